@@ -127,6 +127,7 @@ $(CLUSTER)/images/busybox.tar: build
 .PHONY: lint
 lint: ## Run the linters, gofumpt and the checks of go.mod
 	$(TOOL) golangci-lint run ./...
+	$(GO) run ./internal/words
 	$(GO) mod tidy -diff
 	@set -e; for module in $(CLUSTER_MODULES) $(PLUGIN_MODULES); do (cd $$module && $(GO) vet ./... && $(GO) mod tidy -diff); done
 	cd plugins && $(GO) tool -modfile=../tools/go.mod golangci-lint run ./...
@@ -171,7 +172,7 @@ fuzz: ## Fuzz the parsers of specifications, test reports and archives, FUZZ tim
 	$(call fuzz_one,FuzzRead,30000,./spec/)
 	$(call fuzz_one,FuzzCost,2000,./spec/)
 	$(call fuzz_one,FuzzReport,30000,./engine/)
-	$(call fuzz_one,FuzzUnpack,25000,./archive/)
+	$(call fuzz_one,FuzzUnpack,25000,./internal/archive/)
 
 .PHONY: soak
 soak: build $(AND_CLUSTER) ## Run the long tests: kills, chaos (also in a cluster, as test-k8s), fuzzing, the full self-build

@@ -7,22 +7,22 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Granter grants free slots of change groups to runs that wait.
-type Granter interface {
+// ChangeGroupStore grants free slots of change groups to runs that wait.
+type ChangeGroupStore interface {
 	Grant(ctx context.Context, name string) (granted []run.ID, more bool, err error)
 }
 
 // ChangeGroups holds the activity by which the change-group workflow grants
 // slots. It is idempotent and takes milliseconds. Errors are those of
 // toTemporal.
-type ChangeGroups struct{ granter Granter }
+type ChangeGroups struct{ store ChangeGroupStore }
 
 // NewChangeGroups returns the activity over the records.
-func NewChangeGroups(granter Granter) *ChangeGroups { return &ChangeGroups{granter: granter} }
+func NewChangeGroups(store ChangeGroupStore) *ChangeGroups { return &ChangeGroups{store: store} }
 
 // Grant admits runs of a change group, up to a number, as long as slots are
 // free.
 func (a *ChangeGroups) Grant(ctx context.Context, in contract.GrantInput) (contract.GrantResult, error) {
-	granted, more, err := a.granter.Grant(ctx, in.Name)
+	granted, more, err := a.store.Grant(ctx, in.Name)
 	return contract.GrantResult{Granted: len(granted), More: more}, toTemporal(err)
 }

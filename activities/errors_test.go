@@ -38,7 +38,7 @@ func codes(t *testing.T) []run.Code {
 	return out
 }
 
-func TestErrors_every_code_has_its_place(t *testing.T) {
+func TestErrors_every_code_is_listed(t *testing.T) {
 	t.Parallel()
 	all := codes(t)
 	require.Len(t, retryable, len(all))

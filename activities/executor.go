@@ -7,18 +7,18 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/drover-run/drover/contract"
-	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/run"
 )
 
-// TaskAgent is the part of executor.Agent that the activities use.
+// TaskAgent is the part of agent.Agent that the activities use.
 type TaskAgent interface {
-	Execute(ctx context.Context, d executor.Delivery) executor.Outcome
-	Adopt(ctx context.Context, o executor.Adoption) (executor.Outcome, error)
+	Execute(ctx context.Context, d agent.Delivery) agent.Outcome
+	Adopt(ctx context.Context, o agent.Adoption) (agent.Outcome, error)
 	StopTask(ctx context.Context, key run.Key) (bool, error)
 }
 
-var _ TaskAgent = (*executor.Agent)(nil)
+var _ TaskAgent = (*agent.Agent)(nil)
 
 // Executor holds the activities that an executor serves. They pass a task to
 // the agent and return immediately: the result comes by the task's token.
@@ -32,7 +32,7 @@ func NewExecutor(agent TaskAgent) *Executor { return &Executor{agent: agent} }
 // ExecuteTask is contract.ActivityExecuteTask.
 func (e *Executor) ExecuteTask(ctx context.Context, in contract.ExecuteInput) (contract.ExecuteResult, error) {
 	info := activity.GetInfo(ctx)
-	d := executor.Delivery{Key: in.Key, Token: info.TaskToken, Attempt: int(info.Attempt), Ticket: in.Ticket}
+	d := agent.Delivery{Key: in.Key, Token: info.TaskToken, Attempt: int(info.Attempt), ClaimProof: in.ClaimProof}
 	if activity.HasHeartbeatDetails(ctx) {
 		var last contract.Heartbeat
 		if err := activity.GetHeartbeatDetails(ctx, &last); err != nil {
@@ -47,7 +47,7 @@ func (e *Executor) ExecuteTask(ctx context.Context, in contract.ExecuteInput) (c
 
 // AdoptTask is contract.ActivityAdoptTask.
 func (e *Executor) AdoptTask(ctx context.Context, in contract.ExecuteInput) (contract.ExecuteResult, error) {
-	out, err := e.agent.Adopt(ctx, executor.Adoption{
+	out, err := e.agent.Adopt(ctx, agent.Adoption{
 		Key:       in.Key,
 		Token:     activity.GetInfo(ctx).TaskToken,
 		JournalID: in.JournalID,
@@ -67,7 +67,7 @@ func (e *Executor) StopTask(ctx context.Context, in contract.StopInput) (contrac
 	return contract.StopResult{Known: known}, nil
 }
 
-func (e *Executor) answer(out executor.Outcome) (contract.ExecuteResult, error) {
+func (e *Executor) answer(out agent.Outcome) (contract.ExecuteResult, error) {
 	if out.Pending() {
 		return contract.ExecuteResult{}, activity.ErrResultPending
 	}
@@ -75,14 +75,14 @@ func (e *Executor) answer(out executor.Outcome) (contract.ExecuteResult, error) 
 }
 
 // resultOf converts an outcome to the result of execute-task.
-func resultOf(out executor.Outcome) (contract.ExecuteResult, error) {
-	if out.GivenBack != "" {
-		return contract.ExecuteResult{}, temporal.NewApplicationErrorWithOptions(out.GivenBack, contract.ErrorGivenBack,
+func resultOf(out agent.Outcome) (contract.ExecuteResult, error) {
+	if out.Requeued != "" {
+		return contract.ExecuteResult{}, temporal.NewApplicationErrorWithOptions(out.Requeued, contract.ErrorRequeued,
 			temporal.ApplicationErrorOptions{
 				NonRetryable: true,
 				// It is a normal outcome, not an error to be logged.
 				Category: temporal.ApplicationErrorCategoryBenign,
-				Details:  []any{contract.GiveBack{Executor: out.Executor, Reason: out.GivenBack, JournalID: out.JournalID}},
+				Details:  []any{contract.Requeue{Executor: out.Executor, Reason: out.Requeued, JournalID: out.JournalID}},
 			})
 	}
 	result := contract.ExecuteResult{Ended: out.Ended, NeverStarted: out.NeverStarted}
@@ -96,10 +96,10 @@ func resultOf(out executor.Outcome) (contract.ExecuteResult, error) {
 	return result, nil
 }
 
-func heartbeatOf(d executor.HeartbeatDetails) contract.Heartbeat {
+func heartbeatOf(d agent.HeartbeatDetails) contract.Heartbeat {
 	return contract.Heartbeat{Executor: d.Executor, Set: d.Set, JournalID: d.JournalID, Key: d.Key.String(), Frame: d.Frame}
 }
 
-func detailsOf(h contract.Heartbeat, key run.Key) *executor.HeartbeatDetails {
-	return &executor.HeartbeatDetails{Executor: h.Executor, Set: h.Set, JournalID: h.JournalID, Key: key, Frame: h.Frame}
+func detailsOf(h contract.Heartbeat, key run.Key) *agent.HeartbeatDetails {
+	return &agent.HeartbeatDetails{Executor: h.Executor, Set: h.Set, JournalID: h.JournalID, Key: key, Frame: h.Frame}
 }

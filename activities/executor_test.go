@@ -13,38 +13,38 @@ import (
 
 	"github.com/drover-run/drover/activities"
 	"github.com/drover-run/drover/contract"
-	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/run"
 )
 
 var taskKey = run.Key{Run: "01jz0000000000000000000000", Task: 3, Attempt: 1, Dispatch: 2}
 
-// agent is a scripted fake that records its calls.
-type agent struct {
-	out       executor.Outcome
+// fakeAgent is a scripted fake that records its calls.
+type fakeAgent struct {
+	out       agent.Outcome
 	err       error
 	known     bool
-	delivered []executor.Delivery
-	adopted   []executor.Adoption
+	delivered []agent.Delivery
+	adopted   []agent.Adoption
 	stopped   []run.Key
 }
 
-func (a *agent) Execute(_ context.Context, d executor.Delivery) executor.Outcome {
+func (a *fakeAgent) Execute(_ context.Context, d agent.Delivery) agent.Outcome {
 	a.delivered = append(a.delivered, d)
 	return a.out
 }
 
-func (a *agent) Adopt(_ context.Context, o executor.Adoption) (executor.Outcome, error) {
+func (a *fakeAgent) Adopt(_ context.Context, o agent.Adoption) (agent.Outcome, error) {
 	a.adopted = append(a.adopted, o)
 	return a.out, a.err
 }
 
-func (a *agent) StopTask(_ context.Context, key run.Key) (bool, error) {
+func (a *fakeAgent) StopTask(_ context.Context, key run.Key) (bool, error) {
 	a.stopped = append(a.stopped, key)
 	return a.known, nil
 }
 
-func activityEnv(a *agent) (*testsuite.TestActivityEnvironment, *activities.Executor) {
+func activityEnv(a *fakeAgent) (*testsuite.TestActivityEnvironment, *activities.Executor) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	acts := activities.NewExecutor(a)
@@ -58,7 +58,7 @@ func TestExecutor_ExecuteTask(t *testing.T) {
 	t.Parallel()
 	t.Run("pending", func(t *testing.T) {
 		t.Parallel()
-		a := &agent{}
+		a := &fakeAgent{}
 		env, _ := activityEnv(a)
 		_, err := env.ExecuteActivity(contract.ActivityExecuteTask, contract.ExecuteInput{Key: taskKey})
 		require.ErrorIs(t, err, activity.ErrResultPending)
@@ -70,8 +70,8 @@ func TestExecutor_ExecuteTask(t *testing.T) {
 	})
 	t.Run("with_details_of_an_earlier_delivery", func(t *testing.T) {
 		t.Parallel()
-		claimed := &executor.HeartbeatDetails{Executor: "host-1", JournalID: "j", Key: taskKey, Frame: 9}
-		a := &agent{out: executor.Outcome{Claimed: claimed}}
+		claimed := &agent.HeartbeatDetails{Executor: "host-1", JournalID: "j", Key: taskKey, Frame: 9}
+		a := &fakeAgent{out: agent.Outcome{Claimed: claimed}}
 		env, _ := activityEnv(a)
 		env.SetHeartbeatDetails(contract.Heartbeat{Executor: "host-1", JournalID: "j", Key: taskKey.String(), Frame: 9})
 		value, err := env.ExecuteActivity(contract.ActivityExecuteTask, contract.ExecuteInput{Key: taskKey})
@@ -84,16 +84,16 @@ func TestExecutor_ExecuteTask(t *testing.T) {
 	})
 	t.Run("given_back", func(t *testing.T) {
 		t.Parallel()
-		a := &agent{out: executor.Outcome{Executor: "host-1", GivenBack: "no room"}}
+		a := &fakeAgent{out: agent.Outcome{Executor: "host-1", Requeued: "no room"}}
 		env, _ := activityEnv(a)
 		_, err := env.ExecuteActivity(contract.ActivityExecuteTask, contract.ExecuteInput{Key: taskKey})
 		var application *temporal.ApplicationError
 		require.ErrorAs(t, err, &application)
-		require.Equal(t, contract.ErrorGivenBack, application.Type())
+		require.Equal(t, contract.ErrorRequeued, application.Type())
 		require.True(t, application.NonRetryable())
-		var back contract.GiveBack
+		var back contract.Requeue
 		require.NoError(t, application.Details(&back))
-		require.Equal(t, contract.GiveBack{Executor: "host-1", Reason: "no room"}, back)
+		require.Equal(t, contract.Requeue{Executor: "host-1", Reason: "no room"}, back)
 	})
 }
 
@@ -101,7 +101,7 @@ func TestExecutor_AdoptTask(t *testing.T) {
 	t.Parallel()
 	t.Run("never_started", func(t *testing.T) {
 		t.Parallel()
-		a := &agent{out: executor.Outcome{NeverStarted: "not begun"}}
+		a := &fakeAgent{out: agent.Outcome{NeverStarted: "not begun"}}
 		env, _ := activityEnv(a)
 		value, err := env.ExecuteActivity(contract.ActivityAdoptTask, contract.ExecuteInput{Key: taskKey, JournalID: "j"})
 		require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestExecutor_AdoptTask(t *testing.T) {
 	})
 	t.Run("not_now", func(t *testing.T) {
 		t.Parallel()
-		a := &agent{err: run.Errorf(run.CodeUnavailable, "the disk is full")}
+		a := &fakeAgent{err: run.Errorf(run.CodeUnavailable, "the disk is full")}
 		env, _ := activityEnv(a)
 		_, err := env.ExecuteActivity(contract.ActivityAdoptTask, contract.ExecuteInput{Key: taskKey})
 		var application *temporal.ApplicationError
@@ -124,7 +124,7 @@ func TestExecutor_AdoptTask(t *testing.T) {
 
 func TestExecutor_StopTask(t *testing.T) {
 	t.Parallel()
-	a := &agent{known: true}
+	a := &fakeAgent{known: true}
 	env, _ := activityEnv(a)
 	value, err := env.ExecuteActivity(contract.ActivityStopTask, contract.StopInput{Key: taskKey})
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func TestTokens_errors(t *testing.T) {
 		},
 		"cancelled": {
 			temporal.NewCanceledError(),
-			func(t *testing.T, err error) { require.ErrorIs(t, err, executor.ErrStopWanted) }, run.CodeUnavailable,
+			func(t *testing.T, err error) { require.ErrorIs(t, err, agent.ErrStopRequested) }, run.CodeUnavailable,
 		},
 		"paused": {activity.ErrActivityPaused, func(t *testing.T, err error) { require.NoError(t, err) }, run.CodeUnavailable},
 		"reset":  {activity.ErrActivityReset, func(t *testing.T, err error) { require.NoError(t, err) }, run.CodeUnavailable},
@@ -191,8 +191,8 @@ func TestTokens_errors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tokens := activities.NewTokens(&tokenClient{err: c.err})
-			c.beat(t, tokens.Heartbeat(t.Context(), []byte("token"), executor.HeartbeatDetails{}))
-			err := tokens.Complete(t.Context(), []byte("token"), executor.Outcome{Ended: &run.TaskResult{}})
+			c.beat(t, tokens.Heartbeat(t.Context(), []byte("token"), agent.HeartbeatDetails{}))
+			err := tokens.Complete(t.Context(), []byte("token"), agent.Outcome{Ended: &run.TaskResult{}})
 			require.Equal(t, c.done, run.CodeOf(err))
 		})
 	}
@@ -202,17 +202,17 @@ func TestTokens_payloads(t *testing.T) {
 	t.Parallel()
 	c := &tokenClient{}
 	tokens := activities.NewTokens(c)
-	require.NoError(t, tokens.Heartbeat(t.Context(), nil, executor.HeartbeatDetails{Executor: "e", JournalID: "j", Key: taskKey, Frame: 7}))
+	require.NoError(t, tokens.Heartbeat(t.Context(), nil, agent.HeartbeatDetails{Executor: "e", JournalID: "j", Key: taskKey, Frame: 7}))
 	require.Equal(t, []any{contract.Heartbeat{Executor: "e", JournalID: "j", Key: taskKey.String(), Frame: 7}}, c.details)
 
 	ended := &run.TaskResult{Status: run.StatusSuccess}
-	require.NoError(t, tokens.Complete(t.Context(), nil, executor.Outcome{Ended: ended}))
+	require.NoError(t, tokens.Complete(t.Context(), nil, agent.Outcome{Ended: ended}))
 	require.Equal(t, contract.ExecuteResult{Ended: ended}, c.result)
 	require.NoError(t, c.failure)
 
-	require.NoError(t, tokens.Complete(t.Context(), nil, executor.Outcome{Executor: "e", GivenBack: "why"}))
+	require.NoError(t, tokens.Complete(t.Context(), nil, agent.Outcome{Executor: "e", Requeued: "why"}))
 	require.Nil(t, c.result)
 	var application *temporal.ApplicationError
 	require.ErrorAs(t, c.failure, &application)
-	require.Equal(t, contract.ErrorGivenBack, application.Type())
+	require.Equal(t, contract.ErrorRequeued, application.Type())
 }

@@ -5,17 +5,17 @@ import (
 	"errors"
 
 	"github.com/drover-run/drover/contract"
-	"github.com/drover-run/drover/fleets"
+	"github.com/drover-run/drover/fleeting/controller"
 )
 
 // FleetWorker runs the plugins of fleets.
 type FleetWorker interface {
-	Watch(ctx context.Context, fleet string, u fleets.UnderWay) (fleets.Watched, error)
-	Step(ctx context.Context, fleet, id string, p fleets.Plan) error
+	Watch(ctx context.Context, fleet string, u controller.InProgress) (controller.WatchResult, error)
+	Step(ctx context.Context, fleet, id string, p controller.Plan) error
 	Bootstrap(ctx context.Context, fleet string, number int) error
 }
 
-var _ FleetWorker = (*fleets.Worker)(nil)
+var _ FleetWorker = (*controller.Worker)(nil)
 
 // Fleets holds the activities of fleets. Errors are those of toTemporal.
 type Fleets struct{ worker FleetWorker }
@@ -25,38 +25,38 @@ func NewFleets(worker FleetWorker) *Fleets { return &Fleets{worker: worker} }
 
 // WatchFleet is contract.ActivityWatchFleet.
 func (a *Fleets) WatchFleet(ctx context.Context, in contract.WatchFleetInput) (contract.WatchFleetResult, error) {
-	ctx, end := alive(ctx)
+	ctx, end := startHeartbeats(ctx)
 	defer end()
-	out, err := a.worker.Watch(ctx, in.Fleet, fleets.UnderWay{Bootstrapping: in.Bootstrapping, Change: in.Change})
+	out, err := a.worker.Watch(ctx, in.Fleet, controller.InProgress{Bootstrapping: in.Bootstrapping, Change: in.Change})
 	switch {
 	case errors.Is(context.Cause(ctx), errWorkerStops):
-		return contract.WatchFleetResult{Again: true}, nil
+		return contract.WatchFleetResult{WorkerStopping: true}, nil
 	case err != nil:
 		return contract.WatchFleetResult{}, toTemporal(err)
 	}
-	return contract.WatchFleetResult{Plan: fromPlan(out.Plan), Gone: out.Gone, After: out.After}, nil
+	return contract.WatchFleetResult{Plan: fromPlan(out.Plan), Gone: out.Gone, AfterChange: out.After}, nil
 }
 
 // StepFleet is contract.ActivityStepFleet.
 func (a *Fleets) StepFleet(ctx context.Context, in contract.StepFleetInput) error {
-	ctx, end := alive(ctx)
+	ctx, end := startHeartbeats(ctx)
 	defer end()
 	return toTemporal(a.worker.Step(ctx, in.Fleet, in.ID, toPlan(in.Plan)))
 }
 
 // BootstrapInstance is contract.ActivityBootstrapInstance.
 func (a *Fleets) BootstrapInstance(ctx context.Context, in contract.BootstrapInstanceInput) error {
-	ctx, end := alive(ctx)
+	ctx, end := startHeartbeats(ctx)
 	defer end()
 	return toTemporal(a.worker.Bootstrap(ctx, in.Fleet, in.Number))
 }
 
-func fromPlan(p fleets.Plan) contract.FleetPlan {
+func fromPlan(p controller.Plan) contract.FleetPlan {
 	out := contract.FleetPlan{
 		GiveUp: fromOrders(p.GiveUp), Drain: fromOrders(p.Drain), Delete: fromOrders(p.Delete), Lost: fromOrders(p.Lost), End: p.End,
 	}
 	if p.Request.Count > 0 {
-		out.Request = &contract.FleetRequest{Count: p.Request.Count, Reason: p.Request.Reason, Why: p.Request.Why}
+		out.Request = &contract.FleetRequest{Count: p.Request.Count, Reason: p.Request.Reason, Message: p.Request.Why}
 	}
 	for _, o := range p.Bootstrap {
 		out.Bootstrap = append(out.Bootstrap, o.Number)
@@ -64,26 +64,26 @@ func fromPlan(p fleets.Plan) contract.FleetPlan {
 	return out
 }
 
-func fromOrders(all []fleets.Order) []contract.FleetOrder {
-	var out []contract.FleetOrder
+func fromOrders(all []controller.Order) []contract.InstanceAction {
+	var out []contract.InstanceAction
 	for _, o := range all {
-		out = append(out, contract.FleetOrder{Number: o.Number, Reason: o.Reason, Why: o.Why})
+		out = append(out, contract.InstanceAction{Number: o.Number, Reason: o.Reason, Message: o.Why})
 	}
 	return out
 }
 
-func toPlan(p contract.FleetPlan) fleets.Plan {
-	out := fleets.Plan{GiveUp: toOrders(p.GiveUp), Drain: toOrders(p.Drain), Delete: toOrders(p.Delete), Lost: toOrders(p.Lost), End: p.End}
+func toPlan(p contract.FleetPlan) controller.Plan {
+	out := controller.Plan{GiveUp: toOrders(p.GiveUp), Drain: toOrders(p.Drain), Delete: toOrders(p.Delete), Lost: toOrders(p.Lost), End: p.End}
 	if p.Request != nil {
-		out.Request = fleets.Request{Count: p.Request.Count, Reason: p.Request.Reason, Why: p.Request.Why}
+		out.Request = controller.Request{Count: p.Request.Count, Reason: p.Request.Reason, Why: p.Request.Message}
 	}
 	return out
 }
 
-func toOrders(all []contract.FleetOrder) []fleets.Order {
-	var out []fleets.Order
+func toOrders(all []contract.InstanceAction) []controller.Order {
+	var out []controller.Order
 	for _, o := range all {
-		out = append(out, fleets.Order{Number: o.Number, Reason: o.Reason, Why: o.Why})
+		out = append(out, controller.Order{Number: o.Number, Reason: o.Reason, Why: o.Message})
 	}
 	return out
 }

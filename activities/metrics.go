@@ -52,9 +52,9 @@ func (m *RetentionMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// did counts what a call removed. It counts a failure unless the process is
+// record counts what a call removed. It counts a failure unless the process is
 // stopping.
-func (m *RetentionMetrics) did(ctx context.Context, kind run.RetentionKind, n int, bytes int64, err error) {
+func (m *RetentionMetrics) record(ctx context.Context, kind run.RetentionKind, n int, bytes int64, err error) {
 	m.removed.WithLabelValues(string(kind)).Add(float64(n))
 	if bytes > 0 {
 		m.bytes.WithLabelValues(string(kind)).Add(float64(bytes))

@@ -29,6 +29,6 @@ func (a *Registry) ExpireExecutor(ctx context.Context, in contract.ExpireInput) 
 	}
 	return contract.ExecutorState{
 		Executor: e.ID, Pool: e.Pool, Set: e.Set, Temporary: e.Temporary, State: e.State, Reason: e.Reason, Version: e.Version,
-		Tasks: e.Tasks, LastContact: e.LastContact.Truncate(time.Second), Again: run.Duration(again),
+		Tasks: e.Tasks, LastContact: e.LastContact.Truncate(time.Second), NextCheck: run.Duration(again),
 	}, nil
 }

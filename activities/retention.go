@@ -60,10 +60,10 @@ func (a *Retention) ExpireLogs(ctx context.Context, in contract.ExpireLogsInput)
 		return out, toTemporal(run.Errorf(run.CodeInvalid, "the request selects no logs to remove"))
 	}
 	before := a.now().Add(-in.Keep.MaxAge.Std())
-	out.More, err = paced(ctx, func(ctx context.Context) error {
+	out.More, err = runPaced(ctx, func(ctx context.Context) error {
 		return newPace(a.now, in.Keep.PerSecond, runsAtOnce).repeat(ctx, func(n int) (bool, error) {
 			done, err := a.store.ExpireLogs(ctx, before, n)
-			a.metrics.did(ctx, run.RetentionLogs, done.Runs, done.Bytes, err)
+			a.metrics.record(ctx, run.RetentionLogs, done.Runs, done.Bytes, err)
 			out.Runs += done.Runs
 			out.Bytes += done.Bytes
 			return done.Runs == n, err
@@ -74,10 +74,10 @@ func (a *Retention) ExpireLogs(ctx context.Context, in contract.ExpireLogsInput)
 
 // ExpireArchives is contract.ActivityExpireArchives.
 func (a *Retention) ExpireArchives(ctx context.Context, in contract.ExpireArchivesInput) (out contract.ExpireArchivesResult, err error) {
-	out.More, err = paced(ctx, func(ctx context.Context) error {
+	out.More, err = runPaced(ctx, func(ctx context.Context) error {
 		return newPace(a.now, in.PerSecond, archivesAtOnce).repeat(ctx, func(n int) (bool, error) {
 			done, err := a.store.ExpireArchives(ctx, in.Kind, in.Keep, n)
-			a.metrics.did(ctx, in.Kind.Retention(), done.Archives, done.Bytes, err)
+			a.metrics.record(ctx, in.Kind.Retention(), done.Archives, done.Bytes, err)
 			out.Archives += done.Archives
 			out.Bytes += done.Bytes
 			return done.More, err
@@ -98,14 +98,14 @@ func (a *Retention) DeleteRuns(ctx context.Context, in contract.DeleteRunsInput)
 	// Finding the runs may take longer than deleting them, so both are one
 	// call.
 	p := newPace(a.now, in.PerSecond, runsAtOnce)
-	q.Pace = func(ctx context.Context) error { return p.wait(ctx, 1) }
+	q.Throttle = func(ctx context.Context) error { return p.wait(ctx, 1) }
 	var more bool
-	out.More, err = paced(ctx, func(ctx context.Context) error {
+	out.More, err = runPaced(ctx, func(ctx context.Context) error {
 		done, err := a.store.DeleteRuns(ctx, q)
-		if errors.Is(err, errEnough) {
+		if errors.Is(err, errTimeOver) {
 			done.More, err = true, nil
 		}
-		a.metrics.did(ctx, run.RetentionRuns, done.Runs, 0, err)
+		a.metrics.record(ctx, run.RetentionRuns, done.Runs, 0, err)
 		out.Deleted, more = done.Runs, done.More
 		return err
 	})
@@ -121,7 +121,7 @@ func (a *Retention) RemoveEvents(ctx context.Context, in contract.RemoveEventsIn
 	}
 	some := func(ctx context.Context, n int) (bool, error) {
 		removed, err := a.store.RemoveEvents(ctx, keep, n*hundred)
-		a.metrics.did(ctx, run.RetentionEvents, removed, 0, err)
+		a.metrics.record(ctx, run.RetentionEvents, removed, 0, err)
 		out.Removed += removed
 		return removed == n*hundred, err
 	}
@@ -129,7 +129,7 @@ func (a *Retention) RemoveEvents(ctx context.Context, in contract.RemoveEventsIn
 		out.More, err = some(ctx, eventsAtOnce) // the activity must return within a workflow task
 		return out, toTemporal(err)
 	}
-	out.More, err = paced(ctx, func(ctx context.Context) error {
+	out.More, err = runPaced(ctx, func(ctx context.Context) error {
 		return newPace(a.now, in.PerSecond, eventsAtOnce).repeat(ctx, func(n int) (bool, error) { return some(ctx, n) })
 	})
 	return out, err

@@ -17,20 +17,20 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// shelf is a fake of a store with expired data.
-type shelf struct {
-	now     time.Time
-	took    time.Duration // duration of a call
-	left    map[run.RetentionKind]int
-	asked   []any // the arguments of the calls
-	batches []int // the sizes of the batches
-	err     error
+// fakeStore is a fake of a store with expired data.
+type fakeStore struct {
+	now          time.Time
+	callDuration time.Duration // duration of a call
+	left         map[run.RetentionKind]int
+	asked        []any // the arguments of the calls
+	batches      []int // the sizes of the batches
+	err          error
 }
 
-func (s *shelf) clock() time.Time { return s.now }
+func (s *fakeStore) clock() time.Time { return s.now }
 
-func (s *shelf) take(kind run.RetentionKind, n int, ask any) int {
-	s.now = s.now.Add(s.took)
+func (s *fakeStore) take(kind run.RetentionKind, n int, ask any) int {
+	s.now = s.now.Add(s.callDuration)
 	if len(s.asked) == 0 || s.asked[len(s.asked)-1] != ask {
 		s.asked = append(s.asked, ask)
 	}
@@ -40,20 +40,20 @@ func (s *shelf) take(kind run.RetentionKind, n int, ask any) int {
 	return n
 }
 
-func (s *shelf) ExpireLogs(_ context.Context, before time.Time, n int) (records.ExpiredLogs, error) {
+func (s *fakeStore) ExpireLogs(_ context.Context, before time.Time, n int) (records.ExpiredLogs, error) {
 	n = s.take(run.RetentionLogs, n, before)
 	return records.ExpiredLogs{Runs: n, Bytes: int64(n) * 10}, s.err
 }
 
-func (s *shelf) ExpireArchives(_ context.Context, kind run.ArchiveKind, keep run.ArchiveRetention, n int) (records.Expired, error) {
+func (s *fakeStore) ExpireArchives(_ context.Context, kind run.ArchiveKind, keep run.ArchiveRetention, n int) (records.Expired, error) {
 	done := s.take(kind.Retention(), n, keep)
 	return records.Expired{Archives: done, Bytes: int64(done) * 10, More: done == n}, s.err
 }
 
 // DeleteRuns deletes at the rate that the query sets, as a store does.
-func (s *shelf) DeleteRuns(ctx context.Context, q run.DeleteQuery) (out run.Deleted, _ error) {
-	pace := q.Pace
-	q.Pace = nil
+func (s *fakeStore) DeleteRuns(ctx context.Context, q run.DeleteQuery) (out run.Deleted, _ error) {
+	pace := q.Throttle
+	q.Throttle = nil
 	s.asked = append(s.asked, q.Before, q.Keep)
 	for ; s.left[run.RetentionRuns] > 0; s.left[run.RetentionRuns]-- {
 		if out.Runs == run.MaxDelete {
@@ -63,22 +63,22 @@ func (s *shelf) DeleteRuns(ctx context.Context, q run.DeleteQuery) (out run.Dele
 		if err := pace(ctx); err != nil {
 			return out, err
 		}
-		s.now = s.now.Add(s.took)
+		s.now = s.now.Add(s.callDuration)
 		out.Runs++
 	}
 	return out, s.err
 }
 
-func (s *shelf) RemoveEvents(_ context.Context, keep records.KeepEvents, n int) (int, error) {
+func (s *fakeStore) RemoveEvents(_ context.Context, keep records.KeepEvents, n int) (int, error) {
 	return s.take(run.RetentionEvents, n, keep), s.err
 }
 
-func newShelf(kind run.RetentionKind, n int) *shelf {
-	return &shelf{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), left: map[run.RetentionKind]int{kind: n}}
+func newFakeStore(kind run.RetentionKind, n int) *fakeStore {
+	return &fakeStore{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), left: map[run.RetentionKind]int{kind: n}}
 }
 
-// sweep calls the activity of a kind, and returns its result.
-func sweep(t *testing.T, kind run.RetentionKind, a *activities.Retention, perSecond int) (n int, more bool, err error) {
+// callActivity calls the activity of a kind, and returns its result.
+func callActivity(t *testing.T, kind run.RetentionKind, a *activities.Retention, perSecond int) (n int, more bool, err error) {
 	t.Helper()
 	hour := run.Duration(time.Hour)
 	switch kind {
@@ -131,12 +131,12 @@ func TestRetention(t *testing.T) {
 	for _, kind := range run.RetentionKinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			s := newShelf(kind, 2_345)
+			s := newFakeStore(kind, 2_345)
 			m := activities.NewRetentionMetrics()
 			a := activities.NewRetention(s, m, s.clock)
 			all := 0
 			for more := true; more; {
-				n, left, err := sweep(t, kind, a, 0)
+				n, left, err := callActivity(t, kind, a, 0)
 				require.NoError(t, err)
 				require.True(t, !left || kind == run.RetentionRuns, "of runs alone there are at most a thousand in a call")
 				all += n
@@ -164,20 +164,20 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRetention_comes_back: the activity returns after some seconds, with
+// TestRetention_returns_in_time: the activity returns after some seconds, with
 // something removed, so that the workflow can handle its signals.
-func TestRetention_comes_back(t *testing.T) {
+func TestRetention_returns_in_time(t *testing.T) {
 	t.Parallel()
 	for _, kind := range run.RetentionKinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			s := newShelf(kind, 100_000)
-			s.took = 3 * time.Second
-			n, more, err := sweep(t, kind, activities.NewRetention(s, nil, s.clock), 0)
+			s := newFakeStore(kind, 100_000)
+			s.callDuration = 3 * time.Second
+			n, more, err := callActivity(t, kind, activities.NewRetention(s, nil, s.clock), 0)
 			require.NoError(t, err)
 			require.True(t, more)
 			require.Equal(t, 100_000-s.left[kind], n)
-			require.Equal(t, 12*time.Second, s.now.Sub(newShelf(kind, 0).now), "four calls of three seconds")
+			require.Equal(t, 12*time.Second, s.now.Sub(newFakeStore(kind, 0).now), "four calls of three seconds")
 		})
 	}
 }
@@ -193,9 +193,9 @@ func TestRetention_keeps_to_the_rate(t *testing.T) {
 			if kind == run.RetentionEvents {
 				want *= 100
 			}
-			s := newShelf(kind, want)
+			s := newFakeStore(kind, want)
 			begin := time.Now()
-			n, more, err := sweep(t, kind, activities.NewRetention(s, nil, s.clock), 50)
+			n, more, err := callActivity(t, kind, activities.NewRetention(s, nil, s.clock), 50)
 			require.NoError(t, err)
 			require.False(t, more)
 			require.Equal(t, want, n)
@@ -209,10 +209,10 @@ func TestRetention_fails(t *testing.T) {
 	for _, kind := range run.RetentionKinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			s := newShelf(kind, 5)
+			s := newFakeStore(kind, 5)
 			s.err = run.Errorf(run.CodeUnavailable, "away")
 			m := activities.NewRetentionMetrics()
-			_, _, err := sweep(t, kind, activities.NewRetention(s, m, s.clock), 0)
+			_, _, err := callActivity(t, kind, activities.NewRetention(s, m, s.clock), 0)
 			require.Equal(t, run.CodeUnavailable, run.CodeOf(activities.FromTemporal(err)))
 			got := counters(t, m)
 			require.InDelta(t, 1, got["drover_retention_failures_total "+string(kind)], 0)
@@ -223,7 +223,7 @@ func TestRetention_fails(t *testing.T) {
 
 func TestRetention_needs_bounds(t *testing.T) {
 	t.Parallel()
-	s := newShelf(run.RetentionRuns, 5)
+	s := newFakeStore(run.RetentionRuns, 5)
 	a := activities.NewRetention(s, nil, s.clock)
 	_, err := a.DeleteRuns(t.Context(), contract.DeleteRunsInput{})
 	require.Equal(t, run.CodeInvalid, run.CodeOf(activities.FromTemporal(err)), "that would be all of them")
@@ -234,7 +234,7 @@ func TestRetention_needs_bounds(t *testing.T) {
 
 func TestRetention_stops_with_its_worker(t *testing.T) {
 	t.Parallel()
-	s := newShelf(run.RetentionLogs, 5)
+	s := newFakeStore(run.RetentionLogs, 5)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the worker was stopped"))
 	m := activities.NewRetentionMetrics()

@@ -13,8 +13,8 @@ import (
 // Progress is the part of the records that the activities of a run use.
 type Progress interface {
 	LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bool, error)
-	Begin(ctx context.Context, id run.ID) (records.Standing, error)
-	Apply(ctx context.Context, id run.ID, c records.Changes) (records.Standing, []records.TaskStanding, error)
+	Begin(ctx context.Context, id run.ID) (records.RunStatus, error)
+	Apply(ctx context.Context, id run.ID, c records.Changes) (records.RunStatus, []records.TaskStatus, error)
 	Expand(ctx context.Context, id run.ID, task int) (records.Expanded, error)
 	Holders(ctx context.Context, id run.ID) (map[int]records.Holder, error)
 	LostExecutors(ctx context.Context, ids []string) (map[string]string, error)
@@ -39,12 +39,12 @@ func (a *Run) LoadPlan(ctx context.Context, in contract.LoadPlanInput) (contract
 // Begin sets the run to running if it may begin, and returns its state, with
 // the first page of its plan if requested.
 func (a *Run) Begin(ctx context.Context, in contract.BeginInput) (contract.BeginResult, error) {
-	standing, err := a.progress.Begin(ctx, in.Run)
+	status, err := a.progress.Begin(ctx, in.Run)
 	if err != nil {
 		return contract.BeginResult{}, toTemporal(err)
 	}
-	out := contract.BeginResult{Standing: toStanding(standing)}
-	if !in.Plan || standing.Phase.Final() {
+	out := contract.BeginResult{Status: toRunStatus(status)}
+	if !in.Plan || status.Phase.Final() {
 		return out, nil
 	}
 	page, err := a.LoadPlan(ctx, contract.LoadPlanInput{Run: in.Run})
@@ -68,18 +68,18 @@ func (a *Run) Apply(ctx context.Context, in contract.ApplyInput) (contract.Apply
 			changes.Tasks[i].Released = records.Release(*c.Released)
 		}
 	}
-	standing, tasks, err := a.progress.Apply(ctx, in.Run, changes)
+	status, tasks, err := a.progress.Apply(ctx, in.Run, changes)
 	if err != nil {
 		return contract.ApplyResult{}, toTemporal(err)
 	}
-	out := contract.ApplyResult{Standing: toStanding(standing)}
+	out := contract.ApplyResult{Status: toRunStatus(status)}
 	for i, s := range tasks {
 		if i >= len(in.Tasks) {
 			break
 		}
 		c := in.Tasks[i]
 		if s.Attempt != c.Attempt || s.Dispatch != c.Dispatch || s.Status != c.Status {
-			out.Differs = append(out.Differs, contract.TaskStanding{Task: c.Task, Attempt: s.Attempt, Dispatch: s.Dispatch, Status: s.Status})
+			out.Mismatched = append(out.Mismatched, contract.TaskStatus{Task: c.Task, Attempt: s.Attempt, Dispatch: s.Dispatch, Status: s.Status})
 		}
 	}
 	return out, nil
@@ -98,13 +98,13 @@ func (a *Run) Holders(ctx context.Context, in contract.HoldersInput) (contract.H
 	if err != nil {
 		return contract.HoldersResult{}, toTemporal(err)
 	}
-	wanted := make(map[int]bool, len(in.Tasks))
+	requested := make(map[int]bool, len(in.Tasks))
 	for _, task := range in.Tasks {
-		wanted[task] = true
+		requested[task] = true
 	}
 	var out contract.HoldersResult
 	for task, h := range found {
-		if len(wanted) == 0 || wanted[task] {
+		if len(requested) == 0 || requested[task] {
 			out.Holders = append(out.Holders, contract.Holder{
 				Task: task, Attempt: h.Key.Attempt, Dispatch: h.Key.Dispatch, Executor: h.Executor, Set: h.Set,
 			})
@@ -121,6 +121,6 @@ func (a *Run) Holders(ctx context.Context, in contract.HoldersInput) (contract.H
 	return out, toTemporal(err)
 }
 
-func toStanding(s records.Standing) contract.Standing {
-	return contract.Standing{Phase: s.Phase, Result: s.Result, StopWanted: s.StopWanted, Approved: s.Approved}
+func toRunStatus(s records.RunStatus) contract.RunStatus {
+	return contract.RunStatus{Phase: s.Phase, Result: s.Result, StopRequested: s.StopRequested, Approved: s.Approved}
 }

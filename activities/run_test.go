@@ -16,12 +16,12 @@ import (
 
 // progress is a fake of the records.
 type progress struct {
-	standing records.Standing
-	changes  records.Changes
-	tasks    []records.TaskStanding
-	holders  map[int]records.Holder
-	loaded   []int
-	err      error
+	status  records.RunStatus
+	changes records.Changes
+	tasks   []records.TaskStatus
+	holders map[int]records.Holder
+	loaded  []int
+	err     error
 }
 
 func (p *progress) LoadPlan(_ context.Context, _ run.ID, page int) (run.Plan, bool, error) {
@@ -29,13 +29,13 @@ func (p *progress) LoadPlan(_ context.Context, _ run.ID, page int) (run.Plan, bo
 	return run.Plan{Name: "x"}, page == 0, p.err
 }
 
-func (p *progress) Begin(context.Context, run.ID) (records.Standing, error) {
-	return p.standing, p.err
+func (p *progress) Begin(context.Context, run.ID) (records.RunStatus, error) {
+	return p.status, p.err
 }
 
-func (p *progress) Apply(_ context.Context, _ run.ID, c records.Changes) (records.Standing, []records.TaskStanding, error) {
+func (p *progress) Apply(_ context.Context, _ run.ID, c records.Changes) (records.RunStatus, []records.TaskStatus, error) {
 	p.changes = c
-	return p.standing, p.tasks, p.err
+	return p.status, p.tasks, p.err
 }
 
 func (p *progress) LostExecutors(_ context.Context, ids []string) (map[string]string, error) {
@@ -52,29 +52,29 @@ func (p *progress) Holders(context.Context, run.ID) (map[int]records.Holder, err
 
 func TestRun_Begin(t *testing.T) {
 	t.Parallel()
-	p := &progress{standing: records.Standing{Phase: run.PhaseRunning, Result: run.ResultUnknown, Approved: []int{2}}}
+	p := &progress{status: records.RunStatus{Phase: run.PhaseRunning, Result: run.ResultUnknown, Approved: []int{2}}}
 	a := activities.NewRun(p)
 	out, err := a.Begin(t.Context(), contract.BeginInput{Run: "r", Plan: true})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(contract.BeginResult{
-		Standing: contract.Standing{Phase: run.PhaseRunning, Result: run.ResultUnknown, Approved: []int{2}},
-		Page:     &contract.PlanPage{Plan: run.Plan{Name: "x"}, More: true},
+		Status: contract.RunStatus{Phase: run.PhaseRunning, Result: run.ResultUnknown, Approved: []int{2}},
+		Page:   &contract.PlanPage{Plan: run.Plan{Name: "x"}, More: true},
 	}, out))
 	out, err = a.Begin(t.Context(), contract.BeginInput{Run: "r"})
 	require.NoError(t, err)
 	require.Nil(t, out.Page)
-	p.standing.Phase = run.PhaseCancelled
+	p.status.Phase = run.PhaseCancelled
 	out, err = a.Begin(t.Context(), contract.BeginInput{Run: "r", Plan: true})
 	require.NoError(t, err)
 	require.Nil(t, out.Page, "a run that is over has no use for its plan")
 	require.Equal(t, []int{0}, p.loaded)
 }
 
-func TestRun_Apply_tells_only_what_differs(t *testing.T) {
+func TestRun_Apply_returns_only_differences(t *testing.T) {
 	t.Parallel()
 	p := &progress{
-		standing: records.Standing{Phase: run.PhaseRunning, StopWanted: true},
-		tasks: []records.TaskStanding{
+		status: records.RunStatus{Phase: run.PhaseRunning, StopRequested: true},
+		tasks: []records.TaskStatus{
 			{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusQueued},
 			{Task: 1, Attempt: 1, Dispatch: 2, Status: run.StatusQueued},
 			{Task: 2, Attempt: 1, Dispatch: 1, Status: run.StatusRunning},
@@ -91,8 +91,8 @@ func TestRun_Apply_tells_only_what_differs(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(contract.ApplyResult{
-		Standing: contract.Standing{Phase: run.PhaseRunning, StopWanted: true},
-		Differs: []contract.TaskStanding{
+		Status: contract.RunStatus{Phase: run.PhaseRunning, StopRequested: true},
+		Mismatched: []contract.TaskStatus{
 			{Task: 1, Attempt: 1, Dispatch: 2, Status: run.StatusQueued},
 			{Task: 2, Attempt: 1, Dispatch: 1, Status: run.StatusRunning},
 		},

@@ -51,7 +51,7 @@ func NewRuns(watcher RunWatcher) *Runs { return &Runs{watcher: watcher} }
 
 // AwaitRun is contract.ActivityAwaitRun: it returns when the run has ended.
 func (a *Runs) AwaitRun(ctx context.Context, in contract.AwaitRunInput) (contract.AwaitRunResult, error) {
-	ctx, end := alive(ctx)
+	ctx, end := startHeartbeats(ctx)
 	defer end()
 	changed, stop := a.watcher.Watch(in.Run)
 	defer stop()

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/run"
 )
 
@@ -23,18 +23,18 @@ type Tokens struct {
 	client TokenClient
 }
 
-var _ executor.Tokens = (*Tokens)(nil)
+var _ agent.Tokens = (*Tokens)(nil)
 
 // NewTokens returns Tokens over a client.
 func NewTokens(client TokenClient) *Tokens { return &Tokens{client: client} }
 
 // Heartbeat implements executor.Tokens.
-func (t *Tokens) Heartbeat(ctx context.Context, token []byte, details executor.HeartbeatDetails) error {
+func (t *Tokens) Heartbeat(ctx context.Context, token []byte, details agent.HeartbeatDetails) error {
 	err := t.client.RecordActivityHeartbeat(ctx, token, heartbeatOf(details))
 	var canceled *temporal.CanceledError
 	switch {
 	case errors.As(err, &canceled):
-		return executor.ErrStopWanted
+		return agent.ErrStopRequested
 	case errors.Is(err, activity.ErrActivityPaused), errors.Is(err, activity.ErrActivityReset):
 		return nil // a pause or reset is no stop
 	}
@@ -42,7 +42,7 @@ func (t *Tokens) Heartbeat(ctx context.Context, token []byte, details executor.H
 }
 
 // Complete implements executor.Tokens.
-func (t *Tokens) Complete(ctx context.Context, token []byte, out executor.Outcome) error {
+func (t *Tokens) Complete(ctx context.Context, token []byte, out agent.Outcome) error {
 	result, err := resultOf(out)
 	if err != nil {
 		return tokenError(t.client.CompleteActivity(ctx, token, nil, err))

@@ -15,8 +15,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// watched is a fake of one run that changes.
-type watched struct {
+// fakeRun is a fake of one run that changes.
+type fakeRun struct {
 	mu      sync.Mutex
 	state   run.Run
 	err     error
@@ -25,29 +25,29 @@ type watched struct {
 	stopped int
 }
 
-func newWatched() *watched {
-	return &watched{state: run.Run{Phase: run.PhaseRunning}, signal: make(chan struct{}, 1), looked: make(chan struct{}, 100)}
+func newFakeRun() *fakeRun {
+	return &fakeRun{state: run.Run{Phase: run.PhaseRunning}, signal: make(chan struct{}, 1), looked: make(chan struct{}, 100)}
 }
 
-func (w *watched) GetSummary(context.Context, run.ID) (run.Run, error) {
+func (w *fakeRun) GetSummary(context.Context, run.ID) (run.Run, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.looked <- struct{}{}
 	return w.state, w.err
 }
 
-func (w *watched) Watch(run.ID) (signal <-chan struct{}, stop func()) {
+func (w *fakeRun) Watch(run.ID) (signal <-chan struct{}, stop func()) {
 	return w.signal, func() { w.stopped++ }
 }
 
-func (w *watched) becomes(r run.Run, err error) {
+func (w *fakeRun) set(r run.Run, err error) {
 	w.mu.Lock()
 	w.state, w.err = r, err
 	w.mu.Unlock()
 	w.signal <- struct{}{}
 }
 
-func awaitRun(t *testing.T, w *watched) (contract.AwaitRunResult, error) {
+func awaitRun(t *testing.T, w *fakeRun) (contract.AwaitRunResult, error) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
@@ -84,12 +84,12 @@ func TestRuns_AwaitRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWatched()
+			w := newFakeRun()
 			go func() {
 				<-w.looked // the activity waits first
-				w.becomes(run.Run{Phase: run.PhaseRunning}, nil)
+				w.set(run.Run{Phase: run.PhaseRunning}, nil)
 				<-w.looked
-				w.becomes(tt.state, tt.err)
+				w.set(tt.state, tt.err)
 			}()
 			got, err := awaitRun(t, w)
 			require.Equal(t, tt.code, run.CodeOf(activities.FromTemporal(err)), "%v", err)
@@ -123,9 +123,9 @@ func TestWebhooks_Deliver(t *testing.T) {
 		want contract.DeliverResult
 		code run.Code
 	}{
-		"over":             {deliverer{why: "the webhook was deleted"}, nil, contract.DeliverResult{Why: "the webhook was deleted"}, ""},
+		"over":             {deliverer{why: "the webhook was deleted"}, nil, contract.DeliverResult{Reason: "the webhook was deleted"}, ""},
 		"fails":            {deliverer{err: errors.New("no")}, nil, contract.DeliverResult{}, run.CodeInternal},
-		"the_worker_stops": {deliverer{waits: true}, stopping, contract.DeliverResult{Again: true}, ""},
+		"the_worker_stops": {deliverer{waits: true}, stopping, contract.DeliverResult{WorkerStopping: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -27,13 +27,13 @@ func NewWebhooks(deliverer EventDeliverer) *Webhooks { return &Webhooks{delivere
 
 // Deliver is contract.ActivityDeliver.
 func (a *Webhooks) Deliver(ctx context.Context, in contract.DeliverInput) (contract.DeliverResult, error) {
-	ctx, end := alive(ctx)
+	ctx, end := startHeartbeats(ctx)
 	defer end()
 	why, err := a.deliverer.Deliver(ctx, in.Name)
 	if errors.Is(context.Cause(ctx), errWorkerStops) {
-		return contract.DeliverResult{Again: true}, nil
+		return contract.DeliverResult{WorkerStopping: true}, nil
 	}
-	return contract.DeliverResult{Why: why}, toTemporal(err)
+	return contract.DeliverResult{Reason: why}, toTemporal(err)
 }
 
 // errWorkerStops is the cause of the end of an activity whose worker stops.
@@ -44,9 +44,9 @@ var errWorkerStops = errors.New("the worker stops")
 // heartbeats further.
 const heartbeatEvery = 2 * time.Second
 
-// alive sends heartbeats for a long activity, until end is called. The returned
+// startHeartbeats sends heartbeats for a long activity, until end is called. The returned
 // context also ends when the worker stops.
-func alive(whole context.Context) (_ context.Context, end func()) {
+func startHeartbeats(whole context.Context) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(whole)
 	done := make(chan struct{})
 	go func() {

@@ -729,19 +729,18 @@ type ChangeGroupSpec struct {
 
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
-	Executor  string `json:"executor"`
-	JournalID string `json:"journal_id"`
+	// ClaimProof The claim proof: the proof that a relay handed the task to the executor. Required for a token that is bound to an executor, if the gateway has the relays' keys.
+	ClaimProof string `json:"claim_proof,omitempty,omitzero"`
+	Executor   string `json:"executor"`
+	JournalID  string `json:"journal_id"`
 
 	// Key One dispatch of one attempt of one task.
-	Key Key `json:"key"`
+	Key Key    `json:"key"`
+	Set string `json:"set,omitempty,omitzero"`
 
-	// Knows The version of task definitions that the executor supports: 1 scripts, 2 steps that transfer archives, 3 secrets as
+	// SpecVersion The version of task definitions that the executor supports: 1 scripts, 2 steps that transfer archives, 3 secrets as
 	// files. A task that needs a higher version is refused with 409, and requeued. The default is 1.
-	Knows int    `json:"knows,omitempty,omitzero"`
-	Set   string `json:"set,omitempty,omitzero"`
-
-	// Ticket The claim proof: the proof that a relay handed the task to the executor. Required for a token that is bound to an executor, if the gateway has the relays' keys.
-	Ticket string `json:"ticket,omitempty,omitzero"`
+	SpecVersion int `json:"spec_version,omitempty,omitzero"`
 }
 
 // ClaimStates defines model for ClaimStates.
@@ -780,6 +779,12 @@ type Dependency struct {
 type DependencySpec struct {
 	On   []Condition `json:"on,omitempty,omitzero"`
 	Task string      `json:"task"`
+}
+
+// DesiredState The desired state of an executor.
+type DesiredState struct {
+	// Drain The executor must take no tasks while this is true.
+	Drain bool `json:"drain,omitempty,omitzero"`
 }
 
 // Drain defines model for Drain.
@@ -1929,12 +1934,6 @@ type Volume struct {
 	} `json:"tmpfs,omitempty,omitzero"`
 }
 
-// Wanted The desired state of an executor.
-type Wanted struct {
-	// Drain The executor must take no tasks while this is true.
-	Drain bool `json:"drain,omitempty,omitzero"`
-}
-
 // Webhook defines model for Webhook.
 type Webhook struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -1983,7 +1982,7 @@ type WebhookSpec struct {
 
 	// From The first event to deliver: `now`, or its number. By default a new webhook begins with the next event, and an
 	// existing one keeps its position.
-	From EventPlace `json:"from,omitempty,omitzero"`
+	From EventPosition `json:"from,omitempty,omitzero"`
 
 	// Group Only events of this group and of all groups below it.
 	Group string `json:"group,omitempty,omitzero"`
@@ -2064,8 +2063,8 @@ type StreamEventsParams struct {
 	LastEventID string `json:"Last-Event-ID,omitempty,omitzero"`
 }
 
-// DeskOpenArchiveParams defines parameters for DeskOpenArchive.
-type DeskOpenArchiveParams struct {
+// OpenArchiveParams defines parameters for OpenArchive.
+type OpenArchiveParams struct {
 	Executor string `form:"executor" json:"executor"`
 	Offset   int64  `form:"offset,omitempty" json:"offset,omitempty,omitzero"`
 
@@ -2076,8 +2075,8 @@ type DeskOpenArchiveParams struct {
 	DroverDirect Direct `json:"Drover-Direct,omitempty,omitzero"`
 }
 
-// DeskSaveArchiveParams defines parameters for DeskSaveArchive.
-type DeskSaveArchiveParams struct {
+// SaveArchiveParams defines parameters for SaveArchive.
+type SaveArchiveParams struct {
 	Executor string `form:"executor" json:"executor"`
 
 	// DroverArchive The reference to the archive.
@@ -2295,26 +2294,26 @@ type DeleteWebhookJSONBody = map[string]interface{}
 // PutChangeGroupJSONRequestBody defines body for PutChangeGroup for application/json ContentType.
 type PutChangeGroupJSONRequestBody = ChangeGroupSpec
 
-// DeskBeginArchiveJSONRequestBody defines body for DeskBeginArchive for application/json ContentType.
-type DeskBeginArchiveJSONRequestBody = ArchiveSave
+// BeginArchiveJSONRequestBody defines body for BeginArchive for application/json ContentType.
+type BeginArchiveJSONRequestBody = ArchiveSave
 
-// DeskFindArchivesJSONRequestBody defines body for DeskFindArchives for application/json ContentType.
-type DeskFindArchivesJSONRequestBody = ArchiveQuery
+// FindArchivesJSONRequestBody defines body for FindArchives for application/json ContentType.
+type FindArchivesJSONRequestBody = ArchiveQuery
 
-// DeskClaimJSONRequestBody defines body for DeskClaim for application/json ContentType.
-type DeskClaimJSONRequestBody = ClaimRequest
+// ClaimTaskJSONRequestBody defines body for ClaimTask for application/json ContentType.
+type ClaimTaskJSONRequestBody = ClaimRequest
 
-// DeskClaimStatesJSONRequestBody defines body for DeskClaimStates for application/json ContentType.
-type DeskClaimStatesJSONRequestBody = ClaimStatesRequest
+// GetClaimStatesJSONRequestBody defines body for GetClaimStates for application/json ContentType.
+type GetClaimStatesJSONRequestBody = ClaimStatesRequest
 
-// DeskShipJSONRequestBody defines body for DeskShip for application/json ContentType.
-type DeskShipJSONRequestBody = FrameBatch
+// AppendFramesJSONRequestBody defines body for AppendFrames for application/json ContentType.
+type AppendFramesJSONRequestBody = FrameBatch
 
-// DeskRegisterJSONRequestBody defines body for DeskRegister for application/json ContentType.
-type DeskRegisterJSONRequestBody = Registration
+// RegisterExecutorJSONRequestBody defines body for RegisterExecutor for application/json ContentType.
+type RegisterExecutorJSONRequestBody = Registration
 
-// DeskRenewJSONRequestBody defines body for DeskRenew for application/json ContentType.
-type DeskRenewJSONRequestBody = Renewal
+// RenewExecutorJSONRequestBody defines body for RenewExecutor for application/json ContentType.
+type RenewExecutorJSONRequestBody = Renewal
 
 // RemoveExecutorJSONRequestBody defines body for RemoveExecutor for application/json ContentType.
 type RemoveExecutorJSONRequestBody = RemoveExecutorJSONBody
@@ -2639,82 +2638,82 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/events (the `StreamEvents` operationId).
 	StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskOpenArchive Open an archive for a step
+	// OpenArchive Open an archive for a step
 	//
-	// Corresponds with GET /api/v1/executor/archives (the `DeskOpenArchive` operationId).
-	DeskOpenArchive(ctx context.Context, params *DeskOpenArchiveParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /api/v1/executor/archives (the `OpenArchive` operationId).
+	OpenArchive(ctx context.Context, params *OpenArchiveParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskSaveArchiveWithBody Save an archive
+	// SaveArchiveWithBody Save an archive
 	//
 	// The body is the archive. An upload that is cut off has no effect. If the trailer `Drover-Digest` (`sha256:` and the
 	// digest in hexadecimal digits) is present, it must match.
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with PUT /api/v1/executor/archives (the `DeskSaveArchive` operationId).
-	DeskSaveArchiveWithBody(ctx context.Context, params *DeskSaveArchiveParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with PUT /api/v1/executor/archives (the `SaveArchive` operationId).
+	SaveArchiveWithBody(ctx context.Context, params *SaveArchiveParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskBeginArchiveWithBody Begin to save an archive
+	// BeginArchiveWithBody Begin to save an archive
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with POST /api/v1/executor/archives/begin (the `DeskBeginArchive` operationId).
-	DeskBeginArchiveWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/executor/archives/begin (the `BeginArchive` operationId).
+	BeginArchiveWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskBeginArchive Begin to save an archive
+	// BeginArchive Begin to save an archive
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with POST /api/v1/executor/archives/begin (the `DeskBeginArchive` operationId).
-	DeskBeginArchive(ctx context.Context, body DeskBeginArchiveJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/executor/archives/begin (the `BeginArchive` operationId).
+	BeginArchive(ctx context.Context, body BeginArchiveJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskFindArchivesWithBody Find the archives that a step restores
+	// FindArchivesWithBody Find the archives that a step restores
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with POST /api/v1/executor/archives/find (the `DeskFindArchives` operationId).
-	DeskFindArchivesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/executor/archives/find (the `FindArchives` operationId).
+	FindArchivesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskFindArchives Find the archives that a step restores
+	// FindArchives Find the archives that a step restores
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with POST /api/v1/executor/archives/find (the `DeskFindArchives` operationId).
-	DeskFindArchives(ctx context.Context, body DeskFindArchivesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/executor/archives/find (the `FindArchives` operationId).
+	FindArchives(ctx context.Context, body FindArchivesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskClaimWithBody Claim a task and get its definition
+	// ClaimTaskWithBody Claim a task and get its definition
 	//
 	// The answer contains the task's secrets unencrypted.
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with POST /api/v1/executor/claim (the `DeskClaim` operationId).
-	DeskClaimWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/executor/claim (the `ClaimTask` operationId).
+	ClaimTaskWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskClaim Claim a task and get its definition
+	// ClaimTask Claim a task and get its definition
 	//
 	// The answer contains the task's secrets unencrypted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with POST /api/v1/executor/claim (the `DeskClaim` operationId).
-	DeskClaim(ctx context.Context, body DeskClaimJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/executor/claim (the `ClaimTask` operationId).
+	ClaimTask(ctx context.Context, body ClaimTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskClaimStatesWithBody Get the states of claims
+	// GetClaimStatesWithBody Get the states of claims
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with POST /api/v1/executor/claim-states (the `DeskClaimStates` operationId).
-	DeskClaimStatesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/executor/claim-states (the `GetClaimStates` operationId).
+	GetClaimStatesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskClaimStates Get the states of claims
+	// GetClaimStates Get the states of claims
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with POST /api/v1/executor/claim-states (the `DeskClaimStates` operationId).
-	DeskClaimStates(ctx context.Context, body DeskClaimStatesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/executor/claim-states (the `GetClaimStates` operationId).
+	GetClaimStates(ctx context.Context, body GetClaimStatesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskShipWithBody Append frames of a task
+	// AppendFramesWithBody Append frames of a task
 	//
 	// Frames are idempotent by their number; a retry must send the same batch. The body may have
 	// `Content-Encoding: gzip`. Errors: 422 for malformed frames; 413 for batches, frames or outputs of a task that are too
@@ -2722,10 +2721,10 @@ type ClientInterface interface {
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with POST /api/v1/executor/frames (the `DeskShip` operationId).
-	DeskShipWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/executor/frames (the `AppendFrames` operationId).
+	AppendFramesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskShip Append frames of a task
+	// AppendFrames Append frames of a task
 	//
 	// Frames are idempotent by their number; a retry must send the same batch. The body may have
 	// `Content-Encoding: gzip`. Errors: 422 for malformed frames; 413 for batches, frames or outputs of a task that are too
@@ -2733,36 +2732,36 @@ type ClientInterface interface {
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with POST /api/v1/executor/frames (the `DeskShip` operationId).
-	DeskShip(ctx context.Context, body DeskShipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/executor/frames (the `AppendFrames` operationId).
+	AppendFrames(ctx context.Context, body AppendFramesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskRegisterWithBody Register an executor
+	// RegisterExecutorWithBody Register an executor
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with POST /api/v1/executor/register (the `DeskRegister` operationId).
-	DeskRegisterWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/executor/register (the `RegisterExecutor` operationId).
+	RegisterExecutorWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskRegister Register an executor
+	// RegisterExecutor Register an executor
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with POST /api/v1/executor/register (the `DeskRegister` operationId).
-	DeskRegister(ctx context.Context, body DeskRegisterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/executor/register (the `RegisterExecutor` operationId).
+	RegisterExecutor(ctx context.Context, body RegisterExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskRenewWithBody Renew the registration of an executor
+	// RenewExecutorWithBody Renew the registration of an executor
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with POST /api/v1/executor/renew (the `DeskRenew` operationId).
-	DeskRenewWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/executor/renew (the `RenewExecutor` operationId).
+	RenewExecutorWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskRenew Renew the registration of an executor
+	// RenewExecutor Renew the registration of an executor
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with POST /api/v1/executor/renew (the `DeskRenew` operationId).
-	DeskRenew(ctx context.Context, body DeskRenewJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/executor/renew (the `RenewExecutor` operationId).
+	RenewExecutor(ctx context.Context, body RenewExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListExecutors List the executors that are not removed
 	//
@@ -3518,11 +3517,11 @@ func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, r
 	return c.Client.Do(req)
 }
 
-// DeskOpenArchive Open an archive for a step
+// OpenArchive Open an archive for a step
 //
-// Corresponds with GET /api/v1/executor/archives (the `DeskOpenArchive` operationId).
-func (c *Client) DeskOpenArchive(ctx context.Context, params *DeskOpenArchiveParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskOpenArchiveRequest(c.Server, params)
+// Corresponds with GET /api/v1/executor/archives (the `OpenArchive` operationId).
+func (c *Client) OpenArchive(ctx context.Context, params *OpenArchiveParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewOpenArchiveRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3533,16 +3532,16 @@ func (c *Client) DeskOpenArchive(ctx context.Context, params *DeskOpenArchivePar
 	return c.Client.Do(req)
 }
 
-// DeskSaveArchiveWithBody Save an archive
+// SaveArchiveWithBody Save an archive
 //
 // The body is the archive. An upload that is cut off has no effect. If the trailer `Drover-Digest` (`sha256:` and the
 // digest in hexadecimal digits) is present, it must match.
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with PUT /api/v1/executor/archives (the `DeskSaveArchive` operationId).
-func (c *Client) DeskSaveArchiveWithBody(ctx context.Context, params *DeskSaveArchiveParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskSaveArchiveRequestWithBody(c.Server, params, contentType, body)
+// Corresponds with PUT /api/v1/executor/archives (the `SaveArchive` operationId).
+func (c *Client) SaveArchiveWithBody(ctx context.Context, params *SaveArchiveParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSaveArchiveRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3553,13 +3552,13 @@ func (c *Client) DeskSaveArchiveWithBody(ctx context.Context, params *DeskSaveAr
 	return c.Client.Do(req)
 }
 
-// DeskBeginArchiveWithBody Begin to save an archive
+// BeginArchiveWithBody Begin to save an archive
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with POST /api/v1/executor/archives/begin (the `DeskBeginArchive` operationId).
-func (c *Client) DeskBeginArchiveWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskBeginArchiveRequestWithBody(c.Server, contentType, body)
+// Corresponds with POST /api/v1/executor/archives/begin (the `BeginArchive` operationId).
+func (c *Client) BeginArchiveWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeginArchiveRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3570,13 +3569,13 @@ func (c *Client) DeskBeginArchiveWithBody(ctx context.Context, contentType strin
 	return c.Client.Do(req)
 }
 
-// DeskBeginArchive Begin to save an archive
+// BeginArchive Begin to save an archive
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with POST /api/v1/executor/archives/begin (the `DeskBeginArchive` operationId).
-func (c *Client) DeskBeginArchive(ctx context.Context, body DeskBeginArchiveJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskBeginArchiveRequest(c.Server, body)
+// Corresponds with POST /api/v1/executor/archives/begin (the `BeginArchive` operationId).
+func (c *Client) BeginArchive(ctx context.Context, body BeginArchiveJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeginArchiveRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3587,13 +3586,13 @@ func (c *Client) DeskBeginArchive(ctx context.Context, body DeskBeginArchiveJSON
 	return c.Client.Do(req)
 }
 
-// DeskFindArchivesWithBody Find the archives that a step restores
+// FindArchivesWithBody Find the archives that a step restores
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with POST /api/v1/executor/archives/find (the `DeskFindArchives` operationId).
-func (c *Client) DeskFindArchivesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskFindArchivesRequestWithBody(c.Server, contentType, body)
+// Corresponds with POST /api/v1/executor/archives/find (the `FindArchives` operationId).
+func (c *Client) FindArchivesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFindArchivesRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3604,13 +3603,13 @@ func (c *Client) DeskFindArchivesWithBody(ctx context.Context, contentType strin
 	return c.Client.Do(req)
 }
 
-// DeskFindArchives Find the archives that a step restores
+// FindArchives Find the archives that a step restores
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with POST /api/v1/executor/archives/find (the `DeskFindArchives` operationId).
-func (c *Client) DeskFindArchives(ctx context.Context, body DeskFindArchivesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskFindArchivesRequest(c.Server, body)
+// Corresponds with POST /api/v1/executor/archives/find (the `FindArchives` operationId).
+func (c *Client) FindArchives(ctx context.Context, body FindArchivesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFindArchivesRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3621,15 +3620,15 @@ func (c *Client) DeskFindArchives(ctx context.Context, body DeskFindArchivesJSON
 	return c.Client.Do(req)
 }
 
-// DeskClaimWithBody Claim a task and get its definition
+// ClaimTaskWithBody Claim a task and get its definition
 //
 // The answer contains the task's secrets unencrypted.
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with POST /api/v1/executor/claim (the `DeskClaim` operationId).
-func (c *Client) DeskClaimWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskClaimRequestWithBody(c.Server, contentType, body)
+// Corresponds with POST /api/v1/executor/claim (the `ClaimTask` operationId).
+func (c *Client) ClaimTaskWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewClaimTaskRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3640,15 +3639,15 @@ func (c *Client) DeskClaimWithBody(ctx context.Context, contentType string, body
 	return c.Client.Do(req)
 }
 
-// DeskClaim Claim a task and get its definition
+// ClaimTask Claim a task and get its definition
 //
 // The answer contains the task's secrets unencrypted.
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with POST /api/v1/executor/claim (the `DeskClaim` operationId).
-func (c *Client) DeskClaim(ctx context.Context, body DeskClaimJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskClaimRequest(c.Server, body)
+// Corresponds with POST /api/v1/executor/claim (the `ClaimTask` operationId).
+func (c *Client) ClaimTask(ctx context.Context, body ClaimTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewClaimTaskRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3659,13 +3658,13 @@ func (c *Client) DeskClaim(ctx context.Context, body DeskClaimJSONRequestBody, r
 	return c.Client.Do(req)
 }
 
-// DeskClaimStatesWithBody Get the states of claims
+// GetClaimStatesWithBody Get the states of claims
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with POST /api/v1/executor/claim-states (the `DeskClaimStates` operationId).
-func (c *Client) DeskClaimStatesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskClaimStatesRequestWithBody(c.Server, contentType, body)
+// Corresponds with POST /api/v1/executor/claim-states (the `GetClaimStates` operationId).
+func (c *Client) GetClaimStatesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetClaimStatesRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3676,13 +3675,13 @@ func (c *Client) DeskClaimStatesWithBody(ctx context.Context, contentType string
 	return c.Client.Do(req)
 }
 
-// DeskClaimStates Get the states of claims
+// GetClaimStates Get the states of claims
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with POST /api/v1/executor/claim-states (the `DeskClaimStates` operationId).
-func (c *Client) DeskClaimStates(ctx context.Context, body DeskClaimStatesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskClaimStatesRequest(c.Server, body)
+// Corresponds with POST /api/v1/executor/claim-states (the `GetClaimStates` operationId).
+func (c *Client) GetClaimStates(ctx context.Context, body GetClaimStatesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetClaimStatesRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3693,7 +3692,7 @@ func (c *Client) DeskClaimStates(ctx context.Context, body DeskClaimStatesJSONRe
 	return c.Client.Do(req)
 }
 
-// DeskShipWithBody Append frames of a task
+// AppendFramesWithBody Append frames of a task
 //
 // Frames are idempotent by their number; a retry must send the same batch. The body may have
 // `Content-Encoding: gzip`. Errors: 422 for malformed frames; 413 for batches, frames or outputs of a task that are too
@@ -3701,9 +3700,9 @@ func (c *Client) DeskClaimStates(ctx context.Context, body DeskClaimStatesJSONRe
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with POST /api/v1/executor/frames (the `DeskShip` operationId).
-func (c *Client) DeskShipWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskShipRequestWithBody(c.Server, contentType, body)
+// Corresponds with POST /api/v1/executor/frames (the `AppendFrames` operationId).
+func (c *Client) AppendFramesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAppendFramesRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3714,7 +3713,7 @@ func (c *Client) DeskShipWithBody(ctx context.Context, contentType string, body 
 	return c.Client.Do(req)
 }
 
-// DeskShip Append frames of a task
+// AppendFrames Append frames of a task
 //
 // Frames are idempotent by their number; a retry must send the same batch. The body may have
 // `Content-Encoding: gzip`. Errors: 422 for malformed frames; 413 for batches, frames or outputs of a task that are too
@@ -3722,9 +3721,9 @@ func (c *Client) DeskShipWithBody(ctx context.Context, contentType string, body 
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with POST /api/v1/executor/frames (the `DeskShip` operationId).
-func (c *Client) DeskShip(ctx context.Context, body DeskShipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskShipRequest(c.Server, body)
+// Corresponds with POST /api/v1/executor/frames (the `AppendFrames` operationId).
+func (c *Client) AppendFrames(ctx context.Context, body AppendFramesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAppendFramesRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3735,13 +3734,13 @@ func (c *Client) DeskShip(ctx context.Context, body DeskShipJSONRequestBody, req
 	return c.Client.Do(req)
 }
 
-// DeskRegisterWithBody Register an executor
+// RegisterExecutorWithBody Register an executor
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with POST /api/v1/executor/register (the `DeskRegister` operationId).
-func (c *Client) DeskRegisterWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskRegisterRequestWithBody(c.Server, contentType, body)
+// Corresponds with POST /api/v1/executor/register (the `RegisterExecutor` operationId).
+func (c *Client) RegisterExecutorWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRegisterExecutorRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3752,13 +3751,13 @@ func (c *Client) DeskRegisterWithBody(ctx context.Context, contentType string, b
 	return c.Client.Do(req)
 }
 
-// DeskRegister Register an executor
+// RegisterExecutor Register an executor
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with POST /api/v1/executor/register (the `DeskRegister` operationId).
-func (c *Client) DeskRegister(ctx context.Context, body DeskRegisterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskRegisterRequest(c.Server, body)
+// Corresponds with POST /api/v1/executor/register (the `RegisterExecutor` operationId).
+func (c *Client) RegisterExecutor(ctx context.Context, body RegisterExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRegisterExecutorRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3769,13 +3768,13 @@ func (c *Client) DeskRegister(ctx context.Context, body DeskRegisterJSONRequestB
 	return c.Client.Do(req)
 }
 
-// DeskRenewWithBody Renew the registration of an executor
+// RenewExecutorWithBody Renew the registration of an executor
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with POST /api/v1/executor/renew (the `DeskRenew` operationId).
-func (c *Client) DeskRenewWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskRenewRequestWithBody(c.Server, contentType, body)
+// Corresponds with POST /api/v1/executor/renew (the `RenewExecutor` operationId).
+func (c *Client) RenewExecutorWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRenewExecutorRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3786,13 +3785,13 @@ func (c *Client) DeskRenewWithBody(ctx context.Context, contentType string, body
 	return c.Client.Do(req)
 }
 
-// DeskRenew Renew the registration of an executor
+// RenewExecutor Renew the registration of an executor
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with POST /api/v1/executor/renew (the `DeskRenew` operationId).
-func (c *Client) DeskRenew(ctx context.Context, body DeskRenewJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeskRenewRequest(c.Server, body)
+// Corresponds with POST /api/v1/executor/renew (the `RenewExecutor` operationId).
+func (c *Client) RenewExecutor(ctx context.Context, body RenewExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRenewExecutorRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5493,8 +5492,8 @@ func NewStreamEventsRequest(server string, params *StreamEventsParams) (*http.Re
 	return req, nil
 }
 
-// NewDeskOpenArchiveRequest constructs an http.Request for the DeskOpenArchive method
-func NewDeskOpenArchiveRequest(server string, params *DeskOpenArchiveParams) (*http.Request, error) {
+// NewOpenArchiveRequest constructs an http.Request for the OpenArchive method
+func NewOpenArchiveRequest(server string, params *OpenArchiveParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -5573,8 +5572,8 @@ func NewDeskOpenArchiveRequest(server string, params *DeskOpenArchiveParams) (*h
 	return req, nil
 }
 
-// NewDeskSaveArchiveRequestWithBody constructs an http.Request for the DeskSaveArchive method, with any body, and a specified content type
-func NewDeskSaveArchiveRequestWithBody(server string, params *DeskSaveArchiveParams, contentType string, body io.Reader) (*http.Request, error) {
+// NewSaveArchiveRequestWithBody constructs an http.Request for the SaveArchive method, with any body, and a specified content type
+func NewSaveArchiveRequestWithBody(server string, params *SaveArchiveParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -5638,19 +5637,19 @@ func NewDeskSaveArchiveRequestWithBody(server string, params *DeskSaveArchivePar
 	return req, nil
 }
 
-// NewDeskBeginArchiveRequest calls the generic DeskBeginArchive builder with application/json body
-func NewDeskBeginArchiveRequest(server string, body DeskBeginArchiveJSONRequestBody) (*http.Request, error) {
+// NewBeginArchiveRequest calls the generic BeginArchive builder with application/json body
+func NewBeginArchiveRequest(server string, body BeginArchiveJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewDeskBeginArchiveRequestWithBody(server, "application/json", bodyReader)
+	return NewBeginArchiveRequestWithBody(server, "application/json", bodyReader)
 }
 
-// NewDeskBeginArchiveRequestWithBody constructs an http.Request for the DeskBeginArchive method, with any body, and a specified content type
-func NewDeskBeginArchiveRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+// NewBeginArchiveRequestWithBody constructs an http.Request for the BeginArchive method, with any body, and a specified content type
+func NewBeginArchiveRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -5678,19 +5677,19 @@ func NewDeskBeginArchiveRequestWithBody(server string, contentType string, body 
 	return req, nil
 }
 
-// NewDeskFindArchivesRequest calls the generic DeskFindArchives builder with application/json body
-func NewDeskFindArchivesRequest(server string, body DeskFindArchivesJSONRequestBody) (*http.Request, error) {
+// NewFindArchivesRequest calls the generic FindArchives builder with application/json body
+func NewFindArchivesRequest(server string, body FindArchivesJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewDeskFindArchivesRequestWithBody(server, "application/json", bodyReader)
+	return NewFindArchivesRequestWithBody(server, "application/json", bodyReader)
 }
 
-// NewDeskFindArchivesRequestWithBody constructs an http.Request for the DeskFindArchives method, with any body, and a specified content type
-func NewDeskFindArchivesRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+// NewFindArchivesRequestWithBody constructs an http.Request for the FindArchives method, with any body, and a specified content type
+func NewFindArchivesRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -5718,19 +5717,19 @@ func NewDeskFindArchivesRequestWithBody(server string, contentType string, body 
 	return req, nil
 }
 
-// NewDeskClaimRequest calls the generic DeskClaim builder with application/json body
-func NewDeskClaimRequest(server string, body DeskClaimJSONRequestBody) (*http.Request, error) {
+// NewClaimTaskRequest calls the generic ClaimTask builder with application/json body
+func NewClaimTaskRequest(server string, body ClaimTaskJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewDeskClaimRequestWithBody(server, "application/json", bodyReader)
+	return NewClaimTaskRequestWithBody(server, "application/json", bodyReader)
 }
 
-// NewDeskClaimRequestWithBody constructs an http.Request for the DeskClaim method, with any body, and a specified content type
-func NewDeskClaimRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+// NewClaimTaskRequestWithBody constructs an http.Request for the ClaimTask method, with any body, and a specified content type
+func NewClaimTaskRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -5758,19 +5757,19 @@ func NewDeskClaimRequestWithBody(server string, contentType string, body io.Read
 	return req, nil
 }
 
-// NewDeskClaimStatesRequest calls the generic DeskClaimStates builder with application/json body
-func NewDeskClaimStatesRequest(server string, body DeskClaimStatesJSONRequestBody) (*http.Request, error) {
+// NewGetClaimStatesRequest calls the generic GetClaimStates builder with application/json body
+func NewGetClaimStatesRequest(server string, body GetClaimStatesJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewDeskClaimStatesRequestWithBody(server, "application/json", bodyReader)
+	return NewGetClaimStatesRequestWithBody(server, "application/json", bodyReader)
 }
 
-// NewDeskClaimStatesRequestWithBody constructs an http.Request for the DeskClaimStates method, with any body, and a specified content type
-func NewDeskClaimStatesRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+// NewGetClaimStatesRequestWithBody constructs an http.Request for the GetClaimStates method, with any body, and a specified content type
+func NewGetClaimStatesRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -5798,19 +5797,19 @@ func NewDeskClaimStatesRequestWithBody(server string, contentType string, body i
 	return req, nil
 }
 
-// NewDeskShipRequest calls the generic DeskShip builder with application/json body
-func NewDeskShipRequest(server string, body DeskShipJSONRequestBody) (*http.Request, error) {
+// NewAppendFramesRequest calls the generic AppendFrames builder with application/json body
+func NewAppendFramesRequest(server string, body AppendFramesJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewDeskShipRequestWithBody(server, "application/json", bodyReader)
+	return NewAppendFramesRequestWithBody(server, "application/json", bodyReader)
 }
 
-// NewDeskShipRequestWithBody constructs an http.Request for the DeskShip method, with any body, and a specified content type
-func NewDeskShipRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+// NewAppendFramesRequestWithBody constructs an http.Request for the AppendFrames method, with any body, and a specified content type
+func NewAppendFramesRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -5838,19 +5837,19 @@ func NewDeskShipRequestWithBody(server string, contentType string, body io.Reade
 	return req, nil
 }
 
-// NewDeskRegisterRequest calls the generic DeskRegister builder with application/json body
-func NewDeskRegisterRequest(server string, body DeskRegisterJSONRequestBody) (*http.Request, error) {
+// NewRegisterExecutorRequest calls the generic RegisterExecutor builder with application/json body
+func NewRegisterExecutorRequest(server string, body RegisterExecutorJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewDeskRegisterRequestWithBody(server, "application/json", bodyReader)
+	return NewRegisterExecutorRequestWithBody(server, "application/json", bodyReader)
 }
 
-// NewDeskRegisterRequestWithBody constructs an http.Request for the DeskRegister method, with any body, and a specified content type
-func NewDeskRegisterRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+// NewRegisterExecutorRequestWithBody constructs an http.Request for the RegisterExecutor method, with any body, and a specified content type
+func NewRegisterExecutorRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -5878,19 +5877,19 @@ func NewDeskRegisterRequestWithBody(server string, contentType string, body io.R
 	return req, nil
 }
 
-// NewDeskRenewRequest calls the generic DeskRenew builder with application/json body
-func NewDeskRenewRequest(server string, body DeskRenewJSONRequestBody) (*http.Request, error) {
+// NewRenewExecutorRequest calls the generic RenewExecutor builder with application/json body
+func NewRenewExecutorRequest(server string, body RenewExecutorJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewDeskRenewRequestWithBody(server, "application/json", bodyReader)
+	return NewRenewExecutorRequestWithBody(server, "application/json", bodyReader)
 }
 
-// NewDeskRenewRequestWithBody constructs an http.Request for the DeskRenew method, with any body, and a specified content type
-func NewDeskRenewRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+// NewRenewExecutorRequestWithBody constructs an http.Request for the RenewExecutor method, with any body, and a specified content type
+func NewRenewExecutorRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)

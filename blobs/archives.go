@@ -45,7 +45,7 @@ func (s *Store) PutArchive(ctx context.Context, object string, content io.Reader
 	if err != nil {
 		return run.Errorf(codeOf(err), "write archive %s: %w", object, err)
 	}
-	from := &failing{r: content}
+	from := &trackingReader{r: content}
 	if _, err = io.CopyBuffer(struct{ io.Writer }{w}, from, make([]byte, archiveBuffer)); err != nil {
 		w.discard()
 	} else {
@@ -62,14 +62,14 @@ func (s *Store) PutArchive(ctx context.Context, object string, content io.Reader
 	return run.Errorf(codeOf(err), "write archive %s: %w", object, err)
 }
 
-// failing stores the error of a reader.
-type failing struct {
+// trackingReader stores the error of a reader.
+type trackingReader struct {
 	r   io.Reader
 	err error
 }
 
 // Read implements io.Reader.
-func (f *failing) Read(b []byte) (int, error) {
+func (f *trackingReader) Read(b []byte) (int, error) {
 	n, err := f.r.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
 		f.err = err
@@ -97,12 +97,12 @@ func (s *Store) GetArchive(ctx context.Context, object string, offset int64) (io
 
 // SignArchive returns a URL that allows its holder to read an archive until it
 // expires, or "" if the store signs no URLs. Errors: unavailable.
-func (s *Store) SignArchive(ctx context.Context, object string, life time.Duration) (string, error) {
+func (s *Store) SignArchive(ctx context.Context, object string, validity time.Duration) (string, error) {
 	key, err := archiveKey(object)
 	if err != nil {
 		return "", err
 	}
-	address, err := s.bucket.SignedURL(ctx, key, &blob.SignedURLOptions{Method: http.MethodGet, Expiry: life})
+	address, err := s.bucket.SignedURL(ctx, key, &blob.SignedURLOptions{Method: http.MethodGet, Expiry: validity})
 	switch {
 	case gcerrors.Code(err) == gcerrors.Unimplemented:
 		return "", nil

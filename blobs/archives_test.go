@@ -73,8 +73,8 @@ func testSigned(t *testing.T, bucket testenv.S3) {
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	object, content := s.NewObject(), strings.Repeat("content", 1000)
 	require.NoError(t, s.PutArchive(t.Context(), object, strings.NewReader(content)))
-	sign := func(life time.Duration) string {
-		address, err := s.SignArchive(t.Context(), object, life)
+	sign := func(validity time.Duration) string {
+		address, err := s.SignArchive(t.Context(), object, validity)
 		require.NoError(t, err)
 		require.NotContains(t, address, bucket.Environment["AWS_SECRET_ACCESS_KEY"])
 		return address
@@ -128,9 +128,9 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// TestStore_file_removes_what_a_kill_left: a process that is killed during a
+// TestStore_file_removes_files_of_killed_writers: a process that is killed during a
 // write leaves a file that only the records refer to.
-func TestStore_file_removes_what_a_kill_left(t *testing.T) {
+func TestStore_file_removes_files_of_killed_writers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, err := blobs.Open(t.Context(), "file://"+dir)

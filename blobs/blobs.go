@@ -100,7 +100,7 @@ func (s *Store) remove(ctx context.Context, key string) error {
 		return run.Errorf(codeOf(err), "remove blob %s: %w", key, err)
 	}
 	if s.dir != nil {
-		if err := s.dir.removed(key); err != nil {
+		if err := s.dir.syncRemoval(key); err != nil {
 			return run.Errorf(run.CodeUnavailable, "remove blob %s: %w", key, err)
 		}
 	}

@@ -72,7 +72,7 @@ func TestStore_s3(t *testing.T) {
 	t.Run("archives by signed URLs", func(t *testing.T) { testSigned(t, bucket) })
 }
 
-func TestStore_s3_says_what_is_wrong(t *testing.T) {
+func TestStore_s3_reports_errors(t *testing.T) {
 	bucket := testenv.RequireS3(t)
 	for key, value := range bucket.Environment {
 		t.Setenv(key, value)
@@ -173,11 +173,11 @@ func testBatchesOnce(t *testing.T, s *blobs.Store) {
 
 // testBatchesTorn writes the possible contents of an unsynced file after a loss
 // of power. No successful call has stored them.
-func testBatchesTorn(t *testing.T, s *blobs.Store, plant func(key string, data []byte)) {
+func testBatchesTorn(t *testing.T, s *blobs.Store, seedObject func(key string, data []byte)) {
 	for i, torn := range []string{"", "{", "\x00\x00\x00\x00", `{"v":1,"n":1}` + "\n" + `{"v":`} {
 		key := keyOf(200 + i)
 		frames := []run.Frame{{Version: 1, N: 1, Kind: run.FrameOutput, Data: []byte("line\n")}, {Version: 1, N: 2, Kind: run.FrameTaskEnd}}
-		plant(fmt.Sprintf("logs/%s/%05d/001.002/%012d", key.Run, key.Task, 1), []byte(torn))
+		seedObject(fmt.Sprintf("logs/%s/%05d/001.002/%012d", key.Run, key.Task, 1), []byte(torn))
 		size, err := s.PutFrames(t.Context(), run.FrameBatch{Key: key, Frames: frames})
 		require.NoError(t, err)
 		require.Positive(t, size)

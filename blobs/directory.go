@@ -98,9 +98,9 @@ func (d *directory) sync(path string) error {
 	return nil
 }
 
-// settle syncs an existing object: its writer may have been killed before the
+// syncExisting syncs an existing object: its writer may have been killed before the
 // sync, or may be a version that did not sync.
-func (d *directory) settle(key string) error {
+func (d *directory) syncExisting(key string) error {
 	path := d.path(key)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -112,9 +112,9 @@ func (d *directory) settle(key string) error {
 	return d.sync(path)
 }
 
-// removed makes the removal of an object durable. The records forget a removed
+// syncRemoval makes the removal of an object durable. The records forget a removed
 // object, so an object that reappeared would stay forever.
-func (d *directory) removed(key string) error {
+func (d *directory) syncRemoval(key string) error {
 	err := durable.SyncDir(filepath.Dir(d.path(key)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -138,7 +138,7 @@ func (f *fileWriter) commit(ctx context.Context) error {
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = f.place()
+		err = f.linkFinal()
 	}
 	if removeErr := os.Remove(f.Name()); err == nil && !errors.Is(removeErr, fs.ErrNotExist) {
 		err = removeErr
@@ -149,10 +149,10 @@ func (f *fileWriter) commit(ctx context.Context) error {
 	return f.directory.sync(f.path)
 }
 
-// place gives the file its name. A link succeeds for only one writer. The
+// linkFinal gives the file its name. A link succeeds for only one writer. The
 // fallback, a check and a rename, has a race, and serves only file systems
 // without links.
-func (f *fileWriter) place() error {
+func (f *fileWriter) linkFinal() error {
 	if !f.ifAbsent {
 		return os.Rename(f.Name(), f.path)
 	}

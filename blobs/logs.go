@@ -24,11 +24,11 @@ func (s *Store) PutFrames(ctx context.Context, b run.FrameBatch) (int64, error) 
 			return 0, run.Errorf(run.CodeInvalid, "encode frame %d: %w", b.Frames[i].N, err)
 		}
 	}
-	return int64(data.Len()), s.putOnce(ctx, logKey(b.Key, b.Frames[0].N), data.Bytes(), wholeBatch)
+	return int64(data.Len()), s.putOnce(ctx, logKey(b.Key, b.Frames[0].N), data.Bytes(), isWholeBatch)
 }
 
-// wholeBatch reports whether an object is a complete batch of frames.
-func wholeBatch(data []byte) bool {
+// isWholeBatch reports whether an object is a complete batch of frames.
+func isWholeBatch(data []byte) bool {
 	frames, err := decodeFrames(data)
 	return err == nil && len(frames) > 0
 }

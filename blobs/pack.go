@@ -78,7 +78,7 @@ func packedKey(key run.Key, last int64) string {
 // killed leaves no visible object. Errors: unavailable, and those of frames.
 func (s *Store) PackFrames(ctx context.Context, key run.Key, last int64, frames iter.Seq2[run.Frame, error]) (int64, error) {
 	name := packedKey(key, last)
-	if err := s.clear(ctx, name); err != nil {
+	if err := s.removeIncomplete(ctx, name); err != nil {
 		return 0, err
 	}
 	w, err := s.create(ctx, name, false, blob.WriterOptions{ContentType: "application/zstd"})
@@ -196,13 +196,13 @@ var errDamaged = errors.New("the data is damaged")
 // is damaged).
 func (s *Store) PackedBlocks(ctx context.Context, key run.Key, last, size int64) ([]run.LogBlock, error) {
 	name := packedKey(key, last)
-	tail, err := s.part(ctx, name, max(0, size-indexGuess), min(size, indexGuess))
+	tail, err := s.readRange(ctx, name, max(0, size-indexGuess), min(size, indexGuess))
 	if err != nil {
 		return nil, err
 	}
 	packed, missing := indexIn(tail)
 	if all := int64(len(tail)) + missing; missing > 0 && all <= min(size, maxIndex) {
-		if tail, err = s.part(ctx, name, size-all, all); err != nil {
+		if tail, err = s.readRange(ctx, name, size-all, all); err != nil {
 			return nil, err
 		}
 		packed, missing = indexIn(tail)
@@ -242,7 +242,7 @@ func indexIn(tail []byte) (packed []byte, missing int64) {
 // not_found, unavailable, internal (it is damaged).
 func (s *Store) PackedFrames(ctx context.Context, key run.Key, last int64, b run.LogBlock) ([]run.Frame, error) {
 	name := packedKey(key, last)
-	packed, err := s.part(ctx, name, b.At, b.Size)
+	packed, err := s.readRange(ctx, name, b.At, b.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -275,14 +275,14 @@ func (s *Store) PackedFrames(ctx context.Context, key run.Key, last int64, b run
 // DeletePacked removes a packed log. It is idempotent. Errors: unavailable.
 func (s *Store) DeletePacked(ctx context.Context, key run.Key, last int64) error {
 	name := packedKey(key, last)
-	if err := s.clear(ctx, name); err != nil {
+	if err := s.removeIncomplete(ctx, name); err != nil {
 		return err
 	}
 	return s.remove(ctx, name)
 }
 
-// part reads a piece of an object.
-func (s *Store) part(ctx context.Context, name string, at, size int64) ([]byte, error) {
+// readRange reads a piece of an object.
+func (s *Store) readRange(ctx context.Context, name string, at, size int64) ([]byte, error) {
 	if size <= 0 || size > maxIndex {
 		return nil, run.Errorf(run.CodeInternal, "read blob %s: %w", name, errDamaged)
 	}
@@ -301,9 +301,9 @@ func (s *Store) part(ctx context.Context, name string, at, size int64) ([]byte, 
 	return data, nil
 }
 
-// clear removes the incomplete files of killed writers of an object from a
+// removeIncomplete removes the incomplete files of killed writers of an object from a
 // directory. Other stores neither show nor keep uncommitted data.
-func (s *Store) clear(ctx context.Context, name string) error {
+func (s *Store) removeIncomplete(ctx context.Context, name string) error {
 	if s.dir == nil {
 		return nil
 	}

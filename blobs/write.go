@@ -99,7 +99,7 @@ func (s *Store) putAgain(ctx context.Context, key string, data []byte, whole fun
 	case err != nil:
 		return err
 	case bytes.Equal(was, data) && s.dir != nil:
-		return s.dir.settle(key)
+		return s.dir.syncExisting(key)
 	case bytes.Equal(was, data):
 		return nil
 	case whole(was):

@@ -11,9 +11,9 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-// applied describes how to apply a file of a resource T, for which the gateway
+// applier describes how to apply a file of a resource T, for which the gateway
 // answers with A.
-type applied[T, A any] struct {
+type applier[T, A any] struct {
 	kind   string // "fleet"
 	read   func([]byte, spec.Format) (*T, error)
 	locate func([]run.Fault, []byte, spec.Format) []run.Fault
@@ -22,8 +22,8 @@ type applied[T, A any] struct {
 	show   func(remote.Answer[A]) error
 }
 
-// on makes a command create or update the resource of its file.
-func (a applied[T, A]) on(c *cobra.Command, env Env, conn *connection) *cobra.Command {
+// bind makes a command create or update the resource of its file.
+func (a applier[T, A]) bind(c *cobra.Command, env Env, conn *connection) *cobra.Command {
 	name := ""
 	c.Flags().StringVar(&name, "name", "", "name of the "+a.kind+", if the file has none")
 	c.Args = cobra.ExactArgs(1)

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
-	"github.com/drover-run/drover/archive"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/internal/archive"
 )
 
 func artifactsCommand(env Env) *cobra.Command {

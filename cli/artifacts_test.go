@@ -21,21 +21,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/archive"
 	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/runtest"
 )
 
-// shelf serves the artifacts of one run. The first read of an artifact is cut
+// artifactStore serves the artifacts of one run. The first read of an artifact is cut
 // off.
-type shelf struct {
+type artifactStore struct {
 	content []byte
 	opened  atomic.Int32
 }
 
-func (s *shelf) Artifacts(context.Context, run.ID) ([]run.Artifact, error) {
+func (s *artifactStore) Artifacts(context.Context, run.ID) ([]run.Artifact, error) {
 	return []run.Artifact{
 		{Task: "test", Name: "report", Size: 1234, Expires: time.Date(2026, 2, 3, 4, 5, 0, 0, time.UTC), Tests: &run.TestSummary{Tests: 5, Failed: 2}},
 		{Task: "test", Name: "old", Removed: true},
@@ -43,7 +43,7 @@ func (s *shelf) Artifacts(context.Context, run.ID) ([]run.Artifact, error) {
 	}, nil
 }
 
-func (s *shelf) OpenArtifact(_ context.Context, ref run.ArtifactRef, offset int64) (run.Artifact, io.ReadCloser, error) {
+func (s *artifactStore) OpenArtifact(_ context.Context, ref run.ArtifactRef, offset int64) (run.Artifact, io.ReadCloser, error) {
 	if ref.Name != "report" {
 		return run.Artifact{}, nil, run.Errorf(run.CodeNotFound, "there is no artifact %s", ref.Name)
 	}
@@ -56,7 +56,7 @@ func (s *shelf) OpenArtifact(_ context.Context, ref run.ArtifactRef, offset int6
 	return a, io.NopCloser(r), nil
 }
 
-func (s *shelf) OpenArtifactFile(ctx context.Context, _ run.ArtifactRef, path string) (run.ArtifactEntry, io.ReadCloser, error) {
+func (s *artifactStore) OpenArtifactFile(ctx context.Context, _ run.ArtifactRef, path string) (run.ArtifactEntry, io.ReadCloser, error) {
 	f, err := archive.Open(ctx, bytes.NewReader(s.content), path, archive.Limits{})
 	if err != nil {
 		return run.ArtifactEntry{}, nil, err
@@ -64,7 +64,7 @@ func (s *shelf) OpenArtifactFile(ctx context.Context, _ run.ArtifactRef, path st
 	return run.ArtifactEntry{Path: path, Size: f.Size}, f, nil
 }
 
-func (s *shelf) ArtifactEntries(context.Context, run.ArtifactRef, int) ([]run.ArtifactEntry, bool, error) {
+func (s *artifactStore) ArtifactEntries(context.Context, run.ArtifactRef, int) ([]run.ArtifactEntry, bool, error) {
 	return []run.ArtifactEntry{
 		{Path: "a", Type: run.EntryDirectory, Mode: 0o755},
 		{Path: "a/b", Type: run.EntryFile, Mode: 0o644, Size: 3},
@@ -82,7 +82,7 @@ func TestArtifacts(t *testing.T) {
 	var packed bytes.Buffer
 	_, err := archive.Pack(t.Context(), &packed, archive.Selection{Root: dir}, archive.Limits{})
 	require.NoError(t, err)
-	s := &shelf{content: packed.Bytes()}
+	s := &artifactStore{content: packed.Bytes()}
 	g, err := gateway.New(gateway.Deps{Runs: &runtest.Service{}, Artifacts: s, Logger: slog.New(slog.DiscardHandler)}, gateway.Options{})
 	require.NoError(t, err)
 	server := httptest.NewServer(g.Handler())
@@ -147,17 +147,17 @@ test[GO=1.26]   report   7       -               with the run
 	require.Equal(t, http.StatusOK, answer.StatusCode)
 }
 
-// storedShelf is a shelf whose artifacts are in an object store.
-type storedShelf struct {
-	*shelf
+// redirectingStore is a shelf whose artifacts are in an object store.
+type redirectingStore struct {
+	*artifactStore
 	address string
 }
 
-func (s *storedShelf) LocateArchive(context.Context, run.ArchiveRead) (string, error) {
+func (s *redirectingStore) LocateArchive(context.Context, run.ArchiveRead) (string, error) {
 	return "", errors.New("only artifacts are supported")
 }
 
-func (s *storedShelf) LocateArtifact(_ context.Context, _ run.ArtifactRef, _ int64) (run.Artifact, string, error) {
+func (s *redirectingStore) LocateArtifact(_ context.Context, _ run.ArtifactRef, _ int64) (run.Artifact, string, error) {
 	sum := sha256.Sum256(s.content)
 	return run.Artifact{Digest: "sha256:" + hex.EncodeToString(sum[:])}, s.address, nil
 }
@@ -199,7 +199,7 @@ func TestArtifacts_direct(t *testing.T) {
 				}
 			}))
 			t.Cleanup(store.Close)
-			s := &storedShelf{shelf: &shelf{content: content}, address: store.URL + "/artifact?signature=hunter2"}
+			s := &redirectingStore{artifactStore: &artifactStore{content: content}, address: store.URL + "/artifact?signature=hunter2"}
 			g, err := gateway.New(gateway.Deps{Runs: &runtest.Service{}, Artifacts: s, Logger: slog.New(slog.DiscardHandler)}, gateway.Options{})
 			require.NoError(t, err)
 			server := httptest.NewServer(g.Handler())

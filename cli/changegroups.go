@@ -158,7 +158,7 @@ refused (reject). A lower limit stops no run.`,
 	c.Flags().IntVar(&spec.MaxRunning, "max-running", 0, "number of runs that may run at once; 0 is no limit")
 	c.Flags().StringVar(&policy, "on-busy", policy, "queue, stop_running, cancel_queued or reject")
 	addToken(c, &spec.ChangegroupToken)
-	_ = c.RegisterFlagCompletionFunc("on-busy", cobra.FixedCompletions(texts(run.OnBusyPolicies()), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("on-busy", cobra.FixedCompletions(toStrings(run.OnBusyPolicies()), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

@@ -33,12 +33,12 @@ func (f *runsFlags) completeRun(most int) completer {
 
 // completeTasks completes the id of a run, and then the names of its tasks for
 // which suits is true.
-func (f *runsFlags) completeTasks(suits func(api.Task) bool) completer {
+func (f *runsFlags) completeTasks(accept func(api.Task) bool) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
 			return runIDs(c, f.conn)
 		}
-		return f.taskNames(c, args[0], suits)
+		return f.taskNames(c, args[0], accept)
 	}
 }
 
@@ -51,7 +51,7 @@ func (f *runsFlags) completeTaskFlag(c *cobra.Command, args []string, _ string) 
 	return f.taskNames(c, args[0], nil)
 }
 
-func (f *runsFlags) taskNames(c *cobra.Command, id string, suits func(api.Task) bool) ([]string, cobra.ShellCompDirective) {
+func (f *runsFlags) taskNames(c *cobra.Command, id string, accept func(api.Task) bool) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := completionContext(c)
 	defer cancel()
 	client, err := f.conn.open()
@@ -63,8 +63,8 @@ func (f *runsFlags) taskNames(c *cobra.Command, id string, suits func(api.Task) 
 		return nil, noFiles
 	}
 	var names []string
-	for _, name := range inOrder(answer.Value.Tasks) {
-		if t := answer.Value.Tasks[name]; suits == nil || suits(t) {
+	for _, name := range sortedTaskNames(answer.Value.Tasks) {
+		if t := answer.Value.Tasks[name]; accept == nil || accept(t) {
 			names = append(names, cobra.CompletionWithDesc(name, string(t.Status)))
 		}
 	}

@@ -49,7 +49,7 @@ func (c *connection) open() (*remote.Client, error) {
 		return nil, run.Errorf(run.CodeInvalid, "the token contains a line break")
 	}
 	return remote.New(remote.Options{
-		Server: server, Token: token, Transport: c.env.Transport, Patience: c.env.Patience,
+		Server: server, Token: token, Transport: c.env.Transport, RetryTimeout: c.env.RetryTimeout,
 		UserAgent: fmt.Sprintf("drover/%s", version.String()),
 	})
 }

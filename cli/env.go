@@ -28,9 +28,9 @@ type Env struct {
 	Location *time.Location
 	// Transport makes connections; nil: http.DefaultTransport.
 	Transport http.RoundTripper
-	// Patience is how long a command that follows something retries while the
+	// RetryTimeout is how long a command that follows something retries while the
 	// gateway is unavailable; 0: 2 minutes.
-	Patience time.Duration
+	RetryTimeout time.Duration
 }
 
 func (e Env) withDefaults() Env {

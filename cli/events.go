@@ -32,7 +32,7 @@ commits: a client that resumes with --after misses no event.`,
 			if err != nil {
 				return err
 			}
-			q.Away = awayTeller(env)
+			q.OnAvailability = reportAvailability(env)
 			for e, err := range client.Events(c.Context(), q) {
 				if errors.Is(err, context.Canceled) {
 					return nil // an interrupt is the normal end
@@ -64,9 +64,9 @@ commits: a client that resumes with --after misses no event.`,
 	return c
 }
 
-// awayTeller returns a function that reports once that the gateway is
+// reportAvailability returns a function that reports once that the gateway is
 // unavailable, and once that it is available again.
-func awayTeller(env Env) func(error) {
+func reportAvailability(env Env) func(error) {
 	away := false
 	return func(err error) {
 		switch {

@@ -56,7 +56,7 @@ func listExecutorsCommand(f *registryFlags) *cobra.Command {
 			}
 			t := newTable(f.env.Stdout, "ID", "POOL", "DRIVER", "SET", "STATE", "SLOTS", "TASKS", "LABELS", "LAST CONTACT", "VERSION")
 			for _, e := range answer.Value.Executors {
-				t.row(e.ID, e.Pool, e.Driver, e.Set, executorState(e), used(e.SlotsUsed, e.Slots), strconv.Itoa(e.Tasks), pairs(e.Labels),
+				t.row(e.ID, e.Pool, e.Driver, e.Set, executorState(e), fraction(e.SlotsUsed, e.Slots), strconv.Itoa(e.Tasks), pairs(e.Labels),
 					f.env.ago(e.LastContact), e.Version)
 			}
 			return t.flush()
@@ -108,7 +108,7 @@ func (f *registryFlags) printExecutor(answer remote.Answer[api.Executor]) error 
 	}
 	t.field("state", executorState(e))
 	t.field("reason", e.Reason)
-	t.field("slots", used(e.SlotsUsed, e.Slots))
+	t.field("slots", fraction(e.SlotsUsed, e.Slots))
 	t.field("tasks", strconv.Itoa(e.Tasks))
 	t.field("registered", f.env.clock(e.RegisteredAt))
 	t.field("last contact", f.env.ago(e.LastContact))
@@ -181,19 +181,19 @@ func (f *registryFlags) executorsCall(
 			if err != nil {
 				return err
 			}
-			return each(ids, func(id string) error {
-				answer, said, err := call(c, client, id)
+			return forEach(ids, func(id string) error {
+				answer, message, err := call(c, client, id)
 				if err != nil {
 					return err
 				}
 				if f.output == formatJSON {
 					return printJSON(f.env.Stdout, answer.Raw)
 				}
-				_, err = fmt.Fprintf(f.env.Stdout, "executor %s %s\n", id, said)
+				_, err = fmt.Fprintf(f.env.Stdout, "executor %s %s\n", id, message)
 				return err
 			})
 		},
 	}
 }
 
-func used(n, of int) string { return fmt.Sprintf("%d/%d", n, of) }
+func fraction(n, of int) string { return fmt.Sprintf("%d/%d", n, of) }

@@ -66,7 +66,7 @@ func (f *runsFlags) explain(r api.Run) error {
 func (f *runsFlags) explainTasks(r api.Run) error {
 	t := newTable(f.env.Stdout)
 	dependent, shown := 0, 0
-	for _, name := range inOrder(r.Tasks) {
+	for _, name := range sortedTaskNames(r.Tasks) {
 		task := r.Tasks[name]
 		if task.Reason == "" || run.Status(task.Status).Final() {
 			continue
@@ -120,7 +120,7 @@ func queuedHints(r api.Run) []string {
 func taskHints(r api.Run) []string {
 	var approve, pools []string
 	seen := make(map[string]bool)
-	for _, name := range inOrder(r.Tasks) {
+	for _, name := range sortedTaskNames(r.Tasks) {
 		switch t := r.Tasks[name]; run.Status(t.Status) { //nolint:exhaustive // there are no hints for the other statuses
 		case run.StatusWaitingApproval:
 			approve = append(approve, quoted(name))

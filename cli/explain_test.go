@@ -9,12 +9,12 @@ import (
 	"github.com/drover-run/drover/cli/clitest"
 )
 
-// waiting adds runs for all causes of waiting, with the reasons of a gateway.
-func waiting(ts *testscript.TestScript, _ bool, _ []string) {
+// addWaitingRuns adds runs for all causes of waiting, with the reasons of a gateway.
+func addWaitingRuns(ts *testscript.TestScript, _ bool, _ []string) {
 	g := ts.Value("gateway").(*clitest.Gateway)
 	g.Put(api.Run{
 		ID: "grouped", Phase: api.PhaseQueued, Admission: api.AdmissionManual, Changegroups: []string{"deploys", "the floor's"},
-		Reason: "waits for change group deploys: place 2 in line, 1 of 1 slots held by run-0",
+		Reason: "waits for change group deploys: position 2 in queue, 1 of 1 slots held by run-0",
 	})
 	tasks := map[string]api.Task{
 		"build":         {Number: 0, Status: api.StatusSuccess, Pool: "shell"},
@@ -22,7 +22,7 @@ func waiting(ts *testscript.TestScript, _ bool, _ []string) {
 		"gate[OS=x]":    {Number: 2, Status: api.StatusWaitingApproval, Reason: "waits for approval: 1 of 2 given"},
 		"test":          {Number: 3, Status: api.StatusQueued, Pool: "gpu", Reason: "no executor of pool gpu is online"},
 		"lint":          {Number: 4, Status: api.StatusQueued, Pool: "gpu", Reason: "no executor of pool gpu is online"},
-		"deploy":        {Number: 5, Status: api.StatusQueued, Pool: "shell", Reason: "all 4 slots of pool shell are in use; place 9 in line, about 2m0s"},
+		"deploy":        {Number: 5, Status: api.StatusQueued, Pool: "shell", Reason: "all 4 slots of pool shell are in use; position 9 in queue, about 2m0s"},
 		"lost":          {Number: 6, Status: api.StatusRunning, Pool: "shell", Reason: "executor host-7 is out of contact since 12:00:00"},
 		"goes on":       {Number: 7, Status: api.StatusRunning, Pool: "shell"},
 		"failed before": {Number: 8, Status: api.StatusFailed, Reason: "step 0 exited with code 3"},

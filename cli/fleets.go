@@ -29,20 +29,20 @@ func fleetsCommand(env Env) *cobra.Command {
 	f := newRegistryFlags(env, c)
 	c.AddCommand(
 		applyFleetCommand(f), listFleetsCommand(f), getFleetCommand(f), fleetInstancesCommand(f), fleetEventsCommand(f),
-		steerFleetCommand(f, "pause", "Pause a fleet: create and delete no instances", "paused", (*remote.Client).PauseFleet),
-		steerFleetCommand(f, "resume", "Resume a fleet: return control to its scaling policy", "resumed", (*remote.Client).ResumeFleet),
-		steerFleetCommand(f, "drain", "Drain and delete all instances of a fleet, and create none", "draining", (*remote.Client).DrainFleet),
+		fleetActionCommand(f, "pause", "Pause a fleet: create and delete no instances", "paused", (*remote.Client).PauseFleet),
+		fleetActionCommand(f, "resume", "Resume a fleet: return control to its scaling policy", "resumed", (*remote.Client).ResumeFleet),
+		fleetActionCommand(f, "drain", "Drain and delete all instances of a fleet, and create none", "draining", (*remote.Client).DrainFleet),
 		scaleFleetCommand(f), deleteFleetCommand(f),
 	)
 	return c
 }
 
 func applyFleetCommand(f *registryFlags) *cobra.Command {
-	return applied[spec.Fleet, api.Fleet]{
+	return applier[spec.Fleet, api.Fleet]{
 		kind: "fleet", read: spec.ReadFleet, locate: spec.LocateFleet, nameOf: func(x *spec.Fleet) string { return x.Name },
 		put:  (*remote.Client).PutFleet,
 		show: f.showFleet,
-	}.on(&cobra.Command{
+	}.bind(&cobra.Command{
 		Use:   "apply FILE",
 		Short: "Create or update a fleet from a file",
 		Long: `Creates or updates a fleet from a YAML or JSON file, or from standard input with -. Instances are not changed. The pool of a
@@ -98,9 +98,9 @@ func instanceCounts(x api.Fleet) string {
 	return strings.Join(parts, ", ")
 }
 
-// fleetSilence is the age of a fleet's status from which the fleet worker counts
+// fleetStatusTimeout is the age of a fleet's status from which the fleet worker counts
 // as lost: the worker updates the status every 15 s.
-const fleetSilence = time.Minute
+const fleetStatusTimeout = time.Minute
 
 // fleetHealth summarizes the health of a fleet.
 func (f *registryFlags) fleetHealth(x api.Fleet) string {
@@ -109,10 +109,10 @@ func (f *registryFlags) fleetHealth(x api.Fleet) string {
 		return "error: " + s.Error
 	case s.SeenAt.IsZero():
 		return "no fleet worker has managed it yet"
-	case f.env.Now().Sub(s.SeenAt) > fleetSilence+x.Spec.Interval(false):
+	case f.env.Now().Sub(s.SeenAt) > fleetStatusTimeout+x.Spec.Interval(false):
 		return "no fleet worker since " + f.env.ago(s.SeenAt)
-	case s.Held != "":
-		return "held by " + s.Held
+	case s.BlockedBy != "":
+		return "held by " + s.BlockedBy
 	}
 	return "ok"
 }
@@ -146,7 +146,7 @@ func (f *registryFlags) showFleet(answer remote.Answer[api.Fleet]) error {
 	t.field("priority", strconv.Itoa(x.Spec.Priority))
 	t.field("plugin", strings.TrimSpace(x.Spec.Plugin+" "+x.Status.Plugin))
 	t.field("group", x.Status.Group)
-	t.field("bootstrap", x.Spec.BootstrapWay())
+	t.field("bootstrap", x.Spec.BootstrapMethod())
 	t.field("mode", fleetMode(x))
 	t.field("reason", x.Reason)
 	t.field("status", f.fleetHealth(x))
@@ -281,8 +281,8 @@ func (f *registryFlags) printFleetEvents(answer remote.Answer[api.FleetEventList
 	return t.flush()
 }
 
-func steerFleetCommand(
-	f *registryFlags, verb, short, said string,
+func fleetActionCommand(
+	f *registryFlags, verb, short, message string,
 	call func(*remote.Client, context.Context, string, api.FleetReason) (remote.Answer[api.Fleet], error),
 ) *cobra.Command {
 	reason := ""
@@ -294,9 +294,9 @@ func steerFleetCommand(
 			if err != nil {
 				return err
 			}
-			return each(names, func(name string) error {
+			return forEach(names, func(name string) error {
 				answer, err := call(client, c.Context(), name, api.FleetReason{Reason: reason})
-				return f.saidOfFleet(answer, err, said)
+				return f.printFleetAction(answer, err, message)
 			})
 		},
 	}
@@ -304,14 +304,14 @@ func steerFleetCommand(
 	return c
 }
 
-func (f *registryFlags) saidOfFleet(answer remote.Answer[api.Fleet], err error, said string) error {
+func (f *registryFlags) printFleetAction(answer remote.Answer[api.Fleet], err error, message string) error {
 	if err != nil {
 		return err
 	}
 	if f.output == formatJSON {
 		return printJSON(f.env.Stdout, answer.Raw)
 	}
-	_, err = fmt.Fprintf(f.env.Stdout, "fleet %s %s\n", answer.Value.Name, said)
+	_, err = fmt.Fprintf(f.env.Stdout, "fleet %s %s\n", answer.Value.Name, message)
 	return err
 }
 
@@ -333,7 +333,7 @@ Instances with tasks are deleted only after their tasks have ended.`,
 				return err
 			}
 			answer, err := client.ScaleFleet(c.Context(), args[0], api.FleetScale{Instances: n, Reason: reason})
-			return f.saidOfFleet(answer, err, "scales to "+count(n, "instance"))
+			return f.printFleetAction(answer, err, "scales to "+count(n, "instance"))
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "reason, shown with the fleet")
@@ -350,9 +350,9 @@ func deleteFleetCommand(f *registryFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return each(names, func(name string) error {
+			return forEach(names, func(name string) error {
 				answer, err := client.DeleteFleet(c.Context(), name)
-				return f.saidOfFleet(answer, err, "is being deleted with its instances: "+instanceCounts(answer.Value))
+				return f.printFleetAction(answer, err, "is being deleted with its instances: "+instanceCounts(answer.Value))
 			})
 		},
 	}

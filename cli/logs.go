@@ -50,10 +50,10 @@ with --save, it writes each log to a file of its own in a directory.`,
 			}
 			l.query.Run = args[0]
 			if len(args) == 1 {
-				return l.all(c, client)
+				return l.printOrSaveAll(c, client)
 			}
 			l.query.Task = args[1]
-			return l.one(c, client)
+			return l.printOrSaveOne(c, client)
 		},
 	}
 	flags := c.Flags()
@@ -88,8 +88,8 @@ func (l *logsFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// one prints or saves the log of one task.
-func (l *logsFlags) one(c *cobra.Command, client *remote.Client) error {
+// printOrSaveOne prints or saves the log of one task.
+func (l *logsFlags) printOrSaveOne(c *cobra.Command, client *remote.Client) error {
 	if l.save == "" {
 		return l.print(c, client, l.query, l.env.Stdout, "")
 	}
@@ -133,7 +133,7 @@ func (l *logsFlags) file(task string) string {
 // print prints one log, with a prefix before each line. It waits for an
 // unavailable gateway only if it follows the log.
 func (l *logsFlags) print(c *cobra.Command, client *remote.Client, q remote.LogQuery, w io.Writer, prefix string) error {
-	q.Impatient = !q.Follow
+	q.NoRetry = !q.Follow
 	p := &prefixer{w: w, prefix: prefix}
 	for chunk, err := range client.Log(c.Context(), q) {
 		if err != nil {
@@ -166,8 +166,8 @@ func (l *logsFlags) print(c *cobra.Command, client *remote.Client, q remote.LogQ
 // timestampFormat is RFC 3339 with a fixed number of digits for nanoseconds.
 const timestampFormat = "2006-01-02T15:04:05.000000000Z07:00"
 
-// all prints or saves the logs of all tasks that have begun.
-func (l *logsFlags) all(c *cobra.Command, client *remote.Client) error {
+// printOrSaveAll prints or saves the logs of all tasks that have begun.
+func (l *logsFlags) printOrSaveAll(c *cobra.Command, client *remote.Client) error {
 	q := l.query
 	if q.Follow || q.Step != "" || q.Offset != 0 || q.Attempt != 0 {
 		return invalid("--follow, --step, --offset and --attempt need a TASK; drover runs get %s --follow shows all that runs", q.Run)
@@ -176,7 +176,7 @@ func (l *logsFlags) all(c *cobra.Command, client *remote.Client) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range inOrder(answer.Value.Tasks) {
+	for _, name := range sortedTaskNames(answer.Value.Tasks) {
 		if answer.Value.Tasks[name].Executor == "" {
 			continue // the task has not begun
 		}
@@ -228,7 +228,7 @@ func (p *prefixer) endLine() error {
 // noTask returns the error for an unknown task.
 func noTask(r api.Run, task string) error {
 	message := fmt.Sprintf("run %s has no task %q", r.ID, task)
-	if near := run.Suggest(task, inOrder(r.Tasks)); near != "" {
+	if near := run.Suggest(task, sortedTaskNames(r.Tasks)); near != "" {
 		message += fmt.Sprintf("; did you mean %q?", near)
 	}
 	return run.Errorf(run.CodeNotFound, "%s", strings.TrimSpace(message))

@@ -134,7 +134,7 @@ func (e Env) ago(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return spell(max(0, e.Now().Sub(t))) + " ago"
+	return formatDuration(max(0, e.Now().Sub(t))) + " ago"
 }
 
 // took formats a duration, up to now if to is zero.
@@ -145,11 +145,11 @@ func (e Env) took(from, to time.Time) string {
 	if to.IsZero() {
 		to = e.Now()
 	}
-	return spell(max(0, to.Sub(from)))
+	return formatDuration(max(0, to.Sub(from)))
 }
 
-// spell formats a duration in at most two units.
-func spell(d time.Duration) string {
+// formatDuration formats a duration in at most two units.
+func formatDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
 	case d < time.Second:

@@ -47,7 +47,7 @@ func listPoolsCommand(f *registryFlags) *cobra.Command {
 			t := newTable(f.env.Stdout, "NAME", "DRIVER", "PLATFORM", "DEFAULT", "EXECUTORS", "SLOTS", "QUEUED", "RUNNING", "LABELS")
 			for _, p := range answer.Value.Pools {
 				t.row(p.Name, p.Driver, platform(p), strconv.FormatBool(p.Default), strconv.Itoa(p.Online),
-					used(p.SlotsUsed, p.Slots), strconv.Itoa(p.Queued), strconv.Itoa(p.Running), pairs(p.Labels))
+					fraction(p.SlotsUsed, p.Slots), strconv.Itoa(p.Queued), strconv.Itoa(p.Running), pairs(p.Labels))
 			}
 			return t.flush()
 		},
@@ -102,7 +102,7 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 	t.field("default", strconv.FormatBool(p.Default))
 	t.field("flavor", flavorText(p.Flavor))
 	t.field("executors", fmt.Sprintf("%d online, %d draining, %d offline", p.Online, p.Draining, p.Offline))
-	t.field("slots", used(p.SlotsUsed, p.Slots))
+	t.field("slots", fraction(p.SlotsUsed, p.Slots))
 	t.field("queued", count(p.Queued, "task"))
 	t.field("running", count(p.Running, "task"))
 	if p.Kubernetes != nil {
@@ -259,7 +259,7 @@ func deletePoolsCommand(f *registryFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return each(names, func(name string) error {
+			return forEach(names, func(name string) error {
 				if err := client.DeletePool(c.Context(), name); err != nil || f.output == formatJSON {
 					return err
 				}

@@ -13,16 +13,16 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// tell prints an error, with a hint.
-func tell(w io.Writer, command *cobra.Command, err error) {
+// printError prints an error, with a hint.
+func printError(w io.Writer, command *cobra.Command, err error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range joined.Unwrap() {
-			tell(w, command, err)
+			printError(w, command, err)
 		}
 		return
 	}
 	if faulty, ok := errors.AsType[*faultyFileError](err); ok {
-		faulty.tell(w)
+		faulty.writeFaults(w)
 		return
 	}
 	_, _ = fmt.Fprintf(w, "drover: %s\n", err)
@@ -75,8 +75,8 @@ func (e *faultyFileError) Error() string { return e.name + ": " + e.err.Error() 
 // Unwrap returns the cause.
 func (e *faultyFileError) Unwrap() error { return e.err }
 
-// tell writes one line for each fault, in the form of compiler errors.
-func (e *faultyFileError) tell(w io.Writer) {
+// writeFaults writes one line for each fault, in the form of compiler errors.
+func (e *faultyFileError) writeFaults(w io.Writer) {
 	if len(e.err.Faults) == 0 {
 		_, _ = fmt.Fprintf(w, "%s: %s\n", e.name, e.err.Error())
 		return

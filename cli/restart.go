@@ -21,7 +21,7 @@ type restartFlags struct {
 	secrets   []string
 	token     string
 	watch     *watcher
-	stay      bool
+	following bool
 }
 
 func restartCommand(f *runsFlags) *cobra.Command {
@@ -45,7 +45,7 @@ keep their results, logs and outputs. Variables and secrets override those of th
 	flags.StringArrayVar(&r.secrets, "secret", nil, "secret NAME=@FILE, or NAME=@- for standard input (repeatable)")
 	flags.StringVar(&r.key, "idempotency-key", "", "creates one run for all restarts with this key in 24 hours")
 	addToken(c, &r.token)
-	flags.BoolVarP(&r.stay, "follow", "f", false, "show the new run until it has ended")
+	flags.BoolVarP(&r.following, "follow", "f", false, "show the new run until it has ended")
 	r.watch.addTo(c)
 	_ = c.RegisterFlagCompletionFunc("task", f.completeTaskFlag)
 	_ = c.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]string{"start", "failed"}, cobra.ShellCompDirectiveNoFileComp))
@@ -81,7 +81,7 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	switch {
 	case err != nil:
 		return err
-	case r.stay:
+	case r.following:
 		return r.watch.follow(c.Context(), client, created.Value, f.output)
 	case f.output == formatJSON:
 		return printJSON(f.env.Stdout, created.Raw)
@@ -147,7 +147,7 @@ of each group (--keep), or both. It does not ask for confirmation: --dry-run pri
 				return err
 			}
 			if !many {
-				return each(ids, func(id string) error {
+				return forEach(ids, func(id string) error {
 					if err := client.Delete(c.Context(), id); err != nil {
 						return err
 					}

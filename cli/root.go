@@ -88,7 +88,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string) ExitCode {
 	code := exitOf(err)
 	var ended *exitError
 	if err != nil && (!errors.As(err, &ended) || ended.err != nil) {
-		tell(root.ErrOrStderr(), command, err)
+		printError(root.ErrOrStderr(), command, err)
 	}
 	return code
 }

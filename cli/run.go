@@ -17,12 +17,12 @@ import (
 
 func runCommand(env Env) *cobra.Command {
 	var (
-		conn   = &connection{env: env}
-		output format
-		watch  = &watcher{env: env}
-		stay   bool
-		change specChange
-		key    string
+		conn      = &connection{env: env}
+		output    format
+		watch     = &watcher{env: env}
+		following bool
+		change    specChange
+		key       string
 	)
 	c := &cobra.Command{
 		Use:   "run FILE",
@@ -63,7 +63,7 @@ The exit code is then the outcome of the run. Ctrl-C ends the command and not th
 			if err != nil {
 				return file.fault(err)
 			}
-			if stay {
+			if following {
 				return watch.follow(c.Context(), client, created.Value, output)
 			}
 			if output == formatJSON {
@@ -74,7 +74,7 @@ The exit code is then the outcome of the run. Ctrl-C ends the command and not th
 		},
 	}
 	flags := c.Flags()
-	flags.BoolVarP(&stay, "follow", "f", false, "show the run until it has ended")
+	flags.BoolVarP(&following, "follow", "f", false, "show the run until it has ended")
 	flags.StringArrayVarP(&change.variables, "env", "e", nil, "environment variable NAME=VALUE of the run, overrides the file (repeatable)")
 	flags.StringVar(&key, "idempotency-key", "", "creates one run for all submissions with this key in 24 hours")
 	addToken(c, &change.token)
@@ -109,7 +109,7 @@ func (w *watcher) follow(ctx context.Context, client *remote.Client, r api.Run, 
 	case errors.Is(err, context.Canceled):
 		_, _ = fmt.Fprintf(w.env.Stderr, "Run %s continues. To follow it again: drover runs get %s --follow\nTo stop it: drover runs stop %s\n", r.ID, r.ID, r.ID)
 		return &exitError{code: ExitOther}
-	case errors.Is(err, follow.ErrLost):
+	case errors.Is(err, follow.ErrUnavailable):
 		return run.Errorf(run.CodeUnavailable, "%w; run %s continues: drover runs get %s --follow", err, r.ID, r.ID)
 	case err != nil:
 		return err
@@ -134,7 +134,7 @@ func outcome(r api.Run) error {
 // standard error, as lines.
 func (w *watcher) screen(output format) follow.Screen {
 	s := follow.Screen{
-		Writer: w.env.Stdout, Size: w.env.TerminalSize, Now: w.env.Now, Location: w.env.Location, Spell: spell,
+		Writer: w.env.Stdout, Size: w.env.TerminalSize, Now: w.env.Now, Location: w.env.Location, FormatDuration: formatDuration,
 		Terminal: w.env.IsTerminal(), Unicode: w.unicode(),
 	}
 	if output == formatJSON {

@@ -76,8 +76,8 @@ func listRunsCommand(f *runsFlags) *cobra.Command {
 	flags.BoolVar(&filter.ascending, "oldest-first", false, "oldest first")
 	flags.BoolVar(&filter.all, "all", false, "list all runs, page by page")
 	_ = c.RegisterFlagCompletionFunc("changegroup", completeChangeGroups(f.conn, 0))
-	_ = c.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions(texts(run.Phases()), cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("result", cobra.FixedCompletions(texts(run.Results()), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions(toStrings(run.Phases()), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("result", cobra.FixedCompletions(toStrings(run.Results()), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -86,7 +86,7 @@ func addTokenFor(c *cobra.Command, f *runsFlags, names *[]string) {
 	_ = c.RegisterFlagCompletionFunc("token-for", completeChangeGroups(f.conn, 0))
 }
 
-func texts[T ~string](values []T) []string {
+func toStrings[T ~string](values []T) []string {
 	all := make([]string, len(values))
 	for i, v := range values {
 		all[i] = string(v)
@@ -144,7 +144,7 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 
 func (filter runFilter) params(env Env) (*api.ListRunsParams, error) {
 	p := &api.ListRunsParams{
-		Phase: as[api.Phase](filter.phases), Result: as[api.Result](filter.results), Group: filter.groups, Changegroup: filter.changeGroups,
+		Phase: convertAll[api.Phase](filter.phases), Result: convertAll[api.Result](filter.results), Group: filter.groups, Changegroup: filter.changeGroups,
 		TokenFor: filter.tokenFor, Annotation: filter.annotations, Limit: &filter.limit, Cursor: filter.cursor, Order: api.OrderDesc,
 	}
 	if filter.ascending {
@@ -170,7 +170,7 @@ func (filter runFilter) params(env Env) (*api.ListRunsParams, error) {
 	return p, nil
 }
 
-func as[T ~string](values []string) []T {
+func convertAll[T ~string](values []string) []T {
 	var all []T // nil means that the parameter is absent
 	for _, v := range values {
 		all = append(all, T(v))
@@ -219,7 +219,7 @@ func countTasks(counts map[string]int) string {
 
 func getRunCommand(f *runsFlags) *cobra.Command {
 	watch := &watcher{env: f.env}
-	stay := false
+	following := false
 	var tokenFor []string
 	c := &cobra.Command{
 		Use:               "get ID",
@@ -237,7 +237,7 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if stay && !run.Phase(r.Value.Phase).Final() {
+			if following && !run.Phase(r.Value.Phase).Final() {
 				return watch.follow(c.Context(), client, r.Value, f.output)
 			}
 			if f.output == formatJSON {
@@ -245,13 +245,13 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 			} else {
 				err = f.printRun(r.Value)
 			}
-			if err == nil && stay {
+			if err == nil && following {
 				err = outcome(r.Value)
 			}
 			return err
 		},
 	}
-	c.Flags().BoolVarP(&stay, "follow", "f", false, "show the run until it has ended, as drover run does")
+	c.Flags().BoolVarP(&following, "follow", "f", false, "show the run until it has ended, as drover run does")
 	addTokenFor(c, f, &tokenFor)
 	watch.addTo(c)
 	return c
@@ -289,7 +289,7 @@ func (f *runsFlags) printRun(r api.Run) error {
 		return err
 	}
 	t = newTable(f.env.Stdout, "TASK", "STATUS", "TOOK", "ATTEMPT", "EXECUTOR", "REASON")
-	for _, name := range inOrder(r.Tasks) {
+	for _, name := range sortedTaskNames(r.Tasks) {
 		task := r.Tasks[name]
 		took := ""
 		if !run.Status(task.Status).Final() || !task.EndedAt.IsZero() {
@@ -300,8 +300,8 @@ func (f *runsFlags) printRun(r api.Run) error {
 	return t.flush()
 }
 
-// inOrder returns the names of tasks by their number.
-func inOrder(tasks map[string]api.Task) []string {
+// sortedTaskNames returns the names of tasks by their number.
+func sortedTaskNames(tasks map[string]api.Task) []string {
 	names := make([]string, 0, len(tasks))
 	for name := range tasks {
 		names = append(names, name)

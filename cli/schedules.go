@@ -184,11 +184,11 @@ func (f *schedulesFlags) show(answer remote.Answer[api.Schedule], err error) err
 }
 
 func setScheduleCommand(f *schedulesFlags) *cobra.Command {
-	return applied[run.ScheduleSpec, api.Schedule]{
+	return applier[run.ScheduleSpec, api.Schedule]{
 		kind: "schedule", read: spec.ReadSchedule, locate: spec.LocateSchedule, nameOf: func(x *run.ScheduleSpec) string { return x.Name },
 		put:  (*remote.Client).PutSchedule,
 		show: func(answer remote.Answer[api.Schedule]) error { return f.show(answer, nil) },
-	}.on(&cobra.Command{
+	}.bind(&cobra.Command{
 		Use:   "set FILE",
 		Short: "Create or update a schedule from a file",
 		Long: `Creates or updates a schedule. The file, or standard input with -, has the specification of the runs under spec, and beside
@@ -209,7 +209,7 @@ func deleteScheduleCommand(f *schedulesFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return each(names, func(name string) error {
+			return forEach(names, func(name string) error {
 				if err := client.DeleteSchedule(c.Context(), name); err != nil {
 					return err
 				}
@@ -228,7 +228,7 @@ func pauseScheduleCommand(f *schedulesFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use: "pause NAME...", Short: "Pause schedules", Example: "  drover schedules pause nightly --note 'until the disk is replaced'",
 	}
-	f.steer(c, "paused", func(ctx context.Context, client *remote.Client, name string) (remote.Answer[api.Schedule], error) {
+	f.runForEach(c, "paused", func(ctx context.Context, client *remote.Client, name string) (remote.Answer[api.Schedule], error) {
 		return client.PauseSchedule(ctx, name, api.ScheduleNote{Note: note})
 	})
 	c.Flags().StringVar(&note, "note", "", "why")
@@ -240,7 +240,7 @@ func resumeScheduleCommand(f *schedulesFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use: "resume NAME...", Short: "Resume paused schedules", Example: "  drover schedules resume nightly",
 	}
-	f.steer(c, "resumed", func(ctx context.Context, client *remote.Client, name string) (remote.Answer[api.Schedule], error) {
+	f.runForEach(c, "resumed", func(ctx context.Context, client *remote.Client, name string) (remote.Answer[api.Schedule], error) {
 		return client.ResumeSchedule(ctx, name, api.ScheduleNote{Note: note})
 	})
 	c.Flags().StringVar(&note, "note", "", "why")
@@ -254,7 +254,7 @@ func triggerScheduleCommand(f *schedulesFlags) *cobra.Command {
 		Long:    "Fires schedules now. Each run is created shortly afterwards: drover schedules get NAME shows it.",
 		Example: "  drover schedules trigger nightly --overlap allow_all",
 	}
-	f.steer(c, "triggered", func(ctx context.Context, client *remote.Client, name string) (remote.Answer[api.Schedule], error) {
+	f.runForEach(c, "triggered", func(ctx context.Context, client *remote.Client, name string) (remote.Answer[api.Schedule], error) {
 		return client.TriggerSchedule(ctx, name, api.ScheduleTrigger{Overlap: api.Overlap(overlap)})
 	})
 	overlapFlag(c, &overlap)
@@ -300,12 +300,12 @@ func backfillScheduleCommand(f *schedulesFlags) *cobra.Command {
 }
 
 func overlapFlag(c *cobra.Command, overlap *string) {
-	c.Flags().StringVar(overlap, "overlap", "", "overlap policy instead of the schedule's own: "+strings.Join(texts(run.Overlaps()), ", "))
-	_ = c.RegisterFlagCompletionFunc("overlap", cobra.FixedCompletions(texts(run.Overlaps()), cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().StringVar(overlap, "overlap", "", "overlap policy instead of the schedule's own: "+strings.Join(toStrings(run.Overlaps()), ", "))
+	_ = c.RegisterFlagCompletionFunc("overlap", cobra.FixedCompletions(toStrings(run.Overlaps()), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// steer makes c a command that makes one call for each schedule.
-func (f *schedulesFlags) steer(c *cobra.Command, done string, call func(context.Context, *remote.Client, string) (remote.Answer[api.Schedule], error)) {
+// runForEach makes c a command that makes one call for each schedule.
+func (f *schedulesFlags) runForEach(c *cobra.Command, done string, call func(context.Context, *remote.Client, string) (remote.Answer[api.Schedule], error)) {
 	c.Args = cobra.MinimumNArgs(1)
 	c.ValidArgsFunction = completeSchedules(f.conn, 0)
 	c.RunE = func(c *cobra.Command, names []string) error {
@@ -313,7 +313,7 @@ func (f *schedulesFlags) steer(c *cobra.Command, done string, call func(context.
 		if err != nil {
 			return err
 		}
-		return each(names, func(name string) error { return f.changed(done)(call(c.Context(), client, name)) })
+		return forEach(names, func(name string) error { return f.changed(done)(call(c.Context(), client, name)) })
 	}
 }
 

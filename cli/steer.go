@@ -14,13 +14,13 @@ import (
 )
 
 func startCommand(f *runsFlags) *cobra.Command {
-	return f.steerCommand(&cobra.Command{
+	return f.actionCommand(&cobra.Command{
 		Use: "start ID...", Short: "Start queued runs with manual admission", Example: "  drover runs start 01k8z3m6w4v6q2d1c9x7b5a3n1",
 	}, (*remote.Client).Start)
 }
 
 func stopCommand(f *runsFlags) *cobra.Command {
-	return f.steerCommand(&cobra.Command{
+	return f.actionCommand(&cobra.Command{
 		Use: "stop ID...", Short: "Stop running runs",
 		Long: `Stops running runs. It returns immediately; a run is finished when its last task has stopped (drover runs get ID --follow
 waits for that).`,
@@ -29,13 +29,13 @@ waits for that).`,
 }
 
 func cancelCommand(f *runsFlags) *cobra.Command {
-	return f.steerCommand(&cobra.Command{
+	return f.actionCommand(&cobra.Command{
 		Use: "cancel ID...", Short: "Cancel queued runs", Example: "  drover runs cancel 01k8z3m6w4v6q2d1c9x7b5a3n1",
 	}, (*remote.Client).Cancel)
 }
 
-// steerCommand returns a command that makes one call for each run.
-func (f *runsFlags) steerCommand(
+// actionCommand returns a command that makes one call for each run.
+func (f *runsFlags) actionCommand(
 	c *cobra.Command, call func(client *remote.Client, ctx context.Context, id, token string) (remote.Answer[api.Run], error),
 ) *cobra.Command {
 	token := ""
@@ -50,7 +50,7 @@ func (f *runsFlags) steerCommand(
 		if err != nil {
 			return err
 		}
-		return each(ids, func(id string) error {
+		return forEach(ids, func(id string) error {
 			answer, err := call(client, c.Context(), id, token)
 			if err != nil {
 				return err
@@ -61,8 +61,8 @@ func (f *runsFlags) steerCommand(
 	return c
 }
 
-// each continues after an error, and returns all errors joined.
-func each(ids []string, do func(string) error) error {
+// forEach continues after an error, and returns all errors joined.
+func forEach(ids []string, do func(string) error) error {
 	var errs []error
 	for _, id := range ids {
 		if err := do(id); err != nil {
@@ -118,7 +118,7 @@ func approveCommand(f *runsFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return each(args[1:], func(task string) error {
+			return forEach(args[1:], func(task string) error {
 				answer, err := client.Approve(c.Context(), args[0], task, token)
 				if err != nil {
 					return err

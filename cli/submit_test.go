@@ -79,11 +79,11 @@ func TestRun_loses_the_gateway(t *testing.T) {
 	done := make(chan result, 1)
 	path := specFile(t, []byte(hello))
 	go func() {
-		code, _, stderr := execute(t, g.URL, func(e *cli.Env) { e.Patience = 50 * time.Millisecond }, "run", path, "--follow")
+		code, _, stderr := execute(t, g.URL, func(e *cli.Env) { e.RetryTimeout = 50 * time.Millisecond }, "run", path, "--follow")
 		done <- result{code, stderr}
 	}()
 	require.True(t, g.AwaitRequest("GET /api/v1/events", 1))
-	g.Away(true)
+	g.SetUnavailable(true)
 	r := <-done
 	require.Equal(t, cli.ExitNoAccess, r.code)
 	require.Contains(t, r.stderr, "run run-1 continues: drover runs get run-1 --follow")

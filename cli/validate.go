@@ -10,8 +10,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// verdict is the result of validate for one file.
-type verdict struct {
+// fileResult is the result of validate for one file.
+type fileResult struct {
 	File   string      `json:"file"`
 	Valid  bool        `json:"valid"`
 	Name   string      `json:"name,omitempty"`
@@ -32,7 +32,7 @@ does not check whether the pools exist.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			good := true
 			for _, name := range args {
-				v, err := judge(env, name)
+				v, err := validateFile(env, name)
 				if err != nil {
 					good = false
 				}
@@ -42,7 +42,7 @@ does not check whether the pools exist.`,
 						return err
 					}
 				case err != nil:
-					tell(env.Stderr, c, err)
+					printError(env.Stderr, c, err)
 				default:
 					_, _ = fmt.Fprintf(env.Stdout, "%s: valid, %s\n", v.File, count(v.Tasks, "task"))
 				}
@@ -57,9 +57,9 @@ does not check whether the pools exist.`,
 	return c
 }
 
-// judge checks one file.
-func judge(env Env, name string) (verdict, error) {
-	v := verdict{File: name}
+// validateFile checks one file.
+func validateFile(env Env, name string) (fileResult, error) {
+	v := fileResult{File: name}
 	file, err := readSpecFile(env, name)
 	var s *run.Spec
 	if err == nil {

@@ -56,7 +56,7 @@ func listWebhooksCommand(f *webhooksFlags) *cobra.Command {
 			}
 			t := newTable(f.env.Stdout, "NAME", "URL", "EVENTS", "STATE", "DELIVERED", "LAST ATTEMPT", "LAST ERROR")
 			for _, w := range answer.Value.Webhooks {
-				t.row(w.Name, w.URL, strings.Join(texts(w.Events), ","), webhookState(w), strconv.FormatInt(w.Delivered, 10),
+				t.row(w.Name, w.URL, strings.Join(toStrings(w.Events), ","), webhookState(w), strconv.FormatInt(w.Delivered, 10),
 					f.env.ago(w.LastAttemptAt), w.LastError)
 			}
 			return t.flush()
@@ -101,7 +101,7 @@ func (f *webhooksFlags) print(answer remote.Answer[api.Webhook]) error {
 	t := newTable(f.env.Stdout)
 	t.field("name", w.Name)
 	t.field("url", w.URL)
-	t.field("events", strings.Join(texts(w.Events), ", "))
+	t.field("events", strings.Join(toStrings(w.Events), ", "))
 	t.field("group", w.Group)
 	t.field("run", w.Run)
 	t.field("state", webhookState(w))
@@ -164,7 +164,7 @@ The secret signs deliveries. It is read from a file, or from standard input with
 	flags.StringVar(&change.run, "run", "", "only events of this run")
 	flags.BoolVar(&change.enabled, "enabled", true, "deliver events")
 	flags.StringVar(&change.from, "from", "", `first event to deliver: "now", or a number (default: the current position; "now" for a new webhook)`)
-	_ = c.RegisterFlagCompletionFunc("event", cobra.FixedCompletions(texts(run.EventTypes()), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("event", cobra.FixedCompletions(toStrings(run.EventTypes()), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -185,7 +185,7 @@ func (w webhookChange) merge(c *cobra.Command, client *remote.Client, name strin
 		spec.URL = w.url
 	}
 	if given("event") {
-		spec.Events = as[api.EventType](w.events)
+		spec.Events = convertAll[api.EventType](w.events)
 	}
 	if given("group") {
 		spec.Group = w.group
@@ -196,7 +196,7 @@ func (w webhookChange) merge(c *cobra.Command, client *remote.Client, name strin
 	if given("enabled") {
 		spec.Enabled = &w.enabled
 	}
-	spec.From = api.EventPlace(w.from)
+	spec.From = api.EventPosition(w.from)
 	return spec, nil
 }
 
@@ -234,7 +234,7 @@ func deleteWebhookCommand(f *webhooksFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return each(names, func(name string) error {
+			return forEach(names, func(name string) error {
 				if err := client.DeleteWebhook(c.Context(), name); err != nil {
 					return err
 				}

@@ -26,8 +26,8 @@ type Assignment struct {
 	OnLost   run.OnLost `json:"l,omitempty"`
 	Attempt  int        `json:"a"`
 	Dispatch int        `json:"d"`
-	// GivenBack counts how often this attempt was requeued in a row.
-	GivenBack int `json:"g,omitempty"`
+	// Requeued counts how often this attempt was requeued in a row.
+	Requeued int `json:"g,omitempty"`
 	// Wait is how long the task waits before it is dispatched, and Reason why.
 	Wait   run.Duration `json:"b,omitempty"`
 	Reason string       `json:"w,omitempty"`

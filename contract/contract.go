@@ -157,11 +157,11 @@ const (
 // Types of the errors that activities return to workflows, in addition to the
 // codes of package run, which are used as types unchanged.
 const (
-	// ErrorGivenBack: the executor started nothing and requeues the task; this
+	// ErrorRequeued: the executor started nothing and requeues the task; this
 	// does not count as an attempt. The details are a Requeue. Another executor
 	// may hold the task: only the journal of the claim can say that no step of
 	// it ran.
-	ErrorGivenBack = "given_back"
+	ErrorRequeued = "given_back"
 )
 
 // RunInput starts the run workflow.
@@ -183,20 +183,20 @@ type ExecuteInput struct {
 	// "" if it is not known. An executor with another journal never answers
 	// NeverStarted for the key.
 	JournalID string `json:"journal,omitempty"`
-	// Ticket is, for execute-task, the proof for the gateway that the executor
+	// ClaimProof is, for execute-task, the proof for the gateway that the executor
 	// got the key. The relay that hands the task out sets it, so no history
 	// holds it.
-	Ticket string `json:"ticket,omitempty"`
+	ClaimProof string `json:"claim_proof,omitempty"`
 }
 
 // The fields of ExecuteInput that a relay reads and writes.
 const (
-	ExecuteInputKey    = "key"
-	ExecuteInputTicket = "ticket"
+	ExecuteInputKey        = "key"
+	ExecuteInputClaimProof = "claim_proof"
 )
 
-// GiveBack is the details of an ErrorRequeued.
-type GiveBack struct {
+// Requeue is the details of an ErrorRequeued.
+type Requeue struct {
 	Executor string `json:"executor"`
 	Reason   string `json:"reason"` // a sentence for users
 	// JournalID is the executor's journal if that journal held the claim, or is

@@ -57,7 +57,7 @@ type ExecutorState struct {
 	Tasks     int               `json:"tasks,omitempty"`
 	// LastContact is rounded to seconds.
 	LastContact time.Time `json:"last_contact,omitzero"`
-	// Again is the time until the next check, 0 if the workflow can wait for a
+	// NextCheck is the time until the next check, 0 if the workflow can wait for a
 	// signal.
-	Again run.Duration `json:"again,omitempty"`
+	NextCheck run.Duration `json:"again,omitempty"`
 }

@@ -77,38 +77,38 @@ type WatchFleetResult struct {
 	Plan FleetPlan `json:"plan,omitzero"`
 	// Gone says that the fleet does not exist any more.
 	Gone bool `json:"gone,omitempty"`
-	// Again says that the worker stops, and that another worker must continue.
-	Again bool `json:"again,omitempty"`
-	// After is the Change of the input if that step had ended when the plan was
+	// WorkerStopping says that the worker stops, and that another worker must continue.
+	WorkerStopping bool `json:"again,omitempty"`
+	// AfterChange is the Change of the input if that step had ended when the plan was
 	// made. Older workers ran no steps concurrently with the watch.
-	After string `json:"after,omitempty"`
+	AfterChange string `json:"after,omitempty"`
 }
 
 // FleetPlan has the actions that are due for a fleet. Each InstanceAction names
 // a row of the ledger.
 type FleetPlan struct {
-	Request   *FleetRequest `json:"request,omitempty"`
-	GiveUp    []FleetOrder  `json:"give_up,omitempty"`
-	Drain     []FleetOrder  `json:"drain,omitempty"`
-	Delete    []FleetOrder  `json:"delete,omitempty"`
-	Lost      []FleetOrder  `json:"lost,omitempty"`
-	Bootstrap []int         `json:"bootstrap,omitempty"`
+	Request   *FleetRequest    `json:"request,omitempty"`
+	GiveUp    []InstanceAction `json:"give_up,omitempty"`
+	Drain     []InstanceAction `json:"drain,omitempty"`
+	Delete    []InstanceAction `json:"delete,omitempty"`
+	Lost      []InstanceAction `json:"lost,omitempty"`
+	Bootstrap []int            `json:"bootstrap,omitempty"`
 	// End says that the fleet was deleted and has no instances left.
 	End bool `json:"end,omitempty"`
 }
 
 // FleetRequest is a request for new instances.
 type FleetRequest struct {
-	Count  int    `json:"count"`
-	Reason string `json:"reason"`
-	Why    string `json:"why,omitempty"`
+	Count   int    `json:"count"`
+	Reason  string `json:"reason"`
+	Message string `json:"why,omitempty"`
 }
 
-// FleetOrder is an action on the instance of one row, and its reason.
-type FleetOrder struct {
-	Number int    `json:"n"`
-	Reason string `json:"r,omitempty"`
-	Why    string `json:"w,omitempty"`
+// InstanceAction is an action on the instance of one row, and its reason.
+type InstanceAction struct {
+	Number  int    `json:"n"`
+	Reason  string `json:"r,omitempty"`
+	Message string `json:"w,omitempty"`
 }
 
 // StepFleetInput is the input of step-fleet.

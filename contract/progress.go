@@ -27,16 +27,16 @@ type BeginInput struct {
 
 // BeginResult is the result of begin.
 type BeginResult struct {
-	Standing Standing  `json:"standing"`
-	Page     *PlanPage `json:"page,omitempty"`
+	Status RunStatus `json:"standing"`
+	Page   *PlanPage `json:"page,omitempty"`
 }
 
-// Standing is the status of a run in the records.
-type Standing struct {
-	Phase      run.Phase  `json:"phase"`
-	Result     run.Result `json:"result,omitempty"`
-	StopWanted bool       `json:"stop,omitempty"`
-	Approved   []int      `json:"approved,omitempty"` // tasks with enough approvals
+// RunStatus is the status of a run in the records.
+type RunStatus struct {
+	Phase         run.Phase  `json:"phase"`
+	Result        run.Result `json:"result,omitempty"`
+	StopRequested bool       `json:"stop,omitempty"`
+	Approved      []int      `json:"approved,omitempty"` // tasks with enough approvals
 }
 
 // ApplyInput is the input of apply: the decisions of a workflow, to be written
@@ -79,14 +79,14 @@ type Release struct {
 
 // ApplyResult is the result of apply.
 type ApplyResult struct {
-	Standing Standing `json:"standing"`
-	// Differs has the tasks whose status differs from the change, in the order
+	Status RunStatus `json:"standing"`
+	// Mismatched has the tasks whose status differs from the change, in the order
 	// of the changes; usually there is none.
-	Differs []TaskStanding `json:"differs,omitempty"`
+	Mismatched []TaskStatus `json:"differs,omitempty"`
 }
 
-// TaskStanding is the status of one task in the records.
-type TaskStanding struct {
+// TaskStatus is the status of one task in the records.
+type TaskStatus struct {
 	Task     int        `json:"t"`
 	Attempt  int        `json:"a,omitempty"`
 	Dispatch int        `json:"d,omitempty"`

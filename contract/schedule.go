@@ -26,8 +26,8 @@ const AttributeScheduledFor = "TemporalScheduledStartTime"
 // ErrorRunFailed and ErrorNotCreated are types of the errors with which a
 // firing ends: the run failed, and no run was created.
 const (
-	ErrorRunFailed = "run_failed"
-	ErrorNotMade   = "not_made"
+	ErrorRunFailed  = "run_failed"
+	ErrorNotCreated = "not_made"
 )
 
 // ScheduleID is the id of a schedule in Temporal.

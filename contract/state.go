@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/graph"
 )
 
 // RunState is the state of the run workflow that is carried over
@@ -12,8 +13,8 @@ import (
 type RunState struct {
 	// Statuses is the state of the graph, one byte a task.
 	Statuses []byte `json:"statuses"`
-	// Grown has the tasks that were created from lists, in order.
-	Grown []run.Grown `json:"grown,omitempty"`
+	// DynamicTasks has the tasks that were created from lists, in order.
+	DynamicTasks []graph.DynamicTasks `json:"grown,omitempty"`
 	// Started is when the run began; the timeout of the run counts from there.
 	Started time.Time `json:"started"`
 	// LastBatch is the number of the newest batch.
@@ -22,10 +23,10 @@ type RunState struct {
 	// Ready are tasks for which no batch had room yet.
 	Ready []Assignment `json:"ready,omitempty"`
 	Stop  *Stop        `json:"stop,omitempty"`
-	// Cut says that the stop of the run interrupted a task.
-	Cut bool `json:"cut,omitempty"`
-	// Culprit is the task whose failure made the result failed, -1 for none.
-	Culprit int `json:"culprit"`
+	// Interrupted says that the stop of the run interrupted a task.
+	Interrupted bool `json:"cut,omitempty"`
+	// FailedTask is the task whose failure made the result failed, -1 for none.
+	FailedTask int `json:"failed_task"`
 	// Result and Reason are the values that were written last.
 	Result  run.Result        `json:"result,omitempty"`
 	Reason  string            `json:"reason,omitempty"`
@@ -36,9 +37,9 @@ type RunState struct {
 
 // OpenBatch is a batch that has not reported all of its tasks.
 type OpenBatch struct {
-	Batch int   `json:"n"`
-	Given int   `json:"given"` // tasks assigned in total
-	Tasks []int `json:"tasks"` // tasks that it has not reported, ascending
+	Batch    int   `json:"n"`
+	Assigned int   `json:"given"` // tasks assigned in total
+	Tasks    []int `json:"tasks"` // tasks that it has not reported, ascending
 }
 
 // Limits bound one execution. They are part of the input, so a history keeps
@@ -49,9 +50,9 @@ type Limits struct {
 	Batch  int `json:"batch,omitempty"`  // most tasks assigned to one batch in total
 	Open   int `json:"open,omitempty"`   // most open batches
 	Events int `json:"events,omitempty"` // history events after which an execution tries to end
-	// Linger is how long the workflow of a change group waits for the next
+	// IdleTimeout is how long the workflow of a change group waits for the next
 	// signal.
-	Linger run.Duration `json:"linger,omitempty"`
+	IdleTimeout run.Duration `json:"linger,omitempty"`
 }
 
 // RunOutput is the result of the run workflow, for operators. Programs that

@@ -33,9 +33,9 @@ type DeliverInput struct {
 
 // DeliverResult is the result of deliver.
 type DeliverResult struct {
-	// Again says that its worker stops, and that there are more events to
+	// WorkerStopping says that its worker stops, and that there are more events to
 	// deliver.
-	Again bool `json:"again,omitempty"`
-	// Why says why there is no receiver any more; for users.
-	Why string `json:"why,omitempty"`
+	WorkerStopping bool `json:"again,omitempty"`
+	// Reason says why there is no receiver any more; for users.
+	Reason string `json:"why,omitempty"`
 }

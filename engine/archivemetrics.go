@@ -17,7 +17,7 @@ func (m *Metrics) archiveSaved(kind run.ArchiveKind, size int64, took time.Durat
 	case run.CodeTooLarge, run.CodeInvalid, run.CodeConflict, run.CodeNotFound, run.CodeGone:
 		outcome = "refused"
 	default:
-		outcome = "broken_off"
+		outcome = "interrupted"
 	}
 	m.saved.WithLabelValues(string(kind), outcome).Inc()
 }
@@ -30,9 +30,9 @@ func (m *Metrics) cacheLookup(found bool, err error) {
 	}
 }
 
-// reading is an archive that is being read. It counts the bytes for the
+// countingReader is an archive that is being read. It counts the bytes for the
 // metrics.
-type reading struct {
+type countingReader struct {
 	io.ReadCloser
 	metrics *Metrics
 	kind    run.ArchiveKind
@@ -40,14 +40,14 @@ type reading struct {
 	left    int64 // bytes left to read
 }
 
-// reading returns a reader that counts the bytes read from content, which has
+// countingReader returns a reader that counts the bytes read from content, which has
 // left bytes.
-func (m *Metrics) reading(content io.ReadCloser, kind run.ArchiveKind, left int64) *reading {
-	return &reading{ReadCloser: content, metrics: m, kind: kind, begun: time.Now(), left: left}
+func (m *Metrics) countingReader(content io.ReadCloser, kind run.ArchiveKind, left int64) *countingReader {
+	return &countingReader{ReadCloser: content, metrics: m, kind: kind, begun: time.Now(), left: left}
 }
 
 // Read implements io.Reader.
-func (r *reading) Read(b []byte) (int, error) {
+func (r *countingReader) Read(b []byte) (int, error) {
 	n, err := r.ReadCloser.Read(b)
 	r.left -= int64(n)
 	r.metrics.read.WithLabelValues(string(r.kind)).Add(float64(n))
@@ -55,8 +55,8 @@ func (r *reading) Read(b []byte) (int, error) {
 }
 
 // Close implements io.Closer.
-func (r *reading) Close() error {
-	outcome := "broken_off"
+func (r *countingReader) Close() error {
+	outcome := "interrupted"
 	if r.left <= 0 {
 		outcome = "read"
 		r.metrics.readTime.WithLabelValues(string(r.kind)).Observe(time.Since(r.begun).Seconds())

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
 )
 

@@ -23,7 +23,7 @@ func TestArchiveReads_turns(t *testing.T) {
 		}
 		_, err := begin(t.Context(), reads.scans)
 		require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
-		require.ErrorContains(t, err, "as many archives as it may")
+		require.ErrorContains(t, err, "too many archives")
 
 		cause := errors.New("the client went away")
 		ctx, cancel := context.WithCancelCause(t.Context())

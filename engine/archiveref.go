@@ -43,7 +43,7 @@ func (e *Engine) signRef(ctx context.Context, r archiveRef) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r.Until = time.Now().Add(refLife).Unix()
+	r.Until = time.Now().Add(refLifetime).Unix()
 	data, err := json.Marshal(r)
 	if err != nil {
 		return "", fmt.Errorf("encode archive reference: %w", err)

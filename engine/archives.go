@@ -18,11 +18,11 @@ const (
 	// its bytes are being written. The object of a killed process is removed
 	// after it.
 	objectLease = 10 * time.Minute
-	// refLife is how long a reference may be used to begin a transfer.
-	refLife = time.Hour
-	// urlLife is how long a signed URL may be used to begin a transfer. A
+	// refLifetime is how long a reference may be used to begin a transfer.
+	refLifetime = time.Hour
+	// urlLifetime is how long a signed URL may be used to begin a transfer. A
 	// client uses it immediately, but clocks differ.
-	urlLife = 5 * time.Minute
+	urlLifetime = 5 * time.Minute
 )
 
 // ArchiveStore stores the bytes of archives, under names that it generates.
@@ -73,7 +73,7 @@ func (e *Engine) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.Ar
 		return nil, err
 	}
 	c := records.ArchiveClaim{Key: q.Key, Executor: q.Executor, Step: q.Step}
-	place, err := e.store.ArchivePlace(ctx, c)
+	place, err := e.store.ArchiveContext(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (e *Engine) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.Ar
 	return refs, nil
 }
 
-func (e *Engine) findCache(ctx context.Context, c records.ArchiveClaim, place records.ArchivePlace, keys []string) ([]records.Archive, error) {
+func (e *Engine) findCache(ctx context.Context, c records.ArchiveClaim, place records.ArchiveContext, keys []string) ([]records.Archive, error) {
 	if len(keys) != len(place.Step.RestoreCache.Keys) {
 		return nil, run.Errorf(run.CodeInvalid, "the step has %d keys, and %d were given", len(place.Step.RestoreCache.Keys), len(keys))
 	}
@@ -131,7 +131,7 @@ func (e *Engine) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadClo
 	if err != nil {
 		return nil, objectError(err)
 	}
-	out := e.metrics.reading(content, ref.Kind, ref.Size-r.Offset)
+	out := e.metrics.countingReader(content, ref.Kind, ref.Size-r.Offset)
 	if r.Offset == 0 && r.Ref.Digest != "" {
 		return readCloser{&checkingReader{r: out, sum: sha256.New(), want: r.Ref.Digest}, out}, nil
 	}
@@ -159,7 +159,7 @@ func (e *Engine) readable(ctx context.Context, r run.ArchiveRead) (archiveRef, e
 	if r.Offset < 0 || r.Offset > ref.Size {
 		return archiveRef{}, run.Errorf(run.CodeInvalid, "the archive has %d bytes; it cannot be read from %d on", ref.Size, r.Offset)
 	}
-	return ref, e.store.MayRead(ctx, ref.Claim, ref.Object)
+	return ref, e.store.CheckObjectAccess(ctx, ref.Claim, ref.Object)
 }
 
 // locate returns a URL by which an archive can be read directly, or "".
@@ -167,7 +167,7 @@ func (e *Engine) locate(ctx context.Context, kind run.ArchiveKind, object string
 	if e.archiving.DirectFrom <= 0 || size < e.archiving.DirectFrom {
 		return ""
 	}
-	address, err := e.archives.SignArchive(ctx, object, urlLife)
+	address, err := e.archives.SignArchive(ctx, object, urlLifetime)
 	if err != nil {
 		e.logger.WarnContext(ctx, "failed to sign an archive URL, using the gateway instead", "error", err)
 		return ""
@@ -193,7 +193,7 @@ func (e *Engine) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.Archi
 		return run.ArchiveUpload{}, err
 	}
 	c := records.ArchiveClaim{Key: s.Key, Executor: s.Executor, Step: s.Step}
-	place, err := e.store.ArchivePlace(ctx, c)
+	place, err := e.store.ArchiveContext(ctx, c)
 	if err != nil {
 		return run.ArchiveUpload{}, err
 	}
@@ -240,7 +240,7 @@ func (e *Engine) SaveArchive(ctx context.Context, u run.ArchiveUpload, content i
 	if err != nil {
 		return run.ArchiveInfo{}, err
 	}
-	if _, err := e.store.ArchivePlace(ctx, ref.Claim); err != nil {
+	if _, err := e.store.ArchiveContext(ctx, ref.Claim); err != nil {
 		return run.ArchiveInfo{}, err // before the bytes arrive
 	}
 	object, begun := e.archives.NewObject(), time.Now()
@@ -258,15 +258,15 @@ func (e *Engine) SaveArchive(ctx context.Context, u run.ArchiveUpload, content i
 }
 
 func (e *Engine) saveObject(ctx context.Context, ref archiveRef, object string, content io.Reader) (records.Archive, error) {
-	summed, ok := content.(run.Summed)
+	summed, ok := content.(run.DigestReader)
 	if !ok {
-		summed = &summing{r: content, sum: sha256.New()}
+		summed = &digestReader{r: content, sum: sha256.New()}
 	}
-	in := &incoming{
-		ctx: ctx, r: summed, most: e.archiving.limits(ref.Kind).Size, renewed: time.Now(),
+	in := &receivingReader{
+		ctx: ctx, r: summed, maxSize: e.archiving.limits(ref.Kind).Size, renewed: time.Now(),
 		renew: func() error {
 			// The claim may have been closed since, and the executor removed.
-			if _, err := e.store.ArchivePlace(ctx, ref.Claim); err != nil {
+			if _, err := e.store.ArchiveContext(ctx, ref.Claim); err != nil {
 				return err
 			}
 			return e.store.PutObject(ctx, object, objectLease)
@@ -314,35 +314,35 @@ const digestPrefix = "sha256:"
 
 func digestOf(sum hash.Hash) string { return digestPrefix + hex.EncodeToString(sum.Sum(nil)) }
 
-// summing adds a digest to content that has none (see run.DigestReader).
-type summing struct {
+// digestReader adds a digest to content that has none (see run.DigestReader).
+type digestReader struct {
 	r   io.Reader
 	sum hash.Hash
 }
 
 // Read implements io.Reader.
-func (s *summing) Read(b []byte) (int, error) {
+func (s *digestReader) Read(b []byte) (int, error) {
 	n, err := s.r.Read(b)
 	s.sum.Write(b[:n])
 	return n, err
 }
 
 // Digest implements run.DigestReader.
-func (s *summing) Digest() string { return digestOf(s.sum) }
+func (s *digestReader) Digest() string { return digestOf(s.sum) }
 
-// incoming is an archive that is being received. It counts the bytes and renews
+// receivingReader is an archive that is being received. It counts the bytes and renews
 // the lease of the object.
-type incoming struct {
+type receivingReader struct {
 	ctx     context.Context //nolint:containedctx // of one call
 	r       io.Reader
 	size    int64
-	most    int64 // 0: no limit
+	maxSize int64 // 0: no limit
 	renew   func() error
 	renewed time.Time
 }
 
 // Read implements io.Reader.
-func (i *incoming) Read(b []byte) (int, error) {
+func (i *receivingReader) Read(b []byte) (int, error) {
 	if err := i.ctx.Err(); err != nil {
 		return 0, run.Errorf(run.CodeCanceled, "receive archive: %w", context.Cause(i.ctx))
 	}
@@ -354,8 +354,8 @@ func (i *incoming) Read(b []byte) (int, error) {
 	}
 	n, err := i.r.Read(b)
 	i.size += int64(n)
-	if i.most > 0 && i.size > i.most {
-		return 0, run.Errorf(run.CodeTooLarge, "the archive has more than %d bytes", i.most)
+	if i.maxSize > 0 && i.size > i.maxSize {
+		return 0, run.Errorf(run.CodeTooLarge, "the archive has more than %d bytes", i.maxSize)
 	}
 	return n, err
 }

@@ -15,16 +15,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/archive"
 	"github.com/drover-run/drover/blobs"
 	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/sqlite"
 	"github.com/drover-run/drover/run"
 )
 
-// depot is an engine that stores archives in a directory.
-type depot struct {
+// archiveBench is an engine that stores archives in a directory.
+type archiveBench struct {
 	*engine.Engine
 	store records.Store
 	deps  engine.Deps
@@ -32,9 +32,9 @@ type depot struct {
 	now   time.Time
 }
 
-func newDepot(t *testing.T, opts engine.ArchiveOptions) *depot {
+func newArchiveBench(t *testing.T, opts engine.ArchiveOptions) *archiveBench {
 	t.Helper()
-	d := &depot{dir: t.TempDir(), now: time.Now()}
+	d := &archiveBench{dir: t.TempDir(), now: time.Now()}
 	var err error
 	d.store, err = sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "records.db"), sqlite.Options{Now: func() time.Time { return d.now }})
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func newDepot(t *testing.T, opts engine.ArchiveOptions) *depot {
 }
 
 // objects counts the objects in the bucket.
-func (d *depot) objects(t *testing.T) int {
+func (d *archiveBench) objects(t *testing.T) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(d.dir, "archives", "*", "*"))
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ const (
 
 // begin creates a run of two tasks, each with every kind of archive step, of
 // which the second depends on the first, and claims both for one executor.
-func (d *depot) begin(t *testing.T, group string, untrusted bool) (first, second run.Key) {
+func (d *archiveBench) begin(t *testing.T, group string, untrusted bool) (first, second run.Key) {
 	t.Helper()
 	step := func(s run.ArchiveStep) run.Step { return run.Step{ArchiveStep: s} }
 	steps := []run.Step{
@@ -85,17 +85,17 @@ func (d *depot) begin(t *testing.T, group string, untrusted bool) (first, second
 		*key = run.Key{Run: r.ID, Task: task, Attempt: 1, Dispatch: 1}
 		_, _, err = d.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{{Task: task, Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
 		require.NoError(t, err)
-		_, err = d.Claim(t.Context(), run.ClaimRequest{Key: *key, Executor: executorID, JournalID: "j1", Knows: run.NewestOrder})
+		_, err = d.Claim(t.Context(), run.ClaimRequest{Key: *key, Executor: executorID, JournalID: "j1", SpecVersion: run.NewestSpecVersion})
 		require.NoError(t, err)
 	}
 	return first, second
 }
 
-func (d *depot) beginSave(key run.Key, step int, cacheKey string) (run.ArchiveUpload, error) {
+func (d *archiveBench) beginSave(key run.Key, step int, cacheKey string) (run.ArchiveUpload, error) {
 	return d.BeginArchive(context.Background(), run.ArchiveSave{Key: key, Executor: executorID, Step: step, CacheKey: cacheKey})
 }
 
-func (d *depot) save(t *testing.T, key run.Key, step int, cacheKey string, content []byte) run.ArchiveInfo {
+func (d *archiveBench) save(t *testing.T, key run.Key, step int, cacheKey string, content []byte) run.ArchiveInfo {
 	t.Helper()
 	up, err := d.beginSave(key, step, cacheKey)
 	require.NoError(t, err)
@@ -105,14 +105,14 @@ func (d *depot) save(t *testing.T, key run.Key, step int, cacheKey string, conte
 	return info
 }
 
-func (d *depot) find(t *testing.T, key run.Key, step int, keys ...string) []run.ArchiveRef {
+func (d *archiveBench) find(t *testing.T, key run.Key, step int, keys ...string) []run.ArchiveRef {
 	t.Helper()
 	refs, err := d.FindArchives(t.Context(), run.ArchiveQuery{Key: key, Executor: executorID, Step: step, Keys: keys})
 	require.NoError(t, err)
 	return refs
 }
 
-func (d *depot) readRef(t *testing.T, ref run.ArchiveRef, offset int64) string {
+func (d *archiveBench) readRef(t *testing.T, ref run.ArchiveRef, offset int64) string {
 	t.Helper()
 	r, err := d.OpenArchive(t.Context(), run.ArchiveRead{Ref: ref, Executor: executorID, Offset: offset})
 	require.NoError(t, err)
@@ -138,7 +138,7 @@ func packFiles(t *testing.T, files map[string]string) []byte {
 
 func TestArchives_workspace(t *testing.T) {
 	t.Parallel()
-	d := newDepot(t, engine.ArchiveOptions{Limits: run.ArchiveLimits{Size: 100, Entries: 7, Bytes: 8}})
+	d := newArchiveBench(t, engine.ArchiveOptions{Limits: run.ArchiveLimits{Size: 100, Entries: 7, Bytes: 8}})
 	first, second := d.begin(t, "/a/b", false)
 	require.Empty(t, d.find(t, second, stepRestore))
 	info := d.save(t, first, stepWorkspace, "", []byte("content"))
@@ -166,7 +166,7 @@ func TestArchives_workspace(t *testing.T) {
 
 func TestArchives_refuses(t *testing.T) {
 	t.Parallel()
-	d := newDepot(t, engine.ArchiveOptions{Limits: run.ArchiveLimits{Size: 10}, CacheSize: 5})
+	d := newArchiveBench(t, engine.ArchiveOptions{Limits: run.ArchiveLimits{Size: 10}, CacheSize: 5})
 	first, second := d.begin(t, "/a/b", false)
 	d.save(t, first, stepWorkspace, "", []byte("content"))
 	ref := d.find(t, second, stepRestore)[0]
@@ -221,7 +221,7 @@ func TestArchives_refuses(t *testing.T) {
 	} {
 		require.Equal(t, tt.want, run.CodeOf(tt.err), "%s: %v", name, tt.err)
 	}
-	require.NoError(t, engine.NewArchiveKeeper(d.deps).Sweep(t.Context()))
+	require.NoError(t, engine.NewArchiveGarbageCollector(d.deps).Collect(t.Context()))
 	require.Equal(t, 1, d.objects(t), "nothing is left of what was refused")
 	_, _, err = d.store.Apply(t.Context(), first.Run, records.Changes{Tasks: []records.TaskChange{{Task: 1, Attempt: 1, Dispatch: 1, Status: run.StatusFailed}}})
 	require.NoError(t, err)
@@ -233,7 +233,7 @@ func TestArchives_refuses(t *testing.T) {
 
 func TestArchives_cache_scopes(t *testing.T) {
 	t.Parallel()
-	d := newDepot(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, engine.ArchiveOptions{})
 	trusted, _ := d.begin(t, "/org/app/main", false)
 	proposed, _ := d.begin(t, "/org/app/pr/1", true)
 	again, _ := d.begin(t, "/org/app/pr/1", true)
@@ -264,7 +264,7 @@ const report = `<testsuites><testsuite name="s"><testcase classname="c" name="go
 
 func TestArtifacts(t *testing.T) {
 	t.Parallel()
-	d := newDepot(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, engine.ArchiveOptions{})
 	key, _ := d.begin(t, "/a/b", false)
 	content := packFiles(t, map[string]string{"out/report.xml": report, "out/broken.XML": "<testsuite", "index.html": "<html>"})
 	d.save(t, key, stepArtifact, "", content)
@@ -326,20 +326,20 @@ func TestArtifacts(t *testing.T) {
 }
 
 // expire removes archives under the retention settings, with their bytes.
-func (d *depot) expire(t *testing.T, keep run.ArchiveRetention) {
+func (d *archiveBench) expire(t *testing.T, keep run.ArchiveRetention) {
 	t.Helper()
 	for _, kind := range []run.ArchiveKind{run.ArchiveWorkspace, run.ArchiveArtifact, run.ArchiveCache} {
 		_, err := d.store.ExpireArchives(t.Context(), kind, keep, 100)
 		require.NoError(t, err)
 	}
-	require.NoError(t, engine.NewArchiveKeeper(d.deps).Sweep(t.Context()))
+	require.NoError(t, engine.NewArchiveGarbageCollector(d.deps).Collect(t.Context()))
 }
 
-// TestArchiveKeeper covers every kind of garbage: an upload whose process was
+// TestArchiveGarbageCollector covers every kind of garbage: an upload whose process was
 // killed, archives that are too old, and too many caches.
-func TestArchiveKeeper(t *testing.T) {
+func TestArchiveGarbageCollector(t *testing.T) {
 	t.Parallel()
-	d := newDepot(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, engine.ArchiveOptions{})
 	keep := run.ArchiveRetention{Workspaces: run.Duration(time.Hour), CacheBytes: 10}
 	key, _ := d.begin(t, "/a/b", false)
 	d.save(t, key, stepWorkspace, "", []byte("workspace"))
@@ -355,8 +355,8 @@ func TestArchiveKeeper(t *testing.T) {
 	d.expire(t, keep)
 	require.Equal(t, 3, d.objects(t), "the cache that was used longest ago")
 	d.now = d.now.Add(2 * time.Minute)
-	keeper := engine.NewArchiveKeeper(d.deps)
-	require.NoError(t, keeper.Sweep(t.Context()))
+	collector := engine.NewArchiveGarbageCollector(d.deps)
+	require.NoError(t, collector.Collect(t.Context()))
 	require.Equal(t, 2, d.objects(t), "the upload")
 	_, _, err := d.store.Apply(t.Context(), key.Run, records.Changes{Tasks: []records.TaskChange{
 		{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}, {Task: 1, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess},
@@ -367,14 +367,14 @@ func TestArchiveKeeper(t *testing.T) {
 	d.now = d.now.Add(2 * time.Hour)
 	d.expire(t, keep)
 	require.Equal(t, 1, d.objects(t), "the workspace")
-	require.NoError(t, keeper.Sweep(t.Context()), "there is no more to do")
+	require.NoError(t, collector.Collect(t.Context()), "there is no more to do")
 }
 
 // An executor saves and restores caches by the keys of its step only, not by
 // any key of the run's group.
 func TestArchives_keys_of_the_step(t *testing.T) {
 	t.Parallel()
-	d := newDepot(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, engine.ArchiveOptions{})
 	key, _ := d.begin(t, "/a/b", false)
 	good := "go-" + strings.Repeat("0a", 32)
 	d.save(t, key, stepSaveKeyed, good, packFiles(t, map[string]string{"f": "x"}))

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -43,7 +43,7 @@ func (e *Engine) OpenArtifact(ctx context.Context, ref run.ArtifactRef, offset i
 	if err != nil {
 		return run.Artifact{}, nil, objectError(err)
 	}
-	return artifactOf(found), e.metrics.reading(content, found.Kind, found.Size-offset), nil
+	return artifactOf(found), e.metrics.countingReader(content, found.Kind, found.Size-offset), nil
 }
 
 // LocateArtifact implements run.ArchiveLocator.

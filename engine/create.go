@@ -25,11 +25,11 @@ func (e *Engine) create(ctx context.Context, req run.CreateRequest, key records.
 	if err != nil {
 		return run.Run{}, err
 	}
-	return e.made(ctx, created)
+	return e.finishCreate(ctx, created)
 }
 
-// made counts a created run in the metrics, and explains its state.
-func (e *Engine) made(ctx context.Context, r run.Run) (run.Run, error) {
+// finishCreate counts a created run in the metrics, and explains its state.
+func (e *Engine) finishCreate(ctx context.Context, r run.Run) (run.Run, error) {
 	if !r.Replayed {
 		e.metrics.created.Inc()
 	}
@@ -58,14 +58,14 @@ func (e *Engine) expand(ctx context.Context, spec *run.Spec) (run.Expansion, err
 		})
 	}
 	if len(faults) > 0 {
-		return run.Expansion{}, refused(faults)
+		return run.Expansion{}, faultsError(faults)
 	}
 	return expansion, nil
 }
 
-// refused returns the error for an invalid specification: not_supported only if
+// faultsError returns the error for an invalid specification: not_supported only if
 // all faults are.
-func refused(faults []run.Fault) error {
+func faultsError(faults []run.Fault) error {
 	err := run.InvalidError("the specification is not valid", faults)
 	if !slices.ContainsFunc(faults, func(f run.Fault) bool { return f.Code != run.CodeNotSupported }) {
 		err.Code, err.Message = run.CodeNotSupported, "the specification asks for what is not supported yet"

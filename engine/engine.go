@@ -77,7 +77,7 @@ type Engine struct {
 
 var (
 	_ run.Service        = (*Engine)(nil)
-	_ run.Desk           = (*Engine)(nil)
+	_ run.ExecutorAPI    = (*Engine)(nil)
 	_ run.ArchiveLocator = (*Engine)(nil)
 )
 

@@ -78,9 +78,9 @@ func frame(n int64, kind run.FrameKind, step int, text string) run.Frame {
 	return run.Frame{Version: 1, N: n, Time: time.Now(), Kind: kind, Step: step, Stream: run.StreamStdout, Data: []byte(text)}
 }
 
-func (b bench) ship(t *testing.T, key run.Key, frames ...run.Frame) {
+func (b bench) appendFrames(t *testing.T, key run.Key, frames ...run.Frame) {
 	t.Helper()
-	require.NoError(t, b.Ship(t.Context(), run.FrameBatch{Key: key, Executor: executorID, Frames: frames}))
+	require.NoError(t, b.AppendFrames(t.Context(), run.FrameBatch{Key: key, Executor: executorID, Frames: frames}))
 }
 
 // read reads a log to its end.
@@ -108,9 +108,9 @@ func TestLogs_selects(t *testing.T) {
 	b := newBench(t)
 	id := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()}).ID
 	key := b.claim(t, id)
-	b.ship(t, key, frame(1, run.FrameOutput, run.SetupStep, "setup\n"), frame(2, run.FrameStepStart, 0, ""), frame(3, run.FrameOutput, 0, "first "))
-	b.ship(t, key, frame(4, run.FrameOutput, 0, "line\n"), frame(5, run.FrameStepEnd, 0, ""), frame(6, run.FrameStepStart, 1, ""), frame(7, run.FrameOutput, 1, "second\n"))
-	b.ship(t, key, frame(4, run.FrameOutput, 0, "line\n")) // repeated
+	b.appendFrames(t, key, frame(1, run.FrameOutput, run.SetupStep, "setup\n"), frame(2, run.FrameStepStart, 0, ""), frame(3, run.FrameOutput, 0, "first "))
+	b.appendFrames(t, key, frame(4, run.FrameOutput, 0, "line\n"), frame(5, run.FrameStepEnd, 0, ""), frame(6, run.FrameStepStart, 1, ""), frame(7, run.FrameOutput, 1, "second\n"))
+	b.appendFrames(t, key, frame(4, run.FrameOutput, 0, "line\n")) // repeated
 	step := func(n int) *int { return &n }
 	tests := map[string]struct {
 		query run.LogQuery
@@ -169,13 +169,13 @@ func TestLogs_follows_from_before_the_start_to_the_end(t *testing.T) {
 	got := make(chan string, 1)
 	go func() { got <- b.read(ctx, t, run.LogQuery{Run: id, Task: "t", Follow: true}) }()
 	key := b.claim(t, id)
-	b.ship(t, key, frame(1, run.FrameOutput, 0, "one\n"))
-	b.ship(t, key, frame(2, run.FrameOutput, 1, "two\n"))
-	b.ship(t, key, frame(3, run.FrameTaskEnd, 0, ""))
+	b.appendFrames(t, key, frame(1, run.FrameOutput, 0, "one\n"))
+	b.appendFrames(t, key, frame(2, run.FrameOutput, 1, "two\n"))
+	b.appendFrames(t, key, frame(3, run.FrameTaskEnd, 0, ""))
 	require.Equal(t, "one\ntwo\n", <-got)
 }
 
-func TestShip_refuses(t *testing.T) {
+func TestAppendFrames_refuses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	id := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()}).ID
@@ -215,14 +215,14 @@ func TestShip_refuses(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tt.want, run.CodeOf(b.Ship(t.Context(), tt.batch)))
+			require.Equal(t, tt.want, run.CodeOf(b.AppendFrames(t.Context(), tt.batch)))
 		})
 	}
 }
 
-// TestShip_holds_the_log_to_its_limit sends more than logs.max_mib allows, in
+// TestAppendFrames_limits_the_log sends more than logs.max_mib allows, in
 // batches that are each within their bounds.
-func TestShip_holds_the_log_to_its_limit(t *testing.T) {
+func TestAppendFrames_limits_the_log(t *testing.T) {
 	t.Parallel()
 	const limit = 100 << 10
 	b := newBenchOf(t, limit)
@@ -240,14 +240,14 @@ func TestShip_holds_the_log_to_its_limit(t *testing.T) {
 	}
 	var err error
 	for err == nil && n*run.MaxFrameData < 100<<20 {
-		err = b.Ship(t.Context(), batch())
+		err = b.AppendFrames(t.Context(), batch())
 	}
 	require.Equal(t, run.CodeTooLarge, run.CodeOf(err), "%d bytes were stored", n*run.MaxFrameData)
 	require.GreaterOrEqual(t, n*run.MaxFrameData, int64(limit+(run.MaxSetupFrames+1)*run.MaxFrameData), "the setup's lines are not of the steps")
 }
 
-// TestShip_holds_outputs_to_their_limit sends outputs in several frames.
-func TestShip_holds_outputs_to_their_limit(t *testing.T) {
+// TestAppendFrames_limits_outputs sends outputs in several frames.
+func TestAppendFrames_limits_outputs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	id := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()}).ID
@@ -255,18 +255,18 @@ func TestShip_holds_outputs_to_their_limit(t *testing.T) {
 	put := func(n int64, name string) error {
 		f := frame(n, run.FrameOutputs, 0, "")
 		f.Outputs = map[string]string{name: strings.Repeat("x", run.MaxOutputBytes-100)}
-		return b.Ship(t.Context(), run.FrameBatch{Key: key, Executor: executorID, Frames: []run.Frame{f}})
+		return b.AppendFrames(t.Context(), run.FrameBatch{Key: key, Executor: executorID, Frames: []run.Frame{f}})
 	}
 	require.NoError(t, put(1, "a"))
 	require.NoError(t, put(2, "b"))
 	require.NoError(t, put(3, "c"))
 	require.NoError(t, put(4, "c"), "in the place of the one before")
 	require.Equal(t, run.CodeTooLarge, run.CodeOf(put(5, "d")))
-	require.NoError(t, b.Ship(t.Context(), run.FrameBatch{Key: key, Executor: executorID, Frames: []run.Frame{frame(5, run.FrameTaskEnd, 0, "")}}),
+	require.NoError(t, b.AppendFrames(t.Context(), run.FrameBatch{Key: key, Executor: executorID, Frames: []run.Frame{frame(5, run.FrameTaskEnd, 0, "")}}),
 		"a batch that was refused leaves nothing")
 }
 
-func TestGet_tells_why_a_task_waits(t *testing.T) {
+func TestGet_explains_a_waiting_task(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	after := twoSteps()
@@ -284,7 +284,7 @@ func TestGet_tells_why_a_task_waits(t *testing.T) {
 	require.NoError(t, err)
 	r, err = b.Get(t.Context(), id)
 	require.NoError(t, err)
-	require.Equal(t, "the only slot of pool shell is in use; place 1 in line", r.Tasks[0].Reason)
+	require.Equal(t, "the only slot of pool shell is in use; position 1 in queue", r.Tasks[0].Reason)
 }
 
 func TestCreate_refuses_pools(t *testing.T) {

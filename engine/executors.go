@@ -9,9 +9,9 @@ import (
 	"github.com/drover-run/drover/contract"
 )
 
-// tellExecutor makes the executor workflow check an executor. It starts the
+// signalExecutor makes the executor workflow check an executor. It starts the
 // workflow if it does not run.
-func tellExecutor(ctx context.Context, starter Starter, id string) error {
+func signalExecutor(ctx context.Context, starter Starter, id string) error {
 	options := client.StartWorkflowOptions{
 		ID:                       contract.ExecutorWorkflowID(id),
 		TaskQueue:                contract.ControlQueue,

@@ -33,7 +33,7 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 			return run.Run{}, err
 		}
 	}
-	var line *waitingLine
+	var queues *queueInfo
 	open := unfinished(r.Tasks)
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
@@ -46,23 +46,23 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 		case run.StatusWaitingApproval:
 			t.Reason = fmt.Sprintf("waits for approval: %d of %d given", len(t.ApprovedBy), max(1, t.Approval.Approvers))
 		case run.StatusQueued:
-			if line == nil {
+			if queues == nil {
 				var err error
-				if line, err = e.waitingLine(ctx, r); err != nil {
+				if queues, err = e.queueInfo(ctx, r); err != nil {
 					return run.Run{}, err
 				}
 			}
-			t.Reason = line.reason(t)
+			t.Reason = queues.reason(t)
 		}
 	}
 	return r, nil
 }
 
-// waitingLine holds what queued tasks wait for, and their positions in the
+// queueInfo holds what queued tasks wait for, and their positions in the
 // queues.
-type waitingLine struct {
-	pools  map[string]run.Pool
-	places map[int]int // positions of tasks, by their numbers
+type queueInfo struct {
+	pools     map[string]run.Pool
+	positions map[int]int // positions of tasks, by their numbers
 	// fleets has what the fleets of each pool report, if no executor is online.
 	fleets map[string]string
 }
@@ -70,39 +70,39 @@ type waitingLine struct {
 // reason returns what a queued task waits for. A stored reason says why the
 // task is queued again, such as a retry. If no executor is online, that alone
 // would mislead.
-func (l *waitingLine) reason(t *run.Task) string {
+func (l *queueInfo) reason(t *run.Task) string {
 	p := l.pools[t.Pool]
 	if t.Reason != "" && p.Online > 0 {
 		return t.Reason
 	}
-	text := poolReason(p, t.Pool, l.places[t.Number]) + l.fleets[t.Pool]
+	text := poolReason(p, t.Pool, l.positions[t.Number]) + l.fleets[t.Pool]
 	if t.Reason != "" {
 		text += "; " + t.Reason
 	}
 	return text
 }
 
-// waitingLine reads the pools. It reads the positions only if a pool is full:
+// queueInfo reads the pools. It reads the positions only if a pool is full:
 // that query reads every waiting task.
-func (e *Engine) waitingLine(ctx context.Context, r run.Run) (*waitingLine, error) {
+func (e *Engine) queueInfo(ctx context.Context, r run.Run) (*queueInfo, error) {
 	list, err := e.store.ListPools(ctx)
 	if err != nil {
 		return nil, err
 	}
-	line := &waitingLine{pools: make(map[string]run.Pool, len(list)), fleets: map[string]string{}}
+	queues := &queueInfo{pools: make(map[string]run.Pool, len(list)), fleets: map[string]string{}}
 	for _, p := range list {
-		line.pools[p.Name] = p
+		queues.pools[p.Name] = p
 	}
-	if err := e.explainFleets(ctx, r, line); err != nil {
+	if err := e.explainFleets(ctx, r, queues); err != nil {
 		return nil, err
 	}
 	for _, t := range r.Tasks {
-		if p := line.pools[t.Pool]; t.Status == run.StatusQueued && t.Reason == "" && full(p) {
-			line.places, err = e.store.Places(ctx, r.ID)
-			return line, err
+		if p := queues.pools[t.Pool]; t.Status == run.StatusQueued && t.Reason == "" && full(p) {
+			queues.positions, err = e.store.QueuePositions(ctx, r.ID)
+			return queues, err
 		}
 	}
-	return line, nil
+	return queues, nil
 }
 
 // full reports whether executors are online and all their slots are used.
@@ -161,10 +161,10 @@ func poolReason(p run.Pool, name string, place int) string {
 		reason = fmt.Sprintf("the only slot of pool %s is in use", name)
 	}
 	if place > 0 {
-		reason += fmt.Sprintf("; place %d in line", place)
+		reason += fmt.Sprintf("; position %d in queue", place)
 	}
 	if wait := estimate(p, place); wait > 0 {
-		reason += ", about " + shortly(wait)
+		reason += ", about " + formatWait(wait)
 	}
 	return reason
 }
@@ -186,8 +186,8 @@ func estimate(p run.Pool, place int) time.Duration {
 	return wait.Round(10 * time.Minute)
 }
 
-// shortly formats a rounded duration without trailing zero units: 2m, 1h20m.
-func shortly(d time.Duration) string {
+// formatWait formats a rounded duration without trailing zero units: 2m, 1h20m.
+func formatWait(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
@@ -201,7 +201,7 @@ func shortly(d time.Duration) string {
 // queuedReason returns what a queued run waits for.
 func (e *Engine) queuedReason(ctx context.Context, r run.Run) (string, error) {
 	if len(r.ChangeGroups) > 0 {
-		waits, err := e.store.Waits(ctx, r.ID)
+		waits, err := e.store.GroupWaits(ctx, r.ID)
 		if err != nil {
 			return "", err
 		}
@@ -223,10 +223,10 @@ func (e *Engine) queuedReason(ctx context.Context, r run.Run) (string, error) {
 func groupReason(waits []records.GroupWait) string {
 	var reasons []string
 	for _, w := range waits {
-		if w.Holding+w.Place <= w.MaxRunning {
+		if w.Holding+w.Position <= w.MaxRunning {
 			continue
 		}
-		reason := fmt.Sprintf("change group %s: place %d in line, %d of %d slots held", w.Group, w.Place, w.Holding, w.MaxRunning)
+		reason := fmt.Sprintf("change group %s: position %d in queue, %d of %d slots held", w.Group, w.Position, w.Holding, w.MaxRunning)
 		if len(w.Holders) > 0 {
 			names := make([]string, len(w.Holders))
 			for i, id := range w.Holders {

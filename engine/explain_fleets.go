@@ -10,9 +10,9 @@ import (
 
 // explainFleets sets what the fleets of pools report, for tasks that wait while
 // no executor is online.
-func (e *Engine) explainFleets(ctx context.Context, r run.Run, line *waitingLine) error {
+func (e *Engine) explainFleets(ctx context.Context, r run.Run, queues *queueInfo) error {
 	waits := func(pool string) bool {
-		return line.pools[pool].Online == 0 && slices.ContainsFunc(r.Tasks, func(t run.Task) bool {
+		return queues.pools[pool].Online == 0 && slices.ContainsFunc(r.Tasks, func(t run.Task) bool {
 			return t.Pool == pool && t.Status == run.StatusQueued
 		})
 	}
@@ -25,7 +25,7 @@ func (e *Engine) explainFleets(ctx context.Context, r run.Run, line *waitingLine
 	}
 	for _, f := range all {
 		if text := fleetReason(f); text != "" && waits(f.Spec.Pool) {
-			line.fleets[f.Spec.Pool] += "; fleet " + f.Name + ": " + text
+			queues.fleets[f.Spec.Pool] += "; fleet " + f.Name + ": " + text
 		}
 	}
 	return nil
@@ -44,8 +44,8 @@ func fleetReason(f run.Fleet) string {
 		return f.Status.Error
 	case requested+coming > 0:
 		return fmt.Sprintf("instances coming up: %d not listed by the plugin yet, %d being created or bootstrapped", requested, coming)
-	case f.Status.Held != "":
-		return "it requests no more instances: " + f.Status.Held
+	case f.Status.BlockedBy != "":
+		return "it requests no more instances: " + f.Status.BlockedBy
 	}
 	return ""
 }

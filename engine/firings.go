@@ -31,7 +31,7 @@ func firingSubject(schedule string) string { return "schedule:" + schedule }
 func (s *Scheduler) Fire(ctx context.Context, in contract.FireInput) (contract.FireResult, error) {
 	row, err := s.store.GetSchedule(ctx, in.Schedule)
 	if run.CodeOf(err) == run.CodeNotFound {
-		return contract.FireResult{}, s.orphaned(ctx, in)
+		return contract.FireResult{}, s.handleOrphan(ctx, in)
 	}
 	if err != nil {
 		return contract.FireResult{}, err
@@ -48,7 +48,7 @@ func (s *Scheduler) Fire(ctx context.Context, in contract.FireInput) (contract.F
 	switch {
 	case err == nil:
 		firing.Run = r.ID
-	case answered(err):
+	case isAnswer(err):
 		firing.Error = refusal(err)
 	default:
 		return contract.FireResult{}, err
@@ -59,8 +59,8 @@ func (s *Scheduler) Fire(ctx context.Context, in contract.FireInput) (contract.F
 	return contract.FireResult{Run: firing.Run, Refused: firing.Error}, nil
 }
 
-// answered reports whether an error is an answer, which a retry would repeat.
-func answered(err error) bool {
+// isAnswer reports whether an error is an answer, which a retry would repeat.
+func isAnswer(err error) bool {
 	switch run.CodeOf(err) { //nolint:exhaustive // the others may pass
 	case run.CodeInvalid, run.CodeNotSupported, run.CodeTooLarge, run.CodeConflict, run.CodeChangeGroupBusy, run.CodeExhausted, run.CodeForbidden:
 		return true
@@ -79,9 +79,9 @@ func refusal(err error) string {
 	return text
 }
 
-// orphaned handles a firing of a schedule that the records do not have. It
+// handleOrphan handles a firing of a schedule that the records do not have. It
 // fails while the schedule may still be in creation.
-func (s *Scheduler) orphaned(ctx context.Context, in contract.FireInput) error {
+func (s *Scheduler) handleOrphan(ctx context.Context, in contract.FireInput) error {
 	if time.Since(in.At) < orphanAge {
 		return run.Errorf(run.CodeUnavailable, "schedule %s is not stored yet", in.Schedule)
 	}

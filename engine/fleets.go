@@ -31,12 +31,12 @@ func (e *Engine) PutFleet(ctx context.Context, name string, s run.FleetSpec, by 
 	return e.store.PutFleet(ctx, name, s, by)
 }
 
-// SteerFleet implements run.Fleets.
-func (e *Engine) SteerFleet(ctx context.Context, name string, s run.FleetSteer) (run.Fleet, error) {
-	if faults := run.ValidateSteer(s); len(faults) > 0 {
-		return run.Fleet{}, run.InvalidError("the fleet cannot be steered so", faults)
+// ControlFleet implements run.Fleets.
+func (e *Engine) ControlFleet(ctx context.Context, name string, s run.FleetControl) (run.Fleet, error) {
+	if faults := run.ValidateFleetControl(s); len(faults) > 0 {
+		return run.Fleet{}, run.InvalidError("the fleet action is not valid", faults)
 	}
-	return e.store.SteerFleet(ctx, name, s)
+	return e.store.ControlFleet(ctx, name, s)
 }
 
 // DeleteFleet implements run.Fleets.
@@ -57,9 +57,9 @@ func (e *Engine) FleetEvents(ctx context.Context, name string, after int64, n in
 	return e.store.FleetEvents(ctx, name, after, min(n, run.MaxFleetEvents))
 }
 
-// tellFleet signals the fleet workflow. It starts the workflow if it does not
+// signalFleet signals the fleet workflow. It starts the workflow if it does not
 // run.
-func tellFleet(ctx context.Context, starter Starter, name string) error {
+func signalFleet(ctx context.Context, starter Starter, name string) error {
 	options := client.StartWorkflowOptions{
 		ID:                       contract.FleetWorkflowID(name),
 		TaskQueue:                contract.ControlQueue,

@@ -43,7 +43,7 @@ const (
 
 // reportReader reads the reports of one archive.
 type reportReader struct {
-	hidden *mask.Set
+	masker *mask.Set
 	left   int // suites and tests that may still follow
 	open   []reportElement
 }
@@ -150,16 +150,16 @@ func (p *reportReader) count(to *run.TestSummary, e reportElement) {
 			if e.class != "" && e.name != "" {
 				e.class += "."
 			}
-			to.FailedNames = append(to.FailedNames, p.shown(e.class+e.name))
+			to.FailedNames = append(to.FailedNames, p.displayText(e.class+e.name))
 		}
 	case "skipped":
 		to.Skipped++
 	}
 }
 
-// shown returns a text of a report for display. It masks secrets before it cuts
+// displayText returns a text of a report for display. It masks secrets before it cuts
 // the text.
-func (p *reportReader) shown(text string) string { return clipText(p.hidden.String(text)) }
+func (p *reportReader) displayText(text string) string { return clipText(p.masker.String(text)) }
 
 // clipText makes untrusted text safe for display.
 func clipText(text string) string {

@@ -15,9 +15,9 @@ const (
 	// that is final already: an executor that lost the gateway completes the
 	// task first and appends the frames later.
 	lateFrames = 10 * time.Second
-	// movedTries is how often a piece of a log is looked up again if it was
+	// lookupTries is how often a piece of a log is looked up again if it was
 	// packed, or packed again, after it was listed.
-	movedTries = 5
+	lookupTries = 5
 )
 
 // Logs implements run.Service.
@@ -81,15 +81,15 @@ type logReader struct {
 	changed <-chan struct{}
 	stop    func()
 
-	at      records.BatchRef // the last piece read or skipped
-	listed  []records.Batch  // the pieces that follow
-	packed  packedLog        // the packed log read last
-	frames  []run.Frame      // read but not yet returned
-	skip    int64            // bytes still to skip
-	offset  int64            // of the next chunk
-	ended   bool             // the followed log has ended with its own frames
-	late    *time.Timer      // set once the task is final and frames are missing
-	started int64            // offset of the first chunk
+	at        records.BatchRef // the last piece read or skipped
+	listed    []records.Batch  // the pieces that follow
+	packed    packedLog        // the packed log read last
+	frames    []run.Frame      // read but not yet returned
+	skip      int64            // bytes still to skip
+	offset    int64            // of the next chunk
+	ended     bool             // the followed log has ended with its own frames
+	lateTimer *time.Timer      // set once the task is final and frames are missing
+	started   int64            // offset of the first chunk
 }
 
 // packedLog has the blocks of a packed log.
@@ -105,8 +105,8 @@ func (r *logReader) Offset() int64 { return r.started }
 // Close implements io.Closer.
 func (r *logReader) Close() error {
 	r.stop()
-	if r.late != nil {
-		r.late.Stop()
+	if r.lateTimer != nil {
+		r.lateTimer.Stop()
 	}
 	return nil
 }
@@ -166,13 +166,13 @@ func (r *logReader) take(f run.Frame) (run.LogChunk, bool) {
 		chunk := run.LogChunk{Offset: r.offset, Time: f.Time, Step: f.Step, Stream: f.Stream, Data: data}
 		r.offset += int64(len(data))
 		return chunk, true
-	case run.FrameOutputs, run.FrameAsk:
+	case run.FrameOutputs, run.FrameArchiveRequest:
 	}
 	return run.LogChunk{}, false
 }
 
-// pass records the ends in a skipped piece, as take does.
-func (r *logReader) pass(o *run.LogOutline) {
+// skipPiece records the ends in a skipped piece, as take does.
+func (r *logReader) skipPiece(o *run.LogOutline) {
 	r.ended = r.ended || o.End || o.Begun && r.ofSetup() || r.query.Step != nil && slices.Contains(o.Ended, *r.query.Step)
 }
 
@@ -193,7 +193,7 @@ func (r *logReader) load(ctx context.Context) (bool, error) {
 			var err error
 			r.listed, err = r.engine.store.Batches(ctx, r.query.Run, r.task.Number, r.query.Attempt, r.at)
 			if err == nil && len(r.listed) == 0 && try > 1 {
-				err = r.vanished(ctx)
+				err = r.missingError(ctx)
 			}
 			if err != nil || len(r.listed) == 0 {
 				return false, err
@@ -201,7 +201,7 @@ func (r *logReader) load(ctx context.Context) (bool, error) {
 		}
 		b := r.listed[0]
 		frames, last, err := r.read(ctx, b)
-		if run.CodeOf(err) == run.CodeNotFound && try < movedTries {
+		if run.CodeOf(err) == run.CodeNotFound && try < lookupTries {
 			r.listed = nil // it was packed meanwhile
 			continue
 		}
@@ -221,9 +221,9 @@ func (r *logReader) load(ctx context.Context) (bool, error) {
 	}
 }
 
-// vanished returns the error for a log that is missing because it expired, or
+// missingError returns the error for a log that is missing because it expired, or
 // because its run was deleted.
-func (r *logReader) vanished(ctx context.Context) error {
+func (r *logReader) missingError(ctx context.Context) error {
 	t, err := r.engine.store.GetTask(ctx, r.query.Run, r.query.Task)
 	if err == nil && t.LogsExpired {
 		err = expiredLog(r.query)
@@ -288,16 +288,16 @@ func (r *logReader) wait(ctx context.Context) (done bool, err error) {
 		if r.query.Attempt == 0 || t.Executor == "" {
 			return true, nil
 		}
-		if r.late == nil {
-			r.late = time.NewTimer(lateFrames)
+		if r.lateTimer == nil {
+			r.lateTimer = time.NewTimer(lateFrames)
 			// Frames stored before the task became final may have been missed
 			// by the previous read: read once more before waiting.
 			return false, nil
 		}
 	}
 	var late <-chan time.Time
-	if r.late != nil {
-		late = r.late.C
+	if r.lateTimer != nil {
+		late = r.lateTimer.C
 	}
 	select {
 	case <-ctx.Done():

@@ -32,7 +32,7 @@ func (r *logReader) seek(ctx context.Context) error {
 		if err == nil {
 			start, err = r.start(ctx, pieces)
 		}
-		if run.CodeOf(err) == run.CodeNotFound && try < movedTries {
+		if run.CodeOf(err) == run.CodeNotFound && try < lookupTries {
 			continue // it was packed meanwhile
 		}
 		if err != nil {
@@ -57,7 +57,7 @@ func (r *logReader) position(pieces []piece, start int64) {
 		if p.block != nil {
 			r.at.Last = p.block.Last
 		}
-		r.pass(&p.outline)
+		r.skipPiece(&p.outline)
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// figures gathers metrics: the value of a counter, the sum of a histogram, and
+// gatherMetrics gathers metrics: the value of a counter, the sum of a histogram, and
 // its number of observations under the name with _count. Labels follow the
 // name.
-func figures(t *testing.T, c prometheus.Collector) map[string]float64 {
+func gatherMetrics(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	require.NoError(t, registry.Register(c))
@@ -65,5 +65,5 @@ func TestMetrics(t *testing.T) {
 		"drover_task_duration_seconds linux success": 5, "drover_task_duration_seconds_count linux success": 1,
 		"drover_tasks_ended_total success": 1, "drover_tasks_ended_total skipped": 1,
 		"drover_log_frames_total": 9, "drover_log_lag_seconds": 0.25, "drover_log_lag_seconds_count": 1,
-	}, figures(t, m))
+	}, gatherMetrics(t, m))
 }

@@ -41,17 +41,17 @@ const (
 // last signal may have been lost. It does the same for the workflows of
 // executors and fleets, which nothing else may start for a long time.
 type Reconciler struct {
-	store     records.Store
-	temporal  client.Client
-	namespace string
-	logger    *slog.Logger
-	told      map[string]time.Time // closed executions that were signalled again, with their close time
-	place     run.ID               // the open run compared last
+	store        records.Store
+	temporal     client.Client
+	namespace    string
+	logger       *slog.Logger
+	signalled    map[string]time.Time // closed executions that were signalled again, with their close time
+	lastCompared run.ID               // the open run compared last
 }
 
 // NewReconciler returns a Reconciler that does nothing until Run.
 func NewReconciler(deps Deps, c client.Client, namespace string) *Reconciler {
-	return &Reconciler{store: deps.Store, temporal: c, namespace: namespace, logger: deps.Logger, told: map[string]time.Time{}}
+	return &Reconciler{store: deps.Store, temporal: c, namespace: namespace, logger: deps.Logger, signalled: map[string]time.Time{}}
 }
 
 // Run runs a round every reconcileEvery until ctx ends.
@@ -61,7 +61,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	since := time.Now().Add(-reconcileBack)
 	for {
 		begin := time.Now()
-		if err := r.once(ctx, since); err == nil {
+		if err := r.handleAllClosed(ctx, since); err == nil {
 			since = begin.Add(-reconcileOverlap)
 		} else if ctx.Err() == nil {
 			r.logger.WarnContext(ctx, "failed to find workflows ended from outside", "error", err)
@@ -77,10 +77,10 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	}
 }
 
-func (r *Reconciler) once(ctx context.Context, since time.Time) error {
+func (r *Reconciler) handleAllClosed(ctx context.Context, since time.Time) error {
 	query := fmt.Sprintf("WorkflowType IN ('%s', '%s', '%s', '%s') AND CloseTime > '%s' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed', 'Canceled')",
 		contract.RunWorkflow, contract.ChangeGroupWorkflow, contract.ExecutorWorkflow, contract.FleetWorkflow, since.UTC().Format(time.RFC3339))
-	maps.DeleteFunc(r.told, func(_ string, closed time.Time) bool { return closed.Before(since) })
+	maps.DeleteFunc(r.signalled, func(_ string, closed time.Time) bool { return closed.Before(since) })
 	var page []byte
 	for {
 		list, err := r.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
@@ -90,7 +90,7 @@ func (r *Reconciler) once(ctx context.Context, since time.Time) error {
 			return fmt.Errorf("list closed workflows: %w", err)
 		}
 		for _, x := range list.GetExecutions() {
-			if err := r.lookAt(ctx, x); err != nil {
+			if err := r.handleClosed(ctx, x); err != nil {
 				return err
 			}
 		}
@@ -100,27 +100,27 @@ func (r *Reconciler) once(ctx context.Context, since time.Time) error {
 	}
 }
 
-func (r *Reconciler) lookAt(ctx context.Context, x *workflowpb.WorkflowExecutionInfo) error {
+func (r *Reconciler) handleClosed(ctx context.Context, x *workflowpb.WorkflowExecutionInfo) error {
 	workflowID, execution := x.GetExecution().GetWorkflowId(), x.GetExecution().GetRunId()
 	if id, ok := contract.RunOfWorkflow(workflowID); ok {
 		return r.check(ctx, id)
 	}
-	if _, told := r.told[execution]; told {
+	if _, found := r.signalled[execution]; found {
 		return nil
 	}
-	if err := r.tellAgain(ctx, workflowID, x.GetStatus()); err != nil {
+	if err := r.restartWorkflow(ctx, workflowID, x.GetStatus()); err != nil {
 		return fmt.Errorf("signal workflow %s again: %w", workflowID, err)
 	}
-	r.told[execution] = x.GetCloseTime().AsTime()
+	r.signalled[execution] = x.GetCloseTime().AsTime()
 	return nil
 }
 
-// tellAgain starts the workflow of a change group, of a fleet, or of an
+// restartWorkflow starts the workflow of a change group, of a fleet, or of an
 // executor that is not removed, after it was terminated or failed.
-func (r *Reconciler) tellAgain(ctx context.Context, workflowID string, status enumspb.WorkflowExecutionStatus) error {
+func (r *Reconciler) restartWorkflow(ctx context.Context, workflowID string, status enumspb.WorkflowExecutionStatus) error {
 	if name, ok := contract.ChangeGroupOfWorkflow(workflowID); ok {
 		r.logger.InfoContext(ctx, "restarting the workflow of a change group that was ended from outside", "changegroup", name, "status", status.String())
-		return tellChangeGroup(ctx, r.temporal, name)
+		return signalChangeGroup(ctx, r.temporal, name)
 	}
 	if name, ok := contract.FleetOfWorkflow(workflowID); ok {
 		if _, err := r.store.GetFleet(ctx, name); err != nil {
@@ -130,7 +130,7 @@ func (r *Reconciler) tellAgain(ctx context.Context, workflowID string, status en
 			return err
 		}
 		r.logger.InfoContext(ctx, "restarting the workflow of a fleet that was ended from outside", "fleet", name, "status", status.String())
-		return tellFleet(ctx, r.temporal, name)
+		return signalFleet(ctx, r.temporal, name)
 	}
 	id, ok := contract.ExecutorOfWorkflow(workflowID)
 	if !ok {
@@ -144,12 +144,12 @@ func (r *Reconciler) tellAgain(ctx context.Context, workflowID string, status en
 		return err
 	}
 	r.logger.InfoContext(ctx, "restarting the workflow of an executor that was ended from outside", "executor", id, "status", status.String())
-	return tellExecutor(ctx, r.temporal, id)
+	return signalExecutor(ctx, r.temporal, id)
 }
 
 // compare checks the next open runs.
 func (r *Reconciler) compare(ctx context.Context) error {
-	ids, err := r.store.OpenRuns(ctx, r.place, reconcileRuns)
+	ids, err := r.store.OpenRuns(ctx, r.lastCompared, reconcileRuns)
 	if err != nil {
 		return err
 	}
@@ -157,10 +157,10 @@ func (r *Reconciler) compare(ctx context.Context) error {
 		if err := r.check(ctx, id); err != nil {
 			return err
 		}
-		r.place = id
+		r.lastCompared = id
 	}
 	if len(ids) < reconcileRuns {
-		r.place = ""
+		r.lastCompared = ""
 	}
 	return nil
 }
@@ -185,12 +185,12 @@ func (r *Reconciler) check(ctx context.Context, id run.ID) error {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW:
 		return nil
 	}
-	reason := fmt.Sprintf("its workflow was ended from outside: %s", closedWord(status))
+	reason := fmt.Sprintf("its workflow was ended from outside: %s", closeStatusText(status))
 	r.logger.InfoContext(ctx, "closing a run whose workflow was ended from outside", "run_id", id, "status", status.String())
 	return r.store.CloseLost(ctx, id, reason)
 }
 
-func closedWord(s enumspb.WorkflowExecutionStatus) string {
+func closeStatusText(s enumspb.WorkflowExecutionStatus) string {
 	switch s {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
 		return "terminated"

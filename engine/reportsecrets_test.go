@@ -15,15 +15,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// vault has one secret, unless it is unavailable or lost the secret.
-type vault struct {
+// fakeProvider has one secret, unless it is unavailable or lost the secret.
+type fakeProvider struct {
 	secret string
 	err    error
 }
 
-func (v *vault) Check(string, run.SecretRef) error { return nil }
+func (v *fakeProvider) Check(string, run.SecretRef) error { return nil }
 
-func (v *vault) Resolve(_ context.Context, _ string, refs map[string]run.SecretRef) (map[string]run.Secret, error) {
+func (v *fakeProvider) Resolve(_ context.Context, _ string, refs map[string]run.SecretRef) (map[string]run.Secret, error) {
 	out := make(map[string]run.Secret)
 	for name := range refs {
 		out[name] = run.Secret(v.secret)
@@ -35,8 +35,8 @@ func (v *vault) Resolve(_ context.Context, _ string, refs map[string]run.SecretR
 func TestReports_hide_secrets(t *testing.T) {
 	t.Parallel()
 	own, kept := "own-"+rand.Text(), "kept-"+rand.Text()
-	d := newDepot(t, engine.ArchiveOptions{})
-	v := &vault{secret: kept}
+	d := newArchiveBench(t, engine.ArchiveOptions{})
+	v := &fakeProvider{secret: kept}
 	d.deps.Secrets = v
 	d.Engine = engine.New(d.deps)
 	spec := &run.Spec{
@@ -54,7 +54,7 @@ func TestReports_hide_secrets(t *testing.T) {
 		_, _, err = d.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
 		require.NoError(t, err)
 		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
-		_, err = d.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: executorID, JournalID: "j1", Knows: run.NewestOrder})
+		_, err = d.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: executorID, JournalID: "j1", SpecVersion: run.NewestSpecVersion})
 		require.NoError(t, err)
 		return key
 	}

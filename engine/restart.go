@@ -25,8 +25,8 @@ func (e *Engine) Restart(ctx context.Context, req run.RestartRequest) (run.Run, 
 	case req.From == run.RestartFailed && old.Result == run.ResultSuccess:
 		return run.Run{}, run.Errorf(run.CodeWrongPhase, "run %s succeeded: there is nothing to restart from; restart it from its start, or name tasks", old.ID)
 	}
-	lay(&spec.Environment, req.Environment)
-	lay(&spec.Secrets, req.Secrets)
+	mergeMap(&spec.Environment, req.Environment)
+	mergeMap(&spec.Secrets, req.Secrets)
 	for name := range req.Secrets {
 		delete(spec.SecretsFrom, name)
 	}
@@ -35,7 +35,7 @@ func (e *Engine) Restart(ctx context.Context, req run.RestartRequest) (run.Run, 
 		return run.Run{}, err
 	}
 	restart := &records.Restart{From: old.ID}
-	if err := keep(&expansion, old, req, restart); err != nil {
+	if err := keepResults(&expansion, old, req, restart); err != nil {
 		return run.Run{}, err
 	}
 	created, err := e.store.CreateRun(ctx, records.NewRun{
@@ -45,7 +45,7 @@ func (e *Engine) Restart(ctx context.Context, req run.RestartRequest) (run.Run, 
 	if err != nil {
 		return run.Run{}, err
 	}
-	return e.made(ctx, created)
+	return e.finishCreate(ctx, created)
 }
 
 func checkRestart(req run.RestartRequest) error {
@@ -64,8 +64,8 @@ func fault(path string, code run.Code, detail string) error {
 	return run.InvalidError(detail, []run.Fault{{Path: path, Code: code, Detail: detail}})
 }
 
-// lay merges a map over another.
-func lay[V any](under *map[string]V, over map[string]V) {
+// mergeMap merges a map over another.
+func mergeMap[V any](under *map[string]V, over map[string]V) {
 	if len(over) == 0 {
 		return
 	}
@@ -77,14 +77,14 @@ func lay[V any](under *map[string]V, over map[string]V) {
 	*under = all
 }
 
-// keep determines the tasks that keep their results, and adds them to the plan
+// keepResults determines the tasks that keep their results, and adds them to the plan
 // and to the restart for the records.
-func keep(x *run.Expansion, old run.Run, req run.RestartRequest, restart *records.Restart) error {
+func keepResults(x *run.Expansion, old run.Run, req run.RestartRequest, restart *records.Restart) error {
 	before := make(map[string]int, len(old.Tasks))
 	for i, t := range old.Tasks {
 		before[t.Name] = i
 	}
-	if err := namesNoItem(x, before, req.Tasks); err != nil {
+	if err := rejectForeachItems(x, before, req.Tasks); err != nil {
 		return err
 	}
 	incomplete := incompleteLists(x, old)
@@ -109,14 +109,14 @@ func keep(x *run.Expansion, old run.Run, req run.RestartRequest, restart *record
 	return nil
 }
 
-// namesNoItem rejects a restart of single tasks of a foreach: a new list may
+// rejectForeachItems rejects a restart of single tasks of a foreach: a new list may
 // have other tasks.
-func namesNoItem(x *run.Expansion, before map[string]int, wanted []string) error {
+func rejectForeachItems(x *run.Expansion, before map[string]int, requested []string) error {
 	lists := make(map[string]bool)
 	for _, t := range x.Tasks {
 		lists[t.Name] = x.Plan.Nodes[t.Node].Foreach
 	}
-	for i, name := range wanted {
+	for i, name := range requested {
 		base, _, _ := strings.Cut(name, "[")
 		if _, known := before[name]; known && base != name && lists[base] {
 			return fault(fmt.Sprintf("tasks[%d]", i), run.CodeNotSupported,

@@ -21,7 +21,7 @@ func (b bench) ended(t *testing.T, status run.Status) run.Run {
 	}})
 	require.NoError(t, err)
 	key := b.claim(t, r.ID)
-	b.ship(t, key, frame(1, run.FrameStepStart, 0, ""), frame(2, run.FrameOutput, 0, "of a\n"), frame(3, run.FrameTaskEnd, 0, ""))
+	b.appendFrames(t, key, frame(1, run.FrameStepStart, 0, ""), frame(2, run.FrameOutput, 0, "of a\n"), frame(3, run.FrameTaskEnd, 0, ""))
 	result := run.ResultSuccess
 	if status != run.StatusSuccess {
 		result = run.ResultFailed
@@ -38,7 +38,7 @@ func (b bench) ended(t *testing.T, status run.Status) run.Run {
 	return r
 }
 
-func TestRestart_keeps_what_succeeded(t *testing.T) {
+func TestRestart_keeps_succeeded_tasks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	old := b.ended(t, run.StatusFailed)

@@ -21,23 +21,23 @@ type RetentionClient interface {
 	SignalWorkflow(ctx context.Context, workflowID, runID, signal string, arg any) error
 }
 
-// RetentionKeeper sends this process's retention settings to the retention
+// RetentionSupervisor sends this process's retention settings to the retention
 // workflow, and makes sure that the workflow runs. If everything is kept, there
 // is no workflow: one that runs is signalled once, and ends.
-type RetentionKeeper struct {
+type RetentionSupervisor struct {
 	retention run.Retention
 	client    RetentionClient
 	logger    *slog.Logger
 }
 
-// NewRetentionKeeper returns a RetentionSupervisor that does nothing until Run.
-func NewRetentionKeeper(deps Deps, c RetentionClient, r run.Retention) *RetentionKeeper {
-	return &RetentionKeeper{retention: r, client: c, logger: deps.Logger}
+// NewRetentionSupervisor returns a RetentionSupervisor that does nothing until Run.
+func NewRetentionSupervisor(deps Deps, c RetentionClient, r run.Retention) *RetentionSupervisor {
+	return &RetentionSupervisor{retention: r, client: c, logger: deps.Logger}
 }
 
 // Run signals the workflow immediately, and then checks every hour that it
 // runs, until ctx ends.
-func (k *RetentionKeeper) Run(ctx context.Context) error {
+func (k *RetentionSupervisor) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	do := k.configure
@@ -50,15 +50,15 @@ func (k *RetentionKeeper) Run(ctx context.Context) error {
 		switch err := k.call(ctx, do); {
 		case err == nil:
 			do = k.ensure
-			timer.Reset(keepEvery)
+			timer.Reset(superviseInterval)
 		case ctx.Err() == nil:
-			k.logger.WarnContext(ctx, "failed to supervise the retention workflow", "retry_in", keepRetry, "error", err)
-			timer.Reset(keepRetry)
+			k.logger.WarnContext(ctx, "failed to supervise the retention workflow", "retry_in", superviseRetry, "error", err)
+			timer.Reset(superviseRetry)
 		}
 	}
 }
 
-func (k *RetentionKeeper) call(ctx context.Context, do func(context.Context) error) error {
+func (k *RetentionSupervisor) call(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
 	return do(ctx)
@@ -66,7 +66,7 @@ func (k *RetentionKeeper) call(ctx context.Context, do func(context.Context) err
 
 // configure sends the settings to the workflow. It starts the workflow if it
 // does not run.
-func (k *RetentionKeeper) configure(ctx context.Context) error {
+func (k *RetentionSupervisor) configure(ctx context.Context) error {
 	if k.retention.Off() {
 		err := k.client.SignalWorkflow(ctx, contract.RetentionWorkflowID, "", contract.SignalRetention, k.retention)
 		if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
@@ -81,7 +81,7 @@ func (k *RetentionKeeper) configure(ctx context.Context) error {
 
 // ensure starts the workflow if it was terminated. It does not send the
 // settings again: another process may have newer ones by now.
-func (k *RetentionKeeper) ensure(ctx context.Context) error {
+func (k *RetentionSupervisor) ensure(ctx context.Context) error {
 	if k.retention.Off() {
 		return nil
 	}

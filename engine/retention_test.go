@@ -19,16 +19,16 @@ import (
 
 // retentionCalls records the calls of Temporal.
 type retentionCalls struct {
-	mu    sync.Mutex
-	asked []string
-	told  []any
-	err   error
+	mu       sync.Mutex
+	asked    []string
+	settings []any
+	err      error
 }
 
 func (c *retentionCalls) note(what string, arg any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked, c.told = append(c.asked, what), append(c.told, arg)
+	c.asked, c.settings = append(c.asked, what), append(c.settings, arg)
 	return c.err
 }
 
@@ -46,7 +46,7 @@ func (c *retentionCalls) SignalWorkflow(_ context.Context, id, _, signal string,
 	return c.note("signal "+id+" "+signal, arg)
 }
 
-func TestRetentionKeeper(t *testing.T) {
+func TestRetentionSupervisor(t *testing.T) {
 	t.Parallel()
 	on := run.Retention{Interval: run.Duration(time.Hour), Runs: run.RunsRetention{Keep: 3}}
 	off := run.Retention{Interval: run.Duration(time.Hour)}
@@ -66,7 +66,7 @@ func TestRetentionKeeper(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() {
-				done <- engine.NewRetentionKeeper(engine.Deps{Logger: slog.New(slog.DiscardHandler)}, c, tt.retention).Run(ctx)
+				done <- engine.NewRetentionSupervisor(engine.Deps{Logger: slog.New(slog.DiscardHandler)}, c, tt.retention).Run(ctx)
 			}()
 			testenv.Await(t, 10*time.Second, func() (bool, string) {
 				c.mu.Lock()
@@ -76,7 +76,7 @@ func TestRetentionKeeper(t *testing.T) {
 			cancel()
 			require.NoError(t, <-done)
 			require.Equal(t, tt.want, c.asked)
-			require.Equal(t, []any{tt.retention}, c.told)
+			require.Equal(t, []any{tt.retention}, c.settings)
 		})
 	}
 }

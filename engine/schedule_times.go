@@ -23,11 +23,11 @@ func (s *Scheduler) handle(ctx context.Context, name string) client.ScheduleHand
 	return s.temporal.ScheduleClient().GetHandle(ctx, contract.ScheduleID(name))
 }
 
-// tell creates or updates the schedule in Temporal.
-func (s *Scheduler) tell(ctx context.Context, x run.ScheduleSpec) error {
+// putTemporal creates or updates the schedule in Temporal.
+func (s *Scheduler) putTemporal(ctx context.Context, x run.ScheduleSpec) error {
 	err := s.change(ctx, x)
 	if run.CodeOf(err) != run.CodeNotFound {
-		return place(err, x)
+		return locateFault(err, x)
 	}
 	made := true
 	err = s.call(ctx, func(ctx context.Context) error {
@@ -44,11 +44,11 @@ func (s *Scheduler) tell(ctx context.Context, x run.ScheduleSpec) error {
 	if err == nil && !made { // another client has just created it
 		return s.change(ctx, x)
 	}
-	return place(err, x)
+	return locateFault(err, x)
 }
 
-// place sets the path of the invalid expression if there is only one.
-func place(err error, x run.ScheduleSpec) error {
+// locateFault sets the path of the invalid expression if there is only one.
+func locateFault(err error, x run.ScheduleSpec) error {
 	if refused, ok := errors.AsType[*run.Error](err); ok && len(x.Cron) == 1 {
 		for i, f := range refused.Faults {
 			if f.Path == "cron" {

@@ -42,8 +42,8 @@ func NewScheduler(e *Engine, temporal ScheduleService) *Scheduler {
 const (
 	// defaultPage is the size of a page of schedules, and maxPage the largest.
 	defaultPage, maxPage = 25, 100
-	// describing is how many schedules are described concurrently.
-	describing = 8
+	// maxDescribes is how many schedules are described concurrently.
+	maxDescribes = 8
 	// recentFirings is how many firings are shown with a schedule.
 	recentFirings = 20
 	// putTries is how often a put is retried because another client has put the
@@ -70,7 +70,7 @@ func (s *Scheduler) Schedules(ctx context.Context, q run.ScheduleQuery) (run.Sch
 	}
 	page.Schedules = make([]run.Schedule, len(rows))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(describing)
+	group.SetLimit(maxDescribes)
 	for i, row := range rows {
 		group.Go(func() error {
 			var err error
@@ -114,7 +114,7 @@ func (s *Scheduler) describe(ctx context.Context, row records.Schedule) (run.Sch
 	})
 	if run.CodeOf(err) == run.CodeNotFound {
 		// The schedule was deleted in Temporal.
-		out.Paused, out.Note = new(true), missingNote
+		out.Paused, out.Note = new(true), missingInTemporal
 		return out, nil
 	}
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Scheduler) describe(ctx context.Context, row records.Schedule) (run.Sch
 	return out, nil
 }
 
-const missingNote = "it is missing in Temporal; put it again"
+const missingInTemporal = "it is missing in Temporal; put it again"
 
 // PutSchedule implements run.Schedules. It writes to Temporal first, because
 // only Temporal can validate the times. Both writes are complete, so that
@@ -139,14 +139,14 @@ func (s *Scheduler) PutSchedule(ctx context.Context, x run.ScheduleSpec) (_ run.
 		if was, err = s.store.GetSchedule(ctx, x.Name); err != nil && run.CodeOf(err) != run.CodeNotFound {
 			return run.Schedule{}, false, err
 		}
-		wanted := keepSecrets(x, was)
-		if err := s.check(ctx, wanted); err != nil {
+		requested := keepSecrets(x, was)
+		if err := s.check(ctx, requested); err != nil {
 			return run.Schedule{}, false, err
 		}
-		if err := s.tell(ctx, wanted); err != nil {
+		if err := s.putTemporal(ctx, requested); err != nil {
 			return run.Schedule{}, false, err
 		}
-		err = s.store.PutSchedule(ctx, wanted, was.Version)
+		err = s.store.PutSchedule(ctx, requested, was.Version)
 		if run.CodeOf(err) == run.CodeConflict {
 			continue
 		}
@@ -191,7 +191,7 @@ func (s *Scheduler) check(ctx context.Context, x run.ScheduleSpec) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	err := refused(faults)
+	err := faultsError(faults)
 	if refusal, ok := errors.AsType[*run.Error](err); ok && refusal.Code == run.CodeInvalid {
 		refusal.Message = "the schedule is not valid"
 	}
@@ -215,8 +215,8 @@ func (s *Scheduler) PauseSchedule(ctx context.Context, name, note string) (run.S
 	if faults := run.ValidateNote(note); len(faults) > 0 {
 		return run.Schedule{}, run.InvalidError("the note is not valid", faults)
 	}
-	return s.act(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
-		return h.Pause(ctx, client.SchedulePauseOptions{Note: orNote(note, "paused")})
+	return s.onExisting(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
+		return h.Pause(ctx, client.SchedulePauseOptions{Note: noteOr(note, "paused")})
 	})
 }
 
@@ -225,13 +225,13 @@ func (s *Scheduler) ResumeSchedule(ctx context.Context, name, note string) (run.
 	if faults := run.ValidateNote(note); len(faults) > 0 {
 		return run.Schedule{}, run.InvalidError("the note is not valid", faults)
 	}
-	return s.act(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
-		return h.Unpause(ctx, client.ScheduleUnpauseOptions{Note: orNote(note, "resumed")})
+	return s.onExisting(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
+		return h.Unpause(ctx, client.ScheduleUnpauseOptions{Note: noteOr(note, "resumed")})
 	})
 }
 
-// orNote replaces an empty note, so that the SDK does not write one of its own.
-func orNote(note, otherwise string) string {
+// noteOr replaces an empty note, so that the SDK does not write one of its own.
+func noteOr(note, otherwise string) string {
 	if note == "" {
 		return otherwise
 	}
@@ -243,7 +243,7 @@ func (s *Scheduler) TriggerSchedule(ctx context.Context, name string, overlap ru
 	if faults := run.ValidateOverlap(overlap); len(faults) > 0 {
 		return run.Schedule{}, run.InvalidError("the overlap policy is not valid", faults)
 	}
-	return s.act(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
+	return s.onExisting(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
 		return h.Trigger(ctx, client.ScheduleTriggerOptions{Overlap: overlapPolicy(overlap)})
 	})
 }
@@ -253,16 +253,16 @@ func (s *Scheduler) BackfillSchedule(ctx context.Context, name string, b run.Bac
 	if faults := run.ValidateBackfill(b, time.Now()); len(faults) > 0 {
 		return run.Schedule{}, run.InvalidError("the backfill is not valid", faults)
 	}
-	return s.act(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
+	return s.onExisting(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
 		return h.Backfill(ctx, client.ScheduleBackfillOptions{Backfill: []client.ScheduleBackfill{
 			{Start: b.From, End: b.To, Overlap: overlapPolicy(b.Overlap)},
 		}})
 	})
 }
 
-// act calls Temporal for an existing schedule, and returns the schedule's new
+// onExisting calls Temporal for an existing schedule, and returns the schedule's new
 // state.
-func (s *Scheduler) act(ctx context.Context, name string, do func(context.Context, client.ScheduleHandle) error) (run.Schedule, error) {
+func (s *Scheduler) onExisting(ctx context.Context, name string, do func(context.Context, client.ScheduleHandle) error) (run.Schedule, error) {
 	if _, err := s.store.GetSchedule(ctx, name); err != nil {
 		return run.Schedule{}, err
 	}
@@ -281,7 +281,7 @@ func (s *Scheduler) call(ctx context.Context, do func(context.Context) error) er
 		return nil
 	}
 	if notFound := (*serviceerror.NotFound)(nil); errors.As(err, &notFound) {
-		return &run.Error{Code: run.CodeNotFound, Message: missingNote, Err: err}
+		return &run.Error{Code: run.CodeNotFound, Message: missingInTemporal, Err: err}
 	}
 	if wrong := (*serviceerror.InvalidArgument)(nil); errors.As(err, &wrong) {
 		return timesError(wrong)

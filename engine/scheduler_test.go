@@ -219,7 +219,7 @@ func TestScheduler_refuses(t *testing.T) {
 	requireCode(t, run.CodeInvalid, err)
 }
 
-func TestScheduler_temporal_says_no(t *testing.T) {
+func TestScheduler_temporal_rejects(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
 	s := engine.NewScheduler(b.Engine, f)
@@ -245,9 +245,9 @@ func TestScheduler_temporal_says_no(t *testing.T) {
 	requireCode(t, run.CodeUnavailable, s.DeleteSchedule(t.Context(), "nightly"))
 }
 
-// TestScheduler_puts_at_once: after two concurrent puts of a schedule, both the
+// TestScheduler_puts_concurrently: after two concurrent puts of a schedule, both the
 // records and Temporal have the whole of one of them.
-func TestScheduler_puts_at_once(t *testing.T) {
+func TestScheduler_puts_concurrently(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
 	s := engine.NewScheduler(b.Engine, f)
@@ -321,7 +321,7 @@ func TestScheduler_fires_once(t *testing.T) {
 	require.Len(t, x.Recent, 2)
 }
 
-func TestScheduler_fires_in_vain(t *testing.T) {
+func TestScheduler_rejects_a_firing(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
 	s := engine.NewScheduler(b.Engine, f)
@@ -358,9 +358,9 @@ func TestScheduler_orphan(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestScheduler_ends_what_was_terminated: a firing whose workflow was
+// TestScheduler_ends_runs_of_terminated_firings: a firing whose workflow was
 // terminated could not end its run, so the next firing does.
-func TestScheduler_ends_what_was_terminated(t *testing.T) {
+func TestScheduler_ends_runs_of_terminated_firings(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
 	s := engine.NewScheduler(b.Engine, f)
@@ -390,7 +390,7 @@ func TestScheduler_ends_what_was_terminated(t *testing.T) {
 	}, phases)
 	standing, err := b.store.Begin(t.Context(), made["terminated-running"])
 	require.NoError(t, err)
-	require.True(t, standing.StopWanted)
+	require.True(t, standing.StopRequested)
 	require.NoError(t, s.EndRun(t.Context(), "01k0000000000000000000000a"), "one that does not exist has ended")
 }
 
@@ -408,7 +408,7 @@ func (s *starter) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptio
 	return nil, nil
 }
 
-func TestKeeper(t *testing.T) {
+func TestWebhookSupervisor(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for name, enabled := range map[string]bool{"on": true, "off": false} {
@@ -420,7 +420,7 @@ func TestKeeper(t *testing.T) {
 	var s starter
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- engine.NewKeeper(engine.Deps{Store: b.store}, &s).Run(ctx) }()
+	go func() { done <- engine.NewWebhookSupervisor(engine.Deps{Store: b.store}, &s).Run(ctx) }()
 	require.Eventually(t, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -35,10 +35,10 @@ func (e *Engine) checkSecrets(spec *run.Spec) []run.Fault {
 	return faults
 }
 
-// supply adds the secrets of providers to a definition. If a secret is
+// resolveSecrets adds the secrets of providers to a definition. If a secret is
 // permanently unavailable, the task fails with the reason. If a retry may
 // succeed, the executor that claimed the task requeues it.
-func (e *Engine) supply(ctx context.Context, d run.Definition) (run.Definition, error) {
+func (e *Engine) resolveSecrets(ctx context.Context, d run.Definition) (run.Definition, error) {
 	if len(d.SecretsFrom) == 0 || d.Fault != "" {
 		return d, nil
 	}

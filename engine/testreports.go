@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
@@ -29,7 +29,7 @@ var errReportsTime = fmt.Errorf("it took more than %s", reportsTime)
 // for reports that cannot be read, because a retry would not help. The error is
 // one of the store, or of an invalid archive.
 func (e *Engine) testReports(ctx context.Context, c records.ArchiveClaim, object string) (run.TestSummary, error) {
-	hidden, fault, err := e.hiddenTexts(ctx, c)
+	hidden, fault, err := e.taskSecrets(ctx, c)
 	if err != nil {
 		return run.TestSummary{}, err
 	}
@@ -39,7 +39,7 @@ func (e *Engine) testReports(ctx context.Context, c records.ArchiveClaim, object
 	limited, cancel := context.WithTimeoutCause(ctx, reportsTime, errReportsTime)
 	defer cancel()
 	if err := e.reads.reports.Acquire(limited, 1); err != nil {
-		return unread(ctx, fmt.Errorf("%w waiting for other reports", errReportsTime), err)
+		return unreadSummary(ctx, fmt.Errorf("%w waiting for other reports", errReportsTime), err)
 	}
 	defer e.reads.reports.Release(1)
 	content, err := e.archives.GetArchive(ctx, object, 0)
@@ -57,29 +57,29 @@ func (e *Engine) testReports(ctx context.Context, c records.ArchiveClaim, object
 	default:
 		return run.TestSummary{}, err
 	}
-	rest, err := unread(ctx, err, err)
+	rest, err := unreadSummary(ctx, err, err)
 	all.Add(rest)
 	return all, err
 }
 
-// unread returns the summary of reports that are not read because of a bound.
+// unreadSummary returns the summary of reports that are not read because of a bound.
 // If the call itself has ended, it returns only the error.
-func unread(ctx context.Context, why, err error) (run.TestSummary, error) {
+func unreadSummary(ctx context.Context, why, err error) (run.TestSummary, error) {
 	if ctx.Err() != nil {
 		return run.TestSummary{}, run.Errorf(run.CodeCanceled, "read test reports: %w", err)
 	}
 	return run.TestSummary{Faults: []string{"not all reports were read: " + why.Error()}}, nil
 }
 
-// hiddenTexts returns the secrets of the task that saves an archive. The fault
+// taskSecrets returns the secrets of the task that saves an archive. The fault
 // says why a secret of a provider is permanently unavailable; unavailable is an
 // error.
-func (e *Engine) hiddenTexts(ctx context.Context, c records.ArchiveClaim) (hidden *mask.Set, fault string, err error) {
+func (e *Engine) taskSecrets(ctx context.Context, c records.ArchiveClaim) (hidden *mask.Set, fault string, err error) {
 	spec, err := e.store.ClaimSecrets(ctx, c)
 	if err != nil {
 		return nil, "", err
 	}
-	d, err := e.supply(ctx, run.Define(spec, new(run.TaskSpec), run.ExpandedTask{}, c.Key, 0))
+	d, err := e.resolveSecrets(ctx, run.Define(spec, new(run.TaskSpec), run.ExpandedTask{}, c.Key, 0))
 	if err != nil {
 		return nil, "", err
 	}
@@ -88,7 +88,7 @@ func (e *Engine) hiddenTexts(ctx context.Context, c records.ArchiveClaim) (hidde
 
 func readReports(ctx context.Context, content io.Reader, limits archive.Limits, hidden *mask.Set) (run.TestSummary, error) {
 	var all run.TestSummary
-	reader := &reportReader{hidden: hidden, left: maxReportTests}
+	reader := &reportReader{masker: hidden, left: maxReportTests}
 	reports, bytes := 0, int64(0)
 	err := archive.List(ctx, content, limits, func(entry archive.Entry, r io.Reader) bool {
 		if !entry.Mode.IsRegular() || entry.Link != "" || !strings.EqualFold(path.Ext(entry.Name), ".xml") {
@@ -96,7 +96,7 @@ func readReports(ctx context.Context, content io.Reader, limits archive.Limits, 
 		}
 		reports++
 		bytes += entry.Size
-		name := reader.shown(entry.Name)
+		name := reader.displayText(entry.Name)
 		switch {
 		case reports > maxReports || bytes > maxReportsBytes:
 			all.Add(run.TestSummary{Faults: []string{name + " and what follows were not read: there are too many reports"}})
@@ -107,7 +107,7 @@ func readReports(ctx context.Context, content io.Reader, limits archive.Limits, 
 		}
 		summary, err := reader.read(r)
 		if err != nil {
-			summary = run.TestSummary{Faults: []string{name + ": " + reader.shown(err.Error())}}
+			summary = run.TestSummary{Faults: []string{name + ": " + reader.displayText(err.Error())}}
 		}
 		all.Add(summary)
 		return true

@@ -18,7 +18,7 @@ func (b bench) reason(t *testing.T, id run.ID) string {
 	return r.Reason
 }
 
-func TestGet_tells_why_a_run_waits(t *testing.T) {
+func TestGet_explains_a_waiting_run(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, _, err := b.PutChangeGroup(t.Context(), run.ChangeGroup{Name: "deploys", MaxRunning: 1, OnBusy: run.OnBusyQueue}, nil)
@@ -37,15 +37,15 @@ func TestGet_tells_why_a_run_waits(t *testing.T) {
 	require.Equal(t, "waits to be started: its admission is manual", b.reason(t, manual))
 	second := create(run.AdmissionAuto, "deploys", "no-limit")
 	held := fmt.Sprintf("1 of 1 slots held by %s", first)
-	require.Equal(t, "waits for change group deploys: place 1 in line, "+held, b.reason(t, second))
+	require.Equal(t, "waits for change group deploys: position 1 in queue, "+held, b.reason(t, second))
 	r, err := b.Start(t.Context(), manual, nil)
 	require.NoError(t, err)
 	require.Equal(t, run.PhaseQueued, r.Phase)
-	require.Equal(t, "waits for change group deploys: place 2 in line, "+held, r.Reason, "its place is of when it was started")
+	require.Equal(t, "waits for change group deploys: position 2 in queue, "+held, r.Reason, "its position counts from its start")
 
 	_, err = b.Cancel(t.Context(), second, nil)
 	require.NoError(t, err)
-	require.Equal(t, "waits for change group deploys: place 1 in line, "+held, b.reason(t, manual))
+	require.Equal(t, "waits for change group deploys: position 1 in queue, "+held, b.reason(t, manual))
 	_, err = b.store.Begin(t.Context(), first)
 	require.NoError(t, err)
 	require.Empty(t, b.reason(t, first))
@@ -57,9 +57,9 @@ func TestGet_tells_why_a_run_waits(t *testing.T) {
 	require.Equal(t, "is about to get its slots: its change groups have some free", b.reason(t, manual))
 }
 
-// TestGet_tells_why_a_task_waits_that_was_given_back drains the only executor
+// TestGet_explains_a_requeued_task drains the only executor
 // after it requeued a task: the reason names both.
-func TestGet_tells_why_a_task_waits_that_was_given_back(t *testing.T) {
+func TestGet_explains_a_requeued_task(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	r := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()})

@@ -32,9 +32,9 @@ func (e *Engine) DeleteWebhook(ctx context.Context, name string) error {
 	return e.store.DeleteWebhook(ctx, name)
 }
 
-// tellWebhook signals the webhook workflow. It starts the workflow if it does
+// signalWebhook signals the webhook workflow. It starts the workflow if it does
 // not run. The workflow ends by itself when no delivery is due.
-func (p *Pump) tellWebhook(ctx context.Context, name string) error {
+func (p *Dispatcher) signalWebhook(ctx context.Context, name string) error {
 	_, err := p.starter.SignalWithStartWorkflow(ctx, contract.WebhookWorkflowID(name), contract.SignalWebhook, nil,
 		webhookOptions(name), contract.WebhookWorkflow, contract.WebhookInput{Name: name})
 	return err

@@ -1,6 +1,6 @@
-// Package executor runs tasks on one host or for one cluster. It defines the driver
-// contract, the journal that decides whether a task may run, and the life cycle of
-// a task. It does not depend on Temporal; package activities connects the two.
+// Package executor defines the contracts of an executor: Driver starts the
+// environments of tasks, and Journal decides whether a task may run. Package
+// agent runs tasks with them.
 package executor
 
 import (
@@ -85,9 +85,9 @@ type Handle interface {
 	Remove(ctx context.Context) error
 }
 
-// Courier is a Handle through which steps may move archives. Drivers with
+// ArchiveHandle is a Handle through which steps may move archives. Drivers with
 // Features.Archives return it.
-type Courier interface {
+type ArchiveHandle interface {
 	Handle
 	// Connect connects to the waiting step in the environment, for a call of package
 	// transfer. If no step waits, or the connection breaks, reading ends and writing

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"context"
 	"errors"
 
 	"github.com/drover-run/drover/run"
@@ -39,20 +38,6 @@ func Damaged(err error, ended bool) error {
 		code = run.CodeNotFound
 	}
 	return &run.Error{Code: code, Message: "the task's journal is damaged, so its result is not known: " + err.Error(), Err: ErrDamaged}
-}
-
-// codeOf returns the code of an error as run.CodeOf does, but reports an abandoned
-// call as a timeout or a cancellation and not as an internal error.
-func codeOf(err error) run.Code {
-	code := run.CodeOf(err)
-	switch {
-	case code != run.CodeInternal:
-	case errors.Is(err, context.DeadlineExceeded):
-		return run.CodeTimeout
-	case errors.Is(err, context.Canceled):
-		return run.CodeCanceled
-	}
-	return code
 }
 
 // CauseOf returns the cause that Ended stored in err, run.CauseVanished if none.

@@ -19,7 +19,7 @@ type Shared interface {
 	// Run keeps this process a member until ctx ends, and notifies k of changes to
 	// keys. At its end it hands over the keys of this member, so that the other
 	// members need not wait for a timeout.
-	Run(ctx context.Context, k Keeper)
+	Run(ctx context.Context, k KeyHandler)
 	// Valid returns nil while no other member may take over the keys of this one.
 	// While it returns an error, nothing can be written, and no outcome may be
 	// reported: another member may be about to find one.
@@ -27,33 +27,33 @@ type Shared interface {
 	// Has reports whether, as far as this process knows, a member of the set has an
 	// entry of the key.
 	Has(key run.Key) bool
-	// Order stores a request for the current or next member that has a key. found is
+	// Request stores a request for the current or next member that has a key. found is
 	// false if there is no entry of the key. An empty request only checks that.
 	// Errors: CodeUnavailable.
-	Order(ctx context.Context, key run.Key, o Order) (found bool, err error)
+	Request(ctx context.Context, key run.Key, o KeyRequest) (found bool, err error)
 }
 
-// Order is a request of one member of a set to the member that has a key.
-type Order struct {
+// KeyRequest is a request of one member of a set to the member that has a key.
+type KeyRequest struct {
 	// Token is the token of an adoption; nil for none.
 	Token []byte
 	Stop  bool // the task is to be stopped
-	// Taken is to be called once the token was journaled.
-	Taken func()
+	// Ack is to be called once the token was journaled.
+	Ack func()
 }
 
-// Keeper handles the keys of a Shared journal; an agent implements it. Its methods
+// KeyHandler handles the keys of a Shared journal; an agent implements it. Its methods
 // may be called at the same time. Adopt and Deliver may take as long as ctx; the
 // others do not wait.
-type Keeper interface {
-	// Willing reports whether keys may be taken over now.
-	Willing() bool
-	// Gain passes a key that this member has taken over. If it fails, the journal must
+type KeyHandler interface {
+	// Accepting reports whether keys may be taken over now.
+	Accepting() bool
+	// Adopt passes a key that this member has taken over. If it fails, the journal must
 	// pass the key again later.
-	Gain(ctx context.Context, p Page) error
-	// Lose reports that another member has the key.
-	Lose(key run.Key)
-	// Ordered delivers a request for a key of this member, and reports whether it was
+	Adopt(ctx context.Context, p JournalEntry) error
+	// Release reports that another member has the key.
+	Release(key run.Key)
+	// Deliver delivers a request for a key of this member, and reports whether it was
 	// handled. A repeated request has no further effect.
-	Ordered(ctx context.Context, key run.Key, o Order) bool
+	Deliver(ctx context.Context, key run.Key, o KeyRequest) bool
 }

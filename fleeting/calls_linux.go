@@ -12,9 +12,9 @@ import (
 	"github.com/drover-run/drover/fleeting/wire"
 )
 
-// pingPatience is the timeout of the health check of a plugin that did not
+// pingTimeout is the timeout of the health check of a plugin that did not
 // answer a call.
-const pingPatience = 5 * time.Second
+const pingTimeout = 5 * time.Second
 
 // Init returns the plugin's description of its group. It launches the plugin if
 // it does not run.
@@ -31,16 +31,16 @@ func (h *Host) Init(ctx context.Context) (Info, error) {
 // for a running change, but only for a limited time: a call that hangs must not
 // block listings.
 func (h *Host) Update(ctx context.Context) ([]Instance, error) {
-	if err := take(ctx, h.listing, "Update"); err != nil {
+	if err := acquire(ctx, h.listing, "Update"); err != nil {
 		return nil, err
 	}
 	defer func() { <-h.listing }()
-	beside := time.NewTimer(h.o.Timeouts.Beside)
-	defer beside.Stop()
+	listingWait := time.NewTimer(h.o.Timeouts.ListingWait)
+	defer listingWait.Stop()
 	select {
 	case h.changes <- struct{}{}: // no change begins during the listing
 		defer func() { <-h.changes }()
-	case <-beside.C:
+	case <-listingWait.C:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("Update: wait for another call: %w", context.Cause(ctx))
 	}
@@ -114,7 +114,7 @@ func (h *Host) Suspend(ctx context.Context, ids []string) ([]string, error) {
 	}
 	r, err := change(ctx, h, "Suspend", h.o.Timeouts.Change, func(ctx context.Context, api wire.InstanceGroupClient) (*wire.SuspendResponse, error) {
 		r, err := api.Suspend(ctx, &wire.SuspendRequest{Instances: ids})
-		return detailed(r, err), err
+		return responseInDetails(r, err), err
 	})
 	return r.GetSucceeded(), err
 }
@@ -127,7 +127,7 @@ func (h *Host) Resume(ctx context.Context, ids []string) ([]string, error) {
 	}
 	r, err := change(ctx, h, "Resume", h.o.Timeouts.Change, func(ctx context.Context, api wire.InstanceGroupClient) (*wire.ResumeResponse, error) {
 		r, err := api.Resume(ctx, &wire.ResumeRequest{Instances: ids})
-		return detailed(r, err), err
+		return responseInDetails(r, err), err
 	})
 	return r.GetSucceeded(), err
 }
@@ -141,8 +141,8 @@ func (h *Host) needs(ctx context.Context, capability string) error {
 	return err
 }
 
-// detailed returns the response that is encoded in the details of an error.
-func detailed[R any](response R, err error) R {
+// responseInDetails returns the response that is encoded in the details of an error.
+func responseInDetails[R any](response R, err error) R {
 	for _, d := range status.Convert(err).Details() {
 		if r, ok := d.(R); ok {
 			return r
@@ -187,10 +187,10 @@ func list(ctx context.Context, api wire.InstanceGroupClient) ([]Instance, error)
 	}
 }
 
-// take acquires a semaphore.
-func take(ctx context.Context, turn chan<- struct{}, name string) error {
+// acquire acquires a semaphore.
+func acquire(ctx context.Context, semaphore chan<- struct{}, name string) error {
 	select {
-	case turn <- struct{}{}:
+	case semaphore <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("%s: wait for another call: %w", name, context.Cause(ctx))
@@ -199,7 +199,7 @@ func take(ctx context.Context, turn chan<- struct{}, name string) error {
 
 // change makes a call that changes the group. Such calls run one at a time.
 func change[R any](ctx context.Context, h *Host, name string, timeout time.Duration, do func(context.Context, wire.InstanceGroupClient) (R, error)) (R, error) {
-	if err := take(ctx, h.changes, name); err != nil {
+	if err := acquire(ctx, h.changes, name); err != nil {
 		var none R
 		return none, err
 	}
@@ -223,32 +223,32 @@ func call[R any](ctx context.Context, h *Host, name string, timeout time.Duratio
 	defer stop()
 	r, err := do(ctx, p.api)
 	if err != nil {
-		err = h.judge(ctx, name, err)
-		if errors.Is(err, ErrUnavailable) || (errors.Is(err, ErrTimeout) && !p.answers(pingPatience)) {
-			h.giveUp(p, err) //nolint:contextcheck // also after the context has ended
+		err = h.callError(ctx, name, err)
+		if errors.Is(err, ErrUnavailable) || (errors.Is(err, ErrTimeout) && !p.answers(pingTimeout)) {
+			h.endProcess(p, err) //nolint:contextcheck // also after the context has ended
 		}
 	}
 	return r, err
 }
 
-// judge maps an error of a call to an error of this package.
-func (h *Host) judge(ctx context.Context, name string, err error) error {
+// callError maps an error of a call to an error of this package.
+func (h *Host) callError(ctx context.Context, name string, err error) error {
 	if h.closing.Err() != nil {
 		return fmt.Errorf("%s: %w", name, ErrClosed)
 	}
-	return judge(ctx, name, err)
+	return classifyError(ctx, name, err)
 }
 
-// giveUp ends a process that has exited or hangs, so that the next call
+// endProcess ends a process that has exited or hangs, so that the next call
 // launches another. It does nothing if another call has done so.
-func (h *Host) giveUp(p *process, why error) {
+func (h *Host) endProcess(p *process, why error) {
 	h.launching <- struct{}{}
 	defer func() { <-h.launching }()
 	if h.current != p || p.ended.Load() {
 		return
 	}
 	h.o.Logger.Error("ending a plugin that does not answer", "error", why, "pid", p.record.PID, "last_words", h.logs.tail())
-	if err := h.drop(context.WithoutCancel(h.closing)); err != nil {
+	if err := h.discardProcess(context.WithoutCancel(h.closing)); err != nil {
 		h.o.Logger.Error("failed to end the plugin", "pid", p.record.PID, "error", err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-run/drover/fleeting/wire"
 )
 
-const versionPatience = 5 * time.Second
+const versionTimeout = 5 * time.Second
 
 // Check launches a plugin in its own directory and reports its properties. It
 // initialises the plugin only if initialise is set, because Init may have side
@@ -38,7 +38,7 @@ func Check(ctx context.Context, o Options, initialised bool) (report Report, err
 	if report.Digest, err = digestOf(o.Plugin); err != nil {
 		return report, err
 	}
-	if report.Build, err = buildOf(ctx, o); err != nil {
+	if report.Build, err = pluginVersion(ctx, o); err != nil {
 		return report, err
 	}
 	l, err := openLogs(dir, o.Logger) //nolint:contextcheck // logs belong to no call
@@ -51,7 +51,7 @@ func Check(ctx context.Context, o Options, initialised bool) (report Report, err
 		return report, err
 	}
 	defer func() { err = errors.Join(err, p.kill(context.WithoutCancel(ctx), dir)) }()
-	if err := callsOf(ctx, p.conn.Conn, &report); err != nil {
+	if err := servedCalls(ctx, p.conn.Conn, &report); err != nil {
 		return report, err
 	}
 	if initialised {
@@ -60,10 +60,10 @@ func Check(ctx context.Context, o Options, initialised bool) (report Report, err
 	return report, err
 }
 
-// buildOf runs the binary's version command, which also shows whether the
+// pluginVersion runs the binary's version command, which also shows whether the
 // binary runs on this host.
-func buildOf(ctx context.Context, o Options) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionPatience)
+func pluginVersion(ctx context.Context, o Options) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, o.Plugin, "version")
 	cmd.Env = o.env
@@ -78,10 +78,10 @@ func buildOf(ctx context.Context, o Options) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// callsOf lists the calls that the plugin serves, by gRPC reflection. Plugins
+// servedCalls lists the calls that the plugin serves, by gRPC reflection. Plugins
 // in other languages may not support reflection.
-func callsOf(ctx context.Context, conn *grpc.ClientConn, report *Report) error {
-	ctx, cancel := context.WithTimeout(ctx, versionPatience)
+func servedCalls(ctx context.Context, conn *grpc.ClientConn, report *Report) error {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	name := wire.InstanceGroup_ServiceDesc.ServiceName
 	stream, err := reflection.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)

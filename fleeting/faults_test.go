@@ -22,8 +22,8 @@ func faulty(t *testing.T) string {
 	return testenv.BuildProgram(t, ".", "./fleeting/fleetingtest/faulty")
 }
 
-// clouded opens a host on its own cloud.
-func clouded(t *testing.T, s cloud.Settings, o fleeting.Options) (*fleeting.Host, *cloud.Cloud, fleeting.Options) {
+// openOnCloud opens a host on its own cloud.
+func openOnCloud(t *testing.T, s cloud.Settings, o fleeting.Options) (*fleeting.Host, *cloud.Cloud, fleeting.Options) {
 	t.Helper()
 	c, err := cloud.Open(t.TempDir())
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func clouded(t *testing.T, s cloud.Settings, o fleeting.Options) (*fleeting.Host
 	return open(t, o), c, o
 }
 
-func truth(t *testing.T, c *cloud.Cloud) []string {
+func cloudIDs(t *testing.T, c *cloud.Cloud) []string {
 	t.Helper()
 	ids, err := c.IDs()
 	require.NoError(t, err)
@@ -59,8 +59,8 @@ func count(t *testing.T, c *cloud.Cloud, call string) int {
 	return n
 }
 
-// said is an error that the plugin returned and survived.
-func said(t *testing.T, err error) {
+// requireCallError is an error that the plugin returned and survived.
+func requireCallError(t *testing.T, err error) {
 	t.Helper()
 	answer := (*fleeting.CallError)(nil)
 	require.ErrorAs(t, err, &answer)
@@ -68,9 +68,9 @@ func said(t *testing.T, err error) {
 
 func TestFault_quota_in_the_midst_of_Increase(t *testing.T) {
 	t.Parallel()
-	h, c, _ := clouded(t, cloud.Settings{Quota: 2}, fleeting.Options{})
+	h, c, _ := openOnCloud(t, cloud.Settings{Quota: 2}, fleeting.Options{})
 	n, err := h.Increase(t.Context(), 3)
-	said(t, err)
+	requireCallError(t, err)
 	require.Zero(t, n, "an error response carries no count")
 	require.Len(t, listed(t, h), 2, "Update lists them")
 	require.Equal(t, 1, count(t, c, "Increase"), "the call was not retried")
@@ -84,13 +84,13 @@ func TestFault_Decrease_of_a_bad_and_three_good(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h, c, _ := clouded(t, cloud.Settings{}, fleeting.Options{})
+			h, c, _ := openOnCloud(t, cloud.Settings{}, fleeting.Options{})
 			_, err := h.Increase(t.Context(), 3)
 			require.NoError(t, err)
-			require.NoError(t, c.Inject(cloud.Fault{Call: "Decrease", Do: tt.do, Then: cloud.Fail, OnUnknown: true}))
-			ids := truth(t, c)
+			require.NoError(t, c.Inject(cloud.Fault{Call: "Decrease", Do: tt.do, Outcome: cloud.Fail, OnUnknown: true}))
+			ids := cloudIDs(t, c)
 			gone, err := h.Decrease(t.Context(), append([]string{"bad"}, ids...))
-			said(t, err)
+			requireCallError(t, err)
 			require.Empty(t, gone)
 			require.Len(t, listed(t, h), tt.left)
 			_, err = h.Decrease(t.Context(), ids)
@@ -104,16 +104,16 @@ func TestFault_Decrease_of_a_bad_and_three_good(t *testing.T) {
 
 func TestFault_ConnectInfo_of_an_unknown_instance_crashes(t *testing.T) {
 	t.Parallel()
-	h, c, o := clouded(t, cloud.Settings{}, fleeting.Options{})
+	h, c, o := openOnCloud(t, cloud.Settings{}, fleeting.Options{})
 	_, err := h.Increase(t.Context(), 1)
 	require.NoError(t, err)
-	require.NoError(t, c.Inject(cloud.Fault{Call: "ConnectInfo", Then: cloud.Crash, OnUnknown: true}))
+	require.NoError(t, c.Inject(cloud.Fault{Call: "ConnectInfo", Outcome: cloud.Crash, OnUnknown: true}))
 	crashed := pluginPID(t, o.Dir)
 	_, err = h.ConnectInfo(t.Context(), "unknown")
 	require.ErrorIs(t, err, fleeting.ErrUnavailable)
 	awaitGone(t, crashed)
 
-	ids := truth(t, c)
+	ids := cloudIDs(t, c)
 	require.Equal(t, ids, listed(t, h), "the next call uses another process")
 	info, err := h.ConnectInfo(t.Context(), ids[0])
 	require.NoError(t, err)
@@ -122,10 +122,10 @@ func TestFault_ConnectInfo_of_an_unknown_instance_crashes(t *testing.T) {
 	require.Equal(t, 2, count(t, c, "Init"))
 }
 
-func TestFault_Increase_that_never_comes_to_be(t *testing.T) {
+func TestFault_Increase_that_creates_nothing(t *testing.T) {
 	t.Parallel()
-	h, c, _ := clouded(t, cloud.Settings{}, fleeting.Options{})
-	require.NoError(t, c.Inject(cloud.Fault{Call: "Increase", Do: 0, Then: cloud.Lie, Times: 1}))
+	h, c, _ := openOnCloud(t, cloud.Settings{}, fleeting.Options{})
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Increase", Do: 0, Outcome: cloud.FalseSuccess, Times: 1}))
 	n, err := h.Increase(t.Context(), 4)
 	require.NoError(t, err)
 	require.Equal(t, 4, n, "the count that the plugin returned")
@@ -137,16 +137,16 @@ func TestFault_Increase_that_never_comes_to_be(t *testing.T) {
 
 func TestFault_crash_in_the_midst_of_a_change(t *testing.T) {
 	t.Parallel()
-	h, c, _ := clouded(t, cloud.Settings{}, fleeting.Options{})
+	h, c, _ := openOnCloud(t, cloud.Settings{}, fleeting.Options{})
 	require.NoError(t, c.Inject(
-		cloud.Fault{Call: "Increase", Do: 2, Then: cloud.Crash, Times: 1},
-		cloud.Fault{Call: "Decrease", Do: 1, Then: cloud.Crash, Times: 1},
+		cloud.Fault{Call: "Increase", Do: 2, Outcome: cloud.Crash, Times: 1},
+		cloud.Fault{Call: "Decrease", Do: 1, Outcome: cloud.Crash, Times: 1},
 	))
 	_, err := h.Increase(t.Context(), 3)
 	require.ErrorIs(t, err, fleeting.ErrUnavailable)
 	require.Len(t, listed(t, h), 2)
 	require.Equal(t, 1, count(t, c, "Increase"), "calls that change the group are never repeated")
-	_, err = h.Decrease(t.Context(), truth(t, c))
+	_, err = h.Decrease(t.Context(), cloudIDs(t, c))
 	require.ErrorIs(t, err, fleeting.ErrUnavailable)
 	require.Len(t, listed(t, h), 1)
 	require.Equal(t, 1, count(t, c, "Decrease"))
@@ -154,44 +154,44 @@ func TestFault_crash_in_the_midst_of_a_change(t *testing.T) {
 
 func TestFault_crash_after_everything_was_done(t *testing.T) {
 	t.Parallel()
-	h, c, _ := clouded(t, cloud.Settings{}, fleeting.Options{})
-	require.NoError(t, c.Inject(cloud.Fault{Call: "Increase", Do: cloud.All, Then: cloud.Crash, Times: 1}))
+	h, c, _ := openOnCloud(t, cloud.Settings{}, fleeting.Options{})
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Increase", Do: cloud.All, Outcome: cloud.Crash, Times: 1}))
 	_, err := h.Increase(t.Context(), 3)
 	require.ErrorIs(t, err, fleeting.ErrUnavailable)
 	require.Len(t, listed(t, h), 3)
 }
 
-func TestFault_Update_that_breaks_off(t *testing.T) {
+func TestFault_Update_that_is_incomplete(t *testing.T) {
 	t.Parallel()
-	h, c, _ := clouded(t, cloud.Settings{}, fleeting.Options{})
+	h, c, _ := openOnCloud(t, cloud.Settings{}, fleeting.Options{})
 	_, err := h.Increase(t.Context(), 3)
 	require.NoError(t, err)
-	require.NoError(t, c.Inject(cloud.Fault{Call: "Update", Do: 1, Then: cloud.Fail, Times: 1}))
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Update", Do: 1, Outcome: cloud.Fail, Times: 1}))
 	all, err := h.Update(t.Context())
-	said(t, err)
+	requireCallError(t, err)
 	require.Empty(t, all, "a partial listing would make the other instances look vanished")
 
 	before := count(t, c, "Update")
-	require.NoError(t, c.Inject(cloud.Fault{Call: "Update", Do: 1, Then: cloud.Crash, Times: 1}))
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Update", Do: 1, Outcome: cloud.Crash, Times: 1}))
 	require.Len(t, listed(t, h), 3, "the listing is repeated after a crash")
 	require.Equal(t, before+3, count(t, c, "Update"), "and once after the launch")
 }
 
-func TestFault_slow_calls_are_left_by_their_deadline_and_alive(t *testing.T) {
+func TestFault_slow_calls_end_at_their_deadline_and_keep_the_plugin_alive(t *testing.T) {
 	t.Parallel()
-	h, c, o := clouded(t, cloud.Settings{}, fleeting.Options{Timeouts: fleeting.Timeouts{Change: 200 * time.Millisecond}})
+	h, c, o := openOnCloud(t, cloud.Settings{}, fleeting.Options{Timeouts: fleeting.Timeouts{Change: 200 * time.Millisecond}})
 	require.NoError(t, c.Inject(cloud.Fault{Call: "Decrease", Delay: time.Hour}))
 	require.NoError(t, c.Appear("one"))
 	plugin := pluginPID(t, o.Dir)
-	_, err := h.Decrease(t.Context(), truth(t, c))
+	_, err := h.Decrease(t.Context(), cloudIDs(t, c))
 	require.ErrorIs(t, err, fleeting.ErrTimeout)
-	require.NoError(t, h.Heartbeat(t.Context(), truth(t, c)[0]), "other calls are served")
+	require.NoError(t, h.Heartbeat(t.Context(), cloudIDs(t, c)[0]), "other calls are served")
 	require.Equal(t, plugin, pluginPID(t, o.Dir), "a slow cloud does not end the plugin")
 }
 
-func TestFault_a_listing_that_was_left_holds_up_nobody(t *testing.T) {
+func TestFault_an_abandoned_listing_blocks_no_call(t *testing.T) {
 	t.Parallel()
-	h, c, _ := clouded(t, cloud.Settings{CreateTime: 100 * time.Millisecond}, fleeting.Options{})
+	h, c, _ := openOnCloud(t, cloud.Settings{CreateTime: 100 * time.Millisecond}, fleeting.Options{})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	require.NoError(t, c.Inject(cloud.Fault{Call: "Update", Delay: time.Hour, After: 1}))
 	left := errors.New("left")
@@ -205,24 +205,24 @@ func TestFault_a_listing_that_was_left_holds_up_nobody(t *testing.T) {
 	_, err = h.Increase(t.Context(), 1)
 	require.NoError(t, err)
 	testenv.Await(t, 20*time.Second, func() (bool, string) {
-		s := states(t, h)[truth(t, c)[0]]
+		s := states(t, h)[cloudIDs(t, c)[0]]
 		return s == fleeting.StateRunning, string(s)
 	})
 }
 
 func TestFault_Increase_that_does_not_return_holds_up_no_listing(t *testing.T) {
 	t.Parallel()
-	h, c, _ := clouded(t, cloud.Settings{}, fleeting.Options{Timeouts: fleeting.Timeouts{Beside: 100 * time.Millisecond}})
-	require.NoError(t, c.Inject(cloud.Fault{Call: "Increase", Do: 2, Then: cloud.Hang, Times: 1}))
+	h, c, _ := openOnCloud(t, cloud.Settings{}, fleeting.Options{Timeouts: fleeting.Timeouts{ListingWait: 100 * time.Millisecond}})
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Increase", Do: 2, Outcome: cloud.Hang, Times: 1}))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		_, err := h.Increase(ctx, 3)
 		ended <- err
 	}()
-	testenv.Await(t, 20*time.Second, func() (bool, string) { return len(truth(t, c)) == 2, "no machines" })
+	testenv.Await(t, 20*time.Second, func() (bool, string) { return len(cloudIDs(t, c)) == 2, "no machines" })
 	require.Len(t, listed(t, h), 2)
-	info, err := h.ConnectInfo(t.Context(), truth(t, c)[0])
+	info, err := h.ConnectInfo(t.Context(), cloudIDs(t, c)[0])
 	require.NoError(t, err)
 	require.Equal(t, "127.0.0.1", info.InternalAddr)
 	select {
@@ -242,22 +242,22 @@ func TestFault_Init_that_fails(t *testing.T) {
 	t.Parallel()
 	c, err := cloud.Open(t.TempDir())
 	require.NoError(t, err)
-	for _, then := range []cloud.Then{cloud.Fail, cloud.Crash} {
-		require.NoError(t, c.Inject(cloud.Fault{Call: "Init", Then: then, Times: 1}))
+	for _, then := range []cloud.Outcome{cloud.Fail, cloud.Crash} {
+		require.NoError(t, c.Inject(cloud.Fault{Call: "Init", Outcome: then, Times: 1}))
 		o := fleeting.Options{Plugin: faulty(t), Config: c.Config(), Dir: t.TempDir(), Grace: time.Minute}
 		_, err = fleeting.Open(t.Context(), o)
 		require.Error(t, err)
-		require.Empty(t, truth(t, c))
+		require.Empty(t, cloudIDs(t, c))
 		// No process was left, and the next host launches its own.
 		_, err = open(t, o).Update(t.Context())
 		require.NoError(t, err)
 	}
 }
 
-func TestFault_a_plugin_that_does_not_start_again_is_left_alone_for_a_while(t *testing.T) {
+func TestFault_a_plugin_that_does_not_restart_is_retried_with_pauses(t *testing.T) {
 	t.Parallel()
-	h, c, o := clouded(t, cloud.Settings{}, fleeting.Options{})
-	require.NoError(t, c.Inject(cloud.Fault{Call: "Init", Then: cloud.Crash, Times: 1}))
+	h, c, o := openOnCloud(t, cloud.Settings{}, fleeting.Options{})
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Init", Outcome: cloud.Crash, Times: 1}))
 	require.NoError(t, syscall.Kill(pluginPID(t, o.Dir), syscall.SIGKILL))
 	_, err := h.Increase(t.Context(), 1)
 	for range 3 { // the first call may have reached the process before it exited
@@ -275,11 +275,11 @@ func TestFault_a_plugin_that_does_not_start_again_is_left_alone_for_a_while(t *t
 
 func TestFault_a_second_Init_is_not_needed_by_the_next_host(t *testing.T) {
 	t.Parallel()
-	first, c, o := clouded(t, cloud.Settings{}, fleeting.Options{})
+	first, c, o := openOnCloud(t, cloud.Settings{}, fleeting.Options{})
 	_, err := first.Increase(t.Context(), 2)
 	require.NoError(t, err)
 	// Like GitLab's fleeting client, whose second Init always fails.
-	require.NoError(t, c.Inject(cloud.Fault{Call: "Init", After: 1, Then: cloud.Fail}))
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Init", After: 1, Outcome: cloud.Fail}))
 	plugin := pluginPID(t, o.Dir)
 	require.NoError(t, first.Close())
 	second := open(t, o)
@@ -297,23 +297,23 @@ func TestFault_a_killed_host_and_a_crash_lose_no_instance(t *testing.T) {
 	require.NoError(t, err)
 	o := fleeting.Options{Plugin: faulty(t), Config: c.Config(), Dir: t.TempDir(), Grace: time.Minute}
 	_, plugin := killedHost(t, o)
-	require.Len(t, truth(t, c), 2)
+	require.Len(t, cloudIDs(t, c), 2)
 	h := open(t, o)
-	require.Equal(t, truth(t, c), listed(t, h))
+	require.Equal(t, cloudIDs(t, c), listed(t, h))
 	require.NoError(t, syscall.Kill(plugin, syscall.SIGKILL))
-	require.Equal(t, truth(t, c), listed(t, h))
-	require.NoError(t, c.Vanish(truth(t, c)[0]))
+	require.Equal(t, cloudIDs(t, c), listed(t, h))
+	require.NoError(t, c.Vanish(cloudIDs(t, c)[0]))
 	require.NoError(t, c.Appear("unexpected"))
-	require.Equal(t, truth(t, c), listed(t, h))
+	require.Equal(t, cloudIDs(t, c), listed(t, h))
 	require.Contains(t, listed(t, h), "unexpected")
 }
 
-func TestFault_sick_instances_and_an_older_plugin(t *testing.T) {
+func TestFault_unhealthy_instances_and_an_older_plugin(t *testing.T) {
 	t.Parallel()
-	h, c, _ := clouded(t, cloud.Settings{Suspends: true}, fleeting.Options{})
+	h, c, _ := openOnCloud(t, cloud.Settings{Suspends: true}, fleeting.Options{})
 	_, err := h.Increase(t.Context(), 1)
 	require.NoError(t, err)
-	ids := truth(t, c)
+	ids := cloudIDs(t, c)
 	done, err := h.Suspend(t.Context(), ids)
 	require.NoError(t, err)
 	require.Equal(t, ids, done)
@@ -322,14 +322,14 @@ func TestFault_sick_instances_and_an_older_plugin(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ids, done)
 	require.NoError(t, h.Heartbeat(t.Context(), ids[0]))
-	require.NoError(t, c.Sicken(ids[0]))
+	require.NoError(t, c.SetUnhealthy(ids[0]))
 	require.ErrorIs(t, h.Heartbeat(t.Context(), ids[0]), fleeting.ErrUnhealthy)
 
-	older, c, _ := clouded(t, cloud.Settings{Older: true, Suspends: true}, fleeting.Options{})
+	older, c, _ := openOnCloud(t, cloud.Settings{OldProtocol: true, Suspends: true}, fleeting.Options{})
 	_, err = older.Increase(t.Context(), 1)
 	require.NoError(t, err)
-	require.NoError(t, older.Heartbeat(t.Context(), truth(t, c)[0]), "the older protocol checks nothing")
-	_, err = older.Suspend(t.Context(), truth(t, c))
+	require.NoError(t, older.Heartbeat(t.Context(), cloudIDs(t, c)[0]), "the older protocol checks nothing")
+	_, err = older.Suspend(t.Context(), cloudIDs(t, c))
 	require.ErrorIs(t, err, fleeting.ErrNotSupported)
 	require.NoError(t, older.Shutdown(t.Context()))
 }

@@ -28,9 +28,9 @@ const (
 )
 
 const (
-	guardPatience = 2 * time.Second
-	guardPoll     = 100 * time.Millisecond
-	exitGuard     = 125 // the guard itself failed
+	guardTimeout = 2 * time.Second
+	guardPoll    = 100 * time.Millisecond
+	exitGuard    = 125 // the guard itself failed
 )
 
 // Guard runs a plugin. Its arguments are the group's directory, the grace
@@ -116,7 +116,7 @@ func relay(to io.Writer, from io.Reader) {
 // process to it.
 func guardLock(ctx context.Context, dir string) (*flock.Flock, error) {
 	path := filepath.Join(dir, guardLockFile)
-	ctx, cancel := context.WithTimeoutCause(ctx, guardPatience, errors.New("another plugin runs for this group"))
+	ctx, cancel := context.WithTimeoutCause(ctx, guardTimeout, errors.New("another plugin runs for this group"))
 	defer cancel()
 	lock := flock.New(path)
 	if _, err := lock.TryLockContext(ctx, guardPoll/5); err != nil {
@@ -143,7 +143,7 @@ func awaitOrphaned(ctx context.Context, path string, grace time.Duration) error 
 			return fmt.Errorf("wait for the end of the host: %w", err)
 		}
 		_ = lock.Unlock()
-		if !unowned(ctx, lock, grace) {
+		if !staysUnowned(ctx, lock, grace) {
 			continue
 		}
 		// The guard keeps the lock: from now on no host can take the plugin
@@ -153,9 +153,9 @@ func awaitOrphaned(ctx context.Context, path string, grace time.Duration) error 
 	return ctx.Err()
 }
 
-// unowned watches a lock without an owner. It reports whether the lock stayed
+// staysUnowned watches a lock without an owner. It reports whether the lock stayed
 // free for the grace period; in that case this process holds the lock.
-func unowned(ctx context.Context, lock *flock.Flock, grace time.Duration) bool {
+func staysUnowned(ctx context.Context, lock *flock.Flock, grace time.Duration) bool {
 	deadline := time.Now().Add(grace)
 	tick := time.NewTicker(guardPoll)
 	defer tick.Stop()

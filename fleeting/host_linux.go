@@ -84,7 +84,7 @@ func (h *Host) begin(ctx context.Context) error {
 	if h.binary, err = digestOf(h.o.Plugin); err != nil {
 		return err
 	}
-	pid, err := guarded(h.o.Dir)
+	pid, err := runningGuard(h.o.Dir)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (h *Host) begin(ctx context.Context) error {
 // Otherwise it shuts the plugin down and ends it.
 func (h *Host) adopt(ctx context.Context, p *process) bool {
 	switch {
-	case !p.answers(pingPatience):
+	case !p.answers(pingTimeout):
 	case p.record.Binary == h.binary && p.record.Settings == h.settings:
 		h.o.Logger.Info("took over the plugin of an earlier host", "pid", p.record.PID, "group", p.record.Info.ID)
 		h.current = p
@@ -137,7 +137,7 @@ func (h *Host) Close() error {
 	}
 	h.closed = true
 	if h.current != nil {
-		h.current.leave()
+		h.current.detach()
 	}
 	return h.release()
 }
@@ -170,7 +170,7 @@ func (h *Host) Shutdown(ctx context.Context) error {
 // of the group. Instances stay, and Shutdown is not called. Other concurrent
 // calls may fail with ErrUnavailable.
 func (h *Host) Restart(ctx context.Context) error {
-	if err := take(ctx, h.changes, "Restart"); err != nil {
+	if err := acquire(ctx, h.changes, "Restart"); err != nil {
 		return err
 	}
 	defer func() { <-h.changes }()
@@ -183,7 +183,7 @@ func (h *Host) Restart(ctx context.Context) error {
 
 // quit ends the current process, if there is one.
 func (h *Host) quit(ctx context.Context) error {
-	if err := take(ctx, h.launching, "Restart"); err != nil {
+	if err := acquire(ctx, h.launching, "Restart"); err != nil {
 		return err
 	}
 	defer func() { <-h.launching }()
@@ -227,7 +227,7 @@ func (h *Host) process(ctx context.Context) (*process, error) {
 		if !h.current.ended.Load() {
 			h.o.Logger.Error("the plugin ended", "pid", h.current.record.PID, "last_words", h.logs.tail())
 		}
-		if err := h.drop(ctx); err != nil {
+		if err := h.discardProcess(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -246,8 +246,8 @@ func (h *Host) process(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// drop ends the current process permanently.
-func (h *Host) drop(ctx context.Context) error {
+// discardProcess ends the current process permanently.
+func (h *Host) discardProcess(ctx context.Context) error {
 	p := h.current
 	h.current = nil
 	return p.kill(context.WithoutCancel(ctx), h.o.Dir)
@@ -278,12 +278,12 @@ func (h *Host) prepare(ctx context.Context, p *process) error {
 	}
 	info, err := initialise(ctx, p.api, h.o)
 	if err != nil {
-		return h.judge(ctx, "Init", err)
+		return h.callError(ctx, "Init", err)
 	}
 	updateCtx, cancel := context.WithTimeout(ctx, h.o.Timeouts.Update)
 	defer cancel()
 	if _, err := list(updateCtx, p.api); err != nil {
-		return h.judge(updateCtx, "Update", err)
+		return h.callError(updateCtx, "Update", err)
 	}
 	p.record.Info, p.record.Ready = info, true
 	return writeRecord(h.o.Dir, p.record)

@@ -45,7 +45,7 @@ func open(t *testing.T, o fleeting.Options) *fleeting.Host {
 	return h
 }
 
-func TestHost_full_cycle_of_the_ecosystems_dummy(t *testing.T) {
+func TestHost_full_cycle_of_the_dummy_plugin(t *testing.T) {
 	t.Parallel()
 	h := open(t, fleeting.Options{
 		Plugin: dummy(t), Config: json.RawMessage(`{"MaxSize": 7, "SimulateDeleting": true, "unknown": 1}`),
@@ -143,7 +143,7 @@ func TestHost_launches_a_killed_plugin_again(t *testing.T) {
 	require.EqualValues(t, 7, info.MaxSize, "the configuration was sent again")
 }
 
-func TestHost_gives_up_a_plugin_that_hangs(t *testing.T) {
+func TestHost_ends_a_plugin_that_hangs(t *testing.T) {
 	t.Parallel()
 	o := fleeting.Options{Plugin: dummy(t), Dir: t.TempDir(), Timeouts: fleeting.Timeouts{Change: 100 * time.Millisecond}}
 	h := open(t, o)
@@ -182,7 +182,7 @@ func TestHost_killed_is_followed_by_one_that_takes_the_plugin_over(t *testing.T)
 	testenv.Await(t, 5*time.Second, func() (bool, string) { return records.has("msg=\"dummy shutdown called\""), records.text() })
 }
 
-func TestHost_ends_a_left_plugin_of_other_settings(t *testing.T) {
+func TestHost_ends_an_abandoned_plugin_with_other_settings(t *testing.T) {
 	t.Parallel()
 	o := fleeting.Options{Plugin: dummy(t), Dir: t.TempDir(), Config: json.RawMessage(`{"MaxSize": 9}`), Grace: time.Minute}
 	_, plugin := killedHost(t, o)
@@ -195,7 +195,7 @@ func TestHost_ends_a_left_plugin_of_other_settings(t *testing.T) {
 	require.EqualValues(t, 10, info.MaxSize)
 }
 
-func TestGuard_ends_a_plugin_that_nobody_drives(t *testing.T) {
+func TestGuard_ends_a_plugin_without_a_host(t *testing.T) {
 	t.Parallel()
 	o := fleeting.Options{Plugin: dummy(t), Dir: t.TempDir(), Grace: 300 * time.Millisecond}
 	guard, plugin := killedHost(t, o)

@@ -88,7 +88,7 @@ func (l *logs) take(line string) {
 		l.last = slices.Delete(l.last, 0, 1)
 	}
 	l.mu.Unlock()
-	relog(l.logger, line)
+	logLine(l.logger, line)
 }
 
 // forget drops the kept lines of an earlier process.
@@ -124,33 +124,33 @@ func (l *logs) tail() string {
 
 // Write receives a line of the go-plugin library itself.
 func (l *logs) Write(line []byte) (int, error) {
-	relog(l.logger, strings.TrimSpace(string(line)))
+	logLine(l.logger, strings.TrimSpace(string(line)))
 	return len(line), nil
 }
 
 // library returns the logger for the go-plugin library. It lowers the level of
 // all lines, because the host logs the important events itself.
 func (l *logs) library() hclog.Logger {
-	return hclog.New(&hclog.LoggerOptions{Name: "go-plugin", Level: hclog.Debug, Output: demoted{l}, JSONFormat: true, DisableTime: true})
+	return hclog.New(&hclog.LoggerOptions{Name: "go-plugin", Level: hclog.Debug, Output: debugLogger{l}, JSONFormat: true, DisableTime: true})
 }
 
-// demoted logs all lines at debug level.
-type demoted struct{ logs *logs }
+// debugLogger logs all lines at debug level.
+type debugLogger struct{ logs *logs }
 
-func (d demoted) Write(line []byte) (int, error) {
+func (d debugLogger) Write(line []byte) (int, error) {
 	fields := map[string]any{}
 	if json.Unmarshal(line, &fields) == nil {
 		fields["@level"] = "debug"
 		if text, err := json.Marshal(fields); err == nil {
-			relog(d.logs.logger, string(text))
+			logLine(d.logs.logger, string(text))
 		}
 	}
 	return len(line), nil
 }
 
-// relog logs a line of hclog as a record. Other lines become warnings: most of
+// logLine logs a line of hclog as a record. Other lines become warnings: most of
 // them are the end of a panic's output.
-func relog(logger *slog.Logger, line string) {
+func logLine(logger *slog.Logger, line string) {
 	if strings.TrimSpace(line) == "" {
 		return
 	}

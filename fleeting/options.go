@@ -34,9 +34,9 @@ type Options struct {
 type Timeouts struct {
 	Launch, Init, Update, Change, ConnectInfo, Heartbeat, Shutdown time.Duration
 
-	// Beside is how long a listing waits for a running change before it runs
+	// ListingWait is how long a listing waits for a running change before it runs
 	// concurrently with it.
-	Beside time.Duration
+	ListingWait time.Duration
 }
 
 const (
@@ -58,7 +58,7 @@ func (t Timeouts) withDefaults() Timeouts {
 		{&t.ConnectInfo, 2 * time.Minute},
 		{&t.Heartbeat, 30 * time.Second},
 		{&t.Shutdown, 30 * time.Second},
-		{&t.Beside, 5 * time.Second},
+		{&t.ListingWait, 5 * time.Second},
 	} {
 		if *d.value == 0 {
 			*d.value = d.fallback
@@ -114,7 +114,7 @@ func (o Options) withDefaults() (Options, error) {
 // the variables that the options list: the others differ at every start of a
 // service.
 func (o Options) settingsDigest() (string, error) {
-	given := slices.DeleteFunc(slices.Clone(o.env), func(v string) bool { return !named(v, o.PassEnv) })
+	given := slices.DeleteFunc(slices.Clone(o.env), func(v string) bool { return !matchesAny(v, o.PassEnv) })
 	slices.Sort(given)
 	text, err := json.Marshal([]any{o.Plugin, o.Config, o.Connector, given})
 	if err != nil {

@@ -64,23 +64,23 @@ func (p *Probe) Kill(ctx context.Context) error {
 }
 
 // Alive reports whether the process answers.
-func (p *Probe) Alive() bool { return !p.p.exited() && p.p.answers(pingPatience) }
+func (p *Probe) Alive() bool { return !p.p.exited() && p.p.answers(pingTimeout) }
 
-// LastWords returns the last lines that the plugin logged.
-func (p *Probe) LastWords() string { return p.logs.tail() }
+// LogTail returns the last lines that the plugin logged.
+func (p *Probe) LogTail() string { return p.logs.tail() }
 
 // Calls lists the calls that the plugin serves, and the calls of the protocol
 // that it lacks. Both are empty if the plugin does not support reflection.
 func (p *Probe) Calls(ctx context.Context) (serves, lacks []string, err error) {
 	var r Report
-	err = callsOf(ctx, p.p.conn.Conn, &r)
+	err = servedCalls(ctx, p.p.conn.Conn, &r)
 	return r.Calls, r.Missing, err
 }
 
 // Init initialises the plugin; it may be called several times.
 func (p *Probe) Init(ctx context.Context) (Info, error) {
 	info, err := initialise(ctx, p.p.api, p.o)
-	return info, p.judge(ctx, "Init", err)
+	return info, p.callError(ctx, "Init", err)
 }
 
 // Update lists all instances.
@@ -88,7 +88,7 @@ func (p *Probe) Update(ctx context.Context) ([]Instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeouts.Update)
 	defer cancel()
 	instances, err := list(ctx, p.p.api)
-	return instances, p.judge(ctx, "Update", err)
+	return instances, p.callError(ctx, "Update", err)
 }
 
 // Increase requests n more instances.
@@ -96,7 +96,7 @@ func (p *Probe) Increase(ctx context.Context, n int) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeouts.Change)
 	defer cancel()
 	r, err := p.p.api.Increase(ctx, &wire.IncreaseRequest{N: uint32(n)})
-	return int(r.GetSucceeded()), p.judge(ctx, "Increase", err)
+	return int(r.GetSucceeded()), p.callError(ctx, "Increase", err)
 }
 
 // Decrease requests the deletion of instances.
@@ -104,7 +104,7 @@ func (p *Probe) Decrease(ctx context.Context, ids []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeouts.Change)
 	defer cancel()
 	r, err := p.p.api.Decrease(ctx, &wire.DecreaseRequest{Instances: ids})
-	return r.GetSucceeded(), p.judge(ctx, "Decrease", err)
+	return r.GetSucceeded(), p.callError(ctx, "Decrease", err)
 }
 
 // ConnectInfo returns how to connect to an instance.
@@ -113,7 +113,7 @@ func (p *Probe) ConnectInfo(ctx context.Context, id string) (ConnectInfo, error)
 	defer cancel()
 	r, err := p.p.api.ConnectInfo(ctx, &wire.ConnectInfoRequest{Instance: id})
 	if err != nil {
-		return ConnectInfo{}, p.judge(ctx, "ConnectInfo", err)
+		return ConnectInfo{}, p.callError(ctx, "ConnectInfo", err)
 	}
 	return connectInfoOf(id, r), nil
 }
@@ -123,7 +123,7 @@ func (p *Probe) Heartbeat(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeouts.Heartbeat)
 	defer cancel()
 	_, err := p.p.api.Heartbeat(ctx, &wire.HeartbeatRequest{Instance: id})
-	return p.judge(ctx, "Heartbeat", err)
+	return p.callError(ctx, "Heartbeat", err)
 }
 
 // Suspend requests the suspension of instances.
@@ -131,7 +131,7 @@ func (p *Probe) Suspend(ctx context.Context, ids []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeouts.Change)
 	defer cancel()
 	r, err := p.p.api.Suspend(ctx, &wire.SuspendRequest{Instances: ids})
-	return detailed(r, err).GetSucceeded(), p.judge(ctx, "Suspend", err)
+	return responseInDetails(r, err).GetSucceeded(), p.callError(ctx, "Suspend", err)
 }
 
 // Resume requests that suspended instances run again.
@@ -139,7 +139,7 @@ func (p *Probe) Resume(ctx context.Context, ids []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeouts.Change)
 	defer cancel()
 	r, err := p.p.api.Resume(ctx, &wire.ResumeRequest{Instances: ids})
-	return detailed(r, err).GetSucceeded(), p.judge(ctx, "Resume", err)
+	return responseInDetails(r, err).GetSucceeded(), p.callError(ctx, "Resume", err)
 }
 
 // Shutdown makes the plugin remove its own resources. Its process continues to
@@ -148,27 +148,27 @@ func (p *Probe) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeouts.Shutdown)
 	defer cancel()
 	_, err := p.p.api.Shutdown(ctx, &wire.Empty{})
-	return p.judge(ctx, "Shutdown", err)
+	return p.callError(ctx, "Shutdown", err)
 }
 
-func (p *Probe) judge(ctx context.Context, name string, err error) error {
+func (p *Probe) callError(ctx context.Context, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return judge(ctx, name, err)
+	return classifyError(ctx, name, err)
 }
 
 // The plugin enforces the deadline too, and its clock may be ahead.
-const clockPatience = 500 * time.Millisecond
+const clockTolerance = 500 * time.Millisecond
 
 // isOver reports whether a call has reached its deadline.
 func isOver(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
-	return ok && time.Until(deadline) < clockPatience
+	return ok && time.Until(deadline) < clockTolerance
 }
 
-// judge maps an error of a call to an error of this package.
-func judge(ctx context.Context, name string, err error) error {
+// classifyError maps an error of a call to an error of this package.
+func classifyError(ctx context.Context, name string, err error) error {
 	s := status.Convert(err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):

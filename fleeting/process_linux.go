@@ -33,8 +33,8 @@ const (
 	pluginKey   = "instancegroup"
 )
 
-// quitPatience is how long a plugin may take to exit on its own.
-const quitPatience = 3 * time.Second
+// quitTimeout is how long a plugin may take to exit on its own.
+const quitTimeout = 3 * time.Second
 
 // adapter provides the gRPC client to the go-plugin library.
 type adapter struct {
@@ -96,7 +96,7 @@ func start(o Options, l *logs) (*process, error) {
 	p, err := connect(plugin.NewClient(config))
 	if err != nil {
 		_ = os.RemoveAll(sockets)
-		return nil, explain(err, o, l.tail())
+		return nil, launchError(err, o, l.tail())
 	}
 	reattach := p.client.ReattachConfig()
 	p.record.PID, p.record.Addr = reattach.Pid, reattach.Addr.String()
@@ -155,8 +155,8 @@ func (p *process) answers(patience time.Duration) bool {
 
 func (p *process) exited() bool { return p.ended.Load() || p.client.Exited() }
 
-// leave forgets the plugin without ending it.
-func (p *process) leave() { _ = p.conn.Conn.Close() }
+// detach forgets the plugin without ending it.
+func (p *process) detach() { _ = p.conn.Conn.Close() }
 
 // kill ends the plugin immediately.
 func (p *process) kill(ctx context.Context, dir string) error {
@@ -172,12 +172,12 @@ func (p *process) kill(ctx context.Context, dir string) error {
 func (p *process) quit(ctx context.Context, dir string) error {
 	p.ended.Store(true)
 	go p.client.Kill()
-	ctx, cancel := context.WithTimeout(ctx, quitPatience)
+	ctx, cancel := context.WithTimeout(ctx, quitTimeout)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		pid, err := guarded(dir)
+		pid, err := runningGuard(dir)
 		if err != nil || pid == 0 {
 			return err
 		}
@@ -189,9 +189,9 @@ func (p *process) quit(ctx context.Context, dir string) error {
 	}
 }
 
-// explain describes why a plugin could not be launched, with the last lines of
+// launchError describes why a plugin could not be launched, with the last lines of
 // its output.
-func explain(err error, o Options, tail string) error {
+func launchError(err error, o Options, tail string) error {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "timeout while waiting for plugin to start"):
@@ -213,8 +213,8 @@ func explain(err error, o Options, tail string) error {
 	return fmt.Errorf("%w: launch %s: %s", ErrUnavailable, o.Plugin, text)
 }
 
-// guarded returns the pid of the guard of a group's directory, or 0.
-func guarded(dir string) (int, error) {
+// runningGuard returns the pid of the guard of a group's directory, or 0.
+func runningGuard(dir string) (int, error) {
 	path := filepath.Join(dir, guardLockFile)
 	lock := flock.New(path)
 	defer func() { _ = lock.Close() }()
@@ -245,7 +245,7 @@ func evict(ctx context.Context, dir string) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		pid, err := guarded(dir)
+		pid, err := runningGuard(dir)
 		if err != nil || pid == 0 {
 			return err
 		}

@@ -92,7 +92,7 @@ func (s *Server) GetArtifact(c echo.Context, id api.RunID, task api.TaskName, na
 		}
 		if address != "" {
 			h.Set("ETag", strconv.Quote(artifact.Digest))
-			return elsewhere(c, address)
+			return redirectToStore(c, address)
 		}
 	}
 	artifact, content, err := artifacts.OpenArtifact(ctx, ref, from)

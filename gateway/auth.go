@@ -3,8 +3,8 @@ package gateway
 import (
 	"github.com/labstack/echo/v4"
 
+	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
-	"github.com/drover-run/drover/tokens"
 )
 
 const principalKey = "drover.principal"

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/runtest"
-	"github.com/drover-run/drover/tokens"
 )
 
-func someTokens(t *testing.T) *tokens.List {
+func testTokens(t *testing.T) *tokens.List {
 	t.Helper()
 	var list []tokens.Token
 	for _, s := range []tokens.Scope{tokens.Read, tokens.Write, tokens.Admin, tokens.Executor} {
@@ -37,7 +37,7 @@ func TestServer_scopes(t *testing.T) {
 		"admin":    {"admin"},
 		"executor": {"executor", "admin"},
 	}
-	base := serve(t, gateway.Deps{Desk: &runtest.Desk{}, Auth: someTokens(t)}, gateway.Options{})
+	base := serve(t, gateway.Deps{ExecutorAPI: &runtest.ExecutorAPI{}, Auth: testTokens(t)}, gateway.Options{})
 	for path, item := range contract(t).Paths.Map() {
 		for method, op := range item.Operations() {
 			for _, token := range []string{"", "wrong", "read", "write", "admin", "executor"} {
@@ -65,7 +65,7 @@ func TestServer_scopes(t *testing.T) {
 
 func TestServer_authorization_header(t *testing.T) {
 	t.Parallel()
-	base := serve(t, gateway.Deps{Auth: someTokens(t)}, gateway.Options{})
+	base := serve(t, gateway.Deps{Auth: testTokens(t)}, gateway.Options{})
 	for header, status := range map[string]int{
 		"Bearer secret-read":   http.StatusOK,
 		"bearer  secret-read":  http.StatusOK,
@@ -90,7 +90,7 @@ func TestNew_without_tokens(t *testing.T) {
 	} {
 		_, err := gateway.New(gateway.Deps{Runs: &runtest.Service{}, Logger: slog.New(slog.DiscardHandler)}, gateway.Options{Address: address})
 		require.Equal(t, ok, err == nil, address)
-		_, err = gateway.New(gateway.Deps{Runs: &runtest.Service{}, Logger: slog.New(slog.DiscardHandler), Auth: someTokens(t)}, gateway.Options{Address: address})
+		_, err = gateway.New(gateway.Deps{Runs: &runtest.Service{}, Logger: slog.New(slog.DiscardHandler), Auth: testTokens(t)}, gateway.Options{Address: address})
 		require.NoError(t, err, address)
 	}
 }

@@ -17,12 +17,12 @@ import (
 func (b badInput) test(t *testing.T, base string) {
 	t.Helper()
 	p := b.call.do(t, base).problem(t, b.status, b.code)
-	said, paths := []string{p.Detail}, []string{}
+	details, paths := []string{p.Detail}, []string{}
 	for _, f := range p.Errors {
 		require.NotEmpty(t, f.Code)
-		said, paths = append(said, f.Detail), append(paths, f.Path)
+		details, paths = append(details, f.Detail), append(paths, f.Path)
 	}
-	require.Contains(t, strings.Join(said, "\n"), b.says)
+	require.Contains(t, strings.Join(details, "\n"), b.detail)
 	if b.path != "" {
 		require.Contains(t, paths, b.path)
 	}

@@ -63,8 +63,8 @@ type badInput struct {
 	status int
 	code   run.Code
 	// a substring of the detail of the problem, or of one of its faults
-	says string
-	path string // of a fault
+	detail string
+	path   string // of a fault
 }
 
 func TestServer_bad_input(t *testing.T) {

@@ -128,7 +128,7 @@ func TestServer_PutChangeGroup(t *testing.T) {
 	stale.do(t, base).problem(t, http.StatusConflict, run.CodeChangeGroupConflict)
 }
 
-func TestServer_GetChangeGroup_that_nobody_named(t *testing.T) {
+func TestServer_GetChangeGroup_unknown(t *testing.T) {
 	t.Parallel()
 	service := &runtest.Service{ChangeGroupsFunc: func(context.Context, run.ChangeGroupQuery) ([]run.ChangeGroup, run.Token, error) {
 		return []run.ChangeGroup{{Name: "g"}}, run.Token{"g": 0}, nil
@@ -149,7 +149,7 @@ func TestServer_update_tokens(t *testing.T) {
 		calls <- token
 		return run.Run{ID: id}, nil
 	}
-	asked := make(chan []string, 1)
+	received := make(chan []string, 1)
 	service := &runtest.Service{
 		StartFunc: act, StopFunc: act, CancelFunc: act,
 		ApproveFunc: func(ctx context.Context, id run.ID, _, _ string, token run.Token) (run.Run, error) {
@@ -161,13 +161,13 @@ func TestServer_update_tokens(t *testing.T) {
 		CreateFunc:  func(ctx context.Context, req run.CreateRequest) (run.Run, error) { return act(ctx, runID, req.Token) },
 		RestartFunc: func(ctx context.Context, req run.RestartRequest) (run.Run, error) { return act(ctx, runID, req.Token) },
 		GetFunc: func(_ context.Context, _ run.ID, tokenFor ...string) (run.Run, error) {
-			asked <- tokenFor
+			received <- tokenFor
 			r := fullRun()
 			r.Token = token
 			return r, nil
 		},
 		ListFunc: func(_ context.Context, q run.ListQuery) (run.Page, error) {
-			asked <- append(q.TokenFor, q.ChangeGroups...)
+			received <- append(q.TokenFor, q.ChangeGroups...)
 			return run.Page{Token: token}, nil
 		},
 	}
@@ -178,10 +178,10 @@ func TestServer_update_tokens(t *testing.T) {
 	got := call{path: aRun + "?token_for=a/b&token_for=c"}.do(t, base)
 	got.read(t, &r)
 	conforms(t, "Run", got.body)
-	require.Equal(t, []string{"a/b", "c"}, <-asked)
+	require.Equal(t, []string{"a/b", "c"}, <-received)
 	var page api.RunPage
 	call{path: runs + "?token_for=a%2Fb&token_for=c&changegroup=d"}.do(t, base).read(t, &page)
-	require.Equal(t, []string{"a/b", "c", "d"}, <-asked)
+	require.Equal(t, []string{"a/b", "c", "d"}, <-received)
 	require.Equal(t, token.String(), page.ChangegroupToken)
 	text := r.ChangegroupToken
 	require.Equal(t, token.String(), text)

@@ -7,7 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
-	"github.com/drover-run/drover/tokens"
+	"github.com/drover-run/drover/internal/tokens"
 )
 
 const codecPath = "/codec/"

@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/drover-run/drover/tokens"
+	"github.com/drover-run/drover/internal/tokens"
 )
 
 // operation is the part of an operation of the contract that middleware checks

@@ -30,13 +30,13 @@ func (s *Server) StreamEvents(c echo.Context, params api.StreamEventsParams) err
 		}
 		q.After = floor
 	}
-	defer s.metrics.stream(c.Path())()
+	defer s.metrics.trackStream(c.Path())()
 	w, err := s.startStream(c, mediaEvents)
 	if err != nil {
 		return err
 	}
 	source := func(ctx context.Context) iter.Seq2[run.Event, error] { return s.runs.Events(ctx, q) }
-	err = relay(ctx, w, s.opts.Heartbeat, source, func(e run.Event) error {
+	err = streamItems(ctx, w, s.opts.Heartbeat, source, func(e run.Event) error {
 		return w.event(e.Number, string(e.Type), api.EventOf(e))
 	})
 	return endEvents(ctx, c, w, err)
@@ -49,7 +49,7 @@ func endEvents(ctx context.Context, c echo.Context, w *streamWriter, err error) 
 		return nil //nolint:nilerr // the client is gone
 	}
 	if werr := w.problem(err); werr != nil {
-		breakOff(c)
+		abortResponse(c)
 	}
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the gateway shuts down

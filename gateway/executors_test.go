@@ -16,7 +16,7 @@ import (
 	"github.com/drover-run/drover/run/runtest"
 )
 
-func TestServer_steers_executors(t *testing.T) {
+func TestServer_drains_and_removes_executors(t *testing.T) {
 	t.Parallel()
 	var got []any
 	e := run.Executor{ID: "e1", Pool: "linux", Driver: "docker", State: run.ExecutorDraining, Reason: "new kernel", Drained: true}

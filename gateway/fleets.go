@@ -61,8 +61,8 @@ func (s *Server) PutFleet(c echo.Context, name api.FleetName) error {
 	if err != nil {
 		return err
 	}
-	f, created, err := s.fleets.PutFleet(c.Request().Context(), name, body.wanted.FleetSpec, subject(c))
-	err = body.located(err, spec.LocateFleet)
+	f, created, err := s.fleets.PutFleet(c.Request().Context(), name, body.resource.FleetSpec, subject(c))
+	err = body.locateFaults(err, spec.LocateFleet)
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated
@@ -125,25 +125,25 @@ func (s *Server) ListFleetEvents(c echo.Context, name api.FleetName, params api.
 
 // PauseFleet implements ServerInterface.
 func (s *Server) PauseFleet(c echo.Context, name api.FleetName) error {
-	return s.steerFleet(c, name, run.SteerPause)
+	return s.controlFleet(c, name, run.FleetActionPause)
 }
 
 // ResumeFleet implements ServerInterface.
 func (s *Server) ResumeFleet(c echo.Context, name api.FleetName) error {
-	return s.steerFleet(c, name, run.SteerResume)
+	return s.controlFleet(c, name, run.FleetActionResume)
 }
 
 // DrainFleet implements ServerInterface.
 func (s *Server) DrainFleet(c echo.Context, name api.FleetName) error {
-	return s.steerFleet(c, name, run.SteerDrain)
+	return s.controlFleet(c, name, run.FleetActionDrain)
 }
 
-func (s *Server) steerFleet(c echo.Context, name string, action run.FleetAction) error {
+func (s *Server) controlFleet(c echo.Context, name string, action run.FleetAction) error {
 	var body api.FleetReason
 	if err := s.decode(c, &body, strict); err != nil {
 		return err
 	}
-	return s.doSteer(c, name, run.FleetSteer{Action: action, Reason: body.Reason})
+	return s.doSteer(c, name, run.FleetControl{Action: action, Reason: body.Reason})
 }
 
 // ScaleFleet implements ServerInterface.
@@ -152,18 +152,18 @@ func (s *Server) ScaleFleet(c echo.Context, name api.FleetName) error {
 	if err := s.decode(c, &body, strict); err != nil {
 		return err
 	}
-	return s.doSteer(c, name, run.FleetSteer{Action: run.SteerScale, Instances: body.Instances, Reason: body.Reason})
+	return s.doSteer(c, name, run.FleetControl{Action: run.FleetActionScale, Instances: body.Instances, Reason: body.Reason})
 }
 
-func (s *Server) doSteer(c echo.Context, name string, wanted run.FleetSteer) error {
+func (s *Server) doSteer(c echo.Context, name string, desired run.FleetControl) error {
 	if s.fleets == nil {
 		return errNoFleets()
 	}
-	if err := checkReason(wanted.Reason); err != nil {
+	if err := checkReason(desired.Reason); err != nil {
 		return err
 	}
-	wanted.By = subject(c)
-	return renderFleet(c, http.StatusOK)(s.fleets.SteerFleet(c.Request().Context(), name, wanted))
+	desired.By = subject(c)
+	return renderFleet(c, http.StatusOK)(s.fleets.ControlFleet(c.Request().Context(), name, desired))
 }
 
 func viewFleet(f run.Fleet) api.Fleet {
@@ -200,26 +200,26 @@ func hideCredentials(config json.RawMessage) json.RawMessage {
 
 // hideIn hides values and keeps the shape. below reports whether a key above
 // looks like a credential.
-func hideIn(value any, below bool) any {
+func hideIn(value any, underCredential bool) any {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, inner := range value {
-			value[key] = hideIn(inner, below || looksSecret(key))
+			value[key] = hideIn(inner, underCredential || looksLikeCredential(key))
 		}
 	case []any:
 		for i, inner := range value {
-			value[i] = hideIn(inner, below)
+			value[i] = hideIn(inner, underCredential)
 		}
 	case nil: // not set
 	default:
-		if below {
+		if underCredential {
 			return hidden
 		}
 	}
 	return value
 }
 
-func looksSecret(key string) bool {
+func looksLikeCredential(key string) bool {
 	key = strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(strings.ToLower(key))
 	return slices.ContainsFunc([]string{"password", "passwd", "passphrase", "secret", "token", "private", "credential"}, func(word string) bool {
 		return strings.Contains(key, word)
@@ -229,7 +229,7 @@ func looksSecret(key string) bool {
 func viewInstance(x run.FleetInstance) api.FleetInstance {
 	return api.FleetInstance{
 		Number: x.Number, Instance: x.Instance, Request: x.Request, Cause: api.FleetInstanceCause(x.Cause), State: api.FleetInstanceState(x.State),
-		Reason: x.Reason, Why: x.Why, Executor: x.Executor, Tasks: x.Tasks, Uses: x.Uses, AskedAt: x.AskedAt.UTC(), CreatedAt: x.CreatedAt.UTC(),
+		Reason: x.Reason, Why: x.Message, Executor: x.Executor, Tasks: x.Tasks, Uses: x.Uses, AskedAt: x.RequestedAt.UTC(), CreatedAt: x.CreatedAt.UTC(),
 		RunningAt: x.RunningAt.UTC(), ReadyAt: x.ReadyAt.UTC(), DrainingAt: x.DrainingAt.UTC(), DeletingAt: x.DeletingAt.UTC(),
 		GoneAt: x.GoneAt.UTC(), LastUsed: x.LastUsed.UTC(), MissingFrom: x.MissingFrom.UTC(),
 	}

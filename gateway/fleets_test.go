@@ -16,7 +16,7 @@ import (
 
 const fleetPath = "/api/v1/fleets/linux"
 
-func someFleet() run.Fleet {
+func testFleet() run.Fleet {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	desired := 3
 	return run.Fleet{
@@ -32,16 +32,16 @@ func someFleet() run.Fleet {
 func TestServer_fleets(t *testing.T) {
 	t.Parallel()
 	base := serve(t, gateway.Deps{Fleets: &runtest.Fleets{
-		FleetsFunc: func() ([]run.Fleet, error) { return []run.Fleet{someFleet()}, nil },
-		FleetFunc:  func(string) (run.Fleet, error) { return someFleet(), nil },
+		FleetsFunc: func() ([]run.Fleet, error) { return []run.Fleet{testFleet()}, nil },
+		FleetFunc:  func(string) (run.Fleet, error) { return testFleet(), nil },
 		DeleteFunc: func(_, by string) (run.Fleet, error) {
-			f := someFleet()
+			f := testFleet()
 			f.Mode, f.Reason = run.FleetDeleting, by
 			return f, nil
 		},
 		InstancesFunc: func(_ string, gone bool) ([]run.FleetInstance, error) {
 			require.True(t, gone)
-			return []run.FleetInstance{{Number: 1, Instance: "vm", Cause: run.CauseRequested, State: run.InstanceGone, Why: "idle", AskedAt: time.Now()}}, nil
+			return []run.FleetInstance{{Number: 1, Instance: "vm", Cause: run.CauseRequested, State: run.InstanceGone, Message: "idle", RequestedAt: time.Now()}}, nil
 		},
 		EventsFunc: func(_ string, after int64, n int) ([]run.FleetEvent, error) {
 			require.Equal(t, []int64{7, 3}, []int64{after, int64(n)})
@@ -71,7 +71,7 @@ func TestServer_fleets(t *testing.T) {
 // credentials are hidden, and that their shape is kept.
 func TestServer_fleets_hide_credentials(t *testing.T) {
 	t.Parallel()
-	shown := someFleet()
+	shown := testFleet()
 	base := serve(t, gateway.Deps{Fleets: &runtest.Fleets{FleetFunc: func(string) (run.Fleet, error) { return shown, nil }}}, gateway.Options{})
 	for config, want := range map[string]string{
 		`{"tokens": ["hunter2", "hunter2"]}`:                             `{"tokens": ["***", "***"]}`,
@@ -92,21 +92,21 @@ func TestServer_fleets_hide_credentials(t *testing.T) {
 	}
 }
 
-func TestServer_fleets_put_and_steer(t *testing.T) {
+func TestServer_fleet_actions(t *testing.T) {
 	t.Parallel()
-	asked := make(chan any, 1)
+	received := make(chan any, 1)
 	base := serve(t, gateway.Deps{Fleets: &runtest.Fleets{
 		PutFunc: func(_ string, s run.FleetSpec, _ string) (run.Fleet, bool, error) {
-			asked <- s
+			received <- s
 			if s.Pool == "none" {
 				return run.Fleet{}, false, run.InvalidError("no good", []run.Fault{{Path: "pool", Code: "unknown_pool", Detail: "no pool"}})
 			}
-			return someFleet(), true, nil
+			return testFleet(), true, nil
 		},
-		SteerFunc: func(_ string, s run.FleetSteer) (run.Fleet, error) {
+		ControlFunc: func(_ string, s run.FleetControl) (run.Fleet, error) {
 			s.By = ""
-			asked <- s
-			return someFleet(), nil
+			received <- s
+			return testFleet(), nil
 		},
 	}}, gateway.Options{})
 	yaml := map[string]string{"Content-Type": "application/yaml"}
@@ -117,25 +117,25 @@ func TestServer_fleets_put_and_steer(t *testing.T) {
 	require.Equal(t, run.FleetSpec{
 		Pool: "linux", Plugin: "docker", PluginConfig: json.RawMessage(`{"image":"a"}`), Quota: &run.FleetQuota{Name: "q", Limit: 7.5},
 		Scaling: run.Scaling{MaxInstances: 4, Policy: []run.ScalingPolicy{{IdleCount: 2, IdleTime: run.Duration(5 * time.Minute)}}},
-	}, <-asked)
+	}, <-received)
 	p := call{method: http.MethodPut, path: fleetPath, header: yaml, body: "plugin: docker\npool: none\n"}.do(t, base).
 		problem(t, http.StatusUnprocessableEntity, run.CodeInvalid)
 	require.Equal(t, []api.Fault{{Path: "pool", Line: 2, Code: "unknown_pool", Detail: "no pool"}}, p.Errors)
-	<-asked
+	<-received
 	p = call{method: http.MethodPut, path: fleetPath, header: yaml, body: "max_instance: 3"}.do(t, base).problem(t, http.StatusUnprocessableEntity, run.CodeInvalid)
 	require.Equal(t, "max_instance", p.Errors[0].Path)
-	for action, want := range map[string]run.FleetSteer{
-		"pause":  {Action: run.SteerPause, Reason: "so"},
-		"resume": {Action: run.SteerResume, Reason: "so"},
-		"drain":  {Action: run.SteerDrain, Reason: "so"},
-		"scale":  {Action: run.SteerScale, Reason: "so", Instances: 5},
+	for action, want := range map[string]run.FleetControl{
+		"pause":  {Action: run.FleetActionPause, Reason: "so"},
+		"resume": {Action: run.FleetActionResume, Reason: "so"},
+		"drain":  {Action: run.FleetActionDrain, Reason: "so"},
+		"scale":  {Action: run.FleetActionScale, Reason: "so", Instances: 5},
 	} {
 		body := `{"reason": "so"}`
 		if action == "scale" {
 			body = `{"reason": "so", "instances": 5}`
 		}
 		require.Equal(t, http.StatusOK, call{method: http.MethodPost, path: fleetPath + "/" + action, body: body}.do(t, base).status)
-		require.Equal(t, want, <-asked)
+		require.Equal(t, want, <-received)
 	}
 	none := serve(t, gateway.Deps{}, gateway.Options{})
 	for _, c := range []call{

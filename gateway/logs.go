@@ -39,7 +39,7 @@ func (s *Server) GetTaskLogs(c echo.Context, id api.RunID, task api.TaskName, pa
 		return err
 	}
 	defer s.closeLog(c, reader)
-	defer s.metrics.stream(c.Path())()
+	defer s.metrics.trackStream(c.Path())()
 	header := c.Response().Header()
 	header.Set("Vary", "Accept")
 	header.Set(headerLogOffset, strconv.FormatInt(reader.Offset(), 10))
@@ -99,7 +99,7 @@ func (s *Server) sendLogText(ctx context.Context, c echo.Context, reader run.Log
 			}
 		}
 		if err != nil {
-			breakOff(c)
+			abortResponse(c)
 			if ctx.Err() != nil || run.CodeOf(err) == run.CodeCanceled {
 				return nil
 			}
@@ -126,7 +126,7 @@ func (s *Server) sendLogEvents(ctx context.Context, c echo.Context, reader run.L
 		return endEvents(ctx, c, w, err)
 	}
 	source := func(ctx context.Context) iter.Seq2[run.LogChunk, error] { return logChunks(ctx, reader) }
-	err = relay(ctx, w, s.opts.Heartbeat, source, func(chunk run.LogChunk) error {
+	err = streamItems(ctx, w, s.opts.Heartbeat, source, func(chunk run.LogChunk) error {
 		next = chunk.Offset + int64(len(chunk.Data))
 		return w.event(next, "log", viewLogChunk(chunk))
 	})

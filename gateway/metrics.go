@@ -73,16 +73,16 @@ func newMetrics(deps Deps) (*metrics, error) {
 	return m, errors.Join(errs...)
 }
 
-func (m *metrics) request(route, method string, status int) {
+func (m *metrics) countRequest(route, method string, status int) {
 	m.requests.WithLabelValues(route, methodLabel(method), strconv.Itoa(status)).Inc()
 }
 
-func (m *metrics) answered(route, method string, took time.Duration) {
+func (m *metrics) observeDuration(route, method string, took time.Duration) {
 	m.duration.WithLabelValues(route, methodLabel(method)).Observe(took.Seconds())
 }
 
-// stream counts an open stream until the returned function is called.
-func (m *metrics) stream(route string) func() {
+// trackStream counts an open stream until the returned function is called.
+func (m *metrics) trackStream(route string) func() {
 	gauge := m.open.WithLabelValues(route)
 	gauge.Inc()
 	return gauge.Dec

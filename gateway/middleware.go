@@ -59,9 +59,9 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			route = "none"
 		}
 		took := time.Since(begun)
-		s.metrics.request(route, c.Request().Method, c.Response().Status)
+		s.metrics.countRequest(route, c.Request().Method, c.Response().Status)
 		if c.Get(streamedKey) == nil {
-			s.metrics.answered(route, c.Request().Method, took)
+			s.metrics.observeDuration(route, c.Request().Method, took)
 		}
 		s.logger.DebugContext(c.Request().Context(), "request",
 			"request_id", requestID(c), "method", c.Request().Method, "path", c.Request().URL.Path,
@@ -108,8 +108,8 @@ func (s *Server) checkRequest(op operation) echo.MiddlewareFunc {
 	}
 }
 
-// breakOff aborts a response that has begun and cannot be completed, so that the
+// abortResponse aborts a response that has begun and cannot be completed, so that the
 // client detects that it is incomplete.
-func breakOff(c echo.Context) {
+func abortResponse(c echo.Context) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Unix(1, 0))
 }

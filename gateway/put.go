@@ -11,9 +11,9 @@ import (
 
 // putBody is the resource in the body of a PUT request.
 type putBody[T any] struct {
-	wanted *T
-	data   []byte
-	format spec.Format
+	resource *T
+	data     []byte
+	format   spec.Format
 }
 
 // readPut reads a resource. The body may repeat the name of the path.
@@ -28,10 +28,10 @@ func readPut[T any](
 	if media == mediaJSON {
 		d.format = spec.FormatJSON
 	}
-	if d.wanted, err = read(data, d.format); err != nil {
+	if d.resource, err = read(data, d.format); err != nil {
 		return putBody[T]{}, err
 	}
-	if own := nameOf(d.wanted); own != "" && own != name {
+	if own := nameOf(d.resource); own != "" && own != name {
 		return putBody[T]{}, run.InvalidError("the name in the body differs from the name in the path", []run.Fault{
 			{Path: "name", Code: run.FaultContradiction, Detail: "it differs from the name in the path of the request, " + name},
 		})
@@ -39,8 +39,8 @@ func readPut[T any](
 	return d, nil
 }
 
-// located adds line numbers to the faults of an error.
-func (d putBody[T]) located(err error, locate func([]run.Fault, []byte, spec.Format) []run.Fault) error {
+// locateFaults adds line numbers to the faults of an error.
+func (d putBody[T]) locateFaults(err error, locate func([]run.Fault, []byte, spec.Format) []run.Fault) error {
 	refused, ok := errors.AsType[*run.Error](err)
 	if !ok || len(refused.Faults) == 0 {
 		return err

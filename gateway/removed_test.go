@@ -17,15 +17,15 @@ import (
 
 // Every call of a removed executor reports the removal: any of them may be its
 // first.
-func TestServer_tells_of_removal(t *testing.T) {
+func TestServer_reports_removal(t *testing.T) {
 	t.Parallel()
 	gone := run.Errorf(run.CodeForbidden, "executor host-7 was removed")
-	desk := &runtest.Desk{
-		RegisterFunc:    func(context.Context, run.Executor) (run.Wanted, error) { return run.Wanted{}, gone },
-		RenewFunc:       func(context.Context, run.Renewal) (run.Wanted, error) { return run.Wanted{}, gone },
-		ClaimFunc:       func(context.Context, run.ClaimRequest) (run.Definition, error) { return run.Definition{}, gone },
-		ShipFunc:        func(context.Context, run.FrameBatch) error { return gone },
-		ClaimStatesFunc: func(context.Context, string, []run.Key) (map[run.Key]run.ClaimState, error) { return nil, gone },
+	executorAPI := &runtest.ExecutorAPI{
+		RegisterFunc:     func(context.Context, run.Executor) (run.DesiredState, error) { return run.DesiredState{}, gone },
+		RenewFunc:        func(context.Context, run.Renewal) (run.DesiredState, error) { return run.DesiredState{}, gone },
+		ClaimFunc:        func(context.Context, run.ClaimRequest) (run.Definition, error) { return run.Definition{}, gone },
+		AppendFramesFunc: func(context.Context, run.FrameBatch) error { return gone },
+		ClaimStatesFunc:  func(context.Context, string, []run.Key) (map[run.Key]run.ClaimState, error) { return nil, gone },
 		FindArchivesFunc: func(context.Context, run.ArchiveQuery) ([]run.ArchiveRef, error) {
 			return nil, gone
 		},
@@ -36,10 +36,10 @@ func TestServer_tells_of_removal(t *testing.T) {
 		},
 		LocateArchiveFunc: func(context.Context, run.ArchiveRead) (string, error) { return "", gone },
 	}
-	base := serve(t, gateway.Deps{Desk: desk, Auth: boundTokens(t)}, gateway.Options{})
+	base := serve(t, gateway.Deps{ExecutorAPI: executorAPI, Auth: boundTokens(t)}, gateway.Options{})
 	step := fmt.Sprintf(`{"executor": "host-7", "step": 0, "key": {"run": %q, "task": 0, "attempt": 1, "dispatch": 1}}`, runID)
 	calls := map[string]call{}
-	for path, body := range maps.All(deskCalls("host-7")) {
+	for path, body := range maps.All(executorCalls("host-7")) {
 		calls[path] = post(path, "seven", body)
 	}
 	calls["find"], calls["begin"] = post("/archives/find", "seven", step), post("/archives/begin", "seven", step)

@@ -34,11 +34,11 @@ func (s *Server) RestartRun(c echo.Context, id api.RunID, params api.RestartRunP
 			req.Secrets[name] = run.Secret(value)
 		}
 	}
-	return s.createdBy(c, func(ctx context.Context) (run.Run, error) { return s.runs.Restart(ctx, req) })
+	return s.writeCreated(c, func(ctx context.Context) (run.Run, error) { return s.runs.Restart(ctx, req) })
 }
 
-// createdBy makes a call that creates a run, and answers with the run.
-func (s *Server) createdBy(c echo.Context, call func(context.Context) (run.Run, error)) error {
+// writeCreated makes a call that creates a run, and answers with the run.
+func (s *Server) writeCreated(c echo.Context, call func(context.Context) (run.Run, error)) error {
 	r, err := call(c.Request().Context())
 	if err != nil {
 		return err

@@ -16,14 +16,14 @@ import (
 func TestServer_RestartRun(t *testing.T) {
 	t.Parallel()
 	const other run.ID = "01jd0000000000000000000001"
-	asked := make(chan run.RestartRequest, 1)
+	received := make(chan run.RestartRequest, 1)
 	service := &runtest.Service{RestartFunc: func(_ context.Context, req run.RestartRequest) (run.Run, error) {
-		asked <- req
+		received <- req
 		r := fullRun()
 		r.ID, r.RestartedFrom = other, req.Run
 		return r, nil
 	}}
-	base := serve(t, gateway.Deps{Runs: service, Auth: someTokens(t)}, gateway.Options{})
+	base := serve(t, gateway.Deps{Runs: service, Auth: testTokens(t)}, gateway.Options{})
 	for body, want := range map[string]run.RestartRequest{
 		"from: start":           {From: run.RestartStart},
 		"from: failed":          {From: run.RestartFailed},
@@ -42,7 +42,7 @@ func TestServer_RestartRun(t *testing.T) {
 		require.NotContains(t, got.body, "hunter2")
 		conforms(t, "Run", got.body)
 		want.Run, want.Subject = runID, "write"
-		require.Empty(t, cmp.Diff(want, <-asked))
+		require.Empty(t, cmp.Diff(want, <-received))
 	}
 }
 

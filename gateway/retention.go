@@ -28,12 +28,12 @@ func (s *Server) GetRetention(c echo.Context) error {
 		return err
 	}
 	v := api.Retention{
-		Running: status.Running, Policy: viewPolicy(status.Retention), Removing: api.RetentionKind(status.Doing), Removed: []api.RetentionSum{},
+		Running: status.Running, Policy: viewPolicy(status.Retention), Removing: api.RetentionKind(status.Removing), Removed: []api.RetentionSum{},
 	}
 	if !status.Since.IsZero() {
 		v.Since = status.Since.UTC()
 	}
-	if status.Doing == "" && !status.Next.IsZero() {
+	if status.Removing == "" && !status.Next.IsZero() {
 		v.NextLookAt = status.Next.UTC()
 	}
 	for _, kind := range run.RetentionKinds() {

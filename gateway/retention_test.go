@@ -17,8 +17,8 @@ import (
 
 const retentionPath = "/api/v1/retention"
 
-// kept is a policy with bounds for all kinds but events.
-func kept() run.Retention {
+// testRetention is a policy with bounds for all kinds but events.
+func testRetention() run.Retention {
 	return run.Retention{
 		Interval: run.Duration(time.Hour), PerSecond: 100, Logs: run.LogRetention{MaxAge: run.Duration(720 * time.Hour)},
 		Runs:     run.RunsRetention{MaxAge: run.Duration(1440 * time.Hour), Keep: 10},
@@ -30,7 +30,7 @@ func TestServer_retention(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600))
 	status := run.RetentionStatus{
-		Retention: kept(), Running: true, Since: at, Next: at.Add(time.Hour),
+		Retention: testRetention(), Running: true, Since: at, Next: at.Add(time.Hour),
 		Removed: map[run.RetentionKind]run.RetentionSum{run.RetentionLogs: {Count: 3, Bytes: 70}, run.RetentionRuns: {Count: 2}},
 	}
 	base := serve(t, gateway.Deps{Retention: &runtest.Retention{StatusFunc: func() (run.RetentionStatus, error) { return status, nil }}}, gateway.Options{})
@@ -49,7 +49,7 @@ func TestServer_retention(t *testing.T) {
 		{Kind: "logs", Count: 3, Bytes: 70}, {Kind: "workspaces"}, {Kind: "artifacts"}, {Kind: "caches"}, {Kind: "runs", Count: 2}, {Kind: "events"},
 	}, v.Removed)
 
-	status.Doing = run.RetentionRuns
+	status.Removing = run.RetentionRuns
 	var busy api.Retention
 	call{path: retentionPath}.do(t, base).read(t, &busy)
 	require.Equal(t, api.RetentionKind("runs"), busy.Removing)
@@ -63,16 +63,18 @@ func TestServer_retention(t *testing.T) {
 
 func TestServer_retention_preview(t *testing.T) {
 	t.Parallel()
-	type asked struct {
+	type previewCall struct {
 		keep run.Retention
 		n    int
 	}
-	asks := make(chan asked, 1)
+	received := make(chan previewCall, 1)
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	base := serve(t, gateway.Deps{Retention: &runtest.Retention{
-		StatusFunc: func() (run.RetentionStatus, error) { return run.RetentionStatus{Retention: kept(), Running: true}, nil },
+		StatusFunc: func() (run.RetentionStatus, error) {
+			return run.RetentionStatus{Retention: testRetention(), Running: true}, nil
+		},
 		PreviewFunc: func(r run.Retention, n int) ([]run.RetentionDue, error) {
-			asks <- asked{r, n}
+			received <- previewCall{r, n}
 			return []run.RetentionDue{
 				{Kind: run.RetentionLogs},
 				{Kind: run.RetentionArtifacts, RetentionSum: run.RetentionSum{Count: 2, Bytes: 9}, Oldest: at, First: []run.RetentionItem{
@@ -83,7 +85,7 @@ func TestServer_retention_preview(t *testing.T) {
 	}}, gateway.Options{})
 	got := call{path: retentionPath + "/preview"}.do(t, base)
 	conforms(t, "RetentionPreview", got.body)
-	require.Equal(t, asked{kept(), 10}, <-asks)
+	require.Equal(t, previewCall{testRetention(), 10}, <-received)
 	var v api.RetentionPreview
 	got.read(t, &v)
 	require.Equal(t, []api.RetentionDue{
@@ -93,11 +95,11 @@ func TestServer_retention_preview(t *testing.T) {
 
 	query := "?logs_max_age=0s&runs_max_age=2h&runs_keep=0&events_max_age=3h&events_keep=4&workspace_max_age=5h&cache_max_age=0&cache_total_bytes=6&limit=0"
 	call{path: retentionPath + "/preview" + query}.do(t, base).read(t, &v)
-	want := kept()
+	want := testRetention()
 	want.Logs.MaxAge, want.Runs = 0, run.RunsRetention{MaxAge: run.Duration(2 * time.Hour)}
 	want.Events = run.EventRetention{MaxAge: run.Duration(3 * time.Hour), Keep: 4}
 	want.Archives.Workspaces, want.Archives.CacheUnused, want.Archives.CacheBytes = run.Duration(5*time.Hour), 0, 6
-	require.Equal(t, asked{want, 0}, <-asks)
+	require.Equal(t, previewCall{want, 0}, <-received)
 	require.Equal(t, "2h0m0s", v.Policy.RunsMaxAge)
 
 	for query, path := range map[string]string{
@@ -120,20 +122,20 @@ func TestServer_retention_refused(t *testing.T) {
 	}
 }
 
-// goneArtifacts has artifacts that were removed by age.
-type goneArtifacts struct{ artifacts }
+// removedArtifacts has artifacts that were removed by age.
+type removedArtifacts struct{ artifacts }
 
 type artifacts = run.Artifacts
 
-func (goneArtifacts) OpenArtifact(context.Context, run.ArtifactRef, int64) (run.Artifact, io.ReadCloser, error) {
+func (removedArtifacts) OpenArtifact(context.Context, run.ArtifactRef, int64) (run.Artifact, io.ReadCloser, error) {
 	return run.Artifact{}, nil, errExpired()
 }
 
-func (goneArtifacts) OpenArtifactFile(context.Context, run.ArtifactRef, string) (run.ArtifactEntry, io.ReadCloser, error) {
+func (removedArtifacts) OpenArtifactFile(context.Context, run.ArtifactRef, string) (run.ArtifactEntry, io.ReadCloser, error) {
 	return run.ArtifactEntry{}, nil, errExpired()
 }
 
-func (goneArtifacts) ArtifactEntries(context.Context, run.ArtifactRef, int) ([]run.ArtifactEntry, bool, error) {
+func (removedArtifacts) ArtifactEntries(context.Context, run.ArtifactRef, int) ([]run.ArtifactEntry, bool, error) {
 	return nil, false, errExpired()
 }
 
@@ -143,7 +145,7 @@ func errExpired() error { return run.Errorf(run.CodeGone, "removed by age") }
 // age answer gone.
 func TestServer_expired(t *testing.T) {
 	t.Parallel()
-	base := serve(t, gateway.Deps{Artifacts: goneArtifacts{}, Runs: &runtest.Service{
+	base := serve(t, gateway.Deps{Artifacts: removedArtifacts{}, Runs: &runtest.Service{
 		LogsFunc: func(context.Context, run.LogQuery) (run.LogReader, error) { return nil, errExpired() },
 	}}, gateway.Options{})
 	log, artifact := "/api/v1/runs/"+runID+"/tasks/build/logs", "/api/v1/runs/"+runID+"/artifacts/build/report"

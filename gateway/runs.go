@@ -27,7 +27,7 @@ func (s *Server) CreateRun(c echo.Context, params api.CreateRunParams) error {
 	if err := checkIdempotencyKey(c, params.IdempotencyKey); err != nil {
 		return err
 	}
-	return s.createdBy(c, func(ctx context.Context) (run.Run, error) {
+	return s.writeCreated(c, func(ctx context.Context) (run.Run, error) {
 		return s.runs.Create(ctx, run.CreateRequest{Spec: parsed, Subject: subject(c), Token: token, IdempotencyKey: params.IdempotencyKey})
 	})
 }

@@ -102,12 +102,12 @@ func TestServer_GetRun_etag(t *testing.T) {
 
 func TestServer_CreateRun(t *testing.T) {
 	t.Parallel()
-	asked := make(chan run.CreateRequest, 1)
+	received := make(chan run.CreateRequest, 1)
 	service := &runtest.Service{CreateFunc: func(_ context.Context, req run.CreateRequest) (run.Run, error) {
-		asked <- req
+		received <- req
 		return run.Run{ID: runID, Name: req.Spec.Name, Tasks: []run.Task{}}, nil
 	}}
-	base := serve(t, gateway.Deps{Runs: service, Auth: someTokens(t)}, gateway.Options{})
+	base := serve(t, gateway.Deps{Runs: service, Auth: testTokens(t)}, gateway.Options{})
 	for media, body := range map[string]string{
 		"application/json":                goodSpec,
 		"application/json; charset=UTF-8": goodSpec,
@@ -118,7 +118,7 @@ func TestServer_CreateRun(t *testing.T) {
 		require.Equal(t, http.StatusCreated, got.status, got.body)
 		require.Equal(t, "/api/v1/runs/"+runID, got.header.Get("Location"))
 		require.NotContains(t, got.body, "hunter2")
-		req := <-asked
+		req := <-received
 		require.Equal(t, "write", req.Subject)
 		require.Equal(t, "true", req.Spec.Tasks["a"].Steps[0].Run)
 	}
@@ -242,7 +242,7 @@ func TestServer_health(t *testing.T) {
 	service := &runtest.Service{ReadyFunc: func(context.Context) error {
 		return run.Errorf(run.CodeUnavailable, "Temporal is out of reach")
 	}}
-	base := serve(t, gateway.Deps{Runs: service, Auth: someTokens(t)}, gateway.Options{})
+	base := serve(t, gateway.Deps{Runs: service, Auth: testTokens(t)}, gateway.Options{})
 	require.Equal(t, http.StatusOK, call{path: "/healthz"}.do(t, base).status)
 	got := call{path: "/readyz"}.do(t, base)
 	require.Equal(t, "Temporal is out of reach", got.problem(t, http.StatusServiceUnavailable, run.CodeUnavailable).Detail)
@@ -251,7 +251,7 @@ func TestServer_health(t *testing.T) {
 	require.Equal(t, http.StatusOK, call{path: "/readyz"}.do(t, ready).status)
 }
 
-func TestServer_faults_of_its_own(t *testing.T) {
+func TestServer_internal_errors(t *testing.T) {
 	t.Parallel()
 	service := &runtest.Service{
 		StartFunc: func(context.Context, run.ID, run.Token) (run.Run, error) { return run.Run{}, errors.New("hunter2") },

@@ -57,9 +57,9 @@ func (s *Server) PutSchedule(c echo.Context, name api.ScheduleName) error {
 	if err != nil {
 		return err
 	}
-	body.wanted.Name = name
-	x, created, err := s.schedules.PutSchedule(c.Request().Context(), *body.wanted)
-	err = body.located(err, spec.LocateSchedule)
+	body.resource.Name = name
+	x, created, err := s.schedules.PutSchedule(c.Request().Context(), *body.resource)
+	err = body.locateFaults(err, spec.LocateSchedule)
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated

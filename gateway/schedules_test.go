@@ -63,11 +63,11 @@ func TestServer_schedules(t *testing.T) {
 
 func TestServer_schedules_put(t *testing.T) {
 	t.Parallel()
-	asked := make(chan run.ScheduleSpec, 1)
+	received := make(chan run.ScheduleSpec, 1)
 	for _, created := range []bool{true, false} {
 		base := serve(t, gateway.Deps{Schedules: &runtest.Schedules{
 			PutScheduleFunc: func(x run.ScheduleSpec) (run.Schedule, bool, error) {
-				asked <- x
+				received <- x
 				return nightly(), created, nil
 			},
 		}}, gateway.Options{})
@@ -81,7 +81,7 @@ func TestServer_schedules_put(t *testing.T) {
 			require.Equal(t, run.ScheduleSpec{
 				Name: "nightly", Cron: []string{"@daily"},
 				Spec: &run.Spec{Name: "n", Group: "/a/b", Environment: map[string]string{"V": "1.20"}},
-			}, <-asked)
+			}, <-received)
 		}
 	}
 }
@@ -117,21 +117,21 @@ func TestServer_schedules_put_refused(t *testing.T) {
 	}
 }
 
-func TestServer_schedules_are_steered(t *testing.T) {
+func TestServer_schedule_actions(t *testing.T) {
 	t.Parallel()
-	asked := make(chan any, 1)
+	received := make(chan any, 1)
 	note := func(name, note string) (run.Schedule, error) {
-		asked <- []string{name, note}
+		received <- []string{name, note}
 		return nightly(), nil
 	}
 	base := serve(t, gateway.Deps{Schedules: &runtest.Schedules{
 		PauseScheduleFunc: note, ResumeScheduleFunc: note,
 		TriggerScheduleFunc: func(name string, o run.Overlap) (run.Schedule, error) {
-			asked <- []string{name, string(o)}
+			received <- []string{name, string(o)}
 			return nightly(), nil
 		},
 		BackfillScheduleFunc: func(_ string, b run.Backfill) (run.Schedule, error) {
-			asked <- b
+			received <- b
 			return nightly(), nil
 		},
 	}}, gateway.Options{})
@@ -150,7 +150,7 @@ func TestServer_schedules_are_steered(t *testing.T) {
 		got := call{method: http.MethodPost, path: schedulePath + tt.path, body: tt.body}.do(t, base)
 		require.Equal(t, http.StatusOK, got.status, got.body)
 		require.True(t, json.Valid([]byte(got.body)))
-		require.Equal(t, tt.want, <-asked)
+		require.Equal(t, tt.want, <-received)
 	}
 	call{method: http.MethodPost, path: schedulePath + "/backfill", body: `{"form": "x"}`}.do(t, base).problem(t, http.StatusUnprocessableEntity, run.CodeInvalid)
 }

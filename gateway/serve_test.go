@@ -28,7 +28,7 @@ func TestServer_Run_with_TLS(t *testing.T) {
 	certified.Close()
 
 	l := runtest.NewLog()
-	g := running(t, gateway.Deps{Runs: logService(l, make(chan run.LogQuery, 1)), Auth: someTokens(t)}, gateway.Options{
+	g := running(t, gateway.Deps{Runs: logService(l, make(chan run.LogQuery, 1)), Auth: testTokens(t)}, gateway.Options{
 		TLS: &tls.Config{Certificates: certificates, MinVersion: tls.VersionTLS12},
 	})
 	transport := client.Transport.(*http.Transport).Clone()
@@ -69,14 +69,14 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-func TestServer_log_tells_requests_without_secrets(t *testing.T) {
+func TestServer_logs_requests_without_secrets(t *testing.T) {
 	t.Parallel()
 	var out syncBuffer
 	logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	desk := &runtest.Desk{ClaimFunc: func(context.Context, run.ClaimRequest) (run.Definition, error) {
+	executorAPI := &runtest.ExecutorAPI{ClaimFunc: func(context.Context, run.ClaimRequest) (run.Definition, error) {
 		return run.Definition{Environment: map[string]string{"T": "hunter2"}}, nil
 	}}
-	base := serve(t, gateway.Deps{Desk: desk, Logger: logger, Auth: someTokens(t)}, gateway.Options{})
+	base := serve(t, gateway.Deps{ExecutorAPI: executorAPI, Logger: logger, Auth: testTokens(t)}, gateway.Options{})
 	claim := `{"executor": "e", "journal_id": "j", "key": {"run": "` + runID + `", "task": 0, "attempt": 1, "dispatch": 1}}`
 	header := map[string]string{"Authorization": "Bearer secret-executor", "X-Request-Id": "request-7"}
 	got := call{http.MethodPost, "/api/v1/executor/claim", claim, header}.do(t, base)
@@ -99,7 +99,7 @@ func TestServer_log_tells_requests_without_secrets(t *testing.T) {
 	}
 }
 
-func TestServer_shutdown_is_no_failure(t *testing.T) {
+func TestServer_shutdown_is_not_logged_as_failure(t *testing.T) {
 	t.Parallel()
 	var out syncBuffer
 	logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}))

@@ -26,33 +26,33 @@ type ServerInterface interface {
 	// StreamEvents Follow events
 	// (GET /api/v1/events)
 	StreamEvents(ctx echo.Context, params StreamEventsParams) error
-	// DeskOpenArchive Open an archive for a step
+	// OpenArchive Open an archive for a step
 	// (GET /api/v1/executor/archives)
-	DeskOpenArchive(ctx echo.Context, params DeskOpenArchiveParams) error
-	// DeskSaveArchive Save an archive
+	OpenArchive(ctx echo.Context, params OpenArchiveParams) error
+	// SaveArchive Save an archive
 	// (PUT /api/v1/executor/archives)
-	DeskSaveArchive(ctx echo.Context, params DeskSaveArchiveParams) error
-	// DeskBeginArchive Begin to save an archive
+	SaveArchive(ctx echo.Context, params SaveArchiveParams) error
+	// BeginArchive Begin to save an archive
 	// (POST /api/v1/executor/archives/begin)
-	DeskBeginArchive(ctx echo.Context) error
-	// DeskFindArchives Find the archives that a step restores
+	BeginArchive(ctx echo.Context) error
+	// FindArchives Find the archives that a step restores
 	// (POST /api/v1/executor/archives/find)
-	DeskFindArchives(ctx echo.Context) error
-	// DeskClaim Claim a task and get its definition
+	FindArchives(ctx echo.Context) error
+	// ClaimTask Claim a task and get its definition
 	// (POST /api/v1/executor/claim)
-	DeskClaim(ctx echo.Context) error
-	// DeskClaimStates Get the states of claims
+	ClaimTask(ctx echo.Context) error
+	// GetClaimStates Get the states of claims
 	// (POST /api/v1/executor/claim-states)
-	DeskClaimStates(ctx echo.Context) error
-	// DeskShip Append frames of a task
+	GetClaimStates(ctx echo.Context) error
+	// AppendFrames Append frames of a task
 	// (POST /api/v1/executor/frames)
-	DeskShip(ctx echo.Context) error
-	// DeskRegister Register an executor
+	AppendFrames(ctx echo.Context) error
+	// RegisterExecutor Register an executor
 	// (POST /api/v1/executor/register)
-	DeskRegister(ctx echo.Context) error
-	// DeskRenew Renew the registration of an executor
+	RegisterExecutor(ctx echo.Context) error
+	// RenewExecutor Renew the registration of an executor
 	// (POST /api/v1/executor/renew)
-	DeskRenew(ctx echo.Context) error
+	RenewExecutor(ctx echo.Context) error
 	// ListExecutors List the executors that are not removed
 	// (GET /api/v1/executors)
 	ListExecutors(ctx echo.Context) error
@@ -332,12 +332,12 @@ func (w *ServerInterfaceWrapper) StreamEvents(ctx echo.Context) error {
 	return err
 }
 
-// DeskOpenArchive converts echo context to params.
-func (w *ServerInterfaceWrapper) DeskOpenArchive(ctx echo.Context) error {
+// OpenArchive converts echo context to params.
+func (w *ServerInterfaceWrapper) OpenArchive(ctx echo.Context) error {
 	var err error
 
 	// Parameter object where we will unmarshal all parameters from the context
-	var params DeskOpenArchiveParams
+	var params OpenArchiveParams
 	// ------------- Required query parameter "executor" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, true, "executor", ctx.QueryParams(), &params.Executor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -387,16 +387,16 @@ func (w *ServerInterfaceWrapper) DeskOpenArchive(ctx echo.Context) error {
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeskOpenArchive(ctx, params)
+	err = w.Handler.OpenArchive(ctx, params)
 	return err
 }
 
-// DeskSaveArchive converts echo context to params.
-func (w *ServerInterfaceWrapper) DeskSaveArchive(ctx echo.Context) error {
+// SaveArchive converts echo context to params.
+func (w *ServerInterfaceWrapper) SaveArchive(ctx echo.Context) error {
 	var err error
 
 	// Parameter object where we will unmarshal all parameters from the context
-	var params DeskSaveArchiveParams
+	var params SaveArchiveParams
 	// ------------- Required query parameter "executor" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, true, "executor", ctx.QueryParams(), &params.Executor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -424,70 +424,70 @@ func (w *ServerInterfaceWrapper) DeskSaveArchive(ctx echo.Context) error {
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeskSaveArchive(ctx, params)
+	err = w.Handler.SaveArchive(ctx, params)
 	return err
 }
 
-// DeskBeginArchive converts echo context to params.
-func (w *ServerInterfaceWrapper) DeskBeginArchive(ctx echo.Context) error {
+// BeginArchive converts echo context to params.
+func (w *ServerInterfaceWrapper) BeginArchive(ctx echo.Context) error {
 	var err error
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeskBeginArchive(ctx)
+	err = w.Handler.BeginArchive(ctx)
 	return err
 }
 
-// DeskFindArchives converts echo context to params.
-func (w *ServerInterfaceWrapper) DeskFindArchives(ctx echo.Context) error {
+// FindArchives converts echo context to params.
+func (w *ServerInterfaceWrapper) FindArchives(ctx echo.Context) error {
 	var err error
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeskFindArchives(ctx)
+	err = w.Handler.FindArchives(ctx)
 	return err
 }
 
-// DeskClaim converts echo context to params.
-func (w *ServerInterfaceWrapper) DeskClaim(ctx echo.Context) error {
+// ClaimTask converts echo context to params.
+func (w *ServerInterfaceWrapper) ClaimTask(ctx echo.Context) error {
 	var err error
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeskClaim(ctx)
+	err = w.Handler.ClaimTask(ctx)
 	return err
 }
 
-// DeskClaimStates converts echo context to params.
-func (w *ServerInterfaceWrapper) DeskClaimStates(ctx echo.Context) error {
+// GetClaimStates converts echo context to params.
+func (w *ServerInterfaceWrapper) GetClaimStates(ctx echo.Context) error {
 	var err error
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeskClaimStates(ctx)
+	err = w.Handler.GetClaimStates(ctx)
 	return err
 }
 
-// DeskShip converts echo context to params.
-func (w *ServerInterfaceWrapper) DeskShip(ctx echo.Context) error {
+// AppendFrames converts echo context to params.
+func (w *ServerInterfaceWrapper) AppendFrames(ctx echo.Context) error {
 	var err error
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeskShip(ctx)
+	err = w.Handler.AppendFrames(ctx)
 	return err
 }
 
-// DeskRegister converts echo context to params.
-func (w *ServerInterfaceWrapper) DeskRegister(ctx echo.Context) error {
+// RegisterExecutor converts echo context to params.
+func (w *ServerInterfaceWrapper) RegisterExecutor(ctx echo.Context) error {
 	var err error
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeskRegister(ctx)
+	err = w.Handler.RegisterExecutor(ctx)
 	return err
 }
 
-// DeskRenew converts echo context to params.
-func (w *ServerInterfaceWrapper) DeskRenew(ctx echo.Context) error {
+// RenewExecutor converts echo context to params.
+func (w *ServerInterfaceWrapper) RenewExecutor(ctx echo.Context) error {
 	var err error
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeskRenew(ctx)
+	err = w.Handler.RenewExecutor(ctx)
 	return err
 }
 
@@ -1858,15 +1858,15 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts/:task/:name/entries", wrapper.ListArtifactEntries, options.OperationMiddlewares["listArtifactEntries"]...)
 	router.GET(options.BaseURL+"/api/v1/retention", wrapper.GetRetention, options.OperationMiddlewares["getRetention"]...)
 	router.GET(options.BaseURL+"/api/v1/retention/preview", wrapper.PreviewRetention, options.OperationMiddlewares["previewRetention"]...)
-	router.POST(options.BaseURL+"/api/v1/executor/register", wrapper.DeskRegister, options.OperationMiddlewares["deskRegister"]...)
-	router.POST(options.BaseURL+"/api/v1/executor/renew", wrapper.DeskRenew, options.OperationMiddlewares["deskRenew"]...)
-	router.POST(options.BaseURL+"/api/v1/executor/claim", wrapper.DeskClaim, options.OperationMiddlewares["deskClaim"]...)
-	router.POST(options.BaseURL+"/api/v1/executor/frames", wrapper.DeskShip, options.OperationMiddlewares["deskShip"]...)
-	router.POST(options.BaseURL+"/api/v1/executor/claim-states", wrapper.DeskClaimStates, options.OperationMiddlewares["deskClaimStates"]...)
-	router.POST(options.BaseURL+"/api/v1/executor/archives/find", wrapper.DeskFindArchives, options.OperationMiddlewares["deskFindArchives"]...)
-	router.POST(options.BaseURL+"/api/v1/executor/archives/begin", wrapper.DeskBeginArchive, options.OperationMiddlewares["deskBeginArchive"]...)
-	router.GET(options.BaseURL+"/api/v1/executor/archives", wrapper.DeskOpenArchive, options.OperationMiddlewares["deskOpenArchive"]...)
-	router.PUT(options.BaseURL+"/api/v1/executor/archives", wrapper.DeskSaveArchive, options.OperationMiddlewares["deskSaveArchive"]...)
+	router.POST(options.BaseURL+"/api/v1/executor/register", wrapper.RegisterExecutor, options.OperationMiddlewares["registerExecutor"]...)
+	router.POST(options.BaseURL+"/api/v1/executor/renew", wrapper.RenewExecutor, options.OperationMiddlewares["renewExecutor"]...)
+	router.POST(options.BaseURL+"/api/v1/executor/claim", wrapper.ClaimTask, options.OperationMiddlewares["claimTask"]...)
+	router.POST(options.BaseURL+"/api/v1/executor/frames", wrapper.AppendFrames, options.OperationMiddlewares["appendFrames"]...)
+	router.POST(options.BaseURL+"/api/v1/executor/claim-states", wrapper.GetClaimStates, options.OperationMiddlewares["getClaimStates"]...)
+	router.POST(options.BaseURL+"/api/v1/executor/archives/find", wrapper.FindArchives, options.OperationMiddlewares["findArchives"]...)
+	router.POST(options.BaseURL+"/api/v1/executor/archives/begin", wrapper.BeginArchive, options.OperationMiddlewares["beginArchive"]...)
+	router.GET(options.BaseURL+"/api/v1/executor/archives", wrapper.OpenArchive, options.OperationMiddlewares["openArchive"]...)
+	router.PUT(options.BaseURL+"/api/v1/executor/archives", wrapper.SaveArchive, options.OperationMiddlewares["saveArchive"]...)
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealth, options.OperationMiddlewares["getHealth"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReady, options.OperationMiddlewares["getReady"]...)
 	router.GET(options.BaseURL+"/metrics", wrapper.GetMetrics, options.OperationMiddlewares["getMetrics"]...)

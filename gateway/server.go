@@ -15,21 +15,21 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/internal/hostcheck"
+	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
-	"github.com/drover-run/drover/tokens"
 )
 
 // Deps are the dependencies of a Server.
 type Deps struct {
-	Runs run.Service // required
-	Desk run.Desk    // nil: the gateway does not serve executors
+	Runs        run.Service     // required
+	ExecutorAPI run.ExecutorAPI // nil: the gateway does not serve executors
 	// Webhooks, Schedules, Fleets, Artifacts and Retention are optional: if one is
 	// nil, the gateway answers its calls with not_supported.
 	Webhooks  run.Webhooks
 	Schedules run.Schedules
 	Fleets    run.Fleets
 	Artifacts run.Artifacts
-	Retention run.RetentionOffice
+	Retention run.RetentionAPI
 	// Codec, if not nil, answers /codec/decode and /codec/encode for the tools of
 	// Temporal.
 	Codec http.Handler
@@ -100,20 +100,20 @@ func orDefault[T comparable](v, otherwise T) T {
 
 // Server is the gateway. Its methods are safe for concurrent use.
 type Server struct {
-	runs      run.Service
-	desk      run.Desk
-	webhooks  run.Webhooks
-	schedules run.Schedules
-	fleets    run.Fleets
-	artifacts run.Artifacts
-	retention run.RetentionOffice
-	auth      tokens.Authenticator
-	keys      *tokens.Keys
-	logger    *slog.Logger
-	metrics   *metrics
-	streams   *streams
-	opts      Options
-	echo      *echo.Echo
+	runs        run.Service
+	executorAPI run.ExecutorAPI
+	webhooks    run.Webhooks
+	schedules   run.Schedules
+	fleets      run.Fleets
+	artifacts   run.Artifacts
+	retention   run.RetentionAPI
+	auth        tokens.Authenticator
+	keys        *tokens.Keys
+	logger      *slog.Logger
+	metrics     *metrics
+	streams     *streams
+	opts        Options
+	echo        *echo.Echo
 }
 
 var _ ServerInterface = (*Server)(nil)
@@ -132,7 +132,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		runs: deps.Runs, desk: deps.Desk, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, artifacts: deps.Artifacts, retention: deps.Retention,
+		runs: deps.Runs, executorAPI: deps.ExecutorAPI, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, artifacts: deps.Artifacts, retention: deps.Retention,
 		auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
 		streams: newStreams(), opts: opts.withDefaults(),
 	}

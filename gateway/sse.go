@@ -71,7 +71,7 @@ func (w *streamWriter) extend() error {
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil
 	}
-	return gone(err)
+	return wrapWriteError(err)
 }
 
 // write writes without flushing.
@@ -80,19 +80,19 @@ func (w *streamWriter) write(data []byte) error {
 		return err
 	}
 	_, err := w.response.Write(data)
-	return gone(err)
+	return wrapWriteError(err)
 }
 
 func (w *streamWriter) flush() error {
 	if err := w.extend(); err != nil {
 		return err
 	}
-	return gone(w.control.Flush())
+	return wrapWriteError(w.control.Flush())
 }
 
-// gone wraps an error of a write: the client disconnected or stopped reading,
+// wrapWriteError wraps an error of a write: the client disconnected or stopped reading,
 // which is not a failure of the gateway.
-func gone(err error) error {
+func wrapWriteError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -135,10 +135,10 @@ type item[T any] struct {
 	err   error
 }
 
-// relay sends the items of source, flushes when no further item is ready, and
+// streamItems sends the items of source, flushes when no further item is ready, and
 // writes a comment when the stream is idle. It returns the error of source or of
 // a write, or nil when source ends.
-func relay[T any](
+func streamItems[T any](
 	ctx context.Context, w *streamWriter, idle time.Duration, source func(context.Context) iter.Seq2[T, error], send func(T) error,
 ) error {
 	ctx, cancel := context.WithCancelCause(ctx)

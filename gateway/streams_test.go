@@ -396,12 +396,12 @@ func TestServer_Run_refuses_open_listener(t *testing.T) {
 	t.Parallel()
 	g, err := gateway.New(gateway.Deps{Runs: &runtest.Service{}, Logger: slog.New(slog.DiscardHandler)}, gateway.Options{})
 	require.NoError(t, err)
-	require.ErrorContains(t, g.Run(t.Context(), everywhere{}), "token")
+	require.ErrorContains(t, g.Run(t.Context(), wildcardListener{}), "token")
 }
 
-// everywhere is a listener whose address is all interfaces. It opens no port.
-type everywhere struct{ net.Listener }
+// wildcardListener is a listener whose address is all interfaces. It opens no port.
+type wildcardListener struct{ net.Listener }
 
-func (everywhere) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4zero, Port: 80} }
+func (wildcardListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4zero, Port: 80} }
 
-func (everywhere) Close() error { return nil }
+func (wildcardListener) Close() error { return nil }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/runtest"
-	"github.com/drover-run/drover/tokens"
 )
 
 const hookPath = "/api/v1/webhooks/ci"
@@ -65,17 +65,17 @@ func TestServer_webhooks_put(t *testing.T) {
 			t.Parallel()
 			tt.want.Name, tt.want.URL = "ci", "http://x"
 			for _, created := range []bool{true, false} {
-				asked := make(chan run.WebhookSpec, 1)
+				received := make(chan run.WebhookSpec, 1)
 				base := serve(t, gateway.Deps{Webhooks: &runtest.Webhooks{
 					PutWebhookFunc: func(w run.WebhookSpec) (run.Webhook, bool, error) {
-						asked <- w
+						received <- w
 						return run.Webhook{Name: w.Name}, created, nil
 					},
 				}}, gateway.Options{})
 				got := call{method: http.MethodPut, path: hookPath, body: tt.body}.do(t, base)
 				require.Equal(t, map[bool]int{true: http.StatusCreated, false: http.StatusOK}[created], got.status, got.body)
 				require.Equal(t, map[bool]string{true: hookPath}[created], got.header.Get("Location"))
-				require.Equal(t, tt.want, <-asked)
+				require.Equal(t, tt.want, <-received)
 			}
 		})
 	}

@@ -12,11 +12,11 @@ import (
 // The archive exists from the transaction of CommitArchive on.
 type Archives interface {
 	ArchiveRetention
-	// ArchivePlace returns what the gateway must know about a step for which an
+	// ArchiveContext returns what the gateway must know about a step for which an
 	// executor has an open claim. Errors: not_found (no such claim, another
 	// executor's claim, no such step), conflict (the claim is closed). All
 	// calls that take an ArchiveClaim return these errors.
-	ArchivePlace(ctx context.Context, c ArchiveClaim) (ArchivePlace, error)
+	ArchiveContext(ctx context.Context, c ArchiveClaim) (ArchiveContext, error)
 	// ClaimSecrets returns the specification of the run of a claim, without
 	// tasks and with secrets. The secrets are masked in texts of the task.
 	ClaimSecrets(ctx context.Context, c ArchiveClaim) (*run.Spec, error)
@@ -41,9 +41,9 @@ type Archives interface {
 	// name begins with the key. It marks the cache as used. nil means that
 	// there is none.
 	FindCache(ctx context.Context, c ArchiveClaim, scopes, keys []string) (*Archive, error)
-	// MayRead returns nil if the step's executor may read an object. Errors:
+	// CheckObjectAccess returns nil if the step's executor may read an object. Errors:
 	// gone (the object was removed).
-	MayRead(ctx context.Context, c ArchiveClaim, object string) error
+	CheckObjectAccess(ctx context.Context, c ArchiveClaim, object string) error
 	// Artifacts returns the artifacts of a run, by task and name. Removed
 	// artifacts have no object. Errors: not_found.
 	Artifacts(ctx context.Context, id run.ID) ([]Archive, error)
@@ -61,7 +61,7 @@ type ArchiveRetention interface {
 	// not done after the lease is handed out again. CompleteObjects deletes the
 	// rows of objects whose bytes are removed.
 	TakeObjects(ctx context.Context, n int, lease time.Duration) ([]string, error)
-	DoneObjects(ctx context.Context, objects []string) error
+	CompleteObjects(ctx context.Context, objects []string) error
 	// ArchiveStats counts what is stored: each object once, even if several
 	// runs share it.
 	ArchiveStats(ctx context.Context) (map[run.ArchiveKind]run.ArchiveStat, error)
@@ -74,8 +74,8 @@ type ArchiveClaim struct {
 	Step     int
 }
 
-// ArchivePlace describes a step that saves or restores archives.
-type ArchivePlace struct {
+// ArchiveContext describes a step that saves or restores archives.
+type ArchiveContext struct {
 	Step      run.ArchiveStep
 	Task      string
 	Group     string

@@ -9,7 +9,7 @@ import (
 
 // Fleets holds the calls about fleets that the engine needs for clients.
 type Fleets interface {
-	// ListFleets, GetFleet, PutFleet, SteerFleet, DeleteFleet, FleetInstances
+	// ListFleets, GetFleet, PutFleet, ControlFleet, DeleteFleet, FleetInstances
 	// and FleetEvents: see run.Fleets. The caller has validated what it puts.
 	// Every change appends an event and an outbox row of OutboxFleet. The name
 	// of a deleted fleet may be put again; its ledger continues. GetFleet
@@ -17,7 +17,7 @@ type Fleets interface {
 	ListFleets(ctx context.Context) ([]run.Fleet, error)
 	GetFleet(ctx context.Context, name string) (run.Fleet, error)
 	PutFleet(ctx context.Context, name string, s run.FleetSpec, by string) (_ run.Fleet, created bool, _ error)
-	SteerFleet(ctx context.Context, name string, s run.FleetSteer) (run.Fleet, error)
+	ControlFleet(ctx context.Context, name string, s run.FleetControl) (run.Fleet, error)
 	DeleteFleet(ctx context.Context, name, by string) (run.Fleet, error)
 	FleetInstances(ctx context.Context, name string, gone bool) ([]run.FleetInstance, error)
 	FleetEvents(ctx context.Context, name string, after int64, n int) ([]run.FleetEvent, error)
@@ -43,14 +43,14 @@ type Ledger interface {
 
 // FleetView holds all inputs of a scaling decision.
 type FleetView struct {
-	Fleet     run.Fleet
-	Instances []LedgerRow    // without those in state gone, by number
-	Memory    string         // the policy state that ChangeFleet wrote last
-	Queued    int            // tasks of the pool that are queued
-	Overdue   int            // of Queued: those that have waited for longer than run.SlotTimeout
-	FreeSlots int            // of online executors of the pool that belong to none of its fleets
-	Executors []run.Executor // instances of the fleet that are not removed
-	Sharing   []QuotaShare   // other fleets that share its quota
+	Fleet       run.Fleet
+	Instances   []LedgerRow    // without those in state gone, by number
+	PolicyState string         // the policy state that ChangeFleet wrote last
+	Queued      int            // tasks of the pool that are queued
+	Overdue     int            // of Queued: those that have waited for longer than run.SlotTimeout
+	FreeSlots   int            // of online executors of the pool that belong to none of its fleets
+	Executors   []run.Executor // instances of the fleet that are not removed
+	QuotaShares []QuotaShare   // other fleets that share its quota
 	// Pool holds the other fleets of its pool, by name, each without the tasks
 	// and free slots of the pool, and without Pool.
 	Pool []FleetView
@@ -68,11 +68,11 @@ type QuotaShare struct {
 // LedgerRow is an instance with the fields that only the fleet's worker uses.
 type LedgerRow struct {
 	run.FleetInstance
-	// Told reports that the plugin has answered the request. Until then the
+	// Acknowledged reports that the plugin has answered the request. Until then the
 	// plugin may or may not have received it.
-	Told     bool
-	Failures int // failed health checks in a row
-	Misses   int // plugin listings in a row without the instance
+	Acknowledged bool
+	Failures     int // failed health checks in a row
+	Misses       int // plugin listings in a row without the instance
 }
 
 // FleetChanges is what the worker of a fleet writes in one transaction.
@@ -82,17 +82,17 @@ type FleetChanges struct {
 	// Set replaces rows that are in the state From.
 	Set []LedgerChange
 	// Status and PolicyState replace the stored values if they are not nil.
-	Status *run.FleetStatus
-	Memory *string
-	Events []run.FleetEvent // that belong to no row
+	Status      *run.FleetStatus
+	PolicyState *string
+	Events      []run.FleetEvent // that belong to no row
 	// Request, if not "", adds nothing if the ledger already has a row of that
 	// request.
 	Request string
-	// Room, if not nil, returns how many of Add may be added, given a view that
+	// Capacity, if not nil, returns how many of Add may be added, given a view that
 	// is read in the same transaction. The fleets of the same quota and of the
 	// same pool do not change until the transaction ends. Capacity may be called
 	// again.
-	Room func(v FleetView) int
+	Capacity func(v FleetView) int
 	// Deleted marks a fleet whose deletion is complete.
 	Deleted bool
 }

@@ -170,7 +170,7 @@ type Progress interface {
 	LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bool, error)
 	// Begin makes a queued run running, if it is admitted (auto, or started),
 	// and returns its state. It changes nothing in a run that began before.
-	Begin(ctx context.Context, id run.ID) (Standing, error)
+	Begin(ctx context.Context, id run.ID) (RunStatus, error)
 	// Apply writes what the workflow decided. It leaves out changes of final
 	// tasks, changes of an earlier attempt or dispatch than the stored one, and
 	// all changes of a final run. A change to queued does not undo a claim: it
@@ -181,7 +181,7 @@ type Progress interface {
 	// ends, its running steps that the result does not mention end with it.
 	// Errors: not_found (the run, or a task), conflict (Finish); nothing is
 	// written then.
-	Apply(ctx context.Context, id run.ID, c Changes) (Standing, []TaskStanding, error)
+	Apply(ctx context.Context, id run.ID, c Changes) (RunStatus, []TaskStatus, error)
 	// Expand creates the tasks that a task with a foreach stands for, and
 	// returns them; it returns them again if they exist. All are not_started:
 	// the workflow writes their later states and that of the task itself. If
@@ -209,11 +209,11 @@ type Holder struct {
 	Set      string // of the executor; "" if it belongs to no set
 }
 
-// Standing is the state of a run.
-type Standing struct {
-	Phase      run.Phase
-	Result     run.Result
-	StopWanted bool
+// RunStatus is the state of a run.
+type RunStatus struct {
+	Phase         run.Phase
+	Result        run.Result
+	StopRequested bool
 	// Approved holds the numbers of the tasks with enough approvals.
 	Approved []int
 }
@@ -261,8 +261,8 @@ type Release struct {
 	JournalID string
 }
 
-// TaskStanding is the state of one task.
-type TaskStanding struct {
+// TaskStatus is the state of one task.
+type TaskStatus struct {
 	Task     int
 	Attempt  int
 	Dispatch int
@@ -282,13 +282,13 @@ type ChangeGroups interface {
 	// and notifies their workflows through the outbox. more reports that
 	// another call may grant more. Errors: none for an unknown group.
 	Grant(ctx context.Context, name string) (granted []run.ID, more bool, err error)
-	// Waits returns what a queued run waits for in each of its change groups
+	// GroupWaits returns what a queued run waits for in each of its change groups
 	// with a limit, from one snapshot. Errors: not_found.
-	Waits(ctx context.Context, id run.ID) ([]GroupWait, error)
-	// Places returns the queue positions, from 1, of the queued tasks of a run,
+	GroupWaits(ctx context.Context, id run.ID) ([]GroupWait, error)
+	// QueuePositions returns the queue positions, from 1, of the queued tasks of a run,
 	// by their numbers. A pool's queue is ordered by priority and then by the
 	// time of queueing.
-	Places(ctx context.Context, id run.ID) (map[int]int, error)
+	QueuePositions(ctx context.Context, id run.ID) (map[int]int, error)
 }
 
 // GroupWait is the state of a run in one change group that it waits for.
@@ -297,7 +297,7 @@ type GroupWait struct {
 	MaxRunning int
 	Holding    int      // runs that hold a slot
 	Holders    []run.ID // the first few of them
-	Place      int      // in the queue, from 1
+	Position   int      // in the queue, from 1
 }
 
 // Garbage holds the objects that deleted runs and packed logs left in the blob
@@ -310,8 +310,8 @@ type Garbage interface {
 	// GarbageWake is signalled (coalesced) when this process has deleted runs,
 	// or packed logs. All callers get the same channel: only one should read.
 	GarbageWake() <-chan struct{}
-	// DoneGarbage deletes the rows of pieces whose bytes are removed.
-	DoneGarbage(ctx context.Context, done []GarbageBatch) error
+	// CompleteGarbage deletes the rows of pieces whose bytes are removed.
+	CompleteGarbage(ctx context.Context, done []GarbageBatch) error
 }
 
 // GarbageBatch is a stored batch of frames, or a packed log, to be removed.
@@ -378,10 +378,10 @@ type Executors interface {
 	// "". An executor that is an instance of a fleet stays that instance.
 	// Errors: conflict (it is another instance, or for another pool), invalid
 	// (its labels name a fleet of its pool to which it does not belong).
-	RegisterExecutor(ctx context.Context, e run.Executor) (run.Wanted, error)
+	RegisterExecutor(ctx context.Context, e run.Executor) (run.DesiredState, error)
 	// RenewExecutor also returns not_found to a process whose journal is not
 	// the registered one, once the other process is silent: it may register.
-	RenewExecutor(ctx context.Context, r run.Renewal) (run.Wanted, error)
+	RenewExecutor(ctx context.Context, r run.Renewal) (run.DesiredState, error)
 	// Claim: see run.ExecutorAPI. It sets the task running, with its executor
 	// and start. It accepts a key that is newer than the stored one: the
 	// workflow may not have written it yet. It refuses with conflict a key of a
@@ -432,7 +432,7 @@ type Registry interface {
 	// ExecutorTimeout it may turn out that the clock had jumped. recheck is
 	// when to call again, 0 if the next notification is soon enough. Errors:
 	// not_found.
-	ExpireExecutor(ctx context.Context, id string) (_ run.Executor, again time.Duration, _ error)
+	ExpireExecutor(ctx context.Context, id string) (_ run.Executor, recheck time.Duration, _ error)
 	// LostExecutors returns which of the executors were removed without a set
 	// member that could continue their tasks, with the reasons.
 	LostExecutors(ctx context.Context, ids []string) (map[string]string, error)
@@ -516,8 +516,8 @@ type Outbox interface {
 	// one run are handed out in order, each after the one before it is
 	// completed. Attempts counts how often a row was handed out.
 	TakeOutbox(ctx context.Context, n int, lease time.Duration) ([]OutboxRow, error)
-	// DoneOutbox removes a delivered row. A repeated call is no error.
-	DoneOutbox(ctx context.Context, id int64) error
+	// CompleteOutbox removes a delivered row. A repeated call is no error.
+	CompleteOutbox(ctx context.Context, id int64) error
 	// RetryOutbox returns a row to the outbox, due after delay.
 	RetryOutbox(ctx context.Context, id int64, delay time.Duration) error
 	// OutboxWake is signalled (coalesced) when this process, or another on the

@@ -18,15 +18,15 @@ type Webhooks interface {
 	PutWebhook(ctx context.Context, w run.WebhookSpec) (_ run.Webhook, created bool, _ error)
 	DeleteWebhook(ctx context.Context, name string) error
 
-	// TakeWebhook makes the caller the only worker that delivers the webhook:
+	// AcquireWebhook makes the caller the only worker that delivers the webhook:
 	// from now on AdvanceWebhook refuses all others. Errors: not_found.
-	TakeWebhook(ctx context.Context, name string) (Delivery, error)
+	AcquireWebhook(ctx context.Context, name string) (Delivery, error)
 	// ReadWebhook returns the delivery state to the worker that acquired the
 	// webhook. Errors: not_found, conflict (another worker acquired it).
 	ReadWebhook(ctx context.Context, name string, epoch int64) (Delivery, error)
-	// MoveWebhook writes the delivery progress. Errors: not_found, conflict
+	// AdvanceWebhook writes the delivery progress. Errors: not_found, conflict
 	// (another worker acquired the webhook, or a client has changed it since).
-	MoveWebhook(ctx context.Context, name string, epoch, version int64, to Progression) error
+	AdvanceWebhook(ctx context.Context, name string, epoch, version int64, to DeliveryProgress) error
 	// WatchWebhook is Events.Watch for changes of a webhook by clients.
 	WatchWebhook(name string) (signal <-chan struct{}, stop func())
 }
@@ -43,8 +43,8 @@ type Delivery struct {
 	BatchEnd int64
 }
 
-// Progression is the delivery progress of a webhook.
-type Progression struct {
+// DeliveryProgress is the delivery progress of a webhook.
+type DeliveryProgress struct {
 	Delivered   int64
 	BatchEnd    int64
 	LastError   string

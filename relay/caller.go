@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
-	"github.com/drover-run/drover/tokens"
 )
 
 // caller is the executor that makes a call, or one of several executors that
@@ -25,13 +25,13 @@ func (c caller) owner() string { return c.binding.Owner() }
 // identity returns the identity to report to Temporal: the claimed executor if
 // the token allows it, else the owner.
 func (c caller) identity(claimed string) string {
-	if id, ok := strings.CutPrefix(claimed, contract.ExecutorQueue("")); ok && c.is(id) {
+	if id, ok := strings.CutPrefix(claimed, contract.ExecutorQueue("")); ok && c.allows(id) {
 		return claimed
 	}
 	return c.owner()
 }
 
-func (c caller) is(executor string) bool {
+func (c caller) allows(executor string) bool {
 	return run.ValidName(executor) && c.binding.AllowsExecutor(executor)
 }
 
@@ -44,7 +44,7 @@ func (c caller) queue(name string) (kind string, ok bool) {
 		return "set", true
 	}
 	id, ok := strings.CutPrefix(name, contract.ExecutorQueue(""))
-	return "executor", ok && c.is(id)
+	return "executor", ok && c.allows(id)
 }
 
 // instance returns the worker instance key to report to Temporal. The key

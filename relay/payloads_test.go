@@ -41,27 +41,27 @@ func application(details *commonpb.Payloads, cause *failurepb.Failure) *failurep
 // history contains a payload that claims to be encrypted.
 func TestRelay_admits_plain_payloads_only(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
+	w := newEnv(t, setup{})
 	token := w.taskOf(t, "a", "pool:linux")
 	client := w.as(t, "a")
-	w.temporal.asked()
+	w.temporal.takeCalls()
 	failed := func(f *failurepb.Failure, last *commonpb.Payloads) error {
-		_, err := client.RespondActivityTaskFailed(soon(t), &workflowservice.RespondActivityTaskFailedRequest{
+		_, err := client.RespondActivityTaskFailed(callContext(t), &workflowservice.RespondActivityTaskFailedRequest{
 			TaskToken: token, Failure: f, LastHeartbeatDetails: last,
 		})
 		return err
 	}
-	places := map[string]func(*commonpb.Payloads) error{
+	fields := map[string]func(*commonpb.Payloads) error{
 		"result": func(p *commonpb.Payloads) error {
-			_, err := client.RespondActivityTaskCompleted(soon(t), &workflowservice.RespondActivityTaskCompletedRequest{TaskToken: token, Result: p})
+			_, err := client.RespondActivityTaskCompleted(callContext(t), &workflowservice.RespondActivityTaskCompletedRequest{TaskToken: token, Result: p})
 			return err
 		},
 		"heartbeat": func(p *commonpb.Payloads) error {
-			_, err := client.RecordActivityTaskHeartbeat(soon(t), &workflowservice.RecordActivityTaskHeartbeatRequest{TaskToken: token, Details: p})
+			_, err := client.RecordActivityTaskHeartbeat(callContext(t), &workflowservice.RecordActivityTaskHeartbeatRequest{TaskToken: token, Details: p})
 			return err
 		},
 		"cancellation": func(p *commonpb.Payloads) error {
-			_, err := client.RespondActivityTaskCanceled(soon(t), &workflowservice.RespondActivityTaskCanceledRequest{TaskToken: token, Details: p})
+			_, err := client.RespondActivityTaskCanceled(callContext(t), &workflowservice.RespondActivityTaskCanceledRequest{TaskToken: token, Details: p})
 			return err
 		},
 		"last heartbeat": func(p *commonpb.Payloads) error { return failed(application(nil, nil), p) },
@@ -71,21 +71,21 @@ func TestRelay_admits_plain_payloads_only(t *testing.T) {
 			return failed(application(nil, application(nil, application(nil, application(p, nil)))), nil)
 		},
 	}
-	for place, send := range places {
+	for field, send := range fields {
 		for _, encoding := range []string{"binary/encrypted", "binary/plain", "binary/null", "binary/protobuf", "json/protobuf", "binary/zlib", ""} {
 			err := send(&commonpb.Payloads{Payloads: []*commonpb.Payload{payload("json/plain", "1"), payload(encoding, "x")}})
-			require.Error(t, err, "%s %s", place, encoding)
-			requireCode(t, codes.InvalidArgument, err, place, encoding)
-			require.Empty(t, w.temporal.asked(), "%s %s", place, encoding)
+			require.Error(t, err, "%s %s", field, encoding)
+			requireCode(t, codes.InvalidArgument, err, field, encoding)
+			require.Empty(t, w.temporal.takeCalls(), "%s %s", field, encoding)
 		}
-		require.NoError(t, send(payloads("1")), place)
-		require.Len(t, w.temporal.asked(), 1, place)
+		require.NoError(t, send(payloads("1")), field)
+		require.Len(t, w.temporal.takeCalls(), 1, field)
 	}
-	_, err := client.RespondActivityTaskCompleted(soon(t), &workflowservice.RespondActivityTaskCompletedRequest{
+	_, err := client.RespondActivityTaskCompleted(callContext(t), &workflowservice.RespondActivityTaskCompletedRequest{
 		TaskToken: token, Result: &commonpb.Payloads{Payloads: []*commonpb.Payload{payload("json/plain", "1")}},
 	})
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(payloads("1"), w.temporal.asked()[0].request.(*workflowservice.RespondActivityTaskCompletedRequest).GetResult(),
+	require.Empty(t, cmp.Diff(payloads("1"), w.temporal.takeCalls()[0].request.(*workflowservice.RespondActivityTaskCompletedRequest).GetResult(),
 		protocmp.Transform()), "only the encoding and the data pass")
 }
 
@@ -93,14 +93,14 @@ func TestRelay_admits_plain_payloads_only(t *testing.T) {
 // set.
 func TestRelay_rebuilds_failures(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
+	w := newEnv(t, setup{})
 	token := w.taskOf(t, "a", "pool:linux")
 	client := w.as(t, "a")
 	rebuilt := func(f *failurepb.Failure) *failurepb.Failure {
-		w.temporal.asked()
-		_, err := client.RespondActivityTaskFailed(soon(t), &workflowservice.RespondActivityTaskFailedRequest{TaskToken: token, Failure: f})
+		w.temporal.takeCalls()
+		_, err := client.RespondActivityTaskFailed(callContext(t), &workflowservice.RespondActivityTaskFailedRequest{TaskToken: token, Failure: f})
 		require.NoError(t, err)
-		return w.temporal.asked()[0].request.(*workflowservice.RespondActivityTaskFailedRequest).GetFailure()
+		return w.temporal.takeCalls()[0].request.(*workflowservice.RespondActivityTaskFailedRequest).GetFailure()
 	}
 	plain := application(nil, nil)
 	for about, c := range map[string]*failurepb.Failure{
@@ -134,13 +134,13 @@ func TestRelay_rebuilds_failures(t *testing.T) {
 	}
 	require.Equal(t, 17, depth)
 
-	back := contract.GiveBack{Executor: "a", Reason: "r"}
-	ours := sdktemporal.GetDefaultFailureConverter().ErrorToFailure(sdktemporal.NewApplicationErrorWithOptions("requeued", contract.ErrorGivenBack,
+	back := contract.Requeue{Executor: "a", Reason: "r"}
+	ours := sdktemporal.GetDefaultFailureConverter().ErrorToFailure(sdktemporal.NewApplicationErrorWithOptions("requeued", contract.ErrorRequeued,
 		sdktemporal.ApplicationErrorOptions{
 			NonRetryable: true, Category: sdktemporal.ApplicationErrorCategoryBenign, Details: []any{back}, Cause: sdktemporal.NewApplicationError("c", "d"),
 		}))
 	require.Empty(t, cmp.Diff(ours, rebuilt(ours), protocmp.Transform()), "failures of executors stay unchanged")
-	var got contract.GiveBack
+	var got contract.Requeue
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(rebuilt(ours).GetApplicationFailureInfo().GetDetails(), &got))
 	require.Equal(t, back, got)
 }

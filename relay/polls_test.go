@@ -13,25 +13,25 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/relay"
-	"github.com/drover-run/drover/tokens"
 )
 
 // waiting opens n polls, and returns a channel with their errors.
-func waiting(t *testing.T, w *world, token string, n int) <-chan error {
+func waiting(t *testing.T, w *env, token string, n int) <-chan error {
 	t.Helper()
 	ends := make(chan error, n)
 	client := w.as(t, token)
 	for range n {
 		go func() {
-			_, err := client.PollActivityTaskQueue(soon(t), pollOf("pool:linux"))
+			_, err := client.PollActivityTaskQueue(callContext(t), pollOf("pool:linux"))
 			ends <- err
 		}()
 	}
 	return ends
 }
 
-func awaitPolls(t *testing.T, w *world, want float64) {
+func awaitPolls(t *testing.T, w *env, want float64) {
 	t.Helper()
 	testenv.Await(t, 20*time.Second, func() (bool, string) {
 		got := math.NaN()
@@ -48,11 +48,11 @@ func awaitPolls(t *testing.T, w *world, want float64) {
 
 func TestRelay_limits_polls(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{options: relay.Options{MaxPolls: 3}})
+	w := newEnv(t, setup{options: relay.Options{MaxPolls: 3}})
 	w.temporal.wait = make(chan struct{})
 	ends := waiting(t, w, "a", 3)
 	awaitPolls(t, w, 3)
-	_, err := w.as(t, "a").PollActivityTaskQueue(soon(t), pollOf("pool:linux"))
+	_, err := w.as(t, "a").PollActivityTaskQueue(callContext(t), pollOf("pool:linux"))
 	requireCode(t, codes.ResourceExhausted, err)
 	others := waiting(t, w, "s-1", 3) // each credential has its own limit
 	awaitPolls(t, w, 6)
@@ -61,14 +61,14 @@ func TestRelay_limits_polls(t *testing.T) {
 		require.NoError(t, <-ends)
 		require.NoError(t, <-others)
 	}
-	_, err = w.as(t, "a").PollActivityTaskQueue(soon(t), pollOf("pool:linux"))
+	_, err = w.as(t, "a").PollActivityTaskQueue(callContext(t), pollOf("pool:linux"))
 	require.NoError(t, err)
 }
 
 // TestRelay_cancelled_polls checks that a canceled poll also ends at Temporal.
 func TestRelay_cancelled_polls(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
+	w := newEnv(t, setup{})
 	w.temporal.wait = make(chan struct{})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
@@ -104,13 +104,13 @@ func (a *auth) set(t *testing.T, list ...tokens.Token) {
 	a.list = known
 }
 
-// TestRelay_tokens_are_taken_back checks that revoking a token ends its open
+// TestRelay_tokens_are_revoked checks that revoking a token ends its open
 // polls.
-func TestRelay_tokens_are_taken_back(t *testing.T) {
+func TestRelay_tokens_are_revoked(t *testing.T) {
 	t.Parallel()
 	known := &auth{}
 	known.set(t, host("a", "linux", ""), host("c", "linux", ""), host("d", "linux", ""))
-	w := newWorld(t, setup{auth: known, options: relay.Options{Recheck: time.Millisecond}})
+	w := newEnv(t, setup{auth: known, options: relay.Options{Recheck: time.Millisecond}})
 	w.temporal.wait = make(chan struct{})
 	gone, moved, stays := waiting(t, w, "a", 2), waiting(t, w, "c", 1), waiting(t, w, "d", 1)
 	awaitPolls(t, w, 4)
@@ -127,7 +127,7 @@ func TestRelay_tokens_are_taken_back(t *testing.T) {
 // lets other calls finish.
 func TestRelay_stops(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
+	w := newEnv(t, setup{})
 	w.temporal.wait = make(chan struct{})
 	ends := waiting(t, w, "a", 5)
 	awaitPolls(t, w, 5)

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"github.com/drover-run/drover/tokens"
+	"github.com/drover-run/drover/internal/tokens"
 )
 
 // admitted repeats the list of the relay on purpose: an additional call must be
@@ -50,7 +50,7 @@ func fill(m protoreflect.Message, depth int) {
 // Temporal.
 func TestRelay_admits_nothing_else(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
+	w := newEnv(t, setup{})
 	conn := connect(t, w.address, nil, "a")
 	files := []protoreflect.FileDescriptor{
 		workflowservice.File_temporal_api_workflowservice_v1_service_proto, operatorservice.File_temporal_api_operatorservice_v1_service_proto,
@@ -71,7 +71,7 @@ func TestRelay_admits_nothing_else(t *testing.T) {
 					if depth >= 0 {
 						fill(request, depth)
 					}
-					err := conn.Invoke(soon(t), "/"+string(service.FullName())+"/"+name, request, dynamicpb.NewMessage(method.Output()))
+					err := conn.Invoke(callContext(t), "/"+string(service.FullName())+"/"+name, request, dynamicpb.NewMessage(method.Output()))
 					requireCode(t, codes.PermissionDenied, err, name)
 					require.Contains(t, status.Convert(err).Message(), "does not admit "+name)
 				}
@@ -84,30 +84,30 @@ func TestRelay_admits_nothing_else(t *testing.T) {
 		"PollWorkflowTaskQueue", "DescribeTaskQueue") {
 		require.True(t, seen[name], name)
 	}
-	require.Empty(t, w.temporal.asked())
+	require.Empty(t, w.temporal.takeCalls())
 }
 
 // TestRelay_unknown_services calls services that no file of Temporal's API
 // describes.
 func TestRelay_unknown_services(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
+	w := newEnv(t, setup{})
 	for token, code := range map[string]codes.Code{"a": codes.PermissionDenied, "": codes.Unauthenticated} {
 		conn := connect(t, w.address, nil, token)
 		for _, method := range []string{
 			"/temporal.api.workflowservice.v1.WorkflowService/Tomorrow", "/temporal.server.api.adminservice.v1.AdminService/DescribeHost",
 			"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/x/PollActivityTaskQueue", "/x/y",
 		} {
-			err := conn.Invoke(soon(t), method, &healthpb.HealthCheckRequest{}, &healthpb.HealthCheckResponse{})
+			err := conn.Invoke(callContext(t), method, &healthpb.HealthCheckRequest{}, &healthpb.HealthCheckResponse{})
 			requireCode(t, code, err, method)
 		}
 	}
-	require.Empty(t, w.temporal.asked())
+	require.Empty(t, w.temporal.takeCalls())
 }
 
 func TestRelay_tokens(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
+	w := newEnv(t, setup{})
 	for token, code := range map[string]codes.Code{
 		"": codes.Unauthenticated, "unknown": codes.Unauthenticated,
 		"read": codes.PermissionDenied, "write": codes.PermissionDenied,
@@ -115,27 +115,27 @@ func TestRelay_tokens(t *testing.T) {
 		"poolless": codes.PermissionDenied,
 		"a":        codes.OK,
 	} {
-		_, err := w.as(t, token).GetSystemInfo(soon(t), &workflowservice.GetSystemInfoRequest{})
+		_, err := w.as(t, token).GetSystemInfo(callContext(t), &workflowservice.GetSystemInfoRequest{})
 		requireCode(t, code, err, token)
-		_, err = w.as(t, token).TerminateWorkflowExecution(soon(t), &workflowservice.TerminateWorkflowExecutionRequest{})
+		_, err = w.as(t, token).TerminateWorkflowExecution(callContext(t), &workflowservice.TerminateWorkflowExecutionRequest{})
 		if code == codes.OK {
 			code = codes.PermissionDenied
 		}
 		requireCode(t, code, err, token)
 	}
-	require.Len(t, w.temporal.asked(), 1)
+	require.Len(t, w.temporal.takeCalls(), 1)
 }
 
 func TestRelay_health_needs_no_token(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
+	w := newEnv(t, setup{})
 	client := healthpb.NewHealthClient(connect(t, w.address, nil, ""))
 	for _, service := range []string{"", workflowservice.WorkflowService_ServiceDesc.ServiceName} {
-		answer, err := client.Check(soon(t), &healthpb.HealthCheckRequest{Service: service})
+		answer, err := client.Check(callContext(t), &healthpb.HealthCheckRequest{Service: service})
 		require.NoError(t, err)
 		require.Equal(t, healthpb.HealthCheckResponse_SERVING, answer.GetStatus())
 	}
-	stream, err := client.Watch(soon(t), &healthpb.HealthCheckRequest{})
+	stream, err := client.Watch(callContext(t), &healthpb.HealthCheckRequest{})
 	require.NoError(t, err)
 	_, err = stream.Recv()
 	requireCode(t, codes.Unauthenticated, err, "a stream needs a token")
@@ -144,7 +144,7 @@ func TestRelay_health_needs_no_token(t *testing.T) {
 // TestRelay_polls_its_own_queues polls each queue with each credential.
 func TestRelay_polls_its_own_queues(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
+	w := newEnv(t, setup{})
 	queues := []string{
 		"pool:linux", "pool:gpu", "pool:", "executor:a", "executor:b", "executor:", "executor:s-1", "executor:s-9", "executor:s-", "set:s", "set:t", "set:",
 		"control", "fleet:x", "", "linux", "/_sys/pool:linux/1", "pool:linux/1", "executor:s-1/../b", "executor:a ",
@@ -157,38 +157,38 @@ func TestRelay_polls_its_own_queues(t *testing.T) {
 	} {
 		client := w.as(t, token)
 		for _, queue := range queues {
-			_, err := client.PollActivityTaskQueue(soon(t), pollOf(queue))
-			asked := w.temporal.asked()
+			_, err := client.PollActivityTaskQueue(callContext(t), pollOf(queue))
+			asked := w.temporal.takeCalls()
 			shutdown := &workflowservice.ShutdownWorkerRequest{TaskQueue: queue, WorkerInstanceKey: "i"}
-			_, shutdownErr := client.ShutdownWorker(soon(t), shutdown)
+			_, shutdownErr := client.ShutdownWorker(callContext(t), shutdown)
 			if slices.Contains(own, queue) {
 				require.NoError(t, err, "%s %s", token, queue)
 				require.NoError(t, shutdownErr)
 				require.Len(t, asked, 1)
-				require.Len(t, w.temporal.asked(), 1)
+				require.Len(t, w.temporal.takeCalls(), 1)
 				continue
 			}
 			requireCode(t, codes.PermissionDenied, err, token, queue)
 			require.Empty(t, asked)
-			require.Empty(t, w.temporal.asked())
+			require.Empty(t, w.temporal.takeCalls())
 			require.True(t, queue == "" || status.Code(shutdownErr) == codes.PermissionDenied)
 		}
 	}
 }
 
-// TestRelay_task_tokens_belong_to_whom_they_were_handed makes every call that
+// TestRelay_task_tokens_belong_to_their_owner makes every call that
 // has a task token, with every kind of token that was not issued to the caller.
-func TestRelay_task_tokens_belong_to_whom_they_were_handed(t *testing.T) {
+func TestRelay_task_tokens_belong_to_their_owner(t *testing.T) {
 	t.Parallel()
 	keys := someKeys(t)
-	w := newWorld(t, setup{keys: keys})
+	w := newEnv(t, setup{keys: keys})
 	token := w.taskOf(t, "a", "pool:linux")
 	require.NotEqual(t, []byte("raw"), token)
 	ofSet := w.taskOf(t, "s-1", "pool:linux")
 	altered := slices.Clone(token)
 	altered[len(altered)-1] ^= 1
-	otherRelay := newWorld(t, setup{})
-	w.temporal.asked()
+	otherRelay := newEnv(t, setup{})
+	w.temporal.takeCalls()
 
 	forged, err := tokens.ParseKeys(tokens.NewKey())
 	require.NoError(t, err)
@@ -214,7 +214,7 @@ func TestRelay_task_tokens_belong_to_whom_they_were_handed(t *testing.T) {
 	} {
 		client := w.as(t, c.as)
 		for name, err := range answers(t, client, c.token) {
-			asked := w.temporal.asked()
+			asked := w.temporal.takeCalls()
 			if !c.good {
 				requireCode(t, codes.NotFound, err, about, name)
 				require.Empty(t, asked)
@@ -233,39 +233,39 @@ func TestRelay_task_tokens_belong_to_whom_they_were_handed(t *testing.T) {
 func answers(t *testing.T, c workflowservice.WorkflowServiceClient, token []byte) func(yield func(string, error) bool) {
 	t.Helper()
 	return func(yield func(string, error) bool) {
-		_, err := c.RecordActivityTaskHeartbeat(soon(t), heartbeatOf(token))
+		_, err := c.RecordActivityTaskHeartbeat(callContext(t), heartbeatOf(token))
 		if !yield("heartbeat", err) {
 			return
 		}
-		_, err = c.RespondActivityTaskCompleted(soon(t), &workflowservice.RespondActivityTaskCompletedRequest{TaskToken: token})
+		_, err = c.RespondActivityTaskCompleted(callContext(t), &workflowservice.RespondActivityTaskCompletedRequest{TaskToken: token})
 		if !yield("completed", err) {
 			return
 		}
-		_, err = c.RespondActivityTaskFailed(soon(t), &workflowservice.RespondActivityTaskFailedRequest{TaskToken: token})
+		_, err = c.RespondActivityTaskFailed(callContext(t), &workflowservice.RespondActivityTaskFailedRequest{TaskToken: token})
 		if !yield("failed", err) {
 			return
 		}
-		_, err = c.RespondActivityTaskCanceled(soon(t), &workflowservice.RespondActivityTaskCanceledRequest{TaskToken: token})
+		_, err = c.RespondActivityTaskCanceled(callContext(t), &workflowservice.RespondActivityTaskCanceledRequest{TaskToken: token})
 		yield("canceled", err)
 	}
 }
 
 func TestRelay_large_messages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
+	w := newEnv(t, setup{})
 	token := w.taskOf(t, "a", "pool:linux")
-	w.temporal.asked()
+	w.temporal.takeCalls()
 	client := w.as(t, "a")
 	huge := string(make([]byte, 2<<20))
 	for _, opts := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} { // the second is a decompression bomb
-		_, err := client.RespondActivityTaskCompleted(soon(t), &workflowservice.RespondActivityTaskCompletedRequest{
+		_, err := client.RespondActivityTaskCompleted(callContext(t), &workflowservice.RespondActivityTaskCompletedRequest{
 			TaskToken: token, Result: payloads(huge),
 		}, opts...)
 		requireCode(t, codes.ResourceExhausted, err)
 	}
 	heartbeat := heartbeatOf(token)
 	heartbeat.Details = payloads(huge[:5<<10])
-	_, err := client.RecordActivityTaskHeartbeat(soon(t), heartbeat)
+	_, err := client.RecordActivityTaskHeartbeat(callContext(t), heartbeat)
 	requireCode(t, codes.InvalidArgument, err)
-	require.Empty(t, w.temporal.asked())
+	require.Empty(t, w.temporal.takeCalls())
 }

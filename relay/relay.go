@@ -27,7 +27,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/drover-run/drover/tokens"
+	"github.com/drover-run/drover/internal/tokens"
 )
 
 const (
@@ -43,9 +43,9 @@ const (
 	handshakeTimeout = 10 * time.Second
 	// Executors ping every 30 s; the relay closes connections that ping more
 	// often than minPingInterval.
-	pingLeast = 10 * time.Second
+	minPingInterval = 10 * time.Second
 	// The relay closes a connection that has had no call for maxIdle.
-	idleTime = 5 * time.Minute
+	maxIdle = 5 * time.Minute
 	// A client that does not answer a ping is gone, and so are its polls.
 	pingAfter, pingTimeout = 30 * time.Second, 15 * time.Second
 )
@@ -105,11 +105,11 @@ func (o Options) withDefaults() Options {
 
 // Relay is the server. Run it once.
 type Relay struct {
-	door   *door
-	server *grpc.Server
-	health *health.Server
-	opts   Options
-	logger *slog.Logger
+	admission *admission
+	server    *grpc.Server
+	health    *health.Server
+	opts      Options
+	logger    *slog.Logger
 }
 
 // New returns a Relay that does not serve yet.
@@ -124,20 +124,20 @@ func New(deps Deps, opts Options) (*Relay, error) {
 			return nil, fmt.Errorf("register the metrics of the relay: %w", err)
 		}
 	}
-	d := newDoor(deps.Auth, metrics, deps.Logger, opts)
+	d := newAdmission(deps.Auth, metrics, deps.Logger, opts)
 	options := []grpc.ServerOption{
 		grpc.UnaryInterceptor(d.unary), grpc.StreamInterceptor(d.stream), grpc.UnknownServiceHandler(d.unknown),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingLeast, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTime, Time: pingAfter, Timeout: pingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxIdle, Time: pingAfter, Timeout: pingTimeout}),
 	}
 	if opts.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(opts.TLS)))
 	}
-	r := &Relay{door: d, server: grpc.NewServer(options...), health: health.NewServer(), opts: opts, logger: deps.Logger}
+	r := &Relay{admission: d, server: grpc.NewServer(options...), health: health.NewServer(), opts: opts, logger: deps.Logger}
 	workflowservice.RegisterWorkflowServiceServer(r.server, &service{
-		temporal: deps.Temporal, keys: deps.Keys, door: d, namespace: opts.Namespace, metrics: metrics,
+		temporal: deps.Temporal, keys: deps.Keys, admission: d, namespace: opts.Namespace, metrics: metrics,
 	})
 	healthpb.RegisterHealthServer(r.server, r.health)
 	r.health.SetServingStatus(workflowservice.WorkflowService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
@@ -156,7 +156,7 @@ func (r *Relay) Run(ctx context.Context, listener net.Listener) error {
 	defer group.Wait()
 	watching, stopWatching := context.WithCancelCause(ctx)
 	defer stopWatching(errStopping)
-	group.Go(func() { r.door.watch(watching) })
+	group.Go(func() { r.admission.watch(watching) })
 	stopped := make(chan struct{})
 	group.Go(func() {
 		defer close(stopped)
@@ -174,7 +174,7 @@ func (r *Relay) Run(ctx context.Context, listener net.Listener) error {
 // stop waits for active calls, up to ShutdownTimeout.
 func (r *Relay) stop() {
 	r.health.Shutdown()
-	r.door.endPolls(errStopping)
+	r.admission.endPolls(errStopping)
 	timer := time.AfterFunc(r.opts.ShutdownTimeout, r.server.Stop)
 	defer timer.Stop()
 	r.server.GracefulStop()

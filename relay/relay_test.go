@@ -28,18 +28,18 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/relay"
 	"github.com/drover-run/drover/run"
-	"github.com/drover-run/drover/tokens"
 )
 
-// TestRelay_makes_requests_anew sends requests with every field that a client
+// TestRelay_rebuilds_requests sends requests with every field that a client
 // can set, and checks which fields reach Temporal.
-func TestRelay_makes_requests_anew(t *testing.T) {
+func TestRelay_rebuilds_requests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
+	w := newEnv(t, setup{})
 	client := w.as(t, "a")
-	out, err := client.PollActivityTaskQueue(soon(t), &workflowservice.PollActivityTaskQueueRequest{
+	out, err := client.PollActivityTaskQueue(callContext(t), &workflowservice.PollActivityTaskQueueRequest{
 		Namespace: "other", Identity: "executor:b", WorkerInstanceKey: "key", WorkerControlTaskQueue: "control", PollerGroupId: "g",
 		TaskQueue:         &taskqueuepb.TaskQueue{Name: "pool:linux", Kind: enumspb.TASK_QUEUE_KIND_STICKY, NormalName: "pool:gpu"},
 		TaskQueueMetadata: &taskqueuepb.TaskQueueMetadata{MaxTasksPerSecond: wrapperspb.Double(0.001)},
@@ -50,7 +50,7 @@ func TestRelay_makes_requests_anew(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, out.GetPollerGroupInfos()) //nolint:staticcheck // deprecated, but still sent
 	token := out.GetTaskToken()
-	poll := w.temporal.asked()[0]
+	poll := w.temporal.takeCalls()[0]
 	require.Empty(t, poll.headers.Get("authorization"), "the executor's credential does not reach Temporal")
 	got := poll.request.(*workflowservice.PollActivityTaskQueueRequest)
 	instance := got.GetWorkerInstanceKey()
@@ -61,36 +61,36 @@ func TestRelay_makes_requests_anew(t *testing.T) {
 		Identity: "executor:a", WorkerInstanceKey: instance,
 	}, got, protocmp.Transform()))
 
-	answer, err := client.RecordActivityTaskHeartbeat(soon(t), &workflowservice.RecordActivityTaskHeartbeatRequest{
+	answer, err := client.RecordActivityTaskHeartbeat(callContext(t), &workflowservice.RecordActivityTaskHeartbeatRequest{
 		Namespace: "other", TaskToken: token, Details: payloads(`{"e":"a"}`), Identity: "root", ResourceId: "workflow:x",
 	})
 	require.NoError(t, err)
 	require.True(t, answer.GetCancelRequested())
-	_, err = client.RespondActivityTaskCompleted(soon(t), &workflowservice.RespondActivityTaskCompletedRequest{
+	_, err = client.RespondActivityTaskCompleted(callContext(t), &workflowservice.RespondActivityTaskCompletedRequest{
 		Namespace: "other", TaskToken: token, Result: payloads(`1`), Identity: "root", ResourceId: "workflow:x",
 		DeploymentOptions: &deploymentpb.WorkerDeploymentOptions{DeploymentName: "d"},
 	})
 	require.NoError(t, err)
-	_, err = client.RespondActivityTaskFailed(soon(t), &workflowservice.RespondActivityTaskFailedRequest{
+	_, err = client.RespondActivityTaskFailed(callContext(t), &workflowservice.RespondActivityTaskFailedRequest{
 		Namespace: "other", TaskToken: token, Failure: &failurepb.Failure{Message: "m"}, LastHeartbeatDetails: payloads(`2`), Identity: "root",
 	})
 	require.NoError(t, err)
-	_, err = client.RespondActivityTaskCanceled(soon(t), &workflowservice.RespondActivityTaskCanceledRequest{
+	_, err = client.RespondActivityTaskCanceled(callContext(t), &workflowservice.RespondActivityTaskCanceledRequest{
 		Namespace: "other", TaskToken: token, Details: payloads(`3`), Identity: "root",
 	})
 	require.NoError(t, err)
-	_, err = client.ShutdownWorker(soon(t), &workflowservice.ShutdownWorkerRequest{
+	_, err = client.ShutdownWorker(callContext(t), &workflowservice.ShutdownWorkerRequest{
 		Namespace: "other", TaskQueue: "executor:a", StickyTaskQueue: "sticky", WorkerInstanceKey: "key", Identity: "root",
 		TaskQueueTypes: []enumspb.TaskQueueType{enumspb.TASK_QUEUE_TYPE_WORKFLOW},
 	})
 	require.NoError(t, err)
-	_, err = client.RecordWorkerHeartbeat(soon(t), &workflowservice.RecordWorkerHeartbeatRequest{Namespace: "other"})
+	_, err = client.RecordWorkerHeartbeat(callContext(t), &workflowservice.RecordWorkerHeartbeatRequest{Namespace: "other"})
 	require.NoError(t, err)
 	rebuilt := &failurepb.Failure{Message: "m", FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
 		ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{},
 	}}
 	var requests []any
-	for _, c := range w.temporal.asked() {
+	for _, c := range w.temporal.takeCalls() {
 		requests = append(requests, c.request)
 	}
 	require.Empty(t, cmp.Diff([]any{
@@ -111,12 +111,12 @@ func TestRelay_makes_requests_anew(t *testing.T) {
 
 func TestRelay_answers_are_trimmed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
-	info, err := w.as(t, "a").GetSystemInfo(soon(t), &workflowservice.GetSystemInfoRequest{})
+	w := newEnv(t, setup{})
+	info, err := w.as(t, "a").GetSystemInfo(callContext(t), &workflowservice.GetSystemInfoRequest{})
 	require.NoError(t, err)
 	require.True(t, info.GetCapabilities().GetSdkMetadata())
 	require.Empty(t, info.GetServerVersion())
-	namespace, err := w.as(t, "a").DescribeNamespace(soon(t), &workflowservice.DescribeNamespaceRequest{Namespace: "other", Id: "x"})
+	namespace, err := w.as(t, "a").DescribeNamespace(callContext(t), &workflowservice.DescribeNamespaceRequest{Namespace: "other", Id: "x"})
 	require.NoError(t, err)
 	require.Equal(t, "drover", namespace.GetNamespaceInfo().GetName())
 	require.Empty(t, namespace.GetNamespaceInfo().GetOwnerEmail()+namespace.GetNamespaceInfo().GetId())
@@ -131,7 +131,7 @@ func TestRelay_answers_are_trimmed(t *testing.T) {
 // client claims another one.
 func TestRelay_identity(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
+	w := newEnv(t, setup{})
 	for _, c := range []struct{ token, says, want string }{
 		{"a", "executor:a", "executor:a"},
 		{"a", "executor:b", "executor:a"},
@@ -142,24 +142,24 @@ func TestRelay_identity(t *testing.T) {
 	} {
 		poll := pollOf("pool:linux")
 		poll.Identity = c.says
-		_, err := w.as(t, c.token).PollActivityTaskQueue(soon(t), poll)
+		_, err := w.as(t, c.token).PollActivityTaskQueue(callContext(t), poll)
 		require.NoError(t, err)
-		require.Equal(t, c.want, w.temporal.asked()[0].request.(*workflowservice.PollActivityTaskQueueRequest).GetIdentity())
+		require.Equal(t, c.want, w.temporal.takeCalls()[0].request.(*workflowservice.PollActivityTaskQueueRequest).GetIdentity())
 	}
 }
 
-// TestRelay_tickets checks that tasks of a pool get a claim proof, and that all
+// TestRelay_claim_proofs checks that tasks of a pool get a claim proof, and that all
 // other input stays unchanged.
-func TestRelay_tickets(t *testing.T) {
+func TestRelay_claim_proofs(t *testing.T) {
 	t.Parallel()
 	keys := someKeys(t)
 	key := run.Key{Run: "01jd0000000000000000000000", Task: 3, Attempt: 1, Dispatch: 2}
-	in, err := json.Marshal(contract.ExecuteInput{Key: key, Name: "n", Ticket: "forged"})
+	in, err := json.Marshal(contract.ExecuteInput{Key: key, Name: "n", ClaimProof: "forged"})
 	require.NoError(t, err)
 	newer := `{"key":` + string(mustMarshal(t, key)) + `,"name":"n","tomorrow":{"a":[1]}}`
 	for about, c := range map[string]struct {
 		activity, in string
-		ticket       bool
+		proof        bool
 	}{
 		"a task":            {contract.ActivityExecuteTask, string(in), true},
 		"a newer task":      {contract.ActivityExecuteTask, newer, true},
@@ -171,14 +171,14 @@ func TestRelay_tickets(t *testing.T) {
 		"an order to stop":  {contract.ActivityStopTask, newer, false},
 		"an empty document": {contract.ActivityExecuteTask, ``, false},
 	} {
-		w := newWorld(t, setup{keys: keys})
+		w := newEnv(t, setup{keys: keys})
 		w.temporal.task = &workflowservice.PollActivityTaskQueueResponse{
 			TaskToken: []byte("raw"), ActivityType: &commonpb.ActivityType{Name: c.activity}, Input: payloads(c.in),
 		}
-		out, err := w.as(t, "s-1").PollActivityTaskQueue(soon(t), pollOf("pool:linux"))
+		out, err := w.as(t, "s-1").PollActivityTaskQueue(callContext(t), pollOf("pool:linux"))
 		require.NoError(t, err)
 		data := out.GetInput().GetPayloads()[0].GetData()
-		if !c.ticket {
+		if !c.proof {
 			require.Equal(t, c.in, string(data), about)
 			continue
 		}
@@ -186,7 +186,7 @@ func TestRelay_tickets(t *testing.T) {
 		require.NoError(t, json.Unmarshal(data, &got))
 		require.Equal(t, key, got.Key)
 		require.Equal(t, "n", got.Name)
-		require.True(t, keys.CheckTicket("set:s", key, got.Ticket), about)
+		require.True(t, keys.CheckClaimProof("set:s", key, got.ClaimProof), about)
 		if about == "a newer task" {
 			require.Contains(t, string(data), `"tomorrow":{"a":[1]}`)
 		}
@@ -200,9 +200,9 @@ func mustMarshal(t *testing.T, v any) []byte {
 	return data
 }
 
-// TestRelay_another_stands_in uses task tokens of a relay that is gone, and of
+// TestRelay_another_relay_accepts_tokens uses task tokens of a relay that is gone, and of
 // a relay with an older key.
-func TestRelay_another_stands_in(t *testing.T) {
+func TestRelay_another_relay_accepts_tokens(t *testing.T) {
 	t.Parallel()
 	first, second := tokens.NewKey(), tokens.NewKey()
 	parse := func(text string) *tokens.Keys {
@@ -210,26 +210,26 @@ func TestRelay_another_stands_in(t *testing.T) {
 		require.NoError(t, err)
 		return keys
 	}
-	gone := newWorld(t, setup{keys: parse(first)})
+	gone := newEnv(t, setup{keys: parse(first)})
 	token := gone.taskOf(t, "a", "pool:linux")
 	gone.stop()
 	for _, keys := range []string{first, second + "\n" + first} {
-		w := newWorld(t, setup{keys: parse(keys)})
-		_, err := w.as(t, "a").RecordActivityTaskHeartbeat(soon(t), heartbeatOf(token))
+		w := newEnv(t, setup{keys: parse(keys)})
+		_, err := w.as(t, "a").RecordActivityTaskHeartbeat(callContext(t), heartbeatOf(token))
 		require.NoError(t, err)
-		_, err = w.as(t, "b").RecordActivityTaskHeartbeat(soon(t), heartbeatOf(token))
+		_, err = w.as(t, "b").RecordActivityTaskHeartbeat(callContext(t), heartbeatOf(token))
 		requireCode(t, codes.NotFound, err)
 	}
-	w := newWorld(t, setup{keys: parse(second)})
-	_, err := w.as(t, "a").RecordActivityTaskHeartbeat(soon(t), heartbeatOf(token))
+	w := newEnv(t, setup{keys: parse(second)})
+	_, err := w.as(t, "a").RecordActivityTaskHeartbeat(callContext(t), heartbeatOf(token))
 	requireCode(t, codes.NotFound, err)
 }
 
 func TestRelay_empty_polls(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
+	w := newEnv(t, setup{})
 	w.temporal.task = &workflowservice.PollActivityTaskQueueResponse{}
-	out, err := w.as(t, "a").PollActivityTaskQueue(soon(t), pollOf("pool:linux"))
+	out, err := w.as(t, "a").PollActivityTaskQueue(callContext(t), pollOf("pool:linux"))
 	require.NoError(t, err)
 	require.Empty(t, out.GetTaskToken())
 }
@@ -238,16 +238,16 @@ func TestRelay_empty_polls(t *testing.T) {
 // about the relay's own credential.
 func TestRelay_errors(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{})
+	w := newEnv(t, setup{})
 	token := w.taskOf(t, "a", "pool:linux")
 	for says, want := range map[codes.Code]codes.Code{
 		codes.NotFound: codes.NotFound, codes.ResourceExhausted: codes.ResourceExhausted, codes.Unavailable: codes.Unavailable,
 		codes.InvalidArgument: codes.InvalidArgument, codes.Unauthenticated: codes.Unavailable, codes.PermissionDenied: codes.Unavailable,
 	} {
 		w.temporal.fail(status.Error(says, "no"))
-		_, err := w.as(t, "a").RecordActivityTaskHeartbeat(soon(t), heartbeatOf(token))
+		_, err := w.as(t, "a").RecordActivityTaskHeartbeat(callContext(t), heartbeatOf(token))
 		requireCode(t, want, err, says)
-		_, err = w.as(t, "a").PollActivityTaskQueue(soon(t), pollOf("pool:linux"))
+		_, err = w.as(t, "a").PollActivityTaskQueue(callContext(t), pollOf("pool:linux"))
 		requireCode(t, want, err, says)
 	}
 }
@@ -255,18 +255,18 @@ func TestRelay_errors(t *testing.T) {
 func TestRelay_TLS(t *testing.T) {
 	t.Parallel()
 	cert, authority := certificate(t)
-	w := newWorld(t, setup{options: relay.Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}}})
-	ask := func(config *tls.Config) error {
+	w := newEnv(t, setup{options: relay.Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}}})
+	dial := func(config *tls.Config) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		client := workflowservice.NewWorkflowServiceClient(connect(t, w.address, config, "a"))
 		_, err := client.GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{})
 		return err
 	}
-	require.NoError(t, ask(&tls.Config{RootCAs: authority, ServerName: "relay.test", MinVersion: tls.VersionTLS12}))
-	require.Error(t, ask(&tls.Config{RootCAs: authority, ServerName: "other.test", MinVersion: tls.VersionTLS12}))
-	require.Error(t, ask(&tls.Config{RootCAs: x509.NewCertPool(), ServerName: "relay.test", MinVersion: tls.VersionTLS12}))
-	require.Error(t, ask(nil))
+	require.NoError(t, dial(&tls.Config{RootCAs: authority, ServerName: "relay.test", MinVersion: tls.VersionTLS12}))
+	require.Error(t, dial(&tls.Config{RootCAs: authority, ServerName: "other.test", MinVersion: tls.VersionTLS12}))
+	require.Error(t, dial(&tls.Config{RootCAs: x509.NewCertPool(), ServerName: "relay.test", MinVersion: tls.VersionTLS12}))
+	require.Error(t, dial(nil))
 }
 
 // otherListener is a listener whose address is not loopback.
@@ -305,13 +305,13 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-func TestRelay_tells_of_refusals_without_secrets(t *testing.T) {
+func TestRelay_logs_refusals_without_secrets(t *testing.T) {
 	t.Parallel()
 	var out syncBuffer
-	w := newWorld(t, setup{logger: slog.New(slog.NewTextHandler(&out, nil))})
-	_, err := w.as(t, "a").TerminateWorkflowExecution(soon(t), &workflowservice.TerminateWorkflowExecutionRequest{Reason: "hunter2"})
+	w := newEnv(t, setup{logger: slog.New(slog.NewTextHandler(&out, nil))})
+	_, err := w.as(t, "a").TerminateWorkflowExecution(callContext(t), &workflowservice.TerminateWorkflowExecutionRequest{Reason: "hunter2"})
 	requireCode(t, codes.PermissionDenied, err)
-	_, err = w.as(t, "hunter2").GetSystemInfo(soon(t), &workflowservice.GetSystemInfoRequest{})
+	_, err = w.as(t, "hunter2").GetSystemInfo(callContext(t), &workflowservice.GetSystemInfoRequest{})
 	requireCode(t, codes.Unauthenticated, err)
 	require.Contains(t, out.String(), "call=TerminateWorkflowExecution token=a")
 	require.NotContains(t, out.String(), "hunter2")

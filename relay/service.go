@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/drover-run/drover/tokens"
+	"github.com/drover-run/drover/internal/tokens"
 )
 
 // maxHeartbeat bounds the details of a heartbeat. Those of Drover have at most
@@ -29,7 +29,7 @@ type service struct {
 
 	temporal  workflowservice.WorkflowServiceClient
 	keys      *tokens.Keys
-	door      *door
+	admission *admission
 	namespace string
 	metrics   *metrics
 }
@@ -87,7 +87,7 @@ func (s *service) PollActivityTaskQueue(
 	s.metrics.tasks.WithLabelValues(kind).Inc()
 	task, _ := proto.Clone(out).(*workflowservice.PollActivityTaskQueueResponse)
 	task.TaskToken = s.keys.Wrap(s.namespace, c.owner(), out.GetTaskToken())
-	task.Input = s.withTicket(c, task)
+	task.Input = s.withClaimProof(c, task)
 	// How Temporal distributes polls concerns only the relay.
 	task.PollerScalingDecision, task.PollerGroupsInfo = nil, nil
 	task.PollerGroupInfos = nil //nolint:staticcheck // deprecated, but still sent
@@ -208,7 +208,7 @@ func (s *service) token(ctx context.Context, from []byte) ([]byte, error) {
 	if err != nil {
 		s.metrics.badTokens.Inc()
 		err := status.Errorf(codes.NotFound, "the task token was not handed to %s by a relay", c.owner())
-		s.door.refused(ctx, "a task token", c, err)
+		s.admission.logRefusal(ctx, "a task token", c, err)
 		return nil, err
 	}
 	return token, nil
@@ -216,7 +216,7 @@ func (s *service) token(ctx context.Context, from []byte) ([]byte, error) {
 
 // badPayload logs the refusal of a payload, and returns it.
 func (s *service) badPayload(ctx context.Context, err error) error {
-	s.door.refused(ctx, "a payload", callerOf(ctx), err)
+	s.admission.logRefusal(ctx, "a payload", callerOf(ctx), err)
 	return err
 }
 

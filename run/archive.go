@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ArchiveDesk is the part of ExecutorAPI through which executors transfer
+// ArchiveAPI is the part of ExecutorAPI through which executors transfer
 // archives. An archive is a stream in the format of package archive; here it is
 // opaque bytes.
 //
@@ -20,7 +20,7 @@ import (
 //
 // References are opaque, signed, valid for one key and one archive, and expire. Calls
 // with an expired reference fail with CodeGone; the caller must then begin again.
-type ArchiveDesk interface {
+type ArchiveAPI interface {
 	// FindArchives lists the archives that a restore step unpacks, in order:
 	// later ones win. For a workspace it lists what all tasks saved on which
 	// this one depends, directly or through others, by level and then name;
@@ -66,9 +66,9 @@ type ArchiveLocator interface {
 	LocateArtifact(ctx context.Context, ref ArtifactRef, offset int64) (a Artifact, url string, err error)
 }
 
-// Summed is content that computes the digest, as in ArchiveInfo, of what was
+// DigestReader is content that computes the digest, as in ArchiveInfo, of what was
 // read of it so far. The store then need not compute it again.
-type Summed interface {
+type DigestReader interface {
 	io.Reader
 	Digest() string
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-func TestToken_comes_back(t *testing.T) {
+func TestToken_round_trip(t *testing.T) {
 	t.Parallel()
 	name := rapid.StringOfN(rapid.RuneFrom([]rune("ab/é \"\\%{")), 1, 20, -1)
 	rapid.Check(t, func(t *rapid.T) {

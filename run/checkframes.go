@@ -13,15 +13,15 @@ const (
 )
 
 const (
-	// factCost is the cost of a frame without output in a log's budget, so that
+	// frameOverhead is the cost of a frame without output in a log's budget, so that
 	// the number of such frames is bounded too.
-	factCost = 64
-	// ownLines is how many lines the executor itself may add to a log after the
+	frameOverhead = 64
+	// maxExecutorLines is how many lines the executor itself may add to a log after the
 	// setup's, such as why the environment ended.
-	ownLines = 64
-	// stepFacts is how many frames without output one step has: its start and
+	maxExecutorLines = 64
+	// framesPerStep is how many frames without output one step has: its start and
 	// end, its outputs, and its request for an archive.
-	stepFacts = 4
+	framesPerStep = 4
 	// maxStoredReason leaves room for the growth of a reason in transit: each
 	// invalid byte becomes a character of three.
 	maxStoredReason = 4 * MaxReason
@@ -34,7 +34,7 @@ func LogBudget(limit int64) int64 {
 	if limit <= 0 {
 		return 0
 	}
-	const more = (MaxSetupFrames+1+ownLines)*MaxFrameData + (stepFacts*MaxSteps+ownLines)*factCost + MaxStoredOutputBytes + maxStoredReason
+	const more = (MaxSetupFrames+1+maxExecutorLines)*MaxFrameData + (framesPerStep*MaxSteps+maxExecutorLines)*frameOverhead + MaxStoredOutputBytes + maxStoredReason
 	return limit + more
 }
 
@@ -47,7 +47,7 @@ func LogCost(frames []Frame) (cost int64) {
 			n += len(f.Result.Reason)
 		}
 		if f.Kind != FrameOutput || n == 0 {
-			n += factCost
+			n += frameOverhead
 		}
 		cost += int64(n)
 	}
@@ -122,7 +122,7 @@ func (f *Frame) checkResult() error {
 
 func (k FrameKind) valid() bool {
 	switch k {
-	case FrameOutput, FrameStepStart, FrameStepEnd, FrameOutputs, FrameAsk, FrameTaskEnd:
+	case FrameOutput, FrameStepStart, FrameStepEnd, FrameOutputs, FrameArchiveRequest, FrameTaskEnd:
 		return true
 	}
 	return false

@@ -18,19 +18,8 @@ func Mask(conditions []Condition) OnMask {
 	return m
 }
 
-func maskOf(b byte) OnMask {
-	switch b {
-	case byteSuccess:
-		return MaskSuccess
-	case byteFailed:
-		return MaskFailure
-	case byteSkipped:
-		return MaskSkipped
-	}
-	return 0
-}
-
-func (m OnMask) orDefault() OnMask {
+// OrDefault returns the mask, and MaskSuccess if it is empty.
+func (m OnMask) OrDefault() OnMask {
 	if m == 0 {
 		return MaskSuccess
 	}
@@ -44,7 +33,7 @@ func (m OnMask) String() string {
 		mask OnMask
 		word Condition
 	}{{MaskSuccess, OnSuccess}, {MaskFailure, OnFailure}, {MaskSkipped, OnSkipped}} {
-		if m.orDefault()&c.mask != 0 {
+		if m.OrDefault()&c.mask != 0 {
 			words = append(words, string(c.word))
 		}
 	}

@@ -22,7 +22,7 @@ type ExecutorRegistry interface {
 	// RemoveExecutor removes an executor permanently, and ends its tasks as
 	// their policies say. Removing it twice is no error. Errors: not_found,
 	// conflict (it is in contact and has tasks, without Force).
-	RemoveExecutor(ctx context.Context, id string, why Removal) (Executor, error)
+	RemoveExecutor(ctx context.Context, id string, cause Removal) (Executor, error)
 	// Pools lists all pools, by name.
 	Pools(ctx context.Context) ([]Pool, error)
 	// Pool returns one. Errors: not_found.

@@ -58,22 +58,22 @@ func Expand(s *Spec, pool func(name string, t *TaskSpec) (string, error)) (Expan
 	pools := make(map[string]int)
 	for i, name := range items(l, names) {
 		t := s.Tasks[name]
-		where := ""
+		poolName := ""
 		if pool != nil {
 			var err error
-			if where, err = pool(name, t); err != nil {
+			if poolName, err = pool(name, t); err != nil {
 				addPoolFault(l, name, err)
 				continue
 			}
 		}
-		if _, ok := pools[where]; !ok {
-			pools[where] = len(x.Plan.Pools)
-			x.Plan.Pools = append(x.Plan.Pools, where)
+		if _, ok := pools[poolName]; !ok {
+			pools[poolName] = len(x.Plan.Pools)
+			x.Plan.Pools = append(x.Plan.Pools, poolName)
 		}
 		n := node(name, t, index)
-		n.First, n.Pool = len(x.Tasks), pools[where]
+		n.First, n.Pool = len(x.Tasks), pools[poolName]
 		x.Plan.Nodes = append(x.Plan.Nodes, n)
-		x.Tasks = appendTasks(x.Tasks, i, n, t, where)
+		x.Tasks = appendTasks(x.Tasks, i, n, t, poolName)
 	}
 	if len(l.faults) > 0 {
 		return Expansion{}, l.faults
@@ -113,7 +113,7 @@ func node(name string, t *TaskSpec, index map[string]int) Node {
 func appendTasks(tasks []ExpandedTask, index int, n Node, t *TaskSpec, pool string) []ExpandedTask {
 	axes := slices.Sorted(maps.Keys(t.Matrix))
 	for i := range n.Width {
-		task := ExpandedTask{Name: n.taskName(i), Node: index, Spec: n.Name, Pool: pool}
+		task := ExpandedTask{Name: n.TaskName(i), Node: index, Spec: n.Name, Pool: pool}
 		if len(axes) > 0 {
 			task.Axis = make(map[string]string, len(axes))
 		}

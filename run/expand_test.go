@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/graph"
 )
 
 func TestExpand(t *testing.T) {
@@ -51,7 +52,7 @@ func TestExpand(t *testing.T) {
 		Name: "build[GO=1.25,OS=a-b]", Node: 2, Spec: "build", Axis: map[string]string{"GO": "1.25", "OS": "a/b"}, Pool: "docker",
 	}, x.Tasks[3])
 
-	g, err := run.NewGraph(x.Plan.Nodes, false)
+	g, err := graph.New(x.Plan.Nodes, false)
 	require.NoError(t, err)
 	require.Equal(t, len(x.Tasks), g.Len())
 	for i, task := range x.Tasks {

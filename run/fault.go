@@ -134,8 +134,8 @@ func (l *faultList) add(path Path, code Code, format string, args ...any) {
 	}
 }
 
-// meant returns a hint such as `; did you mean "build"?`, or "".
-func (l *faultList) meant(word string, known []string) string {
+// didYouMean returns a hint such as `; did you mean "build"?`, or "".
+func (l *faultList) didYouMean(word string, known []string) string {
 	if l.suggestions == 0 || l.compared < len(known) {
 		return ""
 	}
@@ -149,9 +149,9 @@ func (l *faultList) meant(word string, known []string) string {
 
 // brief returns s quoted, and shortened if it is long.
 func brief(s string) string {
-	const most = 60
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
+	const maxLen = 60
+	if len(s) > maxLen {
+		s = strings.ToValidUTF8(s[:maxLen], "") + "…"
 	}
 	return strconv.Quote(s)
 }

@@ -20,9 +20,9 @@ type Fleets interface {
 	// them from now on. Errors: invalid with all faults, conflict (the fleet is
 	// being deleted).
 	PutFleet(ctx context.Context, name string, s FleetSpec, by string) (_ Fleet, created bool, _ error)
-	// SteerFleet applies a manual action to a fleet. Errors: not_found,
+	// ControlFleet applies a manual action to a fleet. Errors: not_found,
 	// conflict (the fleet is being deleted), invalid.
-	SteerFleet(ctx context.Context, name string, s FleetSteer) (Fleet, error)
+	ControlFleet(ctx context.Context, name string, s FleetControl) (Fleet, error)
 	// DeleteFleet drains and deletes all instances of a fleet, and then the
 	// fleet. Deleting it twice is no error. Errors: not_found.
 	DeleteFleet(ctx context.Context, name, by string) (Fleet, error)
@@ -139,11 +139,11 @@ type FleetConnector struct {
 	HostKeyPolicy string `json:"host_key_policy,omitempty"`
 }
 
-// FleetSteer is a manual action on a fleet.
-type FleetSteer struct {
+// FleetControl is a manual action on a fleet.
+type FleetControl struct {
 	By     string // the caller
 	Reason string // a sentence; "" for none
-	// Action is one of those below; Instances is of SteerScale.
+	// Action is one of those below; Instances is of FleetActionScale.
 	Action    FleetAction
 	Instances int
 }
@@ -153,15 +153,15 @@ type FleetAction string
 
 // The manual actions.
 const (
-	// SteerPause stops the creation and deletion of instances until the fleet
+	// FleetActionPause stops the creation and deletion of instances until the fleet
 	// is resumed.
-	SteerPause FleetAction = "pause"
-	// SteerResume ends a pause, a drain and a manual number of instances.
-	SteerResume FleetAction = "resume"
-	// SteerDrain drains and deletes all instances, and creates none.
-	SteerDrain FleetAction = "drain"
-	// SteerScale sets the number of instances, regardless of the policy.
-	SteerScale FleetAction = "scale"
+	FleetActionPause FleetAction = "pause"
+	// FleetActionResume ends a pause, a drain and a manual number of instances.
+	FleetActionResume FleetAction = "resume"
+	// FleetActionDrain drains and deletes all instances, and creates none.
+	FleetActionDrain FleetAction = "drain"
+	// FleetActionScale sets the number of instances, regardless of the policy.
+	FleetActionScale FleetAction = "scale"
 )
 
 // FleetMode is the mode of operation of a fleet.
@@ -203,14 +203,14 @@ type FleetStatus struct {
 	MaxSize   int64     `json:"max_size,omitempty"`
 	Error     string    `json:"error,omitempty"` // why the fleet does not work; "" if it works
 	ErrorAt   time.Time `json:"error_at,omitzero"`
-	Held      string    `json:"held,omitempty"`   // the limit that prevents more instances
+	BlockedBy string    `json:"held,omitempty"`   // the limit that prevents more instances
 	Queued    int       `json:"queued,omitempty"` // waiting tasks of the pool
 	Share     int       `json:"share,omitempty"`  // waiting tasks that this fleet must serve
 	Busy      int       `json:"busy,omitempty"`
 	Free      int       `json:"free,omitempty"`
 	Idle      int       `json:"idle,omitempty"`   // slots to keep free
 	Target    int       `json:"target,omitempty"` // instances that demand requires, before limits
-	Most      int       `json:"most,omitempty"`
+	Limit     int       `json:"most,omitempty"`
 	Failures  int       `json:"failures,omitempty"`
 	Instances int       `json:"instances,omitempty"`
 }
@@ -247,12 +247,12 @@ type FleetInstance struct {
 	Request  string // the request that created it; "" for none
 	Cause    InstanceCause
 	State    InstanceState
-	Why      string // why it is in that state: a sentence
+	Message  string // why it is in that state: a sentence
 	Reason   string // the same as one word, for programs
 	Executor string // "" before the executor has registered
 	Uses     int    // tasks that it has taken
 
-	AskedAt     time.Time
+	RequestedAt time.Time
 	CreatedAt   time.Time // when it was first listed; zero until then, likewise below
 	RunningAt   time.Time // when it was first listed as running
 	ReadyAt     time.Time

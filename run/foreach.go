@@ -31,23 +31,23 @@ func ForeachItems(foreach string, outputs Outputs, room int) ([]string, error) {
 		return nil, Errorf(CodeOf(err), "foreach: %w", err)
 	}
 	var list []json.RawMessage
-	what := "the list " + strings.TrimSpace(clipTo(foreach, MaxNameLength)) + " of foreach"
+	subject := "the list " + strings.TrimSpace(clipTo(foreach, MaxNameLength)) + " of foreach"
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		var value json.RawMessage
 		if json.Unmarshal([]byte(text), &value) == nil {
-			return nil, Errorf(CodeInvalid, "%s is %s and not a list", what, kindOf(value))
+			return nil, Errorf(CodeInvalid, "%s is %s and not a list", subject, kindOf(value))
 		}
-		return nil, Errorf(CodeInvalid, "%s is not JSON: %s", what, err.Error())
+		return nil, Errorf(CodeInvalid, "%s is not JSON: %s", subject, err.Error())
 	}
 	switch {
 	case list == nil:
-		return nil, Errorf(CodeInvalid, "%s is null and not a list", what)
+		return nil, Errorf(CodeInvalid, "%s is null and not a list", subject)
 	case len(list) == 0:
-		return nil, Errorf(CodeInvalid, "%s is an empty list; it must have 1 to %d items", what, MaxForeach)
+		return nil, Errorf(CodeInvalid, "%s is an empty list; it must have 1 to %d items", subject, MaxForeach)
 	case len(list) > MaxForeach:
-		return nil, Errorf(CodeInvalid, "%s has %d items; it must have 1 to %d", what, len(list), MaxForeach)
+		return nil, Errorf(CodeInvalid, "%s has %d items; it must have 1 to %d", subject, len(list), MaxForeach)
 	case len(list) > room:
-		return nil, Errorf(CodeInvalid, "%s has %d items, and the run has room for %d more tasks: the limit is %d", what, len(list), room, MaxTasks)
+		return nil, Errorf(CodeInvalid, "%s has %d items, and the run has room for %d more tasks: the limit is %d", subject, len(list), room, MaxTasks)
 	}
 	items := make([]string, len(list))
 	for i, raw := range list {
@@ -56,9 +56,9 @@ func ForeachItems(foreach string, outputs Outputs, room int) ([]string, error) {
 		}
 		switch {
 		case len(VariableItem)+len("=")+len(items[i]) >= MaxVariableBytes:
-			return nil, Errorf(CodeInvalid, "item %d of %s has %d bytes; it must have less than %d", i, what, len(items[i]), MaxVariableBytes-len(VariableItem)-1)
+			return nil, Errorf(CodeInvalid, "item %d of %s has %d bytes; it must have less than %d", i, subject, len(items[i]), MaxVariableBytes-len(VariableItem)-1)
 		case strings.Contains(items[i], "\x00"):
-			return nil, Errorf(CodeInvalid, "item %d of %s has a NUL byte", i, what)
+			return nil, Errorf(CodeInvalid, "item %d of %s has a NUL byte", i, subject)
 		}
 	}
 	return items, nil

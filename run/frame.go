@@ -13,17 +13,17 @@ type FrameKind string
 
 // The kinds of frame.
 const (
-	FrameOutput    FrameKind = "output"     // Data, of Stream, of Step
-	FrameStepStart FrameKind = "step_start" // Step
-	FrameStepEnd   FrameKind = "step_end"   // Step, Status, ExitCode, TimedOut
-	FrameOutputs   FrameKind = "outputs"    // Outputs
-	FrameAsk       FrameKind = "ask"        // Step waits for the executor to transfer an archive
-	FrameTaskEnd   FrameKind = "task_end"   // Result; the last frame of a task
+	FrameOutput         FrameKind = "output"     // Data, of Stream, of Step
+	FrameStepStart      FrameKind = "step_start" // Step
+	FrameStepEnd        FrameKind = "step_end"   // Step, Status, ExitCode, TimedOut
+	FrameOutputs        FrameKind = "outputs"    // Outputs
+	FrameArchiveRequest FrameKind = "ask"        // Step waits for the executor to transfer an archive
+	FrameTaskEnd        FrameKind = "task_end"   // Result; the last frame of a task
 )
 
 // Version returns the version of the frame format that introduced the kind.
 func (k FrameKind) Version() int {
-	if k == FrameAsk {
+	if k == FrameArchiveRequest {
 		return 2
 	}
 	return 1

@@ -45,7 +45,7 @@ func (o *LogOutline) Add(f Frame) {
 		p := o.part(f.Step, f.Stream)
 		p.Bytes += int64(len(f.Data))
 		p.Lines += int64(bytes.Count(f.Data, []byte("\n")))
-	case FrameOutputs, FrameAsk:
+	case FrameOutputs, FrameArchiveRequest:
 	}
 }
 
@@ -85,6 +85,6 @@ type LogBlock struct {
 	Size  int64 `json:"sz"`
 }
 
-// PackAlone is the size up to which a log that came in one batch is not
+// CompactThreshold is the size up to which a log that came in one batch is not
 // compacted, in bytes of output: compacting it would cost more than it saves.
-const PackAlone = 32 << 10
+const CompactThreshold = 32 << 10

@@ -63,9 +63,9 @@ const (
 	MaskSkipped
 )
 
-// taskName returns the name of the i-th task of the node: the axes sorted by
+// TaskName returns the name of the i-th task of the node: the axes sorted by
 // name form the suffix, and the last axis varies fastest.
-func (n Node) taskName(i int) string {
+func (n Node) TaskName(i int) string {
 	if len(n.Axes) == 0 {
 		return n.Name
 	}

@@ -19,7 +19,7 @@ func Kept(nodes []Node, status []Status, names func(task int) string, from Resta
 	if from == RestartStart {
 		return keep, nil
 	}
-	again, err := chosen(status, names, tasks)
+	rerun, err := markRequested(status, names, tasks)
 	if err != nil {
 		return nil, err
 	}
@@ -29,28 +29,28 @@ func Kept(nodes []Node, status []Status, names func(task int) string, from Resta
 			keep[task] = true
 		case StatusFailed, StatusStopped:
 			keep[task] = from != RestartFailed
-			again[task] = again[task] || from == RestartFailed
+			rerun[task] = rerun[task] || from == RestartFailed
 		case StatusCancelled, StatusNotStarted, StatusWaitingApproval, StatusQueued, StatusRunning:
-			again[task] = true
+			rerun[task] = true
 		case StatusSkipped:
 		}
 	}
 	if from == RestartFailed && !slices.Contains(keep, false) {
 		return nil, Errorf(CodeWrongPhase, "no task of the run failed or was stopped")
 	}
-	reach(nodes, again)
+	markDependents(nodes, rerun)
 	for task := range keep {
-		keep[task] = keep[task] && !again[task]
+		keep[task] = keep[task] && !rerun[task]
 	}
 	return keep, nil
 }
 
-// chosen marks the requested tasks: by their own name, or all tasks of an
+// markRequested marks the requested tasks: by their own name, or all tasks of an
 // expansion by the name before its suffix.
-func chosen(status []Status, names func(int) string, wanted []string) ([]bool, error) {
+func markRequested(status []Status, names func(int) string, required []string) ([]bool, error) {
 	marked := make([]bool, len(status))
-	found := make(map[string]bool, len(wanted))
-	for _, w := range wanted {
+	found := make(map[string]bool, len(required))
+	for _, w := range required {
 		found[w] = false
 	}
 	for task := range status {
@@ -63,7 +63,7 @@ func chosen(status []Status, names func(int) string, wanted []string) ([]bool, e
 		}
 	}
 	l := newFaultList()
-	for i, w := range items(l, wanted) {
+	for i, w := range items(l, required) {
 		if !found[w] {
 			l.add(Path("tasks").Index(i), FaultBadValue, "the run has no task %s", w)
 		}
@@ -74,9 +74,9 @@ func chosen(status []Status, names func(int) string, wanted []string) ([]bool, e
 	return marked, nil
 }
 
-// reach marks all tasks of nodes that depend on a node with a marked task,
+// markDependents marks all tasks of nodes that depend on a node with a marked task,
 // directly or through others. Nodes may be in any order.
-func reach(nodes []Node, marked []bool) {
+func markDependents(nodes []Node, marked []bool) {
 	hit := make([]bool, len(nodes))
 	for i, n := range nodes {
 		hit[i] = slices.Contains(marked[n.First:n.First+n.Width], true)

@@ -107,10 +107,10 @@ type RetentionStatus struct {
 	// Running says that the retention workflow runs. If it does not, everything
 	// is kept.
 	Running bool `json:"-"`
-	// Doing is the kind that is being removed, "" between two checks; Next is
+	// Removing is the kind that is being removed, "" between two checks; Next is
 	// then the time of the next check.
-	Doing RetentionKind `json:"doing,omitempty"`
-	Next  time.Time     `json:"next,omitzero"`
+	Removing RetentionKind `json:"doing,omitempty"`
+	Next     time.Time     `json:"next,omitzero"`
 	// Removed counts what was removed since Since.
 	Since   time.Time                      `json:"since,omitzero"`
 	Removed map[RetentionKind]RetentionSum `json:"removed,omitempty"`
@@ -141,9 +141,9 @@ type RetentionItem struct {
 	Since time.Time
 }
 
-// RetentionOffice is the API for clients that read the state of retention.
+// RetentionAPI is the API for clients that read the state of retention.
 // Implementations are safe for concurrent use.
-type RetentionOffice interface {
+type RetentionAPI interface {
 	// RetentionStatus returns the state of the retention workflow. Errors:
 	// unavailable (also if no control worker answers).
 	RetentionStatus(ctx context.Context) (RetentionStatus, error)

@@ -150,14 +150,14 @@ const (
 // ScheduledSpec returns the specification of the run that a schedule creates
 // for a time.
 func (s ScheduleSpec) ScheduledSpec(at time.Time) *Spec {
-	made := *s.Spec
-	made.Annotations = maps.Clone(s.Spec.Annotations)
-	if made.Annotations == nil {
-		made.Annotations = make(map[string]string)
+	scheduled := *s.Spec
+	scheduled.Annotations = maps.Clone(s.Spec.Annotations)
+	if scheduled.Annotations == nil {
+		scheduled.Annotations = make(map[string]string)
 	}
-	made.Annotations[AnnotationSchedule] = s.Name
-	made.Annotations[AnnotationScheduledFor] = at.UTC().Format(time.RFC3339)
-	return &made
+	scheduled.Annotations[AnnotationSchedule] = s.Name
+	scheduled.Annotations[AnnotationScheduledFor] = at.UTC().Format(time.RFC3339)
+	return &scheduled
 }
 
 // ValidateSchedule returns all faults of the specification of a schedule,

@@ -74,8 +74,8 @@ func TestScheduleSpec_ScheduledSpec(t *testing.T) {
 	t.Parallel()
 	s := goodSchedule()
 	s.Spec.Annotations = map[string]string{"a": "b"}
-	made := s.ScheduledSpec(time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600)))
-	require.Equal(t, map[string]string{"a": "b", "drover.schedule": "nightly", "drover.scheduled_for": "2026-01-02T02:04:05Z"}, made.Annotations)
+	scheduled := s.ScheduledSpec(time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600)))
+	require.Equal(t, map[string]string{"a": "b", "drover.schedule": "nightly", "drover.scheduled_for": "2026-01-02T02:04:05Z"}, scheduled.Annotations)
 	require.Equal(t, map[string]string{"a": "b"}, s.Spec.Annotations, "the schedule is unchanged")
 }
 

@@ -61,7 +61,7 @@ func checkSecretFiles(l *faultList, s *Spec, names []string) {
 		case seen[name]:
 			l.add(path, FaultDuplicate, "the secret %s is named twice", brief(name))
 		case !known:
-			l.add(path, FaultUnknownSecret, "there is no secret %s%s", brief(name), l.meant(name, names))
+			l.add(path, FaultUnknownSecret, "there is no secret %s%s", brief(name), l.didYouMean(name, names))
 		}
 		seen[name] = true
 	}

@@ -134,9 +134,9 @@ type DeleteQuery struct {
 	Keep int
 	// DryRun counts the runs and deletes none.
 	DryRun bool
-	// Pace, if not nil, is called before each deletion. If it returns an error,
+	// Throttle, if not nil, is called before each deletion. If it returns an error,
 	// the call ends and returns what it has deleted so far.
-	Pace func(ctx context.Context) error
+	Throttle func(ctx context.Context) error
 }
 
 // Deleted is the result of DeleteRuns.
@@ -242,20 +242,20 @@ type EventQuery struct {
 	Group string // only of this group path and below; "" means all groups
 }
 
-// Desk is the API that executors call; the gateway serves it on its executor
+// ExecutorAPI is the API that executors call; the gateway serves it on its executor
 // endpoints. Implementations are safe for concurrent use. Every call fails with
 // forbidden once the executor was removed, and for no other reason.
-type Desk interface {
-	ArchiveDesk
+type ExecutorAPI interface {
+	ArchiveAPI
 	// Register registers an executor, or registers it again, and returns its
 	// desired state. Errors: conflict if the id belongs to another journal
 	// whose registration is still renewed, forbidden if the id was removed,
 	// invalid if the executor does not fit its pool.
-	Register(ctx context.Context, e Executor) (Wanted, error)
+	Register(ctx context.Context, e Executor) (DesiredState, error)
 	// Renew renews the registration of an executor, reports which slots it
 	// uses, and returns its desired state. It fails like Register, and with
 	// not_found if the executor must register again.
-	Renew(ctx context.Context, r Renewal) (Wanted, error)
+	Renew(ctx context.Context, r Renewal) (DesiredState, error)
 	// Claim claims a task: it returns the definition of a key to one executor
 	// only, even if Temporal delivers the key to several. A repeated claim by
 	// the same executor and journal returns it again. Errors: conflict (another
@@ -263,10 +263,10 @@ type Desk interface {
 	// dispatch of its task, or the executor is too old for the task), not_found
 	// (also if the request does not allow the claim).
 	Claim(ctx context.Context, c ClaimRequest) (Definition, error)
-	// Ship stores frames. Frames are idempotent by their number, and must be
+	// AppendFrames stores frames. Frames are idempotent by their number, and must be
 	// sent in order without gaps. Errors: conflict (the claim is not this
 	// executor's), not_found.
-	Ship(ctx context.Context, b FrameBatch) error
+	AppendFrames(ctx context.Context, b FrameBatch) error
 	// ClaimStates returns, for each key, whether the executor's claim of it is
 	// still open. A key that another executor claimed is ClaimUnknown or
 	// ClaimUnclaimable.
@@ -288,8 +288,8 @@ type Renewal struct {
 	Expiring bool
 }
 
-// Wanted is the state that the gateway requires of an executor.
-type Wanted struct {
+// DesiredState is the state that the gateway requires of an executor.
+type DesiredState struct {
 	// Drain says that the executor takes no tasks and finishes those that run.
 	// It holds until an answer does not have it.
 	Drain bool
@@ -307,17 +307,17 @@ type ClaimRequest struct {
 	Executor  string
 	Set       string
 	JournalID string
-	// Knows is the newest version of a task specification that the executor
+	// SpecVersion is the newest version of a task specification that the executor
 	// supports (see RequiredSpecVersion); 0 if the executor does not report it.
-	Knows int
-	// Ticket proves that a relay handed the key to the executor. A gateway asks
+	SpecVersion int
+	// ClaimProof proves that a relay handed the key to the executor. A gateway asks
 	// for it if it does not trust the executor's own word.
-	Ticket string
+	ClaimProof string
 	// Pool, if not "", is the only pool whose tasks the executor may claim.
 	Pool string
-	// Repeat allows only a claim that the executor has already, since there is
+	// ReclaimOnly allows only a claim that the executor has already, since there is
 	// no proof that the key was handed to it.
-	Repeat bool
+	ReclaimOnly bool
 }
 
 // ClaimState is the state of a claim.
@@ -328,9 +328,9 @@ const (
 	ClaimUnknown ClaimState = "unknown" // never claimed by this executor
 	ClaimOpen    ClaimState = "open"
 	ClaimClosed  ClaimState = "closed" // the task is final, or queued again: the environment may be removed
-	// ClaimVoid: never claimed by this executor, and no longer claimable, since
+	// ClaimUnclaimable: never claimed by this executor, and no longer claimable, since
 	// the task, which is of the executor's pool, is final or queued again.
-	ClaimVoid ClaimState = "void"
+	ClaimUnclaimable ClaimState = "void"
 )
 
 // FrameBatch is a sequence of frames with dense numbers. A retry sends the same

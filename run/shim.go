@@ -1,8 +1,8 @@
 package run
 
-// ShimOrder is the specification that the shim gets, once and in full, before
+// ShimSpec is the specification that the shim gets, once and in full, before
 // any step runs: how to run the steps of one task inside its environment.
-type ShimOrder struct {
+type ShimSpec struct {
 	Version    int        `json:"v"` // see RequiredSpecVersion
 	FirstFrame int64      `json:"first_frame"`
 	Definition Definition `json:"definition"`
@@ -21,41 +21,41 @@ type ShimOrder struct {
 
 // Versions of the specification, by the feature that each added.
 const (
-	orderScripts     = 1
-	orderArchives    = 2
-	orderSecretFiles = 3
+	specVersionScripts     = 1
+	specVersionArchives    = 2
+	specVersionSecretFiles = 3
 
-	// NewestOrder is the newest version of the specification that this build
+	// NewestSpecVersion is the newest version of the specification that this build
 	// supports.
-	NewestOrder = orderSecretFiles
+	NewestSpecVersion = specVersionSecretFiles
 )
 
-// OrderVersion returns the version of the specification that a task needs: the
+// RequiredSpecVersion returns the version of the specification that a task needs: the
 // oldest version that an executor and its shim must support to run the task
 // correctly. It is 1, 2 if steps transfer archives, and 3 if secrets are files.
-func OrderVersion(d *Definition) int {
+func RequiredSpecVersion(d *Definition) int {
 	if len(d.SecretFiles) > 0 {
-		return orderSecretFiles
+		return specVersionSecretFiles
 	}
 	for i := range d.Steps {
 		if d.Steps[i].ArchiveType() != "" {
-			return orderArchives
+			return specVersionArchives
 		}
 	}
-	return orderScripts
+	return specVersionScripts
 }
 
-// CheckOrder returns an error if an executor that supports specifications up to
+// CheckSpecVersion returns an error if an executor that supports specifications up to
 // a version cannot run a task. Without this check an old executor would ignore
 // the features that it does not know. Version 0 is an executor that does not
 // report its version, and counts as 1. Errors: conflict.
-func CheckOrder(d *Definition, knows int) error {
-	wanted, what := OrderVersion(d), "steps that transfer archives"
-	if wanted <= max(knows, orderScripts) {
+func CheckSpecVersion(d *Definition, specVersion int) error {
+	required, subject := RequiredSpecVersion(d), "steps that transfer archives"
+	if required <= max(specVersion, specVersionScripts) {
 		return nil
 	}
-	if wanted == orderSecretFiles {
-		what = "secrets as files"
+	if required == specVersionSecretFiles {
+		subject = "secrets as files"
 	}
-	return Errorf(CodeConflict, "the task has %s, which this version of the executor does not support", what)
+	return Errorf(CodeConflict, "the task has %s, which this version of the executor does not support", subject)
 }

@@ -177,7 +177,7 @@ func checkRegistries(l *faultList, s *Spec, secrets []string) {
 		if r.PasswordSecret == "" {
 			l.add(path.Key("password_secret"), FaultRequired, "a registry names the secret that holds its password")
 		} else if _, known := slices.BinarySearch(secrets, r.PasswordSecret); !known {
-			l.add(path.Key("password_secret"), FaultUnknownSecret, "there is no secret %s%s", brief(r.PasswordSecret), l.meant(r.PasswordSecret, secrets))
+			l.add(path.Key("password_secret"), FaultUnknownSecret, "there is no secret %s%s", brief(r.PasswordSecret), l.didYouMean(r.PasswordSecret, secrets))
 		}
 	}
 }
@@ -226,7 +226,7 @@ func checkEnum[T ~string](l *faultList, path Path, value T, allowed ...T) {
 	for i, a := range allowed {
 		words[i] = string(a)
 	}
-	l.add(path, FaultBadValue, "%s is none of %s%s", brief(string(value)), strings.Join(words, ", "), l.meant(string(value), words))
+	l.add(path, FaultBadValue, "%s is none of %s%s", brief(string(value)), strings.Join(words, ", "), l.didYouMean(string(value), words))
 }
 
 func checkTimeout(l *faultList, path Path, d Duration) {

@@ -13,9 +13,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// loop returns a specification whose tasks depend on each other and refer to
+// cyclicSpec returns a specification whose tasks depend on each other and refer to
 // outputs, with the given number of invalid change groups.
-func loop(faults int) *run.Spec {
+func cyclicSpec(faults int) *run.Spec {
 	s := valid()
 	s.ChangeGroups = make([]string, faults)
 	s.Tasks = map[string]*run.TaskSpec{
@@ -29,7 +29,7 @@ func loop(faults int) *run.Spec {
 func TestValidate_ends_when_the_list_is_full(t *testing.T) {
 	t.Parallel()
 	for _, faults := range []int{0, run.MaxFaults - 1, run.MaxFaults, run.MaxFaults + 1, 10 * run.MaxFaults} {
-		got := run.Validate(loop(faults))
+		got := run.Validate(cyclicSpec(faults))
 		require.LessOrEqual(t, len(got), run.MaxFaults+1)
 		if faults > run.MaxFaults {
 			require.Equal(t, run.FaultTooMany, got[run.MaxFaults].Code)

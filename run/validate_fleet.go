@@ -18,9 +18,9 @@ const (
 
 // Bounds of the intervals of a fleet: a listing costs a call to a cloud.
 const (
-	leastFleetInterval = 10 * time.Millisecond
-	mostFleetInterval  = 24 * time.Hour
-	maxThreshold       = 1000
+	minFleetInterval = 10 * time.Millisecond
+	maxFleetInterval = 24 * time.Hour
+	maxThreshold     = 1000
 )
 
 // ValidateFleet returns the faults of the specification of a fleet, except
@@ -84,8 +84,8 @@ func checkFleetTimes(l *faultList, s FleetSpec) {
 		{"deletion_retry_interval", s.DeletionRetryInterval},
 		{"drain_timeout", s.DrainTimeout},
 	} {
-		if d := c.value.Std(); d != 0 && (d < leastFleetInterval || d > mostFleetInterval) {
-			l.add(c.path, FaultOutOfRange, "it is %s; it must be from %s to %s", d, leastFleetInterval, mostFleetInterval)
+		if d := c.value.Std(); d != 0 && (d < minFleetInterval || d > maxFleetInterval) {
+			l.add(c.path, FaultOutOfRange, "it is %s; it must be from %s to %s", d, minFleetInterval, maxFleetInterval)
 		}
 	}
 }
@@ -109,10 +109,10 @@ func checkFleetConnector(l *faultList, c FleetConnector) {
 	}
 }
 
-// ValidateSteer returns the faults of a manual action.
-func ValidateSteer(s FleetSteer) []Fault {
+// ValidateFleetControl returns the faults of a manual action.
+func ValidateFleetControl(s FleetControl) []Fault {
 	l := newFaultList()
-	if s.Action == SteerScale && (s.Instances < 0 || s.Instances > 100_000) {
+	if s.Action == FleetActionScale && (s.Instances < 0 || s.Instances > 100_000) {
 		l.add("instances", FaultOutOfRange, "it is %d; it must be from 0 to 100000", s.Instances)
 	}
 	return l.faults
@@ -147,8 +147,8 @@ func (s FleetSpec) Failures() int {
 	return s.FailureThreshold
 }
 
-// BootstrapWay returns how instances become executors.
-func (s FleetSpec) BootstrapWay() string {
+// BootstrapMethod returns how instances become executors.
+func (s FleetSpec) BootstrapMethod() string {
 	if s.Bootstrap == "" {
 		return BootstrapAgent
 	}

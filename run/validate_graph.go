@@ -48,15 +48,15 @@ func checkMatrix(l *faultList, name string, t *TaskSpec) {
 		longest := 0
 		seen := make(map[string]string, len(values))
 		for i, v := range items(l, values) {
-			as := shown(v)
-			longest = max(longest, len(as))
-			switch before, ok := seen[as]; {
+			display := shown(v)
+			longest = max(longest, len(display))
+			switch before, ok := seen[display]; {
 			case ok && before == v:
 				l.add(at.Index(i), FaultDuplicate, "%s is there already", brief(v))
 			case ok:
-				l.add(at.Index(i), FaultDuplicate, "%s and %s would give tasks of one name: both are shown as %s", brief(before), brief(v), brief(as))
+				l.add(at.Index(i), FaultDuplicate, "%s and %s would give tasks of one name: both are shown as %s", brief(before), brief(v), brief(display))
 			}
-			seen[as] = v
+			seen[display] = v
 			checkText(l, at.Index(i), v)
 			checkNoOutput(l, at.Index(i), v, "a matrix is expanded before any task has run")
 		}
@@ -120,7 +120,7 @@ func (l *faultList) hint(task string, s *Spec, names []string) string {
 			return "; depend on " + brief(base) + ", which is all of its expansion"
 		}
 	}
-	return l.meant(task, names)
+	return l.didYouMean(task, names)
 }
 
 // checkCycles reports the cycles that a depth-first walk in the order of the

@@ -8,9 +8,9 @@ import (
 )
 
 // checkNoOutput rejects references to outputs where outputs are not allowed.
-func checkNoOutput(l *faultList, path Path, text, why string) {
+func checkNoOutput(l *faultList, path Path, text, cause string) {
 	if outputStartPattern.MatchString(text) {
-		l.add(path, CodeNotSupported, "%s", why)
+		l.add(path, CodeNotSupported, "%s", cause)
 	}
 }
 
@@ -95,14 +95,14 @@ func (c *outputCheck) text(task string, p Path, text string) []OutputRef {
 
 func (c *outputCheck) ref(task string, p Path, ref OutputRef) {
 	base, suffix, _ := strings.Cut(ref.Task, "[")
-	of, known := c.spec.Tasks[base]
+	target, known := c.spec.Tasks[base]
 	switch {
 	case !known:
-		c.add(p, FaultUnknownDependency, "there is no task %s%s", brief(ref.Task), c.meant(base, c.taskNames()))
+		c.add(p, FaultUnknownDependency, "there is no task %s%s", brief(ref.Task), c.didYouMean(base, c.taskNames()))
 		return
 	case !ValidOutputKey(ref.Key):
 		c.add(p, FaultBadFormat, "%s is not the name of an output: letters, digits, underscores, dashes and dots, beginning with a letter", brief(ref.Key))
-	case of != nil && base != task && !c.oneTask(of, base, suffix):
+	case target != nil && base != task && !c.oneTask(target, base, suffix):
 		c.add(p, FaultBadValue, "%s is an expansion: name one of its tasks in full", brief(ref.Task))
 	}
 	if base == task || c.sound && !c.dependsOn(task, base) {

@@ -26,7 +26,7 @@ func checkTask(l *faultList, name, group string, t *TaskSpec) {
 		l.add(p, FaultRequired, "the task is empty")
 		return
 	}
-	checkPlace(l, p, t)
+	checkPlacement(l, p, t)
 	checkContainer(l, p, t)
 	checkSteps(l, p.Key("steps"), t.Steps)
 	checkArchives(l, p.Key("steps"), group, t.Steps)
@@ -38,8 +38,8 @@ func checkTask(l *faultList, name, group string, t *TaskSpec) {
 	checkEnum(l, p.Key("on_executor_lost"), t.OnLost, OnLostFail, OnLostRetry)
 }
 
-// checkPlace checks the fields that decide where the task runs.
-func checkPlace(l *faultList, p Path, t *TaskSpec) {
+// checkPlacement checks the fields that decide where the task runs.
+func checkPlacement(l *faultList, p Path, t *TaskSpec) {
 	checkText(l, p.Key("pool"), t.Pool)
 	r := t.Requires
 	if r == nil {

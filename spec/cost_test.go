@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-run/drover/internal/cputime"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/graph"
 	"github.com/drover-run/drover/spec"
 )
 
@@ -120,7 +121,7 @@ func checkCost(t *testing.T, s costSeed, format spec.Format) {
 		}
 		x, faults := run.Expand(read, nil)
 		require.Empty(t, faults)
-		_, err = run.NewGraph(run.MergePlans(run.SplitPlan(x.Plan, run.MaxPlanPage)).Nodes, read.FailFast)
+		_, err = graph.New(run.MergePlans(run.SplitPlan(x.Plan, run.MaxPlanPage)).Nodes, read.FailFast)
 		require.NoError(t, err)
 	})
 	require.Less(t, spent, costBudget, "of %d bytes", len(data))
@@ -129,9 +130,9 @@ func checkCost(t *testing.T, s costSeed, format spec.Format) {
 // data returns the input with both parts repeated to equal lengths.
 func (s costSeed) data() []byte {
 	var b strings.Builder
-	most := (costBytes - len(s.head) - len(s.middle) - len(s.tail)) / 2
+	maxLen := (costBytes - len(s.head) - len(s.middle) - len(s.tail)) / 2
 	repeat := func(unit string) {
-		for i, from := 0, b.Len(); unit != "" && b.Len()-from < most; i++ {
+		for i, from := 0, b.Len(); unit != "" && b.Len()-from < maxLen; i++ {
 			b.WriteString(strings.ReplaceAll(unit, costCounter, strconv.Itoa(i)))
 		}
 	}

@@ -26,14 +26,14 @@ const (
 // json tags, and records every fault. It leaves the zero value for an invalid
 // value, so that indexes and names of other values stay correct.
 type decoder struct {
-	faults   []run.Fault
-	hopeless bool            // decoding has ended early; the content must not be checked
-	done     <-chan struct{} // of the request; nil if the request cannot be cancelled
-	extra    map[string]*string
-	bytes    int // bytes of text that are left
-	nodes    int // likewise
-	fields   map[reflect.Type][]field
-	lines    map[run.Path]int // recorded if not nil
+	faults  []run.Fault
+	aborted bool            // decoding has ended early; the content must not be checked
+	done    <-chan struct{} // of the request; nil if the request cannot be cancelled
+	extra   map[string]*string
+	bytes   int // bytes of text that are left
+	nodes   int // likewise
+	fields  map[reflect.Type][]field
+	lines   map[run.Path]int // recorded if not nil
 }
 
 // field is one key of an object.
@@ -44,8 +44,8 @@ type field struct {
 	loose bool
 	// positive: 0 is not allowed, since it stands for a missing field.
 	positive bool
-	// given: the key has a meaning without a value too.
-	given bool
+	// allowsEmpty: the key has a meaning without a value too.
+	allowsEmpty bool
 }
 
 func newDecoder(extra map[string]*string) *decoder {
@@ -58,7 +58,7 @@ func (d *decoder) document(root *yaml.Node) *run.Spec {
 	root = resolve(root)
 	if root.Kind != yaml.MappingNode {
 		d.fault("", root.Line, run.FaultWrongType, "%s where a specification, which is a map, is expected", describe(root))
-		d.hopeless = true
+		d.aborted = true
 		return s
 	}
 	d.note("", root.Line)
@@ -77,11 +77,11 @@ func (d *decoder) fault(p run.Path, line int, code run.Code, format string, args
 func (d *decoder) stop() bool {
 	select {
 	case <-d.done:
-		d.hopeless = true
+		d.aborted = true
 	default:
-		d.hopeless = d.hopeless || len(d.faults) > run.MaxFaults
+		d.aborted = d.aborted || len(d.faults) > run.MaxFaults
 	}
-	return d.hopeless
+	return d.aborted
 }
 
 func (d *decoder) note(p run.Path, line int) {
@@ -93,13 +93,13 @@ func (d *decoder) note(p run.Path, line int) {
 	}
 }
 
-// spend charges a node to the bounds, and reports whether they hold.
-func (d *decoder) spend(n *yaml.Node) bool {
+// charge charges a node to the bounds, and reports whether they hold.
+func (d *decoder) charge(n *yaml.Node) bool {
 	d.nodes--
 	d.bytes -= len(n.Value)
 	enough := d.nodes >= 0 && d.bytes >= 0
-	if !enough && !d.hopeless {
-		d.hopeless = true
+	if !enough && !d.aborted {
+		d.aborted = true
 		d.fault("", n.Line, run.CodeTooLarge, "with its aliases written out it has more than %d values or %d bytes", maxNodes, maxExpanded)
 	}
 	return enough
@@ -108,7 +108,7 @@ func (d *decoder) spend(n *yaml.Node) bool {
 // value decodes n into v. The caller decides whether null is allowed.
 func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	n = resolve(n)
-	if !d.spend(n) {
+	if !d.charge(n) {
 		return
 	}
 	switch to := v.Addr().Interface().(type) {
@@ -190,7 +190,7 @@ func (d *decoder) object(p run.Path, n *yaml.Node, v reflect.Value) {
 		// A field without a value counts as missing. The key of an archive step
 		// still sets the type of the step.
 		if null(e.value) {
-			if fields[i].given {
+			if fields[i].allowsEmpty {
 				to.Set(reflect.New(to.Type().Elem()))
 			}
 			continue
@@ -326,9 +326,9 @@ func (d *decoder) fieldsOf(t reflect.Type) []field {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		fields = append(fields, field{
 			name: name, index: f.Index,
-			loose:    slices.Contains([]reflect.Type{reflect.TypeFor[run.Resources](), reflect.TypeFor[run.Tmpfs]()}, t) || name == "user",
-			given:    slices.Contains(run.ArchiveStepTypes(), name),
-			positive: slices.Contains([]string{"priority", "max_attempts", "approvers"}, name),
+			loose:       slices.Contains([]reflect.Type{reflect.TypeFor[run.Resources](), reflect.TypeFor[run.Tmpfs]()}, t) || name == "user",
+			allowsEmpty: slices.Contains(run.ArchiveStepTypes(), name),
+			positive:    slices.Contains([]string{"priority", "max_attempts", "approvers"}, name),
 		})
 	}
 	d.fields[t] = fields

@@ -8,7 +8,9 @@ type Fleet struct {
 	run.FleetSpec
 }
 
-func fleets() resource { return resource{a: "a fleet, which is a map, is", has: "the fleet has"} }
+func fleets() resource {
+	return resource{expected: "a fleet, which is a map, is", subject: "the fleet has"}
+}
 
 // ReadFleet reads a fleet. It fails like Read. It does not check the content.
 func ReadFleet(data []byte, format Format) (*Fleet, error) {

@@ -30,7 +30,7 @@ func (d *decoder) entries(p run.Path, n *yaml.Node) []entry {
 	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := resolve(n.Content[i]), n.Content[i+1]
-		if d.stop() || !d.spend(key) {
+		if d.stop() || !d.charge(key) {
 			return nil
 		}
 		if key.Kind != yaml.ScalarNode {
@@ -59,7 +59,7 @@ func (d *decoder) entries(p run.Path, n *yaml.Node) []entry {
 // earlier merges, take precedence.
 func (d *decoder) merge(p run.Path, n *yaml.Node, out []entry, seen map[string]int, depth int) []entry {
 	n = resolve(n)
-	if !d.spend(n) {
+	if !d.charge(n) {
 		return out
 	}
 	if depth > maxMerges {
@@ -77,7 +77,7 @@ func (d *decoder) merge(p run.Path, n *yaml.Node, out []entry, seen map[string]i
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content) && !d.stop(); i += 2 {
 			key := resolve(n.Content[i])
-			if !d.spend(key) {
+			if !d.charge(key) {
 				break
 			}
 			if key.ShortTag() == "!!merge" {
@@ -140,12 +140,12 @@ func (d *decoder) raw(p run.Path, n *yaml.Node) json.RawMessage {
 
 func (d *decoder) plain(p run.Path, n *yaml.Node, depth int) any {
 	n = resolve(n)
-	if !d.spend(n) {
+	if !d.charge(n) {
 		return nil
 	}
 	if depth > maxDepth {
 		d.fault(p, n.Line, run.FaultOverLimit, "it is nested deeper than %d", maxDepth)
-		d.hopeless = true
+		d.aborted = true
 		return nil
 	}
 	switch n.Kind {
@@ -231,9 +231,9 @@ func describe(n *yaml.Node) string {
 
 // quote returns s quoted, and shortened if it is long.
 func quote(s string) string {
-	const most = 60
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
+	const maxLen = 60
+	if len(s) > maxLen {
+		s = strings.ToValidUTF8(s[:maxLen], "") + "…"
 	}
 	return strconv.Quote(s)
 }

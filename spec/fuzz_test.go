@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/graph"
 	"github.com/drover-run/drover/spec"
 )
 
@@ -51,7 +52,7 @@ func FuzzRead(f *testing.F) {
 		require.Empty(t, run.Validate(s))
 		x, faults := run.Expand(s, nil)
 		require.Empty(t, faults, "a valid specification can be expanded")
-		g, err := run.NewGraph(run.MergePlans(run.SplitPlan(x.Plan, run.MaxPlanPage)).Nodes, s.FailFast)
+		g, err := graph.New(run.MergePlans(run.SplitPlan(x.Plan, run.MaxPlanPage)).Nodes, s.FailFast)
 		require.NoError(t, err)
 		require.Equal(t, len(x.Tasks), g.Len())
 		for i, task := range x.Tasks {

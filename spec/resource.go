@@ -13,8 +13,8 @@ import (
 // resource is a kind of file other than the specification of a run. Its fields
 // are parts of messages.
 type resource struct {
-	a   string // "a fleet, which is a map, is"
-	has string // "the fleet has"
+	expected string // "a fleet, which is a map, is"
+	subject  string // "the fleet has"
 }
 
 // readResource reads a resource. It fails like Read. It does not check the
@@ -29,7 +29,7 @@ func readResource[T any](of resource, data []byte, format Format) (*T, error) {
 	d.resource(of, root, reflect.ValueOf(x).Elem())
 	if len(d.faults) > 0 {
 		err := invalid(d.faults)
-		err.Message = strings.Replace(err.Message, "the specification has", of.has, 1)
+		err.Message = strings.Replace(err.Message, "the specification has", of.subject, 1)
 		return nil, err
 	}
 	return x, nil
@@ -52,7 +52,7 @@ func locateResource[T any](of resource, faults []run.Fault, data []byte, format 
 func (d *decoder) resource(of resource, root *yaml.Node, to reflect.Value) {
 	root = resolve(root)
 	if root.Kind != yaml.MappingNode {
-		d.fault("", root.Line, run.FaultWrongType, "%s where %s expected", describe(root), of.a)
+		d.fault("", root.Line, run.FaultWrongType, "%s where %s expected", describe(root), of.expected)
 		return
 	}
 	d.note("", root.Line)

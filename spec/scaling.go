@@ -3,7 +3,7 @@ package spec
 import "github.com/drover-run/drover/run"
 
 func scalings() resource {
-	return resource{a: "scaling settings, which are a map, are", has: "the scaling settings have"}
+	return resource{expected: "scaling settings, which are a map, are", subject: "the scaling settings have"}
 }
 
 // ReadScaling reads the scaling settings of a fleet. It fails like Read. It

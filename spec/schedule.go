@@ -9,7 +9,7 @@ import (
 )
 
 func schedules() resource {
-	return resource{a: "a schedule, which is a map, is", has: "the schedule has"}
+	return resource{expected: "a schedule, which is a map, is", subject: "the schedule has"}
 }
 
 // ReadSchedule reads a schedule. It fails like Read; faults of the

@@ -104,7 +104,7 @@ func (p Parser) ValidateContext(ctx context.Context, data []byte, format Format)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("read the specification: %w", context.Cause(ctx))
 	}
-	if d.hopeless {
+	if d.aborted {
 		return nil, invalid(d.faults)
 	}
 	faults := d.faults
@@ -113,7 +113,7 @@ func (p Parser) ValidateContext(ctx context.Context, data []byte, format Format)
 		return nil, err
 	}
 	for _, f := range content {
-		if !follows(f, d.faults) {
+		if !causedBy(f, d.faults) {
 			faults = append(faults, f)
 		}
 	}
@@ -128,17 +128,17 @@ func (p Parser) ValidateContext(ctx context.Context, data []byte, format Format)
 // clear. Use it only to pass a specification on for execution, never to show
 // it.
 func Marshal(s *run.Spec) ([]byte, error) {
-	open := struct {
+	withSecrets := struct {
 		*run.Spec
 		Secrets map[string]string `json:"secrets,omitempty"` // replaces Spec's
 	}{Spec: s}
 	if s.Secrets != nil {
-		open.Secrets = make(map[string]string, len(s.Secrets))
+		withSecrets.Secrets = make(map[string]string, len(s.Secrets))
 		for name, secret := range s.Secrets {
-			open.Secrets[name] = secret.Reveal()
+			withSecrets.Secrets[name] = secret.Reveal()
 		}
 	}
-	b, err := json.Marshal(open)
+	b, err := json.Marshal(withSecrets)
 	if err != nil {
 		return nil, fmt.Errorf("marshal the specification: %w", err)
 	}
@@ -161,10 +161,10 @@ func parse(data []byte, format Format) (*yaml.Node, error) {
 	return nil, run.Errorf(run.CodeUnsupportedMedia, "a specification is YAML or JSON, not %q", string(format))
 }
 
-// follows reports whether a fault of the content is caused by a fault of the
+// causedBy reports whether a fault of the content is caused by a fault of the
 // form: a value with a fault is left empty, and so may be the value that
 // contains it.
-func follows(f run.Fault, form []run.Fault) bool {
+func causedBy(f run.Fault, form []run.Fault) bool {
 	return slices.ContainsFunc(form, func(of run.Fault) bool {
 		gap := of.Code != run.FaultDuplicate && of.Code != run.FaultUnknownField
 		return gap && within(f.Path, of.Path) || f.Code == run.FaultRequired && within(of.Path, f.Path)

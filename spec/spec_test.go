@@ -94,9 +94,9 @@ func TestRead_RoundTrip(t *testing.T) {
 	require.NoError(t, json.Unmarshal(canonical, &plain), "the canonical form is plain JSON")
 	require.Empty(t, cmp.Diff(fullSpec(), &plain, cmpopts.IgnoreFields(run.Spec{}, "Secrets")))
 
-	open, err := spec.Marshal(fullSpec())
+	withSecrets, err := spec.Marshal(fullSpec())
 	require.NoError(t, err)
-	got, err = spec.Read(open, spec.FormatJSON)
+	got, err = spec.Read(withSecrets, spec.FormatJSON)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(fullSpec(), got))
 	bare, err := spec.Marshal(&run.Spec{})
@@ -194,8 +194,8 @@ func faults(err error) []run.Fault {
 	return nil
 }
 
-// told formats faults as "line path code".
-func told(err error) []string {
+// formatFaults formats faults as "line path code".
+func formatFaults(err error) []string {
 	var out []string
 	for _, f := range faults(err) {
 		out = append(out, fmt.Sprintf("%d %s %s", f.Line, f.Path, f.Code))
@@ -286,7 +286,7 @@ func TestValidate_Faults(t *testing.T) {
 			t.Parallel()
 			_, err := spec.Validate([]byte(c.text), spec.FormatYAML)
 			require.Equal(t, run.CodeInvalid, run.CodeOf(err))
-			require.ElementsMatch(t, c.want, told(err), "%v", faults(err))
+			require.ElementsMatch(t, c.want, formatFaults(err), "%v", faults(err))
 			require.Contains(t, faults(err)[0].Detail, c.hint)
 			for _, f := range faults(err) {
 				require.NotContains(t, f.Detail+f.Path, "hunter2")
@@ -301,7 +301,7 @@ func TestValidate_JSONFaults(t *testing.T) {
 	_, err := spec.Validate([]byte(text), spec.FormatJSON)
 	require.Equal(t, []string{
 		"4 tasks.a.steps[0].run wrong_type", "5 tasks.a.steps[1].rum unknown_field", "6 tasks.a.steps duplicate", "6 environment.C wrong_type",
-	}, told(err), "both steps are empty because of other faults")
+	}, formatFaults(err), "both steps are empty because of other faults")
 }
 
 func TestRead_Refuses(t *testing.T) {
@@ -370,13 +370,13 @@ func TestParser_Extra(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "abc", token)
 	_, err = p.Validate([]byte(minimal+"changegroup_token: [a]\n"), spec.FormatYAML)
-	require.Equal(t, []string{"6 changegroup_token wrong_type"}, told(err))
+	require.Equal(t, []string{"6 changegroup_token wrong_type"}, formatFaults(err))
 	_, err = p.Validate([]byte(minimal+"changegroup_tokem: a\n    changegroup_token: b"), spec.FormatYAML)
 	require.Equal(t, run.CodeUnreadable, run.CodeOf(err))
 	_, err = p.Validate([]byte(minimal+"    changegroup_token: b"), spec.FormatYAML)
-	require.Equal(t, []string{"6 tasks.a.changegroup_token unknown_field"}, told(err), "at the top only")
+	require.Equal(t, []string{"6 tasks.a.changegroup_token unknown_field"}, formatFaults(err), "at the top only")
 	_, err = spec.Read([]byte(minimal+"changegroup_token: abc\n"), spec.FormatYAML)
-	require.Equal(t, []string{"6 changegroup_token unknown_field"}, told(err))
+	require.Equal(t, []string{"6 changegroup_token unknown_field"}, formatFaults(err))
 }
 
 func TestDetect(t *testing.T) {
@@ -400,7 +400,7 @@ func TestValidate_TenThousandTasks(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, s.Tasks, 10_000)
 	_, err = spec.Validate([]byte(text+"  t9999: {steps: [{run: x}]}\n"), spec.FormatYAML)
-	require.Equal(t, []string{"3 tasks over_limit"}, told(err))
+	require.Equal(t, []string{"3 tasks over_limit"}, formatFaults(err))
 }
 
 // large is a valid specification of 10,000 tasks.

@@ -28,16 +28,16 @@ import (
 // signed is a query parameter that only requests by a signed URL have.
 const signed = "X-Amz-Signature"
 
-// storeDoor is a reverse proxy of an S3 server. Its fault function handles the
+// storeProxy is a reverse proxy of an S3 server. Its fault function handles the
 // requests by signed URLs.
-type storeDoor struct {
+type storeProxy struct {
 	*httptest.Server
 	direct atomic.Int32 // requests by signed URLs
 	tokens atomic.Int32 // requests by signed URLs that carry a bearer token
 	fault  func(w http.ResponseWriter, forward http.Handler, r *http.Request)
 }
 
-func newStoreDoor(t *testing.T, bucket testenv.S3) *storeDoor {
+func newStoreProxy(t *testing.T, bucket testenv.S3) *storeProxy {
 	t.Helper()
 	u, err := url.Parse(bucket.URL)
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func newStoreDoor(t *testing.T, bucket testenv.S3) *storeDoor {
 	require.NoError(t, err)
 	// The signature covers the host, so the proxy keeps it.
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server); r.Out.Host = r.In.Host }}
-	d := &storeDoor{}
+	d := &storeProxy{}
 	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !r.URL.Query().Has(signed) {
 			forward.ServeHTTP(w, r)
@@ -65,8 +65,8 @@ func newStoreDoor(t *testing.T, bucket testenv.S3) *storeDoor {
 	return d
 }
 
-// halves cuts the first response off after half of its body.
-func halves(once *atomic.Bool) func(http.ResponseWriter, http.Handler, *http.Request) {
+// truncateFirst cuts the first response off after half of its body.
+func truncateFirst(once *atomic.Bool) func(http.ResponseWriter, http.Handler, *http.Request) {
 	return func(w http.ResponseWriter, forward http.Handler, r *http.Request) {
 		if once.Swap(true) {
 			forward.ServeHTTP(w, r)
@@ -87,26 +87,26 @@ func halves(once *atomic.Bool) func(http.ResponseWriter, http.Handler, *http.Req
 func TestArchives_direct(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		fault   func(http.ResponseWriter, http.Handler, *http.Request)
-		direct  int32 // requests to the store
-		through bool  // whether the gateway serves the whole archive
+		fault      func(http.ResponseWriter, http.Handler, *http.Request)
+		direct     int32 // requests to the store
+		viaGateway bool  // whether the gateway serves the whole archive
 	}{
 		"no fault":          {direct: 1},
-		"cut":               {fault: halves(new(atomic.Bool)), direct: 2},
-		"cannot be reached": {fault: func(http.ResponseWriter, http.Handler, *http.Request) { panic(http.ErrAbortHandler) }, direct: 1, through: true},
+		"cut":               {fault: truncateFirst(new(atomic.Bool)), direct: 2},
+		"cannot be reached": {fault: func(http.ResponseWriter, http.Handler, *http.Request) { panic(http.ErrAbortHandler) }, direct: 1, viaGateway: true},
 		"signed long ago": {fault: func(w http.ResponseWriter, forward http.Handler, r *http.Request) {
 			q := r.URL.Query()
 			q.Set("X-Amz-Date", "20200101T000000Z")
 			r.URL.RawQuery = q.Encode()
 			forward.ServeHTTP(w, r)
-		}, direct: 1, through: true},
+		}, direct: 1, viaGateway: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bucket := testenv.RequireS3(t)
-			door := newStoreDoor(t, bucket)
-			door.fault = tt.fault
-			env := []string{"DROVER_BLOBS__URL=" + bucket.At(door.URL), "DROVER_ARCHIVES__DIRECT_MIN_BYTES=1000000", "DROVER_LOG__LEVEL=debug"}
+			proxy := newStoreProxy(t, bucket)
+			proxy.fault = tt.fault
+			env := []string{"DROVER_BLOBS__URL=" + bucket.At(proxy.URL), "DROVER_ARCHIVES__DIRECT_MIN_BYTES=1000000", "DROVER_LOG__LEVEL=debug"}
 			for key, value := range bucket.Environment {
 				env = append(env, key+"="+value)
 			}
@@ -135,14 +135,14 @@ tasks:
 `, size)).ID, "finished", 2*time.Minute)
 			require.Equal(t, api.Result("success"), r.Result, harness.Describe(r))
 			require.Contains(t, p.Logs(r.ID, "check"), "noise: OK")
-			require.Equal(t, tt.direct, door.direct.Load(), "small archives go through the gateway")
-			through := 1 // the small archive
-			if tt.through {
-				through = 2
+			require.Equal(t, tt.direct, proxy.direct.Load(), "small archives go through the gateway")
+			gatewayReads := 1 // the small archive
+			if tt.viaGateway {
+				gatewayReads = 2
 			}
 			for _, want := range []string{
 				`drover_archive_redirects_total{kind="workspace"}`,
-				fmt.Sprintf(`drover_archives_read_total{kind="workspace",outcome="read"} %d`, through),
+				fmt.Sprintf(`drover_archives_read_total{kind="workspace",outcome="read"} %d`, gatewayReads),
 			} {
 				p.AwaitPath("/metrics", time.Minute, func(text string) bool { return strings.Contains(text, want) })
 			}
@@ -154,13 +154,13 @@ tasks:
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, status)
 			require.Greater(t, len(whole), size)
-			require.Equal(t, tt.direct, door.direct.Load(), "the gateway redirects only clients that ask for it")
-			door.fault = nil
+			require.Equal(t, tt.direct, proxy.direct.Load(), "the gateway redirects only clients that ask for it")
+			proxy.fault = nil
 			require.NoError(t, os.Mkdir(filepath.Join(p.Dir, "got"), 0o700))
 			getDirect(t, p, r.ID, filepath.Join(p.Dir, "got"))
-			require.Equal(t, tt.direct+1, door.direct.Load())
-			require.Zero(t, door.tokens.Load(), "no bearer token is sent to the store")
-			requireNowhere(t, p.Dir, signed+"=", bucket.Environment["AWS_SECRET_ACCESS_KEY"])
+			require.Equal(t, tt.direct+1, proxy.direct.Load())
+			require.Zero(t, proxy.tokens.Load(), "no bearer token is sent to the store")
+			requireAbsent(t, p.Dir, signed+"=", bucket.Environment["AWS_SECRET_ACCESS_KEY"])
 		})
 	}
 }
@@ -175,9 +175,9 @@ func getDirect(t *testing.T, p *harness.Parts, id, dir string) {
 	require.FileExists(t, filepath.Join(dir, "tree", "noise"))
 }
 
-// requireNowhere checks that no file below a directory contains one of the
+// requireAbsent checks that no file below a directory contains one of the
 // texts: logs, records, histories.
-func requireNowhere(t *testing.T, dir string, texts ...string) {
+func requireAbsent(t *testing.T, dir string, texts ...string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {

@@ -19,9 +19,9 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// movers is a run whose tasks each transfer one archive, after an approval. For
+// transferSpec is a run whose tasks each transfer one archive, after an approval. For
 // each kind of archive, one task saves it and the next one restores it.
-const movers = `name: movers
+const transferSpec = `name: movers
 group: /test/archives-%[3]d
 tasks:
   save-workspace:
@@ -65,16 +65,16 @@ tasks:
 func TestArchives_kill(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"shell", "docker"} {
-		for _, victim := range []harness.Part{harness.Executor, harness.Gateway} {
-			t.Run(driver+"/"+string(victim), func(t *testing.T) {
+		for _, target := range []harness.Part{harness.Executor, harness.Gateway} {
+			t.Run(driver+"/"+string(target), func(t *testing.T) {
 				t.Parallel()
-				killMovers(t, driver, victim)
+				killDuringTransfers(t, driver, target)
 			})
 		}
 	}
 }
 
-func killMovers(t *testing.T, driver string, victim harness.Part) {
+func killDuringTransfers(t *testing.T, driver string, target harness.Part) {
 	t.Helper()
 	once := filepath.Join(t.TempDir(), "once")
 	require.NoError(t, os.WriteFile(once, nil, 0o600))
@@ -91,13 +91,13 @@ func killMovers(t *testing.T, driver string, victim harness.Part) {
 		size, rounds = 64<<20, 10
 	}
 	for round := range rounds {
-		id := parts.Submit(fmt.Sprintf(movers, where, size, round)).ID // a group saves each cache key once
+		id := parts.Submit(fmt.Sprintf(transferSpec, where, size, round)).ID // a group saves each cache key once
 		for _, task := range []string{"save-workspace", "restore-workspace", "save-cache", "restore-cache", "save-artifacts"} {
 			executor := parts.Processes[harness.Executor]
-			killMover(t, parts, once, id, task, func() *harness.Process { return frozen(executor) }, func(*harness.Process) {
-				parts.Processes[victim].Kill()
-				parts.Launch(victim).AwaitReady()
-				if victim != harness.Executor {
+			killDuringTransfer(t, parts, once, id, task, func() *harness.Process { return frozen(executor) }, func(*harness.Process) {
+				parts.Processes[target].Kill()
+				parts.Launch(target).AwaitReady()
+				if target != harness.Executor {
 					executor.Thaw()
 				}
 			})
@@ -126,22 +126,22 @@ func frozen(processes ...*harness.Process) *harness.Process {
 	return nil
 }
 
-// killMover approves one task, waits until its executor freezes itself during
+// killDuringTransfer approves one task, waits until its executor freezes itself during
 // the transfer, and calls disrupt. The task must then succeed.
-func killMover(t *testing.T, parts *harness.Parts, once, id, task string, mover func() *harness.Process, strike func(mover *harness.Process)) {
+func killDuringTransfer(t *testing.T, parts *harness.Parts, once, id, task string, frozenProcess func() *harness.Process, disrupt func(frozenProcess *harness.Process)) {
 	t.Helper()
 	parts.Await(id, time.Minute, func(r api.Run) bool { return r.Tasks[task].Status == "waiting_approval" })
 	require.NoError(t, os.Remove(once))
 	parts.Post(id + "/tasks/" + task + "/approve")
 	var executor *harness.Process
 	testenv.Await(t, 2*time.Minute, func() (bool, string) {
-		executor = mover()
+		executor = frozenProcess()
 		return executor != nil, "no executor transfers an archive: " + harness.Describe(parts.Get(id))
 	})
 	_, listed, err := parts.Do(t.Context(), http.MethodGet, "/api/v1/runs/"+id+"/artifacts", "", "")
 	require.NoError(t, err)
 	require.NotContains(t, listed, "save-artifacts", "a partial artifact is listed")
-	strike(executor)
+	disrupt(executor)
 	r := parts.Await(id, 2*time.Minute, func(r api.Run) bool { return !r.Tasks[task].EndedAt.IsZero() })
 	require.Equal(t, api.StatusSuccess, r.Tasks[task].Status, "%s: %s", task, r.Tasks[task].Reason)
 	require.Equal(t, 1, r.Tasks[task].Attempt)
@@ -159,7 +159,7 @@ func TestSet_archives(t *testing.T) {
 	once := filepath.Join(t.TempDir(), "once")
 	require.NoError(t, os.WriteFile(once, nil, 0o600))
 	chaos := []string{"DROVER_CHAOS_FREEZE=moving", "DROVER_CHAOS_ONCE=" + once}
-	h := newHerd(t, 2, "4", chaos...)
+	h := newExecutorSet(t, 2, "4", chaos...)
 	h.parts.AddExecutor("host", "1").AwaitReady()
 	h.parts.AwaitPath("/api/v1/pools/shell", time.Minute, func(body string) bool { return strings.Contains(body, `"online":1`) })
 	pod := fmt.Sprintf("pool: blue\n    image: %s\n    pull_policy: never\n    working_dir: /work/place", h.cluster.Image)
@@ -194,10 +194,10 @@ tasks:
       - run: sha256sum -c sum; sha256sum -c sum-of-more; cmp noise next/turned; wc -c < next/turned
 `, pod, size)).ID
 	for _, task := range []string{"turn", "more"} {
-		killMover(t, h.parts, once, id, task, func() *harness.Process { return frozen(h.members...) }, func(mover *harness.Process) {
-			mover.Kill()
-			m := slices.Index(h.members, mover)
-			h.members[m] = h.join(chaos...)
+		killDuringTransfer(t, h.parts, once, id, task, func() *harness.Process { return frozen(h.members...) }, func(frozenProcess *harness.Process) {
+			frozenProcess.Kill()
+			m := slices.Index(h.members, frozenProcess)
+			h.members[m] = h.addMember(chaos...)
 			h.members[m].AwaitReady()
 		})
 	}
@@ -208,9 +208,9 @@ tasks:
 	h.requireClean()
 }
 
-// mostMemory is the most memory in bytes that a process may use during archive
+// maxMemory is the most memory in bytes that a process may use during archive
 // transfers.
-const mostMemory = 200 << 20
+const maxMemory = 200 << 20
 
 // TestArchives_pipeline passes a workspace through three hosts, two with
 // containers and one with shells. The memory of no process grows with the size of
@@ -265,11 +265,11 @@ tasks:
 		peak := peakOf(strconv.Itoa(p.PID()))
 		t.Logf("%s: %d MiB", name, peak>>20)
 		require.Positive(t, peak, name)
-		require.Less(t, peak, mostMemory, name)
+		require.Less(t, peak, maxMemory, name)
 	}
-	for what, peak := range peaks() {
-		t.Logf("%s: %d MiB", what, peak>>20)
-		require.Less(t, peak, mostMemory, what)
+	for name, peak := range peaks() {
+		t.Logf("%s: %d MiB", name, peak>>20)
+		require.Less(t, peak, maxMemory, name)
 	}
 }
 
@@ -293,11 +293,11 @@ func watchShims(t *testing.T) func() map[string]int {
 			for _, file := range lines {
 				text, err := os.ReadFile(file)
 				args := strings.Split(string(text), "\x00")
-				if err != nil || len(args) < 2 || filepath.Base(args[0]) != "drover-shim" && args[1] != "porter" {
+				if err != nil || len(args) < 2 || filepath.Base(args[0]) != "drover-shim" && args[1] != "file-helper" {
 					continue
 				}
-				what := "drover-shim " + args[1]
-				peaks[what] = max(peaks[what], peakOf(filepath.Base(filepath.Dir(file))))
+				name := "drover-shim " + args[1]
+				peaks[name] = max(peaks[name], peakOf(filepath.Base(filepath.Dir(file))))
 			}
 		}
 	})

@@ -18,7 +18,7 @@ func loadIsSpread(t *testing.T, _ *harness.Dev) {
 	const rounds, tasks = 12, 4
 	parts := harness.StartParts(t, fmt.Sprint(tasks), nil)
 	parts.AddExecutor("other", fmt.Sprint(tasks)).AwaitReady()
-	parts.AwaitPath("/api/v1/pools/shell", patience, func(body string) bool {
+	parts.AwaitPath("/api/v1/pools/shell", waitTimeout, func(body string) bool {
 		var pool api.Pool
 		return json.Unmarshal([]byte(body), &pool) == nil && pool.Online == 2
 	})
@@ -26,7 +26,7 @@ func loadIsSpread(t *testing.T, _ *harness.Dev) {
 	for range rounds {
 		id := parts.Submit("name: spread\ngroup: /behaviours/10_spread\ntasks: {a: {matrix: {N: [a, b, c, d]}, steps: [{run: sleep 0.2}]}}\n").ID
 		by := map[string]bool{}
-		for _, task := range parts.AwaitPhase(id, api.PhaseFinished, patience).Tasks {
+		for _, task := range parts.AwaitPhase(id, api.PhaseFinished, waitTimeout).Tasks {
 			require.Equal(t, api.StatusSuccess, task.Status)
 			by[task.Executor] = true
 		}

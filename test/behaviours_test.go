@@ -23,7 +23,7 @@ func TestBehaviours(t *testing.T) {
 		"18_tokens_of_fifty_clients":  tokensOfFiftyClients,
 		"19_limit_with_fifty_clients": limitWithFiftyClients,
 		"20_events_agree_with_reads":  eventsAgreeWithReads,
-		"27_secrets_are_not_exposed":  secretsAreToldNowhere,
+		"27_secrets_are_not_exposed":  secretsAreNotExposed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,11 +48,11 @@ func startScripts(t *testing.T, dir string) *harness.Dev {
 	testscript.Run(t, testscript.Params{
 		Dir: dir, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
-			s := &stage{
+			s := &scriptEnv{
 				t: e.T().(testing.TB), dir: e.WorkDir, server: dev.Server, token: dev.Token, temporal: temporal,
 				vars: map[string]string{},
 			}
-			e.Values[stageKey{}] = s
+			e.Values[scriptEnvKey{}] = s
 			// Each script has a group and a change group of its own.
 			name := strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")
 			for variable, value := range map[string]string{

@@ -17,8 +17,8 @@ import (
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/bootstrap"
 	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/test/harness"
-	"github.com/drover-run/drover/tokens"
 )
 
 // instances are hosts, reached over SSH, that become executors of a pool.
@@ -60,7 +60,7 @@ func (i *instances) target(server *testenv.SSHD, id string) bootstrap.Target {
 		},
 		Executor: id,
 		Credential: func(context.Context) (string, error) {
-			return i.keys.Pass(tokens.Binding{Executor: id, Pool: "fleet"}, time.Now(), time.Hour)
+			return i.keys.IssueShortLived(tokens.Binding{Executor: id, Pool: "fleet"}, time.Now(), time.Hour)
 		},
 		Registered: func(ctx context.Context) (bool, error) { return i.state(ctx, id) == "online", nil },
 	}
@@ -100,19 +100,19 @@ func TestBootstrap(t *testing.T) {
 
 	text, err := os.ReadFile(filepath.Join(i.dir, "executors", "fleet-1", "token"))
 	require.NoError(t, err)
-	thief := harness.NewClient(t, i.Server, strings.TrimSpace(string(text)))
+	stolen := harness.NewClient(t, i.Server, strings.TrimSpace(string(text)))
 	for _, tt := range []struct{ call, body, refusal string }{
 		{"register", `{"id":"fleet-2","journal_id":"j","pool":"fleet","driver":"shell","slots":1}`, "may not act as fleet-2"},
 		{"register", `{"id":"fleet-1","journal_id":"j","pool":"shell","driver":"shell","slots":1}`, "may not serve pool shell"},
 		{"renew", `{"executor":"host-7","journal_id":"j"}`, "may not act as host-7"},
 		{"claim-states", `{"executor":"host-7","keys":[]}`, "may not act as host-7"},
 	} {
-		status, body, err := thief.Do(t.Context(), http.MethodPost, "/api/v1/executor/"+tt.call, "application/json", tt.body)
+		status, body, err := stolen.Do(t.Context(), http.MethodPost, "/api/v1/executor/"+tt.call, "application/json", tt.body)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusForbidden, status, body)
 		require.Contains(t, body, tt.refusal)
 	}
-	status, body, err := thief.Do(t.Context(), http.MethodGet, "/api/v1/runs/"+id, "", "")
+	status, body, err := stolen.Do(t.Context(), http.MethodGet, "/api/v1/runs/"+id, "", "")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusForbidden, status, body)
 

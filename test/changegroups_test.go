@@ -37,18 +37,18 @@ func TestChangeGroups_chaos(t *testing.T) {
 		span = 15 * time.Second
 	}
 	parts := harness.StartPairs(t, "32", testenv.RequirePostgres(t))
-	c := newCrowd(t, parts.Client, parts.Second())
+	c := newClientPool(t, parts.Client, parts.Second())
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*span+5*time.Minute, errors.New("the test took too long"))
 	defer cancel()
 	temporal, err := client.Dial(client.Options{HostPort: parts.Temporal(), Namespace: contract.Namespace})
 	require.NoError(t, err)
 	defer temporal.Close()
 
-	m := &mayhem{crowd: c, temporal: temporal, limits: newLimits(), calls: map[string]int{}}
+	m := &chaosClient{clientPool: c, temporal: temporal, limits: newLimits(), calls: map[string]int{}}
 	for name, n := range map[string]int{"one": 1, "two": 2, "changed": 5, "policed": 2} {
 		require.NoError(t, m.limit(ctx, name, n, "queue"))
 	}
-	during, end := context.WithTimeoutCause(ctx, span, errSpanOver)
+	during, end := context.WithTimeoutCause(ctx, span, errChaosOver)
 	defer end()
 	var all sync.WaitGroup
 	faults := make(chan error, 7)
@@ -56,19 +56,19 @@ func TestChangeGroups_chaos(t *testing.T) {
 		all.Go(func() {
 			var err error
 			for n := 0; during.Err() == nil && err == nil; n++ {
-				err = m.act(ctx, fmt.Sprintf("%d-%d", worker, n))
+				err = m.doRandomCall(ctx, fmt.Sprintf("%d-%d", worker, n))
 			}
 			faults <- err
 		})
 	}
-	all.Go(func() { faults <- m.change(ctx, during) })
+	all.Go(func() { faults <- m.changeLimits(ctx, during) })
 	kills := killAtRandom(during, t, parts, harness.Gateway, harness.Gateway2, harness.Control, harness.Control2)
 	all.Wait()
 	close(faults)
 	for err := range faults {
 		require.NoError(t, err)
 	}
-	c.settle(ctx, m.release)
+	c.awaitNoOpenRuns(ctx, m.resolveWaiting)
 
 	runs := c.list(ctx, "")
 	t.Logf("%d runs, %d kills, calls by status: %v", len(runs), kills, m.calls)
@@ -81,7 +81,7 @@ func TestChangeGroups_chaos(t *testing.T) {
 	}
 	checkGroups(t, c, ctx, runs, m.limits)
 	// The workflows of ended runs are closed.
-	testenv.Await(t, patience, func() (bool, string) {
+	testenv.Await(t, waitTimeout, func() (bool, string) {
 		open, err := temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
 			Namespace: contract.Namespace, Query: "WorkflowType = '" + contract.RunWorkflow + "' AND ExecutionStatus = 'Running'",
 		})
@@ -89,10 +89,10 @@ func TestChangeGroups_chaos(t *testing.T) {
 	})
 }
 
-var errSpanOver = errors.New("the time of the chaos is over")
+var errChaosOver = errors.New("the time of the chaos is over")
 
 // checkGroups checks from the events that no limit was exceeded.
-func checkGroups(t *testing.T, c *crowd, ctx context.Context, runs []api.Run, l *limits) {
+func checkGroups(t *testing.T, c *clientPool, ctx context.Context, runs []api.Run, l *limits) {
 	t.Helper()
 	groups, open := map[string][]string{}, map[string]bool{}
 	for _, r := range runs {
@@ -134,8 +134,8 @@ type limits struct {
 // setLimit is a limit of a change group. It took effect between requested and
 // done, and lost effect before the done of the next one.
 type setLimit struct {
-	asked, done time.Time
-	n           int
+	requested, done time.Time
+	n               int
 }
 
 func newLimits() *limits { return &limits{set: map[string][]setLimit{}} }
@@ -156,7 +156,7 @@ func (l *limits) at(group string, t time.Time) int {
 	greatest := 0
 	for i, s := range l.set[group] {
 		ended := i+1 < len(l.set[group]) && l.set[group][i+1].done.Before(t)
-		if !ended && s.asked.Before(t.Add(waited)) {
+		if !ended && s.requested.Before(t.Add(waited)) {
 			greatest = max(greatest, s.n)
 		}
 	}
@@ -166,9 +166,9 @@ func (l *limits) at(group string, t time.Time) int {
 	return greatest
 }
 
-// mayhem makes random calls on runs of change groups.
-type mayhem struct {
-	*crowd
+// chaosClient makes random calls on runs of change groups.
+type chaosClient struct {
+	*clientPool
 	temporal client.Client
 	limits   *limits
 
@@ -178,19 +178,19 @@ type mayhem struct {
 }
 
 // limit sets the limit and the on_busy policy of a change group.
-func (m *mayhem) limit(ctx context.Context, group string, n int, policy string) error {
-	asked := time.Now()
+func (m *chaosClient) limit(ctx context.Context, group string, n int, policy string) error {
+	requested := time.Now()
 	status, text := m.call(ctx, http.MethodPut, "/changegroups/"+group, "", fmt.Sprintf(`{"max_running": %d, "on_busy": %q}`, n, policy))
 	if status != http.StatusOK {
 		return fmt.Errorf("set the limit of %s: status %d: %s", group, status, text)
 	}
-	m.limits.add(group, setLimit{asked: asked, done: time.Now(), n: n})
+	m.limits.add(group, setLimit{requested: requested, done: time.Now(), n: n})
 	return nil
 }
 
-// change sets new random limits and policies every 2 to 8 s until during ends.
+// changeLimits sets new random limits and policies every 2 to 8 s until during ends.
 // The limit of the group policed never changes.
-func (m *mayhem) change(ctx, during context.Context) error {
+func (m *chaosClient) changeLimits(ctx, during context.Context) error {
 	for {
 		select {
 		case <-during.Done():
@@ -207,7 +207,7 @@ func (m *mayhem) change(ctx, during context.Context) error {
 	}
 }
 
-func (m *mayhem) pick() string {
+func (m *chaosClient) pickRun() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.ids) == 0 {
@@ -217,22 +217,22 @@ func (m *mayhem) pick() string {
 	return m.ids[len(m.ids)-1-rand.IntN(min(len(m.ids), 30))]
 }
 
-func (m *mayhem) act(ctx context.Context, key string) error {
-	id := m.pick()
-	what := []string{"create", "create", "create", "stop", "start", "start", "cancel", "restart", "terminate", "approve"}[rand.IntN(10)]
+func (m *chaosClient) doRandomCall(ctx context.Context, key string) error {
+	id := m.pickRun()
+	name := []string{"create", "create", "create", "stop", "start", "start", "cancel", "restart", "terminate", "approve"}[rand.IntN(10)]
 	if id == "" {
-		what = "create"
+		name = "create"
 	}
 	waiting, err := m.waiting(ctx)
 	if err != nil {
 		return err
 	}
-	if waiting > mostWaiting {
-		what = []string{"stop", "start", "cancel", "terminate", "approve"}[rand.IntN(5)]
+	if waiting > maxWaiting {
+		name = []string{"stop", "start", "cancel", "terminate", "approve"}[rand.IntN(5)]
 	}
 	var status int
 	var text string
-	switch what {
+	switch name {
 	case "create":
 		status, text = m.call(ctx, http.MethodPost, "/runs", key, m.spec())
 	case "restart":
@@ -246,17 +246,17 @@ func (m *mayhem) act(ctx context.Context, key string) error {
 	case "approve":
 		status, text = m.call(ctx, http.MethodPost, "/runs/"+id+"/tasks/b/approve", "", "{}")
 	default:
-		status, text = m.call(ctx, http.MethodPost, "/runs/"+id+"/"+what, "", "{}")
+		status, text = m.call(ctx, http.MethodPost, "/runs/"+id+"/"+name, "", "{}")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.calls[fmt.Sprintf("%s %d", what, status)]++
+	m.calls[fmt.Sprintf("%s %d", name, status)]++
 	switch status {
 	case http.StatusOK, http.StatusNotFound, http.StatusConflict:
 		return nil
 	case http.StatusCreated:
 	default:
-		return fmt.Errorf("%s: status %d: %s", what, status, text)
+		return fmt.Errorf("%s: status %d: %s", name, status, text)
 	}
 	var r api.Run
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
@@ -266,12 +266,12 @@ func (m *mayhem) act(ctx context.Context, key string) error {
 	return nil
 }
 
-// mostWaiting bounds the queue that is left when the chaos ends: the group with
+// maxWaiting bounds the queue that is left when the chaos ends: the group with
 // one slot admits a few runs a second.
-const mostWaiting = 200
+const maxWaiting = 200
 
 // waiting returns the number of runs that wait for the group with one slot.
-func (m *mayhem) waiting(ctx context.Context) (int, error) {
+func (m *chaosClient) waiting(ctx context.Context) (int, error) {
 	status, text := m.call(ctx, http.MethodGet, "/changegroups/one", "", "")
 	if status != http.StatusOK {
 		return 0, fmt.Errorf("get the change group: status %d: %s", status, text)
@@ -283,7 +283,7 @@ func (m *mayhem) waiting(ctx context.Context) (int, error) {
 	return len(group.Queued), nil
 }
 
-func (m *mayhem) spec() string {
+func (m *chaosClient) spec() string {
 	groups := []string{"one", "two", "changed", "policed", "free"}
 	rand.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
 	admission := "auto"
@@ -295,9 +295,9 @@ func (m *mayhem) spec() string {
 		strings.Join(groups[:1+rand.IntN(3)], `", "`), 1+rand.IntN(5), admission, rand.IntN(6), rand.IntN(6) == 0)
 }
 
-// release starts or cancels the runs of manual admission that are queued, and
+// resolveWaiting starts or cancels the runs of manual admission that are queued, and
 // approves or stops the runs that wait for an approval.
-func (m *mayhem) release(ctx context.Context, open []api.Run) {
+func (m *chaosClient) resolveWaiting(ctx context.Context, open []api.Run) {
 	for _, r := range open {
 		switch {
 		case r.Phase == api.PhaseQueued && r.Admission == "manual":

@@ -16,7 +16,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/contract"
-	"github.com/drover-run/drover/keyring"
+	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/test/harness"
 )
@@ -35,7 +35,7 @@ func TestCodec(t *testing.T) {
 		planned-in-private: {steps: [{run: 'true'}]},
 		broken-in-private: {steps: [{run: 'exit 3'}]},
 		after: {depends: [planned-in-private], steps: [{run: 'true'}]}}}`).ID
-	require.Equal(t, api.ResultFailed, parts.AwaitPhase(id, api.PhaseFinished, patience).Result)
+	require.Equal(t, api.ResultFailed, parts.AwaitPhase(id, api.PhaseFinished, waitTimeout).Result)
 
 	sealed := sealedHistory(t, parts.Temporal(), id, "in-private")
 
@@ -51,8 +51,8 @@ func TestCodec(t *testing.T) {
 	require.Len(t, opened.Payloads, len(sealed))
 	require.NotContains(t, answer, "YmluYXJ5L2VuY3J5cHRlZA", "every payload is decrypted")
 
-	stranger := harness.NewClient(t, parts.Server, "invalid")
-	status, _, err = stranger.Do(t.Context(), http.MethodPost, "/codec/decode", "application/json", string(body))
+	anonymous := harness.NewClient(t, parts.Server, "invalid")
+	status, _, err = anonymous.Do(t.Context(), http.MethodPost, "/codec/decode", "application/json", string(body))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusUnauthorized, status)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, parts.Server+"/codec/decode", nil)
@@ -106,7 +106,7 @@ func TestDev_codec(t *testing.T) {
 	temporal, telemetry := harness.FreeAddress(t), harness.FreeAddress(t)
 	dev := harness.StartDev(t, []string{"DROVER_TEMPORAL__CODEC_KEYS_FILE=" + file, "DROVER_TELEMETRY__LISTEN=" + telemetry}, "--temporal", temporal)
 	id := dev.Submit(`{name: hidden, group: /test/codec, tasks: {planned-in-private: {steps: [{run: 'true'}]}}}`).ID
-	require.Equal(t, api.ResultSuccess, dev.AwaitPhase(id, api.PhaseFinished, patience).Result)
+	require.Equal(t, api.ResultSuccess, dev.AwaitPhase(id, api.PhaseFinished, waitTimeout).Result)
 	body, err := protojson.Marshal(&commonpb.Payloads{Payloads: sealedHistory(t, temporal, id, "in-private")})
 	require.NoError(t, err)
 	status, answer, err := dev.Do(t.Context(), http.MethodPost, "/codec/decode", "application/json", string(body))

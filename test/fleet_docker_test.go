@@ -52,7 +52,7 @@ func TestFleet_bursts(t *testing.T) {
 	image := testenv.BusyboxImage(t, cli)
 	parts := harness.StartRelayedAt(t, bridgeAddress(t, cli))
 	parts.LaunchFleets("")
-	f := &field{Parts: parts.Parts, t: t}
+	f := &fleetEnv{Parts: parts.Parts, t: t}
 	f.put("/api/v1/pools/linux", `{"driver": "shell"}`)
 
 	// All containers share the directory that binaries are uploaded to.

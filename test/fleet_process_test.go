@@ -31,7 +31,7 @@ func TestFleet_bursts_of_processes(t *testing.T) {
 		bursts = []int{40, 40, 40, 40, 40}
 	}
 	plugin := testenv.BuildProgram(t, "plugins", "./cmd/fleeting-plugin-process")
-	f := &field{Parts: harness.StartFleets(t), t: t}
+	f := &fleetEnv{Parts: harness.StartFleets(t), t: t}
 	f.put("/api/v1/pools/linux", `{"driver": "shell"}`)
 	machines, ran := t.TempDir(), t.TempDir()
 	f.putFleet(map[string]any{
@@ -52,7 +52,7 @@ func TestFleet_bursts_of_processes(t *testing.T) {
 }
 
 // putFleet creates the fleet, with short update intervals.
-func (f *field) putFleet(settings map[string]any) {
+func (f *fleetEnv) putFleet(settings map[string]any) {
 	f.t.Helper()
 	maps.Copy(settings, map[string]any{
 		"pool": "linux", "update_interval": "1s", "update_interval_when_expecting": "200ms", "deletion_retry_interval": "10s", "hold_down": "0s",
@@ -68,25 +68,25 @@ func (f *field) putFleet(settings map[string]any) {
 // tasks, and that the ledger explains why each machine was created and removed.
 // Each task writes a file to a directory, which is ran here and ranThere on the
 // machines.
-func (f *field) bursts(sizes []int, most int, ran, ranThere string) {
+func (f *fleetEnv) bursts(sizes []int, most int, ran, remoteDir string) {
 	f.t.Helper()
 	var runs []string
 	total := 0
 	for burst, size := range sizes {
 		spec := fmt.Sprintf("name: burst\ngroup: /fleets/burst%d\ntasks:\n", burst)
 		for i := range size {
-			spec += fmt.Sprintf("  t%d: {pool: linux, steps: [{run: 'echo x >> %s/b%d-t%d; sleep 0.1'}]}\n", i, ranThere, burst, i)
+			spec += fmt.Sprintf("  t%d: {pool: linux, steps: [{run: 'echo x >> %s/b%d-t%d; sleep 0.1'}]}\n", i, remoteDir, burst, i)
 		}
 		runs = append(runs, f.Submit(spec).ID)
 		total += size
-		f.harass()
+		f.killWorkerOrPlugin()
 		// Once more while the burst runs, or soon after it.
 		some := total - size + 1 + rand.IntN(size)
 		testenv.Await(f.t, 6*time.Minute, func() (bool, string) {
 			done, err := os.ReadDir(ran)
 			return err == nil && len(done) >= some, fmt.Sprintf("%d of %d tasks began: %v", len(done), total, err)
 		})
-		f.harass()
+		f.killWorkerOrPlugin()
 	}
 	for _, id := range runs {
 		require.EqualValues(f.t, "success", f.AwaitPhase(id, api.PhaseFinished, 6*time.Minute).Result)
@@ -108,9 +108,9 @@ func (f *field) bursts(sizes []int, most int, ran, ranThere string) {
 	}
 }
 
-// harass waits until the ledger has an instance, and kills the fleet worker, its
+// killWorkerOrPlugin waits until the ledger has an instance, and kills the fleet worker, its
 // plugin, or both.
-func (f *field) harass() {
+func (f *fleetEnv) killWorkerOrPlugin() {
 	f.t.Helper()
 	f.await("an instance", func(all []api.FleetInstance) bool {
 		return len(all) > 0 // the instance may be gone already
@@ -127,7 +127,7 @@ func (f *field) harass() {
 }
 
 // killPlugin kills the plugin process, if one runs.
-func (f *field) killPlugin() {
+func (f *fleetEnv) killPlugin() {
 	text, err := os.ReadFile(filepath.Join(f.Dir, "fleets", "linux", "plugin.json"))
 	var guard struct {
 		PID int `json:"pid"`

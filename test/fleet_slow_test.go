@@ -22,7 +22,7 @@ func TestFleet_create_that_does_not_return(t *testing.T) {
 	plugin := testenv.BuildProgram(t, ".", "./fleeting/fleetingtest/faulty")
 	c, err := cloud.Open(t.TempDir())
 	require.NoError(t, err)
-	require.NoError(t, c.Inject(cloud.Fault{Call: "Increase", Do: 2, Then: cloud.Hang, Times: 1}))
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Increase", Do: 2, Outcome: cloud.Hang, Times: 1}))
 	var config map[string]any
 	require.NoError(t, json.Unmarshal(c.Config(), &config))
 	settings, err := json.Marshal(map[string]any{
@@ -30,14 +30,14 @@ func TestFleet_create_that_does_not_return(t *testing.T) {
 		"update_interval": "1s", "update_interval_when_expecting": "200ms", "hold_down": "0s",
 	})
 	require.NoError(t, err)
-	f := newField(t, string(settings))
+	f := newFleetEnv(t, string(settings))
 	spec := "name: slow\ngroup: /fleets/slow\ntasks:\n"
 	for i := range 3 {
 		spec += fmt.Sprintf("  t%d: {pool: linux, steps: [{run: 'true'}]}\n", i)
 	}
 	id := f.Submit(spec).ID
 	testenv.Await(t, 2*time.Minute, func() (bool, string) {
-		f.tend()
+		f.syncExecutors()
 		done := 0
 		for _, task := range f.Get(id).Tasks {
 			if task.Status == "success" {

@@ -21,30 +21,30 @@ import (
 
 const dummyPlugin = "gitlab.com/gitlab-org/fleeting/fleeting/plugin/fleeting-plugin-dummy/cmd/fleeting-plugin-dummy"
 
-// field is a fleet in a Drover of its own. Its plugin creates no real machines:
+// fleetEnv is a fleet in a Drover of its own. Its plugin creates no real machines:
 // the test itself starts the executors that would run on them.
-type field struct {
+type fleetEnv struct {
 	*harness.Parts
-	t      *testing.T
-	agents map[string]*harness.Process // by instance; nil: the machines are real and run their own executors
+	t         *testing.T
+	executors map[string]*harness.Process // by instance; nil: the machines are real and run their own executors
 }
 
-func newField(t *testing.T, settings string) *field {
+func newFleetEnv(t *testing.T, settings string) *fleetEnv {
 	t.Helper()
-	f := &field{Parts: harness.StartFleets(t), t: t, agents: map[string]*harness.Process{}}
+	f := &fleetEnv{Parts: harness.StartFleets(t), t: t, executors: map[string]*harness.Process{}}
 	f.put("/api/v1/pools/linux", `{"driver": "shell"}`)
 	f.put("/api/v1/fleets/linux", settings)
 	return f
 }
 
-func (f *field) put(path, body string) {
+func (f *fleetEnv) put(path, body string) {
 	f.t.Helper()
 	status, answer, err := f.Do(f.t.Context(), http.MethodPut, path, "application/yaml", body)
 	require.NoError(f.t, err)
 	require.Less(f.t, status, 300, answer)
 }
 
-func (f *field) read(path string, into any) {
+func (f *fleetEnv) read(path string, into any) {
 	f.t.Helper()
 	testenv.Await(f.t, time.Minute, func() (bool, string) {
 		status, body, err := f.Do(f.t.Context(), http.MethodGet, path, "", "")
@@ -56,43 +56,43 @@ func (f *field) read(path string, into any) {
 	})
 }
 
-func (f *field) ledger() []api.FleetInstance {
+func (f *fleetEnv) ledger() []api.FleetInstance {
 	f.t.Helper()
 	var list api.FleetInstanceList
 	f.read("/api/v1/fleets/linux/instances?gone=true", &list)
 	return list.Instances
 }
 
-// tend starts executors for new machines, kills those of machines that are gone,
+// syncExecutors starts executors for new machines, kills those of machines that are gone,
 // and returns the ledger. It cannot wait for the state running, which the dummy
 // plugin never lists.
-func (f *field) tend() []api.FleetInstance {
+func (f *fleetEnv) syncExecutors() []api.FleetInstance {
 	f.t.Helper()
 	all := f.ledger()
 	for _, i := range all {
 		switch {
-		case f.agents == nil:
-		case (i.State == "creating" || i.State == "bootstrapping") && f.agents[i.Instance] == nil:
-			f.agents[i.Instance] = f.StartInstance("linux", i.Instance, "linux")
-		case i.State == "gone" && f.agents[i.Instance] != nil:
-			f.agents[i.Instance].Kill()
+		case f.executors == nil:
+		case (i.State == "creating" || i.State == "bootstrapping") && f.executors[i.Instance] == nil:
+			f.executors[i.Instance] = f.StartInstance("linux", i.Instance, "linux")
+		case i.State == "gone" && f.executors[i.Instance] != nil:
+			f.executors[i.Instance].Kill()
 		}
 	}
 	return all
 }
 
-func (f *field) await(what string, wanted func([]api.FleetInstance) bool) []api.FleetInstance {
+func (f *fleetEnv) await(name string, want func([]api.FleetInstance) bool) []api.FleetInstance {
 	f.t.Helper()
 	var all []api.FleetInstance
 	testenv.Await(f.t, 4*time.Minute, func() (bool, string) {
-		all = f.tend()
+		all = f.syncExecutors()
 		text, _ := json.MarshalIndent(all, "", " ")
-		return wanted(all), what + " did not appear: " + string(text)
+		return want(all), name + " did not appear: " + string(text)
 	})
 	return all
 }
 
-func (f *field) awaitZero() []api.FleetInstance {
+func (f *fleetEnv) awaitZero() []api.FleetInstance {
 	f.t.Helper()
 	return f.await("an empty fleet", func(all []api.FleetInstance) bool {
 		return !slices.ContainsFunc(all, func(i api.FleetInstance) bool { return i.State != "gone" })
@@ -110,13 +110,13 @@ update_interval_when_expecting: 200ms
 hold_down: 0s
 `
 
-// TestFleet_lives_through_kills scales a fleet from zero for a run, kills its
+// TestFleet_survives_kills scales a fleet from zero for a run, kills its
 // worker and its plugin, and waits until the fleet is at zero again. Every task
 // runs once, and the ledger explains each machine.
-func TestFleet_lives_through_kills(t *testing.T) {
+func TestFleet_survives_kills(t *testing.T) {
 	t.Parallel()
 	plugin := testenv.BuildProgram(t, "fleeting/testdata/dummy", dummyPlugin)
-	f := newField(t, fmt.Sprintf(fleetSettings, plugin))
+	f := newFleetEnv(t, fmt.Sprintf(fleetSettings, plugin))
 	dir := t.TempDir()
 	spec := "name: burst\ngroup: /fleets/burst\ntasks:\n"
 	for i := range 6 {
@@ -152,13 +152,13 @@ func TestFleet_lives_through_kills(t *testing.T) {
 }
 
 // remove deletes the fleet and waits until it no longer exists.
-func (f *field) remove() {
+func (f *fleetEnv) remove() {
 	f.t.Helper()
 	status, body, err := f.Do(f.t.Context(), http.MethodDelete, "/api/v1/fleets/linux", "application/json", "{}")
 	require.NoError(f.t, err)
 	require.Equal(f.t, http.StatusAccepted, status, body)
 	testenv.Await(f.t, time.Minute, func() (bool, string) {
-		f.tend()
+		f.syncExecutors()
 		status, body, err := f.Do(f.t.Context(), http.MethodGet, "/api/v1/fleets/linux", "", "")
 		return status == http.StatusNotFound, fmt.Sprint(body, err)
 	})

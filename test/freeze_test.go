@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/api"
-	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/test/harness"
 )
@@ -23,7 +23,7 @@ const pastHeartbeat = 45 * time.Second
 // executor of the pool is ready to take the tasks that are queued again.
 func TestFreeze(t *testing.T) {
 	t.Parallel()
-	points := executor.Points()
+	points := agent.Failpoints()
 	if !soak() {
 		// The points at which a second start would be most likely.
 		points = []string{"delivered", "heartbeat", "granted", "launched", "ended"}
@@ -45,23 +45,23 @@ func freezeAt(t *testing.T, point string) {
 		harness.Executor: {"DROVER_CHAOS_FREEZE=" + point, "DROVER_CHAOS_ONCE=" + filepath.Join(t.TempDir(), "frozen")},
 	})
 	id := parts.Submit(graph.spec("frozen-at-" + point)).ID
-	victim := parts.Processes[harness.Executor]
-	testenv.Await(t, time.Minute, func() (bool, string) { return victim.Frozen(), "the executor is not frozen at " + point })
+	target := parts.Processes[harness.Executor]
+	testenv.Await(t, time.Minute, func() (bool, string) { return target.Frozen(), "the executor is not frozen at " + point })
 	parts.AddExecutor("second", "2").AwaitReady()
 	frozen := time.Now()
 	testenv.Await(t, pastHeartbeat+time.Minute, func() (bool, string) {
 		return time.Since(frozen) > pastHeartbeat, "waiting past the heartbeat timeout"
 	})
-	judgeFrozen(t, parts, id, point)
-	require.True(t, victim.Frozen(), "the executor must have been frozen all the time")
-	victim.Thaw()
+	checkFrozenTask(t, parts, id, point)
+	require.True(t, target.Frozen(), "the executor must have been frozen all the time")
+	target.Thaw()
 	r := parts.AwaitPhase(id, "finished", 3*time.Minute)
 	graph.check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 }
 
-// judgeFrozen checks the status and reason of the task of the frozen executor:
+// checkFrozenTask checks the status and reason of the task of the frozen executor:
 // prepare, the first task of the graph, on which all others depend.
-func judgeFrozen(t *testing.T, parts *harness.Parts, id, point string) {
+func checkFrozenTask(t *testing.T, parts *harness.Parts, id, point string) {
 	t.Helper()
 	switch point {
 	case "delivered":

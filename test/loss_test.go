@@ -18,9 +18,9 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// untilNoticed bounds the time from the last heartbeat of an executor until its
+// lossDetectionTimeout bounds the time from the last heartbeat of an executor until its
 // tasks show that it is out of contact.
-const untilNoticed = pastHeartbeat + 30*time.Second
+const lossDetectionTimeout = pastHeartbeat + 30*time.Second
 
 // TestLoss_partition drops all packets of an executor's host until Drover shows
 // the loss of contact, and then restores the network.
@@ -43,12 +43,12 @@ func TestLoss_partition(t *testing.T) {
 			parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 3 })
 			network.Cut(servers...)
 			if servers[len(servers)-1] == harness.Temporal {
-				parts.Await(id, untilNoticed, func(r api.Run) bool { return outOfContact(r) == 3 })
+				parts.Await(id, lossDetectionTimeout, func(r api.Run) bool { return outOfContact(r) == 3 })
 			} else {
 				parts.AwaitExecutor("offline")
 			}
 			require.Empty(t, endedOf(parts.Get(id)), "a task of the unreachable executor has ended")
-			network.Mend()
+			network.Restore()
 			r := parts.AwaitPhase(id, "finished", 3*time.Minute)
 			graph.check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 		})
@@ -89,7 +89,7 @@ func TestLoss_thawed_host(t *testing.T) {
 	for _, pid := range all {
 		require.NoError(t, unix.Kill(pid, unix.SIGSTOP))
 	}
-	parts.Await(id, untilNoticed, func(r api.Run) bool { return outOfContact(r) == 3 })
+	parts.Await(id, lossDetectionTimeout, func(r api.Run) bool { return outOfContact(r) == 3 })
 	for _, pid := range all {
 		require.NoError(t, unix.Kill(pid, unix.SIGCONT))
 	}
@@ -268,11 +268,11 @@ func endedOf(r api.Run) []string {
 }
 
 // requireRanOnce checks that the given number of steps ran, each once.
-func requireRanOnce(t *testing.T, dir string, wanted int) {
+func requireRanOnce(t *testing.T, dir string, want int) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, files, wanted)
+	require.Len(t, files, want)
 	for _, f := range files {
 		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
 		require.NoError(t, err)

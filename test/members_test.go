@@ -26,9 +26,9 @@ import (
 
 // member is an executor into which a test injects faults.
 type member struct {
-	name  string
-	start func() *harness.Process
-	wires []*harness.Wire
+	name    string
+	start   func() *harness.Process
+	proxies []*harness.TCPProxy
 
 	process *harness.Process
 }
@@ -37,40 +37,40 @@ type member struct {
 // proxies of its own.
 func newMember(t *testing.T, parts *harness.Parts, name string, env ...string) *member {
 	t.Helper()
-	wires, common := newWires(t, parts)
+	proxies, common := newProxies(t, parts)
 	env = append(append(common,
 		"DROVER_EXECUTOR__ID="+name,
 		"DROVER_EXECUTOR__STATE_DIR="+filepath.Join(parts.Dir, name),
 	), env...)
-	m := &member{name: name, wires: wires, start: func() *harness.Process { return harness.Start(t, parts.Dir, env, "executor") }}
+	m := &member{name: name, proxies: proxies, start: func() *harness.Process { return harness.Start(t, parts.Dir, env, "executor") }}
 	m.process = m.start()
 	m.process.AwaitReady()
 	return m
 }
 
-// newWires returns proxies to Temporal and to the gateway, and the environment
+// newProxies returns proxies to Temporal and to the gateway, and the environment
 // variables of an executor that uses them.
-func newWires(t *testing.T, parts *harness.Parts) (wires []*harness.Wire, env []string) {
+func newProxies(t *testing.T, parts *harness.Parts) (proxies []*harness.TCPProxy, env []string) {
 	t.Helper()
-	temporal, gateway := harness.NewWire(t, parts.Temporal()), harness.NewWire(t, strings.TrimPrefix(parts.Server, "http://"))
-	return []*harness.Wire{temporal, gateway}, []string{
+	temporal, gateway := harness.NewTCPProxy(t, parts.Temporal()), harness.NewTCPProxy(t, strings.TrimPrefix(parts.Server, "http://"))
+	return []*harness.TCPProxy{temporal, gateway}, []string{
 		"DROVER_TEMPORAL__ADDRESS=" + temporal.Address,
 		"DROVER_EXECUTOR__GATEWAY_URL=http://" + gateway.Address,
 		"DROVER_EXECUTOR__TOKEN_FILE=" + filepath.Join(parts.Dir, "executor.token"),
 	}
 }
 
-// befall injects one random fault into the member, repairs it, and returns the
+// injectFault injects one random fault into the member, repairs it, and returns the
 // name of the fault.
-func (m *member) befall(t *testing.T, during context.Context) string {
+func (m *member) injectFault(t *testing.T, during context.Context) string {
 	t.Helper()
-	things := []string{"kill", "kill", "restart", "cut from temporal", "cut from the gateway", "cut off", "freeze"}
-	if len(m.wires) > 2 {
-		things = append(things, "cut from the cluster", "cut from the cluster")
+	faults := []string{"kill", "kill", "restart", "cut from temporal", "cut from the gateway", "cut off", "freeze"}
+	if len(m.proxies) > 2 {
+		faults = append(faults, "cut from the cluster", "cut from the cluster")
 	}
-	what := things[rand.IntN(len(things))]
-	m.revive()
-	switch what {
+	name := faults[rand.IntN(len(faults))]
+	m.restartIfEnded()
+	switch name {
 	case "kill":
 		m.process.Kill()
 		m.process = m.start()
@@ -80,26 +80,26 @@ func (m *member) befall(t *testing.T, during context.Context) string {
 	case "freeze":
 		m.awaitReady(t)
 		m.process.Freeze()
-		somewhile(during)
+		sleepRandomly(during)
 		m.process.Thaw()
 	default:
-		cut := map[string][]*harness.Wire{
-			"cut from temporal": m.wires[:1], "cut from the gateway": m.wires[1:2], "cut from the cluster": m.wires[2:], "cut off": m.wires,
-		}[what]
+		cut := map[string][]*harness.TCPProxy{
+			"cut from temporal": m.proxies[:1], "cut from the gateway": m.proxies[1:2], "cut from the cluster": m.proxies[2:], "cut off": m.proxies,
+		}[name]
 		for _, w := range cut {
 			w.Cut()
 		}
-		somewhile(during)
+		sleepRandomly(during)
 		for _, w := range cut {
-			w.Mend()
+			w.Restore()
 		}
 	}
-	return what
+	return name
 }
 
-// revive starts the member again if it has ended, as a Deployment does. A member
+// restartIfEnded starts the member again if it has ended, as a Deployment does. A member
 // ends by itself if it cannot reach its set at the start.
-func (m *member) revive() {
+func (m *member) restartIfEnded() {
 	if !m.process.Running() {
 		m.process = m.start()
 	}
@@ -109,7 +109,7 @@ func (m *member) revive() {
 func (m *member) awaitReady(t *testing.T) {
 	t.Helper()
 	testenv.Await(t, 5*time.Minute, func() (bool, string) {
-		m.revive()
+		m.restartIfEnded()
 		return m.process.Ready(), "executor " + m.name + " does not get ready"
 	})
 }
@@ -121,9 +121,9 @@ func (m *member) stop(t *testing.T) {
 	require.NoError(t, m.process.Stop(), "executor %s", m.name)
 }
 
-// somewhile sleeps for 1 to 8 s, or in one of five cases for longer than the
+// sleepRandomly sleeps for 1 to 8 s, or in one of five cases for longer than the
 // heartbeat timeout.
-func somewhile(during context.Context) {
+func sleepRandomly(during context.Context) {
 	span := time.Duration(1+rand.IntN(8)) * time.Second
 	if rand.IntN(5) == 0 {
 		span = pastHeartbeat
@@ -134,9 +134,9 @@ func somewhile(during context.Context) {
 	}
 }
 
-// torment injects random faults into each member, independently of the others,
+// injectFaults injects random faults into each member, independently of the others,
 // until during ends.
-func torment(t *testing.T, during context.Context, members []*member) {
+func injectFaults(t *testing.T, during context.Context, members []*member) {
 	t.Helper()
 	var mu sync.Mutex
 	count := map[string]int{}
@@ -149,9 +149,9 @@ func torment(t *testing.T, during context.Context, members []*member) {
 					return nil
 				case <-time.After(time.Duration(1+rand.IntN(6)) * time.Second): // between two faults
 				}
-				what := m.befall(t, during)
+				name := m.injectFault(t, during)
 				mu.Lock()
-				count[what]++
+				count[name]++
 				mu.Unlock()
 			}
 		})
@@ -168,11 +168,11 @@ func TestMembers_chaos(t *testing.T) {
 	t.Parallel()
 	daemon := testenv.RequireDocker(t)
 	image := testenv.BusyboxImage(t, daemon)
-	length, runs, tasks, patience := 100*time.Second, 6, 12, 5*time.Minute
+	length, runs, tasks, timeout := 100*time.Second, 6, 12, 5*time.Minute
 	if soak() {
 		// A requeued task goes to the end of the queue, so even the first run ends
 		// late.
-		length, runs, tasks, patience = 10*time.Minute, 20, 25, 20*time.Minute
+		length, runs, tasks, timeout = 10*time.Minute, 20, 25, 20*time.Minute
 	}
 	parts := harness.StartPartsWithout(t, "1")
 	var members []*member
@@ -181,13 +181,13 @@ func TestMembers_chaos(t *testing.T) {
 		members = append(members, newMember(t, parts, fmt.Sprintf("member-%d-%s", i, suffix),
 			"DROVER_EXECUTOR__DRIVER=docker", "DROVER_EXECUTOR__POOL=containers", "DROVER_EXECUTOR__SLOTS=8"))
 	}
-	var pods *herd
+	var pods *executorSet
 	var began marks
-	tormented, work := slices.Clone(members), works{image: image, tasks: tasks, mark: began.listen(t, bridgeAddress(t, daemon))}
+	allMembers, work := slices.Clone(members), chaosWorkload{image: image, tasks: tasks, mark: began.listen(t, bridgeAddress(t, daemon))}
 	if os.Getenv(testenv.KubeconfigVariable) != "" {
-		pods = openHerd(t, parts, "8")
+		pods = openExecutorSet(t, parts, "8")
 		for i := range 3 {
-			tormented = append(tormented, pods.newMember(fmt.Sprintf("pods-%d", i)))
+			allMembers = append(allMembers, pods.newMember(fmt.Sprintf("pods-%d", i)))
 		}
 		work.podImage, work.pods, work.podMark = pods.cluster.Image, tasks/2, began.listen(t, pods.host())
 		work.tasks -= work.pods
@@ -200,9 +200,9 @@ func TestMembers_chaos(t *testing.T) {
 	for i := range runs {
 		ids = append(ids, parts.Submit(work.spec(fmt.Sprintf("chaos-%d", i))).ID)
 	}
-	torment(t, during, tormented)
+	injectFaults(t, during, allMembers)
 	for _, id := range ids {
-		r := parts.AwaitPhase(id, "finished", patience)
+		r := parts.AwaitPhase(id, "finished", timeout)
 		require.Equal(t, "failed", string(r.Result), "one task fails by itself: %s", harness.Describe(r))
 		for name, task := range r.Tasks {
 			want := "success"
@@ -221,7 +221,7 @@ func TestMembers_chaos(t *testing.T) {
 	began.requireOnce(t, runs*(work.tasks+1+work.pods))
 	if pods != nil {
 		pods.requireOnce()
-		pods.requireCleanBut(len(tormented) - len(members))
+		pods.requireCleanBut(len(allMembers) - len(members))
 	}
 	for _, m := range members {
 		// The journal keeps requeued keys until garbage collection finds them closed.
@@ -231,7 +231,7 @@ func TestMembers_chaos(t *testing.T) {
 			return len(left) == 0, fmt.Sprintf("the journal of %s has %v", m.name, left)
 		})
 	}
-	for _, m := range tormented {
+	for _, m := range allMembers {
 		m.stop(t)
 	}
 	if pods != nil {
@@ -239,8 +239,8 @@ func TestMembers_chaos(t *testing.T) {
 	}
 }
 
-// works describes the runs of TestMembers_chaos.
-type works struct {
+// chaosWorkload describes the runs of TestMembers_chaos.
+type chaosWorkload struct {
 	image, podImage string
 	mark, podMark   string // commands that report a start, see marks.listen
 	tasks, pods     int    // number of tasks with image and with podImage
@@ -248,7 +248,7 @@ type works struct {
 
 // spec returns a run with tasks of 2 to 19 s, 5 to 30 s in a soak, and one task
 // that fails.
-func (w works) spec(name string) string {
+func (w chaosWorkload) spec(name string) string {
 	seconds := func() int { return 2 + rand.IntN(18) }
 	if soak() {
 		seconds = func() int { return 5 + rand.IntN(26) }

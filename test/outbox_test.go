@@ -48,8 +48,8 @@ func TestOutbox_kill(t *testing.T) {
 	}
 }
 
-// asked is a run that a client creates, and its expected outcome.
-type asked struct {
+// expectedRun is a run that a client creates, and its expected outcome.
+type expectedRun struct {
 	name   string // also the idempotency key
 	spec   string
 	id     string
@@ -63,13 +63,13 @@ func killAt(t *testing.T, point string) {
 	dev := harness.StartDev(t, []string{
 		"DROVER_DEV__SLOTS=8", "DROVER_CHAOS_KILL=" + point, "DROVER_CHAOS_ONCE=" + filepath.Join(dir, "killed"),
 	}, "--executor", "shell")
-	c := &survivor{t: t, dev: dev}
+	c := &restartingClient{t: t, dev: dev}
 	spec := func(name, more, script string) string {
 		return fmt.Sprintf("name: %s\ngroup: /test/outbox\n%s\ntasks: {t: {%ssteps: [{run: 'echo ran >> %s; %s'}]}}\n",
 			name, more, map[bool]string{true: "approval: true, "}[name == "approved"], filepath.Join(dir, name), script)
 	}
 	await := "while [ ! -e " + filepath.Join(dir, "go") + " ]; do sleep 0.05; done"
-	runs := []*asked{
+	runs := []*expectedRun{
 		{name: "alone", spec: spec("alone", "", "true"), phase: api.PhaseFinished, result: api.ResultSuccess},
 		{name: "holder", spec: spec("holder", "changegroups: [outbox]", await), phase: api.PhaseFinished, result: api.ResultSuccess},
 		{name: "waiter", spec: spec("waiter", "changegroups: [outbox]", "true"), phase: api.PhaseFinished, result: api.ResultSuccess},
@@ -78,21 +78,21 @@ func killAt(t *testing.T, point string) {
 		{name: "stopped", spec: spec("stopped", "", "sleep 600"), phase: api.PhaseFinished, result: api.ResultStopped},
 		{name: "cancelled", spec: spec("cancelled", "admission: manual", "true"), phase: api.PhaseCancelled, result: api.ResultUnknown},
 	}
-	c.ask(http.MethodPut, "/changegroups/outbox", "", `{"max_running": 1}`)
+	c.callUntilAnswered(http.MethodPut, "/changegroups/outbox", "", `{"max_running": 1}`)
 	for _, r := range runs {
 		c.create(r, point == "creating")
 	}
 	// A call whose response was lost is repeated; it may have succeeded before.
-	c.ask(http.MethodPost, "/runs/"+runs[3].id+"/start", "", "{}")
-	c.ask(http.MethodPost, "/runs/"+runs[6].id+"/cancel", "", "{}")
+	c.callUntilAnswered(http.MethodPost, "/runs/"+runs[3].id+"/start", "", "{}")
+	c.callUntilAnswered(http.MethodPost, "/runs/"+runs[6].id+"/cancel", "", "{}")
 	c.await(runs[4].id, func(r api.Run) bool { return r.Tasks["t"].Status == "waiting_approval" })
-	c.ask(http.MethodPost, "/runs/"+runs[4].id+"/tasks/t/approve", "", "{}")
-	testenv.Await(t, patience, func() (bool, string) {
-		c.revive()
+	c.callUntilAnswered(http.MethodPost, "/runs/"+runs[4].id+"/tasks/t/approve", "", "{}")
+	testenv.Await(t, waitTimeout, func() (bool, string) {
+		c.restartIfEnded()
 		data, _ := os.ReadFile(filepath.Join(dir, "stopped"))
 		return len(data) > 0, "the step did not begin"
 	})
-	c.ask(http.MethodPost, "/runs/"+runs[5].id+"/stop", "", "{}")
+	c.callUntilAnswered(http.MethodPost, "/runs/"+runs[5].id+"/stop", "", "{}")
 	c.await(runs[1].id, func(r api.Run) bool { return r.Tasks["t"].Status == "running" })
 	require.Equal(t, api.PhaseQueued, c.get(runs[2].id).Phase)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
@@ -102,40 +102,40 @@ func killAt(t *testing.T, point string) {
 		require.Equal(t, r.phase, got.Phase, "%s: %s", r.name, harness.Describe(got))
 		require.Equal(t, r.result, got.Result, "%s: %s", r.name, harness.Describe(got))
 	}
-	require.Equal(t, 1, c.deaths, "drover was killed once at %s", point)
+	require.Equal(t, 1, c.kills, "drover was killed once at %s", point)
 	c.check(dir, runs)
 }
 
-// survivor is a client of a drover that kills itself. The client restarts drover
+// restartingClient is a client of a drover that kills itself. The client restarts drover
 // when it finds it dead.
-type survivor struct {
-	t      *testing.T
-	dev    *harness.Dev
-	deaths int
+type restartingClient struct {
+	t     *testing.T
+	dev   *harness.Dev
+	kills int
 }
 
 // once makes a call. It returns false if drover ended before it responded; drover
 // is restarted then.
-func (c *survivor) once(method, path, key, body string) (int, http.Header, string, bool) {
+func (c *restartingClient) once(method, path, key, body string) (int, http.Header, string, bool) {
 	c.t.Helper()
 	status, header, text, err := c.try(method, path, key, body)
 	if err == nil {
 		return status, header, text, true
 	}
-	testenv.Await(c.t, patience, func() (bool, string) { return !c.dev.Running(), fmt.Sprintf("%s %s: %v", method, path, err) })
-	c.revive()
+	testenv.Await(c.t, waitTimeout, func() (bool, string) { return !c.dev.Running(), fmt.Sprintf("%s %s: %v", method, path, err) })
+	c.restartIfEnded()
 	return 0, nil, "", false
 }
 
-func (c *survivor) revive() {
+func (c *restartingClient) restartIfEnded() {
 	if !c.dev.Running() {
-		c.deaths++
+		c.kills++
 		c.dev.Restart()
 	}
 }
 
-func (c *survivor) try(method, path, key, body string) (int, http.Header, string, error) {
-	ctx, cancel := context.WithTimeoutCause(c.t.Context(), patience, errors.New("no response in time"))
+func (c *restartingClient) try(method, path, key, body string) (int, http.Header, string, error) {
+	ctx, cancel := context.WithTimeoutCause(c.t.Context(), waitTimeout, errors.New("no response in time"))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, c.dev.Server+"/api/v1"+path, strings.NewReader(body))
 	if err != nil {
@@ -160,9 +160,9 @@ func (c *survivor) try(method, path, key, body string) (int, http.Header, string
 	return resp.StatusCode, resp.Header, string(text), nil
 }
 
-// ask repeats a call until drover responds, and returns the body. A conflict is
+// callUntilAnswered repeats a call until drover responds, and returns the body. A conflict is
 // accepted only after a lost response.
-func (c *survivor) ask(method, path, key, body string) string {
+func (c *restartingClient) callUntilAnswered(method, path, key, body string) string {
 	c.t.Helper()
 	for lost := false; ; lost = true {
 		status, _, text, ok := c.once(method, path, key, body)
@@ -178,26 +178,26 @@ func (c *survivor) ask(method, path, key, body string) string {
 
 // create creates a run. If the response is lost, it checks first whether the run
 // exists, which it must not if absent is true, and then repeats the call.
-func (c *survivor) create(r *asked, absent bool) {
+func (c *restartingClient) create(r *expectedRun, absent bool) {
 	c.t.Helper()
 	status, _, text, ok := c.once(http.MethodPost, "/runs", r.name, r.spec)
 	if !ok {
-		made := ""
+		created := ""
 		for _, there := range c.list() {
 			if there.Name == r.name {
-				made = there.ID
+				created = there.ID
 			}
 		}
 		if absent {
-			require.Empty(c.t, made, "the run was not stored")
+			require.Empty(c.t, created, "the run was not stored")
 		}
-		if made != "" && r.name == "alone" {
-			c.await(made, func(r api.Run) bool { return r.Phase == api.PhaseFinished })
+		if created != "" && r.name == "alone" {
+			c.await(created, func(r api.Run) bool { return r.Phase == api.PhaseFinished })
 		}
 		status, _, text, ok = c.once(http.MethodPost, "/runs", r.name, r.spec)
 		require.True(c.t, ok, "drover is killed once")
-		if made != "" {
-			require.Contains(c.t, text, made, "the same key gives the same run")
+		if created != "" {
+			require.Contains(c.t, text, created, "the same key gives the same run")
 		}
 	}
 	require.Equal(c.t, http.StatusCreated, status, text)
@@ -206,34 +206,34 @@ func (c *survivor) create(r *asked, absent bool) {
 	r.id = got.ID
 }
 
-func (c *survivor) list() []api.Run {
+func (c *restartingClient) list() []api.Run {
 	c.t.Helper()
 	var page api.RunPage
-	require.NoError(c.t, json.Unmarshal([]byte(c.ask(http.MethodGet, "/runs?limit=100", "", "")), &page))
+	require.NoError(c.t, json.Unmarshal([]byte(c.callUntilAnswered(http.MethodGet, "/runs?limit=100", "", "")), &page))
 	return page.Runs
 }
 
-func (c *survivor) get(id string) api.Run {
+func (c *restartingClient) get(id string) api.Run {
 	c.t.Helper()
 	var r api.Run
-	require.NoError(c.t, json.Unmarshal([]byte(c.ask(http.MethodGet, "/runs/"+id, "", "")), &r))
+	require.NoError(c.t, json.Unmarshal([]byte(c.callUntilAnswered(http.MethodGet, "/runs/"+id, "", "")), &r))
 	return r
 }
 
-func (c *survivor) await(id string, wanted func(api.Run) bool) api.Run {
+func (c *restartingClient) await(id string, want func(api.Run) bool) api.Run {
 	c.t.Helper()
 	var r api.Run
-	testenv.Await(c.t, patience, func() (bool, string) {
-		c.revive()
+	testenv.Await(c.t, waitTimeout, func() (bool, string) {
+		c.restartIfEnded()
 		r = c.get(id)
-		return wanted(r), harness.Describe(r)
+		return want(r), harness.Describe(r)
 	})
 	return r
 }
 
 // check requires that exactly these runs exist, that the idempotency keys still
 // return them, that no step ran twice, and that no slot is held.
-func (c *survivor) check(dir string, runs []*asked) {
+func (c *restartingClient) check(dir string, runs []*expectedRun) {
 	c.t.Helper()
 	for _, r := range runs {
 		status, header, text, ok := c.once(http.MethodPost, "/runs", r.name, r.spec)
@@ -251,12 +251,12 @@ func (c *survivor) check(dir string, runs []*asked) {
 	}
 	require.Len(c.t, c.list(), len(runs))
 	var g api.ChangeGroup
-	require.NoError(c.t, json.Unmarshal([]byte(c.ask(http.MethodGet, "/changegroups/outbox", "", "")), &g))
+	require.NoError(c.t, json.Unmarshal([]byte(c.callUntilAnswered(http.MethodGet, "/changegroups/outbox", "", "")), &g))
 	require.Empty(c.t, g.Running)
 	require.Empty(c.t, g.Queued)
 	ended := 0
-	crowd := newCrowd(c.t, harness.NewClient(c.t, c.dev.Server, c.dev.Token))
-	checkOrder(c.t, crowd.events(c.t.Context(), func(e api.Event) bool {
+	pool := newClientPool(c.t, harness.NewClient(c.t, c.dev.Server, c.dev.Token))
+	checkOrder(c.t, pool.events(c.t.Context(), func(e api.Event) bool {
 		if e.Type == "run" && run.Phase(e.Phase).Final() {
 			ended++
 		}
@@ -273,7 +273,7 @@ func TestOutbox_without_temporal(t *testing.T) {
 	parts := harness.StartParts(t, "4", map[harness.Part][]string{
 		harness.Gateway: {"DROVER_CHAOS_KILL=created", "DROVER_CHAOS_ONCE=" + filepath.Join(dir, "killed")},
 	})
-	c := newCrowd(t, parts.Client)
+	c := newClientPool(t, parts.Client)
 	parts.Processes[harness.Temporal].Kill()
 	spec := func(name string) string {
 		return fmt.Sprintf(`{"name": %q, "group": "/test/away", "tasks": {"t": {"steps": [{"run": "echo ran >> %s"}]}}}`, name, filepath.Join(dir, name))
@@ -289,7 +289,7 @@ func TestOutbox_without_temporal(t *testing.T) {
 	// The gateway kills itself once it has stored the first run.
 	_, _, err := c.once(t.Context(), parts.Client, http.MethodPost, "/runs", "first", spec("first"))
 	require.Error(t, err)
-	testenv.Await(t, patience, func() (bool, string) { return !parts.Processes[harness.Gateway].Running(), "the gateway is running" })
+	testenv.Await(t, waitTimeout, func() (bool, string) { return !parts.Processes[harness.Gateway].Running(), "the gateway is running" })
 	parts.Launch(harness.Gateway).AwaitReady()
 	ids := map[string]string{}
 	for _, name := range []string{"first", "second", "third"} {
@@ -299,12 +299,12 @@ func TestOutbox_without_temporal(t *testing.T) {
 	require.Len(t, c.list(t.Context(), "phase=queued"), 3)
 	// Long enough for every process to have retried.
 	since := time.Now()
-	testenv.Await(t, patience, func() (bool, string) { return time.Since(since) > 3*time.Second, "waiting" })
+	testenv.Await(t, waitTimeout, func() (bool, string) { return time.Since(since) > 3*time.Second, "waiting" })
 	parts.Processes[harness.Control].Kill()
 	parts.Launch(harness.Temporal).AwaitReady()
 	parts.Launch(harness.Control).AwaitReady()
 	for name, id := range ids {
-		require.Equal(t, api.ResultSuccess, parts.AwaitPhase(id, api.PhaseFinished, patience).Result)
+		require.Equal(t, api.ResultSuccess, parts.AwaitPhase(id, api.PhaseFinished, waitTimeout).Result)
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		require.Equal(t, "ran\n", string(data))

@@ -145,7 +145,7 @@ func TestWaiting_and_ended_from_outside(t *testing.T) {
 	require.NoError(t, err)
 
 	// Slots are still granted after the change-group workflow was terminated.
-	granter := func() (execution string, open bool) {
+	changeGroupWorkflow := func() (execution string, open bool) {
 		d, err := c.DescribeWorkflowExecution(t.Context(), contract.ChangeGroupWorkflowID("deploy"), "")
 		if err != nil {
 			return "", false
@@ -153,11 +153,11 @@ func TestWaiting_and_ended_from_outside(t *testing.T) {
 		info := d.GetWorkflowExecutionInfo()
 		return info.GetExecution().GetRunId(), info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 	}
-	ended, open := granter()
+	ended, open := changeGroupWorkflow()
 	require.True(t, open, "the change-group workflow runs while runs wait")
 	require.NoError(t, c.TerminateWorkflow(t.Context(), contract.ChangeGroupWorkflowID("deploy"), "", "by hand"))
 	testenv.Await(t, time.Minute, func() (bool, string) {
-		execution, open := granter()
+		execution, open := changeGroupWorkflow()
 		return open && execution != ended, "the change-group workflow was not started again"
 	})
 

@@ -32,13 +32,13 @@ func TestTwoOfEach(t *testing.T) {
 		total = 2000
 	}
 	parts := harness.StartPairs(t, "16", testenv.RequirePostgres(t))
-	c := newCrowd(t, parts.Client, parts.Second())
+	c := newClientPool(t, parts.Client, parts.Second())
 	tally := filepath.Join(t.TempDir(), "tally")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 8*time.Minute, errors.New("the test took too long"))
 	defer cancel()
 
 	ids := make([]string, total)
-	var next, made atomic.Int64
+	var next, created atomic.Int64
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -53,20 +53,20 @@ func TestTwoOfEach(t *testing.T) {
 				if status == http.StatusCreated && json.Unmarshal([]byte(text), &r) == nil {
 					ids[i] = r.ID
 				}
-				made.Add(1)
+				created.Add(1)
 			}
 		})
 	}
 	for i, part := range []harness.Part{harness.Gateway2, harness.Control} {
 		testenv.Await(t, 4*time.Minute, func() (bool, string) {
-			n := made.Load()
+			n := created.Load()
 			return n >= int64(total*(i+1)/3), fmt.Sprintf("%d runs were created", n)
 		})
-		t.Logf("killing %s after %d runs", part, made.Load())
+		t.Logf("killing %s after %d runs", part, created.Load())
 		parts.Processes[part].Kill()
 	}
 	all.Wait()
-	c.settle(ctx, nil)
+	c.awaitNoOpenRuns(ctx, nil)
 
 	runs := c.list(ctx, "")
 	require.Len(t, runs, total, "no run is lost or duplicated")

@@ -57,20 +57,20 @@ func TestPowerLoss(t *testing.T) {
 	marks := t.TempDir()
 	dev := harness.StartDevOnHost(t, filepath.Join(disk.Dir, "data"), []string{"DROVER_DEV__SLOTS=8"}, "--executor", "shell")
 	for round := range rounds {
-		told := &told{facts: map[fact]string{}}
-		stop := told.watch(t, dev.Client, fmt.Sprintf(powerSpec, marks))
+		observed := &observedState{facts: map[fact]string{}}
+		stop := observed.watch(t, dev.Client, fmt.Sprintf(powerSpec, marks))
 		facts := 1 + rand.IntN(80)
 		testenv.Await(t, 2*time.Minute, func() (bool, string) {
-			n := told.count()
+			n := observed.count()
 			return n >= facts, fmt.Sprintf("%d facts of %d", n, facts)
 		})
 		dev.Kill() // first: a sync during the loss of power may succeed without effect
 		disk.CutPower()
 		stop()
 		disk.RestorePower()
-		t.Logf("round %d: the power was cut after %d facts", round, told.count())
+		t.Logf("round %d: the power was cut after %d facts", round, observed.count())
 		dev.Restart()
-		told.check(t, dev.Client)
+		observed.check(t, dev.Client)
 		requireMarkedOnce(t, marks)
 	}
 }
@@ -92,26 +92,26 @@ func requireMarkedOnce(t *testing.T, dir string) {
 // read.
 type fact struct{ run, task, kind string }
 
-// told holds the state that clients have read. It must survive a loss of power.
-type told struct {
+// observedState holds the state that clients have read. It must survive a loss of power.
+type observedState struct {
 	mu    sync.Mutex
 	facts map[fact]string
 }
 
-func (w *told) add(f fact, value string) {
+func (w *observedState) add(f fact, value string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.facts[f] = value
 }
 
-func (w *told) count() int {
+func (w *observedState) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.facts)
 }
 
 // watch starts clients that create runs and read them until stop is called.
-func (w *told) watch(t *testing.T, c *harness.Client, spec string) (stop func()) {
+func (w *observedState) watch(t *testing.T, c *harness.Client, spec string) (stop func()) {
 	t.Helper()
 	const clients = 4
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -138,7 +138,7 @@ func (w *told) watch(t *testing.T, c *harness.Client, spec string) (stop func())
 
 // read records the state of a run that a client reads. It returns false if the
 // run has finished or a call failed.
-func (w *told) read(ctx context.Context, c *harness.Client, id string) bool {
+func (w *observedState) read(ctx context.Context, c *harness.Client, id string) bool {
 	get := func(path string) (string, bool) {
 		status, body, err := c.Do(ctx, http.MethodGet, "/api/v1/runs/"+id+path, "", "")
 		return body, err == nil && status == http.StatusOK
@@ -173,7 +173,7 @@ func (w *told) read(ctx context.Context, c *harness.Client, id string) bool {
 
 // check waits until all runs have ended, and fails the test unless all recorded
 // state still holds.
-func (w *told) check(t *testing.T, c *harness.Client) {
+func (w *observedState) check(t *testing.T, c *harness.Client) {
 	t.Helper()
 	runs := map[string]api.Run{}
 	for f := range w.facts {

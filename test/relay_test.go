@@ -34,7 +34,7 @@ func TestRelay_kill(t *testing.T) {
 	t.Parallel()
 	parts := harness.StartRelayed(t, "host-7", "shell", "15")
 	graphs := map[string]tally{}
-	for round, victims := range [][]harness.Part{
+	for round, targets := range [][]harness.Part{
 		{harness.Relay}, {harness.Executor}, {harness.Relay, harness.Executor}, {harness.Temporal}, {harness.Relay},
 	} {
 		// A run for each kill, so that tasks run even if those of the runs before
@@ -42,11 +42,11 @@ func TestRelay_kill(t *testing.T) {
 		graph := tally{dir: t.TempDir(), tasks: 12, steps: 3, pause: "1"}
 		graphs[parts.Submit(graph.spec(fmt.Sprintf("through-a-relay-%d", round))).ID] = graph
 		awaitBegun(t, graph.dir, 1+5)
-		for _, part := range victims {
+		for _, part := range targets {
 			t.Logf("killing %s", part)
 			parts.Processes[part].Kill()
 		}
-		for _, part := range victims {
+		for _, part := range targets {
 			parts.Launch(part).AwaitReady()
 		}
 	}
@@ -84,9 +84,9 @@ func get(t *testing.T, url string) string {
 	return string(body)
 }
 
-// thief holds clients of the relay and of the gateway that use the stolen
+// stolenCredential holds clients of the relay and of the gateway that use the stolen
 // credential of another executor.
-type thief struct {
+type stolenCredential struct {
 	temporal client.Client
 	gateway  *harness.Client
 }
@@ -98,13 +98,13 @@ func (b bearer) GetHeaders(context.Context) (map[string]string, error) {
 	return map[string]string{"authorization": "Bearer " + string(b)}, nil
 }
 
-func newThief(t *testing.T, parts *harness.Relayed, token string) thief {
+func newStolenCredential(t *testing.T, parts *harness.Relayed, token string) stolenCredential {
 	t.Helper()
 	pem, err := os.ReadFile(parts.CA)
 	require.NoError(t, err)
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM(pem))
-	th := thief{gateway: harness.NewClient(t, parts.Server, token)}
+	th := stolenCredential{gateway: harness.NewClient(t, parts.Server, token)}
 	// The relay and the gateway reload the token file periodically.
 	testenv.Await(t, 20*time.Second, func() (bool, string) {
 		c, err := client.DialContext(t.Context(), client.Options{
@@ -144,11 +144,11 @@ func TestRelay_stolen_credential(t *testing.T) {
 	key := run.Key{Run: run.ID(r.ID), Task: 0, Attempt: 1, Dispatch: 1}
 	for name, pool := range map[string]string{"same-pool": "shell", "other-pool": "gpu"} {
 		token := parts.BoundToken(name, name, pool)
-		th := newThief(t, parts, token)
-		th.reachesNoWorkflow(t, r.ID)
-		th.pollsNothing(t, pool)
-		th.hasNoTask(t, taskToken)
-		th.readsNothing(t, name, key)
+		th := newStolenCredential(t, parts, token)
+		th.requireNoWorkflowAccess(t, r.ID)
+		th.requireNoForeignPolls(t, pool)
+		th.requireNoForeignTask(t, taskToken)
+		th.requireNoGatewayAccess(t, name, key)
 	}
 	still := parts.Get(r.ID)
 	require.Equal(t, []any{api.Phase("running"), api.Status("running"), "host-7", 1}, []any{
@@ -159,36 +159,36 @@ func TestRelay_stolen_credential(t *testing.T) {
 	require.Equal(t, api.Result("stopped"), parts.AwaitPhase(r.ID, "finished", time.Minute).Result)
 }
 
-func denied(t *testing.T, err error, about string) {
+func requireDenied(t *testing.T, err error, about string) {
 	t.Helper()
 	var no *serviceerror.PermissionDenied
 	require.ErrorAs(t, err, &no, about)
 }
 
-func (th thief) reachesNoWorkflow(t *testing.T, id string) {
+func (th stolenCredential) requireNoWorkflowAccess(t *testing.T, id string) {
 	t.Helper()
 	ctx, workflow := t.Context(), contract.RunWorkflowID(run.ID(id))
-	denied(t, th.temporal.SignalWorkflow(ctx, workflow, "", contract.SignalStop, nil), "signal")
-	denied(t, th.temporal.TerminateWorkflow(ctx, workflow, "", "stolen"), "terminate")
-	denied(t, th.temporal.CancelWorkflow(ctx, workflow, ""), "cancel")
+	requireDenied(t, th.temporal.SignalWorkflow(ctx, workflow, "", contract.SignalStop, nil), "signal")
+	requireDenied(t, th.temporal.TerminateWorkflow(ctx, workflow, "", "stolen"), "terminate")
+	requireDenied(t, th.temporal.CancelWorkflow(ctx, workflow, ""), "cancel")
 	_, err := th.temporal.QueryWorkflow(ctx, workflow, "", contract.QueryState)
-	denied(t, err, "query")
+	requireDenied(t, err, "query")
 	_, err = th.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{})
-	denied(t, err, "list")
+	requireDenied(t, err, "list")
 	_, err = th.temporal.DescribeWorkflowExecution(ctx, workflow, "")
-	denied(t, err, "describe")
+	requireDenied(t, err, "describe")
 	_, err = th.temporal.GetWorkflowHistory(ctx, workflow, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Next()
-	denied(t, err, "history")
+	requireDenied(t, err, "history")
 	_, err = th.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: contract.ControlQueue}, contract.RunWorkflow)
-	denied(t, err, "start")
+	requireDenied(t, err, "start")
 	_, err = th.temporal.DescribeTaskQueue(ctx, "pool:shell", enumspb.TASK_QUEUE_TYPE_ACTIVITY)
-	denied(t, err, "task queue")
-	denied(t, th.temporal.CompleteActivityByID(ctx, contract.Namespace, workflow, "", "1", nil, nil), "by id")
-	denied(t, th.temporal.RecordActivityHeartbeatByID(ctx, contract.Namespace, workflow, "", "1"), "by id")
+	requireDenied(t, err, "task queue")
+	requireDenied(t, th.temporal.CompleteActivityByID(ctx, contract.Namespace, workflow, "", "1", nil, nil), "by id")
+	requireDenied(t, th.temporal.RecordActivityHeartbeatByID(ctx, contract.Namespace, workflow, "", "1"), "by id")
 }
 
-// pollsNothing checks that the credential cannot poll the queues of others.
-func (th thief) pollsNothing(t *testing.T, pool string) {
+// requireNoForeignPolls checks that the credential cannot poll the queues of others.
+func (th stolenCredential) requireNoForeignPolls(t *testing.T, pool string) {
 	t.Helper()
 	for _, queue := range []string{contract.ControlQueue, "pool:shell", "executor:host-7", "set:s"} {
 		if queue == "pool:"+pool {
@@ -198,17 +198,17 @@ func (th thief) pollsNothing(t *testing.T, pool string) {
 		_, err := th.temporal.WorkflowService().PollActivityTaskQueue(t.Context(), &workflowservice.PollActivityTaskQueueRequest{
 			Namespace: contract.Namespace, TaskQueue: other,
 		})
-		denied(t, err, queue)
+		requireDenied(t, err, queue)
 		_, err = th.temporal.WorkflowService().PollWorkflowTaskQueue(t.Context(), &workflowservice.PollWorkflowTaskQueueRequest{
 			Namespace: contract.Namespace, TaskQueue: other,
 		})
-		denied(t, err, queue)
+		requireDenied(t, err, queue)
 	}
 }
 
-// hasNoTask checks that the credential cannot heartbeat or complete with the
+// requireNoForeignTask checks that the credential cannot heartbeat or complete with the
 // token of another executor's task.
-func (th thief) hasNoTask(t *testing.T, token []byte) {
+func (th stolenCredential) requireNoForeignTask(t *testing.T, token []byte) {
 	t.Helper()
 	altered := append([]byte(nil), token...)
 	altered[len(altered)-1] ^= 1
@@ -220,9 +220,9 @@ func (th thief) hasNoTask(t *testing.T, token []byte) {
 	}
 }
 
-// readsNothing checks that the gateway refuses reads and writes of another
+// requireNoGatewayAccess checks that the gateway refuses reads and writes of another
 // executor's tasks.
-func (th thief) readsNothing(t *testing.T, self string, key run.Key) {
+func (th stolenCredential) requireNoGatewayAccess(t *testing.T, self string, key run.Key) {
 	t.Helper()
 	call := func(want int, method, path, body string) {
 		t.Helper()
@@ -241,7 +241,7 @@ func (th thief) readsNothing(t *testing.T, self string, key run.Key) {
 			key.Task, key.Dispatch = task, dispatch
 			text, err := json.Marshal(key)
 			require.NoError(t, err)
-			claim := `{"executor": %q, "journal_id": "j", "key": %s, "ticket": %q}`
+			claim := `{"executor": %q, "journal_id": "j", "key": %s, "claim_proof": %q}`
 			call(http.StatusForbidden, http.MethodPost, "/executor/claim", fmt.Sprintf(claim, "host-7", text, ""))
 			call(http.StatusNotFound, http.MethodPost, "/executor/claim", fmt.Sprintf(claim, self, text, ""))
 			call(http.StatusForbidden, http.MethodPost, "/executor/claim", fmt.Sprintf(claim, self, text, "forged"))

@@ -20,9 +20,9 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// removalTime bounds the time from the removal of an executor until its tasks
+// maxRemovalTime bounds the time from the removal of an executor until its tasks
 // have ended.
-const removalTime = 2 * time.Second
+const maxRemovalTime = 2 * time.Second
 
 // TestRemove_executor_out_of_contact kills an executor and removes it. Its tasks
 // end at once, as their on_executor_lost says. When its process is started again,
@@ -77,7 +77,7 @@ func removeExecutor(t *testing.T, lost func(parts *harness.Parts, id, executor s
 	e := awaitExecutor(parts, executor, func(e api.Executor) bool { return e.Tasks == 3 })
 	require.Len(t, e.Held, 3)
 	require.Equal(t, id, e.Held[0].Run)
-	status, body := removal(t, parts, executor, "")
+	status, body := deleteExecutor(t, parts, executor, "")
 	require.Equal(t, http.StatusConflict, status, "the executor is in contact and has tasks: %s", body)
 
 	parts.Processes[harness.Executor].Kill()
@@ -87,14 +87,14 @@ func removeExecutor(t *testing.T, lost func(parts *harness.Parts, id, executor s
 		require.Equal(t, api.Status("running"), parts.Get(id).Tasks[task].Status, "only a removal ends a task without a result")
 	}
 	begin := time.Now()
-	status, body = removal(t, parts, executor, "its disk burnt")
+	status, body = deleteExecutor(t, parts, executor, "its disk burnt")
 	require.Equal(t, http.StatusOK, status, body)
 	r = parts.Await(id, time.Minute, func(r api.Run) bool {
 		return r.Tasks["fails"].Status == "failed" && r.Tasks["default"].Status == "failed" && r.Tasks["retries"].Attempt == 2
 	})
 	took := time.Since(begin)
 	t.Logf("the tasks ended %s after the call began", took)
-	require.Less(t, took, removalTime)
+	require.Less(t, took, maxRemovalTime)
 	require.Equal(t, "executor "+executor+" was removed while it had the task: its disk burnt", r.Tasks["fails"].Reason)
 	require.Equal(t, r.Tasks["fails"].Reason, r.Tasks["default"].Reason)
 	require.Equal(t, []int{1, 1}, []int{r.Tasks["fails"].Attempt, r.Tasks["default"].Attempt})
@@ -104,12 +104,12 @@ func removeExecutor(t *testing.T, lost func(parts *harness.Parts, id, executor s
 	require.Equal(t, api.Status("success"), r.Tasks["retries"].Status)
 	require.Equal(t, api.Status("success"), r.Tasks["after"].Status)
 	require.NotEqual(t, executor, r.Tasks["retries"].Executor)
-	comesBack(t, parts, dir, executor)
+	requireRemovedExits(t, parts, dir, executor)
 }
 
-// comesBack starts the process of a removed executor again, and checks that it
+// requireRemovedExits starts the process of a removed executor again, and checks that it
 // removes its environments and exits.
-func comesBack(t *testing.T, parts *harness.Parts, dir, executor string) {
+func requireRemovedExits(t *testing.T, parts *harness.Parts, dir, executor string) {
 	t.Helper()
 	for _, task := range []string{"fails.1", "default.1", "retries.1"} {
 		require.True(t, alive(t, dir, task), "the environments survive their executor")
@@ -126,12 +126,12 @@ func comesBack(t *testing.T, parts *harness.Parts, dir, executor string) {
 	e := awaitExecutor(parts, executor, func(api.Executor) bool { return true })
 	require.Equal(t, api.ExecutorState("removed"), e.State)
 	require.Equal(t, "its disk burnt", e.Reason)
-	status, body := removal(t, parts, executor, "again")
+	status, body := deleteExecutor(t, parts, executor, "again")
 	require.Equal(t, http.StatusOK, status, body)
 	require.Contains(t, body, "its disk burnt", "the reason of the first removal stays")
 }
 
-func removal(t *testing.T, parts *harness.Parts, executor, reason string) (status int, body string) {
+func deleteExecutor(t *testing.T, parts *harness.Parts, executor, reason string) (status int, body string) {
 	t.Helper()
 	path := "/api/v1/executors/" + executor
 	if reason != "" {
@@ -142,10 +142,10 @@ func removal(t *testing.T, parts *harness.Parts, executor, reason string) (statu
 	return status, body
 }
 
-func awaitExecutor(parts *harness.Parts, id string, wanted func(api.Executor) bool) (e api.Executor) {
+func awaitExecutor(parts *harness.Parts, id string, want func(api.Executor) bool) (e api.Executor) {
 	parts.AwaitPath("/api/v1/executors/"+id, time.Minute, func(body string) bool {
 		e = api.Executor{}
-		return json.Unmarshal([]byte(body), &e) == nil && wanted(e)
+		return json.Unmarshal([]byte(body), &e) == nil && want(e)
 	})
 	return e
 }

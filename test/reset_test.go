@@ -58,19 +58,19 @@ func (g threeTasks) requireOnce(t *testing.T, r api.Run) {
 	}
 }
 
-// resetting is a Drover and a Temporal client that resets the workflows of its
+// resetEnv is a Drover and a Temporal client that resets the workflows of its
 // runs.
-type resetting struct {
+type resetEnv struct {
 	*harness.Parts
 	t testing.TB
 	c client.Client
 }
 
-func newResetting(t *testing.T) *resetting {
+func newResetEnv(t *testing.T) *resetEnv {
 	t.Helper()
 	parts := harness.StartParts(t, "2", nil)
 	parts.AddExecutor("second", "2")
-	r := &resetting{Parts: parts, t: t, c: dialTemporal(t, parts.Temporal())}
+	r := &resetEnv{Parts: parts, t: t, c: dialTemporal(t, parts.Temporal())}
 	r.AwaitPath("/api/v1/executors", time.Minute, func(body string) bool { return strings.Count(body, `"online"`) == 2 })
 	return r
 }
@@ -86,7 +86,7 @@ func dialTemporal(t *testing.T, address string) client.Client {
 // awaitEvent waits until the history of a run's workflow has n events or the
 // workflow has completed. It returns the history and whether the workflow has
 // completed.
-func (r *resetting) awaitEvent(id string, n int) (events []*historypb.HistoryEvent, closed bool) {
+func (r *resetEnv) awaitEvent(id string, n int) (events []*historypb.HistoryEvent, closed bool) {
 	r.t.Helper()
 	testenv.Await(r.t, time.Minute, func() (bool, string) {
 		events, closed = nil, false
@@ -107,7 +107,7 @@ func (r *resetting) awaitEvent(id string, n int) (events []*historypb.HistoryEve
 // reset resets the workflow to the last workflow task that completed at or before
 // event n. It returns false if Temporal refused the reset, as it does once the
 // workflow has closed.
-func (r *resetting) reset(id string, events []*historypb.HistoryEvent, n int) bool {
+func (r *resetEnv) reset(id string, events []*historypb.HistoryEvent, n int) bool {
 	r.t.Helper()
 	at := int64(0)
 	for _, e := range events {
@@ -125,10 +125,10 @@ func (r *resetting) reset(id string, events []*historypb.HistoryEvent, n int) bo
 	return err == nil
 }
 
-// play submits a run, resets its workflow to the workflow task before event back
+// runWithReset submits a run, resets its workflow to the workflow task before event back
 // as soon as the history has n events, and waits for the end of the run. It
 // returns false if the workflow completed before it had n events.
-func (r *resetting) play(t *testing.T, n, back int) bool {
+func (r *resetEnv) runWithReset(t *testing.T, n, back int) bool {
 	t.Helper()
 	g := threeTasks{dir: t.TempDir()}
 	id := r.Submit(g.spec("0.4")).ID
@@ -146,17 +146,17 @@ func (r *resetting) play(t *testing.T, n, back int) bool {
 // dispatch and claim; the long form tries every event, for twenty minutes.
 func TestReset_at_any_event(t *testing.T) {
 	t.Parallel()
-	r := newResetting(t)
+	r := newResetEnv(t)
 	if !soak() {
 		for _, n := range []int{5, 6, 7, 8, 9, 10, 12, 14, 17, 21, 26, 31} {
-			r.play(t, n, n)
+			r.runWithReset(t, n, n)
 		}
 		r.requireIdle()
 		return
 	}
 	for end := time.Now().Add(20 * time.Minute); time.Now().Before(end); {
-		for n := 5; time.Now().Before(end) && r.play(t, n, n); n++ {
-			r.play(t, n, 4+(n*7)%max(1, n-4))
+		for n := 5; time.Now().Before(end) && r.runWithReset(t, n, n); n++ {
+			r.runWithReset(t, n, 4+(n*7)%max(1, n-4))
 		}
 	}
 	r.requireIdle()
@@ -164,7 +164,7 @@ func TestReset_at_any_event(t *testing.T) {
 
 // requireIdle waits until no executor uses a slot and the journals of both
 // executors are empty.
-func (r *resetting) requireIdle() {
+func (r *resetEnv) requireIdle() {
 	r.t.Helper()
 	r.AwaitPath("/api/v1/executors", time.Minute, func(body string) bool {
 		return strings.Count(body, `"slots_used":0`) == strings.Count(body, `"slots_used"`) && strings.Contains(body, `"slots_used"`)
@@ -182,7 +182,7 @@ func (r *resetting) requireIdle() {
 func TestReset_while_the_executor_drains(t *testing.T) {
 	t.Parallel()
 	parts := harness.StartParts(t, "1", nil)
-	r := &resetting{Parts: parts, t: t, c: dialTemporal(t, parts.Temporal())}
+	r := &resetEnv{Parts: parts, t: t, c: dialTemporal(t, parts.Temporal())}
 	g := threeTasks{dir: t.TempDir()}
 	id := r.Submit(g.spec("8")).ID
 	awaitFile(t, filepath.Join(g.dir, "b.2"))
@@ -204,7 +204,7 @@ func awaitFile(t *testing.T, path string) {
 }
 
 // executors returns the ids of all executors.
-func (r *resetting) executors() []string {
+func (r *resetEnv) executors() []string {
 	r.t.Helper()
 	status, body, err := r.Do(r.t.Context(), http.MethodGet, "/api/v1/executors", "", "")
 	require.NoError(r.t, err)
@@ -223,7 +223,7 @@ func (r *resetting) executors() []string {
 }
 
 // drainAll drains all executors.
-func (r *resetting) drainAll() {
+func (r *resetEnv) drainAll() {
 	r.t.Helper()
 	for _, id := range r.executors() {
 		status, body, err := r.Do(r.t.Context(), http.MethodPost, "/api/v1/executors/"+id+"/drain", "application/json", "{}")
@@ -237,7 +237,7 @@ func (r *resetting) drainAll() {
 // task, and while the executor is frozen.
 func TestReset_of_an_activity(t *testing.T) {
 	t.Parallel()
-	r := newResetting(t)
+	r := newResetEnv(t)
 	for _, frozen := range []bool{false, true} {
 		g := threeTasks{dir: t.TempDir()}
 		id := r.Submit(g.spec("6")).ID
@@ -251,7 +251,7 @@ func TestReset_of_an_activity(t *testing.T) {
 			ResetHeartbeat: true,
 		})
 		if frozen {
-			awaitSilence(t, r.c, id)
+			awaitHeartbeatTimeout(t, r.c, id)
 			r.Processes[harness.Executor].Thaw()
 		}
 		require.NoError(t, err)
@@ -260,9 +260,9 @@ func TestReset_of_an_activity(t *testing.T) {
 	r.requireIdle()
 }
 
-// awaitSilence waits until the heartbeat timeout of the activity has passed or
+// awaitHeartbeatTimeout waits until the heartbeat timeout of the activity has passed or
 // the activity is closed.
-func awaitSilence(t *testing.T, c client.Client, id string) {
+func awaitHeartbeatTimeout(t *testing.T, c client.Client, id string) {
 	t.Helper()
 	begin := time.Now()
 	testenv.Await(t, 2*time.Minute, func() (bool, string) {
@@ -279,7 +279,7 @@ func awaitSilence(t *testing.T, c client.Client, id string) {
 // while tasks run and after they have ended.
 func TestReset_by_an_older_database(t *testing.T) {
 	t.Parallel()
-	r := newResetting(t)
+	r := newResetEnv(t)
 	for _, until := range []string{"b.1", "b.2", "c.1"} {
 		g := threeTasks{dir: t.TempDir()}
 		id := r.Submit(g.spec("2")).ID
@@ -296,12 +296,12 @@ func TestReset_by_an_older_database(t *testing.T) {
 	r.requireIdle()
 }
 
-func (r *resetting) stopTemporal() {
+func (r *resetEnv) stopTemporal() {
 	r.t.Helper()
 	require.NoError(r.t, r.Processes[harness.Temporal].Stop())
 }
 
-func (r *resetting) startTemporal() {
+func (r *resetEnv) startTemporal() {
 	r.t.Helper()
 	r.Launch(harness.Temporal).AwaitReady()
 }

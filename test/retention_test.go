@@ -32,25 +32,25 @@ func TestRetention_kill(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(body), &v))
 		return v
 	}
-	asleep := func() {
+	awaitIdle := func() {
 		t.Helper()
-		testenv.Await(t, patience, func() (bool, string) {
+		testenv.Await(t, waitTimeout, func() (bool, string) {
 			v := status()
 			return !v.NextLookAt.IsZero(), "drover is removing " + string(v.Removing)
 		})
 	}
-	asleep() // after the first round, which removes nothing
+	awaitIdle() // after the first round, which removes nothing
 	var ids []string
 	for i := range 5 {
 		ids = append(ids, dev.Submit(fmt.Sprintf(
 			"name: r%d\ngroup: /test/retention\ntasks: {t: {steps: [{run: 'echo here; echo x > f'}, {save_artifacts: {name: report, paths: [f], retention: 1s}}]}}\n", i)).ID)
 	}
 	for _, id := range ids {
-		require.Equal(t, api.ResultSuccess, dev.AwaitPhase(id, api.PhaseFinished, patience).Result)
+		require.Equal(t, api.ResultSuccess, dev.AwaitPhase(id, api.PhaseFinished, waitTimeout).Result)
 	}
 	// Logs and artifacts are due a second after the end of their run.
 	var due map[api.RetentionKind]api.RetentionDue
-	dev.AwaitPath("/api/v1/retention/preview?limit=100", patience, func(body string) bool {
+	dev.AwaitPath("/api/v1/retention/preview?limit=100", waitTimeout, func(body string) bool {
 		var preview api.RetentionPreview
 		require.NoError(t, json.Unmarshal([]byte(body), &preview))
 		due = map[api.RetentionKind]api.RetentionDue{}
@@ -60,28 +60,28 @@ func TestRetention_kill(t *testing.T) {
 		return due["logs"].Count == 5 && due["artifacts"].Count == 5
 	})
 	require.Equal(t, int64(3), due["runs"].Count)
-	var goes []string
+	var dueRuns []string
 	for _, x := range due["runs"].First {
-		goes = append(goes, x.Run)
+		dueRuns = append(dueRuns, x.Run)
 	}
-	require.Equal(t, ids[:3], goes)
-	was := status()
-	require.True(t, was.Running)
-	require.Equal(t, 2, was.Policy.RunsKeep)
+	require.Equal(t, ids[:3], dueRuns)
+	before := status()
+	require.True(t, before.Running)
+	require.Equal(t, 2, before.Policy.RunsKeep)
 
 	c, err := client.Dial(client.Options{HostPort: temporal, Namespace: contract.Namespace})
 	require.NoError(t, err)
 	defer c.Close()
 	require.NoError(t, c.SignalWorkflow(t.Context(), contract.RetentionWorkflowID, "", contract.SignalForceContinue, nil))
-	testenv.Await(t, patience, func() (bool, string) { return !dev.Running(), "drover was not killed" })
+	testenv.Await(t, waitTimeout, func() (bool, string) { return !dev.Running(), "drover was not killed" })
 	dev.Restart()
-	require.NotEqual(t, was.Removed, status().Removed, "the logs and artifacts were removed before the kill")
+	require.NotEqual(t, before.Removed, status().Removed, "the logs and artifacts were removed before the kill")
 	for i, id := range ids {
 		if i >= 3 {
 			dev.Get(id)
 			continue
 		}
-		testenv.Await(t, patience, func() (bool, string) {
+		testenv.Await(t, waitTimeout, func() (bool, string) {
 			code, body, err := dev.Do(t.Context(), http.MethodGet, "/api/v1/runs/"+id, "", "")
 			require.NoError(t, err)
 			return code == http.StatusNotFound, body
@@ -94,14 +94,14 @@ func TestRetention_kill(t *testing.T) {
 			require.Equal(t, http.StatusGone, code, body)
 		}
 	}
-	asleep()
+	awaitIdle()
 	for _, sum := range status().Removed {
 		if sum.Kind == api.RetentionKindLogs || sum.Kind == api.RetentionKindArtifacts {
 			require.Equal(t, int64(5), sum.Count, sum.Kind)
 			require.Equal(t, due[sum.Kind].Bytes, sum.Bytes, sum.Kind)
 		}
 	}
-	dev.AwaitPath("/api/v1/retention/preview", patience, func(body string) bool {
+	dev.AwaitPath("/api/v1/retention/preview", waitTimeout, func(body string) bool {
 		var preview api.RetentionPreview
 		require.NoError(t, json.Unmarshal([]byte(body), &preview))
 		for _, d := range preview.Due {

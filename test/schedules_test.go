@@ -66,12 +66,12 @@ func (s schedules) act(name, verb, body string) {
 }
 
 // await waits until the condition is true of the schedule, and returns it.
-func (s schedules) await(name string, wanted func(api.Schedule) bool) api.Schedule {
+func (s schedules) await(name string, want func(api.Schedule) bool) api.Schedule {
 	s.t.Helper()
 	var x api.Schedule
 	testenv.Await(s.t, 2*time.Minute, func() (bool, string) {
 		x = s.call(http.MethodGet, name, "", http.StatusOK)
-		return wanted(x), fmt.Sprintf("paused %v (%s), fired %d, skipped %d, recent %+v", x.Paused, x.Note, x.Fired, x.OverlapSkipped, x.Recent)
+		return want(x), fmt.Sprintf("paused %v (%s), fired %d, skipped %d, recent %+v", x.Paused, x.Note, x.Fired, x.OverlapSkipped, x.Recent)
 	})
 	return x
 }
@@ -95,7 +95,7 @@ func TestSchedules(t *testing.T) {
 	t.Parallel()
 	dev := harness.StartDev(t, []string{"DROVER_DEV__SLOTS=20"}, "--executor", "shell")
 	const never = "cron: ['0 0 1 1 * 2099']"
-	for name, play := range map[string]func(t *testing.T, s schedules){
+	for name, scenario := range map[string]func(t *testing.T, s schedules){
 		"an_interval_fires": func(t *testing.T, s schedules) {
 			// On a busy machine a run may last longer than the interval, and the default
 			// overlap policy would skip the next firing.
@@ -238,7 +238,7 @@ cron: ['@hourly']`, http.StatusOK)
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			play(t, newSchedules(t, dev))
+			scenario(t, newSchedules(t, dev))
 		})
 	}
 }

@@ -32,7 +32,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 // submit VAR FILE: creates a run and sets VAR to its id.
 func cmdSubmit(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "submit VAR FILE")
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	s.do(ts, http.MethodPost, "/runs", s.input(ts, args, 1))
 	if s.status != http.StatusCreated {
 		ts.Fatalf("submit: status %d: %s", s.status, s.body)
@@ -44,7 +44,7 @@ func cmdSubmit(ts *testscript.TestScript, _ bool, args []string) {
 // must have the status, and the problem code if one is given, as 409:wrong_phase.
 func cmdCall(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 3, "call STATUS[:CODE] METHOD PATH [FILE | {json}]")
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	status, code, _ := strings.Cut(args[0], ":")
 	body := s.input(ts, args, 3)
 	if body == "" && args[1] != http.MethodGet {
@@ -62,7 +62,7 @@ func cmdCall(ts *testscript.TestScript, _ bool, args []string) {
 // header NAME VALUE: sets a header of the next call.
 func cmdHeader(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "header NAME VALUE")
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	if s.headers == nil {
 		s.headers = map[string]string{}
 	}
@@ -73,7 +73,7 @@ func cmdHeader(ts *testscript.TestScript, _ bool, args []string) {
 // response becomes the list of their responses, each with status, body and header.
 func cmdParallel(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 3, "parallel N METHOD PATH [FILE | {json}]")
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	body := s.input(ts, args, 3)
@@ -99,7 +99,7 @@ func cmdParallel(ts *testscript.TestScript, _ bool, args []string) {
 
 // check EXPR: fails unless a jq expression is true of the last response.
 func cmdCheck(ts *testscript.TestScript, neg bool, args []string) {
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	expr := strings.Join(args, " ")
 	if got := s.query(ts, expr); got != !neg {
 		ts.Fatalf("%s is %v on %s", expr, got, s.body)
@@ -110,7 +110,7 @@ func cmdCheck(ts *testscript.TestScript, neg bool, args []string) {
 // response.
 func cmdLet(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "let VAR EXPR")
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	s.set(ts, args[0], fmt.Sprint(s.query(ts, strings.Join(args[1:], " "))))
 }
 
@@ -118,7 +118,7 @@ func cmdLet(ts *testscript.TestScript, _ bool, args []string) {
 // response.
 func cmdAwait(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "await ID|PATH EXPR")
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	path, expr := args[0], strings.Join(args[1:], " ")
 	if !strings.HasPrefix(path, "/") {
 		path = "/runs/" + path
@@ -136,7 +136,7 @@ func cmdAwait(ts *testscript.TestScript, _ bool, args []string) {
 // await-status STATUS PATH: reads a path until the response has the status.
 func cmdAwaitStatus(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "await-status STATUS PATH")
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	s.until(ts, func() (bool, string) {
 		a, err := s.call(http.MethodGet, args[1], "")
 		if err != nil {
@@ -151,7 +151,7 @@ func cmdAwaitStatus(ts *testscript.TestScript, _ bool, args []string) {
 // of the lines.
 func cmdLog(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 3, "log ID TASK QUERY LINE...")
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	s.do(ts, http.MethodGet, "/runs/"+args[0]+"/tasks/"+args[1]+"/logs"+args[2], "")
 	if want := lines(args[3:]); s.status != http.StatusOK || s.body != want {
 		ts.Fatalf("the log is (status %d)\n%s\nwant\n%s", s.status, s.body, want)
@@ -171,7 +171,7 @@ func lines(of []string) string {
 // before it writes more. The log must end by itself and consist of the lines.
 func cmdFollow(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 5, "follow ID TASK QUERY FILE LINE...")
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	ctx, cancel := s.context()
 	defer cancel()
 	resp, err := s.send(ctx, http.MethodGet, "/runs/"+args[0]+"/tasks/"+args[1]+"/logs"+args[2], "")
@@ -194,7 +194,7 @@ func cmdFollow(ts *testscript.TestScript, _ bool, args []string) {
 // events QUERY EXPR: reads events until the expression is true of their list.
 func cmdEvents(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "events QUERY EXPR")
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	expr := strings.Join(args[1:], " ")
 	ctx, cancel := s.context()
 	defer cancel()
@@ -224,28 +224,28 @@ func cmdEvents(ts *testscript.TestScript, _ bool, args []string) {
 // its history.
 func cmdWorkflow(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 1, "workflow ID")
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	c := s.dial(ts)
 	defer c.Close()
-	ts.Check(s.askWorkflow(c, args[0]))
+	ts.Check(s.readWorkflow(c, args[0]))
 }
 
 // await-workflow ID EXPR: repeats workflow until the expression is true.
 func cmdAwaitWorkflow(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "await-workflow ID EXPR")
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	c := s.dial(ts)
 	defer c.Close()
 	expr := strings.Join(args[1:], " ")
 	s.until(ts, func() (bool, string) {
-		if err := s.askWorkflow(c, args[0]); err != nil {
+		if err := s.readWorkflow(c, args[0]); err != nil {
 			return false, err.Error()
 		}
 		return s.query(ts, expr) == true, expr + " is not true of " + s.body
 	})
 }
 
-func (s *stage) dial(ts *testscript.TestScript) client.Client {
+func (s *scriptEnv) dial(ts *testscript.TestScript) client.Client {
 	ctx, cancel := s.context()
 	defer cancel()
 	c, err := client.DialContext(ctx, client.Options{HostPort: s.temporal, Namespace: contract.Namespace})
@@ -253,14 +253,14 @@ func (s *stage) dial(ts *testscript.TestScript) client.Client {
 	return c
 }
 
-func (s *stage) askWorkflow(c client.Client, id string) error {
+func (s *scriptEnv) readWorkflow(c client.Client, id string) error {
 	ctx, cancel := s.context()
 	defer cancel()
-	standing, err := workflowOf(ctx, c, id)
+	state, err := workflowOf(ctx, c, id)
 	if err != nil {
 		return err
 	}
-	value := map[string]any{"open": standing.open, "idle": standing.idle, "events": standing.events}
+	value := map[string]any{"open": state.open, "idle": state.idle, "events": state.events}
 	s.answer = answer{value: value, body: fmt.Sprint(value)}
 	return nil
 }
@@ -268,7 +268,7 @@ func (s *stage) askWorkflow(c client.Client, id string) error {
 // parts [PART:VARIABLE=VALUE]...: from here on the script uses a Drover of its
 // own, in separate processes, whose executor has 4 slots.
 func cmdParts(ts *testscript.TestScript, _ bool, args []string) {
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	env := map[harness.Part][]string{}
 	for _, arg := range args {
 		part, variable, _ := strings.Cut(arg, ":")
@@ -282,7 +282,7 @@ func cmdParts(ts *testscript.TestScript, _ bool, args []string) {
 // executor NAME: starts another executor, which becomes the part NAME.
 func cmdExecutor(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 1, "executor NAME")
-	parts := stageOf(ts).parts
+	parts := scriptEnvOf(ts).parts
 	p := parts.AddExecutor(args[0], "4")
 	p.AwaitReady()
 	parts.Processes[harness.Part(args[0])] = p
@@ -291,21 +291,21 @@ func cmdExecutor(ts *testscript.TestScript, _ bool, args []string) {
 // crash PART...: kills parts with SIGKILL.
 func cmdCrash(ts *testscript.TestScript, _ bool, args []string) {
 	for _, part := range args {
-		stageOf(ts).parts.Processes[harness.Part(part)].Kill()
+		scriptEnvOf(ts).parts.Processes[harness.Part(part)].Kill()
 	}
 }
 
 // launch PART...: starts parts again.
 func cmdLaunch(ts *testscript.TestScript, _ bool, args []string) {
 	for _, part := range args {
-		stageOf(ts).parts.Launch(harness.Part(part)).AwaitReady()
+		scriptEnvOf(ts).parts.Launch(harness.Part(part)).AwaitReady()
 	}
 }
 
 // as NAME SCOPE: makes the next calls as another client. It requires parts.
 func cmdAs(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "as NAME SCOPE")
-	s := stageOf(ts)
+	s := scriptEnvOf(ts)
 	s.token = s.parts.TokenFor(args[0], args[1])
 	// The gateway checks its token file once a second.
 	s.until(ts, func() (bool, string) {

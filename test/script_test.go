@@ -17,17 +17,17 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// patience bounds every wait of a script. It is long enough for a machine that
+// waitTimeout bounds every wait of a script. It is long enough for a machine that
 // runs all other tests at the same time.
-const patience = 2 * time.Minute
+const waitTimeout = 2 * time.Minute
 
-var scriptClient = &http.Client{Timeout: patience}
+var scriptClient = &http.Client{Timeout: waitTimeout}
 
-type stageKey struct{}
+type scriptEnvKey struct{}
 
-// stage is the environment of a script: the Drover that it uses, its variables
+// scriptEnv is the environment of a script: the Drover that it uses, its variables
 // and its last response.
-type stage struct {
+type scriptEnv struct {
 	t             testing.TB
 	dir           string
 	server, token string
@@ -46,20 +46,20 @@ type answer struct {
 	value  any // the decoded body if it is JSON, else its text
 }
 
-func stageOf(ts *testscript.TestScript) *stage { return ts.Value(stageKey{}).(*stage) }
+func scriptEnvOf(ts *testscript.TestScript) *scriptEnv { return ts.Value(scriptEnvKey{}).(*scriptEnv) }
 
-func (s *stage) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(s.t.Context(), patience)
+func (s *scriptEnv) context() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(s.t.Context(), waitTimeout)
 }
 
 // set sets a variable of the script.
-func (s *stage) set(ts *testscript.TestScript, name, value string) {
+func (s *scriptEnv) set(ts *testscript.TestScript, name, value string) {
 	s.vars[name] = value
 	ts.Setenv(name, value)
 }
 
 // send makes a call and returns the response with an unread body.
-func (s *stage) send(ctx context.Context, method, path, body string) (*http.Response, error) {
+func (s *scriptEnv) send(ctx context.Context, method, path, body string) (*http.Response, error) {
 	media := "application/yaml"
 	if strings.HasPrefix(strings.TrimSpace(body), "{") {
 		media = "application/json"
@@ -83,7 +83,7 @@ func (s *stage) send(ctx context.Context, method, path, body string) (*http.Resp
 }
 
 // call makes a call with the headers set for it, and returns the response.
-func (s *stage) call(method, path, body string) (answer, error) {
+func (s *scriptEnv) call(method, path, body string) (answer, error) {
 	ctx, cancel := s.context()
 	defer cancel()
 	resp, err := s.send(ctx, method, path, body)
@@ -105,7 +105,7 @@ func (s *stage) call(method, path, body string) (answer, error) {
 }
 
 // do makes a call, stores its response and clears the headers.
-func (s *stage) do(ts *testscript.TestScript, method, path, body string) {
+func (s *scriptEnv) do(ts *testscript.TestScript, method, path, body string) {
 	a, err := s.call(method, path, body)
 	ts.Check(err)
 	s.answer, s.headers = a, nil
@@ -113,7 +113,7 @@ func (s *stage) do(ts *testscript.TestScript, method, path, body string) {
 
 // query evaluates a jq expression on the last response. The expression reads
 // variables of the script as $ENV.NAME.
-func (s *stage) query(ts *testscript.TestScript, expr string) any {
+func (s *scriptEnv) query(ts *testscript.TestScript, expr string) any {
 	q, err := gojq.Parse(expr)
 	ts.Check(err)
 	code, err := gojq.Compile(q, gojq.WithEnvironLoader(func() []string {
@@ -136,7 +136,7 @@ func (s *stage) query(ts *testscript.TestScript, expr string) any {
 
 // input returns the request body that argument i gives: JSON, used unchanged, or
 // the name of a file of the script, in which variables are expanded.
-func (s *stage) input(ts *testscript.TestScript, args []string, i int) string {
+func (s *scriptEnv) input(ts *testscript.TestScript, args []string, i int) string {
 	if len(args) <= i {
 		return ""
 	}
@@ -159,15 +159,15 @@ func atLeast(ts *testscript.TestScript, args []string, n int, usage string) {
 }
 
 // until calls try until it returns true.
-func (s *stage) until(ts *testscript.TestScript, try func() (done bool, state string)) {
-	deadline := time.Now().Add(patience)
+func (s *scriptEnv) until(ts *testscript.TestScript, try func() (done bool, state string)) {
+	deadline := time.Now().Add(waitTimeout)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		done, state := try()
 		if done {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("gave up after %s; last state: %s", patience, state)
+			ts.Fatalf("gave up after %s; last state: %s", waitTimeout, state)
 		}
 		timer := time.NewTimer(pause)
 		select {

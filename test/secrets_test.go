@@ -18,22 +18,22 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// secretsAreToldNowhere seeds a secret through every call that accepts one and
+// secretsAreNotExposed seeds a secret through every call that accepts one and
 // uses it in tasks. It then reads every path of the API and every stored file.
 // Only the records contain the secrets, encrypted.
-func secretsAreToldNowhere(t *testing.T, _ *harness.Dev) {
+func secretsAreNotExposed(t *testing.T, _ *harness.Dev) {
 	dev := harness.StartDev(t, []string{"DROVER_LOG__LEVEL=debug"}, "--executor", "shell")
 	client := harness.NewClient(t, dev.Server, dev.Token)
 	secret := func() string { return "seeded-" + rand.Text() }
 	ofRun, ofRestart, ofHook, ofSchedule, ofWrong := secret(), secret(), secret(), secret(), secret()
-	planted := []string{ofRun, ofRestart, ofHook, ofSchedule, ofWrong}
-	var told []string // all response bodies
+	seeded := []string{ofRun, ofRestart, ofHook, ofSchedule, ofWrong}
+	var observed []string // all response bodies
 	call := func(method, path, body string, want int) string {
 		t.Helper()
 		status, answer, err := client.Do(t.Context(), method, "/api/v1"+path, "application/yaml", body)
 		require.NoError(t, err)
 		require.Equal(t, want, status, answer)
-		told = append(told, answer)
+		observed = append(observed, answer)
 		return answer
 	}
 	spec := func(secret string) string {
@@ -45,16 +45,16 @@ func secretsAreToldNowhere(t *testing.T, _ *harness.Dev) {
   approve: {approval: true, steps: [{run: 'true'}]}}}`, secret)
 	}
 	receiver := newHookReceiver(t)
-	receiver.answers(http.StatusTeapot) // so that the API reports an error
+	receiver.respondWith(http.StatusTeapot) // so that the API reports an error
 	call(http.MethodPut, "/webhooks/seeded", fmt.Sprintf("{url: 'http://%s', secret: %s}", receiver.address, ofHook), http.StatusCreated)
 	call(http.MethodPut, "/schedules/seeded", fmt.Sprintf("{spec: %s, cron: ['@yearly']}", spec(ofSchedule)), http.StatusCreated)
 	call(http.MethodPost, "/schedules/seeded/trigger", "", http.StatusOK)
 	call(http.MethodPost, "/runs", strings.Replace(spec(ofWrong), "steps:", "stepps:", 1), http.StatusUnprocessableEntity)
 	id := client.Submit(spec(ofRun)).ID
 	finish := func(id string) {
-		client.Await(id, patience, func(r api.Run) bool { return r.Tasks["approve"].Status == "waiting_approval" })
+		client.Await(id, waitTimeout, func(r api.Run) bool { return r.Tasks["approve"].Status == "waiting_approval" })
 		call(http.MethodPost, "/runs/"+id+"/tasks/approve/approve", "{}", http.StatusOK)
-		client.AwaitPhase(id, api.PhaseFinished, patience)
+		client.AwaitPhase(id, api.PhaseFinished, waitTimeout)
 	}
 	finish(id)
 	call(http.MethodPost, "/runs/"+id+"/restart", "{from: start, secrets: {TOKEN: "+ofRestart+"}}", http.StatusCreated)
@@ -64,32 +64,32 @@ func secretsAreToldNowhere(t *testing.T, _ *harness.Dev) {
 
 	for _, id := range []string{id, client.Get(id).RestartedAs[0], fired} {
 		require.Equal(t, "[***]\n***\n", client.Logs(id, "use"), "the step got the secret, and the log masks it")
-		told = append(told, everything(t, client, map[string]string{"id": id, "task": "use", "name": "seeded"})...)
-		told = append(told, client.Logs(id, "fail"))
+		observed = append(observed, readAllPaths(t, client, map[string]string{"id": id, "task": "use", "name": "seeded"})...)
+		observed = append(observed, client.Logs(id, "fail"))
 	}
-	told = append(told, eventsUntil(t, client, 3))
-	testenv.Await(t, patience, func() (bool, string) {
+	observed = append(observed, eventsUntil(t, client, 3))
+	testenv.Await(t, waitTimeout, func() (bool, string) {
 		w := call(http.MethodGet, "/webhooks/seeded", "", http.StatusOK)
 		return strings.Contains(w, "418"), w
 	})
 	require.NoError(t, dev.Stop())
-	for _, secret := range planted {
-		for _, answer := range told {
+	for _, secret := range seeded {
+		for _, answer := range observed {
 			require.NotContains(t, answer, secret)
 		}
 	}
-	kept := newHaystack(t)
+	kept := newSecretScan(t)
 	kept.addFiles(dev.Dir)
-	for _, secret := range planted {
-		require.Empty(t, kept.places(secret))
+	for _, secret := range seeded {
+		require.Empty(t, kept.sources(secret))
 	}
-	require.NotEmpty(t, kept.places("/behaviours/secrets"), "the scan finds text that is there")
-	require.NotEmpty(t, kept.places("drover-sealed:1:dev:"))
+	require.NotEmpty(t, kept.sources("/behaviours/secrets"), "the scan finds text that is there")
+	require.NotEmpty(t, kept.sources("drover-sealed:1:dev:"))
 }
 
-// everything calls every GET operation of the API and returns the response
+// readAllPaths calls every GET operation of the API and returns the response
 // bodies.
-func everything(t *testing.T, client *harness.Client, names map[string]string) []string {
+func readAllPaths(t *testing.T, client *harness.Client, names map[string]string) []string {
 	t.Helper()
 	data, err := os.ReadFile("../api/openapi.yaml")
 	require.NoError(t, err)
@@ -124,12 +124,12 @@ func everything(t *testing.T, client *harness.Client, names map[string]string) [
 // finished.
 func eventsUntil(t *testing.T, client *harness.Client, finished int) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, client.Server+"/api/v1/events", nil)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+client.Token)
-	resp, err := (&http.Client{Timeout: patience}).Do(req)
+	resp, err := (&http.Client{Timeout: waitTimeout}).Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	var text strings.Builder

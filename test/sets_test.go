@@ -35,9 +35,9 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// herd is an executor set in a namespace of its own. Its members are processes of
+// executorSet is an executor set in a namespace of its own. Its members are processes of
 // this host.
-type herd struct {
+type executorSet struct {
 	t         *testing.T
 	parts     *harness.Parts
 	cluster   testenv.Kubernetes
@@ -46,19 +46,19 @@ type herd struct {
 	slots     string
 	members   []*harness.Process
 
-	mu      sync.Mutex
-	watched map[types.UID]bool // pods whose logs are read
-	lives   map[run.Key]int    // number of pods in which steps ran
+	mu        sync.Mutex
+	watched   map[types.UID]bool // pods whose logs are read
+	podsByKey map[run.Key]int    // number of pods in which steps ran
 }
 
-// newHerd starts a Drover and the members of a set. It adds more to their
+// newExecutorSet starts a Drover and the members of a set. It adds more to their
 // environment.
-func newHerd(t *testing.T, members int, slots string, more ...string) *herd {
+func newExecutorSet(t *testing.T, members int, slots string, more ...string) *executorSet {
 	t.Helper()
 	testenv.RequireKubernetes(t)
-	h := openHerd(t, harness.StartPartsWithout(t, slots), slots)
+	h := openExecutorSet(t, harness.StartPartsWithout(t, slots), slots)
 	for range members {
-		h.members = append(h.members, h.join(more...))
+		h.members = append(h.members, h.addMember(more...))
 	}
 	for _, m := range h.members {
 		m.AwaitReady()
@@ -67,8 +67,8 @@ func newHerd(t *testing.T, members int, slots string, more ...string) *herd {
 	return h
 }
 
-// openHerd returns a set without members.
-func openHerd(t *testing.T, parts *harness.Parts, slots string) *herd {
+// openExecutorSet returns a set without members.
+func openExecutorSet(t *testing.T, parts *harness.Parts, slots string) *executorSet {
 	t.Helper()
 	cluster := testenv.RequireKubernetes(t)
 	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
@@ -76,8 +76,8 @@ func openHerd(t *testing.T, parts *harness.Parts, slots string) *herd {
 	config.QPS = -1 // no limit: follow reads every pod
 	client, err := clientset.NewForConfig(config)
 	require.NoError(t, err)
-	h := &herd{
-		t: t, parts: parts, cluster: cluster, client: client, slots: slots, watched: map[types.UID]bool{}, lives: map[run.Key]int{},
+	h := &executorSet{
+		t: t, parts: parts, cluster: cluster, client: client, slots: slots, watched: map[types.UID]bool{}, podsByKey: map[run.Key]int{},
 		namespace: "drover-test-" + strings.ToLower(rand.Text()[:10]),
 	}
 	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}, metav1.CreateOptions{})
@@ -93,8 +93,8 @@ func openHerd(t *testing.T, parts *harness.Parts, slots string) *herd {
 	return h
 }
 
-// join starts a member and adds more to its environment.
-func (h *herd) join(more ...string) *harness.Process {
+// addMember starts a member and adds more to its environment.
+func (h *executorSet) addMember(more ...string) *harness.Process {
 	h.t.Helper()
 	return h.parts.AddMember("blue", h.slots, append([]string{
 		"DROVER_EXECUTOR__KUBERNETES__KUBECONFIG=" + h.cluster.Kubeconfig,
@@ -106,9 +106,9 @@ func (h *herd) join(more ...string) *harness.Process {
 
 // newMember starts a member that reaches Temporal, the gateway and the cluster
 // through proxies of its own.
-func (h *herd) newMember(name string) *member {
+func (h *executorSet) newMember(name string) *member {
 	h.t.Helper()
-	wires, env := newWires(h.t, h.parts)
+	proxies, env := newProxies(h.t, h.parts)
 	config, err := clientcmd.LoadFromFile(h.cluster.Kubeconfig)
 	require.NoError(h.t, err)
 	server := config.Clusters[config.Contexts[config.CurrentContext].Cluster]
@@ -118,12 +118,12 @@ func (h *herd) newMember(name string) *member {
 	if port == "" {
 		port = "443"
 	}
-	wire := harness.NewWire(h.t, net.JoinHostPort(at.Hostname(), port))
-	server.Server, server.TLSServerName = "https://"+wire.Address, cmp.Or(server.TLSServerName, at.Hostname())
+	proxy := harness.NewTCPProxy(h.t, net.JoinHostPort(at.Hostname(), port))
+	server.Server, server.TLSServerName = "https://"+proxy.Address, cmp.Or(server.TLSServerName, at.Hostname())
 	kubeconfig := filepath.Join(h.t.TempDir(), "kubeconfig")
 	require.NoError(h.t, clientcmd.WriteToFile(*config, kubeconfig))
 	env = append(env, "DROVER_EXECUTOR__KUBERNETES__KUBECONFIG="+kubeconfig)
-	m := &member{name: name, wires: append(wires, wire), start: func() *harness.Process { return h.join(env...) }}
+	m := &member{name: name, proxies: append(proxies, proxy), start: func() *harness.Process { return h.addMember(env...) }}
 	m.process = m.start()
 	m.process.AwaitReady()
 	return m
@@ -131,16 +131,16 @@ func (h *herd) newMember(name string) *member {
 
 // host returns the address of this host that pods can reach: the local address
 // of its connections to the cluster.
-func (h *herd) host() string {
+func (h *executorSet) host() string {
 	h.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", h.cluster.Kubeconfig)
 	require.NoError(h.t, err)
 	server, _, err := rest.DefaultServerUrlFor(config)
 	require.NoError(h.t, err)
-	way, err := (&net.Dialer{}).DialContext(h.t.Context(), "udp", net.JoinHostPort(server.Hostname(), "443")) // sends no packet
+	conn, err := (&net.Dialer{}).DialContext(h.t.Context(), "udp", net.JoinHostPort(server.Hostname(), "443")) // sends no packet
 	require.NoError(h.t, err)
-	defer func() { _ = way.Close() }()
-	host, _, err := net.SplitHostPort(way.LocalAddr().String())
+	defer func() { _ = conn.Close() }()
+	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
 	require.NoError(h.t, err)
 	require.False(h.t, net.ParseIP(host).IsLoopback(), "pods cannot reach this host: its connection to the cluster at %s is over loopback", server)
 	return host
@@ -149,7 +149,7 @@ func (h *herd) host() string {
 // count counts the pods in which steps run: those whose shim writes frames. A
 // member that was frozen may create a pod for a key that another member holds by
 // now; no step begins in such a pod.
-func (h *herd) count() {
+func (h *executorSet) count() {
 	h.t.Helper()
 	pods := informers.NewSharedInformerFactoryWithOptions(h.client, 0, informers.WithNamespace(h.namespace)).Core().V1().Pods().Informer()
 	var followers sync.WaitGroup
@@ -187,10 +187,10 @@ const taskContainer = "task"
 
 // follow waits until the shim of a pod writes a frame, and counts the pod. It
 // returns without that if the pod ends.
-func (h *herd) follow(pod *corev1.Pod) {
+func (h *executorSet) follow(pod *corev1.Pod) {
 	for {
 		now, err := h.client.CoreV1().Pods(h.namespace).Get(h.t.Context(), pod.Name, metav1.GetOptions{})
-		if h.writes(pod) {
+		if h.hasFrame(pod) {
 			break
 		}
 		if apierrors.IsNotFound(err) || h.t.Context().Err() != nil || err == nil && (now.UID != pod.UID || now.Status.Phase != corev1.PodRunning) {
@@ -204,12 +204,12 @@ func (h *herd) follow(pod *corev1.Pod) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lives[key]++
+	h.podsByKey[key]++
 }
 
-// writes reads the first line of a pod's log and reports whether it is a frame.
+// hasFrame reads the first line of a pod's log and reports whether it is a frame.
 // A node that has removed the log returns an error message in its place.
-func (h *herd) writes(pod *corev1.Pod) bool {
+func (h *executorSet) hasFrame(pod *corev1.Pod) bool {
 	log, err := h.client.CoreV1().Pods(h.namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: taskContainer, Follow: true}).Stream(h.t.Context())
 	if err != nil {
 		return false
@@ -224,7 +224,7 @@ func (h *herd) writes(pod *corev1.Pod) bool {
 }
 
 // spec returns a run with tasks that print a line each second.
-func (h *herd) spec(tasks, seconds int) string {
+func (h *executorSet) spec(tasks, seconds int) string {
 	numbers := make([]string, tasks)
 	for i := range numbers {
 		numbers[i] = fmt.Sprintf("%q", fmt.Sprint(i))
@@ -250,7 +250,7 @@ tasks:
 }
 
 // check fails the test unless all tasks ran once and their logs are complete.
-func (h *herd) check(r api.Run, tasks, seconds int) {
+func (h *executorSet) check(r api.Run, tasks, seconds int) {
 	h.t.Helper()
 	require.Equal(h.t, api.Result("success"), r.Result, harness.Describe(r))
 	for n := range tasks {
@@ -268,13 +268,13 @@ func (h *herd) check(r api.Run, tasks, seconds int) {
 }
 
 // requireOnce checks that the steps of no task ran twice.
-func (h *herd) requireOnce() {
+func (h *executorSet) requireOnce() {
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	require.NotEmpty(h.t, h.lives)
+	require.NotEmpty(h.t, h.podsByKey)
 	ran := map[string]bool{}
-	for key, n := range h.lives {
+	for key, n := range h.podsByKey {
 		require.Equal(h.t, 1, n, "pods of %s in which steps ran", key)
 		task := fmt.Sprint(key.Run, ".", key.Task)
 		require.False(h.t, ran[task], "another dispatch of %s ran too", key)
@@ -283,10 +283,10 @@ func (h *herd) requireOnce() {
 }
 
 // requireClean waits until no resource of a task or of a killed member is left.
-func (h *herd) requireClean() { h.t.Helper(); h.requireCleanBut(len(h.members)) }
+func (h *executorSet) requireClean() { h.t.Helper(); h.requireCleanBut(len(h.members)) }
 
 // requireCleanBut does the same for a set with the given number of members.
-func (h *herd) requireCleanBut(members int) {
+func (h *executorSet) requireCleanBut(members int) {
 	h.t.Helper()
 	testenv.Await(h.t, 3*time.Minute, func() (bool, string) {
 		var left []string
@@ -295,10 +295,10 @@ func (h *herd) requireCleanBut(members int) {
 		for i := range pods.Items {
 			left = append(left, "pod "+pods.Items[i].Name)
 		}
-		pages, err := h.client.CoreV1().ConfigMaps(h.namespace).List(h.t.Context(), metav1.ListOptions{LabelSelector: "drover.run/key"})
+		entries, err := h.client.CoreV1().ConfigMaps(h.namespace).List(h.t.Context(), metav1.ListOptions{LabelSelector: "drover.run/key"})
 		require.NoError(h.t, err)
-		for i := range pages.Items {
-			left = append(left, "entry "+pages.Items[i].Name)
+		for i := range entries.Items {
+			left = append(left, "entry "+entries.Items[i].Name)
 		}
 		secrets, err := h.client.CoreV1().Secrets(h.namespace).List(h.t.Context(), metav1.ListOptions{})
 		require.NoError(h.t, err)
@@ -322,13 +322,13 @@ func TestSet_members_killed_in_turn(t *testing.T) {
 	if soak() {
 		tasks, rounds = 120, 20
 	}
-	h := newHerd(t, 3, "4")
+	h := newExecutorSet(t, 3, "4")
 	id := h.parts.Submit(h.spec(tasks, seconds)).ID
 	h.parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) > 6 })
 	for n := range rounds {
 		m := n % len(h.members)
 		h.members[m].Kill()
-		h.members[m] = h.join()
+		h.members[m] = h.addMember()
 		h.members[m].AwaitReady()
 		until := time.Now().Add(6 * time.Second)
 		r := h.parts.Await(id, time.Minute, func(r api.Run) bool {
@@ -349,11 +349,11 @@ func TestSet_members_killed_in_turn(t *testing.T) {
 func TestSet_rollout(t *testing.T) {
 	t.Parallel()
 	const tasks, seconds = 8, 20
-	h := newHerd(t, 2, "4")
+	h := newExecutorSet(t, 2, "4")
 	id := h.parts.Submit(h.spec(tasks, seconds)).ID
 	h.parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) == tasks })
 	for m := range h.members {
-		fresh := h.join()
+		fresh := h.addMember()
 		fresh.AwaitReady()
 		require.NoError(t, h.members[m].Stop())
 		h.members[m] = fresh
@@ -367,7 +367,7 @@ func TestSet_rollout(t *testing.T) {
 // about a second.
 func TestSet_stop(t *testing.T) {
 	t.Parallel()
-	h := newHerd(t, 2, "3")
+	h := newExecutorSet(t, 2, "3")
 	id := h.parts.Submit(h.spec(6, 600)).ID
 	h.parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 6 })
 	begun := time.Now()

@@ -13,24 +13,24 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// workflowStanding is the state of a run's workflow in Temporal.
-type workflowStanding struct {
+// workflowState is the state of a run's workflow in Temporal.
+type workflowState struct {
 	open   bool
 	idle   bool
 	events int // the length of its history, 0 if it was never started
 }
 
 // workflowOf returns the state of the workflow of a run.
-func workflowOf(ctx context.Context, c client.Client, id string) (workflowStanding, error) {
+func workflowOf(ctx context.Context, c client.Client, id string) (workflowState, error) {
 	d, err := c.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(run.ID(id)), "")
 	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
-		return workflowStanding{}, nil
+		return workflowState{}, nil
 	}
 	if err != nil {
-		return workflowStanding{}, fmt.Errorf("describe the workflow of run %s: %w", id, err)
+		return workflowState{}, fmt.Errorf("describe the workflow of run %s: %w", id, err)
 	}
 	info := d.GetWorkflowExecutionInfo()
-	return workflowStanding{
+	return workflowState{
 		open:   info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
 		idle:   d.GetPendingWorkflowTask() == nil && len(d.GetPendingActivities()) == 0,
 		events: int(info.GetHistoryLength()),

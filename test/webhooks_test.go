@@ -39,12 +39,12 @@ type hookReceiver struct {
 func newHookReceiver(t *testing.T) *hookReceiver {
 	t.Helper()
 	r := &hookReceiver{t: t, address: harness.FreeAddress(t), status: http.StatusNoContent}
-	t.Cleanup(r.die)
-	r.live()
+	t.Cleanup(r.stop)
+	r.start()
 	return r
 }
 
-func (r *hookReceiver) live() {
+func (r *hookReceiver) start() {
 	r.t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(r.t.Context(), "tcp", r.address)
 	require.NoError(r.t, err)
@@ -52,9 +52,9 @@ func (r *hookReceiver) live() {
 	go func() { _ = r.server.Serve(listener) }()
 }
 
-func (r *hookReceiver) die() { _ = r.server.Close() }
+func (r *hookReceiver) stop() { _ = r.server.Close() }
 
-func (r *hookReceiver) answers(status int) {
+func (r *hookReceiver) respondWith(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status = status
@@ -149,7 +149,7 @@ func TestWebhooks_lose_nothing(t *testing.T) {
 	r := newHookReceiver(t)
 	r.put(dev.Client)
 	dev.AwaitPhase(dev.Submit(hooked).ID, api.PhaseFinished, time.Minute)
-	r.answers(http.StatusServiceUnavailable)
+	r.respondWith(http.StatusServiceUnavailable)
 	runs := []string{dev.Submit(hooked).ID}
 	testenv.Await(t, 30*time.Second, func() (bool, string) {
 		w := hook(t, dev.Client, http.MethodGet, "")
@@ -158,12 +158,12 @@ func TestWebhooks_lose_nothing(t *testing.T) {
 	dev.Kill()
 	dev.Restart()
 	runs = append(runs, dev.Submit(hooked).ID)
-	r.die()
+	r.stop()
 	for _, id := range runs {
 		dev.AwaitPhase(id, api.PhaseFinished, time.Minute)
 	}
-	r.answers(http.StatusOK)
-	r.live()
+	r.respondWith(http.StatusOK)
+	r.start()
 	// The backoff may be long by now; setting the webhook again delivers at once.
 	r.put(dev.Client)
 	runs = append(runs, dev.Submit(hooked).ID)

@@ -17,8 +17,8 @@ import (
 
 // Causes that end the delivery of a webhook.
 var (
-	errChanged = errors.New("the webhook was changed")
-	errTaken   = errors.New("another deliverer took the webhook over")
+	errChanged   = errors.New("the webhook was changed")
+	errTakenOver = errors.New("another deliverer took the webhook over")
 )
 
 // If a webhook selects none of the events, the deliverer still saves its
@@ -34,13 +34,13 @@ const (
 // returned reason is that cause. Deliver takes the webhook over from the
 // previous deliverer. It returns an error if the records fail, or when ctx
 // ends.
-func (d *Deliverer) Deliver(ctx context.Context, name string) (why string, err error) {
+func (d *Deliverer) Deliver(ctx context.Context, name string) (reason string, err error) {
 	changed, stop := d.store.WatchWebhook(name)
 	defer stop()
-	w, err := d.store.TakeWebhook(ctx, name)
+	w, err := d.store.AcquireWebhook(ctx, name)
 	for {
-		if why, err := d.over(w, err); why != "" || err != nil {
-			return why, err
+		if reason, err := d.endReason(w, err); reason != "" || err != nil {
+			return reason, err
 		}
 		err = d.serve(ctx, changed, w)
 		if !errors.Is(err, errChanged) {
@@ -50,13 +50,13 @@ func (d *Deliverer) Deliver(ctx context.Context, name string) (why string, err e
 	}
 }
 
-// over returns the reason to end the delivery, or "".
-func (d *Deliverer) over(w records.Delivery, err error) (why string, _ error) {
+// endReason returns the reason to end the delivery, or "".
+func (d *Deliverer) endReason(w records.Delivery, err error) (reason string, _ error) {
 	switch code := run.CodeOf(err); {
 	case code == run.CodeNotFound:
 		return "the webhook was deleted", nil
 	case code == run.CodeConflict:
-		return errTaken.Error(), nil
+		return errTakenOver.Error(), nil
 	case err == nil && !w.Enabled:
 		return "the webhook is disabled", nil
 	}
@@ -76,7 +76,7 @@ func (d *Deliverer) serve(ctx context.Context, changed <-chan struct{}, w record
 		case <-ctx.Done():
 		}
 	}()
-	f := &follower{d: d, w: w, client: newClient(), place: w.Delivered, saved: time.Now()}
+	f := &follower{d: d, w: w, client: newClient(), position: w.Delivered, saved: time.Now()}
 	f.logger = d.logger.With("webhook", w.Name)
 	d.opts.Metrics.begun(w.Name, w.Failures)
 	defer d.opts.Metrics.ended(w.Name)
@@ -97,19 +97,19 @@ type follower struct {
 	client *http.Client
 	logger *slog.Logger
 
-	place  int64     // all events up to this number were read
-	saved  time.Time // when the position was saved
-	looked time.Time // when events were last read
+	position int64     // all events up to this number were read
+	saved    time.Time // when the position was saved
+	lastRead time.Time // when events were last read
 }
 
 func (f *follower) follow(ctx context.Context) error {
-	news, stop := f.d.store.Watch(f.w.Run)
+	changed, stop := f.d.store.Watch(f.w.Run)
 	defer stop()
 	if err := sleep(ctx, time.Until(f.w.NextAttemptAt)); err != nil {
 		return err
 	}
 	for {
-		events, more, err := f.look(ctx)
+		events, more, err := f.readNext(ctx)
 		if err != nil {
 			return err
 		}
@@ -124,26 +124,26 @@ func (f *follower) follow(ctx context.Context) error {
 			continue
 		}
 		select {
-		case <-news:
+		case <-changed:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if err := sleep(ctx, f.d.opts.Pace-time.Since(f.looked)); err != nil {
+		if err := sleep(ctx, f.d.opts.Pace-time.Since(f.lastRead)); err != nil {
 			return err
 		}
 	}
 }
 
-// look returns the next events that the webhook selects, and advances its
+// readNext returns the next events that the webhook selects, and advances its
 // position past them. more reports that there may be others at once.
-func (f *follower) look(ctx context.Context) (events []run.Event, more bool, err error) {
-	f.looked = time.Now()
+func (f *follower) readNext(ctx context.Context) (events []run.Event, more bool, err error) {
+	f.lastRead = time.Now()
 	// LastEvent is called first: a later read includes all events up to it.
 	last, err := f.d.store.LastEvent(ctx)
-	if err != nil || last <= f.place {
+	if err != nil || last <= f.position {
 		return nil, false, err
 	}
-	page, err := f.d.store.ReadEvents(ctx, run.EventQuery{After: f.place, Run: f.w.Run, Group: f.w.Group}, f.d.opts.Batch)
+	page, err := f.d.store.ReadEvents(ctx, run.EventQuery{After: f.position, Run: f.w.Run, Group: f.w.Group}, f.d.opts.Batch)
 	if gone, ok := errors.AsType[*run.Error](err); ok && gone.Code == run.CodeGone {
 		return nil, true, f.skip(ctx, gone.Floor)
 	}
@@ -152,15 +152,15 @@ func (f *follower) look(ctx context.Context) (events []run.Event, more bool, err
 	}
 	more = len(page) == f.d.opts.Batch
 	if n := len(page); n > 0 {
-		f.place = page[n-1].Number
+		f.position = page[n-1].Number
 	}
 	if !more {
-		f.place = max(f.place, last)
+		f.position = max(f.position, last)
 	}
 	for _, e := range page {
 		if f.w.BatchEnd > 0 && e.Number > f.w.BatchEnd {
 			// A batch that failed is retried unchanged.
-			f.place, more = f.w.BatchEnd, true
+			f.position, more = f.w.BatchEnd, true
 			break
 		}
 		if f.selects(e) {
@@ -176,8 +176,8 @@ func (f *follower) look(ctx context.Context) (events []run.Event, more bool, err
 func (f *follower) skip(ctx context.Context, floor int64) error {
 	text := fmt.Sprintf("events %d to %d were removed before they were delivered", f.w.Delivered+1, floor)
 	f.logger.WarnContext(ctx, "events were removed before they were delivered", "after", f.w.Delivered, "floor", floor)
-	f.place, f.w.BatchEnd = floor, 0
-	return f.move(ctx, records.Progression{Delivered: floor, LastError: text})
+	f.position, f.w.BatchEnd = floor, 0
+	return f.savePosition(ctx, records.DeliveryProgress{Delivered: floor, LastError: text})
 }
 
 func (f *follower) selects(e run.Event) bool {
@@ -199,18 +199,18 @@ func (f *follower) deliver(ctx context.Context, events []run.Event) error {
 		}
 		if err == nil {
 			f.w.Failures = 0
-			f.d.opts.Metrics.taken(f.w.Name, events, attempt)
-			return f.move(ctx, records.Progression{Delivered: f.place, LastAttempt: attempt})
+			f.d.opts.Metrics.accepted(f.w.Name, events, attempt)
+			return f.savePosition(ctx, records.DeliveryProgress{Delivered: f.position, LastAttempt: attempt})
 		}
 		f.w.Failures++
 		f.d.opts.Metrics.failed(f.w.Name, f.w.Failures, attempt)
 		pause := pauses.NextBackOff()
-		if refused, ok := errors.AsType[*notTakenError](err); ok {
+		if refused, ok := errors.AsType[*deliveryError](err); ok {
 			pause = max(pause, refused.after)
 		}
 		f.logger.DebugContext(ctx, "failed to deliver a batch", "delivery", b.id, "failures", f.w.Failures, "retry_in", pause, "error", err)
 		next := time.Now().Add(pause)
-		if err := f.move(ctx, records.Progression{
+		if err := f.savePosition(ctx, records.DeliveryProgress{
 			Delivered: f.w.Delivered, BatchEnd: b.last, LastError: err.Error(), LastAttempt: attempt, NextAttempt: next, Failures: f.w.Failures,
 		}); err != nil {
 			return err
@@ -235,16 +235,16 @@ func (f *follower) pauses() *backoff.ExponentialBackOff {
 
 // saveIdle saves the position if no event was selected for a while.
 func (f *follower) saveIdle(ctx context.Context) error {
-	if f.place == f.w.Delivered || f.place < f.w.Delivered+idleSaveEvents && time.Since(f.saved) < idleSaveTime {
+	if f.position == f.w.Delivered || f.position < f.w.Delivered+idleSaveEvents && time.Since(f.saved) < idleSaveTime {
 		return nil
 	}
-	return f.move(ctx, records.Progression{Delivered: f.place})
+	return f.savePosition(ctx, records.DeliveryProgress{Delivered: f.position})
 }
 
-// move saves the webhook's position. It returns errChanged if a client has
+// savePosition saves the webhook's position. It returns errChanged if a client has
 // changed the webhook meanwhile.
-func (f *follower) move(ctx context.Context, to records.Progression) error {
-	err := f.d.store.MoveWebhook(ctx, f.w.Name, f.w.Epoch, f.w.Version, to)
+func (f *follower) savePosition(ctx context.Context, to records.DeliveryProgress) error {
+	err := f.d.store.AdvanceWebhook(ctx, f.w.Name, f.w.Epoch, f.w.Version, to)
 	switch run.CodeOf(err) { //nolint:exhaustive // the others are failures
 	case "":
 		f.w.Delivered, f.saved = to.Delivered, time.Now()

@@ -24,7 +24,7 @@ func NewMetrics() *Metrics {
 	const label = "webhook"
 	return &Metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "drover_webhook_attempts_total", Help: "Requests to receivers, by outcome: taken or failed.",
+			Name: "drover_webhook_attempts_total", Help: "Requests to receivers, by outcome: accepted or failed.",
 		}, []string{label, "outcome"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_webhook_events_total", Help: "Events that receivers have taken.",
@@ -69,10 +69,10 @@ func (m *Metrics) begun(webhook string, failures int) {
 
 func (m *Metrics) ended(webhook string) { m.failures.DeleteLabelValues(webhook) }
 
-// taken counts a batch that the receiver accepted.
-func (m *Metrics) taken(webhook string, events []run.Event, began time.Time) {
+// accepted counts a batch that the receiver accepted.
+func (m *Metrics) accepted(webhook string, events []run.Event, began time.Time) {
 	now := time.Now()
-	m.attempts.WithLabelValues(webhook, "taken").Inc()
+	m.attempts.WithLabelValues(webhook, "accepted").Inc()
 	m.events.WithLabelValues(webhook).Add(float64(len(events)))
 	m.failures.WithLabelValues(webhook).Set(0)
 	m.time.Observe(now.Sub(began).Seconds())

@@ -15,28 +15,28 @@ import (
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	w, r := newWorld(t), newReceiver(t)
+	w, r := newEnv(t), newReceiver(t)
 	w.opts.Metrics = webhooks.NewMetrics()
-	figures := func(name, want string) {
+	requireMetrics := func(name, want string) {
 		t.Helper()
-		testenv.Await(t, patience, func() (bool, string) {
+		testenv.Await(t, testTimeout, func() (bool, string) {
 			err := testutil.CollectAndCompare(w.opts.Metrics, strings.NewReader(want), name)
 			return err == nil, "the metrics differ: " + errorText(err)
 		})
 	}
-	r.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	r.setAnswer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	w.put(r, nil)
 	_, stop := w.deliver()
-	w.happen("/a/b", 1)
+	w.createEvents("/a/b", 1)
 	w.await(func(h run.Webhook) bool { return h.Failures > 1 })
 	require.Equal(t, 1, testutil.CollectAndCount(w.opts.Metrics, "drover_webhook_failures"))
-	r.does(nil)
-	figures("drover_webhook_failures", `
+	r.setAnswer(nil)
+	requireMetrics("drover_webhook_failures", `
 		# HELP drover_webhook_failures Attempts in a row that failed, of the webhooks that this process delivers.
 		# TYPE drover_webhook_failures gauge
 		drover_webhook_failures{webhook="ci"} 0
 `)
-	figures("drover_webhook_events_total", `
+	requireMetrics("drover_webhook_events_total", `
 		# HELP drover_webhook_events_total Events that receivers have taken.
 		# TYPE drover_webhook_events_total counter
 		drover_webhook_events_total{webhook="ci"} 1

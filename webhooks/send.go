@@ -46,14 +46,14 @@ func newClient() *http.Client {
 	}
 }
 
-// notTakenError reports why the receiver did not accept a batch.
-type notTakenError struct {
-	why   string
-	after time.Duration // pause that the receiver requested
+// deliveryError reports why the receiver did not accept a batch.
+type deliveryError struct {
+	reason string
+	after  time.Duration // pause that the receiver requested
 }
 
 // Error implements error.
-func (e *notTakenError) Error() string { return e.why }
+func (e *deliveryError) Error() string { return e.reason }
 
 // batch is the content of one request.
 type batch struct {
@@ -82,7 +82,7 @@ func (d *Deliverer) send(ctx context.Context, client *http.Client, w records.Del
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(b.body))
 	if err != nil {
-		return &notTakenError{why: "the URL cannot be called"}
+		return &deliveryError{reason: "the URL cannot be called"}
 	}
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	req.Header.Set("Content-Type", "application/json")
@@ -93,26 +93,26 @@ func (d *Deliverer) send(ctx context.Context, client *http.Client, w records.Del
 	req.Header.Set(HeaderSignature, Sign(w.Secret, timestamp, b.body))
 	resp, err := client.Do(req)
 	if err != nil {
-		return &notTakenError{why: "no answer: " + reason(ctx, err)}
+		return &deliveryError{reason: "no answer: " + errorReason(ctx, err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if _, err := io.CopyN(io.Discard, resp.Body, maxAnswer); err != nil && !errors.Is(err, io.EOF) && context.Cause(ctx) != nil {
-		return &notTakenError{why: "the answer did not end: " + reason(ctx, err)}
+		return &deliveryError{reason: "the answer did not end: " + errorReason(ctx, err)}
 	}
 	if resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices {
 		return nil
 	}
-	return &notTakenError{
-		why:   fmt.Sprintf("the receiver answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode)),
-		after: min(retryAfter(resp.Header.Get("Retry-After"), time.Now()), d.opts.MaxRetryAfter),
+	return &deliveryError{
+		reason: fmt.Sprintf("the receiver answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode)),
+		after:  min(retryAfter(resp.Header.Get("Retry-After"), time.Now()), d.opts.MaxRetryAfter),
 	}
 }
 
 var errSlow = errors.New("timeout")
 
-// reason returns the error's text without the URL, which may contain a password
+// errorReason returns the error's text without the URL, which may contain a password
 // in its query.
-func reason(ctx context.Context, err error) string {
+func errorReason(ctx context.Context, err error) string {
 	if errors.Is(context.Cause(ctx), errSlow) {
 		return errSlow.Error()
 	}

@@ -14,9 +14,9 @@ import (
 
 // Store is the part of the records that deliveries use.
 type Store interface {
-	TakeWebhook(ctx context.Context, name string) (records.Delivery, error)
+	AcquireWebhook(ctx context.Context, name string) (records.Delivery, error)
 	ReadWebhook(ctx context.Context, name string, epoch int64) (records.Delivery, error)
-	MoveWebhook(ctx context.Context, name string, epoch, version int64, to records.Progression) error
+	AdvanceWebhook(ctx context.Context, name string, epoch, version int64, to records.DeliveryProgress) error
 	WatchWebhook(name string) (signal <-chan struct{}, stop func())
 	ReadEvents(ctx context.Context, q run.EventQuery, n int) ([]run.Event, error)
 	LastEvent(ctx context.Context) (int64, error)

@@ -19,7 +19,7 @@ import (
 // except Removed.
 type ControlDeps struct {
 	Progress activities.Progress
-	Groups   activities.Granter
+	Groups   activities.ChangeGroupStore
 	Firings  activities.Firings
 	Registry activities.Expirer
 	// Retention removes data under the retention settings, and Removed counts

@@ -13,7 +13,7 @@ import (
 
 	"github.com/drover-run/drover/activities"
 	"github.com/drover-run/drover/contract"
-	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent"
 )
 
 const (
@@ -23,11 +23,11 @@ const (
 	// before the next executor gets one. A poll brings a task in about a
 	// millisecond, which fills any number of slots fast enough.
 	maxTaskPollers = 2
-	// ordersAtOnce bounds the concurrent adopt-task and stop-task activities;
+	// maxTaskControl bounds the concurrent adopt-task and stop-task activities;
 	// they take milliseconds.
-	ordersAtOnce = 100
-	// orderPollers is the number of polls for such activities.
-	orderPollers = 2
+	maxTaskControl = 100
+	// taskControlPollers is the number of polls for such activities.
+	taskControlPollers = 2
 	// stopTimeout is how long a stopping worker waits for deliveries that are
 	// being claimed. It is above the time of a first heartbeat and a claim.
 	stopTimeout = 15 * time.Second
@@ -42,13 +42,13 @@ const (
 // executor alone and for any member of its set.
 type Executor struct {
 	client client.Client
-	agent  *executor.Agent
+	agent  *agent.Agent
 	log    *slog.Logger
 }
 
 // NewExecutor returns the workers of an agent. The agent's tokens should use
 // the same client.
-func NewExecutor(c client.Client, agent *executor.Agent, log *slog.Logger) *Executor {
+func NewExecutor(c client.Client, agent *agent.Agent, log *slog.Logger) *Executor {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -56,13 +56,13 @@ func NewExecutor(c client.Client, agent *executor.Agent, log *slog.Logger) *Exec
 }
 
 // Run runs the agent and its workers until ctx ends, or the executor is
-// removed: see executor.Agent.Run. It does not need Temporal: while Temporal is
+// removed: see agent.Agent.Run. It does not need Temporal: while Temporal is
 // unavailable the agent continues its tasks.
 func (e *Executor) Run(ctx context.Context) error {
 	// The agent stops after the task polls. Polls for adopt-task and stop-task
 	// continue until the agent has stopped.
 	agentCtx, endAgent := context.WithCancelCause(context.WithoutCancel(ctx))
-	ordersCtx, endOrders := context.WithCancelCause(context.WithoutCancel(ctx))
+	taskControlCtx, endTaskControl := context.WithCancelCause(context.WithoutCancel(ctx))
 	tasksCtx, endTasks := context.WithCancelCause(ctx)
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -75,12 +75,12 @@ func (e *Executor) Run(ctx context.Context) error {
 	}
 	for _, queue := range queues {
 		group.Go(func() {
-			e.serve(ordersCtx, func(fatal func(error)) (worker.Worker, error) { return e.orderWorker(queue, fatal) })
+			e.serve(taskControlCtx, func(fatal func(error)) (worker.Worker, error) { return e.taskControlWorker(queue, fatal) })
 		})
 	}
 	err := e.agent.Run(agentCtx)
 	endTasks(errStopping)
-	endOrders(errStopping)
+	endTaskControl(errStopping)
 	group.Wait()
 	return err
 }
@@ -113,12 +113,12 @@ func (e *Executor) taskWorker(fatal func(error)) (worker.Worker, error) {
 	return w, nil
 }
 
-// orderWorker creates the worker of a queue for adopt-task and stop-task: the
+// taskControlWorker creates the worker of a queue for adopt-task and stop-task: the
 // executor's own, or its set's.
-func (e *Executor) orderWorker(queue string, fatal func(error)) (worker.Worker, error) {
+func (e *Executor) taskControlWorker(queue string, fatal func(error)) (worker.Worker, error) {
 	o := e.options(fatal)
-	o.MaxConcurrentActivityExecutionSize = ordersAtOnce
-	o.MaxConcurrentActivityTaskPollers = orderPollers
+	o.MaxConcurrentActivityExecutionSize = maxTaskControl
+	o.MaxConcurrentActivityTaskPollers = taskControlPollers
 	w := worker.New(e.client, queue, o)
 	acts := activities.NewExecutor(e.agent)
 	w.RegisterActivityWithOptions(acts.AdoptTask, activity.RegisterOptions{Name: contract.ActivityAdoptTask})

@@ -64,7 +64,7 @@ func (w *fakeWorker) Start() error {
 
 func (w *fakeWorker) Stop() { w.stopped = true }
 
-func TestExecutor_serve_makes_a_worker_anew(t *testing.T) {
+func TestExecutor_serve_creates_a_new_worker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var made []*fakeWorker
@@ -82,7 +82,7 @@ func TestExecutor_serve_makes_a_worker_anew(t *testing.T) {
 				return w, nil
 			})
 		})
-		pass(time.Minute)
+		advance(time.Minute)
 		synctest.Wait()
 		require.Len(t, made, 4)
 		require.False(t, made[3].stopped)
@@ -90,7 +90,7 @@ func TestExecutor_serve_makes_a_worker_anew(t *testing.T) {
 		last := fail
 		last(errors.New("the namespace was deleted"))
 		last(errors.New("again"))
-		pass(time.Minute)
+		advance(time.Minute)
 		synctest.Wait()
 		require.Len(t, made, 5)
 
@@ -100,5 +100,5 @@ func TestExecutor_serve_makes_a_worker_anew(t *testing.T) {
 	})
 }
 
-// pass advances virtual time.
-func pass(d time.Duration) { <-time.After(d) }
+// advance advances virtual time.
+func advance(d time.Duration) { <-time.After(d) }

@@ -6,7 +6,7 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// Reserver manages the slots of an executor: see executor.Agent.
+// Reserver manages the slots of an executor: see agent.Agent.
 type Reserver interface {
 	// Reserve waits for a slot. It fails only if ctx ends.
 	Reserve(ctx context.Context) error

@@ -15,21 +15,21 @@ import (
 // adopt follows a dispatch that an executor holds, until the executor reports
 // how it ended or that it never began, or until the executor is removed. last
 // is the last heartbeat, which names the executor.
-func (j *job) adopt(ctx workflow.Context, last contract.Heartbeat) outcome {
+func (j *taskRun) adopt(ctx workflow.Context, last contract.Heartbeat) outcome {
 	if last.Executor == "" && last.Set == "" {
 		return j.lookUp(ctx, "it was delivered twice, and no executor had begun it")
 	}
 	j.Adopt = &last
 	for n := 1; ; n++ {
-		if why, removed := j.crew.removed[last.Executor]; removed {
-			return j.lost(ctx, last.Executor, why)
+		if why, removed := j.taskSet.removed[last.Executor]; removed {
+			return j.handleRemoval(ctx, last.Executor, why)
 		}
-		if why := j.forsaken; why != "" {
-			j.forsaken = ""
+		if why := j.orphanReason; why != "" {
+			j.orphanReason = ""
 			return outcome{kind: outcomeLost, reason: why}
 		}
-		if n > 1 && j.crew.spent(ctx) {
-			return outcome{kind: outcomeHandedBack}
+		if n > 1 && j.taskSet.historyExhausted(ctx) {
+			return outcome{kind: outcomeReturned}
 		}
 		out, next, done := j.adoptOnce(ctx, last, n)
 		if done {
@@ -42,15 +42,15 @@ func (j *job) adopt(ctx workflow.Context, last contract.Heartbeat) outcome {
 
 // adoptOnce schedules adopt-task once. If the answer did not report the end,
 // next names the executor to ask next.
-func (j *job) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int) (out outcome, next contract.Heartbeat, done bool) {
+func (j *taskRun) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int) (out outcome, next contract.Heartbeat, done bool) {
 	var waiting workflow.Context
-	waiting, j.abandon = workflow.WithCancel(ctx)
-	defer func() { j.abandon(); j.abandon = nil }()
+	waiting, j.cancelAdopt = workflow.WithCancel(ctx)
+	defer func() { j.cancelAdopt(); j.cancelAdopt = nil }()
 	j.holder, j.set = last.Executor, last.Set
 	if n == 1 && last.Executor != "" {
-		j.askRemoved(ctx, last.Executor)
+		j.checkRemoved(ctx, last.Executor)
 	}
-	result, err := j.crew.calls.adopt(waiting, j.Assignment)
+	result, err := j.taskSet.calls.adopt(waiting, j.Assignment)
 	var timeout *temporal.TimeoutError
 	switch {
 	case err == nil && result.Claimed != nil && (result.Claimed.Executor != "" || result.Claimed.Set != ""):
@@ -58,7 +58,7 @@ func (j *job) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int) (o
 	case err == nil && result.Claimed != nil:
 		next = last
 	case err == nil:
-		return answered(result, contract.Release{Executor: last.Executor, Set: last.Set}), last, true
+		return outcomeOf(result, contract.Release{Executor: last.Executor, Set: last.Set}), last, true
 	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT:
 		// The adopting executor is gone as well. The heartbeat timeout was
 		// pause enough.
@@ -73,25 +73,25 @@ func (j *job) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int) (o
 		next = last
 	}
 	if !temporal.IsCanceledError(err) {
-		_ = workflow.Sleep(waiting, pause(n+1)) // cut short by a removal
+		_ = workflow.Sleep(waiting, requeueBackoff(n+1)) // cut short by a removal
 	}
 	return outcome{}, next, false
 }
 
 // outOfContact records that the task's executor is out of contact.
-func (j *job) outOfContact(ctx workflow.Context, last contract.Heartbeat) {
-	who := "executor " + last.Executor
+func (j *taskRun) outOfContact(ctx workflow.Context, last contract.Heartbeat) {
+	holderName := "executor " + last.Executor
 	if last.Set != "" {
-		who += " of set " + last.Set
+		holderName += " of set " + last.Set
 	}
 	since := workflow.Now(ctx).Add(-heartbeatTimeout)
-	j.crew.ledger.put(contract.TaskChange{
+	j.taskSet.writes.put(contract.TaskChange{
 		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusRunning, Executor: last.Executor,
-		Reason: fmt.Sprintf("%s out of contact since %s", who, clock(since)),
+		Reason: fmt.Sprintf("%s out of contact since %s", holderName, formatTime(since)),
 	})
 }
 
-func lostReason(executor, why string) string {
+func removalReason(executor, why string) string {
 	s := fmt.Sprintf("executor %s was removed while it had the task", executor)
 	if why != "" {
 		s += ": " + why

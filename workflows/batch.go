@@ -16,10 +16,10 @@ type batchRunner struct {
 	log    log.Logger
 	root   workflow.Context
 
-	crew   *crew
-	ledger *ledger
-	inbox  inbox
-	report report
+	taskSet *taskSet
+	writes  *pendingWrites
+	signals signals
+	report  report
 
 	orphan bool // the run has no workflow to report to
 }
@@ -27,16 +27,16 @@ type batchRunner struct {
 func newBatchRunner(root workflow.Context, in contract.BatchInput) *batchRunner {
 	b := &batchRunner{
 		in: in, limits: limits(in.Limits), log: workflow.GetLogger(root), root: root,
-		ledger: newLedger(), report: report{run: in.Run, batch: in.Batch},
+		writes: newPendingWrites(), report: report{run: in.Run, batch: in.Batch},
 	}
-	b.crew = newCrew(calls{run: in.Run, priority: contract.Priority(in.Priority, in.Group)}, b.ledger, b.limits)
-	b.inbox = inbox{
-		on(root, contract.SignalBatchMore, func(ctx workflow.Context, m contract.BatchMore) { b.crew.start(ctx, m.Tasks...) }),
-		on(root, contract.SignalBatchStop, func(ctx workflow.Context, s contract.Stop) { b.crew.stop(ctx, s) }),
+	b.taskSet = newTaskSet(calls{run: in.Run, priority: contract.Priority(in.Priority, in.Group)}, b.writes, b.limits)
+	b.signals = signals{
+		on(root, contract.SignalBatchMore, func(ctx workflow.Context, m contract.BatchMore) { b.taskSet.start(ctx, m.Tasks...) }),
+		on(root, contract.SignalBatchStop, func(ctx workflow.Context, s contract.Stop) { b.taskSet.stop(ctx, s) }),
 		on(root, contract.SignalBatchWithdraw, func(ctx workflow.Context, w contract.BatchWithdraw) {
-			b.crew.withdraw(ctx, w.Tasks, w.Reason)
+			b.taskSet.withdraw(ctx, w.Tasks, w.Reason)
 		}),
-		on(root, contract.SignalExecutorRemoved, func(ctx workflow.Context, e contract.ExecutorRemoved) { b.crew.remove(ctx, e) }),
+		on(root, contract.SignalExecutorRemoved, func(ctx workflow.Context, e contract.ExecutorRemoved) { b.taskSet.remove(ctx, e) }),
 	}
 	return b
 }
@@ -46,12 +46,12 @@ func newBatchRunner(root workflow.Context, in contract.BatchInput) *batchRunner 
 func (b *batchRunner) run(root workflow.Context) error {
 	ctx, _ := workflow.NewDisconnectedContext(root)
 	for _, e := range b.in.Removed {
-		b.crew.remove(ctx, e)
+		b.taskSet.remove(ctx, e)
 	}
 	if b.in.Stop != nil {
-		b.crew.stop(ctx, *b.in.Stop)
+		b.taskSet.stop(ctx, *b.in.Stop)
 	}
-	b.crew.start(ctx, b.in.Tasks...)
+	b.taskSet.start(ctx, b.in.Tasks...)
 	for {
 		again, err := b.turn(ctx)
 		if err != nil {
@@ -60,7 +60,7 @@ func (b *batchRunner) run(root workflow.Context) error {
 		if again {
 			continue
 		}
-		if b.over(ctx) {
+		if b.complete(ctx) {
 			return nil
 		}
 		b.await(ctx)
@@ -69,58 +69,58 @@ func (b *batchRunner) run(root workflow.Context) error {
 
 // turn handles signals and answers, writes the changes, and then reports them.
 func (b *batchRunner) turn(ctx workflow.Context) (again bool, err error) {
-	b.inbox.drain(ctx)
+	b.signals.drain(ctx)
 	if b.root.Err() != nil {
-		b.crew.stop(ctx, contract.Stop{Reason: "the workflow of its batch was cancelled"})
+		b.taskSet.stop(ctx, contract.Stop{Reason: "the workflow of its batch was cancelled"})
 	}
-	b.crew.wake(ctx)
-	endings := b.crew.take()
-	for !b.ledger.empty() {
-		standing, err := b.ledger.flush(ctx, b.crew.calls, contract.ApplyInput{})
+	b.taskSet.wake(ctx)
+	endings := b.taskSet.takeEndings()
+	for !b.writes.empty() {
+		status, err := b.writes.flush(ctx, b.taskSet.calls, contract.ApplyInput{})
 		if err != nil {
 			return false, err
 		}
 		again = true
-		b.stand(ctx, standing)
+		b.applyRunStatus(ctx, status)
 	}
 	b.report.add(endings)
-	if b.report.gone && !b.orphan {
+	if b.report.runGone && !b.orphan {
 		b.orphan = true
-		b.crew.stop(ctx, contract.Stop{Reason: "the workflow of its run has ended"})
+		b.taskSet.stop(ctx, contract.Stop{Reason: "the workflow of its run has ended"})
 	}
-	b.report.send(ctx, b.crew.idle())
+	b.report.send(ctx, b.taskSet.idle())
 	return again, nil
 }
 
-// stand applies the run's state in the records.
-func (b *batchRunner) stand(ctx workflow.Context, s contract.Standing) {
-	if s.Phase.Final() || s.StopWanted {
+// applyRunStatus applies the run's state in the records.
+func (b *batchRunner) applyRunStatus(ctx workflow.Context, s contract.RunStatus) {
+	if s.Phase.Final() || s.StopRequested {
 		reason := stopReason
 		if s.Phase.Final() {
 			reason = closedReason
 		}
-		b.crew.stop(ctx, contract.Stop{Reason: reason})
+		b.taskSet.stop(ctx, contract.Stop{Reason: reason})
 	}
 }
 
 func (b *batchRunner) await(ctx workflow.Context) {
 	// ctx is disconnected and never cancelled.
 	_ = workflow.Await(ctx, func() bool {
-		idle := b.crew.idle()
-		return b.inbox.waiting() || len(b.crew.endings) > 0 || b.crew.answered() || !b.ledger.empty() ||
-			b.report.due(idle) || b.report.gone != b.orphan || idle && b.report.restless() || (b.crew.stopped == nil && b.root.Err() != nil)
+		idle := b.taskSet.idle()
+		return b.signals.waiting() || len(b.taskSet.endings) > 0 || b.taskSet.answered() || !b.writes.empty() ||
+			b.report.ready(idle) || b.report.runGone != b.orphan || idle && b.report.mustCheckIdle() || (b.taskSet.stopped == nil && b.root.Err() != nil)
 	})
 }
 
-// over reports whether the batch is complete: all results are reported, and the
+// complete reports whether the batch is complete: all results are reported, and the
 // batch has lingered for more tasks or accepts no more.
-func (b *batchRunner) over(ctx workflow.Context) bool {
-	if !b.crew.idle() || !b.report.empty() || b.inbox.waiting() {
-		b.report.busy()
+func (b *batchRunner) complete(ctx workflow.Context) bool {
+	if !b.taskSet.idle() || !b.report.empty() || b.signals.waiting() {
+		b.report.resetIdle()
 		return false
 	}
-	if b.orphan || b.crew.stopped != nil || b.crew.given >= b.limits.Batch || b.crew.spent(ctx) {
+	if b.orphan || b.taskSet.stopped != nil || b.taskSet.assigned >= b.limits.Batch || b.taskSet.historyExhausted(ctx) {
 		return true
 	}
-	return b.report.lingered(ctx)
+	return b.report.idleExpired(ctx)
 }

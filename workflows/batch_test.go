@@ -14,9 +14,9 @@ import (
 
 // inBatches returns an environment in which a run of more than two tasks needs
 // batches, of at most size tasks.
-func inBatches(t *testing.T, size int, plan run.Plan) *world {
+func inBatches(t *testing.T, size int, plan run.Plan) *workflowEnv {
 	t.Helper()
-	w := newWorld(t, plan)
+	w := newWorkflowEnv(t, plan)
 	w.limits = &contract.Limits{Inline: 2, Batch: size}
 	return w
 }
@@ -35,7 +35,7 @@ func TestBatches_fan_out_and_in(t *testing.T) {
 
 func TestBatches_chain_joins_the_newest_batch(t *testing.T) {
 	t.Parallel()
-	w := inBatches(t, 10, newPlan(ladder(15)...))
+	w := inBatches(t, 10, newPlan(chainOfPairs(15)...))
 	var started []string
 	w.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converterArgs) {
 		started = append(started, info.WorkflowExecution.ID)
@@ -45,8 +45,8 @@ func TestBatches_chain_joins_the_newest_batch(t *testing.T) {
 	require.Equal(t, []string{contract.BatchWorkflowID(runID, 1), contract.BatchWorkflowID(runID, 2), contract.BatchWorkflowID(runID, 3)}, started)
 }
 
-// ladder is a chain of pairs of tasks.
-func ladder(n int) []run.Node {
+// chainOfPairs is a chain of pairs of tasks.
+func chainOfPairs(n int) []run.Node {
 	nodes := []run.Node{wide("n0", 2)}
 	for i := 1; i < n; i++ {
 		nodes = append(nodes, wide(fmt.Sprintf("n%d", i), 2, i-1))
@@ -82,7 +82,7 @@ func TestBatches_stop(t *testing.T) {
 	w := inBatches(t, 3, newPlan(wide("a", 8), node("b", 0)))
 	for i := range 8 {
 		if i > 0 {
-			w.on(fmt.Sprintf("a[I=%d]", i), nobody)
+			w.on(fmt.Sprintf("a[I=%d]", i), leaveQueued)
 		}
 	}
 	w.signal(time.Minute, contract.SignalStop, nil)
@@ -103,7 +103,7 @@ func TestBatches_fail_fast(t *testing.T) {
 	w.on("a", hold)
 	w.on("b[I=0]", hold)
 	for i := 1; i < 4; i++ {
-		w.on(fmt.Sprintf("b[I=%d]", i), nobody)
+		w.on(fmt.Sprintf("b[I=%d]", i), leaveQueued)
 	}
 	w.at(time.Minute, func() { w.completeIn(1, 0, 1, 1, ended(run.StatusFailed, run.CauseStep, "no")) })
 	w.at(2*time.Minute, func() { w.completeIn(1, 1, 1, 1, ended(run.StatusSuccess, "", "")) })
@@ -116,8 +116,8 @@ func TestBatches_fail_fast(t *testing.T) {
 func TestBatches_executor_removed(t *testing.T) {
 	t.Parallel()
 	w := inBatches(t, 10, newPlan(wide("a", 3)))
-	w.on("a[I=1]", silent("host-7"))
-	w.onAdopt("a[I=1]", nobody)
+	w.on("a[I=1]", loseContact("host-7"))
+	w.onAdopt("a[I=1]", leaveQueued)
 	w.signal(time.Minute, contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "host-7"})
 	require.Equal(t, run.ResultFailed, w.run().Result)
 	require.Equal(t, "executor host-7 was removed while it had the task", w.tasks[1].Reason)
@@ -134,7 +134,7 @@ func TestBatches_retry_inside(t *testing.T) {
 func TestBatches_cancellation(t *testing.T) {
 	t.Parallel()
 	w := inBatches(t, 10, newPlan(wide("a", 3)))
-	w.on("a[I=1]", nobody)
+	w.on("a[I=1]", leaveQueued)
 	w.at(time.Minute, w.env.CancelWorkflow)
 	require.Equal(t, run.ResultStopped, w.run().Result)
 }
@@ -142,10 +142,10 @@ func TestBatches_cancellation(t *testing.T) {
 // A batch whose run's workflow is gone stops its tasks.
 func TestBatch_without_a_run(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(wide("a", 2)))
-	w.on("a[I=1]", nobody)
+	w := newWorkflowEnv(t, newPlan(wide("a", 2)))
+	w.on("a[I=1]", leaveQueued)
 	w.phase = run.PhaseRunning
-	w.env.OnSignalExternalWorkflow(anything, contract.RunWorkflowID(runID), "", contract.SignalReport, anything).Return(errGone())
+	w.env.OnSignalExternalWorkflow(anything, contract.RunWorkflowID(runID), "", contract.SignalReport, anything).Return(errWorkflowNotFound())
 	w.env.SetStartWorkflowOptions(startOptions(contract.BatchWorkflowID(runID, 1)))
 	var tasks []contract.Assignment
 	for i := range 2 {
@@ -160,7 +160,7 @@ func TestBatch_without_a_run(t *testing.T) {
 // A new batch recovers the tasks of another execution from the records.
 func TestBatch_recovers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(wide("a", 4)))
+	w := newWorkflowEnv(t, newPlan(wide("a", 4)))
 	w.phase = run.PhaseRunning
 	w.env.OnSignalExternalWorkflow(anything, contract.RunWorkflowID(runID), "", contract.SignalReport, anything).Return(nil)
 	w.env.SetStartWorkflowOptions(startOptions(contract.BatchWorkflowID(runID, 2)))

@@ -12,28 +12,28 @@ import (
 // tracks their results. A ready task joins the newest batch until that is full,
 // so that a long chain does not need a batch for each link.
 type batches struct {
-	r     *runner
-	last  int            // number of the newest batch
-	open  map[int]*batch // batches with unreported tasks, and the newest batch
-	of    map[int]int    // task to batch
-	ready []contract.Assignment
-	busy  int  // starts and signals in flight
-	woken bool // something came back that dispatch must handle
-	ping  workflow.Future
+	r         *runner
+	last      int            // number of the newest batch
+	open      map[int]*batch // batches with unreported tasks, and the newest batch
+	batchOf   map[int]int    // task to batch
+	ready     []contract.Assignment
+	inFlight  int  // starts and signals in flight
+	changed   bool // something came back that dispatch must handle
+	pingTimer workflow.Future
 }
 
 // batch is one batch workflow of the run.
 type batch struct {
-	n       int
-	given   int                         // tasks assigned in total
-	tasks   map[int]contract.Assignment // unreported tasks, as they were assigned
-	started bool
-	watched bool // this execution started it, and so is notified of its end
-	closed  bool // its workflow ended
+	n        int
+	assigned int                         // tasks assigned in total
+	tasks    map[int]contract.Assignment // unreported tasks, as they were assigned
+	started  bool
+	watched  bool // this execution started it, and so is notified of its end
+	closed   bool // its workflow ended
 }
 
 func newBatches(r *runner) *batches {
-	return &batches{r: r, open: map[int]*batch{}, of: map[int]int{}}
+	return &batches{r: r, open: map[int]*batch{}, batchOf: map[int]int{}}
 }
 
 // queue adds tasks that wait for a batch.
@@ -42,35 +42,35 @@ func (b *batches) queue(tasks ...contract.Assignment) { b.ready = append(b.ready
 // ended removes a task that a batch reported, and reports whether the task was
 // assigned to that batch.
 func (b *batches) ended(n, task int) bool {
-	if has, ok := b.of[task]; !ok || has != n {
+	if has, ok := b.batchOf[task]; !ok || has != n {
 		return false
 	}
-	delete(b.of, task)
+	delete(b.batchOf, task)
 	delete(b.open[n].tasks, task)
 	return true
 }
 
 // idle reports whether no batch has a task.
-func (b *batches) idle() bool { return len(b.of) == 0 && len(b.ready) == 0 && b.busy == 0 }
+func (b *batches) idle() bool { return len(b.batchOf) == 0 && len(b.ready) == 0 && b.inFlight == 0 }
 
 // quiet reports whether no start and no signal to a batch is in flight. The
 // batches themselves continue without this execution.
-func (b *batches) quiet() bool { return b.busy == 0 && !b.woken }
+func (b *batches) quiet() bool { return b.inFlight == 0 && !b.changed }
 
-// news reports whether dispatch has work. It has no side effects, so conditions
+// hasWork reports whether dispatch has work. It has no side effects, so conditions
 // may call it.
-func (b *batches) news() bool { return b.woken || b.ping != nil && b.ping.IsReady() }
+func (b *batches) hasWork() bool { return b.changed || b.pingTimer != nil && b.pingTimer.IsReady() }
 
-// handOut assigns the ready tasks to batches.
-func (b *batches) handOut(ctx workflow.Context) {
-	b.woken = false
+// dispatch assigns the ready tasks to batches.
+func (b *batches) dispatch(ctx workflow.Context) {
+	b.changed = false
 	b.recoverLost()
-	b.look(ctx)
-	ready := b.sift()
+	b.pingUnwatched(ctx)
+	ready := b.filterReady()
 	if newest := b.open[b.last]; newest != nil && !newest.closed && len(ready) > 0 {
-		n := min(len(ready), b.r.limits.Batch-newest.given)
+		n := min(len(ready), b.r.limits.Batch-newest.assigned)
 		if n > 0 {
-			b.more(ctx, newest, ready[:n])
+			b.addTasks(ctx, newest, ready[:n])
 			ready = ready[n:]
 		}
 	}
@@ -82,8 +82,8 @@ func (b *batches) handOut(ctx workflow.Context) {
 	b.ready = slices.Clone(ready)
 }
 
-// sift returns the ready tasks that may start, and ends the others.
-func (b *batches) sift() []contract.Assignment {
+// filterReady returns the ready tasks that may start, and ends the others.
+func (b *batches) filterReady() []contract.Assignment {
 	var out []contract.Assignment
 	for _, a := range b.ready {
 		if !b.r.graph.MayStart(a.Task) && b.r.plan.FailFast {
@@ -91,8 +91,8 @@ func (b *batches) sift() []contract.Assignment {
 		}
 		// An executor may hold the task. Such a task is always followed.
 		if (b.r.stopped != nil || a.Withdrawn != "") && a.Adopt == nil && !a.Recover {
-			c := dropped(a, b.r.stopped)
-			b.r.ledger.put(c)
+			c := skippedChange(a, b.r.stopped)
+			b.r.writes.put(c)
 			b.r.ended(a.Task, c.Status)
 			continue
 		}
@@ -114,10 +114,10 @@ func (b *batches) unclosed() int {
 
 // assign records that a batch has tasks.
 func (b *batches) assign(to *batch, tasks []contract.Assignment) {
-	to.given += len(tasks)
+	to.assigned += len(tasks)
 	for _, a := range tasks {
 		to.tasks[a.Task] = a
-		b.of[a.Task] = to.n
+		b.batchOf[a.Task] = to.n
 	}
 }
 
@@ -129,14 +129,14 @@ func (b *batches) start(ctx workflow.Context, tasks []contract.Assignment) {
 	b.assign(n, tasks)
 	in := contract.BatchInput{
 		Run: b.r.in.Run, Batch: n.n, Name: b.r.plan.Name, Group: b.r.plan.Group, Priority: b.r.plan.Priority,
-		Tasks: slices.Clone(tasks), Removed: b.r.crew.removals(), Stop: b.r.stopped, Limits: b.r.in.Limits,
+		Tasks: slices.Clone(tasks), Removed: b.r.taskSet.removals(), Stop: b.r.stopped, Limits: b.r.in.Limits,
 	}
-	b.busy++
+	b.inFlight++
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, batchOptions(in)), contract.BatchWorkflow, in)
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)
-		b.busy--
-		n.started, b.woken = err == nil, true
+		b.inFlight--
+		n.started, b.changed = err == nil, true
 		if err == nil {
 			err = child.Get(ctx, nil)
 		}
@@ -145,15 +145,15 @@ func (b *batches) start(ctx workflow.Context, tasks []contract.Assignment) {
 			// it was terminated.
 			b.r.log.Warn("batch workflow not found or closed", "batch", n.n, "error", err)
 		}
-		n.closed, b.woken = true, true
+		n.closed, b.changed = true, true
 	})
 }
 
-// more assigns further tasks to a batch that runs.
-func (b *batches) more(ctx workflow.Context, to *batch, tasks []contract.Assignment) {
+// addTasks assigns further tasks to a batch that runs.
+func (b *batches) addTasks(ctx workflow.Context, to *batch, tasks []contract.Assignment) {
 	b.assign(to, tasks)
 	given := slices.Clone(tasks)
-	b.tellOne(ctx, to, contract.SignalBatchMore, contract.BatchMore{Tasks: given}, func() {
+	b.signalBatch(ctx, to, contract.SignalBatchMore, contract.BatchMore{Tasks: given}, func() {
 		// The batch ended before it received these tasks.
 		for _, a := range given {
 			if b.ended(to.n, a.Task) {
@@ -163,27 +163,27 @@ func (b *batches) more(ctx workflow.Context, to *batch, tasks []contract.Assignm
 	})
 }
 
-// tell sends a signal to every batch that has a task.
-func (b *batches) tell(ctx workflow.Context, signal string, payload any) {
+// signalAll sends a signal to every batch that has a task.
+func (b *batches) signalAll(ctx workflow.Context, signal string, payload any) {
 	for _, n := range workflow.DeterministicKeys(b.open) {
 		if to := b.open[n]; !to.closed && len(to.tasks) > 0 {
-			b.tellOne(ctx, to, signal, payload, nil)
+			b.signalBatch(ctx, to, signal, payload, nil)
 		}
 	}
 }
 
-// tellOne sends a signal to a batch without waiting. If the batch is gone,
-// tellOne calls lost first, and then the other tasks of the batch are
+// signalBatch sends a signal to a batch without waiting. If the batch is gone,
+// signalBatch calls lost first, and then the other tasks of the batch are
 // recovered.
-func (b *batches) tellOne(ctx workflow.Context, to *batch, signal string, payload any, lost func()) {
-	b.busy++
+func (b *batches) signalBatch(ctx workflow.Context, to *batch, signal string, payload any, lost func()) {
+	b.inFlight++
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		_ = workflow.Await(ctx, func() bool { return to.started || to.closed })
 		if !b.send(ctx, to, signal, payload) && lost != nil {
 			lost()
 		}
-		b.busy--
-		b.woken = true
+		b.inFlight--
+		b.changed = true
 	})
 }
 
@@ -199,19 +199,19 @@ func (b *batches) send(ctx workflow.Context, to *batch, signal string, payload a
 
 // stop stops the tasks of all batches.
 func (b *batches) stop(ctx workflow.Context, why contract.Stop) {
-	b.tell(ctx, contract.SignalBatchStop, why)
+	b.signalAll(ctx, contract.SignalBatchStop, why)
 }
 
 // withdraw forbids tasks of batches to start.
 func (b *batches) withdraw(ctx workflow.Context, tasks []int) {
 	by := map[int][]int{}
 	for _, task := range tasks {
-		if n, ok := b.of[task]; ok {
+		if n, ok := b.batchOf[task]; ok {
 			by[n] = append(by[n], task)
 		}
 	}
 	for _, n := range workflow.DeterministicKeys(by) {
-		b.tellOne(ctx, b.open[n], contract.SignalBatchWithdraw, contract.BatchWithdraw{Tasks: by[n], Reason: failFastReason}, nil)
+		b.signalBatch(ctx, b.open[n], contract.SignalBatchWithdraw, contract.BatchWithdraw{Tasks: by[n], Reason: failFastReason}, nil)
 	}
 }
 
@@ -229,7 +229,7 @@ func (b *batches) recoverLost() {
 		}
 		for _, task := range workflow.DeterministicKeys(from.tasks) {
 			lost := from.tasks[task]
-			delete(b.of, task)
+			delete(b.batchOf, task)
 			b.queue(contract.Assignment{
 				Task: task, Name: lost.Name, Pool: lost.Pool, Retry: lost.Retry, OnLost: lost.OnLost, Recover: true,
 			})
@@ -238,24 +238,24 @@ func (b *batches) recoverLost() {
 	}
 }
 
-// look pings the batches that an earlier execution started, once per pingEvery.
+// pingUnwatched pings the batches that an earlier execution started, once per pingEvery.
 // This execution is not notified of their end.
-func (b *batches) look(ctx workflow.Context) {
-	due := b.ping != nil && b.ping.IsReady()
+func (b *batches) pingUnwatched(ctx workflow.Context) {
+	due := b.pingTimer != nil && b.pingTimer.IsReady()
 	unwatched := false
 	for _, n := range workflow.DeterministicKeys(b.open) {
 		if to := b.open[n]; !to.watched && !to.closed && len(to.tasks) > 0 {
 			unwatched = true
 			if due {
-				b.tellOne(ctx, to, contract.SignalBatchMore, contract.BatchMore{}, nil)
+				b.signalBatch(ctx, to, contract.SignalBatchMore, contract.BatchMore{}, nil)
 			}
 		}
 	}
 	switch {
 	case due && !unwatched:
-		b.ping = nil
-	case unwatched && (b.ping == nil || due):
-		b.ping = workflow.NewTimer(ctx, pingEvery)
+		b.pingTimer = nil
+	case unwatched && (b.pingTimer == nil || due):
+		b.pingTimer = workflow.NewTimer(ctx, pingEvery)
 	}
 }
 
@@ -264,7 +264,7 @@ func (b *batches) save(s *contract.RunState) {
 	s.LastBatch, s.Ready = b.last, b.ready
 	for _, n := range workflow.DeterministicKeys(b.open) {
 		s.Batches = append(s.Batches, contract.OpenBatch{
-			Batch: n, Given: b.open[n].given, Tasks: workflow.DeterministicKeys(b.open[n].tasks),
+			Batch: n, Assigned: b.open[n].assigned, Tasks: workflow.DeterministicKeys(b.open[n].tasks),
 		})
 	}
 }
@@ -274,11 +274,11 @@ func (b *batches) restore(s *contract.RunState) {
 	b.last = s.LastBatch
 	b.queue(s.Ready...)
 	for _, o := range s.Batches {
-		to := &batch{n: o.Batch, given: o.Given, tasks: map[int]contract.Assignment{}, started: true}
+		to := &batch{n: o.Batch, assigned: o.Assigned, tasks: map[int]contract.Assignment{}, started: true}
 		b.open[o.Batch] = to
 		for _, task := range o.Tasks {
 			to.tasks[task] = b.r.assignment(task)
-			b.of[task] = o.Batch
+			b.batchOf[task] = o.Batch
 		}
 	}
 }

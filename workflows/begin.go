@@ -8,6 +8,7 @@ import (
 
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/graph"
 )
 
 // begin waits until the run is admitted, and loads its plan. If the run is
@@ -17,7 +18,7 @@ func (r *runner) begin(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	r.take(out.Standing)
+	r.setPhase(out.Status)
 	if r.phase == run.PhaseQueued || r.phase == run.PhaseRunning {
 		if err := r.load(ctx, out.Page); err != nil {
 			return err
@@ -27,7 +28,7 @@ func (r *runner) begin(ctx workflow.Context) error {
 		if out, err = r.awaitAdmission(ctx); err != nil {
 			return err
 		}
-		r.take(out.Standing)
+		r.setPhase(out.Status)
 	}
 	if r.phase != run.PhaseRunning {
 		return nil
@@ -35,25 +36,25 @@ func (r *runner) begin(ctx workflow.Context) error {
 	if err := r.restore(ctx); err != nil {
 		return err
 	}
-	r.stand(ctx, out.Standing)
+	r.applyRunStatus(ctx, out.Status)
 	return nil
 }
 
 // awaitAdmission waits until the records may have another phase.
 func (r *runner) awaitAdmission(ctx workflow.Context) (contract.BeginResult, error) {
 	r.publish(ctx)
-	for r.nudged = false; !r.nudged; {
-		if err := workflow.Await(ctx, r.inbox.waiting); err != nil {
+	for r.recheck = false; !r.recheck; {
+		if err := workflow.Await(ctx, r.signals.waiting); err != nil {
 			return contract.BeginResult{}, err
 		}
 		// Stops and approvals have no effect before the run begins. Signals
 		// that only ask for a recheck need no distinction.
-		r.inbox.drain(ctx)
+		r.signals.drain(ctx)
 	}
 	return r.calls.begin(ctx, false)
 }
 
-func (r *runner) take(s contract.Standing) {
+func (r *runner) setPhase(s contract.RunStatus) {
 	r.phase = s.Phase
 	r.written.Result = s.Result
 	if s.Result == "" {
@@ -77,8 +78,8 @@ func (r *runner) load(ctx workflow.Context, page *contract.PlanPage) error {
 	}
 	r.plan = run.MergePlans(pages)
 	r.calls.priority = contract.Priority(r.plan.Priority, r.plan.Group)
-	r.crew.calls = r.calls
-	graph, err := run.NewGraph(r.plan.Nodes, r.plan.FailFast)
+	r.taskSet.calls = r.calls
+	graph, err := graph.New(r.plan.Nodes, r.plan.FailFast)
 	if err != nil {
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the plan is not a valid graph: %v", err), string(run.CodeInternal), err)
 	}
@@ -91,12 +92,12 @@ func (r *runner) load(ctx workflow.Context, page *contract.PlanPage) error {
 // kept.
 func (r *runner) restore(ctx workflow.Context) error {
 	r.started = workflow.Now(ctx)
-	if err := r.keep(); err != nil {
+	if err := r.restoreKept(); err != nil {
 		return err
 	}
 	if s := r.in.State; s != nil {
-		for _, x := range s.Grown {
-			if err := r.graph.Grow(x); err != nil {
+		for _, x := range s.DynamicTasks {
+			if err := r.graph.AddDynamicTasks(x); err != nil {
 				return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the carried state does not match the graph: %v", err), string(run.CodeInternal), err)
 			}
 			r.open += x.Width
@@ -104,10 +105,10 @@ func (r *runner) restore(ctx workflow.Context) error {
 		if err := r.graph.Restore(s.Statuses); err != nil {
 			return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the carried state does not match the graph: %v", err), string(run.CodeInternal), err)
 		}
-		r.started, r.cut, r.culprit = s.Started, s.Cut, s.Culprit
+		r.started, r.interrupted, r.failedTask = s.Started, s.Interrupted, s.FailedTask
 		r.written.Result, r.written.Reason = s.Result, s.Reason
 		for _, e := range s.Removed {
-			r.crew.remove(ctx, e)
+			r.taskSet.remove(ctx, e)
 		}
 		r.batches.restore(s)
 		if s.Stop != nil {
@@ -120,9 +121,9 @@ func (r *runner) restore(ctx workflow.Context) error {
 	return nil
 }
 
-// keep sets the statuses of the tasks that the restart kept. A kept task that
+// restoreKept sets the statuses of the tasks that the restart kept. A kept task that
 // failed makes the run fail again.
-func (r *runner) keep() error {
+func (r *runner) restoreKept() error {
 	r.open = r.graph.Len()
 	if len(r.plan.Kept) == 0 {
 		return nil
@@ -132,13 +133,13 @@ func (r *runner) keep() error {
 	}
 	r.open = r.graph.Count(run.StatusNotStarted)
 	if r.graph.Result() == run.ResultFailed {
-		r.culprit = r.first(run.StatusFailed)
+		r.failedTask = r.firstTask(run.StatusFailed)
 	}
 	return nil
 }
 
-// first returns the first task with a status that counts for the result, or -1.
-func (r *runner) first(s run.Status) int {
+// firstTask returns the first task with a status that counts for the result, or -1.
+func (r *runner) firstTask(s run.Status) int {
 	for task := range r.graph.Len() {
 		if r.graph.Status(task) == s && (s != run.StatusFailed || !r.plan.Nodes[r.graph.NodeOf(task)].IgnoreFailure) {
 			return task

@@ -36,7 +36,7 @@ func bareWorkflow(ctx workflow.Context, n int) error {
 }
 
 func BenchmarkBare(b *testing.B) {
-	f := newFarm(b)
+	f := newCluster(b)
 	defer startBare(b, f)()
 	for _, n := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -52,7 +52,7 @@ func BenchmarkBare(b *testing.B) {
 }
 
 // startBare starts a worker of bare workflows.
-func startBare(b *testing.B, f *farm) (stop func()) {
+func startBare(b *testing.B, f *cluster) (stop func()) {
 	b.Helper()
 	w := worker.New(f.client, "bare", worker.Options{MaxConcurrentWorkflowTaskPollers: 8, MaxConcurrentActivityTaskPollers: 8})
 	w.RegisterWorkflowWithOptions(bareWorkflow, workflow.RegisterOptions{Name: "bare"})
@@ -62,7 +62,7 @@ func startBare(b *testing.B, f *farm) (stop func()) {
 }
 
 func BenchmarkRun(b *testing.B) {
-	f := newFarm(b)
+	f := newCluster(b)
 	chain := []run.Node{node("n0")}
 	for i := 1; i < 300; i++ {
 		chain = append(chain, node(fmt.Sprintf("n%d", i), i-1))
@@ -81,7 +81,7 @@ func BenchmarkRun(b *testing.B) {
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			for range b.N {
-				g := f.play(b, scenario{plan: bench.plan, limits: benchLimits()})
+				g := f.startScenario(b, scenario{plan: bench.plan, limits: benchLimits()})
 				<-g.over
 				require.Equal(b, run.ResultSuccess, g.result)
 			}
@@ -101,11 +101,11 @@ func benchLimits() *contract.Limits {
 // BenchmarkRuns has eight clients that each execute runs of one task, one run
 // at a time.
 func BenchmarkRuns(b *testing.B) {
-	f := newFarm(b)
+	f := newCluster(b)
 	b.SetParallelism(4)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			g := f.play(b, scenario{plan: newPlan(node("a"))})
+			g := f.startScenario(b, scenario{plan: newPlan(node("a"))})
 			<-g.over
 		}
 	})
@@ -113,7 +113,7 @@ func BenchmarkRuns(b *testing.B) {
 
 // BenchmarkBares is BenchmarkRuns with bare workflows.
 func BenchmarkBares(b *testing.B) {
-	f := newFarm(b)
+	f := newCluster(b)
 	defer startBare(b, f)()
 	b.SetParallelism(4)
 	b.RunParallel(func(pb *testing.PB) {

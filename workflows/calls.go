@@ -19,30 +19,30 @@ type calls struct {
 }
 
 func (c calls) loadPlan(ctx workflow.Context, page int) (contract.PlanPage, error) {
-	return progress[contract.PlanPage](ctx, contract.ActivityLoadPlan, contract.LoadPlanInput{Run: c.run, Page: page})
+	return callRecords[contract.PlanPage](ctx, contract.ActivityLoadPlan, contract.LoadPlanInput{Run: c.run, Page: page})
 }
 
 func (c calls) begin(ctx workflow.Context, plan bool) (contract.BeginResult, error) {
-	return progress[contract.BeginResult](ctx, contract.ActivityBegin, contract.BeginInput{Run: c.run, Plan: plan})
+	return callRecords[contract.BeginResult](ctx, contract.ActivityBegin, contract.BeginInput{Run: c.run, Plan: plan})
 }
 
 func (c calls) apply(ctx workflow.Context, in contract.ApplyInput) (contract.ApplyResult, error) {
 	in.Run = c.run
-	return progress[contract.ApplyResult](ctx, contract.ActivityApply, in)
+	return callRecords[contract.ApplyResult](ctx, contract.ActivityApply, in)
 }
 
 func (c calls) expand(ctx workflow.Context, task int) (contract.ExpandResult, error) {
-	return progress[contract.ExpandResult](ctx, contract.ActivityExpand, contract.ExpandInput{Run: c.run, Task: task})
+	return callRecords[contract.ExpandResult](ctx, contract.ActivityExpand, contract.ExpandInput{Run: c.run, Task: task})
 }
 
 func (c calls) holders(ctx workflow.Context, tasks ...int) (contract.HoldersResult, error) {
-	return progress[contract.HoldersResult](ctx, contract.ActivityHolders, contract.HoldersInput{Run: c.run, Tasks: tasks})
+	return callRecords[contract.HoldersResult](ctx, contract.ActivityHolders, contract.HoldersInput{Run: c.run, Tasks: tasks})
 }
 
-// ofExecutors is like holders, and also returns which of the executors were
+// holdersAndRemoved is like holders, and also returns which of the executors were
 // removed.
-func (c calls) ofExecutors(ctx workflow.Context, executors []string, tasks ...int) (contract.HoldersResult, error) {
-	return progress[contract.HoldersResult](ctx, contract.ActivityHolders, contract.HoldersInput{Run: c.run, Tasks: tasks, Executors: executors})
+func (c calls) holdersAndRemoved(ctx workflow.Context, executors []string, tasks ...int) (contract.HoldersResult, error) {
+	return callRecords[contract.HoldersResult](ctx, contract.ActivityHolders, contract.HoldersInput{Run: c.run, Tasks: tasks, Executors: executors})
 }
 
 // execute schedules execute-task. The future yields a contract.ExecuteResult.
@@ -74,7 +74,7 @@ func (c calls) key(a contract.Assignment) run.Key {
 type firing struct{ schedule string }
 
 func (f firing) fire(ctx workflow.Context, in contract.FireInput) (out contract.FireResult, err error) {
-	ctx = workflow.WithActivityOptions(ctx, patientOptions())
+	ctx = workflow.WithActivityOptions(ctx, controlOptions())
 	err = workflow.ExecuteActivity(ctx, contract.ActivityFire, in).Get(ctx, &out)
 	return out, err
 }
@@ -86,7 +86,7 @@ func (f firing) await(ctx workflow.Context, id run.ID) (out contract.AwaitRunRes
 }
 
 func (f firing) end(ctx workflow.Context, id run.ID) error {
-	ctx = workflow.WithActivityOptions(ctx, patientOptions())
+	ctx = workflow.WithActivityOptions(ctx, controlOptions())
 	return workflow.ExecuteActivity(ctx, contract.ActivityEndRun, contract.EndRunInput{Run: id}).Get(ctx, nil)
 }
 
@@ -98,7 +98,7 @@ func deliverEvents(ctx workflow.Context, name string) workflow.Future {
 
 // expireExecutor reads the state of an executor, and removes it if it expired.
 func expireExecutor(ctx workflow.Context, id string) (contract.ExecutorState, error) {
-	return progress[contract.ExecutorState](ctx, contract.ActivityExpireExecutor, contract.ExpireInput{Executor: id})
+	return callRecords[contract.ExecutorState](ctx, contract.ActivityExpireExecutor, contract.ExpireInput{Executor: id})
 }
 
 // watchFleet schedules the watch-fleet activity.
@@ -118,45 +118,45 @@ func bootstrapInstance(ctx workflow.Context, in contract.BootstrapInstanceInput)
 }
 
 func deleteRuns(ctx workflow.Context, in contract.DeleteRunsInput) (contract.DeleteRunsResult, error) {
-	return swept[contract.DeleteRunsResult](ctx, "delete runs", contract.ActivityDeleteRuns, in)
+	return removeData[contract.DeleteRunsResult](ctx, "delete runs", contract.ActivityDeleteRuns, in)
 }
 
 func expireLogs(ctx workflow.Context, keep run.LogRetention) (contract.ExpireLogsResult, error) {
-	return swept[contract.ExpireLogsResult](ctx, "remove expired logs", contract.ActivityExpireLogs, contract.ExpireLogsInput{Keep: keep})
+	return removeData[contract.ExpireLogsResult](ctx, "remove expired logs", contract.ActivityExpireLogs, contract.ExpireLogsInput{Keep: keep})
 }
 
 func expireArchives(ctx workflow.Context, in contract.ExpireArchivesInput) (contract.ExpireArchivesResult, error) {
-	return swept[contract.ExpireArchivesResult](ctx, "remove expired "+string(in.Kind.Retention()), contract.ActivityExpireArchives, in)
+	return removeData[contract.ExpireArchivesResult](ctx, "remove expired "+string(in.Kind.Retention()), contract.ActivityExpireArchives, in)
 }
 
 func removeEvents(ctx workflow.Context, in contract.RemoveEventsInput) (contract.RemoveEventsResult, error) {
-	return swept[contract.RemoveEventsResult](ctx, "remove old events", contract.ActivityRemoveEvents, in)
+	return removeData[contract.RemoveEventsResult](ctx, "remove old events", contract.ActivityRemoveEvents, in)
 }
 
-// removeSomeEvents is removeEvents for executions that began when it was a
+// removeEventsLocally is removeEvents for executions that began when it was a
 // local activity.
-func removeSomeEvents(ctx workflow.Context, in contract.RemoveEventsInput) (contract.RemoveEventsResult, error) {
-	return progress[contract.RemoveEventsResult](ctx, contract.ActivityRemoveEvents, in)
+func removeEventsLocally(ctx workflow.Context, in contract.RemoveEventsInput) (contract.RemoveEventsResult, error) {
+	return callRecords[contract.RemoveEventsResult](ctx, contract.ActivityRemoveEvents, in)
 }
 
-// swept executes an activity of the retention workflow.
-func swept[Out, In any](ctx workflow.Context, name, activity string, in In) (Out, error) {
+// removeData executes an activity of the retention workflow.
+func removeData[Out, In any](ctx workflow.Context, name, activity string, in In) (Out, error) {
 	var out Out
-	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, sweepOptions(name)), activity, in).Get(ctx, &out)
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, retentionOptions(name)), activity, in).Get(ctx, &out)
 	return out, err
 }
 
-// progress calls the records. It runs a local activity first, which costs the
+// callRecords calls the records. It runs a local activity first, which costs the
 // history one marker, and falls back to an activity that retries until it
 // succeeds. An outage of the records therefore delays a run and never fails it.
-func progress[Out, In any](ctx workflow.Context, activity string, in In) (Out, error) {
+func callRecords[Out, In any](ctx workflow.Context, activity string, in In) (Out, error) {
 	var out Out
 	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, localOptions()), activity, in).Get(ctx, &out)
 	if err == nil || refused(err) {
 		return out, err
 	}
 	workflow.GetLogger(ctx).Warn("the records did not answer, trying on", "activity", activity, "error", err)
-	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, patientOptions()), activity, in).Get(ctx, &out)
+	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, controlOptions()), activity, in).Get(ctx, &out)
 	return out, err
 }
 

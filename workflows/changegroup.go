@@ -28,15 +28,15 @@ const (
 // workflow or a terminated one therefore loses nothing: the next signal grants
 // all slots that are due.
 func ChangeGroup(ctx workflow.Context, in contract.ChangeGroupInput) error {
-	g := &granter{in: in, most: groupEvents, linger: groupLinger}
+	g := &changeGroupRunner{in: in, maxEvents: groupEvents, linger: groupLinger}
 	if l := in.Limits; l != nil && l.Events > 0 {
-		g.most = l.Events
+		g.maxEvents = l.Events
 	}
-	if l := in.Limits; l != nil && l.Linger > 0 {
-		g.linger = l.Linger.Std()
+	if l := in.Limits; l != nil && l.IdleTimeout > 0 {
+		g.linger = l.IdleTimeout.Std()
 	}
-	g.inbox = inbox{
-		onBare(ctx, contract.SignalGrant, func(workflow.Context) { g.told = true }),
+	g.signals = signals{
+		onBare(ctx, contract.SignalGrant, func(workflow.Context) { g.notified = true }),
 		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { g.forced = true }),
 	}
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryState, func() (contract.ChangeGroupState, error) { return g.state, nil },
@@ -47,33 +47,33 @@ func ChangeGroup(ctx workflow.Context, in contract.ChangeGroupInput) error {
 	return g.run(ctx)
 }
 
-// granter is one execution of the change-group workflow.
-type granter struct {
-	in     contract.ChangeGroupInput
-	most   int // maximum length of the history
-	linger time.Duration
-	inbox  inbox
-	told   bool
-	forced bool
-	state  contract.ChangeGroupState
-	active time.Time       // time of the last signal
-	timer  workflow.Future // the linger timer, kept across signals: a new timer costs two events
+// changeGroupRunner is one execution of the change-group workflow.
+type changeGroupRunner struct {
+	in         contract.ChangeGroupInput
+	maxEvents  int // maximum length of the history
+	linger     time.Duration
+	signals    signals
+	notified   bool
+	forced     bool
+	state      contract.ChangeGroupState
+	lastSignal time.Time       // time of the last signal
+	timer      workflow.Future // the linger timer, kept across signals: a new timer costs two events
 }
 
 // run grants slots until no signal arrives for the linger time. A cancellation
 // ends the workflow after it has handled the signals received so far.
-func (g *granter) run(root workflow.Context) error {
+func (g *changeGroupRunner) run(root workflow.Context) error {
 	ctx, _ := workflow.NewDisconnectedContext(root)
 	for {
 		// A signal from here on may come too late for the grant below.
-		g.inbox.drain(ctx)
-		g.told = false
+		g.signals.drain(ctx)
+		g.notified = false
 		if err := g.grant(ctx); err != nil {
 			return err
 		}
-		g.inbox.drain(ctx)
+		g.signals.drain(ctx)
 		switch full := g.full(ctx); {
-		case g.told && !full:
+		case g.notified && !full:
 			continue
 		case full:
 			// The next execution begins with a grant, which covers signals that
@@ -82,7 +82,7 @@ func (g *granter) run(root workflow.Context) error {
 		case root.Err() != nil:
 			return root.Err()
 		}
-		g.show(ctx)
+		g.updateDetails(ctx)
 		if over := g.await(ctx, root); over {
 			return nil
 		}
@@ -91,22 +91,22 @@ func (g *granter) run(root workflow.Context) error {
 
 // await waits for a signal or a cancellation. over is true if none came for the
 // linger time.
-func (g *granter) await(ctx, root workflow.Context) (over bool) {
-	g.active = workflow.Now(ctx)
+func (g *changeGroupRunner) await(ctx, root workflow.Context) (over bool) {
+	g.lastSignal = workflow.Now(ctx)
 	for {
 		if g.timer == nil {
-			left := g.active.Add(g.linger).Sub(workflow.Now(ctx))
+			left := g.lastSignal.Add(g.linger).Sub(workflow.Now(ctx))
 			g.timer = workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{Summary: "nothing to grant"})
 		}
 		// ctx is disconnected and never cancelled.
-		_ = workflow.Await(ctx, func() bool { return g.inbox.waiting() || g.timer.IsReady() || root.Err() != nil })
+		_ = workflow.Await(ctx, func() bool { return g.signals.waiting() || g.timer.IsReady() || root.Err() != nil })
 		if g.timer.IsReady() {
 			g.timer = nil
 		}
 		switch {
-		case g.inbox.waiting() || root.Err() != nil:
+		case g.signals.waiting() || root.Err() != nil:
 			return false
-		case g.active.Add(g.linger).After(workflow.Now(ctx)):
+		case g.lastSignal.Add(g.linger).After(workflow.Now(ctx)):
 			continue // a signal came since the timer started
 		}
 		return true
@@ -114,9 +114,9 @@ func (g *granter) await(ctx, root workflow.Context) (over bool) {
 }
 
 // grant admits all runs that can be admitted.
-func (g *granter) grant(ctx workflow.Context) error {
+func (g *changeGroupRunner) grant(ctx workflow.Context) error {
 	for more := true; more; {
-		out, err := progress[contract.GrantResult](ctx, contract.ActivityGrant, contract.GrantInput{Name: g.in.Name})
+		out, err := callRecords[contract.GrantResult](ctx, contract.ActivityGrant, contract.GrantInput{Name: g.in.Name})
 		if err != nil {
 			if refused(err) {
 				return temporal.NewNonRetryableApplicationError("the records refuse to grant slots", string(run.CodeInternal), err)
@@ -130,13 +130,13 @@ func (g *granter) grant(ctx workflow.Context) error {
 	return nil
 }
 
-// show updates the details in Temporal's web UI.
-func (g *granter) show(ctx workflow.Context) {
+// updateDetails updates the details in Temporal's web UI.
+func (g *changeGroupRunner) updateDetails(ctx workflow.Context) {
 	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Admitted %d runs, in %d checks since %s.", g.state.Granted, g.state.Rounds,
-		clock(workflow.GetInfo(ctx).WorkflowStartTime)))
+		formatTime(workflow.GetInfo(ctx).WorkflowStartTime)))
 }
 
-func (g *granter) full(ctx workflow.Context) bool {
+func (g *changeGroupRunner) full(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
-	return g.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > g.most
+	return g.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > g.maxEvents
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// line is a fake of the runs that wait in a change group.
-type line struct {
-	mu      sync.Mutex
-	waiting int
-	batch   int // runs admitted by one call; 0: one
-	down    int // calls that fail before it answers
-	calls   int
-	granted int
-	onGrant func(call int)
-	after   func() // called once, after a call has read the queue
+// fakeGroupQueue is a fake of the runs that wait in a change group.
+type fakeGroupQueue struct {
+	mu       sync.Mutex
+	waiting  int
+	batch    int // runs admitted by one call; 0: one
+	failures int // calls that fail before it answers
+	calls    int
+	granted  int
+	onGrant  func(call int)
+	after    func() // called once, after a call has read the queue
 }
 
-func (l *line) Grant(context.Context, string) ([]run.ID, bool, error) {
+func (l *fakeGroupQueue) Grant(context.Context, string) ([]run.ID, bool, error) {
 	l.mu.Lock()
 	defer func() {
 		after := l.after
@@ -42,8 +42,8 @@ func (l *line) Grant(context.Context, string) ([]run.ID, bool, error) {
 	if l.onGrant != nil {
 		l.onGrant(l.calls)
 	}
-	if l.down > 0 {
-		l.down--
+	if l.failures > 0 {
+		l.failures--
 		return nil, false, run.Errorf(run.CodeUnavailable, "%w", errOutage)
 	}
 	n := min(l.waiting, max(1, l.batch))
@@ -52,26 +52,26 @@ func (l *line) Grant(context.Context, string) ([]run.ID, bool, error) {
 	return make([]run.ID, n), l.waiting > 0, nil
 }
 
-func (l *line) afterNext(do func()) {
+func (l *fakeGroupQueue) afterNext(do func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.after = do
 }
 
-func (l *line) join(n int) {
+func (l *fakeGroupQueue) join(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting += n
 }
 
-func newGroupEnv(t *testing.T, l *line) *testsuite.TestWorkflowEnvironment {
+func newGroupEnv(t *testing.T, l *fakeGroupQueue) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
 	env := newEnvironment(contract.ChangeGroupWorkflowID("deploy"))
 	workers.RegisterControl(env, workers.ControlDeps{Groups: l})
 	return env
 }
 
-func playGroup(env *testsuite.TestWorkflowEnvironment, limits *contract.Limits) error {
+func executeGroup(env *testsuite.TestWorkflowEnvironment, limits *contract.Limits) error {
 	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalGrant, nil) }, 0)
 	env.ExecuteWorkflow(contract.ChangeGroupWorkflow, contract.ChangeGroupInput{Name: "deploy", Limits: limits})
 	return env.GetWorkflowError()
@@ -79,10 +79,10 @@ func playGroup(env *testsuite.TestWorkflowEnvironment, limits *contract.Limits) 
 
 func TestChangeGroup_grants_until_there_is_no_more(t *testing.T) {
 	t.Parallel()
-	l := &line{waiting: 5, batch: 2}
+	l := &fakeGroupQueue{waiting: 5, batch: 2}
 	env := newGroupEnv(t, l)
 	begin := env.Now()
-	require.NoError(t, playGroup(env, nil))
+	require.NoError(t, executeGroup(env, nil))
 	require.Equal(t, 5, l.granted)
 	require.LessOrEqual(t, l.calls, 4, "and one for the signal, where that came after the start")
 	require.Equal(t, time.Minute, env.Now().Sub(begin).Round(time.Second), "it lingers")
@@ -95,7 +95,7 @@ func TestChangeGroup_grants_until_there_is_no_more(t *testing.T) {
 
 func TestChangeGroup_many_signals_are_answered_by_few_grants(t *testing.T) {
 	t.Parallel()
-	l := &line{}
+	l := &fakeGroupQueue{}
 	env := newGroupEnv(t, l)
 	env.RegisterDelayedCallback(func() {
 		l.join(1)
@@ -103,16 +103,16 @@ func TestChangeGroup_many_signals_are_answered_by_few_grants(t *testing.T) {
 			env.SignalWorkflow(contract.SignalGrant, nil)
 		}
 	}, 10*time.Second)
-	require.NoError(t, playGroup(env, nil))
+	require.NoError(t, executeGroup(env, nil))
 	require.Equal(t, 1, l.granted)
 	require.Less(t, l.calls, 10)
 }
 
-// TestChangeGroup_told_while_it_grants: a run that joins during a grant is
+// TestChangeGroup_signalled_while_it_grants: a run that joins during a grant is
 // admitted by the next grant.
-func TestChangeGroup_told_while_it_grants(t *testing.T) {
+func TestChangeGroup_signalled_while_it_grants(t *testing.T) {
 	t.Parallel()
-	l := &line{}
+	l := &fakeGroupQueue{}
 	env := newGroupEnv(t, l)
 	var once sync.Once
 	l.onGrant = func(int) {
@@ -120,13 +120,13 @@ func TestChangeGroup_told_while_it_grants(t *testing.T) {
 			env.RegisterDelayedCallback(func() { l.join(1); env.SignalWorkflow(contract.SignalGrant, nil) }, 0)
 		})
 	}
-	require.NoError(t, playGroup(env, nil))
+	require.NoError(t, executeGroup(env, nil))
 	require.Equal(t, 1, l.granted)
 }
 
 func TestChangeGroup_lingers_after_the_last_signal(t *testing.T) {
 	t.Parallel()
-	l := &line{}
+	l := &fakeGroupQueue{}
 	env := newGroupEnv(t, l)
 	begin := env.Now()
 	timers := 0
@@ -134,7 +134,7 @@ func TestChangeGroup_lingers_after_the_last_signal(t *testing.T) {
 	for i := range 9 {
 		env.RegisterDelayedCallback(func() { l.join(1); env.SignalWorkflow(contract.SignalGrant, nil) }, time.Duration(i+1)*20*time.Second)
 	}
-	require.NoError(t, playGroup(env, nil))
+	require.NoError(t, executeGroup(env, nil))
 	require.Equal(t, 9, l.granted)
 	require.Equal(t, 4*time.Minute, env.Now().Sub(begin).Round(time.Second))
 	require.Less(t, timers, 9, "a timer is used up before there is another")
@@ -144,9 +144,9 @@ func TestChangeGroup_lingers_after_the_last_signal(t *testing.T) {
 // activity retries.
 func TestChangeGroup_outage(t *testing.T) {
 	t.Parallel()
-	l := &line{waiting: 1, down: 15}
+	l := &fakeGroupQueue{waiting: 1, failures: 15}
 	env := newGroupEnv(t, l)
-	require.NoError(t, playGroup(env, nil))
+	require.NoError(t, executeGroup(env, nil))
 	require.Equal(t, 1, l.granted)
 }
 
@@ -162,7 +162,7 @@ func TestChangeGroup_continues_as_new(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := &line{}
+			l := &fakeGroupQueue{}
 			env := newGroupEnv(t, l)
 			env.SetCurrentHistoryLength(0)
 			env.RegisterDelayedCallback(func() {
@@ -173,7 +173,7 @@ func TestChangeGroup_continues_as_new(t *testing.T) {
 				}
 			}, 10*time.Second)
 			var again *workflow.ContinueAsNewError
-			require.ErrorAs(t, playGroup(env, tt.limits), &again)
+			require.ErrorAs(t, executeGroup(env, tt.limits), &again)
 			require.Equal(t, contract.ChangeGroupWorkflow, again.WorkflowType.Name)
 		})
 	}
@@ -183,21 +183,21 @@ func TestChangeGroup_continues_as_new(t *testing.T) {
 // all signals received before.
 func TestChangeGroup_cancelled(t *testing.T) {
 	t.Parallel()
-	l := &line{}
+	l := &fakeGroupQueue{}
 	env := newGroupEnv(t, l)
 	env.RegisterDelayedCallback(func() {
 		l.join(1)
 		env.SignalWorkflow(contract.SignalGrant, nil)
 		env.CancelWorkflow()
 	}, 10*time.Second)
-	require.True(t, temporal.IsCanceledError(playGroup(env, nil)))
+	require.True(t, temporal.IsCanceledError(executeGroup(env, nil)))
 	require.Equal(t, 1, l.granted)
 }
 
 // A run waits until its groups admit it. Other signals have no effect.
 func TestRun_waits_for_its_change_groups(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
+	w := newWorkflowEnv(t, newPlan(node("a")))
 	w.admitted = false
 	phase := func(p run.Phase) {
 		w.fakeRecords.mu.Lock()
@@ -213,9 +213,9 @@ func TestRun_waits_for_its_change_groups(t *testing.T) {
 }
 
 // A run that was admitted before its workflow started begins immediately.
-func TestRun_was_let_in_before_it_began(t *testing.T) {
+func TestRun_admitted_before_it_began(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
+	w := newWorkflowEnv(t, newPlan(node("a")))
 	w.admitted, w.phase = false, run.PhaseRunning
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 }
@@ -223,7 +223,7 @@ func TestRun_was_let_in_before_it_began(t *testing.T) {
 // A run that another run displaced while it waited ends without a trace.
 func TestRun_displaced_while_it_waits(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
+	w := newWorkflowEnv(t, newPlan(node("a")))
 	w.admitted = false
 	w.at(time.Minute, func() {
 		w.fakeRecords.mu.Lock()

@@ -47,7 +47,7 @@ func TestConditions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, tc.plan)
+			w := newWorkflowEnv(t, tc.plan)
 			w.on(tc.fails, failStep)
 			require.Equal(t, tc.result, w.run().Result)
 			require.Equal(t, tc.want, w.statuses())
@@ -57,7 +57,7 @@ func TestConditions(t *testing.T) {
 
 func TestResult_is_failed_at_once(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a"), node("b")))
+	w := newWorkflowEnv(t, newPlan(node("a"), node("b")))
 	w.on("a", failStep)
 	w.on("b", hold)
 	w.at(time.Minute, func() {
@@ -75,9 +75,9 @@ func TestFailFast(t *testing.T) {
 	plan := newPlan(node("a"), node("queued"), node("running"), on(node("handler", 0), run.MaskFailure), node("later", 2),
 		retrying("retried", run.Retry{MaxAttempts: 3}))
 	plan.FailFast = true
-	w := newWorld(t, plan)
+	w := newWorkflowEnv(t, plan)
 	w.on("a", hold)
-	w.on("queued", nobody)
+	w.on("queued", leaveQueued)
 	w.on("running", hold)
 	w.on("retried", hold)
 	w.at(time.Minute, func() { w.complete(0, 1, 1, ended(run.StatusFailed, run.CauseStep, "no"), nil) })
@@ -95,7 +95,7 @@ func TestFailFast_while_a_task_waits_for_its_retry(t *testing.T) {
 	t.Parallel()
 	plan := newPlan(node("a"), retrying("b", run.Retry{MaxAttempts: 2, Backoff: run.Duration(time.Hour)}))
 	plan.FailFast = true
-	w := newWorld(t, plan)
+	w := newWorkflowEnv(t, plan)
 	w.on("a", hold)
 	w.on("b", failStep)
 	w.at(time.Minute, func() { w.complete(0, 1, 1, ended(run.StatusFailed, run.CauseStep, "no"), nil) })
@@ -110,14 +110,14 @@ func TestApproval(t *testing.T) {
 	t.Parallel()
 	approved := node("a")
 	approved.Approvers = 2
-	for name, tell := range map[string]func(w *world){
-		"by a signal": func(w *world) { w.env.SignalWorkflow(contract.SignalApprove, contract.Approve{Task: 0}) },
-		"by a signal that comes twice": func(w *world) {
+	for name, trigger := range map[string]func(w *workflowEnv){
+		"by a signal": func(w *workflowEnv) { w.env.SignalWorkflow(contract.SignalApprove, contract.Approve{Task: 0}) },
+		"by a signal that comes twice": func(w *workflowEnv) {
 			w.env.SignalWorkflow(contract.SignalApprove, contract.Approve{Task: 0})
 			w.env.SignalWorkflow(contract.SignalApprove, contract.Approve{Task: 0})
 			w.env.SignalWorkflow(contract.SignalApprove, contract.Approve{Task: 77})
 		},
-		"by what stands in the records": func(w *world) {
+		"by what stands in the records": func(w *workflowEnv) {
 			w.fakeRecords.mu.Lock()
 			w.approved = []int{0}
 			w.fakeRecords.mu.Unlock()
@@ -126,10 +126,10 @@ func TestApproval(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, newPlan(approved, node("b")))
+			w := newWorkflowEnv(t, newPlan(approved, node("b")))
 			w.on("b", hold)
 			w.at(time.Minute, func() { require.Equal(t, run.StatusWaitingApproval, w.tasks[0].Status) })
-			w.at(2*time.Minute, func() { tell(w) })
+			w.at(2*time.Minute, func() { trigger(w) })
 			w.at(3*time.Minute, func() {
 				if w.statuses()[1] != run.StatusSuccess {
 					w.complete(1, 1, 1, ended(run.StatusSuccess, "", ""), nil)
@@ -145,7 +145,7 @@ func TestApproval(t *testing.T) {
 
 func TestAdmission_manual(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
+	w := newWorkflowEnv(t, newPlan(node("a")))
 	w.admitted = false
 	w.at(time.Hour, func() {
 		require.Equal(t, run.PhaseQueued, w.phase)
@@ -164,7 +164,7 @@ func TestAdmission_manual(t *testing.T) {
 
 func TestAdmission_cancelled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
+	w := newWorkflowEnv(t, newPlan(node("a")))
 	w.admitted = false
 	w.signal(time.Minute, contract.SignalStop, nil)
 	w.signal(time.Minute, contract.SignalApprove, contract.Approve{Task: 0})
@@ -182,7 +182,7 @@ func TestAdmission_cancelled(t *testing.T) {
 
 func TestPlan_of_several_pages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a"), node("b", 0), node("c", 1), node("d", 2), node("e", 3)))
+	w := newWorkflowEnv(t, newPlan(node("a"), node("b", 0), node("c", 1), node("d", 2), node("e", 3)))
 	w.pageSize = 2
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 	require.Len(t, w.requests(), 5)
@@ -190,14 +190,14 @@ func TestPlan_of_several_pages(t *testing.T) {
 
 func TestRecords_outage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a"), node("b", 0)))
+	w := newWorkflowEnv(t, newPlan(node("a"), node("b", 0)))
 	w.onApply = func(c records.Changes) {
 		if len(c.Tasks) > 0 && c.Tasks[0].Status == run.StatusSuccess {
 			w.onApply = nil
-			w.down = 15 // longer than a local activity retries
+			w.failures = 15 // longer than a local activity retries
 		}
 	}
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 	require.Equal(t, []run.Status{run.StatusSuccess, run.StatusSuccess}, w.statuses())
-	require.Zero(t, w.down)
+	require.Zero(t, w.failures)
 }

@@ -13,11 +13,11 @@ import (
 
 func TestContact_lost_and_found(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
+	w := newWorkflowEnv(t, newPlan(node("a")))
 	start := time.Date(2026, 1, 2, 12, 3, 50, 0, time.UTC)
 	w.env.SetStartTime(start)
-	w.on("a", silent("host-7"))
-	w.onAdopt("a", hold, silent("host-8"), answer(run.StatusSuccess, "", ""))
+	w.on("a", loseContact("host-7"))
+	w.onAdopt("a", hold, loseContact("host-8"), answer(run.StatusSuccess, "", ""))
 	w.at(time.Minute, func() {
 		require.Equal(t, run.StatusRunning, w.tasks[0].Status)
 		require.Equal(t, "executor host-7 out of contact since 12:03:20Z", w.tasks[0].Reason)
@@ -31,8 +31,8 @@ func TestContact_lost_and_found(t *testing.T) {
 
 func TestContact_never_started(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
-	w.on("a", silent("host-7"), succeed)
+	w := newWorkflowEnv(t, newPlan(node("a")))
+	w.on("a", loseContact("host-7"), succeed)
 	w.onAdopt("a", neverStarted)
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 	writes := w.writes(0)
@@ -41,8 +41,8 @@ func TestContact_never_started(t *testing.T) {
 
 func TestContact_lost_before_the_first_heartbeat(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
-	w.on("a", func(*world, run.Key) (contract.ExecuteResult, error) {
+	w := newWorkflowEnv(t, newPlan(node("a")))
+	w.on("a", func(*workflowEnv, run.Key) (contract.ExecuteResult, error) {
 		return contract.ExecuteResult{}, temporal.NewHeartbeatTimeoutError()
 	}, succeed)
 	require.Equal(t, run.ResultSuccess, w.run().Result)
@@ -74,8 +74,8 @@ func TestContact_delivered_twice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, newPlan(node("a")))
-			w.on("a", func(w *world, key run.Key) (contract.ExecuteResult, error) {
+			w := newWorkflowEnv(t, newPlan(node("a")))
+			w.on("a", func(w *workflowEnv, key run.Key) (contract.ExecuteResult, error) {
 				if tc.claim {
 					w.claim(key, "host-7")
 				}
@@ -103,8 +103,8 @@ func TestContact_unknown_error(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, newPlan(node("a")))
-			w.on("a", func(w *world, key run.Key) (contract.ExecuteResult, error) {
+			w := newWorkflowEnv(t, newPlan(node("a")))
+			w.on("a", func(w *workflowEnv, key run.Key) (contract.ExecuteResult, error) {
 				if tc.claim {
 					w.claim(key, "host-1")
 				}
@@ -118,9 +118,9 @@ func TestContact_unknown_error(t *testing.T) {
 
 func TestAdopt_that_fails_is_tried_again(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
-	w.on("a", silent("host-7"))
-	fail := func(*world, run.Key) (contract.ExecuteResult, error) {
+	w := newWorkflowEnv(t, newPlan(node("a")))
+	w.on("a", loseContact("host-7"))
+	fail := func(*workflowEnv, run.Key) (contract.ExecuteResult, error) {
 		return contract.ExecuteResult{}, temporal.NewNonRetryableApplicationError("its disk is full", "unavailable", nil)
 	}
 	w.onAdopt("a", fail, fail, fail, answer(run.StatusSuccess, "", ""))
@@ -151,12 +151,12 @@ func TestExecutor_removed(t *testing.T) {
 			t.Parallel()
 			n := retrying("a", run.Retry{MaxAttempts: tc.max, On: []run.RetryOn{run.RetryStartFailed}})
 			n.OnLost = tc.onLost
-			w := newWorld(t, newPlan(n))
+			w := newWorkflowEnv(t, newPlan(n))
 			w.on("a", holdOn("host-7"), succeed)
-			w.onAdopt("a", nobody)
+			w.onAdopt("a", leaveQueued)
 			if tc.when > time.Minute {
 				w.at(time.Minute, func() {
-					_, err := silent("host-7")(w, run.Key{Run: runID, Task: 0, Attempt: 1, Dispatch: 1})
+					_, err := loseContact("host-7")(w, run.Key{Run: runID, Task: 0, Attempt: 1, Dispatch: 1})
 					w.complete(0, 1, 1, contract.ExecuteResult{}, err)
 				})
 			}
@@ -172,8 +172,8 @@ func TestExecutor_removed(t *testing.T) {
 
 func TestStop_out_of_contact_waits_for_an_answer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
-	w.on("a", silent("host-7"))
+	w := newWorkflowEnv(t, newPlan(node("a")))
+	w.on("a", loseContact("host-7"))
 	w.onAdopt("a", hold)
 	w.signal(time.Minute, contract.SignalStop, nil)
 	w.at(24*time.Hour, func() {

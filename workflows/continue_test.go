@@ -14,7 +14,7 @@ import (
 )
 
 // continued returns the input with which the workflow continues as new.
-func (w *world) continued() contract.RunInput {
+func (w *workflowEnv) continued() contract.RunInput {
 	w.t.Helper()
 	require.True(w.t, w.env.IsWorkflowCompleted())
 	var next *workflow.ContinueAsNewError
@@ -33,7 +33,7 @@ func TestContinueAsNew_with_open_batches(t *testing.T) {
 	p.Timeout = run.Duration(3 * time.Hour)
 	w := inBatches(t, 2, p)
 	w.on("a[I=1]", hold)
-	w.on("a[I=2]", nobody)
+	w.on("a[I=2]", leaveQueued)
 	w.signal(time.Minute, contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "host-3"})
 	w.signal(time.Hour, contract.SignalForceContinue, nil)
 	w.env.ExecuteWorkflow(contract.RunWorkflow, contract.RunInput{Run: runID, Limits: w.limits})
@@ -41,7 +41,7 @@ func TestContinueAsNew_with_open_batches(t *testing.T) {
 	require.Equal(t, runID, in.Run)
 	require.Equal(t, w.limits, in.Limits)
 	require.Equal(t, 2, in.State.LastBatch)
-	require.Equal(t, []contract.OpenBatch{{Batch: 1, Given: 2, Tasks: []int{1}}, {Batch: 2, Given: 1, Tasks: []int{2}}}, in.State.Batches)
+	require.Equal(t, []contract.OpenBatch{{Batch: 1, Assigned: 2, Tasks: []int{1}}, {Batch: 2, Assigned: 1, Tasks: []int{2}}}, in.State.Batches)
 	require.Equal(t, []contract.ExecutorRemoved{{Executor: "host-3"}}, in.State.Removed)
 	require.Equal(t, 1, in.State.Continued)
 
@@ -50,9 +50,9 @@ func TestContinueAsNew_with_open_batches(t *testing.T) {
 	next.signal(time.Minute, contract.SignalReport, contract.Report{Batch: 1, Ended: []contract.TaskEnd{{Task: 0, Status: run.StatusSuccess}, {Task: 1, Status: run.StatusSuccess}}})
 	next.signal(2*time.Minute, contract.SignalReport, contract.Report{Batch: 1, Ended: []contract.TaskEnd{{Task: 1, Status: run.StatusFailed}}})
 	next.signal(3*time.Minute, contract.SignalReport, contract.Report{Batch: 2, Ended: []contract.TaskEnd{{Task: 2, Status: run.StatusSuccess}}})
-	next.env.OnSignalExternalWorkflow(anything, contract.BatchWorkflowID(runID, 2), "", contract.SignalBatchMore, anything).Return(errGone())
-	next.settle(1, run.StatusSuccess)
-	next.settle(2, run.StatusSuccess)
+	next.env.OnSignalExternalWorkflow(anything, contract.BatchWorkflowID(runID, 2), "", contract.SignalBatchMore, anything).Return(errWorkflowNotFound())
+	next.finishTask(1, run.StatusSuccess)
+	next.finishTask(2, run.StatusSuccess)
 	next.env.ExecuteWorkflow(contract.RunWorkflow, in)
 	require.NoError(t, next.env.GetWorkflowError())
 	require.Equal(t, []run.Status{run.StatusSuccess, run.StatusSuccess, run.StatusSuccess, run.StatusSuccess}, next.statuses())
@@ -65,9 +65,9 @@ func TestContinueAsNew_keeps_the_timeout(t *testing.T) {
 	p := newPlan(wide("a", 3))
 	p.Timeout = run.Duration(3 * time.Hour)
 	w := inBatches(t, 10, p)
-	w.on("a[I=0]", nobody)
-	w.on("a[I=1]", nobody)
-	w.on("a[I=2]", nobody)
+	w.on("a[I=0]", leaveQueued)
+	w.on("a[I=1]", leaveQueued)
+	w.on("a[I=2]", leaveQueued)
 	w.signal(2*time.Hour, contract.SignalForceContinue, nil)
 	w.env.ExecuteWorkflow(contract.RunWorkflow, contract.RunInput{Run: runID, Limits: w.limits})
 	in := w.continued()
@@ -84,7 +84,7 @@ func TestContinueAsNew_keeps_the_timeout(t *testing.T) {
 		})
 	next.at(61*time.Minute, func() {
 		for i := range 3 {
-			next.settle(i, run.StatusSkipped)
+			next.finishTask(i, run.StatusSkipped)
 		}
 		next.env.SignalWorkflow(contract.SignalReport, contract.Report{Batch: 1, Ended: []contract.TaskEnd{
 			{Task: 0, Status: run.StatusSkipped}, {Task: 1, Status: run.StatusSkipped}, {Task: 2, Status: run.StatusSkipped},
@@ -103,13 +103,13 @@ func TestContinueAsNew_finds_a_lost_batch(t *testing.T) {
 	p := newPlan(wide("a", 3))
 	w := inBatches(t, 10, p)
 	w.on("a[I=0]", hold)
-	w.on("a[I=1]", nobody)
+	w.on("a[I=1]", leaveQueued)
 	w.signal(time.Hour, contract.SignalForceContinue, nil)
 	w.env.ExecuteWorkflow(contract.RunWorkflow, contract.RunInput{Run: runID, Limits: w.limits})
 	in := w.continued()
 
 	next := adopted(t, w)
-	next.env.OnSignalExternalWorkflow(anything, contract.BatchWorkflowID(runID, 1), "", contract.SignalBatchMore, anything).Return(errGone())
+	next.env.OnSignalExternalWorkflow(anything, contract.BatchWorkflowID(runID, 1), "", contract.SignalBatchMore, anything).Return(errWorkflowNotFound())
 	next.onAdopt("a[I=0]", answer(run.StatusSuccess, "", ""))
 	next.env.ExecuteWorkflow(contract.RunWorkflow, in)
 	require.NoError(t, next.env.GetWorkflowError())
@@ -119,13 +119,13 @@ func TestContinueAsNew_finds_a_lost_batch(t *testing.T) {
 
 // A small run whose history is long hands new tasks to a batch, and continues
 // as new once it runs no task itself.
-func TestSpent_history_of_a_small_run(t *testing.T) {
+func TestLongHistory_of_a_small_run(t *testing.T) {
 	t.Parallel()
 	p := newPlan(node("a"), retrying("b", run.Retry{MaxAttempts: 3, Backoff: run.Duration(time.Hour)}), node("c", 1))
-	w := newWorld(t, p)
+	w := newWorkflowEnv(t, p)
 	w.on("a", hold)
 	w.on("b", failStep, succeed)
-	w.on("c", nobody)
+	w.on("c", leaveQueued)
 	w.at(time.Minute, func() { w.env.SetCurrentHistoryLength(5_000) })
 	w.at(2*time.Hour, func() {
 		require.Equal(t, run.StatusQueued, w.statuses()[2])
@@ -141,9 +141,9 @@ func TestSpent_history_of_a_small_run(t *testing.T) {
 }
 
 // A batch whose history is long returns the tasks that it would start again.
-func TestSpent_history_of_a_batch(t *testing.T) {
+func TestLongHistory_of_a_batch(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(retrying("a", run.Retry{MaxAttempts: 3, Backoff: run.Duration(time.Minute)})))
+	w := newWorkflowEnv(t, newPlan(retrying("a", run.Retry{MaxAttempts: 3, Backoff: run.Duration(time.Minute)})))
 	w.phase = run.PhaseRunning
 	w.on("a", failStep)
 	w.env.SetStartWorkflowOptions(startOptions(contract.BatchWorkflowID(runID, 1)))
@@ -167,15 +167,15 @@ func TestSpent_history_of_a_batch(t *testing.T) {
 }
 
 // adopted returns an environment with the records of another.
-func adopted(t *testing.T, w *world) *world {
+func adopted(t *testing.T, w *workflowEnv) *workflowEnv {
 	t.Helper()
-	next := newWorldOf(t, w.fakeRecords)
+	next := newWorkflowEnvWith(t, w.fakeRecords)
 	next.limits = w.limits
 	return next
 }
 
-// settle makes a task final in the records.
-func (w *world) settle(task int, s run.Status) {
+// finishTask makes a task final in the records.
+func (w *workflowEnv) finishTask(task int, s run.Status) {
 	w.fakeRecords.mu.Lock()
 	defer w.fakeRecords.mu.Unlock()
 	w.tasks[task].Status = s

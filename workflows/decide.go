@@ -13,19 +13,19 @@ const (
 	failFastReason = "fail_fast is set and a task has failed"
 )
 
-// absorb applies the results of the execution's own tasks.
-func (r *runner) absorb() {
-	for _, e := range r.crew.take() {
-		if e.back != nil {
-			r.batches.queue(*e.back)
+// applyResults applies the results of the execution's own tasks.
+func (r *runner) applyResults() {
+	for _, e := range r.taskSet.takeEndings() {
+		if e.returned != nil {
+			r.batches.queue(*e.returned)
 			continue
 		}
 		r.ended(e.task, e.status)
 	}
 }
 
-// absorbReport applies a report of a batch. It is idempotent.
-func (r *runner) absorbReport(rep contract.Report) {
+// applyReport applies a report of a batch. It is idempotent.
+func (r *runner) applyReport(rep contract.Report) {
 	for _, e := range rep.Ended {
 		if r.batches.ended(rep.Batch, e.Task) {
 			r.ended(e.Task, e.Status)
@@ -45,10 +45,10 @@ func (r *runner) ended(task int, status run.Status) {
 		return
 	}
 	if before != run.ResultFailed && r.graph.Result() == run.ResultFailed {
-		r.culprit = task
+		r.failedTask = task
 	}
 	if r.stopped != nil && (status == run.StatusStopped || status == run.StatusSkipped) {
-		r.cut = true
+		r.interrupted = true
 	}
 }
 
@@ -65,22 +65,22 @@ func (r *runner) decide(ctx workflow.Context) {
 	var start []contract.Assignment
 	for _, d := range r.graph.Next() {
 		switch {
-		case d.Status == run.StatusQueued && r.graph.Grows(d.Task):
-			r.growth.queue = append(r.growth.queue, d.Task)
+		case d.Status == run.StatusQueued && r.graph.AwaitsDynamicTasks(d.Task):
+			r.dynamicTasks.queue = append(r.dynamicTasks.queue, d.Task)
 			continue
 		case d.Status == run.StatusQueued:
 			start = append(start, r.assignment(d.Task))
 			continue
 		}
-		r.ledger.put(contract.TaskChange{Task: d.Task, Status: d.Status, Reason: d.Reason})
+		r.writes.put(contract.TaskChange{Task: d.Task, Status: d.Status, Reason: d.Reason})
 	}
-	r.growth.ask(ctx)
+	r.dynamicTasks.expandNext(ctx)
 	if r.inline(ctx, len(start)) {
-		r.crew.start(ctx, start...)
+		r.taskSet.start(ctx, start...)
 	} else {
 		r.batches.queue(start...)
 	}
-	r.batches.handOut(ctx)
+	r.batches.dispatch(ctx)
 }
 
 // inline reports whether this execution itself runs the tasks that are ready. A
@@ -88,20 +88,20 @@ func (r *runner) decide(ctx workflow.Context) {
 // single task: a batch would not be faster, and nothing can fill the history
 // while the task keeps this execution from continuing as new.
 func (r *runner) inline(ctx workflow.Context, tasks int) bool {
-	if r.crew.spent(ctx) {
+	if r.taskSet.historyExhausted(ctx) {
 		return false
 	}
-	return r.open <= r.limits.Inline || tasks == 1 && r.crew.idle() && r.batches.idle()
+	return r.open <= r.limits.Inline || tasks == 1 && r.taskSet.idle() && r.batches.idle()
 }
 
 // withdraw withdraws, once, the tasks that fail fast forbids to start.
 func (r *runner) withdraw(ctx workflow.Context) {
-	if r.unwanted || !r.graph.FailingFast() {
+	if r.failFastApplied || !r.graph.FailingFast() {
 		return
 	}
-	r.unwanted = true
-	if tasks := r.graph.Unwanted(); len(tasks) > 0 {
-		r.crew.withdraw(ctx, tasks, failFastReason)
+	r.failFastApplied = true
+	if tasks := r.graph.TasksToWithdraw(); len(tasks) > 0 {
+		r.taskSet.withdraw(ctx, tasks, failFastReason)
 		r.batches.withdraw(ctx, tasks)
 	}
 }

@@ -21,12 +21,12 @@ const executorEvents = 500
 // from the records, so nothing is lost if it is terminated: the next signal
 // starts it again.
 func Executor(ctx workflow.Context, in contract.ExecutorInput) error {
-	w := &warden{in: in, most: executorEvents, state: contract.ExecutorState{Executor: in.Executor}}
+	w := &executorRunner{in: in, maxEvents: executorEvents, state: contract.ExecutorState{Executor: in.Executor}}
 	if in.Limits != nil && in.Limits.Events > 0 {
-		w.most = in.Limits.Events
+		w.maxEvents = in.Limits.Events
 	}
-	w.inbox = inbox{
-		onBare(ctx, contract.SignalExecutor, func(workflow.Context) { w.told = true }),
+	w.signals = signals{
+		onBare(ctx, contract.SignalExecutor, func(workflow.Context) { w.notified = true }),
 		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { w.forced = true }),
 	}
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryState, func() (contract.ExecutorState, error) { return w.state, nil },
@@ -37,39 +37,39 @@ func Executor(ctx workflow.Context, in contract.ExecutorInput) error {
 	return w.run(ctx)
 }
 
-// warden is one execution of the executor workflow.
-type warden struct {
-	in     contract.ExecutorInput
-	most   int // maximum length of the history
-	inbox  inbox
-	told   bool
-	forced bool
-	state  contract.ExecutorState
+// executorRunner is one execution of the executor workflow.
+type executorRunner struct {
+	in        contract.ExecutorInput
+	maxEvents int // maximum length of the history
+	signals   signals
+	notified  bool
+	forced    bool
+	state     contract.ExecutorState
 
 	timer  workflow.Future // of the next check; nil for none
-	due    time.Time       // when timer fires
+	fireAt time.Time       // when timer fires
 	cancel workflow.CancelFunc
 }
 
 // run watches the executor until it is removed. A cancellation of the workflow
 // ends it.
-func (w *warden) run(root workflow.Context) error {
+func (w *executorRunner) run(root workflow.Context) error {
 	ctx, _ := workflow.NewDisconnectedContext(root)
 	for {
 		// A signal from here on may come too late for the check below.
-		w.inbox.drain(ctx)
-		w.told = false
-		known, err := w.look(ctx)
+		w.signals.drain(ctx)
+		w.notified = false
+		known, err := w.check(ctx)
 		if err != nil {
 			return err
 		}
 		if !known || w.state.State == run.ExecutorRemoved {
-			w.inbox.drain(ctx) // discards the signal of the removal, which the check has seen
+			w.signals.drain(ctx) // discards the signal of the removal, which the check has seen
 			return nil
 		}
-		w.inbox.drain(ctx)
+		w.signals.drain(ctx)
 		switch full := w.full(ctx); {
-		case w.told && !full:
+		case w.notified && !full:
 			continue
 		case full:
 			// The next execution begins with a check.
@@ -81,9 +81,9 @@ func (w *warden) run(root workflow.Context) error {
 	}
 }
 
-// look reads the executor's state, and removes the executor if it expired.
+// check reads the executor's state, and removes the executor if it expired.
 // known is false if the records have no such executor.
-func (w *warden) look(ctx workflow.Context) (known bool, err error) {
+func (w *executorRunner) check(ctx workflow.Context) (known bool, err error) {
 	state, err := expireExecutor(ctx, w.in.Executor)
 	switch {
 	case err == nil:
@@ -95,16 +95,16 @@ func (w *warden) look(ctx workflow.Context) (known bool, err error) {
 		return false, err
 	}
 	w.state = state
-	w.show(ctx)
+	w.updateDetails(ctx)
 	return true, nil
 }
 
 // await waits for a signal, a cancellation, or the time of the next check.
-func (w *warden) await(ctx, root workflow.Context) {
+func (w *executorRunner) await(ctx, root workflow.Context) {
 	w.setTimer(ctx)
 	// ctx is disconnected and never cancelled.
 	_ = workflow.Await(ctx, func() bool {
-		return w.inbox.waiting() || root.Err() != nil || w.timer != nil && w.timer.IsReady()
+		return w.signals.waiting() || root.Err() != nil || w.timer != nil && w.timer.IsReady()
 	})
 	if w.timer != nil && w.timer.IsReady() {
 		w.timer = nil
@@ -113,35 +113,35 @@ func (w *warden) await(ctx, root workflow.Context) {
 
 // setTimer sets the timer of the next check. It keeps a timer that fires no
 // later: an extra check does no harm, and a new timer costs events.
-func (w *warden) setTimer(ctx workflow.Context) {
-	wait := w.state.Again.Std()
+func (w *executorRunner) setTimer(ctx workflow.Context) {
+	wait := w.state.NextCheck.Std()
 	due := workflow.Now(ctx).Add(wait)
-	if w.timer != nil && (wait == 0 || due.Before(w.due)) {
+	if w.timer != nil && (wait == 0 || due.Before(w.fireAt)) {
 		w.cancel()
 		w.timer = nil
 	}
 	if wait == 0 || w.timer != nil {
 		return
 	}
-	var timing workflow.Context
-	timing, w.cancel = workflow.WithCancel(ctx)
-	w.due = due
-	w.timer = workflow.NewTimerWithOptions(timing, wait, workflow.TimerOptions{Summary: "check whether it is offline"})
+	var timerCtx workflow.Context
+	timerCtx, w.cancel = workflow.WithCancel(ctx)
+	w.fireAt = due
+	w.timer = workflow.NewTimerWithOptions(timerCtx, wait, workflow.TimerOptions{Summary: "check whether it is offline"})
 }
 
-// show updates the details in Temporal's web UI.
-func (w *warden) show(ctx workflow.Context) {
+// updateDetails updates the details in Temporal's web UI.
+func (w *executorRunner) updateDetails(ctx workflow.Context) {
 	s := w.state
-	text := fmt.Sprintf("Executor of pool `%s`, %s, %d tasks, last contact at %s.", s.Pool, s.State, s.Tasks, clock(s.LastContact))
+	text := fmt.Sprintf("Executor of pool `%s`, %s, %d tasks, last contact at %s.", s.Pool, s.State, s.Tasks, formatTime(s.LastContact))
 	if s.Reason != "" {
 		text += " Reason: " + s.Reason
 	}
 	workflow.SetCurrentDetails(ctx, text)
 }
 
-func (w *warden) full(ctx workflow.Context) bool {
+func (w *executorRunner) full(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
-	return w.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > w.most
+	return w.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > w.maxEvents
 }
 
 // isCode reports whether the records answered with the error code.

@@ -16,44 +16,44 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// herd is a fake of the records of one executor.
-type herd struct {
-	mu    sync.Mutex
-	e     run.Executor
-	again []time.Duration // answers, one after the other; the last repeats
-	gone  bool
-	looks int
+// fakeExecutorRecords is a fake of the records of one executor.
+type fakeExecutorRecords struct {
+	mu     sync.Mutex
+	e      run.Executor
+	again  []time.Duration // answers, one after the other; the last repeats
+	gone   bool
+	checks int
 }
 
-func (h *herd) ExpireExecutor(_ context.Context, id string) (run.Executor, time.Duration, error) {
+func (h *fakeExecutorRecords) ExpireExecutor(_ context.Context, id string) (run.Executor, time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.looks++
+	h.checks++
 	if h.gone {
 		return run.Executor{}, 0, run.Errorf(run.CodeNotFound, "there is no executor %s", id)
 	}
 	var again time.Duration
 	if len(h.again) > 0 {
-		again = h.again[min(h.looks, len(h.again))-1]
+		again = h.again[min(h.checks, len(h.again))-1]
 	}
 	return h.e, again, nil
 }
 
-func (h *herd) set(state run.ExecutorState) {
+func (h *fakeExecutorRecords) set(state run.ExecutorState) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.e.State = state
 }
 
-func (h *herd) count() int {
+func (h *fakeExecutorRecords) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.looks
+	return h.checks
 }
 
-func newHerd(t *testing.T) (*herd, *testsuite.TestWorkflowEnvironment) {
+func newFakeExecutorRecords(t *testing.T) (*fakeExecutorRecords, *testsuite.TestWorkflowEnvironment) {
 	t.Helper()
-	h := &herd{e: run.Executor{ID: "host-7", Pool: "linux", State: run.ExecutorOnline, Tasks: 2}}
+	h := &fakeExecutorRecords{e: run.Executor{ID: "host-7", Pool: "linux", State: run.ExecutorOnline, Tasks: 2}}
 	env := newEnvironment(contract.ExecutorWorkflowID("host-7"))
 	workers.RegisterControl(env, workers.ControlDeps{Registry: h})
 	return h, env
@@ -66,7 +66,7 @@ func executeExecutor(env *testsuite.TestWorkflowEnvironment, limits *contract.Li
 // A durable executor is checked after a signal only.
 func TestExecutor_durable(t *testing.T) {
 	t.Parallel()
-	h, env := newHerd(t)
+	h, env := newFakeExecutorRecords(t)
 	env.RegisterDelayedCallback(func() {
 		require.Equal(t, 1, h.count())
 		answer, err := env.QueryWorkflow(contract.QueryState)
@@ -90,7 +90,7 @@ func TestExecutor_durable(t *testing.T) {
 // A temporary executor is checked when its time may be over.
 func TestExecutor_temporary(t *testing.T) {
 	t.Parallel()
-	h, env := newHerd(t)
+	h, env := newFakeExecutorRecords(t)
 	h.again = []time.Duration{10 * time.Minute, 4 * time.Minute, time.Minute}
 	begin := env.Now()
 	env.RegisterDelayedCallback(func() { h.set(run.ExecutorRemoved) }, 14*time.Minute+30*time.Second)
@@ -102,9 +102,9 @@ func TestExecutor_temporary(t *testing.T) {
 
 // A signal while the workflow waits may make the time shorter. If it makes the
 // time longer, no new timer is needed.
-func TestExecutor_told_while_it_waits(t *testing.T) {
+func TestExecutor_signalled_while_it_waits(t *testing.T) {
 	t.Parallel()
-	h, env := newHerd(t)
+	h, env := newFakeExecutorRecords(t)
 	h.again = []time.Duration{time.Hour, 2 * time.Hour, time.Minute, time.Minute}
 	for _, at := range []time.Duration{time.Minute, 2 * time.Minute} {
 		env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalExecutor, nil) }, at)
@@ -121,7 +121,7 @@ func TestExecutor_told_while_it_waits(t *testing.T) {
 
 func TestExecutor_unknown(t *testing.T) {
 	t.Parallel()
-	h, env := newHerd(t)
+	h, env := newFakeExecutorRecords(t)
 	h.gone = true
 	executeExecutor(env, nil)
 	require.NoError(t, env.GetWorkflowError())
@@ -141,7 +141,7 @@ func TestExecutor_continues_as_new(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, env := newHerd(t)
+			_, env := newFakeExecutorRecords(t)
 			env.RegisterDelayedCallback(func() { c.do(env) }, time.Minute)
 			executeExecutor(env, c.limits)
 			var next *workflow.ContinueAsNewError
@@ -155,7 +155,7 @@ func TestExecutor_continues_as_new(t *testing.T) {
 
 func TestExecutor_cancelled(t *testing.T) {
 	t.Parallel()
-	_, env := newHerd(t)
+	_, env := newFakeExecutorRecords(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
 	executeExecutor(env, nil)
 	require.ErrorContains(t, env.GetWorkflowError(), "cancel")

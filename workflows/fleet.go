@@ -14,10 +14,10 @@ import (
 // new. A step takes a dozen events.
 const fleetEvents = 2000
 
-// changeBeside is the change that runs the step that creates and deletes
+// changeConcurrentStep is the change that runs the step that creates and deletes
 // machines concurrently with the watch. It can be removed once no execution of
 // a fleet that began without it is left.
-const changeBeside = "fleet-change-beside"
+const changeConcurrentStep = "fleet-change-beside"
 
 // Fleet is the fleet workflow. A fleet worker watches the fleet and returns a
 // plan, and the workflow executes the plan as steps, one after the other. A
@@ -26,16 +26,16 @@ const changeBeside = "fleet-change-beside"
 // steps and not with time. All state is in the records, so nothing is lost if
 // the workflow is terminated.
 func Fleet(ctx workflow.Context, in contract.FleetInput) error {
-	f := &shepherd{in: in, most: fleetEvents}
+	f := &fleetRunner{in: in, maxEvents: fleetEvents}
 	if in.State != nil {
 		f.state = *in.State
 	}
 	f.state.Bootstrapping, f.state.Change = nil, "" // they belong to the execution before
 	if in.Limits != nil && in.Limits.Events > 0 {
-		f.most = in.Limits.Events
+		f.maxEvents = in.Limits.Events
 	}
-	f.inbox = inbox{
-		onBare(ctx, contract.SignalFleet, func(workflow.Context) { f.told = true }),
+	f.signals = signals{
+		onBare(ctx, contract.SignalFleet, func(workflow.Context) { f.changed = true }),
 		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { f.forced = true }),
 	}
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryState, func() (contract.FleetState, error) { return f.state, nil },
@@ -46,24 +46,24 @@ func Fleet(ctx workflow.Context, in contract.FleetInput) error {
 	return f.run(ctx)
 }
 
-// shepherd is one execution of the fleet workflow.
-type shepherd struct {
-	in     contract.FleetInput
-	most   int // maximum length of the history
-	inbox  inbox
-	told   bool // a client changed the fleet after the watch began
-	forced bool
-	state  contract.FleetState
-	failed error // error of the concurrent step
+// fleetRunner is one execution of the fleet workflow.
+type fleetRunner struct {
+	in        contract.FleetInput
+	maxEvents int // maximum length of the history
+	signals   signals
+	changed   bool // a client changed the fleet after the watch began
+	forced    bool
+	state     contract.FleetState
+	failed    error // error of the concurrent step
 }
 
-func (f *shepherd) run(ctx workflow.Context) error {
+func (f *fleetRunner) run(ctx workflow.Context) error {
 	for {
-		f.inbox.drain(ctx)
+		f.signals.drain(ctx)
 		if f.full(ctx) {
 			return f.continueAsNew(ctx)
 		}
-		f.told = false
+		f.changed = false
 		change := f.state.Change
 		out, err := f.watch(ctx)
 		switch {
@@ -74,13 +74,13 @@ func (f *shepherd) run(ctx workflow.Context) error {
 		case err != nil:
 			return err
 		}
-		if err := f.act(ctx, out, change); err != nil {
+		if err := f.executePlan(ctx, out, change); err != nil {
 			return err
 		}
 		// A client may have created the fleet again meanwhile.
-		f.inbox.drain(ctx)
-		if (out.Gone || out.Plan.End) && !f.told && !f.forced {
-			return f.settled(ctx)
+		f.signals.drain(ctx)
+		if (out.Gone || out.Plan.End) && !f.changed && !f.forced {
+			return f.awaitChange(ctx)
 		}
 	}
 }
@@ -88,18 +88,18 @@ func (f *shepherd) run(ctx workflow.Context) error {
 // watch runs the watch activity until it returns a plan. The activity itself
 // notices clients' changes. If the history is full, the next execution starts
 // the watch again.
-func (f *shepherd) watch(ctx workflow.Context) (out contract.WatchFleetResult, err error) {
+func (f *fleetRunner) watch(ctx workflow.Context) (out contract.WatchFleetResult, err error) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	watching := watchFleet(ctx, contract.WatchFleetInput{Fleet: f.in.Fleet, Bootstrapping: slices.Clone(f.state.Bootstrapping), Change: f.state.Change})
 	for !watching.IsReady() {
-		if err := workflow.Await(ctx, func() bool { return watching.IsReady() || f.inbox.waiting() || f.failed != nil }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return watching.IsReady() || f.signals.waiting() || f.failed != nil }); err != nil {
 			return out, err
 		}
 		if f.failed != nil {
 			return out, f.failed
 		}
-		f.inbox.drain(ctx)
+		f.signals.drain(ctx)
 		if !watching.IsReady() && f.full(ctx) {
 			return out, errFull
 		}
@@ -107,79 +107,79 @@ func (f *shepherd) watch(ctx workflow.Context) (out contract.WatchFleetResult, e
 	return out, watching.Get(ctx, &out)
 }
 
-// act executes the plan of a watch. change is the concurrent step that was
+// executePlan executes the plan of a watch. change is the concurrent step that was
 // running when the watch began.
-func (f *shepherd) act(ctx workflow.Context, out contract.WatchFleetResult, change string) error {
+func (f *fleetRunner) executePlan(ctx workflow.Context, out contract.WatchFleetResult, change string) error {
 	p := out.Plan
 	for _, number := range p.Bootstrap {
 		f.bootstrap(ctx, number)
 	}
 	p.Bootstrap = nil
-	if idle(p) {
+	if emptyPlan(p) {
 		return nil
 	}
-	if workflow.GetVersion(ctx, changeBeside, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
-		return f.step(ctx, f.next(ctx), p)
+	if workflow.GetVersion(ctx, changeConcurrentStep, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return f.step(ctx, f.nextStepID(ctx), p)
 	}
-	beside := contract.FleetPlan{Request: p.Request, Delete: p.Delete}
+	concurrent := contract.FleetPlan{Request: p.Request, Delete: p.Delete}
 	p.Request, p.Delete = nil, nil
 	if p.End {
-		if err := f.settled(ctx); err != nil {
+		if err := f.awaitChange(ctx); err != nil {
 			return err
 		}
 	}
-	if !idle(p) {
-		if err := f.step(ctx, f.next(ctx), p); err != nil {
+	if !emptyPlan(p) {
+		if err := f.step(ctx, f.nextStepID(ctx), p); err != nil {
 			return err
 		}
 	}
-	if idle(beside) {
+	if emptyPlan(concurrent) {
 		return nil
 	}
-	if err := f.settled(ctx); err != nil {
+	if err := f.awaitChange(ctx); err != nil {
 		return err
 	}
-	if out.After != change { // the plan does not include the effects of the change
+	if out.AfterChange != change { // the plan does not include the effects of the change
 		return nil
 	}
-	id := f.next(ctx)
+	id := f.nextStepID(ctx)
 	f.state.Change = id
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		f.failed = f.step(ctx, id, beside)
+		f.failed = f.step(ctx, id, concurrent)
 		f.state.Change = ""
 	})
 	return nil
 }
 
-// settled waits for the concurrent step.
-func (f *shepherd) settled(ctx workflow.Context) error {
+// awaitChange waits for the concurrent step.
+func (f *fleetRunner) awaitChange(ctx workflow.Context) error {
 	if err := workflow.Await(ctx, func() bool { return f.state.Change == "" }); err != nil {
 		return err
 	}
 	return f.failed
 }
 
-func idle(p contract.FleetPlan) bool {
+func emptyPlan(p contract.FleetPlan) bool {
 	return p.Request == nil && len(p.GiveUp)+len(p.Drain)+len(p.Delete)+len(p.Lost) == 0 && !p.End
 }
 
-// next returns the id of the next step. No other execution uses the id, so a
+// nextStepID returns the id of the next step. No other execution uses the id, so a
 // repeated step requests nothing twice.
-func (f *shepherd) next(ctx workflow.Context) string {
+func (f *fleetRunner) nextStepID(ctx workflow.Context) string {
 	f.state.Steps++
 	return fmt.Sprintf("%s.%d", workflow.GetInfo(ctx).WorkflowExecution.RunID, f.state.Steps)
 }
 
-func (f *shepherd) step(ctx workflow.Context, id string, p contract.FleetPlan) error {
+func (f *fleetRunner) step(ctx workflow.Context, id string, p contract.FleetPlan) error {
 	if err := stepFleet(ctx, contract.StepFleetInput{Fleet: f.in.Fleet, ID: id, Plan: p}); err != nil {
 		return err
 	}
-	f.count(ctx, p)
+	f.recordStep(ctx, p)
 	return nil
 }
 
 // bootstrap bootstraps an instance, concurrently with everything else.
-func (f *shepherd) bootstrap(ctx workflow.Context, number int) {
+func (f *fleetRunner) bootstrap(ctx workflow.Context, number int) {
 	if slices.Contains(f.state.Bootstrapping, number) {
 		return
 	}
@@ -193,8 +193,8 @@ func (f *shepherd) bootstrap(ctx workflow.Context, number int) {
 	})
 }
 
-// count records a completed step, for display.
-func (f *shepherd) count(ctx workflow.Context, p contract.FleetPlan) {
+// recordStep records a completed step, for display.
+func (f *fleetRunner) recordStep(ctx workflow.Context, p contract.FleetPlan) {
 	if p.Request != nil {
 		f.state.Requested += p.Request.Count
 	}
@@ -207,18 +207,18 @@ func (f *shepherd) count(ctx workflow.Context, p contract.FleetPlan) {
 		f.state.Steps, f.state.Requested, f.state.Drained, f.state.Deleted, f.state.Lost, f.state.GivenUp))
 }
 
-func (f *shepherd) full(ctx workflow.Context) bool {
+func (f *fleetRunner) full(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
-	full := info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > f.most
+	full := info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > f.maxEvents
 	// A bootstrap would have to begin again, so continue-as-new waits for it,
 	// within a limit.
-	return f.forced || full && (len(f.state.Bootstrapping) == 0 && f.state.Change == "" || info.GetCurrentHistoryLength() > 4*f.most)
+	return f.forced || full && (len(f.state.Bootstrapping) == 0 && f.state.Change == "" || info.GetCurrentHistoryLength() > 4*f.maxEvents)
 }
 
 // continueAsNew waits for the concurrent step first: if it were cut off, its
 // progress would be unknown.
-func (f *shepherd) continueAsNew(ctx workflow.Context) error {
-	if err := f.settled(ctx); err != nil {
+func (f *fleetRunner) continueAsNew(ctx workflow.Context) error {
+	if err := f.awaitChange(ctx); err != nil {
 		return err
 	}
 	state := f.state

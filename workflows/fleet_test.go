@@ -16,28 +16,28 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/drover-run/drover/contract"
-	"github.com/drover-run/drover/fleets"
+	"github.com/drover-run/drover/fleeting/controller"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/workers"
 )
 
-// flock is a scripted fleet worker.
-type flock struct {
+// fakeFleetWorker is a scripted fleet worker.
+type fakeFleetWorker struct {
 	mu      sync.Mutex
-	plans   []fleets.Plan // the plans of the watches, one after the other; then empty ones
-	gone    bool          // the fleet no longer exists, once the plans are used up
+	plans   []controller.Plan // the plans of the watches, one after the other; then empty ones
+	deleted bool              // the fleet no longer exists, once the plans are used up
 	steps   []string
-	done    []fleets.Plan
+	done    []controller.Plan
 	watches [][]int  // the instances that each watch must leave alone
 	changes []string // the change in progress when each watch began
-	// late, if set, blocks steps that create machines until it is closed.
-	late chan struct{}
-	old  bool // a worker of a version without changes beside the watch
+	// stepGate, if set, blocks steps that create machines until it is closed.
+	stepGate   chan struct{}
+	oldVersion bool // a worker of a version without changes beside the watch
 	// onWatch, if set, is called as each watch begins.
-	onWatch func(n int)
-	made    []int // bootstrapped instances
-	fail    int   // number of first steps that fail
+	onWatch      func(n int)
+	bootstrapped []int // bootstrapped instances
+	fail         int   // number of first steps that fail
 	// release, if set, is closed to let bootstraps finish from the third watch
 	// on.
 	release chan struct{}
@@ -45,7 +45,7 @@ type flock struct {
 	ending  chan struct{}   // closed if the fleet is to end; nil: never
 }
 
-func (f *flock) Watch(ctx context.Context, _ string, u fleets.UnderWay) (fleets.Watched, error) {
+func (f *fakeFleetWorker) Watch(ctx context.Context, _ string, u controller.InProgress) (controller.WatchResult, error) {
 	f.mu.Lock()
 	f.watches = append(f.watches, u.Bootstrapping)
 	f.changes = append(f.changes, u.Change)
@@ -55,15 +55,15 @@ func (f *flock) Watch(ctx context.Context, _ string, u fleets.UnderWay) (fleets.
 	if f.onWatch != nil {
 		f.onWatch(len(f.watches))
 	}
-	var out fleets.Watched
-	if !f.old {
+	var out controller.WatchResult
+	if !f.oldVersion {
 		out.After = u.Change
 	}
 	found := len(f.plans) > 0
 	if found {
 		out.Plan, f.plans = f.plans[0], f.plans[1:]
 	}
-	out.Gone = f.gone && !found
+	out.Gone = f.deleted && !found
 	f.mu.Unlock()
 	if found || out.Gone {
 		return out, nil
@@ -72,14 +72,14 @@ func (f *flock) Watch(ctx context.Context, _ string, u fleets.UnderWay) (fleets.
 	case <-ctx.Done():
 	case <-f.over:
 	case <-f.ending:
-		return fleets.Watched{Plan: fleets.Plan{End: true}}, nil
+		return controller.WatchResult{Plan: controller.Plan{End: true}}, nil
 	}
-	return fleets.Watched{}, context.Canceled
+	return controller.WatchResult{}, context.Canceled
 }
 
-func (f *flock) Step(_ context.Context, _, id string, p fleets.Plan) error {
-	if f.late != nil && p.Request.Count > 0 {
-		<-f.late
+func (f *fakeFleetWorker) Step(_ context.Context, _, id string, p controller.Plan) error {
+	if f.stepGate != nil && p.Request.Count > 0 {
+		<-f.stepGate
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,19 +92,19 @@ func (f *flock) Step(_ context.Context, _, id string, p fleets.Plan) error {
 	return nil
 }
 
-func (f *flock) Bootstrap(_ context.Context, _ string, number int) error {
+func (f *fakeFleetWorker) Bootstrap(_ context.Context, _ string, number int) error {
 	if f.release != nil {
 		<-f.release
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.made = append(f.made, number)
+	f.bootstrapped = append(f.bootstrapped, number)
 	return nil
 }
 
-// newFlock returns an environment for the workflow. meanwhile is called during
+// newFleetEnv returns an environment for the workflow. meanwhile is called during
 // the first step.
-func newFlock(t *testing.T, f *flock, meanwhile func(*testsuite.TestWorkflowEnvironment)) *testsuite.TestWorkflowEnvironment {
+func newFleetEnv(t *testing.T, f *fakeFleetWorker, meanwhile func(*testsuite.TestWorkflowEnvironment)) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
 	over := make(chan struct{})
 	f.over = over
@@ -123,23 +123,23 @@ func newFlock(t *testing.T, f *flock, meanwhile func(*testsuite.TestWorkflowEnvi
 	return env
 }
 
-func order(number int) []fleets.Order {
-	return []fleets.Order{{Number: number, Reason: "idle", Why: "so"}}
+func order(number int) []controller.Order {
+	return []controller.Order{{Number: number, Reason: "idle", Why: "so"}}
 }
 
-func TestFleet_does_what_is_found(t *testing.T) {
+func TestFleet_executes_the_plan(t *testing.T) {
 	t.Parallel()
-	f := &flock{gone: true, fail: 1, plans: []fleets.Plan{
-		{Request: fleets.Request{Count: 2, Reason: "demand", Why: "two wait"}}, {Drain: order(1)}, {Delete: order(1), Lost: order(2), GiveUp: order(3)}, {End: true},
+	f := &fakeFleetWorker{deleted: true, fail: 1, plans: []controller.Plan{
+		{Request: controller.Request{Count: 2, Reason: "demand", Why: "two wait"}}, {Drain: order(1)}, {Delete: order(1), Lost: order(2), GiveUp: order(3)}, {End: true},
 	}}
-	env := newFlock(t, f, nil)
+	env := newFleetEnv(t, f, nil)
 	env.ExecuteWorkflow(contract.FleetWorkflow, contract.FleetInput{Fleet: "linux"})
 	require.NoError(t, env.GetWorkflowError())
 	// The step that creates and deletes machines is separate from the others.
-	require.ElementsMatch(t, []fleets.Plan{
-		{Request: fleets.Request{Count: 2, Reason: "demand", Why: "two wait"}}, {Drain: order(1)}, {Lost: order(2), GiveUp: order(3)}, {Delete: order(1)}, {End: true},
+	require.ElementsMatch(t, []controller.Plan{
+		{Request: controller.Request{Count: 2, Reason: "demand", Why: "two wait"}}, {Drain: order(1)}, {Lost: order(2), GiveUp: order(3)}, {Delete: order(1)}, {End: true},
 	}, f.done)
-	require.Equal(t, fleets.Plan{End: true}, f.done[len(f.done)-1])
+	require.Equal(t, controller.Plan{End: true}, f.done[len(f.done)-1])
 	require.Len(t, f.steps, 6)
 	slices.Sort(f.steps)
 	require.Len(t, slices.Compact(f.steps), 5, "a step that is repeated is the same one")
@@ -150,64 +150,64 @@ func TestFleet_does_what_is_found(t *testing.T) {
 	require.Equal(t, contract.FleetState{Steps: 5, Requested: 2, Drained: 1, Deleted: 1, Lost: 1, GivenUp: 1, Last: contract.FleetPlan{End: true}}, state)
 }
 
-func TestFleet_bootstraps_beside_all_else(t *testing.T) {
+func TestFleet_bootstraps_concurrently(t *testing.T) {
 	t.Parallel()
-	f := &flock{gone: true, release: make(chan struct{}), plans: []fleets.Plan{
+	f := &fakeFleetWorker{deleted: true, release: make(chan struct{}), plans: []controller.Plan{
 		{Bootstrap: order(4)}, {Bootstrap: order(4), Drain: order(1)}, {End: true},
 	}}
-	env := newFlock(t, f, nil)
+	env := newFleetEnv(t, f, nil)
 	env.ExecuteWorkflow(contract.FleetWorkflow, contract.FleetInput{Fleet: "linux"})
 	require.NoError(t, env.GetWorkflowError())
 	require.Equal(t, [][]int{nil, {4}, {4}}, f.watches, "and once")
 	require.Len(t, f.done, 2)
 }
 
-func TestFleet_watches_while_the_plugin_takes_its_time(t *testing.T) {
+func TestFleet_watches_during_a_slow_change(t *testing.T) {
 	t.Parallel()
-	request := fleets.Plan{Request: fleets.Request{Count: 2}}
-	f := &flock{gone: true, late: make(chan struct{}), plans: []fleets.Plan{
+	request := controller.Plan{Request: controller.Request{Count: 2}}
+	f := &fakeFleetWorker{deleted: true, stepGate: make(chan struct{}), plans: []controller.Plan{
 		{Request: request.Request, Drain: order(1)}, {Drain: order(2)}, {Bootstrap: order(3)}, {Lost: order(4)},
 	}}
 	f.onWatch = func(n int) {
 		if n == 4 { // all but the last ran while the plugin was being called
-			close(f.late)
+			close(f.stepGate)
 		}
 	}
-	env := newFlock(t, f, nil)
+	env := newFleetEnv(t, f, nil)
 	env.ExecuteWorkflow(contract.FleetWorkflow, contract.FleetInput{Fleet: "linux"})
 	require.NoError(t, env.GetWorkflowError())
-	require.Equal(t, []fleets.Plan{{Drain: order(1)}, {Drain: order(2)}}, f.done[:2])
+	require.Equal(t, []controller.Plan{{Drain: order(1)}, {Drain: order(2)}}, f.done[:2])
 	require.Contains(t, f.done, request, "and it was done before the end")
 	// The workflow does not wait for it at its end.
 	testenv.Await(t, 30*time.Second, func() (bool, string) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return slices.Equal(f.made, []int{3}), fmt.Sprintf("made executors: %v", f.made)
+		return slices.Equal(f.bootstrapped, []int{3}), fmt.Sprintf("made executors: %v", f.bootstrapped)
 	})
 	require.Empty(t, f.changes[0])
 	require.NotEmpty(t, f.changes[1])
 	require.Equal(t, []string{f.changes[1], f.changes[1]}, f.changes[2:4], "each watch knows of it")
 }
 
-func TestFleet_makes_no_change_that_was_planned_without_the_one_under_way(t *testing.T) {
+func TestFleet_drops_a_change_planned_before_the_last_one_ended(t *testing.T) {
 	t.Parallel()
-	request := fleets.Plan{Request: fleets.Request{Count: 2}}
-	f := &flock{gone: true, old: true, late: make(chan struct{}), plans: []fleets.Plan{request, request, {Drain: order(1)}}}
+	request := controller.Plan{Request: controller.Request{Count: 2}}
+	f := &fakeFleetWorker{deleted: true, oldVersion: true, stepGate: make(chan struct{}), plans: []controller.Plan{request, request, {Drain: order(1)}}}
 	f.onWatch = func(n int) {
 		if n == 2 {
-			close(f.late)
+			close(f.stepGate)
 		}
 	}
-	env := newFlock(t, f, nil)
+	env := newFleetEnv(t, f, nil)
 	env.ExecuteWorkflow(contract.FleetWorkflow, contract.FleetInput{Fleet: "linux"})
 	require.NoError(t, env.GetWorkflowError())
-	require.Equal(t, []fleets.Plan{request, {Drain: order(1)}}, f.done, "the machines are asked for once")
+	require.Equal(t, []controller.Plan{request, {Drain: order(1)}}, f.done, "the machines are asked for once")
 }
 
-func TestFleet_made_anew_while_it_ends(t *testing.T) {
+func TestFleet_created_again_while_it_ends(t *testing.T) {
 	t.Parallel()
-	f := &flock{gone: true, plans: []fleets.Plan{{End: true}}}
-	env := newFlock(t, f, func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalFleet, nil) })
+	f := &fakeFleetWorker{deleted: true, plans: []controller.Plan{{End: true}}}
+	env := newFleetEnv(t, f, func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalFleet, nil) })
 	env.ExecuteWorkflow(contract.FleetWorkflow, contract.FleetInput{Fleet: "linux"})
 	require.NoError(t, env.GetWorkflowError())
 	require.Len(t, f.watches, 2, "it looks again")
@@ -227,8 +227,8 @@ func TestFleet_continues_as_new(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := &flock{plans: []fleets.Plan{{Drain: order(1)}}}
-			env := newFlock(t, f, c.do)
+			f := &fakeFleetWorker{plans: []controller.Plan{{Drain: order(1)}}}
+			env := newFleetEnv(t, f, c.do)
 			env.ExecuteWorkflow(contract.FleetWorkflow, contract.FleetInput{Fleet: "linux", Limits: c.limits})
 			var next *workflow.ContinueAsNewError
 			require.ErrorAs(t, env.GetWorkflowError(), &next)
@@ -244,7 +244,7 @@ func TestFleet_continues_as_new(t *testing.T) {
 
 func TestFleet_cancelled(t *testing.T) {
 	t.Parallel()
-	env := newFlock(t, &flock{plans: []fleets.Plan{{Drain: order(1)}}}, func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() })
+	env := newFleetEnv(t, &fakeFleetWorker{plans: []controller.Plan{{Drain: order(1)}}}, func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() })
 	env.ExecuteWorkflow(contract.FleetWorkflow, contract.FleetInput{Fleet: "linux"})
 	require.ErrorContains(t, env.GetWorkflowError(), "cancel")
 }

@@ -18,26 +18,26 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// grouped are runs of change groups.
-func grouped() []scenario {
+// inChangeGroups are runs of change groups.
+func inChangeGroups() []scenario {
 	return []scenario{
 		{
 			name: "group-waits", groups: []string{"deploy", "disk"}, plan: newPlan(node("a")),
-			drive: func(g *game) {
+			drive: func(g *scenarioRun) {
 				g.signal(contract.SignalAdmit, nil) // the run has no slot yet
 				g.awaitQueued()
-				g.letIn()
+				g.admit()
 				g.signal(contract.SignalAdmit, nil)
 				g.finished(run.ResultSuccess, run.StatusSuccess)
 			},
 		},
 		{
-			name: "group-let-in-before", groups: []string{"deploy"}, plan: newPlan(node("a")), before: (*game).letIn,
-			drive: func(g *game) { g.finished(run.ResultSuccess, run.StatusSuccess) },
+			name: "group-admitted-before", groups: []string{"deploy"}, plan: newPlan(node("a")), before: (*scenarioRun).admit,
+			drive: func(g *scenarioRun) { g.finished(run.ResultSuccess, run.StatusSuccess) },
 		},
 		{
 			name: "group-displaced", groups: []string{"deploy"}, plan: newPlan(node("a")),
-			drive: func(g *game) {
+			drive: func(g *scenarioRun) {
 				g.awaitQueued()
 				g.mu.Lock()
 				g.phase = run.PhaseCancelled
@@ -48,14 +48,14 @@ func grouped() []scenario {
 		{
 			// The workflow is reset while it waits.
 			name: "group-reset", groups: []string{"deploy"}, plan: newPlan(node("a")),
-			drive: func(g *game) {
+			drive: func(g *scenarioRun) {
 				g.awaitQueued()
 				_, err := g.f.client.ResetWorkflowExecution(g.t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
 					Namespace: contract.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.RunWorkflowID(g.id)},
 					Reason: "a test", WorkflowTaskFinishEventId: 4, RequestId: string(newRunID()),
 				})
 				require.NoError(g.t, err)
-				g.letIn()
+				g.admit()
 				g.signal(contract.SignalAdmit, nil)
 				g.finished(run.ResultSuccess, run.StatusSuccess)
 			},
@@ -63,8 +63,8 @@ func grouped() []scenario {
 	}
 }
 
-// letIn writes what a grant writes.
-func (g *game) letIn() {
+// admit writes what a grant writes.
+func (g *scenarioRun) admit() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.phase = run.PhaseRunning
@@ -72,7 +72,7 @@ func (g *game) letIn() {
 
 // awaitQueued waits until the workflow's own state says that it waits for
 // admission.
-func (g *game) awaitQueued() {
+func (g *scenarioRun) awaitQueued() {
 	g.t.Helper()
 	testenv.Await(g.t, 30*time.Second, func() (bool, string) {
 		answer, err := g.f.client.QueryWorkflow(g.t.Context(), contract.RunWorkflowID(g.id), "", contract.QueryState)
@@ -93,25 +93,25 @@ func restarts() []scenario {
 	return []scenario{
 		{
 			name: "kept", plan: keeping(newPlan(node("a"), node("b", 0), node("c", 1)), map[int]run.Status{0: run.StatusSuccess}),
-			drive: func(g *game) {
+			drive: func(g *scenarioRun) {
 				g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess, run.StatusSuccess)
 				require.Zero(g.t, g.f.count(g.id, "execute a"))
 			},
 		},
 		{
 			name: "kept-failure", plan: failed,
-			drive: func(g *game) {
+			drive: func(g *scenarioRun) {
 				g.finished(run.ResultFailed, run.StatusFailed, run.StatusSuccess, run.StatusSuccess, run.StatusSkipped)
 				require.Equal(g.t, "task a failed before the run was restarted", g.reason)
 			},
 		},
 		{
 			name: "kept-in-batches", limits: &contract.Limits{Inline: 2, Batch: 5}, batches: 3, executions: 2,
-			plan:   keeping(newPlan(wide("a", 20), node("b", 0)), allBut(21, run.StatusSuccess, 1, 2, 3, 5, 6, 7, 8, 11, 12, 13, 17, 20)),
-			duties: map[string][]duty{"execute a[I=3]": {doUntil(false, over.Load)}},
-			drive: func(g *game) {
-				g.is(3, run.StatusRunning)
-				g.is(17, run.StatusSuccess)
+			plan:    keeping(newPlan(wide("a", 20), node("b", 0)), allBut(21, run.StatusSuccess, 1, 2, 3, 5, 6, 7, 8, 11, 12, 13, 17, 20)),
+			actions: map[string][]executorAction{"execute a[I=3]": {doUntil(false, over.Load)}},
+			drive: func(g *scenarioRun) {
+				g.awaitStatus(3, run.StatusRunning)
+				g.awaitStatus(17, run.StatusSuccess)
 				g.signal(contract.SignalForceContinue, nil)
 				over.Store(true)
 				g.finished(run.ResultSuccess)
@@ -122,21 +122,21 @@ func restarts() []scenario {
 }
 
 // Grant admits runs of the cluster's change groups.
-func (f *farm) Grant(ctx context.Context, name string) ([]run.ID, bool, error) {
+func (f *cluster) Grant(ctx context.Context, name string) ([]run.ID, bool, error) {
 	f.mu.Lock()
-	l := f.lines[name]
+	l := f.groupQueues[name]
 	f.mu.Unlock()
 	return l.Grant(ctx, name)
 }
 
-// newLine creates a change group. trigger signals its workflow, as the outbox
+// newGroupQueue creates a change group. trigger signals its workflow, as the outbox
 // does.
-func (f *farm) newLine(t *testing.T, limits *contract.Limits) (l *line, id string, tell func(signal string)) {
+func (f *cluster) newGroupQueue(t *testing.T, limits *contract.Limits) (l *fakeGroupQueue, id string, trigger func(signal string)) {
 	t.Helper()
 	name := string(newRunID())
-	l = &line{}
+	l = &fakeGroupQueue{}
 	f.mu.Lock()
-	f.lines[name] = l
+	f.groupQueues[name] = l
 	f.mu.Unlock()
 	id = contract.ChangeGroupWorkflowID(name)
 	return l, id, func(signal string) {
@@ -150,7 +150,7 @@ func (f *farm) newLine(t *testing.T, limits *contract.Limits) (l *line, id strin
 }
 
 // awaitGranted waits until n runs were admitted.
-func (l *line) awaitGranted(t *testing.T, n int) {
+func (l *fakeGroupQueue) awaitGranted(t *testing.T, n int) {
 	t.Helper()
 	testenv.Await(t, 60*time.Second, func() (bool, string) {
 		l.mu.Lock()
@@ -159,26 +159,26 @@ func (l *line) awaitGranted(t *testing.T, n int) {
 	})
 }
 
-// playGroups plays change-group workflows.
-func (f *farm) playGroups(t *testing.T) {
+// runGroupScenarios plays change-group workflows.
+func (f *cluster) runGroupScenarios(t *testing.T) {
 	t.Run("grants", func(t *testing.T) {
 		t.Parallel()
-		l, id, tell := f.newLine(t, &contract.Limits{Linger: run.Duration(500 * time.Millisecond)})
+		l, id, trigger := f.newGroupQueue(t, &contract.Limits{IdleTimeout: run.Duration(500 * time.Millisecond)})
 		l.join(3)
-		tell(contract.SignalGrant)
+		trigger(contract.SignalGrant)
 		l.awaitGranted(t, 3)
 		l.join(1)
-		tell(contract.SignalGrant)
+		trigger(contract.SignalGrant)
 		l.awaitGranted(t, 4)
 		f.keep(t, contract.ChangeGroupWorkflow, "grants", id)
 	})
 	t.Run("continued", func(t *testing.T) {
 		t.Parallel()
-		l, id, tell := f.newLine(t, &contract.Limits{Linger: run.Duration(500 * time.Millisecond)})
+		l, id, trigger := f.newGroupQueue(t, &contract.Limits{IdleTimeout: run.Duration(500 * time.Millisecond)})
 		l.join(1)
-		tell(contract.SignalGrant)
+		trigger(contract.SignalGrant)
 		l.awaitGranted(t, 1)
-		tell(contract.SignalForceContinue)
+		trigger(contract.SignalForceContinue)
 		testenv.Await(t, 30*time.Second, func() (bool, string) {
 			d, err := f.client.DescribeWorkflowExecution(t.Context(), id, "")
 			require.NoError(t, err)
@@ -186,16 +186,16 @@ func (f *farm) playGroups(t *testing.T) {
 			return info.GetFirstRunId() != info.GetExecution().GetRunId(), "it does not continue as new"
 		})
 		l.join(1)
-		tell(contract.SignalGrant)
+		trigger(contract.SignalGrant)
 		l.awaitGranted(t, 2)
 		f.keep(t, contract.ChangeGroupWorkflow, "continued", id)
 	})
 	t.Run("many-signals", func(t *testing.T) {
 		t.Parallel()
-		l, _, tell := f.newLine(t, nil)
+		l, _, trigger := f.newGroupQueue(t, nil)
 		const n = 2_000
 		l.batch = n
-		f.crowd(t, 16, n, func() { l.join(1); tell(contract.SignalGrant) })
+		f.runClients(t, 16, n, func() { l.join(1); trigger(contract.SignalGrant) })
 		l.awaitGranted(t, n)
 		t.Logf("%d signals, %d grants", n, l.calls)
 		require.Less(t, l.calls, n)
@@ -204,21 +204,21 @@ func (f *farm) playGroups(t *testing.T) {
 	// workflow task. Here a signal arrives after the last grant.
 	t.Run("signal-while-it-ends", func(t *testing.T) {
 		t.Parallel()
-		l, id, tell := f.newLine(t, nil)
+		l, id, trigger := f.newGroupQueue(t, nil)
 		l.join(1)
-		tell(contract.SignalGrant)
+		trigger(contract.SignalGrant)
 		l.awaitGranted(t, 1)
 		l.afterNext(func() {
 			l.join(1)
-			tell(contract.SignalGrant)
+			trigger(contract.SignalGrant)
 		})
 		require.NoError(t, f.client.CancelWorkflow(t.Context(), id, ""))
 		l.awaitGranted(t, 2)
 		f.keep(t, contract.ChangeGroupWorkflow, "cancelled", id)
 	})
 	for name, limits := range map[string]*contract.Limits{
-		"signals-while-it-continues": {Events: 20, Linger: run.Duration(time.Minute)},
-		"signals-all-the-time":       {Events: 100, Linger: run.Duration(time.Minute)},
+		"signals-while-it-continues": {Events: 20, IdleTimeout: run.Duration(time.Minute)},
+		"signals-all-the-time":       {Events: 100, IdleTimeout: run.Duration(time.Minute)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -229,10 +229,10 @@ func (f *farm) playGroups(t *testing.T) {
 				// work.
 				clients, n = 4, 1_500
 			}
-			l, id, tell := f.newLine(t, limits)
-			f.crowd(t, clients, n, func() {
+			l, id, trigger := f.newGroupQueue(t, limits)
+			f.runClients(t, clients, n, func() {
 				l.join(1)
-				tell(contract.SignalGrant)
+				trigger(contract.SignalGrant)
 			})
 			l.awaitGranted(t, n)
 			executions, longest := f.executions(t, id, 3)
@@ -241,23 +241,23 @@ func (f *farm) playGroups(t *testing.T) {
 	}
 }
 
-// crowd runs do n times, from a number of concurrent clients.
-func (f *farm) crowd(t *testing.T, clients, n int, do func()) {
+// runClients runs do n times, from a number of concurrent clients.
+func (f *cluster) runClients(t *testing.T, clients, n int, do func()) {
 	t.Helper()
-	jobs := make(chan struct{})
+	work := make(chan struct{})
 	done := make(chan struct{})
 	for range clients {
 		go func() {
-			for range jobs {
+			for range work {
 				do()
 			}
 			done <- struct{}{}
 		}()
 	}
 	for range n {
-		jobs <- struct{}{}
+		work <- struct{}{}
 	}
-	close(jobs)
+	close(work)
 	for range clients {
 		<-done
 	}
@@ -265,7 +265,7 @@ func (f *farm) crowd(t *testing.T, clients, n int, do func()) {
 
 // executions returns the number of executions of a workflow, and the events of
 // the longest, once there are at least some.
-func (f *farm) executions(t *testing.T, id string, some int) (n, longest int) {
+func (f *cluster) executions(t *testing.T, id string, some int) (n, longest int) {
 	t.Helper()
 	testenv.Await(t, 30*time.Second, func() (bool, string) {
 		n, longest = 0, 0

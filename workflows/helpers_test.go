@@ -18,14 +18,14 @@ type converterArgs = converter.EncodedValues
 
 const anything = mock.Anything
 
-func errGone() error { return &temporal.UnknownExternalWorkflowExecutionError{} }
+func errWorkflowNotFound() error { return &temporal.UnknownExternalWorkflowExecutionError{} }
 
 // newEnvironment returns a test environment for a workflow ID. It extends the
 // timeouts: on a machine that is short of CPU, milliseconds take seconds, and
 // no test depends on that.
 func newEnvironment(id string) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(quiet()))
+	suite.SetLogger(log.NewStructuredLogger(discardLogger()))
 	suite.SetDisableRegistrationAliasing(true)
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 20 * time.Second})

@@ -38,7 +38,7 @@ func allBut(n int, s run.Status, but ...int) map[int]run.Status {
 
 func TestKept_runs_the_rest(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, keeping(newPlan(node("a"), node("b", 0), node("c", 1), node("d")),
+	w := newWorkflowEnv(t, keeping(newPlan(node("a"), node("b", 0), node("c", 1), node("d")),
 		map[int]run.Status{0: run.StatusSuccess, 3: run.StatusSuccess}))
 	out := w.run()
 	require.Equal(t, contract.RunOutput{Phase: run.PhaseFinished, Result: run.ResultSuccess}, out)
@@ -55,7 +55,7 @@ func TestKept_failure(t *testing.T) {
 			plan := keeping(newPlan(node("a"), node("b"), node("c", 1), node("d", 0), on(node("e", 0), run.MaskFailure)),
 				map[int]run.Status{0: run.StatusFailed, 4: run.StatusSuccess})
 			plan.FailFast = failFast
-			w := newWorld(t, plan)
+			w := newWorkflowEnv(t, plan)
 			w.on("b", hold)
 			w.at(time.Minute, func() {
 				require.Equal(t, run.ResultFailed, w.result, "the result is written immediately")
@@ -74,9 +74,9 @@ func TestKept_failure_and_another(t *testing.T) {
 	t.Parallel()
 	plan := keeping(newPlan(node("a"), node("b"), node("queued"), node("c", 1)), map[int]run.Status{0: run.StatusFailed})
 	plan.FailFast = true
-	w := newWorld(t, plan)
+	w := newWorkflowEnv(t, plan)
 	w.on("b", hold)
-	w.on("queued", nobody)
+	w.on("queued", leaveQueued)
 	w.at(time.Minute, func() { w.complete(1, 1, 1, ended(run.StatusFailed, run.CauseStep, "no"), nil) })
 	out := w.run()
 	require.Equal(t, "task a failed before the run was restarted", out.Reason)
@@ -87,7 +87,7 @@ func TestKept_failure_that_is_ignored(t *testing.T) {
 	t.Parallel()
 	ignored := node("a")
 	ignored.IgnoreFailure = true
-	w := newWorld(t, keeping(newPlan(ignored, node("b")), map[int]run.Status{0: run.StatusFailed}))
+	w := newWorkflowEnv(t, keeping(newPlan(ignored, node("b")), map[int]run.Status{0: run.StatusFailed}))
 	out := w.run()
 	require.Equal(t, run.ResultSuccess, out.Result)
 	require.Empty(t, out.Reason)
@@ -95,7 +95,7 @@ func TestKept_failure_that_is_ignored(t *testing.T) {
 
 func TestKept_stopped(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, keeping(newPlan(node("a"), node("b")), map[int]run.Status{0: run.StatusStopped}))
+	w := newWorkflowEnv(t, keeping(newPlan(node("a"), node("b")), map[int]run.Status{0: run.StatusStopped}))
 	out := w.run()
 	require.Equal(t, run.ResultStopped, out.Result)
 	require.Equal(t, "task a was stopped before the run was restarted", out.Reason)
@@ -106,7 +106,7 @@ func TestKept_everything(t *testing.T) {
 	t.Parallel()
 	skipped := node("c")
 	skipped.Skip = true
-	w := newWorld(t, keeping(newPlan(node("a"), node("b", 0), skipped), map[int]run.Status{0: run.StatusSuccess, 1: run.StatusSuccess}))
+	w := newWorkflowEnv(t, keeping(newPlan(node("a"), node("b", 0), skipped), map[int]run.Status{0: run.StatusSuccess, 1: run.StatusSuccess}))
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 	require.Empty(t, w.requests())
 	require.Equal(t, run.StatusSkipped, w.tasks[2].Status)

@@ -32,14 +32,14 @@ const (
 	// lingerTime is how long a batch without tasks waits for more. It is longer
 	// than its parent needs to decide which tasks follow.
 	lingerTime = 2 * time.Second
-	// firstPause and longestPause bound the backoff of requeued tasks.
-	firstPause   = time.Second
-	longestPause = 30 * time.Second
-	// longestPursuit bounds the backoff of repeated stops: a task that does not
+	// firstBackoff and maxBackoff bound the backoff of requeued tasks.
+	firstBackoff = time.Second
+	maxBackoff   = 30 * time.Second
+	// maxStopBackoff bounds the backoff of repeated stops: a task that does not
 	// end for days must not fill the history.
-	longestPursuit = time.Hour
-	// tellAgain is well above the grace period of a stop.
-	tellAgain = 30 * time.Second
+	maxStopBackoff = time.Hour
+	// stopResendInterval is well above the grace period of a stop.
+	stopResendInterval = 30 * time.Second
 	// pingEvery is how often a run pings the batches whose termination it would
 	// not notice.
 	pingEvery = 10 * time.Minute

@@ -19,24 +19,24 @@ const changeRemovals = "executor-removals"
 // once no run that began without it is left.
 const changeSets = "set-removals"
 
-// knowsSets reports whether this execution has changeSets.
-func knowsSets(ctx workflow.Context) bool {
+// supportsSetRemovals reports whether this execution has changeSets.
+func supportsSetRemovals(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, changeSets, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
-// asksRemovals reports whether this execution has changeRemovals.
-func asksRemovals(ctx workflow.Context) bool {
+// checksRemovals reports whether this execution has changeRemovals.
+func checksRemovals(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, changeRemovals, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
-// askRemoved checks whether the executor that is to adopt the task was removed
+// checkRemoved checks whether the executor that is to adopt the task was removed
 // before the records listed this run as waiting for it. After that, a signal
 // reports a removal.
-func (j *job) askRemoved(ctx workflow.Context, executor string) {
-	if !asksRemovals(ctx) {
+func (j *taskRun) checkRemoved(ctx workflow.Context, executor string) {
+	if !checksRemovals(ctx) {
 		return
 	}
-	noted := j.crew.ledger.noteAndTell(ctx, contract.TaskChange{
+	noted := j.taskSet.writes.noteWithFuture(ctx, contract.TaskChange{
 		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusRunning, Executor: executor,
 	})
 	workflow.Go(ctx, func(ctx workflow.Context) {
@@ -44,34 +44,34 @@ func (j *job) askRemoved(ctx workflow.Context, executor string) {
 		if j.ended {
 			return
 		}
-		out, err := j.crew.calls.ofExecutors(ctx, []string{executor}, j.Task)
+		out, err := j.taskSet.calls.holdersAndRemoved(ctx, []string{executor}, j.Task)
 		if err != nil {
 			workflow.GetLogger(ctx).Warn("failed to check whether an executor was removed", "task", j.Name, "executor", executor, "error", err)
 		}
 		for _, gone := range out.Removed {
-			j.crew.remove(ctx, gone)
+			j.taskSet.remove(ctx, gone)
 		}
 	})
 }
 
-// lost returns the outcome of a dispatch whose executor was removed. If that
+// handleRemoval returns the outcome of a dispatch whose executor was removed. If that
 // executor had not claimed the dispatch, it can no longer do so, and no step
 // has run.
-func (j *job) lost(ctx workflow.Context, executor, why string) outcome {
-	reason := lostReason(executor, why)
-	if !asksRemovals(ctx) {
+func (j *taskRun) handleRemoval(ctx workflow.Context, executor, why string) outcome {
+	reason := removalReason(executor, why)
+	if !checksRemovals(ctx) {
 		return outcome{kind: outcomeLost, reason: reason}
 	}
-	out, err := j.crew.calls.holders(ctx, j.Task)
+	out, err := j.taskSet.calls.holders(ctx, j.Task)
 	for _, h := range out.Holders {
 		if h.Task != j.Task || h.Attempt != j.Attempt || h.Dispatch != j.Dispatch {
 			continue
 		}
-		if _, removed := j.crew.removed[h.Executor]; removed || h.Executor == executor {
+		if _, removed := j.taskSet.removed[h.Executor]; removed || h.Executor == executor {
 			return outcome{kind: outcomeLost, reason: reason}
 		}
 		next := contract.Heartbeat{Executor: h.Executor}
-		if h.Set != "" && knowsSets(ctx) {
+		if h.Set != "" && supportsSetRemovals(ctx) {
 			next.Set = h.Set // any member may have it by now
 		}
 		return j.adopt(ctx, next)
@@ -79,19 +79,19 @@ func (j *job) lost(ctx workflow.Context, executor, why string) outcome {
 	if err != nil { // the records refuse: the run no longer exists
 		return outcome{kind: outcomeLost, reason: reason}
 	}
-	return outcome{kind: outcomeUnbegun, reason: "executor " + executor + " was removed before it began"}
+	return outcome{kind: outcomeNotStarted, reason: "executor " + executor + " was removed before it began"}
 }
 
-// loseRunning ends the wait for answers to execute-task from a removed
+// failRunning ends the wait for answers to execute-task from a removed
 // executor, whose heartbeats may not have timed out yet.
-func (c *crew) loseRunning(ctx workflow.Context, gone contract.ExecutorRemoved) {
+func (c *taskSet) failRunning(ctx workflow.Context, gone contract.ExecutorRemoved) {
 	var tasks []int
-	c.each(func(j *job) {
+	c.each(func(j *taskRun) {
 		if j.answer != nil {
 			tasks = append(tasks, j.Task)
 		}
 	})
-	if len(tasks) == 0 || !asksRemovals(ctx) {
+	if len(tasks) == 0 || !checksRemovals(ctx) {
 		return
 	}
 	workflow.Go(ctx, func(ctx workflow.Context) {
@@ -100,61 +100,61 @@ func (c *crew) loseRunning(ctx workflow.Context, gone contract.ExecutorRemoved) 
 			workflow.GetLogger(ctx).Warn("failed to read the holders of tasks", "error", err)
 		}
 		for _, h := range out.Holders {
-			j := c.jobs[h.Task]
+			j := c.taskRuns[h.Task]
 			if h.Executor != gone.Executor || j == nil || j.answer == nil || j.answered() || j.Attempt != h.Attempt || j.Dispatch != h.Dispatch {
 				continue
 			}
-			j.lose(ctx, lostReason(gone.Executor, gone.Reason))
+			j.failLost(ctx, removalReason(gone.Executor, gone.Reason))
 		}
 	})
 }
 
-// loseSets ends the wait for removed executor sets. The signal of a removal
+// failSets ends the wait for removed executor sets. The signal of a removal
 // names the member that held the task according to the records. The run may
 // wait for another member, which adopted the task later, or for any member.
-func (c *crew) loseSets(ctx workflow.Context, gone contract.ExecutorRemoved) {
+func (c *taskSet) failSets(ctx workflow.Context, gone contract.ExecutorRemoved) {
 	var tasks []int
-	c.each(func(j *job) {
-		if j.abandon != nil && j.set != "" && j.holder != gone.Executor {
+	c.each(func(j *taskRun) {
+		if j.cancelAdopt != nil && j.set != "" && j.holder != gone.Executor {
 			tasks = append(tasks, j.Task)
 		}
 	})
-	if len(tasks) == 0 || !knowsSets(ctx) {
+	if len(tasks) == 0 || !supportsSetRemovals(ctx) {
 		return
 	}
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		had, err := c.calls.holders(ctx, tasks...)
+		claims, err := c.calls.holders(ctx, tasks...)
 		var members []string // that claimed the tasks
-		for _, h := range had.Holders {
+		for _, h := range claims.Holders {
 			if !slices.Contains(members, h.Executor) {
 				members = append(members, h.Executor)
 			}
 		}
 		var out contract.HoldersResult
 		if err == nil && len(members) > 0 {
-			out, err = c.calls.ofExecutors(ctx, members, tasks...)
+			out, err = c.calls.holdersAndRemoved(ctx, members, tasks...)
 		}
 		if err != nil {
 			workflow.GetLogger(ctx).Warn("failed to check whether executor sets were removed", "error", err)
 		}
 		for _, member := range out.Removed {
-			for _, h := range had.Holders {
-				j := c.jobs[h.Task]
-				if h.Executor != member.Executor || j == nil || j.abandon == nil || j.set != h.Set || j.Attempt != h.Attempt || j.Dispatch != h.Dispatch {
+			for _, h := range claims.Holders {
+				j := c.taskRuns[h.Task]
+				if h.Executor != member.Executor || j == nil || j.cancelAdopt == nil || j.set != h.Set || j.Attempt != h.Attempt || j.Dispatch != h.Dispatch {
 					continue
 				}
-				j.forsaken = lostReason(member.Executor, member.Reason)
-				j.abandon()
+				j.orphanReason = removalReason(member.Executor, member.Reason)
+				j.cancelAdopt()
 			}
 		}
 	})
 }
 
-// lose continues as if the executor had reported that the task is lost. It
+// failLost continues as if the executor had reported that the task is lost. It
 // ignores a later answer.
-func (j *job) lose(ctx workflow.Context, reason string) {
+func (j *taskRun) failLost(ctx workflow.Context, reason string) {
 	j.answer = nil
 	j.cancel()
 	j.base, j.cancel = workflow.WithCancel(ctx)
-	j.proceed(func(workflow.Context) outcome { return outcome{kind: outcomeLost, reason: reason} })
+	j.spawn(func(workflow.Context) outcome { return outcome{kind: outcomeLost, reason: reason} })
 }

@@ -29,8 +29,8 @@ const (
 // the records returns; retentionTimeout is much longer. After retentionHeartbeat
 // another worker takes over from one that was killed.
 const (
-	sweepTimeout   = 2 * time.Minute
-	sweepHeartbeat = 20 * time.Second
+	retentionTimeout   = 2 * time.Minute
+	retentionHeartbeat = 20 * time.Second
 )
 
 // maxSummary limits the name in the summary of an activity, in bytes; the
@@ -51,10 +51,10 @@ func localOptions() workflow.LocalActivityOptions {
 	}
 }
 
-// patientOptions returns the options of the same as an activity, for outages
+// controlOptions returns the options of the same as an activity, for outages
 // that a local activity does not outlast: it retries until the records are
 // back.
-func patientOptions() workflow.ActivityOptions {
+func controlOptions() workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:           contract.ControlQueue,
 		StartToCloseTimeout: 30 * time.Second,
@@ -64,12 +64,12 @@ func patientOptions() workflow.ActivityOptions {
 	}
 }
 
-// sweepOptions returns the options of an activity that removes data: its
+// retentionOptions returns the options of an activity that removes data: its
 // deletions remain when it is retried.
-func sweepOptions(name string) workflow.ActivityOptions {
-	o := patientOptions()
-	o.StartToCloseTimeout = sweepTimeout
-	o.HeartbeatTimeout = sweepHeartbeat
+func retentionOptions(name string) workflow.ActivityOptions {
+	o := controlOptions()
+	o.StartToCloseTimeout = retentionTimeout
+	o.HeartbeatTimeout = retentionHeartbeat
 	o.RetryPolicy.MaximumInterval = time.Minute
 	o.Summary = name
 	return o

@@ -18,13 +18,13 @@ import (
 type outcomeKind int
 
 const (
-	outcomeQueued     outcomeKind = iota // none yet: it is recorded as queued
-	outcomeEnded                         // the task ended: result
-	outcomeUnbegun                       // no step ran or will run, unless the records have a claim: dispatch again
-	outcomeUntaken                       // it was withdrawn or stopped before any executor claimed it
-	outcomeLost                          // its executor was removed: reason
-	outcomeStands                        // the records have it as final: status
-	outcomeHandedBack                    // another execution continues it
+	outcomeQueued       outcomeKind = iota // none yet: it is recorded as queued
+	outcomeEnded                           // the task ended: result
+	outcomeNotStarted                      // no step ran or will run, unless the records have a claim: dispatch again
+	outcomeNotClaimed                      // it was withdrawn or stopped before any executor claimed it
+	outcomeLost                            // its executor was removed: reason
+	outcomeAlreadyFinal                    // the records have it as final: status
+	outcomeReturned                        // another execution continues it
 )
 
 // outcome is the outcome of a dispatch.
@@ -41,118 +41,118 @@ type outcome struct {
 
 // read interprets the result of execute-task. If the result does not say
 // whether the task began, read asks the holder until that is known.
-func (j *job) read(ctx workflow.Context, result contract.ExecuteResult, err error) outcome {
+func (j *taskRun) read(ctx workflow.Context, result contract.ExecuteResult, err error) outcome {
 	var timeout *temporal.TimeoutError
 	switch {
 	case err == nil && result.Claimed != nil:
 		return j.adopt(ctx, *result.Claimed)
 	case err == nil:
-		return answered(result, contract.Release{})
+		return outcomeOf(result, contract.Release{})
 	case temporal.IsCanceledError(err):
-		return outcome{kind: outcomeUntaken} // the holder of a task answers with its end
+		return outcome{kind: outcomeNotClaimed} // the holder of a task answers with its end
 	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT:
 		var last contract.Heartbeat
 		if !timeout.HasLastHeartbeatDetails() || timeout.LastHeartbeatDetails(&last) != nil {
 			// The first heartbeat comes before the claim, so nothing of this
 			// delivery began.
-			return outcome{kind: outcomeUnbegun, reason: "the executor that received it lost contact before it began"}
+			return outcome{kind: outcomeNotStarted, reason: "the executor that received it lost contact before it began"}
 		}
 		j.outOfContact(ctx, last)
 		return j.adopt(ctx, last)
 	}
-	if back, ok := givenBack(err); ok {
+	if back, ok := requeued(err); ok {
 		return outcome{
-			kind: outcomeUnbegun, reason: fmt.Sprintf("executor %s requeued it: %s", back.Executor, back.Reason),
-			released: release(contract.Release{JournalID: back.JournalID}),
+			kind: outcomeNotStarted, reason: fmt.Sprintf("executor %s requeued it: %s", back.Executor, back.Reason),
+			released: optionalRelease(contract.Release{JournalID: back.JournalID}),
 		}
 	}
 	workflow.GetLogger(ctx).Warn("execute-task failed with an unknown error", "task", j.Name, "error", err)
 	return j.lookUp(ctx, "its executor failed before it began: "+err.Error())
 }
 
-// answered interprets a result without a claim. asked is the holder that was
+// outcomeOf interprets a result without a claim. asked is the holder that was
 // asked about its claim; its answer is trusted even if it names no journal.
-func answered(r contract.ExecuteResult, asked contract.Release) outcome {
+func outcomeOf(r contract.ExecuteResult, asked contract.Release) outcome {
 	switch {
 	case r.Ended != nil:
 		return outcome{kind: outcomeEnded, result: r.Ended}
 	case r.NeverStarted == "": // an operator completed the activity manually
-		return outcome{kind: outcomeUnbegun, reason: "its executor had not begun it"}
+		return outcome{kind: outcomeNotStarted, reason: "its executor had not begun it"}
 	case r.JournalID != "":
 		asked = contract.Release{JournalID: r.JournalID}
 	}
-	return outcome{kind: outcomeUnbegun, reason: r.NeverStarted, released: release(asked)}
+	return outcome{kind: outcomeNotStarted, reason: r.NeverStarted, released: optionalRelease(asked)}
 }
 
-// release returns nil if a release names neither a journal nor an executor.
-func release(r contract.Release) *contract.Release {
+// optionalRelease returns nil if a release names neither a journal nor an executor.
+func optionalRelease(r contract.Release) *contract.Release {
 	if r == (contract.Release{}) {
 		return nil
 	}
 	return &r
 }
 
-// givenBack returns the details of an error by which an executor requeues a
+// requeued returns the details of an error by which an executor requeues a
 // task.
-func givenBack(err error) (contract.GiveBack, bool) {
+func requeued(err error) (contract.Requeue, bool) {
 	var application *temporal.ApplicationError
-	if !errors.As(err, &application) || application.Type() != contract.ErrorGivenBack {
-		return contract.GiveBack{}, false
+	if !errors.As(err, &application) || application.Type() != contract.ErrorRequeued {
+		return contract.Requeue{}, false
 	}
-	var back contract.GiveBack
+	var back contract.Requeue
 	if application.Details(&back) != nil || back.Reason == "" {
 		back.Reason = application.Message()
 	}
 	return back, true
 }
 
-// follow acts on an outcome. more is true if the task is recorded as queued and
+// handle acts on an outcome. more is true if the task is recorded as queued and
 // is to be dispatched.
-func (j *job) follow(ctx workflow.Context, out outcome) (more bool) {
-	if j.gone {
-		j.drop()
+func (j *taskRun) handle(ctx workflow.Context, out outcome) (more bool) {
+	if j.skipped {
+		j.skip()
 		return false
 	}
 	switch out.kind {
 	case outcomeQueued:
 		if j.recorded == nil { // it was not recorded, because the task set was stopped before
-			j.drop()
+			j.skip()
 			return false
 		}
 		return true
-	case outcomeStands:
-		j.leave(ending{task: j.Task, status: out.status})
+	case outcomeAlreadyFinal:
+		j.detach(ending{task: j.Task, status: out.status})
 		return false
-	case outcomeHandedBack:
-		j.handBack()
+	case outcomeReturned:
+		j.returnToOwner()
 		return false
-	case outcomeUntaken:
-		j.drop()
+	case outcomeNotClaimed:
+		j.skip()
 		return false
-	case outcomeUnbegun:
-		if j.unwanted() {
-			j.drop()
+	case outcomeNotStarted:
+		if j.mustNotStart() {
+			j.skip()
 			return false
 		}
 		j.Dispatch++
-		j.GivenBack++
+		j.Requeued++
 		j.released = out.released
-		return j.again(ctx, out.reason, pause(j.GivenBack))
+		return j.requeue(ctx, out.reason, requeueBackoff(j.Requeued))
 	case outcomeEnded:
-		return j.followEnd(ctx, *out.result, j.retries(*out.result))
+		return j.handleEnd(ctx, *out.result, j.retries(*out.result))
 	case outcomeLost:
 		lost := run.TaskResult{Status: run.StatusFailed, Cause: run.CauseExecutorLost, Reason: out.reason, Ended: workflow.Now(ctx)}
-		return j.followEnd(ctx, lost, j.OnLost == run.OnLostRetry)
+		return j.handleEnd(ctx, lost, j.OnLost == run.OnLostRetry)
 	}
 	return false
 }
 
-// followEnd ends the task, or begins its next attempt.
-func (j *job) followEnd(ctx workflow.Context, result run.TaskResult, retry bool) (more bool) {
+// handleEnd ends the task, or begins its next attempt.
+func (j *taskRun) handleEnd(ctx workflow.Context, result run.TaskResult, retry bool) (more bool) {
 	if !result.Status.Final() {
 		result.Status, result.Reason = run.StatusFailed, fmt.Sprintf("its executor reported the status %q as its end", result.Status)
 	}
-	if result.Status != run.StatusFailed || !retry || j.unwanted() || j.Attempt >= max(1, j.Retry.MaxAttempts) {
+	if result.Status != run.StatusFailed || !retry || j.mustNotStart() || j.Attempt >= max(1, j.Retry.MaxAttempts) {
 		j.end(contract.TaskChange{Status: result.Status, Reason: result.Reason, Result: &result})
 		return false
 	}
@@ -161,13 +161,13 @@ func (j *job) followEnd(ctx workflow.Context, result run.TaskResult, retry bool)
 	result.Steps = nil // the records have the attempt's steps; this copy may move to another execution
 	j.Last = &result
 	j.Attempt++
-	j.Dispatch, j.GivenBack = 1, 0
-	return j.again(ctx, reason, wait)
+	j.Dispatch, j.Requeued = 1, 0
+	return j.requeue(ctx, reason, wait)
 }
 
 // retries reports whether the retry policy allows another attempt after a
 // failure.
-func (j *job) retries(r run.TaskResult) bool {
+func (j *taskRun) retries(r run.TaskResult) bool {
 	on := j.Retry.On
 	if on == nil {
 		on = []run.RetryOn{run.RetryFailed, run.RetryStartFailed}
@@ -184,18 +184,18 @@ func (j *job) retries(r run.TaskResult) bool {
 	return slices.Contains(on, run.RetryFailed)
 }
 
-// drop ends a task that no executor holds and that must not start.
-func (j *job) drop() {
-	if j.gone {
-		j.leave(ending{task: j.Task, status: run.StatusSkipped})
+// skip ends a task that no executor holds and that must not start.
+func (j *taskRun) skip() {
+	if j.skipped {
+		j.detach(ending{task: j.Task, status: run.StatusSkipped})
 		return
 	}
-	j.end(dropped(j.Assignment, j.crew.stopped))
+	j.end(skippedChange(j.Assignment, j.taskSet.stopped))
 }
 
-// dropped returns the last change of a task that must not start. If an earlier
+// skippedChange returns the last change of a task that must not start. If an earlier
 // attempt ran, the task keeps that attempt's result.
-func dropped(a contract.Assignment, stopped *contract.Stop) contract.TaskChange {
+func skippedChange(a contract.Assignment, stopped *contract.Stop) contract.TaskChange {
 	c := contract.TaskChange{Task: a.Task, Attempt: a.Attempt, Dispatch: a.Dispatch, Status: run.StatusSkipped}
 	switch {
 	case stopped != nil && a.Attempt > 1:
@@ -212,12 +212,12 @@ func dropped(a contract.Assignment, stopped *contract.Stop) contract.TaskChange 
 	return c
 }
 
-// pause returns how long a task waits after its n-th requeue in a row: not at
+// requeueBackoff returns how long a task waits after its n-th requeue in a row: not at
 // all at first, then longer each time. It needs no jitter, because the
 // executors' polls spread tasks that become due together.
-func pause(n int) time.Duration {
+func requeueBackoff(n int) time.Duration {
 	if n <= 1 {
 		return 0
 	}
-	return min(longestPause, firstPause<<min(n-2, 10))
+	return min(maxBackoff, firstBackoff<<min(n-2, 10))
 }

@@ -9,18 +9,19 @@ import (
 
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/graph"
 )
 
-// fate is the path of a task through dispatches and attempts, and its end.
-type fate struct {
+// taskOutcome is the path of a task through dispatches and attempts, and its end.
+type taskOutcome struct {
 	path []behaviour
 	end  run.Status
 }
 
-// draw returns a random plan, and a path for each of its nodes.
-func draw(r *rand.Rand) (run.Plan, []fate) {
+// randomPlan returns a random plan, and a path for each of its nodes.
+func randomPlan(r *rand.Rand) (run.Plan, []taskOutcome) {
 	nodes := make([]run.Node, 1+r.IntN(12))
-	fates := make([]fate, len(nodes))
+	outcomes := make([]taskOutcome, len(nodes))
 	for i := range nodes {
 		n := wide(fmt.Sprintf("n%d", i), 1+r.IntN(3))
 		if n.Width == 1 {
@@ -34,21 +35,21 @@ func draw(r *rand.Rand) (run.Plan, []fate) {
 		n.Skip = r.IntN(12) == 0
 		n.IgnoreFailure = r.IntN(6) == 0
 		n.Retry.MaxAttempts = r.IntN(3)
-		nodes[i], fates[i] = n, drawFate(r, max(1, n.Retry.MaxAttempts))
+		nodes[i], outcomes[i] = n, randomOutcome(r, max(1, n.Retry.MaxAttempts))
 	}
-	return newPlan(nodes...), fates
+	return newPlan(nodes...), outcomes
 }
 
-func drawFate(r *rand.Rand, attempts int) fate {
-	f := fate{end: run.StatusFailed}
+func randomOutcome(r *rand.Rand, attempts int) taskOutcome {
+	f := taskOutcome{end: run.StatusFailed}
 	for range attempts {
 		for r.IntN(3) == 0 {
-			f.path = append(f.path, giveBack)
+			f.path = append(f.path, requeueTask)
 		}
 		if r.IntN(3) > 0 {
 			f.end = run.StatusSuccess
 			if r.IntN(4) == 0 {
-				f.path = append(f.path, silent("host-7")) // the adopting executor reports the success
+				f.path = append(f.path, loseContact("host-7")) // the adopting executor reports the success
 			} else {
 				f.path = append(f.path, succeed)
 			}
@@ -60,9 +61,9 @@ func drawFate(r *rand.Rand, attempts int) fate {
 }
 
 // expect returns the expected end of a plan, computed from the graph alone.
-func expect(t *testing.T, p run.Plan, fates []fate) (statuses []run.Status, result run.Result) {
+func expect(t *testing.T, p run.Plan, outcomes []taskOutcome) (statuses []run.Status, result run.Result) {
 	t.Helper()
-	g, err := run.NewGraph(p.Nodes, p.FailFast)
+	g, err := graph.New(p.Nodes, p.FailFast)
 	require.NoError(t, err)
 	if p.Kept != nil {
 		require.NoError(t, g.Keep(p.Kept))
@@ -70,7 +71,7 @@ func expect(t *testing.T, p run.Plan, fates []fate) (statuses []run.Status, resu
 	for !g.Done() {
 		for _, d := range g.Next() {
 			if d.Status == run.StatusQueued {
-				g.Set(d.Task, fates[g.NodeOf(d.Task)].end)
+				g.Set(d.Task, outcomes[g.NodeOf(d.Task)].end)
 			}
 		}
 	}
@@ -88,8 +89,8 @@ func TestRun_ends_as_its_graph_says(t *testing.T) {
 		for name, limits := range map[string]*contract.Limits{"inline": nil, "batches": {Inline: 1, Batch: 4}} {
 			t.Run(fmt.Sprintf("%d_%s", seed, name), func(t *testing.T) {
 				t.Parallel()
-				p, fates := draw(rand.New(rand.NewPCG(seed, 1)))
-				endsAsItsGraphSays(t, p, fates, limits)
+				p, outcomes := randomPlan(rand.New(rand.NewPCG(seed, 1)))
+				endsAsItsGraphSays(t, p, outcomes, limits)
 			})
 		}
 	}
@@ -103,33 +104,33 @@ func TestRun_restarted_ends_as_its_graph_says(t *testing.T) {
 			t.Run(fmt.Sprintf("%d_%s", seed, name), func(t *testing.T) {
 				t.Parallel()
 				r := rand.New(rand.NewPCG(seed, 2))
-				p, fates := draw(r)
-				ended, _ := expect(t, p, fates)
-				g, err := run.NewGraph(p.Nodes, false)
+				p, outcomes := randomPlan(r)
+				ended, _ := expect(t, p, outcomes)
+				g, err := graph.New(p.Nodes, false)
 				require.NoError(t, err)
 				kept, err := run.Kept(p.Nodes, ended, g.Name, "", []string{g.Name(r.IntN(g.Len()))})
 				require.NoError(t, err)
 				p.Kept = run.KeptStatuses(ended, kept)
-				for i := range fates {
-					fates[i] = drawFate(r, max(1, p.Nodes[i].Retry.MaxAttempts))
+				for i := range outcomes {
+					outcomes[i] = randomOutcome(r, max(1, p.Nodes[i].Retry.MaxAttempts))
 				}
-				endsAsItsGraphSays(t, p, fates, limits)
+				endsAsItsGraphSays(t, p, outcomes, limits)
 			})
 		}
 	}
 }
 
-func endsAsItsGraphSays(t *testing.T, p run.Plan, fates []fate, limits *contract.Limits) {
+func endsAsItsGraphSays(t *testing.T, p run.Plan, outcomes []taskOutcome, limits *contract.Limits) {
 	t.Helper()
-	w := newWorld(t, p)
+	w := newWorkflowEnv(t, p)
 	w.limits = limits
-	g, err := run.NewGraph(p.Nodes, false)
+	g, err := graph.New(p.Nodes, false)
 	require.NoError(t, err)
 	for task := range g.Len() {
-		w.on(g.Name(task), fates[g.NodeOf(task)].path...)
+		w.on(g.Name(task), outcomes[g.NodeOf(task)].path...)
 		w.onAdopt(g.Name(task), answer(run.StatusSuccess, "", ""))
 	}
-	statuses, result := expect(t, p, fates)
+	statuses, result := expect(t, p, outcomes)
 	require.Equal(t, result, w.run().Result)
 	require.Equal(t, statuses, w.statuses())
 	seen := map[string]bool{}

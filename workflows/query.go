@@ -25,19 +25,19 @@ func (r *runner) view() contract.StateView {
 			v.Counts[s] = n
 		}
 	}
-	v.Failed = r.named(run.StatusFailed, contract.MaxViewTasks)
+	v.Failed = r.taskNames(run.StatusFailed, contract.MaxViewTasks)
 	for task := 0; task < r.graph.Len() && len(v.Open) < contract.MaxViewTasks; task++ {
 		if s := r.graph.Status(task); !s.Final() {
-			v.Open = append(v.Open, r.crew.view(task, r.graph.Name(task), s))
+			v.Open = append(v.Open, r.taskSet.view(task, r.graph.Name(task), s))
 		}
 	}
 	return v
 }
 
 // view describes a task, with the state of its task run if there is one.
-func (c *crew) view(task int, name string, status run.Status) contract.TaskView {
+func (c *taskSet) view(task int, name string, status run.Status) contract.TaskView {
 	v := contract.TaskView{Task: task, Name: name, Status: status}
-	if j := c.jobs[task]; j != nil {
+	if j := c.taskRuns[task]; j != nil {
 		v.Attempt, v.Dispatch, v.Executor = j.Attempt, j.Dispatch, j.holder
 	}
 	return v
@@ -51,10 +51,10 @@ func (b *batchRunner) setQuery(ctx workflow.Context) error {
 }
 
 func (b *batchRunner) view() contract.StateView {
-	v := contract.StateView{Run: b.in.Run, Phase: run.PhaseRunning, Counts: map[run.Status]int{run.StatusQueued: len(b.crew.jobs)}}
-	b.crew.each(func(j *job) {
+	v := contract.StateView{Run: b.in.Run, Phase: run.PhaseRunning, Counts: map[run.Status]int{run.StatusQueued: len(b.taskSet.taskRuns)}}
+	b.taskSet.each(func(j *taskRun) {
 		if len(v.Open) < contract.MaxViewTasks {
-			v.Open = append(v.Open, b.crew.view(j.Task, j.Name, run.StatusQueued))
+			v.Open = append(v.Open, b.taskSet.view(j.Task, j.Name, run.StatusQueued))
 		}
 	})
 	return v

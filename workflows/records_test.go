@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func discardLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // fakeRecords keeps one run as records.Progress specifies.
 type fakeRecords struct {
@@ -27,11 +27,11 @@ type fakeRecords struct {
 	tasks    map[int]*fakeTask
 	history  []change // the changes that were written
 	applies  int
-	down     int       // calls that fail before it answers
-	back     time.Time // end of the outage
+	failures int       // calls that fail before it answers
+	backAt   time.Time // end of the outage
 	onApply  func(records.Changes)
 	over     chan struct{}     // closed when the run is finished
-	noted    map[int]string    // executors that the workflow waits for, by task
+	waitsFor map[int]string    // executors that the workflow waits for, by task
 	lost     map[string]string // removed executors, with the reason
 	sets     map[string]string // set of each executor
 	lists    map[int]int       // number of items of the list of a foreach task
@@ -65,7 +65,7 @@ type change struct {
 }
 
 func newFakeRecords(plan run.Plan) *fakeRecords {
-	f := &fakeRecords{plan: plan, phase: run.PhaseQueued, result: run.ResultUnknown, admitted: true, tasks: map[int]*fakeTask{}, noted: map[int]string{}, lists: map[int]int{}, expanded: map[int]records.Expanded{}, over: make(chan struct{})}
+	f := &fakeRecords{plan: plan, phase: run.PhaseQueued, result: run.ResultUnknown, admitted: true, tasks: map[int]*fakeTask{}, waitsFor: map[int]string{}, lists: map[int]int{}, expanded: map[int]records.Expanded{}, over: make(chan struct{})}
 	for _, n := range plan.Nodes {
 		for i := range n.Width {
 			t := &fakeTask{TaskChange: records.TaskChange{Task: n.First + i, Status: run.StatusNotStarted}}
@@ -80,8 +80,8 @@ func newFakeRecords(plan run.Plan) *fakeRecords {
 
 func (f *fakeRecords) lock() (unlock func(), err error) {
 	f.mu.Lock()
-	if f.down > 0 || time.Now().Before(f.back) {
-		f.down = max(0, f.down-1)
+	if f.failures > 0 || time.Now().Before(f.backAt) {
+		f.failures = max(0, f.failures-1)
 		return f.mu.Unlock, run.Errorf(run.CodeUnavailable, "%w", errOutage)
 	}
 	return f.mu.Unlock, nil
@@ -100,7 +100,7 @@ func (f *fakeRecords) LoadPlan(_ context.Context, _ run.ID, page int) (run.Plan,
 	return p, false, err
 }
 
-func (f *fakeRecords) Begin(context.Context, run.ID) (records.Standing, error) {
+func (f *fakeRecords) Begin(context.Context, run.ID) (records.RunStatus, error) {
 	unlock, err := f.lock()
 	defer unlock()
 	if err == nil && f.phase == run.PhaseQueued && f.admitted {
@@ -109,8 +109,8 @@ func (f *fakeRecords) Begin(context.Context, run.ID) (records.Standing, error) {
 	return f.standing(), err
 }
 
-func (f *fakeRecords) standing() records.Standing {
-	return records.Standing{Phase: f.phase, Result: f.result, StopWanted: f.stop, Approved: slices.Clone(f.approved)}
+func (f *fakeRecords) standing() records.RunStatus {
+	return records.RunStatus{Phase: f.phase, Result: f.result, StopRequested: f.stop, Approved: slices.Clone(f.approved)}
 }
 
 func rank(s run.Status) int {
@@ -128,11 +128,11 @@ func rank(s run.Status) int {
 	}
 }
 
-func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (records.Standing, []records.TaskStanding, error) {
+func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (records.RunStatus, []records.TaskStatus, error) {
 	unlock, err := f.lock()
 	defer unlock()
 	if err != nil {
-		return records.Standing{}, nil, err
+		return records.RunStatus{}, nil, err
 	}
 	f.applies++
 	if f.onApply != nil {
@@ -141,7 +141,7 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (rec
 	open := !f.phase.Final()
 	for _, x := range c.Tasks {
 		if x.Executor != "" {
-			f.noted[x.Task] = x.Executor
+			f.waitsFor[x.Task] = x.Executor
 		}
 		t := f.tasks[x.Task]
 		was, now := run.Key{Attempt: t.Attempt, Dispatch: t.Dispatch}, run.Key{Attempt: x.Attempt, Dispatch: x.Dispatch}
@@ -164,16 +164,16 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (rec
 	if open && c.Finish {
 		for _, t := range f.tasks {
 			if !t.Status.Final() {
-				return records.Standing{}, nil, run.Errorf(run.CodeConflict, "task %d is %s", t.Task, t.Status)
+				return records.RunStatus{}, nil, run.Errorf(run.CodeConflict, "task %d is %s", t.Task, t.Status)
 			}
 		}
 		f.phase = run.PhaseFinished
 		close(f.over)
 	}
-	var out []records.TaskStanding
+	var out []records.TaskStatus
 	for _, x := range c.Tasks {
 		t := f.tasks[x.Task]
-		out = append(out, records.TaskStanding{Task: x.Task, Attempt: t.Attempt, Dispatch: t.Dispatch, Status: t.Status})
+		out = append(out, records.TaskStatus{Task: x.Task, Attempt: t.Attempt, Dispatch: t.Dispatch, Status: t.Status})
 	}
 	return f.standing(), out, nil
 }
@@ -243,8 +243,8 @@ func (f *fakeRecords) claim(key run.Key, executor string) bool {
 	return true
 }
 
-// take claims a key as an executor did before the workflow was reset.
-func (f *fakeRecords) take(key run.Key, executor string) {
+// setClaim claims a key as an executor did before the workflow was reset.
+func (f *fakeRecords) setClaim(key run.Key, executor string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.tasks[key.Task]

@@ -46,13 +46,13 @@ const corpus = "testdata/replay"
 // remove its file.
 func TestServer(t *testing.T) {
 	t.Parallel()
-	f := newFarm(t)
-	t.Run("waiting", f.playWaiting)
-	t.Run("change-groups", f.playGroups)
-	t.Run("retention", f.playRetention)
-	t.Run("expiry", f.playExpiry)
-	t.Run("executors", f.playExecutors)
-	t.Run("fleets", f.playFleets)
+	f := newCluster(t)
+	t.Run("waiting", f.runWaitingScenarios)
+	t.Run("change-groups", f.runGroupScenarios)
+	t.Run("retention", f.runRetentionScenario)
+	t.Run("expiry", f.runExpiryScenario)
+	t.Run("executors", f.runExecutorScenarios)
+	t.Run("fleets", f.runFleetScenarios)
 	t.Run("scenarios", func(t *testing.T) {
 		for _, s := range scenarios() {
 			t.Run(s.name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestServer(t *testing.T) {
 				if s.slow && testing.Short() {
 					t.Skip("waits for heartbeats to time out")
 				}
-				g := f.play(t, s)
+				g := f.startScenario(t, s)
 				s.drive(g)
 				g.keep(s)
 			})
@@ -70,7 +70,7 @@ func TestServer(t *testing.T) {
 
 // keep checks the number of histories that a scenario left and that each of
 // them replays. With -update-histories it stores them.
-func (g *game) keep(s scenario) {
+func (g *scenarioRun) keep(s scenario) {
 	g.t.Helper()
 	histories := g.f.histories(g.t, contract.RunWorkflowID(g.id))
 	require.Len(g.t, histories, max(1, s.executions))
@@ -88,14 +88,14 @@ func (g *game) keep(s scenario) {
 	}
 }
 
-func (g *game) keepOne(workflowType, name string, h *historypb.History) {
+func (g *scenarioRun) keepOne(workflowType, name string, h *historypb.History) {
 	g.t.Helper()
 	g.t.Logf("%s %s: %d events", workflowType, name, len(h.Events))
 	plain, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(h)
 	require.NoError(g.t, err)
 	// A replay modifies the history's first event, so the history is marshalled
 	// before.
-	require.NoError(g.t, newReplayer(g.t).ReplayWorkflowHistory(log.NewStructuredLogger(quiet()), h))
+	require.NoError(g.t, newReplayer(g.t).ReplayWorkflowHistory(log.NewStructuredLogger(discardLogger()), h))
 	dir := filepath.Join(corpus, workflowType, version)
 	file := filepath.Join(dir, name+".json.gz")
 	if _, err := os.Stat(file); !*update || err == nil {
@@ -144,7 +144,7 @@ func TestReplay(t *testing.T) {
 			t.Parallel()
 			h := readHistory(t, path)
 			begin := time.Now()
-			require.NoError(t, newReplayer(t).ReplayWorkflowHistory(log.NewStructuredLogger(quiet()), h))
+			require.NoError(t, newReplayer(t).ReplayWorkflowHistory(log.NewStructuredLogger(discardLogger()), h))
 			t.Logf("%d events in %s", len(h.Events), time.Since(begin))
 		})
 		return nil

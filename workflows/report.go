@@ -13,21 +13,21 @@ import (
 
 // report holds the results that a batch has to report to its run, and when.
 type report struct {
-	run     run.ID
-	batch   int
-	pending contract.Report
-	sending bool
-	gone    bool // the run's workflow does not exist
-	last    time.Time
-	wait    workflow.Future // until the next report may be sent; nil if none waits
-	linger  workflow.Future // until an idle batch ends; nil before it was idle
-	idle    time.Time       // since when the batch is idle; zero while it has work
+	run         run.ID
+	batch       int
+	pending     contract.Report
+	sending     bool
+	runGone     bool // the run's workflow does not exist
+	last        time.Time
+	throttle    workflow.Future // until the next report may be sent; nil if none waits
+	lingerTimer workflow.Future // until an idle batch ends; nil before it was idle
+	idle        time.Time       // since when the batch is idle; zero while it has work
 }
 
 func (p *report) add(endings []ending) {
 	for _, e := range endings {
-		if e.back != nil {
-			p.pending.Returned = append(p.pending.Returned, *e.back)
+		if e.returned != nil {
+			p.pending.Returned = append(p.pending.Returned, *e.returned)
 		} else {
 			p.pending.Ended = append(p.pending.Ended, contract.TaskEnd{Task: e.task, Status: e.status})
 		}
@@ -36,15 +36,15 @@ func (p *report) add(endings []ending) {
 
 func (p *report) size() int { return len(p.pending.Ended) + len(p.pending.Returned) }
 
-func (p *report) empty() bool { return p.gone || p.size() == 0 && !p.sending }
+func (p *report) empty() bool { return p.runGone || p.size() == 0 && !p.sending }
 
-// due reports whether send has work. It has no side effects, so conditions may
+// ready reports whether send has work. It has no side effects, so conditions may
 // call it.
-func (p *report) due(last bool) bool {
-	if p.gone || p.sending || p.size() == 0 {
+func (p *report) ready(last bool) bool {
+	if p.runGone || p.sending || p.size() == 0 {
 		return false
 	}
-	return last || p.size() >= reportAtOnce || p.wait == nil || p.wait.IsReady()
+	return last || p.size() >= reportAtOnce || p.throttle == nil || p.throttle.IsReady()
 }
 
 // send sends the pending results without waiting for the answer. It sends the
@@ -52,14 +52,14 @@ func (p *report) due(last bool) bool {
 // reportEvery has passed, unless the batch has nothing else to report or
 // reportAtOnce results are pending.
 func (p *report) send(ctx workflow.Context, last bool) {
-	if !p.due(last) {
+	if !p.ready(last) {
 		return
 	}
-	if p.wait != nil && p.wait.IsReady() {
-		p.wait = nil
+	if p.throttle != nil && p.throttle.IsReady() {
+		p.throttle = nil
 	}
 	if pause := p.last.Add(reportEvery).Sub(workflow.Now(ctx)); pause > 0 && !last && p.size() < reportAtOnce {
-		p.wait = workflow.NewTimer(ctx, pause)
+		p.throttle = workflow.NewTimer(ctx, pause)
 		return
 	}
 	out := p.pending
@@ -68,21 +68,21 @@ func (p *report) send(ctx workflow.Context, last bool) {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		// A signal without a run ID goes to the workflow's newest execution.
 		err := workflow.SignalExternalWorkflow(ctx, contract.RunWorkflowID(p.run), "", contract.SignalReport, out).Get(ctx, nil)
-		p.sending, p.gone = false, isGone(err)
-		if err != nil && !p.gone { // the workflow has too many pending signals
+		p.sending, p.runGone = false, isGone(err)
+		if err != nil && !p.runGone { // the workflow has too many pending signals
 			p.pending.Ended = append(out.Ended, p.pending.Ended...)
 			p.pending.Returned = append(out.Returned, p.pending.Returned...)
-			p.wait = workflow.NewTimer(ctx, firstPause)
+			p.throttle = workflow.NewTimer(ctx, firstBackoff)
 		}
 	})
 }
 
-// busy records that the batch is not idle.
-func (p *report) busy() { p.idle = time.Time{} }
+// resetIdle records that the batch is not idle.
+func (p *report) resetIdle() { p.idle = time.Time{} }
 
-// lingered reports whether the batch was idle for lingerTime. The timer is not
+// idleExpired reports whether the batch was idle for lingerTime. The timer is not
 // cancelled when the batch gets work: cancelling costs more history.
-func (p *report) lingered(ctx workflow.Context) bool {
+func (p *report) idleExpired(ctx workflow.Context) bool {
 	now := workflow.Now(ctx)
 	if p.idle.IsZero() {
 		p.idle = now
@@ -91,15 +91,15 @@ func (p *report) lingered(ctx workflow.Context) bool {
 	if left <= 0 {
 		return true
 	}
-	if p.linger == nil || p.linger.IsReady() {
-		p.linger = workflow.NewTimer(ctx, left)
+	if p.lingerTimer == nil || p.lingerTimer.IsReady() {
+		p.lingerTimer = workflow.NewTimer(ctx, left)
 	}
 	return false
 }
 
-// restless reports whether an idle batch must check its idle time.
-func (p *report) restless() bool {
-	return p.empty() && (p.idle.IsZero() || p.linger != nil && p.linger.IsReady())
+// mustCheckIdle reports whether an idle batch must check its idle time.
+func (p *report) mustCheckIdle() bool {
+	return p.empty() && (p.idle.IsZero() || p.lingerTimer != nil && p.lingerTimer.IsReady())
 }
 
 // isGone reports whether the signalled workflow does not exist.

@@ -14,24 +14,24 @@ import (
 // A workflow that was reset no longer knows which executor holds a task. After
 // each answer to its own delivery it adopts the task from the executor that
 // claimed it.
-func TestReset_adopts_what_another_executor_has(t *testing.T) {
+func TestReset_adopts_a_task_of_another_executor(t *testing.T) {
 	t.Parallel()
 	released := func(journal string) error {
-		return temporal.NewNonRetryableApplicationError("it drains", contract.ErrorGivenBack, nil,
-			contract.GiveBack{Executor: "host-8", Reason: "it drains", JournalID: journal})
+		return temporal.NewNonRetryableApplicationError("it drains", contract.ErrorRequeued, nil,
+			contract.Requeue{Executor: "host-8", Reason: "it drains", JournalID: journal})
 	}
 	fail := func(err error) behaviour {
-		return func(*world, run.Key) (contract.ExecuteResult, error) { return contract.ExecuteResult{}, err }
+		return func(*workflowEnv, run.Key) (contract.ExecuteResult, error) { return contract.ExecuteResult{}, err }
 	}
 	for name, answered := range map[string]behaviour{
 		"claim refused":                    claimedElsewhere,
-		"requeued":                         fail(givenBack("host-8", "the claim was refused")),
-		"requeued under the holder's name": fail(givenBack("host-7", "it shuts down")),
+		"requeued":                         fail(requeued("host-8", "the claim was refused")),
+		"requeued under the holder's name": fail(requeued("host-7", "it shuts down")),
 		"released by another journal":      fail(released("j-host-8")),
-		"never started at another": func(*world, run.Key) (contract.ExecuteResult, error) {
+		"never started at another": func(*workflowEnv, run.Key) (contract.ExecuteResult, error) {
 			return contract.ExecuteResult{NeverStarted: "the key is closed", JournalID: "j-host-8"}, nil
 		},
-		"completed by hand": func(*world, run.Key) (contract.ExecuteResult, error) { return contract.ExecuteResult{}, nil },
+		"completed by hand": func(*workflowEnv, run.Key) (contract.ExecuteResult, error) { return contract.ExecuteResult{}, nil },
 		"no heartbeat":      fail(temporal.NewHeartbeatTimeoutError()),
 		"unknown error":     fail(temporal.NewNonRetryableApplicationError("reset", "ResetWorkflow", nil)),
 	} {
@@ -42,9 +42,9 @@ func TestReset_adopts_what_another_executor_has(t *testing.T) {
 		} {
 			t.Run(name+"/"+of, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, newPlan(retrying("a", run.Retry{MaxAttempts: 3})))
-				w.on("a", func(w *world, key run.Key) (contract.ExecuteResult, error) {
-					w.take(held, "host-7")
+				w := newWorkflowEnv(t, newPlan(retrying("a", run.Retry{MaxAttempts: 3})))
+				w.on("a", func(w *workflowEnv, key run.Key) (contract.ExecuteResult, error) {
+					w.setClaim(held, "host-7")
 					return answered(w, key)
 				}, succeed)
 				w.onAdopt("a", answer(run.StatusSuccess, "", ""))
@@ -60,11 +60,11 @@ func TestReset_adopts_what_another_executor_has(t *testing.T) {
 // The release by the claim's own journal suffices for another dispatch.
 func TestReset_own_journal_releases(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
-	w.on("a", func(w *world, key run.Key) (contract.ExecuteResult, error) {
+	w := newWorkflowEnv(t, newPlan(node("a")))
+	w.on("a", func(w *workflowEnv, key run.Key) (contract.ExecuteResult, error) {
 		w.claim(key, "host-7")
-		return contract.ExecuteResult{}, temporal.NewNonRetryableApplicationError("it drains", contract.ErrorGivenBack, nil,
-			contract.GiveBack{Executor: "host-7", Reason: "it drains", JournalID: "j-host-7"})
+		return contract.ExecuteResult{}, temporal.NewNonRetryableApplicationError("it drains", contract.ErrorRequeued, nil,
+			contract.Requeue{Executor: "host-7", Reason: "it drains", JournalID: "j-host-7"})
 	}, succeed)
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 	require.Equal(t, []string{"execute a 1.1 on pool:linux", "execute a 1.2 on pool:linux"}, w.requests())
@@ -74,10 +74,10 @@ func TestReset_own_journal_releases(t *testing.T) {
 // trusted.
 func TestReset_holder_without_a_journal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
-	w.on("a", func(w *world, key run.Key) (contract.ExecuteResult, error) {
+	w := newWorkflowEnv(t, newPlan(node("a")))
+	w.on("a", func(w *workflowEnv, key run.Key) (contract.ExecuteResult, error) {
 		w.claim(key, "host-7")
-		return contract.ExecuteResult{}, givenBack("host-7", "it shuts down")
+		return contract.ExecuteResult{}, requeued("host-7", "it shuts down")
 	}, succeed)
 	w.onAdopt("a", neverStarted)
 	require.Equal(t, run.ResultSuccess, w.run().Result)
@@ -90,7 +90,7 @@ func TestReset_holder_without_a_journal(t *testing.T) {
 // attempt: the workflow knows its end.
 func TestReset_an_earlier_attempt_does_not_count(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(retrying("a", run.Retry{MaxAttempts: 2, Backoff: run.Duration(time.Second)})))
+	w := newWorkflowEnv(t, newPlan(retrying("a", run.Retry{MaxAttempts: 2, Backoff: run.Duration(time.Second)})))
 	w.on("a", failStep, claimedElsewhere, succeed)
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 	require.Equal(t, []string{

@@ -26,23 +26,23 @@ const changeArchives = "retention-archives"
 // no longer keeps, sleeps, and checks again. It ends if the configuration keeps
 // everything.
 func Retention(ctx workflow.Context, in contract.RetentionInput) error {
-	s := &sweeper{in: in, most: retentionEvents}
+	s := &retentionRunner{in: in, maxEvents: retentionEvents}
 	if in.Limits != nil && in.Limits.Events > 0 {
-		s.most = in.Limits.Events
+		s.maxEvents = in.Limits.Events
 	}
 	s.archives = workflow.GetVersion(ctx, changeArchives, workflow.DefaultVersion, 1) != workflow.DefaultVersion
-	s.wanted = in.Retention
+	s.policy = in.Retention
 	if !s.archives {
-		s.wanted = known(in.Retention)
+		s.policy = withoutArchives(in.Retention)
 	}
-	s.status = run.RetentionStatus{Retention: s.wanted, Since: in.Since, Removed: maps.Clone(in.Removed)}
+	s.status = run.RetentionStatus{Retention: s.policy, Since: in.Since, Removed: maps.Clone(in.Removed)}
 	if s.status.Since.IsZero() {
 		s.status.Since = workflow.GetInfo(ctx).WorkflowStartTime
 	}
 	if s.status.Removed == nil {
 		s.status.Removed = map[run.RetentionKind]run.RetentionSum{}
 	}
-	s.inbox = inbox{
+	s.signals = signals{
 		on(ctx, contract.SignalRetention, s.configure),
 		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { s.forced = true }),
 	}
@@ -65,21 +65,21 @@ func Retention(ctx workflow.Context, in contract.RetentionInput) error {
 // errEverythingKept ends the workflow: the configuration removes nothing.
 var errEverythingKept = errors.New("everything is kept")
 
-// sweeper is one execution of the retention workflow.
-type sweeper struct {
-	in       contract.RetentionInput // for the next execution, with the newest configuration
-	wanted   run.Retention           // the part of the configuration that this execution applies
-	archives bool                    // see changeArchives
-	told     int                     // configurations with archives received by an execution that began without them
-	most     int                     // maximum length of the history
-	inbox    inbox
-	forced   bool
-	status   run.RetentionStatus
+// retentionRunner is one execution of the retention workflow.
+type retentionRunner struct {
+	in        contract.RetentionInput // for the next execution, with the newest configuration
+	policy    run.Retention           // the part of the configuration that this execution applies
+	archives  bool                    // see changeArchives
+	updates   int                     // configurations with archives received by an execution that began without them
+	maxEvents int                     // maximum length of the history
+	signals   signals
+	forced    bool
+	status    run.RetentionStatus
 }
 
-// known returns the part of a configuration that a version before
+// withoutArchives returns the part of a configuration that a version before
 // changeArchives supports.
-func known(r run.Retention) run.Retention {
+func withoutArchives(r run.Retention) run.Retention {
 	r.Archives, r.PerSecond = run.ArchiveRetention{}, 0
 	return r
 }
@@ -87,20 +87,20 @@ func known(r run.Retention) run.Retention {
 // configure sets the configuration from a signal. During an upgrade, a worker
 // of the previous version may have received the same signal without
 // understanding all of it; so each signal has a version of its own.
-func (s *sweeper) configure(ctx workflow.Context, r run.Retention) {
-	s.in.Retention, s.wanted = r, r
-	if !s.archives && r != known(r) {
-		s.told++
-		change := fmt.Sprintf("%s-%d", changeArchives, s.told)
+func (s *retentionRunner) configure(ctx workflow.Context, r run.Retention) {
+	s.in.Retention, s.policy = r, r
+	if !s.archives && r != withoutArchives(r) {
+		s.updates++
+		change := fmt.Sprintf("%s-%d", changeArchives, s.updates)
 		if workflow.GetVersion(ctx, change, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
-			s.wanted = known(r)
+			s.policy = withoutArchives(r)
 		}
 	}
 }
 
-func (s *sweeper) run(ctx workflow.Context) error {
+func (s *retentionRunner) run(ctx workflow.Context) error {
 	for {
-		if err := s.heed(ctx); err != nil {
+		if err := s.drainSignals(ctx); err != nil {
 			return err
 		}
 		for _, do := range []func(workflow.Context) error{s.expireLogs, s.expireArchives, s.deleteRuns, s.removeEvents, s.sleep} {
@@ -111,27 +111,27 @@ func (s *sweeper) run(ctx workflow.Context) error {
 	}
 }
 
-// heed handles the signals, and returns an error if this execution must end.
+// drainSignals handles the signals, and returns an error if this execution must end.
 // The next one begins with a round.
-func (s *sweeper) heed(ctx workflow.Context) error {
-	s.inbox.drain(ctx)
+func (s *retentionRunner) drainSignals(ctx workflow.Context) error {
+	s.signals.drain(ctx)
 	info := workflow.GetInfo(ctx)
 	switch {
-	case s.wanted.Off():
+	case s.policy.Off():
 		return errEverythingKept
-	case s.wanted != s.status.Retention || s.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > s.most:
+	case s.policy != s.status.Retention || s.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > s.maxEvents:
 		return errFull
 	}
 	return nil
 }
 
-// sweep removes data of a kind until none is left.
-func (s *sweeper) sweep(ctx workflow.Context, kind run.RetentionKind, some func() (n int, bytes int64, more bool, err error)) error {
+// removeAll removes data of a kind until none is left.
+func (s *retentionRunner) removeAll(ctx workflow.Context, kind run.RetentionKind, some func() (n int, bytes int64, more bool, err error)) error {
 	for more := true; more; {
-		if err := s.heed(ctx); err != nil {
+		if err := s.drainSignals(ctx); err != nil {
 			return err
 		}
-		s.status.Doing = kind
+		s.status.Removing = kind
 		n, bytes, left, err := some()
 		if err != nil {
 			return err
@@ -144,17 +144,17 @@ func (s *sweeper) sweep(ctx workflow.Context, kind run.RetentionKind, some func(
 }
 
 // rate returns the limit of removals per second, 0 for none.
-func (s *sweeper) rate() int {
+func (s *retentionRunner) rate() int {
 	return cmp.Or(s.status.Retention.PerSecond, s.status.Retention.Logs.PerSecond)
 }
 
-func (s *sweeper) expireLogs(ctx workflow.Context) error {
+func (s *retentionRunner) expireLogs(ctx workflow.Context) error {
 	keep := s.status.Retention.Logs
 	if keep.MaxAge == 0 {
 		return nil
 	}
 	keep.PerSecond = s.rate()
-	return s.sweep(ctx, run.RetentionLogs, func() (int, int64, bool, error) {
+	return s.removeAll(ctx, run.RetentionLogs, func() (int, int64, bool, error) {
 		out, err := expireLogs(ctx, keep)
 		return out.Runs, out.Bytes, out.More, err
 	})
@@ -162,7 +162,7 @@ func (s *sweeper) expireLogs(ctx workflow.Context) error {
 
 // expireArchives runs before deleteRuns, so that archives that expired
 // themselves are counted as archives and not as part of their run.
-func (s *sweeper) expireArchives(ctx workflow.Context) error {
+func (s *retentionRunner) expireArchives(ctx workflow.Context) error {
 	keep := s.status.Retention.Archives
 	if !keep.On {
 		return nil
@@ -171,7 +171,7 @@ func (s *sweeper) expireArchives(ctx workflow.Context) error {
 		if kind == run.ArchiveWorkspace && keep.Workspaces == 0 || kind == run.ArchiveCache && keep.CacheUnused == 0 && keep.CacheBytes == 0 {
 			continue
 		}
-		err := s.sweep(ctx, kind.Retention(), func() (int, int64, bool, error) {
+		err := s.removeAll(ctx, kind.Retention(), func() (int, int64, bool, error) {
 			out, err := expireArchives(ctx, contract.ExpireArchivesInput{Kind: kind, Keep: keep, PerSecond: s.rate()})
 			return out.Archives, out.Bytes, out.More, err
 		})
@@ -182,27 +182,27 @@ func (s *sweeper) expireArchives(ctx workflow.Context) error {
 	return nil
 }
 
-func (s *sweeper) deleteRuns(ctx workflow.Context) error {
+func (s *retentionRunner) deleteRuns(ctx workflow.Context) error {
 	keep := s.status.Retention.Runs
 	if keep == (run.RunsRetention{}) {
 		return nil
 	}
-	return s.sweep(ctx, run.RetentionRuns, func() (int, int64, bool, error) {
+	return s.removeAll(ctx, run.RetentionRuns, func() (int, int64, bool, error) {
 		out, err := deleteRuns(ctx, contract.DeleteRunsInput{Keep: keep, PerSecond: s.rate()})
 		return out.Deleted, 0, out.More, err
 	})
 }
 
-func (s *sweeper) removeEvents(ctx workflow.Context) error {
+func (s *retentionRunner) removeEvents(ctx workflow.Context) error {
 	keep := s.status.Retention.Events
 	if keep == (run.EventRetention{}) {
 		return nil
 	}
 	in := contract.RemoveEventsInput{MaxAge: keep.MaxAge, Newest: keep.Keep, PerSecond: s.rate()}
-	return s.sweep(ctx, run.RetentionEvents, func() (int, int64, bool, error) {
+	return s.removeAll(ctx, run.RetentionEvents, func() (int, int64, bool, error) {
 		remove := removeEvents
 		if !s.archives {
-			remove = removeSomeEvents
+			remove = removeEventsLocally
 		}
 		out, err := remove(ctx, in)
 		return out.Removed, 0, out.More, err
@@ -211,15 +211,15 @@ func (s *sweeper) removeEvents(ctx workflow.Context) error {
 
 // sleep waits until the next round. A signal with the same configuration has no
 // effect.
-func (s *sweeper) sleep(ctx workflow.Context) error {
-	s.status.Doing, s.status.Next = "", workflow.Now(ctx).Add(s.status.Retention.Interval.Std())
+func (s *retentionRunner) sleep(ctx workflow.Context) error {
+	s.status.Removing, s.status.Next = "", workflow.Now(ctx).Add(s.status.Retention.Interval.Std())
 	workflow.SetCurrentDetails(ctx, s.details())
 	timer := workflow.NewTimerWithOptions(ctx, s.status.Retention.Interval.Std(), workflow.TimerOptions{Summary: "until the next round"})
 	for !timer.IsReady() {
-		if err := workflow.Await(ctx, func() bool { return timer.IsReady() || s.inbox.waiting() }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return timer.IsReady() || s.signals.waiting() }); err != nil {
 			return err
 		}
-		if err := s.heed(ctx); err != nil {
+		if err := s.drainSignals(ctx); err != nil {
 			return err
 		}
 	}
@@ -227,7 +227,7 @@ func (s *sweeper) sleep(ctx workflow.Context) error {
 }
 
 // details describes the state for Temporal's web UI.
-func (s *sweeper) details() string {
+func (s *retentionRunner) details() string {
 	var texts []string
 	for _, kind := range run.RetentionKinds() {
 		text := fmt.Sprintf("%d %s", s.status.Removed[kind].Count, kind)
@@ -236,5 +236,5 @@ func (s *sweeper) details() string {
 		}
 		texts = append(texts, text)
 	}
-	return fmt.Sprintf("Removed %s since %s. Next round at %s.", strings.Join(texts, ", "), clock(s.status.Since), clock(s.status.Next))
+	return fmt.Sprintf("Removed %s since %s. Next round at %s.", strings.Join(texts, ", "), formatTime(s.status.Since), formatTime(s.status.Next))
 }

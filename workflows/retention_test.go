@@ -20,40 +20,40 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// archive is a fake of the records that removes data.
-type archive struct {
-	mu       sync.Mutex
-	runs     int
-	events   int
-	down     int // calls that fail before it answers
-	asked    []run.DeleteQuery
-	looks    int // calls of RemoveEvents
-	logs     int // runs with expired logs
-	archives map[run.ArchiveKind]int
-	order    []run.RetentionKind // the kinds in the order of the calls
+// fakeRetentionStore is a fake of the records that removes data.
+type fakeRetentionStore struct {
+	mu         sync.Mutex
+	runs       int
+	events     int
+	failures   int // calls that fail before it answers
+	asked      []run.DeleteQuery
+	eventCalls int // calls of RemoveEvents
+	logs       int // runs with expired logs
+	archives   map[run.ArchiveKind]int
+	order      []run.RetentionKind // the kinds in the order of the calls
 }
 
-// note records a call, once for repeated calls of one kind. The caller holds
+// record records a call, once for repeated calls of one kind. The caller holds
 // the lock.
-func (a *archive) note(kind run.RetentionKind) {
+func (a *fakeRetentionStore) record(kind run.RetentionKind) {
 	if n := len(a.order); n == 0 || a.order[n-1] != kind {
 		a.order = append(a.order, kind)
 	}
 }
 
-func (a *archive) ExpireLogs(_ context.Context, _ time.Time, n int) (records.ExpiredLogs, error) {
+func (a *fakeRetentionStore) ExpireLogs(_ context.Context, _ time.Time, n int) (records.ExpiredLogs, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.note(run.RetentionLogs)
+	a.record(run.RetentionLogs)
 	n = min(a.logs, n)
 	a.logs -= n
 	return records.ExpiredLogs{Runs: n, Bytes: int64(n)}, nil
 }
 
-func (a *archive) ExpireArchives(_ context.Context, kind run.ArchiveKind, _ run.ArchiveRetention, n int) (records.Expired, error) {
+func (a *fakeRetentionStore) ExpireArchives(_ context.Context, kind run.ArchiveKind, _ run.ArchiveRetention, n int) (records.Expired, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.note(kind.Retention())
+	a.record(kind.Retention())
 	n = min(a.archives[kind], n)
 	if n > 0 {
 		a.archives[kind] -= n
@@ -61,32 +61,32 @@ func (a *archive) ExpireArchives(_ context.Context, kind run.ArchiveKind, _ run.
 	return records.Expired{Archives: n, Bytes: 2 * int64(n), More: a.archives[kind] > 0}, nil
 }
 
-func (a *archive) DeleteRuns(_ context.Context, q run.DeleteQuery) (run.Deleted, error) {
+func (a *fakeRetentionStore) DeleteRuns(_ context.Context, q run.DeleteQuery) (run.Deleted, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.down > 0 {
-		a.down--
+	if a.failures > 0 {
+		a.failures--
 		return run.Deleted{}, run.Errorf(run.CodeUnavailable, "%w", errOutage)
 	}
-	a.note(run.RetentionRuns)
-	q.Pace = nil
+	a.record(run.RetentionRuns)
+	q.Throttle = nil
 	a.asked = append(a.asked, q)
 	n := min(a.runs, run.MaxDelete)
 	a.runs -= n
 	return run.Deleted{Runs: n, More: a.runs > 0}, nil
 }
 
-func (a *archive) RemoveEvents(_ context.Context, _ records.KeepEvents, n int) (int, error) {
+func (a *fakeRetentionStore) RemoveEvents(_ context.Context, _ records.KeepEvents, n int) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.note(run.RetentionEvents)
-	a.looks++
+	a.record(run.RetentionEvents)
+	a.eventCalls++
 	n = min(a.events, n)
 	a.events -= n
 	return n, nil
 }
 
-func newRetentionEnv(t *testing.T, a *archive) *testsuite.TestWorkflowEnvironment {
+func newRetentionEnv(t *testing.T, a *fakeRetentionStore) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
 	env := newEnvironment(contract.RetentionWorkflowID)
 	workers.RegisterControl(env, workers.ControlDeps{Retention: a})
@@ -109,31 +109,31 @@ func keepThree() run.Retention {
 
 func TestRetention_removes_logs_that_have_expired(t *testing.T) {
 	t.Parallel()
-	a := &archive{logs: 47}
+	a := &fakeRetentionStore{logs: 47}
 	env := newRetentionEnv(t, a)
-	turnOff(env, 90*time.Minute)
+	keepEverything(env, 90*time.Minute)
 	keep := run.Retention{Interval: run.Duration(time.Hour), Logs: run.LogRetention{MaxAge: run.Duration(time.Hour)}}
-	require.NoError(t, playRetention(env, keep, nil))
+	require.NoError(t, executeRetention(env, keep, nil))
 	require.Zero(t, a.logs)
-	require.Zero(t, a.looks, "nothing is said of events")
+	require.Zero(t, a.eventCalls, "nothing is said of events")
 	require.Empty(t, a.asked)
 }
 
-func playRetention(env *testsuite.TestWorkflowEnvironment, r run.Retention, limits *contract.Limits) error {
+func executeRetention(env *testsuite.TestWorkflowEnvironment, r run.Retention, limits *contract.Limits) error {
 	env.ExecuteWorkflow(contract.RetentionWorkflow, contract.RetentionInput{Retention: r, Limits: limits})
 	return env.GetWorkflowError()
 }
 
-// turnOff sends a configuration that keeps everything.
-func turnOff(env *testsuite.TestWorkflowEnvironment, after time.Duration) {
+// keepEverything sends a configuration that keeps everything.
+func keepEverything(env *testsuite.TestWorkflowEnvironment, after time.Duration) {
 	env.RegisterDelayedCallback(func() {
 		env.SignalWorkflow(contract.SignalRetention, run.Retention{Interval: run.Duration(time.Hour)})
 	}, after)
 }
 
-func TestRetention_looks_now_and_then(t *testing.T) {
+func TestRetention_runs_periodically(t *testing.T) {
 	t.Parallel()
-	a := &archive{runs: 2_500, events: 1_200, down: 3}
+	a := &fakeRetentionStore{runs: 2_500, events: 1_200, failures: 3}
 	env := newRetentionEnv(t, a)
 	both := keepThree()
 	both.Events.Keep = 100
@@ -145,15 +145,15 @@ func TestRetention_looks_now_and_then(t *testing.T) {
 		a.mu.Unlock()
 		env.SignalWorkflow(contract.SignalRetention, both) // the current configuration
 	}, 30*time.Minute)
-	turnOff(env, 90*time.Minute)
-	require.NoError(t, playRetention(env, both, nil))
+	keepEverything(env, 90*time.Minute)
+	require.NoError(t, executeRetention(env, both, nil))
 	require.Equal(t, []run.DeleteQuery{{Keep: 3}, {Keep: 3}, {Keep: 3}, {Keep: 3}}, a.asked)
-	require.Equal(t, 3, a.looks)
+	require.Equal(t, 3, a.eventCalls)
 	status := retentionStatus(t, env)
 	require.Equal(t, both, status.Retention)
 	require.Equal(t, map[run.RetentionKind]run.RetentionSum{run.RetentionRuns: {Count: 2_501}, run.RetentionEvents: {Count: 1_200}}, status.Removed)
 	require.Equal(t, time.Hour, status.Next.Sub(status.Since).Round(time.Hour)-time.Hour)
-	require.Empty(t, status.Doing)
+	require.Empty(t, status.Removing)
 }
 
 // keepAllKinds has settings for all kinds.
@@ -168,10 +168,10 @@ func keepAllKinds() run.Retention {
 // each is counted as its own kind.
 func TestRetention_removes_all_kinds(t *testing.T) {
 	t.Parallel()
-	a := &archive{archives: map[run.ArchiveKind]int{run.ArchiveWorkspace: 120, run.ArchiveArtifact: 3, run.ArchiveCache: 2}, runs: 1}
+	a := &fakeRetentionStore{archives: map[run.ArchiveKind]int{run.ArchiveWorkspace: 120, run.ArchiveArtifact: 3, run.ArchiveCache: 2}, runs: 1}
 	env := newRetentionEnv(t, a)
-	turnOff(env, 30*time.Minute)
-	require.NoError(t, playRetention(env, keepAllKinds(), nil))
+	keepEverything(env, 30*time.Minute)
+	require.NoError(t, executeRetention(env, keepAllKinds(), nil))
 	require.Equal(t, run.RetentionKinds(), a.order)
 	require.Equal(t, map[run.RetentionKind]run.RetentionSum{
 		run.RetentionLogs: {}, run.RetentionWorkspaces: {Count: 120, Bytes: 240}, run.RetentionArtifacts: {Count: 3, Bytes: 6},
@@ -186,7 +186,7 @@ func TestRetention_begun_before(t *testing.T) {
 	for name, seen := range map[string]bool{"then_told": true, "told_while_versions_are_mixed": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := &archive{events: 1}
+			a := &fakeRetentionStore{events: 1}
 			env := newRetentionEnv(t, a)
 			version := func(change string, v workflow.Version) {
 				env.OnGetVersion(change, workflow.DefaultVersion, workflow.Version(1)).Return(v)
@@ -204,7 +204,7 @@ func TestRetention_begun_before(t *testing.T) {
 			env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalRetention, keepAllKinds()) }, 90*time.Minute)
 			begin := env.Now()
 			var again *workflow.ContinueAsNewError
-			require.ErrorAs(t, playRetention(env, before, nil), &again)
+			require.ErrorAs(t, executeRetention(env, before, nil), &again)
 			require.Equal(t, map[bool]time.Duration{true: 30 * time.Minute, false: 90 * time.Minute}[seen], env.Now().Sub(begin).Round(time.Minute))
 			var in contract.RetentionInput
 			require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
@@ -215,7 +215,7 @@ func TestRetention_begun_before(t *testing.T) {
 	}
 }
 
-func TestRetention_deletes_what_is_configured_alone(t *testing.T) {
+func TestRetention_deletes_only_configured_kinds(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]run.Retention{
 		"runs":    keepThree(),
@@ -224,20 +224,20 @@ func TestRetention_deletes_what_is_configured_alone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := &archive{}
+			a := &fakeRetentionStore{}
 			env := newRetentionEnv(t, a)
-			turnOff(env, time.Minute)
-			require.NoError(t, playRetention(env, r, nil))
+			keepEverything(env, time.Minute)
+			require.NoError(t, executeRetention(env, r, nil))
 			require.Equal(t, name == "runs", len(a.asked) > 0)
-			require.Equal(t, name == "events", a.looks > 0)
+			require.Equal(t, name == "events", a.eventCalls > 0)
 		})
 	}
 }
 
-// TestRetention_configured_anew applies a new configuration immediately.
-func TestRetention_configured_anew(t *testing.T) {
+// TestRetention_reconfigured applies a new configuration immediately.
+func TestRetention_reconfigured(t *testing.T) {
 	t.Parallel()
-	env := newRetentionEnv(t, &archive{})
+	env := newRetentionEnv(t, &fakeRetentionStore{})
 	next := run.Retention{Interval: run.Duration(time.Minute), Runs: run.RunsRetention{MaxAge: run.Duration(time.Hour)}}
 	begin := env.Now()
 	env.RegisterDelayedCallback(func() {
@@ -245,7 +245,7 @@ func TestRetention_configured_anew(t *testing.T) {
 		env.SignalWorkflow(contract.SignalRetention, next)
 	}, 10*time.Minute)
 	var again *workflow.ContinueAsNewError
-	require.ErrorAs(t, playRetention(env, keepThree(), nil), &again)
+	require.ErrorAs(t, executeRetention(env, keepThree(), nil), &again)
 	var in contract.RetentionInput
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
 	require.Equal(t, next, in.Retention)
@@ -255,24 +255,24 @@ func TestRetention_configured_anew(t *testing.T) {
 
 func TestRetention_continues_as_new(t *testing.T) {
 	t.Parallel()
-	a := &archive{runs: 100_000}
+	a := &fakeRetentionStore{runs: 100_000}
 	env := newRetentionEnv(t, a)
 	env.SetCurrentHistoryLength(51)
 	var again *workflow.ContinueAsNewError
-	require.ErrorAs(t, playRetention(env, keepThree(), &contract.Limits{Events: 50}), &again, "also while there is more to delete")
+	require.ErrorAs(t, executeRetention(env, keepThree(), &contract.Limits{Events: 50}), &again, "also while there is more to delete")
 }
 
 func TestRetention_cancelled(t *testing.T) {
 	t.Parallel()
-	env := newRetentionEnv(t, &archive{})
+	env := newRetentionEnv(t, &fakeRetentionStore{})
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
-	require.True(t, temporal.IsCanceledError(playRetention(env, keepThree(), nil)))
+	require.True(t, temporal.IsCanceledError(executeRetention(env, keepThree(), nil)))
 }
 
-// playRetention plays the workflow on the server: two rounds, another
+// runRetentionScenario plays the workflow on the server: two rounds, another
 // configuration, and its end.
-func (f *farm) playRetention(t *testing.T) {
-	tell := func(r run.Retention) {
+func (f *cluster) runRetentionScenario(t *testing.T) {
+	trigger := func(r run.Retention) {
 		_, err := f.client.SignalWithStartWorkflow(t.Context(), contract.RetentionWorkflowID, contract.SignalRetention, r,
 			client.StartWorkflowOptions{ID: contract.RetentionWorkflowID, TaskQueue: contract.ControlQueue},
 			contract.RetentionWorkflow, contract.RetentionInput{Retention: r})
@@ -280,44 +280,44 @@ func (f *farm) playRetention(t *testing.T) {
 	}
 	asked := func(n int) {
 		testenv.Await(t, 30*time.Second, func() (bool, string) {
-			f.archive.mu.Lock()
-			defer f.archive.mu.Unlock()
-			return len(f.archive.asked) >= n, "it does not look"
+			f.retentionStore.mu.Lock()
+			defer f.retentionStore.mu.Unlock()
+			return len(f.retentionStore.asked) >= n, "it does not look"
 		})
 	}
 	r := run.Retention{Interval: run.Duration(time.Second), Runs: run.RunsRetention{Keep: 3}, Events: run.EventRetention{Keep: 100}}
-	tell(r)
+	trigger(r)
 	asked(4) // 2,500 runs, and one more call
-	tell(r)
+	trigger(r)
 	r.Interval = run.Duration(time.Hour)
-	tell(r)
+	trigger(r)
 	asked(5)
-	tell(run.Retention{})
-	f.keep(t, contract.RetentionWorkflow, "configured-anew", contract.RetentionWorkflowID)
+	trigger(run.Retention{})
+	f.keep(t, contract.RetentionWorkflow, "reconfigured", contract.RetentionWorkflowID)
 }
 
-// playExpiry removes data of all kinds, more than one call removes, and then
+// runExpiryScenario removes data of all kinds, more than one call removes, and then
 // keeps everything.
-func (f *farm) playExpiry(t *testing.T) {
-	tell := func(r run.Retention) {
+func (f *cluster) runExpiryScenario(t *testing.T) {
+	trigger := func(r run.Retention) {
 		_, err := f.client.SignalWithStartWorkflow(t.Context(), contract.RetentionWorkflowID, contract.SignalRetention, r,
 			client.StartWorkflowOptions{ID: contract.RetentionWorkflowID, TaskQueue: contract.ControlQueue},
 			contract.RetentionWorkflow, contract.RetentionInput{Retention: r})
 		require.NoError(t, err)
 	}
 	left := func() int {
-		f.archive.mu.Lock()
-		defer f.archive.mu.Unlock()
-		return f.archive.logs + f.archive.archives[run.ArchiveArtifact] + f.archive.events
+		f.retentionStore.mu.Lock()
+		defer f.retentionStore.mu.Unlock()
+		return f.retentionStore.logs + f.retentionStore.archives[run.ArchiveArtifact] + f.retentionStore.events
 	}
-	f.archive.mu.Lock()
-	f.archive.logs, f.archive.events = 25, 1_200
-	f.archive.archives = map[run.ArchiveKind]int{run.ArchiveArtifact: 60}
-	f.archive.mu.Unlock()
+	f.retentionStore.mu.Lock()
+	f.retentionStore.logs, f.retentionStore.events = 25, 1_200
+	f.retentionStore.archives = map[run.ArchiveKind]int{run.ArchiveArtifact: 60}
+	f.retentionStore.mu.Unlock()
 	keep := keepAllKinds()
 	keep.PerSecond = 100
-	tell(keep)
+	trigger(keep)
 	testenv.Await(t, 30*time.Second, func() (bool, string) { return left() == 0, "something is left" })
-	tell(run.Retention{})
+	trigger(run.Retention{})
 	f.keep(t, contract.RetentionWorkflow, "all-kinds", contract.RetentionWorkflowID)
 }

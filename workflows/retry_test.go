@@ -18,7 +18,7 @@ func retrying(name string, r run.Retry) run.Node {
 
 func TestRetry_until_it_succeeds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(retrying("a", run.Retry{MaxAttempts: 3, Backoff: run.Duration(5 * time.Second)})))
+	w := newWorkflowEnv(t, newPlan(retrying("a", run.Retry{MaxAttempts: 3, Backoff: run.Duration(5 * time.Second)})))
 	w.on("a", failStep, failStart, succeed)
 	begin := w.env.Now()
 	require.Equal(t, run.ResultSuccess, w.run().Result)
@@ -33,7 +33,7 @@ func TestRetry_until_it_succeeds(t *testing.T) {
 
 func TestRetry_is_exhausted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(retrying("a", run.Retry{MaxAttempts: 2}), node("b", 0)))
+	w := newWorkflowEnv(t, newPlan(retrying("a", run.Retry{MaxAttempts: 2}), node("b", 0)))
 	w.on("a", failStep)
 	out := w.run()
 	require.Equal(t, run.ResultFailed, out.Result)
@@ -43,7 +43,7 @@ func TestRetry_is_exhausted(t *testing.T) {
 	require.NotNil(t, w.tasks[0].Result)
 }
 
-func TestRetry_only_on_what_is_named(t *testing.T) {
+func TestRetry_only_on_named_causes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		on       []run.RetryOn
@@ -60,7 +60,7 @@ func TestRetry_only_on_what_is_named(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, newPlan(retrying("a", run.Retry{MaxAttempts: 2, On: tc.on})))
+			w := newWorkflowEnv(t, newPlan(retrying("a", run.Retry{MaxAttempts: 2, On: tc.on})))
 			w.on("a", tc.first, succeed)
 			w.run()
 			require.Len(t, w.requests(), tc.attempts)
@@ -68,10 +68,10 @@ func TestRetry_only_on_what_is_named(t *testing.T) {
 	}
 }
 
-func TestGiveBack_is_no_attempt(t *testing.T) {
+func TestRequeue_is_no_attempt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
-	w.on("a", giveBack, giveBack, giveBack, succeed)
+	w := newWorkflowEnv(t, newPlan(node("a")))
+	w.on("a", requeueTask, requeueTask, requeueTask, succeed)
 	begin := w.env.Now()
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 	require.Equal(t, 3*time.Second, w.env.Now().Sub(begin).Round(time.Second), "nothing, then 1 s, then 2 s")
@@ -85,9 +85,9 @@ func TestGiveBack_is_no_attempt(t *testing.T) {
 	}, w.writes(0)))
 }
 
-func TestResult_that_is_none(t *testing.T) {
+func TestResult_without_a_final_status(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
+	w := newWorkflowEnv(t, newPlan(node("a")))
 	w.on("a", answer(run.StatusRunning, "", ""))
 	require.Equal(t, run.ResultFailed, w.run().Result)
 	require.Equal(t, `its executor reported the status "running" as its end`, w.tasks[0].Reason)

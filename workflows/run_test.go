@@ -12,7 +12,7 @@ import (
 
 func TestRun_one_task(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
+	w := newWorkflowEnv(t, newPlan(node("a")))
 	out := w.run()
 	require.Equal(t, contract.RunOutput{Phase: run.PhaseFinished, Result: run.ResultSuccess}, out)
 	require.Equal(t, run.PhaseFinished, w.phase)
@@ -26,7 +26,7 @@ func TestRun_one_task(t *testing.T) {
 
 func TestRun_fan_out_and_in(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a"), wide("b", 100, 0), node("c", 1)))
+	w := newWorkflowEnv(t, newPlan(node("a"), wide("b", 100, 0), node("c", 1)))
 	out := w.run()
 	require.Equal(t, run.ResultSuccess, out.Result)
 	requests := w.requests()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/graph"
 )
 
 // runner is one execution of the run workflow.
@@ -18,29 +19,29 @@ type runner struct {
 	calls  calls
 	root   workflow.Context // cancelled when the workflow is cancelled
 
-	plan    run.Plan
-	graph   *run.Graph // nil until the plan is loaded
-	open    int        // tasks that a restart did not keep: all tasks of a run that is no restart
-	crew    *crew
-	ledger  *ledger
-	batches *batches
-	inbox   inbox
-	board   board
-	growth  growth
+	plan         run.Plan
+	graph        *graph.Graph // nil until the plan is loaded
+	open         int          // tasks that a restart did not keep: all tasks of a run that is no restart
+	taskSet      *taskSet
+	writes       *pendingWrites
+	batches      *batches
+	signals      signals
+	visibility   visibility
+	dynamicTasks dynamicTasks
 
 	phase    run.Phase
 	started  time.Time
 	deadline workflow.Future // the run's timeout; nil for none
 
-	stopped  *contract.Stop
-	cut      bool                // the stop, or the timeout, kept a task from its end
-	culprit  int                 // the task that made the result failed, -1 for none
-	unwanted bool                // fail fast has withdrawn the queued tasks
-	written  contract.ApplyInput // result and reason as the records have them
-	closed   bool                // the records have a final phase
+	stopped         *contract.Stop
+	interrupted     bool                // the stop, or the timeout, kept a task from its end
+	failedTask      int                 // the task that made the result failed, -1 for none
+	failFastApplied bool                // fail fast has withdrawn the queued tasks
+	written         contract.ApplyInput // result and reason as the records have them
+	closed          bool                // the records have a final phase
 
-	nudged bool // the records may have another phase
-	forced bool // a signal asks it to continue as new
+	recheck bool // the records may have another phase
+	forced  bool // a signal asks it to continue as new
 }
 
 // newRunner returns a runner for the input. It creates no events in the
@@ -48,13 +49,13 @@ type runner struct {
 func newRunner(root workflow.Context, in contract.RunInput) *runner {
 	r := &runner{
 		in: in, limits: limits(in.Limits), log: workflow.GetLogger(root), root: root,
-		ledger: newLedger(), phase: run.PhaseQueued, culprit: -1,
+		writes: newPendingWrites(), phase: run.PhaseQueued, failedTask: -1,
 	}
 	r.calls = calls{run: in.Run, priority: workflow.GetInfo(root).Priority}
-	r.crew = newCrew(r.calls, r.ledger, r.limits)
+	r.taskSet = newTaskSet(r.calls, r.writes, r.limits)
 	r.batches = newBatches(r)
-	r.inbox = r.newInbox(root)
-	r.growth.r = r
+	r.signals = r.newSignals(root)
+	r.dynamicTasks.r = r
 	return r
 }
 
@@ -62,7 +63,7 @@ func newRunner(root workflow.Context, in contract.RunInput) *runner {
 // a stop, so everything happens on a context that outlives the cancellation.
 func (r *runner) run(root workflow.Context) (contract.RunOutput, error) {
 	ctx, _ := workflow.NewDisconnectedContext(root)
-	r.board.begin(ctx)
+	r.visibility.load(ctx)
 	if err := r.begin(ctx); err != nil {
 		return contract.RunOutput{}, err
 	}
@@ -74,7 +75,7 @@ func (r *runner) run(root workflow.Context) (contract.RunOutput, error) {
 		if r.phase != run.PhaseRunning || again {
 			continue
 		}
-		if r.idle() && (r.forced || r.crew.spent(ctx)) {
+		if r.idle() && (r.forced || r.taskSet.historyExhausted(ctx)) {
 			return contract.RunOutput{}, r.continueAsNew(root)
 		}
 		r.publish(ctx)
@@ -82,7 +83,7 @@ func (r *runner) run(root workflow.Context) (contract.RunOutput, error) {
 	}
 	r.publish(ctx)
 	if r.phase == run.PhaseCancelled {
-		r.inbox.drain(ctx) // discards the signal of the cancellation, which the records have reported
+		r.signals.drain(ctx) // discards the signal of the cancellation, which the records have reported
 	}
 	return contract.RunOutput{Phase: r.phase, Result: r.written.Result, Reason: r.written.Reason}, nil
 }
@@ -90,16 +91,16 @@ func (r *runner) run(root workflow.Context) (contract.RunOutput, error) {
 // turn handles signals and results, decides which tasks follow, and writes the
 // changes. again is true if it wrote, because then more may have to be decided.
 func (r *runner) turn(ctx workflow.Context) (again bool, err error) {
-	r.inbox.drain(ctx)
-	r.heed(ctx)
-	r.crew.wake(ctx)
-	r.absorb()
-	r.growth.take()
+	r.signals.drain(ctx)
+	r.checkStop(ctx)
+	r.taskSet.wake(ctx)
+	r.applyResults()
+	r.dynamicTasks.apply()
 	r.decide(ctx)
 	if r.dirty() {
 		return true, r.write(ctx)
 	}
-	if r.closed && r.crew.idle() && r.batches.idle() {
+	if r.closed && r.taskSet.idle() && r.batches.idle() {
 		r.phase = run.PhaseFinished
 	}
 	return false, nil
@@ -109,7 +110,7 @@ func (r *runner) turn(ctx workflow.Context) (again bool, err error) {
 func (r *runner) await(ctx workflow.Context) {
 	// ctx is disconnected and never cancelled.
 	_ = workflow.Await(ctx, func() bool {
-		return r.inbox.waiting() || len(r.crew.endings) > 0 || r.crew.answered() || !r.ledger.empty() || r.batches.news() || r.growth.news() ||
+		return r.signals.waiting() || len(r.taskSet.endings) > 0 || r.taskSet.answered() || !r.writes.empty() || r.batches.hasWork() || r.dynamicTasks.hasWork() ||
 			r.timedOut() || (r.stopped == nil && r.root.Err() != nil)
 	})
 }
@@ -118,27 +119,27 @@ func (r *runner) await(ctx workflow.Context) {
 // activity is open, no start of or signal to a batch is in flight, and no
 // signal is unread.
 func (r *runner) idle() bool {
-	return r.crew.idle() && r.ledger.empty() && r.batches.quiet() && r.growth.idle() && !r.inbox.waiting()
+	return r.taskSet.idle() && r.writes.empty() && r.batches.quiet() && r.dynamicTasks.idle() && !r.signals.waiting()
 }
 
 // dirty reports whether there are changes to write.
 func (r *runner) dirty() bool {
 	if r.closed {
-		return !r.ledger.empty() // the records refuse it, and the waiting futures get the task's state
+		return !r.writes.empty() // the records refuse it, and the waiting futures get the task's state
 	}
 	result, reason := r.result()
-	return !r.ledger.empty() || r.graph.Done() && r.crew.idle() || result != r.written.Result || reason != r.written.Reason
+	return !r.writes.empty() || r.graph.Done() && r.taskSet.idle() || result != r.written.Result || reason != r.written.Reason
 }
 
 // write writes one transaction, and finishes the run with the last one.
 func (r *runner) write(ctx workflow.Context) error {
 	result, reason := r.result()
-	last := r.graph.Done() && r.crew.idle() && r.ledger.fits() && !r.closed
+	last := r.graph.Done() && r.taskSet.idle() && r.writes.fits() && !r.closed
 	in := contract.ApplyInput{Finish: last}
 	if last || result == run.ResultFailed && !r.closed {
 		in.Result, in.Reason = result, reason
 	}
-	standing, err := r.ledger.flush(ctx, r.calls, in)
+	status, err := r.writes.flush(ctx, r.calls, in)
 	if err != nil {
 		return err
 	}
@@ -149,16 +150,16 @@ func (r *runner) write(ctx workflow.Context) error {
 		r.phase = run.PhaseFinished
 		return nil
 	}
-	r.stand(ctx, standing)
+	r.applyRunStatus(ctx, status)
 	return nil
 }
 
-// stand applies the run's state in the records.
-func (r *runner) stand(ctx workflow.Context, s contract.Standing) {
+// applyRunStatus applies the run's state in the records.
+func (r *runner) applyRunStatus(ctx workflow.Context, s contract.RunStatus) {
 	for _, task := range s.Approved {
 		r.approve(task)
 	}
-	if s.StopWanted {
+	if s.StopRequested {
 		r.stop(ctx, contract.Stop{Reason: stopReason})
 	}
 	if s.Phase.Final() && !r.closed {
@@ -172,8 +173,8 @@ func (r *runner) stand(ctx workflow.Context, s contract.Standing) {
 // continueAsNew starts a new execution with the state of this one.
 func (r *runner) continueAsNew(ctx workflow.Context) error {
 	state := &contract.RunState{
-		Statuses: r.graph.Statuses(), Grown: r.graph.Grown(), Started: r.started, Stop: r.stopped, Cut: r.cut, Culprit: r.culprit,
-		Result: r.written.Result, Reason: r.written.Reason, Removed: r.crew.removals(),
+		Statuses: r.graph.Statuses(), DynamicTasks: r.graph.DynamicTasks(), Started: r.started, Stop: r.stopped, Interrupted: r.interrupted, FailedTask: r.failedTask,
+		Result: r.written.Result, Reason: r.written.Reason, Removed: r.taskSet.removals(),
 	}
 	if r.in.State != nil {
 		state.Continued = r.in.State.Continued

@@ -16,22 +16,22 @@ import (
 // scenario is a run on a real server. The stored ones make the corpus of
 // histories that every later build must replay.
 type scenario struct {
-	name   string
-	slow   bool // waits for heartbeats to time out
-	manual bool
-	groups []string // change groups whose slots are not free at first
-	plan   run.Plan
-	limits *contract.Limits
-	duties map[string][]duty
-	before func(g *game) // before its workflow is started
-	drive  func(g *game)
+	name    string
+	slow    bool // waits for heartbeats to time out
+	manual  bool
+	groups  []string // change groups whose slots are not free at first
+	plan    run.Plan
+	limits  *contract.Limits
+	actions map[string][]executorAction
+	before  func(g *scenarioRun) // before its workflow is started
+	drive   func(g *scenarioRun)
 	// batches and executions are the numbers of histories that the run leaves.
 	batches, executions int
 }
 
 // scenarios returns new scenarios: they have state.
 func scenarios() []scenario {
-	return concat(simple(), grouped(), restarts(), stopping(), contacts(), batched(), growing(), outside())
+	return concat(simple(), inChangeGroups(), restarts(), stopping(), contacts(), batched(), dynamic(), externalFaults())
 }
 
 func concat(lists ...[]scenario) []scenario {
@@ -51,15 +51,15 @@ func simple() []scenario {
 	failFast.Nodes[1].Pool = 1
 	var fail, over atomic.Bool
 	return []scenario{
-		{name: "one", plan: newPlan(node("a")), drive: func(g *game) { g.finished(run.ResultSuccess, run.StatusSuccess) }},
-		{name: "fan", plan: newPlan(node("a"), wide("b", 20, 0), node("c", 1)), drive: func(g *game) { g.finished(run.ResultSuccess) }},
+		{name: "one", plan: newPlan(node("a")), drive: func(g *scenarioRun) { g.finished(run.ResultSuccess, run.StatusSuccess) }},
+		{name: "fan", plan: newPlan(node("a"), wide("b", 20, 0), node("c", 1)), drive: func(g *scenarioRun) { g.finished(run.ResultSuccess) }},
 		{
-			name: "retry-and-give-back",
+			name: "retry-and-requeue",
 			plan: newPlan(retrying("a", run.Retry{MaxAttempts: 3, Backoff: run.Duration(100 * time.Millisecond)}), node("b")),
-			duties: map[string][]duty{
-				"execute a": {doFail, doFail, doSucceed}, "execute b": {doGiveBack, doGiveBack, doSucceed},
+			actions: map[string][]executorAction{
+				"execute a": {doFail, doFail, doSucceed}, "execute b": {doRequeue, doRequeue, doSucceed},
 			},
-			drive: func(g *game) {
+			drive: func(g *scenarioRun) {
 				g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess)
 				require.Equal(g.t, 3, g.tasks[0].Attempt)
 				require.Equal(g.t, 3, g.tasks[1].Dispatch)
@@ -67,27 +67,27 @@ func simple() []scenario {
 		},
 		{
 			name: "conditions", plan: newPlan(node("a"), on(node("b", 0), run.MaskFailure), node("c", 0)),
-			duties: map[string][]duty{"execute a": {doFail}},
-			drive: func(g *game) {
+			actions: map[string][]executorAction{"execute a": {doFail}},
+			drive: func(g *scenarioRun) {
 				g.finished(run.ResultFailed, run.StatusFailed, run.StatusSuccess, run.StatusSkipped)
 			},
 		},
 		{
 			name: "fail-fast", plan: failFast,
-			duties: map[string][]duty{"execute a": {doUntilFailure(&fail)}, "execute running": {doUntil(false, over.Load)}},
-			drive: func(g *game) {
-				g.is(1, run.StatusQueued)
-				g.is(2, run.StatusRunning)
+			actions: map[string][]executorAction{"execute a": {doUntilFailure(&fail)}, "execute running": {doUntil(false, over.Load)}},
+			drive: func(g *scenarioRun) {
+				g.awaitStatus(1, run.StatusQueued)
+				g.awaitStatus(2, run.StatusRunning)
 				fail.Store(true)
-				g.is(1, run.StatusSkipped)
+				g.awaitStatus(1, run.StatusSkipped)
 				over.Store(true)
 				g.finished(run.ResultFailed, run.StatusFailed, run.StatusSkipped, run.StatusSuccess, run.StatusSuccess, run.StatusSkipped)
 			},
 		},
 		{
 			name: "approval", plan: newPlan(node("a"), approved),
-			drive: func(g *game) {
-				g.is(1, run.StatusWaitingApproval)
+			drive: func(g *scenarioRun) {
+				g.awaitStatus(1, run.StatusWaitingApproval)
 				g.signal(contract.SignalApprove, contract.Approve{Task: 1})
 				g.signal(contract.SignalApprove, contract.Approve{Task: 1})
 				g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess)
@@ -95,7 +95,7 @@ func simple() []scenario {
 		},
 		{
 			name: "manual", manual: true, plan: newPlan(node("a")),
-			drive: func(g *game) {
+			drive: func(g *scenarioRun) {
 				g.signal(contract.SignalAdmit, nil)
 				g.mu.Lock()
 				g.admitted = true
@@ -106,7 +106,7 @@ func simple() []scenario {
 		},
 		{
 			name: "cancelled", manual: true, plan: newPlan(node("a")),
-			drive: func(g *game) {
+			drive: func(g *scenarioRun) {
 				g.mu.Lock()
 				g.phase = run.PhaseCancelled
 				g.mu.Unlock()
@@ -117,7 +117,7 @@ func simple() []scenario {
 }
 
 // doUntilFailure fails the task once over is set.
-func doUntilFailure(over *atomic.Bool) duty {
+func doUntilFailure(over *atomic.Bool) executorAction {
 	return doThen(over.Load, ended(run.StatusFailed, run.CauseStep, "no"))
 }
 
@@ -129,37 +129,37 @@ func stopping() []scenario {
 	queued.Nodes[1].Pool = 1
 	return []scenario{
 		{
-			name: "stop", plan: queued, duties: map[string][]duty{"execute running": {doUntil(false, never)}},
-			drive: func(g *game) {
-				g.is(0, run.StatusRunning)
-				g.is(1, run.StatusQueued)
+			name: "stop", plan: queued, actions: map[string][]executorAction{"execute running": {doUntil(false, never)}},
+			drive: func(g *scenarioRun) {
+				g.awaitStatus(0, run.StatusRunning)
+				g.awaitStatus(1, run.StatusQueued)
 				begin := time.Now()
-				g.wantStop()
+				g.requestStop()
 				g.finished(run.ResultStopped, run.StatusStopped, run.StatusSkipped, run.StatusSkipped)
 				require.Less(g.t, time.Since(begin), 5*time.Second)
 				require.Equal(g.t, "it received a stop", g.tasks[0].Reason)
 			},
 		},
 		{
-			name: "stop-by-heartbeat", plan: newPlan(node("a")), duties: map[string][]duty{"execute a": {doUntil(true, never)}},
-			drive: func(g *game) {
-				g.is(0, run.StatusRunning)
-				g.wantStop()
+			name: "stop-by-heartbeat", plan: newPlan(node("a")), actions: map[string][]executorAction{"execute a": {doUntil(true, never)}},
+			drive: func(g *scenarioRun) {
+				g.awaitStatus(0, run.StatusRunning)
+				g.requestStop()
 				g.finished(run.ResultStopped, run.StatusStopped)
 				require.Equal(g.t, "it was cancelled", g.tasks[0].Reason)
 			},
 		},
 		{
-			name: "timeout", plan: timeout, duties: map[string][]duty{"execute a": {doUntil(false, never)}},
-			drive: func(g *game) {
+			name: "timeout", plan: timeout, actions: map[string][]executorAction{"execute a": {doUntil(false, never)}},
+			drive: func(g *scenarioRun) {
 				g.finished(run.ResultFailed, run.StatusStopped, run.StatusSkipped)
 				require.Equal(g.t, "run timed out after 1s", g.reason)
 			},
 		},
 		{
-			name: "workflow-cancelled", plan: newPlan(node("a"), node("b", 0)), duties: map[string][]duty{"execute a": {doUntil(false, never)}},
-			drive: func(g *game) {
-				g.is(0, run.StatusRunning)
+			name: "workflow-cancelled", plan: newPlan(node("a"), node("b", 0)), actions: map[string][]executorAction{"execute a": {doUntil(false, never)}},
+			drive: func(g *scenarioRun) {
+				g.awaitStatus(0, run.StatusRunning)
 				require.NoError(g.t, g.f.client.CancelWorkflow(g.t.Context(), contract.RunWorkflowID(g.id), ""))
 				g.finished(run.ResultStopped, run.StatusStopped, run.StatusSkipped)
 			},
@@ -173,11 +173,11 @@ func contacts() []scenario {
 	return []scenario{
 		{
 			name: "adopted", slow: true, plan: newPlan(node("a"), node("b")),
-			duties: map[string][]duty{
+			actions: map[string][]executorAction{
 				"execute a": {doVanish("host-1")}, "adopt a": {doAnswer(ended(run.StatusSuccess, "", ""))},
 				"execute b": {doVanish("host-2"), doSucceed}, "adopt b": {doAnswer(contract.ExecuteResult{NeverStarted: "the key is closed"})},
 			},
-			drive: func(g *game) {
+			drive: func(g *scenarioRun) {
 				g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess)
 				require.Equal(g.t, 2, g.tasks[1].Dispatch)
 			},
@@ -186,22 +186,22 @@ func contacts() []scenario {
 			// A member of a set vanishes with one task, and another member
 			// already has the other task.
 			name: "adopted-by-a-set", slow: true, plan: newPlan(node("a"), node("b")),
-			duties: map[string][]duty{
+			actions: map[string][]executorAction{
 				"execute a": {doVanishOf("pod-1", "blue")}, "adopt a": {doAnswer(ended(run.StatusSuccess, "", ""))},
 				"execute b": {doAnswer(contract.ExecuteResult{Claimed: &contract.Heartbeat{Set: "blue"}})},
 				"adopt b":   {doUntil(false, never)},
 			},
-			drive: func(g *game) {
-				g.is(0, run.StatusSuccess)
-				g.is(1, run.StatusRunning)
-				g.wantStop()
+			drive: func(g *scenarioRun) {
+				g.awaitStatus(0, run.StatusSuccess)
+				g.awaitStatus(1, run.StatusRunning)
+				g.requestStop()
 				g.finished(run.ResultStopped, run.StatusSuccess, run.StatusStopped)
 			},
 		},
 		{
 			name: "executor-removed", slow: true, plan: newPlan(lost, node("b")),
-			duties: map[string][]duty{"execute a": {doVanish("host-9"), doSucceed}, "execute b": {doVanish("host-9")}},
-			drive: func(g *game) {
+			actions: map[string][]executorAction{"execute a": {doVanish("host-9"), doSucceed}, "execute b": {doVanish("host-9")}},
+			drive: func(g *scenarioRun) {
 				g.await("task 0 is to be out of contact", func(f *fakeRecords) bool { return f.tasks[0].Reason != "" && f.tasks[1].Reason != "" })
 				g.signal(contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "host-9", Reason: "it burnt"})
 				g.finished(run.ResultFailed, run.StatusSuccess, run.StatusFailed)
@@ -211,26 +211,26 @@ func contacts() []scenario {
 		{
 			// Its heartbeats have not timed out yet.
 			name: "executor-removed-early", plan: newPlan(lost, node("b"), node("c")),
-			duties: map[string][]duty{
+			actions: map[string][]executorAction{
 				"execute a": {doVanish("host-9"), doSucceed}, "execute b": {doVanish("host-9")}, "execute c": {doUntil(false, never)},
 			},
-			drive: func(g *game) {
+			drive: func(g *scenarioRun) {
 				for task := range 3 {
-					g.is(task, run.StatusRunning)
+					g.awaitStatus(task, run.StatusRunning)
 				}
 				g.signal(contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "host-9", Reason: "it burnt"})
-				g.is(0, run.StatusSuccess)
-				g.is(1, run.StatusFailed)
-				g.wantStop()
+				g.awaitStatus(0, run.StatusSuccess)
+				g.awaitStatus(1, run.StatusFailed)
+				g.requestStop()
 				g.finished(run.ResultFailed, run.StatusSuccess, run.StatusFailed, run.StatusStopped)
 			},
 		},
 		{
 			name: "executor-removed-while-stopping", plan: newPlan(lost),
-			duties: map[string][]duty{"execute a": {doVanish("host-9")}},
-			drive: func(g *game) {
-				g.is(0, run.StatusRunning)
-				g.wantStop()
+			actions: map[string][]executorAction{"execute a": {doVanish("host-9")}},
+			drive: func(g *scenarioRun) {
+				g.awaitStatus(0, run.StatusRunning)
+				g.requestStop()
 				g.signal(contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "host-9"})
 				g.await("task 0 is to fail", func(f *fakeRecords) bool { return f.tasks[0].Status == run.StatusFailed })
 				g.finished(run.ResultFailed, run.StatusFailed)
@@ -240,17 +240,17 @@ func contacts() []scenario {
 			// It was removed before the run waited for it, so no signal reports
 			// that.
 			name: "executor-removed-before", slow: true, plan: newPlan(node("a")),
-			duties: map[string][]duty{"execute a": {doVanish(goneExecutor)}},
-			drive: func(g *game) {
+			actions: map[string][]executorAction{"execute a": {doVanish(removedExecutor)}},
+			drive: func(g *scenarioRun) {
 				g.finished(run.ResultFailed, run.StatusFailed)
-				require.Equal(g.t, "executor "+goneExecutor+" was removed while it had the task: it burnt", g.tasks[0].Reason)
+				require.Equal(g.t, "executor "+removedExecutor+" was removed while it had the task: it burnt", g.tasks[0].Reason)
 			},
 		},
 		{
 			// It had only acknowledged the task, without a claim.
 			name: "executor-removed-unclaimed", slow: true, plan: newPlan(node("a")),
-			duties: map[string][]duty{"execute a": {doTakeOnly("host-9"), doSucceed}},
-			drive: func(g *game) {
+			actions: map[string][]executorAction{"execute a": {doHeartbeatOnly("host-9"), doSucceed}},
+			drive: func(g *scenarioRun) {
 				g.await("task 0 is to be out of contact", func(f *fakeRecords) bool { return f.tasks[0].Reason != "" })
 				g.signal(contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "host-9", Reason: "it burnt"})
 				g.finished(run.ResultSuccess, run.StatusSuccess)
@@ -262,26 +262,26 @@ func contacts() []scenario {
 			// one that the signal names. A member of the set also has a task
 			// that was delivered to another executor too.
 			name: "set-removed", slow: true, plan: newPlan(node("a"), node("b")),
-			duties: map[string][]duty{
-				"execute a": {doVanishLast(goneExecutor, "pod-2", "red")},
+			actions: map[string][]executorAction{
+				"execute a": {doVanishLast(removedExecutor, "pod-2", "red")},
 				"execute b": {doVanishLast("pod-1", "host-9", "")}, "adopt b": {doAnswer(ended(run.StatusSuccess, "", ""))},
 			},
-			before: func(g *game) { g.sets = map[string]string{goneExecutor: "red", "pod-1": "blue"} },
-			drive: func(g *game) {
+			before: func(g *scenarioRun) { g.sets = map[string]string{removedExecutor: "red", "pod-1": "blue"} },
+			drive: func(g *scenarioRun) {
 				g.await("both are to be out of contact", func(f *fakeRecords) bool { return f.tasks[0].Reason != "" && f.tasks[1].Reason != "" })
-				g.signal(contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: goneExecutor, Reason: "it burnt"})
+				g.signal(contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: removedExecutor, Reason: "it burnt"})
 				g.await("task 0 is to fail", func(f *fakeRecords) bool { return f.tasks[0].Status == run.StatusFailed })
 				g.signal(contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "host-9", Reason: "it burnt"})
 				g.finished(run.ResultFailed, run.StatusFailed, run.StatusSuccess)
-				require.Equal(g.t, "executor "+goneExecutor+" was removed while it had the task: it burnt", g.tasks[0].Reason)
+				require.Equal(g.t, "executor "+removedExecutor+" was removed while it had the task: it burnt", g.tasks[0].Reason)
 			},
 		},
 		{
 			name: "stop-out-of-contact", slow: true, plan: newPlan(node("a")),
-			duties: map[string][]duty{"execute a": {doVanish("host-1")}, "adopt a": {doUntil(false, never)}},
-			drive: func(g *game) {
+			actions: map[string][]executorAction{"execute a": {doVanish("host-1")}, "adopt a": {doUntil(false, never)}},
+			drive: func(g *scenarioRun) {
 				g.await("task 0 is to be out of contact", func(f *fakeRecords) bool { return f.tasks[0].Reason != "" })
-				g.wantStop()
+				g.requestStop()
 				g.finished(run.ResultStopped, run.StatusStopped)
 			},
 		},
@@ -290,7 +290,7 @@ func contacts() []scenario {
 
 func batched() []scenario {
 	small := &contract.Limits{Inline: 2, Batch: 5}
-	chain := append(ladder(6), node("last", 5))
+	chain := append(chainOfPairs(6), node("last", 5))
 	var over atomic.Bool
 	failFast := newPlan(node("a"), wide("b", 8))
 	failFast.FailFast = true
@@ -299,19 +299,19 @@ func batched() []scenario {
 	return []scenario{
 		{
 			name: "batches", limits: small, batches: 4, plan: newPlan(node("a"), wide("b", 20, 0), node("c", 1)),
-			drive: func(g *game) { g.finished(run.ResultSuccess) },
+			drive: func(g *scenarioRun) { g.finished(run.ResultSuccess) },
 		},
 		{
 			name: "batches-chain", limits: small, batches: 3, plan: newPlan(chain...),
-			drive: func(g *game) { g.finished(run.ResultSuccess) },
+			drive: func(g *scenarioRun) { g.finished(run.ResultSuccess) },
 		},
 		{
 			name: "batches-stop", limits: small, batches: 2, plan: newPlan(wide("a", 8), node("b", 0)),
-			duties: map[string][]duty{"execute a[I=3]": {doUntil(false, never)}, "execute a[I=6]": {doUntil(true, never)}},
-			drive: func(g *game) {
-				g.is(3, run.StatusRunning)
-				g.is(6, run.StatusRunning)
-				g.wantStop()
+			actions: map[string][]executorAction{"execute a[I=3]": {doUntil(false, never)}, "execute a[I=6]": {doUntil(true, never)}},
+			drive: func(g *scenarioRun) {
+				g.awaitStatus(3, run.StatusRunning)
+				g.awaitStatus(6, run.StatusRunning)
+				g.requestStop()
 				g.finished(run.ResultStopped)
 				require.Equal(g.t, run.StatusStopped, g.tasks[3].Status)
 				require.Equal(g.t, run.StatusStopped, g.tasks[6].Status)
@@ -319,15 +319,15 @@ func batched() []scenario {
 			},
 		},
 		{
-			name: "batches-fail-fast", limits: small, batches: 2, plan: failFast, duties: map[string][]duty{"execute a": {doFail}},
-			drive: func(g *game) { g.finished(run.ResultFailed, run.StatusFailed, run.StatusSkipped) },
+			name: "batches-fail-fast", limits: small, batches: 2, plan: failFast, actions: map[string][]executorAction{"execute a": {doFail}},
+			drive: func(g *scenarioRun) { g.finished(run.ResultFailed, run.StatusFailed, run.StatusSkipped) },
 		},
 		{
 			name: "batches-continued", limits: small, batches: 2, executions: 2, plan: newPlan(wide("a", 8), node("b", 0)),
-			duties: map[string][]duty{"execute a[I=3]": {doUntil(false, over.Load)}},
-			drive: func(g *game) {
-				g.is(3, run.StatusRunning)
-				g.is(7, run.StatusSuccess)
+			actions: map[string][]executorAction{"execute a[I=3]": {doUntil(false, over.Load)}},
+			drive: func(g *scenarioRun) {
+				g.awaitStatus(3, run.StatusRunning)
+				g.awaitStatus(7, run.StatusSuccess)
 				g.signal(contract.SignalForceContinue, nil)
 				g.signal(contract.SignalApprove, contract.Approve{Task: 99})
 				over.Store(true)
@@ -337,8 +337,8 @@ func batched() []scenario {
 	}
 }
 
-// growing are runs whose tasks are expanded from lists.
-func growing() []scenario {
+// dynamic are runs whose tasks are expanded from lists.
+func dynamic() []scenario {
 	listed := func(name string, depends ...int) run.Node {
 		n := node(name, depends...)
 		n.Foreach = true
@@ -349,8 +349,8 @@ func growing() []scenario {
 	return []scenario{
 		{
 			name: "foreach", plan: newPlan(node("plan"), listed("build", 0), listed("empty", 0), node("join", 1), none),
-			before: func(g *game) { g.lists[1] = 7 },
-			drive: func(g *game) {
+			before: func(g *scenarioRun) { g.lists[1] = 7 },
+			drive: func(g *scenarioRun) {
 				g.finished(run.ResultFailed)
 				require.Len(g.t, g.tasks, 12)
 				for task, want := range []run.Status{run.StatusSuccess, run.StatusSuccess, run.StatusFailed, run.StatusSuccess, run.StatusSuccess} {
@@ -365,10 +365,10 @@ func growing() []scenario {
 		},
 		{
 			name: "foreach-batches-continued", limits: &contract.Limits{Inline: 2, Batch: 5}, batches: 3, executions: 2,
-			plan:   newPlan(listed("build"), node("join", 0)),
-			before: func(g *game) { g.lists[0] = 11 },
-			duties: map[string][]duty{"execute build[3]": {doUntil(false, over.Load)}},
-			drive: func(g *game) {
+			plan:    newPlan(listed("build"), node("join", 0)),
+			before:  func(g *scenarioRun) { g.lists[0] = 11 },
+			actions: map[string][]executorAction{"execute build[3]": {doUntil(false, over.Load)}},
+			drive: func(g *scenarioRun) {
 				g.await("all but one task is to end", func(f *fakeRecords) bool {
 					n := 0
 					for _, t := range f.tasks {
@@ -390,34 +390,34 @@ func growing() []scenario {
 	}
 }
 
-// outside are faults outside of the workflows.
-func outside() []scenario {
+// externalFaults are faults outside of the workflows.
+func externalFaults() []scenario {
 	return []scenario{
 		{
 			// The records are unavailable for longer than a local activity
 			// retries.
 			name: "outage", slow: true, plan: newPlan(node("a"), node("b", 0)),
-			duties: map[string][]duty{"execute a": {func(ctx context.Context, f *farm, in contract.ExecuteInput) (contract.ExecuteResult, error) {
+			actions: map[string][]executorAction{"execute a": {func(ctx context.Context, f *cluster, in contract.ExecuteInput) (contract.ExecuteResult, error) {
 				out, err := doSucceed(ctx, f, in)
 				records := f.of(in.Key.Run)
 				records.mu.Lock()
-				records.back = time.Now().Add(9 * time.Second)
+				records.backAt = time.Now().Add(9 * time.Second)
 				records.mu.Unlock()
 				return out, err
 			}}},
-			drive: func(g *game) { g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess) },
+			drive: func(g *scenarioRun) { g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess) },
 		},
 		{
 			// The claim is refused, because an executor holds a later attempt.
 			name: "claimed-elsewhere", plan: newPlan(retrying("a", run.Retry{MaxAttempts: 3})),
-			duties: map[string][]duty{
-				"execute a": {func(_ context.Context, f *farm, in contract.ExecuteInput) (contract.ExecuteResult, error) {
-					f.of(in.Key.Run).take(run.Key{Run: in.Key.Run, Attempt: 2, Dispatch: 3}, "host-1")
+			actions: map[string][]executorAction{
+				"execute a": {func(_ context.Context, f *cluster, in contract.ExecuteInput) (contract.ExecuteResult, error) {
+					f.of(in.Key.Run).setClaim(run.Key{Run: in.Key.Run, Attempt: 2, Dispatch: 3}, "host-1")
 					return contract.ExecuteResult{Claimed: &contract.Heartbeat{}}, nil
 				}},
 				"adopt a": {doAnswer(ended(run.StatusSuccess, "", ""))},
 			},
-			drive: func(g *game) {
+			drive: func(g *scenarioRun) {
 				g.finished(run.ResultSuccess, run.StatusSuccess)
 				require.Equal(g.t, 1, g.f.count(g.id, "execute a"))
 				require.Equal(g.t, []int{2, 3}, []int{g.tasks[0].Attempt, g.tasks[0].Dispatch})
@@ -426,13 +426,13 @@ func outside() []scenario {
 		{
 			// The workflow is reset: its earlier effects remain.
 			name: "reset", plan: newPlan(node("done"), node("running"), node("queued"), node("later", 0, 1, 2)),
-			duties: map[string][]duty{
+			actions: map[string][]executorAction{
 				"execute running": {doVanish("host-1")}, "adopt running": {doAnswer(ended(run.StatusSuccess, "", ""))},
-				"execute queued": {doGiveBack, doGiveBack, doGiveBack, doSucceed},
+				"execute queued": {doRequeue, doRequeue, doRequeue, doSucceed},
 			},
-			drive: func(g *game) {
-				g.is(0, run.StatusSuccess)
-				g.is(1, run.StatusRunning)
+			drive: func(g *scenarioRun) {
+				g.awaitStatus(0, run.StatusSuccess)
+				g.awaitStatus(1, run.StatusRunning)
 				g.await("task 2 is to be queued for the fourth time", func(f *fakeRecords) bool { return f.tasks[2].Dispatch == 4 })
 				_, err := g.f.client.ResetWorkflowExecution(g.t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
 					Namespace: contract.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.RunWorkflowID(g.id)},
@@ -447,9 +447,9 @@ func outside() []scenario {
 	}
 }
 
-// wantStop does what a client's stop does: it changes the records first, then
+// requestStop does what a client's stop does: it changes the records first, then
 // sends the signal.
-func (g *game) wantStop() {
+func (g *scenarioRun) requestStop() {
 	g.mu.Lock()
 	g.stop = true
 	g.mu.Unlock()

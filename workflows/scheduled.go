@@ -16,10 +16,10 @@ import (
 func ScheduledRun(ctx workflow.Context, in contract.ScheduledRunInput) (contract.ScheduledRunOutput, error) {
 	// An operation that has begun completes, also when the workflow is
 	// cancelled.
-	lasting, _ := workflow.NewDisconnectedContext(ctx)
+	detached, _ := workflow.NewDisconnectedContext(ctx)
 	info := workflow.GetInfo(ctx)
 	f := firing{schedule: in.Schedule}
-	made, err := f.fire(lasting, contract.FireInput{
+	fired, err := f.fire(detached, contract.FireInput{
 		Schedule: in.Schedule,
 		Key:      contract.FiringKey(info.WorkflowExecution.ID, info.FirstRunID),
 		For:      scheduledFor(ctx),
@@ -28,17 +28,17 @@ func ScheduledRun(ctx workflow.Context, in contract.ScheduledRunInput) (contract
 	switch {
 	case err != nil:
 		return contract.ScheduledRunOutput{}, err
-	case made.Refused != "":
-		return contract.ScheduledRunOutput{}, temporal.NewNonRetryableApplicationError(made.Refused, contract.ErrorNotMade, nil)
-	case made.Run == "":
+	case fired.Refused != "":
+		return contract.ScheduledRunOutput{}, temporal.NewNonRetryableApplicationError(fired.Refused, contract.ErrorNotCreated, nil)
+	case fired.Run == "":
 		return contract.ScheduledRunOutput{}, nil
 	}
-	end, err := f.await(ctx, made.Run)
+	end, err := f.await(ctx, fired.Run)
 	if ctx.Err() != nil {
-		if err := f.end(lasting, made.Run); err != nil {
+		if err := f.end(detached, fired.Run); err != nil {
 			return contract.ScheduledRunOutput{}, err
 		}
-		if _, err := f.await(lasting, made.Run); err != nil {
+		if _, err := f.await(detached, fired.Run); err != nil {
 			return contract.ScheduledRunOutput{}, err
 		}
 		return contract.ScheduledRunOutput{}, ctx.Err()
@@ -47,13 +47,13 @@ func ScheduledRun(ctx workflow.Context, in contract.ScheduledRunInput) (contract
 		return contract.ScheduledRunOutput{}, err
 	}
 	if end.Result == run.ResultFailed || end.Phase == run.PhaseSetupError {
-		message := "run " + string(made.Run) + " failed"
+		message := "run " + string(fired.Run) + " failed"
 		if end.Reason != "" {
 			message += ": " + end.Reason
 		}
 		return contract.ScheduledRunOutput{}, temporal.NewNonRetryableApplicationError(message, contract.ErrorRunFailed, nil)
 	}
-	return contract.ScheduledRunOutput{Run: made.Run, Phase: end.Phase, Result: end.Result}, nil
+	return contract.ScheduledRunOutput{Run: fired.Run, Phase: end.Phase, Result: end.Result}, nil
 }
 
 // scheduledFor returns the time that this execution was scheduled for.

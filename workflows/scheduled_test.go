@@ -16,54 +16,54 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// runs is a fake of the engine and the records, with runs that end on request.
-type runs struct {
+// fakeRuns is a fake of the engine and the records, with runs that end on request.
+type fakeRuns struct {
 	mu      sync.Mutex
-	made    contract.FireResult
+	created contract.FireResult
 	failing []error // of the first calls of Fire
 	fired   []contract.FireInput
 	state   run.Run
-	gone    bool
+	deleted bool
 	ended   []run.ID
-	// obeys lets a run end when it is stopped.
-	obeys   bool
-	signals []chan struct{}
+	// endsOnStop lets a run end when it is stopped.
+	endsOnStop bool
+	signals    []chan struct{}
 }
 
-func newRuns() *runs {
-	return &runs{made: contract.FireResult{Run: runID}, state: run.Run{ID: runID, Phase: run.PhaseRunning, Result: run.ResultUnknown}}
+func newFakeRuns() *fakeRuns {
+	return &fakeRuns{created: contract.FireResult{Run: runID}, state: run.Run{ID: runID, Phase: run.PhaseRunning, Result: run.ResultUnknown}}
 }
 
-func (r *runs) Fire(_ context.Context, in contract.FireInput) (contract.FireResult, error) {
+func (r *fakeRuns) Fire(_ context.Context, in contract.FireInput) (contract.FireResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fired = append(r.fired, in)
 	if n := len(r.fired); n <= len(r.failing) {
 		return contract.FireResult{}, r.failing[n-1]
 	}
-	return r.made, nil
+	return r.created, nil
 }
 
-func (r *runs) EndRun(_ context.Context, id run.ID) error {
+func (r *fakeRuns) EndRun(_ context.Context, id run.ID) error {
 	r.mu.Lock()
 	r.ended = append(r.ended, id)
 	r.mu.Unlock()
-	if r.obeys {
+	if r.endsOnStop {
 		r.end(run.ResultStopped)
 	}
 	return nil
 }
 
-func (r *runs) GetSummary(_ context.Context, id run.ID) (run.Run, error) {
+func (r *fakeRuns) GetSummary(_ context.Context, id run.ID) (run.Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.gone {
+	if r.deleted {
 		return run.Run{}, run.Errorf(run.CodeNotFound, "there is no run %s", id)
 	}
 	return r.state, nil
 }
 
-func (r *runs) Watch(run.ID) (signal <-chan struct{}, stop func()) {
+func (r *fakeRuns) Watch(run.ID) (signal <-chan struct{}, stop func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := make(chan struct{}, 1)
@@ -72,7 +72,7 @@ func (r *runs) Watch(run.ID) (signal <-chan struct{}, stop func()) {
 }
 
 // awaitWatched waits until the workflow waits for the run.
-func (r *runs) awaitWatched(t *testing.T) {
+func (r *fakeRuns) awaitWatched(t *testing.T) {
 	t.Helper()
 	testenv.Await(t, 20*time.Second, func() (bool, string) {
 		r.mu.Lock()
@@ -82,7 +82,7 @@ func (r *runs) awaitWatched(t *testing.T) {
 }
 
 // end ends the run.
-func (r *runs) end(result run.Result) {
+func (r *fakeRuns) end(result run.Result) {
 	r.change(func() {
 		r.state.Phase, r.state.Result = run.PhaseFinished, result
 		if result == run.ResultFailed {
@@ -91,7 +91,7 @@ func (r *runs) end(result run.Result) {
 	})
 }
 
-func (r *runs) change(do func()) {
+func (r *fakeRuns) change(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	do()
@@ -103,7 +103,7 @@ func (r *runs) change(do func()) {
 	}
 }
 
-func newFiringEnv(t *testing.T, r *runs) *testsuite.TestWorkflowEnvironment {
+func newFiringEnv(t *testing.T, r *fakeRuns) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
 	env := newEnvironment(contract.ScheduledRunWorkflowID("nightly") + "-2026-01-02T03:04:05Z")
 	workers.RegisterControl(env, workers.ControlDeps{Firings: r})
@@ -114,28 +114,28 @@ func newFiringEnv(t *testing.T, r *runs) *testsuite.TestWorkflowEnvironment {
 func TestScheduledRun_waits_for_its_run(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		end    func(r *runs)
+		end    func(r *fakeRuns)
 		out    contract.ScheduledRunOutput
 		failed string
 	}{
 		"success": {
-			func(r *runs) { r.end(run.ResultSuccess) },
+			func(r *fakeRuns) { r.end(run.ResultSuccess) },
 			contract.ScheduledRunOutput{Run: runID, Phase: run.PhaseFinished, Result: run.ResultSuccess},
 			"",
 		},
-		"failed":  {func(r *runs) { r.end(run.ResultFailed) }, contract.ScheduledRunOutput{}, contract.ErrorRunFailed},
-		"stopped": {func(r *runs) { r.end(run.ResultStopped) }, contract.ScheduledRunOutput{Run: runID, Phase: run.PhaseFinished, Result: run.ResultStopped}, ""},
+		"failed":  {func(r *fakeRuns) { r.end(run.ResultFailed) }, contract.ScheduledRunOutput{}, contract.ErrorRunFailed},
+		"stopped": {func(r *fakeRuns) { r.end(run.ResultStopped) }, contract.ScheduledRunOutput{Run: runID, Phase: run.PhaseFinished, Result: run.ResultStopped}, ""},
 		"cancelled": {
-			func(r *runs) { r.change(func() { r.state.Phase = run.PhaseCancelled }) },
+			func(r *fakeRuns) { r.change(func() { r.state.Phase = run.PhaseCancelled }) },
 			contract.ScheduledRunOutput{Run: runID, Phase: run.PhaseCancelled, Result: run.ResultUnknown},
 			"",
 		},
-		"setup_error": {func(r *runs) { r.change(func() { r.state.Phase = run.PhaseSetupError }) }, contract.ScheduledRunOutput{}, contract.ErrorRunFailed},
-		"deleted":     {func(r *runs) { r.change(func() { r.gone = true }) }, contract.ScheduledRunOutput{Run: runID}, ""},
+		"setup_error": {func(r *fakeRuns) { r.change(func() { r.state.Phase = run.PhaseSetupError }) }, contract.ScheduledRunOutput{}, contract.ErrorRunFailed},
+		"deleted":     {func(r *fakeRuns) { r.change(func() { r.deleted = true }) }, contract.ScheduledRunOutput{Run: runID}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRuns()
+			r := newFakeRuns()
 			r.failing = []error{run.Errorf(run.CodeUnavailable, "the records are away")}
 			env := newFiringEnv(t, r)
 			env.RegisterDelayedCallback(func() { tt.end(r) }, 50*time.Millisecond)
@@ -167,12 +167,12 @@ func TestScheduledRun_makes_none(t *testing.T) {
 		failed string
 	}{
 		"the_schedule_was_deleted": {contract.FireResult{}, ""},
-		"it_is_refused":            {contract.FireResult{Refused: "no pool"}, contract.ErrorNotMade},
+		"it_is_refused":            {contract.FireResult{Refused: "no pool"}, contract.ErrorNotCreated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRuns()
-			r.made = tt.made
+			r := newFakeRuns()
+			r.created = tt.made
 			env := newFiringEnv(t, r)
 			env.ExecuteWorkflow(contract.ScheduledRunWorkflow, contract.ScheduledRunInput{Schedule: "nightly"})
 			if tt.failed == "" {
@@ -191,7 +191,7 @@ func TestScheduledRun_makes_none(t *testing.T) {
 // has ended.
 func TestScheduledRun_cancelled(t *testing.T) {
 	t.Parallel()
-	r := newRuns()
+	r := newFakeRuns()
 	env := newFiringEnv(t, r)
 	env.RegisterDelayedCallback(env.CancelWorkflow, 50*time.Millisecond)
 	env.RegisterDelayedCallback(func() {
@@ -209,8 +209,8 @@ func TestScheduledRun_cancelled(t *testing.T) {
 // the cancellation is stopped.
 func TestScheduledRun_cancelled_while_it_fires(t *testing.T) {
 	t.Parallel()
-	r := newRuns()
-	r.obeys = true
+	r := newFakeRuns()
+	r.endsOnStop = true
 	for range 4 {
 		r.failing = append(r.failing, run.Errorf(run.CodeUnavailable, "the records are away"))
 	}

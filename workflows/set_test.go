@@ -11,13 +11,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// silentMember claims the task on a member of a set that then loses contact.
-func silentMember(executor, set string) behaviour { return silentSibling(executor, executor, set) }
+// loseContactOfMember claims the task on a member of a set that then loses contact.
+func loseContactOfMember(executor, set string) behaviour {
+	return loseContactOfSibling(executor, executor, set)
+}
 
-// silentSibling claims it on one member, and loses contact on another member
+// loseContactOfSibling claims it on one member, and loses contact on another member
 // that adopted it.
-func silentSibling(claimant, last, set string) behaviour {
-	return func(w *world, key run.Key) (contract.ExecuteResult, error) {
+func loseContactOfSibling(claimant, last, set string) behaviour {
+	return func(w *workflowEnv, key run.Key) (contract.ExecuteResult, error) {
 		w.claim(key, claimant)
 		return contract.ExecuteResult{}, temporal.NewHeartbeatTimeoutError(contract.Heartbeat{
 			Executor: last, Set: set, JournalID: "j-" + set, Key: key.String(),
@@ -28,11 +30,11 @@ func silentSibling(claimant, last, set string) behaviour {
 // TestSet_adopts: any member of the set may adopt the task.
 func TestSet_adopts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
+	w := newWorkflowEnv(t, newPlan(node("a")))
 	start := time.Date(2026, 1, 2, 12, 3, 50, 0, time.UTC)
 	w.env.SetStartTime(start)
-	w.on("a", silentMember("pod-1", "blue"))
-	w.onAdopt("a", hold, silentMember("pod-2", "blue"), answer(run.StatusSuccess, "", ""))
+	w.on("a", loseContactOfMember("pod-1", "blue"))
+	w.onAdopt("a", hold, loseContactOfMember("pod-2", "blue"), answer(run.StatusSuccess, "", ""))
 	w.at(time.Minute, func() {
 		require.Equal(t, "executor pod-1 of set blue out of contact since 12:03:20Z", w.tasks[0].Reason)
 		w.complete(0, 1, 1, contract.ExecuteResult{}, temporal.NewHeartbeatTimeoutError())
@@ -53,9 +55,9 @@ func TestSet_delivered_twice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, newPlan(node("a")))
+			w := newWorkflowEnv(t, newPlan(node("a")))
 			w.sets = map[string]string{"pod-1": "blue"}
-			w.on("a", func(w *world, key run.Key) (contract.ExecuteResult, error) {
+			w.on("a", func(w *workflowEnv, key run.Key) (contract.ExecuteResult, error) {
 				w.claim(key, "pod-1")
 				return contract.ExecuteResult{Claimed: &claimed}, nil
 			})
@@ -70,10 +72,10 @@ func TestSet_delivered_twice(t *testing.T) {
 // contact.
 func TestSet_stops(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a"), node("b")))
+	w := newWorkflowEnv(t, newPlan(node("a"), node("b")))
 	w.sets = map[string]string{"host-1": "blue"}
 	w.on("a", hold)
-	w.on("b", silentMember("pod-1", "green"))
+	w.on("b", loseContactOfMember("pod-1", "green"))
 	w.onAdopt("b", hold)
 	w.signal(time.Minute, contract.SignalStop, nil)
 	w.at(2*time.Minute, func() {
@@ -86,8 +88,8 @@ func TestSet_stops(t *testing.T) {
 // TestSet_removed ends the wait for a set that has no member left.
 func TestSet_removed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
-	w.on("a", silentMember("pod-1", "blue"))
+	w := newWorkflowEnv(t, newPlan(node("a")))
+	w.on("a", loseContactOfMember("pod-1", "blue"))
 	w.onAdopt("a", hold)
 	w.signal(time.Minute, contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "pod-1", Reason: "the cluster is gone"})
 	require.Equal(t, run.ResultFailed, w.run().Result)
@@ -99,18 +101,18 @@ func TestSet_removed(t *testing.T) {
 func TestSet_removed_that_waits_for_another_member(t *testing.T) {
 	t.Parallel()
 	for name, execute := range map[string]behaviour{
-		"that took the task over": silentSibling("pod-1", "pod-2", "blue"),
-		"that comes first": func(w *world, key run.Key) (contract.ExecuteResult, error) {
+		"that took the task over": loseContactOfSibling("pod-1", "pod-2", "blue"),
+		"that comes first": func(w *workflowEnv, key run.Key) (contract.ExecuteResult, error) {
 			w.claim(key, "pod-1")
 			return contract.ExecuteResult{Claimed: &contract.Heartbeat{Set: "blue"}}, nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, newPlan(node("a")))
+			w := newWorkflowEnv(t, newPlan(node("a")))
 			w.sets = map[string]string{"pod-1": "blue"}
 			w.on("a", execute)
-			w.onAdopt("a", nobody)
+			w.onAdopt("a", leaveQueued)
 			w.at(time.Minute, func() { w.lost = map[string]string{"pod-1": "the cluster is gone"} })
 			w.signal(2*time.Minute, contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "pod-1", Reason: "the cluster is gone"})
 			require.Equal(t, run.ResultFailed, w.run().Result)
@@ -123,9 +125,9 @@ func TestSet_removed_that_waits_for_another_member(t *testing.T) {
 // come back meanwhile, or if another set was removed.
 func TestSet_removed_that_is_back(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
+	w := newWorkflowEnv(t, newPlan(node("a")))
 	w.sets = map[string]string{"pod-1": "blue"}
-	w.on("a", silentSibling("pod-1", "pod-2", "blue"))
+	w.on("a", loseContactOfSibling("pod-1", "pod-2", "blue"))
 	w.onAdopt("a", hold)
 	w.signal(time.Minute, contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "pod-1"})
 	w.signal(time.Minute, contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "pod-9"})
@@ -135,17 +137,17 @@ func TestSet_removed_that_is_back(t *testing.T) {
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 }
 
-// TestSet_has_what_another_was_handed asks the whole set if a member has
+// TestSet_holds_a_task_delivered_to_another_executor asks the whole set if a member has
 // claimed a task that was delivered to a removed executor.
-func TestSet_has_what_another_was_handed(t *testing.T) {
+func TestSet_holds_a_task_delivered_to_another_executor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
+	w := newWorkflowEnv(t, newPlan(node("a")))
 	w.sets = map[string]string{"pod-1": "blue"}
-	w.on("a", func(w *world, key run.Key) (contract.ExecuteResult, error) {
+	w.on("a", func(w *workflowEnv, key run.Key) (contract.ExecuteResult, error) {
 		w.claim(key, "pod-1")
-		return silentBefore("host-7")(w, key)
+		return loseContactBeforeClaim("host-7")(w, key)
 	})
-	w.onAdopt("a", nobody, answer(run.StatusSuccess, "", ""))
+	w.onAdopt("a", leaveQueued, answer(run.StatusSuccess, "", ""))
 	w.signal(time.Hour, contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "host-7"})
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 	require.Equal(t, []string{

@@ -7,9 +7,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// heed handles the stop requests that come without a signal: the run's timeout,
+// checkStop handles the stop requests that come without a signal: the run's timeout,
 // and a cancellation of the workflow.
-func (r *runner) heed(ctx workflow.Context) {
+func (r *runner) checkStop(ctx workflow.Context) {
 	if r.timedOut() {
 		r.stop(ctx, contract.Stop{Reason: timeoutReason(r.plan), TimedOut: true})
 	}
@@ -22,7 +22,9 @@ func (r *runner) timedOut() bool {
 	return r.stopped == nil && r.deadline != nil && r.deadline.IsReady()
 }
 
-func timeoutReason(p run.Plan) string { return "run timed out after " + span(p.Timeout.Std()) }
+func timeoutReason(p run.Plan) string {
+	return "run timed out after " + formatDuration(p.Timeout.Std())
+}
 
 // stop ends the run as soon as no executor runs a task of it: it skips the
 // tasks that have not started, and stops the others. Only the first reason
@@ -32,16 +34,16 @@ func (r *runner) stop(ctx workflow.Context, why contract.Stop) {
 		return
 	}
 	r.stopped = &why
-	r.cut = r.cut || why.TimedOut
+	r.interrupted = r.interrupted || why.TimedOut
 	r.skipUnstarted(why)
-	r.crew.stop(ctx, why)
+	r.taskSet.stop(ctx, why)
 	r.batches.stop(ctx, why)
 }
 
 func (r *runner) skipUnstarted(why contract.Stop) {
 	for _, task := range r.graph.SkipUnstarted() {
-		r.cut = true
-		r.ledger.put(contract.TaskChange{Task: task, Status: run.StatusSkipped, Reason: why.Reason})
+		r.interrupted = true
+		r.writes.put(contract.TaskChange{Task: task, Status: run.StatusSkipped, Reason: why.Reason})
 	}
 }
 
@@ -54,12 +56,12 @@ func (r *runner) result() (run.Result, string) {
 		return run.ResultFailed, r.stopped.Reason
 	case result == run.ResultFailed:
 		return result, r.failure()
-	case !r.graph.Done() || !r.crew.idle():
+	case !r.graph.Done() || !r.taskSet.idle():
 		return run.ResultUnknown, ""
-	case r.stopped != nil && r.cut:
+	case r.stopped != nil && r.interrupted:
 		return run.ResultStopped, r.stopped.Reason
 	case result == run.ResultStopped:
-		if task := r.first(run.StatusStopped); r.graph.Kept(task) {
+		if task := r.firstTask(run.StatusStopped); r.graph.Kept(task) {
 			return result, "task " + r.graph.Name(task) + " was stopped before the run was restarted"
 		}
 	}
@@ -68,11 +70,11 @@ func (r *runner) result() (run.Result, string) {
 
 // failure names the task that made the result failed.
 func (r *runner) failure() string {
-	if r.culprit < 0 {
+	if r.failedTask < 0 {
 		return "a task failed"
 	}
-	if r.graph.Kept(r.culprit) {
-		return "task " + r.graph.Name(r.culprit) + " failed before the run was restarted"
+	if r.graph.Kept(r.failedTask) {
+		return "task " + r.graph.Name(r.failedTask) + " failed before the run was restarted"
 	}
-	return "task " + r.graph.Name(r.culprit) + " failed"
+	return "task " + r.graph.Name(r.failedTask) + " failed"
 }

@@ -14,15 +14,15 @@ import (
 // for tasks that no worker received. Stops of running tasks are tested against
 // a server (scenarios_test.go).
 
-func TestStop_skips_what_did_not_begin(t *testing.T) {
+func TestStop_skips_unstarted_tasks(t *testing.T) {
 	t.Parallel()
 	approved := node("approved")
 	approved.Approvers = 1
-	w := newWorld(t, newPlan(node("queued"), node("later", 0), approved,
+	w := newWorkflowEnv(t, newPlan(node("queued"), node("later", 0), approved,
 		retrying("retried", run.Retry{MaxAttempts: 2, Backoff: run.Duration(time.Hour)}), node("given-back")))
-	w.on("queued", nobody)
+	w.on("queued", leaveQueued)
 	w.on("retried", failStep)
-	w.on("given-back", giveBack)
+	w.on("given-back", requeueTask)
 	w.signal(time.Minute, contract.SignalStop, nil)
 	w.signal(time.Minute, contract.SignalStop, nil)
 	begin := w.env.Now()
@@ -37,8 +37,8 @@ func TestStop_skips_what_did_not_begin(t *testing.T) {
 
 func TestStop_by_the_records(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a"), node("b", 0)))
-	w.on("a", func(w *world, key run.Key) (contract.ExecuteResult, error) {
+	w := newWorkflowEnv(t, newPlan(node("a"), node("b", 0)))
+	w.on("a", func(w *workflowEnv, key run.Key) (contract.ExecuteResult, error) {
 		w.fakeRecords.mu.Lock()
 		w.stop = true
 		w.fakeRecords.mu.Unlock()
@@ -50,7 +50,7 @@ func TestStop_by_the_records(t *testing.T) {
 
 func TestStop_after_everything_ended_changes_nothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a")))
+	w := newWorkflowEnv(t, newPlan(node("a")))
 	w.on("a", hold)
 	w.at(time.Minute, func() {
 		w.complete(0, 1, 1, ended(run.StatusSuccess, "", ""), nil)
@@ -61,9 +61,9 @@ func TestStop_after_everything_ended_changes_nothing(t *testing.T) {
 
 func TestStop_after_a_failure_stays_failed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a"), node("b")))
+	w := newWorkflowEnv(t, newPlan(node("a"), node("b")))
 	w.on("a", failStep)
-	w.on("b", nobody)
+	w.on("b", leaveQueued)
 	w.signal(time.Minute, contract.SignalStop, nil)
 	require.Equal(t, run.ResultFailed, w.run().Result)
 	require.Equal(t, []run.Status{run.StatusFailed, run.StatusSkipped}, w.statuses())
@@ -73,8 +73,8 @@ func TestTimeout(t *testing.T) {
 	t.Parallel()
 	plan := newPlan(node("a"), node("b", 0))
 	plan.Timeout = run.Duration(2 * time.Hour)
-	w := newWorld(t, plan)
-	w.on("a", nobody)
+	w := newWorkflowEnv(t, plan)
+	w.on("a", leaveQueued)
 	begin := w.env.Now()
 	out := w.run()
 	require.Equal(t, contract.RunOutput{Phase: run.PhaseFinished, Result: run.ResultFailed, Reason: "run timed out after 2h"}, out)
@@ -84,8 +84,8 @@ func TestTimeout(t *testing.T) {
 
 func TestCancellation_of_the_workflow_stops_the_run(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a"), node("b", 0)))
-	w.on("a", nobody)
+	w := newWorkflowEnv(t, newPlan(node("a"), node("b", 0)))
+	w.on("a", leaveQueued)
 	w.at(time.Minute, w.env.CancelWorkflow)
 	out := w.run()
 	require.Equal(t, contract.RunOutput{Phase: run.PhaseFinished, Result: run.ResultStopped, Reason: "its workflow was cancelled"}, out)
@@ -94,9 +94,9 @@ func TestCancellation_of_the_workflow_stops_the_run(t *testing.T) {
 
 func TestClosed_from_outside(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newPlan(node("a"), node("b"), node("c", 1)))
+	w := newWorkflowEnv(t, newPlan(node("a"), node("b"), node("c", 1)))
 	w.on("a", hold)
-	w.on("b", nobody)
+	w.on("b", leaveQueued)
 	w.at(time.Minute, func() {
 		w.fakeRecords.mu.Lock()
 		w.phase, w.result = run.PhaseFinished, run.ResultFailed

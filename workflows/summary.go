@@ -28,8 +28,8 @@ func shorten(s string) string {
 	return strings.ToValidUTF8(s[:maxSummary-3], "") + "..."
 }
 
-// span formats a duration without units that are zero: 2h, 1m30s.
-func span(d time.Duration) string {
+// formatDuration formats a duration without units that are zero: 2h, 1m30s.
+func formatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -40,9 +40,9 @@ func span(d time.Duration) string {
 	return s
 }
 
-// clock formats a time for reasons. It computes the digits itself: time's own
+// formatTime formats a time for reasons. It computes the digits itself: time's own
 // formats read the machine's time zones.
-func clock(t time.Time) string {
+func formatTime(t time.Time) string {
 	second := t.Unix() % (24 * 60 * 60)
 	return fmt.Sprintf("%02d:%02d:%02dZ", second/3600, second/60%60, second%60)
 }

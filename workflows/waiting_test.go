@@ -14,132 +14,134 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// waiting holds the fakes behind the cluster's waiting activities, by webhook,
+// waitingFakes holds the fakes behind the cluster's waiting activities, by webhook,
 // schedule and run.
-type waiting struct {
-	mu    sync.Mutex
-	posts map[string]*post
-	runs  map[string]*runs
+type waitingFakes struct {
+	mu         sync.Mutex
+	deliverers map[string]*fakeDeliverer
+	runs       map[string]*fakeRuns
 }
 
-func newWaiting() *waiting { return &waiting{posts: map[string]*post{}, runs: map[string]*runs{}} }
+func newWaitingFakes() *waitingFakes {
+	return &waitingFakes{deliverers: map[string]*fakeDeliverer{}, runs: map[string]*fakeRuns{}}
+}
 
-func (w *waiting) post(name string) *post {
+func (w *waitingFakes) deliverer(name string) *fakeDeliverer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.posts[name]
+	return w.deliverers[name]
 }
 
-func (w *waiting) of(key string) *runs {
+func (w *waitingFakes) of(key string) *fakeRuns {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.runs[key]
 }
 
-func (w *waiting) Deliver(ctx context.Context, name string) (string, error) {
-	return w.post(name).Deliver(ctx, name)
+func (w *waitingFakes) Deliver(ctx context.Context, name string) (string, error) {
+	return w.deliverer(name).Deliver(ctx, name)
 }
 
-func (w *waiting) Fire(ctx context.Context, in contract.FireInput) (contract.FireResult, error) {
+func (w *waitingFakes) Fire(ctx context.Context, in contract.FireInput) (contract.FireResult, error) {
 	return w.of(in.Schedule).Fire(ctx, in)
 }
 
-func (w *waiting) EndRun(ctx context.Context, id run.ID) error {
+func (w *waitingFakes) EndRun(ctx context.Context, id run.ID) error {
 	return w.of(string(id)).EndRun(ctx, id)
 }
 
-func (w *waiting) GetSummary(ctx context.Context, id run.ID) (run.Run, error) {
+func (w *waitingFakes) GetSummary(ctx context.Context, id run.ID) (run.Run, error) {
 	return w.of(string(id)).GetSummary(ctx, id)
 }
 
-func (w *waiting) Watch(id run.ID) (signal <-chan struct{}, stop func()) {
+func (w *waitingFakes) Watch(id run.ID) (signal <-chan struct{}, stop func()) {
 	return w.of(string(id)).Watch(id)
 }
 
-// playWaiting plays the workflows that mostly wait: deliveries and firings.
-func (f *farm) playWaiting(t *testing.T) {
+// runWaitingScenarios plays the workflows that mostly wait: deliveries and firings.
+func (f *cluster) runWaitingScenarios(t *testing.T) {
 	t.Run("webhook", func(t *testing.T) {
 		t.Parallel()
-		f.playWebhook(t, "told", newPost(failOnce, deliverUntilOver, isDisabled), func(p *post, tell func(string)) {
+		f.runWebhookScenario(t, "signalled", newFakeDeliverer(failOnce, deliverUntilOver, isDisabled), func(p *fakeDeliverer, trigger func(string)) {
 			<-p.begun
 			<-p.begun
-			tell(contract.SignalWebhook)
+			trigger(contract.SignalWebhook)
 			p.over <- "the webhook was deleted"
 		})
 	})
 	t.Run("webhook-continued", func(t *testing.T) {
 		t.Parallel()
-		f.playWebhook(t, "continued", newPost(deliverUntilOver, isDisabled), func(p *post, tell func(string)) {
+		f.runWebhookScenario(t, "continued", newFakeDeliverer(deliverUntilOver, isDisabled), func(p *fakeDeliverer, trigger func(string)) {
 			<-p.begun
-			tell(contract.SignalForceContinue)
+			trigger(contract.SignalForceContinue)
 			<-p.begun
 			p.over <- "nothing waits for it"
 		})
 	})
-	for name, play := range map[string]func(r *runs, cancel func()){
-		"success":   func(r *runs, _ func()) { r.end(run.ResultSuccess) },
-		"failed":    func(r *runs, _ func()) { r.end(run.ResultFailed) },
-		"cancelled": func(_ *runs, cancel func()) { cancel() },
+	for name, drive := range map[string]func(r *fakeRuns, cancel func()){
+		"success":   func(r *fakeRuns, _ func()) { r.end(run.ResultSuccess) },
+		"failed":    func(r *fakeRuns, _ func()) { r.end(run.ResultFailed) },
+		"cancelled": func(_ *fakeRuns, cancel func()) { cancel() },
 		"refused":   nil,
 	} {
 		t.Run("scheduled-run-"+name, func(t *testing.T) {
 			t.Parallel()
-			f.playFiring(t, name, play)
+			f.runFiringScenario(t, name, drive)
 		})
 	}
 }
 
-func (f *farm) playWebhook(t *testing.T, name string, p *post, drive func(p *post, tell func(signal string))) {
+func (f *cluster) runWebhookScenario(t *testing.T, name string, p *fakeDeliverer, drive func(p *fakeDeliverer, trigger func(signal string))) {
 	t.Helper()
 	hook := string(newRunID())
-	f.waiting.mu.Lock()
-	f.waiting.posts[hook] = p
-	f.waiting.mu.Unlock()
+	f.waitingFakes.mu.Lock()
+	f.waitingFakes.deliverers[hook] = p
+	f.waitingFakes.mu.Unlock()
 	id := contract.WebhookWorkflowID(hook)
-	tell := func(signal string) {
+	trigger := func(signal string) {
 		_, err := f.client.SignalWithStartWorkflow(t.Context(), id, signal, nil, client.StartWorkflowOptions{
 			ID: id, TaskQueue: contract.ControlQueue,
 		}, contract.WebhookWorkflow, contract.WebhookInput{Name: hook})
 		require.NoError(t, err)
 	}
-	tell(contract.SignalWebhook)
-	drive(p, tell)
+	trigger(contract.SignalWebhook)
+	drive(p, trigger)
 	f.keep(t, contract.WebhookWorkflow, name, id)
 }
 
 // failOnce fails as if the records were unavailable.
-func failOnce(context.Context, *post) (string, error) {
+func failOnce(context.Context, *fakeDeliverer) (string, error) {
 	return "", temporal.NewApplicationErrorWithOptions("the records are away", string(run.CodeUnavailable), temporal.ApplicationErrorOptions{
 		NextRetryDelay: time.Millisecond,
 	})
 }
 
-func (f *farm) playFiring(t *testing.T, name string, play func(r *runs, cancel func())) {
+func (f *cluster) runFiringScenario(t *testing.T, name string, drive func(r *fakeRuns, cancel func())) {
 	t.Helper()
-	schedule, r := string(newRunID()), newRuns()
-	r.state.ID, r.made.Run, r.obeys = newRunID(), "", true
-	r.made.Run = r.state.ID
-	if play == nil {
-		r.made = contract.FireResult{Refused: "there is no pool"}
+	schedule, r := string(newRunID()), newFakeRuns()
+	r.state.ID, r.created.Run, r.endsOnStop = newRunID(), "", true
+	r.created.Run = r.state.ID
+	if drive == nil {
+		r.created = contract.FireResult{Refused: "there is no pool"}
 	}
-	f.waiting.mu.Lock()
-	f.waiting.runs[schedule], f.waiting.runs[string(r.state.ID)] = r, r
-	f.waiting.mu.Unlock()
+	f.waitingFakes.mu.Lock()
+	f.waitingFakes.runs[schedule], f.waitingFakes.runs[string(r.state.ID)] = r, r
+	f.waitingFakes.mu.Unlock()
 	id := contract.ScheduledRunWorkflowID(schedule)
 	_, err := f.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.ControlQueue},
 		contract.ScheduledRunWorkflow, contract.ScheduledRunInput{Schedule: schedule})
 	require.NoError(t, err)
-	if play != nil {
+	if drive != nil {
 		r.awaitWatched(t)
-		play(r, func() { require.NoError(t, f.client.CancelWorkflow(t.Context(), id, "")) })
+		drive(r, func() { require.NoError(t, f.client.CancelWorkflow(t.Context(), id, "")) })
 	}
 	f.keep(t, contract.ScheduledRunWorkflow, name, id)
 }
 
 // keep checks and stores the histories of a workflow that has closed.
-func (f *farm) keep(t *testing.T, workflowType, name, id string) {
+func (f *cluster) keep(t *testing.T, workflowType, name, id string) {
 	t.Helper()
-	g := &game{t: t, f: f}
+	g := &scenarioRun{t: t, f: f}
 	histories := f.histories(t, id)
 	for i, h := range histories {
 		numbered := name

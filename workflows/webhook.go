@@ -18,12 +18,12 @@ const webhookEvents = 1000
 // the webhook's events, until no delivery is due. Only the records have the
 // position in the event log.
 func Webhook(ctx workflow.Context, in contract.WebhookInput) error {
-	w := &webhookRunner{in: in, most: webhookEvents}
+	w := &webhookRunner{in: in, maxEvents: webhookEvents}
 	if in.Limits != nil && in.Limits.Events > 0 {
-		w.most = in.Limits.Events
+		w.maxEvents = in.Limits.Events
 	}
-	w.inbox = inbox{
-		onBare(ctx, contract.SignalWebhook, func(workflow.Context) { w.told = true }),
+	w.signals = signals{
+		onBare(ctx, contract.SignalWebhook, func(workflow.Context) { w.changed = true }),
 		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { w.forced = true }),
 	}
 	return w.run(ctx)
@@ -31,20 +31,20 @@ func Webhook(ctx workflow.Context, in contract.WebhookInput) error {
 
 // webhookRunner is one execution of the webhook workflow.
 type webhookRunner struct {
-	in     contract.WebhookInput
-	most   int // maximum length of the history
-	inbox  inbox
-	told   bool // a client changed the webhook after the delivery began
-	forced bool
+	in        contract.WebhookInput
+	maxEvents int // maximum length of the history
+	signals   signals
+	changed   bool // a client changed the webhook after the delivery began
+	forced    bool
 }
 
 func (w *webhookRunner) run(ctx workflow.Context) error {
 	for {
-		w.inbox.drain(ctx)
+		w.signals.drain(ctx)
 		if w.full(ctx) {
 			return w.continueAsNew(ctx)
 		}
-		w.told = false
+		w.changed = false
 		out, err := w.deliver(ctx)
 		switch {
 		case errors.Is(err, errFull):
@@ -56,8 +56,8 @@ func (w *webhookRunner) run(ctx workflow.Context) error {
 		}
 		// A signal that came while the delivery ended may have invalidated the
 		// reason of its end.
-		w.inbox.drain(ctx)
-		if !out.Again && !w.told && !w.forced {
+		w.signals.drain(ctx)
+		if !out.WorkerStopping && !w.changed && !w.forced {
 			return nil
 		}
 	}
@@ -74,10 +74,10 @@ func (w *webhookRunner) deliver(ctx workflow.Context) (contract.DeliverResult, e
 	var out contract.DeliverResult
 	delivery := deliverEvents(ctx, w.in.Name)
 	for !delivery.IsReady() {
-		if err := workflow.Await(ctx, func() bool { return delivery.IsReady() || w.inbox.waiting() }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return delivery.IsReady() || w.signals.waiting() }); err != nil {
 			return out, err
 		}
-		w.inbox.drain(ctx)
+		w.signals.drain(ctx)
 		if !delivery.IsReady() && w.full(ctx) {
 			return out, errFull
 		}
@@ -87,7 +87,7 @@ func (w *webhookRunner) deliver(ctx workflow.Context) (contract.DeliverResult, e
 
 func (w *webhookRunner) full(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
-	return w.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > w.most
+	return w.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > w.maxEvents
 }
 
 func (w *webhookRunner) continueAsNew(ctx workflow.Context) error {

@@ -16,24 +16,24 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// delivering is one call of deliver: it answers, or waits for a signal of the
+// deliverFunc is one call of deliver: it answers, or waits for a signal of the
 // test.
-type delivering func(ctx context.Context, p *post) (why string, err error)
+type deliverFunc func(ctx context.Context, p *fakeDeliverer) (why string, err error)
 
-// post is a scripted fake of the webhook delivery.
-type post struct {
+// fakeDeliverer is a scripted fake of the webhook delivery.
+type fakeDeliverer struct {
 	mu     sync.Mutex
-	script []delivering // the last one repeats
+	script []deliverFunc // the last one repeats
 	calls  int
 	begun  chan struct{} // receives a value with each call
 	over   chan string   // the reason why a delivery ends
 }
 
-func newPost(script ...delivering) *post {
-	return &post{script: script, begun: make(chan struct{}, 100), over: make(chan string, 100)}
+func newFakeDeliverer(script ...deliverFunc) *fakeDeliverer {
+	return &fakeDeliverer{script: script, begun: make(chan struct{}, 100), over: make(chan string, 100)}
 }
 
-func (p *post) Deliver(ctx context.Context, _ string) (string, error) {
+func (p *fakeDeliverer) Deliver(ctx context.Context, _ string) (string, error) {
 	p.mu.Lock()
 	do := p.script[min(p.calls, len(p.script)-1)]
 	p.calls++
@@ -42,13 +42,13 @@ func (p *post) Deliver(ctx context.Context, _ string) (string, error) {
 	return do(ctx, p)
 }
 
-func (p *post) count() int {
+func (p *fakeDeliverer) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.calls
 }
 
-func deliverUntilOver(ctx context.Context, p *post) (string, error) {
+func deliverUntilOver(ctx context.Context, p *fakeDeliverer) (string, error) {
 	select {
 	case why := <-p.over:
 		return why, nil
@@ -57,9 +57,11 @@ func deliverUntilOver(ctx context.Context, p *post) (string, error) {
 	}
 }
 
-func isDisabled(context.Context, *post) (string, error) { return "the webhook is disabled", nil }
+func isDisabled(context.Context, *fakeDeliverer) (string, error) {
+	return "the webhook is disabled", nil
+}
 
-func newHookEnv(t *testing.T, p *post) *testsuite.TestWorkflowEnvironment {
+func newHookEnv(t *testing.T, p *fakeDeliverer) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
 	env := newEnvironment(contract.WebhookWorkflowID("ci"))
 	workers.RegisterControl(env, workers.ControlDeps{})
@@ -69,7 +71,7 @@ func newHookEnv(t *testing.T, p *post) *testsuite.TestWorkflowEnvironment {
 
 func TestWebhook_ends_when_there_is_nothing_to_deliver_to(t *testing.T) {
 	t.Parallel()
-	p := newPost(isDisabled)
+	p := newFakeDeliverer(isDisabled)
 	env := newHookEnv(t, p)
 	env.ExecuteWorkflow(contract.WebhookWorkflow, contract.WebhookInput{Name: "ci"})
 	require.True(t, env.IsWorkflowCompleted())
@@ -77,11 +79,11 @@ func TestWebhook_ends_when_there_is_nothing_to_deliver_to(t *testing.T) {
 	require.Equal(t, 1, p.count())
 }
 
-// TestWebhook_told_while_it_ends: a change that arrives while the delivery ends
+// TestWebhook_signalled_while_it_ends: a change that arrives while the delivery ends
 // is handled before the workflow ends.
-func TestWebhook_told_while_it_ends(t *testing.T) {
+func TestWebhook_signalled_while_it_ends(t *testing.T) {
 	t.Parallel()
-	p := newPost(deliverUntilOver, isDisabled)
+	p := newFakeDeliverer(deliverUntilOver, isDisabled)
 	env := newHookEnv(t, p)
 	env.RegisterDelayedCallback(func() {
 		env.SignalWorkflow(contract.SignalWebhook, nil)
@@ -94,9 +96,9 @@ func TestWebhook_told_while_it_ends(t *testing.T) {
 
 func TestWebhook_tries_again(t *testing.T) {
 	t.Parallel()
-	p := newPost(
-		func(context.Context, *post) (string, error) { return "", errors.New("the records are away") },
-		func(context.Context, *post) (string, error) { return "", errors.New("the records are away") },
+	p := newFakeDeliverer(
+		func(context.Context, *fakeDeliverer) (string, error) { return "", errors.New("the records are away") },
+		func(context.Context, *fakeDeliverer) (string, error) { return "", errors.New("the records are away") },
 		isDisabled,
 	)
 	env := newHookEnv(t, p)
@@ -107,7 +109,7 @@ func TestWebhook_tries_again(t *testing.T) {
 
 func TestWebhook_continues_as_new(t *testing.T) {
 	t.Parallel()
-	for name, tell := range map[string]struct {
+	for name, trigger := range map[string]struct {
 		signal string
 		limits *contract.Limits
 	}{
@@ -116,15 +118,15 @@ func TestWebhook_continues_as_new(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPost(deliverUntilOver)
+			p := newFakeDeliverer(deliverUntilOver)
 			env := newHookEnv(t, p)
-			in := contract.WebhookInput{Name: "ci", Limits: tell.limits}
-			if tell.limits != nil {
+			in := contract.WebhookInput{Name: "ci", Limits: trigger.limits}
+			if trigger.limits != nil {
 				env.SetCurrentHistoryLength(0)
 			}
 			env.RegisterDelayedCallback(func() {
 				env.SetCurrentHistoryLength(100)
-				env.SignalWorkflow(tell.signal, nil)
+				env.SignalWorkflow(trigger.signal, nil)
 			}, 50*time.Millisecond)
 			env.ExecuteWorkflow(contract.WebhookWorkflow, in)
 			var again *workflow.ContinueAsNewError
@@ -136,7 +138,7 @@ func TestWebhook_continues_as_new(t *testing.T) {
 
 func TestWebhook_cancelled(t *testing.T) {
 	t.Parallel()
-	p := newPost(deliverUntilOver)
+	p := newFakeDeliverer(deliverUntilOver)
 	env := newHookEnv(t, p)
 	env.RegisterDelayedCallback(env.CancelWorkflow, 50*time.Millisecond)
 	env.ExecuteWorkflow(contract.WebhookWorkflow, contract.WebhookInput{Name: "ci"})

@@ -14,21 +14,21 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// book is the state of a Gateway besides its runs, for the commands on change
+// groupState is the state of a Gateway besides its runs, for the commands on change
 // groups, restarts and deletions. It has no queue: no run waits for a slot.
-type book struct {
+type groupState struct {
 	limits   map[string]api.ChangeGroupSpec
 	versions map[string]int64
-	specs    map[string]*run.Spec // by run
-	keys     map[string]used      // by idempotency key
+	specs    map[string]*run.Spec      // by run
+	keys     map[string]idempotentCall // by idempotency key
 }
 
-type used struct{ request, run string }
+type idempotentCall struct{ request, run string }
 
-func newBook() book {
-	return book{
+func newGroupState() groupState {
+	return groupState{
 		limits: make(map[string]api.ChangeGroupSpec), versions: make(map[string]int64),
-		specs: make(map[string]*run.Spec), keys: make(map[string]used),
+		specs: make(map[string]*run.Spec), keys: make(map[string]idempotentCall),
 	}
 }
 
@@ -49,33 +49,33 @@ func (g *Gateway) token(names []string) string {
 	}
 	token := make(run.Token, len(names))
 	for _, name := range names {
-		token[name] = g.book.versions[name]
+		token[name] = g.groups.versions[name]
 	}
 	return token.String()
 }
 
-// use checks an update token and invalidates it, and refuses the call if the
+// consumeToken checks an update token and invalidates it, and refuses the call if the
 // token is stale. The caller must hold the lock.
-func (g *Gateway) use(w http.ResponseWriter, text string, groups []string) bool {
+func (g *Gateway) consumeToken(w http.ResponseWriter, text string, groups []string) bool {
 	token, err := run.ParseToken(text)
 	if err != nil {
 		refuse(w, err)
 		return false
 	}
 	for _, name := range token.Groups() {
-		if g.book.versions[name] != token[name] {
+		if g.groups.versions[name] != token[name] {
 			problem(w, http.StatusConflict, "changegroup_conflict", "change group "+name+" has changed since the token was read")
 			return false
 		}
 	}
 	for _, name := range slices.Concat(token.Groups(), groups) {
-		g.book.versions[name]++
+		g.groups.versions[name]++
 	}
 	return true
 }
 
-// useBody is use with the token in the body of an action on a run.
-func (g *Gateway) useBody(w http.ResponseWriter, r *http.Request) bool {
+// consumeBodyToken is use with the token in the body of an action on a run.
+func (g *Gateway) consumeBodyToken(w http.ResponseWriter, r *http.Request) bool {
 	var body api.RunAction
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		problem(w, http.StatusBadRequest, "unreadable", "the body is not JSON")
@@ -84,13 +84,13 @@ func (g *Gateway) useBody(w http.ResponseWriter, r *http.Request) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	known := g.find(r.PathValue("id"))
-	return g.use(w, body.ChangegroupToken, known.Changegroups)
+	return g.consumeToken(w, body.ChangegroupToken, known.Changegroups)
 }
 
 // replay repeats the answer to an earlier request with the same idempotency key,
 // and reports whether there was one. The caller must hold the lock.
 func (g *Gateway) replay(w http.ResponseWriter, key, request string) bool {
-	before, ok := g.book.keys[key]
+	before, ok := g.groups.keys[key]
 	switch {
 	case key == "" || !ok:
 		return false
@@ -104,7 +104,7 @@ func (g *Gateway) replay(w http.ResponseWriter, key, request string) bool {
 }
 
 func (g *Gateway) changeGroup(name string) api.ChangeGroup {
-	limit := g.book.limits[name]
+	limit := g.groups.limits[name]
 	v := api.ChangeGroup{Name: name, MaxRunning: limit.MaxRunning, OnBusy: limit.OnBusy, Running: []string{}, Queued: []string{}}
 	if v.OnBusy == "" {
 		v.OnBusy = api.OnBusyQueue
@@ -131,7 +131,7 @@ func (g *Gateway) listChangeGroups(w http.ResponseWriter, r *http.Request) {
 	page := api.ChangeGroupPage{Changegroups: []api.ChangeGroup{}}
 	names := r.URL.Query()["name"]
 	if len(names) == 0 {
-		names, page.NextAfter = nextPage(slices.Sorted(maps.Keys(g.book.versions)), r.URL.Query().Get("after"))
+		names, page.NextAfter = nextPage(slices.Sorted(maps.Keys(g.groups.versions)), r.URL.Query().Get("after"))
 	}
 	for _, name := range names {
 		page.Changegroups = append(page.Changegroups, g.changeGroup(name))
@@ -152,7 +152,7 @@ func (g *Gateway) getChangeGroup(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	name := r.PathValue("name")
-	if g.book.versions[name] == 0 {
+	if g.groups.versions[name] == 0 {
 		notFound(w, "change group", name)
 		return
 	}
@@ -174,10 +174,10 @@ func (g *Gateway) putChangeGroup(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	name := r.PathValue("name")
-	if !g.use(w, body.ChangegroupToken, []string{name}) {
+	if !g.consumeToken(w, body.ChangegroupToken, []string{name}) {
 		return
 	}
-	g.book.limits[name] = body
+	g.groups.limits[name] = body
 	v := g.changeGroup(name)
 	v.ChangegroupToken = g.token([]string{name})
 	answer(w, http.StatusOK, v)
@@ -245,10 +245,10 @@ func (g *Gateway) restart(w http.ResponseWriter, r *http.Request) {
 	case body.From == api.RestartFromFailed && old.Result == api.ResultSuccess:
 		problem(w, http.StatusConflict, "wrong_phase", "run "+id+" succeeded: there is nothing to restart from; restart it from its start, or name tasks")
 		return
-	case !g.use(w, body.ChangegroupToken, old.Changegroups):
+	case !g.consumeToken(w, body.ChangegroupToken, old.Changegroups):
 		return
 	}
-	s := *g.book.specs[id]
+	s := *g.groups.specs[id]
 	s.Environment, s.Secrets = maps.Clone(s.Environment), maps.Clone(s.Secrets)
 	for name, value := range body.Environment {
 		if s.Environment == nil {
@@ -267,7 +267,7 @@ func (g *Gateway) restart(w http.ResponseWriter, r *http.Request) {
 	g.find(shown.ID).RestartedFrom = id
 	g.find(id).RestartedAs = append(g.find(id).RestartedAs, shown.ID)
 	if key != "" {
-		g.book.keys[key] = used{id + string(data), shown.ID}
+		g.groups.keys[key] = idempotentCall{id + string(data), shown.ID}
 	}
 	answer(w, http.StatusCreated, shown)
 }

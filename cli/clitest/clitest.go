@@ -28,25 +28,25 @@ type Gateway struct {
 	*httptest.Server
 	t testing.TB
 
-	mu        sync.Mutex
-	runs      []*api.Run // oldest first
-	events    []api.Event
-	logs      map[logKey]*taskLog
-	changed   chan struct{} // closed and replaced at each change
-	stopped   map[string]bool
-	approved  map[string]bool
-	webhooks  map[string]api.Webhook
-	executors map[string]api.Executor
-	pools     map[string]api.Pool
-	schedules map[string]api.Schedule
-	fleets    map[string]api.Fleet
-	book      book
-	requests  []string
-	away      bool
-	refused   map[string]bool
-	paused    bool
-	players   sync.WaitGroup
-	closed    chan struct{}
+	mu          sync.Mutex
+	runs        []*api.Run // oldest first
+	events      []api.Event
+	logs        map[logKey]*taskLog
+	changed     chan struct{} // closed and replaced at each change
+	stopped     map[string]bool
+	approved    map[string]bool
+	webhooks    map[string]api.Webhook
+	executors   map[string]api.Executor
+	pools       map[string]api.Pool
+	schedules   map[string]api.Schedule
+	fleets      map[string]api.Fleet
+	groups      groupState
+	requests    []string
+	unavailable bool
+	rejected    map[string]bool
+	paused      bool
+	simulations sync.WaitGroup
+	closed      chan struct{}
 }
 
 type logKey struct {
@@ -65,15 +65,15 @@ func New(t testing.TB) *Gateway {
 	t.Helper()
 	g := &Gateway{
 		t: t, logs: make(map[logKey]*taskLog), changed: make(chan struct{}), stopped: make(map[string]bool),
-		approved: make(map[string]bool), refused: make(map[string]bool), closed: make(chan struct{}),
-		book: newBook(),
+		approved: make(map[string]bool), rejected: make(map[string]bool), closed: make(chan struct{}),
+		groups: newGroupState(),
 	}
 	g.Server = httptest.NewServer(g.handler())
 	t.Cleanup(func() {
 		close(g.closed)
 		g.CloseClientConnections()
 		g.Close()
-		g.players.Wait()
+		g.simulations.Wait()
 	})
 	return g
 }
@@ -193,10 +193,10 @@ func (g *Gateway) log(k logKey) *taskLog {
 	return g.logs[k]
 }
 
-// Away makes the gateway cut all connections, until it is called with false.
-func (g *Gateway) Away(away bool) {
+// SetUnavailable makes the gateway cut all connections, until it is called with false.
+func (g *Gateway) SetUnavailable(away bool) {
 	g.mu.Lock()
-	g.away = away
+	g.unavailable = away
 	g.notify()
 	g.mu.Unlock()
 	if away {
@@ -204,12 +204,12 @@ func (g *Gateway) Away(away bool) {
 	}
 }
 
-// Refuse makes the gateway answer a request, as in "GET /api/v1/runs", with
+// Reject makes the gateway answer a request, as in "GET /api/v1/runs", with
 // not_found.
-func (g *Gateway) Refuse(request string) {
+func (g *Gateway) Reject(request string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.refused[request] = true
+	g.rejected[request] = true
 }
 
 // Requests returns the methods and paths of all requests so far.
@@ -222,7 +222,7 @@ func (g *Gateway) Requests() []string {
 // AwaitRequest waits until a request was made n times, and reports whether it
 // was.
 func (g *Gateway) AwaitRequest(request string, n int) bool {
-	return g.until(func() bool {
+	return g.waitUntil(func() bool {
 		made := 0
 		for _, r := range g.requests {
 			if r == request {
@@ -263,7 +263,7 @@ func (g *Gateway) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		g.requests = append(g.requests, r.Method+" "+r.URL.Path)
-		away, refused := g.away, g.refused[r.Method+" "+r.URL.Path]
+		away, refused := g.unavailable, g.rejected[r.Method+" "+r.URL.Path]
 		g.notify()
 		g.mu.Unlock()
 		switch {
@@ -297,6 +297,6 @@ func problem(w http.ResponseWriter, status int, code, detail string, faults ...a
 	})
 }
 
-func notFound(w http.ResponseWriter, what, name string) {
-	problem(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no %s %s", what, name))
+func notFound(w http.ResponseWriter, kind, name string) {
+	problem(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no %s %s", kind, name))
 }

@@ -20,7 +20,7 @@ func (g *Gateway) serveFleets(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/fleets/{name}", g.changeFleet(nil))
 	mux.HandleFunc("PUT /api/v1/fleets/{name}", g.putFleet)
 	mux.HandleFunc("DELETE /api/v1/fleets/{name}", g.changeFleet(func(_ *http.Request, f *api.Fleet) { f.Mode = "deleting" }))
-	mux.HandleFunc("POST /api/v1/fleets/{name}/{action}", g.changeFleet(steerFleet))
+	mux.HandleFunc("POST /api/v1/fleets/{name}/{action}", g.changeFleet(controlFleet))
 	mux.HandleFunc("GET /api/v1/fleets/{name}/instances", fleetInstances)
 	mux.HandleFunc("GET /api/v1/fleets/{name}/events", fleetEvents)
 }
@@ -75,7 +75,7 @@ func (g *Gateway) putFleet(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, f)
 }
 
-func steerFleet(r *http.Request, f *api.Fleet) {
+func controlFleet(r *http.Request, f *api.Fleet) {
 	var body api.FleetScale
 	if err := json.NewDecoder(r.Body).Decode(&body); err == nil {
 		f.Reason = body.Reason

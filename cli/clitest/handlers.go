@@ -49,12 +49,12 @@ func (g *Gateway) create(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	key := r.Header.Get("Idempotency-Key")
-	if g.replay(w, key, string(body)) || !g.use(w, token, s.ChangeGroups) {
+	if g.replay(w, key, string(body)) || !g.consumeToken(w, token, s.ChangeGroups) {
 		return
 	}
 	created := g.add(s)
 	if key != "" {
-		g.book.keys[key] = used{string(body), created.ID}
+		g.groups.keys[key] = idempotentCall{string(body), created.ID}
 	}
 	answer(w, http.StatusCreated, created)
 }
@@ -137,7 +137,7 @@ func (g *Gateway) act(w http.ResponseWriter, r *http.Request) {
 	case phase != wanted:
 		problem(w, http.StatusConflict, "wrong_phase", fmt.Sprintf("run %s is %s, and not %s", id, phase, wanted))
 		return
-	case !g.useBody(w, r):
+	case !g.consumeBodyToken(w, r):
 		return
 	}
 	switch action {
@@ -189,7 +189,7 @@ func (g *Gateway) approve(w http.ResponseWriter, r *http.Request) {
 		notFound(w, "run", id)
 	case known.Tasks[name].Status != api.StatusWaitingApproval:
 		problem(w, http.StatusConflict, "not_waiting_approval", "task "+name+" does not wait for an approval")
-	case !g.use(w, body.ChangegroupToken, known.Changegroups):
+	case !g.consumeToken(w, body.ChangegroupToken, known.Changegroups):
 	default:
 		t := known.Tasks[name]
 		t.Approval.ApprovedBy = append(t.Approval.ApprovedBy, "test")
@@ -211,7 +211,7 @@ func (g *Gateway) annotate(w http.ResponseWriter, r *http.Request) {
 	}
 	g.mu.Lock()
 	known := g.find(r.PathValue("id"))
-	if known != nil && !g.use(w, r.URL.Query().Get("changegroup_token"), known.Changegroups) {
+	if known != nil && !g.consumeToken(w, r.URL.Query().Get("changegroup_token"), known.Changegroups) {
 		g.mu.Unlock()
 		return
 	}
@@ -311,7 +311,7 @@ func (g *Gateway) wait(r *http.Request, changed <-chan struct{}) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.away
+	return !g.unavailable
 }
 
 func begin(w http.ResponseWriter) {

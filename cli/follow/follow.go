@@ -13,9 +13,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// ErrLost is in the chain of the error for a gateway that was unavailable for too
+// ErrUnavailable is in the chain of the error for a gateway that was unavailable for too
 // long.
-var ErrLost = errors.New("the gateway is unavailable")
+var ErrUnavailable = errors.New("the gateway is unavailable")
 
 // Client is the part of the gateway's API that a follower uses; remote.Client
 // implements it. The calls retry while the gateway is unavailable.
@@ -47,15 +47,15 @@ type view interface {
 	// changed is called after an event. before is the previous state of the task,
 	// nil for events of the run.
 	changed(m *model, e api.Event, before, now *task)
-	// reads reports that the follower reads a log, or will read it.
-	reads(s source)
+	// logOpened reports that the follower reads a log, or will read it.
+	logOpened(s source)
 	// output shows a piece of a log, or its end.
 	output(o output)
 	// refreshed is called after a snapshot brought reasons and steps.
 	refreshed(m *model)
-	// away reports that the gateway is unavailable and why, or with nil that it is
+	// availability reports that the gateway is unavailable and why, or with nil that it is
 	// available again.
-	away(err error)
+	availability(err error)
 	// tick is called periodically, to draw changes.
 	tick(m *model)
 	// end is called last. settled reports whether m is the final state of the run.
@@ -70,7 +70,7 @@ type Options struct {
 }
 
 // Follow shows a run until it has ended, and returns it. It returns the cause
-// when ctx ends, and an error with ErrLost when the gateway was unavailable for
+// when ctx ends, and an error with ErrUnavailable when the gateway was unavailable for
 // too long; the run continues in both cases.
 func Follow(ctx context.Context, o Options) (remote.Answer[api.Run], error) {
 	f := &follower{client: o.Client, model: newModel(o.Run), live: o.Screen.Live}
@@ -92,13 +92,13 @@ type follower struct {
 	logs   *logs
 	live   bool
 
-	events    chan eventOr
-	away      chan error
-	snapshots chan snapshot
-	refresh   *time.Timer // fires when a snapshot is due
-	soon      bool        // refresh was already shortened
-	reading   bool        // a snapshot is being read
-	cost      time.Duration
+	events           chan eventOr
+	away             chan error
+	snapshots        chan snapshot
+	refresh          *time.Timer // fires when a snapshot is due
+	refreshShortened bool        // refresh was already shortened
+	reading          bool        // a snapshot is being read
+	cost             time.Duration
 }
 
 type eventOr struct {
@@ -131,23 +131,23 @@ func (f *follower) run(parent context.Context) (remote.Answer[api.Run], error) {
 	answer, err := f.client.AwaitRun(ctx, f.model.id)
 	if err != nil {
 		f.view.end(f.model, false)
-		return answer, lost(ctx, err)
+		return answer, wrapUnavailable(ctx, err)
 	}
-	f.model.settle(answer.Value)
+	f.model.finalize(answer.Value)
 	f.view.end(f.model, true)
 	return answer, nil
 }
 
-// lost marks the error of an unavailable gateway.
-func lost(ctx context.Context, err error) error {
+// wrapUnavailable marks the error of an unavailable gateway.
+func wrapUnavailable(ctx context.Context, err error) error {
 	if ctx.Err() == nil && run.CodeOf(err) == run.CodeUnavailable {
-		return &run.Error{Code: run.CodeUnavailable, Message: err.Error(), Err: errors.Join(ErrLost, err)}
+		return &run.Error{Code: run.CodeUnavailable, Message: err.Error(), Err: errors.Join(ErrUnavailable, err)}
 	}
 	return err
 }
 
 func (f *follower) readEvents(ctx context.Context) {
-	q := remote.EventQuery{Run: f.model.id, Away: func(err error) {
+	q := remote.EventQuery{Run: f.model.id, OnAvailability: func(err error) {
 		select {
 		case f.away <- err:
 		case <-ctx.Done():
@@ -170,7 +170,7 @@ func (f *follower) untilEnded(ctx context.Context) error {
 		select {
 		case e := <-f.events:
 			if e.err != nil {
-				return lost(ctx, e.err)
+				return wrapUnavailable(ctx, e.err)
 			}
 			f.event(ctx, e.event)
 			if f.model.phase.Final() && len(f.events) == 0 {
@@ -179,7 +179,7 @@ func (f *follower) untilEnded(ctx context.Context) error {
 		case o := <-f.logs.out:
 			f.output(ctx, o)
 		case err := <-f.away:
-			f.view.away(err)
+			f.view.availability(err)
 		case <-f.refresh.C:
 			f.readSnapshot(ctx)
 		case s := <-f.snapshots:
@@ -194,23 +194,23 @@ func (f *follower) untilEnded(ctx context.Context) error {
 
 // drainLogs reads the rest of the logs.
 func (f *follower) drainLogs(ctx context.Context) error {
-	patience := drain
+	timeout := drain
 	if f.live {
-		patience = liveDrain
+		timeout = liveDrain
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	for !f.logs.idle() {
 		select {
 		case o := <-f.logs.out:
 			f.output(ctx, o)
-			timer.Reset(patience)
+			timer.Reset(timeout)
 		case e := <-f.events:
 			if e.err == nil {
 				f.event(ctx, e.event)
 			}
 		case err := <-f.away:
-			f.view.away(err)
+			f.view.availability(err)
 		case <-f.snapshots:
 		case <-timer.C:
 			return nil
@@ -229,28 +229,28 @@ func (f *follower) event(ctx context.Context, e api.Event) {
 	}
 	now := f.model.apply(e)
 	if now != nil && now.hasLog() {
-		f.wantLog(ctx, now)
+		f.followLog(ctx, now)
 	}
 	f.view.changed(f.model, e, before, now)
-	if f.live && !f.soon {
-		f.soon = true
+	if f.live && !f.refreshShortened {
+		f.refreshShortened = true
 		f.refresh.Reset(max(refreshSoon, refreshCost*f.cost))
 	} else if !f.live {
 		f.refresh.Reset(plainWait)
 	}
 }
 
-func (f *follower) wantLog(ctx context.Context, t *task) {
+func (f *follower) followLog(ctx context.Context, t *task) {
 	s := source{task: t.name, attempt: t.attempt}
 	switch {
 	case t.status == run.StatusRunning:
-		f.view.reads(s)
+		f.view.logOpened(s)
 		f.logs.followLive(ctx, s)
 	case f.live && t.status.Final() && t.status != run.StatusFailed:
 		f.logs.forget(s) // its log stays available from the gateway
 	case t.status.Final():
 		if !f.logs.seen[s] {
-			f.view.reads(s)
+			f.view.logOpened(s)
 		}
 		f.logs.followEnded(ctx, s)
 	}
@@ -274,7 +274,7 @@ func (f *follower) idleRefresh() time.Duration {
 }
 
 func (f *follower) readSnapshot(ctx context.Context) {
-	f.soon = false
+	f.refreshShortened = false
 	if f.reading || f.model.open() == 0 || (!f.live && f.model.counts[run.StatusQueued] == 0) {
 		f.refresh.Reset(f.idleRefresh())
 		return

@@ -50,8 +50,8 @@ func (b *buffer) await(t *testing.T, text string) {
 	testenv.Await(t, 10*time.Second, func() (bool, string) { return strings.Contains(b.String(), text), b.String() })
 }
 
-// scene is a follower of a run on a fake gateway.
-type scene struct {
+// followTest is a follower of a run on a fake gateway.
+type followTest struct {
 	*clitest.Gateway
 	t    *testing.T
 	out  *buffer
@@ -61,9 +61,9 @@ type scene struct {
 	stop context.CancelFunc
 }
 
-func watch(t *testing.T, live bool, patience time.Duration, tasks ...string) *scene {
+func watch(t *testing.T, live bool, timeout time.Duration, tasks ...string) *followTest {
 	t.Helper()
-	s := &scene{Gateway: clitest.New(t), t: t, out: &buffer{}, done: make(chan struct{})}
+	s := &followTest{Gateway: clitest.New(t), t: t, out: &buffer{}, done: make(chan struct{})}
 	r := api.Run{
 		ID: "r1", Name: "demo", Group: "/test/demo", Phase: api.PhaseQueued, Result: api.ResultUnknown, CreatedAt: clitest.Start(),
 		Tasks: map[string]api.Task{},
@@ -72,7 +72,7 @@ func watch(t *testing.T, live bool, patience time.Duration, tasks ...string) *sc
 		r.Tasks[name] = api.Task{Number: i, Status: api.StatusNotStarted}
 	}
 	s.Put(r)
-	client, err := remote.New(remote.Options{Server: s.URL, Token: clitest.Token, Patience: patience, Pause: time.Millisecond})
+	client, err := remote.New(remote.Options{Server: s.URL, Token: clitest.Token, RetryTimeout: timeout, Pause: time.Millisecond})
 	require.NoError(t, err)
 	seen, err := client.Run(t.Context(), "r1")
 	require.NoError(t, err)
@@ -82,14 +82,14 @@ func watch(t *testing.T, live bool, patience time.Duration, tasks ...string) *sc
 		defer close(s.done)
 		s.end, s.err = follow.Follow(ctx, follow.Options{Client: client, Run: seen.Value, Screen: follow.Screen{
 			Writer: s.out, Live: live, Terminal: live, Unicode: true, Size: func() (int, int) { return 100, 30 },
-			Now: clitest.Start, Location: time.UTC, Spell: time.Duration.String,
+			Now: clitest.Start, Location: time.UTC, FormatDuration: time.Duration.String,
 		}})
 	}()
 	t.Cleanup(func() { s.stop(); <-s.done })
 	return s
 }
 
-func (s *scene) task(name string, status api.Status, reason string) {
+func (s *followTest) task(name string, status api.Status, reason string) {
 	executor := "host-7"
 	if status == api.StatusQueued || status == api.StatusSkipped {
 		executor = ""
@@ -97,11 +97,11 @@ func (s *scene) task(name string, status api.Status, reason string) {
 	s.Emit(api.Event{Type: api.EventTypeTask, Run: "r1", Task: name, Status: status, Attempt: 1, Executor: executor, Reason: reason})
 }
 
-func (s *scene) phase(phase api.Phase, result api.Result) {
+func (s *followTest) phase(phase api.Phase, result api.Result) {
 	s.Emit(api.Event{Type: api.EventTypeRun, Run: "r1", Phase: phase, Result: result})
 }
 
-func (s *scene) await() {
+func (s *followTest) await() {
 	s.t.Helper()
 	select {
 	case <-s.done:
@@ -120,18 +120,18 @@ func TestFollow_over_restarts_of_the_gateway(t *testing.T) {
 		line := fmt.Sprintf("line %d", i)
 		want = append(want, "a | "+line)
 		s.Write("r1", "a", 1, line[:3])
-		s.Away(true)
+		s.SetUnavailable(true)
 		s.Write("r1", "a", 1, line[3:]+"\n")
 		s.out.await(t, "the gateway is unavailable")
-		s.Away(false)
+		s.SetUnavailable(false)
 		s.out.await(t, "a | "+line+"\n")
 	}
-	s.Away(true)
+	s.SetUnavailable(true)
 	s.task("a", api.StatusSuccess, "")
 	s.EndLog("r1", "a", 1)
 	s.task("b", api.StatusSkipped, "")
 	s.phase(api.PhaseFinished, api.ResultSuccess)
-	s.Away(false)
+	s.SetUnavailable(false)
 	s.await()
 	require.NoError(t, s.err)
 	require.Equal(t, api.PhaseFinished, s.end.Value.Phase)
@@ -148,21 +148,21 @@ func TestFollow_over_restarts_of_the_gateway(t *testing.T) {
 	require.True(t, strings.HasSuffix(s.out.String(), "run r1 finished: success in 400ms\n"), s.out.String())
 }
 
-func TestFollow_gives_up_on_a_gateway_that_stays_away(t *testing.T) {
+func TestFollow_times_out_without_the_gateway(t *testing.T) {
 	t.Parallel()
 	for _, live := range []bool{false, true} {
 		s := watch(t, live, 50*time.Millisecond, "a")
 		s.task("a", api.StatusRunning, "")
 		s.out.await(t, "host-7")
-		s.Away(true)
+		s.SetUnavailable(true)
 		s.await()
-		require.ErrorIs(t, s.err, follow.ErrLost)
+		require.ErrorIs(t, s.err, follow.ErrUnavailable)
 		require.ErrorIs(t, s.err, remote.ErrUnreachable)
 		require.Equal(t, run.CodeUnavailable, run.CodeOf(s.err))
 	}
 }
 
-func TestFollow_can_be_left(t *testing.T) {
+func TestFollow_ends_with_the_context(t *testing.T) {
 	t.Parallel()
 	for _, live := range []bool{false, true} {
 		s := watch(t, live, time.Minute, "a")
@@ -235,7 +235,7 @@ func TestFollow_more_logs_than_are_read_at_once(t *testing.T) {
 func TestFollow_a_log_that_is_refused(t *testing.T) {
 	t.Parallel()
 	s := watch(t, false, time.Minute, "a")
-	s.Refuse("GET /api/v1/runs/r1/tasks/a/logs")
+	s.Reject("GET /api/v1/runs/r1/tasks/a/logs")
 	s.task("a", api.StatusRunning, "")
 	s.task("a", api.StatusSuccess, "")
 	s.phase(api.PhaseFinished, api.ResultSuccess)

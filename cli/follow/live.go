@@ -26,14 +26,14 @@ const (
 
 // live shows a run as a frame that is redrawn when the run changes.
 type live struct {
-	screen  Screen
-	canvas  canvas
-	partial map[source]string
-	log     []logLine            // the last lines of all logs together
-	tails   map[source][]logLine // the last lines of each log
-	away_   error
-	dirty   bool
-	drawn   time.Time
+	screen      Screen
+	canvas      canvas
+	partial     map[source]string
+	log         []logLine            // the last lines of all logs together
+	tails       map[source][]logLine // the last lines of each log
+	unavailable error
+	dirty       bool
+	drawn       time.Time
 }
 
 type logLine struct {
@@ -44,7 +44,7 @@ func newLive(s Screen) *live {
 	return &live{screen: s, canvas: canvas{screen: s}, partial: make(map[source]string), tails: make(map[source][]logLine), dirty: true}
 }
 
-func (l *live) reads(source) {}
+func (l *live) logOpened(source) {}
 
 func (l *live) changed(_ *model, _ api.Event, _, now *task) {
 	l.dirty = true
@@ -55,7 +55,7 @@ func (l *live) changed(_ *model, _ api.Event, _, now *task) {
 
 func (l *live) refreshed(*model) { l.dirty = true }
 
-func (l *live) away(err error) { l.away_, l.dirty = err, true }
+func (l *live) availability(err error) { l.unavailable, l.dirty = err, true }
 
 func (l *live) output(o output) {
 	l.dirty = true
@@ -80,11 +80,11 @@ func (l *live) output(o output) {
 
 func (l *live) line(s source, text string) {
 	line := logLine{task: s.task, text: visible(text)}
-	l.log = keep(append(l.log, line), keptLines)
-	l.tails[s] = keep(append(l.tails[s], line), tail)
+	l.log = lastN(append(l.log, line), keptLines)
+	l.tails[s] = lastN(append(l.tails[s], line), tail)
 }
 
-func keep[T any](s []T, most int) []T {
+func lastN[T any](s []T, most int) []T {
 	if len(s) <= most {
 		return s
 	}
@@ -133,13 +133,13 @@ func (l *live) header(m *model, columns int) []string {
 		if end.IsZero() {
 			end = l.screen.Now()
 		}
-		state += " " + l.screen.spell(end.Sub(m.started))
+		state += " " + l.screen.formatDuration(end.Sub(m.started))
 	}
 	head := clean(fmt.Sprintf("%s  %s  %s  run %s", m.name, state, m.group, m.id))
 	lines := []string{l.paint(bold, fit(head, columns, l.mark()))}
 	switch {
-	case l.away_ != nil:
-		lines = append(lines, l.paint(yellow, fit("the gateway is unavailable, trying again: "+clean(l.away_.Error()), columns, l.mark())))
+	case l.unavailable != nil:
+		lines = append(lines, l.paint(yellow, fit("the gateway is unavailable, trying again: "+clean(l.unavailable.Error()), columns, l.mark())))
 	case m.reason != "":
 		lines = append(lines, fit(clean(m.reason), columns, l.mark()))
 	}
@@ -157,8 +157,8 @@ func (l *live) countLine(m *model, columns int) string {
 	return fit(fmt.Sprintf("%d tasks: %s", len(m.tasks), strings.Join(parts, ", ")), columns, l.mark())
 }
 
-// words returns a short name of a status.
-func words(s run.Status) string {
+// shortStatus returns a short name of a status.
+func shortStatus(s run.Status) string {
 	if s == run.StatusWaitingApproval {
 		return "approval"
 	}
@@ -233,29 +233,29 @@ func (l *live) waiting(m *model, columns int) []string {
 			counts[t.reason]++
 		}
 	}
-	look := lookOf(run.StatusQueued)
+	style := styleOf(run.StatusQueued)
 	lines := make([]string, 0, len(counts))
 	for _, reason := range sortedKeys(counts) {
-		text := fmt.Sprintf(" %s %d queued", l.symbol(look), counts[reason])
+		text := fmt.Sprintf(" %s %d queued", l.symbol(style), counts[reason])
 		if reason != "" {
 			text += ": " + clean(reason)
 		}
-		lines = append(lines, l.paint(look.colour, fit(text, columns, l.mark())))
+		lines = append(lines, l.paint(style.colour, fit(text, columns, l.mark())))
 	}
 	return lines
 }
 
 // row returns the line of one task.
 func (l *live) row(t *task, names, columns int) string {
-	look := lookOf(t.status)
-	left := " " + l.symbol(look) + " " + pad(fit(clean(t.name), names, l.mark()), names) + "  " + pad(words(t.status), 11)
+	style := styleOf(t.status)
+	left := " " + l.symbol(style) + " " + pad(fit(clean(t.name), names, l.mark()), names) + "  " + pad(shortStatus(t.status), 11)
 	var facts []string
 	if !t.started.IsZero() {
 		end := t.ended
 		if end.IsZero() {
 			end = l.screen.Now()
 		}
-		facts = append(facts, pad(l.screen.spell(end.Sub(t.started)), 6))
+		facts = append(facts, pad(l.screen.formatDuration(end.Sub(t.started)), 6))
 	}
 	if t.attempt > 1 {
 		facts = append(facts, "attempt "+strconv.Itoa(t.attempt))
@@ -270,7 +270,7 @@ func (l *live) row(t *task, names, columns int) string {
 		facts = append(facts, clean(t.reason))
 	}
 	line := fit(left+" "+strings.Join(facts, "  "), columns, l.mark())
-	return l.paint(look.colour, strings.TrimRight(line, " "))
+	return l.paint(style.colour, strings.TrimRight(line, " "))
 }
 
 // logTail returns the last lines of a log below a separator.
@@ -286,7 +286,7 @@ func (l *live) logTail(log []logLine, columns, rows int) []string {
 func (l *live) end(m *model, settled bool) {
 	columns, rows := l.size()
 	if settled {
-		l.away_ = nil
+		l.unavailable = nil
 	}
 	l.canvas.draw(l.picture(m, columns, rows), columns)
 	l.canvas.finish()

@@ -116,7 +116,7 @@ func TestLive_end(t *testing.T) {
 	l, m := liveOf(s)
 	l.output(output{source: source{"lint", 1}, chunk: api.LogChunk{Data: []byte("checking\nbad name")}})
 	l.output(output{source: source{"lint", 1}, ended: true})
-	l.away(errors.New("refused"))
+	l.availability(errors.New("refused"))
 	l.tick(m)
 	require.Contains(t, out.String(), "the gateway is unavailable, trying again: refused")
 	out.Reset()

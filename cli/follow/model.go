@@ -105,8 +105,8 @@ func (m *model) merge(r api.Run) {
 	}
 }
 
-// settle takes the final state of the run from the records.
-func (m *model) settle(r api.Run) {
+// finalize takes the final state of the run from the records.
+func (m *model) finalize(r api.Run) {
 	m.phase, m.result, m.reason = run.Phase(r.Phase), run.Result(r.Result), r.Reason
 	m.started, m.ended, m.tests = r.StartedAt, r.EndedAt, r.Tests
 	clear(m.counts)

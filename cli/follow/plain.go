@@ -15,17 +15,17 @@ import (
 // maxLine is the longest line that is assembled; longer lines are split.
 const maxLine = 64 << 10
 
-// maxTold bounds the names in one message.
-const maxTold = 10
+// maxListed bounds the names in one message.
+const maxListed = 10
 
 // plain prints a run as lines, for pipes and files. The lines of one task are in
 // order: its end comes after all of its output.
 type plain struct {
-	screen  Screen
-	writers map[string]*writer // by task
-	partial map[partialKey][]byte
-	told    map[string]bool // printed reasons for waiting
-	isAway  bool
+	screen      Screen
+	writers     map[string]*writer // by task
+	partial     map[partialKey][]byte
+	reported    map[string]bool // printed reasons for waiting
+	unavailable bool
 }
 
 type partialKey struct {
@@ -48,11 +48,11 @@ type line struct {
 
 func newPlain(s Screen) *plain {
 	return &plain{
-		screen: s, writers: make(map[string]*writer), partial: make(map[partialKey][]byte), told: make(map[string]bool),
+		screen: s, writers: make(map[string]*writer), partial: make(map[partialKey][]byte), reported: make(map[string]bool),
 	}
 }
 
-func (p *plain) say(at time.Time, format string, args ...any) string {
+func (p *plain) format(at time.Time, format string, args ...any) string {
 	return p.screen.clock(at) + " " + clean(fmt.Sprintf(format, args...))
 }
 
@@ -67,17 +67,17 @@ func (p *plain) writer(name string) *writer {
 	return w
 }
 
-// tell prints a line of a task after the logs of all attempts up to after are
+// printLine prints a line of a task after the logs of all attempts up to after are
 // read.
-func (p *plain) tell(name string, after int, text string) {
+func (p *plain) printLine(name string, after int, text string) {
 	w := p.writer(name)
 	w.queue = append(w.queue, line{after: after, text: text})
 	p.flush(w)
 }
 
-// tellLog prints a line of a log, before the lines that wait for the end of this
+// printLogLine prints a line of a log, before the lines that wait for the end of this
 // log.
-func (p *plain) tellLog(s source, text string) {
+func (p *plain) printLogLine(s source, text string) {
 	w := p.writer(s.task)
 	i := slices.IndexFunc(w.queue, func(l line) bool { return l.after >= s.attempt })
 	if i < 0 {
@@ -98,7 +98,7 @@ func (w *writer) readsUpTo(attempt int) bool {
 	return slices.ContainsFunc(w.reading, func(a int) bool { return a <= attempt })
 }
 
-func (p *plain) reads(s source) {
+func (p *plain) logOpened(s source) {
 	w := p.writer(s.task)
 	if !slices.Contains(w.reading, s.attempt) {
 		w.reading = append(w.reading, s.attempt)
@@ -115,7 +115,7 @@ func (p *plain) changed(m *model, e api.Event, before, now *task) {
 		after = now.attempt
 	}
 	if text := p.taskText(m, e, before, now); text != "" {
-		p.tell(now.name, after, p.say(e.Time, "%s %s", now.name, text))
+		p.printLine(now.name, after, p.format(e.Time, "%s %s", now.name, text))
 	}
 }
 
@@ -123,9 +123,9 @@ func (p *plain) runChanged(m *model, e api.Event) {
 	switch {
 	case m.phase.Final():
 	case m.phase == run.PhaseRunning && m.result == run.ResultUnknown && m.reason == "":
-		p.print(p.say(e.Time, "run %s running", m.id))
+		p.print(p.format(e.Time, "run %s running", m.id))
 	case m.reason != "":
-		p.print(p.say(e.Time, "run %s %s: %s", m.id, m.phase, m.reason))
+		p.print(p.format(e.Time, "run %s %s: %s", m.id, m.phase, m.reason))
 	}
 }
 
@@ -155,11 +155,11 @@ func (p *plain) taskText(m *model, e api.Event, before, now *task) string {
 	case run.StatusSkipped, run.StatusCancelled:
 		return string(now.status) + because
 	case run.StatusSuccess:
-		return "success in " + p.screen.spell(e.Time.Sub(now.started)) + because
+		return "success in " + p.screen.formatDuration(e.Time.Sub(now.started)) + because
 	case run.StatusFailed, run.StatusStopped:
 		text := string(now.status)
 		if !now.started.IsZero() {
-			text += " after " + p.screen.spell(e.Time.Sub(now.started))
+			text += " after " + p.screen.formatDuration(e.Time.Sub(now.started))
 		}
 		return text + because
 	}
@@ -188,7 +188,7 @@ func (p *plain) output(o output) {
 		delete(p.partial, key)
 	}
 	if o.err != nil {
-		p.tellLog(o.source, "(the log is incomplete: "+clean(o.err.Error())+")")
+		p.printLogLine(o.source, "(the log is incomplete: "+clean(o.err.Error())+")")
 	}
 	w.reading = slices.DeleteFunc(w.reading, func(a int) bool { return a == o.attempt })
 	p.flush(w)
@@ -213,7 +213,7 @@ func (p *plain) write(key partialKey, data []byte) {
 }
 
 func (p *plain) logLine(s source, text []byte) {
-	p.tellLog(s, p.screen.logText(string(bytes.TrimSuffix(text, []byte("\r")))))
+	p.printLogLine(s, p.screen.logText(string(bytes.TrimSuffix(text, []byte("\r")))))
 }
 
 // refreshed prints why tasks wait, each reason once.
@@ -224,35 +224,35 @@ func (p *plain) refreshed(m *model) {
 			waiting[t.reason] = append(waiting[t.reason], t.name)
 		}
 	}
-	for reason := range p.told {
+	for reason := range p.reported {
 		if waiting[reason] == nil {
-			delete(p.told, reason)
+			delete(p.reported, reason)
 		}
 	}
 	for _, reason := range sortedKeys(waiting) {
-		if p.told[reason] || len(p.told) > maxTold {
+		if p.reported[reason] || len(p.reported) > maxListed {
 			continue
 		}
-		p.told[reason] = true
-		p.print(p.say(p.screen.Now(), "%s: %s", whoWaits(waiting[reason]), reason))
+		p.reported[reason] = true
+		p.print(p.format(p.screen.Now(), "%s: %s", waitingText(waiting[reason]), reason))
 	}
 }
 
-func whoWaits(names []string) string {
+func waitingText(names []string) string {
 	if len(names) == 1 {
 		return names[0] + " waits"
 	}
 	return fmt.Sprintf("%s and %d more wait", names[0], len(names)-1)
 }
 
-func (p *plain) away(err error) {
+func (p *plain) availability(err error) {
 	switch {
 	case err == nil:
-		p.print(p.say(p.screen.Now(), "the gateway is available again"))
-	case !p.isAway:
-		p.print(p.say(p.screen.Now(), "the gateway is unavailable, trying again: %v", err))
+		p.print(p.format(p.screen.Now(), "the gateway is available again"))
+	case !p.unavailable:
+		p.print(p.format(p.screen.Now(), "the gateway is unavailable, trying again: %v", err))
 	}
-	p.isAway = err != nil
+	p.unavailable = err != nil
 }
 
 func (p *plain) tick(*model) {}
@@ -278,8 +278,8 @@ func failures(m *model) []string {
 	for _, t := range m.tasks {
 		switch {
 		case t.status != run.StatusFailed:
-		case len(all) == maxTold:
-			return append(all, fmt.Sprintf("failed: %d more", m.counts[run.StatusFailed]-maxTold))
+		case len(all) == maxListed:
+			return append(all, fmt.Sprintf("failed: %d more", m.counts[run.StatusFailed]-maxListed))
 		case t.reason == "":
 			all = append(all, clean("failed: "+t.name))
 		default:
@@ -296,8 +296,8 @@ func failedTests(m *model) []string {
 	}
 	all := []string{fmt.Sprintf("tests: %d of %d failed", m.tests.Failed, m.tests.Tests)}
 	for i, name := range m.tests.FailedNames {
-		if i == maxTold {
-			return append(all, fmt.Sprintf("failed test: %d more", m.tests.Failed-maxTold))
+		if i == maxListed {
+			return append(all, fmt.Sprintf("failed test: %d more", m.tests.Failed-maxListed))
 		}
 		all = append(all, clean("failed test: "+name))
 	}
@@ -314,7 +314,7 @@ func summary(s Screen, m *model) string {
 		if begin.IsZero() {
 			begin = m.created
 		}
-		text += " in " + s.spell(m.ended.Sub(begin))
+		text += " in " + s.formatDuration(m.ended.Sub(begin))
 	}
 	if m.reason != "" {
 		text += " (" + m.reason + ")"

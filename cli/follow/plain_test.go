@@ -20,7 +20,7 @@ var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 func testScreen(w *bytes.Buffer) Screen {
 	return Screen{
 		Writer: w, Size: func() (int, int) { return 80, 24 }, Now: func() time.Time { return noon.Add(time.Minute) },
-		Location: time.UTC, Spell: func(d time.Duration) string { return d.String() },
+		Location: time.UTC, FormatDuration: func(d time.Duration) string { return d.String() },
 	}
 }
 
@@ -32,21 +32,21 @@ func testRun(names ...string) api.Run {
 	return r
 }
 
-// stage sends events and output to a plain view.
-type stage struct {
+// plainTest sends events and output to a plain view.
+type plainTest struct {
 	out   bytes.Buffer
 	plain *plain
 	model *model
 	at    time.Time
 }
 
-func newStage(names ...string) *stage {
-	s := &stage{model: newModel(testRun(names...)), at: noon}
+func newPlainTest(names ...string) *plainTest {
+	s := &plainTest{model: newModel(testRun(names...)), at: noon}
 	s.plain = newPlain(testScreen(&s.out))
 	return s
 }
 
-func (s *stage) event(e api.Event) {
+func (s *plainTest) event(e api.Event) {
 	s.at = s.at.Add(time.Second)
 	e.Time = s.at
 	var before *task
@@ -58,7 +58,7 @@ func (s *stage) event(e api.Event) {
 	s.plain.changed(s.model, e, before, now)
 }
 
-func (s *stage) task(name string, status api.Status, attempt int, reason string) {
+func (s *plainTest) task(name string, status api.Status, attempt int, reason string) {
 	executor := ""
 	if status != api.StatusQueued {
 		executor = "host-7"
@@ -66,21 +66,21 @@ func (s *stage) task(name string, status api.Status, attempt int, reason string)
 	s.event(api.Event{Type: api.EventTypeTask, Task: name, Status: status, Attempt: attempt, Executor: executor, Reason: reason})
 }
 
-func (s *stage) run(phase api.Phase, result api.Result, reason string) {
+func (s *plainTest) run(phase api.Phase, result api.Result, reason string) {
 	s.event(api.Event{Type: api.EventTypeRun, Phase: phase, Result: result, Reason: reason})
 }
 
-func (s *stage) log(name string, attempt int, text string) {
+func (s *plainTest) log(name string, attempt int, text string) {
 	s.plain.output(output{source: source{name, attempt}, chunk: api.LogChunk{Stream: api.LogChunkStreamStdout, Data: []byte(text)}})
 }
 
-func (s *stage) endLog(name string, attempt int, err error) {
+func (s *plainTest) endLog(name string, attempt int, err error) {
 	s.plain.output(output{source: source{name, attempt}, ended: true, err: err})
 }
 
-func TestPlain_says_what_happens(t *testing.T) {
+func TestPlain_prints_events(t *testing.T) {
 	t.Parallel()
-	s := newStage("build", "test", "deploy", "never")
+	s := newPlainTest("build", "test", "deploy", "never")
 	s.run(api.PhaseQueued, api.ResultUnknown, "waits for change group x")
 	s.run(api.PhaseRunning, api.ResultUnknown, "")
 	s.task("build", api.StatusQueued, 1, "")
@@ -118,12 +118,12 @@ run r1 finished: failed in 14s (task test failed)
 
 func TestPlain_keeps_a_task_in_order(t *testing.T) {
 	t.Parallel()
-	s := newStage("a", "b")
-	s.plain.reads(source{"a", 1})
+	s := newPlainTest("a", "b")
+	s.plain.logOpened(source{"a", 1})
 	s.task("a", api.StatusRunning, 1, "")
 	s.log("a", 1, "one\ntw")
 	s.task("a", api.StatusQueued, 2, "exit code 1")
-	s.plain.reads(source{"a", 2})
+	s.plain.logOpened(source{"a", 2})
 	s.task("a", api.StatusRunning, 2, "")
 	s.log("a", 2, "again\n") // the second log ends first
 	s.task("a", api.StatusSuccess, 2, "")
@@ -148,8 +148,8 @@ func TestPlain_keeps_a_task_in_order(t *testing.T) {
 
 func TestPlain_log_that_breaks_off(t *testing.T) {
 	t.Parallel()
-	s := newStage("a")
-	s.plain.reads(source{"a", 1})
+	s := newPlainTest("a")
+	s.plain.logOpened(source{"a", 1})
 	s.task("a", api.StatusRunning, 1, "")
 	s.log("a", 1, "half a li")
 	s.endLog("a", 1, errors.New("no answer"))
@@ -158,9 +158,9 @@ func TestPlain_log_that_breaks_off(t *testing.T) {
 	require.Contains(t, s.out.String(), "a | "+strings.Repeat("x", 100))
 }
 
-func TestPlain_waits_told_once(t *testing.T) {
+func TestPlain_reports_waiting_once(t *testing.T) {
 	t.Parallel()
-	s := newStage("a", "b", "c")
+	s := newPlainTest("a", "b", "c")
 	for name, task := range s.model.byName {
 		task.status, task.reason = run.StatusQueued, "no executor of pool gpu is online"
 		if name == "c" {
@@ -175,13 +175,13 @@ func TestPlain_waits_told_once(t *testing.T) {
 
 func TestPlain_end_without_the_gateway(t *testing.T) {
 	t.Parallel()
-	s := newStage("a")
-	s.plain.reads(source{"a", 1})
+	s := newPlainTest("a")
+	s.plain.logOpened(source{"a", 1})
 	s.task("a", api.StatusRunning, 1, "")
 	s.task("a", api.StatusSuccess, 1, "") // held back until the log is read
-	s.plain.away(errors.New("refused"))
-	s.plain.away(errors.New("refused"))
-	s.plain.away(nil)
+	s.plain.availability(errors.New("refused"))
+	s.plain.availability(errors.New("refused"))
+	s.plain.availability(nil)
 	s.plain.end(s.model, false)
 	require.Equal(t, `12:00:01 a running on host-7
 12:01:00 the gateway is unavailable, trying again: refused
@@ -196,13 +196,13 @@ func TestPlain_many_failures(t *testing.T) {
 	for i := range 30 {
 		names = append(names, fmt.Sprintf("t%02d", i))
 	}
-	s := newStage(names...)
+	s := newPlainTest(names...)
 	for _, name := range names {
 		s.task(name, api.StatusFailed, 1, "no")
 	}
 	s.out.Reset()
 	s.plain.end(s.model, true)
-	require.Equal(t, maxTold+2, strings.Count(s.out.String(), "\n"))
+	require.Equal(t, maxListed+2, strings.Count(s.out.String(), "\n"))
 	require.Contains(t, s.out.String(), "failed: 20 more\n")
 }
 
@@ -217,11 +217,11 @@ func TestPlain_failed_tests(t *testing.T) {
 		{api.TestSummary{Tests: 7, Failed: 2, FailedNames: []string{"shop.Cart", "esc\x1b[2Jape"}}, "tests: 2 of 7 failed\nfailed test: shop.Cart\nfailed test: escape\n"},
 		{
 			api.TestSummary{Tests: 400, Failed: 300, FailedNames: slices.Repeat([]string{"x"}, 100)},
-			"tests: 300 of 400 failed\n" + strings.Repeat("failed test: x\n", maxTold) + "failed test: 290 more\n",
+			"tests: 300 of 400 failed\n" + strings.Repeat("failed test: x\n", maxListed) + "failed test: 290 more\n",
 		},
 	} {
-		s := newStage("a")
-		s.model.settle(api.Run{ID: "r1", Phase: api.PhaseFinished, Result: api.ResultFailed, Tests: tc.tests})
+		s := newPlainTest("a")
+		s.model.finalize(api.Run{ID: "r1", Phase: api.PhaseFinished, Result: api.ResultFailed, Tests: tc.tests})
 		s.plain.end(s.model, true)
 		require.Equal(t, tc.want+summary(s.plain.screen, s.model)+"\n", s.out.String())
 	}

@@ -24,13 +24,13 @@ type Screen struct {
 	Now func() time.Time
 	// Location is the time zone of printed times.
 	Location *time.Location
-	// Spell formats a duration.
-	Spell func(time.Duration) string
+	// FormatDuration formats a duration.
+	FormatDuration func(time.Duration) string
 }
 
 func (s Screen) clock(t time.Time) string { return t.In(s.Location).Format(time.TimeOnly) }
 
-func (s Screen) spell(d time.Duration) string { return s.Spell(max(0, d)) }
+func (s Screen) formatDuration(d time.Duration) string { return s.FormatDuration(max(0, d)) }
 
 // print writes text. It ignores errors because it cannot report them: a closed
 // pipe ends the process, and a full disk shows in the output.

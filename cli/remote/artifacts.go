@@ -51,25 +51,25 @@ func (c *Client) GetArtifact(ctx context.Context, a Artifact, read func(context.
 
 // artifactReader reads an artifact over several calls.
 type artifactReader struct {
-	ctx    context.Context //nolint:containedctx // of one call
-	client *Client
-	of     Artifact
-	body   io.ReadCloser
-	at     int64
-	came   bool // bytes were read since the last request
-	failed error
-	sum    hash.Hash
-	digest string // of the whole artifact; "" if unknown
-	direct bool   // the body comes from the object store
+	ctx        context.Context //nolint:containedctx // of one call
+	client     *Client
+	of         Artifact
+	body       io.ReadCloser
+	at         int64
+	progressed bool // bytes were read since the last request
+	failed     error
+	sum        hash.Hash
+	digest     string // of the whole artifact; "" if unknown
+	direct     bool   // the body comes from the object store
 }
 
 func (r *artifactReader) open() error {
-	resp, err := r.ask(r.of.Direct)
+	resp, err := r.request(r.of.Direct)
 	if r.direct = err == nil && resp.StatusCode == http.StatusTemporaryRedirect; r.direct {
 		_ = resp.Body.Close()                                      // the body of a redirect is empty
 		if resp, err = r.follow(resp); resp == nil && err == nil { //nolint:bodyclose // the caller reads it to its end
 			r.direct, r.of.Direct = false, false
-			resp, err = r.ask(false) //nolint:bodyclose // the caller reads it to its end
+			resp, err = r.request(false) //nolint:bodyclose // the caller reads it to its end
 		}
 	}
 	if err != nil {
@@ -78,13 +78,13 @@ func (r *artifactReader) open() error {
 	if r.body != nil {
 		_ = r.body.Close() // the connection is broken
 	}
-	r.body, r.came = resp.Body, false
+	r.body, r.progressed = resp.Body, false
 	return nil
 }
 
-// ask requests the rest of the artifact from the gateway. With direct, the
+// request requests the rest of the artifact from the gateway. With direct, the
 // gateway may answer with a redirect.
-func (r *artifactReader) ask(direct bool) (*http.Response, error) {
+func (r *artifactReader) request(direct bool) (*http.Response, error) {
 	params := &api.GetArtifactParams{Path: r.of.Path, DroverDirect: direct}
 	if r.at > 0 {
 		params.Range = fmt.Sprintf("bytes=%d-", r.at)
@@ -100,7 +100,7 @@ func (r *artifactReader) ask(direct bool) (*http.Response, error) {
 		return resp, nil
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	return nil, errors.Join(r.client.refused(resp, body), err, resp.Body.Close())
+	return nil, errors.Join(r.client.statusError(resp, body), err, resp.Body.Close())
 }
 
 // follow requests the artifact from an object store, without the headers for the
@@ -131,7 +131,7 @@ func (r *artifactReader) Read(b []byte) (int, error) {
 	for {
 		n, err := r.body.Read(b)
 		r.at += int64(n)
-		r.came = r.came || n > 0
+		r.progressed = r.progressed || n > 0
 		r.sum.Write(b[:n])
 		switch {
 		case errors.Is(err, io.EOF):
@@ -140,9 +140,9 @@ func (r *artifactReader) Read(b []byte) (int, error) {
 			return n, nil
 		case n > 0:
 			return n, nil // the next read returns the error
-		case r.direct && !r.came:
+		case r.direct && !r.progressed:
 			r.of.Direct = false // retry through the gateway
-		case r.ctx.Err() != nil || !r.came || r.of.Path != "":
+		case r.ctx.Err() != nil || !r.progressed || r.of.Path != "":
 			r.failed = &run.Error{Code: run.CodeUnavailable, Message: "the download was cut off", Err: err}
 			return 0, r.failed
 		}

@@ -77,10 +77,10 @@ func (c *Client) Run(ctx context.Context, id string, tokenFor ...string) (Answer
 
 // AwaitRun is like Run, but retries while the gateway is unavailable.
 func (c *Client) AwaitRun(ctx context.Context, id string) (Answer[api.Run], error) {
-	p := c.newPatience()
+	p := c.newRetryBudget()
 	for {
 		answer, err := c.Run(ctx, id)
-		if err == nil || !passing(err) || !p.wait(ctx) {
+		if err == nil || !temporary(err) || !p.wait(ctx) {
 			return answer, err
 		}
 	}
@@ -131,25 +131,25 @@ func (c *Client) Annotate(ctx context.Context, id, task, token string, annotatio
 	})
 }
 
-// patience bounds how long a request is retried.
-type patience struct {
+// retryBudget bounds how long a request is retried.
+type retryBudget struct {
 	limit time.Duration
 	first time.Duration
 	since time.Time // of the last progress
 	next  time.Duration
 }
 
-func (c *Client) newPatience() *patience {
-	p := &patience{limit: c.opts.Patience, first: c.opts.Pause}
+func (c *Client) newRetryBudget() *retryBudget {
+	p := &retryBudget{limit: c.opts.RetryTimeout, first: c.opts.Pause}
 	p.progress()
 	return p
 }
 
 // progress records an answer of the gateway.
-func (p *patience) progress() { p.since, p.next = time.Now(), p.first }
+func (p *retryBudget) progress() { p.since, p.next = time.Now(), p.first }
 
 // wait pauses, and reports whether another attempt is allowed.
-func (p *patience) wait(ctx context.Context) bool {
+func (p *retryBudget) wait(ctx context.Context) bool {
 	const longest = 20 // in multiples of the first pause
 	left := p.limit - time.Since(p.since)
 	if left <= 0 {

@@ -24,7 +24,7 @@ var ErrUncertain = errors.New("the call may have had its effect")
 // unreachable returns the error of a call without an answer.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
-		if !errors.Is(cause, errSlow) && !errors.Is(cause, errSilent) {
+		if !errors.Is(cause, errTimeout) && !errors.Is(cause, errSilent) {
 			return cause
 		}
 		err = cause
@@ -44,8 +44,8 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	}
 }
 
-// refused returns the error of an answer with an error status.
-func (c *Client) refused(resp *http.Response, body []byte) error {
+// statusError returns the error of an answer with an error status.
+func (c *Client) statusError(resp *http.Response, body []byte) error {
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	var p api.Problem
 	if media == "application/problem+json" && json.Unmarshal(body, &p) == nil && p.Code != "" {
@@ -87,8 +87,8 @@ func codeOfStatus(status int) run.Code {
 	return run.CodeInternal
 }
 
-// passing reports whether an error may be temporary.
-func passing(err error) bool {
+// temporary reports whether an error may be temporary.
+func temporary(err error) bool {
 	switch run.CodeOf(err) { //nolint:exhaustive // the other errors are permanent
 	case run.CodeUnavailable, run.CodeTimeout, run.CodeExhausted:
 		return true

@@ -35,9 +35,9 @@ type Options struct {
 	// Transport makes the connections; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 	UserAgent string
-	// Patience is how long streams and Await calls retry without an answer before
+	// RetryTimeout is how long streams and Await calls retry without an answer before
 	// they return an error: 2 minutes.
-	Patience time.Duration
+	RetryTimeout time.Duration
 	// Silence is how long an open stream may be silent before it counts as broken.
 	// The gateway sends a heartbeat every 15 s; the default is 45 s.
 	Silence time.Duration
@@ -72,7 +72,7 @@ func New(opts Options) (*Client, error) {
 	if opts.Transport == nil {
 		opts.Transport = http.DefaultTransport
 	}
-	opts.Patience = orDefault(opts.Patience, 2*time.Minute)
+	opts.RetryTimeout = orDefault(opts.RetryTimeout, 2*time.Minute)
 	opts.Silence = orDefault(opts.Silence, 45*time.Second)
 	opts.Pause = orDefault(opts.Pause, 100*time.Millisecond)
 	// Redirects are followed only by calls that ask for one: a request to another
@@ -153,7 +153,7 @@ func leaveOutEmpty(_ context.Context, req *http.Request) error {
 // call makes one call and reads its answer.
 func call[T any](ctx context.Context, c *Client, do func(context.Context) (*http.Response, error)) (Answer[T], error) {
 	var answer Answer[T]
-	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
 	resp, err := do(ctx)
 	if err != nil {
@@ -165,7 +165,7 @@ func call[T any](ctx context.Context, c *Client, do func(context.Context) (*http
 		return answer, c.unreachable(ctx, err)
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		return answer, c.refused(resp, body)
+		return answer, c.statusError(resp, body)
 	}
 	if resp.StatusCode == http.StatusNoContent {
 		return answer, nil
@@ -179,5 +179,5 @@ func call[T any](ctx context.Context, c *Client, do func(context.Context) (*http
 	return answer, nil
 }
 
-// errSlow is the cause of calls that timed out.
-var errSlow = errors.New("the request timed out")
+// errTimeout is the cause of calls that timed out.
+var errTimeout = errors.New("the request timed out")

@@ -20,7 +20,7 @@ import (
 
 func client(t *testing.T, server string, change func(*remote.Options)) *remote.Client {
 	t.Helper()
-	opts := remote.Options{Server: server, Token: clitest.Token, Pause: time.Millisecond, Patience: 10 * time.Second}
+	opts := remote.Options{Server: server, Token: clitest.Token, Pause: time.Millisecond, RetryTimeout: 10 * time.Second}
 	if change != nil {
 		change(&opts)
 	}
@@ -38,7 +38,7 @@ func TestNew_refuses(t *testing.T) {
 	}
 }
 
-func TestClient_answers_of_others(t *testing.T) {
+func TestClient_foreign_answers(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		status      int
@@ -115,7 +115,7 @@ func event(n int) string {
 	return fmt.Sprintf("id: %d\nevent: task\ndata: {\"number\": %d, \"task\": \"t%d\"}\n\n", n, n, n)
 }
 
-func TestEvents_go_on_over_broken_streams(t *testing.T) {
+func TestEvents_resume_broken_streams(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
@@ -148,7 +148,7 @@ func TestEvents_go_on_over_broken_streams(t *testing.T) {
 	}
 }
 
-func TestEvents_give_up(t *testing.T) {
+func TestEvents_time_out(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, answer string
@@ -165,7 +165,7 @@ func TestEvents_give_up(t *testing.T) {
 			t.Parallel()
 			server, _ := script(t, tt.answer)
 			var last error
-			for _, err := range client(t, server.URL, func(o *remote.Options) { o.Patience = 50 * time.Millisecond }).Events(t.Context(), remote.EventQuery{}) {
+			for _, err := range client(t, server.URL, func(o *remote.Options) { o.RetryTimeout = 50 * time.Millisecond }).Events(t.Context(), remote.EventQuery{}) {
 				require.Error(t, err)
 				last = err
 			}
@@ -192,7 +192,7 @@ func chunk(offset int, text string) string {
 
 const end = "event: end\ndata: {}\n\n"
 
-func TestLog_goes_on_where_it_was(t *testing.T) {
+func TestLog_resumes(t *testing.T) {
 	t.Parallel()
 	// YWJj is abc, ZGVm is def.
 	server, requests := script(t, chunk(0, "YWJj"), chunk(0, "YWJj")+chunk(3, "ZGVm")[:30], chunk(3, "ZGVm"), chunk(4, "ZWY=")+end)
@@ -210,7 +210,7 @@ func start(offset int) string {
 	return fmt.Sprintf("id: %d\nevent: start\ndata: {\"offset\": %d}\n\n", offset, offset)
 }
 
-func TestLog_goes_on_from_where_the_last_lines_began(t *testing.T) {
+func TestLog_resumes_the_last_lines(t *testing.T) {
 	t.Parallel()
 	server, requests := script(t, start(40), start(40), chunk(40, "YWJj"), start(43)+end)
 	var got strings.Builder
@@ -226,22 +226,22 @@ func TestLog_goes_on_from_where_the_last_lines_began(t *testing.T) {
 	}, *requests)
 }
 
-func TestLog_impatient(t *testing.T) {
+func TestLog_without_retries(t *testing.T) {
 	t.Parallel()
 	server, requests := script(t, chunk(0, "YWJj"))
 	var last error
-	for _, err := range client(t, server.URL, nil).Log(t.Context(), remote.LogQuery{Run: "r1", Task: "a", Impatient: true}) {
+	for _, err := range client(t, server.URL, nil).Log(t.Context(), remote.LogQuery{Run: "r1", Task: "a", NoRetry: true}) {
 		last = err
 	}
 	require.Equal(t, run.CodeUnavailable, run.CodeOf(last), "a log that is cut off is incomplete")
 	require.Len(t, *requests, 1)
 }
 
-func TestAwaitRun_is_patient(t *testing.T) {
+func TestAwaitRun_retries(t *testing.T) {
 	t.Parallel()
 	g := clitest.New(t)
 	g.Put(api.Run{ID: "r1"})
-	g.Away(true)
+	g.SetUnavailable(true)
 	c := client(t, g.URL, nil)
 	done := make(chan error, 1)
 	go func() {
@@ -249,7 +249,7 @@ func TestAwaitRun_is_patient(t *testing.T) {
 		done <- err
 	}()
 	require.True(t, g.AwaitRequest("GET /api/v1/runs/r1", 3))
-	g.Away(false)
+	g.SetUnavailable(false)
 	require.NoError(t, <-done)
 	_, err := c.AwaitRun(t.Context(), "r2")
 	require.Equal(t, run.CodeNotFound, run.CodeOf(err))

@@ -22,17 +22,17 @@ const maxEvent = 16 << 20
 // errSilent is the cause of streams that were silent for too long.
 var errSilent = errors.New("the stream is silent")
 
-// errCut is the cause of streams whose connection broke.
-var errCut = errors.New("the stream was cut off")
+// errInterrupted is the cause of streams whose connection broke.
+var errInterrupted = errors.New("the stream was cut off")
 
 // EventQuery selects events, and has a callback for an unavailable gateway.
 type EventQuery struct {
 	Run   string
 	Group string
 	After int64
-	// Away, if set, is called with the reason whenever the stream is interrupted,
+	// OnAvailability, if set, is called with the reason whenever the stream is interrupted,
 	// and with nil when it is open again.
-	Away func(error)
+	OnAvailability func(error)
 }
 
 // Events yields events, oldest first and each once, and resumes broken streams.
@@ -48,7 +48,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[api.Event, 
 			}
 			return c.api.StreamEvents(ctx, &params, acceptEvents)
 		}
-		for message, err := range c.stream(ctx, open, q.Away, false) {
+		for message, err := range c.stream(ctx, open, q.OnAvailability, false) {
 			var e api.Event
 			if err == nil {
 				err = decodeEvent(message, &e)
@@ -75,9 +75,9 @@ type LogQuery struct {
 	Since   string   // a time, or an age; "": from the beginning
 	Tail    *int     // number of last lines; nil: all
 	Follow  bool
-	// Impatient makes an unavailable gateway an error without retries.
-	Impatient bool
-	Away      func(error) // see EventQuery
+	// NoRetry makes an unavailable gateway an error without retries.
+	NoRetry        bool
+	OnAvailability func(error) // see EventQuery
 }
 
 // Log yields the chunks of a log up to its end, each byte once. Like Events, it
@@ -94,19 +94,19 @@ func (c *Client) Log(ctx context.Context, q LogQuery) iter.Seq2[api.LogChunk, er
 		}
 		// The first start event has the offset of the requested log. A resumed
 		// stream starts from an offset, and must not request the last lines again.
-		placed := q.Since == "" && q.Tail == nil
-		place := func(at int64) {
-			if !placed {
-				offset, placed, params.Since, params.Tail = at, true, "", nil
+		offsetKnown := q.Since == "" && q.Tail == nil
+		setOffset := func(at int64) {
+			if !offsetKnown {
+				offset, offsetKnown, params.Since, params.Tail = at, true, "", nil
 			}
 		}
 		open := func(ctx context.Context) (*http.Response, error) {
-			if placed {
+			if offsetKnown {
 				params.Offset = &offset
 			}
 			return c.api.GetTaskLogs(ctx, q.Run, q.Task, &params, acceptEvents)
 		}
-		for message, err := range c.stream(ctx, open, q.Away, q.Impatient) {
+		for message, err := range c.stream(ctx, open, q.OnAvailability, q.NoRetry) {
 			if err == nil && message.name == "end" {
 				return
 			}
@@ -118,7 +118,7 @@ func (c *Client) Log(ctx context.Context, q LogQuery) iter.Seq2[api.LogChunk, er
 				yield(chunk, err)
 				return
 			}
-			place(chunk.Offset)
+			setOffset(chunk.Offset)
 			if seen := offset - chunk.Offset; seen > 0 {
 				chunk.Data = chunk.Data[min(seen, int64(len(chunk.Data))):]
 				chunk.Offset = offset
@@ -155,25 +155,25 @@ type message struct {
 
 // stream yields the events of a stream, and reopens a broken stream.
 func (c *Client) stream(
-	ctx context.Context, open func(context.Context) (*http.Response, error), away func(error), impatient bool,
+	ctx context.Context, open func(context.Context) (*http.Response, error), onAvailability func(error), noRetry bool,
 ) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
-		p := c.newPatience()
+		p := c.newRetryBudget()
 		lost := false
 		note := func(err error) {
-			if away != nil && (err != nil || lost) {
-				away(err)
+			if onAvailability != nil && (err != nil || lost) {
+				onAvailability(err)
 			}
 			lost = err != nil
 		}
 		for {
-			goOn, err := c.once(ctx, open, signs{
+			goOn, err := c.readStream(ctx, open, streamCallbacks{
 				opened: func() { note(nil) }, alive: p.progress, message: func(m message) bool { return yield(m, nil) },
 			})
 			if !goOn {
 				return
 			}
-			if ctx.Err() == nil && passing(err) && !impatient {
+			if ctx.Err() == nil && temporary(err) && !noRetry {
 				note(err)
 				if p.wait(ctx) {
 					continue
@@ -188,16 +188,16 @@ func (c *Client) stream(
 	}
 }
 
-// signs are callbacks for signs of life of a stream.
-type signs struct {
+// streamCallbacks are callbacks for signs of life of a stream.
+type streamCallbacks struct {
 	opened  func()
 	alive   func() // a comment or a message; an open connection alone is no sign of life
 	message func(message) bool
 }
 
-// once reads a stream until it breaks, and returns the reason; goOn is false if
+// readStream reads a stream until it breaks, and returns the reason; goOn is false if
 // the consumer has stopped.
-func (c *Client) once(parent context.Context, open func(context.Context) (*http.Response, error), on signs) (goOn bool, err error) {
+func (c *Client) readStream(parent context.Context, open func(context.Context) (*http.Response, error), on streamCallbacks) (goOn bool, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	watchdog := time.AfterFunc(c.opts.Silence, func() { cancel(errSilent) })
@@ -212,7 +212,7 @@ func (c *Client) once(parent context.Context, open func(context.Context) (*http.
 		if err != nil {
 			return true, c.unreachable(ctx, err)
 		}
-		return true, c.refused(resp, body)
+		return true, c.statusError(resp, body)
 	}
 	on.opened()
 	reader := bufio.NewReaderSize(resp.Body, 64<<10)
@@ -269,9 +269,9 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		case errors.Is(err, bufio.ErrBufferFull) && len(line) < maxEvent:
 			continue
 		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, fmt.Errorf("%w: an event is longer than %d bytes", errCut, maxEvent)
+			return nil, fmt.Errorf("%w: an event is longer than %d bytes", errInterrupted, maxEvent)
 		case errors.Is(err, io.EOF):
-			return nil, errCut
+			return nil, errInterrupted
 		case err != nil:
 			return nil, err
 		}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/drover-run/drover/archive"
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
 )
 

@@ -16,7 +16,7 @@ import (
 
 // hand passes an order, one line of JSON from stdin, to the waiting shim of the
 // directory. It prints a line, "begun" or "exists", and then follows the journal.
-func hand(ctx context.Context, f following, timeout time.Duration, stdin io.Reader, stdout, stderr io.Writer) int {
+func hand(ctx context.Context, f followOptions, timeout time.Duration, stdin io.Reader, stdout, stderr io.Writer) int {
 	fail := func(code int, err error) int {
 		_, _ = fmt.Fprintln(stderr, "drover-shim hand:", err)
 		return code
@@ -57,9 +57,9 @@ func install(dir string, stderr io.Writer) int {
 	return shim.ExitDone
 }
 
-// surroundings returns the environment and the working directory of this
+// inheritedEnvironment returns the environment and the working directory of this
 // process.
-func surroundings() (env map[string]string, dir string) {
+func inheritedEnvironment() (env map[string]string, dir string) {
 	env = make(map[string]string)
 	for _, entry := range os.Environ() {
 		if name, value, ok := strings.Cut(entry, "="); ok && name != "" {

@@ -18,16 +18,16 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// giver runs "drover-shim hand" for a waiting shim.
-type giver struct {
+// handProcess runs "drover-shim hand" for a waiting shim.
+type handProcess struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
 }
 
-func give(t testing.TB, dir string, order io.Reader, args ...string) *giver {
+func startHand(t testing.TB, dir string, order io.Reader, args ...string) *handProcess {
 	t.Helper()
-	g := &giver{cmd: exec.CommandContext(t.Context(), testenv.BuildShim(t), append([]string{"hand", "--dir", dir}, args...)...)}
+	g := &handProcess{cmd: exec.CommandContext(t.Context(), testenv.BuildShim(t), append([]string{"hand", "--dir", dir}, args...)...)}
 	var err error
 	g.stdin, err = g.cmd.StdinPipe()
 	require.NoError(t, err)
@@ -45,14 +45,14 @@ func give(t testing.TB, dir string, order io.Reader, args ...string) *giver {
 	return g
 }
 
-func (g *giver) line(t testing.TB) string {
+func (g *handProcess) line(t testing.TB) string {
 	t.Helper()
 	line, err := g.stdout.ReadString('\n')
 	require.NoError(t, err)
 	return strings.TrimSuffix(line, "\n")
 }
 
-func (g *giver) exit(t testing.TB) int {
+func (g *handProcess) exit(t testing.TB) int {
 	t.Helper()
 	_, err := io.Copy(io.Discard, g.stdout)
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestHand(t *testing.T) {
 	t.Run("follows to the end", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, nil, nil, "run", "--order", "socket")
-		g := give(t, p.dir, order(t, nil, "echo one"), "--pulse", "1h")
+		g := startHand(t, p.dir, order(t, nil, "echo one"), "--pulse", "1h")
 		require.Equal(t, "begun", g.line(t))
 		var lines []string
 		for len(lines) == 0 || !strings.Contains(lines[len(lines)-1], `"task_end"`) {
@@ -80,14 +80,14 @@ func TestHand(t *testing.T) {
 	t.Run("twice", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, nil, nil, "run", "--order", "socket")
-		require.Equal(t, "begun", give(t, p.dir, order(t, nil, "sleep 60"), "--pulse", "1h").line(t))
-		require.Equal(t, "exists", give(t, p.dir, order(t, nil, "echo no"), "--pulse", "1h").line(t))
+		require.Equal(t, "begun", startHand(t, p.dir, order(t, nil, "sleep 60"), "--pulse", "1h").line(t))
+		require.Equal(t, "exists", startHand(t, p.dir, order(t, nil, "echo no"), "--pulse", "1h").line(t))
 		require.Equal(t, run.FrameStepStart, p.await(run.FrameStepStart).Kind)
 	})
 	t.Run("ends with its stdin", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, nil, nil, "run", "--order", "socket")
-		g := give(t, p.dir, order(t, nil, "sleep 60"), "--pulse", "10ms")
+		g := startHand(t, p.dir, order(t, nil, "sleep 60"), "--pulse", "10ms")
 		require.Equal(t, "begun", g.line(t))
 		for g.line(t) != "" {
 		}
@@ -98,7 +98,7 @@ func TestHand(t *testing.T) {
 	t.Run("is cut off", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, nil, nil, "run", "--order", "socket")
-		g := give(t, p.dir, nil)
+		g := startHand(t, p.dir, nil)
 		_, err := io.WriteString(g.stdin, `{"v":1,"first_frame":1,"definition":{"steps":[{"script":"echo no"}]}}`)
 		require.NoError(t, err)
 		require.NoError(t, g.stdin.Close())
@@ -108,13 +108,13 @@ func TestHand(t *testing.T) {
 	t.Run("is refused", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, nil, nil, "run", "--order", "socket")
-		g := give(t, p.dir, order(t, func(o *run.ShimOrder) { o.Version = 99 }, "echo no"))
+		g := startHand(t, p.dir, order(t, func(o *run.ShimSpec) { o.Version = 99 }, "echo no"))
 		require.Equal(t, shim.ExitOrder, g.exit(t))
 		require.False(t, p.ended(), "the shim waits for another order")
 	})
 	t.Run("without a shim", func(t *testing.T) {
 		t.Parallel()
-		g := give(t, t.TempDir(), order(t, nil, "true"), "--timeout", "20ms")
+		g := startHand(t, t.TempDir(), order(t, nil, "true"), "--timeout", "20ms")
 		require.Equal(t, shim.ExitNoShim, g.exit(t))
 	})
 }
@@ -142,7 +142,7 @@ func TestInherit(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), testenv.BuildShim(t), "run", "--dir", dir, "--inherit")
 	cmd.Dir = t.TempDir()
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GIVEN=yes", "OVER=no"}
-	cmd.Stdin = order(t, func(o *run.ShimOrder) {
+	cmd.Stdin = order(t, func(o *run.ShimSpec) {
 		o.WorkingDir = ""
 		o.Definition.Environment = map[string]string{"OVER": "yes"}
 	}, `test "$GIVEN$OVER" = yesyes && test "$(pwd -P)" = "`+realPath(t, cmd.Dir)+`"`)
@@ -167,17 +167,17 @@ func TestCopy(t *testing.T) {
 	t.Parallel()
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "new")
 	require.NoError(t, os.WriteFile(filepath.Join(from, "file"), []byte("content"), 0o640))
-	code, tar, complaint := shimCommand(t, "pack", "--path", filepath.Join(from, "file"))
-	require.Equal(t, shim.ExitDone, code, complaint)
+	code, tar, errOut := shimCommand(t, "pack", "--path", filepath.Join(from, "file"))
+	require.Equal(t, shim.ExitDone, code, errOut)
 	var stderr strings.Builder
 	require.Equal(t, shim.ExitDone, command(t.Context(), []string{"unpack", "--dir", to}, strings.NewReader(tar), io.Discard, &stderr), stderr.String())
 	text, err := os.ReadFile(filepath.Join(to, "file"))
 	require.NoError(t, err)
 	require.Equal(t, "content", string(text))
 
-	code, _, complaint = shimCommand(t, "pack", "--path", filepath.Join(from, "absent"))
+	code, _, errOut = shimCommand(t, "pack", "--path", filepath.Join(from, "absent"))
 	require.Equal(t, shim.ExitNoFile, code)
-	require.NotEmpty(t, complaint)
+	require.NotEmpty(t, errOut)
 	require.Equal(t, shim.ExitFiles, command(t.Context(), []string{"unpack", "--dir", to}, strings.NewReader("no archive at all"), io.Discard, io.Discard))
 }
 

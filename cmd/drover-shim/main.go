@@ -56,7 +56,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		do = func() int {
 			o := shim.Options{Dir: *dir, LockFD: *lockFD, Host: *host, Strict: *strict, Order: stdin, Log: slog.New(slog.NewTextHandler(stderr, nil))}
 			if *inherit {
-				o.Environment, o.WorkingDir = surroundings()
+				o.Environment, o.WorkingDir = inheritedEnvironment()
 			}
 			if *nonce != "" {
 				o.Stdout, o.Nonce, o.Linger = stdout, *nonce, true
@@ -66,7 +66,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	case "read":
 		from := flags.Int64("from", 1, "the `number` of the first frame")
 		follow := flags.Bool("follow", false, "wait for further frames until the task ends")
-		pulse := flags.Duration("pulse", 0, "print an empty line after a silence of this `duration`, and end with stdin; 0 does neither")
+		keepalive := flags.Duration("pulse", 0, "print an empty line after a silence of this `duration`, and end with stdin; 0 does neither")
 		check := flags.Bool("verify", false, "print no frames, but check that all can be read")
 		do = func() int {
 			if *check {
@@ -79,13 +79,13 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 				_, _ = fmt.Fprintln(stderr, "drover-shim read: there is no journal")
 				return shim.ExitNoJournal
 			}
-			return followJournal(ctx, following{dir: *dir, from: *from, pulse: *pulse}, stdin, stdout, stderr)
+			return followJournal(ctx, followOptions{dir: *dir, from: *from, keepalive: *keepalive}, stdin, stdout, stderr)
 		}
 	case "hand":
 		timeout := flags.Duration("timeout", 10*time.Second, "the `duration` to wait for a shim that accepts the order")
-		pulse := flags.Duration("pulse", 0, "as with read")
+		keepalive := flags.Duration("pulse", 0, "as with read")
 		do = func() int {
-			return hand(ctx, following{dir: *dir, from: 1, pulse: *pulse}, *timeout, stdin, stdout, stderr)
+			return hand(ctx, followOptions{dir: *dir, from: 1, keepalive: *keepalive}, *timeout, stdin, stdout, stderr)
 		}
 	case "install":
 		do = func() int { return install(*dir, stderr) }
@@ -97,8 +97,8 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		do = func() int { return pack(ctx, *path, stdout, stderr) }
 	case "connect":
 		do = func() int { return connect(ctx, *dir, stdin, stdout, stderr) }
-	case "porter": // used by the shim itself
-		return shim.Porter(ctx, stdin, stdout, stderr)
+	case "file-helper": // used by the shim itself
+		return shim.FileHelper(ctx, stdin, stdout, stderr)
 	case "stop":
 		grace := flags.Duration("grace", run.StopGrace, "the `time` between SIGTERM and SIGKILL")
 		do = func() int { return stop(*dir, *grace, stdout, stderr) }
@@ -143,7 +143,7 @@ func runTask(ctx context.Context, o shim.Options, order string) int {
 }
 
 func stop(dir string, grace time.Duration, stdout, stderr io.Writer) int {
-	err := shim.WriteStop(dir, shim.StopWish{Grace: grace})
+	err := shim.WriteStop(dir, shim.StopRequest{Grace: grace})
 	if err == nil {
 		_, err = shim.Wake(dir)
 	}

@@ -82,9 +82,9 @@ func (p *process) ended() bool {
 	}
 }
 
-func order(t testing.TB, change func(*run.ShimOrder), scripts ...string) io.Reader {
+func order(t testing.TB, change func(*run.ShimSpec), scripts ...string) io.Reader {
 	t.Helper()
-	o := run.ShimOrder{Version: 1, FirstFrame: 1, WorkingDir: t.TempDir(), Definition: run.Definition{Task: "t", Grace: time.Minute}}
+	o := run.ShimSpec{Version: 1, FirstFrame: 1, WorkingDir: t.TempDir(), Definition: run.Definition{Task: "t", Grace: time.Minute}}
 	for _, s := range scripts {
 		o.Definition.Steps = append(o.Definition.Steps, run.StepDef{Script: s})
 	}
@@ -98,9 +98,9 @@ func order(t testing.TB, change func(*run.ShimOrder), scripts ...string) io.Read
 
 func shimCommand(t testing.TB, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, complaint bytes.Buffer
-	code = command(t.Context(), args, strings.NewReader(""), &out, &complaint)
-	return code, out.String(), complaint.String()
+	var out, errOut bytes.Buffer
+	code = command(t.Context(), args, strings.NewReader(""), &out, &errOut)
+	return code, out.String(), errOut.String()
 }
 
 func TestExitCodes(t *testing.T) {
@@ -161,16 +161,16 @@ func TestExitCodes(t *testing.T) {
 	})
 	t.Run("directory that can not be created", func(t *testing.T) {
 		t.Parallel()
-		code, _, complaint := shimCommand(t, "run", "--dir", "/dev/null/below")
+		code, _, errOut := shimCommand(t, "run", "--dir", "/dev/null/below")
 		require.Equal(t, shim.ExitFiles, code)
-		require.Contains(t, complaint, "/dev/null")
+		require.Contains(t, errOut, "/dev/null")
 	})
 	t.Run("usage", func(t *testing.T) {
 		t.Parallel()
 		for _, args := range [][]string{{}, {"fly"}, {"run"}, {"read", "--dir"}, {"run", "--dir", "x", "more"}, {"run", "--nonsense"}} {
-			code, _, complaint := shimCommand(t, args...)
+			code, _, errOut := shimCommand(t, args...)
 			require.Equal(t, shim.ExitUsage, code, args)
-			require.NotEmpty(t, complaint)
+			require.NotEmpty(t, errOut)
 		}
 	})
 	t.Run("version", func(t *testing.T) {

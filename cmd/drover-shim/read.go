@@ -24,11 +24,11 @@ const (
 // errReaderGone is the cause when the reader has closed stdin.
 var errReaderGone = errors.New("the reader has gone")
 
-// following selects the frames to follow.
-type following struct {
-	dir   string
-	from  int64
-	pulse time.Duration
+// followOptions selects the frames to follow.
+type followOptions struct {
+	dir       string
+	from      int64
+	keepalive time.Duration
 }
 
 // read prints the current content of the journal.
@@ -60,16 +60,16 @@ func verify(dir string, from int64, stdout, stderr io.Writer) int {
 
 // followJournal prints the journal until the task's end. With a pulse it ends when
 // stdin does, so that a lost connection leaves no process behind.
-func followJournal(ctx context.Context, f following, stdin io.Reader, stdout, stderr io.Writer) int {
+func followJournal(ctx context.Context, f followOptions, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if f.pulse > 0 {
+	if f.keepalive > 0 {
 		go func() {
 			_, _ = io.Copy(io.Discard, stdin)
 			cancel(errReaderGone)
 		}()
 	}
-	out := newLineWriter(stdout, f.pulse)
+	out := newLineWriter(stdout, f.keepalive)
 	return printLines(shim.TailLines(ctx, f.dir, f.from, new(shim.Watcher)), f.dir, out, stderr)
 }
 
@@ -107,7 +107,7 @@ func printLines(lines iter.Seq2[[]byte, error], dir string, out *lineWriter, std
 // lineWriter writes lines, those that come close together at once, and an empty
 // line after each silence. It is safe for concurrent use.
 type lineWriter struct {
-	pulse time.Duration
+	keepalive time.Duration
 
 	mu     sync.Mutex
 	out    *bufio.Writer
@@ -116,18 +116,18 @@ type lineWriter struct {
 	err    error
 }
 
-func newLineWriter(out io.Writer, pulse time.Duration) *lineWriter {
-	w := &lineWriter{pulse: pulse, out: bufio.NewWriterSize(out, readBuffer)}
+func newLineWriter(out io.Writer, keepalive time.Duration) *lineWriter {
+	w := &lineWriter{keepalive: keepalive, out: bufio.NewWriterSize(out, readBuffer)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.timer = time.AfterFunc(w.pause(), w.beat)
+	w.timer = time.AfterFunc(w.pause(), w.flushOrKeepalive)
 	return w
 }
 
 // pause returns the interval of the timer while nothing is buffered.
 func (w *lineWriter) pause() time.Duration {
-	if w.pulse > 0 {
-		return w.pulse
+	if w.keepalive > 0 {
+		return w.keepalive
 	}
 	return time.Hour
 }
@@ -144,14 +144,14 @@ func (w *lineWriter) write(line []byte) error {
 	return w.err
 }
 
-// beat flushes the buffer, or writes a keepalive.
-func (w *lineWriter) beat() {
+// flushOrKeepalive flushes the buffer, or writes a keepalive.
+func (w *lineWriter) flushOrKeepalive() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed || w.err != nil {
 		return
 	}
-	if w.out.Buffered() == 0 && w.pulse > 0 {
+	if w.out.Buffered() == 0 && w.keepalive > 0 {
 		_ = w.out.WriteByte('\n') // Flush returns the error
 	}
 	w.err = w.out.Flush()

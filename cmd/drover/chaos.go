@@ -11,10 +11,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// interfere freezes this process once, at the point of a task's life that
+// failpoint freezes this process once, at the point of a task's life that
 // DROVER_CHAOS_FREEZE names: like SIGSTOP from outside, but at an exact point. It
 // creates the file that DROVER_CHAOS_ONCE names when it does.
-func interfere() func(point string, key run.Key) {
+func failpoint() func(point string, key run.Key) {
 	want, once := os.Getenv("DROVER_CHAOS_FREEZE"), os.Getenv("DROVER_CHAOS_ONCE")
 	if want == "" {
 		return nil

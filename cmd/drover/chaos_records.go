@@ -13,7 +13,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// interfereWithRecords kills this process once, at the point that
+// recordsFailpoint kills this process once, at the point that
 // DROVER_CHAOS_KILL names: a point of a creation, or of the work that follows a
 // change. It creates the file that DROVER_CHAOS_ONCE names when it does. The
 // points are before and after transactions: "creating" and "created", "changed"
@@ -21,7 +21,7 @@ import (
 // "ended", "deleting" (the retention has deleted a run, and is about to delete
 // another); and, with a colon and the kind of an outbox row, "taken" (not
 // delivered yet), "delivered" (and not closed yet) and "closed".
-func interfereWithRecords(s records.Store) records.Store {
+func recordsFailpoint(s records.Store) records.Store {
 	point := os.Getenv("DROVER_CHAOS_KILL")
 	if point == "" {
 		return s
@@ -84,32 +84,32 @@ func (k *killer) ApproveTask(ctx context.Context, id run.ID, task, subject strin
 	return k.changed(k.Store.ApproveTask(ctx, id, task, subject, token))
 }
 
-func (k *killer) Begin(ctx context.Context, id run.ID) (records.Standing, error) {
-	standing, err := k.Store.Begin(ctx, id)
+func (k *killer) Begin(ctx context.Context, id run.ID) (records.RunStatus, error) {
+	status, err := k.Store.Begin(ctx, id)
 	if err == nil {
 		k.at("begun")
 	}
-	return standing, err
+	return status, err
 }
 
-func (k *killer) Apply(ctx context.Context, id run.ID, c records.Changes) (records.Standing, []records.TaskStanding, error) {
+func (k *killer) Apply(ctx context.Context, id run.ID, c records.Changes) (records.RunStatus, []records.TaskStatus, error) {
 	if c.Finish {
 		k.at("ending")
 	}
-	standing, tasks, err := k.Store.Apply(ctx, id, c)
+	status, tasks, err := k.Store.Apply(ctx, id, c)
 	if c.Finish && err == nil {
 		k.at("ended")
 	}
-	return standing, tasks, err
+	return status, tasks, err
 }
 
 func (k *killer) DeleteRuns(ctx context.Context, q run.DeleteQuery) (run.Deleted, error) {
-	if pace, deleted := q.Pace, 0; pace != nil {
-		q.Pace = func(ctx context.Context) error {
+	if throttle, deleted := q.Throttle, 0; throttle != nil {
+		q.Throttle = func(ctx context.Context) error {
 			if deleted++; deleted > 1 {
 				k.at("deleting")
 			}
-			return pace(ctx)
+			return throttle(ctx)
 		}
 	}
 	return k.Store.DeleteRuns(ctx, q)
@@ -135,13 +135,13 @@ func (k *killer) TakeOutbox(ctx context.Context, n int, lease time.Duration) ([]
 	return rows, err
 }
 
-func (k *killer) DoneOutbox(ctx context.Context, id int64) error {
+func (k *killer) CompleteOutbox(ctx context.Context, id int64) error {
 	k.mu.Lock()
 	kind := string(k.kinds[id])
 	delete(k.kinds, id)
 	k.mu.Unlock()
 	k.at("delivered:" + kind)
-	err := k.Store.DoneOutbox(ctx, id)
+	err := k.Store.CompleteOutbox(ctx, id)
 	k.at("closed:" + kind)
 	return err
 }

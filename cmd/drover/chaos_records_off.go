@@ -4,5 +4,5 @@ package main
 
 import "github.com/drover-run/drover/records"
 
-// interfereWithRecords returns s: only a build with the tag chaos has failpoints.
-func interfereWithRecords(s records.Store) records.Store { return s }
+// recordsFailpoint returns s: only a build with the tag chaos has failpoints.
+func recordsFailpoint(s records.Store) records.Store { return s }

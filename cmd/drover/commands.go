@@ -13,7 +13,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"github.com/drover-run/drover/cli"
-	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/run"
 )
 
@@ -26,14 +26,14 @@ func processCommands() []*cobra.Command {
 	}
 	for _, c := range commands[:7] {
 		c.GroupID = cli.GroupProcess
-		c.RunE = untilTold(c.RunE)
+		c.RunE = interruptible(c.RunE)
 	}
 	return commands
 }
 
-// untilTold makes a command succeed that is interrupted while it starts, as it
+// interruptible makes a command succeed that is interrupted while it starts, as it
 // does when it is interrupted later.
-func untilTold(process func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+func interruptible(process func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := process(cmd, args)
 		if err == nil || cmd.Context().Err() == nil {
@@ -46,8 +46,8 @@ func untilTold(process func(*cobra.Command, []string) error) func(*cobra.Command
 	}
 }
 
-// flagged maps flags of a command to settings.
-type flagged struct {
+// settingFlags maps flags of a command to settings.
+type settingFlags struct {
 	file string
 	keys map[string]string // key of the setting, by flag
 	list map[string]*[]string
@@ -55,8 +55,8 @@ type flagged struct {
 
 // configFlags adds --config and the named flags to a command. A flag overrides a
 // setting of the file and of the environment.
-func configFlags(cmd *cobra.Command, keys map[string]string, usage map[string]string) *flagged {
-	f := &flagged{keys: keys, list: map[string]*[]string{}}
+func configFlags(cmd *cobra.Command, keys map[string]string, usage map[string]string) *settingFlags {
+	f := &settingFlags{keys: keys, list: map[string]*[]string{}}
 	cmd.Flags().StringVar(&f.file, "config", "", "YAML file with the configuration; the environment (DROVER_GATEWAY__LISTEN and so on) and flags override it")
 	defaults := config.Default()
 	for flag, key := range keys {
@@ -73,7 +73,7 @@ func configFlags(cmd *cobra.Command, keys map[string]string, usage map[string]st
 }
 
 // load reads the configuration of a command and validates it for the given parts.
-func (f *flagged) load(cmd *cobra.Command, parts ...config.Part) (config.Config, error) {
+func (f *settingFlags) load(cmd *cobra.Command, parts ...config.Part) (config.Config, error) {
 	flags := map[string]string{}
 	for flag, key := range f.keys {
 		if !cmd.Flags().Changed(flag) {

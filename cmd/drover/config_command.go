@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/cli"
-	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/internal/config"
 )
 
 func configCommand() *cobra.Command {

@@ -16,14 +16,14 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/drover-run/drover/cli"
-	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/engine"
-	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent"
+	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/dirlock"
 	"github.com/drover-run/drover/internal/durable"
-	"github.com/drover-run/drover/secrets"
-	"github.com/drover-run/drover/tokens"
+	"github.com/drover-run/drover/internal/secrets"
+	"github.com/drover-run/drover/internal/tokens"
 )
 
 func devCommand() *cobra.Command {
@@ -94,7 +94,7 @@ func runDev(ctx context.Context, cfg config.Config, out, errOut io.Writer) error
 	d := &dev{process: p, cfg: cfg, dir: dir}
 	listener, err := d.start(ctx)
 	if err == nil {
-		d.tell(out, listener, time.Since(begin))
+		d.printAddresses(out, listener, time.Since(begin))
 	}
 	return d.finish(ctx, err, func() error {
 		if d.client != nil {
@@ -116,7 +116,7 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 	d.stages.add("temporal server", server.Run)
 	var err error
 	keys := filepath.Join(d.dir, "records.keys")
-	if err := makeKeys(keys); err != nil {
+	if err := createKeyFile(keys); err != nil {
 		return nil, err
 	}
 	d.stores, d.deps, err = d.openStores(ctx,
@@ -177,7 +177,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	if err := d.addGateway(gatewayConfig, d.stores, d.engine, d.client, known, payloads, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	d.addPump(d.deps, d.client)
+	d.addOutboxDispatcher(d.deps, d.client)
 	d.addControl(config.Config{Retention: d.cfg.Retention, Archives: d.cfg.Archives}, d.stores, d.deps, d.client, contract.Namespace)
 	d.addTelemetry(d.cfg.Telemetry, d.engine.Ready)
 	fleet := d.cfg.Fleet
@@ -200,7 +200,7 @@ func (d *dev) addExecutors(ctx context.Context) error {
 	if slots == 0 {
 		slots = runtime.NumCPU()
 	}
-	var agents []*executor.Agent
+	var agents []*agent.Agent
 	for _, driver := range drivers {
 		if driver == "none" {
 			continue
@@ -220,7 +220,7 @@ func (d *dev) addExecutors(ctx context.Context) error {
 
 // awaitRegistered waits until all executors have registered, so that their pools
 // exist when drover dev reports that it is ready.
-func (d *dev) awaitRegistered(ctx context.Context, agents []*executor.Agent) error {
+func (d *dev) awaitRegistered(ctx context.Context, agents []*agent.Agent) error {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -281,7 +281,7 @@ func (d *dev) writeToken(server string) (string, error) {
 	return token, nil
 }
 
-func (d *dev) tell(out io.Writer, listener net.Listener, took time.Duration) {
+func (d *dev) printAddresses(out io.Writer, listener net.Listener, took time.Duration) {
 	fmt.Fprintf(out, "HTTP API      http://%s (token in %s)\n", listener.Addr(), filepath.Join(d.dir, "token"))
 	if d.cfg.Dev.TemporalUI != "" {
 		fmt.Fprintf(out, "Temporal UI   http://%s/namespaces/%s/workflows\n", d.cfg.Dev.TemporalUI, contract.Namespace)

@@ -15,18 +15,19 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/drover-run/drover/activities"
-	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/executor/docker"
 	"github.com/drover-run/drover/executor/shell"
+	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/version"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/workers"
 )
 
 // addExecutor runs an executor that uses an executor API, and returns its agent.
-func (p *process) addExecutor(ctx context.Context, cfg config.Executor, c client.Client, desk run.Desk) (*executor.Agent, error) {
-	deps := executor.Deps{Desk: desk, Tokens: activities.NewTokens(c), Logger: p.logger.With("pool", cfg.Pool)}
+func (p *process) addExecutor(ctx context.Context, cfg config.Executor, c client.Client, executorAPI run.ExecutorAPI) (*agent.Agent, error) {
+	deps := agent.Deps{API: executorAPI, Tokens: activities.NewTokens(c), Logger: p.logger.With("pool", cfg.Pool)}
 	if cfg.Set != "" {
 		set, err := openSet(ctx, &cfg, p)
 		if err != nil {
@@ -39,7 +40,7 @@ func (p *process) addExecutor(ctx context.Context, cfg config.Executor, c client
 		return nil, err
 	}
 	deps.Driver = driver
-	agent, err := executor.NewAgent(deps, agentOptions(cfg))
+	agent, err := agent.New(deps, agentOptions(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("open the executor's state: %w", err)
 	}
@@ -59,10 +60,10 @@ func (p *process) addExecutor(ctx context.Context, cfg config.Executor, c client
 	return agent, nil
 }
 
-func agentOptions(cfg config.Executor) executor.Options {
-	return executor.Options{
+func agentOptions(cfg config.Executor) agent.Options {
+	return agent.Options{
 		ID: cfg.ID, Pool: cfg.Pool, Slots: cfg.Slots, StateDir: cfg.StateDir, Labels: cfg.Labels,
-		Version: version.String(), DrainFinish: cfg.DrainFinish, Interfere: interfere(),
+		Version: version.String(), DrainFinish: cfg.DrainFinish, OnFailpoint: failpoint(),
 		Temporary: cfg.Temporary, RemoveAfter: cfg.RemoveAfter,
 	}
 }
@@ -84,7 +85,7 @@ func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journa
 			Environment: map[string]string{"PATH": os.Getenv("PATH")},
 		})
 	case "docker":
-		id, err := executor.StateDirID(cfg.StateDir, cfg.ID)
+		id, err := agent.StateDirID(cfg.StateDir, cfg.ID)
 		if err != nil {
 			return nil, fmt.Errorf("open the executor's state: %w", err)
 		}

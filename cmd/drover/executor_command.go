@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-run/drover/config"
-	"github.com/drover-run/drover/executor/desk"
+	"github.com/drover-run/drover/executor/controlplane"
+	"github.com/drover-run/drover/internal/config"
 )
 
 func executorCommand() *cobra.Command {
@@ -53,8 +53,8 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	gatewayDesk, err := desk.New(cfg.Executor.GatewayURL, token.current, desk.Options{
-		AllowPlain: cfg.Executor.InsecureGateway, OnPass: token.replace,
+	gatewayAPI, err := controlplane.New(cfg.Executor.GatewayURL, token.current, controlplane.Options{
+		AllowPlain: cfg.Executor.InsecureGateway, OnToken: token.replace,
 		OnIndirect: func(err error) { p.logger.WarnContext(ctx, "failed to read from the object store", "error", err) },
 	})
 	if err != nil {
@@ -73,7 +73,7 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	agent, err := p.addExecutor(ctx, cfg.Executor, c, gatewayDesk)
+	agent, err := p.addExecutor(ctx, cfg.Executor, c, gatewayAPI)
 	if err == nil {
 		p.addTelemetry(cfg.Telemetry, func(context.Context) error { return agent.Health() })
 		announce(cmd.OutOrStdout(), "executor %s serves pool %s", agent.ID(), agent.Pool())

@@ -12,9 +12,9 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/fleeting"
-	"github.com/drover-run/drover/fleets"
+	"github.com/drover-run/drover/fleeting/controller"
+	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/workers"
 )
@@ -71,14 +71,14 @@ func (p *process) addFleets(cfg config.Fleet, s *stores, c client.Client, tempor
 	if err != nil {
 		return fmt.Errorf("find the directory of the plugins: %w", err)
 	}
-	metrics := fleets.NewMetrics()
+	metrics := controller.NewMetrics()
 	if err := p.telemetry.registry.Register(metrics); err != nil {
 		return fmt.Errorf("register the metrics of fleets: %w", err)
 	}
-	deps := fleets.Deps{
+	deps := controller.Deps{
 		Store: s.records, Logger: p.logger, Metrics: metrics,
-		Open: func(ctx context.Context, f run.Fleet) (fleets.Group, error) {
-			connector, err := fleets.ConnectorOf(f.Spec.ConnectorConfig)
+		Open: func(ctx context.Context, f run.Fleet) (controller.Group, error) {
+			connector, err := controller.ConnectorOf(f.Spec.ConnectorConfig)
 			if err != nil {
 				return nil, err
 			}
@@ -95,8 +95,8 @@ func (p *process) addFleets(cfg config.Fleet, s *stores, c client.Client, tempor
 	if ssh != nil {
 		deps.Bootstrap = ssh
 	}
-	w := fleets.New(deps)
-	k := &fleetKeeper{
+	w := controller.New(deps)
+	k := &fleetManager{
 		names: cfg.Names, list: s.records.ListFleets, watch: s.records.WatchFleets, worker: w, process: p, running: map[string]func(){},
 		newWorker: func(name string, fatal func(error)) worker.Worker {
 			return workers.NewFleet(c, name, w, workers.ControlOptions{OnFatalError: fatal})
@@ -106,12 +106,12 @@ func (p *process) addFleets(cfg config.Fleet, s *stores, c client.Client, tempor
 	return nil
 }
 
-// fleetKeeper runs a worker for each fleet that this process manages.
-type fleetKeeper struct {
+// fleetManager runs a worker for each fleet that this process manages.
+type fleetManager struct {
 	names     []string // empty: all fleets
 	list      func(context.Context) ([]run.Fleet, error)
 	watch     func() (<-chan struct{}, func())
-	worker    *fleets.Worker
+	worker    *controller.Worker
 	process   *process
 	running   map[string]func() // functions that stop the worker of a fleet, by fleet
 	newWorker func(name string, fatal func(error)) worker.Worker
@@ -124,7 +124,7 @@ const (
 	fleetsMost  = 5 * time.Second
 )
 
-func (k *fleetKeeper) run(ctx context.Context) error {
+func (k *fleetManager) run(ctx context.Context) error {
 	wake, stop := k.watch()
 	defer stop()
 	failed := make(chan error, 1)
@@ -134,7 +134,7 @@ func (k *fleetKeeper) run(ctx context.Context) error {
 		}
 	}()
 	for {
-		if err := k.once(ctx, failed); err != nil && ctx.Err() == nil {
+		if err := k.syncFleets(ctx, failed); err != nil && ctx.Err() == nil {
 			k.process.logger.WarnContext(ctx, "failed to list fleets", "error", err)
 		}
 		pause, most := time.NewTimer(fleetsLeast), time.NewTimer(fleetsMost)
@@ -157,7 +157,7 @@ func (k *fleetKeeper) run(ctx context.Context) error {
 	}
 }
 
-func (k *fleetKeeper) once(ctx context.Context, failed chan<- error) error {
+func (k *fleetManager) syncFleets(ctx context.Context, failed chan<- error) error {
 	all, err := k.list(ctx)
 	if err != nil {
 		return err
@@ -192,10 +192,10 @@ func (k *fleetKeeper) once(ctx context.Context, failed chan<- error) error {
 }
 
 // end stops the worker of a fleet. The plugin keeps running for the next worker.
-func (k *fleetKeeper) end(name string) {
+func (k *fleetManager) end(name string) {
 	k.running[name]()
 	delete(k.running, name)
-	if err := k.worker.Leave(name); err != nil {
+	if err := k.worker.Release(name); err != nil {
 		k.process.logger.Warn("failed to leave the plugin of a fleet", "fleet", name, "error", err)
 	}
 }

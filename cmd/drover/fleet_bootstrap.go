@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/bootstrap"
-	"github.com/drover-run/drover/fleets"
+	"github.com/drover-run/drover/fleeting/controller"
+	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
-	"github.com/drover-run/drover/tokens"
 )
 
 // Attempts to bootstrap an instance, and the pause between two attempts: a broken
@@ -47,7 +47,7 @@ type sshBootstrap struct {
 	logger              *slog.Logger
 }
 
-var _ fleets.Bootstrapper = (*sshBootstrap)(nil)
+var _ controller.Bootstrapper = (*sshBootstrap)(nil)
 
 // newSSHBootstrap reads the files on the worker's host that bootstrapping needs.
 // The result is nil if there are no keys to create credentials with.
@@ -81,8 +81,8 @@ func newSSHBootstrap(cfg config.Fleet, temporal, namespace string, r registry, l
 	return b, nil
 }
 
-// Bootstrap implements fleets.Bootstrapper.
-func (b *sshBootstrap) Bootstrap(ctx context.Context, i fleets.Instance, c fleeting.ConnectInfo) error {
+// Bootstrap implements controller.Bootstrapper.
+func (b *sshBootstrap) Bootstrap(ctx context.Context, i controller.Instance, c fleeting.ConnectInfo) error {
 	if c.ID = i.ID; c.Timeout == 0 {
 		c.Timeout = i.Spec.ConnectorConfig.Timeout.Std()
 	}
@@ -115,7 +115,7 @@ func (b *sshBootstrap) Bootstrap(ctx context.Context, i fleets.Instance, c fleet
 	}
 }
 
-func (b *sshBootstrap) options(ctx context.Context, i fleets.Instance) (bootstrap.Options, error) {
+func (b *sshBootstrap) options(ctx context.Context, i controller.Instance) (bootstrap.Options, error) {
 	pool, err := b.registry.GetPool(ctx, i.Spec.Pool)
 	if err != nil {
 		return bootstrap.Options{}, fmt.Errorf("get the pool, which determines the driver of its executors: %w", err)
@@ -141,12 +141,12 @@ func (b *sshBootstrap) options(ctx context.Context, i fleets.Instance) (bootstra
 // executorOf returns the executor id of an instance. It contains the instance's
 // id, because the id of a removed executor is never used again, and the numbers
 // of a fleet begin again when the fleet is created again.
-func executorOf(i fleets.Instance) string {
+func executorOf(i controller.Instance) string {
 	sum := sha256.Sum256([]byte(i.ID))
 	return i.Fleet + "-" + strconv.Itoa(i.Number) + "-" + hex.EncodeToString(sum[:4])
 }
 
-func (b *sshBootstrap) target(i fleets.Instance, c fleeting.ConnectInfo) (bootstrap.Target, error) {
+func (b *sshBootstrap) target(i controller.Instance, c fleeting.ConnectInfo) (bootstrap.Target, error) {
 	id := executorOf(i)
 	file := filepath.Join(b.hostKeys, id)
 	known, err := os.ReadFile(file)
@@ -155,9 +155,9 @@ func (b *sshBootstrap) target(i fleets.Instance, c fleeting.ConnectInfo) (bootst
 	}
 	return bootstrap.Target{
 		Connect: c, Executor: id, HostKey: strings.TrimSpace(string(known)),
-		Remember: func(_ context.Context, key string) error { return writeToken(file, key) },
+		StoreHostKey: func(_ context.Context, key string) error { return writeToken(file, key) },
 		Credential: func(context.Context) (string, error) {
-			return b.keys.Pass(tokens.Binding{Executor: id, Pool: i.Spec.Pool, Fleet: i.Fleet, Instance: i.ID}, time.Now(), b.cfg.Life)
+			return b.keys.IssueShortLived(tokens.Binding{Executor: id, Pool: i.Spec.Pool, Fleet: i.Fleet, Instance: i.ID}, time.Now(), b.cfg.Lifetime)
 		},
 		Registered: func(ctx context.Context) (bool, error) {
 			e, err := b.registry.GetExecutor(ctx, id)

@@ -15,9 +15,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/cli"
-	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/fleetingtest"
+	"github.com/drover-run/drover/internal/config"
 )
 
 // addPluginCommands adds the commands for plugins, which need no gateway, to the
@@ -178,7 +178,7 @@ func orElse(text, otherwise string) string {
 func exercisePlugin(ctx context.Context, out io.Writer, o fleeting.Options, asJSON bool) error {
 	options := fleetingtest.Options{Plugin: o}
 	if !asJSON {
-		options.Tell = func(s fleetingtest.Step) {
+		options.OnStep = func(s fleetingtest.Step) {
 			_, _ = fmt.Fprintf(out, "%-8s %6.1fs  %s\n", s.Outcome, s.Took.Seconds(), s.Name)
 			if s.Detail != "" && s.Outcome != fleetingtest.OK {
 				_, _ = fmt.Fprintf(out, "%18s%s\n", "", s.Detail)

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/engine"
-	"github.com/drover-run/drover/secrets"
-	"github.com/drover-run/drover/tokens"
+	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/internal/secrets"
+	"github.com/drover-run/drover/internal/tokens"
 )
 
 func gatewayCommand() *cobra.Command {
@@ -70,7 +70,7 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	if err := s.addGateway(cfg.Gateway, s.stores, engine.New(s.deps), s.client, auth, payloads, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	s.addPump(s.deps, s.client)
+	s.addOutboxDispatcher(s.deps, s.client)
 	if cfg.Gateway.Relay {
 		err := s.addRelay(cmd.Context(), cfg.Relay, s.client, s.temporal.Namespace, func(listener net.Listener) {
 			s.logger.InfoContext(cmd.Context(), "serving a relay", "address", listener.Addr().String())
@@ -98,5 +98,5 @@ func newAuthenticator(cfg config.Gateway, logger *slog.Logger) (tokens.Authentic
 	if err != nil || keys == nil {
 		return file, err
 	}
-	return tokens.WithPasses(keys, file), nil
+	return tokens.WithShortLived(keys, file), nil
 }

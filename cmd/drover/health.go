@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/internal/config"
 )
 
 // healthTimeout is shorter than the usual timeout of a health check.

@@ -5,28 +5,30 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/executor/kubernetes"
+	"github.com/drover-run/drover/executor/kubernetes/executorset"
+	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/version"
 	"github.com/drover-run/drover/run"
 )
 
 // openSet opens the membership of this process in its executor set. It sets the
 // id of the executor to the host name, which in a cluster is the name of the pod.
-func openSet(ctx context.Context, cfg *config.Executor, p *process) (*kubernetes.Set, error) {
+func openSet(ctx context.Context, cfg *config.Executor, p *process) (*executorset.Set, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = ""
 	}
-	cfg.ID = executor.FreshID(host)
+	cfg.ID = agent.FreshID(host)
 	kubernetes.LogTo(p.logger)
 	k := cfg.Kubernetes
-	cluster, namespace, err := kubernetes.Connect(placeOf(k))
+	cluster, namespace, err := kubernetes.Connect(connectionOf(k))
 	if err != nil {
 		return nil, err
 	}
-	set, err := kubernetes.OpenSet(ctx, kubernetes.SetOptions{
+	set, err := executorset.OpenSet(ctx, executorset.SetOptions{
 		Config: cluster, Namespace: namespace, Name: cfg.Set, Member: cfg.ID, Lease: k.LeaseDuration, Logger: p.logger,
 	})
 	if err != nil {
@@ -42,7 +44,7 @@ func newKubernetes(cfg config.Executor, journal executor.Journal, p *process) (e
 		kubernetes.LogTo(p.logger)
 	}
 	k := cfg.Kubernetes
-	cluster, namespace, err := kubernetes.Connect(placeOf(k))
+	cluster, namespace, err := kubernetes.Connect(connectionOf(k))
 	if err != nil {
 		return nil, err
 	}
@@ -54,14 +56,14 @@ func newKubernetes(cfg config.Executor, journal executor.Journal, p *process) (e
 		HelperImage: k.HelperImage, HelperPullPolicy: run.PullPolicy(k.HelperPullPolicy),
 		AllowPrivileged: cfg.Privileged, PendingTimeout: k.PendingTimeout, Logger: p.logger,
 	}
-	if set, ok := journal.(*kubernetes.Set); ok {
+	if set, ok := journal.(*executorset.Set); ok {
 		options.Owner = set.Owner
-	} else if options.ExecutorID, err = executor.StateDirID(cfg.StateDir, cfg.ID); err != nil {
+	} else if options.ExecutorID, err = agent.StateDirID(cfg.StateDir, cfg.ID); err != nil {
 		return nil, fmt.Errorf("open the executor's state: %w", err)
 	}
 	return kubernetes.New(options)
 }
 
-func placeOf(k config.Kubernetes) kubernetes.Place {
-	return kubernetes.Place{Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace}
+func connectionOf(k config.Kubernetes) kubernetes.Location {
+	return kubernetes.Location{Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace}
 }

@@ -13,12 +13,12 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/drover-run/drover/activities"
-	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/internal/version"
 	"github.com/drover-run/drover/run"
-	"github.com/drover-run/drover/tokens"
 	"github.com/drover-run/drover/webhooks"
 	"github.com/drover-run/drover/workers"
 )
@@ -30,13 +30,13 @@ type process struct {
 	stages    *stages
 }
 
-// addPump runs the outbox dispatcher, the log compactor and the garbage
+// addOutboxDispatcher runs the outbox dispatcher, the log compactor and the garbage
 // collectors in this process.
-func (p *process) addPump(deps engine.Deps, c client.Client) {
-	p.stages.add("outbox", engine.NewPump(deps, c).Run)
-	p.stages.add("log compactor", engine.NewPacker(deps).Run)
-	p.stages.add("garbage collector", engine.NewJanitor(deps).Run)
-	p.stages.add("archive garbage collector", engine.NewArchiveKeeper(deps).Run)
+func (p *process) addOutboxDispatcher(deps engine.Deps, c client.Client) {
+	p.stages.add("outbox", engine.NewDispatcher(deps, c).Run)
+	p.stages.add("log compactor", engine.NewCompactor(deps).Run)
+	p.stages.add("garbage collector", engine.NewGarbageCollector(deps).Run)
+	p.stages.add("archive garbage collector", engine.NewArchiveGarbageCollector(deps).Run)
 }
 
 // addGateway serves clients and executors on listener.
@@ -55,8 +55,8 @@ func (p *process) addGateway(
 		return err
 	}
 	server, err := gateway.New(gateway.Deps{
-		Runs: service, Desk: service, Webhooks: service, Schedules: engine.NewScheduler(service, c), Fleets: service, Artifacts: service,
-		Retention: engine.NewRetentionOffice(s.records, c, nil), Codec: payloads, Auth: auth, Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
+		Runs: service, ExecutorAPI: service, Webhooks: service, Schedules: engine.NewScheduler(service, c), Fleets: service, Artifacts: service,
+		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
 			return gateway.Stats(stats), err
@@ -83,8 +83,8 @@ func relayKeys(cfg config.Gateway) (*tokens.Keys, error) {
 // addControl runs workflows and control activities.
 func (p *process) addControl(cfg config.Config, s *stores, deps engine.Deps, c client.Client, namespace string) {
 	p.stages.add("reconciler", engine.NewReconciler(deps, c, namespace).Run)
-	p.stages.add("webhook reconciler", engine.NewKeeper(deps, c).Run)
-	p.stages.add("retention", engine.NewRetentionKeeper(deps, c, toRetention(cfg)).Run)
+	p.stages.add("webhook reconciler", engine.NewWebhookSupervisor(deps, c).Run)
+	p.stages.add("retention", engine.NewRetentionSupervisor(deps, c, toRetention(cfg)).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), c)
 	deployed := toVersion(cfg.Control)
 	removed := activities.NewRetentionMetrics()

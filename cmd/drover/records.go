@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/cli"
-	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/durable"
-	"github.com/drover-run/drover/keyring"
+	"github.com/drover-run/drover/internal/keyring"
 )
 
 // resealBatch is the number of secrets that one transaction encrypts again.
@@ -68,8 +68,8 @@ func prependKey(file, line string) error {
 	return nil
 }
 
-// makeKeys creates a file with one key if there is none.
-func makeKeys(file string) error {
+// createKeyFile creates a file with one key if there is none.
+func createKeyFile(file string) error {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
 
-	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/relay"
-	"github.com/drover-run/drover/tokens"
 )
 
 func relayCommand() *cobra.Command {
@@ -86,7 +86,7 @@ func (p *process) addRelay(ctx context.Context, cfg config.Relay, c client.Clien
 		}
 	}
 	r, err := relay.New(relay.Deps{
-		Temporal: c.WorkflowService(), Auth: tokens.WithPasses(keys, auth), Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
+		Temporal: c.WorkflowService(), Auth: tokens.WithShortLived(keys, auth), Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
 	}, relay.Options{
 		Namespace: namespace, TLS: tlsConfig, AllowPlain: cfg.Insecure, MaxPolls: cfg.MaxPolls, ShutdownTimeout: cfg.ShutdownTimeout,
 	})

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
 
-	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/internal/config"
 )
 
 // service is a process that uses the records, the blobs and Temporal: a gateway

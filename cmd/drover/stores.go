@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/drover-run/drover/blobs"
-	"github.com/drover-run/drover/config"
-	"github.com/drover-run/drover/keyring"
+	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/postgres"
 	"github.com/drover-run/drover/records/sqlite"
@@ -30,7 +30,7 @@ func openStores(ctx context.Context, r config.Records, b config.Blobs, observer 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the blobs: %w", err), store.Close())
 	}
-	return &stores{records: interfereWithRecords(store), blobs: bucket}, nil
+	return &stores{records: recordsFailpoint(store), blobs: bucket}, nil
 }
 
 func openRecords(ctx context.Context, r config.Records, observer records.Observer) (records.Store, error) {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/internal/freeport"
 	"github.com/drover-run/drover/internal/temporalite"

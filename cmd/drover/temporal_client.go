@@ -17,9 +17,9 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/drover-run/drover/codec"
-	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/codec"
+	"github.com/drover-run/drover/internal/config"
 )
 
 // workflowRetention is how long Temporal keeps closed workflows in a namespace

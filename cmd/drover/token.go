@@ -12,7 +12,7 @@ import (
 
 	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/internal/durable"
-	"github.com/drover-run/drover/tokens"
+	"github.com/drover-run/drover/internal/tokens"
 )
 
 func tokenCommand() *cobra.Command {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/durable"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/internal/config"
 )
 
 func load(t *testing.T) *types.Project {
@@ -30,7 +30,7 @@ func load(t *testing.T) *types.Project {
 	return project
 }
 
-func TestCompose_is_whole(t *testing.T) {
+func TestCompose_is_complete(t *testing.T) {
 	t.Parallel()
 	project := load(t)
 	for _, name := range []string{"postgres", "temporal", "temporal-ui", "gateway", "control", "executor", "fleet", "prometheus"} {
@@ -49,7 +49,7 @@ func TestCompose_is_whole(t *testing.T) {
 }
 
 // The configuration must know every variable that docker-compose.yml sets.
-func TestCompose_configures_what_exists(t *testing.T) {
+func TestCompose_settings_exist(t *testing.T) {
 	t.Parallel()
 	for name, service := range load(t).Services {
 		var environment []string

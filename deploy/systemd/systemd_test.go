@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/testenv"
 )
 
@@ -95,7 +95,7 @@ func TestUnit_keeps_tasks(t *testing.T) {
 }
 
 // The configuration must know every setting of the units and the example.
-func TestUnit_configures_what_exists(t *testing.T) {
+func TestUnit_settings_exist(t *testing.T) {
 	t.Parallel()
 	environment := environmentOf(t, unit, "shell.conf")
 	require.Len(t, environment, 3)

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-run/drover/executor/shim"
 )
 
-// archived is a file that the driver puts into a container.
-type archived struct {
+// archiveFile is a file that the driver puts into a container.
+type archiveFile struct {
 	name    string
 	mode    int64
 	content []byte
@@ -20,7 +20,7 @@ type archived struct {
 
 // archiveOf packs files, owned by root, in the order in which they are to be
 // written.
-func archiveOf(files ...archived) (io.Reader, error) {
+func archiveOf(files ...archiveFile) (io.Reader, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
 	for _, f := range files {
@@ -38,12 +38,12 @@ func archiveOf(files ...archived) (io.Reader, error) {
 	return &buffer, nil
 }
 
-// stopWish packs the file that passes the grace period of a stop request to the
+// stopRequestArchive packs the file that passes the grace period of a stop request to the
 // shim.
-func stopWish(grace time.Duration) (io.Reader, error) {
-	text, err := json.Marshal(shim.StopWish{Grace: grace})
+func stopRequestArchive(grace time.Duration) (io.Reader, error) {
+	text, err := json.Marshal(shim.StopRequest{Grace: grace})
 	if err != nil {
 		return nil, fmt.Errorf("encode the stop request: %w", err)
 	}
-	return archiveOf(archived{shim.StopFile, 0o600, text})
+	return archiveOf(archiveFile{shim.StopFile, 0o600, text})
 }

@@ -79,7 +79,7 @@ func (a *attachment) close() { a.conn.Close() }
 
 // send writes the order and closes stdin. If the context ends, send closes the
 // connection, so that the shim never takes a part of the order for the whole.
-func (a *attachment) send(ctx context.Context, order run.ShimOrder) error {
+func (a *attachment) send(ctx context.Context, order run.ShimSpec) error {
 	text, err := json.Marshal(order)
 	if err != nil {
 		return fmt.Errorf("encode the shim's order: %w", err)
@@ -99,8 +99,8 @@ func (a *attachment) send(ctx context.Context, order run.ShimOrder) error {
 // are not frames are kept in the tail. If no frame arrives within the timeout,
 // the error is os.ErrDeadlineExceeded, and next may be called again. The end of
 // the streams is io.EOF.
-func (a *attachment) next(ctx context.Context, patience time.Duration) (f run.Frame, size int64, err error) {
-	if err := a.conn.Conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+func (a *attachment) next(ctx context.Context, timeout time.Duration) (f run.Frame, size int64, err error) {
+	if err := a.conn.Conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 		return f, 0, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = a.conn.Conn.SetReadDeadline(time.Unix(1, 0)) })

@@ -65,20 +65,20 @@ func TestAttachment_next_refuses_a_newer_shim(t *testing.T) {
 	require.False(t, isStreamEnd(err))
 }
 
-// impatient returns a timeout before every byte.
-type impatient struct {
+// timeoutReader returns a timeout before every byte.
+type timeoutReader struct {
 	source io.Reader
 	late   bool
 }
 
-func (r *impatient) Read(p []byte) (int, error) {
+func (r *timeoutReader) Read(p []byte) (int, error) {
 	if r.late = !r.late; r.late {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return r.source.Read(p[:min(1, len(p))])
 }
 
-func TestAttachment_next_goes_on_after_a_timeout(t *testing.T) {
+func TestAttachment_next_continues_after_a_timeout(t *testing.T) {
 	t.Parallel()
 	var written bytes.Buffer
 	for i := range 3 {
@@ -87,7 +87,7 @@ func TestAttachment_next_goes_on_after_a_timeout(t *testing.T) {
 		_, err = fmt.Fprintf(stdcopy.NewStdWriter(&written, stdcopy.Stdout), "nonce {\"v\":1,\"n\":%d}\n", i+1)
 		require.NoError(t, err)
 	}
-	a := newTestAttachment(t, &impatient{source: &written})
+	a := newTestAttachment(t, &timeoutReader{source: &written})
 	timeouts := 0
 	for want := int64(1); want <= 3; {
 		f, _, err := a.next(t.Context(), time.Minute)
@@ -118,12 +118,12 @@ func newTestAttachment(t *testing.T, streams io.Reader) *attachment {
 func TestReadFrames_leaves_out_a_torn_line(t *testing.T) {
 	t.Parallel()
 	var got []int64
-	wanted, err := readFrames(strings.NewReader(`{"v":1,"n":3}
+	requested, err := readFrames(strings.NewReader(`{"v":1,"n":3}
 {"v":1,"n":4}
 {"v":1,"n":5}
 {"v":1,"n"`), 4, func(f run.Frame, _ int64) bool { got = append(got, f.N); return true })
 	require.NoError(t, err)
-	require.True(t, wanted)
+	require.True(t, requested)
 	require.Equal(t, []int64{4, 5}, got)
 }
 

@@ -59,11 +59,11 @@ func TestDriver_conformance(t *testing.T) {
 				t.Helper()
 				require.NoError(t, b.cli.ContainerKill(t.Context(), "drover-"+key.String(), "KILL"))
 			},
-			Driven: func(t testing.TB, key run.Key) string {
+			Describe: func(t testing.TB, key run.Key) string {
 				t.Helper()
-				_, told, err := b.cli.ContainerInspectWithRaw(t.Context(), "drover-"+key.String(), true)
+				_, reported, err := b.cli.ContainerInspectWithRaw(t.Context(), "drover-"+key.String(), true)
 				require.NoError(t, err)
-				return string(told)
+				return string(reported)
 			},
 			Leftovers: func(t testing.TB) []string {
 				t.Helper()

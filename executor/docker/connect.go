@@ -12,28 +12,28 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-var _ executor.Courier = (*handle)(nil)
+var _ executor.ArchiveHandle = (*handle)(nil)
 
-// Connect implements executor.Courier. It runs a second shim process in the
+// Connect implements executor.ArchiveHandle. It runs a second shim process in the
 // container, which joins its own stdin and stdout to the shim that runs the
 // task. That process ends when the connection is closed.
 func (h *handle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {
-	made, err := h.driver.client.ContainerExecCreate(ctx, h.id, container.ExecOptions{
+	created, err := h.driver.client.ContainerExecCreate(ctx, h.id, container.ExecOptions{
 		User: "0:0", WorkingDir: "/", AttachStdin: true, AttachStdout: true, AttachStderr: true,
 		Cmd: []string{path.Join(toolDir, shimFile), "connect", "--dir", taskDir},
 		Env: []string{"GOMAXPROCS=1"}, // the process only copies, mostly inside the kernel; its threads count against the task's limit
 	})
 	if err != nil {
-		return nil, h.unconnected(err)
+		return nil, h.connectError(err)
 	}
-	conn, err := h.driver.client.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
+	conn, err := h.driver.client.ContainerExecAttach(ctx, created.ID, container.ExecAttachOptions{})
 	if err != nil {
-		return nil, h.unconnected(err)
+		return nil, h.connectError(err)
 	}
 	return &connection{Reader: &demultiplexer{source: conn.Reader, stderr: io.Discard}, conn: conn}, nil
 }
 
-func (h *handle) unconnected(err error) error {
+func (h *handle) connectError(err error) error {
 	return &run.Error{Code: run.CodeUnavailable, Message: "connect to the task " + h.key.String() + ": " + daemonText(err), Err: err}
 }
 

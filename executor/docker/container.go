@@ -25,10 +25,10 @@ const (
 	roleService = "service"
 	roleSetup   = "setup"
 
-	// killAtOnce is the containers' own stop signal. "docker stop" and a daemon
+	// killSignal is the containers' own stop signal. "docker stop" and a daemon
 	// that shuts down thus kill a container at once. SIGTERM is reserved for
 	// the executor, which sends it to stop the task.
-	killAtOnce = "SIGKILL"
+	killSignal = "SIGKILL"
 )
 
 // plan is the checked translation of a definition into the daemon's terms.
@@ -80,22 +80,22 @@ func (d *Driver) newPlan(definition run.Definition) (*plan, error) {
 	return p, nil
 }
 
-func limits(wanted run.Resources) (container.Resources, error) {
+func limits(requested run.Resources) (container.Resources, error) {
 	var r container.Resources
 	var err error
-	if wanted.CPU != "" {
-		if r.NanoCPUs, err = quantity(wanted.CPU, 1e9); err != nil {
+	if requested.CPU != "" {
+		if r.NanoCPUs, err = quantity(requested.CPU, 1e9); err != nil {
 			return r, run.Errorf(run.CodeInvalid, "resources.cpu: %w", err)
 		}
 	}
-	if wanted.Memory != "" {
-		if r.Memory, err = quantity(wanted.Memory, 1); err != nil {
+	if requested.Memory != "" {
+		if r.Memory, err = quantity(requested.Memory, 1); err != nil {
 			return r, run.Errorf(run.CodeInvalid, "resources.memory: %w", err)
 		}
 		r.MemorySwap = r.Memory // memory and swap together: no swap beyond the limit
 	}
-	if wanted.PIDs > 0 {
-		n := int64(wanted.PIDs) + shimProcesses
+	if requested.PIDs > 0 {
+		n := int64(requested.PIDs) + shimProcesses
 		r.PidsLimit = &n
 	}
 	return r, nil
@@ -130,7 +130,7 @@ func (d *Driver) mainConfig(p *plan) (*container.Config, *container.HostConfig) 
 		AttachStdout: true,
 		AttachStderr: true,
 		Labels:       d.labels(def, roleMain),
-		StopSignal:   killAtOnce,
+		StopSignal:   killSignal,
 		Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
 	}
 	config.Labels[d.label("nonce")] = p.nonce

@@ -58,9 +58,9 @@ type Driver struct {
 	locks   keylock.Locks[run.Key]
 	volume  volumeState
 
-	silence       time.Duration // silenceMin, except in tests
-	setupPatience time.Duration // likewise
-	serviceWatch  time.Duration // likewise
+	silence      time.Duration // silenceMin, except in tests
+	setupTimeout time.Duration // likewise
+	serviceWatch time.Duration // likewise
 
 	mu       sync.Mutex
 	attached map[run.Key]*attachment // created by Start, until Events takes it
@@ -98,9 +98,9 @@ func New(options Options) (*Driver, error) {
 		shim:     shimBinary{content: binary, digest: hex.EncodeToString(sum[:])},
 		attached: make(map[run.Key]*attachment),
 
-		silence:       silenceFirst,
-		setupPatience: setupPatience,
-		serviceWatch:  serviceWatch,
+		silence:      silenceMin,
+		setupTimeout: setupTimeout,
+		serviceWatch: serviceWatch,
 	}, nil
 }
 
@@ -193,8 +193,8 @@ func (d *Driver) serviceName(key run.Key, i int) string {
 	return fmt.Sprintf("%s-%s.service%d", d.options.Prefix, key, i)
 }
 
-// keep stores an attachment until Events takes it.
-func (d *Driver) keep(key run.Key, a *attachment) {
+// storeAttachment stores an attachment until Events takes it.
+func (d *Driver) storeAttachment(key run.Key, a *attachment) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if old := d.attached[key]; old != nil {

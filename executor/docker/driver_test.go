@@ -78,7 +78,7 @@ func TestDriver_environment(t *testing.T) {
 		_, raw, err := b.cli.ContainerInspectWithRaw(t.Context(), "drover-"+def.Key.String(), false)
 		require.NoError(t, err)
 		require.NotContains(t, string(raw), "hunter2")
-		tell(t, h, 1)
+		follow(t, h, 1)
 	})
 }
 
@@ -96,7 +96,7 @@ func TestDriver_limits(t *testing.T) {
 		require.EqualValues(t, 64<<20, c.HostConfig.Memory)
 		require.EqualValues(t, 64<<20, c.HostConfig.MemorySwap)
 		require.EqualValues(t, 20+64, *c.HostConfig.PidsLimit)
-		tell(t, h, 1)
+		follow(t, h, 1)
 	})
 	t.Run("that are invalid are refused", func(t *testing.T) {
 		t.Parallel()
@@ -128,7 +128,7 @@ func TestDriver_volumes(t *testing.T) {
 	h := b.start(t, def)
 	volumes := b.anonymousVolumes(t, def.Key)
 	require.Len(t, volumes, 2)
-	require.Equal(t, "tmpfs 8192\nran\nkept\n", tell(t, h, 1).output)
+	require.Equal(t, "tmpfs 8192\nran\nkept\n", follow(t, h, 1).output)
 	require.NoError(t, h.Remove(t.Context()))
 	b.requireNothingLeft(t, volumes...)
 
@@ -158,7 +158,7 @@ func TestDriver_privileged(t *testing.T) {
 	}
 	require.NoError(t, err)
 	b.removeAfter(t, h)
-	require.Equal(t, "mounted\n", tell(t, h, 1).output)
+	require.Equal(t, "mounted\n", follow(t, h, 1).output)
 }
 
 func TestDriver_List(t *testing.T) {
@@ -181,7 +181,7 @@ func TestDriver_List(t *testing.T) {
 	require.Equal(t, []run.Key{def.Key}, keys)
 	partial, err := b.driver.Attach(t.Context(), def.Key)
 	require.NoError(t, err)
-	require.Equal(t, run.CodeNotFound, run.CodeOf(ruin(t, partial)))
+	require.Equal(t, run.CodeNotFound, run.CodeOf(followToError(t, partial)))
 	require.NoError(t, partial.Remove(t.Context()))
 	_, err = b.driver.Attach(t.Context(), def.Key)
 	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
@@ -256,7 +256,7 @@ func TestDriver_Start_fills_the_volume(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				s := tell(t, h, 1)
+				s := follow(t, h, 1)
 				if err := h.Remove(t.Context()); err != nil || s.output != "ran\n" {
 					t.Error(err, s.output)
 				}
@@ -268,7 +268,7 @@ func TestDriver_Start_fills_the_volume(t *testing.T) {
 	for range 2 {
 		h, err := d.Start(t.Context(), executor.Task{Definition: b.definition(t, "echo ran"), Launch: launchAt(1)})
 		require.NoError(t, err)
-		require.Equal(t, "ran\n", tell(t, h, 1).output)
+		require.Equal(t, "ran\n", follow(t, h, 1).output)
 		require.NoError(t, h.Remove(t.Context()))
 		b.requirePrefixGone(t, prefix)
 	}

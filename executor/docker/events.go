@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// endPatience is how long after the end of its streams a container may
+	// endTimeout is how long after the end of its streams a container may
 	// still be reported as running.
-	endPatience = 2 * time.Second
+	endTimeout = 2 * time.Second
 	// reattachPause is the pause before attaching again to a container that is
 	// running although its streams ended.
 	reattachPause = 200 * time.Millisecond
@@ -64,7 +64,7 @@ func (f *follower) follow(ctx context.Context) error {
 		if f.done {
 			return nil
 		}
-		ended, err := f.driver.endsWithin(ctx, f.id, endPatience)
+		ended, err := f.driver.endsWithin(ctx, f.id, endTimeout)
 		if err == nil && !ended {
 			err = pause(ctx, reattachPause)
 		}
@@ -79,7 +79,7 @@ func (f *follower) follow(ctx context.Context) error {
 // container has ended, join yields the rest of the journal and reports ended. A
 // nil attachment without ended means that the container ended meanwhile.
 func (f *follower) join(ctx context.Context) (a *attachment, ended bool, err error) {
-	state, err := f.look(ctx)
+	state, err := f.inspectState(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -87,7 +87,7 @@ func (f *follower) join(ctx context.Context) (a *attachment, ended bool, err err
 		return nil, true, f.finish(ctx, state)
 	}
 	if a, err = f.attached(ctx); err != nil {
-		if _, gone := f.look(ctx); gone != nil {
+		if _, gone := f.inspectState(ctx); gone != nil {
 			return nil, false, gone
 		}
 		return nil, false, err
@@ -120,27 +120,27 @@ func (f *follower) attached(ctx context.Context) (*attachment, error) {
 		err        error
 	}
 	attachCtx, cancel := context.WithCancelCause(ctx)
-	defer cancel(errAttachOver)
+	defer cancel(errAttachCanceled)
 	answers := make(chan answer, 1)
 	go func() {
 		a, err := f.driver.attach(attachCtx, f.id, f.nonce, false)
 		answers <- answer{a, err}
 	}()
-	for patience := f.driver.silence; ; patience = min(2*patience, silenceMost) {
-		timer := time.NewTimer(patience)
+	for timeout := f.driver.silence; ; timeout = min(2*timeout, silenceMax) {
+		timer := time.NewTimer(timeout)
 		select {
 		case got := <-answers:
 			timer.Stop()
 			return got.attachment, got.err
 		case <-timer.C:
 		}
-		state, err := f.look(ctx)
+		state, err := f.inspectState(ctx)
 		if err == nil && state.Running {
 			if err = f.checkSilence(ctx); err == nil && !f.done {
 				continue
 			}
 		}
-		cancel(errAttachOver)
+		cancel(errAttachCanceled)
 		if got := <-answers; got.attachment != nil {
 			got.attachment.close()
 		}
@@ -151,9 +151,9 @@ func (f *follower) attached(ctx context.Context) (*attachment, error) {
 	}
 }
 
-// look returns the state of the main container. The error has CodeNotFound if
+// inspectState returns the state of the main container. The error has CodeNotFound if
 // the container does not exist any more.
-func (f *follower) look(ctx context.Context) (*container.State, error) {
+func (f *follower) inspectState(ctx context.Context) (*container.State, error) {
 	c, err := f.driver.client.ContainerInspect(ctx, f.id)
 	switch {
 	case cerrdefs.IsNotFound(err):
@@ -166,9 +166,9 @@ func (f *follower) look(ctx context.Context) (*container.State, error) {
 
 // stream yields frames from the attachment until its end.
 func (f *follower) stream(ctx context.Context, a *attachment) error {
-	patience := f.driver.silence
+	timeout := f.driver.silence
 	for !f.done {
-		frame, size, err := a.next(ctx, patience)
+		frame, size, err := a.next(ctx, timeout)
 		switch {
 		case ctx.Err() != nil:
 			return daemonError(context.Cause(ctx), "follow the task %s", f.key)
@@ -176,14 +176,14 @@ func (f *follower) stream(ctx context.Context, a *attachment) error {
 			if err := f.checkSilence(ctx); err != nil && !errors.Is(err, errNotRunning) {
 				return err
 			}
-			patience = min(2*patience, silenceMost)
+			timeout = min(2*timeout, silenceMax)
 			continue
 		case err != nil && !isStreamEnd(err):
 			return err
 		case err != nil:
-			return nil // the next inspection of the container finds the cause
+			return nil //nolint:nilerr // the next inspection of the container finds the cause
 		}
-		patience = f.driver.silence
+		timeout = f.driver.silence
 		if frame.N > f.next {
 			if ended, err := f.closeGap(ctx, frame.N); err != nil || ended {
 				return err
@@ -229,23 +229,23 @@ func (f *follower) finish(ctx context.Context, state *container.State) error {
 	case f.done:
 		return nil
 	case errors.Is(err, errNoJournal):
-		return run.Errorf(run.CodeNotFound, "the task did not begin: %s", f.why(state))
+		return run.Errorf(run.CodeNotFound, "the task did not begin: %s", f.failureReason(state))
 	case err != nil:
 		return err
 	}
-	return run.Errorf(run.CodeNotFound, "%s", f.why(state))
+	return run.Errorf(run.CodeNotFound, "%s", f.failureReason(state))
 }
 
 // damage converts the error for a damaged journal. The error is final once
 // nothing writes to the journal any more.
 func (f *follower) damage(ctx context.Context, damage error) error {
-	state, err := f.look(ctx)
+	state, err := f.inspectState(ctx)
 	if err != nil {
 		return err
 	}
 	if !state.Running {
 		if state.ExitCode != 0 || state.OOMKilled {
-			damage = fmt.Errorf("%w, and %s", damage, whyEnded(state))
+			damage = fmt.Errorf("%w, and %s", damage, endReason(state))
 		}
 		return executor.Damaged(damage, true)
 	}
@@ -256,9 +256,9 @@ func (f *follower) damage(ctx context.Context, damage error) error {
 	return executor.Damaged(damage, written)
 }
 
-// why describes the end of a container that ended unexpectedly.
-func (f *follower) why(state *container.State) string {
-	text := whyEnded(state)
+// failureReason describes the end of a container that ended unexpectedly.
+func (f *follower) failureReason(state *container.State) string {
+	text := endReason(state)
 	switch state.ExitCode {
 	case shim.ExitOrder:
 		text = "its definition did not reach the shim"
@@ -271,8 +271,8 @@ func (f *follower) why(state *container.State) string {
 	return text
 }
 
-// whyEnded describes why a container is not running.
-func whyEnded(state *container.State) string {
+// endReason describes why a container is not running.
+func endReason(state *container.State) string {
 	switch {
 	case state.OOMKilled:
 		return "out of memory: the container was killed at its memory limit"

@@ -13,7 +13,7 @@ import (
 // container, passes its stdout to read, and returns its exit code. If the
 // container is not running, the error is errNotRunning.
 func (d *Driver) exec(ctx context.Context, id string, args []string, stderr io.Writer, read func(stdout io.Reader) error) (code int, err error) {
-	made, err := d.client.ContainerExecCreate(ctx, id, container.ExecOptions{
+	created, err := d.client.ContainerExecCreate(ctx, id, container.ExecOptions{
 		User: "0:0", WorkingDir: "/", AttachStdout: true, AttachStderr: true,
 		Cmd: append([]string{path.Join(toolDir, shimFile)}, args...),
 	})
@@ -23,7 +23,7 @@ func (d *Driver) exec(ctx context.Context, id string, args []string, stderr io.W
 	if err != nil {
 		return 0, daemonError(err, "run the shim in container %s", id)
 	}
-	conn, err := d.client.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
+	conn, err := d.client.ContainerExecAttach(ctx, created.ID, container.ExecAttachOptions{})
 	if err != nil {
 		return 0, daemonError(err, "run the shim in container %s", id)
 	}
@@ -36,7 +36,7 @@ func (d *Driver) exec(ctx context.Context, id string, args []string, stderr io.W
 	if err != nil {
 		return 0, err
 	}
-	ended, err := d.client.ContainerExecInspect(ctx, made.ID)
+	ended, err := d.client.ContainerExecInspect(ctx, created.ID)
 	if err != nil {
 		return 0, daemonError(err, "run the shim in container %s", id)
 	}

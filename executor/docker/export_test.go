@@ -8,6 +8,6 @@ func (d *Driver) SetSilence(after time.Duration) { d.silence = after }
 // SetServiceWatch makes the driver watch services longer, as a busy host needs.
 func (d *Driver) SetServiceWatch(watch time.Duration) { d.serviceWatch = watch }
 
-// SetSetupPatience sets how soon the driver assumes that the creators of other
+// SetSetupTimeout sets how soon the driver assumes that the creators of other
 // setup containers are dead.
-func (d *Driver) SetSetupPatience(patience time.Duration) { d.setupPatience = patience }
+func (d *Driver) SetSetupTimeout(timeout time.Duration) { d.setupTimeout = timeout }

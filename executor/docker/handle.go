@@ -42,9 +42,9 @@ func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 // Stop implements executor.Handle. A file carries the grace period, since it
 // may differ from the definition's. The signal alone requests the stop.
 func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
-	wish, err := stopWish(grace)
+	request, err := stopRequestArchive(grace)
 	if err == nil {
-		err = h.driver.client.CopyToContainer(ctx, h.id, taskDir, wish, container.CopyToContainerOptions{})
+		err = h.driver.client.CopyToContainer(ctx, h.id, taskDir, request, container.CopyToContainerOptions{})
 	}
 	if cerrdefs.IsNotFound(err) {
 		return nil // removed

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-func TestHandle_Events_tells_a_bad_end(t *testing.T) {
+func TestHandle_Events_reports_an_unexpected_end(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	begun := func(t *testing.T, h executor.Handle) {
@@ -38,7 +38,7 @@ func TestHandle_Events_tells_a_bad_end(t *testing.T) {
 		h := b.start(t, def)
 		begun(t, h)
 		require.NoError(t, b.cli.ContainerStop(t.Context(), "drover-"+def.Key.String(), container.StopOptions{}))
-		err := ruin(t, h)
+		err := followToError(t, h)
 		require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 		require.ErrorContains(t, err, "killed from outside")
 		_, err = b.driver.Start(t.Context(), executor.Task{Definition: def, Resume: true, Launch: func() (int64, error) {
@@ -53,7 +53,7 @@ func TestHandle_Events_tells_a_bad_end(t *testing.T) {
 		h := b.start(t, def)
 		begun(t, h)
 		require.NoError(t, b.cli.ContainerRemove(t.Context(), "drover-"+def.Key.String(), container.RemoveOptions{Force: true, RemoveVolumes: true}))
-		err := ruin(t, h)
+		err := followToError(t, h)
 		require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 		require.ErrorContains(t, err, "removed")
 	})
@@ -71,7 +71,7 @@ func TestHandle_Events_tells_a_bad_end(t *testing.T) {
 	})
 }
 
-func TestHandle_Events_goes_on(t *testing.T) {
+func TestHandle_Events_continues(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	t.Run("for several followers at once", func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestHandle_Events_goes_on(t *testing.T) {
 		t.Parallel()
 		def := b.definition(t, "echo once")
 		h := b.start(t, def)
-		s := tell(t, h, 1)
+		s := follow(t, h, 1)
 		require.NoError(t, h.Stop(t.Context(), time.Second), "the stop acknowledges the end")
 		testenv.Await(t, 20*time.Second, func() (bool, string) {
 			c, err := b.cli.ContainerInspect(t.Context(), "drover-"+def.Key.String())
@@ -128,8 +128,8 @@ func TestHandle_Events_goes_on(t *testing.T) {
 		})
 		again, err := b.newDriver(t, docker.Options{}).Attach(t.Context(), def.Key)
 		require.NoError(t, err)
-		require.Len(t, tell(t, again, 1).frames, len(s.frames))
-		require.Equal(t, "once\n", tell(t, again, 2).output)
+		require.Len(t, follow(t, again, 1).frames, len(s.frames))
+		require.Equal(t, "once\n", follow(t, again, 2).output)
 		require.NoError(t, h.Stop(t.Context(), time.Second))
 	})
 }
@@ -186,8 +186,8 @@ func TestHandle_Events_beside_a_stuck_reader(t *testing.T) {
 	other.SetSilence(200 * time.Millisecond)
 	h, err := other.Attach(t.Context(), def.Key)
 	require.NoError(t, err)
-	require.Len(t, tell(t, h, 1).output, 5_000_000)
-	require.Len(t, tell(t, stuck, 1).output, 5_000_000)
+	require.Len(t, follow(t, h, 1).output, 5_000_000)
+	require.Len(t, follow(t, stuck, 1).output, 5_000_000)
 }
 
 // TestHandle_Events_where_the_daemon_does_not_attach starts a follower after a
@@ -217,7 +217,7 @@ func TestHandle_Events_where_the_daemon_does_not_attach(t *testing.T) {
 		}
 	}
 	require.Equal(t, 5_000_000+len("more\n"), output)
-	require.Len(t, tell(t, stuck, 1).output, output)
+	require.Len(t, follow(t, stuck, 1).output, output)
 }
 
 // fileNamed packs a file that holds its name.
@@ -251,7 +251,7 @@ func TestHandle_Events_where_nothing_more_can_run(t *testing.T) {
 	var log bytes.Buffer
 	again, err := b.newDriver(t, docker.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}).Attach(t.Context(), def.Key)
 	require.NoError(t, err)
-	s := tell(t, again, 1)
+	s := follow(t, again, 1)
 	require.Contains(t, s.output, "full\ndone\n")
 	require.Equal(t, run.StatusSuccess, s.result.Status)
 	require.Contains(t, log.String(), "read a journal through the archive")

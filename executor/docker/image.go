@@ -25,9 +25,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// pullNews is the interval at which the setup log reports the progress of a
+// pullLogInterval is the interval at which the setup log reports the progress of a
 // pull.
-const pullNews = 5 * time.Second
+const pullLogInterval = 5 * time.Second
 
 // maxPorts limits how many ports of a service are probed.
 const maxPorts = 100
@@ -55,12 +55,12 @@ func (d *Driver) ensureImage(ctx context.Context, def run.Definition, name strin
 		info, err := d.inspectImage(ctx, name, platform)
 		switch {
 		case err == nil:
-			log("using image " + platformed(name, platform) + ", which is present")
+			log("using image " + withPlatform(name, platform) + ", which is present")
 			return info, nil
 		case !cerrdefs.IsNotFound(err):
 			return nil, daemonError(err, "find image %s", name)
 		case def.PullPolicy == run.PullNever:
-			return nil, run.Errorf(run.CodeInvalid, "image %s is not on this host and the pull policy is never", platformed(name, platform))
+			return nil, run.Errorf(run.CodeInvalid, "image %s is not on this host and the pull policy is never", withPlatform(name, platform))
 		}
 	}
 	if err := d.pull(ctx, named, platform, def.Auth, log); err != nil {
@@ -140,7 +140,7 @@ func (d *Driver) pull(ctx context.Context, named reference.Named, platform *ocis
 		return err
 	}
 	began := time.Now()
-	log("pulling image " + platformed(name, platform))
+	log("pulling image " + withPlatform(name, platform))
 	answer, err := d.client.ImagePull(ctx, named.String(), options)
 	if err != nil {
 		return pullError(name, err)
@@ -158,7 +158,7 @@ func (d *Driver) pull(ctx context.Context, named reference.Named, platform *ocis
 // returns the number of bytes fetched.
 func followPull(progress io.Reader, log func(string)) (fetched uint64, err error) {
 	layers := make(map[string]jsonmessage.JSONProgress)
-	told := time.Now()
+	reported := time.Now()
 	for decoder := json.NewDecoder(progress); ; {
 		var m jsonmessage.JSONMessage
 		switch err := decoder.Decode(&m); {
@@ -179,8 +179,8 @@ func followPull(progress io.Reader, log func(string)) (fetched uint64, err error
 			fetched += uint64(max(0, l.Current))
 			total += uint64(max(0, l.Total))
 		}
-		if time.Since(told) >= pullNews {
-			told = time.Now()
+		if time.Since(reported) >= pullLogInterval {
+			reported = time.Now()
 			log(fmt.Sprintf("pulling: %s of %s", humanize.IBytes(fetched), humanize.IBytes(total)))
 		}
 	}
@@ -234,7 +234,7 @@ func platformString(p *ocispec.Platform) string {
 	return text
 }
 
-func platformed(name string, p *ocispec.Platform) string {
+func withPlatform(name string, p *ocispec.Platform) string {
 	if p == nil {
 		return name
 	}

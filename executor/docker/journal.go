@@ -15,9 +15,9 @@ import (
 )
 
 var (
-	errNotRunning = errors.New("the container is not running")
-	errAttachOver = errors.New("the attachment is not needed any more")
-	errNoJournal  = errors.New("the shim has written no journal")
+	errNotRunning     = errors.New("the container is not running")
+	errAttachCanceled = errors.New("the attachment is not needed any more")
+	errNoJournal      = errors.New("the shim has written no journal")
 )
 
 // journalPath is the shim's journal in a main container.
@@ -60,17 +60,17 @@ func (f *follower) catchUp(ctx context.Context) error {
 // liveJournal reads the journal by running the shim's reader in the running
 // container.
 func (d *Driver) liveJournal(ctx context.Context, id string, from int64, take func(f run.Frame, size int64) bool) error {
-	var complaint tail
-	wanted := true
+	var stderr tail
+	requested := true
 	code, err := d.exec(ctx, id, []string{"read", "--dir", taskDir, "--from", strconv.FormatInt(from, 10)},
-		&complaint, func(stdout io.Reader) (err error) {
-			wanted, err = readFrames(stdout, from, take)
+		&stderr, func(stdout io.Reader) (err error) {
+			requested, err = readFrames(stdout, from, take)
 			return err
 		})
-	if err != nil || !wanted || code == shim.ExitDone || code == shim.ExitNoJournal {
+	if err != nil || !requested || code == shim.ExitDone || code == shim.ExitNoJournal {
 		return err
 	}
-	return run.Errorf(run.CodeInternal, "the shim's reader ended with exit code %d: %s", code, complaint.String())
+	return run.Errorf(run.CodeInternal, "the shim's reader ended with exit code %d: %s", code, stderr.String())
 }
 
 // archivedJournal copies the journal out of a container, which may be running
@@ -96,7 +96,7 @@ func (d *Driver) archivedJournal(ctx context.Context, id string, from int64, tak
 // cut off when its writer died, and is not a frame. readFrames reports whether
 // the caller wants more frames. Errors wrap shim.ErrDamaged, unless reading
 // itself failed.
-func readFrames(journal io.Reader, from int64, take func(f run.Frame, size int64) bool) (wanted bool, err error) {
+func readFrames(journal io.Reader, from int64, take func(f run.Frame, size int64) bool) (requested bool, err error) {
 	for lines := shim.NewReader(journal); ; {
 		line, n, err := lines.Next()
 		switch {
@@ -156,7 +156,7 @@ func (d *Driver) endWritten(ctx context.Context, id string) (bool, error) {
 
 // copyFile returns at most limit bytes of a file in a container. It returns nil
 // if the file does not exist.
-func (d *Driver) copyFile(ctx context.Context, id, name string, most int64) ([]byte, error) {
+func (d *Driver) copyFile(ctx context.Context, id, name string, limit int64) ([]byte, error) {
 	content, _, err := d.client.CopyFromContainer(ctx, id, name)
 	if cerrdefs.IsNotFound(err) {
 		return nil, nil
@@ -169,7 +169,7 @@ func (d *Driver) copyFile(ctx context.Context, id, name string, most int64) ([]b
 	if _, err := archive.Next(); err != nil {
 		return nil, daemonError(err, "copy %s of container %s", name, id)
 	}
-	text, err := io.ReadAll(io.LimitReader(archive, most))
+	text, err := io.ReadAll(io.LimitReader(archive, limit))
 	if err != nil {
 		return nil, daemonError(err, "copy %s of container %s", name, id)
 	}

@@ -27,12 +27,12 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// victimVariable is the environment variable that holds the order of a process
+// crashVariable is the environment variable that holds the order of a process
 // that is to be killed.
-const victimVariable = "DROVER_TEST_DOCKER_VICTIM"
+const crashVariable = "DROVER_TEST_DOCKER_VICTIM"
 
-// victimOrder says which task a process starts and when the process dies.
-type victimOrder struct {
+// crashOrder says which task a process starts and when the process dies.
+type crashOrder struct {
 	ExecutorID, Prefix, Shim string
 	Definition               run.Definition
 	Launched                 string // file that Launch creates
@@ -43,15 +43,15 @@ type victimOrder struct {
 	Resume                   bool   // resume where another process died in its launch
 }
 
-// victim is a process that starts a task and kills itself at some point. It
+// crashProcess is a process that starts a task and kills itself at some point. It
 // exits with 0 if it finishes.
-func victim(text string) int {
-	var order victimOrder
+func crashProcess(text string) int {
+	var order crashOrder
 	if err := json.Unmarshal([]byte(text), &order); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation(), dyingDialer(order))
+	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation(), crashDialer(order))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -79,8 +79,8 @@ func victim(text string) int {
 
 func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
 
-// dyingDialer counts the requests on the client's connections.
-func dyingDialer(order victimOrder) client.Opt {
+// crashDialer counts the requests on the client's connections.
+func crashDialer(order crashOrder) client.Opt {
 	return func(c *client.Client) error {
 		host, err := client.ParseHostURL(c.DaemonHost())
 		if err != nil {
@@ -90,20 +90,20 @@ func dyingDialer(order victimOrder) client.Opt {
 		sent := 0
 		return client.WithDialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, host.Scheme, host.Host)
-			return &dyingConn{Conn: conn, order: order, mu: &mu, sent: &sent}, err
+			return &crashConn{Conn: conn, order: order, mu: &mu, sent: &sent}, err
 		})(c)
 	}
 }
 
-type dyingConn struct {
+type crashConn struct {
 	net.Conn
-	order victimOrder
-	mu    *sync.Mutex
-	sent  *int
-	doom  bool // the process dies when it reads the answer
+	order     crashOrder
+	mu        *sync.Mutex
+	sent      *int
+	dieOnRead bool // the process dies when it reads the answer
 }
 
-func (c *dyingConn) Write(p []byte) (int, error) {
+func (c *crashConn) Write(p []byte) (int, error) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
 		if !bytes.HasPrefix(p, []byte(method+" /")) {
 			continue
@@ -115,25 +115,25 @@ func (c *dyingConn) Write(p []byte) (int, error) {
 			if !c.order.Answered {
 				die()
 			}
-			c.doom = true
+			c.dieOnRead = true
 		}
 		c.mu.Unlock()
 	}
 	return c.Conn.Write(p)
 }
 
-func (c *dyingConn) Read(p []byte) (int, error) {
+func (c *crashConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.doom {
+	if c.dieOnRead {
 		die()
 	}
 	return n, err
 }
 
 // CloseWrite forwards the call, which the hijacked connection needs.
-func (c *dyingConn) CloseWrite() error { return c.Conn.(types.CloseWriter).CloseWrite() }
+func (c *crashConn) CloseWrite() error { return c.Conn.(types.CloseWriter).CloseWrite() }
 
 // TestDriver_Start_survives_kills kills the process that starts a task around
 // each of its requests to the daemon, and continues with another process. The
@@ -146,46 +146,46 @@ func TestDriver_Start_survives_kills(t *testing.T) {
 		for _, answered := range []bool{false, true} {
 			t.Run(fmt.Sprintf("request_%d_answered_%t", request, answered), func(t *testing.T) {
 				t.Parallel()
-				died := b.killed(t, victimOrder{Request: request, Answered: answered})
+				died := b.startWithCrashes(t, crashOrder{Request: request, Answered: answered})
 				require.Equal(t, request <= requests, died, "how many requests a start makes")
 			})
 		}
 	}
 	t.Run("launch", func(t *testing.T) {
 		t.Parallel()
-		require.True(t, b.killed(t, victimOrder{DieInLaunch: true}))
+		require.True(t, b.startWithCrashes(t, crashOrder{DieInLaunch: true}))
 	})
 	for _, path := range []string{"/attach", "/start"} {
 		for _, answered := range []bool{false, true} {
 			t.Run(fmt.Sprintf("launch_then%s_answered_%t", path, answered), func(t *testing.T) {
 				t.Parallel()
-				require.True(t, b.killed(t, victimOrder{DieInLaunch: true}, victimOrder{Resume: true, Path: path, Answered: answered}))
+				require.True(t, b.startWithCrashes(t, crashOrder{DieInLaunch: true}, crashOrder{Resume: true, Path: path, Answered: answered}))
 			})
 		}
 	}
 }
 
-// killed runs processes that start a task and die, one after the other, and
+// startWithCrashes runs processes that start a task and die, one after the other, and
 // continues where the last one died. The task has a prefix of its own, so that
 // the filling of the shared volume is interrupted too. It reports whether the
 // last process died.
-func (b *bench) killed(t *testing.T, orders ...victimOrder) (died bool) {
+func (b *bench) startWithCrashes(t *testing.T, orders ...crashOrder) (died bool) {
 	t.Helper()
-	order := victimOrder{
+	order := crashOrder{
 		ExecutorID: b.id, Prefix: "drover-test-" + newID(t), Shim: testenv.BuildShim(t), Launched: filepath.Join(t.TempDir(), "launched"),
 		Definition: b.definition(t, "echo once >>/count; cat /count"),
 	}
 	for _, o := range orders {
 		order.Request, order.Path, order.Answered, order.DieInLaunch, order.Resume = o.Request, o.Path, o.Answered, o.DieInLaunch, o.Resume
-		died = dies(t, order)
+		died = crashes(t, order)
 	}
 	_, missing := os.Stat(order.Launched)
 
 	d := b.newDriver(t, docker.Options{Prefix: order.Prefix})
-	d.SetSetupPatience(time.Second)
+	d.SetSetupTimeout(time.Second)
 	h, err := d.Start(t.Context(), executor.Task{Definition: order.Definition, Launch: launchAt(1), Resume: missing == nil})
 	require.NoError(t, err)
-	s := tell(t, h, 1)
+	s := follow(t, h, 1)
 	require.Equal(t, "once\n", s.output)
 	require.Equal(t, run.StatusSuccess, s.result.Status)
 	require.NoError(t, h.Remove(t.Context()))
@@ -193,13 +193,13 @@ func (b *bench) killed(t *testing.T, orders ...victimOrder) (died bool) {
 	return died
 }
 
-// dies runs a process by order, and reports whether it died.
-func dies(t *testing.T, order victimOrder) bool {
+// crashes runs a process by order, and reports whether it died.
+func crashes(t *testing.T, order crashOrder) bool {
 	t.Helper()
 	text, err := json.Marshal(order)
 	require.NoError(t, err)
 	process := exec.CommandContext(t.Context(), os.Args[0])
-	process.Env = append(os.Environ(), victimVariable+"="+string(text))
+	process.Env = append(os.Environ(), crashVariable+"="+string(text))
 	out, err := process.CombinedOutput()
 	if err != nil {
 		require.Contains(t, err.Error(), "killed", string(out))

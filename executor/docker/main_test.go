@@ -28,8 +28,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if order := os.Getenv(victimVariable); order != "" {
-		os.Exit(victim(order))
+	if order := os.Getenv(crashVariable); order != "" {
+		os.Exit(crashProcess(order))
 	}
 	executortest.Child(openConformance)
 	testenv.Parallel(2) // the tests mostly wait for the daemon
@@ -96,22 +96,22 @@ func (b *bench) removeAfter(t testing.TB, h executor.Handle) {
 }
 
 // finish runs a task to its end.
-func (b *bench) finish(t testing.TB, def run.Definition) story {
+func (b *bench) finish(t testing.TB, def run.Definition) taskFrames {
 	t.Helper()
-	return tell(t, b.start(t, def), 1)
+	return follow(t, b.start(t, def), 1)
 }
 
-// story is the content of the frames of a task.
-type story struct {
+// taskFrames is the content of the frames of a task.
+type taskFrames struct {
 	output string // of all steps
 	result *run.TaskResult
 	frames []run.Frame
 }
 
-// tell follows a task to its end and returns its frames.
-func tell(t testing.TB, h executor.Handle, from int64) story {
+// follow follows a task to its end and returns its frames.
+func follow(t testing.TB, h executor.Handle, from int64) taskFrames {
 	t.Helper()
-	var s story
+	var s taskFrames
 	for f, err := range h.Events(t.Context(), from) {
 		require.NoError(t, err)
 		require.Equal(t, from+int64(len(s.frames)), f.N, "frames have no gaps")
@@ -125,9 +125,9 @@ func tell(t testing.TB, h executor.Handle, from int64) story {
 	return s
 }
 
-// ruin follows a task whose environment ends unexpectedly, and returns the
+// followToError follows a task whose environment ends unexpectedly, and returns the
 // error.
-func ruin(t testing.TB, h executor.Handle) error {
+func followToError(t testing.TB, h executor.Handle) error {
 	t.Helper()
 	for f, err := range h.Events(t.Context(), 1) {
 		if err != nil {
@@ -241,18 +241,18 @@ func (b *bench) volumesNamed(t testing.TB, prefix string) []string {
 // variant builds an image from the busybox image and Dockerfile instructions.
 func (b *bench) variant(t testing.TB, changes ...string) string {
 	t.Helper()
-	made, err := b.cli.ContainerCreate(t.Context(), &container.Config{Image: b.image}, nil, nil, nil, "")
+	created, err := b.cli.ContainerCreate(t.Context(), &container.Config{Image: b.image}, nil, nil, nil, "")
 	require.NoError(t, err)
 	name := "drover-test/variant:" + newID(t)
-	_, err = b.cli.ContainerCommit(t.Context(), made.ID, container.CommitOptions{Reference: name, Changes: changes})
+	_, err = b.cli.ContainerCommit(t.Context(), created.ID, container.CommitOptions{Reference: name, Changes: changes})
 	require.NoError(t, err)
-	require.NoError(t, b.cli.ContainerRemove(t.Context(), made.ID, container.RemoveOptions{}))
-	b.forget(t, name)
+	require.NoError(t, b.cli.ContainerRemove(t.Context(), created.ID, container.RemoveOptions{}))
+	b.removeImageAfter(t, name)
 	return name
 }
 
-// forget removes an image at the end of the test.
-func (b *bench) forget(t testing.TB, name string) {
+// removeImageAfter removes an image at the end of the test.
+func (b *bench) removeImageAfter(t testing.TB, name string) {
 	t.Helper()
 	t.Cleanup(func() {
 		_, err := b.cli.ImageRemove(context.WithoutCancel(t.Context()), name, image.RemoveOptions{Force: true})
@@ -263,11 +263,11 @@ func (b *bench) forget(t testing.TB, name string) {
 // layer returns the busybox image as one tar.
 func (b *bench) layer(t testing.TB) []byte {
 	t.Helper()
-	made, err := b.cli.ContainerCreate(t.Context(), &container.Config{Image: b.image}, nil, nil, nil, "")
+	created, err := b.cli.ContainerCreate(t.Context(), &container.Config{Image: b.image}, nil, nil, nil, "")
 	require.NoError(t, err)
-	content, err := b.cli.ContainerExport(t.Context(), made.ID)
+	content, err := b.cli.ContainerExport(t.Context(), created.ID)
 	require.NoError(t, err)
 	layer := readAll(t, content)
-	require.NoError(t, b.cli.ContainerRemove(t.Context(), made.ID, container.RemoveOptions{}))
+	require.NoError(t, b.cli.ContainerRemove(t.Context(), created.ID, container.RemoveOptions{}))
 	return layer
 }

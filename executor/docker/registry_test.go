@@ -84,17 +84,17 @@ func (r *fakeRegistry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	sum := sha256.Sum256(r.manifest)
 	digest := "sha256:" + hex.EncodeToString(sum[:])
 	content, kind := []byte(nil), ""
-	switch place := strings.TrimPrefix(request.URL.Path, "/v2/private/tool/"); {
+	switch path := strings.TrimPrefix(request.URL.Path, "/v2/private/tool/"); {
 	case request.URL.Path == "/v2/":
 		content, kind = []byte("{}"), "application/json"
-	case place == "manifests/1", place == "manifests/"+digest:
-		if place == "manifests/1" {
+	case path == "manifests/1", path == "manifests/"+digest:
+		if path == "manifests/1" {
 			r.pulls.Add(1)
 		}
 		content, kind = r.manifest, manifestType
 		w.Header().Set("Docker-Content-Digest", digest)
-	case strings.HasPrefix(place, "blobs/"):
-		content, kind = r.blobs[strings.TrimPrefix(place, "blobs/")], "application/octet-stream"
+	case strings.HasPrefix(path, "blobs/"):
+		content, kind = r.blobs[strings.TrimPrefix(path, "blobs/")], "application/octet-stream"
 	}
 	if content == nil {
 		w.Header().Set("Content-Type", "application/json")
@@ -138,7 +138,7 @@ func TestDriver_pull(t *testing.T) {
 		var log setupLog
 		h, err := start(&log)
 		require.NoError(t, err)
-		require.Equal(t, "fetched yes\n", tell(t, h, 1).output)
+		require.Equal(t, "fetched yes\n", follow(t, h, 1).output)
 		require.NoError(t, h.Remove(t.Context()))
 		return log.String()
 	}
@@ -153,7 +153,7 @@ func TestDriver_pull(t *testing.T) {
 
 	def.Auth[registry.host] = run.Auth{Username: "alice", Password: registry.password}
 	require.Regexp(t, `^pulling image \S+/private/tool:1\npulled image \S+/private/tool:1 \(.* in .*s\)$`, done())
-	b.forget(t, registry.image())
+	b.removeImageAfter(t, registry.image())
 	pulls := registry.pulls.Load()
 	require.Positive(t, pulls)
 	require.Contains(t, done(), "which is present")
@@ -185,11 +185,11 @@ func TestDriver_image_of_another_run(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		require.Equal(t, "fetched yes\n", tell(t, h, 1).output)
+		require.Equal(t, "fetched yes\n", follow(t, h, 1).output)
 		return h.Remove(t.Context())
 	}
 	require.NoError(t, start(true, run.PullIfNotPresent, registry.password))
-	b.forget(t, registry.image())
+	b.removeImageAfter(t, registry.image())
 	for _, policy := range []run.PullPolicy{run.PullIfNotPresent, run.PullNever} {
 		require.NoError(t, start(false, policy, ""), "runs of a pool that is not shared use what is present")
 		require.ErrorContains(t, start(true, policy, ""), "image pull failed")

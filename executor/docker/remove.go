@@ -77,7 +77,7 @@ func (d *Driver) awaitRemoval(ctx context.Context, name string) error {
 
 // kill kills a container and waits until it is not running.
 func (d *Driver) kill(ctx context.Context, id string) error {
-	if err := d.client.ContainerKill(ctx, id, killAtOnce); err != nil && !cerrdefs.IsConflict(err) {
+	if err := d.client.ContainerKill(ctx, id, killSignal); err != nil && !cerrdefs.IsConflict(err) {
 		return daemonError(err, "kill container %s", id)
 	}
 	ended, fault := d.client.ContainerWait(ctx, id, container.WaitConditionNotRunning)

@@ -48,9 +48,9 @@ func TestDriver_outlives_the_daemon(t *testing.T) {
 			d.Start()
 			if c.lives {
 				require.NoError(t, h.CopyTo(t.Context(), "/", fileNamed(t, "go")))
-				require.Equal(t, "continued\n", tell(t, h, next).output)
+				require.Equal(t, "continued\n", follow(t, h, next).output)
 			} else {
-				err := ruin(t, h)
+				err := followToError(t, h)
 				require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 				require.ErrorContains(t, err, "daemon was restarted")
 			}

@@ -37,7 +37,7 @@ func TestDriver_services(t *testing.T) {
 		h, err := b.driver.Start(t.Context(), executor.Task{Definition: def, Log: log.add, Launch: launchAt(1)})
 		require.NoError(t, err)
 		b.removeAfter(t, h)
-		require.Equal(t, "hello\n", tell(t, h, 1).output)
+		require.Equal(t, "hello\n", follow(t, h, 1).output)
 		require.Regexp(t, `service slow listens after [1-9]`, log.String())
 	})
 	late := b.variant(t, "EXPOSE 8126")

@@ -22,9 +22,9 @@ const (
 	// serviceWatch is how long a service must run to count as started if its
 	// image exposes no port.
 	serviceWatch = 250 * time.Millisecond
-	// servicePatience is how long a service may take to listen on a port that
+	// serviceTimeout is how long a service may take to listen on a port that
 	// its image exposes.
-	servicePatience = 30 * time.Second
+	serviceTimeout = 30 * time.Second
 	// serviceTail is how many of its last log lines are reported if a service
 	// ends.
 	serviceTail = "20"
@@ -114,10 +114,10 @@ func (s *starting) awaitService(ctx context.Context, id string, service run.Serv
 // awaitPort runs the shim in the main container, whose network the services
 // share, to wait for one of the ports.
 func (d *Driver) awaitPort(ctx context.Context, id string, ports []string) error {
-	var complaint tail
+	var stderr tail
 	code, err := d.exec(ctx, id, []string{
-		"await-port", "--ports", strings.Join(ports, ","), "--timeout", servicePatience.String(),
-	}, &complaint, func(stdout io.Reader) error {
+		"await-port", "--ports", strings.Join(ports, ","), "--timeout", serviceTimeout.String(),
+	}, &stderr, func(stdout io.Reader) error {
 		_, err := io.Copy(io.Discard, stdout)
 		return err
 	})
@@ -125,9 +125,9 @@ func (d *Driver) awaitPort(ctx context.Context, id string, ports []string) error
 	case err != nil:
 		return err
 	case code == shim.ExitNoPort:
-		return fmt.Errorf("nothing listens after %s", servicePatience)
+		return fmt.Errorf("nothing listens after %s", serviceTimeout)
 	case code != shim.ExitDone:
-		return fmt.Errorf("exit code %d: %s", code, complaint.String())
+		return fmt.Errorf("exit code %d: %s", code, stderr.String())
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (s *starting) serviceDied(ctx context.Context, id string, service run.Servi
 	for _, line := range lines {
 		s.log("service " + service.Name + ": " + line)
 	}
-	message := fmt.Sprintf("service %s (%s) ended at once: %s", service.Name, service.Image, whyEnded(c.State))
+	message := fmt.Sprintf("service %s (%s) ended at once: %s", service.Name, service.Image, endReason(c.State))
 	if len(lines) > 0 {
 		message += ": " + lines[len(lines)-1]
 	}

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// silenceFirst is how long a stream may be silent before it is first
+	// silenceMin is how long a stream may be silent before it is first
 	// compared with the journal. The interval then doubles up to silenceMax.
 	// Streams lose nothing by themselves, but any other client of the daemon
 	// that is attached to the container and does not read blocks all of them.
-	silenceFirst = 15 * time.Second
-	silenceMost  = 5 * time.Minute
+	silenceMin = 15 * time.Second
+	silenceMax = 5 * time.Minute
 )
 
 // journalSize is the size of the journal at the time a frame was its last one.

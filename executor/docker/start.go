@@ -21,17 +21,17 @@ const (
 	// settleCreated is how long a container that another process created may
 	// take to be started.
 	settleCreated = 2 * time.Second
-	// settleLook is the polling interval for both.
-	settleLook = 20 * time.Millisecond
-	// certain bounds a call that creates something at the daemon. Such a call
+	// settlePoll is the polling interval for both.
+	settlePoll = 20 * time.Millisecond
+	// createTimeout bounds a call that creates something at the daemon. Such a call
 	// is not cut short when the caller gives up: the driver could not know what
 	// to remove.
-	certain = 2 * time.Minute
+	createTimeout = 2 * time.Minute
 	// orderTries is how often a container that was found ended is started to
 	// read its order.
 	orderTries = 3
-	// cleanup bounds the removal of what a failed start created.
-	cleanup = 30 * time.Second
+	// cleanupTimeout bounds the removal of what a failed start created.
+	cleanupTimeout = 30 * time.Second
 )
 
 // Start implements executor.Driver. The steps of a key run at most once: the
@@ -113,7 +113,7 @@ func (s *starting) giveUp(ctx context.Context) {
 	if !s.idle || s.launched || s.task.Resume || s.task.Keep {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	begun, err := s.driver.hasJournal(ctx, s.id)
 	if err == nil && !begun {
@@ -231,17 +231,17 @@ func (s *starting) settle(ctx context.Context, state container.ContainerState) (
 		if err != nil || begun {
 			return begun, state, err
 		}
-		patience := settleRunning
+		timeout := settleRunning
 		switch state {
 		case container.StateCreated:
-			patience = settleCreated
+			timeout = settleCreated
 		case container.StateRemoving, container.StateDead, container.StateExited:
 			return false, state, nil
 		}
-		if time.Since(began) > patience {
+		if time.Since(began) > timeout {
 			return false, state, nil
 		}
-		if err := pause(ctx, settleLook); err != nil {
+		if err := pause(ctx, settlePoll); err != nil {
 			return false, state, err
 		}
 		c, err := d.client.ContainerInspect(ctx, s.id)
@@ -263,15 +263,15 @@ func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 		if err := s.startServices(ctx); err != nil {
 			return nil, err
 		}
-		if err := s.hand(ctx); err != nil {
+		if err := s.sendOrder(ctx); err != nil {
 			return nil, err
 		}
-		lost, err := s.lost(ctx)
+		lost, err := s.orderLost(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if !lost || try == orderTries {
-			d.keep(s.key(), s.attached)
+			d.storeAttachment(s.key(), s.attached)
 			return s.handle(), nil
 		}
 		s.attached.close()
@@ -281,8 +281,8 @@ func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 	}
 }
 
-// hand records the launch with the executor, once, and writes the order.
-func (s *starting) hand(ctx context.Context) error {
+// sendOrder records the launch with the executor, once, and writes the order.
+func (s *starting) sendOrder(ctx context.Context) error {
 	if !s.launched {
 		first, err := s.task.Launch()
 		if err != nil {
@@ -297,10 +297,10 @@ func (s *starting) hand(ctx context.Context) error {
 	return nil
 }
 
-// lost reports whether the order did not reach the shim, which has then ended.
+// orderLost reports whether the order did not reach the shim, which has then ended.
 // A client that attached to an ended container, and was killed before it
 // started the container, has closed stdin for the container's next run.
-func (s *starting) lost(ctx context.Context) (bool, error) {
+func (s *starting) orderLost(ctx context.Context) (bool, error) {
 	if s.found == "" {
 		return false, nil // no other process has used the container
 	}
@@ -333,15 +333,15 @@ func (s *starting) startMain(ctx context.Context) (err error) {
 }
 
 // order returns the order for the shim. It omits what only the driver needs.
-func (s *starting) order(first int64) run.ShimOrder {
+func (s *starting) order(first int64) run.ShimSpec {
 	def := s.task.Definition
 	def.Auth, def.Services = nil, nil
 	base := maps.Clone(s.image.environment)
 	if _, ok := base["PATH"]; !ok {
 		base["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	}
-	order := run.ShimOrder{
-		Version: run.OrderVersion(&def), FirstFrame: first, Definition: def,
+	order := run.ShimSpec{
+		Version: run.RequiredSpecVersion(&def), FirstFrame: first, Definition: def,
 		User: s.image.user, WorkingDir: s.image.workingDir, BaseEnvironment: base,
 	}
 	if len(def.SecretFiles) > 0 {
@@ -352,15 +352,15 @@ func (s *starting) order(first int64) run.ShimOrder {
 
 // create creates a container, even if the context ends meanwhile.
 func (d *Driver) create(ctx context.Context, config *container.Config, host *container.HostConfig, platform *ocispec.Platform, name string) (id string, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), certain)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
-	made, err := d.client.ContainerCreate(ctx, config, host, nil, platform, name)
-	return made.ID, err
+	created, err := d.client.ContainerCreate(ctx, config, host, nil, platform, name)
+	return created.ID, err
 }
 
 // start starts a container, even if the context ends meanwhile.
 func (d *Driver) start(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), certain)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
 	return d.client.ContainerStart(ctx, id, container.StartOptions{})
 }

@@ -22,18 +22,18 @@ const (
 	// digestLength is how many characters of the shim's digest name its volume.
 	digestLength = 16
 
-	// setupPatience is how long a process waits for another process's setup
+	// setupTimeout is how long a process waits for another process's setup
 	// container before it assumes that its creator is dead. Filling the volume
 	// takes well under a second. A creator that is slower than this begins
 	// again.
-	setupPatience = 10 * time.Second
+	setupTimeout = 10 * time.Second
 
 	// setupLimit bounds the whole setup, even if many processes delay each
 	// other.
 	setupLimit = 2 * time.Minute
 
-	// setupLook is the polling interval for the end of another process's setup.
-	setupLook = 50 * time.Millisecond
+	// setupPoll is the polling interval for the end of another process's setup.
+	setupPoll = 50 * time.Millisecond
 )
 
 // shimBinary is the program that runs as the first process of main containers.
@@ -44,10 +44,10 @@ type shimBinary struct {
 
 // volumeState records whether the shared volume is known to be complete.
 type volumeState struct {
-	mu    sync.Mutex
-	ready bool
-	rival string    // setup container of another process
-	since time.Time // when it was first seen
+	mu         sync.Mutex
+	ready      bool
+	otherID    string    // setup container of another process
+	otherSince time.Time // when it was first seen
 }
 
 func (d *Driver) volumeName() string {
@@ -109,7 +109,7 @@ func (d *Driver) trySetup(ctx context.Context, imageName string, platform *ocisp
 		err = removed
 	}
 	if run.CodeOf(err) == run.CodeNotFound {
-		return pause(ctx, setupLook) // another process assumed that this one was dead
+		return pause(ctx, setupPoll) // another process assumed that this one was dead
 	}
 	d.volume.ready = err == nil
 	return err
@@ -125,14 +125,14 @@ func (d *Driver) awaitSetup(ctx context.Context, name string) error {
 	if err != nil {
 		return daemonError(err, "wait for container %s", name)
 	}
-	if other.ID != d.volume.rival { // the daemon's clock may differ
-		d.volume.rival, d.volume.since = other.ID, time.Now()
+	if other.ID != d.volume.otherID { // the daemon's clock may differ
+		d.volume.otherID, d.volume.otherSince = other.ID, time.Now()
 	}
 	d.volume.ready = d.volumeComplete(ctx, other.ID)
-	if d.volume.ready || time.Since(d.volume.since) > d.setupPatience {
+	if d.volume.ready || time.Since(d.volume.otherSince) > d.setupTimeout {
 		return d.removeContainer(ctx, other.ID) // not needed any more, or its creator is dead
 	}
-	return pause(ctx, setupLook)
+	return pause(ctx, setupPoll)
 }
 
 // volumeComplete reports whether the volume, seen through a container that
@@ -191,7 +191,7 @@ func (d *Driver) dropOldVolumes(ctx context.Context) {
 // archive packs the shim and then its marker: a process that sees the marker
 // may use the shim.
 func (s shimBinary) archive() (io.Reader, error) {
-	return archiveOf(archived{shimFile, 0o555, s.content}, archived{markerFile, 0o444, []byte(s.digest)})
+	return archiveOf(archiveFile{shimFile, 0o555, s.content}, archiveFile{markerFile, 0o444, []byte(s.digest)})
 }
 
 // pause waits for the given duration. The error has CodeCanceled or

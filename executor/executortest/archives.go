@@ -65,15 +65,15 @@ func restores(to string) run.StepDef {
 	return run.StepDef{ArchiveStep: run.ArchiveStep{RestoreWorkspace: &run.RestoreWorkspace{To: to}}}
 }
 
-// mover is the suite in the part of an executor of one environment.
-type mover struct {
+// archiveServer is the suite in the part of an executor of one environment.
+type archiveServer struct {
 	*bench
-	handle executor.Courier
+	handle executor.ArchiveHandle
 }
 
 // serve starts the definition, calls each for every step with a request, and
 // follows the task to its end.
-func (b *bench) serve(d run.Definition, each func(m mover, ask run.Frame)) story {
+func (b *bench) serve(d run.Definition, each func(m archiveServer, frame run.Frame)) recording {
 	b.Helper()
 	h := b.start(d)
 	s := b.serveOn(h, each)
@@ -81,13 +81,13 @@ func (b *bench) serve(d run.Definition, each func(m mover, ask run.Frame)) story
 	return s
 }
 
-func (b *bench) serveOn(h executor.Handle, each func(m mover, ask run.Frame)) story {
+func (b *bench) serveOn(h executor.Handle, each func(m archiveServer, frame run.Frame)) recording {
 	b.Helper()
-	courier, ok := h.(executor.Courier)
+	archives, ok := h.(executor.ArchiveHandle)
 	require.True(b, ok, "the driver declares archives")
-	s := read(b.limit(), h, 1, func(s story) bool {
-		if f := s.frames[len(s.frames)-1]; f.Kind == run.FrameAsk {
-			each(mover{b, courier}, f)
+	s := read(b.limit(), h, 1, func(s recording) bool {
+		if f := s.frames[len(s.frames)-1]; f.Kind == run.FrameArchiveRequest {
+			each(archiveServer{b, archives}, f)
 		}
 		return false
 	})
@@ -96,19 +96,21 @@ func (b *bench) serveOn(h executor.Handle, each func(m mover, ask run.Frame)) st
 	return s
 }
 
-func (m mover) connect() io.ReadWriteCloser {
+func (m archiveServer) connect() io.ReadWriteCloser {
 	m.Helper()
 	c, err := m.handle.Connect(m.limit())
 	require.NoError(m, err)
 	return c
 }
 
-// asking returns the request of a step as far as transfers need it.
-func asking(ask run.Frame) transfer.Ask { return transfer.Ask{Frame: ask.N, Pulses: true} }
+// stepRequest returns the request of a step as far as transfers need it.
+func stepRequest(frame run.Frame) transfer.StepRequest {
+	return transfer.StepRequest{Frame: frame.N, Keepalives: true}
+}
 
-func (m mover) pack(ask run.Frame) ([]byte, error) {
+func (m archiveServer) pack(frame run.Frame) ([]byte, error) {
 	m.Helper()
-	p, err := transfer.Pack(m.limit(), m.connect(), asking(ask), transfer.Limits{})
+	p, err := transfer.Pack(m.limit(), m.connect(), stepRequest(frame), transfer.Limits{})
 	require.NoError(m, err)
 	content, err := io.ReadAll(p)
 	require.NoError(m, p.Close())
@@ -118,33 +120,33 @@ func (m mover) pack(ask run.Frame) ([]byte, error) {
 	return content, err
 }
 
-func (m mover) unpack(ask run.Frame, content io.Reader) error {
+func (m archiveServer) unpack(frame run.Frame, content io.Reader) error {
 	m.Helper()
-	stats, err := transfer.Unpack(m.limit(), m.connect(), asking(ask), transfer.Limits{}, content)
+	stats, err := transfer.Unpack(m.limit(), m.connect(), stepRequest(frame), transfer.Limits{}, content)
 	if err == nil {
 		m.Logf("unpacked %+v", stats)
 	}
 	return err
 }
 
-func (m mover) answer(ask run.Frame, a transfer.Answer) {
+func (m archiveServer) answer(frame run.Frame, a transfer.Answer) {
 	m.Helper()
-	require.NoError(m, transfer.Send(m.limit(), m.connect(), ask.N, a))
+	require.NoError(m, transfer.Send(m.limit(), m.connect(), frame.N, a))
 }
 
-// relay serves steps that save and restore: it restores the saved archive.
-func relay(saved *[]byte) func(m mover, ask run.Frame) {
-	return func(m mover, ask run.Frame) {
-		wanted, err := transfer.Inquire(m.limit(), m.connect(), ask.N)
+// saveAndRestore serves steps that save and restore: it restores the saved archive.
+func saveAndRestore(saved *[]byte) func(m archiveServer, frame run.Frame) {
+	return func(m archiveServer, frame run.Frame) {
+		wanted, err := transfer.Inquire(m.limit(), m.connect(), frame.N)
 		require.NoError(m, err)
 		switch wanted.Type {
 		case run.StepRestoreWorkspace, run.StepRestoreCache:
-			require.NoError(m, m.unpack(ask, bytes.NewReader(*saved)))
+			require.NoError(m, m.unpack(frame, bytes.NewReader(*saved)))
 		default:
-			*saved, err = m.pack(ask)
+			*saved, err = m.pack(frame)
 			require.NoError(m, err)
 		}
-		m.answer(ask, transfer.Answer{Lines: []string{"moved " + wanted.Type}})
+		m.answer(frame, transfer.Answer{Lines: []string{"moved " + wanted.Type}})
 	}
 }
 
@@ -162,7 +164,7 @@ func archiveRoundTrip(b *bench) {
 			[ "$(ls -i deep/file | awk '{print $1}')" = "$(ls -i hard | awk '{print $1}')" ] && echo linked; readlink soft; readlink dangling; [ -d deep/empty ] && echo empty; [ ! -e cache/no ] && echo excluded
 			wc -c < sparse | tr -d ' '; [ "$(du -k sparse | cut -f1)" -lt 1000 ] && echo holes; cat "odd name"
 			[ deep/file -ot deep/own ] && echo older`),
-	), relay(&saved))
+	), saveAndRestore(&saved))
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 	require.Equal(b, "content\ncontent\n-rwxr-x---\n-rw-------\ndrwx--x--x\nlinked\ndeep/file\n../outside\nempty\nexcluded\n10000001\nholes\nsp\nolder\n", s.stepOutput(3))
 	require.Equal(b, "moved save_workspace\n", s.stepOutput(1))
@@ -173,7 +175,7 @@ func archiveRoundTrip(b *bench) {
 }
 
 // streamOf returns the index of the first output of a step.
-func streamOf(s story, step int) int {
+func streamOf(s recording, step int) int {
 	for i, f := range s.frames {
 		if f.Kind == run.FrameOutput && f.Step == step {
 			return i
@@ -184,7 +186,7 @@ func streamOf(s story, step int) int {
 
 func archiveNothing(b *bench) {
 	var saved []byte
-	s := b.serve(b.steps(script("mkdir none; pwd"), saves("none", ""), restores("new/deep"), script("ls new/deep | wc -l | tr -d ' '")), relay(&saved))
+	s := b.serve(b.steps(script("mkdir none; pwd"), saves("none", ""), restores("new/deep"), script("ls new/deep | wc -l | tr -d ' '")), saveAndRestore(&saved))
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 	require.Equal(b, "0\n", s.stepOutput(3))
 }
@@ -195,7 +197,7 @@ func archiveFewProcesses(b *bench) {
 	var saved []byte
 	d := b.steps(script("head -c 20000000 /dev/urandom > noise"), saves("", "", "noise"), restores("copy"), script("cmp noise copy/noise && echo same"))
 	d.Resources = run.Resources{PIDs: 1}
-	s := b.serve(d, relay(&saved))
+	s := b.serve(d, saveAndRestore(&saved))
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 	require.Equal(b, "same\n", s.stepOutput(3))
 }
@@ -207,25 +209,25 @@ func archiveUser(b *bench) {
 	d := b.steps(script("echo mine > mine; chmod 600 mine"), saves("", "", "mine"), restores("made/here"),
 		script("id -u; ls -ln made/here/mine | tr -s ' ' | cut -d' ' -f3; ls -ldn made/here | tr -s ' ' | cut -d' ' -f3"))
 	d.User, d.WorkingDir = "1234:1234", "/work/place"
-	s := b.serve(d, relay(&saved))
+	s := b.serve(d, saveAndRestore(&saved))
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 	require.Equal(b, "1234\n1234\n1234\n", s.stepOutput(3))
 
 	d = b.steps(saves("/etc", "", "shadow-of-root"))
 	d.User = "1234:1234"
 	d.Steps[0].SaveWorkspace.Root, d.Steps[0].SaveWorkspace.Paths = "/.drover/task", nil
-	s = b.serve(d, func(m mover, ask run.Frame) {
-		_, err := m.pack(ask)
+	s = b.serve(d, func(m archiveServer, frame run.Frame) {
+		_, err := m.pack(frame)
 		var fault *transfer.FaultError
 		require.ErrorAs(m, err, &fault)
-		m.answer(ask, transfer.Answer{Fault: fault.Message})
+		m.answer(frame, transfer.Answer{Fault: fault.Message})
 	})
 	require.Equal(b, run.StatusFailed, s.result().Status)
 }
 
 func archiveInside(b *bench) {
 	d := b.steps(script("mkdir in; echo safe > safe"), restores("in"), script("cat safe; ls"))
-	s := b.serve(d, func(m mover, ask run.Frame) {
+	s := b.serve(d, func(m archiveServer, frame run.Frame) {
 		for name, headers := range map[string][]archivetar.Header{
 			"dots":     {{Typeflag: archivetar.TypeReg, Name: "../safe", Mode: 0o644}},
 			"absolute": {{Typeflag: archivetar.TypeReg, Name: "/tmp/drover-outside", Mode: 0o644}},
@@ -236,12 +238,12 @@ func archiveInside(b *bench) {
 			"hard link": {{Typeflag: archivetar.TypeLink, Name: "passwd", Linkname: "/etc/passwd", Mode: 0o644}},
 			"device":    {{Typeflag: archivetar.TypeBlock, Name: "disk", Mode: 0o644}},
 		} {
-			err := m.unpack(ask, bytes.NewReader(packed(m.bench, headers, "harm")))
+			err := m.unpack(frame, bytes.NewReader(packed(m.bench, headers, "harm")))
 			var fault *transfer.FaultError
 			require.ErrorAs(m, err, &fault, name)
 			require.Equal(m, run.CodeInvalid, fault.Code, "%s: %v", name, err)
 		}
-		m.answer(ask, transfer.Answer{})
+		m.answer(frame, transfer.Answer{})
 	})
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 	require.True(b, strings.HasPrefix(s.stepOutput(2), "safe\n"), s.stepOutput(2))
@@ -259,20 +261,20 @@ func packed(b *bench, headers []archivetar.Header, content string) []byte {
 func archiveNotAll(b *bench) {
 	var saved []byte
 	errSource := errors.New("read error")
-	whole := relay(&saved)
+	whole := saveAndRestore(&saved)
 	d := b.steps(script("head -c 3000000 /dev/urandom > noise"), saves("", ""), restores("copy"), script("cmp noise copy/noise && echo same"))
-	s := b.serve(d, func(m mover, ask run.Frame) {
-		wanted, err := transfer.Inquire(m.limit(), m.connect(), ask.N)
+	s := b.serve(d, func(m archiveServer, frame run.Frame) {
+		wanted, err := transfer.Inquire(m.limit(), m.connect(), frame.N)
 		require.NoError(m, err)
 		if wanted.Type == run.StepSaveWorkspace {
-			p, err := transfer.Pack(m.limit(), m.connect(), asking(ask), transfer.Limits{})
+			p, err := transfer.Pack(m.limit(), m.connect(), stepRequest(frame), transfer.Limits{})
 			require.NoError(m, err)
 			_, err = io.CopyN(io.Discard, p, 1000)
 			require.NoError(m, err)
 			require.NoError(m, p.Close())
 			_, err = io.Copy(io.Discard, p)
 			require.Error(m, err, "a closed transfer has no end")
-			whole(m, ask)
+			whole(m, frame)
 			return
 		}
 		for name, content := range map[string]io.Reader{
@@ -280,14 +282,14 @@ func archiveNotAll(b *bench) {
 			"a part":              bytes.NewReader(saved[:len(saved)/2]),
 			"nothing":             bytes.NewReader(nil),
 		} {
-			require.Error(m, m.unpack(ask, content), name)
+			require.Error(m, m.unpack(frame, content), name)
 		}
-		require.ErrorIs(m, m.unpack(ask, failing{errSource}), errSource)
+		require.ErrorIs(m, m.unpack(frame, failing{errSource}), errSource)
 		ctx, cancel := context.WithCancel(m.Context())
-		_, err = transfer.Unpack(ctx, m.connect(), asking(ask), transfer.Limits{}, io.MultiReader(bytes.NewReader(saved[:100]), canceling{cancel}))
+		_, err = transfer.Unpack(ctx, m.connect(), stepRequest(frame), transfer.Limits{}, io.MultiReader(bytes.NewReader(saved[:100]), canceling{cancel}))
 		require.Error(m, err)
-		require.Error(m, m.unpack(ask, io.MultiReader(bytes.NewReader(saved), bytes.NewReader(make([]byte, 2<<20)))), "trailing data")
-		whole(m, ask)
+		require.Error(m, m.unpack(frame, io.MultiReader(bytes.NewReader(saved), bytes.NewReader(make([]byte, 2<<20)))), "trailing data")
+		whole(m, frame)
 	})
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 	require.Equal(b, "same\n", s.stepOutput(3))
@@ -311,15 +313,15 @@ func (c canceling) Read(p []byte) (int, error) {
 func archiveFaults(b *bench) {
 	d := b.steps(saves("absent", ""), script("echo not"), restores("x"), script("echo cleaning"))
 	d.Steps[2].When, d.Steps[3].When = run.WhenOnSuccess, run.WhenAlways
-	s := b.serve(d, func(m mover, ask run.Frame) {
-		_, err := m.pack(ask)
+	s := b.serve(d, func(m archiveServer, frame run.Frame) {
+		_, err := m.pack(frame)
 		var fault *transfer.FaultError
 		require.ErrorAs(m, err, &fault)
 		require.Equal(m, run.CodeNotFound, fault.Code)
-		err = m.unpack(ask, strings.NewReader("x"))
+		err = m.unpack(frame, strings.NewReader("x"))
 		require.ErrorAs(m, err, &fault, "the step saves")
 		require.Equal(m, run.CodeInvalid, fault.Code)
-		m.answer(ask, transfer.Answer{Lines: []string{"a line"}, Fault: "there is no directory"})
+		m.answer(frame, transfer.Answer{Lines: []string{"a line"}, Fault: "there is no directory"})
 	})
 	r := s.result()
 	require.Equal(b, run.StatusFailed, r.Status)
@@ -333,17 +335,17 @@ func archiveFaults(b *bench) {
 func archiveAnswers(b *bench) {
 	d := b.steps(restores("x"), script("sleep 1"), restores("y"))
 	var first run.Frame
-	s := b.serve(d, func(m mover, ask run.Frame) {
+	s := b.serve(d, func(m archiveServer, frame run.Frame) {
 		if first.N == 0 {
-			first = ask
-			_, err := transfer.Inquire(m.limit(), m.connect(), ask.N+1)
+			first = frame
+			_, err := transfer.Inquire(m.limit(), m.connect(), frame.N+1)
 			require.Error(m, err, "another frame")
-			m.answer(ask, transfer.Answer{})
+			m.answer(frame, transfer.Answer{})
 			return
 		}
 		err := transfer.Send(m.limit(), m.connect(), first.N, transfer.Answer{Fault: "late"})
 		require.Equal(m, run.CodeConflict, run.CodeOf(err), "%v", err)
-		m.answer(ask, transfer.Answer{})
+		m.answer(frame, transfer.Answer{})
 	})
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 }
@@ -358,11 +360,11 @@ func archiveKeys(b *bench) {
 	d.Environment = map[string]string{"TASK": "t1", "TOKEN": "xq-hidden-3141"}
 	d.Secrets = []string{"xq-hidden-3141"}
 	var keys []string
-	s := b.serve(d, func(m mover, ask run.Frame) {
-		wanted, err := transfer.Inquire(m.limit(), m.connect(), ask.N)
+	s := b.serve(d, func(m archiveServer, frame run.Frame) {
+		wanted, err := transfer.Inquire(m.limit(), m.connect(), frame.N)
 		require.NoError(m, err)
 		keys = wanted.Keys
-		m.answer(ask, transfer.Answer{})
+		m.answer(frame, transfer.Answer{})
 	})
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 	one, two := sha256.Sum256([]byte("one")), sha256.Sum256([]byte("two"))
@@ -383,7 +385,7 @@ func archiveKeys(b *bench) {
 		d.Key = key()
 		d.Steps = d.Steps[:1]
 		d.Steps = append(d.Steps, run.StepDef{When: run.WhenOnSuccess, ArchiveStep: run.ArchiveStep{SaveCache: &run.SaveCache{Key: template}}})
-		r := b.serve(d, func(m mover, _ run.Frame) { m.Errorf("%s: it sent a request", template) }).result()
+		r := b.serve(d, func(m archiveServer, _ run.Frame) { m.Errorf("%s: it sent a request", template) }).result()
 		require.Equal(b, run.StatusFailed, r.Status, template)
 		require.Contains(b, r.Reason, want, template)
 		require.NotContains(b, r.Reason, "xq-hidden-3141")
@@ -393,7 +395,7 @@ func archiveKeys(b *bench) {
 func archiveTimeout(b *bench) {
 	d := b.steps(saves("", ""), script("echo cleaning"))
 	d.Steps[0].Timeout, d.Steps[1].When = 500*time.Millisecond, run.WhenAlways
-	s := b.serve(d, func(mover, run.Frame) {})
+	s := b.serve(d, func(archiveServer, run.Frame) {})
 	r := s.result()
 	require.Equal(b, run.StatusFailed, r.Status)
 	require.Equal(b, run.CauseTimeout, r.Cause)
@@ -409,9 +411,9 @@ func archiveStopped(b *bench) {
 	d.Steps[2].When = run.WhenAlways
 	var packing *transfer.Packing
 	h, began := b.start(d), time.Now()
-	s := b.serveOn(h, func(m mover, ask run.Frame) {
+	s := b.serveOn(h, func(m archiveServer, frame run.Frame) {
 		var err error
-		packing, err = transfer.Pack(m.limit(), m.connect(), asking(ask), transfer.Limits{})
+		packing, err = transfer.Pack(m.limit(), m.connect(), stepRequest(frame), transfer.Limits{})
 		require.NoError(m, err)
 		_, err = io.CopyN(io.Discard, packing, 1000)
 		require.NoError(m, err)
@@ -432,10 +434,10 @@ func archiveStopped(b *bench) {
 func archiveKilled(b *bench) {
 	var saved []byte
 	d := b.steps(script("head -c 3000000 /dev/urandom > noise"), saves("", ""), restores("copy"), script("cmp noise copy/noise && echo same"))
-	b.killChild(childOrder{Definition: d, Move: true}, saysMoving)
+	b.killChild(childTask{Definition: d, Move: true}, saysMoving)
 	h, err := b.driver.Attach(b.limit(), d.Key)
 	require.NoError(b, err)
-	s := b.serveOn(h, relay(&saved))
+	s := b.serveOn(h, saveAndRestore(&saved))
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 	require.Equal(b, "same\n", s.stepOutput(3))
 	b.remove(h)

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// patience is the timeout of every wait of the suite; hosts may be busy.
-	patience = 60 * time.Second
+	// waitTimeout is the timeout of every wait of the suite; hosts may be busy.
+	waitTimeout = 60 * time.Second
 	// firstFrame is returned by Launch: some frames of a setup came before.
 	firstFrame = 4
 	// grace is that of the definitions, long enough for any response to SIGTERM.
@@ -68,7 +68,7 @@ func (b *bench) start(d run.Definition) executor.Handle {
 
 // cleanUp removes the environment of a failed case.
 func (b *bench) cleanUp(key run.Key) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	h, err := b.driver.Attach(ctx, key)
 	if err == nil {
@@ -87,20 +87,20 @@ func (b *bench) remove(h executor.Handle) {
 
 // limit returns a context with the timeout of one call.
 func (b *bench) limit() context.Context {
-	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	ctx, cancel := context.WithTimeout(b.Context(), waitTimeout)
 	b.Cleanup(cancel)
 	return ctx
 }
 
-// story holds the frames of an environment, and the error that ended them.
-type story struct {
+// recording holds the frames of an environment, and the error that ended them.
+type recording struct {
 	frames []run.Frame
 	err    error
 }
 
 // read reads frames until the end, or until enough returns true.
-func read(ctx context.Context, h executor.Handle, from int64, enough func(story) bool) story {
-	var s story
+func read(ctx context.Context, h executor.Handle, from int64, enough func(recording) bool) recording {
+	var s recording
 	for f, err := range h.Events(ctx, from) {
 		if err != nil {
 			s.err = err
@@ -115,7 +115,7 @@ func read(ctx context.Context, h executor.Handle, from int64, enough func(story)
 }
 
 // follow reads all frames, which must be complete.
-func (b *bench) follow(h executor.Handle) story {
+func (b *bench) follow(h executor.Handle) recording {
 	b.Helper()
 	s := read(b.limit(), h, 1, nil)
 	require.NoError(b, s.err)
@@ -124,7 +124,7 @@ func (b *bench) follow(h executor.Handle) story {
 }
 
 // run starts the definition, follows it to its end and removes it.
-func (b *bench) run(d run.Definition) story {
+func (b *bench) run(d run.Definition) recording {
 	b.Helper()
 	h := b.start(d)
 	s := b.follow(h)
@@ -133,7 +133,7 @@ func (b *bench) run(d run.Definition) story {
 }
 
 // requireWhole checks the invariants of every complete recording.
-func (b *bench) requireWhole(s story, first int64) {
+func (b *bench) requireWhole(s recording, first int64) {
 	b.Helper()
 	require.NotEmpty(b, s.frames)
 	for i, f := range s.frames {
@@ -150,10 +150,10 @@ func (b *bench) requireWhole(s story, first int64) {
 }
 
 // result returns the result of the task.
-func (s story) result() run.TaskResult { return *s.frames[len(s.frames)-1].Result }
+func (s recording) result() run.TaskResult { return *s.frames[len(s.frames)-1].Result }
 
 // output returns the output of a stream; "" is any.
-func (s story) output(stream run.Stream) string {
+func (s recording) output(stream run.Stream) string {
 	var out strings.Builder
 	for _, f := range s.frames {
 		if f.Kind == run.FrameOutput && (stream == "" || f.Stream == stream) {
@@ -164,7 +164,7 @@ func (s story) output(stream run.Stream) string {
 }
 
 // stepOutput returns the output of one step.
-func (s story) stepOutput(step int) string {
+func (s recording) stepOutput(step int) string {
 	var out strings.Builder
 	for _, f := range s.frames {
 		if f.Kind == run.FrameOutput && f.Step == step {
@@ -175,7 +175,7 @@ func (s story) stepOutput(step int) string {
 }
 
 // kinds returns the kinds of the frames without repetitions.
-func (s story) kinds() []run.FrameKind {
+func (s recording) kinds() []run.FrameKind {
 	var out []run.FrameKind
 	for _, f := range s.frames {
 		out = append(out, f.Kind)
@@ -184,12 +184,12 @@ func (s story) kinds() []run.FrameKind {
 }
 
 // shows returns a condition for read: the output contains text.
-func shows(text string) func(story) bool {
-	return func(s story) bool { return strings.Contains(s.output(""), text) }
+func shows(text string) func(recording) bool {
+	return func(s recording) bool { return strings.Contains(s.output(""), text) }
 }
 
 // awaitOutput reads until the output contains text.
-func (b *bench) awaitOutput(h executor.Handle, text string) story {
+func (b *bench) awaitOutput(h executor.Handle, text string) recording {
 	b.Helper()
 	s := read(b.limit(), h, 1, shows(text))
 	require.NoError(b, s.err)

@@ -22,9 +22,9 @@ import (
 // childVariable makes a test binary act as an executor instead of running tests.
 const childVariable = "DROVER_EXECUTORTEST_CHILD"
 
-// childOrder describes the work of a child: it starts a task and follows it, until
+// childTask describes the work of a child: it starts a task and follows it, until
 // it is killed.
-type childOrder struct {
+type childTask struct {
 	Config     string
 	Definition run.Definition
 	// HangAt is where the child reports and hangs: "setup", "launch", or "" for
@@ -58,12 +58,12 @@ func Child(open Open) {
 }
 
 func child(text string, open Open) int {
-	say := func(words ...any) { _, _ = fmt.Fprintln(os.Stdout, words...) }
+	report := func(words ...any) { _, _ = fmt.Fprintln(os.Stdout, words...) }
 	fail := func(err error) int {
-		say("failed:", err)
+		report("failed:", err)
 		return 1
 	}
-	var o childOrder
+	var o childTask
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return fail(err)
 	}
@@ -74,7 +74,7 @@ func child(text string, open Open) int {
 	ctx := context.Background()
 	hang := func(at string) {
 		if o.HangAt == at {
-			say(saysReached)
+			report(saysReached)
 			select {}
 		}
 	}
@@ -83,43 +83,43 @@ func child(text string, open Open) int {
 		Log:        func(string) { hang(hangAtSetup) },
 		Launch: func() (int64, error) {
 			hang(hangAtLaunch)
-			time.AfterFunc(o.Delay, func() { say(saysLaunched) })
+			time.AfterFunc(o.Delay, func() { report(saysLaunched) })
 			return firstFrame, nil
 		},
 	})
 	if err != nil {
 		return fail(err)
 	}
-	say(saysStarted)
+	report(saysStarted)
 	for f, err := range h.Events(ctx, 1) {
 		if err != nil {
 			return fail(err)
 		}
-		if o.Move && f.Kind == run.FrameAsk {
+		if o.Move && f.Kind == run.FrameArchiveRequest {
 			if err := beginPacking(ctx, h, f); err != nil {
 				return fail(err)
 			}
-			say(saysMoving)
+			report(saysMoving)
 			select {}
 		}
 		if f.Kind == run.FrameOutput {
-			say("output", strconv.Quote(string(f.Data)))
+			report("output", strconv.Quote(string(f.Data)))
 		}
 	}
 	select {}
 }
 
 // beginPacking reads the beginning of the archive of a step.
-func beginPacking(ctx context.Context, h executor.Handle, ask run.Frame) error {
-	courier, ok := h.(executor.Courier)
+func beginPacking(ctx context.Context, h executor.Handle, frame run.Frame) error {
+	archives, ok := h.(executor.ArchiveHandle)
 	if !ok {
 		return errors.New("the driver does not support archives")
 	}
-	conn, err := courier.Connect(ctx)
+	conn, err := archives.Connect(ctx)
 	if err != nil {
 		return err
 	}
-	packing, err := transfer.Pack(ctx, conn, asking(ask), transfer.Limits{})
+	packing, err := transfer.Pack(ctx, conn, stepRequest(frame), transfer.Limits{})
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func beginPacking(ctx context.Context, h executor.Handle, ask run.Frame) error {
 }
 
 // killChild runs a child until it reports the word, and kills it.
-func (b *bench) killChild(o childOrder, word string) {
+func (b *bench) killChild(o childTask, word string) {
 	b.Helper()
 	o.Config = b.Config
 	text, err := json.Marshal(o)

@@ -28,7 +28,7 @@ func killedBefore(b *bench, where string) {
 	if where == hangAtSetup && !b.logsSetup(d) {
 		b.Skip("the driver logs no setup")
 	}
-	b.killChild(childOrder{Definition: d, HangAt: where}, saysReached)
+	b.killChild(childTask{Definition: d, HangAt: where}, saysReached)
 	h := b.start(d)
 	b.requireOnce(b.follow(h))
 	b.remove(h)
@@ -50,7 +50,7 @@ func (b *bench) logsSetup(d run.Definition) bool {
 // not carried out.
 func killedAtLaunch(b *bench) {
 	d := b.define(once)
-	b.killChild(childOrder{Definition: d, HangAt: hangAtLaunch}, saysReached)
+	b.killChild(childTask{Definition: d, HangAt: hangAtLaunch}, saysReached)
 	attached, err := b.driver.Attach(b.limit(), d.Key)
 	require.NoError(b, err)
 	s := read(b.limit(), attached, 1, nil)
@@ -72,7 +72,7 @@ func killedAtLaunch(b *bench) {
 func killedAround(b *bench) {
 	for _, delay := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond, 40 * time.Millisecond} {
 		d := b.define(once)
-		b.killChild(childOrder{Definition: d, Delay: delay}, saysLaunched)
+		b.killChild(childTask{Definition: d, Delay: delay}, saysLaunched)
 		task := b.task(d)
 		task.Resume = true
 		h, err := b.driver.Start(b.limit(), task)
@@ -84,7 +84,7 @@ func killedAround(b *bench) {
 
 func killedMidTask(b *bench) {
 	d := b.define("echo begun; echo ran >> count; for i in 1 2 3 4 5 6 7 8; do sleep 0.1; echo $i; done", "cat count")
-	b.killChild(childOrder{Definition: d}, `output "begun`)
+	b.killChild(childTask{Definition: d}, `output "begun`)
 	h, err := b.driver.Attach(b.limit(), d.Key)
 	require.NoError(b, err)
 	s := b.follow(h)
@@ -95,7 +95,7 @@ func killedMidTask(b *bench) {
 
 func killedAndEnded(b *bench) {
 	d := b.define("echo begun; sleep 0.2; echo ended")
-	b.killChild(childOrder{Definition: d}, saysStarted)
+	b.killChild(childTask{Definition: d}, saysStarted)
 	time.Sleep(500 * time.Millisecond) //nolint:forbidigo // no follower reports the end
 	h, err := b.driver.Attach(b.limit(), d.Key)
 	require.NoError(b, err)
@@ -105,7 +105,7 @@ func killedAndEnded(b *bench) {
 
 func killedThenStopped(b *bench) {
 	d := b.define("echo begun; sleep 300")
-	b.killChild(childOrder{Definition: d}, `output "begun`)
+	b.killChild(childTask{Definition: d}, `output "begun`)
 	h, err := b.driver.Attach(b.limit(), d.Key)
 	require.NoError(b, err)
 	require.NoError(b, h.Stop(b.limit(), grace))
@@ -115,7 +115,7 @@ func killedThenStopped(b *bench) {
 
 func killedThenRemoved(b *bench) {
 	d := b.define("trap '' TERM; echo begun; sleep 300")
-	b.killChild(childOrder{Definition: d}, `output "begun`)
+	b.killChild(childTask{Definition: d}, `output "begun`)
 	h, err := b.driver.Attach(b.limit(), d.Key)
 	require.NoError(b, err)
 	b.remove(h)

@@ -51,11 +51,11 @@ func damages() map[string]func(journal []byte) []byte {
 	}
 }
 
-const printsItsPlace = `dirname "$DROVER_OUTPUT"; echo one`
+const printsDirectory = `dirname "$DROVER_OUTPUT"; echo one`
 
 func damagedWhileRunning(b *bench) {
 	for kind, change := range damages() {
-		d := b.define(printsItsPlace, "echo two; echo three", "echo four; trap 'exit 0' TERM; while true; do sleep 0.1; done")
+		d := b.define(printsDirectory, "echo two; echo three", "echo four; trap 'exit 0' TERM; while true; do sleep 0.1; done")
 		h := b.start(d)
 		s := b.awaitOutput(h, "four")
 		b.damage(h, s, change)
@@ -75,7 +75,7 @@ func damagedWhileRunning(b *bench) {
 
 func damagedAfterTheEnd(b *bench) {
 	for kind, change := range damages() {
-		d := b.define(printsItsPlace, "echo two; echo three", "echo four")
+		d := b.define(printsDirectory, "echo two; echo three", "echo four")
 		h := b.start(d)
 		b.damage(h, b.follow(h), change)
 		h, err := b.reopen().Attach(b.limit(), d.Key)
@@ -89,8 +89,8 @@ func damagedAfterTheEnd(b *bench) {
 // driver has another copy of the journal, with all frames.
 func (b *bench) requireDamaged(kind string, h executor.Handle) {
 	b.Helper()
-	var s story
-	testenv.Await(b, patience, func() (bool, string) {
+	var s recording
+	testenv.Await(b, waitTimeout, func() (bool, string) {
 		s = read(b.limit(), h, 1, nil)
 		return s.err == nil || run.CodeOf(s.err) == run.CodeNotFound, kind + ": " + errorText(s.err)
 	})
@@ -115,7 +115,7 @@ func errorText(err error) string {
 
 // damage changes the journal of an environment whose first step has printed its
 // directory.
-func (b *bench) damage(h executor.Handle, s story, change func([]byte) []byte) {
+func (b *bench) damage(h executor.Handle, s recording, change func([]byte) []byte) {
 	b.Helper()
 	dir, _, _ := strings.Cut(s.output(run.StreamStdout), "\n")
 	content, err := h.CopyFrom(b.limit(), path.Join(dir, shim.JournalFile))

@@ -68,9 +68,9 @@ func stdinEmpty(b *bench) {
 // unsupported uses features that the driver does not declare.
 func unsupported(b *bench) {
 	f := b.driver.Features()
-	asks := map[string]struct {
+	uses := map[string]struct {
 		has bool
-		ask func(*run.Definition)
+		use func(*run.Definition)
 	}{
 		"image":        {f.Images, func(d *run.Definition) { d.Image = "busybox" }},
 		"services":     {f.Services, func(d *run.Definition) { d.Services = []run.ServiceSpec{{Name: "db", Image: "busybox"}} }},
@@ -80,12 +80,12 @@ func unsupported(b *bench) {
 		"secret files": {f.SecretFiles, func(d *run.Definition) { d.SecretFiles = map[string]string{"TOKEN": "x"} }},
 		"pids":         {f.PIDs, func(d *run.Definition) { d.Resources.PIDs = 64 }},
 	}
-	for name, a := range asks {
+	for name, a := range uses {
 		if a.has {
 			continue
 		}
 		d := b.define("true")
-		a.ask(&d)
+		a.use(&d)
 		b.Log(name+":", b.refused(d))
 	}
 }

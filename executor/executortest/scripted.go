@@ -88,7 +88,7 @@ func (s *Scripted) Emit(key run.Key, frames ...run.Frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.envs[key]; e != nil && e.begun {
-		s.tell(e, frames...)
+		s.write(e, frames...)
 	}
 }
 
@@ -111,8 +111,8 @@ func (s *Scripted) Vanish(key run.Key, reason string) {
 	}
 }
 
-// Lose removes an environment, as an operator may do from outside.
-func (s *Scripted) Lose(key run.Key) {
+// RemoveEnvironment removes an environment, as an operator may do from outside.
+func (s *Scripted) RemoveEnvironment(key run.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(key)
@@ -168,14 +168,14 @@ func (s *Scripted) Start(ctx context.Context, task executor.Task) (executor.Hand
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, s.giveUp(task, run.Errorf(run.CodeCanceled, "start canceled: %w", context.Cause(ctx)))
+		return nil, s.cancelStart(task, run.Errorf(run.CodeCanceled, "start canceled: %w", context.Cause(ctx)))
 	}
 	if s.begun(key) {
 		return &scriptedHandle{s, key}, nil
 	}
 	first, err := task.Launch()
 	if err != nil {
-		return nil, s.giveUp(task, run.Errorf(run.CodeOf(err), "record the launch: %w", err))
+		return nil, s.cancelStart(task, run.Errorf(run.CodeOf(err), "record the launch: %w", err))
 	}
 	if err := s.begin(key, first, task.Resume); err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func (s *Scripted) prepare(task executor.Task) (Script, error) {
 	return script, nil
 }
 
-func (s *Scripted) giveUp(task executor.Task, cause error) error {
+func (s *Scripted) cancelStart(task executor.Task, cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.envs[task.Definition.Key]; e != nil && !e.begun && !task.Resume && !task.Keep {
@@ -243,7 +243,7 @@ func (s *Scripted) begin(key run.Key, first int64, resume bool) error {
 	}
 	s.count(key).Begun++
 	e.begun, e.first = true, first
-	s.tell(e, e.script.Frames...)
+	s.write(e, e.script.Frames...)
 	switch {
 	case e.script.Vanished != nil:
 		e.gone = e.script.Vanished
@@ -297,7 +297,7 @@ func (s *Scripted) count(key run.Key) *Counts {
 	return s.counts[key]
 }
 
-func (s *Scripted) tell(e *scriptedEnv, frames ...run.Frame) {
+func (s *Scripted) write(e *scriptedEnv, frames ...run.Frame) {
 	for _, f := range frames {
 		f.Version, f.N = f.Kind.Version(), e.first+int64(len(e.frames))
 		if f.Time.IsZero() {
@@ -313,7 +313,7 @@ func (s *Scripted) end(e *scriptedEnv, result run.TaskResult) {
 		return
 	}
 	e.ended = true
-	s.tell(e, run.Frame{Kind: run.FrameTaskEnd, Step: run.SetupStep, Status: result.Status, ExitCode: result.ExitCode, Result: &result})
+	s.write(e, run.Frame{Kind: run.FrameTaskEnd, Step: run.SetupStep, Status: result.Status, ExitCode: result.ExitCode, Result: &result})
 }
 
 func (s *Scripted) drop(key run.Key) {

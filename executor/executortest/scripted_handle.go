@@ -11,8 +11,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// outlook describes how the frames of an environment continue.
-type outlook struct {
+// continuation describes how the frames of an environment continue.
+type continuation struct {
 	ended   bool
 	err     error
 	changed <-chan struct{}
@@ -55,22 +55,22 @@ func (h *scriptedHandle) Events(ctx context.Context, from int64) iter.Seq2[run.F
 }
 
 // next returns the existing frames from number from on, and how they continue.
-func (h *scriptedHandle) next(from int64) (frames []run.Frame, then outlook) {
+func (h *scriptedHandle) next(from int64) (frames []run.Frame, then continuation) {
 	s := h.driver
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down != nil {
-		return nil, outlook{err: s.down}
+		return nil, continuation{err: s.down}
 	}
 	e := s.envs[h.key]
 	if e == nil {
-		return nil, outlook{err: run.Errorf(run.CodeNotFound, "the environment was removed")}
+		return nil, continuation{err: run.Errorf(run.CodeNotFound, "the environment was removed")}
 	}
 	if !e.begun {
-		return nil, outlook{err: run.Errorf(run.CodeNotFound, "the task did not begin")}
+		return nil, continuation{err: run.Errorf(run.CodeNotFound, "the task did not begin")}
 	}
 	skip := min(max(from-e.first, 0), int64(len(e.frames)))
-	return slices.Clone(e.frames[skip:]), outlook{ended: e.ended, err: e.gone, changed: s.changed}
+	return slices.Clone(e.frames[skip:]), continuation{ended: e.ended, err: e.gone, changed: s.changed}
 }
 
 // CopyTo implements executor.Handle: it is not supported.

@@ -70,7 +70,7 @@ func TestScripted_detects_double_starts(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, s.Doubled())
 	require.Equal(t, executortest.Counts{Starts: 2, Launches: 1, Begun: 1}, s.Counts(key(1)))
-	s.Lose(key(1))
+	s.RemoveEnvironment(key(1))
 	_, err = s.Start(t.Context(), order(1))
 	require.NoError(t, err)
 	require.Equal(t, []run.Key{key(1)}, s.Doubled())
@@ -124,7 +124,7 @@ func TestScripted_faults(t *testing.T) {
 	require.Empty(t, s.Doubled())
 }
 
-func TestScripted_goes_on_until_it_is_told(t *testing.T) {
+func TestScripted_runs_until_it_is_ended(t *testing.T) {
 	t.Parallel()
 	s := executortest.NewScripted()
 	s.ScriptAll(executortest.Hangs())
@@ -151,7 +151,7 @@ func TestScripted_goes_on_until_it_is_told(t *testing.T) {
 	}
 }
 
-func TestScripted_a_start_that_is_given_up(t *testing.T) {
+func TestScripted_canceled_start(t *testing.T) {
 	t.Parallel()
 	s := executortest.NewScripted()
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -30,9 +30,9 @@ func secretFileCases() []testCase {
 	}
 }
 
-// secretive adds a multiline secret to the definition as the file KEY, and returns
+// addSecretFile adds a multiline secret to the definition as the file KEY, and returns
 // its content and one of its lines.
-func secretive(d *run.Definition) (content, line string) {
+func addSecretFile(d *run.Definition) (content, line string) {
 	line = "line-" + rand.Text()
 	content = "-----BEGIN-----\n" + line + "\n-----END-----\n"
 	d.SecretFiles = map[string]string{"KEY": content}
@@ -54,7 +54,7 @@ func secretFiles(b *bench) {
 		`grep -c "$(sed -n 2p "$KEY")" /proc/self/environ /proc/1/environ /proc/1/cmdline 2>/dev/null | cut -d: -f2 | sort -u; echo "$KEY" | wc -l | tr -d ' '`,
 	)
 	d.Environment = map[string]string{"KEY": "a plain variable of that name"}
-	content, line := secretive(&d)
+	content, line := addSecretFile(&d)
 	h := b.start(d)
 	s := b.follow(h)
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
@@ -62,8 +62,8 @@ func secretFiles(b *bench) {
 	require.NotContains(b, s.output(""), line, "it is masked")
 	require.Contains(b, s.stepOutput(1), "[***]")
 	require.Equal(b, "0\n1\n", s.stepOutput(2), "no environment and no argument contains it")
-	if b.Driven != nil {
-		require.NotContains(b, b.Driven(b, d.Key), line, "description of the environment by the host")
+	if b.Describe != nil {
+		require.NotContains(b, b.Describe(b, d.Key), line, "description of the environment by the host")
 	}
 	b.remove(h)
 }
@@ -71,7 +71,7 @@ func secretFiles(b *bench) {
 // secretFilesOfUser checks that the files belong to the user of the steps.
 func secretFilesOfUser(b *bench) {
 	d := b.define(`id -u; ls -ln "$KEY" | tr -s ' ' | cut -d' ' -f1,3,4; ls -ldn "${KEY%/*}" | tr -s ' ' | cut -d' ' -f1,3; sha256sum < "$KEY" | cut -c1-64`)
-	content, _ := secretive(&d)
+	content, _ := addSecretFile(&d)
 	d.User = "1234:5678"
 	s := b.run(d)
 	require.Equal(b, "1234\n-r-------- 1234 5678\ndrwx------ 1234\n"+sumOf(content)+"\n", s.output(""), s.result().Reason)
@@ -88,9 +88,9 @@ func secretFilesPacked(b *bench) {
 		script(`sha256sum < "$KEY" | cut -c1-64; mkdir -p "${KEY%/*/*}/beside" && echo seen > "${KEY%/*/*}/beside/it"`),
 		saves(root, "", "**", "!proc", "!sys", "!dev", "!.drover/bin"), script(`rm -rf "${KEY%/*/*}/beside"`),
 	)
-	content, line := secretive(&d)
+	content, line := addSecretFile(&d)
 	var saved []byte
-	s := b.serve(d, relay(&saved))
+	s := b.serve(d, saveAndRestore(&saved))
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 	require.Equal(b, sumOf(content)+"\n", s.stepOutput(0))
 	z, err := zstd.NewReader(bytes.NewReader(saved))
@@ -115,8 +115,8 @@ func secretFilesPacked(b *bench) {
 // secretFilesResumed resumes a task that was killed before the files were written.
 func secretFilesResumed(b *bench) {
 	d := b.define(`sha256sum < "$KEY" | cut -c1-64`)
-	content, _ := secretive(&d)
-	b.killChild(childOrder{Definition: d, HangAt: hangAtLaunch}, saysReached)
+	content, _ := addSecretFile(&d)
+	b.killChild(childTask{Definition: d, HangAt: hangAtLaunch}, saysReached)
 	task := b.task(d)
 	task.Resume = true
 	h, err := b.driver.Start(b.limit(), task)
@@ -130,8 +130,8 @@ func secretFilesResumed(b *bench) {
 // after a kill.
 func secretFilesAdopted(b *bench) {
 	d := b.define("echo begun; for i in 1 2 3 4 5; do sleep 0.1; done", `sha256sum < "$KEY" | cut -c1-64`)
-	content, _ := secretive(&d)
-	b.killChild(childOrder{Definition: d}, `output "begun`)
+	content, _ := addSecretFile(&d)
+	b.killChild(childTask{Definition: d}, `output "begun`)
 	h, err := b.driver.Attach(b.limit(), d.Key)
 	require.NoError(b, err)
 	s := b.follow(h)
@@ -142,7 +142,7 @@ func secretFilesAdopted(b *bench) {
 // secretFilesVanished checks that Remove removes the files.
 func secretFilesVanished(b *bench) {
 	d := b.define(`sha256sum < "$KEY"; sleep 300`)
-	secretive(&d)
+	addSecretFile(&d)
 	h := b.start(d)
 	b.awaitOutput(h, "\n")
 	b.Vanish(b, d.Key)

@@ -186,7 +186,7 @@ func background(b *bench) {
 		"sleep 300 & (trap '' TERM; sleep 300) & echo one",
 		"echo two; sleep 300 > /dev/null 2>&1 &",
 	))
-	require.Less(b, time.Since(began), patience/2, "background processes delayed the steps")
+	require.Less(b, time.Since(began), waitTimeout/2, "background processes delayed the steps")
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 	require.Equal(b, "one\ntwo\n", s.output(run.StreamStdout))
 }

@@ -49,9 +49,9 @@ type Harness struct {
 	// Memory is a directory of the environment above that of the secrets that are
 	// files, for drivers whose environment is the host; "" is the root.
 	Memory string
-	// Driven returns the complete description of the environment of a key by the host
+	// Describe returns the complete description of the environment of a key by the host
 	// or the cluster; nil if there is none.
-	Driven func(t testing.TB, key run.Key) string
+	Describe func(t testing.TB, key run.Key) string
 	// Leftovers returns the remains of the harness's environments on the host:
 	// containers, networks, volumes, directories, processes.
 	Leftovers func(t testing.TB) []string
@@ -122,7 +122,7 @@ func (b *bench) requireNothingLeft() {
 	if b.Leftovers == nil {
 		return
 	}
-	testenv.Await(b, patience, func() (bool, string) {
+	testenv.Await(b, waitTimeout, func() (bool, string) {
 		left := b.Leftovers(b)
 		return len(left) == 0, "left on the host: " + join(left)
 	})

@@ -74,7 +74,7 @@ func (b *bench) timeBare(t testing.TB) (toEnd, toRemoval time.Duration) {
 }
 
 // awaitBare watches a pod until the condition holds.
-func (b *bench) awaitBare(t testing.TB, pod *corev1.Pod, wanted func(*corev1.Pod) bool) {
+func (b *bench) awaitBare(t testing.TB, pod *corev1.Pod, desired func(*corev1.Pod) bool) {
 	t.Helper()
 	events, err := b.client.CoreV1().Pods(b.namespace).Watch(t.Context(), metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, pod.Name).String(),
@@ -82,7 +82,7 @@ func (b *bench) awaitBare(t testing.TB, pod *corev1.Pod, wanted func(*corev1.Pod
 	require.NoError(t, err)
 	defer events.Stop()
 	_, err = b.client.CoreV1().Pods(b.namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && wanted(nil) { // the pod was gone before the watch began
+	if apierrors.IsNotFound(err) && desired(nil) { // the pod was gone before the watch began
 		return
 	}
 	for event := range events.ResultChan() {
@@ -90,7 +90,7 @@ func (b *bench) awaitBare(t testing.TB, pod *corev1.Pod, wanted func(*corev1.Pod
 		if event.Type == "DELETED" {
 			now = nil
 		}
-		if wanted(now) {
+		if desired(now) {
 			return
 		}
 	}

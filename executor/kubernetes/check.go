@@ -20,9 +20,9 @@ type rights struct {
 // right is the set of verbs that an executor needs on a kind of objects.
 type right struct{ group, resource, verbs string }
 
-// needed returns the rights that an executor needs in its namespace; a member
+// neededRights returns the rights that an executor needs in its namespace; a member
 // of a set needs more. docs/kubernetes.md and docs/sets.md list them as a Role.
-func needed(member bool) []authorizationv1.ResourceAttributes {
+func neededRights(member bool) []authorizationv1.ResourceAttributes {
 	rights := []right{
 		{"", "pods", "create get list watch delete patch"},
 		{"", "pods/exec", "create get"},
@@ -51,16 +51,16 @@ func (d *Driver) Check(ctx context.Context) error {
 	call, cancel := d.call(ctx)
 	defer cancel()
 	if _, err := d.pods().List(call, metav1.ListOptions{LabelSelector: d.selector(), Limit: 1}); err != nil {
-		return serverError(err, "query the cluster")
+		return ServerError(err, "query the cluster")
 	}
 	d.rights.mu.Lock()
 	defer d.rights.mu.Unlock()
 	if d.rights.known {
 		return nil
 	}
-	for _, n := range needed(d.options.Set != "") {
+	for _, n := range neededRights(d.options.Set != "") {
 		n.Namespace = d.options.Namespace
-		if err := d.mayI(ctx, n); err != nil {
+		if err := d.checkRight(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -68,20 +68,20 @@ func (d *Driver) Check(ctx context.Context) error {
 	return nil
 }
 
-func (d *Driver) mayI(ctx context.Context, what authorizationv1.ResourceAttributes) error {
+func (d *Driver) checkRight(ctx context.Context, attributes authorizationv1.ResourceAttributes) error {
 	ctx, cancel := d.call(ctx)
 	defer cancel()
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what}}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}
 	answer, err := d.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
-		return serverError(err, "review access rights in the cluster")
+		return ServerError(err, "review access rights in the cluster")
 	}
 	if answer.Status.Allowed {
 		return nil
 	}
-	name := what.Resource
-	if what.Subresource != "" {
-		name += "/" + what.Subresource
+	name := attributes.Resource
+	if attributes.Subresource != "" {
+		name += "/" + attributes.Subresource
 	}
-	return run.Errorf(run.CodeUnavailable, "the cluster does not let this executor %s %s in the namespace %s", what.Verb, name, what.Namespace)
+	return run.Errorf(run.CodeUnavailable, "the cluster does not let this executor %s %s in the namespace %s", attributes.Verb, name, attributes.Namespace)
 }

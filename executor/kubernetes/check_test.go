@@ -65,7 +65,7 @@ func TestRights_are_documented(t *testing.T) {
 				}
 			}
 		}
-		for _, n := range needed(tc.member) {
+		for _, n := range neededRights(tc.member) {
 			resource := n.Resource
 			if n.Subresource != "" {
 				resource += "/" + n.Subresource

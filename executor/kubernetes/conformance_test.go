@@ -21,7 +21,7 @@ func openConformance(text string) (executor.Driver, error) {
 	if err := json.Unmarshal([]byte(text), &config); err != nil {
 		return nil, err
 	}
-	cluster, _, err := kubernetes.Connect(kubernetes.Place{Kubeconfig: config.Kubeconfig})
+	cluster, _, err := kubernetes.Connect(kubernetes.Location{Kubeconfig: config.Kubeconfig})
 	if err != nil {
 		return nil, err
 	}
@@ -45,11 +45,11 @@ func TestDriver_conformance(t *testing.T) {
 			Image:  b.cluster.Image,
 			User:   executortest.NamedUser{Name: "tester", ID: "1000", Groups: "1000 2000"},
 			Vanish: b.vanish,
-			Driven: func(t testing.TB, key run.Key) string {
+			Describe: func(t testing.TB, key run.Key) string {
 				t.Helper()
-				told, err := json.Marshal(b.pod(t, key))
+				reported, err := json.Marshal(b.pod(t, key))
 				require.NoError(t, err)
-				return string(told)
+				return string(reported)
 			},
 			Leftovers: func(t testing.TB) []string {
 				t.Helper()

@@ -7,9 +7,9 @@ import (
 	"github.com/drover-run/drover/executor"
 )
 
-var _ executor.Courier = (*handle)(nil)
+var _ executor.ArchiveHandle = (*handle)(nil)
 
-// Connect implements executor.Courier. It runs a second shim process in the
+// Connect implements executor.ArchiveHandle. It runs a second shim process in the
 // task's container, which joins its own stdin and stdout to the shim that runs
 // the task.
 func (h *handle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {

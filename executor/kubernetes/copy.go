@@ -20,10 +20,10 @@ func (h *handle) CopyTo(ctx context.Context, dir string, tar io.Reader) error {
 	defer s.close()
 	defer context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })()
 	if _, err := io.Copy(s.stdin, tar); err != nil && !errors.Is(err, errDropped) { // dropped: the program ended and reports the reason
-		return serverError(err, "copy into %s", dir)
+		return ServerError(err, "copy into %s", dir)
 	}
 	_ = s.stdin.Close()
-	code, err := s.proved(ctx)
+	code, err := s.confirmedOutcome(ctx)
 	if err != nil {
 		return err
 	}

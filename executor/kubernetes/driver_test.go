@@ -21,8 +21,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// soon is how soon an image that cannot be pulled must be reported.
-const soon = 10 * time.Second
+// pullErrorLimit is how soon an image that cannot be pulled must be reported.
+const pullErrorLimit = 10 * time.Second
 
 func TestStart_image_that_does_not_exist(t *testing.T) {
 	t.Parallel()
@@ -30,7 +30,7 @@ func TestStart_image_that_does_not_exist(t *testing.T) {
 	def := b.definition(t, "true")
 	def.Image, def.PullPolicy = "127.0.0.1:1/nothing:1", run.PullIfNotPresent
 	log := new(setupLog)
-	took, err := b.refuse(t, def, log)
+	took, err := b.startRefused(t, def, log)
 	require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 	require.ErrorContains(t, err, "image pull failed: ")
 	require.ErrorContains(t, err, "127.0.0.1:1/nothing:1")
@@ -38,13 +38,13 @@ func TestStart_image_that_does_not_exist(t *testing.T) {
 	require.Contains(t, log.String(), "pod drover-")
 }
 
-func TestStart_is_told_soon(t *testing.T) { //nolint:paralleltest // measures time
+func TestStart_reports_pull_errors_soon(t *testing.T) { //nolint:paralleltest // measures time
 	b := newBench(t)
 	def := b.definition(t, "true")
 	def.Image, def.PullPolicy = "127.0.0.1:1/nothing:1", run.PullIfNotPresent
-	took, err := b.refuse(t, def, new(setupLog))
+	took, err := b.startRefused(t, def, new(setupLog))
 	require.Error(t, err)
-	require.Less(t, took, soon+2*time.Second, "with the removal of the pod")
+	require.Less(t, took, pullErrorLimit+2*time.Second, "with the removal of the pod")
 }
 
 func TestStart_unschedulable(t *testing.T) {
@@ -54,7 +54,7 @@ func TestStart_unschedulable(t *testing.T) {
 	def := b.definition(t, "true")
 	def.Kubernetes = &run.KubernetesPool{NodeSelector: map[string]string{"drover.test/none": "such"}}
 	log := new(setupLog)
-	_, err := b.refuse(t, def, log)
+	_, err := b.startRefused(t, def, log)
 	require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 	require.ErrorContains(t, err, "after 2s no node takes the pod: ")
 	require.Contains(t, log.String(), "waiting: no node takes the pod: ")
@@ -70,7 +70,7 @@ func TestStart_waits_for_a_node(t *testing.T) {
 	label := "drover.test/" + newID(t)
 	def := b.definition(t, "echo done")
 	def.Kubernetes = &run.KubernetesPool{NodeSelector: map[string]string{label: "yes"}}
-	told := make(chan struct{}, 1)
+	reported := make(chan struct{}, 1)
 	type started struct {
 		handle executor.Handle
 		err    error
@@ -80,14 +80,14 @@ func TestStart_waits_for_a_node(t *testing.T) {
 		h, err := b.driver.Start(t.Context(), executor.Task{Definition: def, Launch: launchAt(1), Log: func(line string) {
 			if strings.HasPrefix(line, "waiting: no node takes the pod") {
 				select {
-				case told <- struct{}{}:
+				case reported <- struct{}{}:
 				default:
 				}
 			}
 		}})
 		result <- started{h, err}
 	}()
-	<-told
+	<-reported
 	patchLabel := func(value string) {
 		patch := []byte(`{"metadata":{"labels":{"` + label + `":` + value + `}}}`)
 		_, err := b.client.CoreV1().Nodes().Patch(context.WithoutCancel(t.Context()), nodes.Items[0].Name, "application/strategic-merge-patch+json", patch, metav1.PatchOptions{})
@@ -98,7 +98,7 @@ func TestStart_waits_for_a_node(t *testing.T) {
 	got := <-result
 	require.NoError(t, got.err)
 	b.removeAfter(t, got.handle)
-	require.Equal(t, "done\n", tell(t, got.handle, 1).output)
+	require.Equal(t, "done\n", follow(t, got.handle, 1).output)
 }
 
 func (b *bench) limitPods(t testing.TB, hard corev1.ResourceList) {
@@ -108,7 +108,7 @@ func (b *bench) limitPods(t testing.TB, hard corev1.ResourceList) {
 		ObjectMeta: metav1.ObjectMeta{Name: "limit"}, Spec: corev1.ResourceQuotaSpec{Hard: hard},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	testenv.Await(t, patience, func() (bool, string) {
+	testenv.Await(t, testTimeout, func() (bool, string) {
 		q, err := quotas.Get(t.Context(), "limit", metav1.GetOptions{})
 		require.NoError(t, err)
 		return len(q.Status.Hard) > 0, "the quota is not in force yet"
@@ -135,7 +135,7 @@ func TestStart_quota(t *testing.T) {
 			defer close(freed)
 			_ = h.Remove(t.Context())
 		}()
-		require.Equal(t, "room\n", tell(t, b.start(t, b.definition(t, "echo room")), 1).output)
+		require.Equal(t, "room\n", follow(t, b.start(t, b.definition(t, "echo room")), 1).output)
 		<-freed
 	})
 	t.Run("too small", func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestStart_quota(t *testing.T) {
 		b.limitPods(t, corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("32Mi")})
 		def := b.definition(t, "true")
 		def.Resources.Memory = "1Gi"
-		_, err := b.refuse(t, def, new(setupLog))
+		_, err := b.startRefused(t, def, new(setupLog))
 		require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 		require.ErrorContains(t, err, "exceeded quota")
 	})
@@ -152,13 +152,13 @@ func TestStart_quota(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		b.limitPods(t, corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("1Gi")})
-		_, err := b.refuse(t, b.definition(t, "true"), new(setupLog))
+		_, err := b.startRefused(t, b.definition(t, "true"), new(setupLog))
 		require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 		require.ErrorContains(t, err, "must specify limits.memory")
 
 		def := b.definition(t, "echo fits")
 		def.Resources.Memory = "64Mi"
-		require.Equal(t, "fits\n", tell(t, b.start(t, def), 1).output)
+		require.Equal(t, "fits\n", follow(t, b.start(t, def), 1).output)
 	})
 }
 
@@ -167,29 +167,29 @@ func TestStart_template_that_the_node_refuses(t *testing.T) {
 	b := newBench(t)
 	def := b.definition(t, "true")
 	def.Kubernetes = &run.KubernetesPool{PodTemplate: json.RawMessage(`{"spec":{"containers":[{"name":"task","securityContext":{"runAsNonRoot":true}}]}}`)}
-	_, err := b.refuse(t, def, new(setupLog))
+	_, err := b.startRefused(t, def, new(setupLog))
 	require.ErrorContains(t, err, "could not be started")
 	require.ErrorContains(t, err, "root")
 }
 
-func TestEvents_deleted_by_somebody(t *testing.T) {
+func TestEvents_pod_deleted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	def := b.definition(t, "trap 'echo asked; exit 3' TERM; echo begun; while true; do sleep 0.1; done")
 	h := b.start(t, def)
 	awaitOutput(t, h, "begun")
 	b.deletePod(t, def.Key)
-	s := tell(t, h, 1)
+	s := follow(t, h, 1)
 	require.NoError(t, s.err)
 	require.Contains(t, s.output, "asked\n", "the step got SIGTERM") // its shell may also print that sleep was terminated
 	require.Equal(t, run.StatusFailed, s.result.Status)
 	require.Equal(t, run.CauseVanished, s.result.Cause)
 	require.Contains(t, s.result.Reason, "the pod was deleted from outside of Drover")
-	testenv.Await(t, patience, func() (bool, string) {
+	testenv.Await(t, testTimeout, func() (bool, string) {
 		_, err := b.driver.Attach(t.Context(), def.Key)
 		return run.CodeOf(err) == run.CodeNotFound, "the pod is still there"
 	})
-	require.Equal(t, run.CodeNotFound, run.CodeOf(tell(t, h, 1).err))
+	require.Equal(t, run.CodeNotFound, run.CodeOf(follow(t, h, 1).err))
 }
 
 func TestEvents_evicted(t *testing.T) {
@@ -201,7 +201,7 @@ func TestEvents_evicted(t *testing.T) {
 	require.NoError(t, b.client.PolicyV1().Evictions(b.namespace).Evict(t.Context(), &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Name: kubernetes.Name(kubernetes.DefaultPrefix, def.Key), Namespace: b.namespace},
 	}))
-	s := tell(t, h, 1)
+	s := follow(t, h, 1)
 	require.NoError(t, s.err)
 	require.Equal(t, run.CauseVanished, s.result.Cause)
 	require.Contains(t, s.result.Reason, "evicted")
@@ -223,7 +223,7 @@ func TestStart_pod_is_deleted_meanwhile(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	b.removeAfter(t, h)
-	require.Equal(t, "done\n", tell(t, h, 1).output)
+	require.Equal(t, "done\n", follow(t, h, 1).output)
 	require.Contains(t, log.String(), "creating another one")
 }
 
@@ -234,7 +234,7 @@ func TestEvents_container_runs_out_of_memory(t *testing.T) {
 	// either the step or the shim.
 	def := b.definition(t, "echo begun; exec tail -c 1000000000 /dev/zero > /dev/null")
 	def.Resources.Memory = "48Mi"
-	s := tell(t, b.start(t, def), 1)
+	s := follow(t, b.start(t, def), 1)
 	if s.err != nil { // the container was killed as a whole
 		require.Equal(t, run.CauseOOM, executor.CauseOf(s.err))
 		require.ErrorContains(t, s.err, "48Mi")
@@ -251,7 +251,7 @@ func TestStart_services(t *testing.T) {
 		def := b.definition(t, "true")
 		def.Services = []run.ServiceSpec{{Name: "db", Image: b.cluster.Image, Command: []string{"/bin/sh", "-c", "echo no disk >&2; exit 4"}}}
 		log := new(setupLog)
-		_, err := b.refuse(t, def, log)
+		_, err := b.startRefused(t, def, log)
 		require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 		require.ErrorContains(t, err, "service db")
 		require.ErrorContains(t, err, "exit code 4")
@@ -266,7 +266,7 @@ func TestStart_services(t *testing.T) {
 			Name: "db", Image: b.cluster.Image,
 			Command: []string{"/bin/sh", "-c", "mkdir /www; echo hello > /www/index.html; exec httpd -f -p 7773 -h /www"},
 		}}
-		s := tell(t, b.start(t, def), 1)
+		s := follow(t, b.start(t, def), 1)
 		require.Equal(t, "hello\n", s.output, s.result.Reason)
 	})
 }
@@ -284,12 +284,12 @@ func TestStart_credentials(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, pod.UID, secret.OwnerReferences[0].UID, "the cluster deletes it with the pod, even without the executor")
 	require.Contains(t, string(secret.Data[corev1.DockerConfigJsonKey]), password)
-	require.Equal(t, "done\n", tell(t, h, 1).output)
+	require.Equal(t, "done\n", follow(t, h, 1).output)
 	require.NoError(t, h.Remove(t.Context()))
 	require.Empty(t, b.left(t))
 }
 
-func TestDefinition_is_nowhere(t *testing.T) {
+func TestDefinition_is_in_no_object(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	secret := newID(t)
@@ -311,7 +311,7 @@ func TestEnvironment_of_the_image(t *testing.T) {
 	b := newBench(t)
 	def := b.definition(t, `echo "$PATH"; test ! -e /var/run/secrets/kubernetes.io && echo no token; echo "$EXTRA"`)
 	def.Kubernetes = &run.KubernetesPool{PodTemplate: json.RawMessage(`{"spec":{"containers":[{"name":"task","env":[{"name":"EXTRA","value":"from the pool"}]}]}}`)}
-	s := tell(t, b.start(t, def), 1)
+	s := follow(t, b.start(t, def), 1)
 	require.Contains(t, s.output, "/bin")
 	require.Contains(t, s.output, "no token\nfrom the pool\n")
 }
@@ -369,7 +369,7 @@ func TestRights_are_enough(t *testing.T) {
 	config := *b.config
 	config.Impersonate.UserName, config.Impersonate.Groups = user, []string{"system:authenticated"}
 	b.driver = b.newDriver(t, func(o *kubernetes.Options) { o.Config = &config })
-	testenv.Await(t, patience, func() (bool, string) {
+	testenv.Await(t, testTimeout, func() (bool, string) {
 		err := b.driver.Check(t.Context())
 		return err == nil, fmt.Sprint(err)
 	})
@@ -382,13 +382,13 @@ func TestRights_are_enough(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []run.Key{def.Key}, keys)
 	require.NoError(t, h.Stop(t.Context(), time.Second))
-	require.Equal(t, run.StatusStopped, tell(t, h, 1).result.Status)
+	require.Equal(t, run.StatusStopped, follow(t, h, 1).result.Status)
 	require.NoError(t, h.Remove(t.Context()))
 	require.Empty(t, b.left(t))
 
 	def = b.definition(t, "true")
 	def.Services = []run.ServiceSpec{{Name: "db", Image: b.cluster.Image, Command: []string{"/bin/sh", "-c", "echo its log; exit 1"}}}
-	_, err = b.refuse(t, def, new(setupLog))
+	_, err = b.startRefused(t, def, new(setupLog))
 	require.ErrorContains(t, err, "its log")
 }
 

@@ -15,9 +15,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// serverError wraps an error of the client with a code and with the operation
+// ServerError wraps an error of the client with a code and with the operation
 // that failed.
-func serverError(err error, format string, args ...any) error {
+func ServerError(err error, format string, args ...any) error {
 	doing := fmt.Sprintf(format, args...)
 	return &run.Error{Code: codeOf(err), Message: doing + ": " + err.Error(), Err: err}
 }
@@ -52,9 +52,9 @@ func codeOf(err error) run.Code {
 type refusal int
 
 const (
-	refusedForGood refusal = iota // the pod itself is at fault
-	refusedForNow                 // there is no room in the namespace's quota
-	notRefused                    // the server, or the executor's rights, are at fault
+	refusedPermanently refusal = iota // the pod itself is at fault
+	refusedTemporarily                // there is no room in the namespace's quota
+	notRefused                        // the server, or the executor's rights, are at fault
 )
 
 // refusalOf classifies the error of the creation of a pod.
@@ -62,16 +62,16 @@ func refusalOf(err error) refusal {
 	text := err.Error()
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
-		return refusedForGood
+		return refusedPermanently
 	case !apierrors.IsForbidden(err):
 		return notRefused
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), strings.Contains(text, " cannot create resource "):
 		return notRefused
 	case strings.Contains(text, "exceeded quota: "):
 		if exceedsQuota(text) {
-			return refusedForGood
+			return refusedPermanently
 		}
-		return refusedForNow
+		return refusedTemporarily
 	}
-	return refusedForGood // an admission plugin
+	return refusedPermanently // an admission plugin
 }

@@ -31,8 +31,8 @@ type follower struct {
 	yield func(run.Frame) bool
 	done  bool // the last frame was yielded, or the caller stopped the iteration
 	seen  *corev1.Pod
-	// complaint holds the stderr output of the last reader.
-	complaint error
+	// damageErr holds the stderr output of the last reader.
+	damageErr error
 }
 
 // follow yields frames until the end. The session prints the journal from its
@@ -46,23 +46,23 @@ func (f *follower) follow(ctx context.Context, s *session) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return serverError(context.Cause(ctx), "follow the task %s", f.key)
+			return ServerError(context.Cause(ctx), "follow the task %s", f.key)
 		}
 		if f.next > before || time.Since(began) > statusLag {
 			tries = 0
 		}
-		if over, judged := f.judge(ctx, code, err, tries > 0); over || judged != nil {
+		if over, judged := f.evaluate(ctx, code, err, tries > 0); over || judged != nil {
 			return judged
 		}
 		if damage := f.damage(code, err); damage != nil {
-			if code != shim.ExitDamaged && f.driver.spoiled(ctx, f.pod, f.next) {
-				f.complaint = damage
-				return f.spoiled(ctx)
+			if code != shim.ExitDamaged && f.driver.journalEnded(ctx, f.pod, f.next) {
+				f.damageErr = damage
+				return f.finishDamaged(ctx)
 			}
 			return executor.Damaged(damage, false)
 		}
 		if tries+1 >= followTries {
-			return run.Errorf(run.CodeUnavailable, "follow the task %s: %w", f.key, outcomeOf(code, err))
+			return run.Errorf(run.CodeUnavailable, "follow the task %s: %w", f.key, readerError(code, err))
 		}
 		if err := pause(ctx, followPause); err != nil {
 			return err
@@ -83,7 +83,7 @@ func (f *follower) read(ctx context.Context, s *session) (code int, err error) {
 		line, err := s.line(ctx)
 		if errors.Is(err, io.EOF) {
 			code, err := s.outcome()
-			f.complaint = shim.Damaged("%s", s.stderr.String())
+			f.damageErr = shim.Damaged("%s", s.stderr.String())
 			return code, err
 		}
 		if err != nil {
@@ -109,16 +109,16 @@ func (f *follower) take(ctx context.Context, frame run.Frame) bool {
 	}
 	last := frame.Kind == run.FrameTaskEnd
 	if last {
-		frame.Result = f.explained(ctx, frame.Result)
+		frame.Result = f.withReason(ctx, frame.Result)
 	}
 	f.next = frame.N + 1
 	f.done = !f.yield(frame) || last
 	return !f.done
 }
 
-// explained adds the reason from the pod's status to the result of a task that
+// withReason adds the reason from the pod's status to the result of a task that
 // was ended from outside, while the cluster still has that status.
-func (f *follower) explained(ctx context.Context, result *run.TaskResult) *run.TaskResult {
+func (f *follower) withReason(ctx context.Context, result *run.TaskResult) *run.TaskResult {
 	if result == nil || result.Cause != run.CauseVanished {
 		return result
 	}
@@ -126,59 +126,59 @@ func (f *follower) explained(ctx context.Context, result *run.TaskResult) *run.T
 	if err != nil || pod == nil || pod.UID != f.uid {
 		return result
 	}
-	text := interrupted(pod)
+	text := disruption(pod)
 	if text == "" {
 		return result
 	}
-	better := *result
-	better.Reason = text + " (" + result.Reason + ")"
-	if len(better.Reason) > run.MaxReason {
-		better.Reason = result.Reason
+	detailed := *result
+	detailed.Reason = text + " (" + result.Reason + ")"
+	if len(detailed.Reason) > run.MaxReason {
+		detailed.Reason = result.Reason
 	}
-	return &better
+	return &detailed
 }
 
-// judge decides after the reader ended before the task did. It returns the
+// evaluate decides after the reader ended before the task did. It returns the
 // final error, or over if the iteration has ended. If it returns neither, the
 // journal has to be read again.
-func (f *follower) judge(ctx context.Context, code int, failed error, again bool) (over bool, err error) {
+func (f *follower) evaluate(ctx context.Context, code int, failed error, again bool) (over bool, err error) {
 	switch {
 	case failed == nil && code == shim.ExitNoJournal:
 		return true, run.Errorf(run.CodeNotFound, "the task has not begun")
 	case failed == nil && code == shim.ExitSpoiled:
-		return true, f.spoiled(ctx)
+		return true, f.finishDamaged(ctx)
 	}
 	// If the shim ended, or no process can run in the container, the pod's
 	// status shows it soon. After the first broken connection, just reconnect.
-	patient := failed == nil || again
-	patience, cancel := context.WithTimeout(ctx, statusLag)
+	waitForEnd := failed == nil || again
+	timeout, cancel := context.WithTimeout(ctx, statusLag)
 	defer cancel()
-	err = f.driver.await(patience, f.pod, func(pod *corev1.Pod) (bool, error) {
+	err = f.driver.await(timeout, f.pod, func(pod *corev1.Pod) (bool, error) {
 		if pod != nil && pod.UID == f.uid {
 			f.seen = pod
 		}
 		switch {
 		case pod == nil || pod.UID != f.uid:
-			return false, executor.Ended(run.CauseVanished, f.whyGone())
+			return false, executor.Ended(run.CauseVanished, f.goneReason())
 		case isOver(pod):
 			over = true
 			return true, f.finish(ctx, pod)
 		case !mainRuns(pod):
 			return false, run.Errorf(run.CodeNotFound, "the task has not begun: its container does not run yet")
 		}
-		return !patient, nil
+		return !waitForEnd, nil
 	})
-	if err != nil && !over && patience.Err() != nil && ctx.Err() == nil {
+	if err != nil && !over && timeout.Err() != nil && ctx.Err() == nil {
 		err = nil
 	}
 	return over, err
 }
 
-// whyGone returns why the pod does not exist any more, as far as the follower
+// goneReason returns why the pod does not exist any more, as far as the follower
 // saw it.
-func (f *follower) whyGone() string {
+func (f *follower) goneReason() string {
 	if f.seen != nil {
-		if text := interrupted(f.seen); text != "" {
+		if text := disruption(f.seen); text != "" {
 			return text
 		}
 	}
@@ -187,7 +187,7 @@ func (f *follower) whyGone() string {
 
 // finish yields the remaining frames in the log of an ended container.
 func (f *follower) finish(ctx context.Context, pod *corev1.Pod) error {
-	err := f.driver.logged(ctx, f.pod, f.nonce, f.next, func(frame run.Frame) bool { return f.take(ctx, frame) })
+	err := f.driver.readLog(ctx, f.pod, f.nonce, f.next, func(frame run.Frame) bool { return f.take(ctx, frame) })
 	switch {
 	case f.done:
 		return nil
@@ -196,20 +196,20 @@ func (f *follower) finish(ctx context.Context, pod *corev1.Pod) error {
 	case err != nil:
 		return err
 	}
-	return ended(pod)
+	return endError(pod)
 }
 
-// spoiled ends the iteration over a task that has ended and whose journal is
+// finishDamaged ends the iteration over a task that has ended and whose journal is
 // damaged. The copy in the container's log may be complete.
-func (f *follower) spoiled(ctx context.Context) error {
-	err := f.driver.logged(ctx, f.pod, f.nonce, f.next, func(frame run.Frame) bool { return f.take(ctx, frame) })
+func (f *follower) finishDamaged(ctx context.Context) error {
+	err := f.driver.readLog(ctx, f.pod, f.nonce, f.next, func(frame run.Frame) bool { return f.take(ctx, frame) })
 	switch {
 	case f.done:
 		return nil
 	case err != nil && !errors.Is(err, shim.ErrDamaged):
 		return err
 	}
-	return executor.Damaged(f.complaint, true)
+	return executor.Damaged(f.damageErr, true)
 }
 
 // damage returns the error of a damaged journal of a task that is still
@@ -219,13 +219,13 @@ func (f *follower) damage(code int, err error) error {
 	case errors.Is(err, shim.ErrDamaged):
 		return err
 	case err == nil && code == shim.ExitDamaged:
-		return f.complaint
+		return f.damageErr
 	}
 	return nil
 }
 
-// outcomeOf returns the error of a reader that ended too early.
-func outcomeOf(code int, err error) error {
+// readerError returns the error of a reader that ended too early.
+func readerError(code int, err error) error {
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ const (
 )
 
 var (
-	errSilent  = run.Errorf(run.CodeUnavailable, "nothing came from the pod for too long")
+	errStalled = run.Errorf(run.CodeUnavailable, "nothing came from the pod for too long")
 	errCut     = run.Errorf(run.CodeUnavailable, "the connection to the pod broke: the program ended without an answer")
 	errDropped = errors.New("the reader is gone")
 )
@@ -53,8 +53,8 @@ type execution struct {
 	container string
 	args      []string // of the shim
 	stdin     bool
-	// patience is how long the program may print nothing; 0 means no limit.
-	patience time.Duration
+	// stallTimeout is how long the program may print nothing; 0 means no limit.
+	stallTimeout time.Duration
 }
 
 // exec starts a program. It keeps running after ctx ends, until close.
@@ -68,24 +68,24 @@ func (d *Driver) exec(ctx context.Context, e execution) (*session, error) {
 	// them. Older servers support only SPDY.
 	sockets, err := remotecommand.NewWebSocketExecutor(d.config, http.MethodGet, request.URL().String())
 	if err != nil {
-		return nil, serverError(err, "prepare a command in the pod")
+		return nil, ServerError(err, "prepare a command in the pod")
 	}
 	spdy, err := remotecommand.NewSPDYExecutor(d.config, http.MethodPost, request.URL())
 	if err != nil {
-		return nil, serverError(err, "prepare a command in the pod")
+		return nil, ServerError(err, "prepare a command in the pod")
 	}
 	both, err := remotecommand.NewFallbackExecutor(sockets, spdy, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
 	if err != nil {
-		return nil, serverError(err, "prepare a command in the pod")
+		return nil, ServerError(err, "prepare a command in the pod")
 	}
 
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stdout, sink := io.Pipe()
 	s := &session{stdout: stdout, source: bufio.NewReaderSize(stdout, execBuffer), cancel: cancel, done: make(chan struct{})}
 	s.lines = shim.NewLineReader(s.source)
-	s.watch = newWatchdog(sink, e.patience, func() { cancel(errSilent) })
+	s.watch = newWatchdog(sink, e.stallTimeout, func() { cancel(errStalled) })
 	options := remotecommand.StreamOptions{Stdout: s.watch, Stderr: &s.stderr}
 	var source *io.PipeReader
 	if e.stdin {
@@ -148,15 +148,15 @@ func (s *session) line(ctx context.Context) ([]byte, error) {
 	case err == nil, errors.Is(err, shim.ErrDamaged):
 		return line, err
 	case ctx.Err() != nil:
-		return nil, serverError(context.Cause(ctx), "follow the task")
+		return nil, ServerError(context.Cause(ctx), "follow the task")
 	}
 	return nil, io.EOF // drop an incomplete last line
 }
 
-// proved waits for the end of a program that prints shim.Done after success,
+// confirmedOutcome waits for the end of a program that prints shim.Done after success,
 // and returns its exit code. It returns ExitDone only if that line came, even
 // if the connection reports success.
-func (s *session) proved(ctx context.Context) (code int, err error) {
+func (s *session) confirmedOutcome(ctx context.Context) (code int, err error) {
 	done := false
 	for err == nil {
 		var line []byte
@@ -175,7 +175,7 @@ func (s *session) proved(ctx context.Context) (code int, err error) {
 
 // execWait runs a program to its end, like confirmedOutcome, and returns its exit code
 // and its stderr output.
-func (d *Driver) execWait(ctx context.Context, pod string, args ...string) (code int, complaint string, err error) {
+func (d *Driver) execWait(ctx context.Context, pod string, args ...string) (code int, stderr string, err error) {
 	ctx, cancel := d.call(ctx)
 	defer cancel()
 	s, err := d.exec(ctx, execution{pod: pod, container: mainContainer, args: args})
@@ -183,22 +183,22 @@ func (d *Driver) execWait(ctx context.Context, pod string, args ...string) (code
 		return 0, "", err
 	}
 	defer s.close()
-	code, err = s.proved(ctx)
+	code, err = s.confirmedOutcome(ctx)
 	return code, s.stderr.String(), err
 }
 
 // watchdog forwards writes and calls a function if none came within the
 // timeout. Time in which the reader is busy does not count.
 type watchdog struct {
-	out      io.Writer
-	patience time.Duration
-	timer    *time.Timer
+	out          io.Writer
+	stallTimeout time.Duration
+	timer        *time.Timer
 }
 
-func newWatchdog(out io.Writer, patience time.Duration, bark func()) *watchdog {
-	w := &watchdog{out: out, patience: patience}
-	if patience > 0 {
-		w.timer = time.AfterFunc(patience, bark)
+func newWatchdog(out io.Writer, timeout time.Duration, onTimeout func()) *watchdog {
+	w := &watchdog{out: out, stallTimeout: timeout}
+	if timeout > 0 {
+		w.timer = time.AfterFunc(timeout, onTimeout)
 	}
 	return w
 }
@@ -208,7 +208,7 @@ func (w *watchdog) Write(p []byte) (int, error) {
 	w.stop()
 	n, err := w.out.Write(p)
 	if w.timer != nil && err == nil {
-		w.timer.Reset(w.patience)
+		w.timer.Reset(w.stallTimeout)
 	}
 	return n, err
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// cutting returns a driver for a server whose calls into pods print the given
+// newCutDriver returns a driver for a server whose calls into pods print the given
 // text and then close the connection cleanly, without a status.
-func cutting(t *testing.T, printed string) *Driver {
+func newCutDriver(t *testing.T, printed string) *Driver {
 	t.Helper()
 	upgrader := websocket.Upgrader{Subprotocols: []string{"v5.channel.k8s.io"}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,27 +42,27 @@ func cutting(t *testing.T, printed string) *Driver {
 func TestSession_that_was_cut(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
-		ask    func(ctx context.Context, d *Driver) error
+		apply  func(ctx context.Context, d *Driver) error
 		answer string // output that proves success without a status
 	}{
-		"has begun": {answer: `{"n":1}` + "\n", ask: func(ctx context.Context, d *Driver) error {
+		"has begun": {answer: `{"n":1}` + "\n", apply: func(ctx context.Context, d *Driver) error {
 			begun, err := d.hasJournal(ctx, "pod")
 			if err == nil && !begun {
 				return errors.New("no journal found")
 			}
 			return err
 		}},
-		"has begun, silently": {answer: "\n", ask: func(ctx context.Context, d *Driver) error {
+		"has begun, silently": {answer: "\n", apply: func(ctx context.Context, d *Driver) error {
 			_, err := d.hasJournal(ctx, "pod")
 			return err
 		}},
-		"stop": {answer: shim.Done, ask: func(ctx context.Context, d *Driver) error {
+		"stop": {answer: shim.Done, apply: func(ctx context.Context, d *Driver) error {
 			return d.stop(ctx, "pod", time.Second)
 		}},
-		"services": {answer: shim.Done, ask: func(ctx context.Context, d *Driver) error {
+		"services": {answer: shim.Done, apply: func(ctx context.Context, d *Driver) error {
 			return d.awaitPorts(ctx, "pod", 1)
 		}},
-		"copy": {answer: shim.Done, ask: func(ctx context.Context, d *Driver) error {
+		"copy": {answer: shim.Done, apply: func(ctx context.Context, d *Driver) error {
 			h := &handle{driver: d, pod: "pod"}
 			return h.CopyTo(ctx, "/tmp", strings.NewReader("a tar"))
 		}},
@@ -71,10 +71,10 @@ func TestSession_that_was_cut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, printed := range []string{"", c.answer[:len(c.answer)-1]} {
-				err := c.ask(t.Context(), cutting(t, printed))
+				err := c.apply(t.Context(), newCutDriver(t, printed))
 				require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "%v", err)
 			}
-			require.NoError(t, c.ask(t.Context(), cutting(t, c.answer)))
+			require.NoError(t, c.apply(t.Context(), newCutDriver(t, c.answer)))
 		})
 	}
 }

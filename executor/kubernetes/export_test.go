@@ -13,6 +13,6 @@ func DocumentedRole(t testing.TB) rbacv1.Role {
 	return documentedRole(t)
 }
 
-// SetPulse sets how long the shim's reader is silent before it prints an empty
+// SetKeepalive sets how long the shim's reader is silent before it prints an empty
 // line as a keepalive.
-func (d *Driver) SetPulse(each time.Duration) { d.pulse = each }
+func (d *Driver) SetKeepalive(each time.Duration) { d.keepalive = each }

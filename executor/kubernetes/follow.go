@@ -14,30 +14,30 @@ import (
 )
 
 const (
-	// pulseEach is how long the shim's reader is silent before it prints an
+	// keepaliveInterval is how long the shim's reader is silent before it prints an
 	// empty line as a keepalive. keepalivesMissed is how many of those may be
 	// missing.
-	pulseEach    = 10 * time.Second
-	pulsesMissed = 3
-	// handLimit bounds one attempt to send an order, including the answer.
-	handLimit = 30 * time.Second
-	// shimPatience is how long the shim may take until it waits for its order.
-	shimPatience = 10 * time.Second
+	keepaliveInterval = 10 * time.Second
+	keepalivesMissed  = 3
+	// sendTimeout bounds one attempt to send an order, including the answer.
+	sendTimeout = 30 * time.Second
+	// shimTimeout is how long the shim may take until it waits for its order.
+	shimTimeout = 10 * time.Second
 
 	// First lines that "drover-shim hand" prints.
 	handBegun  = "begun\n"
 	handExists = "exists\n"
 )
 
-// hand sends an order to the shim and returns the session, which then prints
+// sendOrder sends an order to the shim and returns the session, which then prints
 // the journal. CodeInvalid means that the shim refused the order. After any
 // other error the order may be sent again.
-func (d *Driver) hand(ctx context.Context, pod string, order []byte) (*session, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, handLimit, run.Errorf(run.CodeUnavailable, "the pod did not take its order within %s", handLimit))
+func (d *Driver) sendOrder(ctx context.Context, pod string, order []byte) (*session, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, sendTimeout, run.Errorf(run.CodeUnavailable, "the pod did not take its order within %s", sendTimeout))
 	defer cancel()
 	s, err := d.exec(ctx, execution{
-		pod: pod, container: mainContainer, stdin: true, patience: pulsesMissed * d.pulse,
-		args: []string{"hand", "--dir", taskDir, "--timeout", shimPatience.String(), "--pulse", d.pulse.String()},
+		pod: pod, container: mainContainer, stdin: true, stallTimeout: keepalivesMissed * d.keepalive,
+		args: []string{"hand", "--dir", taskDir, "--timeout", shimTimeout.String(), "--pulse", d.keepalive.String()},
 	})
 	if err != nil {
 		return nil, err
@@ -70,14 +70,14 @@ func (d *Driver) hand(ctx context.Context, pod string, order []byte) (*session, 
 // grows.
 func (d *Driver) follow(ctx context.Context, pod string, from int64) (*session, error) {
 	return d.exec(ctx, execution{
-		pod: pod, container: mainContainer, stdin: true, patience: pulsesMissed * d.pulse,
-		args: []string{"read", "--dir", taskDir, "--from", strconv.FormatInt(from, 10), "--follow", "--pulse", d.pulse.String()},
+		pod: pod, container: mainContainer, stdin: true, stallTimeout: keepalivesMissed * d.keepalive,
+		args: []string{"read", "--dir", taskDir, "--from", strconv.FormatInt(from, 10), "--follow", "--pulse", d.keepalive.String()},
 	})
 }
 
-// spoiled reports whether a damaged journal has ended. The program that prints
+// journalEnded reports whether a damaged journal has ended. The program that prints
 // the journal's lines does not decode them, so it cannot report that.
-func (d *Driver) spoiled(ctx context.Context, pod string, from int64) bool {
+func (d *Driver) journalEnded(ctx context.Context, pod string, from int64) bool {
 	code, _, err := d.execWait(ctx, pod, "read", "--dir", taskDir, "--from", strconv.FormatInt(from, 10), "--verify")
 	return err == nil && code == shim.ExitSpoiled
 }
@@ -115,9 +115,9 @@ func (d *Driver) hasJournal(ctx context.Context, pod string) (bool, error) {
 
 // stop requests the shim to stop its task.
 func (d *Driver) stop(ctx context.Context, pod string, grace time.Duration) error {
-	code, complaint, err := d.execWait(ctx, pod, "stop", "--dir", taskDir, "--grace", grace.String())
+	code, stderr, err := d.execWait(ctx, pod, "stop", "--dir", taskDir, "--grace", grace.String())
 	if err == nil && code != shim.ExitDone {
-		err = run.Errorf(run.CodeUnavailable, "exit code %d: %s", code, strings.TrimSpace(complaint))
+		err = run.Errorf(run.CodeUnavailable, "exit code %d: %s", code, strings.TrimSpace(stderr))
 	}
 	if err != nil {
 		return fmt.Errorf("stop the task: %w", err)

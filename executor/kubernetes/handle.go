@@ -46,9 +46,9 @@ func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
 	}
 	// The end of a container also ends the call into it, and the container is
 	// reported as running for a while.
-	patience, cancel := context.WithTimeout(ctx, statusLag)
+	timeout, cancel := context.WithTimeout(ctx, statusLag)
 	defer cancel()
-	over := h.driver.await(patience, h.pod, func(pod *corev1.Pod) (bool, error) {
+	over := h.driver.await(timeout, h.pod, func(pod *corev1.Pod) (bool, error) {
 		return pod == nil || pod.UID != h.uid || isOver(pod), nil
 	})
 	if over == nil {
@@ -61,7 +61,7 @@ func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
 func (h *handle) Remove(ctx context.Context) error {
 	unlock, err := h.driver.locks.Lock(ctx, h.key)
 	if err != nil {
-		return serverError(err, "wait for another operation on %s", h.key)
+		return ServerError(err, "wait for another operation on %s", h.key)
 	}
 	defer unlock()
 	if s := h.driver.take(h.key); s != nil {

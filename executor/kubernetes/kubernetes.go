@@ -65,7 +65,7 @@ type Driver struct {
 	locks   keylock.Locks[run.Key]
 	rights  rights
 
-	pulse time.Duration // keepaliveInterval, except in tests
+	keepalive time.Duration // keepaliveInterval, except in tests
 
 	mu   sync.Mutex
 	kept map[run.Key]*session // created by Start, until Events takes it
@@ -86,7 +86,7 @@ func New(options Options) (*Driver, error) {
 	case options.HelperImage == "":
 		return nil, run.Errorf(run.CodeInvalid, "the kubernetes driver needs a helper image")
 	}
-	config := tuned(options.Config)
+	config := TuneConfig(options.Config)
 	client, err := clientset.NewForConfig(config)
 	if err != nil {
 		return nil, run.Errorf(run.CodeInvalid, "create a client of the cluster: %w", err)
@@ -99,7 +99,7 @@ func New(options Options) (*Driver, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Driver{
-		options: options, config: config, client: client, log: log, pulse: pulseEach,
+		options: options, config: config, client: client, log: log, keepalive: keepaliveInterval,
 		kept: make(map[run.Key]*session),
 	}, nil
 }
@@ -131,7 +131,7 @@ func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
 	defer cancel()
 	found, err := d.pods().List(ctx, metav1.ListOptions{LabelSelector: d.selector()})
 	if err != nil {
-		return nil, serverError(err, "list pods")
+		return nil, ServerError(err, "list pods")
 	}
 	var keys []run.Key
 	for i := range found.Items {
@@ -170,7 +170,7 @@ func (d *Driver) get(ctx context.Context, key run.Key) (*corev1.Pod, error) {
 	defer cancel()
 	pod, err := d.pods().Get(ctx, d.name(key), metav1.GetOptions{})
 	if err != nil {
-		return nil, serverError(err, "find the pod of %s", key)
+		return nil, ServerError(err, "find the pod of %s", key)
 	}
 	return pod, nil
 }
@@ -182,7 +182,7 @@ func (d *Driver) name(key run.Key) string { return Name(d.options.Prefix, key) }
 // call bounds one call to the server. If the call takes too long, its
 // connection may be dead: the next call uses a new one.
 func (d *Driver) call(ctx context.Context) (context.Context, context.CancelFunc) {
-	limited, cancel := context.WithTimeoutCause(ctx, callLimit, run.Errorf(run.CodeUnavailable, "the API server did not answer within %s", callLimit))
+	limited, cancel := context.WithTimeoutCause(ctx, callTimeout, run.Errorf(run.CodeUnavailable, "the API server did not answer within %s", callTimeout))
 	return limited, func() {
 		if limited.Err() != nil && ctx.Err() == nil {
 			d.dropConnections()
@@ -197,8 +197,8 @@ func (d *Driver) dropConnections() {
 	}
 }
 
-// keep stores a session until Events takes it.
-func (d *Driver) keep(key run.Key, s *session) {
+// storeSession stores a session until Events takes it.
+func (d *Driver) storeSession(key run.Key, s *session) {
 	d.mu.Lock()
 	old := d.kept[key]
 	d.kept[key] = s
@@ -226,6 +226,6 @@ func pause(ctx context.Context, span time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return serverError(context.Cause(ctx), "wait")
+		return ServerError(context.Cause(ctx), "wait")
 	}
 }

@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction(remote+"(*wsStreamExecutor).StreamWithContext.func1"))
 }
 
-// patience bounds waits for the cluster.
-const patience = time.Minute
+// testTimeout bounds waits for the cluster.
+const testTimeout = time.Minute
 
 // bench holds the client, the driver and the namespace of a test.
 type bench struct {
@@ -54,7 +54,7 @@ type bench struct {
 func newBench(t testing.TB) *bench {
 	t.Helper()
 	cluster := testenv.RequireKubernetes(t)
-	config, _, err := kubernetes.Connect(kubernetes.Place{Kubeconfig: cluster.Kubeconfig})
+	config, _, err := kubernetes.Connect(kubernetes.Location{Kubeconfig: cluster.Kubeconfig})
 	require.NoError(t, err)
 	config.QPS = -1
 	client, err := clientset.NewForConfig(config)
@@ -74,7 +74,7 @@ func (b *bench) makeNamespace(t testing.TB) {
 		require.NoError(t, b.client.CoreV1().Namespaces().Delete(ctx, b.namespace, metav1.DeleteOptions{}))
 	})
 	// The cluster refuses pods until the service account exists.
-	testenv.Await(t, patience, func() (bool, string) {
+	testenv.Await(t, testTimeout, func() (bool, string) {
 		_, err := b.client.CoreV1().ServiceAccounts(b.namespace).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil, "no default service account"
 	})
@@ -121,7 +121,7 @@ func (b *bench) start(t testing.TB, def run.Definition) executor.Handle {
 func (b *bench) removeAfter(t testing.TB, h executor.Handle) {
 	t.Helper()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testTimeout)
 		defer cancel()
 		err := h.Remove(ctx)
 		for run.CodeOf(err) == run.CodeUnavailable && ctx.Err() == nil { // a test may have broken the connections
@@ -131,9 +131,9 @@ func (b *bench) removeAfter(t testing.TB, h executor.Handle) {
 	})
 }
 
-// refuse starts a task that cannot be started, and returns the error and the
+// startRefused starts a task that cannot be started, and returns the error and the
 // time it took.
-func (b *bench) refuse(t testing.TB, def run.Definition, log *setupLog) (time.Duration, error) {
+func (b *bench) startRefused(t testing.TB, def run.Definition, log *setupLog) (time.Duration, error) {
 	t.Helper()
 	began := time.Now()
 	_, err := b.driver.Start(t.Context(), executor.Task{
@@ -182,7 +182,7 @@ func (b *bench) vanish(t testing.TB, key run.Key) {
 		},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	testenv.Await(t, patience, func() (bool, string) {
+	testenv.Await(t, testTimeout, func() (bool, string) {
 		killer, err = pods.Get(t.Context(), killer.Name, metav1.GetOptions{})
 		require.NoError(t, err)
 		return killer.Status.Phase == corev1.PodSucceeded, "the killer is " + string(killer.Status.Phase)
@@ -217,23 +217,23 @@ func (b *bench) leftOf(t testing.TB, selector string) []string {
 
 func (b *bench) requireNothingLeft(t testing.TB) {
 	t.Helper()
-	testenv.Await(t, patience, func() (bool, string) {
+	testenv.Await(t, testTimeout, func() (bool, string) {
 		left := b.left(t)
 		return len(left) == 0, strings.Join(left, ", ")
 	})
 }
 
-// story is the content of the frames of a task.
-type story struct {
+// taskFrames is the content of the frames of a task.
+type taskFrames struct {
 	output string // of all steps
 	result *run.TaskResult
 	err    error
 }
 
-// tell follows a task to its end and returns its frames.
-func tell(t testing.TB, h executor.Handle, from int64) story {
+// follow follows a task to its end and returns its frames.
+func follow(t testing.TB, h executor.Handle, from int64) taskFrames {
 	t.Helper()
-	var s story
+	var s taskFrames
 	next := from
 	for f, err := range h.Events(t.Context(), from) {
 		if err != nil {

@@ -76,14 +76,14 @@ func LabelValue(text string) string {
 	}
 	const digits, room = 12, validation.LabelValueMaxLength - 13
 	sum := sha256.Sum256([]byte(text))
-	like := strings.Trim(notInLabels.ReplaceAllString(text, "-"), "._-")
-	if len(like) > room {
-		like = strings.TrimRight(like[:room], "._-")
+	readable := strings.Trim(notInLabels.ReplaceAllString(text, "-"), "._-")
+	if len(readable) > room {
+		readable = strings.TrimRight(readable[:room], "._-")
 	}
-	if like == "" {
+	if readable == "" {
 		return hex.EncodeToString(sum[:])[:digits]
 	}
-	return like + "-" + hex.EncodeToString(sum[:])[:digits]
+	return readable + "-" + hex.EncodeToString(sum[:])[:digits]
 }
 
 // Labels returns the labels of the objects that an executor creates for a key.

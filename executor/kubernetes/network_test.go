@@ -26,7 +26,7 @@ type proxy struct {
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool // value: frozen
-	away  bool
+	down  bool
 }
 
 // newProxy returns a proxy and a client configuration that uses it.
@@ -60,12 +60,12 @@ func (p *proxy) accept() {
 		}
 		out, err := net.Dial("tcp", p.target)
 		p.mu.Lock()
-		away := p.away
-		if err == nil && !away {
+		down := p.down
+		if err == nil && !down {
 			p.conns[in], p.conns[out] = false, false
 		}
 		p.mu.Unlock()
-		if err != nil || away {
+		if err != nil || down {
 			_ = in.Close()
 			if out != nil {
 				_ = out.Close()
@@ -114,11 +114,11 @@ func (p *proxy) breakAll() {
 	clear(p.conns)
 }
 
-// setAway makes new connections fail, or not.
-func (p *proxy) setAway(away bool) {
+// setDown makes new connections fail, or not.
+func (p *proxy) setDown(down bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.away = away
+	p.down = down
 }
 
 // collect follows a task to its end and retries while the server is out of
@@ -153,9 +153,9 @@ func TestEvents_over_broken_connections(t *testing.T) {
 		"closed": func(p *proxy) { p.breakAll() },
 		"frozen": func(p *proxy) { p.freeze() },
 		"away": func(p *proxy) {
-			p.setAway(true)
+			p.setDown(true)
 			p.breakAll()
-			time.AfterFunc(2*time.Second, func() { p.setAway(false) })
+			time.AfterFunc(2*time.Second, func() { p.setDown(false) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,8 +163,8 @@ func TestEvents_over_broken_connections(t *testing.T) {
 			b := newBench(t)
 			p, through := newProxy(t, b.config)
 			b.driver = b.newDriver(t, func(o *kubernetes.Options) { o.Config = through })
-			b.driver.SetPulse(300 * time.Millisecond)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+			b.driver.SetKeepalive(300 * time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*testTimeout)
 			defer cancel()
 			var harmed sync.Once
 			output, _ := collect(ctx, t, b.start(t, b.definition(t, steps)), func(f run.Frame) {
@@ -190,7 +190,7 @@ func TestEvents_leave_no_reader_behind(t *testing.T) {
 		awaitOutput(t, h, "begun")
 	}
 	p.breakAll()
-	testenv.Await(t, patience, func() (bool, string) {
+	testenv.Await(t, testTimeout, func() (bool, string) {
 		last := ""
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()

@@ -203,18 +203,18 @@ func addVolumes(pod *corev1.Pod, main *corev1.Container, volumes []run.Volume) e
 
 // limitsOf returns requests equal to the limits: tasks get what they request
 // and no more, independent of other pods on the node.
-func limitsOf(wanted run.Resources) (corev1.ResourceRequirements, error) {
+func limitsOf(desired run.Resources) (corev1.ResourceRequirements, error) {
 	list := corev1.ResourceList{}
-	if wanted.CPU != "" {
-		nanos, err := run.ParseCPU(wanted.CPU)
+	if desired.CPU != "" {
+		nanos, err := run.ParseCPU(desired.CPU)
 		if err != nil {
 			return corev1.ResourceRequirements{}, run.Errorf(run.CodeInvalid, "resources.cpu: %w", err)
 		}
 		const nanosPerMilli = 1e6
 		list[corev1.ResourceCPU] = *resource.NewMilliQuantity((nanos-1)/nanosPerMilli+1, resource.DecimalSI)
 	}
-	if wanted.Memory != "" {
-		bytes, err := run.ParseMemory(wanted.Memory)
+	if desired.Memory != "" {
+		bytes, err := run.ParseMemory(desired.Memory)
 		if err != nil {
 			return corev1.ResourceRequirements{}, run.Errorf(run.CodeInvalid, "resources.memory: %w", err)
 		}

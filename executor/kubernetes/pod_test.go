@@ -87,21 +87,21 @@ func TestNewPod_shape(t *testing.T) {
 func TestNewPod(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		ask   func(*run.Definition)
+		apply func(*run.Definition)
 		allow bool
 		check func(t *testing.T, pod *corev1.Pod)
 		fault string
 	}{
-		"no image":           {ask: func(d *run.Definition) { d.Image = "" }, fault: "needs an image"},
-		"privileged refused": {ask: func(d *run.Definition) { d.Privileged = true }, fault: "privileged"},
-		"privileged": {allow: true, ask: func(d *run.Definition) { d.Privileged = true }, check: func(t *testing.T, pod *corev1.Pod) {
+		"no image":           {apply: func(d *run.Definition) { d.Image = "" }, fault: "needs an image"},
+		"privileged refused": {apply: func(d *run.Definition) { d.Privileged = true }, fault: "privileged"},
+		"privileged": {allow: true, apply: func(d *run.Definition) { d.Privileged = true }, check: func(t *testing.T, pod *corev1.Pod) {
 			t.Helper()
 			require.True(t, *mainOf(pod).SecurityContext.Privileged)
 			require.Nil(t, pod.Spec.SecurityContext)
 		}},
-		"processes": {ask: func(d *run.Definition) { d.Resources.PIDs = 10 }, fault: "resources.pids"},
+		"processes": {apply: func(d *run.Definition) { d.Resources.PIDs = 10 }, fault: "resources.pids"},
 		"resources": {
-			ask: func(d *run.Definition) { d.Resources = run.Resources{CPU: "0.0015", Memory: "1Gi"} },
+			apply: func(d *run.Definition) { d.Resources = run.Resources{CPU: "0.0015", Memory: "1Gi"} },
 			check: func(t *testing.T, pod *corev1.Pod) {
 				t.Helper()
 				r := mainOf(pod).Resources
@@ -111,20 +111,20 @@ func TestNewPod(t *testing.T) {
 				require.Equal(t, r, pod.Spec.InitContainers[0].Resources, "quotas require limits of every container")
 			},
 		},
-		"bad cpu":    {ask: func(d *run.Definition) { d.Resources.CPU = "many" }, fault: "resources.cpu"},
-		"bad memory": {ask: func(d *run.Definition) { d.Resources.Memory = "12 bananas" }, fault: "resources.memory"},
-		"pull policy": {ask: func(d *run.Definition) { d.PullPolicy = run.PullNever }, check: func(t *testing.T, pod *corev1.Pod) {
+		"bad cpu":    {apply: func(d *run.Definition) { d.Resources.CPU = "many" }, fault: "resources.cpu"},
+		"bad memory": {apply: func(d *run.Definition) { d.Resources.Memory = "12 bananas" }, fault: "resources.memory"},
+		"pull policy": {apply: func(d *run.Definition) { d.PullPolicy = run.PullNever }, check: func(t *testing.T, pod *corev1.Pod) {
 			t.Helper()
 			require.Equal(t, corev1.PullNever, mainOf(pod).ImagePullPolicy)
 		}},
-		"platform": {ask: func(d *run.Definition) { d.Platform = "linux/arm64/v8" }, check: func(t *testing.T, pod *corev1.Pod) {
+		"platform": {apply: func(d *run.Definition) { d.Platform = "linux/arm64/v8" }, check: func(t *testing.T, pod *corev1.Pod) {
 			t.Helper()
 			require.Equal(t, "arm64", pod.Spec.NodeSelector["kubernetes.io/arch"])
 		}},
-		"platform of another system": {ask: func(d *run.Definition) { d.Platform = "windows/amd64" }, fault: "only linux"},
-		"invalid platform":           {ask: func(d *run.Definition) { d.Platform = "amd64" }, fault: "os/arch"},
+		"platform of another system": {apply: func(d *run.Definition) { d.Platform = "windows/amd64" }, fault: "only linux"},
+		"invalid platform":           {apply: func(d *run.Definition) { d.Platform = "amd64" }, fault: "os/arch"},
 		"volumes": {
-			ask: func(d *run.Definition) {
+			apply: func(d *run.Definition) {
 				d.Volumes = []run.Volume{{Path: "/scratch/", Tmpfs: &run.Tmpfs{Size: "64Mi"}}, {Path: "/data"}}
 			},
 			check: func(t *testing.T, pod *corev1.Pod) {
@@ -137,25 +137,25 @@ func TestNewPod(t *testing.T) {
 			},
 		},
 		"secret files": {
-			ask: func(d *run.Definition) {
+			apply: func(d *run.Definition) {
 				d.SecretFiles = map[string]string{"KEY": "seeded-content"}
 			},
 			check: func(t *testing.T, pod *corev1.Pod) {
 				t.Helper()
 				require.Equal(t, secretsDir, mainOf(pod).VolumeMounts[2].MountPath)
 				require.Equal(t, corev1.StorageMediumMemory, pod.Spec.Volumes[2].EmptyDir.Medium)
-				told, err := json.Marshal(pod)
+				reported, err := json.Marshal(pod)
 				require.NoError(t, err)
-				require.NotContains(t, string(told), "seeded-content")
+				require.NotContains(t, string(reported), "seeded-content")
 			},
 		},
-		"volume over the shim":     {ask: func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/.drover/bin"}} }, fault: "path of a volume"},
-		"volume at the root":       {ask: func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/x/.."}} }, fault: "path of a volume"},
-		"tmpfs of a strange size":  {ask: func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/x", Tmpfs: &run.Tmpfs{Size: "big"}}} }, fault: "tmpfs size"},
-		"user":                     {ask: func(d *run.Definition) { d.User = "builder" }, check: requireRoot},
-		"user and group by number": {ask: func(d *run.Definition) { d.User = "1000:1000" }, check: requireRoot},
+		"volume over the shim":     {apply: func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/.drover/bin"}} }, fault: "path of a volume"},
+		"volume at the root":       {apply: func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/x/.."}} }, fault: "path of a volume"},
+		"tmpfs of a strange size":  {apply: func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/x", Tmpfs: &run.Tmpfs{Size: "big"}}} }, fault: "tmpfs size"},
+		"user":                     {apply: func(d *run.Definition) { d.User = "builder" }, check: requireRoot},
+		"user and group by number": {apply: func(d *run.Definition) { d.User = "1000:1000" }, check: requireRoot},
 		"services": {
-			ask: func(d *run.Definition) {
+			apply: func(d *run.Definition) {
 				d.Services = []run.ServiceSpec{
 					{Name: "db", Image: "postgres", Environment: map[string]string{"B": "$(A)", "A": "1"}, Command: []string{"-c", "$(A)"}},
 					{Name: "odd_name", Image: "redis"},
@@ -174,7 +174,7 @@ func TestNewPod(t *testing.T) {
 			},
 		},
 		"credentials": {
-			ask: func(d *run.Definition) { d.Auth = map[string]run.Auth{"ghcr.io": {Username: "u", Password: "p"}} },
+			apply: func(d *run.Definition) { d.Auth = map[string]run.Auth{"ghcr.io": {Username: "u", Password: "p"}} },
 			check: func(t *testing.T, pod *corev1.Pod) {
 				t.Helper()
 				require.Equal(t, []corev1.LocalObjectReference{{Name: pod.Name + "-pull"}}, pod.Spec.ImagePullSecrets)
@@ -183,7 +183,7 @@ func TestNewPod(t *testing.T) {
 			},
 		},
 		"pool": {
-			ask: func(d *run.Definition) {
+			apply: func(d *run.Definition) {
 				d.Kubernetes = &run.KubernetesPool{
 					NodeSelector: map[string]string{"disk": "fast"}, ServiceAccount: "builder", RuntimeClass: "gvisor", PriorityClass: "low",
 					Tolerations:      []run.Toleration{{Key: "ci", Operator: "Exists", Effect: "NoExecute", Seconds: new(int64(5))}},
@@ -209,13 +209,13 @@ func TestNewPod(t *testing.T) {
 				require.Equal(t, "b", pod.Annotations["note"])
 			},
 		},
-		"affinity with a typing error": {ask: pooled(run.KubernetesPool{Affinity: json.RawMessage(`{"nodeAfinity":{}}`)}), fault: "nodeAfinity"},
+		"affinity with a typing error": {apply: pooled(run.KubernetesPool{Affinity: json.RawMessage(`{"nodeAfinity":{}}`)}), fault: "nodeAfinity"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := testDriver(t, func(o *Options) { o.AllowPrivileged = tt.allow })
 			def := testDefinition()
-			tt.ask(&def)
+			tt.apply(&def)
 			pod, err := d.newPod(def)
 			if tt.fault != "" {
 				require.ErrorContains(t, err, tt.fault)

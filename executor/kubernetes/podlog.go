@@ -14,11 +14,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// logged reads the copy of the frames in the log of the task's container from
+// readLog reads the copy of the frames in the log of the task's container from
 // the given frame on. The node keeps the log as long as the pod exists. A copy
 // with a gap, caused by a slow reader, counts as a damaged journal, since
 // nothing else is left of the journal. A missing log has no frames.
-func (d *Driver) logged(ctx context.Context, pod, nonce string, from int64, take func(run.Frame) bool) error {
+func (d *Driver) readLog(ctx context.Context, pod, nonce string, from int64, take func(run.Frame) bool) error {
 	log, err := d.openLog(ctx, pod, &corev1.PodLogOptions{Container: mainContainer})
 	if err != nil || log == nil {
 		return err
@@ -32,7 +32,7 @@ func (d *Driver) logged(ctx context.Context, pod, nonce string, from int64, take
 		case errors.Is(err, io.EOF):
 			return nil // an incomplete last line was cut off when its writer died
 		case err != nil && !errors.Is(err, shim.ErrDamaged):
-			return serverError(err, "read the log of the pod %s", pod)
+			return ServerError(err, "read the log of the pod %s", pod)
 		case !ours:
 			continue
 		case err != nil:
@@ -61,14 +61,14 @@ func (d *Driver) openLog(ctx context.Context, pod string, options *corev1.PodLog
 	case apierrors.IsNotFound(err), apierrors.IsBadRequest(err): // there is no pod, or its container was never started
 		return nil, nil //nolint:nilnil // no log
 	}
-	return nil, serverError(err, "read the log of the pod %s", pod)
+	return nil, ServerError(err, "read the log of the pod %s", pod)
 }
 
 // lastLines returns the last lines that a container has printed.
-func (d *Driver) lastLines(ctx context.Context, pod, container string, most int64) ([]string, error) {
+func (d *Driver) lastLines(ctx context.Context, pod, container string, limit int64) ([]string, error) {
 	ctx, cancel := d.call(ctx)
 	defer cancel()
-	log, err := d.openLog(ctx, pod, &corev1.PodLogOptions{Container: container, TailLines: &most})
+	log, err := d.openLog(ctx, pod, &corev1.PodLogOptions{Container: container, TailLines: &limit})
 	if err != nil || log == nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (d *Driver) lastLines(ctx context.Context, pod, container string, most int6
 	const enough = 64 << 10
 	text, err := io.ReadAll(io.LimitReader(log, enough))
 	if err != nil {
-		return nil, serverError(err, "read the log of the pod %s", pod)
+		return nil, ServerError(err, "read the log of the pod %s", pod)
 	}
 	trimmed := strings.TrimSpace(string(text))
 	if trimmed == "" {

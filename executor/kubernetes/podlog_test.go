@@ -24,24 +24,24 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestDriver_logged(t *testing.T) {
+func TestDriver_readLog(t *testing.T) {
 	t.Parallel()
 	const frames = "nonce {\"v\":1,\"n\":3}\nother\nnonce {\"v\":1,\"n\":4}\nnonce {\"v\":1,\"n\":5}\n"
 	long := func(start string) io.Reader {
 		return io.MultiReader(strings.NewReader(frames+start), io.LimitReader(endless{}, 64<<20), strings.NewReader("\nnonce {\"v\":1,\"n\":6}\n"))
 	}
 	cases := map[string]struct {
-		log  io.Reader
-		from int64
-		want []int64
-		why  string
+		log    io.Reader
+		from   int64
+		want   []int64
+		reason string
 	}{
 		"whole":                        {log: strings.NewReader(frames), want: []int64{3, 4, 5}},
 		"torn":                         {log: strings.NewReader(frames + "nonce {"), from: 4, want: []int64{4, 5}},
-		"a gap":                        {log: strings.NewReader(frames + "nonce {\"v\":1,\"n\":8}\n"), want: []int64{3, 4, 5}, why: "lacks the frames 6 to 7"},
+		"a gap":                        {log: strings.NewReader(frames + "nonce {\"v\":1,\"n\":8}\n"), want: []int64{3, 4, 5}, reason: "lacks the frames 6 to 7"},
 		"a gap before the first frame": {log: strings.NewReader(frames + "nonce {\"v\":1,\"n\":8}\n"), from: 8, want: []int64{8}},
-		"garbage":                      {log: strings.NewReader(frames + "nonce garbage\n"), want: []int64{3, 4, 5}, why: "no frame"},
-		"an endless line":              {log: long("nonce "), want: []int64{3, 4, 5}, why: "more than 8 MiB"},
+		"garbage":                      {log: strings.NewReader(frames + "nonce garbage\n"), want: []int64{3, 4, 5}, reason: "not a frame"},
+		"an endless line":              {log: long("nonce "), want: []int64{3, 4, 5}, reason: "more than 8 MiB"},
 		"an endless line of others":    {log: long(""), want: []int64{3, 4, 5, 6}},
 	}
 	for name, c := range cases {
@@ -51,21 +51,21 @@ func TestDriver_logged(t *testing.T) {
 			t.Cleanup(server.Close)
 			d := testDriver(t, func(o *Options) { o.Config = &rest.Config{Host: server.URL} })
 			var got []int64
-			err := d.logged(t.Context(), "pod", "nonce", c.from, func(f run.Frame) bool { got = append(got, f.N); return true })
+			err := d.readLog(t.Context(), "pod", "nonce", c.from, func(f run.Frame) bool { got = append(got, f.N); return true })
 			require.Equal(t, c.want, got)
-			if c.why == "" {
+			if c.reason == "" {
 				require.NoError(t, err)
 				return
 			}
 			require.ErrorIs(t, err, shim.ErrDamaged)
-			require.Contains(t, err.Error(), c.why)
+			require.Contains(t, err.Error(), c.reason)
 		})
 	}
 }
 
 func TestSession_line_is_bounded(t *testing.T) {
 	t.Parallel()
-	d := cutting(t, strings.Repeat("x", shim.MaxLine+1)+"\nnext\n")
+	d := newCutDriver(t, strings.Repeat("x", shim.MaxLine+1)+"\nnext\n")
 	s, err := d.exec(t.Context(), execution{pod: "pod", container: mainContainer})
 	require.NoError(t, err)
 	defer s.close()

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// servicePatience is how long services may take until as many ports are
+	// serviceTimeout is how long services may take until as many ports are
 	// open as there are services.
-	servicePatience = 10 * time.Second
+	serviceTimeout = 10 * time.Second
 	// serviceTail is how many of its last log lines are reported if a service
 	// ends.
 	serviceTail = 20
@@ -30,22 +30,22 @@ var errServicesListen = errors.New("the services listen")
 // that the pod is unusable and the task is not at fault.
 func (s *starting) awaitRunning(ctx context.Context) error {
 	began := time.Now()
-	s.reported = began
+	s.lastReport = began
 	return s.driver.await(ctx, s.pod.Name, func(pod *corev1.Pod) (bool, error) {
-		if err := s.look(ctx, pod); err != nil {
+		if err := s.checkPod(ctx, pod); err != nil {
 			return false, err
 		}
 		if !isRunning(pod) {
 			return false, s.report(ctx, pod)
 		}
-		s.tell(fmt.Sprintf("the containers run after %s", time.Since(began).Round(10*time.Millisecond)))
+		s.logOnce(fmt.Sprintf("the containers run after %s", time.Since(began).Round(10*time.Millisecond)))
 		return true, nil
 	})
 }
 
-// look examines a new state of the pod, and returns an error if the pod will
+// checkPod examines a new state of the pod, and returns an error if the pod will
 // not run the task.
-func (s *starting) look(ctx context.Context, pod *corev1.Pod) error {
+func (s *starting) checkPod(ctx context.Context, pod *corev1.Pod) error {
 	def := s.task.Definition
 	if pod == nil || pod.UID != s.pod.UID {
 		return &lostError{deletedText}
@@ -59,29 +59,29 @@ func (s *starting) look(ctx context.Context, pod *corev1.Pod) error {
 		switch {
 		case t == nil || t.ExitCode == 0 && c.Name != mainContainer && !strings.HasPrefix(c.Name, serviceContainer):
 		case t.Reason == "StartError" || t.Reason == "ContainerCannotRun":
-			return run.Errorf(run.CodeInvalid, "%sthe container could not be started: %s", titleOf(c.Name, def), t.Message)
-		case interrupted(pod) != "":
+			return run.Errorf(run.CodeInvalid, "%sthe container could not be started: %s", containerTitle(c.Name, def), t.Message)
+		case disruption(pod) != "":
 		case c.Name != mainContainer:
 			return s.containerDied(ctx, c.Name, t)
 		case t.ExitCode == shim.ExitUsage || t.ExitCode == shim.ExitFiles || t.ExitCode == shim.ExitOrder:
 			return s.shimDied(ctx, t)
 		}
 	}
-	if text := interrupted(pod); text != "" {
+	if text := disruption(pod); text != "" {
 		return &lostError{text}
 	}
 	if t := terminated(pod, helperContainer); t != nil && t.ExitCode != 0 {
-		return run.Errorf(run.CodeUnavailable, "the helper that installs the shim failed: %s", withDetail(whyTerminated(t), t.Message))
+		return run.Errorf(run.CodeUnavailable, "the helper that installs the shim failed: %s", withDetail(terminationReason(t), t.Message))
 	}
 	if isOver(pod) {
-		return &lostError{ended(pod).Error()}
+		return &lostError{endError(pod).Error()}
 	}
-	if why := unschedulable(pod); why != "" {
-		return s.wait(why)
+	if reason := unschedulable(pod); reason != "" {
+		return s.reportWait(reason)
 	}
-	s.waiting = time.Time{}
+	s.waitingSince = time.Time{}
 	if pod.Spec.NodeName != "" && !isRunning(pod) {
-		s.tell("the pod is on node " + pod.Spec.NodeName)
+		s.logOnce("the pod is on node " + pod.Spec.NodeName)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (s *starting) awaitServices(ctx context.Context) error {
 		listen <- err
 		cancel(errServicesListen)
 	}()
-	err := s.driver.await(ctx, s.pod.Name, func(pod *corev1.Pod) (bool, error) { return false, s.look(ctx, pod) })
+	err := s.driver.await(ctx, s.pod.Name, func(pod *corev1.Pod) (bool, error) { return false, s.checkPod(ctx, pod) })
 	if !errors.Is(context.Cause(ctx), errServicesListen) {
 		cancel(nil)
 		<-listen //nolint:errcheck // the reason why the pod failed says more
@@ -126,14 +126,14 @@ func (s *starting) awaitServices(ctx context.Context) error {
 // awaitPorts runs the shim in the task's container to wait for the given number
 // of open ports.
 func (d *Driver) awaitPorts(ctx context.Context, pod string, count int) error {
-	code, complaint, err := d.execWait(ctx, pod, "await-port", "--count", strconv.Itoa(count), "--timeout", servicePatience.String())
+	code, stderr, err := d.execWait(ctx, pod, "await-port", "--count", strconv.Itoa(count), "--timeout", serviceTimeout.String())
 	switch {
 	case err != nil:
 		return err
 	case code == shim.ExitNoPort:
-		return fmt.Errorf("fewer than %d ports are open after %s", count, servicePatience)
+		return fmt.Errorf("fewer than %d ports are open after %s", count, serviceTimeout)
 	case code != shim.ExitDone:
-		return fmt.Errorf("exit code %d: %s", code, complaint)
+		return fmt.Errorf("exit code %d: %s", code, stderr)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (d *Driver) awaitPorts(ctx context.Context, pod string, count int) error {
 // containerDied writes the last log lines of a service to the setup log and
 // returns the error.
 func (s *starting) containerDied(ctx context.Context, name string, t *corev1.ContainerStateTerminated) error {
-	title := strings.TrimSuffix(titleOf(name, s.task.Definition), ": ")
+	title := strings.TrimSuffix(containerTitle(name, s.task.Definition), ": ")
 	lines, err := s.driver.lastLines(ctx, s.pod.Name, name, serviceTail)
 	if err != nil {
 		s.driver.log.WarnContext(ctx, "failed to read the log of a service", "key", s.key().String(), "error", err)
@@ -149,7 +149,7 @@ func (s *starting) containerDied(ctx context.Context, name string, t *corev1.Con
 	for _, line := range lines {
 		s.log(title + ": " + line)
 	}
-	message := fmt.Sprintf("%s (%s) ended at once: %s", title, imageOf(s.pod, name), withDetail(whyTerminated(t), t.Message))
+	message := fmt.Sprintf("%s (%s) ended at once: %s", title, imageOf(s.pod, name), withDetail(terminationReason(t), t.Message))
 	if len(lines) > 0 {
 		message += ": " + lines[len(lines)-1]
 	}

@@ -15,9 +15,9 @@ const (
 	// removeGrace is the grace period, in seconds, of containers whose pod is
 	// removed. It is the minimum: the task is over.
 	removeGrace = 1
-	// nodePatience is how long a node may take to end a pod. After that the
+	// nodeTimeout is how long a node may take to end a pod. After that the
 	// driver assumes that the node is lost, and removes the pod without it.
-	nodePatience = 45 * time.Second
+	nodeTimeout = 45 * time.Second
 )
 
 // removeAll removes the pod of a key and its secret, and returns when they do
@@ -42,11 +42,11 @@ func (d *Driver) removePod(ctx context.Context, pod *corev1.Pod, version *string
 			return err
 		}
 	}
-	patience, cancel := context.WithTimeout(ctx, nodePatience)
+	timeout, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
 	gone := func(now *corev1.Pod) (bool, error) { return now == nil || now.UID != pod.UID, nil }
-	err := d.await(patience, name, gone)
-	if err == nil || ctx.Err() != nil || patience.Err() == nil {
+	err := d.await(timeout, name, gone)
+	if err == nil || ctx.Err() != nil || timeout.Err() == nil {
 		return err
 	}
 	d.log.WarnContext(ctx, "the node does not end a pod; removing the pod without it", "pod", name, "node", pod.Spec.NodeName)
@@ -69,7 +69,7 @@ func (d *Driver) deletePod(ctx context.Context, pod *corev1.Pod, grace int64, ve
 	case apierrors.IsConflict(err) && version == nil:
 		return nil // another pod has the name by now
 	}
-	return serverError(err, "remove the pod %s", pod.Name)
+	return ServerError(err, "remove the pod %s", pod.Name)
 }
 
 func (d *Driver) deleteSecret(ctx context.Context, name string) error {
@@ -77,7 +77,7 @@ func (d *Driver) deleteSecret(ctx context.Context, name string) error {
 	defer cancel()
 	err := d.client.CoreV1().Secrets(d.options.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return serverError(err, "remove the secret %s", name)
+		return ServerError(err, "remove the secret %s", name)
 	}
 	return nil
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// reportEach is the interval at which the driver lists the events of a starting
+// reportInterval is the interval at which the driver lists the events of a starting
 // pod. The first listing waits as long, since most pods run by then.
-const reportEach = 3 * time.Second
+const reportInterval = 3 * time.Second
 
 // report writes events of a slowly starting pod to the setup log, for example a
 // pull of an image or a volume that cannot be mounted. It fails if an image
 // cannot be pulled. A node reports that by an event at once, but in the pod's
 // status only when it tries again, ten seconds later.
 func (s *starting) report(ctx context.Context, pod *corev1.Pod) error {
-	if time.Since(s.reported) < reportEach {
+	if time.Since(s.lastReport) < reportInterval {
 		return nil
 	}
-	s.reported = time.Now()
+	s.lastReport = time.Now()
 	d := s.driver
 	ctx, cancel := d.call(ctx)
 	defer cancel()
@@ -37,10 +37,10 @@ func (s *starting) report(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	for i := range found.Items {
-		if err := notPulled(pod, &found.Items[i], s.task.Definition); err != nil {
+		if err := pullError(pod, &found.Items[i], s.task.Definition); err != nil {
 			return err
 		}
-		line := reportOf(&found.Items[i])
+		line := eventLine(&found.Items[i])
 		if line != "" && !slices.Contains(s.reports, line) {
 			s.reports = append(s.reports, line)
 			s.log(line)
@@ -49,9 +49,9 @@ func (s *starting) report(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// notPulled returns the error that blocked would return, for an event about an
+// pullError returns the error that blocked would return, for an event about an
 // image that cannot be pulled.
-func notPulled(pod *corev1.Pod, event *corev1.Event, def run.Definition) error {
+func pullError(pod *corev1.Pod, event *corev1.Event, def run.Definition) error {
 	reason := event.Reason
 	switch {
 	case reason == "ErrImageNeverPull":
@@ -71,9 +71,9 @@ func notPulled(pod *corev1.Pod, event *corev1.Event, def run.Definition) error {
 	return blockedBy(name, &corev1.ContainerStateWaiting{Reason: reason, Message: event.Message}, pod, def)
 }
 
-// reportOf returns an event as a line of the setup log. It returns "" for an
+// eventLine returns an event as a line of the setup log. It returns "" for an
 // event that is irrelevant or reported otherwise.
-func reportOf(event *corev1.Event) string {
+func eventLine(event *corev1.Event) string {
 	text := strings.TrimSpace(event.Message)
 	switch event.Reason {
 	case "Pulling", "Pulled":

@@ -20,7 +20,7 @@ func schedule(pod *corev1.Pod, def run.Definition) error {
 	spec := &pod.Spec
 	spec.NodeSelector = map[string]string{corev1.LabelOSStable: linux}
 	if def.Kubernetes != nil {
-		if err := belong(pod, def.Kubernetes); err != nil {
+		if err := applyPool(pod, def.Kubernetes); err != nil {
 			return err
 		}
 	}
@@ -38,8 +38,8 @@ func schedule(pod *corev1.Pod, def run.Definition) error {
 	return nil
 }
 
-// belong applies the settings of the pool to a pod.
-func belong(pod *corev1.Pod, pool *run.KubernetesPool) error {
+// applyPool applies the settings of the pool to a pod.
+func applyPool(pod *corev1.Pod, pool *run.KubernetesPool) error {
 	spec := &pod.Spec
 	maps.Copy(spec.NodeSelector, pool.NodeSelector)
 	for _, t := range pool.Tolerations {
@@ -64,8 +64,8 @@ func belong(pod *corev1.Pod, pool *run.KubernetesPool) error {
 	for _, name := range pool.ImagePullSecrets {
 		spec.ImagePullSecrets = append(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}
-	pod.Labels = over(maps.Clone(pool.Labels), pod.Labels)
-	pod.Annotations = over(maps.Clone(pool.Annotations), pod.Annotations)
+	pod.Labels = overlay(maps.Clone(pool.Labels), pod.Labels)
+	pod.Annotations = overlay(maps.Clone(pool.Annotations), pod.Annotations)
 	return nil
 }
 

@@ -55,10 +55,10 @@ func (s *starting) addSecret(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return serverError(err, "create the secret with the task's registry credentials")
+		return ServerError(err, "create the secret with the task's registry credentials")
 	}
 	if _, err := d.pods().Patch(ctx, s.pod.Name, types.StrategicMergePatchType, []byte(openGate), metav1.PatchOptions{}); err != nil {
-		return serverError(err, "remove the scheduling gate of the pod")
+		return ServerError(err, "remove the scheduling gate of the pod")
 	}
 	return nil
 }

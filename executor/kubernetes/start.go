@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// podsLost is how many pods of one start may be lost, to an eviction or to
+	// maxLostPods is how many pods of one start may be lost, to an eviction or to
 	// a node without room, before the start fails.
-	podsLost = 3
+	maxLostPods = 3
 	// quotaPause is the pause before another try to create a pod that exceeded
 	// the namespace's quota. No event reports when there is room.
 	quotaPause = 2 * time.Second
-	// handTries is how often the driver sends the order before it leaves that
+	// sendTries is how often the driver sends the order before it leaves that
 	// to a later start, and sendPause the pause between.
-	handTries = 3
-	handPause = 300 * time.Millisecond
-	// cleanup bounds the removal of what a failed start created.
-	cleanup = 30 * time.Second
+	sendTries = 3
+	sendPause = 300 * time.Millisecond
+	// cleanupTimeout bounds the removal of what a failed start created.
+	cleanupTimeout = 30 * time.Second
 )
 
 // Start implements executor.Driver. The steps of a key run at most once because
@@ -40,15 +40,15 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Hand
 		s.log = func(string) {}
 	}
 	if !task.Resume {
-		if s.wanted, err = d.newPod(task.Definition); err != nil {
+		if s.desired, err = d.newPod(task.Definition); err != nil {
 			return nil, err
 		}
 		s.id = newNonce()
-		s.wanted.Annotations[annotationStarter] = s.id
+		s.desired.Annotations[annotationStarter] = s.id
 	}
 	unlock, err := d.locks.Lock(ctx, s.key())
 	if err != nil {
-		return nil, serverError(err, "wait for another operation on %s", s.key())
+		return nil, ServerError(err, "wait for another operation on %s", s.key())
 	}
 	defer unlock()
 	defer func() {
@@ -73,17 +73,17 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Hand
 
 // starting is one call of Start.
 type starting struct {
-	driver   *Driver
-	task     executor.Task
-	log      func(string)
-	id       string // of this call
-	wanted   *corev1.Pod
-	pod      *corev1.Pod // created or found, in its last observed state
-	launched bool        // task.Launch returned no error
-	told     string      // last line that logOnce logged
-	waiting  time.Time   // since when the pod waits for room
-	reported time.Time   // when the pod's events were last listed
-	reports  []string    // events already reported
+	driver       *Driver
+	task         executor.Task
+	log          func(string)
+	id           string // of this call
+	desired      *corev1.Pod
+	pod          *corev1.Pod // created or found, in its last observed state
+	launched     bool        // task.Launch returned no error
+	lastLine     string      // last line that logOnce logged
+	waitingSince time.Time   // since when the pod waits for room
+	lastReport   time.Time   // when the pod's events were last listed
+	reports      []string    // events already reported
 }
 
 func (s *starting) key() run.Key { return s.task.Definition.Key }
@@ -94,7 +94,7 @@ func (s *starting) giveUp(ctx context.Context) {
 	if s.pod == nil || s.launched || s.task.Resume || s.task.Keep {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	for {
 		err := s.removeOwn(ctx)
@@ -130,7 +130,7 @@ func (s *starting) resume(ctx context.Context) (begun bool, err error) {
 	if !mainRuns(s.pod) && !isOver(s.pod) {
 		err = s.awaitRunning(ctx)
 		if gone, ok := errors.AsType[*lostError](err); ok {
-			err = run.Errorf(run.CodeNotFound, "%s", gone.why)
+			err = run.Errorf(run.CodeNotFound, "%s", gone.reason)
 		}
 		return false, err
 	}
@@ -144,7 +144,7 @@ func (s *starting) resume(ctx context.Context) (begun bool, err error) {
 func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 	for lost := 0; ; lost++ {
 		for s.pod = nil; s.pod == nil; {
-			if begun, err = s.obtain(ctx); err != nil || begun {
+			if begun, err = s.createOrFind(ctx); err != nil || begun {
 				return begun, err
 			}
 		}
@@ -163,10 +163,10 @@ func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 		if !errors.As(err, &gone) {
 			return false, err
 		}
-		if lost+1 == podsLost {
-			return false, run.Errorf(run.CodeUnavailable, "%d pods in turn were lost before the task could begin: %s", podsLost, gone.why)
+		if lost+1 == maxLostPods {
+			return false, run.Errorf(run.CodeUnavailable, "%d pods in turn were lost before the task could begin: %s", maxLostPods, gone.reason)
 		}
-		s.log(gone.why + "; creating another one")
+		s.log(gone.reason + "; creating another one")
 		if err := s.driver.removePod(ctx, s.pod, nil); err != nil {
 			return false, err
 		}
@@ -174,40 +174,40 @@ func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 }
 
 // lostError reports that a pod was lost before the task could begin.
-type lostError struct{ why string }
+type lostError struct{ reason string }
 
-func (e *lostError) Error() string { return e.why }
+func (e *lostError) Error() string { return e.reason }
 
-// obtain creates the pod, or finds an existing one. If it returns neither a pod
+// createOrFind creates the pod, or finds an existing one. If it returns neither a pod
 // nor an error, call it again.
-func (s *starting) obtain(ctx context.Context) (begun bool, err error) {
+func (s *starting) createOrFind(ctx context.Context) (begun bool, err error) {
 	d := s.driver
 	if ctx.Err() != nil {
-		return false, serverError(context.Cause(ctx), "start the environment")
+		return false, ServerError(context.Cause(ctx), "start the environment")
 	}
 	// A call that creates something is not cut short when the caller gives up:
 	// the driver could not know what to remove.
 	call, cancel := d.call(context.WithoutCancel(ctx))
 	defer cancel()
-	pod, err := d.pods().Create(call, s.wanted, metav1.CreateOptions{})
+	pod, err := d.pods().Create(call, s.desired, metav1.CreateOptions{})
 	switch {
 	case err == nil:
 		s.pod = pod
-		s.tell(fmt.Sprintf("created pod %s in namespace %s", pod.Name, pod.Namespace))
+		s.logOnce(fmt.Sprintf("created pod %s in namespace %s", pod.Name, pod.Namespace))
 		return false, nil
 	case apierrors.IsAlreadyExists(err):
 		return s.find(ctx)
 	}
 	switch refusalOf(err) {
-	case refusedForGood:
+	case refusedPermanently:
 		return false, &run.Error{Code: run.CodeInvalid, Message: "the cluster refused the pod: " + err.Error(), Err: err}
-	case refusedForNow:
-		if err := s.wait("no room in the namespace: " + err.Error()); err != nil {
+	case refusedTemporarily:
+		if err := s.reportWait("no room in the namespace: " + err.Error()); err != nil {
 			return false, err
 		}
 		return false, pause(ctx, quotaPause)
 	default:
-		return false, serverError(err, "create the pod")
+		return false, ServerError(err, "create the pod")
 	}
 }
 
@@ -245,7 +245,7 @@ func (s *starting) takeOver(ctx context.Context, pod *corev1.Pod) error {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil
 	}
-	return serverError(err, "take the pod over")
+	return ServerError(err, "take the pod over")
 }
 
 // hasBegun reports whether a step of the task may have run in the pod.
@@ -257,7 +257,7 @@ func (d *Driver) hasBegun(ctx context.Context, pod *corev1.Pod) (bool, error) {
 		return false, nil // the container never ran
 	}
 	begun := false
-	err := d.logged(ctx, pod.Name, pod.Annotations[annotationNonce], 0, func(run.Frame) bool {
+	err := d.readLog(ctx, pod.Name, pod.Annotations[annotationNonce], 0, func(run.Frame) bool {
 		begun = true
 		return false
 	})
@@ -268,7 +268,7 @@ func (d *Driver) hasBegun(ctx context.Context, pod *corev1.Pod) (bool, error) {
 func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 	d := s.driver
 	if ctx.Err() != nil {
-		return nil, serverError(context.Cause(ctx), "start the environment")
+		return nil, ServerError(context.Cause(ctx), "start the environment")
 	}
 	first, err := s.task.Launch()
 	if err != nil {
@@ -280,19 +280,19 @@ func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 		return nil, err
 	}
 	for try := 1; ; try++ {
-		session, err := d.hand(ctx, s.pod.Name, order)
+		session, err := d.sendOrder(ctx, s.pod.Name, order)
 		switch {
 		case err == nil:
-			d.keep(s.key(), session)
+			d.storeSession(s.key(), session)
 			return d.handleOf(s.key(), s.pod), nil
 		case run.CodeOf(err) == run.CodeInvalid:
 			h := d.handleOf(s.key(), s.pod)
 			h.fault = executor.Ended(run.CauseStart, err.Error())
 			return h, nil
-		case try == handTries:
+		case try == sendTries:
 			return nil, err
 		}
-		if err := pause(ctx, handPause); err != nil {
+		if err := pause(ctx, sendPause); err != nil {
 			return nil, err
 		}
 	}
@@ -303,7 +303,7 @@ func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 func (s *starting) order(first int64) ([]byte, error) {
 	def := s.task.Definition
 	def.Auth, def.Services, def.Kubernetes = nil, nil, nil
-	order := run.ShimOrder{Version: run.OrderVersion(&def), FirstFrame: first, Definition: def}
+	order := run.ShimSpec{Version: run.RequiredSpecVersion(&def), FirstFrame: first, Definition: def}
 	if len(def.SecretFiles) > 0 {
 		order.SecretsDir = secretsDir
 	}
@@ -314,24 +314,24 @@ func (s *starting) order(first int64) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// tell writes a line to the setup log, unless it repeats the last one.
-func (s *starting) tell(line string) {
-	if line != s.told {
-		s.told = line
+// logOnce writes a line to the setup log, unless it repeats the last one.
+func (s *starting) logOnce(line string) {
+	if line != s.lastLine {
+		s.lastLine = line
 		s.log(line)
 	}
 }
 
-// wait reports why the pod waits for room, and fails when that has taken too
+// reportWait reports why the pod waits for room, and fails when that has taken too
 // long.
-func (s *starting) wait(why string) error {
-	if s.waiting.IsZero() {
-		s.waiting = time.Now()
+func (s *starting) reportWait(reason string) error {
+	if s.waitingSince.IsZero() {
+		s.waitingSince = time.Now()
 	}
-	s.tell("waiting: " + why)
+	s.logOnce("waiting: " + reason)
 	limit := s.driver.options.PendingTimeout
-	if limit > 0 && time.Since(s.waiting) > limit {
-		return run.Errorf(run.CodeInvalid, "after %s %s", limit, why)
+	if limit > 0 && time.Since(s.waitingSince) > limit {
+		return run.Errorf(run.CodeInvalid, "after %s %s", limit, reason)
 	}
 	return nil
 }

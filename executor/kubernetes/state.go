@@ -85,8 +85,8 @@ func unschedulable(pod *corev1.Pod) string {
 	return "no node takes the pod: " + c.Message
 }
 
-// titleOf returns the name of a task's container for messages.
-func titleOf(name string, def run.Definition) string {
+// containerTitle returns the name of a task's container for messages.
+func containerTitle(name string, def run.Definition) string {
 	if text, ok := strings.CutPrefix(name, serviceContainer); ok {
 		if i, err := strconv.Atoi(text); err == nil && i < len(def.Services) {
 			return "service " + def.Services[i].Name + ": "
@@ -119,7 +119,7 @@ func blocked(pod *corev1.Pod, def run.Definition) error {
 
 // blockedBy is blocked for one container.
 func blockedBy(name string, w *corev1.ContainerStateWaiting, pod *corev1.Pod, def run.Definition) error {
-	reason := whyBlocked(w, imageOf(pod, name))
+	reason := blockedReason(w, imageOf(pod, name))
 	if reason == "" {
 		return nil
 	}
@@ -127,12 +127,12 @@ func blockedBy(name string, w *corev1.ContainerStateWaiting, pod *corev1.Pod, de
 	if name == helperContainer {
 		code = run.CodeUnavailable
 	}
-	return run.Errorf(code, "%s%s", titleOf(name, def), reason)
+	return run.Errorf(code, "%s%s", containerTitle(name, def), reason)
 }
 
-// whyBlocked returns why a waiting container will wait forever, or "" if it may
+// blockedReason returns why a waiting container will wait forever, or "" if it may
 // still run.
-func whyBlocked(w *corev1.ContainerStateWaiting, image string) string {
+func blockedReason(w *corev1.ContainerStateWaiting, image string) string {
 	text := w.Message
 	switch w.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
@@ -169,8 +169,8 @@ func imageOf(pod *corev1.Pod, name string) string {
 	return ""
 }
 
-// interrupted returns what ended a pod from outside, or "".
-func interrupted(pod *corev1.Pod) string {
+// disruption returns what ended a pod from outside, or "".
+func disruption(pod *corev1.Pod) string {
 	if c := condition(pod, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue {
 		var text string
 		switch c.Reason {
@@ -224,9 +224,9 @@ func firstOf(texts ...string) string {
 	return ""
 }
 
-// ended returns the error of a task whose container is not running any more and
+// endError returns the error of a task whose container is not running any more and
 // wrote no end.
-func ended(pod *corev1.Pod) error {
+func endError(pod *corev1.Pod) error {
 	t := terminated(pod, mainContainer)
 	if t != nil && t.Reason == "OOMKilled" {
 		text := "out of memory: the container was killed at its memory limit"
@@ -235,17 +235,17 @@ func ended(pod *corev1.Pod) error {
 		}
 		return executor.Ended(run.CauseOOM, text)
 	}
-	if text := interrupted(pod); text != "" {
+	if text := disruption(pod); text != "" {
 		return executor.Ended(run.CauseVanished, text)
 	}
 	if t == nil {
 		return executor.Ended(run.CauseVanished, withDetail("the pod ended without running the task", pod.Status.Message))
 	}
-	return executor.Ended(run.CauseVanished, withDetail(whyTerminated(t), t.Message))
+	return executor.Ended(run.CauseVanished, withDetail(terminationReason(t), t.Message))
 }
 
-// whyTerminated returns why a container is not running.
-func whyTerminated(t *corev1.ContainerStateTerminated) string {
+// terminationReason returns why a container is not running.
+func terminationReason(t *corev1.ContainerStateTerminated) string {
 	switch {
 	case t.Reason == "OOMKilled":
 		return "out of memory"

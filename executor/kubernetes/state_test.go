@@ -94,7 +94,7 @@ func all(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
 	}
 }
 
-func TestEnded(t *testing.T) {
+func TestEndError(t *testing.T) {
 	t.Parallel()
 	evicted := func(pod *corev1.Pod) {
 		pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
@@ -128,7 +128,7 @@ func TestEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := ended(podWith(tt.change))
+			err := endError(podWith(tt.change))
 			require.EqualError(t, err, tt.want)
 			require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 			require.Equal(t, tt.cause, executor.CauseOf(err))
@@ -144,12 +144,12 @@ func TestRefusalOf(t *testing.T) {
 		err  error
 		want refusal
 	}{
-		"quota used up":    {forbidden("exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4"), refusedForNow},
-		"quota too small":  {forbidden("exceeded quota: q, requested: limits.memory=4Gi,pods=1, used: limits.memory=0,pods=0, limited: limits.memory=2Gi,pods=4"), refusedForGood},
-		"quota needs more": {forbidden("failed quota: q: must specify limits.cpu for: task"), refusedForGood},
-		"pod security":     {forbidden("violates PodSecurity \"restricted:latest\""), refusedForGood},
+		"quota used up":    {forbidden("exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4"), refusedTemporarily},
+		"quota too small":  {forbidden("exceeded quota: q, requested: limits.memory=4Gi,pods=1, used: limits.memory=0,pods=0, limited: limits.memory=2Gi,pods=4"), refusedPermanently},
+		"quota needs more": {forbidden("failed quota: q: must specify limits.cpu for: task"), refusedPermanently},
+		"pod security":     {forbidden("violates PodSecurity \"restricted:latest\""), refusedPermanently},
 		"no rights":        {forbidden(`User "x" cannot create resource "pods" in API group "" in the namespace "y"`), notRefused},
-		"not understood":   {apierrors.NewBadRequest("x"), refusedForGood},
+		"not understood":   {apierrors.NewBadRequest("x"), refusedPermanently},
 		"server fails":     {apierrors.NewInternalError(errors.New("etcd")), notRefused},
 		"server is busy":   {apierrors.NewTooManyRequestsError("x"), notRefused},
 	} {
@@ -180,30 +180,30 @@ func TestUnschedulable(t *testing.T) {
 	require.Empty(t, unschedulable(podWith(func(*corev1.Pod) {})))
 }
 
-func TestReportOf(t *testing.T) {
+func TestEventLine(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[string]string{
 		"Pulling": "the node: text", "FailedMount": "the cluster: text (FailedMount)", "FailedScheduling": "", "BackOff": "",
 	} {
-		require.Equal(t, want, reportOf(&corev1.Event{Type: corev1.EventTypeWarning, Reason: reason, Message: "text "}), reason)
+		require.Equal(t, want, eventLine(&corev1.Event{Type: corev1.EventTypeWarning, Reason: reason, Message: "text "}), reason)
 	}
-	require.Empty(t, reportOf(&corev1.Event{Type: corev1.EventTypeNormal, Reason: "Scheduled", Message: "text"}))
+	require.Empty(t, eventLine(&corev1.Event{Type: corev1.EventTypeNormal, Reason: "Scheduled", Message: "text"}))
 }
 
-func TestNotPulled(t *testing.T) {
+func TestPullError(t *testing.T) {
 	t.Parallel()
 	pod := podWith(waits(mainContainer, "ContainerCreating", ""))
 	event := func(reason, message, path string) *corev1.Event {
 		return &corev1.Event{Reason: reason, Message: message, InvolvedObject: corev1.ObjectReference{FieldPath: path}}
 	}
 	task := "spec.containers{" + mainContainer + "}"
-	err := notPulled(pod, event("Failed", `Failed to pull image "golang:1.26": not found`, task), run.Definition{})
+	err := pullError(pod, event("Failed", `Failed to pull image "golang:1.26": not found`, task), run.Definition{})
 	require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 	require.EqualError(t, err, `image pull failed: Failed to pull image "golang:1.26": not found`)
-	err = notPulled(pod, event("ErrImageNeverPull", "x", task), run.Definition{})
+	err = pullError(pod, event("ErrImageNeverPull", "x", task), run.Definition{})
 	require.EqualError(t, err, "image golang:1.26 is not on the node and the pull policy is never")
-	require.NoError(t, notPulled(pod, event("Failed", "Failed to pull image \"golang:1.26\": pull QPS exceeded", task), run.Definition{}))
-	require.NoError(t, notPulled(pod, event("Failed", "Error: ErrImagePull", task), run.Definition{}))
-	require.NoError(t, notPulled(pod, event("Failed", "Failed to pull image \"golang:1.26\": not found", "spec"), run.Definition{}))
-	require.NoError(t, notPulled(pod, event("Pulling", `Pulling image "golang:1.26"`, task), run.Definition{}))
+	require.NoError(t, pullError(pod, event("Failed", "Failed to pull image \"golang:1.26\": pull QPS exceeded", task), run.Definition{}))
+	require.NoError(t, pullError(pod, event("Failed", "Error: ErrImagePull", task), run.Definition{}))
+	require.NoError(t, pullError(pod, event("Failed", "Failed to pull image \"golang:1.26\": not found", "spec"), run.Definition{}))
+	require.NoError(t, pullError(pod, event("Pulling", `Pulling image "golang:1.26"`, task), run.Definition{}))
 }

@@ -21,7 +21,7 @@ func (d *Driver) customize(pod *corev1.Pod, def run.Definition) (*corev1.Pod, er
 		if err != nil {
 			return nil, err
 		}
-		if err := assert(patched, pod); err != nil {
+		if err := restoreFields(patched, pod); err != nil {
 			return nil, err
 		}
 		pod = patched
@@ -55,12 +55,12 @@ func patch(pod *corev1.Pod, template json.RawMessage) (*corev1.Pod, error) {
 	return patched, nil
 }
 
-// assert restores the fields of a patched pod that Drover needs.
-func assert(pod, wanted *corev1.Pod) error {
+// restoreFields restores the fields of a patched pod that Drover needs.
+func restoreFields(pod, desired *corev1.Pod) error {
 	labels, annotations := pod.Labels, pod.Annotations
-	pod.ObjectMeta = *wanted.ObjectMeta.DeepCopy()
-	pod.Labels, pod.Annotations = over(labels, wanted.Labels), over(annotations, wanted.Annotations)
-	spec, want := &pod.Spec, &wanted.Spec
+	pod.ObjectMeta = *desired.ObjectMeta.DeepCopy()
+	pod.Labels, pod.Annotations = overlay(labels, desired.Labels), overlay(annotations, desired.Annotations)
+	spec, want := &pod.Spec, &desired.Spec
 	spec.RestartPolicy = want.RestartPolicy
 	spec.NodeName = "" // the scheduler sets it, considering taints and resources
 	spec.EphemeralContainers = nil
@@ -75,15 +75,15 @@ func assert(pod, wanted *corev1.Pod) error {
 	})
 	spec.Volumes = append(slices.Clone(want.Volumes), spec.Volumes...)
 	var err error
-	if spec.InitContainers, err = assertAll(spec.InitContainers, want.InitContainers); err != nil {
+	if spec.InitContainers, err = restoreContainers(spec.InitContainers, want.InitContainers); err != nil {
 		return err
 	}
-	spec.Containers, err = assertAll(spec.Containers, want.Containers)
+	spec.Containers, err = restoreContainers(spec.Containers, want.Containers)
 	return err
 }
 
-// over returns base overlaid with ours.
-func over(base, ours map[string]string) map[string]string {
+// overlay returns base overlaid with ours.
+func overlay(base, ours map[string]string) map[string]string {
 	if base == nil {
 		base = make(map[string]string)
 	}
@@ -91,24 +91,24 @@ func over(base, ours map[string]string) map[string]string {
 	return base
 }
 
-// assertAll puts the required containers first, each with the fields that
+// restoreContainers puts the required containers first, each with the fields that
 // Drover needs.
-func assertAll(have, want []corev1.Container) ([]corev1.Container, error) {
+func restoreContainers(have, want []corev1.Container) ([]corev1.Container, error) {
 	var out []corev1.Container
 	for _, w := range want {
 		i := slices.IndexFunc(have, func(c corev1.Container) bool { return c.Name == w.Name })
 		if i < 0 {
 			return nil, run.Errorf(run.CodeInvalid, "the pool's pod template removes the container %s", w.Name)
 		}
-		out = append(out, assertOne(have[i], w))
+		out = append(out, restoreContainer(have[i], w))
 		have = slices.Delete(have, i, i+1)
 	}
 	return append(out, have...), nil
 }
 
-// assertOne keeps resources, security context, variables and further mounts of
+// restoreContainer keeps resources, security context, variables and further mounts of
 // the template, and restores everything else.
-func assertOne(c, want corev1.Container) corev1.Container {
+func restoreContainer(c, want corev1.Container) corev1.Container {
 	c.Image, c.ImagePullPolicy = want.Image, want.ImagePullPolicy
 	c.Command, c.Args, c.WorkingDir = want.Command, want.Args, want.WorkingDir
 	c.Stdin, c.StdinOnce, c.TTY = false, false, false

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// watchLimit is how long one watch lasts. The pod is then read again, in
+	// watchTimeout is how long one watch lasts. The pod is then read again, in
 	// case the watch missed changes.
-	watchLimit = 30 * time.Second
+	watchTimeout = 30 * time.Second
 	// watchPause is the pause after a failed watch.
 	watchPause = 500 * time.Millisecond
 	// watchTick is the interval at which the state is examined although it did
 	// not change, for timeouts.
 	watchTick = 500 * time.Millisecond
-	// outageLimit is how long the API server may be unavailable during a wait
+	// outageTimeout is how long the API server may be unavailable during a wait
 	// for a pod.
-	outageLimit = 30 * time.Second
+	outageTimeout = 30 * time.Second
 )
 
 // await calls look with each state of a pod, nil once the pod does not exist,
@@ -47,7 +47,7 @@ func (d *Driver) await(ctx context.Context, name string, look func(*corev1.Pod) 
 		if since.IsZero() {
 			since = time.Now()
 		}
-		if code := run.CodeOf(err); code != run.CodeUnavailable || time.Since(since) > outageLimit {
+		if code := run.CodeOf(err); code != run.CodeUnavailable || time.Since(since) > outageTimeout {
 			return err
 		}
 		if err := pause(ctx, watchPause); err != nil {
@@ -69,7 +69,7 @@ func (d *Driver) pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	case ctx.Err() == nil && call.Err() != nil:
 		err = context.Cause(call)
 	}
-	return nil, serverError(err, "inspect the pod %s", name)
+	return nil, ServerError(err, "inspect the pod %s", name)
 }
 
 // awaitChange watches a pod for a while.
@@ -78,7 +78,7 @@ func (d *Driver) awaitChange(ctx context.Context, pod *corev1.Pod, name string, 
 	if pod != nil {
 		options.ResourceVersion = pod.ResourceVersion
 	}
-	limited, cancel := context.WithTimeout(ctx, watchLimit)
+	limited, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
 	events, err := d.pods().Watch(limited, options)
 	if err != nil {
@@ -90,7 +90,7 @@ func (d *Driver) awaitChange(ctx context.Context, pod *corev1.Pod, name string, 
 	for {
 		select {
 		case <-ctx.Done():
-			return false, serverError(context.Cause(ctx), "wait for the pod %s", name)
+			return false, ServerError(context.Cause(ctx), "wait for the pod %s", name)
 		case <-ticker.C:
 		case event, open := <-events.ResultChan():
 			if !open || event.Type == watch.Error {

@@ -10,9 +10,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-var _ executor.Courier = (*handle)(nil)
+var _ executor.ArchiveHandle = (*handle)(nil)
 
-// Connect implements executor.Courier. The path of the socket may be too long
+// Connect implements executor.ArchiveHandle. The path of the socket may be too long
 // for a dial from this process, so a shim process dials from the task's
 // directory.
 func (h *handle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {

@@ -12,14 +12,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/drover-run/drover/archive"
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
 )
 
-// roomWanted is less than any shim writes before its task begins.
-const roomWanted = 4 << 10
+// probeSize is less than any shim writes before its task begins.
+const probeSize = 4 << 10
 
 // handle is the directory of a task.
 type handle struct {
@@ -55,7 +55,7 @@ func (h *handle) vanished(ctx context.Context) error {
 		return run.Errorf(run.CodeNotFound, "the task's directory was removed from outside")
 	}
 	state, damage := shim.ReadState(h.dir)
-	if err := h.sweep(ctx, state); err != nil {
+	if err := h.killLeftovers(ctx, state); err != nil {
 		return run.Errorf(run.CodeUnavailable, "kill the remaining processes of the task: %w", err)
 	}
 	switch {
@@ -63,13 +63,13 @@ func (h *handle) vanished(ctx context.Context) error {
 		return run.Errorf(run.CodeNotFound, "the task's directory is damaged")
 	case state.Boot != "" && state.Boot != shim.BootID():
 		return run.Errorf(run.CodeNotFound, "the host was rebooted")
-	case !shim.HasJournal(h.dir) && full(h.dir):
+	case !shim.HasJournal(h.dir) && diskFull(h.dir):
 		// The shim's log has no room for a message, and no step has begun.
 		return executor.Ended(run.CauseStart, "the disk of the executor's state dir is full, so the task could not begin")
 	case !shim.HasJournal(h.dir):
-		return run.Errorf(run.CodeNotFound, "drover-shim ended before the task began%s", h.complaint())
+		return run.Errorf(run.CodeNotFound, "drover-shim ended before the task began%s", h.lastLogLine())
 	}
-	return run.Errorf(run.CodeNotFound, "drover-shim was killed from outside%s", h.complaint())
+	return run.Errorf(run.CodeNotFound, "drover-shim was killed from outside%s", h.lastLogLine())
 }
 
 // damaged converts the error for a damaged journal. The error is final once
@@ -81,25 +81,25 @@ func (h *handle) damaged(ctx context.Context, damage error) error {
 	}
 	if ended {
 		state, _ := shim.ReadState(h.dir)
-		if err := h.sweep(ctx, state); err != nil {
+		if err := h.killLeftovers(ctx, state); err != nil {
 			return run.Errorf(run.CodeUnavailable, "kill the remaining processes of the task: %w", err)
 		}
 	}
 	return executor.Damaged(damage, ended)
 }
 
-// full reports whether there is no space to write to a directory.
-func full(dir string) bool {
+// diskFull reports whether there is no space to write to a directory.
+func diskFull(dir string) bool {
 	f, err := os.CreateTemp(dir, ".room-*")
 	if err == nil {
-		_, err = f.Write(make([]byte, roomWanted))
+		_, err = f.Write(make([]byte, probeSize))
 		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
 	return errors.Is(err, syscall.ENOSPC)
 }
 
-// complaint returns the last line of the shim's own log.
-func (h *handle) complaint() string {
+// lastLogLine returns the last line of the shim's own log.
+func (h *handle) lastLogLine() string {
 	text, err := os.ReadFile(filepath.Join(h.dir, logFile))
 	if err != nil || len(strings.TrimSpace(string(text))) == 0 {
 		return ""
@@ -111,7 +111,7 @@ func (h *handle) complaint() string {
 
 // Stop implements executor.Handle.
 func (h *handle) Stop(_ context.Context, grace time.Duration) error {
-	err := shim.WriteStop(h.dir, shim.StopWish{Grace: grace})
+	err := shim.WriteStop(h.dir, shim.StopRequest{Grace: grace})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the task has ended and was removed
 	}

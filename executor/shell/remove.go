@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// endPatience is how long a shim may take to end its task without a grace
+	// endTimeout is how long a shim may take to end its task without a grace
 	// period.
-	endPatience = 5 * time.Second
-	// sweepPatience bounds the search for processes that a killed shim left.
-	sweepPatience = 5 * time.Second
-	sweepLook     = 10 * time.Millisecond
+	endTimeout = 5 * time.Second
+	// sweepTimeout bounds the search for processes that a killed shim left.
+	sweepTimeout = 5 * time.Second
+	sweepPoll    = 10 * time.Millisecond
 )
 
 // Remove implements executor.Handle.
@@ -61,7 +61,7 @@ func (h *handle) end(ctx context.Context) error {
 		return nil
 	}
 	state, _ := shim.ReadState(h.dir) // if it is damaged, the processes are found by the directory
-	return h.sweep(ctx, state)
+	return h.killLeftovers(ctx, state)
 }
 
 // clean reports whether the shim has confirmed that no process is left.
@@ -77,7 +77,7 @@ func (h *handle) endShim(ctx context.Context) error {
 	}
 	gone := make(chan error, 1)
 	go func() { gone <- shim.AwaitEnd(h.dir) }()
-	timer := time.NewTimer(endPatience)
+	timer := time.NewTimer(endTimeout)
 	defer timer.Stop()
 	select {
 	case err := <-gone:
@@ -91,9 +91,9 @@ func (h *handle) endShim(ctx context.Context) error {
 	return <-gone
 }
 
-// sweep kills the remaining processes of the steps until none is found.
-func (h *handle) sweep(ctx context.Context, state shim.State) error {
-	for deadline := time.Now().Add(sweepPatience); ; {
+// killLeftovers kills the remaining processes of the steps until none is found.
+func (h *handle) killLeftovers(ctx context.Context, state shim.State) error {
+	for deadline := time.Now().Add(sweepTimeout); ; {
 		left, err := h.leftovers(state)
 		if err != nil {
 			return fmt.Errorf("list processes: %w", err)
@@ -110,7 +110,7 @@ func (h *handle) sweep(ctx context.Context, state shim.State) error {
 				_ = p.Release()
 			}
 		}
-		timer := time.NewTimer(sweepLook)
+		timer := time.NewTimer(sweepPoll)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -123,21 +123,21 @@ func (h *handle) sweep(ctx context.Context, state shim.State) error {
 // discard removes the directory. It renames the directory first, so that the
 // rest of an interrupted removal is not mistaken for a task that has not begun.
 func (d *Driver) discard(h *handle) error {
-	away := filepath.Join(d.trash, h.key.String())
-	if err := removeAll(away); err != nil {
+	trashDir := filepath.Join(d.trash, h.key.String())
+	if err := removeAll(trashDir); err != nil {
 		return err
 	}
 	if err := d.secrets.remove(h.key); err != nil {
 		return err
 	}
-	err := os.Rename(h.dir, away)
+	err := os.Rename(h.dir, trashDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("rename the directory: %w", err)
 	}
-	return removeAll(away)
+	return removeAll(trashDir)
 }
 
 // removeAll removes a tree, even if directories in it are read-only, as in Go's

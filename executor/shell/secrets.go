@@ -14,18 +14,18 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// secretsPlace is the directory for secret files. It is in memory, belongs to
+// secretsRoot is the directory for secret files. It is in memory, belongs to
 // this driver, and has one subdirectory for each task. Its name is derived from
 // the state directory, so that the next process finds it.
-type secretsPlace struct{ dir string } // "" if no directory is in memory
+type secretsRoot struct{ dir string } // "" if no directory is in memory
 
-// makeTries is how often create recreates the driver's own directory after
+// createTries is how often create recreates the driver's own directory after
 // another process found it empty and removed it.
-const makeTries = 3
+const createTries = 3
 
-// findSecretsPlace returns the place in the given directory, or else in a
+// findSecretsRoot returns the place in the given directory, or else in a
 // standard one, if the directory is in memory.
-func findSecretsPlace(given, state string) secretsPlace {
+func findSecretsRoot(given, state string) secretsRoot {
 	candidates := []string{"/dev/shm", filepath.Join("/run/user", strconv.Itoa(os.Getuid()))}
 	if given != "" {
 		candidates = []string{given}
@@ -35,29 +35,29 @@ func findSecretsPlace(given, state string) secretsPlace {
 	name := fmt.Sprintf("drover-%d-%s", os.Getuid(), hex.EncodeToString(sum[:short]))
 	for _, dir := range candidates {
 		if shim.InMemory(dir) {
-			return secretsPlace{dir: filepath.Join(dir, name)}
+			return secretsRoot{dir: filepath.Join(dir, name)}
 		}
 	}
-	return secretsPlace{}
+	return secretsRoot{}
 }
 
-// of returns the directory of a task.
-func (p secretsPlace) of(key run.Key) string { return filepath.Join(p.dir, key.String()) }
+// taskDir returns the directory of a task.
+func (p secretsRoot) taskDir(key run.Key) string { return filepath.Join(p.dir, key.String()) }
 
-// make creates the directory of a task. Other users may write to the parent of
+// create creates the directory of a task. Other users may write to the parent of
 // the driver's own directory, so it refuses a directory of another owner or
 // mode.
-func (p secretsPlace) make(key run.Key) error {
+func (p secretsRoot) create(key run.Key) error {
 	var err error
-	for range makeTries {
+	for range createTries {
 		if err = os.Mkdir(p.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return run.Errorf(run.CodeUnavailable, "create the directory of secrets: %w", err)
 		}
-		info, look := os.Lstat(p.dir)
-		if look == nil && (!info.IsDir() || info.Mode().Perm() != 0o700 || !isOwn(info)) {
+		info, statErr := os.Lstat(p.dir)
+		if statErr == nil && (!info.IsDir() || info.Mode().Perm() != 0o700 || !isOwn(info)) {
 			return run.Errorf(run.CodeInvalid, "%s, where secrets as files would lie, is not the executor's own", p.dir)
 		}
-		err = os.Mkdir(p.of(key), 0o700)
+		err = os.Mkdir(p.taskDir(key), 0o700)
 		if err == nil || errors.Is(err, fs.ErrExist) {
 			return nil
 		}
@@ -67,20 +67,20 @@ func (p secretsPlace) make(key run.Key) error {
 
 // remove removes the secrets of a task, and the driver's own directory after
 // the last of them.
-func (p secretsPlace) remove(key run.Key) error {
+func (p secretsRoot) remove(key run.Key) error {
 	if p.dir == "" {
 		return nil
 	}
-	if err := os.RemoveAll(p.of(key)); err != nil {
+	if err := os.RemoveAll(p.taskDir(key)); err != nil {
 		return fmt.Errorf("remove the task's secrets: %w", err)
 	}
 	_ = os.Remove(p.dir) // fails if secrets of other tasks exist
 	return nil
 }
 
-// tidy removes the secrets of tasks whose directories do not exist, for example
+// removeOrphans removes the secrets of tasks whose directories do not exist, for example
 // after a user deleted the state directory.
-func (p secretsPlace) tidy(tasks string) {
+func (p secretsRoot) removeOrphans(tasks string) {
 	if p.dir == "" {
 		return
 	}

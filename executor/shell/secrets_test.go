@@ -33,9 +33,9 @@ func TestDriver_secret_files_on_disk(t *testing.T) {
 	require.ErrorContains(t, err, "no directory in memory")
 }
 
-// TestDriver_secret_files_place checks that the driver trusts no directory of
+// TestDriver_secret_files_directory checks that the driver trusts no directory of
 // other users, and removes secrets that belong to no task.
-func TestDriver_secret_files_place(t *testing.T) {
+func TestDriver_secret_files_directory(t *testing.T) {
 	t.Parallel()
 	memory := memoryDir(t)
 	if memory == "" {
@@ -50,10 +50,10 @@ func TestDriver_secret_files_place(t *testing.T) {
 	}
 	d := open()
 	h := start(t, d, withSecret(1, "sleep 300"))
-	places, err := filepath.Glob(filepath.Join(memory, "*"))
+	roots, err := filepath.Glob(filepath.Join(memory, "*"))
 	require.NoError(t, err)
-	require.Len(t, places, 1)
-	own := places[0]
+	require.Len(t, roots, 1)
+	own := roots[0]
 	orphan := withSecret(2).Key
 	require.NoError(t, os.Mkdir(filepath.Join(own, orphan.String()), 0o700))
 	d = open()
@@ -63,12 +63,12 @@ func TestDriver_secret_files_place(t *testing.T) {
 	require.NoDirExists(t, own)
 
 	elsewhere := t.TempDir()
-	for name, squat := range map[string]func(){
+	for name, obstruct := range map[string]func(){
 		"a link to elsewhere": func() { require.NoError(t, os.Symlink(elsewhere, own)) },
 		"a directory for all": func() { require.NoError(t, os.Mkdir(own, 0o700)); require.NoError(t, os.Chmod(own, 0o777)) },
 		"a file of that name": func() { require.NoError(t, os.WriteFile(own, nil, 0o600)) },
 	} {
-		squat()
+		obstruct()
 		_, err := d.Start(t.Context(), executor.Task{Definition: withSecret(3, "true")})
 		require.Equal(t, run.CodeInvalid, run.CodeOf(err), "%s: %v", name, err)
 		require.ErrorContains(t, err, "is not the executor's own", name)

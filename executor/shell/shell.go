@@ -51,15 +51,15 @@ type Options struct {
 
 // Driver is the shell driver.
 type Driver struct {
-	tasks   string // one directory for each key
-	trash   string // directories being removed
-	secrets secretsPlace
-	shim    string
-	base    map[string]string
-	who     string
-	log     *slog.Logger
-	watcher *shim.Watcher
-	locks   keylock.Locks[run.Key]
+	tasks    string // one directory for each key
+	trash    string // directories being removed
+	secrets  secretsRoot
+	shim     string
+	base     map[string]string
+	userName string
+	log      *slog.Logger
+	watcher  *shim.Watcher
+	locks    keylock.Locks[run.Key]
 
 	children children
 }
@@ -90,25 +90,25 @@ func New(o Options) (*Driver, error) {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
-	d.secrets = findSecretsPlace(o.SecretsDir, state)
-	d.base, d.who = baseEnvironment(o.Environment)
+	d.secrets = findSecretsRoot(o.SecretsDir, state)
+	d.base, d.userName = baseEnvironment(o.Environment)
 	for _, dir := range []string{d.tasks, d.trash} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("create the state directory: %w", err)
 		}
 	}
-	d.secrets.tidy(d.tasks)
+	d.secrets.removeOrphans(d.tasks)
 	return d, nil
 }
 
-func baseEnvironment(given map[string]string) (env map[string]string, who string) {
+func baseEnvironment(given map[string]string) (env map[string]string, userName string) {
 	env = map[string]string{"PATH": DefaultPath, "HOME": "/", "LANG": "C.UTF-8", "SHELL": "/bin/sh"}
 	if u, err := user.Current(); err == nil {
-		who = u.Username
+		userName = u.Username
 		env["USER"], env["LOGNAME"], env["HOME"] = u.Username, u.Username, u.HomeDir
 	}
 	maps.Copy(env, given)
-	return env, who
+	return env, userName
 }
 
 // Close releases the driver's resources. Tasks keep running, and the driver may

@@ -22,11 +22,11 @@ const (
 	workDir = "work"
 	tempDir = "tmp"
 
-	// lockPatience is how long a lock may be held in a directory without a
+	// lockTimeout is how long a lock may be held in a directory without a
 	// journal: by a process that checks whether it is held, or by a shim that
 	// is about to begin.
-	lockPatience = 5 * time.Second
-	lockLook     = time.Millisecond
+	lockTimeout = 5 * time.Second
+	lockPoll    = time.Millisecond
 )
 
 // Start implements executor.Driver. The steps of a key run at most once because
@@ -54,7 +54,7 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle
 		}
 	}
 	if len(task.Definition.SecretFiles) > 0 {
-		if err := d.secrets.make(key); err != nil {
+		if err := d.secrets.create(key); err != nil {
 			return nil, d.giveUp(h, task, err)
 		}
 	}
@@ -71,7 +71,7 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle
 	}
 	if task.Log != nil {
 		host, _ := os.Hostname()
-		task.Log(fmt.Sprintf("running on %s (%s/%s) as %s", host, runtime.GOOS, runtime.GOARCH, d.who))
+		task.Log(fmt.Sprintf("running on %s (%s/%s) as %s", host, runtime.GOOS, runtime.GOARCH, d.userName))
 	}
 	if ctx.Err() != nil {
 		return nil, d.giveUp(h, task, canceled(ctx))
@@ -88,8 +88,8 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle
 
 // check refuses what the driver does not support.
 func (d *Driver) check(def run.Definition) error {
-	refuse := func(what string) error {
-		return run.Errorf(run.CodeInvalid, "the shell driver can not run a task with %s", what)
+	refuse := func(feature string) error {
+		return run.Errorf(run.CodeInvalid, "the shell driver can not run a task with %s", feature)
 	}
 	switch {
 	case def.Image != "":
@@ -128,7 +128,7 @@ func (d *Driver) giveUp(h *handle, task executor.Task, cause error) error {
 // lock locks the directory of a task that has not begun. It returns nil if the
 // task has begun.
 func (h *handle) lock(ctx context.Context) (*os.File, error) {
-	for deadline := time.Now().Add(lockPatience); ; {
+	for deadline := time.Now().Add(lockTimeout); ; {
 		lock, err := shim.Lock(h.dir)
 		switch {
 		case err == nil && shim.HasJournal(h.dir):
@@ -143,7 +143,7 @@ func (h *handle) lock(ctx context.Context) (*os.File, error) {
 		case time.Now().After(deadline):
 			return nil, run.Errorf(run.CodeUnavailable, "the directory of task %s is locked, and no task has begun in it", h.key)
 		}
-		timer := time.NewTimer(lockLook)
+		timer := time.NewTimer(lockPoll)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -158,12 +158,12 @@ func (d *Driver) launch(h *handle, definition run.Definition, first int64, lock 
 	base := maps.Clone(d.base)
 	base["TMPDIR"] = filepath.Join(h.dir, tempDir)
 	definition.Auth = nil
-	order := run.ShimOrder{
-		Version: run.OrderVersion(&definition), FirstFrame: first, Definition: definition,
+	order := run.ShimSpec{
+		Version: run.RequiredSpecVersion(&definition), FirstFrame: first, Definition: definition,
 		WorkingDir: filepath.Join(h.dir, workDir), BaseEnvironment: base,
 	}
 	if len(definition.SecretFiles) > 0 {
-		order.SecretsDir = d.secrets.of(h.key)
+		order.SecretsDir = d.secrets.taskDir(h.key)
 	}
 	text, err := json.Marshal(order)
 	if err != nil {

@@ -4,20 +4,20 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/drover-run/drover/archive"
 	"github.com/drover-run/drover/executor/transfer"
+	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
 )
 
-// errand is the archive transfer of a step.
-type errand struct {
-	ask    transfer.Ask
-	pack   *archive.Selection // nil if the step restores
-	unpack string             // the directory to unpack to
+// archiveTransfer is the archive transfer of a step.
+type archiveTransfer struct {
+	request transfer.StepRequest
+	pack    *archive.Selection // nil if the step restores
+	unpack  string             // the directory to unpack to
 }
 
-// doing returns the action of a step type for messages.
-func doing(kind string) string {
+// actionOf returns the action of a step type for messages.
+func actionOf(kind string) string {
 	switch kind {
 	case run.StepSaveWorkspace:
 		return "save the workspace"
@@ -33,29 +33,29 @@ func doing(kind string) string {
 	return kind
 }
 
-// move runs a step that moves an archive: it writes the request to the journal and
+// runArchiveStep runs a step that moves an archive: it writes the request to the journal and
 // waits for the executor's answer.
-func (t *task) move(n int) outcome {
+func (t *task) runArchiveStep(n int) outcome {
 	step := t.order.Definition.Steps[n]
 	clock := newStepClock(step.Timeout)
 	defer clock.stop()
-	e, by, err := t.errand(n, clock)
+	e, by, err := t.prepareTransfer(n, clock)
 	if by != uninterrupted {
-		return t.cutShort(n, by)
+		return t.interruptedOutcome(n, by)
 	}
-	could := "could not " + doing(step.ArchiveType())
+	could := "could not " + actionOf(step.ArchiveType())
 	if err != nil {
 		return t.failed(n, nil, could+": "+err.Error())
 	}
-	door, err := openDoor(t, e)
+	listener, err := newArchiveListener(t, e)
 	if err != nil {
 		return t.failed(n, nil, could+": "+err.Error())
 	}
-	defer door.close()
-	door.serve(t.journal.ask(run.Frame{Time: time.Now().UTC(), Step: n}))
+	defer listener.close()
+	listener.serve(t.journal.appendRequest(run.Frame{Time: time.Now().UTC(), Step: n}))
 	var answer transfer.Answer
 	select {
-	case answer = <-door.answers:
+	case answer = <-listener.answers:
 	case <-clock.expired:
 		by = stepTimedOut
 	case <-t.deadline:
@@ -63,9 +63,9 @@ func (t *task) move(n int) outcome {
 	case <-t.control.stopped:
 		by = wasStopped
 	}
-	door.close()
+	listener.close()
 	if by != uninterrupted {
-		return t.cutShort(n, by)
+		return t.interruptedOutcome(n, by)
 	}
 	t.print(n, answer.Lines)
 	if answer.Fault != "" {
@@ -74,10 +74,10 @@ func (t *task) move(n int) outcome {
 	return outcome{result: run.StepResult{Status: run.StatusSuccess}}
 }
 
-// errand prepares the archive transfer of a step.
-func (t *task) errand(n int, clock *stepClock) (e errand, by interruption, err error) {
+// prepareTransfer prepares the archive transfer of a step.
+func (t *task) prepareTransfer(n int, clock *stepClock) (e archiveTransfer, by interruption, err error) {
 	step := t.order.Definition.Steps[n]
-	e.ask.Type = step.ArchiveType()
+	e.request.Type = step.ArchiveType()
 	dir, err := workingDir(t.order, t.user, step)
 	if err != nil {
 		return e, by, err
@@ -101,7 +101,7 @@ func (t *task) errand(n int, clock *stepClock) (e errand, by interruption, err e
 		e.unpack, templates = target(step.RestoreCache.To), step.RestoreCache.Keys
 	case step.SaveArtifacts != nil:
 		e.pack = t.selection(step.SaveArtifacts.ArchivePaths, dir)
-		e.pack.Apart = true // each file can be downloaded separately
+		e.pack.SplitHardLinks = true // each file can be downloaded separately
 	}
 	if e.unpack != "" {
 		if err := makeDir(e.unpack, t.user); err != nil {
@@ -111,7 +111,7 @@ func (t *task) errand(n int, clock *stepClock) (e errand, by interruption, err e
 	if len(templates) == 0 {
 		return e, by, nil
 	}
-	e.ask.Keys, by, err = t.evaluate(keysLoad{
+	e.request.Keys, by, err = t.evaluate(keysRequest{
 		Templates: templates, Dir: dir, Time: t.started,
 		Environment: environment(t.order, t.user, step, ""), Secrets: t.order.Definition.Secrets,
 	}, clock)
@@ -123,7 +123,7 @@ func (t *task) errand(n int, clock *stepClock) (e errand, by interruption, err e
 func (t *task) selection(p run.ArchivePaths, dir string) *archive.Selection {
 	s := &archive.Selection{Root: p.In(filepath.ToSlash(dir)), Paths: p.Paths}
 	if t.order.SecretsDir != "" {
-		s.Never = []string{t.order.SecretsDir}
+		s.Exclude = []string{t.order.SecretsDir}
 	}
 	if rel, err := filepath.Rel(s.Root, t.dir); !t.host && err == nil && filepath.IsLocal(rel) {
 		s.Paths = append(append([]string(nil), s.Paths...), "!"+filepath.ToSlash(rel))
@@ -132,13 +132,13 @@ func (t *task) selection(p run.ArchivePaths, dir string) *archive.Selection {
 }
 
 // evaluate evaluates the keys of a cache as the user of the steps.
-func (t *task) evaluate(l keysLoad, clock *stepClock) (keys []string, by interruption, err error) {
-	w := newPorterWork(t)
+func (t *task) evaluate(l keysRequest, clock *stepClock) (keys []string, by interruption, err error) {
+	w := newFileHelper(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		var d delivery
-		d, err = w.do(load{Keys: &l}, nil, nil)
+		var d helperResponse
+		d, err = w.do(helperRequest{Keys: &l}, nil, nil)
 		keys = d.Keys
 	}()
 	select {
@@ -156,8 +156,8 @@ func (t *task) evaluate(l keysLoad, clock *stepClock) (keys []string, by interru
 	return nil, by, nil
 }
 
-// cutShort is the outcome of a step that was interrupted.
-func (t *task) cutShort(n int, by interruption) outcome {
+// interruptedOutcome is the outcome of a step that was interrupted.
+func (t *task) interruptedOutcome(n int, by interruption) outcome {
 	switch by {
 	case wasStopped:
 		return outcome{by: by, result: run.StepResult{Status: run.StatusStopped}}

@@ -25,8 +25,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// keysLoad holds the templates of a cache's keys and their inputs.
-type keysLoad struct {
+// keysRequest holds the templates of a cache's keys and their inputs.
+type keysRequest struct {
 	Templates   []string          `json:"templates"`
 	Dir         string            `json:"dir"` // the step's working directory
 	Environment map[string]string `json:"environment"`
@@ -35,7 +35,7 @@ type keysLoad struct {
 }
 
 // evaluate returns the keys. Errors: CodeInvalid, with a message for the user.
-func (l *keysLoad) evaluate() ([]string, error) {
+func (l *keysRequest) evaluate() ([]string, error) {
 	root, err := os.OpenRoot(l.Dir)
 	if err != nil {
 		return nil, run.Errorf(run.CodeUnavailable, "open the working directory: %w", plain(err))

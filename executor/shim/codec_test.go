@@ -13,7 +13,7 @@ import (
 )
 
 // The fast path writes and reads the same as encoding/json.
-func TestCodec_is_that_of_the_standard_library(t *testing.T) {
+func TestCodec_matches_the_standard_library(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		f := run.Frame{
@@ -42,7 +42,7 @@ func TestCodec_is_that_of_the_standard_library(t *testing.T) {
 	})
 }
 
-func TestCodec_keeps_what_a_clock_gone_wrong_dates(t *testing.T) {
+func TestCodec_keeps_frames_with_invalid_times(t *testing.T) {
 	t.Parallel()
 	never := time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
 	f := run.Frame{Version: 1, N: 1, Kind: run.FrameTaskEnd, Time: never, Status: run.StatusSuccess, Result: &run.TaskResult{

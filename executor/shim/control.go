@@ -13,27 +13,27 @@ type control struct {
 	strict       bool // a signal without a stop request does not come from Drover
 	defaultGrace time.Duration
 	stopped      chan struct{} // closed at the first stop
-	hurry        chan struct{} // receives a value for each
+	stopUpdated  chan struct{} // receives a value for each
 	acknowledged chan struct{} // closed by the first signal after the end
 
-	mu      sync.Mutex
-	wish    StopWish
-	alien   bool // the stop did not come from Drover
-	ending  bool
-	isAcked bool
+	mu       sync.Mutex
+	request  StopRequest
+	external bool // the stop did not come from Drover
+	ending   bool
+	isAcked  bool
 }
 
 func newControl(o Options, grace time.Duration) *control {
 	return &control{
 		dir: o.Dir, host: o.Host, strict: o.Host || o.Strict, defaultGrace: grace,
-		stopped: make(chan struct{}), hurry: make(chan struct{}, 1), acknowledged: make(chan struct{}),
+		stopped: make(chan struct{}), stopUpdated: make(chan struct{}, 1), acknowledged: make(chan struct{}),
 	}
 }
 
-// look reads a stop request from its file.
-func (c *control) look() {
-	if wish, ok := readStop(c.dir, c.defaultGrace); ok {
-		c.stop(wish, false)
+// checkStopFile reads a stop request from its file.
+func (c *control) checkStopFile() {
+	if request, ok := readStop(c.dir, c.defaultGrace); ok {
+		c.stop(request, false)
 	}
 }
 
@@ -50,28 +50,28 @@ func (c *control) signal(explicit bool) {
 		return
 	}
 	c.mu.Unlock()
-	wish, ok := readStop(c.dir, c.defaultGrace)
+	request, ok := readStop(c.dir, c.defaultGrace)
 	if !ok {
-		wish.Grace = c.defaultGrace
+		request.Grace = c.defaultGrace
 	}
-	c.stop(wish, !ok && !explicit && c.strict)
+	c.stop(request, !ok && !explicit && c.strict)
 }
 
-func (c *control) stop(wish StopWish, alien bool) {
+func (c *control) stop(request StopRequest, external bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
 	case <-c.stopped:
-		c.alien = c.alien && alien
-		if wish.Grace < c.wish.Grace {
-			c.wish = wish
+		c.external = c.external && external
+		if request.Grace < c.request.Grace {
+			c.request = request
 		}
 	default:
-		c.wish, c.alien = wish, alien
+		c.request, c.external = request, external
 		close(c.stopped)
 	}
 	select {
-	case c.hurry <- struct{}{}:
+	case c.stopUpdated <- struct{}{}:
 	default:
 	}
 }
@@ -79,14 +79,14 @@ func (c *control) stop(wish StopWish, alien bool) {
 func (c *control) grace() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.wish.Grace
+	return c.request.Grace
 }
 
-// foreign reports whether the stop did not come from Drover.
-func (c *control) foreign() bool {
+// isExternal reports whether the stop did not come from Drover.
+func (c *control) isExternal() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.alien
+	return c.external
 }
 
 // end makes further signals count as the acknowledgment. It is called before the

@@ -21,11 +21,11 @@ const VariableOutput = "DROVER_OUTPUT"
 
 // environment returns the variables of a step: those of the environment, the task,
 // the step and Drover.
-func environment(o run.ShimOrder, who account, step run.StepDef, outputs string) map[string]string {
+func environment(o run.ShimSpec, owner account, step run.StepDef, outputs string) map[string]string {
 	d := o.Definition
-	env := map[string]string{"PATH": defaultPath, "HOME": who.home}
-	if who.name != "" {
-		env["USER"] = who.name
+	env := map[string]string{"PATH": defaultPath, "HOME": owner.home}
+	if owner.name != "" {
+		env["USER"] = owner.name
 	}
 	maps.Copy(env, o.BaseEnvironment)
 	maps.Copy(env, d.Environment)
@@ -53,7 +53,7 @@ func list(env map[string]string) []string {
 
 // workingDir returns the directory of a step and creates it if it is missing. A
 // relative directory is relative to the next outer one.
-func workingDir(o run.ShimOrder, who account, step run.StepDef) (string, error) {
+func workingDir(o run.ShimSpec, owner account, step run.StepDef) (string, error) {
 	dir := string(filepath.Separator)
 	for _, d := range []string{o.WorkingDir, o.Definition.WorkingDir, step.WorkingDir} {
 		switch {
@@ -64,11 +64,11 @@ func workingDir(o run.ShimOrder, who account, step run.StepDef) (string, error) 
 			dir = filepath.Join(dir, d)
 		}
 	}
-	return dir, makeDir(dir, who)
+	return dir, makeDir(dir, owner)
 }
 
 // makeDir creates a directory and its parents, all owned by the account.
-func makeDir(dir string, who account) error {
+func makeDir(dir string, owner account) error {
 	info, err := os.Stat(dir)
 	switch {
 	case err == nil && info.IsDir():
@@ -79,11 +79,11 @@ func makeDir(dir string, who account) error {
 		return fmt.Errorf("look for the working directory: %w", err)
 	}
 	if above := filepath.Dir(dir); above != dir {
-		if err := makeDir(above, who); err != nil {
+		if err := makeDir(above, owner); err != nil {
 			return err
 		}
 	}
-	if err := who.makeIn(filepath.Dir(dir), filepath.Base(dir)); err != nil {
+	if err := owner.makeIn(filepath.Dir(dir), filepath.Base(dir)); err != nil {
 		return fmt.Errorf("create the working directory: %w", err)
 	}
 	return nil

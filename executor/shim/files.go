@@ -90,15 +90,15 @@ func (s State) write(lock *os.File) error {
 	return nil
 }
 
-// StopWish is the content of the stop file.
-type StopWish struct {
+// StopRequest is the content of the stop file.
+type StopRequest struct {
 	Grace time.Duration `json:"grace"`
 }
 
 // WriteStop writes a stop request to the directory. The shim reads it on a signal,
 // and before the first step.
-func WriteStop(dir string, wish StopWish) error {
-	text, err := json.Marshal(wish)
+func WriteStop(dir string, request StopRequest) error {
+	text, err := json.Marshal(request)
 	if err != nil {
 		return fmt.Errorf("encode the stop request: %w", err)
 	}
@@ -120,13 +120,13 @@ func WriteStop(dir string, wish StopWish) error {
 
 // readStop returns the stop request, if there is one. A malformed one is a stop
 // request too.
-func readStop(dir string, grace time.Duration) (wish StopWish, ok bool) {
+func readStop(dir string, grace time.Duration) (request StopRequest, ok bool) {
 	text, err := os.ReadFile(filepath.Join(dir, StopFile))
 	if err != nil {
-		return wish, false
+		return request, false
 	}
-	if err := json.Unmarshal(text, &wish); err != nil {
-		wish.Grace = grace
+	if err := json.Unmarshal(text, &request); err != nil {
+		request.Grace = grace
 	}
-	return wish, true
+	return request, true
 }

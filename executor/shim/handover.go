@@ -21,8 +21,8 @@ const (
 	// handoverLimit bounds one attempt to hand an order over. The caller has read the
 	// order completely, so the attempt is fast.
 	handoverLimit = 10 * time.Second
-	// handoverLook is the pause between attempts while the shim does not listen yet.
-	handoverLook = 20 * time.Millisecond
+	// handoverPoll is the pause between attempts while the shim does not listen yet.
+	handoverPoll = 20 * time.Millisecond
 	// handoverMessage bounds the response.
 	handoverMessage = 4 << 10
 )
@@ -39,7 +39,7 @@ var (
 // orders until it has a valid one.
 type receiver struct {
 	listener net.Listener
-	giver    net.Conn // connection of the accepted order, which waits for the response
+	sender   net.Conn // connection of the accepted order, which waits for the response
 }
 
 func newReceiver(ctx context.Context, dir string) (*receiver, error) {
@@ -56,35 +56,35 @@ func newReceiver(ctx context.Context, dir string) (*receiver, error) {
 }
 
 // receive waits for an order.
-func (r *receiver) receive() (run.ShimOrder, error) {
+func (r *receiver) receive() (run.ShimSpec, error) {
 	for {
 		conn, err := r.listener.Accept()
 		if err != nil {
-			return run.ShimOrder{}, fmt.Errorf("wait for the order: %w", err)
+			return run.ShimSpec{}, fmt.Errorf("wait for the order: %w", err)
 		}
 		err = conn.SetDeadline(time.Now().Add(handoverLimit))
-		var order run.ShimOrder
+		var order run.ShimSpec
 		if err == nil {
 			order, err = ReadOrder(conn)
 		}
 		if err == nil {
-			r.giver = conn
+			r.sender = conn
 			return order, nil
 		}
-		tell(conn, err)
+		respond(conn, err)
 	}
 }
 
 // answer sends the result of the order to its sender, and accepts no more orders.
 func (r *receiver) answer(fault error) {
-	if r.giver != nil {
-		tell(r.giver, fault)
+	if r.sender != nil {
+		respond(r.sender, fault)
 	}
 	_ = r.listener.Close() // removes the socket
 }
 
-// tell sends a response and closes the connection; an empty response is a success.
-func tell(conn net.Conn, fault error) {
+// respond sends a response and closes the connection; an empty response is a success.
+func respond(conn net.Conn, fault error) {
 	answer := struct {
 		Fault string `json:"fault,omitempty"`
 	}{}
@@ -95,7 +95,7 @@ func tell(conn net.Conn, fault error) {
 	_ = errors.Join(json.NewEncoder(conn).Encode(answer), conn.Close())
 }
 
-// Handover sends an order, the JSON of a run.ShimOrder, to the shim of the
+// Handover sends an order, the JSON of a run.ShimSpec, to the shim of the
 // directory, and waits until the shim has begun or refused. It waits until ctx ends
 // for a shim that does not listen yet. Errors: ErrBegun, ErrNoShim, and CodeInvalid
 // if the shim refused the order. After any other error it is unknown whether the
@@ -111,7 +111,7 @@ func Handover(ctx context.Context, dir string, order []byte) error {
 		case answered:
 			return err
 		}
-		timer := time.NewTimer(handoverLook)
+		timer := time.NewTimer(handoverPoll)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

@@ -16,12 +16,12 @@ import (
 
 const wholeOrder = `{"v":1,"first_frame":7,"definition":{"steps":[{"script":"true"}]}}` + "\n"
 
-// taken starts a receiver that begins the journal for the first order.
-func taken(t *testing.T, dir string) (order chan run.ShimOrder) {
+// startReceiver starts a receiver that begins the journal for the first order.
+func startReceiver(t *testing.T, dir string) (order chan run.ShimSpec) {
 	t.Helper()
 	r, err := newReceiver(t.Context(), dir)
 	require.NoError(t, err)
-	order = make(chan run.ShimOrder, 1)
+	order = make(chan run.ShimSpec, 1)
 	go func() {
 		o, err := r.receive()
 		if err == nil {
@@ -38,7 +38,7 @@ func TestHandover(t *testing.T) {
 	t.Run("once", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
-		order := taken(t, dir)
+		order := startReceiver(t, dir)
 		require.NoError(t, Handover(t.Context(), dir, []byte(wholeOrder)))
 		require.EqualValues(t, 7, (<-order).FirstFrame)
 		require.NoFileExists(t, filepath.Join(dir, HandoverFile))
@@ -47,11 +47,11 @@ func TestHandover(t *testing.T) {
 	t.Run("by many at once", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
-		order := taken(t, dir)
-		const givers = 8
-		errs := make([]error, givers)
+		order := startReceiver(t, dir)
+		const clients = 8
+		errs := make([]error, clients)
 		var all sync.WaitGroup
-		for i := range givers {
+		for i := range clients {
 			all.Go(func() { errs[i] = Handover(t.Context(), dir, []byte(wholeOrder)) })
 		}
 		all.Wait()
@@ -69,7 +69,7 @@ func TestHandover(t *testing.T) {
 	t.Run("refused, then taken", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
-		order := taken(t, dir)
+		order := startReceiver(t, dir)
 		err := Handover(t.Context(), dir, []byte(`{"v":99,"first_frame":1}`))
 		require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 		require.ErrorContains(t, err, "version 99")
@@ -79,7 +79,7 @@ func TestHandover(t *testing.T) {
 	t.Run("cut off, then taken", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
-		order := taken(t, dir)
+		order := startReceiver(t, dir)
 		answered, err := tryHandover(t.Context(), dir, []byte(wholeOrder[:20]))
 		require.False(t, answered && err == nil)
 		require.NoError(t, Handover(t.Context(), dir, []byte(wholeOrder)))
@@ -90,7 +90,7 @@ func TestHandover(t *testing.T) {
 		dir := t.TempDir()
 		given := make(chan error, 1)
 		go func() { given <- Handover(t.Context(), dir, []byte(wholeOrder)) }()
-		order := taken(t, dir)
+		order := startReceiver(t, dir)
 		require.NoError(t, <-given)
 		<-order
 	})
@@ -106,18 +106,18 @@ func TestComplete(t *testing.T) {
 	t.Parallel()
 	surroundings := Options{Environment: map[string]string{"PATH": "/image", "HOME": "/root", "A": "image"}, WorkingDir: "/image"}
 	for name, tt := range map[string]struct {
-		order run.ShimOrder
+		order run.ShimSpec
 		env   map[string]string
 		dir   string
 	}{
-		"defaults of the environment": {run.ShimOrder{}, map[string]string{"PATH": "/image", "HOME": "/root", "A": "image"}, "/image"},
+		"defaults of the environment": {run.ShimSpec{}, map[string]string{"PATH": "/image", "HOME": "/root", "A": "image"}, "/image"},
 		"the order takes precedence": {
-			run.ShimOrder{BaseEnvironment: map[string]string{"A": "order"}, WorkingDir: "/order"},
+			run.ShimSpec{BaseEnvironment: map[string]string{"A": "order"}, WorkingDir: "/order"},
 			map[string]string{"PATH": "/image", "HOME": "/root", "A": "order"},
 			"/order",
 		},
 		"another user has another home": {
-			run.ShimOrder{Definition: run.Definition{User: "1000"}}, map[string]string{"PATH": "/image", "A": "image"}, "/image",
+			run.ShimSpec{Definition: run.Definition{User: "1000"}}, map[string]string{"PATH": "/image", "A": "image"}, "/image",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

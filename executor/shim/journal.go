@@ -105,10 +105,10 @@ func (j *journal) add(frames ...run.Frame) {
 	j.timer.Reset(flushAfter)
 }
 
-// ask writes the frame with a step's request, and returns its number once the frame
+// appendRequest writes the frame with a step's request, and returns its number once the frame
 // is in the file.
-func (j *journal) ask(f run.Frame) int64 {
-	f.Kind = run.FrameAsk
+func (j *journal) appendRequest(f run.Frame) int64 {
+	f.Kind = run.FrameArchiveRequest
 	j.mu.Lock()
 	n := j.next
 	j.take([]run.Frame{f})

@@ -29,7 +29,7 @@ func frames(t testing.TB, dir string, from int64) []run.Frame {
 	return out
 }
 
-func TestJournal_numbers_are_dense_whoever_writes(t *testing.T) {
+func TestJournal_numbers_are_dense_with_concurrent_writers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	j, err := createJournal(dir, 7, nil)
@@ -121,7 +121,7 @@ func (w *blocked) String() string {
 	return w.got.String()
 }
 
-func TestStdoutCopy_never_blocks_and_tells_of_the_newest(t *testing.T) {
+func TestStdoutCopy_never_blocks_and_keeps_the_newest(t *testing.T) {
 	t.Parallel()
 	w := &blocked{open: make(chan struct{})}
 	c := newStdoutCopy(w, "nonce")

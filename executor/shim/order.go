@@ -11,14 +11,14 @@ import (
 
 // ReadOrder reads one order and rejects a truncated one. It does not wait for the
 // end of r.
-func ReadOrder(r io.Reader) (run.ShimOrder, error) {
-	var o run.ShimOrder
+func ReadOrder(r io.Reader) (run.ShimSpec, error) {
+	var o run.ShimSpec
 	if err := json.NewDecoder(r).Decode(&o); err != nil {
 		return o, fmt.Errorf("read the order: %w", err)
 	}
 	switch {
-	case o.Version < 1 || o.Version > run.NewestOrder:
-		return o, fmt.Errorf("the order has version %d, this shim supports 1 to %d", o.Version, run.NewestOrder)
+	case o.Version < 1 || o.Version > run.NewestSpecVersion:
+		return o, fmt.Errorf("the order has version %d, this shim supports 1 to %d", o.Version, run.NewestSpecVersion)
 	case o.FirstFrame < 1:
 		return o, fmt.Errorf("the order's first frame has number %d", o.FirstFrame)
 	case len(o.Definition.Steps) == 0:

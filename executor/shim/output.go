@@ -19,8 +19,8 @@ const (
 	readSize = 64 << 10
 	// pipeSize exceeds the capacity of pipes.
 	pipeSize = 1 << 20
-	// finishPatience bounds the wait for the end of a pipe whose processes have ended.
-	finishPatience = 100 * time.Millisecond
+	// finishTimeout bounds the wait for the end of a pipe whose processes have ended.
+	finishTimeout = 100 * time.Millisecond
 )
 
 // sink converts the output of one step into frames, in the order of arrival. It is
@@ -95,17 +95,17 @@ func (s *sink) write(all bool) {
 	}
 }
 
-// pump copies the output of a pipe to a sink, masked.
-type pump struct {
+// pipeReader copies the output of a pipe to a sink, masked.
+type pipeReader struct {
 	pipe   *os.File
 	read   atomic.Int64  // bytes
 	done   chan struct{} // closed at the end of the pipe
 	caught atomic.Pointer[chan struct{}]
 }
 
-// newPump starts to read. It ends with the pipe, or with finish.
-func newPump(pipe *os.File, secrets *mask.Set, to *sink, stream run.Stream) *pump {
-	p := &pump{pipe: pipe, done: make(chan struct{})}
+// newPipeReader starts to read. It ends with the pipe, or with finish.
+func newPipeReader(pipe *os.File, secrets *mask.Set, to *sink, stream run.Stream) *pipeReader {
+	p := &pipeReader{pipe: pipe, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		defer to.flush()
@@ -131,7 +131,7 @@ func newPump(pipe *os.File, secrets *mask.Set, to *sink, stream run.Stream) *pum
 }
 
 // empty reads the current content of the pipe, for catchUp.
-func (p *pump) empty(buf []byte, take func(n int)) error {
+func (p *pipeReader) empty(buf []byte, take func(n int)) error {
 	if err := p.pipe.SetReadDeadline(time.Time{}); err != nil {
 		return err //nolint:wrapcheck // it only ends the reading
 	}
@@ -153,7 +153,7 @@ func (p *pump) empty(buf []byte, take func(n int)) error {
 // catchUp returns once all current content of the pipe has reached the sink. On a
 // busy machine silence for a while is no proof of that. It is not for concurrent
 // use.
-func (p *pump) catchUp() {
+func (p *pipeReader) catchUp() {
 	caught := make(chan struct{})
 	p.caught.Store(&caught)
 	if err := p.pipe.SetReadDeadline(time.Now()); err != nil {
@@ -167,8 +167,8 @@ func (p *pump) catchUp() {
 
 // finish reads the remaining output after the processes of the task have ended, and
 // stops reading.
-func (p *pump) finish() {
-	timer := time.NewTimer(finishPatience)
+func (p *pipeReader) finish() {
+	timer := time.NewTimer(finishTimeout)
 	defer timer.Stop()
 	select {
 	case <-p.done:

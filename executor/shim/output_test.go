@@ -27,7 +27,7 @@ func TestDrain_of_a_reader_that_is_late(t *testing.T) {
 			t.Cleanup(func() { _ = w.Close() })
 			to := newSink(j, 0)
 			to.mu.Lock() // blocks writes to the sink
-			p := newPump(r, mask.NewSet(nil), to, run.StreamStdout)
+			p := newPipeReader(r, mask.NewSet(nil), to, run.StreamStdout)
 			text := strings.Repeat("one line of many\n", 500)
 			_, err = w.WriteString(text)
 			require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestDrain_of_a_reader_that_is_late(t *testing.T) {
 				if finish {
 					p.finish()
 				} else {
-					(&task{}).drain([]*pump{p})
+					(&task{}).drain([]*pipeReader{p})
 				}
 			}()
 			select {
@@ -53,11 +53,11 @@ func TestDrain_of_a_reader_that_is_late(t *testing.T) {
 			to.mu.Unlock()
 			<-ended
 			to.flush()
-			var told strings.Builder
+			var output strings.Builder
 			for _, f := range frames(t, dir, 1) {
-				told.Write(f.Data)
+				output.Write(f.Data)
 			}
-			require.Equal(t, text+"the last\n", told.String())
+			require.Equal(t, text+"the last\n", output.String())
 			p.finish()
 		})
 	}

@@ -46,23 +46,23 @@ func requireRoot(t *testing.T) {
 	}
 }
 
-func TestMakeDir_gives_away_what_it_made_alone(t *testing.T) {
+func TestMakeDir_changes_the_owner_of_its_own_directories_only(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
 	dir := t.TempDir()
-	place, link, victim := filepath.Join(dir, "place"), filepath.Join(dir, "link"), filepath.Join(dir, "victim")
-	require.NoError(t, os.Mkdir(place, 0o755))
+	location, link, victim := filepath.Join(dir, "place"), filepath.Join(dir, "link"), filepath.Join(dir, "victim")
+	require.NoError(t, os.Mkdir(location, 0o755))
 	require.NoError(t, os.MkdirAll(filepath.Join(victim, "inner"), 0o755))
 	require.NoError(t, os.Symlink(victim, link))
-	held, err := os.Open(place)
+	held, err := os.Open(location)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, held.Close()) }()
-	who := account{other: true, uid: 12345, gid: 12345}
+	owner := account{other: true, uid: 12345, gid: 12345}
 
-	stop := swapping(t, place, link)
+	stop := swapping(t, location, link)
 	defer stop()
 	for range attempts {
-		_ = makeDir(filepath.Join(place, "inner"), who) // fails if it detects the exchange
+		_ = makeDir(filepath.Join(location, "inner"), owner) // fails if it detects the exchange
 		_ = unix.Unlinkat(int(held.Fd()), "inner", unix.AT_REMOVEDIR)
 		info, err := os.Stat(filepath.Join(victim, "inner"))
 		require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestMakeDir_gives_away_what_it_made_alone(t *testing.T) {
 	}
 }
 
-func TestMakeDir_gives_all_that_it_makes(t *testing.T) {
+func TestMakeDir_changes_the_owner_of_all_created_directories(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
 	dir := t.TempDir()
@@ -85,7 +85,7 @@ func TestMakeDir_gives_all_that_it_makes(t *testing.T) {
 	require.Zero(t, info.Sys().(*syscall.Stat_t).Uid, "it was there before")
 }
 
-func TestReadOutputs_reads_no_file_of_others(t *testing.T) {
+func TestReadOutputs_follows_no_symlink(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	secret := rand.Text()
@@ -103,7 +103,7 @@ func TestReadOutputs_reads_no_file_of_others(t *testing.T) {
 	}
 }
 
-func TestReadOutputs_of_what_is_no_file(t *testing.T) {
+func TestReadOutputs_of_special_files(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")

@@ -108,7 +108,7 @@ func TestControl(t *testing.T) {
 		require.False(t, stopped(c))
 		c.signal(false)
 		require.True(t, stopped(c))
-		require.False(t, c.foreign())
+		require.False(t, c.isExternal())
 		require.Equal(t, time.Minute, c.grace())
 		require.False(t, acknowledged(c))
 		c.end()
@@ -127,16 +127,16 @@ func TestControl(t *testing.T) {
 	t.Run("the file sets the grace", func(t *testing.T) {
 		t.Parallel()
 		c := newControl(Options{Dir: t.TempDir(), Host: true}, time.Minute)
-		c.look()
+		c.checkStopFile()
 		require.False(t, stopped(c))
-		require.NoError(t, WriteStop(c.dir, StopWish{Grace: time.Second}))
-		c.look()
+		require.NoError(t, WriteStop(c.dir, StopRequest{Grace: time.Second}))
+		c.checkStopFile()
 		require.True(t, stopped(c))
 		require.Equal(t, time.Second, c.grace())
-		require.NoError(t, WriteStop(c.dir, StopWish{}))
+		require.NoError(t, WriteStop(c.dir, StopRequest{}))
 		c.signal(false)
 		require.Zero(t, c.grace(), "a later request may shorten the grace")
-		require.NoError(t, WriteStop(c.dir, StopWish{Grace: time.Hour}))
+		require.NoError(t, WriteStop(c.dir, StopRequest{Grace: time.Hour}))
 		c.signal(false)
 		require.Zero(t, c.grace(), "but not extend it")
 	})
@@ -145,16 +145,16 @@ func TestControl(t *testing.T) {
 		c := newControl(Options{Dir: t.TempDir(), Host: true}, time.Minute)
 		c.signal(false)
 		require.True(t, stopped(c))
-		require.True(t, c.foreign())
+		require.True(t, c.isExternal())
 		c.signal(true)
-		require.False(t, c.foreign(), "unless Drover requests it too")
+		require.False(t, c.isExternal(), "unless Drover requests it too")
 	})
 }
 
 func TestWorkingDir(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
-	o := run.ShimOrder{WorkingDir: base}
+	o := run.ShimSpec{WorkingDir: base}
 	for _, tt := range []struct{ task, step, want string }{
 		{"", "", base},
 		{"a", "", base + "/a"},

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// portLook is the poll interval of AwaitPort. The system has no notifications.
-const portLook = 20 * time.Millisecond
+// portPoll is the poll interval of AwaitPort. The system has no notifications.
+const portPoll = 20 * time.Millisecond
 
 // stateListen is the state of a listening socket in /proc/net/tcp.
 const stateListen = "0A"
@@ -44,7 +44,7 @@ func AwaitPorts(ctx context.Context, count int) error {
 
 // awaitListening waits until enough returns true for the listening ports.
 func awaitListening(ctx context.Context, enough func(listening []int) bool) error {
-	ticker := time.NewTicker(portLook)
+	ticker := time.NewTicker(portPoll)
 	defer ticker.Stop()
 	for {
 		var all []int

@@ -33,14 +33,14 @@ func lookPath(name, path, dir string) (string, error) {
 		}
 		return name, nil // starting it reports a missing file
 	}
-	for _, place := range filepath.SplitList(path) {
-		if place == "" {
+	for _, location := range filepath.SplitList(path) {
+		if location == "" {
 			continue // the working directory is never searched
 		}
-		if !filepath.IsAbs(place) {
-			place = filepath.Join(dir, place)
+		if !filepath.IsAbs(location) {
+			location = filepath.Join(dir, location)
 		}
-		if found, ok := executable(filepath.Join(place, name)); ok {
+		if found, ok := executable(filepath.Join(location, name)); ok {
 			return found, nil
 		}
 	}

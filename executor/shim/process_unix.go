@@ -119,16 +119,16 @@ func (p *process) exit() exit {
 // grace. It costs one system call if none is left.
 func (r *reaper) sweep(grace time.Duration) {
 	for _, step := range []struct {
-		signal   syscall.Signal
-		patience time.Duration
-	}{{syscall.SIGTERM, grace}, {syscall.SIGKILL, killPatience}} {
+		signal  syscall.Signal
+		timeout time.Duration
+	}{{syscall.SIGTERM, grace}, {syscall.SIGKILL, killTimeout}} {
 		if r.gone() {
 			return
 		}
-		timer := time.NewTimer(step.patience)
+		timer := time.NewTimer(step.timeout)
 		r.signalLeft(step.signal)
 		for waiting := true; waiting && !r.gone(); {
-			look := time.NewTimer(lookAgain)
+			look := time.NewTimer(reapPoll)
 			select {
 			case <-r.reaped:
 			case <-look.C: // a process forked meanwhile, or a group without a child of ours
@@ -172,9 +172,9 @@ func (r *reaper) signalLeft(s syscall.Signal) {
 }
 
 const (
-	// killPatience bounds the wait for killed processes: one that survives SIGKILL
+	// killTimeout bounds the wait for killed processes: one that survives SIGKILL
 	// hangs in the kernel.
-	killPatience = 2 * time.Second
-	// lookAgain is the poll interval for processes that are not children.
-	lookAgain = 20 * time.Millisecond
+	killTimeout = 2 * time.Second
+	// reapPoll is the poll interval for processes that are not children.
+	reapPoll = 20 * time.Millisecond
 )

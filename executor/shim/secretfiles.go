@@ -29,13 +29,13 @@ func (t *task) writeSecrets() error {
 	}
 	// If another component created the directory, as a cluster does for a shim that is
 	// not root, the environment has no other user.
-	place, err := openDir(dir)
+	location, err := openDir(dir)
 	if err != nil {
 		return fmt.Errorf("open the directory of the secrets: %w", err)
 	}
-	defer func() { _ = place.Close() }()
-	_ = place.Chmod(0o700)
-	return t.user.own(place)
+	defer func() { _ = location.Close() }()
+	_ = location.Chmod(0o700)
+	return t.user.own(location)
 }
 
 func (t *task) writeSecret(path, content string) error {
@@ -57,7 +57,7 @@ func (t *task) dropSecrets() {
 }
 
 // secretPaths returns the variables of the secrets that are files.
-func secretPaths(o run.ShimOrder) map[string]string {
+func secretPaths(o run.ShimSpec) map[string]string {
 	paths := make(map[string]string, len(o.Definition.SecretFiles))
 	for name := range o.Definition.SecretFiles {
 		paths[name] = filepath.Join(o.SecretsDir, name)

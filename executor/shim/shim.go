@@ -95,7 +95,7 @@ func Run(ctx context.Context, o Options) int {
 		begun(err)
 		return ExitFiles
 	}
-	control.look()
+	control.checkStopFile()
 
 	var copyTo *stdoutCopy
 	if o.Stdout != nil {
@@ -137,9 +137,9 @@ func Run(ctx context.Context, o Options) int {
 	if o.Linger {
 		<-control.acknowledged
 	}
-	patience, cancel := context.WithTimeout(ctx, drainCopy)
+	drainCtx, cancel := context.WithTimeout(ctx, drainCopy)
 	defer cancel()
-	copyTo.close(patience.Done())
+	copyTo.close(drainCtx.Done())
 	return ExitDone
 }
 
@@ -152,21 +152,21 @@ func (o Options) lock() (*os.File, error) {
 
 // takeOrder waits for the order. It returns a function that reports to the sender
 // of the order whether the task has begun.
-func (o Options) takeOrder(ctx context.Context) (_ run.ShimOrder, begun func(error), err error) {
+func (o Options) takeOrder(ctx context.Context) (_ run.ShimSpec, begun func(error), err error) {
 	if o.Order != nil {
 		order, err := ReadOrder(o.Order)
 		return order, func(error) {}, err
 	}
 	r, err := newReceiver(ctx, o.Dir)
 	if err != nil {
-		return run.ShimOrder{}, nil, err
+		return run.ShimSpec{}, nil, err
 	}
 	order, err := r.receive()
 	return order, r.answer, err
 }
 
 // complete adds the environment of the shim process to an order.
-func (o Options) complete(order *run.ShimOrder) {
+func (o Options) complete(order *run.ShimSpec) {
 	base := maps.Clone(o.Environment)
 	if base == nil {
 		base = make(map[string]string)

@@ -64,22 +64,22 @@ func stepEnd(n int, r run.StepResult) run.Frame {
 func (t *task) execute(n int) outcome {
 	step := t.order.Definition.Steps[n]
 	if step.ArchiveType() != "" {
-		return t.move(n)
+		return t.runArchiveStep(n)
 	}
 	c, outputs, err := t.prepare(n)
 	if err != nil {
 		return t.failed(n, nil, "could not be started: "+err.Error())
 	}
-	p, pumps, to, err := t.spawn(c, n)
+	p, readers, to, err := t.spawn(c, n)
 	if err != nil {
 		code := exitNotStarted
 		return t.failed(n, &code, "could not be started: "+err.Error())
 	}
 	by := t.await(p, step.Timeout)
-	t.drain(pumps)
+	t.drain(readers)
 	to.flush()
 
-	e, starved := p.exit(), t.outOfMemory()
+	e, oomKilled := p.exit(), t.outOfMemory()
 	out := outcome{by: by, result: run.StepResult{ExitCode: &e.code}}
 	switch {
 	case by == wasStopped:
@@ -89,7 +89,7 @@ func (t *task) execute(n int) outcome {
 	case by == stepTimedOut:
 		out = t.failed(n, &e.code, "timed out after "+step.Timeout.String())
 		out.by, out.cause, out.result.TimedOut = by, run.CauseTimeout, true
-	case starved && t.blamesMemory(e):
+	case oomKilled && t.isMemoryFailure(e):
 		out = t.failed(n, &e.code, "ran out of memory (exit code "+strconv.Itoa(e.code)+")")
 		out.cause = run.CauseOOM
 	case e.signal != "":
@@ -102,11 +102,11 @@ func (t *task) execute(n int) outcome {
 	return t.withOutputs(out, n, outputs)
 }
 
-// blamesMemory reports whether the failure of a step is attributed to a process
+// isMemoryFailure reports whether the failure of a step is attributed to a process
 // that was killed because of a lack of memory. That may be a child of the step,
 // because of which the step failed; on a host it may be a process of any other
 // task.
-func (t *task) blamesMemory(e exit) bool {
+func (t *task) isMemoryFailure(e exit) bool {
 	return e.killed || e.code == exitKilled || (e.code != 0 && !t.control.host)
 }
 
@@ -200,7 +200,7 @@ func (t *task) writeFile(path, content string) error {
 }
 
 // spawn starts the command and copies its output to a sink.
-func (t *task) spawn(c command, n int) (_ *process, _ []*pump, _ *sink, err error) {
+func (t *task) spawn(c command, n int) (_ *process, _ []*pipeReader, _ *sink, err error) {
 	var files []*os.File
 	defer func() {
 		for _, f := range files {
@@ -227,11 +227,11 @@ func (t *task) spawn(c command, n int) (_ *process, _ []*pump, _ *sink, err erro
 		return nil, nil, nil, errors.Join(plain(err), outR.Close(), errR.Close())
 	}
 	to := newSink(t.journal, n)
-	pumps := []*pump{
-		newPump(outR, t.secrets, to, run.StreamStdout),
-		newPump(errR, t.secrets, to, run.StreamStderr),
+	readers := []*pipeReader{
+		newPipeReader(outR, t.secrets, to, run.StreamStdout),
+		newPipeReader(errR, t.secrets, to, run.StreamStderr),
 	}
-	return p, pumps, to, nil
+	return p, readers, to, nil
 }
 
 // plain returns the error of a path without its operation.
@@ -244,9 +244,9 @@ func plain(err error) error {
 
 // drain waits until all output of the step was read. Later output of background
 // processes is read until the task ends.
-func (t *task) drain(pumps []*pump) {
-	open := func() (left []*pump, read int64) {
-		for _, p := range pumps {
+func (t *task) drain(readers []*pipeReader) {
+	open := func() (left []*pipeReader, read int64) {
+		for _, p := range readers {
 			select {
 			case <-p.done:
 			default:

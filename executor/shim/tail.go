@@ -18,10 +18,10 @@ import (
 
 const (
 	// Followers without notifications poll, less often the longer nothing is written.
-	lookSoon = 2 * time.Millisecond
-	lookLate = 50 * time.Millisecond
-	// lookAnyway is the poll interval of a follower with notifications.
-	lookAnyway = 2 * time.Second
+	pollMin = 2 * time.Millisecond
+	pollMax = 50 * time.Millisecond
+	// pollFallback is the poll interval of a follower with notifications.
+	pollFallback = 2 * time.Second
 )
 
 // Tail yields the frames of a directory's journal from number from on, as they are
@@ -115,7 +115,7 @@ func (t *tail) follow(ctx context.Context, w *Watcher, yield func([]byte) bool) 
 	changes, unwatch := (*watch)(nil), func() {}
 	defer func() { unwatch() }()
 	watching := false // whether the watch is of an existing journal
-	pause := lookSoon
+	pause := pollMin
 	for first := true; ; first = false {
 		if err := context.Cause(ctx); err != nil {
 			return contextError(err)
@@ -125,7 +125,7 @@ func (t *tail) follow(ctx context.Context, w *Watcher, yield func([]byte) bool) 
 			return err
 		}
 		if more {
-			pause = lookSoon
+			pause = pollMin
 		}
 		if w != nil && (first || !watching && t.journal != nil) {
 			unwatch()
@@ -167,11 +167,11 @@ func (t *tail) finish(yield func([]byte) bool) error {
 
 // wait returns when the journal may have grown or the shim may have ended.
 func (t *tail) wait(ctx context.Context, changes *watch, pause *time.Duration) error {
-	latest, changed := lookLate, (<-chan struct{})(nil)
+	latest, changed := pollMax, (<-chan struct{})(nil)
 	if changes != nil {
-		latest, changed = lookAnyway, changes.changed
+		latest, changed = pollFallback, changes.changed
 		if !changes.closing.Load() {
-			*pause = lookAnyway
+			*pause = pollFallback
 		}
 	}
 	timer := time.NewTimer(*pause)
@@ -182,7 +182,7 @@ func (t *tail) wait(ctx context.Context, changes *watch, pause *time.Duration) e
 		return contextError(context.Cause(ctx))
 	case <-changed:
 		if changes.closing.Load() {
-			*pause = lookSoon
+			*pause = pollMin
 		}
 	case <-timer.C:
 		if changes != nil && *pause == latest {

@@ -94,8 +94,8 @@ func follow(t testing.TB, dir string, from int64, w *shim.Watcher) <-chan event 
 	return events
 }
 
-// ways runs a test with a watcher and without.
-func ways(t *testing.T, test func(t *testing.T, w *shim.Watcher)) {
+// withAndWithoutWatcher runs a test with a watcher and without.
+func withAndWithoutWatcher(t *testing.T, test func(t *testing.T, w *shim.Watcher)) {
 	t.Helper()
 	t.Run("notified", func(t *testing.T) {
 		t.Parallel()
@@ -111,7 +111,7 @@ func ways(t *testing.T, test func(t *testing.T, w *shim.Watcher)) {
 
 func TestTail_follows_a_journal_as_it_grows(t *testing.T) {
 	t.Parallel()
-	ways(t, func(t *testing.T, watcher *shim.Watcher) {
+	withAndWithoutWatcher(t, func(t *testing.T, watcher *shim.Watcher) {
 		t.Helper()
 		w := newWriter(t)
 		events := follow(t, w.dir, 1, watcher)
@@ -134,7 +134,7 @@ func TestTail_follows_a_journal_as_it_grows(t *testing.T) {
 
 func TestTail_ends_with_the_shim(t *testing.T) {
 	t.Parallel()
-	ways(t, func(t *testing.T, watcher *shim.Watcher) {
+	withAndWithoutWatcher(t, func(t *testing.T, watcher *shim.Watcher) {
 		t.Helper()
 		w := newWriter(t)
 		w.begin()
@@ -152,7 +152,7 @@ func TestTail_ends_with_the_shim(t *testing.T) {
 
 func TestTail_of_a_shim_that_never_begins(t *testing.T) {
 	t.Parallel()
-	ways(t, func(t *testing.T, watcher *shim.Watcher) {
+	withAndWithoutWatcher(t, func(t *testing.T, watcher *shim.Watcher) {
 		t.Helper()
 		w := newWriter(t)
 		events := follow(t, w.dir, 1, watcher)
@@ -185,7 +185,7 @@ func TestTail_of_a_damaged_journal(t *testing.T) {
 // A shim that waits for its acknowledgment runs, and writes nothing more.
 func TestTail_of_a_journal_without_its_end(t *testing.T) {
 	t.Parallel()
-	ways(t, func(t *testing.T, watcher *shim.Watcher) {
+	withAndWithoutWatcher(t, func(t *testing.T, watcher *shim.Watcher) {
 		t.Helper()
 		w := newWriter(t)
 		w.begin()
@@ -207,7 +207,7 @@ func TestTail_of_a_journal_without_its_end(t *testing.T) {
 
 func TestTail_until_the_context_ends(t *testing.T) {
 	t.Parallel()
-	ways(t, func(t *testing.T, watcher *shim.Watcher) {
+	withAndWithoutWatcher(t, func(t *testing.T, watcher *shim.Watcher) {
 		t.Helper()
 		w := newWriter(t)
 		w.begin()
@@ -219,7 +219,7 @@ func TestTail_until_the_context_ends(t *testing.T) {
 	})
 }
 
-func TestTail_goes_on_when_the_watcher_is_closed(t *testing.T) {
+func TestTail_continues_when_the_watcher_is_closed(t *testing.T) {
 	t.Parallel()
 	watcher := new(shim.Watcher)
 	t.Cleanup(func() { require.NoError(t, watcher.Close()) }) // the follower may have opened it again

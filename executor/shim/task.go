@@ -18,7 +18,7 @@ type task struct {
 	dir         string
 	steps       string // scripts and outputs
 	host        bool   // the environment is not of the task's own
-	order       run.ShimOrder
+	order       run.ShimSpec
 	journal     *journal
 	reaper      *reaper
 	control     *control
@@ -28,7 +28,7 @@ type task struct {
 	deadline    <-chan time.Time // of the task; nil for none
 	outputBytes int
 	oomSeen     int // processes that were killed because of a lack of memory
-	background  []*pump
+	background  []*pipeReader
 }
 
 // run runs the steps and returns the result of the task. All processes of the task
@@ -130,7 +130,7 @@ func (t *task) end(r *run.TaskResult, by interruption, where string) {
 	case by == taskTimedOut:
 		r.Status, r.Cause, r.TimedOut = run.StatusFailed, run.CauseTimeout, true
 		r.Reason = "the task timed out after " + t.order.Definition.Timeout.String() + where
-	case t.control.foreign():
+	case t.control.isExternal():
 		r.Status, r.Cause = run.StatusFailed, run.CauseVanished
 		r.Reason = "the task was terminated from outside of Drover" + where
 	default:
@@ -183,7 +183,7 @@ func (t *task) await(p *process, timeout time.Duration) interruption {
 		select {
 		case <-p.done:
 			return by
-		case <-t.control.hurry: // a stop meanwhile, or one with a shorter grace
+		case <-t.control.stopUpdated: // a stop meanwhile, or one with a shorter grace
 			if sooner := time.Now().Add(t.control.grace()); sooner.Before(end) {
 				end = sooner
 				kill.Reset(time.Until(end))

@@ -94,12 +94,12 @@ func (a account) makeIn(above, name string) error {
 	if err != nil {
 		return &os.PathError{Op: "open", Path: filepath.Join(above, name), Err: err}
 	}
-	made := os.NewFile(uintptr(fd), name)
-	defer func() { _ = made.Close() }()
-	if _, err := made.Readdirnames(1); !errors.Is(err, io.EOF) {
+	created := os.NewFile(uintptr(fd), name)
+	defer func() { _ = created.Close() }()
+	if _, err := created.Readdirnames(1); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s was replaced while it was created", filepath.Join(above, name))
 	}
-	return a.own(made)
+	return a.own(created)
 }
 
 // lookUpAccount resolves "user", "user:group" and the same with numbers, as

@@ -10,8 +10,8 @@ type watch struct {
 
 func newWatch() *watch { return &watch{changed: make(chan struct{}, 1)} }
 
-// tell wakes the follower; closing means that the shim may be about to end.
-func (w *watch) tell(closing bool) {
+// notify wakes the follower; closing means that the shim may be about to end.
+func (w *watch) notify(closing bool) {
 	if closing {
 		w.closing.Store(true)
 	}

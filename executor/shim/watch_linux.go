@@ -85,7 +85,7 @@ func (w *Watcher) Close() error {
 	w.file = nil
 	for _, list := range w.watched {
 		for one := range list {
-			one.tell(true)
+			one.notify(true)
 		}
 	}
 	w.mu.Unlock()
@@ -113,13 +113,13 @@ func (w *Watcher) read(file *os.File, done chan<- struct{}) {
 			end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(events[12:]))
 			name := strings.TrimRight(string(events[unix.SizeofInotifyEvent:end]), "\x00")
 			events = events[end:]
-			w.tell(file, id, mask, name)
+			w.dispatch(file, id, mask, name)
 		}
 		w.mu.Unlock()
 	}
 }
 
-func (w *Watcher) tell(file *os.File, id int, mask uint32, name string) {
+func (w *Watcher) dispatch(file *os.File, id int, mask uint32, name string) {
 	if w.file != file {
 		return // closed meanwhile
 	}
@@ -128,12 +128,12 @@ func (w *Watcher) tell(file *os.File, id int, mask uint32, name string) {
 	case mask&unix.IN_Q_OVERFLOW != 0:
 		for _, list := range w.watched {
 			for one := range list {
-				one.tell(true)
+				one.notify(true)
 			}
 		}
 	case name == "" || name == JournalFile || name == LockFile && closed:
 		for one := range w.watched[id] {
-			one.tell(closed)
+			one.notify(closed)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
 )
 
@@ -14,16 +14,16 @@ import (
 // and closes it when ctx ends. ask is the number of the frame with the request,
 // here and for Send. Errors: CodeUnavailable if the connection broke off,
 // *FaultError.
-func Inquire(ctx context.Context, conn io.ReadWriteCloser, ask int64) (Ask, error) {
-	e, err := exchange(ctx, conn, request{Ask: ask, Verb: verbInquire})
-	if err == nil && e.Ask == nil {
+func Inquire(ctx context.Context, conn io.ReadWriteCloser, frame int64) (StepRequest, error) {
+	e, err := exchange(ctx, conn, request{Frame: frame, Verb: verbInquire})
+	if err == nil && e.Request == nil {
 		err = run.Errorf(run.CodeInternal, "the shim did not send the request of the step")
 	}
 	if err != nil {
-		return Ask{}, err
+		return StepRequest{}, err
 	}
-	e.Ask.Frame = ask
-	return *e.Ask, nil
+	e.Request.Frame = frame
+	return *e.Request, nil
 }
 
 // Packing is an archive that the shim packs.
@@ -34,10 +34,10 @@ type Packing struct {
 
 // Pack makes the shim pack the files of the step. It takes ownership of the
 // connection, and closes it when ctx ends.
-func Pack(ctx context.Context, conn io.ReadWriteCloser, wanted Ask, l Limits) (*Packing, error) {
-	w := &wire{rw: wanted.guard(conn)}
+func Pack(ctx context.Context, conn io.ReadWriteCloser, req StepRequest, l Limits) (*Packing, error) {
+	w := &wire{rw: req.guard(conn)}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	if err := w.request(request{Ask: wanted.Frame, Verb: verbPack, Limits: l}); err != nil {
+	if err := w.request(request{Frame: req.Frame, Verb: verbPack, Limits: l}); err != nil {
 		stop()
 		return nil, errors.Join(cut(err), conn.Close())
 	}
@@ -66,20 +66,20 @@ func (p *Packing) Close() error {
 // takes ownership of the connection, and closes it when ctx ends. Errors are that
 // of content unchanged, a *FaultError, and CodeUnavailable if the connection broke
 // off. After an error a part may have been unpacked.
-func Unpack(ctx context.Context, conn io.ReadWriteCloser, wanted Ask, l Limits, content io.Reader) (archive.Stats, error) {
+func Unpack(ctx context.Context, conn io.ReadWriteCloser, req StepRequest, l Limits, content io.Reader) (archive.Stats, error) {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	w := &wire{rw: wanted.guard(conn)}
-	if err := w.request(request{Ask: wanted.Frame, Verb: verbUnpack, Limits: l}); err != nil {
+	w := &wire{rw: req.guard(conn)}
+	if err := w.request(request{Frame: req.Frame, Verb: verbUnpack, Limits: l}); err != nil {
 		return archive.Stats{}, cut(err)
 	}
-	told := make(chan end, 1) // closed without a value if there is no end message
-	var broken error          // the read error, once endMsg is closed
+	endMsg := make(chan end, 1) // closed without a value if there is no end message
+	var broken error            // the read error, once endMsg is closed
 	go func() {
-		defer close(told)
+		defer close(endMsg)
 		var e end
 		if broken = w.readJSON(kindEnd, &e); broken == nil {
-			told <- e
+			endMsg <- e
 		}
 		if broken != nil || e.Code != "" {
 			_ = conn.Close() // the shim does not read the rest
@@ -94,7 +94,7 @@ func Unpack(ctx context.Context, conn io.ReadWriteCloser, wanted Ask, l Limits, 
 			fault = cut(err)
 		}
 	}
-	e, ok := <-told
+	e, ok := <-endMsg
 	switch {
 	case ok && e.Code != "":
 		return e.Stats, e.err()
@@ -113,8 +113,8 @@ func Unpack(ctx context.Context, conn io.ReadWriteCloser, wanted Ask, l Limits, 
 // Send sends the answer to the step, which accepts the first one only. It takes
 // ownership of the connection, and closes it when ctx ends. Errors: CodeConflict if
 // the step does not wait any more, CodeUnavailable.
-func Send(ctx context.Context, conn io.ReadWriteCloser, ask int64, a Answer) error {
-	_, err := exchange(ctx, conn, request{Ask: ask, Verb: verbAnswer, Answer: &a})
+func Send(ctx context.Context, conn io.ReadWriteCloser, frame int64, a Answer) error {
+	_, err := exchange(ctx, conn, request{Frame: frame, Verb: verbAnswer, Answer: &a})
 	if fault, ok := errors.AsType[*FaultError](err); ok && fault.Code == run.CodeConflict {
 		return run.Errorf(run.CodeConflict, "%s", fault.Message)
 	}
@@ -125,7 +125,7 @@ func Send(ctx context.Context, conn io.ReadWriteCloser, ask int64, a Answer) err
 func exchange(ctx context.Context, conn io.ReadWriteCloser, r request) (end, error) {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	w := &wire{rw: &mortal{ReadWriteCloser: conn}} // the shim answers at once
+	w := &wire{rw: &deadlineConn{ReadWriteCloser: conn}} // the shim answers at once
 	if err := w.request(r); err != nil {
 		return end{}, cut(err)
 	}
@@ -140,14 +140,14 @@ func exchange(ctx context.Context, conn io.ReadWriteCloser, r request) (end, err
 func (w *wire) request(r request) error {
 	timer := time.AfterFunc(maxSilence, func() { _ = w.rw.Close() })
 	defer timer.Stop()
-	r.Version, r.Pulses = Version, true
+	r.Version, r.Keepalives = Version, true
 	return w.writeJSON(kindRequest, r)
 }
 
 // guard limits the silence of the connection if the shim sends keepalives.
-func (a Ask) guard(conn io.ReadWriteCloser) io.ReadWriteCloser {
-	if !a.Pulses {
+func (a StepRequest) guard(conn io.ReadWriteCloser) io.ReadWriteCloser {
+	if !a.Keepalives {
 		return conn
 	}
-	return &mortal{ReadWriteCloser: conn}
+	return &deadlineConn{ReadWriteCloser: conn}
 }

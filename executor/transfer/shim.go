@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
 )
 
 // Handler is the part of a shim that serves a waiting step.
 type Handler interface {
-	// Ask returns the request of the step.
-	Ask() Ask
+	// Request returns the request of the step.
+	Request() StepRequest
 	// Pack writes the archive of the files that the step saves.
 	Pack(w io.Writer, l Limits) (archive.Stats, error)
 	// Unpack unpacks an archive to the paths that the step restores. It need not read
@@ -23,7 +23,7 @@ type Handler interface {
 
 // Serve serves one connection and closes it. ask is the number of the frame with
 // the step's request.
-func Serve(conn io.ReadWriteCloser, ask int64, h Handler) {
+func Serve(conn io.ReadWriteCloser, frame int64, h Handler) {
 	defer func() { _ = conn.Close() }()
 	w := &wire{rw: conn}
 	var r request
@@ -31,10 +31,10 @@ func Serve(conn io.ReadWriteCloser, ask int64, h Handler) {
 		return // there is no executor, or none that would understand an answer
 	}
 	stop := func() {}
-	if r.Pulses {
-		stop = w.pulse()
+	if r.Keepalives {
+		stop = w.sendKeepalives()
 	}
-	e, err := serve(w, r, ask, h)
+	e, err := serve(w, r, frame, h)
 	stop()
 	if err != nil {
 		e.Code, e.Fault = run.CodeOf(err), err.Error()
@@ -48,19 +48,19 @@ func Serve(conn io.ReadWriteCloser, ask int64, h Handler) {
 	}
 }
 
-func serve(w *wire, r request, ask int64, h Handler) (e end, err error) {
+func serve(w *wire, r request, frame int64, h Handler) (e end, err error) {
 	switch {
 	case r.Version < 1 || r.Version > Version:
 		return e, run.Errorf(run.CodeNotSupported,
 			"the executor uses version %d of the archive transfer protocol, this shim supports up to %d", r.Version, Version)
-	case r.Ask != ask:
-		return e, run.Errorf(run.CodeConflict, "the step of frame %d does not wait", r.Ask)
+	case r.Frame != frame:
+		return e, run.Errorf(run.CodeConflict, "the step of frame %d does not wait", r.Frame)
 	}
 	switch r.Verb {
 	case verbInquire:
-		wanted := h.Ask()
-		wanted.Pulses = true
-		e.Ask = &wanted
+		req := h.Request()
+		req.Keepalives = true
+		e.Request = &req
 	case verbPack:
 		e.Stats, err = h.Pack(dataWriter{w}, r.Limits)
 	case verbUnpack:

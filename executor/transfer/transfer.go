@@ -1,7 +1,7 @@
 // Package transfer is the protocol by which a task's shim and its executor transfer
 // archives, while a step waits.
 //
-// A step that moves an archive writes a frame of kind run.FrameAsk, and waits. The
+// A step that moves an archive writes a frame of kind run.FrameArchiveRequest, and waits. The
 // executor that has the task opens connections to the shim, one after another, each
 // for one purpose: Inquire reads the request of the step, Pack makes the shim pack
 // files and reads the archive, Unpack makes it unpack one, Send sends the answer,
@@ -23,7 +23,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
 )
 
@@ -36,21 +36,21 @@ const (
 	chunk = 64 << 10
 	// maxMessage bounds any message.
 	maxMessage = 256 << 10
-	// pulseEach is the interval of a shim's keepalives while it works.
-	pulseEach = 10 * time.Second
+	// keepaliveInterval is the interval of a shim's keepalives while it works.
+	keepaliveInterval = 10 * time.Second
 	// maxSilence is the silence after which a connection counts as broken off. A
 	// process on a busy host may miss a keepalive or two.
-	maxSilence = 3 * pulseEach
+	maxSilence = 3 * keepaliveInterval
 )
 
 // kind is the kind of a message.
 type kind byte
 
 const (
-	kindRequest kind = 'r' // JSON of a request; the first of a connection
-	kindData    kind = 'd' // of an archive
-	kindEnd     kind = 'e' // JSON of an end; the last of its direction
-	kindPulse   kind = 'p' // empty keepalive; never after an end
+	kindRequest   kind = 'r' // JSON of a request; the first of a connection
+	kindData      kind = 'd' // of an archive
+	kindEnd       kind = 'e' // JSON of an end; the last of its direction
+	kindKeepalive kind = 'p' // empty keepalive; never after an end
 )
 
 // verb is the purpose of a connection.
@@ -65,12 +65,12 @@ const (
 
 // request is the first message of a connection.
 type request struct {
-	Version int     `json:"v"`
-	Ask     int64   `json:"ask"` // number of the frame with the step's request
-	Verb    verb    `json:"do"`
-	Pulses  bool    `json:"pulses,omitempty"` // the executor accepts keepalives
-	Limits  Limits  `json:"limits,omitzero"`
-	Answer  *Answer `json:"answer,omitempty"`
+	Version    int     `json:"v"`
+	Frame      int64   `json:"ask"` // number of the frame with the step's request
+	Verb       verb    `json:"do"`
+	Keepalives bool    `json:"pulses,omitempty"` // the executor accepts keepalives
+	Limits     Limits  `json:"limits,omitzero"`
+	Answer     *Answer `json:"answer,omitempty"`
 }
 
 // Limits bound an archive; 0 is no limit.
@@ -79,13 +79,13 @@ type Limits struct {
 	Bytes   int64 `json:"bytes,omitempty"`
 }
 
-// Ask is the request of a step, as Inquire returns it.
-type Ask struct {
+// StepRequest is the request of a step, as Inquire returns it.
+type StepRequest struct {
 	// Frame is the number of the frame with the request.
 	Frame int64 `json:"-"`
-	// Pulses means that the shim sends keepalives while it packs and unpacks. A shim
+	// Keepalives means that the shim sends keepalives while it packs and unpacks. A shim
 	// of an older build does not, and may be silent for as long as that takes.
-	Pulses bool `json:"pulses,omitempty"`
+	Keepalives bool `json:"pulses,omitempty"`
 
 	Type string   `json:"type"`           // as run.ArchiveStep has it
 	Keys []string `json:"keys,omitempty"` // of a cache, evaluated
@@ -102,10 +102,10 @@ type Answer struct {
 
 // end is the last message of a direction.
 type end struct {
-	Stats archive.Stats `json:"stats,omitzero"`
-	Ask   *Ask          `json:"ask,omitempty"`
-	Code  run.Code      `json:"code,omitempty"` // "" for success
-	Fault string        `json:"fault,omitempty"`
+	Stats   archive.Stats `json:"stats,omitzero"`
+	Request *StepRequest  `json:"ask,omitempty"`
+	Code    run.Code      `json:"code,omitempty"` // "" for success
+	Fault   string        `json:"fault,omitempty"`
 }
 
 func (e end) err() error {
@@ -180,7 +180,7 @@ func (w *wire) header() (kind, int, error) {
 		if n > maxMessage {
 			return 0, 0, fmt.Errorf("a message claims to have %d bytes", n)
 		}
-		if kind(w.head[0]) != kindPulse || n > 0 {
+		if kind(w.head[0]) != kindKeepalive || n > 0 {
 			return kind(w.head[0]), int(n), nil
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// errNoWorker means that there is no worker for a kind of host.
-var errNoWorker = errors.New("no worker")
+// errNoBinary means that there is no worker for a kind of host.
+var errNoBinary = errors.New("no worker")
 
 // Binaries finds the worker for a kind of host. It is safe for concurrent use.
 type Binaries struct {
@@ -26,11 +26,11 @@ type Binaries struct {
 	Drover, Shim string
 
 	mu      sync.Mutex
-	digests map[string]digested
+	digests map[string]cachedDigest
 }
 
-// digested is a cached digest of a file.
-type digested struct {
+// cachedDigest is a cached digest of a file.
+type cachedDigest struct {
 	modified time.Time
 	size     int64
 	sum      string
@@ -64,9 +64,9 @@ func (b *Binaries) find(system, arch string) ([]program, error) {
 	case system == runtime.GOOS && arch == runtime.GOARCH && b.Drover != "":
 		found[0].path, found[1].path = b.Drover, b.Shim
 	case b.Dir == "":
-		return nil, fmt.Errorf("%w for %s/%s, and no directory of binaries for other systems is configured", errNoWorker, system, arch)
+		return nil, fmt.Errorf("%w for %s/%s, and no directory of binaries for other systems is configured", errNoBinary, system, arch)
 	default:
-		return nil, fmt.Errorf("%w for %s/%s: %s is missing", errNoWorker, system, arch, filepath.Join(b.Dir, kind))
+		return nil, fmt.Errorf("%w for %s/%s: %s is missing", errNoBinary, system, arch, filepath.Join(b.Dir, kind))
 	}
 	for i := range found {
 		var err error
@@ -99,9 +99,9 @@ func (b *Binaries) digest(path string) (string, error) {
 		return "", fmt.Errorf("read the worker: %w", err)
 	}
 	if b.digests == nil {
-		b.digests = make(map[string]digested)
+		b.digests = make(map[string]cachedDigest)
 	}
-	known := digested{modified: info.ModTime(), size: info.Size(), sum: hex.EncodeToString(hash.Sum(nil))}
+	known := cachedDigest{modified: info.ModTime(), size: info.Size(), sum: hex.EncodeToString(hash.Sum(nil))}
 	b.digests[path] = known
 	return known.sum, nil
 }

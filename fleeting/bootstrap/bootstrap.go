@@ -53,10 +53,10 @@ type Target struct {
 	// HostKey is the key that an earlier call passed to StoreHostKey; "" if the
 	// host is not known yet.
 	HostKey string
-	// Remember stores the host's key when it is first seen, before SSH sends
+	// StoreHostKey stores the host's key when it is first seen, before SSH sends
 	// any credential to the host. If it fails, no credential is sent. Nil: the
 	// key is only in the Result.
-	Remember func(ctx context.Context, key string) error
+	StoreHostKey func(ctx context.Context, key string) error
 	// Credential returns a bearer token that is valid only for this executor.
 	Credential func(ctx context.Context) (string, error)
 	// Registered reports whether the executor is online. Nil: Start does not
@@ -137,7 +137,7 @@ func (s *SSH) Stop(ctx context.Context, t Target) error {
 	}
 	defer h.close()
 	t.begin(StepStop)
-	_, err = h.run(ctx, StepStop, h.system.stop(h.place), nil)
+	_, err = h.run(ctx, StepStop, h.system.stop(h.paths), nil)
 	return err
 }
 
@@ -157,7 +157,7 @@ func (s *SSH) open(ctx context.Context, t Target, r *Result) (*host, error) {
 		conn.close()
 		return nil, err
 	}
-	r.OS, r.Arch, r.Manager = h.os, h.arch, h.place.manager
+	r.OS, r.Arch, r.Manager = h.os, h.arch, h.paths.manager
 	return h, nil
 }
 

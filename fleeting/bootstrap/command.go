@@ -56,7 +56,7 @@ func (c *connection) lost(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("%w: %w", errEnded, err)
+	return fmt.Errorf("%w: %w", errConnectionClosed, err)
 }
 
 // tail keeps the end of its input. Several tails may share a lock: stdout and

@@ -29,7 +29,7 @@ const (
 	keepalive      = 30 * time.Second
 )
 
-var errEnded = errors.New("the connection has ended")
+var errConnectionClosed = errors.New("the connection has ended")
 
 // connection is an SSH connection to a host.
 type connection struct {
@@ -58,7 +58,7 @@ func (s *SSH) connect(ctx context.Context, t Target, r *Result) (*connection, er
 		fault.Reason, fault.Err = ReasonAuth, err
 		return nil, fault
 	}
-	patience := cmp.Or(t.Connect.Timeout, connectTimeout)
+	timeout := cmp.Or(t.Connect.Timeout, connectTimeout)
 	operation := func() (*ssh.Client, error) {
 		client, err := s.attempt(ctx, t, fault, auth, r)
 		if err != nil && (fault.Reason != ReasonUnreachable || ctx.Err() != nil) {
@@ -67,12 +67,12 @@ func (s *SSH) connect(ctx context.Context, t Target, r *Result) (*connection, er
 		return client, err
 	}
 	client, err := backoff.Retry(ctx, operation, backoff.WithBackOff(backoff.NewConstantBackOff(s.o.Interval)),
-		backoff.WithMaxElapsedTime(patience), backoff.WithNotify(func(err error, _ time.Duration) {
+		backoff.WithMaxElapsedTime(timeout), backoff.WithNotify(func(err error, _ time.Duration) {
 			s.o.Logger.DebugContext(ctx, "failed to connect to an instance, retrying", "instance_id", t.Connect.ID, "error", err)
 		}))
 	if err != nil {
 		if fault.Err = err; fault.Reason == ReasonUnreachable {
-			fault.Err = fmt.Errorf("no connection within %s: %w", patience, err)
+			fault.Err = fmt.Errorf("no connection within %s: %w", timeout, err)
 		}
 		return nil, fault
 	}
@@ -101,7 +101,7 @@ func (s *SSH) attempt(ctx context.Context, t Target, fault *Error, auth []ssh.Au
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	believed := false
+	trusted := false
 	secured, channels, requests, err := ssh.NewClientConn(conn, fault.Host, &ssh.ClientConfig{
 		User: cmp.Or(t.Connect.Username, "root"), Auth: auth, HostKeyAlgorithms: held.algorithms, ClientVersion: "SSH-2.0-Drover",
 		HostKeyCallback: func(name string, remote net.Addr, key ssh.PublicKey) error {
@@ -109,11 +109,11 @@ func (s *SSH) attempt(ctx context.Context, t Target, fault *Error, auth []ssh.Au
 				fault.Reason = ReasonHostKey
 				return err
 			}
-			if err := remember(ctx, t, key, r); err != nil {
+			if err := storeHostKey(ctx, t, key, r); err != nil {
 				fault.Reason = ReasonLocal
 				return err
 			}
-			believed = true
+			trusted = true
 			return nil
 		},
 	})
@@ -122,7 +122,7 @@ func (s *SSH) attempt(ctx context.Context, t Target, fault *Error, auth []ssh.Au
 	}
 	if err != nil {
 		_ = conn.Close()
-		if believed && !ended(err) {
+		if trusted && !connectionLost(err) {
 			fault.Reason = ReasonAuth
 		} else if strings.Contains(err.Error(), "no common algorithm for host key") { // the host has no key of the known type
 			fault.Reason = ReasonHostKey
@@ -132,21 +132,21 @@ func (s *SSH) attempt(ctx context.Context, t Target, fault *Error, auth []ssh.Au
 	return ssh.NewClient(secured, channels, requests), nil
 }
 
-// remember stores the key of a new host.
-func remember(ctx context.Context, t Target, key ssh.PublicKey, r *Result) error {
+// storeHostKey stores the key of a new host.
+func storeHostKey(ctx context.Context, t Target, key ssh.PublicKey, r *Result) error {
 	r.HostKey = string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(key)))
-	if t.Remember == nil || t.HostKey == r.HostKey {
+	if t.StoreHostKey == nil || t.HostKey == r.HostKey {
 		return nil
 	}
-	if err := t.Remember(ctx, r.HostKey); err != nil {
+	if err := t.StoreHostKey(ctx, r.HostKey); err != nil {
 		return fmt.Errorf("store the host's key: %w", err)
 	}
 	return nil
 }
 
-// ended reports whether the connection broke, as opposed to a refusal by the
+// connectionLost reports whether the connection broke, as opposed to a refusal by the
 // host.
-func ended(err error) bool {
+func connectionLost(err error) bool {
 	var network net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &network)
 }
@@ -204,9 +204,9 @@ func (c *connection) keepAlive(every time.Duration) {
 			return
 		case <-ticker.C:
 		}
-		late := time.AfterFunc(every, func() { _ = c.client.Close() })
+		closeTimer := time.AfterFunc(every, func() { _ = c.client.Close() })
 		_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
-		if !late.Stop() || err != nil {
+		if !closeTimer.Stop() || err != nil {
 			_ = c.client.Close()
 			return
 		}

@@ -28,20 +28,20 @@ func TestStart_wrong_host_key(t *testing.T) {
 	t.Parallel()
 	other := testenv.StartSSHD(t)
 	line := func(address string, key ssh.PublicKey) string { return knownhosts.Line([]string{address}, key) + "\n" }
-	for name, set := range map[string]func(w *world){
-		"remembered": func(w *world) { w.target.HostKey = string(ssh.MarshalAuthorizedKey(other.HostKey)) },
-		"listed": func(w *world) {
+	for name, set := range map[string]func(w *env){
+		"remembered": func(w *env) { w.target.HostKey = string(ssh.MarshalAuthorizedKey(other.HostKey)) },
+		"listed": func(w *env) {
 			w.options.HostKeys = bootstrap.HostKeys{Policy: bootstrap.KnownHosts, File: w.file("known_hosts", line(w.Address, other.HostKey))}
 		},
-		"not listed": func(w *world) {
+		"not listed": func(w *env) {
 			w.options.HostKeys = bootstrap.HostKeys{Policy: bootstrap.KnownHosts, File: w.file("known_hosts", line("h.example", w.HostKey))}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnv(t)
 			set(w)
-			fault := w.fails(bootstrap.StepConnect)
+			fault := w.startError(bootstrap.StepConnect)
 			require.Equal(t, bootstrap.ReasonHostKey, fault.Reason)
 			require.Equal(t, w.Address, fault.Host)
 			require.False(t, fault.Retryable())
@@ -57,7 +57,7 @@ func TestStart_wrong_host_key(t *testing.T) {
 
 func TestStart_known_hosts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	for _, line := range []string{knownhosts.Line([]string{w.Address}, w.HostKey), knownhosts.Line([]string{knownhosts.HashHostname(knownhosts.Normalize(w.Address))}, w.HostKey)} {
 		w.options.HostKeys = bootstrap.HostKeys{Policy: bootstrap.KnownHosts, File: w.file("known_hosts", line+"\n")}
 		_, err := w.start(t.Context())
@@ -67,12 +67,12 @@ func TestStart_known_hosts(t *testing.T) {
 }
 
 // The key of a host is stored before any credential is sent to the host.
-func TestStart_remembers(t *testing.T) {
+func TestStart_stores_the_host_key(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	kept := ""
-	w.target.Remember = func(_ context.Context, key string) error { kept = key; return errors.New("the disk is full") }
-	fault := w.fails(bootstrap.StepConnect)
+	w.target.StoreHostKey = func(_ context.Context, key string) error { kept = key; return errors.New("the disk is full") }
+	fault := w.startError(bootstrap.StepConnect)
 	require.Equal(t, bootstrap.ReasonLocal, fault.Reason)
 	require.True(t, fault.Retryable())
 	require.Equal(t, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(w.HostKey))), kept)
@@ -81,7 +81,7 @@ func TestStart_remembers(t *testing.T) {
 	require.NotContains(t, string(log), "Accepted")
 
 	w.options.HostKeys.Policy = bootstrap.Insecure
-	w.target.HostKey, w.target.Remember = string(ssh.MarshalAuthorizedKey(testenv.StartSSHD(t).HostKey)), nil
+	w.target.HostKey, w.target.StoreHostKey = string(ssh.MarshalAuthorizedKey(testenv.StartSSHD(t).HostKey)), nil
 	_, err = w.start(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, w.stop())
@@ -99,9 +99,9 @@ func TestStart_wrong_credentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnv(t)
 			set(&w.target.Connect)
-			fault := w.fails(bootstrap.StepConnect)
+			fault := w.startError(bootstrap.StepConnect)
 			require.Equal(t, bootstrap.ReasonAuth, fault.Reason, "%v", fault)
 			require.False(t, fault.Retryable())
 			if password := w.target.Connect.Password; password != "" {
@@ -114,7 +114,7 @@ func TestStart_wrong_credentials(t *testing.T) {
 // A wrong password does not matter if the key is right.
 func TestStart_key_or_password(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.target.Connect.Password = rand.Text()
 	_, err := w.start(t.Context())
 	require.NoError(t, err)
@@ -123,9 +123,9 @@ func TestStart_key_or_password(t *testing.T) {
 
 func TestStart_ready_command(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.options.Ready = "echo 'the disk is not there'; echo 'nor is the network' >&2; exit 7"
-	fault := w.fails(bootstrap.StepReady)
+	fault := w.startError(bootstrap.StepReady)
 	require.Equal(t, bootstrap.ReasonCommand, fault.Reason)
 	require.Equal(t, 7, fault.ExitCode)
 	require.False(t, fault.Retryable())
@@ -134,22 +134,22 @@ func TestStart_ready_command(t *testing.T) {
 	require.Empty(t, w.processes(), "no executor runs on a host that is not ready")
 
 	w.options.Ready, w.options.ReadyTimeout = "sleep 60", 50*time.Millisecond
-	fault = w.fails(bootstrap.StepReady)
+	fault = w.startError(bootstrap.StepReady)
 	require.Equal(t, bootstrap.ReasonTimeout, fault.Reason)
 	require.ErrorContains(t, fault, "the ready command took longer than 50ms")
 
 	w.options.Ready, w.options.ReadyTimeout = "kill -9 $$", 0
-	fault = w.fails(bootstrap.StepReady)
+	fault = w.startError(bootstrap.StepReady)
 	require.Equal(t, bootstrap.ReasonCommand, fault.Reason)
 	require.ErrorContains(t, fault, "ended by signal KILL")
 }
 
 func TestStart_unreachable(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.Kill()
 	w.target.Connect.Timeout = 100 * time.Millisecond
-	fault := w.fails(bootstrap.StepConnect)
+	fault := w.startError(bootstrap.StepConnect)
 	require.Equal(t, bootstrap.ReasonUnreachable, fault.Reason)
 	require.True(t, fault.Retryable())
 	require.ErrorIs(t, fault, syscall.ECONNREFUSED)
@@ -173,35 +173,35 @@ func TestStart_unreachable(t *testing.T) {
 	require.NoError(t, w.stop())
 }
 
-func TestStart_what_cannot_be(t *testing.T) {
+func TestStart_permanent_failures(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		set    func(w *world)
+		set    func(w *env)
 		step   bootstrap.Step
 		reason bootstrap.Reason
 		text   string
 	}{
-		"expired": {func(w *world) { w.target.Connect.Expires = time.Now().Add(-time.Second) }, bootstrap.StepConnect, bootstrap.ReasonExpired, "connect info expired"},
-		"winrm":   {func(w *world) { w.target.Connect.Protocol = "winrm" }, bootstrap.StepConnect, bootstrap.ReasonUnsupported, "only ssh is supported, not winrm"},
-		"nowhere": {func(w *world) { w.target.Connect.InternalAddr = "" }, bootstrap.StepConnect, bootstrap.ReasonUnsupported, "returned no address"},
-		"os":      {func(w *world) { w.target.Connect.OS = "plan9" }, bootstrap.StepProbe, bootstrap.ReasonUnsupported, "the plugin reports plan9"},
+		"expired": {func(w *env) { w.target.Connect.Expires = time.Now().Add(-time.Second) }, bootstrap.StepConnect, bootstrap.ReasonExpired, "connect info expired"},
+		"winrm":   {func(w *env) { w.target.Connect.Protocol = "winrm" }, bootstrap.StepConnect, bootstrap.ReasonUnsupported, "only ssh is supported, not winrm"},
+		"nowhere": {func(w *env) { w.target.Connect.InternalAddr = "" }, bootstrap.StepConnect, bootstrap.ReasonUnsupported, "returned no address"},
+		"os":      {func(w *env) { w.target.Connect.OS = "plan9" }, bootstrap.StepProbe, bootstrap.ReasonUnsupported, "the plugin reports plan9"},
 		"no worker": {
-			func(w *world) { w.options.Binaries = &bootstrap.Binaries{Dir: t.TempDir()} }, bootstrap.StepUpload, bootstrap.ReasonUnsupported, "no worker for " + runtime.GOOS,
+			func(w *env) { w.options.Binaries = &bootstrap.Binaries{Dir: t.TempDir()} }, bootstrap.StepUpload, bootstrap.ReasonUnsupported, "no worker for " + runtime.GOOS,
 		},
-		"directory": {func(w *world) { w.options.Dir = "/tmp/a b" }, bootstrap.StepProbe, bootstrap.ReasonUnsupported, "plain absolute path"},
-		"credential": {func(w *world) {
+		"directory": {func(w *env) { w.options.Dir = "/tmp/a b" }, bootstrap.StepProbe, bootstrap.ReasonUnsupported, "plain absolute path"},
+		"credential": {func(w *env) {
 			w.target.Credential = func(context.Context) (string, error) { return "", errors.New("no key") }
 		}, bootstrap.StepConfigure, bootstrap.ReasonLocal, "create the credential: no key"},
-		"disk": {func(w *world) {
+		"disk": {func(w *env) {
 			require.NoError(w.t, os.MkdirAll(w.dir, 0o700))
 			require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "bin"), nil, 0o600))
 		}, bootstrap.StepUpload, bootstrap.ReasonCommand, "mkdir"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnv(t)
 			tt.set(w)
-			fault := w.fails(tt.step)
+			fault := w.startError(tt.step)
 			require.Equal(t, tt.reason, fault.Reason)
 			require.ErrorContains(t, fault, tt.text)
 		})
@@ -211,14 +211,14 @@ func TestStart_what_cannot_be(t *testing.T) {
 // The error contains the output of an executor that does not register.
 func TestStart_not_registered(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.options.RegisterTimeout = time.Second
 	w.options.Binaries.Drover = w.file("drover", "#!/bin/sh\necho 'the gateway does not know the token'\nexit 1\n")
 	w.target.Registered = func(context.Context) (bool, error) {
 		_, err := os.Stat(w.at("executor.log"))
 		return false, err
 	}
-	fault := w.fails(bootstrap.StepRegister)
+	fault := w.startError(bootstrap.StepRegister)
 	require.Equal(t, bootstrap.ReasonTimeout, fault.Reason)
 	require.True(t, fault.Retryable())
 	require.ErrorContains(t, fault, "the executor did not register within 1s")
@@ -229,7 +229,7 @@ func TestStart_not_registered(t *testing.T) {
 // Other users of the host cannot read secrets.
 func TestStart_shows_no_secret(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	seen := make(chan string, 1)
 	stop := make(chan struct{})
 	go func() {

@@ -38,21 +38,21 @@ func hostOf(t *testing.T, facts string) *host {
 	if strings.Contains(facts, "os=windows") {
 		h.system = powershell{}
 	}
-	require.NoError(t, h.settle(Target{Executor: "fleet-i-1", Connect: fleeting.ConnectInfo{}}, readFacts(facts)))
-	h.place.drover = h.system.join(h.place.base, "bin", "0123456789abcdef", "drover")
+	require.NoError(t, h.applyFacts(Target{Executor: "fleet-i-1", Connect: fleeting.ConnectInfo{}}, readFacts(facts)))
+	h.paths.drover = h.system.join(h.paths.base, "bin", "0123456789abcdef", "drover")
 	return h
 }
 
 // scripts returns the commands for a host, and the files for its service
 // manager, by name.
 func scripts(h *host) (run, files map[string]string) {
-	secret := remoteFile{path: h.place.token, dir: h.place.dir, temp: ".new-fleet-i-1~X", digest: strings.Repeat("0", 64), mode: "0600"}
+	secret := remoteFile{path: h.paths.token, dir: h.paths.dir, temp: ".new-fleet-i-1~X", digest: strings.Repeat("0", 64), mode: "0600"}
 	run = map[string]string{
-		"probe": h.system.probe(), "digest": h.system.digest(h.place.drover), "put": h.system.put(secret),
-		"start": h.system.start(h.place, "0a1b"), "stop": h.system.stop(h.place), "logs": h.system.logs(h.place),
+		"probe": h.system.probe(), "digest": h.system.digest(h.paths.drover), "put": h.system.put(secret),
+		"start": h.system.start(h.paths, "0a1b"), "stop": h.system.stop(h.paths), "logs": h.system.logs(h.paths),
 	}
 	files = map[string]string{}
-	for _, f := range h.system.files(h.place) {
+	for _, f := range h.system.files(h.paths) {
 		files[f.mode+" "+f.path] = string(f.content)
 	}
 	return run, files
@@ -117,9 +117,9 @@ func TestUnit_is_valid(t *testing.T) {
 	h := hostOf(t, kinds()["linux-systemd"])
 	self, err := os.Executable()
 	require.NoError(t, err)
-	h.place.drover, h.place.dir = self, t.TempDir()
-	path := filepath.Join(t.TempDir(), unitName(h.place))
-	require.NoError(t, os.WriteFile(path, []byte(unit(h.place)), 0o600))
+	h.paths.drover, h.paths.dir = self, t.TempDir()
+	path := filepath.Join(t.TempDir(), unitName(h.paths))
+	require.NoError(t, os.WriteFile(path, []byte(unit(h.paths)), 0o600))
 	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", path).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Empty(t, string(out))
@@ -127,7 +127,7 @@ func TestUnit_is_valid(t *testing.T) {
 
 func TestPlist_is_valid(t *testing.T) {
 	t.Parallel()
-	decoder := xml.NewDecoder(strings.NewReader(plist(hostOf(t, kinds()["darwin-root"]).place)))
+	decoder := xml.NewDecoder(strings.NewReader(plist(hostOf(t, kinds()["darwin-root"]).paths)))
 	for {
 		if _, err := decoder.Token(); err != nil {
 			require.ErrorIs(t, err, io.EOF)
@@ -175,18 +175,18 @@ func TestUnix_line(t *testing.T) {
 	require.Equal(t, `sudo -n -- /bin/sh -c 'a'`, unix{}.line("a", true))
 }
 
-func TestSettle(t *testing.T) {
+func TestApplyFacts(t *testing.T) {
 	t.Parallel()
 	h := &host{conn: &connection{}, system: unix{}}
 	target := Target{Executor: "x", Connect: fleeting.ConnectInfo{Connector: fleeting.Connector{OS: "linux", Arch: "amd64"}}}
-	require.NoError(t, h.settle(target, readFacts("os=Linux\narch=x86_64\nuid=0\nroot=true\n")))
-	require.Equal(t, "/var/lib/drover/executors/x/token", h.place.token)
+	require.NoError(t, h.applyFacts(target, readFacts("os=Linux\narch=x86_64\nuid=0\nroot=true\n")))
+	require.Equal(t, "/var/lib/drover/executors/x/token", h.paths.token)
 	for _, facts := range []string{"os=Linux\narch=aarch64\n", "os=Darwin\narch=x86_64\n"} {
 		var fault *Error
-		require.ErrorAs(t, h.settle(target, readFacts(facts)), &fault)
+		require.ErrorAs(t, h.applyFacts(target, readFacts(facts)), &fault)
 		require.Equal(t, ReasonUnsupported, fault.Reason)
 	}
-	require.ErrorContains(t, h.settle(Target{}, readFacts("os=SunOS\narch=sun4v\n")), "not on SunOS")
+	require.ErrorContains(t, h.applyFacts(Target{}, readFacts("os=SunOS\narch=sun4v\n")), "not on SunOS")
 	for path, plain := range map[string]bool{
 		"/var/lib/drover": true, "/home/a.b-c/.drover": true, `C:\ProgramData\drover`: true, "relative": false, "/": false, "": false,
 		"/a b": false, "/a'b": false, "/a%b": false, "/a;b": false, "/a$b": false, `C:\a b`: false,
@@ -229,11 +229,11 @@ func TestBinaries(t *testing.T) {
 		}
 	}
 	_, err := b.find("linux", "riscv64")
-	require.ErrorIs(t, err, errNoWorker)
+	require.ErrorIs(t, err, errNoBinary)
 	_, err = b.find("darwin", "arm64")
 	require.ErrorIs(t, err, os.ErrNotExist, "there is no shim")
 	_, err = (&Binaries{}).find("linux", "amd64")
-	require.ErrorIs(t, err, errNoWorker)
+	require.ErrorIs(t, err, errNoBinary)
 
 	before, err := b.digest(filepath.Join(dir, "linux-arm64/drover"))
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ type host struct {
 	system system
 	os     string
 	arch   string
-	place  place
+	paths  hostPaths
 
 	stamp string // digest of everything that the service was started with
 }
@@ -51,13 +51,13 @@ type system interface {
 	put(f remoteFile) string
 	// start starts the service, unless it runs and was started with the same
 	// stamp. It prints startedOutput if it started the service.
-	start(p place, stamp string) string
+	start(p hostPaths, stamp string) string
 	// stop stops the service and removes the secrets.
-	stop(p place) string
+	stop(p hostPaths) string
 	// logs prints the end of the service's log.
-	logs(p place) string
+	logs(p hostPaths) string
 	// files returns the files for the service manager.
-	files(p place) []remoteFile
+	files(p hostPaths) []remoteFile
 }
 
 // remoteFile is a file on a host.
@@ -70,8 +70,8 @@ type remoteFile struct {
 	content []byte
 }
 
-// place holds the paths of an executor on its host.
-type place struct {
+// hostPaths holds the paths of an executor on its host.
+type hostPaths struct {
 	executor string
 	manager  string // systemd, launchd, schtasks or process
 	root     bool
@@ -99,7 +99,7 @@ func (h *host) probe(ctx context.Context, t Target) error {
 		facts := readFacts(out)
 		if err == nil && facts["os"] != "" {
 			h.system = s
-			return h.settle(t, facts)
+			return h.applyFacts(t, facts)
 		}
 		var fault *Error
 		if err == nil {
@@ -122,15 +122,15 @@ func readFacts(out string) map[string]string {
 	return facts
 }
 
-// settle checks the output of the probe.
-func (h *host) settle(t Target, facts map[string]string) error {
+// applyFacts checks the output of the probe.
+func (h *host) applyFacts(t Target, facts map[string]string) error {
 	h.os, h.arch = systemOf(facts["os"]), archOf(facts["arch"])
 	for _, c := range []struct{ what, want, got string }{{"os", t.Connect.OS, h.os}, {"arch", t.Connect.Arch, h.arch}} {
 		if c.want != "" && !strings.EqualFold(c.want, c.got) {
 			return h.fault(StepProbe, ReasonUnsupported, fmt.Errorf("its %s is %s, but the plugin reports %s", c.what, c.got, c.want))
 		}
 	}
-	p := place{executor: t.Executor, root: facts["root"] == "true", uid: facts["uid"], home: facts["home"], base: h.o.Dir}
+	p := hostPaths{executor: t.Executor, root: facts["root"] == "true", uid: facts["uid"], home: facts["home"], base: h.o.Dir}
 	switch {
 	case h.os == windows:
 		p.manager = "schtasks"
@@ -158,7 +158,7 @@ func (h *host) settle(t Target, facts map[string]string) error {
 	p.dir = h.system.join(p.base, "executors", p.executor)
 	p.config, p.token = h.system.join(p.dir, "config.yaml"), h.system.join(p.dir, "token")
 	p.ca, p.state = h.system.join(p.dir, "relay-ca.pem"), h.system.join(p.dir, "state")
-	h.place = p
+	h.paths = p
 	return nil
 }
 
@@ -202,7 +202,7 @@ func archOf(name string) string {
 func (h *host) upload(ctx context.Context, t Target, r *Result) error {
 	t.begin(StepUpload)
 	worker, err := h.o.Binaries.find(h.os, h.arch)
-	if errors.Is(err, errNoWorker) {
+	if errors.Is(err, errNoBinary) {
 		return h.fault(StepUpload, ReasonUnsupported, err)
 	} else if err != nil {
 		return h.fault(StepUpload, ReasonLocal, err)
@@ -215,10 +215,10 @@ func (h *host) upload(ctx context.Context, t Target, r *Result) error {
 		both.Write([]byte(b.digest))
 	}
 	h.stamp = hex.EncodeToString(both.Sum(nil))
-	h.place.binaries = h.system.join(h.place.base, "bin", h.stamp[:16])
-	h.place.drover = h.system.join(h.place.binaries, worker[0].name)
+	h.paths.binaries = h.system.join(h.paths.base, "bin", h.stamp[:16])
+	h.paths.drover = h.system.join(h.paths.binaries, worker[0].name)
 	for _, b := range worker {
-		f := remoteFile{path: h.system.join(h.place.binaries, b.name), dir: h.place.binaries, digest: b.digest, mode: "0755"}
+		f := remoteFile{path: h.system.join(h.paths.binaries, b.name), dir: h.paths.binaries, digest: b.digest, mode: "0755"}
 		sent, err := h.send(ctx, StepUpload, f, func() (io.ReadCloser, error) { return os.Open(b.path) })
 		if err != nil {
 			return err
@@ -237,29 +237,29 @@ func (h *host) configure(ctx context.Context, t Target, _ *Result) error {
 	if err != nil {
 		return h.fault(StepConfigure, ReasonLocal, fmt.Errorf("create the credential: %w", err))
 	}
-	config, err := h.o.Executor.file(t.Executor, paths{state: h.place.state, token: h.place.token, ca: h.place.ca})
+	config, err := h.o.Executor.file(t.Executor, paths{state: h.paths.state, token: h.paths.token, ca: h.paths.ca})
 	if err != nil {
 		return h.fault(StepConfigure, ReasonLocal, err)
 	}
 	files := []remoteFile{
-		{path: h.place.token, mode: "0600", content: []byte(token + "\n")},
-		{path: h.place.config, mode: "0600", content: config},
+		{path: h.paths.token, mode: "0600", content: []byte(token + "\n")},
+		{path: h.paths.config, mode: "0600", content: config},
 	}
 	if len(h.o.Executor.Relay.CA) > 0 {
-		files = append(files, remoteFile{path: h.place.ca, mode: "0644", content: h.o.Executor.Relay.CA})
+		files = append(files, remoteFile{path: h.paths.ca, mode: "0644", content: h.o.Executor.Relay.CA})
 	}
 	all := sha256.New()
 	all.Write([]byte(h.stamp))
-	for _, f := range append(files, h.system.files(h.place)...) {
+	for _, f := range append(files, h.system.files(h.paths)...) {
 		sum := sha256.Sum256(f.content)
 		f.digest = hex.EncodeToString(sum[:])
 		if f.dir == "" {
-			f.dir = h.place.dir
+			f.dir = h.paths.dir
 		}
 		if _, err := h.send(ctx, StepConfigure, f, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(f.content)), nil }); err != nil {
 			return err
 		}
-		if f.path != h.place.token { // the executor reloads it itself
+		if f.path != h.paths.token { // the executor reloads it itself
 			all.Write(sum[:])
 		}
 	}
@@ -283,7 +283,7 @@ func (h *host) send(ctx context.Context, step Step, f remoteFile, open func() (i
 	defer func() { _ = content.Close() }() // it was only read
 	// An interrupted upload may still be running. The next one removes its
 	// temporary file, so that the old one cannot replace the new file.
-	f.temp = ".new-" + h.place.executor + tempMark + rand.Text()
+	f.temp = ".new-" + h.paths.executor + tempMark + rand.Text()
 	_, err = h.run(ctx, step, h.system.put(f), content)
 	return err == nil, err
 }
@@ -307,8 +307,8 @@ func (h *host) ready(ctx context.Context, t Target, _ *Result) error {
 // start starts the service.
 func (h *host) start(ctx context.Context, t Target, r *Result) error {
 	t.begin(StepStart)
-	out, err := h.run(ctx, StepStart, h.system.start(h.place, h.stamp), nil)
-	r.Started = strings.Contains(out, saidStarted)
+	out, err := h.run(ctx, StepStart, h.system.start(h.paths, h.stamp), nil)
+	r.Started = strings.Contains(out, startedOutput)
 	return err
 }
 
@@ -337,7 +337,7 @@ func (h *host) register(ctx context.Context, t Target, _ *Result) error {
 		case <-limited.Done():
 		}
 		fault := &Error{Step: StepRegister, Instance: t.Connect.ID, Host: h.conn.host, Reason: ReasonTimeout, Err: errors.Join(context.Cause(limited), last)}
-		if out, err := h.run(ctx, StepRegister, h.system.logs(h.place), nil); err == nil {
+		if out, err := h.run(ctx, StepRegister, h.system.logs(h.paths), nil); err == nil {
 			fault.Output = tailOf(out)
 		}
 		return fault

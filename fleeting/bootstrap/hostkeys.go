@@ -54,14 +54,14 @@ type check struct {
 }
 
 // check returns the verification for the host at an address.
-func (k HostKeys) check(address string, remembered string) (check, error) {
+func (k HostKeys) check(address string, stored string) (check, error) {
 	switch {
 	case k.Policy == Insecure:
 		return check{callback: ssh.InsecureIgnoreHostKey()}, nil //nolint:gosec // configured explicitly
 	case k.Policy == KnownHosts:
 		return knownHost(k.File, address)
-	case remembered != "":
-		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(remembered))
+	case stored != "":
+		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(stored))
 		if err != nil {
 			return check{}, fmt.Errorf("parse the stored host key: %w", err)
 		}

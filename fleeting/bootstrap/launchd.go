@@ -3,18 +3,18 @@ package bootstrap
 import "path"
 
 // label names the service of an executor on macOS.
-func label(p place) string { return "run.drover.executor." + p.executor }
+func label(p hostPaths) string { return "run.drover.executor." + p.executor }
 
 // domain returns the launchd domain of the service: services of root start with
 // the host, those of other users at login.
-func domain(p place) string {
+func domain(p hostPaths) string {
 	if p.root {
 		return "system"
 	}
 	return "user/" + p.uid
 }
 
-func plistPath(p place) string {
+func plistPath(p hostPaths) string {
 	if p.root {
 		return "/Library/LaunchDaemons/" + label(p) + ".plist"
 	}
@@ -23,7 +23,7 @@ func plistPath(p place) string {
 
 // plist is the service definition. Tasks outlive the service, so launchd must
 // not kill its process group.
-func plist(p place) string {
+func plist(p hostPaths) string {
 	log := path.Join(p.dir, "executor.log")
 	return `<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
@@ -51,13 +51,13 @@ func plist(p place) string {
 `
 }
 
-func startLaunchd(p place) string {
+func startLaunchd(p hostPaths) string {
 	target := domain(p) + "/" + label(p)
 	return `if launchctl print ` + target + ` > /dev/null 2>&1 && [ "$(cat stamp 2> /dev/null)" = STAMP ]; then exit 0; fi
 rm -f stamp
 ` + bootout(target) + `launchctl bootstrap ` + domain(p) + ` ` + quote(plistPath(p)) + `
 echo STAMP > stamp
-echo ` + saidStarted + `
+echo ` + startedOutput + `
 `
 }
 
@@ -74,6 +74,6 @@ done
 `
 }
 
-func stopLaunchd(p place) string {
+func stopLaunchd(p hostPaths) string {
 	return bootout(domain(p)+"/"+label(p)) + "rm -f " + quote(plistPath(p)) + "\n"
 }

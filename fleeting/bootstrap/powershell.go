@@ -52,7 +52,7 @@ func (powershell) put(f remoteFile) string {
 		protect = "icacls.exe " + literal(temp) + " /inheritance:r /grant:r '*S-1-5-18:F' '*S-1-5-32-544:F' | Out-Null\n"
 	}
 	return `New-Item -ItemType Directory -Force -Path ` + literal(f.dir) + ` | Out-Null
-Get-ChildItem -Force -Path ` + literal(f.dir) + ` -Filter ` + literal(leftover(f)+"*") + ` | Remove-Item -Force
+Get-ChildItem -Force -Path ` + literal(f.dir) + ` -Filter ` + literal(tempPrefix(f)+"*") + ` | Remove-Item -Force
 New-Item -ItemType File -Path ` + literal(temp) + ` | Out-Null
 ` + protect + `$out = [IO.File]::OpenWrite(` + literal(temp) + `)
 try { [Console]::OpenStandardInput().CopyTo($out) } finally { $out.Close() }
@@ -65,13 +65,13 @@ if ($got -ne '` + f.digest + `') {
 Move-Item -Force -LiteralPath ` + literal(temp) + ` -Destination ` + literal(f.path)
 }
 
-func (powershell) files(place) []remoteFile { return nil }
+func (powershell) files(hostPaths) []remoteFile { return nil }
 
 // task names the scheduled task of an executor. It is no service, because a
 // service must implement the protocol of the service manager.
-func task(p place) string { return "drover-" + p.executor }
+func task(p hostPaths) string { return "drover-" + p.executor }
 
-func (powershell) start(p place, stamp string) string {
+func (powershell) start(p hostPaths, stamp string) string {
 	name, file := literal(task(p)), literal(p.dir+`\stamp`)
 	return `$task = Get-ScheduledTask -TaskName ` + name + ` -ErrorAction SilentlyContinue
 if ($task -and $task.State -eq 'Running' -and (Test-Path ` + file + `) -and (Get-Content ` + file + `) -eq '` + stamp + `') { exit 0 }
@@ -82,11 +82,11 @@ $who = New-ScheduledTaskPrincipal -UserId 'S-1-5-18' -LogonType ServiceAccount -
 Register-ScheduledTask -Force -TaskName ` + name + ` -Action $action -Settings $settings -Principal $who -Trigger (New-ScheduledTaskTrigger -AtStartup) | Out-Null
 Start-ScheduledTask -TaskName ` + name + `
 Set-Content -Path ` + file + ` -Value '` + stamp + `'
-'` + saidStarted + `'`
+'` + startedOutput + `'`
 }
 
 // endTask ends only the executor: tasks have their own supervisors.
-func endTask(p place) string {
+func endTask(p hostPaths) string {
 	return `if (Get-ScheduledTask -TaskName ` + literal(task(p)) + ` -ErrorAction SilentlyContinue) {
   Stop-ScheduledTask -TaskName ` + literal(task(p)) + `
   Unregister-ScheduledTask -Confirm:$false -TaskName ` + literal(task(p)) + `
@@ -95,12 +95,12 @@ Get-CimInstance Win32_Process -Filter "Name = 'drover.exe'" | Where-Object { $_.
 `
 }
 
-func (powershell) stop(p place) string {
+func (powershell) stop(p hostPaths) string {
 	return endTask(p) + `foreach ($file in ` + literal(p.token) + `, ` + literal(p.config) + `, ` + literal(p.dir+`\stamp`) + `) {
   if (Test-Path -LiteralPath $file) { Remove-Item -Force -LiteralPath $file }
 }`
 }
 
-func (powershell) logs(p place) string {
+func (powershell) logs(p hostPaths) string {
 	return `Get-ScheduledTaskInfo -TaskName ` + literal(task(p)) + ` | Format-List LastRunTime, LastTaskResult`
 }

@@ -9,7 +9,7 @@ const exitRemoved = "4"
 // supervise is a script that restarts the executor on a host without a service
 // manager, or for a user without access to one. It also rotates the executor's
 // log.
-func supervise(p place) string {
+func supervise(p hostPaths) string {
 	return `#!/bin/sh
 # Restarts the executor until this script receives SIGTERM.
 cd ` + quote(p.dir) + ` || exit 1
@@ -33,7 +33,7 @@ done
 // executor. They search by command line, because another process may have
 // reused a stored pid. They compare the end of the command line, so that the
 // searching shell does not match itself.
-func processes(p place) string {
+func processes(p hostPaths) string {
 	return `# pids lists the processes whose command line ends in $1.
 pids() {
   for f in $(grep -ls -e "${1##* }" /proc/[0-9]*/cmdline); do
@@ -57,7 +57,7 @@ end() {
 `
 }
 
-func startProcess(p place) string {
+func startProcess(p hostPaths) string {
 	return processes(p) + `if [ -n "$(supervisors)" ] && [ "$(cat stamp 2> /dev/null)" = STAMP ]; then exit 0; fi
 rm -f stamp
 end
@@ -72,8 +72,8 @@ while [ -z "$(supervisors)" ]; do
   sleep 1
 done
 echo STAMP > stamp
-echo ` + saidStarted + `
+echo ` + startedOutput + `
 `
 }
 
-func stopProcess(p place) string { return processes(p) + "end\n" }
+func stopProcess(p hostPaths) string { return processes(p) + "end\n" }

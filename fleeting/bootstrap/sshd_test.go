@@ -20,9 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/bootstrap"
+	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/testenv"
 )
 
@@ -34,9 +34,9 @@ trap 'exit 0' TERM
 while :; do sleep 1 & wait $!; done
 `
 
-// world is an SSH server on loopback, with the options and the target of a
+// env is an SSH server on loopback, with the options and the target of a
 // bootstrap.
-type world struct {
+type env struct {
 	*testenv.SSHD
 	t       *testing.T
 	dir     string // base directory of the host
@@ -45,9 +45,9 @@ type world struct {
 	tokens  []string
 }
 
-func newWorld(t *testing.T) *world {
+func newEnv(t *testing.T) *env {
 	t.Helper()
-	w := &world{SSHD: testenv.StartSSHD(t), t: t, dir: filepath.Join(t.TempDir(), "host")}
+	w := &env{SSHD: testenv.StartSSHD(t), t: t, dir: filepath.Join(t.TempDir(), "host")}
 	w.options = bootstrap.Options{
 		Executor: bootstrap.Executor{
 			Pool: "linux", Driver: "shell", Slots: 2, Gateway: "https://drover.example", Labels: map[string]string{"disk": "ssd"},
@@ -75,29 +75,29 @@ func newWorld(t *testing.T) *world {
 }
 
 // file writes a program to upload.
-func (w *world) file(name, content string) string {
+func (w *env) file(name, content string) string {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), name)
 	require.NoError(w.t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
-func (w *world) start(ctx context.Context) (bootstrap.Result, error) {
+func (w *env) start(ctx context.Context) (bootstrap.Result, error) {
 	w.t.Helper()
 	s, err := bootstrap.NewSSH(w.options)
 	require.NoError(w.t, err)
 	return s.Start(ctx, w.target)
 }
 
-func (w *world) stop() error {
+func (w *env) stop() error {
 	w.t.Helper()
 	s, err := bootstrap.NewSSH(w.options)
 	require.NoError(w.t, err)
 	return s.Stop(w.t.Context(), w.target)
 }
 
-// fails calls Start, and returns the failure of the step.
-func (w *world) fails(step bootstrap.Step) *bootstrap.Error {
+// startError calls Start, and returns the failure of the step.
+func (w *env) startError(step bootstrap.Step) *bootstrap.Error {
 	w.t.Helper()
 	_, err := w.start(w.t.Context())
 	var fault *bootstrap.Error
@@ -108,9 +108,9 @@ func (w *world) fails(step bootstrap.Step) *bootstrap.Error {
 }
 
 // at returns the path of a file of the executor.
-func (w *world) at(name string) string { return filepath.Join(w.dir, "executors", "fleet-i-1", name) }
+func (w *env) at(name string) string { return filepath.Join(w.dir, "executors", "fleet-i-1", name) }
 
-func (w *world) read(name string) string {
+func (w *env) read(name string) string {
 	w.t.Helper()
 	text, err := os.ReadFile(w.at(name))
 	require.NoError(w.t, err)
@@ -118,7 +118,7 @@ func (w *world) read(name string) string {
 }
 
 // processes returns the pids of the supervisor and the executor.
-func (w *world) processes() []int {
+func (w *env) processes() []int {
 	var found []int
 	lists, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	require.NoError(w.t, err)
@@ -134,8 +134,8 @@ func (w *world) processes() []int {
 	return found
 }
 
-// lives waits until the executor has been started n times in total.
-func (w *world) lives(n int) {
+// awaitStarts waits until the executor has been started n times in total.
+func (w *env) awaitStarts(n int) {
 	w.t.Helper()
 	testenv.Await(w.t, time.Minute, func() (bool, string) {
 		text, err := os.ReadFile(w.at("lives"))
@@ -146,16 +146,16 @@ func (w *world) lives(n int) {
 
 func TestStart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	var steps []bootstrap.Step
 	w.target.Progress = func(s bootstrap.Step) { steps = append(steps, s) }
-	asked := 0
-	w.target.Registered = func(context.Context) (bool, error) { asked++; return asked > 2, nil }
+	checks := 0
+	w.target.Registered = func(context.Context) (bool, error) { checks++; return checks > 2, nil }
 	w.options.Ready = "echo ready > " + w.dir + ".ready"
 
 	first, err := w.start(t.Context())
 	require.NoError(t, err)
-	w.lives(1)
+	w.awaitStarts(1)
 	require.Equal(t, []bootstrap.Step{
 		bootstrap.StepConnect, bootstrap.StepProbe, bootstrap.StepUpload, bootstrap.StepConfigure, bootstrap.StepReady, bootstrap.StepStart, bootstrap.StepRegister,
 	}, steps)
@@ -170,7 +170,7 @@ func TestStart(t *testing.T) {
 		require.Equal(t, mode, info.Mode(), name)
 	}
 	require.Equal(t, w.tokens[0]+"\n", w.read("token"))
-	require.Equal(t, 3, asked)
+	require.Equal(t, 3, checks)
 
 	// With an unchanged host, Start uploads and restarts nothing.
 	w.target.HostKey = first.HostKey
@@ -178,7 +178,7 @@ func TestStart(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, second.Uploaded)
 	require.False(t, second.Started)
-	w.lives(1)
+	w.awaitStarts(1)
 	require.Equal(t, w.tokens[1]+"\n", w.read("token"), "the credential is new")
 
 	// A changed configuration needs a restart; a new worker also needs an
@@ -188,12 +188,12 @@ func TestStart(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, third.Uploaded)
 	require.True(t, third.Started)
-	w.lives(2)
+	w.awaitStarts(2)
 	w.options.Binaries = &bootstrap.Binaries{Drover: w.file("drover", worker+"# newer\n"), Shim: w.options.Binaries.Shim}
 	fourth, err := w.start(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"drover", "drover-shim"}, fourth.Uploaded, "the shim is in the same directory")
-	w.lives(3)
+	w.awaitStarts(3)
 
 	require.NoError(t, w.stop())
 	require.Empty(t, w.processes())
@@ -203,9 +203,9 @@ func TestStart(t *testing.T) {
 }
 
 // Executors can read the written configuration.
-func TestStart_writes_what_executors_read(t *testing.T) {
+func TestStart_writes_a_valid_configuration(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.options.Executor.Privileged, w.options.Executor.RemoveAfter, w.options.Executor.LogLevel = true, 5*time.Minute, "debug"
 	_, err := w.start(t.Context())
 	require.NoError(t, err)
@@ -237,14 +237,14 @@ func TestStart_writes_what_executors_read(t *testing.T) {
 
 // A call that was interrupted at any point is repeated, and the result is one
 // executor.
-func TestStart_goes_on_where_it_was_cut_off(t *testing.T) {
+func TestStart_resumes_after_an_interruption(t *testing.T) {
 	t.Parallel()
 	for _, step := range []bootstrap.Step{
 		bootstrap.StepProbe, bootstrap.StepUpload, bootstrap.StepConfigure, bootstrap.StepReady, bootstrap.StepStart, bootstrap.StepRegister,
 	} {
 		t.Run(string(step), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnv(t)
 			w.options.Ready = ":"
 			registered := false
 			w.target.Registered = func(context.Context) (bool, error) { return registered, nil }
@@ -265,16 +265,16 @@ func TestStart_goes_on_where_it_was_cut_off(t *testing.T) {
 			w.target.Progress, registered = nil, true
 			_, err = w.start(t.Context())
 			require.NoError(t, err)
-			w.lives(1)
+			w.awaitStarts(1)
 			require.NoError(t, w.stop())
 		})
 	}
 }
 
 // The connection breaks during an upload.
-func TestStart_uploads_again_what_was_cut_off(t *testing.T) {
+func TestStart_repeats_an_interrupted_upload(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	large := worker + "exit\n" + strings.Repeat("# a line that makes the worker longer than a buffer\n", 1_000_000)
 	w.options.Binaries.Drover = w.file("drover", large)
 	ended := make(chan error, 1)
@@ -298,7 +298,7 @@ func TestStart_uploads_again_what_was_cut_off(t *testing.T) {
 	w.Start()
 	_, err := w.start(t.Context())
 	require.NoError(t, err)
-	w.lives(1)
+	w.awaitStarts(1)
 	left, err := filepath.Glob(temps)
 	require.NoError(t, err)
 	require.Empty(t, left, "the interrupted upload is removed")
@@ -306,9 +306,9 @@ func TestStart_uploads_again_what_was_cut_off(t *testing.T) {
 }
 
 // An executor that was removed is not restarted.
-func TestStart_lets_the_removed_rest(t *testing.T) {
+func TestStart_does_not_restart_a_removed_executor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.options.Binaries.Drover = w.file("drover", "#!/bin/sh\nsleep 0.2\nexit 4\n")
 	_, err := w.start(t.Context())
 	require.NoError(t, err)
@@ -319,14 +319,14 @@ func TestStart_lets_the_removed_rest(t *testing.T) {
 // the next call, which does not start a second executor.
 func TestStart_after_kills(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	_, err := w.start(t.Context())
 	require.NoError(t, err)
-	w.lives(1)
+	w.awaitStarts(1)
 	pid, err := strconv.Atoi(strings.TrimSpace(w.read("lives")))
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	w.lives(2)
+	w.awaitStarts(2)
 	for _, other := range w.processes() {
 		if !strings.Contains(w.read("lives"), strconv.Itoa(other)+"\n") {
 			require.NoError(t, syscall.Kill(other, syscall.SIGKILL))
@@ -335,7 +335,7 @@ func TestStart_after_kills(t *testing.T) {
 	r, err := w.start(t.Context())
 	require.NoError(t, err)
 	require.True(t, r.Started)
-	w.lives(3)
+	w.awaitStarts(3)
 	require.NoError(t, w.stop())
 	require.Empty(t, w.processes())
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// saidStarted is the output of a start command that started the service.
-const saidStarted = "started"
+// startedOutput is the output of a start command that started the service.
+const startedOutput = "started"
 
 // tempMark separates the executor's id from the rest of a temporary file name;
 // no id contains it.
@@ -56,7 +56,7 @@ func (unix) put(f remoteFile) string {
 umask 077
 mkdir -p ` + quote(f.dir) + `
 cd ` + quote(f.dir) + `
-for old in ` + quote(leftover(f)) + `*; do [ ! -f "$old" ] || rm -f "$old"; done
+for old in ` + quote(tempPrefix(f)) + `*; do [ ! -f "$old" ] || rm -f "$old"; done
 cat > ` + f.temp + `
 got=$(sum ` + f.temp + `)
 if [ "$got" != ` + f.digest + ` ]; then
@@ -68,13 +68,13 @@ chmod ` + f.mode + ` ` + f.temp + `
 mv -f ` + f.temp + ` ` + quote(path.Base(f.path))
 }
 
-// leftover returns the common prefix of temporary files from earlier calls.
-func leftover(f remoteFile) string {
+// tempPrefix returns the common prefix of temporary files from earlier calls.
+func tempPrefix(f remoteFile) string {
 	before, _, _ := strings.Cut(f.temp, tempMark)
 	return before + tempMark
 }
 
-func (unix) files(p place) []remoteFile {
+func (unix) files(p hostPaths) []remoteFile {
 	switch p.manager {
 	case "systemd":
 		return []remoteFile{{path: unitPath(p), dir: path.Dir(unitPath(p)), mode: "0644", content: []byte(unit(p))}}
@@ -84,7 +84,7 @@ func (unix) files(p place) []remoteFile {
 	return []remoteFile{{path: path.Join(p.dir, "supervise"), mode: "0700", content: []byte(supervise(p))}}
 }
 
-func (unix) start(p place, stamp string) string {
+func (unix) start(p hostPaths, stamp string) string {
 	script := "set -e\ncd " + quote(p.dir) + "\n"
 	switch p.manager {
 	case "systemd":
@@ -97,7 +97,7 @@ func (unix) start(p place, stamp string) string {
 	return strings.ReplaceAll(script, "STAMP", stamp)
 }
 
-func (unix) stop(p place) string {
+func (unix) stop(p hostPaths) string {
 	var script string
 	switch p.manager {
 	case "systemd":
@@ -110,7 +110,7 @@ func (unix) stop(p place) string {
 	return script + "rm -f " + quote(p.token) + " " + quote(p.config) + " " + quote(path.Join(p.dir, "stamp")) + " " + quote(p.dir) + "/.new-*\n"
 }
 
-func (unix) logs(p place) string {
+func (unix) logs(p hostPaths) string {
 	if p.manager == "systemd" {
 		return "journalctl --unit " + unitName(p) + " --lines 20 --no-pager --output cat 2>&1"
 	}

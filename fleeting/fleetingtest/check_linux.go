@@ -16,44 +16,44 @@ import (
 // unknown is an id that no instance has.
 const unknown = "drover-there-is-no-such-instance"
 
-// wanted is the number of instances that the check creates: one to delete, and
+// instanceCount is the number of instances that the check creates: one to delete, and
 // one that must stay.
-const wanted = 2
+const instanceCount = 2
 
-// exam is the state of a running check.
-type exam struct {
+// checker is the state of a running check.
+type checker struct {
 	o     Options
 	steps []Step
 	probe *fleeting.Probe
 	dir   string
 	info  fleeting.Info
 
-	before map[string]fleeting.State // instances that the check did not create
-	ours   []string
+	existing map[string]fleeting.State // instances that the check did not create
+	created  []string
 }
 
 // Check tests a plugin. It returns ErrFailed if a step failed. It always
 // deletes the instances that it created, as far as the plugin can.
 func Check(ctx context.Context, o Options) (steps []Step, err error) {
-	if o.Patience == 0 {
-		o.Patience = defaultPatience
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
 	}
 	dir, err := os.MkdirTemp("", "drover-kit-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	e := &exam{o: o, dir: dir, before: map[string]fleeting.State{}}
-	defer func() { err = errors.Join(err, e.tidy(context.WithoutCancel(ctx))) }()
+	e := &checker{o: o, dir: dir, existing: map[string]fleeting.State{}}
+	defer func() { err = errors.Join(err, e.cleanUp(context.WithoutCancel(ctx))) }()
 	for _, s := range []struct {
-		name string
-		do   func(context.Context) (string, error)
-		must bool // later steps depend on it
+		name     string
+		do       func(context.Context) (string, error)
+		required bool // later steps depend on it
 	}{
 		{"it starts and completes the handshake", e.launch, true},
 		{"it serves the calls of the protocol", e.calls, false},
 		{"Init describes the group", e.initialise, true},
-		{"Update lists the existing instances", e.first, true},
+		{"Update lists the existing instances", e.listExisting, true},
 		{"a second Init returns the same", e.initialiseAgain, false},
 		{"ConnectInfo of an unknown instance is an error", e.connectUnknown, false},
 		{"Heartbeat of an unknown instance does no harm", e.heartbeatUnknown, false},
@@ -66,14 +66,14 @@ func Check(ctx context.Context, o Options) (steps []Step, err error) {
 		{"it may be killed: another process lists the same instances", e.restart, true},
 		{"Decrease of a known and an unknown instance", e.decreasePartly, false},
 		{"the known one is deleted, and the other stays", e.awaitOneGone, false},
-		{"it may be killed after Decrease: the instance is deleted", e.decreaseAndDie, false},
+		{"it may be killed after Decrease: the instance is deleted", e.killAfterDecrease, false},
 		{"Decrease of an instance that is gone does no harm", e.decreaseGone, false},
 		{"Shutdown", e.shutdown, false},
 	} {
 		if err := ctx.Err(); err != nil {
 			return e.steps, context.Cause(ctx)
 		}
-		if !e.step(ctx, s.name, s.do) && s.must {
+		if !e.step(ctx, s.name, s.do) && s.required {
 			break
 		}
 	}
@@ -95,7 +95,7 @@ func note(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errNote, fmt.Sprintf(format, args...))
 }
 
-func (e *exam) step(ctx context.Context, name string, do func(context.Context) (string, error)) bool {
+func (e *checker) step(ctx context.Context, name string, do func(context.Context) (string, error)) bool {
 	began := time.Now()
 	s := Step{Name: name, Outcome: OK}
 	var err error
@@ -112,21 +112,21 @@ func (e *exam) step(ctx context.Context, name string, do func(context.Context) (
 		// Add the output of the plugin, and launch another process for the next
 		// step.
 		if e.probe != nil && !e.probe.Alive() {
-			s.Detail += "; it exited: " + strings.TrimSpace(e.probe.LastWords())
-			if again := e.again(ctx); again != nil {
-				s.Detail += "; relaunch: " + again.Error()
+			s.Detail += "; it exited: " + strings.TrimSpace(e.probe.LogTail())
+			if relaunchErr := e.relaunch(ctx); relaunchErr != nil {
+				s.Detail += "; relaunch: " + relaunchErr.Error()
 			}
 		}
 	}
 	e.steps = append(e.steps, s)
-	if e.o.Tell != nil {
-		e.o.Tell(s)
+	if e.o.OnStep != nil {
+		e.o.OnStep(s)
 	}
 	return s.Outcome != Failed
 }
 
-// again replaces the process by another one, and initialises it.
-func (e *exam) again(ctx context.Context) error {
+// relaunch replaces the process by another one, and initialises it.
+func (e *checker) relaunch(ctx context.Context) error {
 	if e.probe != nil {
 		if err := e.probe.Kill(ctx); err != nil {
 			return fmt.Errorf("end the plugin: %w", err)
@@ -140,7 +140,7 @@ func (e *exam) again(ctx context.Context) error {
 	return err //nolint:wrapcheck // the text is complete
 }
 
-func (e *exam) launch(context.Context) (string, error) {
+func (e *checker) launch(context.Context) (string, error) {
 	o := e.o.Plugin
 	o.Dir = e.dir
 	var err error
@@ -148,8 +148,8 @@ func (e *exam) launch(context.Context) (string, error) {
 	return "", err                    //nolint:wrapcheck // the text is complete
 }
 
-func (e *exam) calls(ctx context.Context) (string, error) {
-	serves, lacks, err := e.probe.Calls(ctx)
+func (e *checker) calls(ctx context.Context) (string, error) {
+	serves, missing, err := e.probe.Calls(ctx)
 	switch {
 	case err != nil:
 		return "", err //nolint:wrapcheck // the text is complete
@@ -157,17 +157,17 @@ func (e *exam) calls(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%w: no gRPC reflection", errSkipped)
 	}
 	for _, name := range []string{"Init", "Update", "Increase", "Decrease", "ConnectInfo"} {
-		if slices.Contains(lacks, name) {
-			return "", fmt.Errorf("it lacks %s", strings.Join(lacks, " "))
+		if slices.Contains(missing, name) {
+			return "", fmt.Errorf("it lacks %s", strings.Join(missing, " "))
 		}
 	}
-	if len(lacks) > 0 {
-		return "", note("of an older protocol: it lacks %s", strings.Join(lacks, " "))
+	if len(missing) > 0 {
+		return "", note("of an older protocol: it lacks %s", strings.Join(missing, " "))
 	}
 	return "", nil
 }
 
-func (e *exam) initialise(ctx context.Context) (string, error) {
+func (e *checker) initialise(ctx context.Context) (string, error) {
 	info, err := e.probe.Init(ctx)
 	if err != nil {
 		return "", err //nolint:wrapcheck // the text is complete
@@ -176,13 +176,13 @@ func (e *exam) initialise(ctx context.Context) (string, error) {
 	if info.ID == "" {
 		return "", errors.New("the group has no id")
 	}
-	if info.MaxSize < wanted {
-		return "", fmt.Errorf("the check needs %d instances; the group allows at most %d", wanted, info.MaxSize)
+	if info.MaxSize < instanceCount {
+		return "", fmt.Errorf("the check needs %d instances; the group allows at most %d", instanceCount, info.MaxSize)
 	}
 	return fmt.Sprintf("%s, at most %d, version %q, capabilities %v", info.ID, info.MaxSize, info.Version, info.Capabilities), nil
 }
 
-func (e *exam) initialiseAgain(ctx context.Context) (string, error) {
+func (e *checker) initialiseAgain(ctx context.Context) (string, error) {
 	info, err := e.probe.Init(ctx)
 	if err != nil {
 		return "", err //nolint:wrapcheck // the text is complete
@@ -194,17 +194,17 @@ func (e *exam) initialiseAgain(ctx context.Context) (string, error) {
 	return "", err //nolint:wrapcheck // the text is complete
 }
 
-func (e *exam) first(ctx context.Context) (string, error) {
+func (e *checker) listExisting(ctx context.Context) (string, error) {
 	var err error
-	e.before, err = e.states(ctx)
-	if err != nil || len(e.before) == 0 {
+	e.existing, err = e.states(ctx)
+	if err != nil || len(e.existing) == 0 {
 		return "", err
 	}
-	return "", note("%d existing instances are left unchanged", len(e.before))
+	return "", note("%d existing instances are left unchanged", len(e.existing))
 }
 
 // states returns the instances by id. It rejects listings with duplicate ids.
-func (e *exam) states(ctx context.Context) (map[string]fleeting.State, error) {
+func (e *checker) states(ctx context.Context) (map[string]fleeting.State, error) {
 	all, err := e.probe.Update(ctx)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the text is complete
@@ -230,8 +230,8 @@ func present(s fleeting.State) bool {
 }
 
 // await lists the instances until ok accepts the listing.
-func (e *exam) await(ctx context.Context, right func(map[string]fleeting.State) bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, e.o.Patience, fmt.Errorf("not within %s", e.o.Patience))
+func (e *checker) await(ctx context.Context, accept func(map[string]fleeting.State) bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, e.o.Timeout, fmt.Errorf("not within %s", e.o.Timeout))
 	defer cancel()
 	pause := 20 * time.Millisecond
 	for {
@@ -239,7 +239,7 @@ func (e *exam) await(ctx context.Context, right func(map[string]fleeting.State) 
 		if err != nil {
 			return err
 		}
-		if right(seen) {
+		if accept(seen) {
 			return nil
 		}
 		timer := time.NewTimer(pause)
@@ -247,32 +247,32 @@ func (e *exam) await(ctx context.Context, right func(map[string]fleeting.State) 
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("%w: Update returned %v", context.Cause(ctx), mine(seen, e.ours))
+			return fmt.Errorf("%w: Update returned %v", context.Cause(ctx), statesOf(seen, e.created))
 		}
 		pause = min(2*pause, time.Second)
 	}
 }
 
-func mine(seen map[string]fleeting.State, ours []string) map[string]fleeting.State {
+func statesOf(seen map[string]fleeting.State, created []string) map[string]fleeting.State {
 	of := map[string]fleeting.State{}
-	for _, id := range ours {
+	for _, id := range created {
 		of[id] = seen[id]
 	}
 	return of
 }
 
-// tidy deletes the remaining instances of the check.
-func (e *exam) tidy(ctx context.Context) error {
+// cleanUp deletes the remaining instances of the check.
+func (e *checker) cleanUp(ctx context.Context) error {
 	if e.probe == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.o.Patience)
+	ctx, cancel := context.WithTimeout(ctx, e.o.Timeout)
 	defer cancel()
 	var left []string
 	seen, err := e.states(ctx)
 	if err == nil {
 		for _, id := range slices.Sorted(maps.Keys(seen)) {
-			if _, old := e.before[id]; !old && present(seen[id]) && slices.Contains(e.ours, id) {
+			if _, old := e.existing[id]; !old && present(seen[id]) && slices.Contains(e.created, id) {
 				left = append(left, id)
 			}
 		}

@@ -33,17 +33,17 @@ type Step struct {
 // Options configure the test.
 type Options struct {
 	Plugin fleeting.Options // its Dir is not used
-	// Patience is how long instances may take to start and to be deleted; 0:
+	// Timeout is how long instances may take to start and to be deleted; 0:
 	// five minutes.
-	Patience time.Duration
-	// Forgets reports that the plugin is known to lose its instances when its
+	Timeout time.Duration
+	// InMemory reports that the plugin is known to lose its instances when its
 	// process exits, because it keeps them in memory.
-	Forgets bool
-	// Tell, if set, is called with each finished step.
-	Tell func(Step)
+	InMemory bool
+	// OnStep, if set, is called with each finished step.
+	OnStep func(Step)
 }
 
-const defaultPatience = 5 * time.Minute
+const defaultTimeout = 5 * time.Minute
 
 // ErrFailed is returned for a plugin that failed a step.
 var ErrFailed = errors.New("the plugin failed the check")

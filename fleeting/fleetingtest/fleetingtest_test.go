@@ -23,7 +23,7 @@ import (
 
 // The timeouts are long: the test is about outcomes, not about the speed of a
 // loaded machine.
-const patience = time.Minute
+const awaitTimeout = time.Minute
 
 // of returns the names of the steps with an outcome.
 func of(steps []fleetingtest.Step, outcome fleetingtest.Outcome) (names []string) {
@@ -35,7 +35,7 @@ func of(steps []fleetingtest.Step, outcome fleetingtest.Outcome) (names []string
 	return names
 }
 
-func clouded(t *testing.T, s cloud.Settings, faults ...cloud.Fault) (*cloud.Cloud, fleetingtest.Options) {
+func cloudOptions(t *testing.T, s cloud.Settings, faults ...cloud.Fault) (*cloud.Cloud, fleetingtest.Options) {
 	t.Helper()
 	c, err := cloud.Open(t.TempDir())
 	require.NoError(t, err)
@@ -45,13 +45,13 @@ func clouded(t *testing.T, s cloud.Settings, faults ...cloud.Fault) (*cloud.Clou
 		Plugin: fleeting.Options{
 			Plugin: testenv.BuildProgram(t, ".", "./fleeting/fleetingtest/faulty"), Config: c.Config(),
 		},
-		Patience: patience,
+		Timeout: awaitTimeout,
 	}
 }
 
 func TestKit_passes_a_good_plugin(t *testing.T) {
 	t.Parallel()
-	c, o := clouded(t, cloud.Settings{Suspends: true, CreateTime: 30 * time.Millisecond, DeleteTime: 30 * time.Millisecond})
+	c, o := cloudOptions(t, cloud.Settings{Suspends: true, CreateTime: 30 * time.Millisecond, DeleteTime: 30 * time.Millisecond})
 	require.NoError(t, c.Appear("not-of-the-kit"))
 	steps := fleetingtest.Run(t, o)
 	require.Empty(t, of(steps, fleetingtest.Failed))
@@ -63,7 +63,7 @@ func TestKit_passes_a_good_plugin(t *testing.T) {
 
 func TestKit_notes_what_an_older_plugin_lacks(t *testing.T) {
 	t.Parallel()
-	_, o := clouded(t, cloud.Settings{Older: true})
+	_, o := cloudOptions(t, cloud.Settings{OldProtocol: true})
 	steps := fleetingtest.Run(t, o)
 	require.Equal(t, []string{"Heartbeat of an unknown instance does no harm", "Heartbeat reports them healthy", "Shutdown"}, of(steps, fleetingtest.Note))
 }
@@ -75,7 +75,7 @@ func TestKit_sees_that_the_dummy_is_of_the_older_wire_and_never_runs(t *testing.
 		Plugin: fleeting.Options{
 			Plugin: testenv.BuildProgram(t, "fleeting/testdata/dummy", dummy), Config: json.RawMessage(`{"MaxSize": 3, "SimulateDeleting": true, "ListenSSH": true}`),
 		},
-		Patience: 5 * time.Second, Forgets: true,
+		Timeout: 5 * time.Second, InMemory: true,
 	})
 	require.ErrorIs(t, err, fleetingtest.ErrFailed)
 	require.Equal(t, []string{"they run"}, of(steps, fleetingtest.Failed))
@@ -91,16 +91,16 @@ func TestKit_finds_faults(t *testing.T) {
 	}{
 		"quota":                    {settings: cloud.Settings{Quota: 1}, failed: "Increase creates instances, which Update lists"},
 		"too small":                {settings: cloud.Settings{MaxSize: 1}, failed: "Init describes the group"},
-		"a crash over the unknown": {fault: cloud.Fault{Call: "ConnectInfo", OnUnknown: true, Then: cloud.Crash}, failed: "ConnectInfo of an unknown instance is an error"},
-		"a crash over a heartbeat": {fault: cloud.Fault{Call: "Heartbeat", OnUnknown: true, Then: cloud.Crash}, failed: "Heartbeat of an unknown instance does no harm"},
-		"only one Init":            {fault: cloud.Fault{Call: "Init", After: 1, Then: cloud.Fail}, failed: "a second Init returns the same"},
-		"a crash in Increase":      {fault: cloud.Fault{Call: "Increase", Do: 1, Then: cloud.Crash}, failed: "Increase creates instances, which Update lists"},
-		"a crash in Decrease":      {fault: cloud.Fault{Call: "Decrease", OnUnknown: true, Then: cloud.Crash}, failed: "Decrease of an unknown instance does no harm"},
+		"a crash over the unknown": {fault: cloud.Fault{Call: "ConnectInfo", OnUnknown: true, Outcome: cloud.Crash}, failed: "ConnectInfo of an unknown instance is an error"},
+		"a crash over a heartbeat": {fault: cloud.Fault{Call: "Heartbeat", OnUnknown: true, Outcome: cloud.Crash}, failed: "Heartbeat of an unknown instance does no harm"},
+		"only one Init":            {fault: cloud.Fault{Call: "Init", After: 1, Outcome: cloud.Fail}, failed: "a second Init returns the same"},
+		"a crash in Increase":      {fault: cloud.Fault{Call: "Increase", Do: 1, Outcome: cloud.Crash}, failed: "Increase creates instances, which Update lists"},
+		"a crash in Decrease":      {fault: cloud.Fault{Call: "Decrease", OnUnknown: true, Outcome: cloud.Crash}, failed: "Decrease of an unknown instance does no harm"},
 		"slow":                     {fault: cloud.Fault{Call: "Heartbeat", Delay: time.Hour, Times: 1}, failed: "Heartbeat of an unknown instance does no harm"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, o := clouded(t, tt.settings, tt.fault)
+			c, o := cloudOptions(t, tt.settings, tt.fault)
 			if tt.fault.Delay > 0 {
 				o.Plugin.Timeouts.Heartbeat = 100 * time.Millisecond
 			}
@@ -116,7 +116,7 @@ func TestKit_finds_faults(t *testing.T) {
 	t.Run("a Decrease that fails", func(t *testing.T) {
 		t.Parallel()
 		for _, do := range []int{0, cloud.All} {
-			_, o := clouded(t, cloud.Settings{}, cloud.Fault{Call: "Decrease", Do: do, OnUnknown: true, Then: cloud.Fail})
+			_, o := cloudOptions(t, cloud.Settings{}, cloud.Fault{Call: "Decrease", Do: do, OnUnknown: true, Outcome: cloud.Fail})
 			steps := fleetingtest.Run(t, o)
 			require.Contains(t, of(steps, fleetingtest.Note), "Decrease of a known and an unknown instance")
 		}
@@ -136,8 +136,8 @@ func TestKit_passes_our_process_plugin(t *testing.T) {
 	config, err := json.Marshal(map[string]any{"name": "kit", "state_dir": t.TempDir(), "command": []string{"sleep", "1000"}, "max_size": 2})
 	require.NoError(t, err)
 	steps := fleetingtest.Run(t, fleetingtest.Options{
-		Plugin:   fleeting.Options{Plugin: testenv.BuildProgram(t, "plugins", "./cmd/fleeting-plugin-process"), Config: config},
-		Patience: patience,
+		Plugin:  fleeting.Options{Plugin: testenv.BuildProgram(t, "plugins", "./cmd/fleeting-plugin-process"), Config: config},
+		Timeout: awaitTimeout,
 	})
 	require.Empty(t, of(steps, fleetingtest.Note))
 }
@@ -151,8 +151,8 @@ func TestKit_passes_our_docker_plugin(t *testing.T) {
 	})
 	require.NoError(t, err)
 	steps := fleetingtest.Run(t, fleetingtest.Options{
-		Plugin:   fleeting.Options{Plugin: testenv.BuildProgram(t, "plugins", "./cmd/fleeting-plugin-docker"), Config: config},
-		Patience: patience,
+		Plugin:  fleeting.Options{Plugin: testenv.BuildProgram(t, "plugins", "./cmd/fleeting-plugin-docker"), Config: config},
+		Timeout: awaitTimeout,
 	})
 	require.Empty(t, of(steps, fleetingtest.Note))
 }
@@ -166,8 +166,8 @@ func TestKit_passes_our_static_plugin(t *testing.T) {
 	config, err := json.Marshal(map[string]any{"name": "kit", "state_dir": t.TempDir(), "hosts": hosts})
 	require.NoError(t, err)
 	steps := fleetingtest.Run(t, fleetingtest.Options{
-		Plugin:   fleeting.Options{Plugin: testenv.BuildProgram(t, "plugins", "./cmd/fleeting-plugin-static"), Config: config},
-		Patience: patience,
+		Plugin:  fleeting.Options{Plugin: testenv.BuildProgram(t, "plugins", "./cmd/fleeting-plugin-static"), Config: config},
+		Timeout: awaitTimeout,
 	})
 	require.Empty(t, of(steps, fleetingtest.Note))
 }
@@ -207,7 +207,7 @@ func TestKit_passes_the_example_in_Go(t *testing.T) {
 		Plugin: fleeting.Options{
 			Plugin: testenv.BuildProgram(t, "examples/fleets/plugin-go", "github.com/drover-run/drover/examples/fleets/plugin-go"), Config: commands(t),
 		},
-		Patience: patience,
+		Timeout: awaitTimeout,
 	})
 	require.Empty(t, of(steps, fleetingtest.Note))
 }
@@ -218,8 +218,8 @@ func TestKit_passes_the_example_in_Python(t *testing.T) {
 		testenv.Missing(t, "python", strings.TrimSpace(string(out)+err.Error()), "apt-get install python3-grpcio python3-protobuf")
 	}
 	steps := fleetingtest.Run(t, fleetingtest.Options{
-		Plugin:   fleeting.Options{Plugin: "../../examples/fleets/plugin-python/fleeting-plugin-command", Config: commands(t)},
-		Patience: patience,
+		Plugin:  fleeting.Options{Plugin: "../../examples/fleets/plugin-python/fleeting-plugin-command", Config: commands(t)},
+		Timeout: awaitTimeout,
 	})
 	require.Empty(t, of(steps, fleetingtest.Note))
 }

@@ -9,46 +9,46 @@ import (
 	"github.com/drover-run/drover/fleeting"
 )
 
-// answered reports whether the plugin itself returned an error, and survived.
-func answered(err error) bool {
+// isCallError reports whether the plugin itself returned an error, and survived.
+func isCallError(err error) bool {
 	said := (*fleeting.CallError)(nil)
 	return errors.As(err, &said)
 }
 
-func (e *exam) connectUnknown(ctx context.Context) (string, error) {
+func (e *checker) connectUnknown(ctx context.Context) (string, error) {
 	_, err := e.probe.ConnectInfo(ctx, unknown)
 	switch {
 	case err == nil:
 		return "", errors.New("it returned an address for an instance that does not exist")
-	case answered(err):
+	case isCallError(err):
 		return err.Error(), nil
 	}
 	return "", err //nolint:wrapcheck // the text is complete
 }
 
-func (e *exam) heartbeatUnknown(ctx context.Context) (string, error) {
+func (e *checker) heartbeatUnknown(ctx context.Context) (string, error) {
 	err := e.probe.Heartbeat(ctx, unknown)
 	switch {
 	case err == nil:
 		return "", note("it reports an instance healthy that does not exist: it does not check health")
 	case errors.Is(err, fleeting.ErrNotSupported):
 		return "", note("it does not serve Heartbeat")
-	case answered(err):
+	case isCallError(err):
 		return err.Error(), nil
 	}
 	return "", err //nolint:wrapcheck // the text is complete
 }
 
-func (e *exam) decreaseUnknown(ctx context.Context) (string, error) {
+func (e *checker) decreaseUnknown(ctx context.Context) (string, error) {
 	gone, err := e.probe.Decrease(ctx, []string{unknown})
-	if err != nil && !answered(err) {
+	if err != nil && !isCallError(err) {
 		return "", err //nolint:wrapcheck // the text is complete
 	}
 	seen, listErr := e.states(ctx)
 	if listErr != nil {
 		return "", listErr
 	}
-	for id, state := range e.before {
+	for id, state := range e.existing {
 		if present(state) && !present(seen[id]) {
 			return "", fmt.Errorf("%s was deleted", id)
 		}
@@ -59,42 +59,42 @@ func (e *exam) decreaseUnknown(ctx context.Context) (string, error) {
 	return fmt.Sprintf("it returned %v", gone), nil
 }
 
-func (e *exam) increase(ctx context.Context) (string, error) {
-	n, err := e.probe.Increase(ctx, wanted)
-	if err == nil && n != wanted {
-		err = fmt.Errorf("it reports that it created %d of %d", n, wanted)
+func (e *checker) increase(ctx context.Context) (string, error) {
+	n, err := e.probe.Increase(ctx, instanceCount)
+	if err == nil && n != instanceCount {
+		err = fmt.Errorf("it reports that it created %d of %d", n, instanceCount)
 	}
 	if err != nil && !e.probe.Alive() {
-		err = fmt.Errorf("%w; it exited: %s", err, strings.TrimSpace(e.probe.LastWords()))
-		if again := e.again(ctx); again != nil {
-			return "", fmt.Errorf("%w; relaunch: %w", err, again)
+		err = fmt.Errorf("%w; it exited: %s", err, strings.TrimSpace(e.probe.LogTail()))
+		if relaunchErr := e.relaunch(ctx); relaunchErr != nil {
+			return "", fmt.Errorf("%w; relaunch: %w", err, relaunchErr)
 		}
 	}
 	// The check owns them although the call failed.
 	listed := e.await(ctx, func(seen map[string]fleeting.State) bool {
-		e.ours = nil
+		e.created = nil
 		for id, state := range seen {
-			if _, old := e.before[id]; !old && state != fleeting.StateDeleted {
-				e.ours = append(e.ours, id)
+			if _, old := e.existing[id]; !old && state != fleeting.StateDeleted {
+				e.created = append(e.created, id)
 			}
 		}
-		return len(e.ours) >= wanted || err != nil
+		return len(e.created) >= instanceCount || err != nil
 	})
 	if err == nil {
 		err = listed
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w; %d of %d exist", err, len(e.ours), wanted)
+		return "", fmt.Errorf("%w; %d of %d exist", err, len(e.created), instanceCount)
 	}
-	if len(e.ours) > wanted {
-		return "", fmt.Errorf("there are %d instead of %d", len(e.ours), wanted)
+	if len(e.created) > instanceCount {
+		return "", fmt.Errorf("there are %d instead of %d", len(e.created), instanceCount)
 	}
-	return strings.Join(e.ours, " "), nil
+	return strings.Join(e.created, " "), nil
 }
 
-func (e *exam) awaitRunning(ctx context.Context) (string, error) {
+func (e *checker) awaitRunning(ctx context.Context) (string, error) {
 	return "", e.await(ctx, func(seen map[string]fleeting.State) bool {
-		for _, id := range e.ours {
+		for _, id := range e.created {
 			if seen[id] != fleeting.StateRunning {
 				return false
 			}
@@ -103,9 +103,9 @@ func (e *exam) awaitRunning(ctx context.Context) (string, error) {
 	})
 }
 
-func (e *exam) connect(ctx context.Context) (string, error) {
+func (e *checker) connect(ctx context.Context) (string, error) {
 	var addresses []string
-	for _, id := range e.ours {
+	for _, id := range e.created {
 		info, err := e.probe.ConnectInfo(ctx, id)
 		if err != nil {
 			return "", err //nolint:wrapcheck // the text is complete
@@ -118,8 +118,8 @@ func (e *exam) connect(ctx context.Context) (string, error) {
 	return strings.Join(addresses, " "), nil
 }
 
-func (e *exam) heartbeat(ctx context.Context) (string, error) {
-	for _, id := range e.ours {
+func (e *checker) heartbeat(ctx context.Context) (string, error) {
+	for _, id := range e.created {
 		err := e.probe.Heartbeat(ctx, id)
 		if errors.Is(err, fleeting.ErrNotSupported) {
 			return "", note("it does not serve Heartbeat")
@@ -131,11 +131,11 @@ func (e *exam) heartbeat(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-func (e *exam) suspend(ctx context.Context) (string, error) {
-	id := e.ours[0]
+func (e *checker) suspend(ctx context.Context) (string, error) {
+	id := e.created[0]
 	if !e.info.Can(fleeting.CapabilitySuspendResume) {
 		_, err := e.probe.Suspend(ctx, []string{id})
-		if err != nil && !answered(err) && !errors.Is(err, fleeting.ErrNotSupported) {
+		if err != nil && !isCallError(err) && !errors.Is(err, fleeting.ErrNotSupported) {
 			return "", err //nolint:wrapcheck // the text is complete
 		}
 		if err == nil {
@@ -145,43 +145,43 @@ func (e *exam) suspend(ctx context.Context) (string, error) {
 	}
 	done, err := e.probe.Suspend(ctx, []string{id})
 	if err != nil || len(done) != 1 {
-		return "", fmt.Errorf("Suspend returned %v, %w", done, err)
+		return "", fmt.Errorf("call Suspend: it returned %v, %w", done, err)
 	}
 	if err := e.awaitState(ctx, id, fleeting.StateSuspended); err != nil {
 		return "", err
 	}
 	if done, err = e.probe.Resume(ctx, []string{id}); err != nil || len(done) != 1 {
-		return "", fmt.Errorf("Resume returned %v, %w", done, err)
+		return "", fmt.Errorf("call Resume: it returned %v, %w", done, err)
 	}
 	return "", e.awaitState(ctx, id, fleeting.StateRunning)
 }
 
-func (e *exam) awaitState(ctx context.Context, id string, want fleeting.State) error {
+func (e *checker) awaitState(ctx context.Context, id string, want fleeting.State) error {
 	return e.await(ctx, func(seen map[string]fleeting.State) bool { return seen[id] == want })
 }
 
-func (e *exam) restart(ctx context.Context) (string, error) {
-	if err := e.again(ctx); err != nil {
+func (e *checker) restart(ctx context.Context) (string, error) {
+	if err := e.relaunch(ctx); err != nil {
 		return "", err
 	}
 	seen, err := e.states(ctx)
 	if err != nil {
 		return "", err
 	}
-	for _, id := range e.ours {
+	for _, id := range e.created {
 		if seen[id] == fleeting.StateRunning {
 			continue
 		}
-		if e.o.Forgets {
-			return "", e.renew(ctx)
+		if e.o.InMemory {
+			return "", e.replaceForgotten(ctx)
 		}
-		return "", fmt.Errorf("%s no longer runs: Update returned %v", id, mine(seen, e.ours))
+		return "", fmt.Errorf("%s no longer runs: Update returned %v", id, statesOf(seen, e.created))
 	}
 	return e.connect(ctx)
 }
 
-// renew creates instances to replace the ones that the plugin forgot.
-func (e *exam) renew(ctx context.Context) error {
+// replaceForgotten creates instances to replace the ones that the plugin forgot.
+func (e *checker) replaceForgotten(ctx context.Context) error {
 	if _, err := e.increase(ctx); err != nil {
 		return err
 	}
@@ -191,14 +191,14 @@ func (e *exam) renew(ctx context.Context) error {
 	return note("it forgets its instances, as configured")
 }
 
-func (e *exam) decreasePartly(ctx context.Context) (string, error) {
-	good, other := e.ours[0], e.ours[1]
+func (e *checker) decreasePartly(ctx context.Context) (string, error) {
+	good, other := e.created[0], e.created[1]
 	gone, err := e.probe.Decrease(ctx, []string{good, unknown})
-	if err != nil && !answered(err) {
-		words := strings.TrimSpace(e.probe.LastWords())
-		if again := e.again(ctx); again == nil {
-			_, again = e.probe.Decrease(ctx, []string{good}) // for the next step
-			err = errors.Join(err, again)
+	if err != nil && !isCallError(err) {
+		words := strings.TrimSpace(e.probe.LogTail())
+		if relaunchErr := e.relaunch(ctx); relaunchErr == nil {
+			_, relaunchErr = e.probe.Decrease(ctx, []string{good}) // for the next step
+			err = errors.Join(err, relaunchErr)
 		}
 		return "", fmt.Errorf("%w: %s", err, words)
 	}
@@ -221,42 +221,42 @@ func (e *exam) decreasePartly(ctx context.Context) (string, error) {
 	return "", note("it fails, and deletes none: %v", err)
 }
 
-func (e *exam) awaitOneGone(ctx context.Context) (string, error) {
-	good, other := e.ours[0], e.ours[1]
+func (e *checker) awaitOneGone(ctx context.Context) (string, error) {
+	good, other := e.created[0], e.created[1]
 	return "", e.await(ctx, func(seen map[string]fleeting.State) bool {
 		return (seen[good] == "" || seen[good] == fleeting.StateDeleted) && seen[other] == fleeting.StateRunning
 	})
 }
 
-func (e *exam) decreaseAndDie(ctx context.Context) (string, error) {
-	id := e.ours[1]
+func (e *checker) killAfterDecrease(ctx context.Context) (string, error) {
+	id := e.created[1]
 	if _, err := e.probe.Decrease(ctx, []string{id}); err != nil {
 		return "", err //nolint:wrapcheck // the text is complete
 	}
-	if err := e.again(ctx); err != nil {
+	if err := e.relaunch(ctx); err != nil {
 		return "", err
 	}
 	seen, err := e.states(ctx)
 	if err != nil {
 		return "", err
 	}
-	told := ""
+	repeated := ""
 	if present(seen[id]) {
-		told = "Decrease was repeated"
+		repeated = "Decrease was repeated"
 		if _, err := e.probe.Decrease(ctx, []string{id}); err != nil {
 			return "", err //nolint:wrapcheck // the text is complete
 		}
 	}
 	err = e.await(ctx, func(seen map[string]fleeting.State) bool { return seen[id] == "" || seen[id] == fleeting.StateDeleted })
-	if err == nil && told != "" {
-		err = note("%s", told)
+	if err == nil && repeated != "" {
+		err = note("%s", repeated)
 	}
 	return "", err
 }
 
-func (e *exam) decreaseGone(ctx context.Context) (string, error) {
-	_, err := e.probe.Decrease(ctx, e.ours)
-	if err != nil && !answered(err) {
+func (e *checker) decreaseGone(ctx context.Context) (string, error) {
+	_, err := e.probe.Decrease(ctx, e.created)
+	if err != nil && !isCallError(err) {
 		return "", err //nolint:wrapcheck // the text is complete
 	}
 	if err != nil {
@@ -265,7 +265,7 @@ func (e *exam) decreaseGone(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-func (e *exam) shutdown(ctx context.Context) (string, error) {
+func (e *checker) shutdown(ctx context.Context) (string, error) {
 	err := e.probe.Shutdown(ctx)
 	if errors.Is(err, fleeting.ErrNotSupported) {
 		return "", note("it does not serve Shutdown")

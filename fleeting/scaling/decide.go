@@ -11,8 +11,8 @@ import (
 // Each failure doubles the pause before the next request: a fleet must not
 // retry in a loop while its cloud has no capacity or its image is broken.
 const (
-	backoffFirst = 5 * time.Second
-	backoffMost  = 5 * time.Minute
+	initialBackoff = 5 * time.Second
+	maxBackoff     = 5 * time.Minute
 )
 
 // maxPeaks bounds the memory of a fleet, because a workflow carries it.
@@ -26,12 +26,12 @@ func Decide(in Input) Decision {
 	d := &decider{in: in}
 	d.sort()
 	d.retire()
-	d.reckon()
+	d.computeFigures()
 	d.grow()
 	d.shrinkToLimit()
-	d.remember()
+	d.recordPeak()
 	d.shrink()
-	return Decision{Actions: d.actions, Figures: d.figures, Held: d.held, Memory: d.memory, Again: d.again}
+	return Decision{Actions: d.actions, Figures: d.figures, Held: d.held, Memory: d.memory, NextAt: d.nextAt}
 }
 
 type decider struct {
@@ -41,14 +41,14 @@ type decider struct {
 	figures Figures
 	held    Reason
 	memory  Memory
-	again   time.Time
+	nextAt  time.Time
 	slots   int // of the serving instances
 }
 
 // wake makes the next decision due at t or earlier.
 func (d *decider) wake(t time.Time) {
-	if t.After(d.in.Now) && (d.again.IsZero() || t.Before(d.again)) {
-		d.again = t
+	if t.After(d.in.Now) && (d.nextAt.IsZero() || t.Before(d.nextAt)) {
+		d.nextAt = t
 	}
 }
 
@@ -68,8 +68,8 @@ func (d *decider) sort() {
 // free returns how many more tasks an instance can take.
 func (d *decider) free(i Instance) int {
 	free := d.in.Limits.Capacity - i.Busy
-	if most := d.in.Limits.MaxUse; most > 0 {
-		free = min(free, most-i.Used)
+	if maximum := d.in.Limits.MaxUse; maximum > 0 {
+		free = min(free, maximum-i.Used)
 	}
 	return max(0, free)
 }
@@ -84,7 +84,7 @@ func (d *decider) retire() {
 	for _, i := range d.in.Instances {
 		deadline := i.AskedAt.Add(d.in.Limits.RequestTimeout)
 		switch {
-		case i.State.leaving():
+		case i.State.terminating():
 		case i.State.pending() && i.Busy == 0 && !d.in.Now.Before(deadline):
 			d.act(GiveUp, i.ID, ReasonTimeout, "still %s after %s", i.State, d.in.Limits.RequestTimeout)
 		case i.Unhealthy && i.Busy > 0:
@@ -103,17 +103,17 @@ func (d *decider) retire() {
 	}
 }
 
-// reckon computes the figures: what exists, and what is needed.
-func (d *decider) reckon() {
+// computeFigures computes the figures: what exists, and what is needed.
+func (d *decider) computeFigures() {
 	f := &d.figures
 	f.Queued, f.Instances = max(0, d.in.Demand.Queued), len(d.in.Instances)
 	for _, i := range d.in.Instances {
 		f.Busy += i.Busy
-		if i.State.leaving() {
-			f.Leaving++
+		if i.State.terminating() {
+			f.Terminating++
 		}
 	}
-	f.Leaving += len(d.actions) // the instances that retire removed
+	f.Terminating += len(d.actions) // the instances that retire removed
 	for _, i := range d.serving {
 		f.Free += d.free(i)
 		d.slots += d.free(i) + i.Busy
@@ -123,12 +123,12 @@ func (d *decider) reckon() {
 	}
 	waiting := d.waiting()
 	f.Idle = idle(d.in.Terms, f.Busy+waiting)
-	f.Wanted = waiting + f.Idle
-	f.Required = ceil(f.Wanted-f.Free, d.perInstance())
-	f.Target = max(0, f.Instances-f.Leaving+f.Required)
-	f.Most = d.in.Limits.MaxInstances
-	if q := d.in.Quota; q != nil && (f.Most == 0 || *q < f.Most) {
-		f.Most = *q
+	f.RequiredSlots = waiting + f.Idle
+	f.Required = ceil(f.RequiredSlots-f.Free, d.perInstance())
+	f.Target = max(0, f.Instances-f.Terminating+f.Required)
+	f.Allowed = d.in.Limits.MaxInstances
+	if q := d.in.Quota; q != nil && (f.Allowed == 0 || *q < f.Allowed) {
+		f.Allowed = *q
 	}
 }
 
@@ -163,8 +163,8 @@ func ceil(n, by int) int {
 
 // perInstance returns the number of concurrent tasks on a new instance.
 func (d *decider) perInstance() int {
-	if most := d.in.Limits.MaxUse; most > 0 {
-		return min(most, d.in.Limits.Capacity)
+	if maximum := d.in.Limits.MaxUse; maximum > 0 {
+		return min(maximum, d.in.Limits.Capacity)
 	}
 	return d.in.Limits.Capacity
 }
@@ -177,9 +177,9 @@ func (d *decider) grow() {
 		return
 	}
 	if d.limited() {
-		if room := max(0, d.figures.Most-d.figures.Instances); room < n {
+		if room := max(0, d.figures.Allowed-d.figures.Instances); room < n {
 			n, d.held = room, ReasonMaxInstances
-			if own := d.in.Limits.MaxInstances; own == 0 || d.figures.Most < own {
+			if own := d.in.Limits.MaxInstances; own == 0 || d.figures.Allowed < own {
 				d.held = ReasonQuota
 			}
 		}
@@ -200,16 +200,16 @@ func (d *decider) grow() {
 
 // limited reports whether the number of instances is limited. A quota of 0 is a
 // limit too.
-func (d *decider) limited() bool { return d.figures.Most > 0 || d.in.Quota != nil }
+func (d *decider) limited() bool { return d.figures.Allowed > 0 || d.in.Quota != nil }
 
 // backoff returns the end of the pause after failures.
 func (d *decider) backoff() time.Time {
 	if d.in.Failures < 1 {
 		return time.Time{}
 	}
-	pause := backoffMost
+	pause := maxBackoff
 	if doublings := d.in.Failures - 1; doublings < 6 {
-		pause = min(pause, backoffFirst<<doublings)
+		pause = min(pause, initialBackoff<<doublings)
 	}
 	return d.in.FailedAt.Add(pause)
 }
@@ -239,7 +239,7 @@ func (d *decider) throttle(n int) int {
 // shrinkToLimit removes instances without tasks that exceed a lowered limit,
 // first those that are not ready.
 func (d *decider) shrinkToLimit() {
-	excess := d.figures.Instances - d.figures.Leaving - d.figures.Most
+	excess := d.figures.Instances - d.figures.Terminating - d.figures.Allowed
 	if !d.limited() || excess <= 0 {
 		return
 	}
@@ -249,7 +249,7 @@ func (d *decider) shrinkToLimit() {
 				return false
 			}
 			excess--
-			d.drop(i, ReasonOverLimit, "only %d instances are allowed", d.figures.Most)
+			d.drop(i, ReasonOverLimit, "only %d instances are allowed", d.figures.Allowed)
 			return true
 		})
 	}
@@ -260,13 +260,13 @@ func (d *decider) drop(i Instance, reason Reason, format string, args ...any) {
 	d.act(Remove, i.ID, reason, format, args...)
 	d.figures.Free -= d.free(i)
 	d.slots -= d.free(i)
-	d.figures.Leaving++
+	d.figures.Terminating++
 }
 
-// remember records how many slots are needed now. Of the earlier numbers, only
+// recordPeak records how many slots are needed now. Of the earlier numbers, only
 // larger ones matter.
-func (d *decider) remember() {
-	now := Peak{At: d.in.Now, Slots: d.figures.Wanted}
+func (d *decider) recordPeak() {
+	now := Peak{At: d.in.Now, Slots: d.figures.RequiredSlots}
 	for _, i := range d.serving {
 		now.Slots += i.Busy
 	}
@@ -291,7 +291,7 @@ func (d *decider) remember() {
 // remaining slots suffice and would have sufficed during the hold-down.
 func (d *decider) shrink() {
 	for _, i := range d.serving {
-		if i.State != StateReady || i.Busy > 0 || d.figures.Free-d.free(i) < d.figures.Wanted {
+		if i.State != StateReady || i.Busy > 0 || d.figures.Free-d.free(i) < d.figures.RequiredSlots {
 			continue
 		}
 		due := i.IdleSince.Add(d.in.Terms.IdleTime)

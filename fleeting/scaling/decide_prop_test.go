@@ -15,11 +15,11 @@ import (
 
 // fleet is a fleet with random events.
 type fleet struct {
-	t     *rapid.T
-	in    scaling.Input
-	made  int
-	asked int // total number of requested instances
-	since time.Time
+	t         *rapid.T
+	in        scaling.Input
+	made      int
+	requested int // total number of requested instances
+	since     time.Time
 }
 
 func drawFleet(t *rapid.T) *fleet {
@@ -38,8 +38,8 @@ func drawFleet(t *rapid.T) *fleet {
 	return f
 }
 
-func seconds(least, most int) *rapid.Generator[time.Duration] {
-	return rapid.Map(rapid.IntRange(least, most), func(n int) time.Duration { return time.Duration(n) * time.Second })
+func seconds(minimum, maximum int) *rapid.Generator[time.Duration] {
+	return rapid.Map(rapid.IntRange(minimum, maximum), func(n int) time.Duration { return time.Duration(n) * time.Second })
 }
 
 func (f *fleet) drawTerms() {
@@ -50,12 +50,12 @@ func (f *fleet) drawTerms() {
 	}
 }
 
-func (f *fleet) most() int {
-	most := f.in.Limits.MaxInstances
-	if f.in.Quota != nil && (most == 0 || *f.in.Quota < most) {
-		most = *f.in.Quota
+func (f *fleet) maxInstances() int {
+	maximum := f.in.Limits.MaxInstances
+	if f.in.Quota != nil && (maximum == 0 || *f.in.Quota < maximum) {
+		maximum = *f.in.Quota
 	}
-	return most
+	return maximum
 }
 
 // decide makes a decision, checks the invariants, and carries out the actions.
@@ -65,7 +65,7 @@ func (f *fleet) decide() scaling.Decision {
 	shuffled.Instances = slices.Clone(f.in.Instances)
 	slices.Reverse(shuffled.Instances)
 	require.Empty(f.t, cmp.Diff(d, scaling.Decide(shuffled)), "the order of instances does not matter")
-	require.True(f.t, d.Again.IsZero() || d.Again.After(f.in.Now))
+	require.True(f.t, d.NextAt.IsZero() || d.NextAt.After(f.in.Now))
 	require.LessOrEqual(f.t, len(d.Memory.Peaks), 16)
 	seen := make(map[string]bool)
 	for _, a := range d.Actions {
@@ -85,16 +85,16 @@ func (f *fleet) decide() scaling.Decision {
 
 func (f *fleet) request(a scaling.Action) {
 	require.Positive(f.t, a.Count)
-	f.asked += a.Count
+	f.requested += a.Count
 	if l := f.in.Limits; l.ThrottleBurst > 0 {
-		require.LessOrEqual(f.t, f.asked, l.ThrottleBurst+int(f.in.Now.Sub(f.since)/l.ThrottleEvery), "never faster than the throttle")
+		require.LessOrEqual(f.t, f.requested, l.ThrottleBurst+int(f.in.Now.Sub(f.since)/l.ThrottleEvery), "never faster than the throttle")
 	}
 	for range a.Count {
 		f.made++
 		f.in.Instances = append(f.in.Instances, scaling.Instance{ID: fmt.Sprintf("i%03d", f.made), State: scaling.StateRequested, AskedAt: f.in.Now})
 	}
 	if f.in.Limits.MaxInstances > 0 || f.in.Quota != nil {
-		require.LessOrEqual(f.t, len(f.in.Instances), f.most(), "never above the limits")
+		require.LessOrEqual(f.t, len(f.in.Instances), f.maxInstances(), "never above the limits")
 	}
 }
 
@@ -119,8 +119,8 @@ func (f *fleet) end(a scaling.Action) {
 	n.State = scaling.StateDraining
 }
 
-// happen applies one random event.
-func (f *fleet) happen() {
+// randomEvent applies one random event.
+func (f *fleet) randomEvent() {
 	f.in.Now = f.in.Now.Add(seconds(0, 200).Draw(f.t, "pass"))
 	switch rapid.IntRange(0, 9).Draw(f.t, "what") {
 	case 0, 1:
@@ -140,13 +140,13 @@ func (f *fleet) happen() {
 		f.in.Failures, f.in.FailedAt = rapid.IntRange(0, 10).Draw(f.t, "failures"), f.in.Now
 	default:
 		if n := len(f.in.Instances); n > 0 {
-			f.live(rapid.IntRange(0, n-1).Draw(f.t, "instance"))
+			f.randomInstanceEvent(rapid.IntRange(0, n-1).Draw(f.t, "instance"))
 		}
 	}
 }
 
-// live applies one random event to an instance.
-func (f *fleet) live(i int) {
+// randomInstanceEvent applies one random event to an instance.
+func (f *fleet) randomInstanceEvent(i int) {
 	n := &f.in.Instances[i]
 	switch what := rapid.IntRange(0, 9).Draw(f.t, "event"); {
 	case what == 0:
@@ -169,8 +169,8 @@ func (f *fleet) live(i int) {
 	}
 }
 
-// obey completes all requests and removals, and reports whether there were any.
-func (f *fleet) obey() (changed bool) {
+// completeActions completes all requests and removals, and reports whether there were any.
+func (f *fleet) completeActions() (changed bool) {
 	before := slices.Clone(f.in.Instances)
 	f.in.Instances = slices.DeleteFunc(f.in.Instances, func(i scaling.Instance) bool { return i.State == scaling.StateDraining && i.Busy == 0 })
 	for i := range f.in.Instances {
@@ -189,15 +189,15 @@ func TestDecide_properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawFleet(t)
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
-			f.happen()
+			f.randomEvent()
 			f.decide()
 		}
-		f.settle()
+		f.stabilize()
 	})
 }
 
-// settle keeps the demand constant.
-func (f *fleet) settle() {
+// stabilize keeps the demand constant.
+func (f *fleet) stabilize() {
 	removed := false
 	for range 2000 { // some throttles allow one instance per minute
 		d := f.decide()
@@ -205,34 +205,34 @@ func (f *fleet) settle() {
 			require.False(f.t, removed && a.Kind == scaling.Request, "it requests an instance again after it removed one")
 			removed = removed || a.Reason == scaling.ReasonIdle
 		}
-		changed := f.obey()
+		changed := f.completeActions()
 		switch {
 		case changed || len(d.Actions) > 0:
 			f.in.Now = f.in.Now.Add(time.Second)
-		case d.Again.IsZero():
-			f.rest()
+		case d.NextAt.IsZero():
+			f.requireStable()
 			return
 		default:
-			f.in.Now = d.Again
+			f.in.Now = d.NextAt
 		}
 	}
 	f.t.Fatal("the fleet does not reach a stable state")
 }
 
-// rest checks that the fleet matches its rules.
-func (f *fleet) rest() {
+// requireStable checks that the fleet matches its rules.
+func (f *fleet) requireStable() {
 	f.in.Now = f.in.Now.Add(1000 * time.Hour)
 	d := scaling.Decide(f.in)
 	require.Empty(f.t, d.Actions, "the stable state has no actions")
 	limited := f.in.Limits.MaxInstances > 0 || f.in.Quota != nil
-	require.True(f.t, d.Figures.Required <= 0 || limited && d.Figures.Instances >= f.most(), "all required instances exist: %+v", d.Figures)
+	require.True(f.t, d.Figures.Required <= 0 || limited && d.Figures.Instances >= f.maxInstances(), "all required instances exist: %+v", d.Figures)
 	for _, i := range f.in.Instances {
 		free := f.in.Limits.Capacity
 		if f.in.Limits.MaxUse > 0 {
 			free = min(free, f.in.Limits.MaxUse-i.Used)
 		}
 		if i.Busy == 0 && i.State == scaling.StateReady {
-			require.Less(f.t, d.Figures.Free-free, d.Figures.Wanted, "no instance is surplus")
+			require.Less(f.t, d.Figures.Free-free, d.Figures.RequiredSlots, "no instance is surplus")
 		}
 	}
 }

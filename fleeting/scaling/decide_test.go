@@ -18,8 +18,8 @@ func ready(id string) scaling.Instance {
 	return scaling.Instance{ID: id, State: scaling.StateReady, AskedAt: noon.Add(-time.Hour), IdleSince: noon.Add(-10 * time.Minute)}
 }
 
-// verdict returns the actions of a decision in short form.
-func verdict(d scaling.Decision) []string {
+// summary returns the actions of a decision in short form.
+func summary(d scaling.Decision) []string {
 	var out []string
 	for _, a := range d.Actions {
 		what := a.ID
@@ -33,13 +33,13 @@ func verdict(d scaling.Decision) []string {
 
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	busy, used, sick, late := ready("busy"), ready("used"), ready("sick"), ready("late")
+	busy, used, unhealthy, late := ready("busy"), ready("used"), ready("sick"), ready("late")
 	busy.Busy, busy.Used = 1, 1
 	used.Used = 3
-	sick.Unhealthy = true
+	unhealthy.Unhealthy = true
 	late.State = scaling.StateCreating
-	sickBusy, draining := busy, busy
-	sickBusy.Unhealthy = true
+	unhealthyBusy, draining := busy, busy
+	unhealthyBusy.Unhealthy = true
 	draining.State = scaling.StateDraining
 	young := ready("young")
 	young.IdleSince = noon.Add(-time.Minute)
@@ -51,7 +51,7 @@ func TestDecide(t *testing.T) {
 		in     scaling.Input
 		want   []string
 		held   scaling.Reason
-		again  time.Time
+		nextAt time.Time
 		change func(*scaling.Limits)
 	}{
 		{name: "nothing to do at zero"},
@@ -63,7 +63,7 @@ func TestDecide(t *testing.T) {
 		},
 		{name: "idle count is slots", in: scaling.Input{Terms: scaling.Terms{IdleCount: 3}}, want: []string{"request 2: idle_count"}},
 		{
-			name: "requested instances count", again: noon.Add(14 * time.Minute),
+			name: "requested instances count", nextAt: noon.Add(14 * time.Minute),
 			in: scaling.Input{Demand: scaling.Demand{Queued: 2}, Instances: []scaling.Instance{coming}},
 		},
 		{name: "never above the limit", in: scaling.Input{Demand: scaling.Demand{Queued: 100}, Instances: []scaling.Instance{busy}}, want: []string{"request 3: demand"}, held: scaling.ReasonMaxInstances},
@@ -82,11 +82,11 @@ func TestDecide(t *testing.T) {
 		{name: "a busy one stays", in: scaling.Input{Instances: []scaling.Instance{busy, ready("b")}}, want: []string{"remove b: idle"}},
 		{name: "required instances stay", in: scaling.Input{Terms: scaling.Terms{IdleCount: 2}, Instances: []scaling.Instance{ready("a"), ready("b")}}, want: []string{"remove a: idle"}},
 		{
-			name: "instances stay until their idle time ends", again: noon.Add(4 * time.Minute),
+			name: "instances stay until their idle time ends", nextAt: noon.Add(4 * time.Minute),
 			in: scaling.Input{Terms: scaling.Terms{IdleTime: 5 * time.Minute}, Instances: []scaling.Instance{young}},
 		},
 		{
-			name: "fewer slots must have sufficed for the hold-down", again: noon.Add(time.Minute),
+			name: "fewer slots must have sufficed for the hold-down", nextAt: noon.Add(time.Minute),
 			in: scaling.Input{
 				Instances: []scaling.Instance{ready("a")},
 				Memory:    scaling.Memory{Peaks: []scaling.Peak{{At: noon.Add(-time.Hour), Slots: 2}}},
@@ -97,11 +97,11 @@ func TestDecide(t *testing.T) {
 			name: "exhausted and replaced", in: scaling.Input{Demand: scaling.Demand{Queued: 1}, Instances: []scaling.Instance{used}},
 			change: func(l *scaling.Limits) { l.MaxUse = 3 }, want: []string{"remove used: exhausted", "request 1: demand"},
 		},
-		{name: "unhealthy and replaced", in: scaling.Input{Terms: scaling.Terms{IdleCount: 1}, Instances: []scaling.Instance{sick}}, want: []string{"remove sick: unhealthy", "request 1: idle_count"}},
-		{name: "unhealthy and busy", in: scaling.Input{Instances: []scaling.Instance{sickBusy}}, want: []string{"drain busy: unhealthy"}},
+		{name: "unhealthy and replaced", in: scaling.Input{Terms: scaling.Terms{IdleCount: 1}, Instances: []scaling.Instance{unhealthy}}, want: []string{"remove sick: unhealthy", "request 1: idle_count"}},
+		{name: "unhealthy and busy", in: scaling.Input{Instances: []scaling.Instance{unhealthyBusy}}, want: []string{"drain busy: unhealthy"}},
 		{name: "requests expire", in: scaling.Input{Demand: scaling.Demand{Queued: 1}, Instances: []scaling.Instance{late}}, want: []string{"give_up late: timeout", "request 1: demand"}},
 		{
-			name: "failures are followed by a pause", again: noon.Add(19 * time.Second), held: scaling.ReasonBackoff,
+			name: "failures are followed by a pause", nextAt: noon.Add(19 * time.Second), held: scaling.ReasonBackoff,
 			in: scaling.Input{Demand: scaling.Demand{Queued: 1}, Failures: 3, FailedAt: noon.Add(-time.Second)},
 		},
 		{
@@ -109,14 +109,14 @@ func TestDecide(t *testing.T) {
 			want: []string{"request 1: demand"},
 		},
 		{
-			name: "the throttle allows as many as it has tokens", again: noon.Add(5 * time.Second), held: scaling.ReasonThrottle,
+			name: "the throttle allows as many as it has tokens", nextAt: noon.Add(5 * time.Second), held: scaling.ReasonThrottle,
 			in:     scaling.Input{Demand: scaling.Demand{Queued: 8}, Memory: scaling.Memory{Throttle: noon.Add(25 * time.Second)}},
 			change: func(l *scaling.Limits) { l.ThrottleEvery, l.ThrottleBurst = 10*time.Second, 4 }, want: []string{"request 1: demand"},
 		},
 		{
 			name: "a lowered limit first removes instances that are not ready",
 			in:   scaling.Input{Terms: scaling.Terms{IdleCount: 100}, Instances: []scaling.Instance{ready("a"), ready("b"), ready("c"), coming, busy, busy}},
-			want: []string{"remove coming: over_limit", "remove a: over_limit"}, held: scaling.ReasonMaxInstances, again: noon.Add(14 * time.Minute),
+			want: []string{"remove coming: over_limit", "remove a: over_limit"}, held: scaling.ReasonMaxInstances, nextAt: noon.Add(14 * time.Minute),
 		},
 		{name: "the scale factor", in: scaling.Input{Demand: scaling.Demand{Queued: 3}, Terms: scaling.Terms{FactorMilli: 1100}}, want: []string{"request 4: demand"}},
 		{name: "its limit", in: scaling.Input{Demand: scaling.Demand{Queued: 3}, Terms: scaling.Terms{FactorMilli: 1100, FactorLimit: 3}}, want: []string{"request 3: demand"}},
@@ -129,9 +129,9 @@ func TestDecide(t *testing.T) {
 				tt.change(&tt.in.Limits)
 			}
 			d := scaling.Decide(tt.in)
-			require.Empty(t, cmp.Diff(tt.want, verdict(d)))
+			require.Empty(t, cmp.Diff(tt.want, summary(d)))
 			require.Equal(t, tt.held, d.Held)
-			require.Equal(t, tt.again, d.Again)
+			require.Equal(t, tt.nextAt, d.NextAt)
 			for _, a := range d.Actions {
 				require.NotEmpty(t, a.Why)
 			}

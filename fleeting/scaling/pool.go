@@ -45,7 +45,7 @@ func SupplyOf(in Input) Supply {
 	d := &decider{in: in}
 	d.sort()
 	d.retire()
-	d.reckon()
+	d.computeFigures()
 	s := Supply{
 		Free: d.figures.Free, Idle: d.figures.Idle, PerInstance: max(1, d.perInstance()), Room: Unlimited, Preemptive: in.Terms.Preemptive,
 	}
@@ -55,7 +55,7 @@ func SupplyOf(in Input) Supply {
 		}
 	}
 	if d.limited() {
-		s.Room = max(0, d.figures.Most-d.figures.Instances)
+		s.Room = max(0, d.figures.Allowed-d.figures.Instances)
 	}
 	if in.Now.Before(d.backoff()) {
 		s.Room = 0
@@ -100,36 +100,36 @@ type division struct {
 }
 
 // divide divides n tasks among the fleets that take them.
-func (p *division) divide(n int, takes func(Supply) bool, give func(*Demand, int)) {
+func (p *division) divide(n int, takes func(Supply) bool, assign func(*Demand, int)) {
 	for _, fill := range []func(*Supply, int) int{(*Supply).fillReady, (*Supply).fillSurplus, (*Supply).grow} {
 		for i := range p.fleets {
 			if f := &p.fleets[i]; takes(*f) {
-				here := fill(f, n)
-				n -= here
-				give(&p.shares[i], here)
+				assigned := fill(f, n)
+				n -= assigned
+				assign(&p.shares[i], assigned)
 			}
 		}
 	}
 	if i := p.first(takes); i >= 0 && n > 0 {
-		give(&p.shares[i], n)
+		assign(&p.shares[i], n)
 	}
 }
 
 // fillReady assigns up to n tasks to slots that are free now, and returns how
 // many.
 func (s *Supply) fillReady(n int) int {
-	here := min(n, s.Ready)
-	s.Ready -= here
-	s.Free -= here
-	return here
+	assigned := min(n, s.Ready)
+	s.Ready -= assigned
+	s.Free -= assigned
+	return assigned
 }
 
 // fillSurplus assigns up to n tasks to slots that need not stay idle, and
 // returns how many.
 func (s *Supply) fillSurplus(n int) int {
-	here := min(n, s.surplus())
-	s.Free -= here
-	return here
+	assigned := min(n, s.surplus())
+	s.Free -= assigned
+	return assigned
 }
 
 // surplus returns the slots that tasks may take without a replacement for an
@@ -153,9 +153,9 @@ func (s *Supply) grow(n int) int {
 		s.Room -= instances
 	}
 	s.Free += instances * s.PerInstance
-	here := min(n, s.Free)
-	s.Free -= here
-	return here
+	assigned := min(n, s.Free)
+	s.Free -= assigned
+	return assigned
 }
 
 // first returns the fleet that keeps the unassigned tasks, or -1 if there is

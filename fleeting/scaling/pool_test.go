@@ -159,10 +159,10 @@ func TestDivide_properties(t *testing.T) {
 	})
 }
 
-// TestDivide_orders_nothing_twice checks that the fleets of a pool, in any
+// TestDivide_requests_nothing_twice checks that the fleets of a pool, in any
 // order of their decisions, together request what the demand and their own
 // rules need, and no more.
-func TestDivide_orders_nothing_twice(t *testing.T) {
+func TestDivide_requests_nothing_twice(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		demand := drawDemand(t)
@@ -214,14 +214,14 @@ func TestDivide_orders_nothing_twice(t *testing.T) {
 				decide(i)
 			}
 		}
-		slots, most, limited := 0, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0)+demand.Upcoming, false
+		slots, maximum, limited := 0, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0)+demand.Upcoming, false
 		for i, in := range inputs {
 			require.Zero(t, decide(i), "no action is left")
 			limited = limited || in.Limits.MaxInstances > 0
 			slots += len(in.Instances) * in.Limits.Capacity
-			most += in.Terms.IdleCount + in.Limits.Capacity - 1 // instances cannot be divided
+			maximum += in.Terms.IdleCount + in.Limits.Capacity - 1 // instances cannot be divided
 		}
-		require.LessOrEqual(t, slots-there, most)
+		require.LessOrEqual(t, slots-there, maximum)
 		if !limited {
 			require.GreaterOrEqual(t, slots, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0), "no task is left waiting")
 		}

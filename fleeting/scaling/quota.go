@@ -29,7 +29,7 @@ type Claim struct {
 	Fleet     string
 	Weight    Weight // of one of its instances
 	Instances int    // current, in any state: instances count until they are gone
-	Wanted    int    // without the quota
+	Desired   int    // without the quota
 }
 
 // Allot returns how many instances each fleet may have, in the order of the
@@ -55,22 +55,22 @@ func Allot(limit Weight, claims []Claim) []int {
 		shares[i]--
 		free += claims[i].Weight
 	}
-	lacking := false
+	shortage := false
 	for {
 		i := lightest(claims, shares, limit)
 		if i < 0 {
 			break
 		}
 		if claims[i].Weight > free {
-			lacking = true
+			shortage = true
 			break
 		}
 		shares[i]++
 		free -= claims[i].Weight
 	}
-	if lacking {
+	if shortage {
 		for i, c := range claims {
-			shares[i] = min(shares[i], max(0, c.Wanted))
+			shares[i] = min(shares[i], max(0, c.Desired))
 		}
 	}
 	return shares
@@ -92,7 +92,7 @@ func heaviest(claims []Claim, shares []int) int {
 func lightest(claims []Claim, shares []int, limit Weight) int {
 	best := -1
 	for i, c := range claims {
-		if shares[i] < c.Wanted && c.Weight <= limit && (best < 0 || before(claims, shares, i, best)) {
+		if shares[i] < c.Desired && c.Weight <= limit && (best < 0 || before(claims, shares, i, best)) {
 			best = i
 		}
 	}

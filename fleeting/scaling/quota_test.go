@@ -21,10 +21,10 @@ func TestWeightOfMemory(t *testing.T) {
 func TestAllot(t *testing.T) {
 	t.Parallel()
 	small := func(have, want int) scaling.Claim {
-		return scaling.Claim{Fleet: "small", Weight: 1000, Instances: have, Wanted: want}
+		return scaling.Claim{Fleet: "small", Weight: 1000, Instances: have, Desired: want}
 	}
 	large := func(have, want int) scaling.Claim {
-		return scaling.Claim{Fleet: "large", Weight: 4000, Instances: have, Wanted: want}
+		return scaling.Claim{Fleet: "large", Weight: 4000, Instances: have, Desired: want}
 	}
 	tests := []struct {
 		name   string
@@ -37,7 +37,7 @@ func TestAllot(t *testing.T) {
 		{"idle instances yield", []scaling.Claim{small(8, 3), large(0, 1)}, []int{3, 0}},
 		{"idle instances stay without other demand", []scaling.Claim{small(8, 3), large(0, 0)}, []int{8, 0}},
 		{"the quota was lowered", []scaling.Claim{small(8, 8), large(2, 2)}, []int{6, 1}},
-		{"an instance that can never fit starves no fleet", []scaling.Claim{small(0, 3), {Fleet: "huge", Weight: 11000, Wanted: 1}}, []int{3, 0}},
+		{"an instance that can never fit starves no fleet", []scaling.Claim{small(0, 3), {Fleet: "huge", Weight: 11000, Desired: 1}}, []int{3, 0}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestAllot_properties(t *testing.T) {
 		var claims []scaling.Claim
 		for i := range rapid.IntRange(1, 5).Draw(t, "fleets") {
 			claims = append(claims, scaling.Claim{
-				Fleet: string(rune('a' + i)), Weight: scaling.Weight(rapid.IntRange(500, 8000).Draw(t, "weight")), Wanted: rapid.IntRange(0, 20).Draw(t, "wanted"),
+				Fleet: string(rune('a' + i)), Weight: scaling.Weight(rapid.IntRange(500, 8000).Draw(t, "weight")), Desired: rapid.IntRange(0, 20).Draw(t, "wanted"),
 			})
 		}
 		sum := func() (w scaling.Weight) {
@@ -68,7 +68,7 @@ func TestAllot_properties(t *testing.T) {
 		for range 20 {
 			quiet := true
 			for i, share := range scaling.Allot(limit, claims) {
-				require.LessOrEqual(t, share, max(claims[i].Wanted, claims[i].Instances))
+				require.LessOrEqual(t, share, max(claims[i].Desired, claims[i].Instances))
 				quiet = quiet && share == claims[i].Instances
 				claims[i].Instances = share // as if carried out at once
 			}

@@ -90,8 +90,8 @@ func (r *Rules) At(now time.Time) Terms {
 // Next returns the first minute after now with different terms. If there is
 // none within a day, it returns the time one day from now.
 func (r *Rules) Next(now time.Time) time.Time {
-	const ahead = 24 * time.Hour
-	end := now.Add(ahead)
+	const horizon = 24 * time.Hour
+	end := now.Add(horizon)
 	held := r.At(now).Policy
 	// All zones have offsets of whole minutes: the last exception ended in
 	// 1972.
@@ -126,23 +126,23 @@ func (c *compiler) fault(path run.Path, code run.Code, format string, args ...an
 }
 
 // between adds a fault unless v is from 0 to most.
-func (c *compiler) between(path run.Path, v, most int) {
-	if v < 0 || v > most {
-		c.fault(path, run.FaultOutOfRange, "%d is not from 0 to %d", v, most)
+func (c *compiler) between(path run.Path, v, maximum int) {
+	if v < 0 || v > maximum {
+		c.fault(path, run.FaultOutOfRange, "%d is not from 0 to %d", v, maximum)
 	}
 }
 
 // number adds a fault unless v is from least to most.
-func (c *compiler) number(path run.Path, v, least, most float64) {
-	if math.IsNaN(v) || v < least || v > most {
-		c.fault(path, run.FaultOutOfRange, "%g is not from %g to %g", v, least, most)
+func (c *compiler) number(path run.Path, v, minimum, maximum float64) {
+	if math.IsNaN(v) || v < minimum || v > maximum {
+		c.fault(path, run.FaultOutOfRange, "%g is not from %g to %g", v, minimum, maximum)
 	}
 }
 
 func (c *compiler) duration(path run.Path, d run.Duration) {
-	const most = 365 * 24 * time.Hour
-	if d < 0 || d.Std() > most {
-		c.fault(path, run.FaultOutOfRange, "%s is not from 0s to %s", d.Std(), most)
+	const maximum = 365 * 24 * time.Hour
+	if d < 0 || d.Std() > maximum {
+		c.fault(path, run.FaultOutOfRange, "%s is not from 0s to %s", d.Std(), maximum)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestRules_defaults(t *testing.T) {
 	require.Zero(t, compile(t, "scale_throttle: {limit: -1}").Limits().ThrottleBurst)
 }
 
-func TestCompile_tells_all_faults(t *testing.T) {
+func TestCompile_reports_all_faults(t *testing.T) {
 	t.Parallel()
 	text := []byte(`capacity_per_instance: -1
 max_instances: 1000000
@@ -99,17 +99,17 @@ policy:
 	require.NoError(t, err)
 	_, faults := scaling.Compile(*s)
 	faults = spec.LocateScaling(faults, text, spec.FormatYAML)
-	type place struct {
+	type location struct {
 		Path string
 		Line int
 		Code run.Code
 	}
-	var got []place
+	var got []location
 	for _, f := range faults {
 		require.NotEmpty(t, f.Detail)
-		got = append(got, place{f.Path, f.Line, f.Code})
+		got = append(got, location{f.Path, f.Line, f.Code})
 	}
-	require.Empty(t, cmp.Diff([]place{
+	require.Empty(t, cmp.Diff([]location{
 		{"capacity_per_instance", 1, run.FaultOutOfRange},
 		{"max_instances", 2, run.FaultOutOfRange},
 		{"hold_down", 4, run.FaultOutOfRange},
@@ -165,8 +165,8 @@ func FuzzCompile(f *testing.F) {
 		d := scaling.Decide(in)
 		require.Len(t, d.Actions, 1)
 		require.Equal(t, scaling.Request, d.Actions[0].Kind)
-		if most := rules.Limits().MaxInstances; most > 0 {
-			require.LessOrEqual(t, d.Actions[0].Count, most)
+		if maximum := rules.Limits().MaxInstances; maximum > 0 {
+			require.LessOrEqual(t, d.Actions[0].Count, maximum)
 		}
 	})
 }

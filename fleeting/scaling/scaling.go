@@ -20,8 +20,8 @@ func (s State) pending() bool {
 	return s == StateRequested || s == StateCreating || s == StateBooting
 }
 
-// leaving reports whether the instance is draining or being deleted.
-func (s State) leaving() bool { return s == StateDraining || s == StateDeleting }
+// terminating reports whether the instance is draining or being deleted.
+func (s State) terminating() bool { return s == StateDraining || s == StateDeleting }
 
 // Instance is one instance of the fleet, until it is gone.
 type Instance struct {
@@ -122,17 +122,17 @@ type Action struct {
 
 // Figures are the numbers behind a decision.
 type Figures struct {
-	Queued    int `json:"queued"`    // the waiting tasks of the fleet's share
-	Instances int `json:"instances"` // in any state
-	Pending   int `json:"pending"`   // not ready yet
-	Leaving   int `json:"leaving"`
-	Busy      int `json:"busy"`     // slots with a task
-	Free      int `json:"free"`     // slots without a task, of instances that are or will be ready
-	Idle      int `json:"idle"`     // free slots to keep
-	Wanted    int `json:"wanted"`   // required free slots: for waiting tasks, and idle ones
-	Required  int `json:"required"` // instances to add; negative: surplus instances
-	Target    int `json:"target"`   // required instances, regardless of the limits; the Desired of a Claim
-	Most      int `json:"most"`     // allowed instances; 0: no limit
+	Queued        int `json:"queued"`    // the waiting tasks of the fleet's share
+	Instances     int `json:"instances"` // in any state
+	Pending       int `json:"pending"`   // not ready yet
+	Terminating   int `json:"leaving"`
+	Busy          int `json:"busy"`     // slots with a task
+	Free          int `json:"free"`     // slots without a task, of instances that are or will be ready
+	Idle          int `json:"idle"`     // free slots to keep
+	RequiredSlots int `json:"wanted"`   // required free slots: for waiting tasks, and idle ones
+	Required      int `json:"required"` // instances to add; negative: surplus instances
+	Target        int `json:"target"`   // required instances, regardless of the limits; the Desired of a Claim
+	Allowed       int `json:"most"`     // allowed instances; 0: no limit
 }
 
 // Decision is the result of Decide.
@@ -143,7 +143,7 @@ type Decision struct {
 	Held Reason
 	// Memory is the input of the next decision.
 	Memory Memory
-	// Again is when the next decision is due although nothing has changed;
+	// NextAt is when the next decision is due although nothing has changed;
 	// zero: not before a change.
-	Again time.Time
+	NextAt time.Time
 }

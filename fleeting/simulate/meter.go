@@ -35,9 +35,9 @@ func newMeter(start, end time.Time) *meter {
 	return &meter{start: start, end: end, now: start, spans: make([]sums, columns)}
 }
 
-// until adds the current counts up to a time. Time after the end counts only in
+// advance adds the current counts up to a time. Time after the end counts only in
 // the total.
-func (m *meter) until(t time.Time, c counts) {
+func (m *meter) advance(t time.Time, c counts) {
 	m.peak = max(m.peak, c.machines)
 	if !t.After(m.now) {
 		return

@@ -65,7 +65,7 @@ func Run(ctx context.Context, trace []Arrival, s Setting, o Options) (Result, er
 		return Result{}, run.Errorf(run.CodeInvalid, "machines take up to %s to be ready, but requests expire after a request_timeout of %s", o.Boot+o.Boot/4, limit)
 	}
 	start := trace[0].At.Truncate(day)
-	w := &world{
+	w := &simulation{
 		trace: trace, options: o, limits: s.Rules.Limits(), rules: s.Rules, now: start,
 		machines: make(map[string]*machine), chance: rand.New(rand.NewPCG(o.Seed, 0)),
 		meter: newMeter(start, trace[len(trace)-1].At.Truncate(day).Add(day)),
@@ -76,7 +76,7 @@ func Run(ctx context.Context, trace []Arrival, s Setting, o Options) (Result, er
 	return w.result(s.Name), nil
 }
 
-func (w *world) result(name string) Result {
+func (w *simulation) result(name string) Result {
 	r := Result{Name: name, Tasks: len(w.trace), Waits: waits(w.waited), Peak: w.meter.peak, Machines: w.made, Samples: w.meter.samples()}
 	r.MachineHours, r.IdleHours = w.meter.total.machines.Hours(), w.meter.total.idle.Hours()
 	r.Cost = r.MachineHours * w.options.PricePerHour

@@ -69,8 +69,8 @@ type traceReader struct {
 }
 
 func (t *traceReader) fault(line int, path string, code run.Code, format string, args ...any) {
-	const most = 20 // more would only repeat the same faults
-	if len(t.faults) < most {
+	const maximum = 20 // more would only repeat the same faults
+	if len(t.faults) < maximum {
 		t.faults = append(t.faults, run.Fault{Path: path, Line: line, Code: code, Detail: fmt.Sprintf(format, args...)})
 	}
 }

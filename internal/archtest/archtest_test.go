@@ -13,9 +13,9 @@ import (
 
 const module = "github.com/drover-run/drover"
 
-// reaches lists all packages that the packages of a pattern import, directly or
+// importsOf lists all packages that the packages of a pattern import, directly or
 // indirectly.
-func reaches(t *testing.T, pattern string) []string {
+func importsOf(t *testing.T, pattern string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", pattern)
 	cmd.Dir = "../.."
@@ -31,10 +31,11 @@ func TestImports(t *testing.T) {
 		own     []string // the only packages of this module that may be imported; nil: any
 		banned  []string // prefixes of packages that must not be imported
 	}{
+		{pattern: "./run/graph", own: []string{"run", "run/graph"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./run", own: []string{"run"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/", "gopkg.in/"}},
 		{pattern: "./spec", own: []string{"run", "spec"}, banned: []string{"go.temporal.io"}},
-		{pattern: "./contract", own: []string{"run", "contract"}},
-		{pattern: "./workflows", own: []string{"run", "contract", "workflows"}},
+		{pattern: "./contract", own: []string{"run", "run/graph", "contract"}},
+		{pattern: "./workflows", own: []string{"run", "run/graph", "contract", "workflows"}},
 		{pattern: "./cli", banned: []string{"go.temporal.io", module + "/engine", module + "/records", module + "/executor", module + "/gateway"}},
 		{pattern: "./gateway", banned: []string{"go.temporal.io", module + "/engine", module + "/records", module + "/executor", module + "/workflows", module + "/activities"}},
 		{pattern: "./executor/...", banned: []string{"go.temporal.io", module + "/records", module + "/blobs", module + "/engine", module + "/contract"}},
@@ -43,30 +44,30 @@ func TestImports(t *testing.T) {
 		{pattern: "./fleeting/fleetingtest", own: []string{"fleeting", "fleeting/wire", "fleeting/fleetingtest", "internal/dirlock"}, banned: []string{"go.temporal.io", "github.com/stretchr"}},
 		{pattern: "./fleeting/fleetingtest/cloud", own: []string{"fleeting/fleetingtest/cloud"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./fleeting/bootstrap", own: []string{"fleeting", "fleeting/wire", "fleeting/bootstrap", "internal/dirlock"}, banned: []string{"go.temporal.io"}},
-		{pattern: "./tokens", own: []string{"run", "tokens"}, banned: []string{"go.temporal.io", "github.com/labstack"}},
-		{pattern: "./archive", own: []string{"run", "archive"}, banned: []string{"go.temporal.io", "google.golang.org"}},
-		{pattern: "./keyring", own: []string{"keyring"}, banned: []string{"github.com/", "go.temporal.io"}},
-		{pattern: "./secrets", own: []string{"run", "secrets"}, banned: []string{"go.temporal.io", "google.golang.org"}},
-		{pattern: "./codec", own: []string{"keyring", "codec"}},
-		{pattern: "./relay", own: []string{"run", "contract", "tokens", "relay"}},
+		{pattern: "./internal/tokens", own: []string{"run", "internal/tokens"}, banned: []string{"go.temporal.io", "github.com/labstack"}},
+		{pattern: "./internal/archive", own: []string{"run", "internal/archive"}, banned: []string{"go.temporal.io", "google.golang.org"}},
+		{pattern: "./internal/keyring", own: []string{"internal/keyring"}, banned: []string{"github.com/", "go.temporal.io"}},
+		{pattern: "./internal/secrets", own: []string{"run", "internal/secrets"}, banned: []string{"go.temporal.io", "google.golang.org"}},
+		{pattern: "./internal/codec", own: []string{"internal/keyring", "internal/codec"}},
+		{pattern: "./relay", own: []string{"run", "run/graph", "contract", "internal/tokens", "relay"}},
 		{pattern: "./fleeting/scaling", own: []string{"run", "fleeting/scaling"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./fleeting/simulate", own: []string{"run", "fleeting/scaling", "fleeting/simulate"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./blobs", own: []string{"run", "blobs", "internal/durable"}, banned: []string{"go.temporal.io"}},
-		{pattern: "./fleets", own: []string{"run", "records", "fleeting", "fleeting/wire", "fleeting/scaling", "internal/dirlock", "fleets"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./fleeting/controller", own: []string{"run", "records", "fleeting", "fleeting/wire", "fleeting/scaling", "internal/dirlock", "fleeting/controller"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./webhooks", own: []string{"run", "records", "api", "webhooks"}, banned: []string{"go.temporal.io"}},
-		{pattern: "./engine", banned: []string{"go.temporal.io/server", module + "/workflows", module + "/activities", module + "/gateway", module + "/executor", module + "/secrets"}},
+		{pattern: "./engine", banned: []string{"go.temporal.io/server", module + "/workflows", module + "/activities", module + "/gateway", module + "/executor", module + "/internal/secrets"}},
 		{pattern: "./activities", banned: []string{"go.temporal.io/server", module + "/workflows", module + "/workers", module + "/gateway", module + "/engine"}},
 		{pattern: "./workers", banned: []string{"go.temporal.io/server", module + "/gateway", module + "/engine", module + "/executor/docker", module + "/executor/kubernetes", module + "/executor/shell"}},
-		{pattern: "./config", own: []string{"config"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./internal/config", own: []string{"internal/config"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./internal/hostcheck", own: []string{"internal/hostcheck"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./internal/durable", own: []string{"internal/durable"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./internal/keylock", own: []string{"internal/keylock"}, banned: []string{"github.com/", "go.temporal.io"}},
-		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "executor/transfer", "archive", "internal/durable", "internal/mask", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
+		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "executor/transfer", "internal/archive", "internal/durable", "internal/mask", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
 	}
 	for _, tt := range tests {
 		t.Run(strings.TrimPrefix(tt.pattern, "./"), func(t *testing.T) {
 			t.Parallel()
-			for _, path := range reaches(t, tt.pattern) {
+			for _, path := range importsOf(t, tt.pattern) {
 				own, isOwn := strings.CutPrefix(path, module+"/")
 				if isOwn && tt.own != nil && !slices.Contains(tt.own, own) {
 					t.Errorf("%s imports %s, which is not in its list", tt.pattern, path)

@@ -17,17 +17,17 @@ var ErrHeld = errors.New("held by another process")
 const (
 	name  = "lock"
 	retry = 20 * time.Millisecond
-	// patience is longer than a killed owner may hold the lock: a child that it
+	// timeout is longer than a killed owner may hold the lock: a child that it
 	// was forking has its open files, and so the lock, until the child has called
 	// exec.
-	patience = 2 * time.Second
+	timeout = 2 * time.Second
 )
 
 // Take makes the calling process the owner of an existing directory, until the
 // lock is unlocked or the process ends in any way. If another process owns the
 // directory, Take waits for at most 2 s and then returns ErrHeld.
 func Take(dir string) (*flock.Flock, error) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), patience, ErrHeld)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, ErrHeld)
 	defer cancel()
 	lock := flock.New(filepath.Join(dir, name))
 	if _, err := lock.TryLockContext(ctx, retry); err != nil {

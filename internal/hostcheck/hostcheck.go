@@ -80,12 +80,12 @@ func refuse(next http.Handler, checks ...func(*http.Request) error) http.Handler
 
 // isLocal reports whether a name is the local address of a request's connection.
 func isLocal(r *http.Request, name string) bool {
-	asked, err := netip.ParseAddr(name)
+	requested, err := netip.ParseAddr(name)
 	if err != nil {
 		return false
 	}
 	address, ok := localAddress(r)
-	return ok && address == asked.Unmap().WithZone("")
+	return ok && address == requested.Unmap().WithZone("")
 }
 
 func localAddress(r *http.Request) (netip.Addr, bool) {

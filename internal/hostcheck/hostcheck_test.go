@@ -14,9 +14,9 @@ import (
 
 func ok(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
-// ask returns the status of a request over a connection with the given local
+// statusOf returns the status of a request over a connection with the given local
 // address.
-func ask(t *testing.T, h http.Handler, local, host, origin string) int {
+func statusOf(t *testing.T, h http.Handler, local, host, origin string) int {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	address, err := net.ResolveTCPAddr("tcp", local)
@@ -52,7 +52,7 @@ func TestHosts_Handler(t *testing.T) {
 		{"127.0.0.1:80", "localhost", "null", false},
 		{"127.0.0.1:80", "localhost", "http://localhost:81", false},
 	} {
-		require.Equal(t, c.ok, ask(t, h, c.local, c.host, c.origin) == http.StatusNoContent, c)
+		require.Equal(t, c.ok, statusOf(t, h, c.local, c.host, c.origin) == http.StatusNoContent, c)
 	}
 }
 
@@ -73,6 +73,6 @@ func TestLoopbackHandler(t *testing.T) {
 		{"192.0.2.1:9090", "host-7.example.com:9090", "", true},
 		{"192.0.2.1:9090", "host-7.example.com:9090", "http://evil.example", false},
 	} {
-		require.Equal(t, c.ok, ask(t, h, c.local, c.host, c.origin) == http.StatusNoContent, c)
+		require.Equal(t, c.ok, statusOf(t, h, c.local, c.host, c.origin) == http.StatusNoContent, c)
 	}
 }

@@ -36,7 +36,7 @@ func TestLocks_one_at_a_time(t *testing.T) {
 	require.Empty(t, locks.held, "no memory is kept for unlocked keys")
 }
 
-func TestLocks_gives_up_with_the_context(t *testing.T) {
+func TestLocks_returns_when_the_context_ends(t *testing.T) {
 	t.Parallel()
 	var locks Locks[int]
 	unlock, err := locks.Lock(t.Context(), 1)

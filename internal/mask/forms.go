@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// leastForm is the minimal length of a part of an encoding that is masked by
+	// minForm is the minimal length of a part of an encoding that is masked by
 	// itself. Shorter parts would match too many other texts.
-	leastForm = 8
+	minForm = 8
 	// base64Line is where the base64 command breaks lines (GNU coreutils).
 	base64Line = 76
 )
@@ -36,7 +36,7 @@ func base64Forms(text string) []string {
 		out = append(out, padded, alone)
 		for rest := padded; len(rest) > base64Line; {
 			out = append(out, rest[:base64Line])
-			if rest = rest[base64Line:]; len(rest) >= leastForm && len(rest) <= base64Line {
+			if rest = rest[base64Line:]; len(rest) >= minForm && len(rest) <= base64Line {
 				out = append(out, rest)
 			}
 		}
@@ -46,7 +46,7 @@ func base64Forms(text string) []string {
 		for before := range 3 {
 			encoded := alphabet.EncodeToString(append(make([]byte, before), text...))
 			first, last := (before*8+5)/6, (before+len(text))*8/6
-			if last-first >= leastForm {
+			if last-first >= minForm {
 				out = append(out, encoded[first:last])
 			}
 		}

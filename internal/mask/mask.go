@@ -71,7 +71,7 @@ type Stream struct {
 // Write masks the next bytes of the stream.
 func (m *Stream) Write(p []byte) {
 	if m.set.Empty() {
-		m.hand(p)
+		m.forward(p)
 		return
 	}
 	if len(m.held) > 0 {
@@ -101,22 +101,22 @@ func (m *Stream) scan(p []byte, final bool) (rest []byte) {
 		found, partial := match(candidates, p[i:])
 		switch {
 		case partial && !final:
-			m.hand(p[shown:i])
+			m.forward(p[shown:i])
 			return p[i:]
 		case found == 0:
 			i++
 		default:
-			m.hand(p[shown:i])
-			m.hand([]byte(Replacement))
+			m.forward(p[shown:i])
+			m.forward([]byte(Replacement))
 			i += found
 			shown = i
 		}
 	}
-	m.hand(p[shown:])
+	m.forward(p[shown:])
 	return nil
 }
 
-func (m *Stream) hand(p []byte) {
+func (m *Stream) forward(p []byte) {
 	if len(p) > 0 {
 		m.emit(p)
 	}

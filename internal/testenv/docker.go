@@ -135,9 +135,9 @@ func busyboxTar(binary []byte, applets []string) ([]byte, error) {
 	add(tar.Header{Typeflag: tar.TypeDir, Name: "home/tester/", Mode: 0o755, Uid: 1000, Gid: 1000}, nil)
 	add(tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}, nil)
 	add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o644},
-		[]byte("root:x:0:0:root:/root:/bin/sh\ntester:x:1000:1000:tester:/home/tester:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"))
+		[]byte("root:x:0:0:root:/root:/bin/sh\ntester:x:1000:1000:tester:/home/tester:/bin/sh\nother:x:65534:65534:other:/:/bin/sh\n"))
 	add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/group", Mode: 0o644},
-		[]byte("root:x:0:\ntester:x:1000:\nextra:x:2000:tester\nnobody:x:65534:\n"))
+		[]byte("root:x:0:\ntester:x:1000:\nextra:x:2000:tester\nother:x:65534:\n"))
 	add(tar.Header{Typeflag: tar.TypeReg, Name: "bin/busybox", Mode: 0o755}, binary)
 	for _, applet := range applets {
 		if applet != "busybox" {

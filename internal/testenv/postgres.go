@@ -120,10 +120,10 @@ func postgresBin() (string, error) {
 
 // postgresServer is a server with its data in a temporary folder.
 type postgresServer struct {
-	bin  string
-	dir  string
-	port int
-	life io.Closer // standard input of the watchdog, which ends the server when this is closed
+	bin       string
+	dir       string
+	port      int
+	keepalive io.Closer // standard input of the watchdog, which ends the server when this is closed
 }
 
 func (s *postgresServer) url() string {
@@ -159,7 +159,7 @@ func (s *postgresServer) start() error {
 	if err := s.detach(sh); err != nil {
 		return err
 	}
-	if s.life, err = sh.StdinPipe(); err != nil {
+	if s.keepalive, err = sh.StdinPipe(); err != nil {
 		return err
 	}
 	if err := sh.Start(); err != nil {

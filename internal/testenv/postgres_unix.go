@@ -19,15 +19,12 @@ func (s *postgresServer) detach(cmd *exec.Cmd) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	var found *user.User
-	for _, name := range []string{"postgres", "nobody"} {
-		if u, err := user.Lookup(name); err == nil {
-			found = u
-			break
-		}
+	found, err := user.Lookup("postgres")
+	if err != nil {
+		found, err = user.LookupId("65534") // the unprivileged user of most systems
 	}
-	if found == nil {
-		return errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody")
+	if err != nil {
+		return errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor one with the id 65534")
 	}
 	uid, err := strconv.ParseUint(found.Uid, 10, 32)
 	if err != nil {

@@ -53,17 +53,17 @@ func RequireS3(t testing.TB) S3 {
 	for _, name := range []string{"data", "metadata"} { // not every file system has extended attributes
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
-	var said bytes.Buffer
+	var serverLog bytes.Buffer
 	server := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "--port", address, "--region", region, "--quiet", "posix", "--sidecar", filepath.Join(dir, "metadata"), filepath.Join(dir, "data"))
 	server.Dir = dir
 	server.Env = []string{"ROOT_ACCESS_KEY_ID=" + access, "ROOT_SECRET_ACCESS_KEY=" + secret, "HOME=" + dir}
-	server.Stdout, server.Stderr = &said, &said
+	server.Stdout, server.Stderr = &serverLog, &serverLog
 	require.NoError(t, server.Start())
 	t.Cleanup(func() {
 		_ = server.Process.Kill() // its data is removed with the test
 		_ = server.Wait()
 		if t.Failed() {
-			t.Logf("output of the S3 server:\n%s", said.String())
+			t.Logf("output of the S3 server:\n%s", serverLog.String())
 		}
 	})
 	endpoint := "http://" + address

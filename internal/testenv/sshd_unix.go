@@ -46,7 +46,7 @@ func StartSSHD(t testing.TB) *SSHD {
 		Missing(t, "sshd", err.Error(), "install openssh-server; it need not run")
 	}
 	dir := t.TempDir()
-	who, err := user.Current()
+	account, err := user.Current()
 	if err != nil {
 		t.Fatalf("look up the user: %v", err)
 	}
@@ -54,7 +54,7 @@ func StartSSHD(t testing.TB) *SSHD {
 	if err != nil {
 		t.Fatalf("find a port for sshd: %v", err)
 	}
-	s := &SSHD{t: t, Address: fmt.Sprintf("127.0.0.1:%d", port), User: who.Username, Log: filepath.Join(dir, "sshd.log")}
+	s := &SSHD{t: t, Address: fmt.Sprintf("127.0.0.1:%d", port), User: account.Username, Log: filepath.Join(dir, "sshd.log")}
 	hostKey, host := newSSHKey(t)
 	key, allowed := newSSHKey(t)
 	s.Key, s.HostKey = key, host

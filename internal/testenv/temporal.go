@@ -56,8 +56,8 @@ func startTemporal(t testing.TB) string {
 	t.Cleanup(func() {
 		_ = server.Process.Kill() // its data goes with the test
 		_ = server.Wait()
-		if said, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
-			t.Logf("output of drover temporal:\n%s", said)
+		if serverLog, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
+			t.Logf("output of drover temporal:\n%s", serverLog)
 		}
 		_ = log.Close()
 	})

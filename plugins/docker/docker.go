@@ -50,12 +50,12 @@ const (
 	defaultStopTimeout = 10 * time.Second
 	// A container that was not started within this time never will be: the
 	// plugin was killed before it could start it.
-	startPatience = 2 * time.Minute
+	startTimeout = 2 * time.Minute
 	// How long a changing call to the daemon may take, in addition to the
 	// container's stop timeout.
-	daemonPatience = time.Minute
-	// doomed is the suffix of the names of containers to be removed.
-	doomed = ".deleting"
+	daemonTimeout = time.Minute
+	// removalSuffix is the suffix of the names of containers to be removed.
+	removalSuffix = ".deleting"
 )
 
 // Labels of the containers.
@@ -112,10 +112,10 @@ func (g *InstanceGroup) Update(ctx context.Context, fn func(string, provider.Sta
 		id := c.Labels[instanceLabel]
 		state := stateOf(c)
 		switch {
-		case isDoomed(c):
+		case markedForRemoval(c):
 			g.remove(id, c.ID)
 			state = provider.StateDeleting
-		case c.State == container.StateCreated && time.Since(time.Unix(c.Created, 0)) > startPatience:
+		case c.State == container.StateCreated && time.Since(time.Unix(c.Created, 0)) > startTimeout:
 			g.log.Warn("removing a container that was never started", "id", id)
 			g.remove(id, c.ID)
 			state = provider.StateDeleting
@@ -163,7 +163,7 @@ func (g *InstanceGroup) create(ctx context.Context) error {
 		g.log.Warn("the daemon warned about a container", "id", vars.ID, "warning", warning)
 	}
 	if err := g.cli.ContainerStart(ctx, c.ID, container.StartOptions{}); err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemonPatience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemonTimeout)
 		defer cancel()
 		removed := g.cli.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
 		if errdefs.IsNotFound(removed) {
@@ -181,7 +181,7 @@ func (g *InstanceGroup) Decrease(ctx context.Context, ids []string) ([]string, e
 	var done []string
 	var faults error
 	for _, id := range ids {
-		if err := g.doom(ctx, id); err != nil {
+		if err := g.markForRemoval(ctx, id); err != nil {
 			faults = errors.Join(faults, fmt.Errorf("remove %s: %w", id, err))
 			continue
 		}
@@ -190,14 +190,14 @@ func (g *InstanceGroup) Decrease(ctx context.Context, ids []string) ([]string, e
 	return done, faults
 }
 
-// doom marks a container for removal, and begins to remove it.
-func (g *InstanceGroup) doom(ctx context.Context, id string) error {
+// markForRemoval marks a container for removal, and begins to remove it.
+func (g *InstanceGroup) markForRemoval(ctx context.Context, id string) error {
 	c, found, err := g.find(ctx, id)
 	if err != nil || !found {
 		return err
 	}
-	if !isDoomed(c) {
-		err := g.cli.ContainerRename(ctx, c.ID, id+doomed)
+	if !markedForRemoval(c) {
+		err := g.cli.ContainerRename(ctx, c.ID, id+removalSuffix)
 		if errdefs.IsNotFound(err) {
 			return nil
 		}
@@ -218,16 +218,16 @@ func (g *InstanceGroup) remove(id, containerID string) {
 		return
 	}
 	g.removing[id] = true
-	cli, patience := g.cli, g.StopTimeout.Or(defaultStopTimeout)
+	cli, timeout := g.cli, g.StopTimeout.Or(defaultStopTimeout)
 	g.removals.Go(func() {
 		defer func() {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			delete(g.removing, id)
 		}()
-		ctx, cancel := context.WithTimeout(context.Background(), patience+daemonPatience)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout+daemonTimeout)
 		defer cancel()
-		seconds := int(math.Ceil(patience.Seconds()))
+		seconds := int(math.Ceil(timeout.Seconds()))
 		if err := cli.ContainerStop(ctx, containerID, container.StopOptions{Timeout: &seconds}); err != nil && !errdefs.IsNotFound(err) {
 			g.log.Warn("failed to stop a container", "id", id, "error", err)
 		}
@@ -340,15 +340,15 @@ func (g *InstanceGroup) running(ctx context.Context, id string) (container.Inspe
 	if err != nil {
 		return none, fmt.Errorf("inspect a container: %w", err)
 	}
-	if !c.State.Running || c.State.Paused || isDoomed(found) {
+	if !c.State.Running || c.State.Paused || markedForRemoval(found) {
 		return none, fmt.Errorf("%w: %s is %s", provider.ErrInstanceUnhealthy, id, stateOf(found))
 	}
 	return c, nil
 }
 
-func isDoomed(c container.Summary) bool {
+func markedForRemoval(c container.Summary) bool {
 	for _, name := range c.Names {
-		if strings.HasSuffix(name, doomed) {
+		if strings.HasSuffix(name, removalSuffix) {
 			return true
 		}
 	}
@@ -358,7 +358,7 @@ func isDoomed(c container.Summary) bool {
 // stateOf maps the daemon's states. A container that has exited counts as
 // deleted, because the daemon removes it.
 func stateOf(c container.Summary) provider.State {
-	if isDoomed(c) {
+	if markedForRemoval(c) {
 		return provider.StateDeleting
 	}
 	switch c.State {

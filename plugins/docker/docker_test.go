@@ -16,7 +16,7 @@ import (
 	"github.com/drover-run/drover/plugins/internal/instance"
 )
 
-const patience = time.Minute
+const awaitTimeout = time.Minute
 
 // fixture is a separate group on the daemon; its containers are removed after
 // the test.
@@ -31,7 +31,7 @@ func fixture(t *testing.T) (*InstanceGroup, *client.Client) {
 		},
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), awaitTimeout)
 		defer cancel()
 		left, err := cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", groupLabel+"="+config.Name))})
 		require.NoError(t, err)
@@ -64,7 +64,7 @@ func states(t *testing.T, g *InstanceGroup) map[string]provider.State {
 
 func awaitStates(t *testing.T, g *InstanceGroup, want map[string]provider.State) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(want) == len(states(t, g)) }, patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(want) == len(states(t, g)) }, awaitTimeout, 20*time.Millisecond)
 	require.Equal(t, want, states(t, g))
 }
 
@@ -108,13 +108,13 @@ func TestGroup_outlives_its_plugin(t *testing.T) {
 	require.NoError(t, g.Shutdown(t.Context()))
 }
 
-func TestGroup_goes_on_with_removals_of_a_killed_plugin(t *testing.T) {
+func TestGroup_continues_the_removals_of_a_killed_plugin(t *testing.T) {
 	t.Parallel()
 	g, cli := fixture(t)
 	_, err := g.Increase(t.Context(), 1)
 	require.NoError(t, err)
 	id := ids(t, g)[0]
-	require.NoError(t, cli.ContainerRename(t.Context(), id, id+doomed)) // then the plugin was killed
+	require.NoError(t, cli.ContainerRename(t.Context(), id, id+removalSuffix)) // then the plugin was killed
 	require.ErrorIs(t, g.Heartbeat(t.Context(), id), provider.ErrInstanceUnhealthy)
 	awaitStates(t, again(t, g), map[string]provider.State{})
 }

@@ -53,7 +53,7 @@ const (
 	defaultStopTimeout = 30 * time.Second
 	defaultKeepEnded   = 10 * time.Minute
 	// How long Decrease waits for the pid of a supervisor that is starting.
-	pidPatience = 2 * time.Second
+	pidTimeout = 2 * time.Second
 )
 
 // Init implements provider.InstanceGroup.
@@ -96,7 +96,7 @@ func (g *InstanceGroup) Update(_ context.Context, fn func(string, provider.State
 	}
 	for _, id := range ids {
 		dir := filepath.Join(g.dir, id)
-		s, err := look(dir, g.WaitForAddress)
+		s, err := inspect(dir, g.WaitForAddress)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was removed meanwhile, or is being created
 		}
@@ -133,7 +133,7 @@ func (g *InstanceGroup) Increase(ctx context.Context, n int) (int, error) {
 		if err := ctx.Err(); err != nil {
 			return made, fmt.Errorf("make instances: %w", err)
 		}
-		if err := g.make(); err != nil {
+		if err := g.create(); err != nil {
 			return made, err
 		}
 	}
@@ -204,7 +204,7 @@ func (g *InstanceGroup) running(id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s, err := look(dir, g.WaitForAddress)
+	s, err := inspect(dir, g.WaitForAddress)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%w: no instance %s", provider.ErrInstanceUnhealthy, id)
 	}
@@ -253,8 +253,8 @@ func (g *InstanceGroup) free() (int, error) {
 	return max(free, 0), err
 }
 
-// make records an instance and starts its supervisor.
-func (g *InstanceGroup) make() error {
+// create records an instance and starts its supervisor.
+func (g *InstanceGroup) create() error {
 	vars := instance.Vars{ID: instance.NewID(g.Name), Group: g.Name}
 	vars.Dir = filepath.Join(g.dir, vars.ID)
 	argv, err := vars.FillAll(g.Command)
@@ -269,7 +269,7 @@ func (g *InstanceGroup) make() error {
 	if err != nil {
 		return fmt.Errorf("working_dir: %w", err)
 	}
-	if err := g.writeDown(vars); err != nil {
+	if err := g.writeRecord(vars); err != nil {
 		return err
 	}
 	log, err := os.OpenFile(filepath.Join(vars.Dir, logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -277,7 +277,7 @@ func (g *InstanceGroup) make() error {
 		return fmt.Errorf("make the log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
-	args := append([]string{KeeperCommand, vars.Dir, g.StopTimeout.Or(defaultStopTimeout).String()}, argv...)
+	args := append([]string{SupervisorCommand, vars.Dir, g.StopTimeout.Or(defaultStopTimeout).String()}, argv...)
 	cmd := exec.Command(g.self, args...) //nolint:noctx // it outlives every call, and this process
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = env, workingDir, log, log
 	if cmd.Dir == "" {
@@ -292,8 +292,8 @@ func (g *InstanceGroup) make() error {
 	return nil
 }
 
-// writeDown creates the instance's directory atomically, with its record in it.
-func (g *InstanceGroup) writeDown(vars instance.Vars) error {
+// writeRecord creates the instance's directory atomically, with its record in it.
+func (g *InstanceGroup) writeRecord(vars instance.Vars) error {
 	fresh, err := os.MkdirTemp(g.dir, ".new-")
 	if err != nil {
 		return fmt.Errorf("make an instance's directory: %w", err)
@@ -320,17 +320,17 @@ func (g *InstanceGroup) stop(ctx context.Context, id string) error {
 	if err := os.WriteFile(filepath.Join(dir, stopFile), nil, 0o600); err != nil {
 		return fmt.Errorf("write the stop file: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, pidPatience, errors.New("its supervisor has not written its pid"))
+	ctx, cancel := context.WithTimeoutCause(ctx, pidTimeout, errors.New("its supervisor has not written its pid"))
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		s, err := look(dir, g.WaitForAddress)
+		s, err := inspect(dir, g.WaitForAddress)
 		if err != nil || s.state == provider.StateDeleted {
 			return err
 		}
-		told, err := tell(dir)
-		if told || err != nil {
+		signaled, err := signalStop(dir)
+		if signaled || err != nil {
 			return err
 		}
 		select {
@@ -341,11 +341,11 @@ func (g *InstanceGroup) stop(ctx context.Context, id string) error {
 	}
 }
 
-// tell sends the supervisor SIGTERM. If the lock is held after this process has
+// signalStop sends the supervisor SIGTERM. If the lock is held after this process has
 // opened the pid, the pid still belongs to the supervisor, and not to a later
 // process.
-func tell(dir string) (bool, error) {
-	pid, err := keeperPID(dir)
+func signalStop(dir string) (bool, error) {
+	pid, err := supervisorPID(dir)
 	if err != nil || pid == 0 {
 		return false, err
 	}
@@ -357,7 +357,7 @@ func tell(dir string) (bool, error) {
 		return false, fmt.Errorf("find the supervisor: %w", err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if kept, err := isKept(dir); err != nil || !kept {
+	if supervised, err := isSupervised(dir); err != nil || !supervised {
 		return false, err
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {

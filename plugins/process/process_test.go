@@ -22,13 +22,13 @@ import (
 
 // The test binary is also the supervisor.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == KeeperCommand {
-		os.Exit(Keep(os.Args[2:], os.Stderr))
+	if len(os.Args) > 1 && os.Args[1] == SupervisorCommand {
+		os.Exit(Supervise(os.Args[2:], os.Stderr))
 	}
 	os.Exit(m.Run())
 }
 
-const patience = 30 * time.Second
+const awaitTimeout = 30 * time.Second
 
 // group returns a plugin process; a second one on the same configuration is a
 // restarted plugin.
@@ -57,7 +57,7 @@ func states(t *testing.T, g *InstanceGroup) map[string]provider.State {
 
 func awaitState(t *testing.T, g *InstanceGroup, id string, want provider.State) {
 	t.Helper()
-	require.Eventually(t, func() bool { return states(t, g)[id] == want }, patience, 5*time.Millisecond, "%s did not become %s", id, want)
+	require.Eventually(t, func() bool { return states(t, g)[id] == want }, awaitTimeout, 5*time.Millisecond, "%s did not become %s", id, want)
 }
 
 // one creates an instance and waits until it runs.
@@ -85,7 +85,7 @@ func alive(pid int) bool {
 
 func awaitDead(t *testing.T, pid int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond, "process %d still runs", pid)
+	require.Eventually(t, func() bool { return !alive(pid) }, awaitTimeout, 5*time.Millisecond, "process %d still runs", pid)
 }
 
 func awaitPID(t *testing.T, path string) (pid int) {
@@ -96,7 +96,7 @@ func awaitPID(t *testing.T, path string) (pid int) {
 			pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
 		}
 		return err == nil
-	}, patience, 5*time.Millisecond)
+	}, awaitTimeout, 5*time.Millisecond)
 	return pid
 }
 
@@ -134,7 +134,7 @@ func TestGroup_outlives_its_plugin(t *testing.T) {
 	require.Equal(t, []string{id}, gone)
 }
 
-func TestGroup_forgets_what_ended(t *testing.T) {
+func TestGroup_forgets_ended_instances(t *testing.T) {
 	t.Parallel()
 	config := InstanceGroup{Name: "g", StateDir: t.TempDir(), Command: []string{"true"}}
 	g := group(t, config)
@@ -147,7 +147,7 @@ func TestGroup_forgets_what_ended(t *testing.T) {
 			}
 		}
 		return true
-	}, patience, 5*time.Millisecond)
+	}, awaitTimeout, 5*time.Millisecond)
 	require.Len(t, states(t, g), 2)
 	config.KeepEnded = 1
 	require.Empty(t, states(t, group(t, config)))
@@ -158,7 +158,7 @@ func TestGroup_forgets_what_ended(t *testing.T) {
 	}
 }
 
-func TestGroup_kills_what_does_not_stop(t *testing.T) {
+func TestGroup_kills_a_command_that_does_not_stop(t *testing.T) {
 	t.Parallel()
 	g := group(t, InstanceGroup{
 		Name: "g", StateDir: t.TempDir(), WaitForAddress: true, StopTimeout: instance.Duration(50 * time.Millisecond),
@@ -173,13 +173,13 @@ func TestGroup_kills_what_does_not_stop(t *testing.T) {
 	require.False(t, alive(s.PID))
 }
 
-func TestGroup_sees_a_killed_keeper(t *testing.T) {
+func TestGroup_sees_a_killed_supervisor(t *testing.T) {
 	t.Parallel()
 	g := group(t, InstanceGroup{Name: "g", StateDir: t.TempDir(), Command: []string{"sleep", "1000"}})
 	id, dir := one(t, g)
 	var s started
 	require.NoError(t, read(dir, startedFile, &s))
-	pid, err := keeperPID(dir)
+	pid, err := supervisorPID(dir)
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	awaitState(t, g, id, provider.StateDeleted)
@@ -188,16 +188,16 @@ func TestGroup_sees_a_killed_keeper(t *testing.T) {
 	require.ErrorIs(t, err, provider.ErrInstanceUnhealthy)
 }
 
-func TestGroup_ends_an_instance_that_was_written_down_alone(t *testing.T) {
+func TestGroup_ends_an_instance_that_was_only_recorded(t *testing.T) {
 	t.Parallel()
 	g := group(t, InstanceGroup{Name: "g", StateDir: t.TempDir(), Command: []string{"sleep", "1000"}})
 	vars := instance.Vars{ID: instance.NewID("g"), Group: "g"}
 	vars.Dir = filepath.Join(g.dir, vars.ID)
-	require.NoError(t, g.writeDown(vars))
+	require.NoError(t, g.writeRecord(vars))
 	require.Equal(t, provider.StateCreating, states(t, g)[vars.ID])
-	require.NoError(t, write(vars.Dir, instanceFile, created{ID: vars.ID, At: time.Now().Add(-2 * keeperPatience)}))
+	require.NoError(t, write(vars.Dir, instanceFile, created{ID: vars.ID, At: time.Now().Add(-2 * supervisorTimeout)}))
 	require.Equal(t, provider.StateDeleted, states(t, g)[vars.ID])
-	require.Zero(t, Keep([]string{vars.Dir, "1s", "touch", filepath.Join(vars.Dir, "ran")}, os.Stderr), "a supervisor that starts late")
+	require.Zero(t, Supervise([]string{vars.Dir, "1s", "touch", filepath.Join(vars.Dir, "ran")}, os.Stderr), "a supervisor that starts late")
 	require.NoFileExists(t, filepath.Join(vars.Dir, "ran"))
 }
 

@@ -31,7 +31,7 @@ const (
 
 // A supervisor that has not started within this time never will: the plugin was
 // killed before it could start one.
-const keeperPatience = 30 * time.Second
+const supervisorTimeout = 30 * time.Second
 
 type created struct {
 	ID string    `json:"id"`
@@ -48,22 +48,22 @@ type ended struct {
 	Why string    `json:"why"`
 }
 
-// seen is the state that the files of an instance record.
-type seen struct {
+// observed is the state that the files of an instance record.
+type observed struct {
 	state   provider.State
 	ended   ended
 	started started
 }
 
-// look reads the state of the instance in dir. If the supervisor was killed, it
+// inspect reads the state of the instance in dir. If the supervisor was killed, it
 // records the end.
-func look(dir string, needsAddress bool) (seen, error) {
-	var s seen
+func inspect(dir string, needsAddress bool) (observed, error) {
+	var s observed
 	if read(dir, endedFile, &s.ended) == nil {
 		s.state = provider.StateDeleted
 		return s, nil
 	}
-	kept, err := isKept(dir)
+	supervised, err := isSupervised(dir)
 	if err != nil {
 		return s, err
 	}
@@ -72,8 +72,8 @@ func look(dir string, needsAddress bool) (seen, error) {
 		return s, err
 	}
 	startErr := read(dir, startedFile, &s.started)
-	if !kept {
-		return lookKeeperless(dir, s, stopping)
+	if !supervised {
+		return inspectUnsupervised(dir, s, stopping)
 	}
 	addressed := true
 	if needsAddress {
@@ -92,8 +92,8 @@ func look(dir string, needsAddress bool) (seen, error) {
 	return s, nil
 }
 
-// isKept reports whether the instance's supervisor runs.
-func isKept(dir string) (bool, error) {
+// isSupervised reports whether the instance's supervisor runs.
+func isSupervised(dir string) (bool, error) {
 	lock := flock.New(filepath.Join(dir, lockFile))
 	defer func() { _ = lock.Close() }()
 	// The lock is shared, so that concurrent readers do not take each other for
@@ -105,14 +105,14 @@ func isKept(dir string) (bool, error) {
 	return !free, nil
 }
 
-// lookKeeperless distinguishes three instances without a supervisor: it has not
+// inspectUnsupervised distinguishes three instances without a supervisor: it has not
 // started yet, it was killed, or it has just ended.
-func lookKeeperless(dir string, s seen, stopping bool) (seen, error) {
+func inspectUnsupervised(dir string, s observed, stopping bool) (observed, error) {
 	var c created
 	if err := read(dir, instanceFile, &c); err != nil {
 		return s, err
 	}
-	if s.started.PID == 0 && !stopping && time.Since(c.At) < keeperPatience {
+	if s.started.PID == 0 && !stopping && time.Since(c.At) < supervisorTimeout {
 		s.state = provider.StateCreating
 		return s, nil
 	}
@@ -140,9 +140,9 @@ func lookKeeperless(dir string, s seen, stopping bool) (seen, error) {
 	return s, write(dir, endedFile, s.ended)
 }
 
-// keeperPID reads the pid that the supervisor wrote into its lock file; it
+// supervisorPID reads the pid that the supervisor wrote into its lock file; it
 // returns 0 before that.
-func keeperPID(dir string) (int, error) {
+func supervisorPID(dir string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(dir, lockFile))
 	if err != nil {
 		return 0, fmt.Errorf("read a supervisor's pid: %w", err)

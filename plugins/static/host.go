@@ -25,8 +25,8 @@ type Host struct {
 	KeyPath         string            `json:"key_path"`
 }
 
-// dialPatience is how long a host may take to accept a connection.
-const dialPatience = 5 * time.Second
+// dialTimeout is how long a host may take to accept a connection.
+const dialTimeout = 5 * time.Second
 
 // connect returns the connect info of the host, with the defaults of the common
 // connector.
@@ -61,8 +61,8 @@ func (h Host) connect(common provider.ConnectorConfig) (provider.ConnectInfo, er
 	return info, nil
 }
 
-// reach checks that the host accepts connections.
-func (h Host) reach(ctx context.Context, common provider.ConnectorConfig) error {
+// checkReachable checks that the host accepts connections.
+func (h Host) checkReachable(ctx context.Context, common provider.ConnectorConfig) error {
 	info, err := h.connect(common)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (h Host) reach(ctx context.Context, common provider.ConnectorConfig) error 
 		}
 		address = net.JoinHostPort(address, strconv.Itoa(port))
 	}
-	dialer := net.Dialer{Timeout: dialPatience}
+	dialer := net.Dialer{Timeout: dialTimeout}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("%w: no connection: %w", provider.ErrInstanceUnhealthy, err)

@@ -18,12 +18,12 @@ import (
 // lease records the owner of a host. A released host keeps its record, which
 // orders the free hosts by the time of their release.
 type lease struct {
-	Address   string    `json:"address"`
-	Group     string    `json:"group,omitempty"` // "": the host is free
-	ID        string    `json:"id,omitempty"`
-	Since     time.Time `json:"since,omitzero"`
-	Returning bool      `json:"returning,omitempty"` // the cleanup runs
-	Returned  time.Time `json:"returned,omitzero"`
+	Address    string    `json:"address"`
+	Group      string    `json:"group,omitempty"` // "": the host is free
+	ID         string    `json:"id,omitempty"`
+	Since      time.Time `json:"since,omitzero"`
+	Cleaning   bool      `json:"returning,omitempty"` // the cleanup runs
+	ReleasedAt time.Time `json:"returned,omitzero"`
 }
 
 // leases is a directory that groups share: one file per host, and one lock.
@@ -35,8 +35,8 @@ const (
 	hostsDir = "hosts"
 )
 
-// hold locks the leases.
-func (l leases) hold() (release func(), err error) {
+// acquire locks the leases.
+func (l leases) acquire() (release func(), err error) {
 	if err := os.MkdirAll(filepath.Join(l.dir, hostsDir), 0o700); err != nil {
 		return nil, fmt.Errorf("make the state dir: %w", err)
 	}

@@ -41,16 +41,16 @@ type InstanceGroup struct {
 	leases   leases
 	hosts    map[string]Host
 
-	mu        sync.Mutex
-	returning map[string]time.Time // time of the next cleanup of a host; zero: the cleanup runs
-	returns   sync.WaitGroup
+	mu       sync.Mutex
+	cleanups map[string]time.Time // time of the next cleanup of a host; zero: the cleanup runs
+	returns  sync.WaitGroup
 }
 
 var _ provider.InstanceGroup = (*InstanceGroup)(nil)
 
 const (
 	defaultReturnTimeout = time.Minute
-	returnPause          = 30 * time.Second // between two attempts to clean up
+	cleanupRetryDelay    = 30 * time.Second // between two attempts to clean up
 )
 
 // Init implements provider.InstanceGroup.
@@ -66,8 +66,8 @@ func (g *InstanceGroup) Init(_ context.Context, log hclog.Logger, settings provi
 		return none, err
 	}
 	g.log, g.settings, g.leases, g.hosts = log, settings, leases{dir: g.StateDir}, map[string]Host{}
-	if g.returning == nil {
-		g.returning = map[string]time.Time{}
+	if g.cleanups == nil {
+		g.cleanups = map[string]time.Time{}
 	}
 	for _, h := range g.Hosts {
 		g.hosts[h.Address] = h
@@ -75,7 +75,7 @@ func (g *InstanceGroup) Init(_ context.Context, log hclog.Logger, settings provi
 			return none, err
 		}
 	}
-	release, err := g.leases.hold()
+	release, err := g.leases.acquire()
 	if err != nil {
 		return none, err
 	}
@@ -86,12 +86,12 @@ func (g *InstanceGroup) Init(_ context.Context, log hclog.Logger, settings provi
 // Update implements provider.InstanceGroup. It repeats failed cleanups of
 // released hosts.
 func (g *InstanceGroup) Update(_ context.Context, fn func(string, provider.State)) error {
-	mine, err := g.mine()
+	own, err := g.ownLeases()
 	if err != nil {
 		return err
 	}
-	for _, l := range mine {
-		if l.Returning {
+	for _, l := range own {
+		if l.Cleaning {
 			fn(l.ID, provider.StateDeleting)
 			g.cleanUp(l)
 			continue
@@ -105,28 +105,28 @@ func (g *InstanceGroup) Update(_ context.Context, fn func(string, provider.State
 // answer, and prefers hosts that were released longest ago.
 func (g *InstanceGroup) Increase(ctx context.Context, n int) (int, error) {
 	var faults error
-	for given := range n {
-		ok, err := g.give(ctx, &faults)
+	for leased := range n {
+		ok, err := g.leaseHost(ctx, &faults)
 		if err != nil {
-			return given, err
+			return leased, err
 		}
 		if !ok {
-			return given, errors.Join(fmt.Errorf("none of the %d hosts is free", len(g.Hosts)), faults)
+			return leased, errors.Join(fmt.Errorf("none of the %d hosts is free", len(g.Hosts)), faults)
 		}
 	}
 	return n, nil
 }
 
-// give leases one host that answers. The group owns the host during the check,
+// leaseHost leases one host that answers. The group owns the host during the check,
 // so that no other group checks it at the same time.
-func (g *InstanceGroup) give(ctx context.Context, faults *error) (bool, error) {
+func (g *InstanceGroup) leaseHost(ctx context.Context, faults *error) (bool, error) {
 	tried := map[string]bool{}
 	for {
-		before, taken, ok, err := g.take(tried)
+		before, taken, ok, err := g.leaseFree(tried)
 		if err != nil || !ok {
 			return false, err
 		}
-		fault := g.hosts[taken.Address].reach(ctx, g.settings.ConnectorConfig)
+		fault := g.hosts[taken.Address].checkReachable(ctx, g.settings.ConnectorConfig)
 		if fault == nil {
 			g.log.Info("leased a host", "id", taken.ID, "address", taken.Address)
 			return true, nil
@@ -139,9 +139,9 @@ func (g *InstanceGroup) give(ctx context.Context, faults *error) (bool, error) {
 	}
 }
 
-// take leases the next free host to the group.
-func (g *InstanceGroup) take(tried map[string]bool) (before, taken lease, ok bool, err error) {
-	release, err := g.leases.hold()
+// leaseFree leases the next free host to the group.
+func (g *InstanceGroup) leaseFree(tried map[string]bool) (before, taken lease, ok bool, err error) {
+	release, err := g.leases.acquire()
 	if err != nil {
 		return before, taken, false, err
 	}
@@ -161,8 +161,8 @@ func (g *InstanceGroup) take(tried map[string]bool) (before, taken lease, ok boo
 	if len(free) == 0 {
 		return before, taken, false, nil
 	}
-	before = slices.MinFunc(free, func(a, b lease) int { return cmp.Compare(a.Returned.UnixNano(), b.Returned.UnixNano()) })
-	taken = lease{Address: before.Address, Group: g.Name, ID: idOf(g.Name, before.Address), Since: time.Now(), Returned: before.Returned}
+	before = slices.MinFunc(free, func(a, b lease) int { return cmp.Compare(a.ReleasedAt.UnixNano(), b.ReleasedAt.UnixNano()) })
+	taken = lease{Address: before.Address, Group: g.Name, ID: idOf(g.Name, before.Address), Since: time.Now(), ReleasedAt: before.ReleasedAt}
 	return before, taken, true, g.leases.write(taken)
 }
 
@@ -179,7 +179,7 @@ func idOf(group, address string) string {
 
 // change replaces a lease if it is unchanged.
 func (g *InstanceGroup) change(from, to lease) error {
-	release, err := g.leases.hold()
+	release, err := g.leases.acquire()
 	if err != nil {
 		return err
 	}
@@ -197,16 +197,16 @@ func (g *InstanceGroup) change(from, to lease) error {
 // Decrease implements provider.InstanceGroup. Hosts that the group does not own
 // count as released.
 func (g *InstanceGroup) Decrease(_ context.Context, ids []string) ([]string, error) {
-	mine, err := g.mine()
+	own, err := g.ownLeases()
 	if err != nil {
 		return nil, err
 	}
 	var done []string
 	var faults error
 	for _, id := range ids {
-		at := slices.IndexFunc(mine, func(l lease) bool { return l.ID == id })
+		at := slices.IndexFunc(own, func(l lease) bool { return l.ID == id })
 		if at >= 0 {
-			err := g.giveBack(mine[at])
+			err := g.release(own[at])
 			if err != nil {
 				faults = errors.Join(faults, fmt.Errorf("release %s: %w", id, err))
 				continue
@@ -217,12 +217,12 @@ func (g *InstanceGroup) Decrease(_ context.Context, ids []string) ([]string, err
 	return done, faults
 }
 
-func (g *InstanceGroup) giveBack(l lease) error {
+func (g *InstanceGroup) release(l lease) error {
 	if g.ReturnCommand == "" {
-		return g.change(l, lease{Address: l.Address, Returned: time.Now()})
+		return g.change(l, lease{Address: l.Address, ReleasedAt: time.Now()})
 	}
 	marked := l
-	marked.Returning = true
+	marked.Cleaning = true
 	if err := g.change(l, marked); err != nil {
 		return err
 	}
@@ -235,24 +235,24 @@ func (g *InstanceGroup) giveBack(l lease) error {
 func (g *InstanceGroup) cleanUp(l lease) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if at, known := g.returning[l.ID]; known && (at.IsZero() || time.Now().Before(at)) {
+	if at, known := g.cleanups[l.ID]; known && (at.IsZero() || time.Now().Before(at)) {
 		return
 	}
-	g.returning[l.ID] = time.Time{}
+	g.cleanups[l.ID] = time.Time{}
 	g.returns.Go(func() {
 		err := g.runOn(l)
 		if err == nil {
-			err = g.change(l, lease{Address: l.Address, Returned: time.Now()})
+			err = g.change(l, lease{Address: l.Address, ReleasedAt: time.Now()})
 		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if err != nil {
 			g.log.Error("failed to clean up a released host", "id", l.ID, "address", l.Address, "error", err)
-			g.returning[l.ID] = time.Now().Add(returnPause)
+			g.cleanups[l.ID] = time.Now().Add(cleanupRetryDelay)
 			return
 		}
 		g.log.Info("released a host", "id", l.ID, "address", l.Address)
-		delete(g.returning, l.ID)
+		delete(g.cleanups, l.ID)
 	})
 }
 
@@ -268,12 +268,12 @@ func (g *InstanceGroup) runOn(l lease) error {
 	ctx, cancel := context.WithTimeout(context.Background(), g.ReturnTimeout.Or(defaultReturnTimeout))
 	defer cancel()
 	info.Timeout = g.ReturnTimeout.Or(defaultReturnTimeout)
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	err = connector.Run(ctx, info, connector.ConnectorOptions{
-		RunOptions: connector.RunOptions{Command: g.ReturnCommand, Stdout: io.Discard, Stderr: &said},
+		RunOptions: connector.RunOptions{Command: g.ReturnCommand, Stdout: io.Discard, Stderr: &stderr},
 	})
 	if err != nil {
-		return fmt.Errorf("run the command: %w: %s", err, said.String())
+		return fmt.Errorf("run the command: %w: %s", err, stderr.String())
 	}
 	return nil
 }
@@ -295,7 +295,7 @@ func (g *InstanceGroup) Heartbeat(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return h.reach(ctx, g.settings.ConnectorConfig)
+	return h.checkReachable(ctx, g.settings.ConnectorConfig)
 }
 
 // Suspend implements provider.InstanceGroup.
@@ -320,9 +320,9 @@ func (g *InstanceGroup) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// mine lists the hosts of the group.
-func (g *InstanceGroup) mine() ([]lease, error) {
-	release, err := g.leases.hold()
+// ownLeases lists the hosts of the group.
+func (g *InstanceGroup) ownLeases() ([]lease, error) {
+	release, err := g.leases.acquire()
 	if err != nil {
 		return nil, err
 	}
@@ -331,27 +331,27 @@ func (g *InstanceGroup) mine() ([]lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	var mine []lease
+	var own []lease
 	for _, l := range all {
 		if l.Group == g.Name {
-			mine = append(mine, l)
+			own = append(own, l)
 		}
 	}
-	slices.SortFunc(mine, func(a, b lease) int { return cmp.Compare(a.ID, b.ID) })
-	return mine, nil
+	slices.SortFunc(own, func(a, b lease) int { return cmp.Compare(a.ID, b.ID) })
+	return own, nil
 }
 
 // hostOf returns a host that the group owns and may use.
 func (g *InstanceGroup) hostOf(id string) (Host, error) {
-	mine, err := g.mine()
+	own, err := g.ownLeases()
 	if err != nil {
 		return Host{}, err
 	}
-	for _, l := range mine {
+	for _, l := range own {
 		if l.ID != id {
 			continue
 		}
-		if l.Returning {
+		if l.Cleaning {
 			return Host{}, fmt.Errorf("%w: %s is being released", provider.ErrInstanceUnhealthy, id)
 		}
 		if h, ok := g.hosts[l.Address]; ok {

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-run/drover/plugins/internal/instance"
 )
 
-const patience = 30 * time.Second
+const awaitTimeout = 30 * time.Second
 
 // servers starts SSH servers that end with the test.
 func servers(t *testing.T, n int, password string) (addresses []string) {
@@ -38,7 +38,7 @@ func servers(t *testing.T, n int, password string) (addresses []string) {
 				addresses = append(addresses, string(text))
 			}
 			return err == nil
-		}, patience, 5*time.Millisecond)
+		}, awaitTimeout, 5*time.Millisecond)
 	}
 	return addresses
 }
@@ -84,7 +84,7 @@ func address(t *testing.T, g *InstanceGroup, id string) string {
 	return info.InternalAddr
 }
 
-func TestGroup_gives_out_and_takes_back(t *testing.T) {
+func TestGroup_leases_and_releases(t *testing.T) {
 	t.Parallel()
 	dir, hosts := t.TempDir(), listeners(t, 2)
 	key := filepath.Join(t.TempDir(), "key")
@@ -156,7 +156,7 @@ func TestGroups_never_share_a_host(t *testing.T) {
 	require.Len(t, slices.Compact(addresses), len(hosts))
 }
 
-func TestGroup_passes_over_hosts_that_do_not_answer(t *testing.T) {
+func TestGroup_skips_hosts_that_do_not_answer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -178,12 +178,12 @@ func TestGroup_passes_over_hosts_that_do_not_answer(t *testing.T) {
 	require.Empty(t, states(t, g))
 }
 
-func TestGroup_cleans_up_what_comes_back(t *testing.T) {
+func TestGroup_cleans_up_released_hosts(t *testing.T) {
 	t.Parallel()
 	password, dir, mark := rand.Text(), t.TempDir(), filepath.Join(t.TempDir(), "mark")
 	host := Host{Address: servers(t, 1, password)[0], Username: "tester", Password: password}
 	failing := &InstanceGroup{
-		Name: "lab", StateDir: dir, Hosts: []Host{host}, ReturnCommand: "echo no >&2; exit 3", ReturnTimeout: instance.Duration(patience),
+		Name: "lab", StateDir: dir, Hosts: []Host{host}, ReturnCommand: "echo no >&2; exit 3", ReturnTimeout: instance.Duration(awaitTimeout),
 	}
 	g := group(t, failing)
 	_, err := g.Increase(t.Context(), 1)
@@ -198,7 +198,7 @@ func TestGroup_cleans_up_what_comes_back(t *testing.T) {
 	require.Error(t, err)
 
 	g = group(t, &InstanceGroup{Name: "lab", StateDir: dir, Hosts: []Host{host}, ReturnCommand: "touch " + mark, ReturnTimeout: failing.ReturnTimeout})
-	require.Eventually(t, func() bool { return len(states(t, g)) == 0 }, patience, 10*time.Millisecond, "the next plugin process continues the cleanup")
+	require.Eventually(t, func() bool { return len(states(t, g)) == 0 }, awaitTimeout, 10*time.Millisecond, "the next plugin process continues the cleanup")
 	require.FileExists(t, mark)
 	_, err = other.Increase(t.Context(), 1)
 	require.NoError(t, err)

@@ -21,8 +21,8 @@ const (
 	// process that died between its commit and their numbering.
 	leftoverCheck = 5 * time.Second
 	announceRetry = 200 * time.Millisecond
-	// lastAnnouncement bounds the last announcement during Close.
-	lastAnnouncement = 2 * time.Second
+	// lastAnnounceTimeout bounds the last announcement during Close.
+	lastAnnounceTimeout = 2 * time.Second
 )
 
 // announce numbers the events of this process's commits and announces them to
@@ -36,29 +36,29 @@ const (
 func (b *backend) announce(ctx context.Context) {
 	ticker := time.NewTicker(leftoverCheck)
 	defer ticker.Stop()
-	b.tell(ctx, true)
+	b.announceOnce(ctx, true)
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lastAnnouncement, sql.ErrConnDone)
+			last, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lastAnnounceTimeout, sql.ErrConnDone)
 			defer cancel()
-			b.tell(last, false)
+			b.announceOnce(last, false)
 			return
 		case <-b.wake:
-			b.tell(ctx, false)
+			b.announceOnce(ctx, false)
 		case <-ticker.C:
-			b.tell(ctx, true)
+			b.announceOnce(ctx, true)
 		}
 	}
 }
 
-// tell makes one announcement. It retries a failed one later.
-func (b *backend) tell(ctx context.Context, leftovers bool) {
+// announceOnce makes one announcement. It retries a failed one later.
+func (b *backend) announceOnce(ctx context.Context, unnumbered bool) {
 	b.mu.Lock()
 	a := b.pending
 	b.pending = announcement{}
 	b.mu.Unlock()
-	a.events = a.events || leftovers
+	a.events = a.events || unnumbered
 	if a.empty() {
 		return
 	}
@@ -167,9 +167,9 @@ func payloads(name string, a *announcement) []string {
 	return append(out, text)
 }
 
-// hear forwards a notification of another process to the watchers of this
+// receive forwards a notification of another process to the watchers of this
 // process.
-func (b *backend) hear(payload string) {
+func (b *backend) receive(payload string) {
 	parts := strings.SplitN(payload, " ", 3)
 	if len(parts) != 3 || parts[0] == b.name {
 		return

@@ -48,7 +48,7 @@ type backend struct {
 func newBackend(ctx context.Context, db *sql.DB, config *pgx.ConnConfig, hub *sqlstore.Hub, logger *slog.Logger) *backend {
 	b := &backend{db: db, config: config, hub: hub, logger: logger, name: rand.Text(), wake: make(chan struct{}, 1)}
 	background, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	b.stop, b.close = func() { stop(sql.ErrConnDone) }, sync.OnceValue(b.shut)
+	b.stop, b.close = func() { stop(sql.ErrConnDone) }, sync.OnceValue(b.closeAll)
 	b.background.Go(func() { b.announce(background) })
 	b.background.Go(func() { b.listen(background) })
 	return b
@@ -57,7 +57,7 @@ func newBackend(ctx context.Context, db *sql.DB, config *pgx.ConnConfig, hub *sq
 // Close implements sqlstore.Backend.
 func (b *backend) Close() error { return b.close() }
 
-func (b *backend) shut() error {
+func (b *backend) closeAll() error {
 	b.closed.Store(true)
 	b.stop()
 	b.background.Wait()
@@ -69,7 +69,7 @@ func (b *backend) shut() error {
 func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) error {
 	for try := 1; ; try++ {
 		err := b.transact(ctx, nil, fn)
-		if err == nil || try == maxTries || !repeatable(err) {
+		if err == nil || try == maxTries || !retryable(err) {
 			return err
 		}
 		timer := time.NewTimer(time.Duration(try) * retryPause)

@@ -33,7 +33,7 @@ func dialect() sqlstore.Dialect {
 		Explain:     `EXPLAIN `,
 		LockSharing: `SELECT pg_advisory_xact_lock(` + strconv.FormatInt(lockSharing, 10) + `)`,
 		LockPools:   `SELECT pg_advisory_xact_lock(` + strconv.FormatInt(lockPools, 10) + `)`,
-		KeepRow:     " FOR KEY SHARE",
+		ForKeyShare: " FOR KEY SHARE",
 		ForUpdate:   " FOR UPDATE",
 		SkipLocked:  " FOR UPDATE SKIP LOCKED",
 		LastEvent:   `SELECT last FROM event_sequence`,
@@ -80,9 +80,9 @@ func codeOfConnection(err error) run.Code {
 	return ""
 }
 
-// repeatable reports whether the database requires that the transaction is
+// retryable reports whether the database requires that the transaction is
 // retried.
-func repeatable(err error) bool {
+func retryable(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == serializationFailure || e.Code == deadlockDetected)
 }

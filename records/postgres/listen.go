@@ -22,12 +22,12 @@ const (
 func (b *backend) listen(ctx context.Context) {
 	pause := minReconnect
 	for {
-		heard, err := b.listenOnce(ctx)
+		connected, err := b.listenOnce(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		b.logger.WarnContext(ctx, "failed to listen for changes, reconnecting", "error", err)
-		if heard {
+		if connected {
 			pause = minReconnect
 		}
 		timer := time.NewTimer(pause)
@@ -43,7 +43,7 @@ func (b *backend) listen(ctx context.Context) {
 
 // listenOnce receives until the connection is lost. heard reports that it was
 // established.
-func (b *backend) listenOnce(ctx context.Context) (heard bool, err error) {
+func (b *backend) listenOnce(ctx context.Context) (connected bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, b.config.Copy())
 	if err != nil {
 		return false, fmt.Errorf("connect: %w", err)
@@ -64,7 +64,7 @@ func (b *backend) listenOnce(ctx context.Context) (heard bool, err error) {
 		case ctx.Err() != nil:
 			return true, ctx.Err()
 		case err == nil:
-			b.hear(n.Payload)
+			b.receive(n.Payload)
 		case !silent || conn.IsClosed():
 			return true, fmt.Errorf("wait for notification: %w", err)
 		default:

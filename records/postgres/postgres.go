@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
-	"github.com/drover-run/drover/keyring"
+	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/internal/sqlstore"
 	"github.com/drover-run/drover/run"
@@ -78,7 +78,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	db.SetMaxIdleConns(opts.MaxConns)
 	schema, err := migrate(ctx, db)
 	if err != nil {
-		return nil, errors.Join(opening(config, err), db.Close())
+		return nil, errors.Join(openError(config, err), db.Close())
 	}
 	hub := sqlstore.NewHub()
 	b := newBackend(ctx, db, config, hub, opts.Logger)
@@ -119,7 +119,7 @@ func migrate(ctx context.Context, db *sql.DB) (*sqlstore.Schema, error) {
 	return schema, errors.Join(err, unlockErr)
 }
 
-func opening(config *pgx.ConnConfig, err error) error {
+func openError(config *pgx.ConnConfig, err error) error {
 	if _, ok := errors.AsType[*run.Error](err); ok {
 		return err
 	}

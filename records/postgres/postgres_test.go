@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/internal/testenv"
-	"github.com/drover-run/drover/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/postgres"
 	"github.com/drover-run/drover/records/recordstest"
@@ -110,16 +110,16 @@ func TestOpen_refused(t *testing.T) {
 func TestStore_lost_connections(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.RequirePostgres(t)
-	here, there := open(t, dsn), open(t, dsn)
-	r := create(t, here)
-	signal, stop := here.Watch(r.ID)
+	local, remote := open(t, dsn), open(t, dsn)
+	r := create(t, local)
+	signal, stop := local.Watch(r.ID)
 	defer stop()
 	for range 3 {
 		_, err := raw(t, dsn).ExecContext(t.Context(),
 			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'drover'")
 		require.NoError(t, err)
 		testenv.Await(t, 20*time.Second, func() (bool, string) {
-			err := here.Check(t.Context())
+			err := local.Check(t.Context())
 			if err != nil {
 				require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "%v", err)
 			}
@@ -133,7 +133,7 @@ func TestStore_lost_connections(t *testing.T) {
 			}
 		}
 		testenv.Await(t, 20*time.Second, func() (bool, string) {
-			err := there.Annotate(t.Context(), r.ID, "", map[string]string{"a": "b"}, nil)
+			err := remote.Annotate(t.Context(), r.ID, "", map[string]string{"a": "b"}, nil)
 			return err == nil, "annotating: " + errText(err)
 		})
 		select {
@@ -151,9 +151,9 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// TestStore_numbers_what_others_left numbers an event of a process that died
+// TestStore_numbers_events_of_dead_processes numbers an event of a process that died
 // between its commit and the numbering.
-func TestStore_numbers_what_others_left(t *testing.T) {
+func TestStore_numbers_events_of_dead_processes(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.RequirePostgres(t)
 	s := open(t, dsn)
@@ -234,7 +234,7 @@ func TestStore_late_commits(t *testing.T) {
 func TestStore_many_runs_in_one_announcement(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.RequirePostgres(t)
-	here, there := open(t, dsn), open(t, dsn)
+	local, remote := open(t, dsn), open(t, dsn)
 	// Announcements accumulate while this transaction holds the sequencer's
 	// lock.
 	tx, err := raw(t, dsn).BeginTx(t.Context(), nil)
@@ -243,12 +243,12 @@ func TestStore_many_runs_in_one_announcement(t *testing.T) {
 	require.NoError(t, err)
 	var signals []<-chan struct{}
 	for range 400 {
-		r := create(t, there)
-		signal, stop := here.Watch(r.ID)
+		r := create(t, remote)
+		signal, stop := local.Watch(r.ID)
 		defer stop()
 		signals = append(signals, signal)
 	}
-	n, err := here.LastEvent(t.Context())
+	n, err := local.LastEvent(t.Context())
 	require.NoError(t, err)
 	require.LessOrEqual(t, n, int64(1), "no number is given without the lock")
 	require.NoError(t, tx.Rollback())

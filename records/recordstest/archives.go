@@ -50,8 +50,8 @@ func pipeline() *run.Spec {
 	}}
 }
 
-// at queues and claims tasks of a run, and returns their keys.
-func at(t *testing.T, s records.Store, id run.ID, tasks ...int) (keys []run.Key) {
+// claimTasks queues and claims tasks of a run, and returns their keys.
+func claimTasks(t *testing.T, s records.Store, id run.ID, tasks ...int) (keys []run.Key) {
 	t.Helper()
 	for _, n := range tasks {
 		apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(n, 1, 1)}})
@@ -83,20 +83,20 @@ func save(t *testing.T, s records.Store, c records.ArchiveClaim, a records.Archi
 	return saved
 }
 
-func leftObjects(t *testing.T, s records.Store) []string {
+func collectObjects(t *testing.T, s records.Store) []string {
 	t.Helper()
 	objects, err := s.TakeObjects(t.Context(), 100, lease)
 	require.NoError(t, err)
-	require.NoError(t, s.DoneObjects(t.Context(), objects))
+	require.NoError(t, s.CompleteObjects(t.Context(), objects))
 	return objects
 }
 
 func testArchiveOnce(t *testing.T, d *database) {
 	s := d.store(t)
 	id, key := running(t, s, pipeline())
-	place, err := s.ArchivePlace(t.Context(), step(key, 0))
+	place, err := s.ArchiveContext(t.Context(), step(key, 0))
 	require.NoError(t, err)
-	require.Equal(t, records.ArchivePlace{
+	require.Equal(t, records.ArchiveContext{
 		Step: run.ArchiveStep{SaveWorkspace: &run.SaveWorkspace{To: "x"}}, Task: "a", Group: "/a/b/c", Untrusted: true,
 	}, place)
 	saved, err := s.SavedArchive(t.Context(), step(key, 0), "", "")
@@ -109,7 +109,7 @@ func testArchiveOnce(t *testing.T, d *database) {
 	require.NoError(t, err)
 	require.Equal(t, first, *saved)
 	require.Equal(t, first, save(t, s, step(key, 0), workspace("o2", 6)), "the first archive stays")
-	require.Equal(t, []string{"o2"}, leftObjects(t, s))
+	require.Equal(t, []string{"o2"}, collectObjects(t, s))
 	again := records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o3", Tests: &run.TestSummary{Tests: 3, Failed: 1, FailedNames: []string{"x"}}}
 	save(t, s, step(key, 2), again)
 	artifacts, err := s.Artifacts(t.Context(), id)
@@ -141,7 +141,7 @@ func testArchiveOnce(t *testing.T, d *database) {
 		{Task: 4, Status: run.StatusSkipped},
 	}, Result: run.ResultSuccess, Finish: true})
 	require.NoError(t, s.DeleteRun(t.Context(), id))
-	require.ElementsMatch(t, []string{"o1", "o3", "o4"}, leftObjects(t, s), "the objects of all attempts")
+	require.ElementsMatch(t, []string{"o1", "o3", "o4"}, collectObjects(t, s), "the objects of all attempts")
 	stats, err := s.ArchiveStats(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, run.ArchiveStat{}, stats[run.ArchiveArtifact])
@@ -155,7 +155,7 @@ func testArchiveClaims(t *testing.T, d *database) {
 		"another dispatch":  {Key: run.Key{Run: id, Task: 0, Attempt: 1, Dispatch: 2}, Executor: "x"},
 		"an unclaimed task": {Key: run.Key{Run: id, Task: 1, Attempt: 1, Dispatch: 1}, Executor: "x"},
 	} {
-		_, err := s.ArchivePlace(t.Context(), c)
+		_, err := s.ArchiveContext(t.Context(), c)
 		require.Equal(t, run.CodeNotFound, run.CodeOf(err), name)
 		_, err = s.ClaimSecrets(t.Context(), c)
 		require.Equal(t, run.CodeNotFound, run.CodeOf(err), name)
@@ -163,17 +163,17 @@ func testArchiveClaims(t *testing.T, d *database) {
 		_, err = s.CommitArchive(t.Context(), c, workspace("o", 1))
 		require.Equal(t, run.CodeNotFound, run.CodeOf(err), name)
 	}
-	_, err := s.ArchivePlace(t.Context(), step(key, 3))
+	_, err := s.ArchiveContext(t.Context(), step(key, 3))
 	requireCode(t, run.CodeNotFound, err)
 	save(t, s, step(key, 0), workspace("mine", 1))
-	require.NoError(t, s.MayRead(t.Context(), step(key, 0), "mine"))
-	requireCode(t, run.CodeGone, s.MayRead(t.Context(), step(key, 0), "o"))
-	requireCode(t, run.CodeNotFound, s.MayRead(t.Context(), records.ArchiveClaim{Key: key, Executor: "y"}, "mine"))
+	require.NoError(t, s.CheckObjectAccess(t.Context(), step(key, 0), "mine"))
+	requireCode(t, run.CodeGone, s.CheckObjectAccess(t.Context(), step(key, 0), "o"))
+	requireCode(t, run.CodeNotFound, s.CheckObjectAccess(t.Context(), records.ArchiveClaim{Key: key, Executor: "y"}, "mine"))
 
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
 	_, err = s.CommitArchive(t.Context(), step(key, 2), workspace("o", 1))
 	requireCode(t, run.CodeConflict, err)
-	requireCode(t, run.CodeConflict, s.MayRead(t.Context(), step(key, 0), "mine"))
+	requireCode(t, run.CodeConflict, s.CheckObjectAccess(t.Context(), step(key, 0), "mine"))
 
 	// Any member of a set may continue what one of them claimed.
 	member := func(id string) run.Executor {
@@ -185,11 +185,11 @@ func testArchiveClaims(t *testing.T, d *database) {
 	require.NoError(t, register(t, s, member("m2")))
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 1)}})
 	key.Task = 1
-	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "m1", Set: "set", JournalID: "j", Knows: run.NewestOrder})
+	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "m1", Set: "set", JournalID: "j", SpecVersion: run.NewestSpecVersion})
 	require.NoError(t, err)
-	_, err = s.ArchivePlace(t.Context(), records.ArchiveClaim{Key: key, Executor: "m2"})
+	_, err = s.ArchiveContext(t.Context(), records.ArchiveClaim{Key: key, Executor: "m2"})
 	require.NoError(t, err)
-	_, err = s.ArchivePlace(t.Context(), step(key, 0))
+	_, err = s.ArchiveContext(t.Context(), step(key, 0))
 	requireCode(t, run.CodeNotFound, err)
 }
 
@@ -215,7 +215,7 @@ func testArchiveGarbage(t *testing.T, d *database) {
 	_, key := running(t, s, pipeline())
 	require.NoError(t, s.PutObject(t.Context(), "slow", lease))
 	require.NoError(t, s.PutObject(t.Context(), "lost", lease))
-	require.Empty(t, leftObjects(t, s))
+	require.Empty(t, collectObjects(t, s))
 	d.clock.advance(lease / 2)
 	require.NoError(t, s.PutObject(t.Context(), "slow", lease), "the lease is extended")
 	d.clock.advance(lease * 3 / 4)
@@ -229,19 +229,19 @@ func testArchiveGarbage(t *testing.T, d *database) {
 	require.NoError(t, err)
 	require.Nil(t, saved, "an uncommitted archive is not visible")
 	save(t, s, step(key, 0), workspace("slow", 1))
-	require.NoError(t, s.DoneObjects(t.Context(), []string{"slow"}), "a committed object is not removed")
-	require.NoError(t, s.MayRead(t.Context(), step(key, 0), "slow"))
-	require.Empty(t, leftObjects(t, s), "the object is leased")
+	require.NoError(t, s.CompleteObjects(t.Context(), []string{"slow"}), "a committed object is not removed")
+	require.NoError(t, s.CheckObjectAccess(t.Context(), step(key, 0), "slow"))
+	require.Empty(t, collectObjects(t, s), "the object is leased")
 	d.clock.advance(2 * lease)
-	require.Equal(t, []string{"lost"}, leftObjects(t, s), "the lease has ended")
-	require.Empty(t, leftObjects(t, s))
+	require.Equal(t, []string{"lost"}, collectObjects(t, s), "the lease has ended")
+	require.Empty(t, collectObjects(t, s))
 }
 
 func testWorkspaces(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, pipeline())
 	begin(t, s, r.ID)
-	keys := at(t, s, r.ID, 0, 1, 2, 3, 4)
+	keys := claimTasks(t, s, r.ID, 0, 1, 2, 3, 4)
 	for _, key := range keys {
 		save(t, s, step(key, 0), workspace("o"+itoa(int64(key.Task)), 1))
 	}
@@ -301,11 +301,11 @@ func testCacheOnce(t *testing.T, d *database) {
 	var group errgroup.Group
 	for i := range objects {
 		group.Go(func() error {
-			s, mine := stores[i%2], cache("s", "k", "o"+itoa(int64(i)), 1)
-			if err := s.PutObject(t.Context(), mine.Object, lease); err != nil {
+			s, inPool := stores[i%2], cache("s", "k", "o"+itoa(int64(i)), 1)
+			if err := s.PutObject(t.Context(), inPool.Object, lease); err != nil {
 				return err
 			}
-			got, err := s.CommitArchive(t.Context(), step(key, 1), mine)
+			got, err := s.CommitArchive(t.Context(), step(key, 1), inPool)
 			objects[i] = got.Object
 			return err
 		})
@@ -314,14 +314,14 @@ func testCacheOnce(t *testing.T, d *database) {
 	for _, object := range objects {
 		require.Equal(t, objects[0], object)
 	}
-	require.Len(t, leftObjects(t, stores[0]), len(objects)-1)
+	require.Len(t, collectObjects(t, stores[0]), len(objects)-1)
 }
 
 func testArtifactsKept(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, pipeline())
 	begin(t, s, r.ID)
-	keys := at(t, s, r.ID, 0, 1)
+	keys := claimTasks(t, s, r.ID, 0, 1)
 	save(t, s, step(keys[0], 0), workspace("w", 1))
 	save(t, s, step(keys[0], 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o", Size: 7})
 	save(t, s, step(keys[1], 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "not kept"})
@@ -333,17 +333,17 @@ func testArtifactsKept(t *testing.T, d *database) {
 	require.Equal(t, "o", artifacts[0].Object)
 	require.Equal(t, "a", artifacts[0].Task)
 	begin(t, s, next.ID)
-	later := at(t, s, next.ID, 3)
+	later := claimTasks(t, s, next.ID, 3)
 	found, err := s.Workspaces(t.Context(), step(later[0], 0))
 	require.NoError(t, err)
 	require.Len(t, found, 1)
-	require.NoError(t, s.MayRead(t.Context(), step(later[0], 0), "w"))
+	require.NoError(t, s.CheckObjectAccess(t.Context(), step(later[0], 0), "w"))
 
 	require.NoError(t, s.DeleteRun(t.Context(), r.ID))
-	require.Equal(t, []string{"not kept"}, leftObjects(t, s), "the other run refers to them")
+	require.Equal(t, []string{"not kept"}, collectObjects(t, s), "the other run refers to them")
 	finishPipeline(t, s, next.ID)
 	require.NoError(t, s.DeleteRun(t.Context(), next.ID))
-	require.ElementsMatch(t, []string{"o", "w"}, leftObjects(t, s))
+	require.ElementsMatch(t, []string{"o", "w"}, collectObjects(t, s))
 }
 
 func expireArchives(t *testing.T, s records.Store, kind run.ArchiveKind, keep run.ArchiveRetention, n int) records.Expired {
@@ -367,7 +367,7 @@ func testArchivesExpire(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, pipeline())
 	begin(t, s, r.ID)
-	key := at(t, s, r.ID, 0)[0]
+	key := claimTasks(t, s, r.ID, 0)[0]
 	save(t, s, step(key, 0), workspace("w", 5))
 	save(t, s, step(key, 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o", Size: 7, Expires: d.clock.now().Add(24 * time.Hour)})
 	other, otherKey := running(t, s, pipeline())
@@ -382,10 +382,10 @@ func testArchivesExpire(t *testing.T, d *database) {
 	require.Equal(t, records.Expired{Archives: 1, Bytes: 5, More: true}, expireArchives(t, s, run.ArchiveWorkspace, keep, 1))
 	require.Zero(t, expireArchives(t, s, run.ArchiveWorkspace, keep, 10))
 	require.Zero(t, expireArchives(t, s, run.ArchiveArtifact, keep, 10))
-	require.Equal(t, []string{"w"}, leftObjects(t, s))
+	require.Equal(t, []string{"w"}, collectObjects(t, s))
 	d.clock.advance(48 * time.Hour)
 	require.Equal(t, records.Expired{Archives: 1, Bytes: 7}, expireArchives(t, s, run.ArchiveArtifact, keep, 10))
-	require.Equal(t, []string{"o"}, leftObjects(t, s))
+	require.Equal(t, []string{"o"}, collectObjects(t, s))
 
 	artifacts, err := s.Artifacts(t.Context(), r.ID)
 	require.NoError(t, err)
@@ -393,11 +393,11 @@ func testArchivesExpire(t *testing.T, d *database) {
 	require.Empty(t, artifacts[0].Object, "the row of a removed artifact stays")
 	next := restarted(t, s, r.ID)
 	begin(t, s, next.ID)
-	found, err := s.Workspaces(t.Context(), step(at(t, s, next.ID, 3)[0], 0))
+	found, err := s.Workspaces(t.Context(), step(claimTasks(t, s, next.ID, 3)[0], 0))
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	require.Empty(t, found[0].Object)
-	require.NoError(t, s.MayRead(t.Context(), step(otherKey, 0), "open"), "the run %s is open", other)
+	require.NoError(t, s.CheckObjectAccess(t.Context(), step(otherKey, 0), "open"), "the run %s is open", other)
 	stats, err := s.ArchiveStats(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, map[run.ArchiveKind]run.ArchiveStat{
@@ -422,12 +422,12 @@ func testCachesExpire(t *testing.T, d *database) {
 	require.Zero(t, expire(run.ArchiveRetention{}, 10))
 	require.Zero(t, expire(run.ArchiveRetention{CacheBytes: 40, CacheUnused: run.Duration(4 * time.Hour)}, 10))
 	require.Equal(t, records.Expired{Archives: 1, Bytes: 10}, expire(run.ArchiveRetention{CacheBytes: 35}, 10))
-	require.Equal(t, []string{"o-b"}, leftObjects(t, s), "the least recently used cache")
+	require.Equal(t, []string{"o-b"}, collectObjects(t, s), "the least recently used cache")
 	d.clock.advance(90 * time.Minute)
 	unused := run.ArchiveRetention{CacheUnused: run.Duration(2 * time.Hour)}
 	require.Equal(t, records.Expired{Archives: 1, Bytes: 10, More: true}, expire(unused, 1))
 	require.Equal(t, records.Expired{Archives: 1, Bytes: 10}, expire(unused, 10))
-	require.ElementsMatch(t, []string{"o-c", "o-d"}, leftObjects(t, s))
+	require.ElementsMatch(t, []string{"o-c", "o-d"}, collectObjects(t, s))
 	found, err := s.FindCache(t.Context(), c, []string{"s"}, []string{"a"})
 	require.NoError(t, err)
 	require.NotNil(t, found)
@@ -441,7 +441,7 @@ func testArchivesRace(t *testing.T, d *database) {
 	for i := range 5 {
 		r := create(t, s, pipeline())
 		begin(t, s, r.ID)
-		key := at(t, s, r.ID, 0)[0]
+		key := claimTasks(t, s, r.ID, 0)[0]
 		object := "w" + itoa(int64(i))
 		save(t, s, step(key, 0), workspace(object, 1))
 		finishPipeline(t, s, r.ID)
@@ -458,19 +458,19 @@ func testArchivesRace(t *testing.T, d *database) {
 		})
 		require.NoError(t, group.Wait())
 		begin(t, s, next.ID)
-		later := at(t, s, next.ID, 3)[0]
+		later := claimTasks(t, s, next.ID, 3)[0]
 		found, err := s.Workspaces(t.Context(), step(later, 0))
 		require.NoError(t, err)
 		require.Len(t, found, 1)
 		if found[0].Object == "" {
-			require.Equal(t, []string{object}, leftObjects(t, s))
+			require.Equal(t, []string{object}, collectObjects(t, s))
 			continue
 		}
-		require.Empty(t, leftObjects(t, s))
-		require.NoError(t, s.MayRead(t.Context(), step(later, 0), object))
+		require.Empty(t, collectObjects(t, s))
+		require.NoError(t, s.CheckObjectAccess(t.Context(), step(later, 0), object))
 		finishPipeline(t, s, next.ID)
 		require.NoError(t, s.DeleteRun(t.Context(), next.ID))
-		require.Equal(t, []string{object}, leftObjects(t, s))
+		require.Equal(t, []string{object}, collectObjects(t, s))
 	}
 }
 

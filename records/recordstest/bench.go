@@ -68,7 +68,7 @@ func Bench(b *testing.B, open func(b *testing.B) records.Store) {
 		s := open(b)
 		n := newRun(b, oneTask("/bench/one"))
 		for b.Loop() {
-			life(b, s, n)
+			lifecycle(b, s, n)
 		}
 	})
 	b.Run("Life/clients=8", func(b *testing.B) {
@@ -77,15 +77,15 @@ func Bench(b *testing.B, open func(b *testing.B) records.Store) {
 		b.SetParallelism(4)
 		b.RunParallel(func(p *testing.PB) {
 			for p.Next() {
-				life(b, s, n)
+				lifecycle(b, s, n)
 			}
 		})
 	})
 	benchGroups(b, open)
 }
 
-// life makes all calls of a run of one task.
-func life(b *testing.B, s records.Store, n records.NewRun) {
+// lifecycle makes all calls of a run of one task.
+func lifecycle(b *testing.B, s records.Store, n records.NewRun) {
 	b.Helper()
 	ctx := b.Context()
 	r, err := s.CreateRun(ctx, n)
@@ -93,7 +93,7 @@ func life(b *testing.B, s records.Store, n records.NewRun) {
 	rows, err := s.TakeOutbox(ctx, 1, time.Minute)
 	require.NoError(b, err)
 	for _, row := range rows {
-		require.NoError(b, s.DoneOutbox(ctx, row.ID))
+		require.NoError(b, s.CompleteOutbox(ctx, row.ID))
 	}
 	_, _, err = s.LoadPlan(ctx, r.ID, 0)
 	require.NoError(b, err)

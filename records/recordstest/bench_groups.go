@@ -15,11 +15,11 @@ func benchGroups(b *testing.B, open func(b *testing.B) records.Store) {
 	b.Run("Group/life/limit=0", func(b *testing.B) {
 		s, n := open(b), newRun(b, grouped(3, "g"))
 		for b.Loop() {
-			life(b, s, n)
+			lifecycle(b, s, n)
 		}
 	})
 	const waiting = 5000
-	crowd := func(b *testing.B) (s records.Store, last run.ID) {
+	openWaiting := func(b *testing.B) (s records.Store, last run.ID) {
 		b.Helper()
 		s = open(b)
 		limit(b, s, "g", 2, run.OnBusyQueue)
@@ -29,7 +29,7 @@ func benchGroups(b *testing.B, open func(b *testing.B) records.Store) {
 		return s, last
 	}
 	b.Run("Group/waiting=5000/create", func(b *testing.B) {
-		s, _ := crowd(b)
+		s, _ := openWaiting(b)
 		n := newRun(b, grouped(3, "g"))
 		for b.Loop() {
 			_, err := s.CreateRun(b.Context(), n)
@@ -37,8 +37,8 @@ func benchGroups(b *testing.B, open func(b *testing.B) records.Store) {
 		}
 	})
 	b.Run("Group/waiting=5000/finish", func(b *testing.B) {
-		eachNext(b, crowd, func(s records.Store, holder run.ID) {
-			require.NoError(b, endOf(b.Context(), s, holder))
+		eachNext(b, openWaiting, func(s records.Store, holder run.ID) {
+			require.NoError(b, endRun(b.Context(), s, holder))
 			b.StopTimer()
 			granted, _, err := s.Grant(b.Context(), "g")
 			require.NoError(b, err)
@@ -47,9 +47,9 @@ func benchGroups(b *testing.B, open func(b *testing.B) records.Store) {
 		})
 	})
 	b.Run("Group/waiting=5000/grant", func(b *testing.B) {
-		eachNext(b, crowd, func(s records.Store, holder run.ID) {
+		eachNext(b, openWaiting, func(s records.Store, holder run.ID) {
 			b.StopTimer()
-			require.NoError(b, endOf(b.Context(), s, holder))
+			require.NoError(b, endRun(b.Context(), s, holder))
 			b.StartTimer()
 			granted, _, err := s.Grant(b.Context(), "g")
 			require.NoError(b, err)
@@ -57,14 +57,14 @@ func benchGroups(b *testing.B, open func(b *testing.B) records.Store) {
 		})
 	})
 	b.Run("Group/waiting=5000/waits", func(b *testing.B) {
-		s, last := crowd(b)
+		s, last := openWaiting(b)
 		for b.Loop() {
-			_, err := s.Waits(b.Context(), last)
+			_, err := s.GroupWaits(b.Context(), last)
 			require.NoError(b, err)
 		}
 	})
 	b.Run("Group/waiting=5000/list", func(b *testing.B) {
-		s, _ := crowd(b)
+		s, _ := openWaiting(b)
 		for b.Loop() {
 			_, _, err := s.ChangeGroups(b.Context(), run.ChangeGroupQuery{})
 			require.NoError(b, err)
@@ -73,9 +73,9 @@ func benchGroups(b *testing.B, open func(b *testing.B) records.Store) {
 }
 
 // eachNext calls fn repeatedly with the run that holds the slot.
-func eachNext(b *testing.B, crowd func(b *testing.B) (records.Store, run.ID), fn func(s records.Store, holder run.ID)) {
+func eachNext(b *testing.B, openWaiting func(b *testing.B) (records.Store, run.ID), fn func(s records.Store, holder run.ID)) {
 	b.Helper()
-	s, _ := crowd(b)
+	s, _ := openWaiting(b)
 	b.ResetTimer()
 	for range b.N {
 		b.StopTimer()

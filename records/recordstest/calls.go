@@ -32,9 +32,9 @@ func manual(group string) *run.Spec {
 func testStart(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, manual("/a/b"))
-	standing, err := s.Begin(t.Context(), r.ID)
+	status, err := s.Begin(t.Context(), r.ID)
 	require.NoError(t, err)
-	require.Equal(t, run.PhaseQueued, standing.Phase, "it is not admitted")
+	require.Equal(t, run.PhaseQueued, status.Phase, "it is not admitted")
 	require.NoError(t, s.StartRun(t.Context(), r.ID, nil))
 	require.Equal(t, run.PhaseRunning, get(t, s, r.ID).Phase, "the next read returns it as running")
 	requireCode(t, run.CodeWrongPhase, s.StartRun(t.Context(), r.ID, nil))
@@ -69,12 +69,12 @@ func testCancel(t *testing.T, d *database) {
 	require.Equal(t, []records.OutboxKind{records.OutboxStart, records.OutboxCancel}, drain(t, s))
 	requireCode(t, run.CodeWrongPhase, s.CancelRun(t.Context(), r.ID, nil))
 
-	standing, err := s.Begin(t.Context(), r.ID)
+	status, err := s.Begin(t.Context(), r.ID)
 	require.NoError(t, err)
-	require.Equal(t, run.PhaseCancelled, standing.Phase)
-	standing, tasks := apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(3, 1, 1)}, Result: run.ResultFailed, Finish: true})
-	require.Equal(t, records.Standing{Phase: run.PhaseCancelled, Result: run.ResultUnknown}, standing)
-	require.Equal(t, []records.TaskStanding{{Task: 3, Status: run.StatusCancelled}}, tasks)
+	require.Equal(t, run.PhaseCancelled, status.Phase)
+	status, tasks := apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(3, 1, 1)}, Result: run.ResultFailed, Finish: true})
+	require.Equal(t, records.RunStatus{Phase: run.PhaseCancelled, Result: run.ResultUnknown}, status)
+	require.Equal(t, []records.TaskStatus{{Task: 3, Status: run.StatusCancelled}}, tasks)
 
 	other := create(t, s, oneTask("/a/b"))
 	begin(t, s, other.ID)
@@ -89,9 +89,9 @@ func testStop(t *testing.T, d *database) {
 	require.NoError(t, s.StopRun(t.Context(), r.ID, nil))
 	require.NoError(t, s.StopRun(t.Context(), r.ID, nil))
 	require.Equal(t, []records.OutboxKind{records.OutboxStart, records.OutboxStop}, drain(t, s))
-	standing, err := s.Begin(t.Context(), r.ID)
+	status, err := s.Begin(t.Context(), r.ID)
 	require.NoError(t, err)
-	require.True(t, standing.StopWanted)
+	require.True(t, status.StopRequested)
 	apply(t, s, r.ID, records.Changes{
 		Tasks:  []records.TaskChange{{Task: 0, Status: run.StatusSkipped, Reason: "the run was stopped"}},
 		Result: run.ResultStopped, Finish: true,
@@ -128,8 +128,8 @@ func testApprove(t *testing.T, d *database) {
 	require.Equal(t, 0, rows[0].Task)
 	requireCode(t, run.CodeNotWaitingApproval, s.ApproveTask(ctx, r.ID, "build", "cyd", nil))
 	require.Equal(t, []string{"bob", "ann"}, get(t, s, r.ID).Tasks[0].ApprovedBy)
-	standing, _ := apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
-	require.Equal(t, []int{0}, standing.Approved)
+	status, _ := apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	require.Equal(t, []int{0}, status.Approved)
 	requireCode(t, run.CodeNotWaitingApproval, s.ApproveTask(ctx, r.ID, "build", "cyd", nil))
 }
 

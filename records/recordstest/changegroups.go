@@ -26,13 +26,13 @@ func changeGroupTests() map[string]func(t *testing.T, d *database) {
 		"on_busy/stop_running/second": testGroupStopSecondGroup,
 		"on_busy/many":                testGroupCancelMany,
 		"limit_raised":                testGroupRaised,
-		"limit_raised/past_others":    testGroupRaisedPastOthers,
+		"limit_raised/past_others":    testGroupRaisedBehindOthers,
 		"close_lost":                  testGroupCloseLost,
 		"deleted":                     testGroupDeleted,
 		"list":                        testGroupList,
 		"filter":                      testGroupFilter,
 		"waits":                       testGroupWaits,
-		"queue_positions":             testPlaces,
+		"queue_positions":             testQueuePositions,
 		"many_waiting":                testGroupManyWaiting,
 		"race/create":                 testGroupRaceCreate,
 		"race/all":                    testGroupRaceAll,
@@ -84,11 +84,11 @@ func finish(t testing.TB, s records.Store, id run.ID) {
 // outbox rows until there are none left, and returns the admitted runs.
 func grantAll(t testing.TB, s records.Store) []run.ID {
 	t.Helper()
-	var in []run.ID
+	var admitted []run.ID
 	for {
 		rows := takeAll(t, s)
 		if len(rows) == 0 {
-			return in
+			return admitted
 		}
 		for _, row := range rows {
 			if row.Kind == records.OutboxGrant {
@@ -99,10 +99,10 @@ func grantAll(t testing.TB, s records.Store) []run.ID {
 					var err error
 					granted, more, err = s.Grant(t.Context(), row.ChangeGroup)
 					require.NoError(t, err)
-					in = append(in, granted...)
+					admitted = append(admitted, granted...)
 				}
 			}
-			require.NoError(t, s.DoneOutbox(t.Context(), row.ID))
+			require.NoError(t, s.CompleteOutbox(t.Context(), row.ID))
 		}
 	}
 }
@@ -114,12 +114,12 @@ func testGroupLimit(t *testing.T, d *database) {
 	running, waiting := members(t, s, "g")
 	require.Equal(t, []run.ID{a.ID}, running, "it holds its slot from the moment it was created")
 	require.Equal(t, []run.ID{b.ID}, waiting)
-	standing, err := s.Begin(t.Context(), b.ID)
+	status, err := s.Begin(t.Context(), b.ID)
 	require.NoError(t, err)
-	require.Equal(t, run.PhaseQueued, standing.Phase)
-	waits, err := s.Waits(t.Context(), b.ID)
+	require.Equal(t, run.PhaseQueued, status.Phase)
+	waits, err := s.GroupWaits(t.Context(), b.ID)
 	require.NoError(t, err)
-	require.Equal(t, []records.GroupWait{{Group: "g", MaxRunning: 1, Holding: 1, Holders: []run.ID{a.ID}, Place: 1}}, waits)
+	require.Equal(t, []records.GroupWait{{Group: "g", MaxRunning: 1, Holding: 1, Holders: []run.ID{a.ID}, Position: 1}}, waits)
 	require.Empty(t, grantAll(t, s))
 
 	finish(t, s, a.ID)
@@ -162,9 +162,9 @@ func testGroupsTogether(t *testing.T, d *database) {
 	require.Empty(t, grantAll(t, s))
 	running, _ := members(t, s, "g")
 	require.Empty(t, running, "a run takes all slots or none")
-	waits, err := s.Waits(t.Context(), both.ID)
+	waits, err := s.GroupWaits(t.Context(), both.ID)
 	require.NoError(t, err)
-	require.Equal(t, []records.GroupWait{{Group: "g", MaxRunning: 1, Place: 1}, {Group: "h", MaxRunning: 1, Holding: 1, Holders: []run.ID{inH.ID}, Place: 1}}, waits)
+	require.Equal(t, []records.GroupWait{{Group: "g", MaxRunning: 1, Position: 1}, {Group: "h", MaxRunning: 1, Holding: 1, Holders: []run.ID{inH.ID}, Position: 1}}, waits)
 	finish(t, s, inH.ID)
 	require.Equal(t, []run.ID{both.ID}, grantAll(t, s))
 }
@@ -241,9 +241,9 @@ func testGroupRaised(t *testing.T, d *database) {
 	require.Equal(t, []run.ID{first, ids[3], ids[0], ids[1], ids[2]}, running, "in the order of admission")
 }
 
-// testGroupRaisedPastOthers queues more runs than one transaction admits, the
+// testGroupRaisedBehindOthers queues more runs than one transaction admits, the
 // first of them also for another group.
-func testGroupRaisedPastOthers(t *testing.T, d *database) {
+func testGroupRaisedBehindOthers(t *testing.T, d *database) {
 	s := d.store(t)
 	limit(t, s, "g", 1, run.OnBusyQueue)
 	limit(t, s, "h", 1, run.OnBusyQueue)
@@ -306,16 +306,16 @@ func testGroupWaits(t *testing.T, d *database) {
 	first, second := create(t, s, grouped(3, "g", "unlimited")), create(t, s, grouped(3, "g"))
 	urgent := create(t, s, grouped(1, "g"))
 	for id, place := range map[run.ID]int{urgent.ID: 1, first.ID: 2, second.ID: 3} {
-		waits, err := s.Waits(ctx, id)
+		waits, err := s.GroupWaits(ctx, id)
 		require.NoError(t, err)
-		require.Equal(t, []records.GroupWait{{Group: "g", MaxRunning: 4, Holding: 4, Holders: ids[:3], Place: place}}, waits)
+		require.Equal(t, []records.GroupWait{{Group: "g", MaxRunning: 4, Holding: 4, Holders: ids[:3], Position: place}}, waits)
 	}
 	for _, id := range []run.ID{free.ID, ids[0]} {
-		waits, err := s.Waits(ctx, id)
+		waits, err := s.GroupWaits(ctx, id)
 		require.NoError(t, err)
 		require.Empty(t, waits)
 	}
-	_, err := s.Waits(ctx, "01j00000000000000000000000")
+	_, err := s.GroupWaits(ctx, "01j00000000000000000000000")
 	requireCode(t, run.CodeNotFound, err)
 }
 
@@ -377,7 +377,7 @@ func testGroupFilter(t *testing.T, d *database) {
 	require.Len(t, page.Runs, 1, "a finished run is still of the group")
 }
 
-func testPlaces(t *testing.T, d *database) {
+func testQueuePositions(t *testing.T, d *database) {
 	s := d.store(t)
 	first, second := create(t, s, wide("/a/b", 2)), oneTask("/a/b")
 	second.Priority = 1
@@ -386,10 +386,10 @@ func testPlaces(t *testing.T, d *database) {
 	begin(t, s, urgent.ID)
 	apply(t, s, first.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1), queued(1, 1, 1)}})
 	apply(t, s, urgent.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
-	places, err := s.Places(t.Context(), first.ID)
+	places, err := s.QueuePositions(t.Context(), first.ID)
 	require.NoError(t, err)
 	require.Equal(t, map[int]int{0: 2, 1: 3}, places)
-	places, err = s.Places(t.Context(), urgent.ID)
+	places, err = s.QueuePositions(t.Context(), urgent.ID)
 	require.NoError(t, err)
 	require.Equal(t, map[int]int{0: 1}, places)
 }

@@ -51,13 +51,13 @@ func testGroupStopRunning(t *testing.T, d *database) {
 	begin(t, s, a.ID)
 	begin(t, s, b.ID)
 	c := create(t, s, grouped(3, "g"))
-	standing, err := s.Begin(t.Context(), a.ID)
+	status, err := s.Begin(t.Context(), a.ID)
 	require.NoError(t, err)
-	require.True(t, standing.StopWanted, "the run that has held its slot the longest is stopped")
+	require.True(t, status.StopRequested, "the run that has held its slot the longest is stopped")
 	require.Contains(t, get(t, s, a.ID).Reason, string(c.ID))
-	standing, err = s.Begin(t.Context(), b.ID)
+	status, err = s.Begin(t.Context(), b.ID)
 	require.NoError(t, err)
-	require.False(t, standing.StopWanted)
+	require.False(t, status.StopRequested)
 	_, waiting := members(t, s, "g")
 	require.Equal(t, []run.ID{c.ID}, waiting, "the new run waits until the stopped one has ended")
 	finish(t, s, a.ID)
@@ -66,10 +66,10 @@ func testGroupStopRunning(t *testing.T, d *database) {
 	// One more run is stopped for the next run, and none again for the same
 	// run.
 	e := create(t, s, grouped(3, "g"))
-	for id, wanted := range map[run.ID]bool{b.ID: true, c.ID: false} {
-		standing, err = s.Begin(t.Context(), id)
+	for id, desired := range map[run.ID]bool{b.ID: true, c.ID: false} {
+		status, err = s.Begin(t.Context(), id)
 		require.NoError(t, err)
-		require.Equal(t, wanted, standing.StopWanted)
+		require.Equal(t, desired, status.StopRequested)
 	}
 	limit(t, s, "g", 2, run.OnBusyQueue)
 	f := create(t, s, grouped(3, "g"))
@@ -77,9 +77,9 @@ func testGroupStopRunning(t *testing.T, d *database) {
 	h := create(t, s, grouped(3, "g")) // all runs that can be stopped are stopping: h waits behind e and f
 	finish(t, s, b.ID)
 	require.Equal(t, []run.ID{e.ID}, grantAll(t, s))
-	standing, err = s.Begin(t.Context(), c.ID)
+	status, err = s.Begin(t.Context(), c.ID)
 	require.NoError(t, err)
-	require.True(t, standing.StopWanted)
+	require.True(t, status.StopRequested)
 	finish(t, s, c.ID)
 	require.Equal(t, []run.ID{f.ID}, grantAll(t, s))
 	finish(t, s, e.ID)

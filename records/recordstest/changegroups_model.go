@@ -33,7 +33,7 @@ func testGroupModel(t *testing.T, d *database) {
 		}
 		slices.Sort(m.names)
 		for _, name := range m.names {
-			m.at(now)
+			m.beginStep(now)
 			m.put(name)
 			m.check()
 		}
@@ -41,14 +41,14 @@ func testGroupModel(t *testing.T, d *database) {
 			// The clock may stand still: then ids decide the order.
 			now = now.Add(time.Duration(rapid.IntRange(0, 1).Draw(rt, "passed")) * time.Millisecond)
 			d.clock.fixed.Store(now.UnixNano())
-			m.at(now)
+			m.beginStep(now)
 			m.step()
 			m.check()
 		}
-		m.at(now)
+		m.beginStep(now)
 		m.deliver()
 		m.check()
-		m.nobodyForgotten()
+		m.checkNoneForgotten()
 	})
 }
 
@@ -57,14 +57,14 @@ type modelGroup struct {
 	policy run.OnBusy
 }
 
-// standingAs is the slot state of a run in its groups.
-type standingAs int
+// slotState is the slot state of a run in its groups.
+type slotState int
 
 const (
-	parked standingAs = iota
-	inLine
-	holds
-	gone
+	slotParked slotState = iota
+	slotWaiting
+	slotHolding
+	slotDone
 )
 
 type modelRun struct {
@@ -75,13 +75,13 @@ type modelRun struct {
 	phase    run.Phase
 	stopping bool
 	deleted  bool
-	as       standingAs
+	state    slotState
 	since    int64
 }
 
-func (r *modelRun) in(name string) bool { return slices.Contains(r.groups, name) }
+func (r *modelRun) inGroup(name string) bool { return slices.Contains(r.groups, name) }
 
-func (r *modelRun) before(o *modelRun) bool {
+func (r *modelRun) aheadOf(o *modelRun) bool {
 	return cmp.Or(cmp.Compare(r.priority, o.priority), cmp.Compare(r.since, o.since), cmp.Compare(r.id, o.id)) < 0
 }
 
@@ -91,35 +91,35 @@ type groupModel struct {
 	rt *rapid.T
 	s  records.Store
 
-	names    []string
-	groups   map[string]*modelGroup
-	runs     []*modelRun
-	versions run.Token
-	old      []run.Token // tokens read in earlier steps
+	names     []string
+	groups    map[string]*modelGroup
+	runs      []*modelRun
+	versions  run.Token
+	oldTokens []run.Token // tokens read in earlier steps
 
 	now     int64
 	ticks   int64
 	changed map[string]bool // groups, in this step
 }
 
-// at begins a step.
-func (m *groupModel) at(now time.Time) {
+// beginStep begins a step.
+func (m *groupModel) beginStep(now time.Time) {
 	m.now, m.ticks, m.changed = now.UnixNano(), 0, map[string]bool{}
 }
 
 // members returns the runs in a slot state of a group, in order.
-func (m *groupModel) members(name string, as standingAs) []*modelRun {
+func (m *groupModel) members(name string, slot slotState) []*modelRun {
 	var out []*modelRun
 	for _, r := range m.runs {
-		if r.as == as && r.in(name) {
+		if r.state == slot && r.inGroup(name) {
 			out = append(out, r)
 		}
 	}
 	slices.SortFunc(out, func(a, b *modelRun) int {
-		if as == holds {
+		if slot == slotHolding {
 			return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.id, b.id))
 		}
-		if a.before(b) {
+		if a.aheadOf(b) {
 			return -1
 		}
 		return 1
@@ -130,12 +130,12 @@ func (m *groupModel) members(name string, as standingAs) []*modelRun {
 // ahead counts the runs that hold a slot of a group, and those that wait ahead
 // of r.
 func (m *groupModel) ahead(name string, r *modelRun) (holding, before int) {
-	for _, o := range m.members(name, inLine) {
-		if o.before(r) {
+	for _, o := range m.members(name, slotWaiting) {
+		if o.aheadOf(r) {
 			before++
 		}
 	}
-	return len(m.members(name, holds)), before
+	return len(m.members(name, slotHolding)), before
 }
 
 func (m *groupModel) busy(name string, r *modelRun) bool {
@@ -148,15 +148,15 @@ func (m *groupModel) fits(r *modelRun) bool {
 	return !slices.ContainsFunc(r.groups, func(name string) bool { return m.busy(name, r) })
 }
 
-func (m *groupModel) touch(names ...string) {
+func (m *groupModel) markChanged(names ...string) {
 	for _, name := range names {
 		m.changed[name] = true
 	}
 }
 
-// enter admits a run if possible, after preempting others, and reports whether
+// admit admits a run if possible, after preempting others, and reports whether
 // it was not rejected.
-func (m *groupModel) enter(r *modelRun) bool {
+func (m *groupModel) admit(r *modelRun) bool {
 	r.since = m.now
 	for _, name := range r.groups {
 		if m.groups[name].policy == run.OnBusyReject && m.busy(name, r) {
@@ -171,22 +171,22 @@ func (m *groupModel) enter(r *modelRun) bool {
 		holding, before := m.ahead(name, r)
 		switch g.policy {
 		case run.OnBusyCancelQueued:
-			for _, o := range m.members(name, inLine) {
+			for _, o := range m.members(name, slotWaiting) {
 				m.end(o, run.PhaseCancelled)
 			}
 		case run.OnBusyStopRunning:
 			n := min(holding, holding+before+1-g.limit)
-			for _, o := range m.members(name, holds) {
+			for _, o := range m.members(name, slotHolding) {
 				if o.stopping {
 					n--
 				}
 			}
-			for _, o := range m.members(name, holds) {
+			for _, o := range m.members(name, slotHolding) {
 				if n <= 0 || o.stopping {
 					continue
 				}
 				n--
-				m.touch(o.groups...)
+				m.markChanged(o.groups...)
 				if o.phase == run.PhaseQueued {
 					m.end(o, run.PhaseCancelled)
 				} else {
@@ -196,33 +196,33 @@ func (m *groupModel) enter(r *modelRun) bool {
 		case run.OnBusyQueue, run.OnBusyReject:
 		}
 	}
-	m.touch(r.groups...)
-	r.as = inLine
+	m.markChanged(r.groups...)
+	r.state = slotWaiting
 	if m.fits(r) {
-		r.as = holds
+		r.state = slotHolding
 	}
 	return true
 }
 
 func (m *groupModel) end(r *modelRun, phase run.Phase) {
-	r.phase, r.as = phase, gone
-	m.touch(r.groups...)
+	r.phase, r.state = phase, slotDone
+	m.markChanged(r.groups...)
 }
 
-// letIn is the model of Grant.
-func (m *groupModel) letIn(name string) []run.ID {
+// admitWaiting is the model of Grant.
+func (m *groupModel) admitWaiting(name string) []run.ID {
 	var ids []run.ID
-	for _, r := range m.members(name, inLine) {
+	for _, r := range m.members(name, slotWaiting) {
 		if !m.fits(r) {
 			continue
 		}
-		r.as, r.phase, r.since = holds, run.PhaseRunning, m.now+m.ticks
+		r.state, r.phase, r.since = slotHolding, run.PhaseRunning, m.now+m.ticks
 		m.ticks++
-		m.touch(r.groups...)
+		m.markChanged(r.groups...)
 		ids = append(ids, r.id)
 		for _, name := range r.groups {
 			if limit := m.groups[name].limit; limit > 0 {
-				require.LessOrEqual(m.rt, len(m.members(name, holds)), limit, "runs are admitted only below the limit")
+				require.LessOrEqual(m.rt, len(m.members(name, slotHolding)), limit, "runs are admitted only below the limit")
 			}
 		}
 	}
@@ -244,7 +244,7 @@ func (m *groupModel) check() {
 		g := m.groups[name]
 		want := run.ChangeGroup{
 			Name: name, MaxRunning: g.limit, OnBusy: g.policy, Version: token[name],
-			Running: ids(m.members(name, holds)), Queued: ids(m.members(name, inLine), m.members(name, parked)),
+			Running: ids(m.members(name, slotHolding)), Queued: ids(m.members(name, slotWaiting), m.members(name, slotParked)),
 		}
 		require.Equal(m.rt, want, groups[i])
 		if m.changed[name] {
@@ -253,7 +253,7 @@ func (m *groupModel) check() {
 			require.Equal(m.rt, m.versions[name], token[name], "%s did not change", name)
 		}
 	}
-	m.old = append(m.old, m.versions)
+	m.oldTokens = append(m.oldTokens, m.versions)
 	m.versions = token
 	for _, r := range m.runs {
 		got, err := m.s.GetSummary(m.t.Context(), r.id)
@@ -269,32 +269,32 @@ func (m *groupModel) check() {
 
 func (m *groupModel) checkWaits() {
 	for _, r := range m.runs {
-		if r.as == gone {
+		if r.state == slotDone {
 			continue
 		}
 		var want []records.GroupWait
 		for _, name := range r.groups {
-			if m.groups[name].limit == 0 || r.as != inLine {
+			if m.groups[name].limit == 0 || r.state != slotWaiting {
 				continue
 			}
 			holding, before := m.ahead(name, r)
-			w := records.GroupWait{Group: name, MaxRunning: m.groups[name].limit, Holding: holding, Place: before + 1}
-			for _, o := range m.members(name, holds)[:min(3, holding)] {
+			w := records.GroupWait{Group: name, MaxRunning: m.groups[name].limit, Holding: holding, Position: before + 1}
+			for _, o := range m.members(name, slotHolding)[:min(3, holding)] {
 				w.Holders = append(w.Holders, o.id)
 			}
 			want = append(want, w)
 		}
-		got, err := m.s.Waits(m.t.Context(), r.id)
+		got, err := m.s.GroupWaits(m.t.Context(), r.id)
 		require.NoError(m.rt, err)
 		require.Equal(m.rt, want, got, "run %s", r.id)
 	}
 }
 
-// nobodyForgotten checks that no admissible run waits after all grants in the
+// checkNoneForgotten checks that no admissible run waits after all grants in the
 // outbox were delivered.
-func (m *groupModel) nobodyForgotten() {
+func (m *groupModel) checkNoneForgotten() {
 	for _, name := range m.names {
-		for _, r := range m.members(name, inLine) {
+		for _, r := range m.members(name, slotWaiting) {
 			require.False(m.rt, m.fits(r), "run %s is admissible and waits", r.id)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // its own run once it has read that fewer than two are running.
 func testTokenRace(t *testing.T, d *database) {
 	s := d.store(t)
-	const clients, most = 50, 2
+	const clients, maximum = 50, 2
 	var conflicts atomic.Int64
 	group, ctx := errgroup.WithContext(t.Context())
 	for range clients {
@@ -31,7 +31,7 @@ func testTokenRace(t *testing.T, d *database) {
 				if err != nil {
 					return err
 				}
-				if len(page.Runs) >= most {
+				if len(page.Runs) >= maximum {
 					continue
 				}
 				err = s.StartRun(ctx, id, page.Token)
@@ -42,26 +42,26 @@ func testTokenRace(t *testing.T, d *database) {
 				if err != nil {
 					return err
 				}
-				return endOf(ctx, s, id)
+				return endRun(ctx, s, id)
 			}
 		})
 	}
 	require.NoError(t, group.Wait())
 	t.Logf("%d conflicts", conflicts.Load())
 	lastEvent(t, s, clients*4)
-	atOnce(t, s, most)
+	requireAtMost(t, s, maximum)
 }
 
-// endOf ends a running run of one task.
-func endOf(ctx context.Context, s records.Store, id run.ID) error {
+// endRun ends a running run of one task.
+func endRun(ctx context.Context, s records.Store, id run.ID) error {
 	_, _, err := s.Apply(ctx, id, records.Changes{
 		Tasks: []records.TaskChange{{Task: 0, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true,
 	})
 	return err
 }
 
-// atOnce checks by the events that no more runs than most ran at a time.
-func atOnce(t *testing.T, s records.Store, most int) {
+// requireAtMost checks by the events that no more runs than most ran at a time.
+func requireAtMost(t *testing.T, s records.Store, maximum int) {
 	t.Helper()
 	events, err := s.ReadEvents(t.Context(), run.EventQuery{}, 10000)
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func atOnce(t *testing.T, s records.Store, most int) {
 		case e.Phase.Final():
 			delete(running, e.Run)
 		}
-		require.LessOrEqual(t, len(running), most, "at event %d", e.Number)
+		require.LessOrEqual(t, len(running), maximum, "at event %d", e.Number)
 	}
 	require.Empty(t, running)
 }
@@ -93,18 +93,18 @@ func testGroupRaceCreate(t *testing.T, d *database) {
 			return err
 		}, "")
 		require.Equal(t, 50, wins)
-		empty(t, a, map[string]int{g: 1, h: 2})
+		drainGroups(t, a, map[string]int{g: 1, h: 2})
 	}
 }
 
-// empty ends the runs that hold a slot, and grants the freed slots, until no
+// drainGroups ends the runs that hold a slot, and grants the freed slots, until no
 // run is left in the groups. While runs wait, a run holds a slot of some group,
 // if not of each: the first in one queue may wait for another group.
-func empty(t *testing.T, s records.Store, limits map[string]int) {
+func drainGroups(t *testing.T, s records.Store, limits map[string]int) {
 	t.Helper()
 	for {
 		grantAll(t, s)
-		in, waiting := map[run.ID]bool{}, 0
+		admitted, waiting := map[run.ID]bool{}, 0
 		for name, limit := range limits {
 			running, queued := members(t, s, name)
 			require.LessOrEqual(t, len(running), limit, "change group %s", name)
@@ -112,15 +112,15 @@ func empty(t *testing.T, s records.Store, limits map[string]int) {
 				require.False(t, get(t, s, id).Phase.Final())
 			}
 			for _, id := range running {
-				in[id] = true
+				admitted[id] = true
 			}
 			waiting += len(queued)
 		}
-		if len(in)+waiting == 0 {
+		if len(admitted)+waiting == 0 {
 			return
 		}
-		require.NotEmpty(t, in, "%d runs wait, and none holds a slot", waiting)
-		for id := range in {
+		require.NotEmpty(t, admitted, "%d runs wait, and none holds a slot", waiting)
+		for id := range admitted {
 			finish(t, s, id)
 		}
 	}
@@ -138,13 +138,13 @@ func testGroupRaceAll(t *testing.T, d *database) {
 	const clients, each = 12, 5
 	ctx := t.Context()
 	done := make(chan struct{})
-	var pump, clientsOf errgroup.Group
+	var dispatchers, clientGroup errgroup.Group
 	for _, s := range []records.Store{a, b} {
-		pump.Go(func() error { return pumpUntil(ctx, s, done) })
+		dispatchers.Go(func() error { return dispatchUntil(ctx, s, done) })
 	}
 	for i := range clients {
 		s := []records.Store{a, b}[i%2]
-		clientsOf.Go(func() error {
+		clientGroup.Go(func() error {
 			for k := range each {
 				n := newRun(t, grouped(1+k, groups[(i+k)%3], groups[(i+k*i+1)%3]))
 				n.Spec.ChangeGroups = slices.Compact(n.Spec.ChangeGroups)
@@ -159,15 +159,15 @@ func testGroupRaceAll(t *testing.T, d *database) {
 			return nil
 		})
 	}
-	err := clientsOf.Wait()
+	err := clientGroup.Wait()
 	close(done)
 	require.NoError(t, err)
-	require.NoError(t, pump.Wait())
+	require.NoError(t, dispatchers.Wait())
 	for i, name := range groups {
 		running, queued := members(t, a, name)
 		require.Empty(t, running)
 		require.Empty(t, queued)
-		most := i + 1
+		maximum := i + 1
 		events, err := a.ReadEvents(ctx, run.EventQuery{}, 10000)
 		require.NoError(t, err)
 		holding := map[run.ID]bool{}
@@ -179,7 +179,7 @@ func testGroupRaceAll(t *testing.T, d *database) {
 			case e.Phase.Final():
 				delete(holding, e.Run)
 			}
-			require.LessOrEqual(t, len(holding), most, "group %s at event %d", name, e.Number)
+			require.LessOrEqual(t, len(holding), maximum, "group %s at event %d", name, e.Number)
 		}
 	}
 }
@@ -194,14 +194,14 @@ func runThrough(ctx context.Context, s records.Store, id run.ID, cancel bool) er
 	}
 	for {
 		signal, stop := s.Watch(id)
-		standing, err := s.Begin(ctx, id)
-		if err != nil || standing.Phase.Final() {
+		status, err := s.Begin(ctx, id)
+		if err != nil || status.Phase.Final() {
 			stop()
 			return err
 		}
-		if standing.Phase == run.PhaseRunning {
+		if status.Phase == run.PhaseRunning {
 			stop()
-			return endOf(ctx, s, id)
+			return endRun(ctx, s, id)
 		}
 		select {
 		case <-signal:
@@ -211,8 +211,8 @@ func runThrough(ctx context.Context, s records.Store, id run.ID, cancel bool) er
 	}
 }
 
-// pumpUntil delivers grants from the outbox until done is closed.
-func pumpUntil(ctx context.Context, s records.Store, done <-chan struct{}) error {
+// dispatchUntil delivers grants from the outbox until done is closed.
+func dispatchUntil(ctx context.Context, s records.Store, done <-chan struct{}) error {
 	for {
 		rows, err := s.TakeOutbox(ctx, 100, time.Minute)
 		if err != nil {
@@ -224,7 +224,7 @@ func pumpUntil(ctx context.Context, s records.Store, done <-chan struct{}) error
 					return err
 				}
 			}
-			if err := s.DoneOutbox(ctx, row.ID); err != nil {
+			if err := s.CompleteOutbox(ctx, row.ID); err != nil {
 				return err
 			}
 		}

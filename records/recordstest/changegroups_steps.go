@@ -14,7 +14,7 @@ import (
 func (m *groupModel) step() {
 	steps := map[string]func(r *modelRun){
 		"begin": m.begin, "finish": m.finish, "cancel": m.cancel, "stop": m.stop, "start": m.start, "annotate": m.annotate,
-		"lost": m.lost, "delete": m.delete,
+		"lost": m.closeLost, "delete": m.delete,
 	}
 	// rapid draws earlier entries more often.
 	switch what := rapid.SampledFrom([]string{
@@ -30,9 +30,9 @@ func (m *groupModel) step() {
 	case "deliver":
 		m.deliver()
 	default:
-		dull := rapid.IntRange(0, 9).Draw(m.rt, "any run") < 9 && what != "delete" && what != "annotate"
+		skipNoops := rapid.IntRange(0, 9).Draw(m.rt, "any run") < 9 && what != "delete" && what != "annotate"
 		left := slices.DeleteFunc(slices.Clone(m.runs), func(r *modelRun) bool {
-			return r.deleted || dull && (r.phase.Final() || what == "finish" && r.phase != run.PhaseRunning)
+			return r.deleted || skipNoops && (r.phase.Final() || what == "finish" && r.phase != run.PhaseRunning)
 		})
 		if len(left) > 0 {
 			steps[what](rapid.SampledFrom(left).Draw(m.rt, "run"))
@@ -46,8 +46,8 @@ func (m *groupModel) token() (run.Token, bool) {
 	switch kind := rapid.IntRange(0, 3).Draw(m.rt, "token"); {
 	case kind < 2:
 		return nil, false
-	case kind == 3 && len(m.old) > 0:
-		from = rapid.SampledFrom(m.old).Draw(m.rt, "old token")
+	case kind == 3 && len(m.oldTokens) > 0:
+		from = rapid.SampledFrom(m.oldTokens).Draw(m.rt, "old token")
 	}
 	token := run.Token{}
 	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(m.names), 1, 3, rapid.ID).Draw(m.rt, "groups of the token") {
@@ -76,8 +76,8 @@ func (m *groupModel) call(r *modelRun, do func(token run.Token) error, expected 
 	}
 	require.NoError(m.rt, err)
 	if token != nil {
-		m.touch(token.Groups()...)
-		m.touch(r.groups...)
+		m.markChanged(token.Groups()...)
+		m.markChanged(r.groups...)
 	}
 }
 
@@ -95,16 +95,16 @@ func (m *groupModel) create() {
 	m.call(r, func(token run.Token) error {
 		n := newRun(m.t, spec)
 		n.Token = token
-		made, err := m.s.CreateRun(m.t.Context(), n)
+		created, err := m.s.CreateRun(m.t.Context(), n)
 		if err == nil {
-			r.id = made.ID
+			r.id = created.ID
 		}
 		return err
 	}, func() run.Code {
-		if !r.manual && !m.enter(r) {
+		if !r.manual && !m.admit(r) {
 			return run.CodeChangeGroupBusy
 		}
-		m.touch(r.groups...)
+		m.markChanged(r.groups...)
 		m.runs = append(m.runs, r)
 		return ""
 	})
@@ -116,7 +116,7 @@ func (m *groupModel) put(name string) {
 		_, _, err := m.s.PutChangeGroup(m.t.Context(), run.ChangeGroup{Name: name, MaxRunning: g.limit, OnBusy: g.policy}, token)
 		return err
 	}, func() run.Code {
-		m.touch(name)
+		m.markChanged(name)
 		m.groups[name] = &g
 		return ""
 	})
@@ -126,7 +126,7 @@ func (m *groupModel) grant(name string) {
 	granted, more, err := m.s.Grant(m.t.Context(), name)
 	require.NoError(m.rt, err)
 	require.False(m.rt, more)
-	require.Equal(m.rt, m.letIn(name), granted)
+	require.Equal(m.rt, m.admitWaiting(name), granted)
 }
 
 // deliver does the work of the outbox dispatcher and the change-group
@@ -142,21 +142,21 @@ func (m *groupModel) deliver() {
 				_, _, err := m.s.Grant(ctx, row.ChangeGroup)
 				require.NoError(m.rt, err)
 			}
-			require.NoError(m.rt, m.s.DoneOutbox(ctx, row.ID))
+			require.NoError(m.rt, m.s.CompleteOutbox(ctx, row.ID))
 		}
 	}
 }
 
 func (m *groupModel) begin(r *modelRun) {
-	standing, err := m.s.Begin(m.t.Context(), r.id)
+	status, err := m.s.Begin(m.t.Context(), r.id)
 	require.NoError(m.rt, err)
 	// A run without groups holds no slot, and may begin all the same.
-	if r.phase == run.PhaseQueued && r.as == holds {
+	if r.phase == run.PhaseQueued && r.state == slotHolding {
 		r.phase = run.PhaseRunning
-		m.touch(r.groups...)
+		m.markChanged(r.groups...)
 	}
-	require.Equal(m.rt, r.phase, standing.Phase)
-	require.Equal(m.rt, standing.StopWanted, r.stopping)
+	require.Equal(m.rt, r.phase, status.Phase)
+	require.Equal(m.rt, status.StopRequested, r.stopping)
 }
 
 func (m *groupModel) finish(r *modelRun) {
@@ -187,7 +187,7 @@ func (m *groupModel) stop(r *modelRun) {
 		}
 		if !r.stopping {
 			r.stopping = true
-			m.touch(r.groups...)
+			m.markChanged(r.groups...)
 		}
 		return ""
 	})
@@ -198,15 +198,15 @@ func (m *groupModel) start(r *modelRun) {
 		switch {
 		case !r.manual || r.phase != run.PhaseQueued:
 			return run.CodeWrongPhase
-		case r.as == inLine:
+		case r.state == slotWaiting:
 			return "" // it waits already
 		}
 		since := r.since
-		if !m.enter(r) {
+		if !m.admit(r) {
 			r.since = since
 			return run.CodeChangeGroupBusy
 		}
-		if r.as == holds {
+		if r.state == slotHolding {
 			r.phase = run.PhaseRunning
 		}
 		return ""
@@ -217,12 +217,12 @@ func (m *groupModel) annotate(r *modelRun) {
 	m.call(r, func(token run.Token) error {
 		return m.s.Annotate(m.t.Context(), r.id, "", map[string]string{"k": "v"}, token)
 	}, func() run.Code {
-		m.touch(r.groups...)
+		m.markChanged(r.groups...)
 		return ""
 	})
 }
 
-func (m *groupModel) lost(r *modelRun) {
+func (m *groupModel) closeLost(r *modelRun) {
 	require.NoError(m.rt, m.s.CloseLost(m.t.Context(), r.id, "lost"))
 	if !r.phase.Final() {
 		m.end(r, run.PhaseFinished)
@@ -237,5 +237,5 @@ func (m *groupModel) delete(r *modelRun) {
 	}
 	require.NoError(m.rt, err)
 	r.deleted = true
-	m.touch(r.groups...)
+	m.markChanged(r.groups...)
 }

@@ -21,10 +21,10 @@ func claimTests() map[string]func(t *testing.T, d *database) {
 		"a_newer_key_is_accepted":      testClaimNewer,
 		"is_refused":                   testClaimRefused,
 		"is_refused_to_old_versions":   testClaimTooOld,
-		"a_requested_stop_keeps_claim": testClaimStopWanted,
+		"a_requested_stop_keeps_claim": testClaimStopRequested,
 		"only_allowed_keys":            testClaimAllowed,
 		"states":                       testClaimStates,
-		"unclaimable":                  testClaimVoid,
+		"unclaimable":                  testClaimUnclaimable,
 		"of_a_set":                     testClaimSet,
 	}
 }
@@ -80,27 +80,27 @@ func testClaimOnceAnAttempt(t *testing.T, d *database) {
 	key := func(attempt, dispatch int) run.Key {
 		return run.Key{Run: r.ID, Attempt: attempt, Dispatch: dispatch}
 	}
-	ask := func(executor string, k run.Key) error {
+	request := func(executor string, k run.Key) error {
 		_, err := s.Claim(t.Context(), run.ClaimRequest{Key: k, Executor: executor, JournalID: "j" + executor})
 		return err
 	}
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
-	requireCode(t, run.CodeConflict, ask("y", key(1, 1))) // queued again, and not claimed
-	require.NoError(t, ask("x", key(1, 2)))
+	requireCode(t, run.CodeConflict, request("y", key(1, 1))) // queued again, and not claimed
+	require.NoError(t, request("x", key(1, 2)))
 	before := get(t, s, r.ID)
 	for _, k := range []run.Key{key(1, 1), key(1, 2), key(1, 3), key(1, 9)} {
-		requireCode(t, run.CodeClaimed, ask("y", k))
+		requireCode(t, run.CodeClaimed, request("y", k))
 	}
-	requireCode(t, run.CodeClaimed, ask("x", key(1, 1)))
-	requireCode(t, run.CodeClaimed, ask("x", key(1, 3)))
+	requireCode(t, run.CodeClaimed, request("x", key(1, 1)))
+	requireCode(t, run.CodeClaimed, request("x", key(1, 3)))
 	require.Equal(t, before, get(t, s, r.ID), "nothing has changed")
 	states, err := s.ClaimStates(t.Context(), "x", []run.Key{key(1, 2)})
 	require.NoError(t, err)
 	require.Equal(t, run.ClaimOpen, states[key(1, 2)])
 
-	require.NoError(t, ask("y", key(2, 1)), "another attempt")
+	require.NoError(t, request("y", key(2, 1)), "another attempt")
 	for _, k := range []run.Key{key(1, 1), key(1, 2), key(1, 3), key(2, 2)} {
-		requireCode(t, run.CodeClaimed, ask("z", k))
+		requireCode(t, run.CodeClaimed, request("z", k))
 	}
 }
 
@@ -159,8 +159,8 @@ func testClaimTooOld(t *testing.T, d *database) {
 		begin(t, s, r.ID)
 		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 		before := get(t, s, r.ID)
-		for knows := range tt.needs {
-			_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx", Knows: knows})
+		for specVersion := range tt.needs {
+			_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx", SpecVersion: specVersion})
 			requireCode(t, run.CodeConflict, err)
 			require.ErrorContains(t, err, "executor x: the task has ", name)
 			states, err := s.ClaimStates(t.Context(), "x", []run.Key{key})
@@ -169,7 +169,7 @@ func testClaimTooOld(t *testing.T, d *database) {
 		}
 		require.Equal(t, before, get(t, s, r.ID), "nothing has changed")
 		first := claim(t, s, key)
-		require.Equal(t, tt.needs, run.OrderVersion(&first))
+		require.Equal(t, tt.needs, run.RequiredSpecVersion(&first))
 		again, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx"})
 		require.NoError(t, err, "the executor keeps what it has claimed")
 		require.Equal(t, first, again)
@@ -208,7 +208,7 @@ func testClaimAllowed(t *testing.T, d *database) {
 	r := create(t, s, wide("/a/b", 3))
 	first := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	pool := newRun(t, wide("/a/b", 3)).Tasks[0].Pool
-	ask := func(c run.ClaimRequest) error {
+	request := func(c run.ClaimRequest) error {
 		t.Helper()
 		if c.JournalID == "" {
 			c.JournalID = "jx"
@@ -216,20 +216,20 @@ func testClaimAllowed(t *testing.T, d *database) {
 		_, err := s.Claim(t.Context(), c)
 		return err
 	}
-	requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: "other"})) // also if the claim is invalid otherwise
-	requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: first, Executor: "x", Repeat: true}))
+	requireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: first, Executor: "x", Pool: "other"})) // also if the claim is invalid otherwise
+	requireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: first, Executor: "x", ReclaimOnly: true}))
 	begin(t, s, r.ID)
 	for _, dispatch := range []int{1, 2, 99} {
 		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: dispatch}
-		requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: key, Executor: "x", Pool: "other"}))
-		requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: key, Executor: "x", Pool: pool, Repeat: true}))
+		requireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: key, Executor: "x", Pool: "other"}))
+		requireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: key, Executor: "x", Pool: pool, ReclaimOnly: true}))
 	}
 	require.Equal(t, run.StatusNotStarted, get(t, s, r.ID).Tasks[0].Status)
-	require.NoError(t, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: pool}))
-	require.NoError(t, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: pool, Repeat: true}))
-	require.NoError(t, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: "moved", Repeat: true}), "the executor keeps what it has claimed")
-	requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: first, Executor: "y", Pool: pool, Repeat: true}))
-	requireCode(t, run.CodeClaimed, ask(run.ClaimRequest{Key: first, Executor: "x", JournalID: "other", Repeat: true}))
+	require.NoError(t, request(run.ClaimRequest{Key: first, Executor: "x", Pool: pool}))
+	require.NoError(t, request(run.ClaimRequest{Key: first, Executor: "x", Pool: pool, ReclaimOnly: true}))
+	require.NoError(t, request(run.ClaimRequest{Key: first, Executor: "x", Pool: "moved", ReclaimOnly: true}), "the executor keeps what it has claimed")
+	requireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: first, Executor: "y", Pool: pool, ReclaimOnly: true}))
+	requireCode(t, run.CodeClaimed, request(run.ClaimRequest{Key: first, Executor: "x", JournalID: "other", ReclaimOnly: true}))
 }
 
 // testClaimSet checks that members of a set share their claims.
@@ -243,15 +243,15 @@ func testClaimSet(t *testing.T, d *database) {
 	begin(t, s, r.ID)
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
-	ask := func(executor, set, journal string) error {
+	request := func(executor, set, journal string) error {
 		_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: executor, Set: set, JournalID: journal})
 		return err
 	}
-	require.NoError(t, ask("a", "s", "js"))
-	require.NoError(t, ask("b", "s", "js"))
-	requireCode(t, run.CodeClaimed, ask("b", "s", "another journal"))
-	requireCode(t, run.CodeClaimed, ask("c", "other", "js"))
-	requireCode(t, run.CodeClaimed, ask("d", "", "js"))
+	require.NoError(t, request("a", "s", "js"))
+	require.NoError(t, request("b", "s", "js"))
+	requireCode(t, run.CodeClaimed, request("b", "s", "another journal"))
+	requireCode(t, run.CodeClaimed, request("c", "other", "js"))
+	requireCode(t, run.CodeClaimed, request("d", "", "js"))
 
 	holders, err := s.Holders(ctx, r.ID)
 	require.NoError(t, err)
@@ -272,7 +272,7 @@ func testClaimSet(t *testing.T, d *database) {
 	require.Equal(t, "b", get(t, s, r.ID).Tasks[0].Executor, "the executor that sent frames last")
 }
 
-func testClaimStopWanted(t *testing.T, d *database) {
+func testClaimStopRequested(t *testing.T, d *database) {
 	s := d.store(t)
 	id, key := running(t, s, oneTask("/a/b"))
 	require.NoError(t, s.StopRun(t.Context(), id, nil))
@@ -320,32 +320,32 @@ func testClaimStates(t *testing.T, d *database) {
 	require.Equal(t, map[run.Key]run.ClaimState{key(0, 1, 1): run.ClaimClosed, key(1, 1, 2): run.ClaimClosed}, states)
 }
 
-// testClaimVoid distinguishes keys that an executor may still claim from
+// testClaimUnclaimable distinguishes keys that an executor may still claim from
 // unclaimable ones, in its own pool.
-func testClaimVoid(t *testing.T, d *database) {
+func testClaimUnclaimable(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, wide("/a/b", 3))
 	begin(t, s, r.ID)
 	pool := get(t, s, r.ID).Tasks[0].Pool
-	mine, other := executor("a"), executor("b")
-	mine.Pool, other.Pool = pool, pool+"-other"
-	require.NoError(t, register(t, s, mine))
+	inPool, other := executor("a"), executor("b")
+	inPool.Pool, other.Pool = pool, pool+"-other"
+	require.NoError(t, register(t, s, inPool))
 	require.NoError(t, register(t, s, other))
 	key := func(task, attempt, dispatch int) run.Key {
 		return run.Key{Run: r.ID, Task: task, Attempt: attempt, Dispatch: dispatch}
 	}
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2), queued(1, 1, 1), ended(2, 1, 1, run.StatusFailed)}})
-	ask := func(executor string, want map[run.Key]run.ClaimState) {
+	request := func(executor string, want map[run.Key]run.ClaimState) {
 		t.Helper()
 		states, err := s.ClaimStates(t.Context(), executor, slices.Collect(maps.Keys(want)))
 		require.NoError(t, err)
 		require.Equal(t, want, states)
 	}
-	ask("a", map[run.Key]run.ClaimState{
-		key(0, 1, 1): run.ClaimVoid, key(0, 1, 2): run.ClaimUnknown, key(0, 1, 3): run.ClaimUnknown,
-		key(1, 1, 1): run.ClaimUnknown, key(2, 1, 1): run.ClaimVoid, key(7, 1, 1): run.ClaimUnknown,
+	request("a", map[run.Key]run.ClaimState{
+		key(0, 1, 1): run.ClaimUnclaimable, key(0, 1, 2): run.ClaimUnknown, key(0, 1, 3): run.ClaimUnknown,
+		key(1, 1, 1): run.ClaimUnknown, key(2, 1, 1): run.ClaimUnclaimable, key(7, 1, 1): run.ClaimUnknown,
 	})
-	ask("b", map[run.Key]run.ClaimState{key(0, 1, 1): run.ClaimUnknown, key(2, 1, 1): run.ClaimUnknown})
+	request("b", map[run.Key]run.ClaimState{key(0, 1, 1): run.ClaimUnknown, key(2, 1, 1): run.ClaimUnknown})
 	require.NoError(t, s.CloseLost(t.Context(), r.ID, "gone"))
-	ask("a", map[run.Key]run.ClaimState{key(0, 1, 2): run.ClaimVoid, key(1, 1, 1): run.ClaimVoid})
+	request("a", map[run.Key]run.ClaimState{key(0, 1, 2): run.ClaimUnclaimable, key(1, 1, 1): run.ClaimUnclaimable})
 }

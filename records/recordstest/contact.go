@@ -20,8 +20,8 @@ func contactTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-// silenced returns a run whose only task has an executor out of contact.
-func silenced(t *testing.T, s records.Store) (run.ID, run.Key) {
+// outOfContact returns a run whose only task has an executor out of contact.
+func outOfContact(t *testing.T, s records.Store) (run.ID, run.Key) {
 	t.Helper()
 	id, key := running(t, s, oneTask("/a/b"))
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart)))
@@ -32,9 +32,9 @@ func silenced(t *testing.T, s records.Store) (run.ID, run.Key) {
 	return id, key
 }
 
-// requireHeard checks that show changes nothing but the reason, that readers
+// requireContact checks that show changes nothing but the reason, that readers
 // get one event about it, and that the next contact changes nothing.
-func requireHeard(t *testing.T, s records.Store, before run.Run, show func()) {
+func requireContact(t *testing.T, s records.Store, before run.Run, show func()) {
 	t.Helper()
 	last, err := s.LastEvent(t.Context())
 	require.NoError(t, err)
@@ -51,10 +51,10 @@ func requireHeard(t *testing.T, s records.Store, before run.Run, show func()) {
 
 func testContactByOutput(t *testing.T, d *database) {
 	s := d.store(t)
-	id, key := silenced(t, s)
+	id, key := outOfContact(t, s)
 	before := get(t, s, id)
 	lastEvent(t, s, 5)
-	requireHeard(t, s, before, func() { require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 2, run.FrameOutput))) })
+	requireContact(t, s, before, func() { require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 2, run.FrameOutput))) })
 	after := get(t, s, id)
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 3, run.FrameOutput)))
 	require.Equal(t, after, get(t, s, id))
@@ -63,7 +63,7 @@ func testContactByOutput(t *testing.T, d *database) {
 
 func testContactBySteps(t *testing.T, d *database) {
 	s := d.store(t)
-	id, key := silenced(t, s)
+	id, key := outOfContact(t, s)
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 2, run.FrameStepEnd)))
 	task := get(t, s, id).Tasks[0]
 	require.Empty(t, task.Reason)
@@ -73,9 +73,9 @@ func testContactBySteps(t *testing.T, d *database) {
 
 func testContactByClaim(t *testing.T, d *database) {
 	s := d.store(t)
-	id, key := silenced(t, s)
+	id, key := outOfContact(t, s)
 	lastEvent(t, s, 5)
-	requireHeard(t, s, get(t, s, id), func() { claim(t, s, key) })
+	requireContact(t, s, get(t, s, id), func() { claim(t, s, key) })
 	after := get(t, s, id)
 	claim(t, s, key)
 	require.Equal(t, after, get(t, s, id))
@@ -84,7 +84,7 @@ func testContactByClaim(t *testing.T, d *database) {
 
 func testContactOldDispatch(t *testing.T, d *database) {
 	s := d.store(t)
-	id, key := silenced(t, s)
+	id, key := outOfContact(t, s)
 	next := key
 	next.Dispatch++
 	claimQueued(t, s, next)
@@ -101,7 +101,7 @@ func testContactOldDispatch(t *testing.T, d *database) {
 
 func testContactEnded(t *testing.T, d *database) {
 	s := d.store(t)
-	id, key := silenced(t, s)
+	id, key := outOfContact(t, s)
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
 		{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusFailed, Reason: "executor x was removed"},
 	}})
@@ -111,7 +111,7 @@ func testContactEnded(t *testing.T, d *database) {
 
 func testContactKnown(t *testing.T, d *database) {
 	s := d.store(t)
-	id, key := silenced(t, s)
+	id, key := outOfContact(t, s)
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart)), "a repeated batch may have been delayed")
 	require.Equal(t, "executor x out of contact", get(t, s, id).Tasks[0].Reason)
 }

@@ -102,11 +102,11 @@ func testEventsCancel(t *testing.T, d *database) {
 
 func testEventFilters(t *testing.T, d *database) {
 	s := d.store(t)
-	made := make(map[string]run.ID)
+	created := make(map[string]run.ID)
 	for _, group := range listGroups() {
-		made[group] = create(t, s, oneTask(group)).ID
+		created[group] = create(t, s, oneTask(group)).ID
 	}
-	lastEvent(t, s, int64(len(made)))
+	lastEvent(t, s, int64(len(created)))
 	numbers := func(q run.EventQuery) []int64 {
 		var out []int64
 		for _, e := range readAll(t, s, q) {
@@ -117,10 +117,10 @@ func testEventFilters(t *testing.T, d *database) {
 	require.Equal(t, []int64{1, 2, 3}, numbers(run.EventQuery{Group: "/p/feature"}))
 	require.Equal(t, []int64{3}, numbers(run.EventQuery{Group: "/p/feature", After: 2}))
 	require.Equal(t, []int64{7}, numbers(run.EventQuery{Group: "/p/fea%re"}))
-	require.Len(t, numbers(run.EventQuery{Group: "/"}), len(made))
-	require.Equal(t, []int64{2}, numbers(run.EventQuery{Run: made["/p/feature/x"]}))
-	require.Empty(t, numbers(run.EventQuery{Run: made["/p/feature/x"], Group: "/q"}))
-	require.Empty(t, numbers(run.EventQuery{Run: made["/p/feature/x"], After: 2}))
+	require.Len(t, numbers(run.EventQuery{Group: "/"}), len(created))
+	require.Equal(t, []int64{2}, numbers(run.EventQuery{Run: created["/p/feature/x"]}))
+	require.Empty(t, numbers(run.EventQuery{Run: created["/p/feature/x"], Group: "/q"}))
+	require.Empty(t, numbers(run.EventQuery{Run: created["/p/feature/x"], After: 2}))
 }
 
 // testEventOrder runs many writers concurrently, in two stores, and checks that
@@ -245,7 +245,7 @@ func testWatch(t *testing.T, d *database) {
 		func() { require.NoError(t, s.StopRun(ctx, r.ID, nil)) },
 		func() { require.NoError(t, s.CloseLost(ctx, r.ID, "gone")) },
 	} {
-		for quiet(signal) {
+		for tryReceive(signal) {
 		}
 		change()
 		t.Log(name)
@@ -258,7 +258,7 @@ func testWatchAny(t *testing.T, d *database) {
 	signal, stop := s.Watch("")
 	defer stop()
 	for range 3 {
-		for quiet(signal) {
+		for tryReceive(signal) {
 		}
 		create(t, s, oneTask("/a/b"))
 		awaitSignal(t, signal)
@@ -274,11 +274,11 @@ func testWatchEnds(t *testing.T, d *database) {
 	defer stopOther()
 	stop()
 	stop()
-	for quiet(signal) {
+	for tryReceive(signal) {
 	}
 	begin(t, s, r.ID)
 	awaitSignal(t, other)
-	require.False(t, quiet(signal), "the watch was stopped")
+	require.False(t, tryReceive(signal), "the watch was stopped")
 }
 
 func testNoEvents(t *testing.T, d *database) {
@@ -316,8 +316,8 @@ func testWatchSeesState(t *testing.T, d *database) {
 	}
 }
 
-// quiet receives a signal, and reports whether there was one.
-func quiet(signal <-chan struct{}) bool {
+// tryReceive receives a signal, and reports whether there was one.
+func tryReceive(signal <-chan struct{}) bool {
 	select {
 	case <-signal:
 		return true

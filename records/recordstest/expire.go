@@ -19,8 +19,8 @@ func expireTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-// soon is a time after everything in a test.
-func soon() time.Time { return time.Now().Add(time.Hour) }
+// afterTest is a time after everything in a test.
+func afterTest() time.Time { return time.Now().Add(time.Hour) }
 
 func expireLogs(t *testing.T, s records.Store, before time.Time, n int) records.ExpiredLogs {
 	t.Helper()
@@ -49,14 +49,14 @@ func testExpireOldest(t *testing.T, d *database) {
 		require.NoError(t, s.SwitchPacked(t.Context(), log, 100))
 	}
 	garbage(t, s)
-	require.Equal(t, records.ExpiredLogs{Runs: 2, Bytes: 200}, expireLogs(t, s, soon(), 2))
+	require.Equal(t, records.ExpiredLogs{Runs: 2, Bytes: 200}, expireLogs(t, s, afterTest(), 2))
 	for i, id := range ids {
 		require.Equal(t, i < 2, expired(t, s, id, "build"))
 		require.Equal(t, i < 2, len(batches(t, s, id, 0, records.BatchRef{})) == 0)
 	}
 	require.Len(t, garbage(t, s), 2)
-	require.Equal(t, records.ExpiredLogs{Runs: 1, Bytes: 100}, expireLogs(t, s, soon(), 2))
-	require.Zero(t, expireLogs(t, s, soon(), 2))
+	require.Equal(t, records.ExpiredLogs{Runs: 1, Bytes: 100}, expireLogs(t, s, afterTest(), 2))
+	require.Zero(t, expireLogs(t, s, afterTest(), 2))
 	require.Len(t, garbage(t, s), 1)
 	require.False(t, expired(t, s, open, "build"))
 	require.NoError(t, s.DeleteRun(t.Context(), ids[0]))
@@ -70,7 +70,7 @@ func testExpireKept(t *testing.T, d *database) {
 	old, key := halfFailed(t, s)
 	first := restarted(t, s, old.ID)
 	require.False(t, expired(t, s, first.ID, "build"))
-	require.Equal(t, 1, expireLogs(t, s, soon(), 1).Runs)
+	require.Equal(t, 1, expireLogs(t, s, afterTest(), 1).Runs)
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 4}}, garbage(t, s))
 	require.True(t, expired(t, s, old.ID, "build"))
 	require.True(t, expired(t, s, first.ID, "build"), "the bytes are the first run's")
@@ -88,7 +88,7 @@ func testExpirePacking(t *testing.T, d *database) {
 	s := d.store(t)
 	id, key := endedLog(t, s)
 	log := taken(t, s)[0]
-	require.Equal(t, 1, expireLogs(t, s, soon(), 10).Runs)
+	require.Equal(t, 1, expireLogs(t, s, afterTest(), 10).Runs)
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 3}}, garbage(t, s))
 	requireCode(t, run.CodeConflict, s.SwitchPacked(t.Context(), log, 9))
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 4, Packed: true}}, garbage(t, s))
@@ -103,7 +103,7 @@ func testExpireLate(t *testing.T, d *database) {
 	id, key := running(t, s, oneTask("/a/b"))
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameOutput)))
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
-	require.Equal(t, 1, expireLogs(t, s, soon(), 10).Runs)
+	require.Equal(t, 1, expireLogs(t, s, afterTest(), 10).Runs)
 	garbage(t, s)
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 2, run.FrameOutput, run.FrameTaskEnd)))
 	require.Empty(t, batches(t, s, id, 0, records.BatchRef{}))

@@ -14,13 +14,13 @@ import (
 func testPoolOfFleets(t *testing.T, d *database) {
 	s := d.store(t)
 	putFleet(t, s, "base", nil)
-	spot := putFleet(t, s, "spot", func(x *run.FleetSpec) {
+	spotFleet := putFleet(t, s, "spot", func(x *run.FleetSpec) {
 		x.Priority, x.Quota = -1, &run.FleetQuota{Name: "q", Limit: 10}
 	})
-	putFleet(t, s, "elsewhere", func(x *run.FleetSpec) { x.Quota = spot.Spec.Quota })
+	putFleet(t, s, "elsewhere", func(x *run.FleetSpec) { x.Quota = spotFleet.Spec.Quota })
 	_, _, err := s.PutPool(t.Context(), run.Pool{Name: "other", Driver: executor("any").Driver})
 	require.NoError(t, err)
-	moved := spot.Spec
+	moved := spotFleet.Spec
 	moved.Pool = "other"
 	_, _, err = s.PutFleet(t.Context(), "elsewhere", moved, "me")
 	require.NoError(t, err)
@@ -30,11 +30,11 @@ func testPoolOfFleets(t *testing.T, d *database) {
 	_, err = s.ChangeFleet(t.Context(), "late", records.FleetChanges{Deleted: true})
 	require.NoError(t, err)
 
-	memory := "of spot"
+	policyState := "of spot"
 	ready := ledgerRow(run.InstanceReady)
 	ready.Instance = "vm-1"
 	_, err = s.ChangeFleet(t.Context(), "spot", records.FleetChanges{
-		Add: []records.LedgerChange{ledgerRow(run.InstanceRequested), ready, ledgerRow(run.InstanceGone)}, Memory: &memory,
+		Add: []records.LedgerChange{ledgerRow(run.InstanceRequested), ready, ledgerRow(run.InstanceGone)}, PolicyState: &policyState,
 		Status: &run.FleetStatus{MaxSize: 9},
 	})
 	require.NoError(t, err)
@@ -49,11 +49,11 @@ func testPoolOfFleets(t *testing.T, d *database) {
 	require.Equal(t, "spot", o.Fleet.Name)
 	require.Equal(t, -1, o.Fleet.Spec.Priority)
 	require.EqualValues(t, 9, o.Fleet.Status.MaxSize)
-	require.Equal(t, memory, o.Memory)
+	require.Equal(t, policyState, o.PolicyState)
 	require.Len(t, o.Instances, 2)
 	require.Len(t, o.Executors, 1)
-	require.Len(t, o.Sharing, 1)
-	require.Equal(t, "elsewhere", o.Sharing[0].Fleet)
+	require.Len(t, o.QuotaShares, 1)
+	require.Equal(t, "elsewhere", o.QuotaShares[0].Fleet)
 	require.Empty(t, o.Pool)
 	require.Zero(t, v.FreeSlots, "the executor is of a fleet")
 	v, err = s.ViewFleet(t.Context(), "elsewhere")
@@ -76,7 +76,7 @@ func testFreeSlots(t *testing.T, d *database) {
 	require.NoError(t, register(t, s, a))
 	require.NoError(t, register(t, s, b))
 	require.Equal(t, 4, free())
-	holding(t, s, "a", "a", "b", "") // tasks claimed by executors, and a queued one
+	createHeld(t, s, "a", "a", "b", "") // tasks claimed by executors, and a queued one
 	require.Equal(t, 1, free())
 	v, err := s.ViewFleet(t.Context(), "linux")
 	require.NoError(t, err)
@@ -102,13 +102,13 @@ func testPoolRace(t *testing.T, d *database) {
 	s := d.store(t)
 	putFleet(t, s, "a", nil)
 	putFleet(t, s, "b", nil)
-	room := func(v records.FleetView) int { return tasks - len(v.Instances) - len(v.Pool[0].Instances) }
+	capacity := func(v records.FleetView) int { return tasks - len(v.Instances) - len(v.Pool[0].Instances) }
 	var all sync.WaitGroup
 	for worker := range workers {
 		all.Go(func() {
 			for range rounds {
 				if _, err := s.ChangeFleet(t.Context(), []string{"a", "b"}[worker%2], records.FleetChanges{
-					Room: room, Add: []records.LedgerChange{ledgerRow(run.InstanceRequested), ledgerRow(run.InstanceRequested)},
+					Capacity: capacity, Add: []records.LedgerChange{ledgerRow(run.InstanceRequested), ledgerRow(run.InstanceRequested)},
 				}); err != nil {
 					t.Error(err)
 				}

@@ -95,28 +95,28 @@ func testSteerFleet(t *testing.T, d *database) {
 	putFleet(t, s, "linux", nil)
 	steer := func(action run.FleetAction, n int) run.Fleet {
 		t.Helper()
-		f, err := s.SteerFleet(t.Context(), "linux", run.FleetSteer{Action: action, Instances: n, By: "me", Reason: "so"})
+		f, err := s.ControlFleet(t.Context(), "linux", run.FleetControl{Action: action, Instances: n, By: "me", Reason: "so"})
 		require.NoError(t, err)
 		return f
 	}
-	require.Equal(t, run.FleetPaused, steer(run.SteerPause, 0).Mode)
-	require.Equal(t, 4, *steer(run.SteerScale, 4).Desired)
-	f := steer(run.SteerDrain, 0)
+	require.Equal(t, run.FleetPaused, steer(run.FleetActionPause, 0).Mode)
+	require.Equal(t, 4, *steer(run.FleetActionScale, 4).Desired)
+	f := steer(run.FleetActionDrain, 0)
 	require.Equal(t, run.FleetDraining, f.Mode)
 	require.Equal(t, "so", f.Reason)
-	f = steer(run.SteerResume, 0)
+	f = steer(run.FleetActionResume, 0)
 	require.Equal(t, run.FleetActive, f.Mode)
 	require.Nil(t, f.Desired)
 	got, err := s.GetFleet(t.Context(), "linux")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(f, got))
-	_, err = s.SteerFleet(t.Context(), "nope", run.FleetSteer{Action: run.SteerPause})
+	_, err = s.ControlFleet(t.Context(), "nope", run.FleetControl{Action: run.FleetActionPause})
 	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 }
 
 func ledgerRow(state run.InstanceState) records.LedgerChange {
 	return records.LedgerChange{
-		LedgerRow: records.LedgerRow{FleetInstance: run.FleetInstance{State: state, Cause: run.CauseRequested, Why: "a task waits", Reason: "demand"}},
+		LedgerRow: records.LedgerRow{FleetInstance: run.FleetInstance{State: state, Cause: run.CauseRequested, Message: "a task waits", Reason: "demand"}},
 		Event:     &run.FleetEvent{Kind: "requested", By: "fleet", Text: "a task waits"},
 	}
 }
@@ -133,11 +133,11 @@ func testLedger(t *testing.T, d *database) {
 	require.NoError(t, err)
 	require.Len(t, v.Instances, 2)
 	first := records.LedgerChange{LedgerRow: v.Instances[0], From: run.InstanceRequested}
-	first.State, first.Instance, first.Failures, first.Misses, first.Told = run.InstanceCreating, "vm-1", 2, 3, true
+	first.State, first.Instance, first.Failures, first.Misses, first.Acknowledged = run.InstanceCreating, "vm-1", 2, 3, true
 	stale := records.LedgerChange{LedgerRow: v.Instances[1], From: run.InstanceReady, Event: &run.FleetEvent{Kind: "lie", By: "fleet"}}
-	memory := "remember"
+	policyState := "remember"
 	numbers, err = s.ChangeFleet(t.Context(), "linux", records.FleetChanges{
-		Set: []records.LedgerChange{first, stale}, Memory: &memory, Status: &run.FleetStatus{Group: "g", Target: 4},
+		Set: []records.LedgerChange{first, stale}, PolicyState: &policyState, Status: &run.FleetStatus{Group: "g", Target: 4},
 	})
 	require.NoError(t, err)
 	require.Equal(t, []int{1}, numbers, "the other row is in another state")
@@ -145,7 +145,7 @@ func testLedger(t *testing.T, d *database) {
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(first.LedgerRow, v.Instances[0]))
 	require.Equal(t, run.InstanceRequested, v.Instances[1].State)
-	require.Equal(t, memory, v.Memory)
+	require.Equal(t, policyState, v.PolicyState)
 	require.Equal(t, 4, v.Fleet.Status.Target)
 
 	// The ledger has one row per machine.
@@ -194,7 +194,7 @@ func testUses(t *testing.T, d *database) {
 	require.NoError(t, register(t, s, e))
 	stranger := instanceOf("b", "nope", "vm-2")
 	require.NoError(t, register(t, s, stranger))
-	id := holding(t, s, "a", "a", "b", "")
+	id := createHeld(t, s, "a", "a", "b", "")
 	got, err := s.GetExecutor(t.Context(), "a")
 	require.NoError(t, err)
 	require.Equal(t, 2, got.Uses)
@@ -232,7 +232,7 @@ func testDeleteFleet(t *testing.T, d *database) {
 	}
 	_, _, err = s.PutFleet(t.Context(), "linux", spec, "me")
 	require.Equal(t, run.CodeConflict, run.CodeOf(err))
-	_, err = s.SteerFleet(t.Context(), "linux", run.FleetSteer{Action: run.SteerResume})
+	_, err = s.ControlFleet(t.Context(), "linux", run.FleetControl{Action: run.FleetActionResume})
 	require.Equal(t, run.CodeConflict, run.CodeOf(err))
 	_, err = s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Deleted: true})
 	require.NoError(t, err)
@@ -264,10 +264,10 @@ func testFleetQuota(t *testing.T, d *database) {
 	require.NoError(t, err)
 	v, err := s.ViewFleet(t.Context(), "a")
 	require.NoError(t, err)
-	require.Len(t, v.Sharing, 1)
-	require.Equal(t, "b", v.Sharing[0].Fleet)
-	require.Equal(t, 1, v.Sharing[0].Instances)
-	require.Equal(t, 7, v.Sharing[0].Target)
+	require.Len(t, v.QuotaShares, 1)
+	require.Equal(t, "b", v.QuotaShares[0].Fleet)
+	require.Equal(t, 1, v.QuotaShares[0].Instances)
+	require.Equal(t, 7, v.QuotaShares[0].Target)
 }
 
 // testFleetQuotaRace runs workers of two fleets that concurrently request the
@@ -278,9 +278,9 @@ func testFleetQuotaRace(t *testing.T, d *database) {
 	shared := func(x *run.FleetSpec) { x.Quota = &run.FleetQuota{Name: "q", Limit: limit} }
 	putFleet(t, s, "a", shared)
 	putFleet(t, s, "b", shared)
-	room := func(v records.FleetView) int {
+	capacity := func(v records.FleetView) int {
 		instances := len(v.Instances)
-		for _, other := range v.Sharing {
+		for _, other := range v.QuotaShares {
 			instances += other.Instances
 		}
 		return limit - instances
@@ -290,7 +290,7 @@ func testFleetQuotaRace(t *testing.T, d *database) {
 		all.Go(func() {
 			for range rounds {
 				if _, err := s.ChangeFleet(t.Context(), []string{"a", "b"}[worker%2], records.FleetChanges{
-					Room: room, Add: []records.LedgerChange{ledgerRow(run.InstanceRequested), ledgerRow(run.InstanceRequested)},
+					Capacity: capacity, Add: []records.LedgerChange{ledgerRow(run.InstanceRequested), ledgerRow(run.InstanceRequested)},
 				}); err != nil {
 					t.Error(err)
 				}

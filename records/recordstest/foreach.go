@@ -13,7 +13,7 @@ import (
 
 func foreachTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"makes_tasks":      testForeachMakes,
+		"makes_tasks":      testForeachCreates,
 		"made_once":        testForeachRace,
 		"of_bad_lists":     testForeachBad,
 		"of_a_final_run":   testForeachFinal,
@@ -22,7 +22,7 @@ func foreachTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-func ofList() *run.Spec {
+func foreachSpec() *run.Spec {
 	steps := []run.Step{{Run: "true"}}
 	return &run.Spec{Name: "listed", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
 		"plan":  {Pool: "linux", Steps: steps},
@@ -31,9 +31,9 @@ func ofList() *run.Spec {
 	}}
 }
 
-// planned makes the first task output a list, and succeed.
-func planned(t *testing.T, s records.Store, items string) run.ID {
-	id, key := running(t, s, ofList())
+// runWithItems makes the first task output a list, and succeed.
+func runWithItems(t *testing.T, s records.Store, items string) run.ID {
+	id, key := running(t, s, foreachSpec())
 	b := batch(key, "x", 1, run.FrameOutputs, run.FrameTaskEnd)
 	b.Frames[0].Outputs = map[string]string{"items": items}
 	require.NoError(t, s.ApplyFrames(t.Context(), b))
@@ -48,9 +48,9 @@ func expand(t *testing.T, s records.Store, id run.ID) records.Expanded {
 	return x
 }
 
-func testForeachMakes(t *testing.T, d *database) {
+func testForeachCreates(t *testing.T, d *database) {
 	s := d.store(t)
-	id := planned(t, s, `["a", {"k": 1}]`)
+	id := runWithItems(t, s, `["a", {"k": 1}]`)
 	before := get(t, s, id)
 	require.Equal(t, records.Expanded{First: 3, Width: 2}, expand(t, s, id))
 	r := get(t, s, id)
@@ -77,7 +77,7 @@ func testForeachMakes(t *testing.T, d *database) {
 
 func testForeachRace(t *testing.T, d *database) {
 	s := d.store(t)
-	id := planned(t, s, `[1, 2, 3]`)
+	id := runWithItems(t, s, `[1, 2, 3]`)
 	require.Equal(t, 4, race(t, 4, func(int) error {
 		_, err := s.Expand(t.Context(), id, 1)
 		return err
@@ -90,14 +90,14 @@ func testForeachBad(t *testing.T, d *database) {
 	for items, want := range map[string]string{
 		"[]": "is an empty list", "x": "is not JSON", `{"a": 1}`: "is an object and not a list",
 	} {
-		id := planned(t, s, items)
+		id := runWithItems(t, s, items)
 		before := get(t, s, id)
 		x := expand(t, s, id)
 		require.Contains(t, x.Fault, want)
 		require.Zero(t, x.Width)
 		require.Equal(t, before, get(t, s, id))
 	}
-	r := create(t, s, ofList())
+	r := create(t, s, foreachSpec())
 	begin(t, s, r.ID)
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Status: run.StatusSkipped}}})
 	require.Equal(t, `foreach: task plan has no output "items": it is skipped`, expand(t, s, r.ID).Fault)
@@ -107,7 +107,7 @@ func testForeachBad(t *testing.T, d *database) {
 
 func testForeachFinal(t *testing.T, d *database) {
 	s := d.store(t)
-	id := planned(t, s, `[1]`)
+	id := runWithItems(t, s, `[1]`)
 	require.NoError(t, s.CloseLost(t.Context(), id, "gone"))
 	_, err := s.Expand(t.Context(), id, 1)
 	requireCode(t, run.CodeConflict, err)
@@ -117,7 +117,7 @@ func testForeachLimit(t *testing.T, d *database) {
 	s := d.store(t)
 	list, err := json.Marshal(make([]int, run.MaxForeach))
 	require.NoError(t, err)
-	id := planned(t, s, string(list))
+	id := runWithItems(t, s, string(list))
 	require.Equal(t, records.Expanded{First: 3, Width: run.MaxForeach}, expand(t, s, id))
 	_, err = s.GetTask(t.Context(), id, run.ItemName("build", run.MaxForeach-1))
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func testForeachLimit(t *testing.T, d *database) {
 
 func testForeachDeleted(t *testing.T, d *database) {
 	s := d.store(t)
-	id := planned(t, s, `[1, 2]`)
+	id := runWithItems(t, s, `[1, 2]`)
 	expand(t, s, id)
 	require.NoError(t, s.CloseLost(t.Context(), id, "gone"))
 	for _, task := range get(t, s, id).Tasks[1:] {

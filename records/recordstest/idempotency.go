@@ -39,11 +39,11 @@ func testIdempotency(t *testing.T, d *database) {
 	_, err = s.CreateRun(ctx, stale)
 	requireCode(t, run.CodeChangeGroupConflict, err)
 	stale.Token = run.Token{"g": 0}
-	made, err := s.CreateRun(ctx, stale)
+	created, err := s.CreateRun(ctx, stale)
 	require.NoError(t, err, "a refused request does not use the key")
 	again, err = s.CreateRun(ctx, stale)
 	require.NoError(t, err, "the token is stale, but the key is checked first")
-	require.Equal(t, made.ID, again.ID)
+	require.Equal(t, created.ID, again.ID)
 }
 
 func testIdempotencyExpires(t *testing.T, d *database) {

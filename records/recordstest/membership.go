@@ -34,7 +34,7 @@ func testMembershipKept(t *testing.T, d *database) {
 	putFleet(t, s, "linux", func(x *run.FleetSpec) { x.MaxUseCount = 2 })
 	e := instanceOf("a", "linux", "vm-1")
 	require.NoError(t, register(t, s, e))
-	id := holding(t, s, "a", "")
+	id := createHeld(t, s, "a", "")
 	plain := executor("a")
 	require.NoError(t, register(t, s, plain))
 	got, err := s.GetExecutor(t.Context(), "a")
@@ -46,7 +46,7 @@ func testMembershipKept(t *testing.T, d *database) {
 	key := run.Key{Run: id, Task: 1, Attempt: 1, Dispatch: 1}
 	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "a", JournalID: "j-a"})
 	require.NoError(t, err)
-	third := holding(t, s, "")
+	third := createHeld(t, s, "")
 	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: third, Attempt: 1, Dispatch: 1}, Executor: "a", JournalID: "j-a"})
 	requireCode(t, run.CodeConflict, err)
 }
@@ -110,16 +110,16 @@ func testMembershipLabels(t *testing.T, d *database) {
 func testMembershipTokens(t *testing.T, d *database) {
 	s := d.store(t)
 	putFleet(t, s, "linux", nil)
-	renewed := func() run.Wanted {
+	renewed := func() run.DesiredState {
 		t.Helper()
 		w, err := s.RenewExecutor(t.Context(), run.Renewal{Executor: "a", JournalID: "j-a", Expiring: true})
 		require.NoError(t, err)
 		return w
 	}
 	require.NoError(t, register(t, s, executor("a")))
-	require.Equal(t, run.Wanted{}, renewed(), "the executor is of no fleet")
+	require.Equal(t, run.DesiredState{}, renewed(), "the executor is of no fleet")
 	require.NoError(t, register(t, s, instanceOf("a", "linux", "vm-1")))
-	require.Equal(t, run.Wanted{Fleet: "linux", Instance: "vm-1", Gone: true}, renewed(), "the ledger has no such instance")
+	require.Equal(t, run.DesiredState{Fleet: "linux", Instance: "vm-1", Gone: true}, renewed(), "the ledger has no such instance")
 	row := ledgerRow(run.InstanceCreating)
 	row.Instance = "vm-1"
 	_, err := s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Add: []records.LedgerChange{row}})
@@ -140,7 +140,7 @@ func testMembershipTokens(t *testing.T, d *database) {
 		numbers, err := s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Set: []records.LedgerChange{row}})
 		require.NoError(t, err)
 		require.Len(t, numbers, 1)
-		require.Equal(t, run.Wanted{Fleet: "linux", Instance: "vm-1", Gone: c.gone}, renewed(), c.state)
+		require.Equal(t, run.DesiredState{Fleet: "linux", Instance: "vm-1", Gone: c.gone}, renewed(), c.state)
 		row.From = c.state
 	}
 }

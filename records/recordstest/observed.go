@@ -22,53 +22,55 @@ func observerTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-// witness records the calls of an observer, with times in whole minutes.
-type witness struct {
-	mu   sync.Mutex
-	told []string
+// recordingObserver records the calls of an observer, with times in whole minutes.
+type recordingObserver struct {
+	mu    sync.Mutex
+	calls []string
 }
 
-var _ records.Observer = (*witness)(nil)
+var _ records.Observer = (*recordingObserver)(nil)
 
-func (w *witness) note(format string, args ...any) {
+func (w *recordingObserver) record(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.told = append(w.told, fmt.Sprintf(format, args...))
+	w.calls = append(w.calls, fmt.Sprintf(format, args...))
 }
 
 func minutes(d time.Duration) int { return int(d.Round(time.Minute) / time.Minute) }
 
-func (w *witness) RunStarted(waited time.Duration) { w.note("run started %d", minutes(waited)) }
-
-func (w *witness) RunEnded(phase run.Phase, result run.Result, took time.Duration) {
-	w.note("run %s %s %d", phase, result, minutes(took))
+func (w *recordingObserver) RunStarted(waited time.Duration) {
+	w.record("run started %d", minutes(waited))
 }
 
-func (w *witness) TaskClaimed(pool string, waited time.Duration) {
-	w.note("claimed %s %d", pool, minutes(waited))
+func (w *recordingObserver) RunEnded(phase run.Phase, result run.Result, took time.Duration) {
+	w.record("run %s %s %d", phase, result, minutes(took))
 }
 
-func (w *witness) TaskEnded(pool string, status run.Status, started bool, took time.Duration) {
-	w.note("ended %s %s %t %d", pool, status, started, minutes(took))
+func (w *recordingObserver) TaskClaimed(pool string, waited time.Duration) {
+	w.record("claimed %s %d", pool, minutes(waited))
 }
 
-func (w *witness) FramesStored(frames int, output bool, lag time.Duration) {
-	w.note("frames %d %t %t", frames, output, lag > 0)
+func (w *recordingObserver) TaskEnded(pool string, status run.Status, started bool, took time.Duration) {
+	w.record("ended %s %s %t %d", pool, status, started, minutes(took))
+}
+
+func (w *recordingObserver) FramesStored(frames int, output bool, lag time.Duration) {
+	w.record("frames %d %t %t", frames, output, lag > 0)
 }
 
 // take returns the calls since the last take.
-func (w *witness) take() []string {
+func (w *recordingObserver) take() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	told := w.told
-	w.told = nil
-	return told
+	reported := w.calls
+	w.calls = nil
+	return reported
 }
 
-// observed opens a store with a witness as its observer.
-func (d *database) observed(t *testing.T) (records.Store, *witness) {
+// observedStore opens a store with a witness as its observer.
+func (d *database) observedStore(t *testing.T) (records.Store, *recordingObserver) {
 	t.Helper()
-	w := &witness{}
+	w := &recordingObserver{}
 	s := d.open(t, d.clock.now, w)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s, w
@@ -81,7 +83,7 @@ func pooled() *run.Spec {
 }
 
 func testObserverOnce(t *testing.T, d *database) {
-	s, w := d.observed(t)
+	s, w := d.observedStore(t)
 	r := create(t, s, pooled())
 	require.Empty(t, w.take())
 	d.clock.advance(2 * time.Minute)
@@ -121,7 +123,7 @@ func testObserverOnce(t *testing.T, d *database) {
 }
 
 func testObserverAttempts(t *testing.T, d *database) {
-	s, w := d.observed(t)
+	s, w := d.observedStore(t)
 	r := create(t, s, pooled())
 	begin(t, s, r.ID)
 	w.take()
@@ -141,7 +143,7 @@ func testObserverAttempts(t *testing.T, d *database) {
 }
 
 func testObserverCancelled(t *testing.T, d *database) {
-	s, w := d.observed(t)
+	s, w := d.observedStore(t)
 	r := create(t, s, pooled())
 	require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
 	requireCode(t, run.CodeWrongPhase, s.CancelRun(t.Context(), r.ID, nil))
@@ -152,7 +154,7 @@ func testObserverCancelled(t *testing.T, d *database) {
 }
 
 func testObserverLost(t *testing.T, d *database) {
-	s, w := d.observed(t)
+	s, w := d.observedStore(t)
 	r := create(t, s, pooled())
 	begin(t, s, r.ID)
 	claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1})
@@ -166,8 +168,8 @@ func testObserverLost(t *testing.T, d *database) {
 // testObserverRace checks that two stores, as of two processes, notify one of
 // their observers once.
 func testObserverRace(t *testing.T, d *database) {
-	one, w1 := d.observed(t)
-	two, w2 := d.observed(t)
+	one, w1 := d.observedStore(t)
+	two, w2 := d.observedStore(t)
 	stores := []records.Store{one, two}
 	r := create(t, one, pooled())
 	begin(t, one, r.ID)

@@ -37,13 +37,13 @@ func testOutboxOrder(t *testing.T, d *database) {
 	require.Equal(t, 1, rows[0].Attempts)
 	require.WithinDuration(t, time.Now(), rows[0].Created, time.Minute)
 	require.Empty(t, takeAll(t, s), "the next row of a run waits for the one before")
-	require.NoError(t, s.DoneOutbox(ctx, rows[0].ID))
-	require.NoError(t, s.DoneOutbox(ctx, rows[0].ID), "again is no error")
+	require.NoError(t, s.CompleteOutbox(ctx, rows[0].ID))
+	require.NoError(t, s.CompleteOutbox(ctx, rows[0].ID), "again is no error")
 	next := takeAll(t, s)
 	require.Len(t, next, 1)
 	require.Equal(t, records.OutboxAdmit, next[0].Kind)
-	require.NoError(t, s.DoneOutbox(ctx, next[0].ID))
-	require.NoError(t, s.DoneOutbox(ctx, rows[1].ID))
+	require.NoError(t, s.CompleteOutbox(ctx, next[0].ID))
+	require.NoError(t, s.CompleteOutbox(ctx, rows[1].ID))
 	stats, err := s.Stats(ctx)
 	require.NoError(t, err)
 	require.Zero(t, stats.Outbox)
@@ -100,7 +100,7 @@ func testOutboxTakers(t *testing.T, d *database) {
 					taken[row.Run] = append(taken[row.Run], row.Kind)
 					total++
 					mu.Unlock()
-					if err := stores[i%2].DoneOutbox(t.Context(), row.ID); err != nil {
+					if err := stores[i%2].CompleteOutbox(t.Context(), row.ID); err != nil {
 						return err
 					}
 				}
@@ -131,7 +131,7 @@ func testOutboxWake(t *testing.T, d *database) {
 	awaitSignal(t, wake)
 	rows := takeAll(t, s)
 	drainSignal(wake)
-	require.NoError(t, s.DoneOutbox(t.Context(), rows[0].ID))
+	require.NoError(t, s.CompleteOutbox(t.Context(), rows[0].ID))
 	awaitSignal(t, wake) // the next row of the run may be taken
 }
 
@@ -140,7 +140,7 @@ func awaitSignal(t testing.TB, signal <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-signal:
-	case <-time.After(patience):
+	case <-time.After(eventTimeout):
 		t.Fatal("no signal")
 	}
 }

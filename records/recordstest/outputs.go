@@ -22,9 +22,9 @@ func outputTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-// handOver returns a run of two tasks, of which the second needs an output of
+// outputSpec returns a run of two tasks, of which the second needs an output of
 // the first.
-func handOver(key string) *run.Spec {
+func outputSpec(key string) *run.Spec {
 	return &run.Spec{Name: "hand", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
 		"from": {Pool: "linux", Steps: []run.Step{{Run: "true"}}},
 		"to": {
@@ -34,9 +34,9 @@ func handOver(key string) *run.Spec {
 	}}
 }
 
-// handsOver makes the first task output n2 and n3, and succeed.
-func handsOver(t *testing.T, s records.Store, key string) (run.ID, run.Key) {
-	id, first := running(t, s, handOver(key))
+// runWithOutputs makes the first task output n2 and n3, and succeed.
+func runWithOutputs(t *testing.T, s records.Store, key string) (run.ID, run.Key) {
+	id, first := running(t, s, outputSpec(key))
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(first, "x", 1, run.FrameStepStart, run.FrameOutputs, run.FrameOutputs, run.FrameTaskEnd)))
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess), queued(1, 1, 1)}})
 	return id, run.Key{Run: id, Task: 1, Attempt: 1, Dispatch: 1}
@@ -44,7 +44,7 @@ func handsOver(t *testing.T, s records.Store, key string) (run.ID, run.Key) {
 
 func testOutputsReach(t *testing.T, d *database) {
 	s := d.store(t)
-	_, key := handsOver(t, s, "n3")
+	_, key := runWithOutputs(t, s, "n3")
 	def := claim(t, s, key)
 	require.Empty(t, def.Fault)
 	require.Equal(t, "<v>", def.Environment["A"])
@@ -53,10 +53,10 @@ func testOutputsReach(t *testing.T, d *database) {
 
 func testOutputsMissing(t *testing.T, d *database) {
 	s := d.store(t)
-	_, key := handsOver(t, s, "x")
+	_, key := runWithOutputs(t, s, "x")
 	require.Equal(t, `the variable A: task from has no output "x"; its outputs: n2, n3`, claim(t, s, key).Fault)
 
-	r := create(t, s, handOver("x"))
+	r := create(t, s, outputSpec("x"))
 	begin(t, s, r.ID)
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Status: run.StatusSkipped}, queued(1, 1, 1)}})
 	require.Equal(t, `the variable A: task from has no output "x": it is skipped`, claim(t, s, run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 1}).Fault)
@@ -64,7 +64,7 @@ func testOutputsMissing(t *testing.T, d *database) {
 
 func testOutputsLate(t *testing.T, d *database) {
 	s := d.store(t)
-	id, first := running(t, s, handOver("n3"))
+	id, first := running(t, s, outputSpec("n3"))
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(first, "x", 1, run.FrameStepStart, run.FrameOutputs)))
 	success := ended(0, 1, 1, run.StatusSuccess)
 	success.Result.Ended = d.clock.now()
@@ -84,7 +84,7 @@ func testOutputsLate(t *testing.T, d *database) {
 	require.Greater(t, after.Version, before)
 	require.Equal(t, "<v>", claim(t, s, key).Environment["A"])
 
-	other, _ := running(t, s, handOver("n3"))
+	other, _ := running(t, s, outputSpec("n3"))
 	success.Result.Ended = d.clock.now()
 	apply(t, s, other, records.Changes{Tasks: []records.TaskChange{success, queued(1, 1, 1)}})
 	d.clock.advance(10 * time.Minute)
@@ -96,7 +96,7 @@ func testOutputsLate(t *testing.T, d *database) {
 // frames that arrive only after the task has succeeded.
 func testOutputsStale(t *testing.T, d *database) {
 	s := d.store(t)
-	id, first := running(t, s, handOver("n2"))
+	id, first := running(t, s, outputSpec("n2"))
 	b := batch(first, "x", 1, run.FrameStepStart, run.FrameOutputs)
 	b.Frames[1].Outputs = map[string]string{"n2": "old"}
 	require.NoError(t, s.ApplyFrames(t.Context(), b))
@@ -133,16 +133,16 @@ func testOutputsStaleList(t *testing.T, d *database) {
 	late := batch(first, "x", 3, run.FrameOutputs, run.FrameTaskEnd)
 	late.Frames[0].Outputs = map[string]string{"list": `["new", "newer"]`}
 	require.NoError(t, s.ApplyFrames(t.Context(), late))
-	made, err := s.Expand(t.Context(), id, 1)
+	created, err := s.Expand(t.Context(), id, 1)
 	require.NoError(t, err)
-	require.Equal(t, 2, made.Width)
+	require.Equal(t, 2, created.Width)
 }
 
 // testOutputsRestart restarts a run while frames of a task that is kept are
 // still missing: the copy would never receive them.
 func testOutputsRestart(t *testing.T, d *database) {
 	s := d.store(t)
-	old, first := running(t, s, handOver("n2"))
+	old, first := running(t, s, outputSpec("n2"))
 	b := batch(first, "x", 1, run.FrameStepStart, run.FrameOutputs)
 	b.Frames[1].Outputs = map[string]string{"n2": "old"}
 	require.NoError(t, s.ApplyFrames(t.Context(), b))
@@ -151,7 +151,7 @@ func testOutputsRestart(t *testing.T, d *database) {
 	apply(t, s, old, records.Changes{
 		Tasks: []records.TaskChange{success, {Task: 1, Status: run.StatusSkipped}}, Result: run.ResultFailed, Finish: true,
 	})
-	n := newRun(t, handOver("n2"))
+	n := newRun(t, outputSpec("n2"))
 	n.Plan.Kept = []byte{run.StatusSuccess.Byte(), run.StatusNotStarted.Byte()}
 	n.Restart = &records.Restart{From: old, Kept: map[int]int{0: 0}}
 	_, err := s.CreateRun(t.Context(), n)
@@ -167,10 +167,10 @@ func testOutputsRestart(t *testing.T, d *database) {
 
 func testOutputsKept(t *testing.T, d *database) {
 	s := d.store(t)
-	old, key := handsOver(t, s, "n3")
+	old, key := runWithOutputs(t, s, "n3")
 	claim(t, s, key)
 	apply(t, s, old, records.Changes{Tasks: []records.TaskChange{ended(1, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
-	n := newRun(t, handOver("n3"))
+	n := newRun(t, outputSpec("n3"))
 	n.Plan.Kept = []byte{run.StatusSuccess.Byte(), run.StatusNotStarted.Byte()}
 	n.Restart = &records.Restart{From: old, Kept: map[int]int{0: 0}}
 	r, err := s.CreateRun(t.Context(), n)

@@ -37,7 +37,7 @@ func garbage(t *testing.T, s records.Store) []records.GarbageBatch {
 	t.Helper()
 	out, err := s.TakeGarbage(t.Context(), 100)
 	require.NoError(t, err)
-	require.NoError(t, s.DoneGarbage(t.Context(), out))
+	require.NoError(t, s.CompleteGarbage(t.Context(), out))
 	return out
 }
 
@@ -115,7 +115,7 @@ func testPackingSmall(t *testing.T, d *database) {
 	require.Empty(t, taken(t, s))
 	_, key = running(t, s, oneTask("/a/b"))
 	large := batch(key, "x", 1, run.FrameOutput, run.FrameTaskEnd)
-	large.Frames[0].Data = make([]byte, run.PackAlone+1)
+	large.Frames[0].Data = make([]byte, run.CompactThreshold+1)
 	require.NoError(t, s.ApplyFrames(t.Context(), large))
 	require.Len(t, taken(t, s), 1)
 }
@@ -132,9 +132,9 @@ func testPackingLate(t *testing.T, d *database) {
 	n, err := s.PackStale(ctx, get(t, s, id).Tasks[0].EndedAt.Add(time.Hour))
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	begun := taken(t, s)[0]
+	leased := taken(t, s)[0]
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 3, run.FrameOutput)))
-	require.NoError(t, s.SwitchPacked(ctx, begun, 5))
+	require.NoError(t, s.SwitchPacked(ctx, leased, 5))
 	require.Equal(t, []records.Batch{
 		{Key: key, Source: key, First: 1, Last: 2, Packed: true, Bytes: 5}, {Key: key, Source: key, First: 3, Last: 3},
 	}, batches(t, s, id, 0, records.BatchRef{}))

@@ -93,9 +93,9 @@ func testApplyLife(t *testing.T, d *database) {
 
 	change := ended(0, 1, 1, run.StatusFailed)
 	change.Result.TimedOut, change.Result.Reason = true, "the step took too long"
-	standing, tasks := apply(t, s, id, records.Changes{Tasks: []records.TaskChange{change}, Result: run.ResultFailed, Reason: "build failed"})
-	require.Equal(t, records.Standing{Phase: run.PhaseRunning, Result: run.ResultFailed}, standing)
-	require.Equal(t, []records.TaskStanding{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusFailed}}, tasks)
+	status, tasks := apply(t, s, id, records.Changes{Tasks: []records.TaskChange{change}, Result: run.ResultFailed, Reason: "build failed"})
+	require.Equal(t, records.RunStatus{Phase: run.PhaseRunning, Result: run.ResultFailed}, status)
+	require.Equal(t, []records.TaskStatus{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusFailed}}, tasks)
 	got = get(t, s, id)
 	require.Equal(t, "build failed", got.Reason)
 	after := got.Tasks[0]
@@ -114,26 +114,26 @@ func testApplyLife(t *testing.T, d *database) {
 func testApplyBack(t *testing.T, d *database) {
 	s := d.store(t)
 	id, _ := running(t, s, oneTask("/a/b"))
-	stands := func(c records.TaskChange) records.TaskStanding {
+	applyChange := func(c records.TaskChange) records.TaskStatus {
 		_, tasks := apply(t, s, id, records.Changes{Tasks: []records.TaskChange{c}})
 		return tasks[0]
 	}
-	now := records.TaskStanding{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning}
+	now := records.TaskStatus{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning}
 	before := get(t, s, id)
-	require.Equal(t, now, stands(queued(0, 1, 1)), "a late queued does not undo the claim")
-	require.Equal(t, now, stands(records.TaskChange{Task: 0, Status: run.StatusWaitingApproval}))
-	require.Equal(t, now, stands(records.TaskChange{Task: 0, Attempt: 1, Status: run.StatusFailed}))
+	require.Equal(t, now, applyChange(queued(0, 1, 1)), "a late queued does not undo the claim")
+	require.Equal(t, now, applyChange(records.TaskChange{Task: 0, Status: run.StatusWaitingApproval}))
+	require.Equal(t, now, applyChange(records.TaskChange{Task: 0, Attempt: 1, Status: run.StatusFailed}))
 	require.Equal(t, before, get(t, s, id))
 
-	now = records.TaskStanding{Task: 0, Attempt: 2, Dispatch: 1, Status: run.StatusQueued}
-	require.Equal(t, now, stands(queued(0, 2, 1)))
-	require.Equal(t, now, stands(ended(0, 1, 1, run.StatusSuccess)), "the end of an earlier attempt")
-	require.Equal(t, now, stands(queued(0, 1, 7)))
+	now = records.TaskStatus{Task: 0, Attempt: 2, Dispatch: 1, Status: run.StatusQueued}
+	require.Equal(t, now, applyChange(queued(0, 2, 1)))
+	require.Equal(t, now, applyChange(ended(0, 1, 1, run.StatusSuccess)), "the end of an earlier attempt")
+	require.Equal(t, now, applyChange(queued(0, 1, 7)))
 
 	now.Status = run.StatusSuccess
-	require.Equal(t, now, stands(ended(0, 2, 1, run.StatusSuccess)))
-	require.Equal(t, now, stands(ended(0, 2, 1, run.StatusFailed)))
-	require.Equal(t, now, stands(queued(0, 3, 1)), "a final state is final")
+	require.Equal(t, now, applyChange(ended(0, 2, 1, run.StatusSuccess)))
+	require.Equal(t, now, applyChange(ended(0, 2, 1, run.StatusFailed)))
+	require.Equal(t, now, applyChange(queued(0, 3, 1)), "a final state is final")
 }
 
 func testApplyUnclaimed(t *testing.T, d *database) {
@@ -195,19 +195,19 @@ func testApplyFinish(t *testing.T, d *database) {
 	requireCode(t, run.CodeConflict, err)
 	require.Equal(t, run.StatusNotStarted, get(t, s, r.ID).Tasks[0].Status, "the change is atomic")
 
-	standing, _ := apply(t, s, r.ID, records.Changes{
+	status, _ := apply(t, s, r.ID, records.Changes{
 		Tasks:  []records.TaskChange{ended(0, 1, 1, run.StatusSuccess), {Task: 1, Status: run.StatusSkipped, Reason: "why"}},
 		Result: run.ResultSuccess, Finish: true,
 	})
-	require.Equal(t, records.Standing{Phase: run.PhaseFinished, Result: run.ResultSuccess}, standing)
+	require.Equal(t, records.RunStatus{Phase: run.PhaseFinished, Result: run.ResultSuccess}, status)
 	got := get(t, s, r.ID)
 	require.False(t, got.EndedAt.IsZero())
 	require.Equal(t, map[run.Status]int{run.StatusSuccess: 1, run.StatusSkipped: 1}, got.TaskCounts)
 	require.True(t, got.Tasks[1].StartedAt.IsZero())
 	require.False(t, got.Tasks[1].EndedAt.IsZero())
 
-	standing, _ = apply(t, s, r.ID, records.Changes{Result: run.ResultFailed, Reason: "late", Finish: true})
-	require.Equal(t, records.Standing{Phase: run.PhaseFinished, Result: run.ResultSuccess}, standing)
+	status, _ = apply(t, s, r.ID, records.Changes{Result: run.ResultFailed, Reason: "late", Finish: true})
+	require.Equal(t, records.RunStatus{Phase: run.PhaseFinished, Result: run.ResultSuccess}, status)
 	require.Equal(t, got, get(t, s, r.ID))
 }
 
@@ -308,11 +308,11 @@ func testApplyRandom(t *testing.T, d *database) {
 		counted := make(map[run.Status]int)
 		for i, now := range after.Tasks {
 			counted[now.Status]++
-			was := before.Tasks[i]
-			key, old := run.Key{Attempt: now.Attempt, Dispatch: now.Dispatch}, run.Key{Attempt: was.Attempt, Dispatch: was.Dispatch}
-			require.False(t, key.Before(old), "from %+v to %+v", was, now)
-			if was.Status.Final() {
-				require.Equal(t, was, now)
+			prev := before.Tasks[i]
+			key, old := run.Key{Attempt: now.Attempt, Dispatch: now.Dispatch}, run.Key{Attempt: prev.Attempt, Dispatch: prev.Dispatch}
+			require.False(t, key.Before(old), "from %+v to %+v", prev, now)
+			if prev.Status.Final() {
+				require.Equal(t, prev, now)
 			}
 		}
 		require.Equal(t, counted, after.TaskCounts)
@@ -325,11 +325,11 @@ func testApplyRandom(t *testing.T, d *database) {
 // release of the journal that has the claim.
 func testApplyQueueUnclaimed(t *testing.T, d *database) {
 	s := d.store(t)
-	claimed := func() (run.ID, records.TaskStanding) {
+	claimed := func() (run.ID, records.TaskStatus) {
 		id, _ := running(t, s, oneTask("/a/b")) // by executor x with the journal jx
-		return id, records.TaskStanding{Attempt: 1, Dispatch: 1, Status: run.StatusRunning}
+		return id, records.TaskStatus{Attempt: 1, Dispatch: 1, Status: run.StatusRunning}
 	}
-	again := func(id run.ID, attempt, dispatch int, by records.Release) records.TaskStanding {
+	again := func(id run.ID, attempt, dispatch int, by records.Release) records.TaskStatus {
 		t.Helper()
 		c := queued(0, attempt, dispatch)
 		c.IfUnclaimed, c.Released = true, by
@@ -351,10 +351,10 @@ func testApplyQueueUnclaimed(t *testing.T, d *database) {
 		"the claim's journal": {JournalID: "jx"}, "the executor answered": {Executor: "x"},
 	} {
 		id, _ := claimed()
-		require.Equal(t, records.TaskStanding{Attempt: 1, Dispatch: 2, Status: run.StatusQueued}, again(id, 1, 2, by), name)
+		require.Equal(t, records.TaskStatus{Attempt: 1, Dispatch: 2, Status: run.StatusQueued}, again(id, 1, 2, by), name)
 	}
 	id, _ = claimed()
-	require.Equal(t, records.TaskStanding{Attempt: 2, Dispatch: 1, Status: run.StatusQueued}, again(id, 2, 1, records.Release{}), "another attempt")
+	require.Equal(t, records.TaskStatus{Attempt: 2, Dispatch: 1, Status: run.StatusQueued}, again(id, 2, 1, records.Release{}), "another attempt")
 
 	// No executor has claimed a task that only the workflow marked as running.
 	r := create(t, s, oneTask("/a/b"))
@@ -362,7 +362,7 @@ func testApplyQueueUnclaimed(t *testing.T, d *database) {
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{
 		queued(0, 1, 1), {Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Executor: "x", Reason: "out of contact"},
 	}})
-	require.Equal(t, records.TaskStanding{Attempt: 1, Dispatch: 2, Status: run.StatusQueued}, again(r.ID, 1, 2, records.Release{}))
+	require.Equal(t, records.TaskStatus{Attempt: 1, Dispatch: 2, Status: run.StatusQueued}, again(r.ID, 1, 2, records.Release{}))
 }
 
 func testHolders(t *testing.T, d *database) {

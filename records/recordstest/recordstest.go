@@ -99,13 +99,13 @@ func requireCode(t require.TestingT, want run.Code, err error) {
 	require.Equal(t, want, run.CodeOf(err), "%v", err)
 }
 
-// patience bounds how long a test waits for an event.
-const patience = 20 * time.Second
+// eventTimeout bounds how long a test waits for an event.
+const eventTimeout = 20 * time.Second
 
 // lastEvent waits until the store has numbered want events.
 func lastEvent(t testing.TB, s records.Store, want int64) {
 	t.Helper()
-	testenv.Await(t, patience, func() (bool, string) {
+	testenv.Await(t, eventTimeout, func() (bool, string) {
 		n, err := s.LastEvent(t.Context())
 		require.NoError(t, err)
 		return n == want, time.Now().String() + ": the last event is number " + itoa(n)

@@ -24,20 +24,20 @@ func registryTests() map[string]func(t *testing.T, d *database) {
 		"removal_of_a_member":                testRemovalSet,
 		"temporary_executors_expire":         testExpire,
 		"the_last_with_tasks_stays":          testExpireLast,
-		"unclaimed_executor_is_removed":      testHeldUnclaimed,
+		"unclaimed_executor_is_removed":      testUnclaimedExecutorRemoved,
 		"put_pools":                          testPutPool,
 		"pools_that_are_used_stay":           testDeletePool,
 		"definitions_have_pool_details":      testPoolDefinition,
 		"one_default_of_each_kind":           testDefaultPool,
-		"registration_notifies_the_workflow": testExecutorTold,
+		"registration_notifies_the_workflow": testExecutorNotifies,
 		"clock_jumps":                        testClockJumps,
 		"clock_jumps_do_not_expire":          testExpireClockJumps,
 	}
 }
 
-// holding creates a run of which each task is claimed by one of the executors,
+// createHeld creates a run of which each task is claimed by one of the executors,
 // or queued for "".
-func holding(t *testing.T, s records.Store, executors ...string) run.ID {
+func createHeld(t *testing.T, s records.Store, executors ...string) run.ID {
 	t.Helper()
 	r := create(t, s, wide("/a/b", len(executors)))
 	begin(t, s, r.ID)
@@ -52,26 +52,26 @@ func holding(t *testing.T, s records.Store, executors ...string) run.ID {
 	return r.ID
 }
 
-// removalsTold returns the executors of the removals in the outbox, by run.
-func removalsTold(t *testing.T, s records.Store) map[run.ID][]string {
+// takeRemovals returns the executors of the removals in the outbox, by run.
+func takeRemovals(t *testing.T, s records.Store) map[run.ID][]string {
 	t.Helper()
-	told := map[run.ID][]string{}
+	reported := map[run.ID][]string{}
 	for {
 		rows := takeAll(t, s)
 		if len(rows) == 0 {
-			return told
+			return reported
 		}
 		for _, row := range rows {
 			if row.Kind == records.OutboxExecutorRemoved {
-				told[row.Run] = append(told[row.Run], row.Executor+": "+row.Reason)
-				slices.Sort(told[row.Run])
+				reported[row.Run] = append(reported[row.Run], row.Executor+": "+row.Reason)
+				slices.Sort(reported[row.Run])
 			}
-			require.NoError(t, s.DoneOutbox(t.Context(), row.ID))
+			require.NoError(t, s.CompleteOutbox(t.Context(), row.ID))
 		}
 	}
 }
 
-func testExecutorTold(t *testing.T, d *database) {
+func testExecutorNotifies(t *testing.T, d *database) {
 	s := d.store(t)
 	require.NoError(t, register(t, s, executor("a")))
 	rows := takeAll(t, s)
@@ -90,15 +90,15 @@ func testDrain(t *testing.T, d *database) {
 	e, err := s.DrainExecutor(ctx, "a", true, "new kernel")
 	require.NoError(t, err)
 	require.Equal(t, []any{run.ExecutorDraining, "new kernel", false}, []any{e.State, e.Reason, e.Drained})
-	wanted, err := s.RenewExecutor(ctx, run.Renewal{Executor: "a", JournalID: "j-a", Draining: true, Drained: true})
+	desired, err := s.RenewExecutor(ctx, run.Renewal{Executor: "a", JournalID: "j-a", Draining: true, Drained: true})
 	require.NoError(t, err)
-	require.True(t, wanted.Drain)
+	require.True(t, desired.Drain)
 	e, err = s.GetExecutor(ctx, "a")
 	require.NoError(t, err)
 	require.True(t, e.Drained)
-	wanted, err = s.RegisterExecutor(ctx, executor("a"))
+	desired, err = s.RegisterExecutor(ctx, executor("a"))
 	require.NoError(t, err)
-	require.True(t, wanted.Drain, "a requested drain survives the process")
+	require.True(t, desired.Drain, "a requested drain survives the process")
 
 	r := create(t, s, oneTask("/a/b"))
 	begin(t, s, r.ID)
@@ -130,7 +130,7 @@ func testHeld(t *testing.T, d *database) {
 	ctx := t.Context()
 	require.NoError(t, register(t, s, executor("a")))
 	require.NoError(t, register(t, s, executor("b")))
-	id := holding(t, s, "a", "b", "a", "")
+	id := createHeld(t, s, "a", "b", "a", "")
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
 		{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor a out of contact since 12:00:00Z", Executor: "a"},
 	}})
@@ -161,22 +161,22 @@ func testRemoval(t *testing.T, d *database) {
 	requireCode(t, run.CodeNotFound, err)
 	require.NoError(t, register(t, s, executor("a")))
 	require.NoError(t, register(t, s, executor("b")))
-	first, second := holding(t, s, "a", "b", "a"), holding(t, s, "a")
-	holding(t, s, "b")
-	over := holding(t, s, "a")
+	first, second := createHeld(t, s, "a", "b", "a"), createHeld(t, s, "a")
+	createHeld(t, s, "b")
+	over := createHeld(t, s, "a")
 	apply(t, s, over, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
-	removalsTold(t, s)
+	takeRemovals(t, s)
 	d.clock.advance(run.ExecutorTimeout + time.Second)
 	e, err := s.RemoveExecutor(ctx, "a", run.Removal{Reason: "it burnt"})
 	require.NoError(t, err)
 	require.Equal(t, []any{run.ExecutorRemoved, "it burnt", 3}, []any{e.State, e.Reason, e.Tasks})
 	require.Len(t, e.Held, 3)
 	require.False(t, e.RemovedAt.IsZero())
-	require.Equal(t, map[run.ID][]string{first: {"a: it burnt"}, second: {"a: it burnt"}}, removalsTold(t, s))
+	require.Equal(t, map[run.ID][]string{first: {"a: it burnt"}, second: {"a: it burnt"}}, takeRemovals(t, s))
 	again, err := s.RemoveExecutor(ctx, "a", run.Removal{Reason: "again"})
 	require.NoError(t, err)
 	require.Equal(t, []any{"it burnt", e.RemovedAt}, []any{again.Reason, again.RemovedAt}, "the first removal counts")
-	require.Empty(t, removalsTold(t, s))
+	require.Empty(t, takeRemovals(t, s))
 
 	requireCode(t, run.CodeForbidden, register(t, s, executor("a")))
 	requireCode(t, run.CodeForbidden, renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a"}))
@@ -203,9 +203,9 @@ func testClockJumps(t *testing.T, d *database) {
 	temporary.Temporary, temporary.RemoveAfter = true, 3*time.Hour
 	for _, jump := range []time.Duration{time.Hour, -2 * time.Hour, 10 * time.Minute, -5 * time.Second} {
 		require.NoError(t, register(t, s, temporary))
-		id := holding(t, s, "a")
+		id := createHeld(t, s, "a")
 		key := run.Key{Run: id, Attempt: 1, Dispatch: 1}
-		removalsTold(t, s)
+		takeRemovals(t, s)
 		d.clock.advance(jump)
 		e, again, err := s.ExpireExecutor(ctx, "a")
 		require.NoError(t, err)
@@ -227,7 +227,7 @@ func testClockJumps(t *testing.T, d *database) {
 		e, err = s.GetExecutor(ctx, "a")
 		require.NoError(t, err)
 		require.Equal(t, run.ExecutorOnline, e.State, "a sign of life counts after %s", jump)
-		require.Empty(t, removalsTold(t, s))
+		require.Empty(t, takeRemovals(t, s))
 		d.clock.advance(run.ExecutorTimeout + time.Second)
 		e, err = s.GetExecutor(ctx, "a")
 		require.NoError(t, err)
@@ -241,14 +241,14 @@ func testRemovalForce(t *testing.T, d *database) {
 	ctx := t.Context()
 	require.NoError(t, register(t, s, executor("a")))
 	require.NoError(t, register(t, s, executor("idle")))
-	id := holding(t, s, "a")
+	id := createHeld(t, s, "a")
 	_, err := s.RemoveExecutor(ctx, "a", run.Removal{})
 	requireCode(t, run.CodeConflict, err)
 	_, err = s.RemoveExecutor(ctx, "idle", run.Removal{})
 	require.NoError(t, err)
 	_, err = s.RemoveExecutor(ctx, "a", run.Removal{Force: true})
 	require.NoError(t, err)
-	require.Equal(t, map[run.ID][]string{id: {"a: "}}, removalsTold(t, s))
+	require.Equal(t, map[run.ID][]string{id: {"a: "}}, takeRemovals(t, s))
 }
 
 // testRemovalRace removes executors while they claim: if the claim succeeds,
@@ -264,7 +264,7 @@ func testRemovalRace(t *testing.T, d *database) {
 		apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
 		e := executor("x-" + string(r.ID))
 		require.NoError(t, register(t, s, e))
-		removalsTold(t, s)
+		takeRemovals(t, s)
 		var both sync.WaitGroup
 		var claimed, removed error
 		both.Go(func() {
@@ -273,12 +273,12 @@ func testRemovalRace(t *testing.T, d *database) {
 		both.Go(func() { _, removed = s.RemoveExecutor(ctx, e.ID, run.Removal{Force: true}) })
 		both.Wait()
 		require.NoError(t, removed)
-		told := removalsTold(t, s)
+		reported := takeRemovals(t, s)
 		if claimed == nil {
-			require.Contains(t, told, r.ID)
+			require.Contains(t, reported, r.ID)
 		} else {
 			requireCode(t, run.CodeForbidden, claimed)
-			require.NotContains(t, told, r.ID)
+			require.NotContains(t, reported, r.ID)
 		}
 	}
 }
@@ -298,17 +298,17 @@ func testRemovalSet(t *testing.T, d *database) {
 	e, err := s.GetExecutor(ctx, "a")
 	require.NoError(t, err)
 	require.True(t, e.Temporary, "members of a set are temporary")
-	id := holding(t, s, "a", "b", "other", "alone")
+	id := createHeld(t, s, "a", "b", "other", "alone")
 	d.clock.advance(run.ExecutorTimeout + time.Second)
 	_, err = s.RemoveExecutor(ctx, "a", run.Removal{Reason: "one"})
 	require.NoError(t, err)
-	require.Empty(t, removalsTold(t, s), "its set has another member")
+	require.Empty(t, takeRemovals(t, s), "its set has another member")
 	lost, err := s.LostExecutors(ctx, []string{"a"})
 	require.NoError(t, err)
 	require.Empty(t, lost)
 	_, err = s.RemoveExecutor(ctx, "b", run.Removal{Reason: "two"})
 	require.NoError(t, err)
-	require.Equal(t, map[run.ID][]string{id: {"a: two", "b: two"}}, removalsTold(t, s), "the set has no member left")
+	require.Equal(t, map[run.ID][]string{id: {"a: two", "b: two"}}, takeRemovals(t, s), "the set has no member left")
 	lost, err = s.LostExecutors(ctx, []string{"a", "b", "other"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"a": "one", "b": "two"}, lost)
@@ -323,8 +323,8 @@ func testExpire(t *testing.T, d *database) {
 	e.Temporary, e.RemoveAfter = true, time.Minute
 	require.NoError(t, register(t, s, e))
 	require.NoError(t, register(t, s, executor("durable")))
-	id := holding(t, s, "a", "durable")
-	removalsTold(t, s)
+	id := createHeld(t, s, "a", "durable")
+	takeRemovals(t, s)
 	got, again, err := s.ExpireExecutor(ctx, "a")
 	require.NoError(t, err)
 	require.Equal(t, []any{run.ExecutorOnline, 1, true}, []any{got.State, got.Tasks, got.Temporary})
@@ -348,7 +348,7 @@ func testExpire(t *testing.T, d *database) {
 	require.Equal(t, run.ExecutorRemoved, got.State)
 	require.Contains(t, got.Reason, "it was temporary, and offline since")
 	require.Zero(t, again)
-	require.Equal(t, map[run.ID][]string{id: {"a: " + got.Reason}}, removalsTold(t, s))
+	require.Equal(t, map[run.ID][]string{id: {"a: " + got.Reason}}, takeRemovals(t, s))
 	got, again, err = s.ExpireExecutor(ctx, "durable")
 	require.NoError(t, err)
 	require.Equal(t, run.ExecutorOffline, got.State, "only an operator removes it")
@@ -360,7 +360,7 @@ func testExpireLast(t *testing.T, d *database) {
 	ctx := t.Context()
 	require.NoError(t, register(t, s, member("a", "s")))
 	require.NoError(t, register(t, s, member("b", "s")))
-	id := holding(t, s, "a")
+	id := createHeld(t, s, "a")
 	d.clock.advance(run.ExecutorTimeout + run.TemporaryOffline + time.Second)
 	removed := func(id string) {
 		t.Helper()
@@ -377,19 +377,19 @@ func testExpireLast(t *testing.T, d *database) {
 	require.NoError(t, err)
 	require.Equal(t, run.ExecutorOffline, got.State, "the set holds the task")
 	require.Equal(t, run.TemporaryOffline, again)
-	require.Empty(t, removalsTold(t, s))
+	require.Empty(t, takeRemovals(t, s))
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
 	removed("b")
 }
 
-// testHeldUnclaimed records which executor a workflow waits for, though that
+// testUnclaimedExecutorRemoved records which executor a workflow waits for, though that
 // executor has claimed nothing.
-func testHeldUnclaimed(t *testing.T, d *database) {
+func testUnclaimedExecutorRemoved(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
 	require.NoError(t, register(t, s, executor("a")))
 	require.NoError(t, register(t, s, executor("b")))
-	id := holding(t, s, "", "b")
+	id := createHeld(t, s, "", "b")
 	note := func(task int, executor, reason string) {
 		apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
 			{Task: task, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Executor: executor, Reason: reason},
@@ -402,10 +402,10 @@ func testHeldUnclaimed(t *testing.T, d *database) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b"}, []string{r.Tasks[0].Executor, r.Tasks[1].Executor}, "the executor that claimed it is not replaced")
 	require.Equal(t, "executor b out of contact since 12:00:00Z", r.Tasks[1].Reason, "recording an executor is no contact")
-	removalsTold(t, s)
+	takeRemovals(t, s)
 	_, err = s.RemoveExecutor(ctx, "a", run.Removal{Force: true})
 	require.NoError(t, err)
-	require.Equal(t, map[run.ID][]string{id: {"a: "}}, removalsTold(t, s))
+	require.Equal(t, map[run.ID][]string{id: {"a: "}}, takeRemovals(t, s))
 }
 
 func fullPool(name string) run.Pool {
@@ -452,7 +452,7 @@ func testPutPool(t *testing.T, d *database) {
 		_, _, err = s.PutPool(ctx, p)
 		requireCode(t, run.CodeConflict, err)
 	}
-	id := holding(t, s, "")
+	id := createHeld(t, s, "")
 	_, err = s.RemoveExecutor(ctx, "a", run.Removal{})
 	require.NoError(t, err)
 	_, _, err = s.PutPool(ctx, run.Pool{Name: "linux", Driver: "shell"})
@@ -543,8 +543,8 @@ func testExpireClockJumps(t *testing.T, d *database) {
 	e := executor("a")
 	e.Temporary, e.RemoveAfter = true, time.Minute
 	require.NoError(t, register(t, s, e))
-	id := holding(t, s, "a")
-	removalsTold(t, s)
+	id := createHeld(t, s, "a")
+	takeRemovals(t, s)
 	look := func() (run.ExecutorState, time.Duration) {
 		t.Helper()
 		got, again, err := s.ExpireExecutor(ctx, "a")
@@ -562,7 +562,7 @@ func testExpireClockJumps(t *testing.T, d *database) {
 		require.Equal(t, run.ExecutorOnline, state)
 		require.Greater(t, again, run.ExecutorTimeout)
 	}
-	require.Empty(t, removalsTold(t, s))
+	require.Empty(t, takeRemovals(t, s))
 
 	d.clock.advance(time.Hour)
 	look()
@@ -572,5 +572,5 @@ func testExpireClockJumps(t *testing.T, d *database) {
 	d.clock.advance(again)
 	state, _ := look()
 	require.Equal(t, run.ExecutorRemoved, state)
-	require.Len(t, removalsTold(t, s)[id], 1)
+	require.Len(t, takeRemovals(t, s)[id], 1)
 }

@@ -29,18 +29,18 @@ func executorCalls(t *testing.T, s records.Store, e run.Executor, key run.Key) m
 		"RegisterExecutor": func() error { return register(t, s, e) },
 		"RenewExecutor":    func() error { return renew(t, s, run.Renewal{Executor: e.ID, JournalID: e.JournalID}) },
 		"Claim": func() error {
-			_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: e.ID, JournalID: e.JournalID, Knows: run.NewestOrder})
+			_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: e.ID, JournalID: e.JournalID, SpecVersion: run.NewestSpecVersion})
 			return err
 		},
 		"Claim, repeated": func() error {
-			_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: e.ID, JournalID: e.JournalID, Knows: run.NewestOrder, Repeat: true})
+			_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: e.ID, JournalID: e.JournalID, SpecVersion: run.NewestSpecVersion, ReclaimOnly: true})
 			return err
 		},
 		"ClaimStates": func() error { _, err := s.ClaimStates(ctx, e.ID, []run.Key{key}); return err },
 		"ApplyFrames": func() error {
 			return s.ApplyFrames(ctx, batch(key, e.ID, 1, run.FrameStepStart, run.FrameOutputs))
 		},
-		"ArchivePlace": func() error { _, err := s.ArchivePlace(ctx, c); return err },
+		"ArchivePlace": func() error { _, err := s.ArchiveContext(ctx, c); return err },
 		"SavedArchive": func() error { _, err := s.SavedArchive(ctx, c, "", ""); return err },
 		"FindCache":    func() error { _, err := s.FindCache(ctx, c, []string{"/a/b"}, []string{"k"}); return err },
 		"Workspaces":   func() error { _, err := s.Workspaces(ctx, c); return err },
@@ -52,7 +52,7 @@ func executorCalls(t *testing.T, s records.Store, e run.Executor, key run.Key) m
 			return err
 		},
 		"MayRead": func() error {
-			err := s.MayRead(ctx, c, "object")
+			err := s.CheckObjectAccess(ctx, c, "object")
 			if run.CodeOf(err) == run.CodeGone { // it was not committed yet
 				err = nil
 			}
@@ -69,7 +69,7 @@ func testRemovedCalls(t *testing.T, d *database) {
 	begin(t, s, r.ID)
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
-	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: e.ID, JournalID: e.JournalID, Knows: run.NewestOrder})
+	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: e.ID, JournalID: e.JournalID, SpecVersion: run.NewestSpecVersion})
 	require.NoError(t, err)
 	_, err = s.RemoveExecutor(t.Context(), e.ID, run.Removal{Force: true})
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func testRemovedCalls(t *testing.T, d *database) {
 	require.NoError(t, register(t, s, other))
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
 	key.Dispatch = 2
-	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: other.ID, JournalID: other.JournalID, Knows: run.NewestOrder})
+	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: other.ID, JournalID: other.JournalID, SpecVersion: run.NewestSpecVersion})
 	require.NoError(t, err)
 	for name, call := range executorCalls(t, s, other, key) {
 		require.NoError(t, call(), name)
@@ -121,7 +121,7 @@ func testRemovedRace(t *testing.T, d *database) {
 				}
 			}
 		})
-		testenv.Await(t, patience, func() (bool, string) { return stored.Load() > 2, "frames are not stored" })
+		testenv.Await(t, eventTimeout, func() (bool, string) { return stored.Load() > 2, "frames are not stored" })
 		_, err = s.RemoveExecutor(ctx, e.ID, run.Removal{Force: true})
 		require.NoError(t, err)
 		then := batches(t, s, r.ID, 0, records.BatchRef{})

@@ -80,8 +80,8 @@ func testRestartKeeps(t *testing.T, d *database) {
 	first := restarted(t, s, old.ID)
 	require.Equal(t, old.ID, first.RestartedFrom)
 	require.Equal(t, map[run.Status]int{run.StatusSuccess: 1, run.StatusNotStarted: 1}, first.TaskCounts)
-	kept, was := first.Tasks[0], old.Tasks[0]
-	require.Equal(t, was, kept, "status, times, steps, outputs, annotations")
+	kept, prev := first.Tasks[0], old.Tasks[0]
+	require.Equal(t, prev, kept, "status, times, steps, outputs, annotations")
 	require.Equal(t, run.StatusNotStarted, first.Tasks[1].Status)
 	require.Zero(t, first.Tasks[1].Attempt)
 
@@ -133,7 +133,7 @@ func testDelete(t *testing.T, d *database) {
 	require.NoError(t, err)
 	want := []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 4}}
 	require.Equal(t, want, garbage)
-	require.NoError(t, s.DoneGarbage(ctx, garbage[:1]))
+	require.NoError(t, s.CompleteGarbage(ctx, garbage[:1]))
 	garbage, err = s.TakeGarbage(ctx, 10)
 	require.NoError(t, err)
 	require.Equal(t, want[1:], garbage)
@@ -188,7 +188,7 @@ func testDeleteAtOnce(t *testing.T, d *database) {
 		garbage, err := s.TakeGarbage(t.Context(), 10)
 		require.NoError(t, err)
 		require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 4}}, garbage)
-		require.NoError(t, s.DoneGarbage(t.Context(), garbage))
+		require.NoError(t, s.CompleteGarbage(t.Context(), garbage))
 	}
 }
 

@@ -112,7 +112,7 @@ func testCounters(t *testing.T, d *database) {
 	stores := []records.Store{d.store(t), d.store(t)}
 	const creators, each = 20, 5
 	var mu sync.Mutex
-	made := make(map[string][]run.Run)
+	created := make(map[string][]run.Run)
 	var group errgroup.Group
 	for i := range creators {
 		group.Go(func() error {
@@ -124,7 +124,7 @@ func testCounters(t *testing.T, d *database) {
 					return err
 				}
 				mu.Lock()
-				made[root] = append(made[root], r)
+				created[root] = append(created[root], r)
 				mu.Unlock()
 			}
 			return nil
@@ -132,7 +132,7 @@ func testCounters(t *testing.T, d *database) {
 	}
 	require.NoError(t, group.Wait())
 	total := 0
-	for root, runs := range made {
+	for root, runs := range created {
 		slices.SortFunc(runs, func(a, b run.Run) int { return int(a.Counter - b.Counter) })
 		for i, r := range runs {
 			require.Equal(t, int64(i+1), r.Counter, root)
@@ -199,31 +199,31 @@ func testManyTasks(t *testing.T, d *database) {
 func testGetNotFound(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
-	const nobody = run.ID("01h00000000000000000000000")
-	_, err := s.GetRun(ctx, nobody)
+	const missing = run.ID("01h00000000000000000000000")
+	_, err := s.GetRun(ctx, missing)
 	requireCode(t, run.CodeNotFound, err)
-	_, err = s.GetSummary(ctx, nobody)
+	_, err = s.GetSummary(ctx, missing)
 	requireCode(t, run.CodeNotFound, err)
-	_, err = s.GetTask(ctx, nobody, "build")
+	_, err = s.GetTask(ctx, missing, "build")
 	requireCode(t, run.CodeNotFound, err)
 	_, err = s.GetTask(ctx, create(t, s, oneTask("/a/b")).ID, "other")
 	requireCode(t, run.CodeNotFound, err)
-	_, err = s.Begin(ctx, nobody)
+	_, err = s.Begin(ctx, missing)
 	requireCode(t, run.CodeNotFound, err)
-	_, _, err = s.Apply(ctx, nobody, records.Changes{})
+	_, _, err = s.Apply(ctx, missing, records.Changes{})
 	requireCode(t, run.CodeNotFound, err)
-	_, _, err = s.LoadPlan(ctx, nobody, 0)
+	_, _, err = s.LoadPlan(ctx, missing, 0)
 	requireCode(t, run.CodeNotFound, err)
-	_, err = s.Claim(ctx, run.ClaimRequest{Key: run.Key{Run: nobody, Attempt: 1, Dispatch: 1}, Executor: "x", JournalID: "j"})
+	_, err = s.Claim(ctx, run.ClaimRequest{Key: run.Key{Run: missing, Attempt: 1, Dispatch: 1}, Executor: "x", JournalID: "j"})
 	requireCode(t, run.CodeNotFound, err)
-	_, err = s.Batches(ctx, nobody, 0, 0, records.BatchRef{})
+	_, err = s.Batches(ctx, missing, 0, 0, records.BatchRef{})
 	requireCode(t, run.CodeNotFound, err)
-	requireCode(t, run.CodeNotFound, s.StartRun(ctx, nobody, nil))
-	requireCode(t, run.CodeNotFound, s.CancelRun(ctx, nobody, nil))
-	requireCode(t, run.CodeNotFound, s.StopRun(ctx, nobody, nil))
-	requireCode(t, run.CodeNotFound, s.ApproveTask(ctx, nobody, "build", "me", nil))
-	requireCode(t, run.CodeNotFound, s.Annotate(ctx, nobody, "", nil, nil))
-	requireCode(t, run.CodeNotFound, s.CloseLost(ctx, nobody, "why"))
+	requireCode(t, run.CodeNotFound, s.StartRun(ctx, missing, nil))
+	requireCode(t, run.CodeNotFound, s.CancelRun(ctx, missing, nil))
+	requireCode(t, run.CodeNotFound, s.StopRun(ctx, missing, nil))
+	requireCode(t, run.CodeNotFound, s.ApproveTask(ctx, missing, "build", "me", nil))
+	requireCode(t, run.CodeNotFound, s.Annotate(ctx, missing, "", nil, nil))
+	requireCode(t, run.CodeNotFound, s.CloseLost(ctx, missing, "why"))
 }
 
 func testOpenRuns(t *testing.T, d *database) {
@@ -252,14 +252,14 @@ func testOpenRuns(t *testing.T, d *database) {
 	require.InDelta(t, time.Minute, stats.OldestOutbox, float64(30*time.Second))
 
 	for _, row := range takeAll(t, s) {
-		require.NoError(t, s.DoneOutbox(t.Context(), row.ID))
+		require.NoError(t, s.CompleteOutbox(t.Context(), row.ID))
 	}
-	untold := create(t, s, oneTask("/a/b"))
+	undelivered := create(t, s, oneTask("/a/b"))
 	got, err = s.OpenRuns(t.Context(), "", 5)
 	require.NoError(t, err)
 	require.Equal(t, want[:5], got)
 	got, err = s.OpenRuns(t.Context(), got[4], 5)
 	require.NoError(t, err)
 	require.Equal(t, want[5:], got)
-	require.NotContains(t, got, untold.ID)
+	require.NotContains(t, got, undelivered.ID)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/keyring"
+	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -49,30 +49,30 @@ func RunSealed(t *testing.T, open func(keys *keyring.Ring) records.Store) {
 	other := NewRing(t, "k1") // with the same id
 
 	using(nil, func(s records.Store) { // stored before there were keys
-		created = createSecretive(t, s, hidden)
+		created = createSecrets(t, s, hidden)
 		_, err := s.Reseal(t.Context(), 10)
 		require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 	})
 	using(first, func(s records.Store) {
-		readsSecrets(t, s, created.ID, hidden)
+		requireSecrets(t, s, created.ID, hidden)
 		for _, want := range []int{2, 1, 0} {
 			n, err := s.Reseal(t.Context(), 2)
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}
-		readsSecrets(t, s, created.ID, hidden)
+		requireSecrets(t, s, created.ID, hidden)
 		w := hook("hook")
 		w.Secret = ""
 		_, _, err := s.PutWebhook(t.Context(), w)
 		require.NoError(t, err, "the sealed secret is kept")
-		readsSecrets(t, s, created.ID, hidden)
+		requireSecrets(t, s, created.ID, hidden)
 	})
 	for name, keys := range map[string]*keyring.Ring{"no key": nil, "another key": other} {
 		using(keys, func(s records.Store) {
 			_, _, err := s.RestartSource(t.Context(), created.ID)
 			require.Equal(t, run.CodeInternal, run.CodeOf(err), name)
 			require.ErrorContains(t, err, "the secrets of run/"+string(created.ID)+" cannot be read")
-			_, err = s.TakeWebhook(t.Context(), "hook")
+			_, err = s.AcquireWebhook(t.Context(), "hook")
 			require.Equal(t, run.CodeInternal, run.CodeOf(err), name)
 			_, err = s.GetSchedule(t.Context(), "nightly")
 			require.Equal(t, run.CodeInternal, run.CodeOf(err), name)
@@ -84,41 +84,41 @@ func RunSealed(t *testing.T, open func(keys *keyring.Ring) records.Store) {
 	}
 	var later run.Run
 	using(both, func(s records.Store) {
-		readsSecrets(t, s, created.ID, hidden)
-		later = create(t, s, secretive(hidden))
+		requireSecrets(t, s, created.ID, hidden)
+		later = create(t, s, specWithSecret(hidden))
 		n, err := s.Reseal(t.Context(), 10)
 		require.NoError(t, err)
 		require.Equal(t, 3, n, "secrets sealed with the first key")
 		n, err = s.Reseal(t.Context(), 10)
 		require.NoError(t, err)
 		require.Zero(t, n)
-		readsSecrets(t, s, created.ID, hidden)
-		readsSecrets(t, s, later.ID, hidden)
+		requireSecrets(t, s, created.ID, hidden)
+		requireSecrets(t, s, later.ID, hidden)
 	})
 }
 
-func secretive(hidden run.Secret) *run.Spec {
+func specWithSecret(hidden run.Secret) *run.Spec {
 	spec := oneTask("/a/b")
 	spec.Secrets = map[string]run.Secret{"TOKEN": hidden}
 	return spec
 }
 
-// createSecretive stores a secret of each kind.
-func createSecretive(t *testing.T, s records.Store, hidden run.Secret) run.Run {
+// createSecrets stores a secret of each kind.
+func createSecrets(t *testing.T, s records.Store, hidden run.Secret) run.Run {
 	t.Helper()
 	_, _, err := s.PutWebhook(t.Context(), hook("hook"))
 	require.NoError(t, err)
 	require.NoError(t, s.PutSchedule(t.Context(), nightly("nightly"), 0))
-	return create(t, s, secretive(hidden))
+	return create(t, s, specWithSecret(hidden))
 }
 
-// readsSecrets checks the secrets that createSecrets stored.
-func readsSecrets(t *testing.T, s records.Store, id run.ID, hidden run.Secret) {
+// requireSecrets checks the secrets that createSecrets stored.
+func requireSecrets(t *testing.T, s records.Store, id run.ID, hidden run.Secret) {
 	t.Helper()
 	spec, _, err := s.RestartSource(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, map[string]run.Secret{"TOKEN": hidden}, spec.Secrets)
-	d, err := s.TakeWebhook(t.Context(), "hook")
+	d, err := s.AcquireWebhook(t.Context(), "hook")
 	require.NoError(t, err)
 	require.Equal(t, run.Secret(webhookSecret), d.Secret)
 	d, err = s.ReadWebhook(t.Context(), "hook", d.Epoch)

@@ -68,28 +68,28 @@ func testOpenAtOnce(t *testing.T, d *database) {
 }
 
 func testWatchAcross(t *testing.T, d *database) {
-	here, there := d.store(t), d.store(t)
-	r := create(t, there, oneTask("/a/b"))
-	signal, stop := here.Watch(r.ID)
+	local, remote := d.store(t), d.store(t)
+	r := create(t, remote, oneTask("/a/b"))
+	signal, stop := local.Watch(r.ID)
 	defer stop()
 	for i := range 3 {
 		settle(t, signal)
-		require.NoError(t, there.Annotate(t.Context(), r.ID, "", map[string]string{"n": itoa(int64(i))}, nil))
+		require.NoError(t, remote.Annotate(t.Context(), r.ID, "", map[string]string{"n": itoa(int64(i))}, nil))
 		begin := time.Now()
 		awaitSignal(t, signal)
 		require.Less(t, time.Since(begin), 5*time.Second)
-		require.Equal(t, itoa(int64(i)), get(t, here, r.ID).Annotations["n"])
+		require.Equal(t, itoa(int64(i)), get(t, local, r.ID).Annotations["n"])
 	}
 	// A follower of events in one store sees what the other store writes.
 	stop()
-	all, stopAll := here.Watch("")
+	all, stopAll := local.Watch("")
 	defer stopAll()
-	last, err := here.LastEvent(t.Context())
+	last, err := local.LastEvent(t.Context())
 	require.NoError(t, err)
-	_, err = there.Begin(t.Context(), r.ID)
+	_, err = remote.Begin(t.Context(), r.ID)
 	require.NoError(t, err)
 	for {
-		events, err := here.ReadEvents(t.Context(), run.EventQuery{After: last, Run: r.ID}, 10)
+		events, err := local.ReadEvents(t.Context(), run.EventQuery{After: last, Run: r.ID}, 10)
 		require.NoError(t, err)
 		if len(events) > 0 && events[len(events)-1].Phase == run.PhaseRunning {
 			return
@@ -111,12 +111,12 @@ func settle(t *testing.T, signal <-chan struct{}) {
 }
 
 func testOutboxAcross(t *testing.T, d *database) {
-	here, there := d.store(t), d.store(t)
-	wake := here.OutboxWake()
+	local, remote := d.store(t), d.store(t)
+	wake := local.OutboxWake()
 	settle(t, wake)
-	create(t, there, oneTask("/a/b"))
+	create(t, remote, oneTask("/a/b"))
 	awaitSignal(t, wake)
-	require.Len(t, takeAll(t, here), 1)
+	require.Len(t, takeAll(t, local), 1)
 }
 
 func testClosed(t *testing.T, d *database) {
@@ -176,6 +176,6 @@ func testOneRun(t *testing.T, d *database) {
 	got := get(t, stores[0], r.ID)
 	require.Equal(t, map[run.Status]int{run.StatusSuccess: width}, got.TaskCounts)
 	require.Equal(t, int64(1+1+3*width), got.Version, "each change creates a version")
-	standing, _ := apply(t, stores[1], r.ID, records.Changes{Result: run.ResultSuccess, Finish: true})
-	require.Equal(t, run.PhaseFinished, standing.Phase)
+	status, _ := apply(t, stores[1], r.ID, records.Changes{Result: run.ResultSuccess, Finish: true})
+	require.Equal(t, run.PhaseFinished, status.Phase)
 }

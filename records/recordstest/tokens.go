@@ -82,7 +82,7 @@ func testTokenCalls(t *testing.T, d *database) {
 	spec.Admission = run.AdmissionManual
 	spec.Tasks["build"].Approval.Approvers = 2
 	var id run.ID
-	made := func(n records.NewRun, token run.Token) error {
+	created := func(n records.NewRun, token run.Token) error {
 		n.Token = token
 		r, err := s.CreateRun(ctx, n)
 		if err == nil {
@@ -98,7 +98,7 @@ func testTokenCalls(t *testing.T, d *database) {
 		before func()
 		call   func(token run.Token) error
 	}{
-		{"create", nil, func(token run.Token) error { return made(newRun(t, spec), token) }},
+		{"create", nil, func(token run.Token) error { return created(newRun(t, spec), token) }},
 		{"start", nil, func(token run.Token) error { return s.StartRun(ctx, id, token) }},
 		{"approve", waits, func(token run.Token) error { return s.ApproveTask(ctx, id, "build", "me", token) }},
 		{"annotate task", nil, func(token run.Token) error { return s.Annotate(ctx, id, "build", nil, token) }},
@@ -107,9 +107,9 @@ func testTokenCalls(t *testing.T, d *database) {
 		{"restart", func() { finish(t, s, id) }, func(token run.Token) error {
 			n := newRun(t, oneTask("/a/b"))
 			n.Restart = &records.Restart{From: id}
-			return made(n, token)
+			return created(n, token)
 		}},
-		{"cancel", func() { require.NoError(t, made(newRun(t, spec), nil)) }, func(token run.Token) error { return s.CancelRun(ctx, id, token) }},
+		{"cancel", func() { require.NoError(t, created(newRun(t, spec), nil)) }, func(token run.Token) error { return s.CancelRun(ctx, id, token) }},
 	} {
 		if step.before != nil {
 			step.before()

@@ -46,9 +46,9 @@ func create(t testing.TB, s records.Store, spec *run.Spec) run.Run {
 
 func begin(t testing.TB, s records.Store, id run.ID) {
 	t.Helper()
-	standing, err := s.Begin(t.Context(), id)
+	status, err := s.Begin(t.Context(), id)
 	require.NoError(t, err)
-	require.Equal(t, run.PhaseRunning, standing.Phase)
+	require.Equal(t, run.PhaseRunning, status.Phase)
 }
 
 func queued(task, attempt, dispatch int) records.TaskChange {
@@ -83,7 +83,7 @@ func batch(key run.Key, executor string, first int64, kinds ...run.FrameKind) ru
 			f.Status, f.ExitCode = run.StatusSuccess, &code
 		case run.FrameOutputs:
 			f.Outputs = map[string]string{"n" + strconv.FormatInt(f.N, 10): "v"}
-		case run.FrameStepStart, run.FrameTaskEnd, run.FrameAsk:
+		case run.FrameStepStart, run.FrameTaskEnd, run.FrameArchiveRequest:
 		}
 		b.Frames = append(b.Frames, f)
 	}
@@ -103,16 +103,16 @@ func claimQueued(t testing.TB, s records.Store, key run.Key) {
 // claim claims a key for the executor "x".
 func claim(t testing.TB, s records.Store, key run.Key) run.Definition {
 	t.Helper()
-	d, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx", Knows: run.NewestOrder})
+	d, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx", SpecVersion: run.NewestSpecVersion})
 	require.NoError(t, err)
 	return d
 }
 
-func apply(t testing.TB, s records.Store, id run.ID, c records.Changes) (records.Standing, []records.TaskStanding) {
+func apply(t testing.TB, s records.Store, id run.ID, c records.Changes) (records.RunStatus, []records.TaskStatus) {
 	t.Helper()
-	standing, tasks, err := s.Apply(t.Context(), id, c)
+	status, tasks, err := s.Apply(t.Context(), id, c)
 	require.NoError(t, err)
-	return standing, tasks
+	return status, tasks
 }
 
 // running creates a run, and queues and claims its task 0.
@@ -152,7 +152,7 @@ func drain(t testing.TB, s records.Store) []records.OutboxKind {
 		}
 		for _, row := range rows {
 			kinds = append(kinds, row.Kind)
-			require.NoError(t, s.DoneOutbox(t.Context(), row.ID))
+			require.NoError(t, s.CompleteOutbox(t.Context(), row.ID))
 		}
 	}
 }

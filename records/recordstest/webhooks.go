@@ -69,7 +69,7 @@ func testWebhookPut(t *testing.T, d *database) {
 	read, err := s.GetWebhook(ctx, "ci")
 	require.NoError(t, err)
 	require.Equal(t, got, read)
-	taken, err := s.TakeWebhook(ctx, "ci")
+	taken, err := s.AcquireWebhook(ctx, "ci")
 	require.NoError(t, err)
 	require.Equal(t, run.Secret(webhookSecret), taken.Secret, "the secret is kept if none is given")
 
@@ -113,7 +113,7 @@ func testWebhookOutbox(t *testing.T, d *database) {
 	require.Equal(t, "ci", rows[0].Webhook)
 	require.Empty(t, rows[0].Run)
 	require.Empty(t, rows[1].Webhook)
-	require.NoError(t, s.DoneOutbox(ctx, rows[0].ID))
+	require.NoError(t, s.CompleteOutbox(ctx, rows[0].ID))
 	next := takeAll(t, s)
 	require.Len(t, next, 1)
 	require.Equal(t, "ci", next[0].Webhook)
@@ -144,44 +144,44 @@ func testWebhookLimit(t *testing.T, d *database) {
 func testWebhookTake(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
-	_, err := s.TakeWebhook(ctx, "ci")
+	_, err := s.AcquireWebhook(ctx, "ci")
 	requireCode(t, run.CodeNotFound, err)
 	put(t, s, hook("ci"))
-	first, err := s.TakeWebhook(ctx, "ci")
+	first, err := s.AcquireWebhook(ctx, "ci")
 	require.NoError(t, err)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	failed := records.Progression{
+	failed := records.DeliveryProgress{
 		Delivered: 3, BatchEnd: 9, LastError: "503", LastAttempt: at, NextAttempt: at.Add(time.Second), Failures: 2,
 	}
-	require.NoError(t, s.MoveWebhook(ctx, "ci", first.Epoch, first.Version, failed))
+	require.NoError(t, s.AdvanceWebhook(ctx, "ci", first.Epoch, first.Version, failed))
 	read, err := s.ReadWebhook(ctx, "ci", first.Epoch)
 	require.NoError(t, err)
-	stored := records.Progression{
+	stored := records.DeliveryProgress{
 		Delivered: read.Delivered, BatchEnd: read.BatchEnd, LastError: read.LastError, LastAttempt: read.LastAttemptAt,
 		NextAttempt: read.NextAttemptAt, Failures: read.Failures,
 	}
 	require.Equal(t, failed, stored)
-	require.NoError(t, s.MoveWebhook(ctx, "ci", first.Epoch, first.Version, records.Progression{Delivered: 9}))
+	require.NoError(t, s.AdvanceWebhook(ctx, "ci", first.Epoch, first.Version, records.DeliveryProgress{Delivered: 9}))
 	got, err := s.GetWebhook(ctx, "ci")
 	require.NoError(t, err)
 	require.Equal(t, at, got.LastAttemptAt, "a zero time keeps the stored one")
 	require.Empty(t, got.LastError)
 
-	second, err := s.TakeWebhook(ctx, "ci")
+	second, err := s.AcquireWebhook(ctx, "ci")
 	require.NoError(t, err)
 	require.Greater(t, second.Epoch, first.Epoch)
 	_, err = s.ReadWebhook(ctx, "ci", first.Epoch)
 	requireCode(t, run.CodeConflict, err)
-	requireCode(t, run.CodeConflict, s.MoveWebhook(ctx, "ci", first.Epoch, first.Version, records.Progression{Delivered: 10}))
+	requireCode(t, run.CodeConflict, s.AdvanceWebhook(ctx, "ci", first.Epoch, first.Version, records.DeliveryProgress{Delivered: 10}))
 
 	put(t, s, hook("ci"))
-	requireCode(t, run.CodeConflict, s.MoveWebhook(ctx, "ci", second.Epoch, second.Version, records.Progression{Delivered: 10}))
+	requireCode(t, run.CodeConflict, s.AdvanceWebhook(ctx, "ci", second.Epoch, second.Version, records.DeliveryProgress{Delivered: 10}))
 	read, err = s.ReadWebhook(ctx, "ci", second.Epoch)
 	require.NoError(t, err)
 	require.Greater(t, read.Version, second.Version)
 	require.Equal(t, int64(9), read.Delivered)
 	require.NoError(t, s.DeleteWebhook(ctx, "ci"))
-	requireCode(t, run.CodeNotFound, s.MoveWebhook(ctx, "ci", second.Epoch, read.Version, records.Progression{Delivered: 10}))
+	requireCode(t, run.CodeNotFound, s.AdvanceWebhook(ctx, "ci", second.Epoch, read.Version, records.DeliveryProgress{Delivered: 10}))
 	_, err = s.ReadWebhook(ctx, "ci", second.Epoch)
 	requireCode(t, run.CodeNotFound, err)
 }
@@ -197,7 +197,7 @@ func testWebhookWatch(t *testing.T, d *database) {
 		func() { put(t, s, hook("ci")) },
 		func() { require.NoError(t, other.DeleteWebhook(t.Context(), "ci")) },
 	} {
-		for quiet(signal) {
+		for tryReceive(signal) {
 		}
 		change()
 		awaitSignal(t, signal)

@@ -23,8 +23,8 @@ type backend struct {
 	writer  chan *session // holds the writing session while it is idle
 	readers chan *session
 
-	commits atomic.Int64
-	full    chan struct{} // signalled when the write-ahead log should be checkpointed
+	commits       atomic.Int64
+	checkpointDue chan struct{} // signalled when the write-ahead log should be checkpointed
 
 	stop       func()
 	background sync.WaitGroup
@@ -33,7 +33,7 @@ type backend struct {
 
 func newBackend(ctx context.Context, db *sql.DB, hub *sqlstore.Hub, opts Options) (*backend, error) {
 	b := &backend{
-		db: db, hub: hub, writer: make(chan *session, 1), readers: make(chan *session, opts.Readers), full: make(chan struct{}, 1),
+		db: db, hub: hub, writer: make(chan *session, 1), readers: make(chan *session, opts.Readers), checkpointDue: make(chan struct{}, 1),
 	}
 	b.writer <- &session{db: db}
 	for range opts.Readers {
@@ -44,7 +44,7 @@ func newBackend(ctx context.Context, db *sql.DB, hub *sqlstore.Hub, opts Options
 		return nil, err
 	}
 	background, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	b.stop, b.close = func() { stop(sql.ErrConnDone) }, sync.OnceValue(b.shut)
+	b.stop, b.close = func() { stop(sql.ErrConnDone) }, sync.OnceValue(b.closeAll)
 	version := b.dataVersion(ctx)
 	b.background.Go(func() { b.poll(background, version) })
 	b.background.Go(func() { b.checkpoint(background, opts.Logger) })
@@ -53,13 +53,13 @@ func newBackend(ctx context.Context, db *sql.DB, hub *sqlstore.Hub, opts Options
 
 // Read implements sqlstore.Backend.
 func (b *backend) Read(ctx context.Context, fn func(sqlstore.Querier) error) error {
-	return use(ctx, b.readers, func(s *session) error { return s.transact(ctx, "BEGIN", fn) })
+	return withSession(ctx, b.readers, func(s *session) error { return s.transact(ctx, "BEGIN", fn) })
 }
 
-// use runs fn with a session of the pool.
-func use(ctx context.Context, sessions chan *session, fn func(*session) error) error {
+// withSession runs fn with a session of the pool.
+func withSession(ctx context.Context, sessions chan *session, fn func(*session) error) error {
 	if err := ctx.Err(); err != nil {
-		return gaveUp(ctx)
+		return ctxError(ctx)
 	}
 	select {
 	case s, ok := <-sessions:
@@ -69,12 +69,12 @@ func use(ctx context.Context, sessions chan *session, fn func(*session) error) e
 		defer func() { sessions <- s }()
 		return fn(s)
 	case <-ctx.Done():
-		return gaveUp(ctx)
+		return ctxError(ctx)
 	}
 }
 
-// gaveUp returns why ctx has ended.
-func gaveUp(ctx context.Context) error {
+// ctxError returns why ctx has ended.
+func ctxError(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); !errors.Is(cause, err) {
 		err = fmt.Errorf("%w: %w", err, cause)
@@ -93,7 +93,7 @@ func (b *backend) Committed(c sqlstore.Commit) {
 // Close implements sqlstore.Backend. It waits for calls in progress.
 func (b *backend) Close() error { return b.close() }
 
-func (b *backend) shut() error {
+func (b *backend) closeAll() error {
 	b.stop()
 	b.background.Wait()
 	var errs []error
@@ -126,18 +126,18 @@ func (s *session) transact(ctx context.Context, begin string, fn func(sqlstore.Q
 	if err := s.begin(ctx, begin); err != nil {
 		return err
 	}
-	calm := context.WithoutCancel(ctx)
+	detached := context.WithoutCancel(ctx)
 	err := fn(s)
 	if err == nil && ctx.Err() != nil {
-		err = gaveUp(ctx)
+		err = ctxError(ctx)
 	}
 	if err == nil {
-		if _, err = s.Exec(calm, "COMMIT"); err == nil {
+		if _, err = s.Exec(detached, "COMMIT"); err == nil {
 			return nil
 		}
 		err = fmt.Errorf("commit: %w", err)
 	}
-	if _, rollbackErr := s.Exec(calm, "ROLLBACK"); rollbackErr != nil {
+	if _, rollbackErr := s.Exec(detached, "ROLLBACK"); rollbackErr != nil {
 		return s.broken(err)
 	}
 	return err
@@ -165,7 +165,7 @@ func (s *session) tryBegin(ctx context.Context, deadline time.Time, begin string
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return gaveUp(ctx)
+		return ctxError(ctx)
 	case !busy(err) || time.Now().After(deadline):
 		return s.broken(fmt.Errorf("begin transaction: %w", err))
 	}
@@ -241,7 +241,7 @@ func (s *session) prepare(ctx context.Context, query string) (*sql.Stmt, error) 
 // Exec implements sqlstore.Querier.
 func (s *session) Exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, gaveUp(ctx)
+		return nil, ctxError(ctx)
 	}
 	ctx = context.WithoutCancel(ctx)
 	stmt, err := s.prepare(ctx, query)
@@ -254,15 +254,15 @@ func (s *session) Exec(ctx context.Context, query string, args ...any) (sql.Resu
 // Query implements sqlstore.Querier.
 func (s *session) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, gaveUp(ctx)
+		return nil, ctxError(ctx)
 	}
-	calm := context.WithoutCancel(ctx)
-	stmt, err := s.prepare(calm, query)
+	detached := context.WithoutCancel(ctx)
+	stmt, err := s.prepare(detached, query)
 	if err != nil {
 		return nil, err
 	}
 	if !s.interruptible {
-		ctx = calm
+		ctx = detached
 	}
 	return stmt.QueryContext(ctx, args...)
 }
@@ -270,7 +270,7 @@ func (s *session) Query(ctx context.Context, query string, args ...any) (*sql.Ro
 // QueryRow implements sqlstore.Querier.
 func (s *session) QueryRow(ctx context.Context, query string, args ...any) sqlstore.Row {
 	if err := ctx.Err(); err != nil {
-		return failed{gaveUp(ctx)}
+		return failed{ctxError(ctx)}
 	}
 	ctx = context.WithoutCancel(ctx)
 	stmt, err := s.prepare(ctx, query)

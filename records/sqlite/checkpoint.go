@@ -19,7 +19,7 @@ func (b *backend) checkpoint(ctx context.Context, logger *slog.Logger) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-b.full:
+		case <-b.checkpointDue:
 		}
 		err := s.connect(ctx)
 		if err == nil {

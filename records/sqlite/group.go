@@ -15,8 +15,8 @@ import (
 // first of them waits for the others.
 const maxGroup = 64
 
-// errBrokenOff is the error of the other calls of a group if one panics.
-var errBrokenOff = errors.New("another call broke the transaction off")
+// errGroupPanicked is the error of the other calls of a group if one panics.
+var errGroupPanicked = errors.New("another call broke the transaction off")
 
 // write is one call of Write.
 type write struct {
@@ -72,7 +72,7 @@ func (q *writes) take() []*write {
 // runs them all. Each call is a savepoint, and fails alone.
 func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) error {
 	if ctx.Err() != nil {
-		return gaveUp(ctx)
+		return ctxError(ctx)
 	}
 	w := &write{ctx: ctx, fn: fn, done: make(chan struct{})}
 	b.writes.add(w)
@@ -85,10 +85,10 @@ func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) er
 				b.writes.remove(w)
 				return sql.ErrConnDone
 			}
-			b.lead(s) //nolint:contextcheck // each call of the group has its own
+			b.runGroup(s) //nolint:contextcheck // each call of the group has its own
 		case <-ctx.Done():
 			if b.writes.remove(w) {
-				return gaveUp(ctx)
+				return ctxError(ctx)
 			}
 			<-w.done // it is running, and checks its context itself
 			return w.err
@@ -96,8 +96,8 @@ func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) er
 	}
 }
 
-// lead runs a group of calls on the writing connection.
-func (b *backend) lead(s *session) {
+// runGroup runs a group of calls on the writing connection.
+func (b *backend) runGroup(s *session) {
 	defer func() { b.writer <- s }()
 	group := b.writes.take()
 	if len(group) == 0 {
@@ -109,9 +109,9 @@ func (b *backend) lead(s *session) {
 			return
 		}
 		for _, w := range group {
-			w.end(errBrokenOff)
+			w.end(errGroupPanicked)
 		}
-		_ = s.broken(errBrokenOff)
+		_ = s.broken(errGroupPanicked)
 	}()
 	errs := s.transactAll(group)
 	finished = true
@@ -122,9 +122,9 @@ func (b *backend) lead(s *session) {
 		}
 		w.end(errs[i])
 	}
-	if was := b.commits.Add(int64(commits)) - int64(commits); was/checkpointEvery != (was+int64(commits))/checkpointEvery {
+	if prev := b.commits.Add(int64(commits)) - int64(commits); prev/checkpointEvery != (prev+int64(commits))/checkpointEvery {
 		select {
-		case b.full <- struct{}{}:
+		case b.checkpointDue <- struct{}{}:
 		default:
 		}
 	}
@@ -137,10 +137,10 @@ func (s *session) transactAll(group []*write) []error {
 		errs[0] = s.transact(group[0].ctx, "BEGIN IMMEDIATE", group[0].fn)
 		return errs
 	}
-	calm := context.WithoutCancel(group[0].ctx)
-	err := s.connect(calm)
+	detached := context.WithoutCancel(group[0].ctx)
+	err := s.connect(detached)
 	if err == nil {
-		err = s.beginAny(calm, group)
+		err = s.beginAny(detached, group)
 	}
 	if err == nil {
 		for i, w := range group {
@@ -149,12 +149,12 @@ func (s *session) transactAll(group []*write) []error {
 			}
 		}
 		if err == nil {
-			if _, err = s.Exec(calm, "COMMIT"); err != nil {
+			if _, err = s.Exec(detached, "COMMIT"); err != nil {
 				err = fmt.Errorf("commit: %w", err)
 			}
 		}
 		if err != nil {
-			if _, rollbackErr := s.Exec(calm, "ROLLBACK"); rollbackErr != nil {
+			if _, rollbackErr := s.Exec(detached, "ROLLBACK"); rollbackErr != nil {
 				err = s.broken(err)
 			}
 		}
@@ -185,7 +185,7 @@ func (s *session) beginAny(ctx context.Context, group []*write) error {
 			}
 		}
 		if ended == len(group) {
-			return gaveUp(group[0].ctx) //nolint:contextcheck // ctx is without the cancellation
+			return ctxError(group[0].ctx) //nolint:contextcheck // ctx is without the cancellation
 		}
 	}
 }
@@ -194,22 +194,22 @@ func (s *session) beginAny(ctx context.Context, group []*write) error {
 // lost: SQLite rolls it back after some errors, such as a full disk.
 func (s *session) savepoint(w *write) (err, broken error) {
 	if w.ctx.Err() != nil {
-		return gaveUp(w.ctx), nil
+		return ctxError(w.ctx), nil
 	}
-	calm := context.WithoutCancel(w.ctx)
-	if _, err := s.Exec(calm, "SAVEPOINT call"); err != nil {
+	detached := context.WithoutCancel(w.ctx)
+	if _, err := s.Exec(detached, "SAVEPOINT call"); err != nil {
 		return nil, fmt.Errorf("begin transaction: %w", err)
 	}
 	err = w.fn(s)
 	if err == nil && w.ctx.Err() != nil {
-		err = gaveUp(w.ctx)
+		err = ctxError(w.ctx)
 	}
 	if err != nil {
-		if _, broken := s.Exec(calm, "ROLLBACK TO call"); broken != nil {
+		if _, broken := s.Exec(detached, "ROLLBACK TO call"); broken != nil {
 			return err, fmt.Errorf("roll back: %w", broken)
 		}
 	}
-	if _, broken := s.Exec(calm, "RELEASE call"); broken != nil {
+	if _, broken := s.Exec(detached, "RELEASE call"); broken != nil {
 		return err, fmt.Errorf("commit: %w", broken)
 	}
 	return err, nil

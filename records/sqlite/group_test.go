@@ -121,7 +121,7 @@ func TestWrite_calls_that_wait_share_a_commit(t *testing.T) {
 	require.Equal(t, 3, g.committed())
 }
 
-func TestWrite_call_that_gives_up_while_it_waits(t *testing.T) {
+func TestWrite_call_canceled_while_it_waits(t *testing.T) {
 	t.Parallel()
 	g := newGrouped(t)
 	ctx, end := context.WithCancelCause(t.Context())

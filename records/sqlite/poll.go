@@ -17,12 +17,12 @@ func (b *backend) poll(ctx context.Context, last int64) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
-		if !b.hub.Waited() {
+		if !b.hub.HasWatchers() {
 			ticker.Stop()
 			select {
 			case <-ctx.Done():
 				return
-			case <-b.hub.Wanted():
+			case <-b.hub.WatcherAdded():
 				ticker.Reset(pollInterval)
 			}
 		}
@@ -44,7 +44,7 @@ func (b *backend) poll(ctx context.Context, last int64) {
 // processes, 0 if it cannot be read.
 func (b *backend) dataVersion(ctx context.Context) int64 {
 	var v int64
-	err := use(ctx, b.writer, func(s *session) error {
+	err := withSession(ctx, b.writer, func(s *session) error {
 		if err := s.connect(ctx); err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ import (
 // and claim tasks: all acknowledged claims are stored afterwards.
 func TestStore_survives_a_loss_of_power(t *testing.T) {
 	t.Parallel()
-	const clients, rounds, most = 4, 5, 200
+	const clients, rounds, limit = 4, 5, 200
 	disk := testenv.RequireDisk(t)
 	path := filepath.Join(disk.Dir, "new", "drover.db")
 	x, faults := run.Expand(&run.Spec{
@@ -55,7 +55,7 @@ func TestStore_survives_a_loss_of_power(t *testing.T) {
 		var all sync.WaitGroup
 		for range clients {
 			all.Go(func() {
-				for range most {
+				for range limit {
 					if claim() != nil {
 						return
 					}

@@ -20,7 +20,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/drover-run/drover/internal/durable"
-	"github.com/drover-run/drover/keyring"
+	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/internal/sqlstore"
 	"github.com/drover-run/drover/run"
@@ -28,9 +28,9 @@ import (
 
 const (
 	// busyTimeout is how long a write waits for a write of another process.
-	// busySlice is the interval at which it checks its context while it waits.
-	busyTimeout = 10 * time.Second
-	busySlice   = 500 * time.Millisecond
+	// busyInterval is the interval at which it checks its context while it waits.
+	busyTimeout  = 10 * time.Second
+	busyInterval = 500 * time.Millisecond
 	// lockRetry is how often a process tries to get the lock on migrations.
 	lockRetry      = 10 * time.Millisecond
 	defaultReaders = 4
@@ -77,12 +77,12 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	}
 	schema, err := migrate(ctx, db, path)
 	if err != nil {
-		return nil, errors.Join(opening(path, err), db.Close())
+		return nil, errors.Join(openError(path, err), db.Close())
 	}
 	hub := sqlstore.NewHub()
 	b, err := newBackend(ctx, db, hub, opts)
 	if err != nil {
-		return nil, errors.Join(opening(path, err), db.Close())
+		return nil, errors.Join(openError(path, err), db.Close())
 	}
 	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, sqlstore.Options{Now: opts.Now, Observer: opts.Observer, Keys: opts.Keys})}, nil
 }
@@ -93,7 +93,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 func dsn(path string) string {
 	q := url.Values{}
 	for _, pragma := range []string{
-		fmt.Sprintf("busy_timeout(%d)", busySlice.Milliseconds()),
+		fmt.Sprintf("busy_timeout(%d)", busyInterval.Milliseconds()),
 		"journal_mode(wal)", "synchronous(full)", "cache_size(-16384)", "temp_store(memory)",
 		"journal_size_limit(67108864)",
 		// The store checkpoints the log by itself; this applies if it cannot.
@@ -130,7 +130,7 @@ func migrate(ctx context.Context, db *sql.DB, path string) (*sqlstore.Schema, er
 	return schema, schema.Migrate(ctx)
 }
 
-func opening(path string, err error) error {
+func openError(path string, err error) error {
 	if _, ok := errors.AsType[*run.Error](err); ok {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
-	"github.com/drover-run/drover/keyring"
+	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/recordstest"
 	"github.com/drover-run/drover/records/sqlite"

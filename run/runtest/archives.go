@@ -8,7 +8,7 @@ import (
 )
 
 // FindArchives implements run.ArchiveAPI.
-func (d *Desk) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef, error) {
+func (d *ExecutorAPI) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef, error) {
 	if d.FindArchivesFunc == nil {
 		return nil, unset("FindArchives")
 	}
@@ -16,7 +16,7 @@ func (d *Desk) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.Arch
 }
 
 // OpenArchive implements run.ArchiveAPI.
-func (d *Desk) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadCloser, error) {
+func (d *ExecutorAPI) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadCloser, error) {
 	if d.OpenArchiveFunc == nil {
 		return nil, unset("OpenArchive")
 	}
@@ -24,7 +24,7 @@ func (d *Desk) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadClose
 }
 
 // BeginArchive implements run.ArchiveAPI.
-func (d *Desk) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.ArchiveUpload, error) {
+func (d *ExecutorAPI) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.ArchiveUpload, error) {
 	if d.BeginArchiveFunc == nil {
 		return run.ArchiveUpload{}, unset("BeginArchive")
 	}
@@ -32,7 +32,7 @@ func (d *Desk) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.Archive
 }
 
 // SaveArchive implements run.ArchiveAPI.
-func (d *Desk) SaveArchive(ctx context.Context, u run.ArchiveUpload, content io.Reader) (run.ArchiveInfo, error) {
+func (d *ExecutorAPI) SaveArchive(ctx context.Context, u run.ArchiveUpload, content io.Reader) (run.ArchiveInfo, error) {
 	if d.SaveArchiveFunc == nil {
 		return run.ArchiveInfo{}, unset("SaveArchive")
 	}

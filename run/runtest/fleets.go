@@ -11,7 +11,7 @@ type Fleets struct {
 	FleetsFunc    func() ([]run.Fleet, error)
 	FleetFunc     func(name string) (run.Fleet, error)
 	PutFunc       func(name string, s run.FleetSpec, by string) (_ run.Fleet, created bool, _ error)
-	SteerFunc     func(name string, s run.FleetSteer) (run.Fleet, error)
+	ControlFunc   func(name string, s run.FleetControl) (run.Fleet, error)
 	DeleteFunc    func(name, by string) (run.Fleet, error)
 	InstancesFunc func(name string, gone bool) ([]run.FleetInstance, error)
 	EventsFunc    func(name string, after int64, n int) ([]run.FleetEvent, error)
@@ -43,12 +43,12 @@ func (f *Fleets) PutFleet(_ context.Context, name string, s run.FleetSpec, by st
 	return f.PutFunc(name, s, by)
 }
 
-// SteerFleet implements run.Fleets.
-func (f *Fleets) SteerFleet(_ context.Context, name string, s run.FleetSteer) (run.Fleet, error) {
-	if f.SteerFunc == nil {
+// ControlFleet implements run.Fleets.
+func (f *Fleets) ControlFleet(_ context.Context, name string, s run.FleetControl) (run.Fleet, error) {
+	if f.ControlFunc == nil {
 		return run.Fleet{}, unset("SteerFleet")
 	}
-	return f.SteerFunc(name, s)
+	return f.ControlFunc(name, s)
 }
 
 // DeleteFleet implements run.Fleets.

@@ -46,11 +46,11 @@ func (s *Service) ResumeExecutor(ctx context.Context, id string) (run.Executor, 
 }
 
 // RemoveExecutor implements run.ExecutorRegistry.
-func (s *Service) RemoveExecutor(ctx context.Context, id string, why run.Removal) (run.Executor, error) {
+func (s *Service) RemoveExecutor(ctx context.Context, id string, removal run.Removal) (run.Executor, error) {
 	if s.RemoveExecutorFunc == nil {
 		return run.Executor{}, unset("RemoveExecutor")
 	}
-	return s.RemoveExecutorFunc(ctx, id, why)
+	return s.RemoveExecutorFunc(ctx, id, removal)
 }
 
 // Pools implements run.ExecutorRegistry; without a function it returns none.
@@ -92,9 +92,9 @@ func (s *Service) DeletePool(ctx context.Context, name string) error {
 	return s.DeletePoolFunc(ctx, name)
 }
 
-func orNotFound(err error, what, name string) error {
+func orNotFound(err error, kind, name string) error {
 	if err != nil {
 		return err
 	}
-	return run.Errorf(run.CodeNotFound, "there is no %s %s", what, name)
+	return run.Errorf(run.CodeNotFound, "there is no %s %s", kind, name)
 }

@@ -12,7 +12,7 @@ type Retention struct {
 	PreviewFunc func(r run.Retention, n int) ([]run.RetentionDue, error)
 }
 
-var _ run.RetentionOffice = (*Retention)(nil)
+var _ run.RetentionAPI = (*Retention)(nil)
 
 // RetentionStatus implements run.RetentionAPI.
 func (r *Retention) RetentionStatus(context.Context) (run.RetentionStatus, error) {

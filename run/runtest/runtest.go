@@ -37,7 +37,7 @@ type Service struct {
 	ExecutorFunc       func(ctx context.Context, id string) (run.Executor, error)
 	DrainExecutorFunc  func(ctx context.Context, id, reason string) (run.Executor, error)
 	ResumeExecutorFunc func(ctx context.Context, id string) (run.Executor, error)
-	RemoveExecutorFunc func(ctx context.Context, id string, why run.Removal) (run.Executor, error)
+	RemoveExecutorFunc func(ctx context.Context, id string, removal run.Removal) (run.Executor, error)
 	PoolsFunc          func(context.Context) ([]run.Pool, error)
 	PoolFunc           func(ctx context.Context, name string) (run.Pool, error)
 	PutPoolFunc        func(context.Context, run.Pool) (run.Pool, bool, error)

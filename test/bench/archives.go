@@ -41,35 +41,35 @@ func archives(ctx context.Context, d *dev, t *table, files int) error {
 		size += n
 	}
 	usage := d.usage()
-	ways := []*archiveWay{
+	directions := []*archiveDirection{
 		{task: "save", name: "saved", plain: "tar -C tree -cf - . | zstd -1 -T2 -q -f -o packed"},
 		{task: "restore", name: "restored", plain: "rm -rf plain && mkdir plain && zstd -dc -q packed | tar -C plain -xf -"},
 	}
 	for range archiveRounds {
-		if err := moveWorkspace(ctx, d, dir, ways); err != nil {
+		if err := moveWorkspace(ctx, d, dir, directions); err != nil {
 			return err
 		}
 	}
 	used := d.usage().since(usage)
-	for _, way := range ways {
-		took, bare := percentile(way.ours, 50), percentile(way.bare, 50)
-		t.add(line{
-			name:   fmt.Sprintf("a workspace of %d MiB %s, median of %d; bare is tar and zstd", size>>20, way.name, archiveRounds),
+	for _, direction := range directions {
+		took, bare := percentile(direction.ours, 50), percentile(direction.bare, 50)
+		t.add(resultRow{
+			name:   fmt.Sprintf("a workspace of %d MiB %s, median of %d; bare is tar and zstd", size>>20, direction.name, archiveRounds),
 			drover: speed(size, took), bare: speed(size, bare), ratio: ratio(took, bare), usage: used,
 		})
 	}
 	return nil
 }
 
-// archiveWay is a direction, with its times.
-type archiveWay struct {
+// archiveDirection is a direction, with its times.
+type archiveDirection struct {
 	task, name, plain string
 	ours, bare        []time.Duration
 }
 
 // moveWorkspace saves and restores the tree once, with Drover and with the
 // plain commands.
-func moveWorkspace(ctx context.Context, d *dev, dir string, ways []*archiveWay) error {
+func moveWorkspace(ctx context.Context, d *dev, dir string, directions []*archiveDirection) error {
 	restored := filepath.Join(dir, "restored")
 	if err := os.RemoveAll(restored); err != nil {
 		return err
@@ -84,19 +84,19 @@ func moveWorkspace(ctx context.Context, d *dev, dir string, ways []*archiveWay) 
 	if err != nil {
 		return err
 	}
-	for _, way := range ways {
-		task := r.Tasks[way.task]
+	for _, direction := range directions {
+		task := r.Tasks[direction.task]
 		if task.Status != "success" {
-			return fmt.Errorf("task %s: %s: %s", way.task, task.Status, task.Reason)
+			return fmt.Errorf("task %s: %s: %s", direction.task, task.Status, task.Reason)
 		}
-		way.ours = append(way.ours, task.Steps[0].EndedAt.Sub(task.Steps[0].StartedAt))
+		direction.ours = append(direction.ours, task.Steps[0].EndedAt.Sub(task.Steps[0].StartedAt))
 		begin := time.Now()
-		cmd := exec.CommandContext(ctx, "sh", "-c", way.plain)
+		cmd := exec.CommandContext(ctx, "sh", "-c", direction.plain)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", way.plain, err, out)
+			return fmt.Errorf("%s: %w: %s", direction.plain, err, out)
 		}
-		way.bare = append(way.bare, time.Since(begin))
+		direction.bare = append(direction.bare, time.Since(begin))
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (v vocabulary) writeFile(path string, n int) (size int64, err error) {
 	}
 	source, w := rand.New(rand.NewPCG(uint64(n), uint64(n))), bufio.NewWriter(f)
 	often := rand.NewZipf(source, 1.2, 4, uint64(len(v)-1))
-	for most := int64(smallFile) << (n % fileSizes); size < most; {
+	for limit := int64(smallFile) << (n % fileSizes); size < limit; {
 		piece := []byte(v[often.Uint64()] + " ")
 		if n%4 == 3 {
 			for i := range piece {

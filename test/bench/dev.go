@@ -29,9 +29,9 @@ type dev struct {
 	token    string
 	temporal string
 
-	mu    sync.Mutex
-	ended map[string]chan time.Time // by run
-	early map[string]time.Time      // runs that ended before await was called
+	mu         sync.Mutex
+	ended      map[string]chan time.Time // by run
+	endedEarly map[string]time.Time      // runs that ended before await was called
 }
 
 // startDev starts a binary. If stored is not "", a copy of it is its records.
@@ -40,7 +40,7 @@ func startDev(ctx context.Context, binary, stored string) (*dev, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the data dir: %w", err)
 	}
-	d := &dev{dir: dir, ended: map[string]chan time.Time{}, early: map[string]time.Time{}}
+	d := &dev{dir: dir, ended: map[string]chan time.Time{}, endedEarly: map[string]time.Time{}}
 	d.temporal, err = freeAddress(ctx)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func startDev(ctx context.Context, binary, stored string) (*dev, error) {
 		}
 	}
 	args := []string{"dev", "--data-dir", filepath.Join(dir, "data"), "--http", "127.0.0.1:0", "--temporal", d.temporal, "--temporal-ui", "", "--executor", "shell"}
-	if dockerThere() {
+	if dockerAvailable() {
 		args = append(args, "--executor", "docker")
 	}
 	d.cmd = exec.CommandContext(ctx, binary, args...)
@@ -134,7 +134,7 @@ func (d *dev) follow(events io.ReadCloser) {
 			ch <- time.Now()
 			delete(d.ended, event.Run)
 		} else {
-			d.early[event.Run] = time.Now()
+			d.endedEarly[event.Run] = time.Now()
 		}
 		d.mu.Unlock()
 	}
@@ -143,8 +143,8 @@ func (d *dev) follow(events io.ReadCloser) {
 // await returns when the run ended.
 func (d *dev) await(ctx context.Context, id string) (time.Time, error) {
 	d.mu.Lock()
-	if at, ok := d.early[id]; ok {
-		delete(d.early, id)
+	if at, ok := d.endedEarly[id]; ok {
+		delete(d.endedEarly, id)
 		d.mu.Unlock()
 		return at, nil
 	}

@@ -94,7 +94,7 @@ func pushes(ctx context.Context, d *dev, t *table, n int) error {
 		return err
 	}
 	t.add(pushLine("an event to its reader, one process", lags, 50*time.Millisecond))
-	if err := receiversHang(ctx, d, t, n); err != nil {
+	if err := hangingReceivers(ctx, d, t, n); err != nil {
 		return err
 	}
 	server := os.Getenv(postgresVariable)
@@ -114,16 +114,16 @@ func pushes(ctx context.Context, d *dev, t *table, n int) error {
 	return nil
 }
 
-func pushLine(name string, lags []time.Duration, goal time.Duration) line {
-	return line{
+func pushLine(name string, lags []time.Duration, goal time.Duration) resultRow {
+	return resultRow{
 		name: name + ", p95", drover: fmt.Sprintf("%s (p50 %s)", ms(percentile(lags, 95)), ms(percentile(lags, 50))),
 		goal: "<= " + ms(goal), met: percentile(lags, 95) <= goal,
 	}
 }
 
-// receiversHang measures the same beside the maximum number of webhooks, none
+// hangingReceivers measures the same beside the maximum number of webhooks, none
 // of whose receivers answers.
-func receiversHang(ctx context.Context, d *dev, t *table, n int) error {
+func hangingReceivers(ctx context.Context, d *dev, t *table, n int) error {
 	gone := make(chan struct{})
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		select {

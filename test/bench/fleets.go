@@ -13,8 +13,8 @@ import (
 
 // The interval and the timeout of polls of the fleet.
 const (
-	glance        = 2 * time.Millisecond
-	fleetPatience = 2 * time.Minute
+	fleetPollInterval = 2 * time.Millisecond
+	fleetTimeout      = 2 * time.Minute
 )
 
 // reaction measures how long a task waits until an empty fleet has requested a
@@ -76,7 +76,7 @@ func reaction(ctx context.Context, d *dev, t *table, n int) error {
 			}
 		}
 	}
-	t.add(line{
+	t.add(resultRow{
 		name:   fmt.Sprintf("from the submission of a task to the start of a machine for it by an empty fleet, p95 of %d", n),
 		drover: ms(percentile(took, 95)) + " (p50 " + ms(percentile(took, 50)) + ")", goal: "< 1 s", met: percentile(took, 95) < time.Second,
 	})
@@ -102,9 +102,9 @@ func (d *dev) emptyFleet(ctx context.Context) error {
 
 // poll waits for a condition.
 func poll(ctx context.Context, what string, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, fleetPatience, errors.New(what+" did not appear"))
+	ctx, cancel := context.WithTimeoutCause(ctx, fleetTimeout, errors.New(what+" did not appear"))
 	defer cancel()
-	ticker := time.NewTicker(glance)
+	ticker := time.NewTicker(fleetPollInterval)
 	defer ticker.Stop()
 	for {
 		ok, err := done()

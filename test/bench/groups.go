@@ -47,7 +47,7 @@ func throughGroups(ctx context.Context, d *dev, t *table, n int) error {
 		}
 	}
 	rate := func(i int) float64 { return float64(n) / took[i].Seconds() }
-	t.add(line{
+	t.add(resultRow{
 		name:   fmt.Sprintf("%d runs of one task through %d change groups, %d clients; bare is without groups", n, groups, clients),
 		drover: fmt.Sprintf("%.1f/s", rate(1)), bare: fmt.Sprintf("%.1f/s", rate(0)), ratio: fmt.Sprintf("%.2f x", rate(1)/rate(0)),
 		goal: ">= 0.7 x", met: rate(1) >= 0.7*rate(0), usage: used, tasks: n,
@@ -73,7 +73,7 @@ func hot(ctx context.Context, d *dev, t *table, n int, idle time.Duration) error
 	if err := d.limit(ctx, hotGroup, 1); err != nil {
 		return err
 	}
-	before, err := d.idles(ctx, idle)
+	before, err := d.idleCPU(ctx, idle)
 	if err != nil {
 		return err
 	}
@@ -88,16 +88,16 @@ func hot(ctx context.Context, d *dev, t *table, n int, idle time.Duration) error
 	if err != nil {
 		return err
 	}
-	t.add(line{name: fmt.Sprintf("%d runs submitted to one busy change group, 8 clients", n), drover: fmt.Sprintf("%.1f/s", float64(n)/took.Seconds())})
-	if err := d.settle(ctx); err != nil {
+	t.add(resultRow{name: fmt.Sprintf("%d runs submitted to one busy change group, 8 clients", n), drover: fmt.Sprintf("%.1f/s", float64(n)/took.Seconds())})
+	if err := d.awaitOutbox(ctx); err != nil {
 		return err
 	}
-	after, err := d.idles(ctx, idle)
+	after, err := d.idleCPU(ctx, idle)
 	if err != nil {
 		return err
 	}
 	if idle > 0 {
-		t.add(line{
+		t.add(resultRow{
 			name:   fmt.Sprintf("CPU in %s with %d queued runs; bare is without them", idle, n),
 			drover: ms(after), bare: ms(before), ratio: ratio(after, before), goal: "<= 1.5 x, or 1 % of a core", met: after <= before*3/2 || after <= idle/100,
 		})
@@ -119,11 +119,11 @@ func hot(ctx context.Context, d *dev, t *table, n int, idle time.Duration) error
 	for len(handovers) > 0 {
 		gaps = append(gaps, <-handovers)
 	}
-	t.add(line{
+	t.add(resultRow{
 		name:   fmt.Sprintf("  from a run's end to the start of the next queued run, p50 of %d", len(gaps)),
 		drover: ms(percentile(gaps, 50)), goal: "<= 50 ms", met: percentile(gaps, 50) <= 50*time.Millisecond,
 	})
-	t.add(line{name: "  the same, p95", drover: ms(percentile(gaps, 95))})
+	t.add(resultRow{name: "  the same, p95", drover: ms(percentile(gaps, 95))})
 	return d.drain(ctx)
 }
 
@@ -152,7 +152,7 @@ func busyClients(ctx context.Context, d *dev, t *table, n int) error {
 		if len(group.Queued) == 0 {
 			return errors.New("the backlog is empty already")
 		}
-		if err := d.rest(ctx, 100*time.Millisecond); err != nil {
+		if err := d.pause(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -160,7 +160,7 @@ func busyClients(ctx context.Context, d *dev, t *table, n int) error {
 		what string
 		took []time.Duration
 	}{{"GET changegroup", reads}, {"create", creates}, {"cancel", cancels}} {
-		t.add(line{
+		t.add(resultRow{
 			name:   fmt.Sprintf("  %s while they are admitted one by one, p95 of %d", m.what, len(m.took)),
 			drover: ms(percentile(m.took, 95)), goal: "<= 100 ms", met: percentile(m.took, 95) <= 100*time.Millisecond,
 		})
@@ -190,17 +190,17 @@ func readHandovers(events io.Reader, gaps chan<- time.Duration) {
 	}
 }
 
-// idles returns the CPU time of the process during a span without requests; 0
+// idleCPU returns the CPU time of the process during a span without requests; 0
 // if span is 0.
-func (d *dev) idles(ctx context.Context, span time.Duration) (time.Duration, error) {
+func (d *dev) idleCPU(ctx context.Context, span time.Duration) (time.Duration, error) {
 	if span == 0 {
 		return 0, nil
 	}
-	const window, most = 5 * time.Second, 5 * time.Minute
+	const window, limit = 5 * time.Second, 5 * time.Minute
 	// Earlier requests are still being processed: workflows begin, and wait.
-	for waited := time.Duration(0); waited < most; waited += window {
+	for waited := time.Duration(0); waited < limit; waited += window {
 		before := d.usage()
-		if err := d.rest(ctx, window); err != nil {
+		if err := d.pause(ctx, window); err != nil {
 			return 0, err
 		}
 		if d.usage().since(before).cpu < window/20 {
@@ -208,11 +208,11 @@ func (d *dev) idles(ctx context.Context, span time.Duration) (time.Duration, err
 		}
 	}
 	before := d.usage()
-	err := d.rest(ctx, span)
+	err := d.pause(ctx, span)
 	return d.usage().since(before).cpu, err
 }
 
-func (d *dev) rest(ctx context.Context, span time.Duration) error {
+func (d *dev) pause(ctx context.Context, span time.Duration) error {
 	select {
 	case <-time.After(span):
 		return nil
@@ -221,8 +221,8 @@ func (d *dev) rest(ctx context.Context, span time.Duration) error {
 	}
 }
 
-// settle waits until the outbox is empty.
-func (d *dev) settle(ctx context.Context) error {
+// awaitOutbox waits until the outbox is empty.
+func (d *dev) awaitOutbox(ctx context.Context) error {
 	for range 600 {
 		body, err := d.get(ctx, "/metrics", "text/plain")
 		if err != nil {
@@ -236,7 +236,7 @@ func (d *dev) settle(ctx context.Context) error {
 		if strings.Contains(string(text), "\ndrover_outbox_rows 0\n") {
 			return nil
 		}
-		if err := d.rest(ctx, time.Second); err != nil {
+		if err := d.pause(ctx, time.Second); err != nil {
 			return err
 		}
 	}
@@ -257,14 +257,14 @@ func (d *dev) drain(ctx context.Context) error {
 		return err
 	}
 	for len(group.Queued)+len(group.Running) > 0 {
-		if err := d.rest(ctx, time.Second); err != nil {
+		if err := d.pause(ctx, time.Second); err != nil {
 			return err
 		}
 		if group, err = d.changeGroup(ctx, hotGroup); err != nil {
 			return err
 		}
 	}
-	return d.settle(ctx)
+	return d.awaitOutbox(ctx)
 }
 
 func (d *dev) limit(ctx context.Context, group string, n int) error {

@@ -95,12 +95,12 @@ func latency(ctx context.Context, d *dev, b *bare, t *table, n int) error {
 		}
 		bares = append(bares, took)
 	}
-	t.add(line{
+	t.add(resultRow{
 		name: fmt.Sprintf("one no-op task, submit to finished, p50 of %d", n), drover: ms(percentile(ours, 50)), bare: ms(percentile(bares, 50)),
 		ratio: ratio(percentile(ours, 50), percentile(bares, 50)), goal: "<= 3 x", met: percentile(ours, 50) <= 3*percentile(bares, 50),
 		usage: usage, tasks: n,
 	})
-	t.add(line{name: "  the same, p95", drover: ms(percentile(ours, 95)), bare: ms(percentile(bares, 95)), ratio: ratio(percentile(ours, 95), percentile(bares, 95))})
+	t.add(resultRow{name: "  the same, p95", drover: ms(percentile(ours, 95)), bare: ms(percentile(bares, 95)), ratio: ratio(percentile(ours, 95), percentile(bares, 95))})
 	return nil
 }
 
@@ -123,7 +123,7 @@ func throughput(ctx context.Context, d *dev, b *bare, t *table, n int) error {
 		return err
 	}
 	rate := func(took time.Duration) float64 { return float64(n) / took.Seconds() }
-	t.add(line{
+	t.add(resultRow{
 		name: fmt.Sprintf("%d runs of one task, 8 clients", n), drover: fmt.Sprintf("%.1f/s", rate(ours)), bare: fmt.Sprintf("%.1f/s", rate(bares)),
 		ratio: fmt.Sprintf("%.2f x", rate(ours)/rate(bares)), goal: ">= 0.55 x", met: rate(ours) >= 0.55*rate(bares), usage: usage, tasks: n,
 	})
@@ -159,12 +159,12 @@ func joined(ctx context.Context, d *dev, b *bare, t *table, n int) error {
 		}
 		bares = append(bares, took)
 	}
-	t.add(line{
+	t.add(resultRow{
 		name: "1 + 100 + 1 fan-out and join, p50", drover: ms(percentile(ours, 50)), bare: ms(percentile(bares, 50)),
 		ratio: ratio(percentile(ours, 50), percentile(bares, 50)), goal: "<= 6 x", met: percentile(ours, 50) <= 6*percentile(bares, 50),
 		usage: usage, tasks: n * 102,
 	})
-	t.add(line{name: "  from the last branch's end to the join's start, p50", drover: ms(percentile(joins, 50)), goal: "<= 50 ms", met: percentile(joins, 50) <= 50*time.Millisecond})
+	t.add(resultRow{name: "  from the last branch's end to the join's start, p50", drover: ms(percentile(joins, 50)), goal: "<= 50 ms", met: percentile(joins, 50) <= 50*time.Millisecond})
 	return nil
 }
 
@@ -177,7 +177,7 @@ func large(ctx context.Context, d *dev, b *bare, t *table, n int) error {
 			return err
 		}
 		perTask[i] = took / time.Duration(size)
-		l := line{name: fmt.Sprintf("one run of %d tasks", size), drover: fmt.Sprintf("%.2f s", took.Seconds()), usage: d.usage().since(usage), tasks: size}
+		l := resultRow{name: fmt.Sprintf("one run of %d tasks", size), drover: fmt.Sprintf("%.2f s", took.Seconds()), usage: d.usage().since(usage), tasks: size}
 		if i == 0 {
 			bares, err := b.run(ctx, size)
 			if err != nil {
@@ -202,7 +202,7 @@ func ofList(ctx context.Context, d *dev, t *table, n int) error {
 	if err != nil {
 		return err
 	}
-	t.add(line{
+	t.add(resultRow{
 		name: fmt.Sprintf("1 + %d tasks of a matrix + 1", n), drover: fmt.Sprintf("%.2f s", known.Seconds()), usage: d.usage().since(usage), tasks: n,
 	})
 	usage = d.usage()
@@ -213,7 +213,7 @@ func ofList(ctx context.Context, d *dev, t *table, n int) error {
 	if err != nil {
 		return err
 	}
-	t.add(line{
+	t.add(resultRow{
 		name: fmt.Sprintf("1 + %d tasks of a list + 1; bare is with a matrix", n), drover: fmt.Sprintf("%.2f s", took.Seconds()),
 		bare: fmt.Sprintf("%.2f s", known.Seconds()), ratio: ratio(took, known), goal: "<= 1.2 x", met: took <= known*12/10,
 		usage: d.usage().since(usage), tasks: n,
@@ -245,7 +245,7 @@ func follower(ctx context.Context, d *dev, t *table, n int) error {
 	if len(lags) != n {
 		return fmt.Errorf("received %d lines of %d: %w", len(lags), n, scanner.Err())
 	}
-	t.add(line{
+	t.add(resultRow{
 		name: fmt.Sprintf("a line printed by a step, to the follower, p95 of %d", n), drover: ms(percentile(lags, 95)),
 		goal: "<= 300 ms", met: percentile(lags, 95) <= 300*time.Millisecond,
 	})
@@ -254,14 +254,14 @@ func follower(ctx context.Context, d *dev, t *table, n int) error {
 
 const benchImage = "drover-example/busybox:local"
 
-func dockerThere() bool { // the daemon answers, and the image is present
+func dockerAvailable() bool { // the daemon answers, and the image is present
 	return exec.Command("docker", "image", "inspect", benchImage).Run() == nil
 }
 
 // container compares a task with `docker run` of the same command, in turns.
 func container(ctx context.Context, d *dev, t *table, n int) error {
-	if !dockerThere() {
-		t.add(line{name: "docker task against docker run", drover: "skipped: no Docker, or no image (make busybox-image)"})
+	if !dockerAvailable() {
+		t.add(resultRow{name: "docker task against docker run", drover: "skipped: no Docker, or no image (make busybox-image)"})
 		return nil
 	}
 	spec := "name: container\ngroup: /bench/docker\ntasks: {t: {pool: docker, image: '" + benchImage + "', pull_policy: never, steps: [{run: 'true'}]}}\n"
@@ -278,7 +278,7 @@ func container(ctx context.Context, d *dev, t *table, n int) error {
 		}
 		plain = append(plain, time.Since(begin))
 	}
-	t.add(line{
+	t.add(resultRow{
 		name: fmt.Sprintf("docker task, image present, p50 of %d; bare is docker run", n), drover: ms(percentile(ours, 50)), bare: ms(percentile(plain, 50)),
 		ratio: ratio(percentile(ours, 50), percentile(plain, 50)), goal: "<= 1.15 x", met: float64(percentile(ours, 50)) <= 1.15*float64(percentile(plain, 50)),
 	})

@@ -10,26 +10,26 @@ import (
 	"time"
 )
 
-// line is a row of the printed table.
-type line struct {
+// resultRow is a row of the printed table.
+type resultRow struct {
 	name, drover, bare, ratio, goal string
 	met                             bool
 	usage                           usage
 	tasks                           int
 }
 
-type table struct{ lines []line }
+type table struct{ results []resultRow }
 
-func (t *table) add(l line) {
+func (t *table) add(l resultRow) {
 	fmt.Fprintf(os.Stderr, "  %s: %s, bare %s, %s\n", l.name, l.drover, l.bare, l.ratio)
-	t.lines = append(t.lines, l)
+	t.results = append(t.results, l)
 }
 
 func (t *table) print(w io.Writer, d *dev) {
 	fmt.Fprintf(w, "%s, %s, %d CPUs, load %s\n\n", time.Now().UTC().Format("2006-01-02 15:04 MST"), cpuModel(), runtime.NumCPU(), load())
 	fmt.Fprintln(w, "| work | Drover | bare | ratio | goal | met | CPU ms a task | KiB written a task |")
 	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|")
-	for _, l := range t.lines {
+	for _, l := range t.results {
 		met := ""
 		if l.goal != "" {
 			met = map[bool]string{true: "yes", false: "**no**"}[l.met]

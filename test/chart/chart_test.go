@@ -117,7 +117,7 @@ func TestChart_parts(t *testing.T) {
 
 // Executors get rights in the namespace of their tasks. No other rights are
 // granted.
-func TestChart_grants_little(t *testing.T) {
+func TestChart_grants_minimal_rights(t *testing.T) {
 	t.Parallel()
 	var holders []string
 	for _, o := range render(t, valuesOf(t, "most.yaml")) {
@@ -162,7 +162,7 @@ func TestChart_forms_sets(t *testing.T) {
 }
 
 // Every process must accept its configuration.
-func TestChart_configures_what_exists(t *testing.T) {
+func TestChart_settings_exist(t *testing.T) {
 	t.Parallel()
 	drover := filepath.Join("..", "..", "bin", "drover")
 	if _, err := os.Stat(drover); err != nil {
@@ -216,7 +216,7 @@ func TestChart_runs_one_fleet_worker(t *testing.T) {
 
 // Only processes that read secrets get their keys. All processes that reach
 // Temporal directly get the keys of payloads.
-func TestChart_hands_keys_to_who_needs_them(t *testing.T) {
+func TestChart_gives_keys_only_to_their_readers(t *testing.T) {
 	t.Parallel()
 	has := map[string][]string{}
 	for _, d := range ofKind[appsv1.Deployment](t, render(t, valuesOf(t, "most.yaml")), "Deployment") {

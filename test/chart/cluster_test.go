@@ -31,14 +31,14 @@ func requireCluster(t *testing.T) *rest.Config {
 	return config
 }
 
-func missing(t *testing.T, why, remedy string) {
+func missing(t *testing.T, reason, remedy string) {
 	t.Helper()
 	for service := range strings.SplitSeq(os.Getenv("DROVER_REQUIRE"), ",") {
 		if service == "kubernetes" {
-			t.Fatalf("%s: %s", why, remedy)
+			t.Fatalf("%s: %s", reason, remedy)
 		}
 	}
-	t.Skipf("%s: %s", why, remedy)
+	t.Skipf("%s: %s", reason, remedy)
 }
 
 // The API server accepts every object of the chart and knows every field.

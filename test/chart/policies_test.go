@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// end is one end of a connection: a pod, or an address that is not a pod's,
+// endpoint is one end of a connection: a pod, or an address that is not a pod's,
 // such as that of a node, a service or the internet.
-type end struct {
+type endpoint struct {
 	namespace string // "": not a pod
 	labels    map[string]string
 	ip        string
@@ -26,7 +26,7 @@ type end struct {
 
 // connection is a connection that policies may allow.
 type connection struct {
-	from, to end
+	from, to endpoint
 	protocol corev1.Protocol
 	port     int32
 }
@@ -36,10 +36,10 @@ type connection struct {
 // up.
 func allowed(t *testing.T, policies []networkingv1.NetworkPolicy, c connection) bool {
 	t.Helper()
-	return passes(t, policies, networkingv1.PolicyTypeEgress, c) && passes(t, policies, networkingv1.PolicyTypeIngress, c)
+	return directionAllowed(t, policies, networkingv1.PolicyTypeEgress, c) && directionAllowed(t, policies, networkingv1.PolicyTypeIngress, c)
 }
 
-func passes(t *testing.T, policies []networkingv1.NetworkPolicy, direction networkingv1.PolicyType, c connection) bool {
+func directionAllowed(t *testing.T, policies []networkingv1.NetworkPolicy, direction networkingv1.PolicyType, c connection) bool {
 	t.Helper()
 	pod, other := c.from, c.to
 	if direction == networkingv1.PolicyTypeIngress {
@@ -68,7 +68,7 @@ func passes(t *testing.T, policies []networkingv1.NetworkPolicy, direction netwo
 	return !isolated
 }
 
-func peersMatch(t *testing.T, peers []networkingv1.NetworkPolicyPeer, namespace string, e end) bool {
+func peersMatch(t *testing.T, peers []networkingv1.NetworkPolicyPeer, namespace string, e endpoint) bool {
 	t.Helper()
 	return len(peers) == 0 || slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
 		if p.IPBlock != nil {
@@ -128,7 +128,7 @@ func selects(t *testing.T, selector *metav1.LabelSelector, of map[string]string)
 // cluster holds the chart's pods and policies.
 type cluster struct {
 	policies []networkingv1.NetworkPolicy
-	pods     map[string]end // of the chart, by component
+	pods     map[string]endpoint // of the chart, by component
 }
 
 func install(t *testing.T, values chartutil.Values, set string) cluster {
@@ -136,9 +136,9 @@ func install(t *testing.T, values chartutil.Values, set string) cluster {
 	more, err := chartutil.ReadValues([]byte(set))
 	require.NoError(t, err)
 	objects := render(t, chartutil.CoalesceTables(more, values))
-	c := cluster{policies: ofKind[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy"), pods: map[string]end{}}
+	c := cluster{policies: ofKind[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy"), pods: map[string]endpoint{}}
 	for _, d := range ofKind[appsv1.Deployment](t, objects, "Deployment") {
-		e := end{namespace: d.Namespace, labels: d.Spec.Template.Labels, ip: "10.244.0.5", ports: map[string]int32{}}
+		e := endpoint{namespace: d.Namespace, labels: d.Spec.Template.Labels, ip: "10.244.0.5", ports: map[string]int32{}}
 		for _, p := range d.Spec.Template.Spec.Containers[0].Ports {
 			e.ports[p.Name] = p.ContainerPort
 		}
@@ -147,13 +147,13 @@ func install(t *testing.T, values chartutil.Values, set string) cluster {
 	return c
 }
 
-func taskOf(set string) end {
-	return end{namespace: "drover-tasks", ip: "10.244.7.7", labels: map[string]string{
+func taskOf(set string) endpoint {
+	return endpoint{namespace: "drover-tasks", ip: "10.244.7.7", labels: map[string]string{
 		"drover.run/run": "01jd0000000000000000000000", "drover.run/task": "0", "drover.run/key": "k", "drover.run/set": set,
 	}}
 }
 
-func outside(ip string) end { return end{ip: ip} }
+func outside(ip string) endpoint { return endpoint{ip: ip} }
 
 // TestChart_confines_tasks opens connections from the pod of a task: with the
 // defaults it reaches the internet and the cluster's name server, and nothing of
@@ -163,9 +163,9 @@ func TestChart_confines_tasks(t *testing.T) {
 	const executors = `executors: {linux: {namespace: drover-tasks, token: {secret: x}}}`
 	c := install(t, valuesOf(t, "least.yaml"), executors)
 	task := taskOf("runs-drover-executor-linux")
-	dns := end{namespace: "kube-system", labels: map[string]string{"k8s-app": "kube-dns"}, ip: "10.244.0.2"}
+	dns := endpoint{namespace: "kube-system", labels: map[string]string{"k8s-app": "kube-dns"}, ip: "10.244.0.2"}
 	for name, to := range map[string]struct {
-		to       end
+		to       endpoint
 		protocol corev1.Protocol
 		port     int32
 		want     bool
@@ -178,11 +178,11 @@ func TestChart_confines_tasks(t *testing.T) {
 		"the node's name cache":       {outside("169.254.20.10"), corev1.ProtocolUDP, 53, true},
 		"metrics of the name server":  {dns, corev1.ProtocolTCP, 9153, false},
 		"metrics of the name cache":   {outside("169.254.20.10"), corev1.ProtocolTCP, 9253, false},
-		"another system pod":          {end{namespace: "kube-system", ip: "10.244.0.3"}, corev1.ProtocolUDP, 53, false},
-		"a false name server":         {end{namespace: "drover-tasks", labels: dns.labels, ip: "10.244.9.9"}, corev1.ProtocolUDP, 53, false},
-		"a pod of Temporal":           {end{namespace: "temporal", ip: "10.244.1.7"}, corev1.ProtocolTCP, 7233, false},
+		"another system pod":          {endpoint{namespace: "kube-system", ip: "10.244.0.3"}, corev1.ProtocolUDP, 53, false},
+		"a false name server":         {endpoint{namespace: "drover-tasks", labels: dns.labels, ip: "10.244.9.9"}, corev1.ProtocolUDP, 53, false},
+		"a pod of Temporal":           {endpoint{namespace: "temporal", ip: "10.244.1.7"}, corev1.ProtocolTCP, 7233, false},
 		"the service of Temporal":     {outside("10.96.14.3"), corev1.ProtocolTCP, 7233, false},
-		"a pod of PostgreSQL":         {end{namespace: "postgres", ip: "10.244.1.8"}, corev1.ProtocolTCP, 5432, false},
+		"a pod of PostgreSQL":         {endpoint{namespace: "postgres", ip: "10.244.1.8"}, corev1.ProtocolTCP, 5432, false},
 		"a database in the network":   {outside("172.31.4.9"), corev1.ProtocolTCP, 5432, false},
 		"the gateway":                 {c.pods["gateway"], corev1.ProtocolTCP, 8080, false},
 		"metrics of an executor":      {c.pods["executor-linux"], corev1.ProtocolTCP, 9090, false},
@@ -194,19 +194,19 @@ func TestChart_confines_tasks(t *testing.T) {
 		"credentials of a cloud":      {outside("169.254.170.2"), corev1.ProtocolTCP, 80, false},
 		"metadata of another cloud":   {outside("168.63.129.16"), corev1.ProtocolTCP, 80, false},
 		"the metadata over IPv6":      {outside("fd00:ec2::254"), corev1.ProtocolTCP, 80, false},
-		"a pod over IPv6":             {end{namespace: "temporal", ip: "fd12:3456::7"}, corev1.ProtocolTCP, 7233, false},
+		"a pod over IPv6":             {endpoint{namespace: "temporal", ip: "fd12:3456::7"}, corev1.ProtocolTCP, 7233, false},
 		"a neighbour over IPv6":       {outside("fe80::1"), corev1.ProtocolTCP, 80, false},
 	} {
 		require.Equal(t, to.want, allowed(t, c.policies, connection{task, to.to, to.protocol, to.port}), name)
 	}
-	for name, from := range map[string]end{
+	for name, from := range map[string]endpoint{
 		"another task": task, "a pod": {namespace: "default", ip: "10.244.2.2"}, "the gateway": c.pods["gateway"], "the internet": outside("93.184.216.34"),
 	} {
 		require.False(t, allowed(t, c.policies, connection{from, task, corev1.ProtocolTCP, 80}), "from %s", name)
 	}
 	// The connections of Drover's own pods stay open.
 	for component, pod := range c.pods {
-		for _, to := range []end{outside("10.96.14.3"), outside("169.254.169.254"), {namespace: "postgres", ip: "10.244.1.8"}, c.pods["gateway"], outside("93.184.216.34")} {
+		for _, to := range []endpoint{outside("10.96.14.3"), outside("169.254.169.254"), {namespace: "postgres", ip: "10.244.1.8"}, c.pods["gateway"], outside("93.184.216.34")} {
 			require.True(t, allowed(t, c.policies, connection{pod, to, corev1.ProtocolTCP, 8080}), component)
 		}
 	}
@@ -214,8 +214,8 @@ func TestChart_confines_tasks(t *testing.T) {
 	require.True(t, allowed(t, c.policies, connection{taskOf("another"), outside("10.96.0.1"), corev1.ProtocolTCP, 443}))
 }
 
-// TestChart_confines_tasks_as_told changes the addresses that tasks may reach.
-func TestChart_confines_tasks_as_told(t *testing.T) {
+// TestChart_confines_tasks_as_configured changes the addresses that tasks may reach.
+func TestChart_confines_tasks_as_configured(t *testing.T) {
 	t.Parallel()
 	const executors = "executors: {linux: {set: s, namespace: drover-tasks, token: {secret: x}}}\n"
 	site, private, temporal := outside("93.184.216.34"), outside("10.1.2.3"), outside("10.96.14.3")
@@ -232,19 +232,19 @@ func TestChart_confines_tasks_as_told(t *testing.T) {
 		"with those of Drover's pods": {`networkPolicy: {enabled: true}`, [3]bool{true, false, false}},
 	} {
 		in := install(t, valuesOf(t, "least.yaml"), executors+c.set)
-		for i, to := range []end{site, private, temporal} {
+		for i, to := range []endpoint{site, private, temporal} {
 			require.Equal(t, c.want[i], allowed(t, in.policies, connection{taskOf("s"), to, corev1.ProtocolTCP, 443}), "%s: %s", name, to.ip)
 		}
 	}
 }
 
-// TestChart_lets_its_own_in restricts the callers of the gateway and the relay:
+// TestChart_admits_its_own_executors restricts the callers of the gateway and the relay:
 // the executors of the chart are still allowed.
-func TestChart_lets_its_own_in(t *testing.T) {
+func TestChart_admits_its_own_executors(t *testing.T) {
 	t.Parallel()
 	c := install(t, valuesOf(t, "most.yaml"), `networkPolicy: {relayFrom: [{ipBlock: {cidr: 203.0.113.0/24}}]}`)
 	gateway, relay := c.pods["gateway"], c.pods["relay"]
-	ingress, stranger := end{namespace: "ingress", ip: "10.244.3.3"}, end{namespace: "default", ip: "10.244.3.4"}
+	ingress, stranger := endpoint{namespace: "ingress", ip: "10.244.3.3"}, endpoint{namespace: "default", ip: "10.244.3.4"}
 	for name, x := range map[string]struct {
 		c    connection
 		want bool

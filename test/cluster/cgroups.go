@@ -32,8 +32,8 @@ func hierarchies() ([]string, error) {
 	return roots, nil
 }
 
-// makeCGroup creates the group for all pods of the kubelet.
-func makeCGroup(name string) error {
+// createCGroup creates the group for all pods of the kubelet.
+func createCGroup(name string) error {
 	roots, err := hierarchies()
 	if err != nil {
 		return err

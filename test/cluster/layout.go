@@ -69,7 +69,7 @@ func (l layout) lib() string { return filepath.Join(l.Dir, "lib") }
 
 func (l layout) varLog() string { return filepath.Join(l.Dir, "log") }
 
-func (l layout) make() error {
+func (l layout) create() error {
 	for _, dir := range []string{l.Dir, l.config(""), l.varLog(), l.lib()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err

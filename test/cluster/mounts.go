@@ -22,10 +22,10 @@ func tunables() map[string]string {
 	}
 }
 
-// arrangeMounts mounts what the node needs in this process's mount namespace:
+// setUpMounts mounts what the node needs in this process's mount namespace:
 // the fixed state directories of Kubernetes and containerd, and the /proc of
 // the new process namespace.
-func arrangeMounts(l layout) error {
+func setUpMounts(l layout) error {
 	// Nothing mounted here may reach the host; volumes are propagated to pods.
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err

@@ -20,9 +20,9 @@ import (
 const (
 	// linkedFD is closed by up once the node's network link exists.
 	linkedFD = 3
-	// startTime bounds the start of one program; a busy machine takes a while.
-	startTime = 2 * time.Minute
-	probe     = 100 * time.Millisecond
+	// startTimeout bounds the start of one program; a busy machine takes a while.
+	startTimeout = 2 * time.Minute
+	pollInterval = 100 * time.Millisecond
 )
 
 // runNode is the first process of the cluster's namespaces. It starts the
@@ -39,7 +39,7 @@ func runNode(log *slog.Logger, layoutPath string) error {
 	if _, err := io.ReadAll(os.NewFile(linkedFD, "linked")); err != nil {
 		return err
 	}
-	if err := arrangeMounts(l); err != nil {
+	if err := setUpMounts(l); err != nil {
 		return err
 	}
 	if err := joinNetwork(l); err != nil {
@@ -74,7 +74,7 @@ func (n *node) start(ctx context.Context) error {
 	if err := n.run("containerd", "containerd", []string{"--config", l.config(containerdConfig)}); err != nil {
 		return err
 	}
-	if err := answers(ctx, "tcp", etcdAddress); err != nil {
+	if err := awaitListener(ctx, "tcp", etcdAddress); err != nil {
 		return fmt.Errorf("wait for etcd: %w", err)
 	}
 	if err := n.run("kube-apiserver", l.Bin+"/kube-apiserver", apiServerArgs(l)); err != nil {
@@ -83,7 +83,7 @@ func (n *node) start(ctx context.Context) error {
 	if err := apiServerReady(ctx, l); err != nil {
 		return fmt.Errorf("wait for the API server: %w", err)
 	}
-	if err := answers(ctx, "unix", containerdSocket); err != nil {
+	if err := awaitListener(ctx, "unix", containerdSocket); err != nil {
 		return fmt.Errorf("wait for containerd: %w", err)
 	}
 	if err := n.run("kube-controller-manager", l.Bin+"/kube-controller-manager", controllerManagerArgs(l)); err != nil {
@@ -121,7 +121,7 @@ func (n *node) reap() {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, 0, nil)
 		if errors.Is(err, unix.ECHILD) { // no process has started yet
-			time.Sleep(probe)
+			time.Sleep(pollInterval)
 			continue
 		}
 		if err != nil {
@@ -137,9 +137,9 @@ func (n *node) reap() {
 	}
 }
 
-// answers waits until a process listens at the address.
-func answers(ctx context.Context, network, address string) error {
-	return wait.PollUntilContextTimeout(ctx, probe, startTime, true, func(ctx context.Context) (bool, error) {
+// awaitListener waits until a process listens at the address.
+func awaitListener(ctx context.Context, network, address string) error {
+	return wait.PollUntilContextTimeout(ctx, pollInterval, startTimeout, true, func(ctx context.Context) (bool, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		if err != nil {
 			return false, nil //nolint:nilerr // not yet
@@ -157,7 +157,7 @@ func apiServerReady(ctx context.Context, l layout) error {
 	if err != nil {
 		return err
 	}
-	return wait.PollUntilContextTimeout(ctx, probe, startTime, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, pollInterval, startTimeout, true, func(ctx context.Context) (bool, error) {
 		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 		return err == nil, nil
 	})

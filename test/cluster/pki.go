@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// certificateLife exceeds the life of every test cluster.
-const certificateLife = 48 * time.Hour
+// certificateLifetime exceeds the life of every test cluster.
+const certificateLifetime = 48 * time.Hour
 
 // Files of the cluster's keys, in its config directory.
 const (
@@ -75,7 +75,7 @@ func newAuthority() (*authority, error) {
 		SerialNumber:          big.NewInt(1),
 		Subject:               pkix.Name{CommonName: "drover-test-cluster"},
 		NotBefore:             time.Now().Add(-time.Minute),
-		NotAfter:              time.Now().Add(certificateLife),
+		NotAfter:              time.Now().Add(certificateLifetime),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true,
 		IsCA:                  true,

@@ -120,10 +120,10 @@ func requireCluster(t *testing.T) *testNamespace {
 	require.NoError(t, err)
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	made, err := client.CoreV1().Namespaces().Create(t.Context(),
+	created, err := client.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "smoke-"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	c := &testNamespace{config: config, client: client, namespace: made.Name}
+	c := &testNamespace{config: config, client: client, namespace: created.Name}
 	t.Cleanup(func() {
 		_ = client.CoreV1().Namespaces().Delete(context.Background(), c.namespace, metav1.DeleteOptions{})
 	})
@@ -136,29 +136,29 @@ func requireCluster(t *testing.T) *testNamespace {
 	return c
 }
 
-func missing(t *testing.T, why string) {
+func missing(t *testing.T, reason string) {
 	t.Helper()
 	for service := range strings.SplitSeq(os.Getenv("DROVER_REQUIRE"), ",") {
 		if service == "kubernetes" {
-			t.Fatal("a cluster is required but " + why)
+			t.Fatal("a cluster is required but " + reason)
 		}
 	}
-	t.Skip(why + ": run make test-k8s")
+	t.Skip(reason + ": run make test-k8s")
 }
 
 func (c *testNamespace) create(t *testing.T, spec corev1.PodSpec) string {
 	t.Helper()
 	spec.RestartPolicy = corev1.RestartPolicyNever
 	spec.TerminationGracePeriodSeconds = new(int64(0))
-	made, err := c.client.CoreV1().Pods(c.namespace).Create(t.Context(),
+	created, err := c.client.CoreV1().Pods(c.namespace).Create(t.Context(),
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "pod-"}, Spec: spec}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	return made.Name
+	return created.Name
 }
 
 // await watches the pod until the condition holds. It lists and watches again
 // when the API server ends a watch, as a busy one does when its cache lags.
-func (c *testNamespace) await(t *testing.T, pod, what string, condition func(*corev1.Pod) bool) *corev1.Pod {
+func (c *testNamespace) await(t *testing.T, pod, state string, condition func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -168,7 +168,7 @@ func (c *testNamespace) await(t *testing.T, pod, what string, condition func(*co
 		last, _ = event.Object.(*corev1.Pod)
 		return last != nil && condition(last), nil
 	})
-	require.NoError(t, err, "pod is not %s: %+v", what, last)
+	require.NoError(t, err, "pod is not %s: %+v", state, last)
 	return last
 }
 

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// readyTime bounds the whole start, which usually takes 20 seconds.
-	readyTime = 5 * time.Minute
+	// readyTimeout bounds the whole start, which usually takes 20 seconds.
+	readyTimeout = 5 * time.Minute
 	// commandGrace is how long a command may take to clean up when the cluster
 	// must end.
 	commandGrace = 30 * time.Second
@@ -65,7 +65,7 @@ func up(ctx context.Context, log *slog.Logger, o upOptions, command []string) (f
 	}
 	defer func() { fault = errors.Join(fault, c.remove()) }()
 	if err := c.ready(ctx, o.images); err != nil {
-		return errors.Join(err, c.lastWords())
+		return errors.Join(err, c.logTails())
 	}
 	kubeconfig := c.layout.config(adminKubeconfig)
 	if o.kubeconfig != "" {
@@ -97,7 +97,7 @@ func up(ctx context.Context, log *slog.Logger, o upOptions, command []string) (f
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
-			return errors.Join(cause, c.lastWords())
+			return errors.Join(cause, c.logTails())
 		}
 		return err
 	}
@@ -146,7 +146,7 @@ func watchParent(cancel context.CancelCauseFunc) error {
 type cluster struct {
 	log    *slog.Logger
 	layout layout
-	mark   *mark
+	lock   *clusterLock
 	node   *exec.Cmd
 	ended  chan struct{} // closed after the node's first process has ended
 }
@@ -164,26 +164,26 @@ func launch(log *slog.Logger, o upOptions) (c *cluster, err error) {
 		}
 	}()
 	// One start at a time: two would choose the same addresses.
-	starting, err := lockFile(marksDir() + ".lock")
+	starting, err := lockFile(locksDir() + ".lock")
 	if err != nil {
 		return nil, err
 	}
 	defer starting.Close()
-	sweep(log)
+	removeStale(log)
 
 	if c.layout, err = newLayout(bin, o.dir); err != nil {
 		return nil, err
 	}
-	if c.mark, err = newMark(c.layout); err != nil {
+	if c.lock, err = newClusterLock(c.layout); err != nil {
 		return nil, err
 	}
-	if err := c.layout.make(); err != nil {
+	if err := c.layout.create(); err != nil {
 		return nil, err
 	}
 	if err := writeConfigs(c.layout); err != nil {
 		return nil, err
 	}
-	if err := makeCGroup(c.layout.CGroup); err != nil {
+	if err := createCGroup(c.layout.CGroup); err != nil {
 		return nil, err
 	}
 	return c, c.startNode()
@@ -228,7 +228,7 @@ func (c *cluster) startNode() error {
 
 // ready imports the images and waits until pods can be created.
 func (c *cluster) ready(ctx context.Context, images []string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyTime, fmt.Errorf("the cluster was not ready in %s", readyTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("the cluster was not ready in %s", readyTimeout))
 	defer cancel()
 	if err := c.await(ctx, func(context.Context) (bool, error) {
 		_, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", c.node.Process.Pid, containerdSocket))
@@ -266,7 +266,7 @@ func (c *cluster) ready(ctx context.Context, images []string) error {
 }
 
 func (c *cluster) await(ctx context.Context, condition wait.ConditionWithContextFunc) error {
-	err := wait.PollUntilContextCancel(ctx, probe, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		select {
 		case <-c.ended:
 			return false, errors.New("the node ended unexpectedly")
@@ -280,8 +280,8 @@ func (c *cluster) await(ctx context.Context, condition wait.ConditionWithContext
 	return err
 }
 
-// lastWords returns an error with the ends of the programs' logs.
-func (c *cluster) lastWords() error {
+// logTails returns an error with the ends of the programs' logs.
+func (c *cluster) logTails() error {
 	logs, err := filepath.Glob(c.layout.logs("*.log"))
 	if err != nil {
 		return err
@@ -306,10 +306,10 @@ func (c *cluster) remove() error {
 		_ = c.node.Process.Kill()
 		<-c.ended
 	}
-	if c.mark == nil {
+	if c.lock == nil {
 		return nil
 	}
-	return c.mark.clear()
+	return c.lock.remove()
 }
 
 func copyFile(from, to string) error {

@@ -54,9 +54,9 @@ func TestUp_leaves_nothing(t *testing.T) {
 	left, err := filepath.Glob(cgroupRoot + "/*/" + l.CGroup)
 	require.NoError(t, err)
 	require.Empty(t, left)
-	marks, err := filepath.Glob(filepath.Join(temp, "drover-clusters", "*"))
+	locks, err := filepath.Glob(filepath.Join(temp, "drover-clusters", "*"))
 	require.NoError(t, err)
-	require.Empty(t, marks)
+	require.Empty(t, locks)
 }
 
 // awaitGone waits until the kernel has removed the contents of the namespaces.

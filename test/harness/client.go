@@ -117,12 +117,12 @@ func (c *Client) AwaitPhase(id string, phase api.Phase, timeout time.Duration) a
 }
 
 // Await waits until cond is true of the run, and returns the run.
-func (c *Client) Await(id string, timeout time.Duration, wanted func(api.Run) bool) api.Run {
+func (c *Client) Await(id string, timeout time.Duration, cond func(api.Run) bool) api.Run {
 	c.t.Helper()
 	var run api.Run
 	testenv.Await(c.t, timeout, func() (bool, string) {
 		run = c.Get(id)
-		if wanted(run) {
+		if cond(run) {
 			return true, ""
 		}
 		return false, Describe(run)
@@ -131,14 +131,14 @@ func (c *Client) Await(id string, timeout time.Duration, wanted func(api.Run) bo
 }
 
 // AwaitPath reads a path until the status is 200 and cond is true of the body.
-func (c *Client) AwaitPath(path string, timeout time.Duration, wanted func(body string) bool) {
+func (c *Client) AwaitPath(path string, timeout time.Duration, cond func(body string) bool) {
 	c.t.Helper()
 	testenv.Await(c.t, timeout, func() (bool, string) {
 		status, body, err := c.Do(c.t.Context(), http.MethodGet, path, "", "")
 		if err != nil {
 			return false, err.Error()
 		}
-		return status == http.StatusOK && wanted(body), body
+		return status == http.StatusOK && cond(body), body
 	})
 }
 

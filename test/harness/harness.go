@@ -110,7 +110,7 @@ func StartUnder(t testing.TB, prefix []string, dir string, env []string, args ..
 	}()
 	t.Cleanup(func() {
 		p.Kill()
-		endLeftover(dir)
+		killLeftover(dir)
 		if t.Failed() {
 			t.Logf("the end of the log of drover %s:\n%s", strings.Join(args, " "), p.tail())
 		}

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// endLeftover kills the process groups whose command lines name a file below a
+// killLeftover kills the process groups whose command lines name a file below a
 // directory of the test. The shims of a killed executor keep running, and without
 // a new executor they would outlive the test.
-func endLeftover(dir string) {
+func killLeftover(dir string) {
 	lists, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		return

@@ -81,8 +81,8 @@ func (n *Network) run(name string, args ...string) {
 	require.NoError(n.t, err, "%s %s: %s", name, strings.Join(args, " "), out)
 }
 
-// inside returns the command prefix that runs a command in a network namespace.
-func inside(ns string) []string { return []string{"ip", "netns", "exec", ns} }
+// netnsCommand returns the command prefix that runs a command in a network namespace.
+func netnsCommand(ns string) []string { return []string{"ip", "netns", "exec", ns} }
 
 // Cut drops all packets between the executor's host and the given servers,
 // Gateway or Temporal.
@@ -96,8 +96,8 @@ func (n *Network) Cut(servers ...Part) {
 	}
 }
 
-// Mend restores the connections to all servers.
-func (n *Network) Mend() {
+// Restore restores the connections to all servers.
+func (n *Network) Restore() {
 	n.t.Helper()
 	n.iptables("-F")
 }
@@ -105,7 +105,7 @@ func (n *Network) Mend() {
 // iptables changes the packet filter of the executor's host.
 func (n *Network) iptables(args ...string) {
 	n.t.Helper()
-	line := slices.Concat(inside(n.host), []string{"iptables", "-w"}, args)
+	line := slices.Concat(netnsCommand(n.host), []string{"iptables", "-w"}, args)
 	n.run(line[0], line[1:]...)
 }
 

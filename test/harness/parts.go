@@ -165,19 +165,19 @@ func (p *Parts) Launch(part Part) *Process {
 	if part == Temporal {
 		args = append(args, "--data-dir", p.Dir, "--temporal", p.temporal, "--temporal-ui", "")
 	}
-	p.Processes[part] = StartUnder(p.t, p.under(part), p.Dir, p.env[part], args...)
+	p.Processes[part] = StartUnder(p.t, p.commandPrefix(part), p.Dir, p.env[part], args...)
 	return p.Processes[part]
 }
 
-// under returns the command prefix that runs a part, nil if there is none.
-func (p *Parts) under(part Part) []string {
+// commandPrefix returns the command prefix that runs a part, nil if there is none.
+func (p *Parts) commandPrefix(part Part) []string {
 	switch {
 	case p.network == nil:
 		return nil
 	case part == Executor:
-		return inside(p.network.host)
+		return netnsCommand(p.network.host)
 	default:
-		return inside(p.network.servers)
+		return netnsCommand(p.network.servers)
 	}
 }
 

@@ -25,14 +25,14 @@ type Cloud struct{ dir string }
 
 // Settings configure the cloud without faults.
 type Settings struct {
-	MaxSize    uint32        `json:"max_size"`            // that the plugin returns from Init; 0: no limit
-	Quota      int           `json:"quota"`               // maximum number of instances; 0: no limit
-	CreateTime time.Duration `json:"create_time"`         // from creating to running
-	DeleteTime time.Duration `json:"delete_time"`         // from deleting to gone
-	Address    string        `json:"address"`             // of every instance; "": 127.0.0.1
-	Suspends   bool          `json:"suspends,omitempty"`  // the plugin has the capability
-	Older      bool          `json:"older,omitempty"`     // protocol without Heartbeat, Suspend, Resume and Shutdown
-	NeedsKey   bool          `json:"needs_key,omitempty"` // Init uploads a key, without which Create fails
+	MaxSize     uint32        `json:"max_size"`            // that the plugin returns from Init; 0: no limit
+	Quota       int           `json:"quota"`               // maximum number of instances; 0: no limit
+	CreateTime  time.Duration `json:"create_time"`         // from creating to running
+	DeleteTime  time.Duration `json:"delete_time"`         // from deleting to gone
+	Address     string        `json:"address"`             // of every instance; "": 127.0.0.1
+	Suspends    bool          `json:"suspends,omitempty"`  // the plugin has the capability
+	OldProtocol bool          `json:"older,omitempty"`     // protocol without Heartbeat, Suspend, Resume and Shutdown
+	NeedsKey    bool          `json:"needs_key,omitempty"` // Init uploads a key, without which Create fails
 }
 
 // Instance is a machine of the cloud.
@@ -40,20 +40,20 @@ type Instance struct {
 	ID        string    `json:"id"`
 	Created   time.Time `json:"created"`
 	Deleted   time.Time `json:"deleted,omitzero"`
-	Sick      bool      `json:"sick,omitempty"`
+	Unhealthy bool      `json:"sick,omitempty"`
 	Suspended bool      `json:"suspended,omitempty"`
 }
 
-// Then is how a call with a fault ends.
-type Then string
+// Outcome is how a call with a fault ends.
+type Outcome string
 
 // The ways in which a call ends.
 const (
-	Proceed Then = ""      // as without a fault, after the delay
-	Fail    Then = "fail"  // with an error, and without counts or lists
-	Crash   Then = "crash" // the plugin exits with 2, without an answer
-	Lie     Then = "lie"   // as if the whole call had succeeded
-	Hang    Then = "hang"  // blocks after its work until the call or the plugin ends
+	Proceed      Outcome = ""      // as without a fault, after the delay
+	Fail         Outcome = "fail"  // with an error, and without counts or lists
+	Crash        Outcome = "crash" // the plugin exits with 2, without an answer
+	FalseSuccess Outcome = "lie"   // as if the whole call had succeeded
+	Hang         Outcome = "hang"  // blocks after its work until the call or the plugin ends
 )
 
 // All makes a call do all of its work before it fails.
@@ -63,7 +63,7 @@ const All = -1
 type Fault struct {
 	Call      string        `json:"call"` // such as Increase
 	Do        int           `json:"do"`   // work to do before the failure: instances to create, delete or list; All
-	Then      Then          `json:"then"`
+	Outcome   Outcome       `json:"then"`
 	Delay     time.Duration `json:"delay,omitempty"`
 	OnUnknown bool          `json:"on_unknown,omitempty"` // only if the call names an unknown instance
 	After     int           `json:"after,omitempty"`      // the number of first calls of each plugin process that succeed
@@ -153,9 +153,9 @@ func (c *Cloud) Vanish(id string) error {
 	})
 }
 
-// Sicken makes the heartbeats of an instance fail.
-func (c *Cloud) Sicken(id string) error {
-	_, err := c.edit(id, func(i *Instance) { i.Sick = true })
+// SetUnhealthy makes the heartbeats of an instance fail.
+func (c *Cloud) SetUnhealthy(id string) error {
+	_, err := c.edit(id, func(i *Instance) { i.Unhealthy = true })
 	return err
 }
 
@@ -243,8 +243,8 @@ func (c *Cloud) Suspend(id string, suspended bool) (found bool, err error) {
 	return c.edit(id, func(i *Instance) { i.Suspended = suspended })
 }
 
-// Note records a call of the plugin.
-func (c *Cloud) Note(call Call) error {
+// RecordCall records a call of the plugin.
+func (c *Cloud) RecordCall(call Call) error {
 	text, err := json.Marshal(call)
 	if err != nil {
 		return fmt.Errorf("write a call: %w", err)
@@ -262,10 +262,10 @@ func (c *Cloud) Note(call Call) error {
 	})
 }
 
-// Next returns the fault of a call of the plugin, if any. earlier is the number
+// NextFault returns the fault of a call of the plugin, if any. earlier is the number
 // of earlier calls of this name in the process, and unknown reports whether the
 // call names an unknown instance.
-func (c *Cloud) Next(call string, earlier int, unknown bool) (Fault, bool, error) {
+func (c *Cloud) NextFault(call string, earlier int, unknown bool) (Fault, bool, error) {
 	var found Fault
 	var ok bool
 	err := c.locked(func() error {

@@ -60,7 +60,7 @@ func (g *group) begin(ctx context.Context, name string, n int, ids ...string) (*
 	if c == nil {
 		return nil, none, errors.New("not initialised")
 	}
-	if err := c.Note(cloud.Call{Name: name, N: n, Instances: ids, PID: os.Getpid(), At: time.Now()}); err != nil {
+	if err := c.RecordCall(cloud.Call{Name: name, N: n, Instances: ids, PID: os.Getpid(), At: time.Now()}); err != nil {
 		return nil, none, err
 	}
 	unknown := false
@@ -71,17 +71,17 @@ func (g *group) begin(ctx context.Context, name string, n int, ids ...string) (*
 	for _, id := range ids {
 		unknown = unknown || find(all, id) == nil
 	}
-	f, ok, err := c.Next(name, earlier, unknown)
+	f, ok, err := c.NextFault(name, earlier, unknown)
 	if err != nil || !ok {
 		return c, none, err
 	}
-	g.log.Warn("injecting a fault", "call", name, "then", string(f.Then), "delay", f.Delay.String())
+	g.log.Warn("injecting a fault", "call", name, "then", string(f.Outcome), "delay", f.Delay.String())
 	if f.Delay > 0 {
 		timer := time.NewTimer(f.Delay)
 		defer timer.Stop()
 		<-timer.C // like a cloud, regardless of the caller's context
 	}
-	if f.Then == cloud.Proceed {
+	if f.Outcome == cloud.Proceed {
 		f.Do = cloud.All
 	}
 	return c, f, ctx.Err()
@@ -89,7 +89,7 @@ func (g *group) begin(ctx context.Context, name string, n int, ids ...string) (*
 
 // end returns the result of a call whose work is done.
 func (*group) end(ctx context.Context, f cloud.Fault) error {
-	switch f.Then {
+	switch f.Outcome {
 	case cloud.Hang:
 		<-ctx.Done()
 		return ctx.Err() //nolint:wrapcheck // of gRPC
@@ -97,7 +97,7 @@ func (*group) end(ctx context.Context, f cloud.Fault) error {
 		os.Exit(exitFault)
 	case cloud.Fail:
 		return status.Error(codes.Unknown, "the cloud refused")
-	case cloud.Proceed, cloud.Lie:
+	case cloud.Proceed, cloud.FalseSuccess:
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (g *group) Init(ctx context.Context, r *wire.InitRequest) (*wire.InitRespon
 	if s.MaxSize == 0 {
 		info.MaxSize = math.MaxUint32
 	}
-	if s.Suspends && !s.Older {
+	if s.Suspends && !s.OldProtocol {
 		info.Capabilities = []string{"suspend_resume"}
 	}
 	return info, nil
@@ -167,7 +167,7 @@ func (g *group) Update(_ *wire.Empty, stream wire.InstanceGroup_UpdateServer) er
 func (g *group) Increase(ctx context.Context, r *wire.IncreaseRequest) (*wire.IncreaseResponse, error) {
 	c, f, err := g.begin(ctx, "Increase", int(r.GetN()))
 	if err == nil {
-		err = needKey(c)
+		err = requireKey(c)
 	}
 	if err != nil {
 		return nil, err
@@ -187,8 +187,8 @@ func (g *group) Increase(ctx context.Context, r *wire.IncreaseRequest) (*wire.In
 	return &wire.IncreaseResponse{Succeeded: r.GetN()}, g.end(ctx, f)
 }
 
-// needKey refuses to create instances without the key that Init uploads.
-func needKey(c *cloud.Cloud) error {
+// requireKey refuses to create instances without the key that Init uploads.
+func requireKey(c *cloud.Cloud) error {
 	s, err := c.Settings()
 	if err != nil || !s.NeedsKey {
 		return err
@@ -215,7 +215,7 @@ func (g *group) Decrease(ctx context.Context, r *wire.DecreaseRequest) (*wire.De
 		}
 		done = append(done, id)
 	}
-	if f.Then == cloud.Lie {
+	if f.Outcome == cloud.FalseSuccess {
 		done = r.GetInstances()
 	}
 	return &wire.DecreaseResponse{Succeeded: done}, g.end(ctx, f)
@@ -229,7 +229,7 @@ func (g *group) ConnectInfo(ctx context.Context, r *wire.ConnectInfoRequest) (*w
 	if err != nil {
 		return nil, err
 	}
-	s, i, err := look(c, r.GetInstance())
+	s, i, err := findInstance(c, r.GetInstance())
 	if err != nil {
 		return nil, err
 	}
@@ -250,13 +250,13 @@ func (g *group) Heartbeat(ctx context.Context, r *wire.HeartbeatRequest) (*wire.
 	if err != nil {
 		return nil, err
 	}
-	s, i, err := look(c, r.GetInstance())
+	s, i, err := findInstance(c, r.GetInstance())
 	switch {
-	case s.Older:
+	case s.OldProtocol:
 		return nil, status.Error(codes.Unimplemented, "unknown method Heartbeat")
 	case err != nil:
 		return nil, err
-	case i.Sick || stateOf(*i, s) != wire.UpdateResponse_running:
+	case i.Unhealthy || stateOf(*i, s) != wire.UpdateResponse_running:
 		return nil, fmt.Errorf("instance is unhealthy")
 	}
 	return &wire.Empty{}, nil
@@ -281,7 +281,7 @@ func (g *group) suspend(ctx context.Context, name string, ids []string, suspende
 	if err != nil {
 		return nil, err
 	}
-	if s.Older || !s.Suspends {
+	if s.OldProtocol || !s.Suspends {
 		return nil, status.Error(codes.Unimplemented, "unknown method "+name)
 	}
 	var done []string
@@ -304,7 +304,7 @@ func (g *group) Shutdown(ctx context.Context, _ *wire.Empty) (*wire.Empty, error
 		return nil, err
 	}
 	s, err := c.Settings()
-	if err == nil && s.Older {
+	if err == nil && s.OldProtocol {
 		err = status.Error(codes.Unimplemented, "unknown method Shutdown")
 	}
 	if err != nil {
@@ -313,7 +313,7 @@ func (g *group) Shutdown(ctx context.Context, _ *wire.Empty) (*wire.Empty, error
 	return &wire.Empty{}, g.end(ctx, f)
 }
 
-func look(c *cloud.Cloud, id string) (cloud.Settings, *cloud.Instance, error) {
+func findInstance(c *cloud.Cloud, id string) (cloud.Settings, *cloud.Instance, error) {
 	s, err := c.Settings()
 	if err != nil {
 		return s, nil, err

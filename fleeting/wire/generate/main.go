@@ -43,15 +43,15 @@ func generate(ctx context.Context, name string) error {
 		return fmt.Errorf("encode the request: %w", err)
 	}
 	for _, tool := range []string{"protoc-gen-go", "protoc-gen-go-grpc"} {
-		if err := ask(ctx, tool, request); err != nil {
+		if err := runGenerator(ctx, tool, request); err != nil {
 			return fmt.Errorf("%s: %w", tool, err)
 		}
 	}
 	return nil
 }
 
-// ask runs a generator on the request, and writes the files that it returns.
-func ask(ctx context.Context, tool string, request []byte) error {
+// runGenerator runs a generator on the request, and writes the files that it returns.
+func runGenerator(ctx context.Context, tool string, request []byte) error {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", "tool", "-modfile=../../tools/go.mod", tool)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(request), &stdout, &stderr

@@ -16,7 +16,7 @@ import (
 
 func main() {
 	left := false
-	say := func(suite, remedy string) {
+	report := func(suite, remedy string) {
 		if !left {
 			fmt.Println("\nSkipped on this machine:")
 		}
@@ -24,32 +24,32 @@ func main() {
 		fmt.Printf("  %s\n    to enable it: %s\n", suite, remedy)
 	}
 	if !dockerAnswers() {
-		say("the suites of the docker driver and of tasks in containers (no Docker daemon answers)",
+		report("the suites of the docker driver and of tasks in containers (no Docker daemon answers)",
 			"apt-get install docker.io busybox-static, start the daemon (.ci/dockerd does, as root), and set DOCKER_HOST if its socket is elsewhere")
 	} else if found, _ := filepath.Glob("/bin/busybox"); len(found) == 0 {
-		say("the suites of the docker driver (there is no static busybox for the test image)", "apt-get install busybox-static")
+		report("the suites of the docker driver (there is no static busybox for the test image)", "apt-get install busybox-static")
 	}
 	servers, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if os.Getenv("DROVER_TEST_POSTGRES") == "" && len(servers) == 0 {
-		say("the PostgreSQL suites (no server programs, and DROVER_TEST_POSTGRES is not set)",
+		report("the PostgreSQL suites (no server programs, and DROVER_TEST_POSTGRES is not set)",
 			"apt-get install postgresql (it need not run), or DROVER_TEST_POSTGRES=postgres://...")
 	}
 	if exec.CommandContext(context.Background(), "/usr/bin/python3", "-c", "import grpc, google.protobuf").Run() != nil {
-		say("the test of the fleeting plugin in Python", "apt-get install python3-grpcio python3-protobuf")
+		report("the test of the fleeting plugin in Python", "apt-get install python3-grpcio python3-protobuf")
 	}
 	if os.Geteuid() != 0 {
-		say("the tests of lost hosts (they cut networks and fill disks, which needs root)", "run make test as root, with iproute2, iptables and util-linux installed")
+		report("the tests of lost hosts (they cut networks and fill disks, which needs root)", "run make test as root, with iproute2, iptables and util-linux installed")
 	} else if _, err := exec.LookPath("iptables"); err != nil {
-		say("the tests of network partitions (there is no iptables)", "apt-get install iproute2 iptables")
+		report("the tests of network partitions (there is no iptables)", "apt-get install iproute2 iptables")
 	}
 	if _, err := exec.LookPath("mkfs.ext4"); err != nil || os.Geteuid() != 0 {
-		say("the tests of a loss of power (they mount file systems, which needs root)", "run make test as root, with e2fsprogs and mount installed, where there are loop devices")
+		report("the tests of a loss of power (they mount file systems, which needs root)", "run make test as root, with e2fsprogs and mount installed, where there are loop devices")
 	}
 	if _, err := os.Stat("/usr/sbin/sshd"); err != nil {
-		say("the tests of instances that are reached over SSH (there is no SSH server)", "apt-get install openssh-server (it need not run)")
+		report("the tests of instances that are reached over SSH (there is no SSH server)", "apt-get install openssh-server (it need not run)")
 	}
 	if os.Getenv(testenv.KubeconfigVariable) == "" {
-		say("the Kubernetes suites (they need a cluster)", "make test-k8s, as root; it compiles Kubernetes the first time. With KUBECONFIG=... it uses an existing cluster")
+		report("the Kubernetes suites (they need a cluster)", "make test-k8s, as root; it compiles Kubernetes the first time. With KUBECONFIG=... it uses an existing cluster")
 	}
 	if !left {
 		fmt.Println("\nNo suite was skipped.")

@@ -15,8 +15,8 @@ import (
 var version string // set by the linker
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == process.KeeperCommand {
-		os.Exit(process.Keep(os.Args[2:], os.Stderr))
+	if len(os.Args) > 1 && os.Args[1] == process.SupervisorCommand {
+		os.Exit(process.Supervise(os.Args[2:], os.Stderr))
 	}
 	v := plugin.VersionInfo{Name: "fleeting-plugin-process", Version: version}
 	plugin.Main(&process.InstanceGroup{Version: v}, v)

@@ -10,95 +10,95 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// needed is the error of a transaction that must start again with these runs
+// needLocksError is the error of a transaction that must start again with these runs
 // locked.
-type needed []run.ID
+type needLocksError []run.ID
 
 // Error implements error. It is never shown.
-func (n needed) Error() string { return "more runs must be locked" }
+func (n needLocksError) Error() string { return "more runs must be locked" }
 
-// maxDisplacing bounds how often a transaction starts again because it must
+// maxLockRetries bounds how often a transaction starts again because it must
 // lock runs that others have locked. It is exceeded only if others change the
 // same groups all the time.
-const maxDisplacing = 50
+const maxLockRetries = 50
 
-// displacing runs fn in a transaction. As long as fn returns needLocksError,
+// withRunLocks runs fn in a transaction. As long as fn returns needLocksError,
 // displacing starts again with those runs locked first.
-func (s *Store) displacing(ctx context.Context, doing string, fn func(t *tx, victims []run.ID) error) error {
-	var victims []run.ID
-	for range maxDisplacing {
-		err := s.write(ctx, doing, func(t *tx) error { return fn(t, slices.Clone(victims)) })
-		more, again := errors.AsType[needed](err)
-		if !again {
+func (s *Store) withRunLocks(ctx context.Context, doing string, fn func(t *tx, preempted []run.ID) error) error {
+	var preempted []run.ID
+	for range maxLockRetries {
+		err := s.write(ctx, doing, func(t *tx) error { return fn(t, slices.Clone(preempted)) })
+		more, recheck := errors.AsType[needLocksError](err)
+		if !recheck {
 			return err
 		}
-		victims = append(victims, more...)
+		preempted = append(preempted, more...)
 	}
 	return run.Errorf(run.CodeUnavailable, "the change groups of the run change too fast; try again")
 }
 
-// admission reports whether a run may be admitted with its queue key. It first
+// tryAdmit reports whether a run may be admitted with its queue key. It first
 // applies the on_busy policies of the run's groups. The groups are locked, and
 // so is the run if it is stored already. Errors: changegroup_busy, and
 // needLocksError.
-func (t *tx) admission(ctx context.Context, groups []string, s spot) (bool, error) {
+func (t *tx) tryAdmit(ctx context.Context, groups []string, s queueKey) (bool, error) {
 	// A reject policy wins, even if preemption in another group would free a
 	// slot.
 	for _, name := range groups {
 		if t.groups[name].onBusy != run.OnBusyReject {
 			continue
 		}
-		if b, is, err := t.busyFor(ctx, name, s); err != nil || is {
-			return false, orElse(err, b.refuse())
+		if b, ok, err := t.busyFor(ctx, name, s); err != nil || ok {
+			return false, orElse(err, b.refusal())
 		}
 	}
 	for _, name := range groups {
-		b, is, err := t.busyFor(ctx, name, s)
+		b, ok, err := t.busyFor(ctx, name, s)
 		if err != nil {
 			return false, err
 		}
-		if !is {
+		if !ok {
 			continue
 		}
-		if err := t.giveWay(ctx, b, s.id); err != nil {
+		if err := t.preempt(ctx, b, s.id); err != nil {
 			return false, err
 		}
 	}
-	return t.mayEnter(ctx, groups, s)
+	return t.groupsAdmit(ctx, groups, s)
 }
 
-func (b busy) refuse() error {
+func (b busy) refusal() error {
 	others := ""
-	if b.before > 0 {
+	if b.ahead > 0 {
 		others = ", and others wait"
 	}
 	return run.Errorf(run.CodeChangeGroupBusy, "change group %s is busy: %d of %d slots are held%s", b.name, b.holding, b.maxRunning, others)
 }
 
-// giveWay preempts runs of a busy group for another run.
-func (t *tx) giveWay(ctx context.Context, b busy, to run.ID) error {
-	victims, err := t.victims(ctx, b)
+// preempt preempts runs of a busy group for another run.
+func (t *tx) preempt(ctx context.Context, b busy, to run.ID) error {
+	preempted, err := t.runsToPreempt(ctx, b)
 	if err != nil {
 		return err
 	}
-	if err := t.seize(ctx, victims); err != nil {
+	if err := t.tryLockRuns(ctx, preempted); err != nil {
 		return err
 	}
-	for _, id := range victims {
-		if err := t.displace(ctx, id, to, b.name); err != nil {
+	for _, id := range preempted {
+		if err := t.preemptRun(ctx, id, to, b.name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// victims returns the runs that a busy group preempts.
-func (t *tx) victims(ctx context.Context, b busy) (ids []run.ID, err error) {
+// runsToPreempt returns the runs that a busy group preempts.
+func (t *tx) runsToPreempt(ctx context.Context, b busy) (ids []run.ID, err error) {
 	switch b.onBusy {
 	case run.OnBusyQueue, run.OnBusyReject:
 		return nil, nil
 	case run.OnBusyCancelQueued:
-		return queryIDs(ctx, t, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = 'waiting'`+standing+`
+		return queryIDs(ctx, t, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = 'waiting'`+notDone+`
 			ORDER BY priority, since, run_id`, b.name)
 	case run.OnBusyStopRunning:
 		// Runs that are being stopped free their slots anyway.
@@ -107,7 +107,7 @@ func (t *tx) victims(ctx context.Context, b busy) (ids []run.ID, err error) {
 			WHERE g.name = ? AND g.state = 'holding' AND g.state <> 'done' AND r.stop_wanted`, b.name).Scan(&stopping); err != nil {
 			return nil, err
 		}
-		n := min(b.holding, b.holding+b.before+1-b.maxRunning) - stopping
+		n := min(b.holding, b.holding+b.ahead+1-b.maxRunning) - stopping
 		if n <= 0 {
 			return nil, nil
 		}
@@ -117,9 +117,9 @@ func (t *tx) victims(ctx context.Context, b busy) (ids []run.ID, err error) {
 	return nil, nil
 }
 
-// seize locks runs and their groups while other groups are locked already. It
+// tryLockRuns locks runs and their groups while other groups are locked already. It
 // does not wait for a lock, since that could deadlock.
-func (t *tx) seize(ctx context.Context, ids []run.ID) error {
+func (t *tx) tryLockRuns(ctx context.Context, ids []run.ID) error {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id run.ID) bool { return t.runs[id] != nil })
 	if len(ids) == 0 {
 		return nil
@@ -129,7 +129,7 @@ func (t *tx) seize(ctx context.Context, ids []run.ID) error {
 		return err
 	}
 	if len(runs) < len(ids) {
-		return needed(ids)
+		return needLocksError(ids)
 	}
 	groups, err := t.groupsOfAll(ctx, ids)
 	if err != nil {
@@ -146,18 +146,18 @@ func (t *tx) seize(ctx context.Context, ids []run.ID) error {
 	}
 	for _, name := range names {
 		if t.groups[name] == nil {
-			return needed(ids)
+			return needLocksError(ids)
 		}
 	}
 	maps.Copy(t.runs, runs)
 	return nil
 }
 
-// displace preempts a run for another: it stops the run, or cancels it if it
+// preemptRun preempts a run for another: it stops the run, or cancels it if it
 // has not begun. The run and its groups are locked.
-func (t *tx) displace(ctx context.Context, victim, by run.ID, group string) error {
-	was := t.runs[victim]
-	r := was.clone()
+func (t *tx) preemptRun(ctx context.Context, preempted, by run.ID, group string) error {
+	prev := t.runs[preempted]
+	r := prev.clone()
 	reason := "run " + string(by) + " of change group " + group + " took its place"
 	switch r.phase {
 	case run.PhaseQueued:
@@ -165,32 +165,32 @@ func (t *tx) displace(ctx context.Context, victim, by run.ID, group string) erro
 			return err
 		}
 	case run.PhaseRunning:
-		if r.stopWanted {
+		if r.stopRequested {
 			return nil
 		}
 		groups, err := t.groupsOf(ctx, r)
 		if err != nil {
 			return err
 		}
-		t.renew(groups...)
-		r.stopWanted, r.reason = true, reason
+		t.bumpVersions(groups...)
+		r.stopRequested, r.reason = true, reason
 		t.emit(r.event(t.now))
-		if err := t.tell(ctx, r.id, records.OutboxStop, 0); err != nil {
+		if err := t.enqueue(ctx, r.id, records.OutboxStop, 0); err != nil {
 			return err
 		}
 	default:
 		return nil
 	}
-	if err := t.saveRun(ctx, was, r); err != nil {
+	if err := t.saveRun(ctx, prev, r); err != nil {
 		return err
 	}
-	t.runs[victim] = r
+	t.runs[preempted] = r
 	return nil
 }
 
-// lockVictims locks runs that the transaction needs, and returns the names of
+// lockRunsWithGroups locks runs that the transaction needs, and returns the names of
 // their groups.
-func (t *tx) lockVictims(ctx context.Context, ids []run.ID) ([]string, error) {
+func (t *tx) lockRunsWithGroups(ctx context.Context, ids []run.ID) ([]string, error) {
 	var err error
 	if t.runs, err = t.lockRuns(ctx, ids, t.dialect.ForUpdate); err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// claimed returns the task of a step for which an executor has an open claim.
-func claimed(ctx context.Context, q Querier, c records.ArchiveClaim) (*taskRow, error) {
+// claimedTask returns the task of a step for which an executor has an open claim.
+func claimedTask(ctx context.Context, q Querier, c records.ArchiveClaim) (*taskRow, error) {
 	k := c.Key
 	var executor, set string
 	err := q.QueryRow(ctx, `SELECT executor, set_name FROM claims WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
@@ -40,11 +40,11 @@ func claimed(ctx context.Context, q Querier, c records.ArchiveClaim) (*taskRow, 
 	return x, nil
 }
 
-// ArchivePlace implements records.Store.
-func (s *Store) ArchivePlace(ctx context.Context, c records.ArchiveClaim) (records.ArchivePlace, error) {
-	var out records.ArchivePlace
+// ArchiveContext implements records.Store.
+func (s *Store) ArchiveContext(ctx context.Context, c records.ArchiveClaim) (records.ArchiveContext, error) {
+	var out records.ArchiveContext
 	err := s.readFor(ctx, "read the archives of a step", c.Executor, func(q Querier) error {
-		x, err := claimed(ctx, q, c)
+		x, err := claimedTask(ctx, q, c)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (s *Store) ArchivePlace(ctx context.Context, c records.ArchiveClaim) (recor
 		if err := unmarshal(text, &header); err != nil {
 			return err
 		}
-		out = records.ArchivePlace{Step: spec.Steps[c.Step].ArchiveStep, Task: x.name, Group: header.Group, Untrusted: header.Untrusted}
+		out = records.ArchiveContext{Step: spec.Steps[c.Step].ArchiveStep, Task: x.name, Group: header.Group, Untrusted: header.Untrusted}
 		return nil
 	})
 	return out, err
@@ -74,7 +74,7 @@ func (s *Store) ClaimSecrets(ctx context.Context, c records.ArchiveClaim) (*run.
 	spec := new(run.Spec)
 	err := s.read(ctx, "read the secrets of a run", func(q Querier) error {
 		*spec = run.Spec{}
-		if _, err := claimed(ctx, q, c); err != nil {
+		if _, err := claimedTask(ctx, q, c); err != nil {
 			return err
 		}
 		var header string
@@ -117,7 +117,7 @@ func scanCache(row scanner, a *records.Archive) error {
 func (s *Store) SavedArchive(ctx context.Context, c records.ArchiveClaim, scope, name string) (*records.Archive, error) {
 	var out *records.Archive
 	err := s.readFor(ctx, "find a saved archive", c.Executor, func(q Querier) error {
-		x, err := claimed(ctx, q, c)
+		x, err := claimedTask(ctx, q, c)
 		if err != nil {
 			return err
 		}
@@ -150,12 +150,12 @@ func (s *Store) PutObject(ctx context.Context, object string, lease time.Duratio
 		done, err := t.Exec(ctx, `INSERT INTO archive_objects (object, refs, taken, due_at) VALUES (?, 0, FALSE, ?)
 			ON CONFLICT (object) DO UPDATE SET due_at = excluded.due_at WHERE archive_objects.refs = 0 AND NOT archive_objects.taken`,
 			object, t.now+int64(lease))
-		return one(done, err, object)
+		return requireRow(done, err, object)
 	})
 }
 
-// one returns CodeGone if a statement changed no row: the object was removed.
-func one(done sql.Result, err error, object string) error {
+// requireRow returns CodeGone if a statement changed no row: the object was removed.
+func requireRow(done sql.Result, err error, object string) error {
 	if err != nil {
 		return err
 	}
@@ -173,11 +173,11 @@ func (s *Store) CommitArchive(ctx context.Context, c records.ArchiveClaim, a rec
 		out = a
 		out.Run, out.Step, out.Created = c.Key.Run, c.Step, toTime(t.now)
 		// Closing a claim and deleting a run take this lock too.
-		was, err := t.lockRun(ctx, c.Key.Run)
+		prev, err := t.lockRun(ctx, c.Key.Run)
 		if err != nil {
 			return err
 		}
-		x, err := claimed(ctx, t, c)
+		x, err := claimedTask(ctx, t, c)
 		if err != nil {
 			return err
 		}
@@ -196,11 +196,11 @@ func (s *Store) CommitArchive(ctx context.Context, c records.ArchiveClaim, a rec
 			return err
 		}
 		done, err := t.Exec(ctx, `UPDATE archive_objects SET refs = 1, due_at = 0 WHERE object = ? AND refs = 0 AND NOT taken`, a.Object)
-		if err := one(done, err, a.Object); err != nil {
+		if err := requireRow(done, err, a.Object); err != nil {
 			return err
 		}
 		if a.Tests != nil { // readers of the run see the tests
-			return t.saveRun(ctx, was, was.clone())
+			return t.saveRun(ctx, prev, prev.clone())
 		}
 		return nil
 	})
@@ -239,7 +239,7 @@ func (s *Store) FindCache(ctx context.Context, c records.ArchiveClaim, scopes, k
 	var out *records.Archive
 	err := s.writeFor(ctx, "find a cache", c.Executor, func(t *tx) error {
 		out = nil
-		if _, err := claimed(ctx, t, c); err != nil {
+		if _, err := claimedTask(ctx, t, c); err != nil {
 			return err
 		}
 		found, err := t.findCache(ctx, scopes, keys)
@@ -276,17 +276,17 @@ func (t *tx) findCache(ctx context.Context, scopes, keys []string) (*records.Arc
 	return nil, nil //nolint:nilnil // none is an answer
 }
 
-// MayRead implements records.Store.
-func (s *Store) MayRead(ctx context.Context, c records.ArchiveClaim, object string) error {
+// CheckObjectAccess implements records.Store.
+func (s *Store) CheckObjectAccess(ctx context.Context, c records.ArchiveClaim, object string) error {
 	return s.readFor(ctx, "find an object", c.Executor, func(q Querier) error {
-		if _, err := claimed(ctx, q, c); err != nil {
+		if _, err := claimedTask(ctx, q, c); err != nil {
 			return err
 		}
-		var there bool
-		if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM archive_objects WHERE object = ? AND refs > 0)`, object).Scan(&there); err != nil {
+		var exists bool
+		if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM archive_objects WHERE object = ? AND refs > 0)`, object).Scan(&exists); err != nil {
 			return err
 		}
-		if !there {
+		if !exists {
 			return run.Errorf(run.CodeGone, "the archive was removed")
 		}
 		return nil
@@ -298,12 +298,12 @@ func (s *Store) Artifacts(ctx context.Context, id run.ID) ([]records.Archive, er
 	var out []records.Archive
 	err := s.read(ctx, "list artifacts", func(q Querier) error {
 		out = nil
-		var there bool
-		if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?)`, id).Scan(&there); err != nil {
+		var exists bool
+		if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?)`, id).Scan(&exists); err != nil {
 			return err
 		}
-		if !there {
-			return noRun(id)
+		if !exists {
+			return runNotFound(id)
 		}
 		return each(ctx, q, func(row scanner) error {
 			var a records.Archive

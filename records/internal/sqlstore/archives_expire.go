@@ -13,8 +13,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// old is an archive to be removed.
-type old struct {
+// expiredArchive is an archive to be removed.
+type expiredArchive struct {
 	run                     run.ID
 	task, attempt, dispatch int
 	step                    int
@@ -25,15 +25,15 @@ type old struct {
 	since                   int64
 }
 
-// eachOld yields up to n expired archives of a kind, those that expired first;
+// eachExpired yields up to n expired archives of a kind, those that expired first;
 // all if n is 0.
-func eachOld(ctx context.Context, q Querier, kind run.ArchiveKind, keep run.ArchiveRetention, now int64, n int, yield func(old)) error {
+func eachExpired(ctx context.Context, q Querier, kind run.ArchiveKind, keep run.ArchiveRetention, now int64, n int, yield func(expiredArchive)) error {
 	limit := ``
 	if n > 0 {
 		limit = ` LIMIT ` + strconv.Itoa(n)
 	}
 	scan := func(row scanner) error {
-		var o old
+		var o expiredArchive
 		err := row.Scan(&o.run, &o.task, &o.attempt, &o.dispatch, &o.step, &o.name, &o.object, &o.size, &o.since, &o.taskName)
 		yield(o)
 		return err
@@ -54,13 +54,13 @@ func eachOld(ctx context.Context, q Querier, kind run.ArchiveKind, keep run.Arch
 		return each(ctx, q, scan, columns+`r.ended_at`+from+`JOIN runs r ON r.id = a.run_id WHERE a.kind = 'workspace' AND a.object <> ''
 			AND a.created_at <= ? AND r.ended_at > 0 AND r.ended_at <= ? ORDER BY a.created_at`+limit, before, before)
 	case run.ArchiveCache:
-		return eachOldCache(ctx, q, keep, now, limit, yield)
+		return eachExpiredCache(ctx, q, keep, now, limit, yield)
 	}
 	return run.Errorf(run.CodeInvalid, "%q is no kind of archive", kind)
 }
 
-// eachOldCache is eachExpired for caches.
-func eachOldCache(ctx context.Context, q Querier, keep run.ArchiveRetention, now int64, limit string, yield func(old)) error {
+// eachExpiredCache is eachExpired for caches.
+func eachExpiredCache(ctx context.Context, q Querier, keep run.ArchiveRetention, now int64, limit string, yield func(expiredArchive)) error {
 	if keep.CacheUnused == 0 && keep.CacheBytes == 0 {
 		return nil
 	}
@@ -69,7 +69,7 @@ func eachOldCache(ctx context.Context, q Querier, keep run.ArchiveRetention, now
 		return err
 	}
 	return each(ctx, q, func(row scanner) error {
-		var o old
+		var o expiredArchive
 		if err := row.Scan(&o.scope, &o.name, &o.object, &o.size, &o.since); err != nil {
 			return err
 		}
@@ -86,8 +86,8 @@ func eachOldCache(ctx context.Context, q Querier, keep run.ArchiveRetention, now
 func (s *Store) ExpireArchives(ctx context.Context, kind run.ArchiveKind, keep run.ArchiveRetention, n int) (records.Expired, error) {
 	var out records.Expired
 	err := s.write(ctx, "remove archives", func(t *tx) error {
-		var list []old
-		if err := eachOld(ctx, t, kind, keep, t.now, n, func(o old) { list = append(list, o) }); err != nil {
+		var list []expiredArchive
+		if err := eachExpired(ctx, t, kind, keep, t.now, n, func(o expiredArchive) { list = append(list, o) }); err != nil {
 			return err
 		}
 		out = records.Expired{More: len(list) == n}
@@ -101,7 +101,7 @@ func (s *Store) ExpireArchives(ctx context.Context, kind run.ArchiveKind, keep r
 			}
 			out.Archives++
 			out.Bytes += o.size
-			if err := t.release(ctx, o.object); err != nil {
+			if err := t.dropReference(ctx, o.object); err != nil {
 				return err
 			}
 		}
@@ -110,7 +110,7 @@ func (s *Store) ExpireArchives(ctx context.Context, kind run.ArchiveKind, keep r
 	return out, err
 }
 
-func (t *tx) removeArchive(ctx context.Context, kind run.ArchiveKind, o old) (bool, error) {
+func (t *tx) removeArchive(ctx context.Context, kind run.ArchiveKind, o expiredArchive) (bool, error) {
 	var done sql.Result
 	var err error
 	if kind == run.ArchiveCache {
@@ -131,7 +131,7 @@ func (s *Store) DueArchives(ctx context.Context, kind run.ArchiveKind, keep run.
 	var out run.RetentionDue
 	err := s.read(ctx, "find expired archives", func(q Querier) error {
 		out = run.RetentionDue{Kind: kind.Retention()}
-		return eachOld(ctx, q, kind, keep, s.now().UnixNano(), 0, func(o old) {
+		return eachExpired(ctx, q, kind, keep, s.now().UnixNano(), 0, func(o expiredArchive) {
 			out.Count++
 			out.Bytes += o.size
 			item := run.RetentionItem{Run: o.run, Task: o.taskName, Scope: o.scope, Name: o.name, Bytes: o.size, Since: toTime(o.since)}
@@ -147,8 +147,8 @@ func (s *Store) DueArchives(ctx context.Context, kind run.ArchiveKind, keep run.
 	return out, err
 }
 
-// release drops a reference to an object.
-func (t *tx) release(ctx context.Context, object string) error {
+// dropReference drops a reference to an object.
+func (t *tx) dropReference(ctx context.Context, object string) error {
 	t.commit.Garbage = true
 	_, err := t.Exec(ctx, `UPDATE archive_objects SET refs = refs - 1, due_at = ? WHERE object = ? AND refs > 0`, t.now, object)
 	return err
@@ -167,7 +167,7 @@ func (t *tx) discardArchives(ctx context.Context, id run.ID) error {
 		return err
 	}
 	for _, object := range objects {
-		if err := t.release(ctx, object); err != nil {
+		if err := t.dropReference(ctx, object); err != nil {
 			return err
 		}
 	}
@@ -219,8 +219,8 @@ func (s *Store) TakeObjects(ctx context.Context, n int, lease time.Duration) ([]
 	return objects, err
 }
 
-// DoneObjects implements records.Store.
-func (s *Store) DoneObjects(ctx context.Context, objects []string) error {
+// CompleteObjects implements records.Store.
+func (s *Store) CompleteObjects(ctx context.Context, objects []string) error {
 	return s.write(ctx, "delete collected objects", func(t *tx) error {
 		for _, object := range objects {
 			if _, err := t.Exec(ctx, `DELETE FROM archive_objects WHERE object = ? AND refs = 0 AND taken`, object); err != nil {

@@ -23,18 +23,18 @@ func (s *Store) StartRun(ctx context.Context, id run.ID, token run.Token) error 
 		if err != nil {
 			return err
 		}
-		in, err := t.admission(ctx, groups, spot{id: id, priority: r.priority, since: t.now})
+		admitted, err := t.tryAdmit(ctx, groups, queueKey{id: id, priority: r.priority, since: t.now})
 		if err != nil {
 			return err
 		}
 		r.admitted = true
-		if !in {
-			return t.stand(ctx, id, placeWaiting, t.now)
+		if !admitted {
+			return t.setSlotState(ctx, id, slotWaiting, t.now)
 		}
-		if err := t.letIn(ctx, r); err != nil {
+		if err := t.admitRun(ctx, r); err != nil {
 			return err
 		}
-		return t.tell(ctx, id, records.OutboxAdmit, 0)
+		return t.enqueue(ctx, id, records.OutboxAdmit, 0)
 	})
 }
 
@@ -65,11 +65,11 @@ func (t *tx) cancel(ctx context.Context, r *runRow, reason string) error {
 	if err != nil {
 		return err
 	}
-	if err := t.leave(ctx, r.id, groups); err != nil {
+	if err := t.releaseSlots(ctx, r.id, groups); err != nil {
 		return err
 	}
 	t.emit(r.event(t.now))
-	return t.tell(ctx, r.id, records.OutboxCancel, 0)
+	return t.enqueue(ctx, r.id, records.OutboxCancel, 0)
 }
 
 // StopRun implements records.Store.
@@ -78,11 +78,11 @@ func (s *Store) StopRun(ctx context.Context, id run.ID, token run.Token) error {
 		switch {
 		case r.phase != run.PhaseRunning:
 			return wrongPhase(r, "only a running run can be stopped")
-		case r.stopWanted:
+		case r.stopRequested:
 			return nil
 		}
-		r.stopWanted = true
-		return t.tell(ctx, id, records.OutboxStop, 0)
+		r.stopRequested = true
+		return t.enqueue(ctx, id, records.OutboxStop, 0)
 	})
 }
 
@@ -120,7 +120,7 @@ func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string
 			return nil
 		}
 		r.approved = append(r.approved, x.number)
-		return t.tell(ctx, id, records.OutboxApprove, x.number)
+		return t.enqueue(ctx, id, records.OutboxApprove, x.number)
 	})
 }
 
@@ -185,7 +185,7 @@ func (s *Store) CloseLost(ctx context.Context, id run.ID, reason string) error {
 		if err != nil {
 			return err
 		}
-		if err := t.leave(ctx, id, groups); err != nil {
+		if err := t.releaseSlots(ctx, id, groups); err != nil {
 			return err
 		}
 		t.emit(r.event(t.now))
@@ -203,26 +203,26 @@ func (s *Store) CloseLost(ctx context.Context, id run.ID, reason string) error {
 func (s *Store) change(
 	ctx context.Context, doing string, id run.ID, token run.Token, fn func(t *tx, r *runRow) error,
 ) error {
-	return s.displacing(ctx, doing, func(t *tx, victims []run.ID) error {
-		groups, err := t.lockVictims(ctx, append(victims, id))
+	return s.withRunLocks(ctx, doing, func(t *tx, preempted []run.ID) error {
+		groups, err := t.lockRunsWithGroups(ctx, append(preempted, id))
 		if err != nil {
 			return err
 		}
-		was := t.runs[id]
-		if was == nil {
-			return noRun(id)
+		prev := t.runs[id]
+		if prev == nil {
+			return runNotFound(id)
 		}
 		if err := t.lockGroups(ctx, append(groups, token.Groups()...)); err != nil {
 			return err
 		}
-		if err := t.check(token); err != nil {
+		if err := t.checkToken(token); err != nil {
 			return err
 		}
-		r := was.clone()
+		r := prev.clone()
 		if err := fn(t, r); err != nil {
 			return err
 		}
-		changed := r.version != was.version || r.phase != was.phase || r.admitted != was.admitted || r.stopWanted != was.stopWanted
+		changed := r.version != prev.version || r.phase != prev.phase || r.admitted != prev.admitted || r.stopRequested != prev.stopRequested
 		if !changed && token == nil {
 			return nil
 		}
@@ -230,12 +230,12 @@ func (s *Store) change(
 		if err != nil {
 			return err
 		}
-		t.renew(append(own, token.Groups()...)...)
+		t.bumpVersions(append(own, token.Groups()...)...)
 		if !changed {
 			return nil
 		}
-		r.version = was.version
-		return t.saveRun(ctx, was, r)
+		r.version = prev.version
+		return t.saveRun(ctx, prev, r)
 	})
 }
 
@@ -248,13 +248,13 @@ func (t *tx) closeTasks(ctx context.Context, r *runRow, tasks []taskRow, end fun
 		if x.status.Final() {
 			continue
 		}
-		was := x.status
+		prev := x.status
 		x.status, x.reason = end(x)
 		x.ended = t.now
 		if err := x.closeSteps(t.now); err != nil {
 			return err
 		}
-		r.counts.move(was, x.status)
+		r.counts.move(prev, x.status)
 		changed = append(changed, x)
 		t.emit(x.event(r, t.now))
 	}

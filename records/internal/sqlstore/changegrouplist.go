@@ -17,7 +17,7 @@ func (s *Store) ChangeGroups(ctx context.Context, q run.ChangeGroupQuery) ([]run
 		var where string
 		var args []any
 		if len(names) > 0 {
-			where, args = `name IN (`+few(len(names))+`) ORDER BY name`, fewTexts(names)
+			where, args = `name IN (`+inList(len(names))+`) ORDER BY name`, inListArgs(names)
 		} else {
 			limit := q.Limit
 			if limit < 1 {
@@ -58,12 +58,12 @@ func addMembers(ctx context.Context, q Querier, g *run.ChangeGroup) error {
 	g.Running, g.Queued = []run.ID{}, []run.ID{}
 	for _, part := range []struct {
 		list  *[]run.ID
-		state place
+		state slotState
 		order string
 	}{
-		{&g.Running, placeHolding, `since, run_id`}, {&g.Queued, placeWaiting, `priority, since, run_id`}, {&g.Queued, placeParked, `priority, since, run_id`},
+		{&g.Running, slotHolding, `since, run_id`}, {&g.Queued, slotWaiting, `priority, since, run_id`}, {&g.Queued, slotParked, `priority, since, run_id`},
 	} {
-		ids, err := queryIDs(ctx, q, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = '`+string(part.state)+`'`+standing+`
+		ids, err := queryIDs(ctx, q, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = '`+string(part.state)+`'`+notDone+`
 			ORDER BY `+part.order, g.Name)
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func (s *Store) PutChangeGroup(ctx context.Context, g run.ChangeGroup, token run
 		if err := t.lockGroups(ctx, append(token.Groups(), g.Name)); err != nil {
 			return err
 		}
-		if err := t.check(token); err != nil {
+		if err := t.checkToken(token); err != nil {
 			return err
 		}
 		row := t.groups[g.Name]
@@ -88,9 +88,9 @@ func (s *Store) PutChangeGroup(ctx context.Context, g run.ChangeGroup, token run
 		if _, err := t.Exec(ctx, `UPDATE changegroups SET max_running = ?, on_busy = ? WHERE name = ?`, g.MaxRunning, g.OnBusy, g.Name); err != nil {
 			return err
 		}
-		t.renew(slices.Collect(maps.Keys(t.groups))...)
+		t.bumpVersions(slices.Collect(maps.Keys(t.groups))...)
 		if more {
-			if err := t.tellWaiters(ctx, g.Name); err != nil {
+			if err := t.enqueueGrant(ctx, g.Name); err != nil {
 				return err
 			}
 		}

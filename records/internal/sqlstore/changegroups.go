@@ -8,14 +8,14 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// place is the state of a run in its change groups.
-type place string
+// slotState is the state of a run in its change groups.
+type slotState string
 
 const (
-	placeParked  place = "parked" // not started yet
-	placeWaiting place = "waiting"
-	placeHolding place = "holding" // has a slot
-	placeDone    place = "done"
+	slotParked  slotState = "parked" // not started yet
+	slotWaiting slotState = "waiting"
+	slotHolding slotState = "holding" // has a slot
+	slotDone    slotState = "done"
 )
 
 // groupRow is a locked row of the table changegroups.
@@ -57,12 +57,12 @@ func (t *tx) readGroups(ctx context.Context, names []string, lock string) error 
 		err := row.Scan(&g.name, &g.maxRunning, &g.onBusy, &g.version)
 		t.groups[g.name] = &g
 		return err
-	}, `SELECT name, max_running, on_busy, version FROM changegroups WHERE name IN (`+few(len(names))+`)
-		ORDER BY name`+lock, fewTexts(names)...)
+	}, `SELECT name, max_running, on_busy, version FROM changegroups WHERE name IN (`+inList(len(names))+`)
+		ORDER BY name`+lock, inListArgs(names)...)
 }
 
-// texts returns strings as query arguments.
-func texts[T ~string](list []T) []any {
+// textArgs returns strings as query arguments.
+func textArgs[T ~string](list []T) []any {
 	args := make([]any, len(list))
 	for i, v := range list {
 		args[i] = string(v)
@@ -70,13 +70,13 @@ func texts[T ~string](list []T) []any {
 	return args
 }
 
-// few returns the placeholders for up to n texts. Their number is a power of
+// inList returns the placeholders for up to n texts. Their number is a power of
 // two, so that a database prepares few statements.
-func few(n int) string { return tuples(`?`, powerOfTwo(n)) }
+func inList(n int) string { return tuples(`?`, powerOfTwo(n)) }
 
-// fewTexts returns the arguments for inList, padded with the last text.
-func fewTexts[T ~string](list []T) []any {
-	args := texts(list)
+// inListArgs returns the arguments for inList, padded with the last text.
+func inListArgs[T ~string](list []T) []any {
+	args := textArgs(list)
 	for range powerOfTwo(len(list)) - len(list) {
 		args = append(args, string(list[len(list)-1]))
 	}
@@ -91,9 +91,9 @@ func powerOfTwo(n int) int {
 	return size
 }
 
-// check refuses a token if one of its groups has changed. The groups are
+// checkToken refuses a token if one of its groups has changed. The groups are
 // locked.
-func (t *tx) check(token run.Token) error {
+func (t *tx) checkToken(token run.Token) error {
 	var stale []string
 	for _, name := range token.Groups() {
 		if t.groups[name].version != token[name] {
@@ -107,16 +107,16 @@ func (t *tx) check(token run.Token) error {
 		strings.Join(stale, ", "))
 }
 
-// renew bumps the versions of locked groups when the transaction ends.
-func (t *tx) renew(names ...string) { t.renewed = append(t.renewed, names...) }
+// bumpVersions bumps the versions of locked groups when the transaction ends.
+func (t *tx) bumpVersions(names ...string) { t.bumped = append(t.bumped, names...) }
 
 // saveVersions writes the new versions of the groups.
 func (t *tx) saveVersions(ctx context.Context) error {
-	if len(t.renewed) == 0 {
+	if len(t.bumped) == 0 {
 		return nil
 	}
-	names := slices.Compact(slices.Sorted(slices.Values(t.renewed)))
-	_, err := t.Exec(ctx, `UPDATE changegroups SET version = version + 1 WHERE name IN (`+few(len(names))+`)`, fewTexts(names)...)
+	names := slices.Compact(slices.Sorted(slices.Values(t.bumped)))
+	_, err := t.Exec(ctx, `UPDATE changegroups SET version = version + 1 WHERE name IN (`+inList(len(names))+`)`, inListArgs(names)...)
 	return err
 }
 
@@ -139,14 +139,14 @@ func (t *tx) groupsOfAll(ctx context.Context, ids []run.ID) (map[run.ID][]string
 		t.members = make(map[run.ID][]string, len(ids))
 	}
 	unknown := slices.DeleteFunc(slices.Clone(ids), func(id run.ID) bool { return t.members[id] != nil })
-	for page := range slices.Chunk(unknown, linePage) {
+	for page := range slices.Chunk(unknown, queuePage) {
 		if err := each(ctx, t, func(row scanner) error {
 			var id run.ID
 			var name string
 			err := row.Scan(&id, &name)
 			t.members[id] = append(t.members[id], name)
 			return err
-		}, `SELECT run_id, name FROM run_changegroups WHERE run_id IN (`+few(len(page))+`) ORDER BY run_id, name`, fewTexts(page)...); err != nil {
+		}, `SELECT run_id, name FROM run_changegroups WHERE run_id IN (`+inList(len(page))+`) ORDER BY run_id, name`, inListArgs(page)...); err != nil {
 			return nil, err
 		}
 	}
@@ -158,13 +158,13 @@ func (t *tx) groupsOfAll(ctx context.Context, ids []run.ID) (map[run.ID][]string
 func (t *tx) lockRuns(ctx context.Context, ids []run.ID, lock string) (map[run.ID]*runRow, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	runs := make(map[run.ID]*runRow, len(ids))
-	for page := range slices.Chunk(ids, linePage) {
+	for page := range slices.Chunk(ids, queuePage) {
 		if err := each(ctx, t, func(row scanner) error {
 			var r runRow
 			err := r.scan(row)
 			runs[r.id] = &r
 			return err
-		}, `SELECT `+runColumns+` FROM runs r WHERE r.id IN (`+few(len(page))+`) ORDER BY r.id`+lock, fewTexts(page)...); err != nil {
+		}, `SELECT `+runColumns+` FROM runs r WHERE r.id IN (`+inList(len(page))+`) ORDER BY r.id`+lock, inListArgs(page)...); err != nil {
 			return nil, err
 		}
 	}
@@ -203,6 +203,6 @@ func readToken(ctx context.Context, q Querier, names []string) (run.Token, error
 		err := row.Scan(&name, &version)
 		token[name] = version
 		return err
-	}, `SELECT name, version FROM changegroups WHERE name IN (`+few(len(names))+`)`, fewTexts(names)...)
+	}, `SELECT name, version FROM changegroups WHERE name IN (`+inList(len(names))+`)`, inListArgs(names)...)
 	return token, err
 }

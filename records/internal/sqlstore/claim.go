@@ -14,7 +14,7 @@ import (
 func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error) {
 	var d run.Definition
 	err := s.writeFor(ctx, "claim a task", c.Executor, func(t *tx) error {
-		was, err := t.lockRun(ctx, c.Key.Run)
+		prev, err := t.lockRun(ctx, c.Key.Run)
 		if err != nil {
 			return err
 		}
@@ -22,42 +22,42 @@ func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, 
 		if err != nil {
 			return err
 		}
-		if err := t.mayKnow(ctx, c, x); err != nil {
+		if err := t.checkVisible(ctx, c, x); err != nil {
 			return err
 		}
-		if err := t.mayClaim(ctx, c, was, x); err != nil {
+		if err := t.checkClaim(ctx, c, prev, x); err != nil {
 			return err
 		}
-		if d, err = t.define(ctx, was, x, c.Key); err != nil {
+		if d, err = t.define(ctx, prev, x, c.Key); err != nil {
 			return err
 		}
-		if err := t.mayRun(ctx, c, &d); err != nil {
+		if err := t.checkSpecVersion(ctx, c, &d); err != nil {
 			return err
 		}
-		d.Last, err = t.claim(ctx, c, was, x)
+		d.Last, err = t.claim(ctx, c, prev, x)
 		return err
 	})
 	return d, err
 }
 
-// mayKnow returns not_found to an executor that asks for a task of another pool
+// checkVisible returns not_found to an executor that asks for a task of another pool
 // than its own, or that may only reclaim tasks, unless it has claimed the task.
-func (t *tx) mayKnow(ctx context.Context, c run.ClaimRequest, x *taskRow) error {
-	if !c.Repeat && (c.Pool == "" || c.Pool == x.pool) {
+func (t *tx) checkVisible(ctx context.Context, c run.ClaimRequest, x *taskRow) error {
+	if !c.ReclaimOnly && (c.Pool == "" || c.Pool == x.pool) {
 		return nil
 	}
 	by, err := t.claimant(ctx, c.Key)
-	if err == nil && !by.is(c.Executor, c.Set) {
+	if err == nil && !by.ownedBy(c.Executor, c.Set) {
 		err = run.Errorf(run.CodeNotFound, "task %s was not dispatched to executor %s", c.Key, c.Executor)
 	}
 	return err
 }
 
-// mayClaim returns why the key cannot be claimed, nil if it can.
-func (t *tx) mayClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *taskRow) error {
+// checkClaim returns why the key cannot be claimed, nil if it can.
+func (t *tx) checkClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *taskRow) error {
 	var drain bool
-	var uses, most int
-	err := t.QueryRow(ctx, `SELECT drain_wanted, uses, max_uses FROM executors WHERE id = ?`, c.Executor).Scan(&drain, &uses, &most)
+	var uses, limit int
+	err := t.QueryRow(ctx, `SELECT drain_wanted, uses, max_uses FROM executors WHERE id = ?`, c.Executor).Scan(&drain, &uses, &limit)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
@@ -69,31 +69,31 @@ func (t *tx) mayClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *tas
 	case x.status.Final():
 		return run.Errorf(run.CodeConflict, "task %s of run %s is %s", x.name, r.id, x.status)
 	}
-	if err := t.mayBegin(ctx, c.Key, r, x); err != nil {
+	if err := t.checkDispatch(ctx, c.Key, r, x); err != nil {
 		return err
 	}
 	by, err := t.claimant(ctx, c.Key)
 	switch {
 	case err != nil:
 		return err
-	case by.is(c.Executor, c.Set) && by.journal == c.JournalID:
+	case by.ownedBy(c.Executor, c.Set) && by.journal == c.JournalID:
 		return nil // its own claim, also if a stop is requested: the executor is notified of that elsewhere
 	case by.executor != "":
 		return run.Errorf(run.CodeClaimed, "executor %s has claimed %s", by.executor, c.Key)
-	case r.stopWanted:
+	case r.stopRequested:
 		return run.Errorf(run.CodeConflict, "run %s is being stopped", r.id)
 	case drain:
 		return run.Errorf(run.CodeConflict, "executor %s is draining", c.Executor)
-	case most > 0 && uses >= most:
-		return run.Errorf(run.CodeConflict, "executor %s has claimed all of its %d tasks", c.Executor, most)
+	case limit > 0 && uses >= limit:
+		return run.Errorf(run.CodeConflict, "executor %s has claimed all of its %d tasks", c.Executor, limit)
 	}
 	return nil
 }
 
-// mayBegin refuses a key that is not the task's newest, and a key of an attempt
+// checkDispatch refuses a key that is not the task's newest, and a key of an attempt
 // of which another dispatch is claimed: a workflow that was reset may have
 // forgotten that dispatch, but its steps may run.
-func (t *tx) mayBegin(ctx context.Context, k run.Key, r *runRow, x *taskRow) error {
+func (t *tx) checkDispatch(ctx context.Context, k run.Key, r *runRow, x *taskRow) error {
 	newest := run.Key{Run: k.Run, Task: k.Task, Attempt: x.attempt, Dispatch: x.dispatch}
 	older := k.Before(newest)
 	if k == newest || !older && k.Attempt != newest.Attempt {
@@ -111,10 +111,10 @@ func (t *tx) mayBegin(ctx context.Context, k run.Key, r *runRow, x *taskRow) err
 	return nil
 }
 
-// mayRun refuses a task to an executor whose spec version is too old for it,
+// checkSpecVersion refuses a task to an executor whose spec version is too old for it,
 // unless the executor has claimed it already.
-func (t *tx) mayRun(ctx context.Context, c run.ClaimRequest, d *run.Definition) error {
-	old := run.CheckOrder(d, c.Knows)
+func (t *tx) checkSpecVersion(ctx context.Context, c run.ClaimRequest, d *run.Definition) error {
+	old := run.CheckSpecVersion(d, c.SpecVersion)
 	if old == nil {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (t *tx) mayRun(ctx context.Context, c run.ClaimRequest, d *run.Definition) 
 	switch {
 	case err != nil:
 		return err
-	case by.is(c.Executor, c.Set):
+	case by.ownedBy(c.Executor, c.Set):
 		return nil
 	}
 	return run.Errorf(run.CodeConflict, "executor %s: %w", c.Executor, old)
@@ -132,16 +132,16 @@ func (t *tx) mayRun(ctx context.Context, c run.ClaimRequest, d *run.Definition) 
 // no claim.
 type claimant struct{ executor, set, journal string }
 
-// is reports whether a claim is an executor's. Each member of a set shares the
+// ownedBy reports whether a claim is an executor's. Each member of a set shares the
 // claims of the others.
-func (c claimant) is(executor, set string) bool {
+func (c claimant) ownedBy(executor, set string) bool {
 	return c.executor == executor || c.set != "" && c.set == set
 }
 
-// released reports whether the claim's own journal released it. A release
+// releasedBy reports whether the claim's own journal released it. A release
 // without a journal is the answer of an executor that was queried about its
 // claim.
-func (c claimant) released(r records.Release) bool {
+func (c claimant) releasedBy(r records.Release) bool {
 	if r.JournalID != "" {
 		return r.JournalID == c.journal
 	}
@@ -170,7 +170,7 @@ func setOf(ctx context.Context, q Querier, executor string) (set string, err err
 
 // claim writes a permitted claim, unless it exists. last reports that the
 // executor may claim no other task.
-func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *taskRow) (last bool, err error) {
+func (t *tx) claim(ctx context.Context, c run.ClaimRequest, prev *runRow, x *taskRow) (last bool, err error) {
 	done, err := t.Exec(ctx, `INSERT INTO claims (run_id, task, attempt, dispatch, executor, journal_id, claimed_at, set_name)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		c.Key.Run, c.Key.Task, c.Key.Attempt, c.Key.Dispatch, c.Executor, c.JournalID, t.now, c.Set)
@@ -181,7 +181,7 @@ func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *task
 		return false, err
 	}
 	before := x.taskState
-	if x.before(c.Key.Attempt, c.Key.Dispatch) {
+	if x.olderThan(c.Key.Attempt, c.Key.Dispatch) {
 		x.redispatch(c.Key.Attempt, c.Key.Dispatch)
 		x.queued = t.now
 	}
@@ -193,7 +193,7 @@ func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *task
 	} else {
 		x.status, x.executor, x.reason, x.started = run.StatusRunning, c.Executor, "", t.now
 	}
-	r := was.clone()
+	r := prev.clone()
 	if before.status != x.status {
 		r.counts.move(before.status, x.status)
 	}
@@ -201,7 +201,7 @@ func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *task
 	if err := t.saveTasks(ctx, r.id, []*taskRow{x}); err != nil {
 		return false, err
 	}
-	return last, t.saveRun(ctx, was, r)
+	return last, t.saveRun(ctx, prev, r)
 }
 
 // countUse counts a task that an instance of a fleet claimed. An instance that
@@ -210,17 +210,17 @@ func (t *tx) countUse(ctx context.Context, inserted sql.Result, executor string)
 	if n, err := inserted.RowsAffected(); err != nil || n == 0 {
 		return false, err
 	}
-	var uses, most int
+	var uses, limit int
 	err = t.QueryRow(ctx, `UPDATE executors SET uses = uses + 1, drain_wanted = drain_wanted OR (max_uses > 0 AND uses + 1 >= max_uses),
 		reason = CASE WHEN max_uses > 0 AND uses + 1 >= max_uses THEN 'it took as many tasks as it may' ELSE reason END
-		WHERE id = ? AND fleet <> '' RETURNING uses, max_uses`, executor).Scan(&uses, &most)
+		WHERE id = ? AND fleet <> '' RETURNING uses, max_uses`, executor).Scan(&uses, &limit)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil // not of a fleet
 	}
-	if err == nil && most > 0 && uses > most { // two claims at the same time
-		err = run.Errorf(run.CodeConflict, "executor %s has claimed all of its %d tasks", executor, most)
+	if err == nil && limit > 0 && uses > limit { // two claims at the same time
+		err = run.Errorf(run.CodeConflict, "executor %s has claimed all of its %d tasks", executor, limit)
 	}
-	return most > 0 && uses == most, err
+	return limit > 0 && uses == limit, err
 }
 
 // define builds the definition of a task.
@@ -300,7 +300,7 @@ func claimState(ctx context.Context, q Querier, executor, set string, k run.Key)
 	case claimed:
 		return run.ClaimOpen, nil
 	case known && (over || phase.Final()):
-		return run.ClaimVoid, nil
+		return run.ClaimUnclaimable, nil
 	}
 	return run.ClaimUnknown, nil
 }

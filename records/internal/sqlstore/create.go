@@ -87,9 +87,9 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 	}
 	var row *runRow
 	var known run.ID
-	err = s.displacing(ctx, "create a run", func(t *tx, victims []run.ID) error {
+	err = s.withRunLocks(ctx, "create a run", func(t *tx, preempted []run.ID) error {
 		var err error
-		if known, err = t.recall(ctx, r.IdempotencyKey); err != nil || known != "" {
+		if known, err = t.lookupIdempotencyKey(ctx, r.IdempotencyKey); err != nil || known != "" {
 			return err
 		}
 		row = &runRow{
@@ -105,26 +105,26 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		}
 		if r.Restart != nil {
 			row.restartedFrom = r.Restart.From
-			victims = append(victims, r.Restart.From)
+			preempted = append(preempted, r.Restart.From)
 		}
-		groups, err := t.lockVictims(ctx, victims)
+		groups, err := t.lockRunsWithGroups(ctx, preempted)
 		if err != nil {
 			return err
 		}
 		if err := t.lockGroups(ctx, slices.Concat(groups, r.Spec.ChangeGroups, r.Token.Groups())); err != nil {
 			return err
 		}
-		if err := t.check(r.Token); err != nil {
+		if err := t.checkToken(r.Token); err != nil {
 			return err
 		}
-		if err := t.number(ctx, row, r.Time); err != nil {
+		if err := t.assignNumber(ctx, row, r.Time); err != nil {
 			return err
 		}
 		// This comes first, since the rest is useless if it fails.
-		if err := t.join(ctx, row, r.Spec.ChangeGroups); err != nil {
+		if err := t.joinGroups(ctx, row, r.Spec.ChangeGroups); err != nil {
 			return err
 		}
-		t.renew(r.Token.Groups()...)
+		t.bumpVersions(r.Token.Groups()...)
 		if err := t.insertRun(ctx, row, n); err != nil {
 			return err
 		}
@@ -132,9 +132,9 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 			if err := t.restart(ctx, row, r.Restart, t.runs[r.Restart.From]); err != nil {
 				return err
 			}
-			t.renew(t.members[r.Restart.From]...)
+			t.bumpVersions(t.members[r.Restart.From]...)
 		}
-		return t.remember(ctx, r.IdempotencyKey, row.id)
+		return t.storeIdempotencyKey(ctx, r.IdempotencyKey, row.id)
 	})
 	switch {
 	case err != nil:
@@ -148,35 +148,35 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 	return n.created(row)
 }
 
-// join adds a new run to its change groups, which are locked.
-func (t *tx) join(ctx context.Context, r *runRow, groups []string) error {
+// joinGroups adds a new run to its change groups, which are locked.
+func (t *tx) joinGroups(ctx context.Context, r *runRow, groups []string) error {
 	if len(groups) == 0 {
 		return nil
 	}
 	groups = slices.Compact(slices.Sorted(slices.Values(groups)))
-	at := placeDone
+	at := slotDone
 	switch {
 	case r.phase.Final():
 	case r.admission == run.AdmissionManual:
-		at = placeParked
+		at = slotParked
 	default:
-		in, err := t.admission(ctx, groups, spot{id: r.id, priority: r.priority, since: t.now})
+		admitted, err := t.tryAdmit(ctx, groups, queueKey{id: r.id, priority: r.priority, since: t.now})
 		if err != nil {
 			return err
 		}
-		at = placeWaiting
-		if in {
-			at = placeHolding
+		at = slotWaiting
+		if admitted {
+			at = slotHolding
 		}
 	}
-	t.renew(groups...)
+	t.bumpVersions(groups...)
 	return bulk(ctx, t, `INSERT INTO run_changegroups (name, run_id, state, priority, since) VALUES `, `(?, ?, ?, ?, ?)`, ``, len(groups),
 		func(i int, args []any) []any { return append(args, groups[i], r.id, at, r.priority, t.now) })
 }
 
-// number assigns the run its counter, id and time. It locks the row of the
+// assignNumber assigns the run its counter, id and time. It locks the row of the
 // counter, so that ids and counters of a group root are in the same order.
-func (t *tx) number(ctx context.Context, row *runRow, at time.Time) error {
+func (t *tx) assignNumber(ctx context.Context, row *runRow, at time.Time) error {
 	root := run.GroupRoot(row.group)
 	var last run.ID
 	if err := t.QueryRow(ctx, `INSERT INTO counters (root, counter) VALUES (?, 1)
@@ -239,12 +239,12 @@ func (t *tx) insertRun(ctx context.Context, row *runRow, n *newRun) error {
 	if err := t.insertTasks(ctx, row.id, n); err != nil {
 		return err
 	}
-	t.touch(row.id)
+	t.markChanged(row.id)
 	t.emit(row.event(row.created))
 	if row.phase.Final() {
 		return nil
 	}
-	return t.tell(ctx, row.id, records.OutboxStart, 0)
+	return t.enqueue(ctx, row.id, records.OutboxStart, 0)
 }
 
 // insertLookups writes the index rows by which lists find the run.

@@ -50,8 +50,8 @@ func (s *Store) DeleteRun(ctx context.Context, id run.ID) error {
 		if _, err := t.Exec(ctx, `DELETE FROM runs WHERE id = ?`, id); err != nil {
 			return err
 		}
-		t.touch(id)
-		t.renew(groups...)
+		t.markChanged(id)
+		t.bumpVersions(groups...)
 		return nil
 	})
 }
@@ -87,8 +87,8 @@ func (s *Store) DeleteRuns(ctx context.Context, q run.DeleteQuery) (run.Deleted,
 			out.More = true
 			return out, nil
 		}
-		if q.Pace != nil {
-			if err := q.Pace(ctx); err != nil {
+		if q.Throttle != nil {
+			if err := q.Throttle(ctx); err != nil {
 				return out, err
 			}
 		}
@@ -147,7 +147,7 @@ func (s *Store) deletable(ctx context.Context, q run.DeleteQuery) iter.Seq2[run.
 	return func(yield func(run.ID, error) bool) {
 		if q.Keep == 0 {
 			s.yieldPages(ctx, yield, func(tx Querier, after run.ID) ([]run.ID, error) {
-				w := way{q: run.ListQuery{Ascending: true, CreatedBefore: q.Before}, filters: createdIn(run.ListQuery{CreatedBefore: q.Before})}
+				w := accessPath{q: run.ListQuery{Ascending: true, CreatedBefore: q.Before}, filters: createdIn(run.ListQuery{CreatedBefore: q.Before})}
 				path, _ := queryPath(q.Group)
 				w.sources = stateSources(path, states(finalPhases(), nil))
 				c := w.candidates(cursor{id: after}, deletePage)
@@ -166,7 +166,7 @@ func (s *Store) deletable(ctx context.Context, q run.DeleteQuery) iter.Seq2[run.
 				return
 			}
 			for _, path := range paths {
-				if !s.yieldPages(ctx, yield, func(tx Querier, after run.ID) ([]run.ID, error) { return beyond(ctx, tx, path, q, after) }) {
+				if !s.yieldPages(ctx, yield, func(tx Querier, after run.ID) ([]run.ID, error) { return beyondNewest(ctx, tx, path, q, after) }) {
 					return
 				}
 			}
@@ -206,9 +206,9 @@ func (s *Store) yieldPages(
 	}
 }
 
-// beyond returns the next runs of a group that are older than the newest ones,
+// beyondNewest returns the next runs of a group that are older than the newest ones,
 // which are kept.
-func beyond(ctx context.Context, q Querier, path string, of run.DeleteQuery, after run.ID) ([]run.ID, error) {
+func beyondNewest(ctx context.Context, q Querier, path string, of run.DeleteQuery, after run.ID) ([]run.ID, error) {
 	var last run.ID
 	err := q.QueryRow(ctx, `SELECT id FROM runs WHERE group_path = ? ORDER BY id DESC LIMIT 1 OFFSET ?`, path, of.Keep-1).Scan(&last)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -27,7 +27,7 @@ func (s *Store) wrap(doing string, err error) error {
 	case errors.Is(err, sql.ErrConnDone):
 		return &run.Error{Code: run.CodeUnavailable, Message: "the records store is closed", Err: cause}
 	}
-	switch code := s.dialect.Code(err); code { // drivers distinguish few errors
+	switch code := s.dialect.Code(err); code { //nolint:exhaustive // drivers distinguish few errors
 	case run.CodeUnavailable:
 		return &run.Error{Code: code, Message: "the records store is out of reach", Err: cause}
 	case run.CodeConflict:
@@ -42,6 +42,6 @@ func (s *Store) wrap(doing string, err error) error {
 	return &run.Error{Code: run.CodeInternal, Err: cause}
 }
 
-func noRun(id run.ID) error {
+func runNotFound(id run.ID) error {
 	return run.Errorf(run.CodeNotFound, "there is no run %s", id)
 }

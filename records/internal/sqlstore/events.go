@@ -9,7 +9,7 @@ import (
 
 // emit adds an event to the transaction.
 func (t *tx) emit(e run.Event) {
-	t.touch(e.Run)
+	t.markChanged(e.Run)
 	t.events = append(t.events, e)
 }
 

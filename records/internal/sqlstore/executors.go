@@ -15,21 +15,21 @@ const executorColumns = `id, pool, driver, os, arch, labels, privileged, slots, 
 
 type executorRow struct {
 	run.Executor
-	labels     string
-	draining   bool // the executor reports it
-	wanted     bool // a client requested a drain
-	drained    bool // the executor reports it
-	removed    bool
-	registered int64
-	contact    int64
-	removedAt  int64
-	doubted    int64 // when its silence was first found to exceed the limit; 0: it was not
+	labels         string
+	draining       bool // the executor reports it
+	drainRequested bool // a client requested a drain
+	drained        bool // the executor reports it
+	removed        bool
+	registered     int64
+	contact        int64
+	removedAt      int64
+	suspectSince   int64 // when its silence was first found to exceed the limit; 0: it was not
 }
 
 func (e *executorRow) scan(row scanner) error {
 	return row.Scan(&e.ID, &e.Pool, &e.Driver, &e.OS, &e.Arch, &e.labels, &e.Privileged, &e.Slots, &e.SlotsUsed, &e.Version,
-		&e.JournalID, &e.draining, &e.removed, &e.registered, &e.contact, &e.Set, &e.Temporary, &e.RemoveAfter, &e.wanted,
-		&e.drained, &e.Reason, &e.removedAt, &e.Fleet, &e.Instance, &e.Uses, &e.MaxUses, &e.doubted)
+		&e.JournalID, &e.draining, &e.removed, &e.registered, &e.contact, &e.Set, &e.Temporary, &e.RemoveAfter, &e.drainRequested,
+		&e.drained, &e.Reason, &e.removedAt, &e.Fleet, &e.Instance, &e.Uses, &e.MaxUses, &e.suspectSince)
 }
 
 // executor builds what clients see at the given time.
@@ -41,7 +41,7 @@ func (e *executorRow) executor(now int64) (run.Executor, error) {
 		out.State = run.ExecutorRemoved
 	case !e.alive(now):
 		out.State = run.ExecutorOffline
-	case e.draining || e.wanted:
+	case e.draining || e.drainRequested:
 		out.State = run.ExecutorDraining
 		out.Drained = e.drained
 	default:
@@ -71,11 +71,11 @@ func (t *tx) executorLocked(ctx context.Context, id string) (*executorRow, error
 	return readExecutor(ctx, t, id, t.dialect.ForUpdate)
 }
 
-// mayHold returns why a process with the journal may not act as the executor.
-func (e *executorRow) mayHold(journal string, now int64) error {
+// checkJournal returns why a process with the journal may not act as the executor.
+func (e *executorRow) checkJournal(journal string, now int64) error {
 	switch {
 	case e.removed:
-		return wasRemoved(e.ID)
+		return removedError(e.ID)
 	case e.JournalID != journal && time.Duration(now-e.contact) <= run.ExecutorTimeout: // also if the clock was set back
 		return run.Errorf(run.CodeConflict, "executor %s is registered by a process with another journal, last contact at %s",
 			e.ID, toTime(e.contact).Format(time.RFC3339))
@@ -84,28 +84,28 @@ func (e *executorRow) mayHold(journal string, now int64) error {
 }
 
 // RegisterExecutor implements records.Store.
-func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.Wanted, error) {
+func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.DesiredState, error) {
 	labels, err := marshal(e.Labels)
 	if err != nil {
-		return run.Wanted{}, s.wrap("register an executor", err)
+		return run.DesiredState{}, s.wrap("register an executor", err)
 	}
-	var wanted run.Wanted
+	var desired run.DesiredState
 	err = s.write(ctx, "register an executor", func(t *tx) error {
 		known, err := t.executorLocked(ctx, e.ID)
 		if err != nil {
 			return err
 		}
-		wanted = run.Wanted{}
+		desired = run.DesiredState{}
 		if known != nil {
-			if err := known.mayHold(e.JournalID, t.now); err != nil {
+			if err := known.checkJournal(e.JournalID, t.now); err != nil {
 				return err
 			}
-			wanted.Drain = known.wanted
+			desired.Drain = known.drainRequested
 		}
 		if err := t.ensurePool(ctx, e, labels); err != nil {
 			return err
 		}
-		if err := t.ofFleet(ctx, &e, known); err != nil {
+		if err := t.bindFleet(ctx, &e, known); err != nil {
 			return err
 		}
 		// A requested drain and the count of claimed tasks stay.
@@ -121,14 +121,14 @@ func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.Wante
 			false, false, "", 0, e.Fleet, e.Instance, 0, e.MaxUses, 0); err != nil {
 			return err
 		}
-		return t.tellExecutor(ctx, e.ID)
+		return t.enqueueExecutor(ctx, e.ID)
 	})
-	return wanted, err
+	return desired, err
 }
 
 // RenewExecutor implements records.Store.
-func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) (run.Wanted, error) {
-	var wanted run.Wanted
+func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) (run.DesiredState, error) {
+	var desired run.DesiredState
 	err := s.write(ctx, "renew an executor", func(t *tx) error {
 		known, err := t.executorLocked(ctx, r.Executor)
 		if err != nil {
@@ -137,23 +137,23 @@ func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) (run.Wanted, e
 		if known == nil {
 			return run.Errorf(run.CodeNotFound, "executor %s is not registered", r.Executor)
 		}
-		if err := known.mayHold(r.JournalID, t.now); err != nil {
+		if err := known.checkJournal(r.JournalID, t.now); err != nil {
 			return err
 		}
 		if known.JournalID != r.JournalID {
 			return run.Errorf(run.CodeNotFound, "executor %s was registered with another journal", r.Executor)
 		}
-		if wanted, err = t.wantedOf(ctx, known, r); err != nil {
+		if desired, err = t.renewalReply(ctx, known, r); err != nil {
 			return err
 		}
 		_, err = t.Exec(ctx, `UPDATE executors SET slots_used = ?, draining = ?, drained = ?, last_contact = ?, doubted_at = 0 WHERE id = ?`,
 			r.SlotsUsed, r.Draining, r.Drained, t.now, r.Executor)
 		if known.Fleet != "" && r.Drained && !known.drained { // the fleet's worker waits for it
-			t.touch(run.ID(fleetKey + known.Fleet))
+			t.markChanged(run.ID(fleetKey + known.Fleet))
 		}
 		return err
 	})
-	return wanted, err
+	return desired, err
 }
 
 // ListExecutors implements records.Store.
@@ -204,16 +204,16 @@ func (s *Store) GetExecutor(ctx context.Context, id string) (out run.Executor, e
 			return err
 		}
 		if e == nil {
-			return noExecutor(id)
+			return executorNotFound(id)
 		}
-		out, err = e.whole(ctx, q, s.now().UnixNano())
+		out, err = e.view(ctx, q, s.now().UnixNano())
 		return err
 	})
 	return out, err
 }
 
-// whole returns the client view of an executor.
-func (e *executorRow) whole(ctx context.Context, q Querier, now int64) (run.Executor, error) {
+// view returns the client view of an executor.
+func (e *executorRow) view(ctx context.Context, q Querier, now int64) (run.Executor, error) {
 	out, err := e.executor(now)
 	if err != nil || e.removed {
 		return out, err
@@ -236,4 +236,6 @@ func (e *executorRow) whole(ctx context.Context, q Querier, now int64) (run.Exec
 	return out, err
 }
 
-func noExecutor(id string) error { return run.Errorf(run.CodeNotFound, "there is no executor %s", id) }
+func executorNotFound(id string) error {
+	return run.Errorf(run.CodeNotFound, "there is no executor %s", id)
+}

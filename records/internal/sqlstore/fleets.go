@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/drover-run/drover/keyring"
+	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -65,18 +65,20 @@ func scanFleet(keys *keyring.Ring, row scanner) (*fleetRow, error) {
 func readFleet(ctx context.Context, q Querier, keys *keyring.Ring, name, lock string) (*fleetRow, error) {
 	f, err := scanFleet(keys, q.QueryRow(ctx, `SELECT `+fleetColumns+` FROM fleets WHERE name = ?`+lock, name))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, noFleet(name)
+		return nil, fleetNotFound(name)
 	}
 	return f, err
 }
 
-func noFleet(name string) error { return run.Errorf(run.CodeNotFound, "there is no fleet %s", name) }
+func fleetNotFound(name string) error {
+	return run.Errorf(run.CodeNotFound, "there is no fleet %s", name)
+}
 
-// presentFleet reads a fleet that was not deleted.
-func presentFleet(ctx context.Context, q Querier, keys *keyring.Ring, name, lock string) (*fleetRow, error) {
+// existingFleet reads a fleet that was not deleted.
+func existingFleet(ctx context.Context, q Querier, keys *keyring.Ring, name, lock string) (*fleetRow, error) {
 	f, err := readFleet(ctx, q, keys, name, lock)
 	if err == nil && f.Mode == run.FleetDeleted {
-		err = noFleet(name)
+		err = fleetNotFound(name)
 	}
 	return f, err
 }
@@ -114,18 +116,18 @@ func (s *Store) ListFleets(ctx context.Context) (all []run.Fleet, err error) {
 // GetFleet implements records.Store.
 func (s *Store) GetFleet(ctx context.Context, name string) (out run.Fleet, err error) {
 	err = s.read(ctx, "read a fleet", func(q Querier) error {
-		f, err := presentFleet(ctx, q, s.keys, name, "")
+		f, err := existingFleet(ctx, q, s.keys, name, "")
 		if err != nil {
 			return err
 		}
-		out, err = f.whole(ctx, q)
+		out, err = f.view(ctx, q)
 		return err
 	})
 	return out, err
 }
 
-// whole returns the client view of a fleet.
-func (f *fleetRow) whole(ctx context.Context, q Querier) (run.Fleet, error) {
+// view returns the client view of a fleet.
+func (f *fleetRow) view(ctx context.Context, q Querier) (run.Fleet, error) {
 	out := f.Fleet
 	out.Counts = map[run.InstanceState]int{}
 	err := each(ctx, q, func(row scanner) error {
@@ -141,12 +143,12 @@ func (f *fleetRow) whole(ctx context.Context, q Querier) (run.Fleet, error) {
 // PutFleet implements records.Store.
 func (s *Store) PutFleet(ctx context.Context, name string, spec run.FleetSpec, by string) (out run.Fleet, created bool, err error) {
 	err = s.write(ctx, "put a fleet", func(t *tx) error {
-		was, err := readFleet(ctx, t, s.keys, name, t.dialect.ForUpdate)
+		prev, err := readFleet(ctx, t, s.keys, name, t.dialect.ForUpdate)
 		fresh := run.CodeOf(err) == run.CodeNotFound
 		if err != nil && !fresh {
 			return err
 		}
-		if !fresh && was.Mode == run.FleetDeleting {
+		if !fresh && prev.Mode == run.FleetDeleting {
 			return run.Errorf(run.CodeConflict, "fleet %s is being deleted; it can be created again once its instances are gone", name)
 		}
 		if _, err := readPool(ctx, t, spec.Pool, t.dialect.ForUpdate); err != nil { // the lock keeps the pool from being deleted meanwhile
@@ -158,8 +160,8 @@ func (s *Store) PutFleet(ctx context.Context, name string, spec run.FleetSpec, b
 				Detail: fmt.Sprintf("there is no pool %s: create it first, so that tasks can wait for its instances", spec.Pool),
 			}})
 		}
-		created = fresh || was.Mode == run.FleetDeleted
-		if err := t.putFleet(ctx, name, spec, was); err != nil {
+		created = fresh || prev.Mode == run.FleetDeleted
+		if err := t.putFleet(ctx, name, spec, prev); err != nil {
 			return err
 		}
 		f, err := readFleet(ctx, t, s.keys, name, "")
@@ -170,16 +172,16 @@ func (s *Store) PutFleet(ctx context.Context, name string, spec run.FleetSpec, b
 		if created {
 			kind, text = "made", "it was made"
 		}
-		if err := t.tellFleet(ctx, f, run.FleetEvent{Kind: kind, By: by, Text: text}); err != nil {
+		if err := t.enqueueFleet(ctx, f, run.FleetEvent{Kind: kind, By: by, Text: text}); err != nil {
 			return err
 		}
-		out, err = f.whole(ctx, t)
+		out, err = f.view(ctx, t)
 		return err
 	})
 	return out, created, err
 }
 
-func (t *tx) putFleet(ctx context.Context, name string, spec run.FleetSpec, was *fleetRow) error {
+func (t *tx) putFleet(ctx context.Context, name string, spec run.FleetSpec, prev *fleetRow) error {
 	hidden, err := marshal(fleetSecrets{Plugin: spec.PluginConfig, Connector: spec.ConnectorConfig})
 	if err != nil {
 		return err
@@ -194,12 +196,12 @@ func (t *tx) putFleet(ctx context.Context, name string, spec run.FleetSpec, was 
 	if err != nil {
 		return err
 	}
-	if was == nil {
+	if prev == nil {
 		_, err = t.Exec(ctx, `INSERT INTO fleets (name, config, secrets, mode, pool, quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 			name, config, t.keys.Seal(fleetLabel(name), hidden), run.FleetActive, spec.Pool, quota, t.now, t.now)
 		return err
 	}
-	mode, created, desired, status := was.Mode, fromTime(was.CreatedAt), was.Desired, was.Status
+	mode, created, desired, status := prev.Mode, fromTime(prev.CreatedAt), prev.Desired, prev.Status
 	if mode == run.FleetDeleted {
 		mode, created, desired, status = run.FleetActive, t.now, nil, run.FleetStatus{}
 	}
@@ -223,10 +225,10 @@ func orNone(n *int) int {
 	return *n
 }
 
-// SteerFleet implements records.Store.
-func (s *Store) SteerFleet(ctx context.Context, name string, w run.FleetSteer) (out run.Fleet, err error) {
-	err = s.write(ctx, "steer a fleet", func(t *tx) error {
-		f, err := presentFleet(ctx, t, s.keys, name, t.dialect.ForUpdate)
+// ControlFleet implements records.Store.
+func (s *Store) ControlFleet(ctx context.Context, name string, w run.FleetControl) (out run.Fleet, err error) {
+	err = s.write(ctx, "control a fleet", func(t *tx) error {
+		f, err := existingFleet(ctx, t, s.keys, name, t.dialect.ForUpdate)
 		if err != nil {
 			return err
 		}
@@ -236,13 +238,13 @@ func (s *Store) SteerFleet(ctx context.Context, name string, w run.FleetSteer) (
 		event := run.FleetEvent{Kind: string(w.Action), By: w.By, Text: clip(w.Reason)}
 		f.Reason = event.Text
 		switch w.Action {
-		case run.SteerPause:
+		case run.FleetActionPause:
 			f.Mode = run.FleetPaused
-		case run.SteerResume:
+		case run.FleetActionResume:
 			f.Mode, f.Desired, f.Reason = run.FleetActive, nil, ""
-		case run.SteerDrain:
+		case run.FleetActionDrain:
 			f.Mode = run.FleetDraining
-		case run.SteerScale:
+		case run.FleetActionScale:
 			f.Mode, f.Desired = run.FleetActive, &w.Instances
 			event.Text = fmt.Sprintf("to %d instances", w.Instances)
 			if w.Reason != "" {
@@ -254,52 +256,52 @@ func (s *Store) SteerFleet(ctx context.Context, name string, w run.FleetSteer) (
 		if event.Text == "" {
 			event.Text = "by hand"
 		}
-		out, err = t.steerFleet(ctx, f, event)
+		out, err = t.controlFleet(ctx, f, event)
 		return err
 	})
 	return out, err
 }
 
-func (t *tx) steerFleet(ctx context.Context, f *fleetRow, event run.FleetEvent) (run.Fleet, error) {
+func (t *tx) controlFleet(ctx context.Context, f *fleetRow, event run.FleetEvent) (run.Fleet, error) {
 	if _, err := t.Exec(ctx, `UPDATE fleets SET mode = ?, desired = ?, reason = ?, updated_at = ?, version = version + 1 WHERE name = ?`,
 		f.Mode, orNone(f.Desired), f.Reason, t.now, f.Name); err != nil {
 		return run.Fleet{}, err
 	}
 	f.UpdatedAt = toTime(t.now)
 	f.Version++
-	if err := t.tellFleet(ctx, f, event); err != nil {
+	if err := t.enqueueFleet(ctx, f, event); err != nil {
 		return run.Fleet{}, err
 	}
-	return f.whole(ctx, t)
+	return f.view(ctx, t)
 }
 
 // DeleteFleet implements records.Store.
 func (s *Store) DeleteFleet(ctx context.Context, name, by string) (out run.Fleet, err error) {
 	err = s.write(ctx, "delete a fleet", func(t *tx) error {
-		f, err := presentFleet(ctx, t, s.keys, name, t.dialect.ForUpdate)
+		f, err := existingFleet(ctx, t, s.keys, name, t.dialect.ForUpdate)
 		if err != nil {
 			return err
 		}
 		if f.Mode == run.FleetDeleting {
-			out, err = f.whole(ctx, t)
+			out, err = f.view(ctx, t)
 			return err
 		}
 		f.Mode, f.Desired, f.Reason = run.FleetDeleting, nil, ""
-		out, err = t.steerFleet(ctx, f, run.FleetEvent{Kind: "delete", By: by, Text: "its instances are drained and deleted, and then it goes"})
+		out, err = t.controlFleet(ctx, f, run.FleetEvent{Kind: "delete", By: by, Text: "its instances are drained and deleted, and then it goes"})
 		return err
 	})
 	return out, err
 }
 
-// tellFleet records the change of a client as an event, wakes the worker of the
+// enqueueFleet records the change of a client as an event, wakes the worker of the
 // fleet, and enqueues a start of its workflow.
-func (t *tx) tellFleet(ctx context.Context, f *fleetRow, event run.FleetEvent) error {
+func (t *tx) enqueueFleet(ctx context.Context, f *fleetRow, event run.FleetEvent) error {
 	if err := t.addFleetEvents(ctx, f, []run.FleetEvent{event}); err != nil {
 		return err
 	}
 	key := run.ID(fleetKey + f.Name)
-	t.touch(key)
-	return t.tell(ctx, key, records.OutboxFleet, 0)
+	t.markChanged(key)
+	return t.enqueue(ctx, key, records.OutboxFleet, 0)
 }
 
 // addFleetEvents appends to the events of a fleet.

@@ -10,7 +10,7 @@ import (
 // ViewFleet implements records.Store.
 func (s *Store) ViewFleet(ctx context.Context, name string) (v records.FleetView, err error) {
 	err = s.read(ctx, "view a fleet", func(q Querier) error {
-		f, err := presentFleet(ctx, q, s.keys, name, "")
+		f, err := existingFleet(ctx, q, s.keys, name, "")
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (s *Store) viewFleet(ctx context.Context, q Querier, f *fleetRow) (records.
 // fleetAlone reads the inputs that belong to the fleet itself, and not to its
 // pool.
 func (s *Store) fleetAlone(ctx context.Context, q Querier, f *fleetRow) (v records.FleetView, err error) {
-	v.Fleet, v.Memory = f.Fleet, f.memory
+	v.Fleet, v.PolicyState = f.Fleet, f.memory
 	if err := each(ctx, q, func(row scanner) error {
 		r, err := scanLedger(row)
 		v.Instances = append(v.Instances, r)
@@ -72,7 +72,7 @@ func (s *Store) fleetAlone(ctx context.Context, q Querier, f *fleetRow) (v recor
 		return v, err
 	}
 	if f.Spec.Quota != nil {
-		v.Sharing, err = s.quotaShares(ctx, q, f)
+		v.QuotaShares, err = s.quotaShares(ctx, q, f)
 	}
 	return v, err
 }
@@ -85,11 +85,11 @@ func (t *tx) lockFleets(ctx context.Context, name string) error {
 			OR pool = (SELECT pool FROM fleets WHERE name = ?) ORDER BY name`+t.dialect.ForUpdate, name, name)
 }
 
-// fitting returns as many of the rows to add as the capacity allows.
-func (s *Store) fitting(ctx context.Context, t *tx, f *fleetRow, c records.FleetChanges) ([]records.LedgerChange, error) {
+// withinCapacity returns as many of the rows to add as the capacity allows.
+func (s *Store) withinCapacity(ctx context.Context, t *tx, f *fleetRow, c records.FleetChanges) ([]records.LedgerChange, error) {
 	v, err := s.viewFleet(ctx, t, f)
 	if err != nil {
 		return nil, err
 	}
-	return c.Add[:min(len(c.Add), max(0, c.Room(v)))], nil
+	return c.Add[:min(len(c.Add), max(0, c.Capacity(v)))], nil
 }

@@ -28,7 +28,7 @@ func eventFloor(ctx context.Context, q Querier, id run.ID) (int64, error) {
 	err := q.QueryRow(ctx, `SELECT created_at FROM runs WHERE id = ?`, id).Scan(&created)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return 0, noRun(id)
+		return 0, runNotFound(id)
 	case err != nil:
 		return 0, err
 	case created > at:

@@ -19,7 +19,7 @@ func (s *Store) Expand(ctx context.Context, id run.ID, task int) (records.Expand
 }
 
 func (t *tx) expand(ctx context.Context, id run.ID, task int) (out records.Expanded, err error) {
-	was, err := t.lockRun(ctx, id)
+	prev, err := t.lockRun(ctx, id)
 	if err != nil {
 		return out, err
 	}
@@ -32,8 +32,8 @@ func (t *tx) expand(ctx context.Context, id run.ID, task int) (out records.Expan
 		id, x.node, task).Scan(&out.First, &out.Width); err != nil || out.Width > 0 {
 		return out, err
 	}
-	if was.phase.Final() {
-		return out, run.Errorf(run.CodeConflict, "run %s is %s", id, was.phase)
+	if prev.phase.Final() {
+		return out, run.Errorf(run.CodeConflict, "run %s is %s", id, prev.phase)
 	}
 	spec, err := taskSpec(ctx, t, id, x.node)
 	if err != nil {
@@ -51,11 +51,11 @@ func (t *tx) expand(ctx context.Context, id run.ID, task int) (out records.Expan
 		return out, err
 	}
 	out.Width = len(items)
-	return out, t.insertItems(ctx, was, x, out.First, items)
+	return out, t.insertItems(ctx, prev, x, out.First, items)
 }
 
 // insertItems stores the tasks for the items of a list.
-func (t *tx) insertItems(ctx context.Context, was *runRow, x *taskRow, first int, items []string) error {
+func (t *tx) insertItems(ctx context.Context, prev *runRow, x *taskRow, first int, items []string) error {
 	axes := make([]string, len(items))
 	for i, item := range items {
 		var err error
@@ -65,11 +65,11 @@ func (t *tx) insertItems(ctx context.Context, was *runRow, x *taskRow, first int
 	}
 	if err := bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool) VALUES `, `(?, ?, ?, ?, ?, ?, ?)`, ``, len(items),
 		func(i int, args []any) []any {
-			return append(args, was.id, first+i, x.node, run.ItemName(x.name, i), x.specName, axes[i], x.pool)
+			return append(args, prev.id, first+i, x.node, run.ItemName(x.name, i), x.specName, axes[i], x.pool)
 		}); err != nil {
 		return err
 	}
-	r := was.clone()
+	r := prev.clone()
 	r.counts[run.StatusNotStarted] += len(items)
-	return t.saveRun(ctx, was, r)
+	return t.saveRun(ctx, prev, r)
 }

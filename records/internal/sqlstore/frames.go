@@ -17,17 +17,17 @@ func (s *Store) ApplyFrames(ctx context.Context, b run.FrameBatch) error {
 	}
 	return s.writeFor(ctx, "store frames", b.Executor, func(t *tx) error {
 		k := b.Key
-		if err := t.mayShip(ctx, b); err != nil {
+		if err := t.checkFrameClaim(ctx, b); err != nil {
 			return err
 		}
 		known, err := t.insertBatch(ctx, b)
 		if err != nil || known {
 			return err
 		}
-		t.touch(k.Run)
+		t.markChanged(k.Run)
 		t.observeFrames(b.Frames)
-		if !tells(b.Frames) {
-			missed, err := t.missed(ctx, b)
+		if !changesState(b.Frames) {
+			missed, err := t.wasOutOfContact(ctx, b)
 			if err != nil || !missed {
 				return err
 			}
@@ -36,11 +36,11 @@ func (s *Store) ApplyFrames(ctx context.Context, b run.FrameBatch) error {
 	})
 }
 
-// mayShip returns why frames of an executor are refused, nil if they are
+// checkFrameClaim returns why frames of an executor are refused, nil if they are
 // accepted.
-func (t *tx) mayShip(ctx context.Context, b run.FrameBatch) error {
+func (t *tx) checkFrameClaim(ctx context.Context, b run.FrameBatch) error {
 	by, err := t.claimant(ctx, b.Key)
-	if err != nil || by.is(b.Executor, "") {
+	if err != nil || by.ownedBy(b.Executor, "") {
 		return err
 	}
 	set := ""
@@ -52,7 +52,7 @@ func (t *tx) mayShip(ctx context.Context, b run.FrameBatch) error {
 	switch {
 	case by.executor == "":
 		return run.Errorf(run.CodeNotFound, "%s is not claimed", b.Key)
-	case !by.is(b.Executor, set):
+	case !by.ownedBy(b.Executor, set):
 		return run.Errorf(run.CodeConflict, "%s was claimed by executor %s", b.Key, by.executor)
 	}
 	return nil
@@ -65,7 +65,7 @@ func (s *Store) CheckFrames(ctx context.Context, b run.FrameBatch) (known bool, 
 	}
 	err = s.readFor(ctx, "check frames", b.Executor, func(q Querier) error {
 		t := &tx{Querier: q, dialect: &s.dialect}
-		if err := t.mayShip(ctx, b); run.CodeOf(err) == run.CodeConflict { // other executors do not learn whose claim it is
+		if err := t.checkFrameClaim(ctx, b); run.CodeOf(err) == run.CodeConflict { // other executors do not learn whose claim it is
 			return run.Errorf(run.CodeNotFound, "executor %s has no claim on task %s", b.Executor, b.Key)
 		} else if err != nil {
 			return err
@@ -74,7 +74,7 @@ func (s *Store) CheckFrames(ctx context.Context, b run.FrameBatch) (known bool, 
 		if err != nil {
 			return err
 		}
-		if known, err = t.follows(ctx, b, &end); err != nil || known {
+		if known, err = t.checkFollows(ctx, b, &end); err != nil || known {
 			return err
 		}
 		_, err = t.outputsWith(ctx, b.Key, outputsOf(b.Frames))
@@ -87,23 +87,23 @@ func (s *Store) CheckFrames(ctx context.Context, b run.FrameBatch) (known bool, 
 type logEnd struct {
 	frame  int64 // number of the last frame; 0: none is stored
 	packed bool
-	// room is the rest of the budget; not valid means that there is no bound.
-	room sql.NullInt64
+	// remaining is the rest of the budget; not valid means that there is no bound.
+	remaining sql.NullInt64
 }
 
 func (t *tx) logEnd(ctx context.Context, k run.Key) (e logEnd, err error) {
 	err = t.QueryRow(ctx, `SELECT last_frame, packed, room FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?
-		ORDER BY first_frame DESC LIMIT 1`, k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&e.frame, &e.packed, &e.room)
+		ORDER BY first_frame DESC LIMIT 1`, k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&e.frame, &e.packed, &e.remaining)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
 	return e, err
 }
 
-// follows checks that a batch follows the end of its log, and subtracts its
+// checkFollows checks that a batch follows the end of its log, and subtracts its
 // cost from the log's remaining budget. known reports that the batch is stored
 // already, or came too late.
-func (t *tx) follows(ctx context.Context, b run.FrameBatch, e *logEnd) (known bool, err error) {
+func (t *tx) checkFollows(ctx context.Context, b run.FrameBatch, e *logEnd) (known bool, err error) {
 	k, first, last := b.Key, b.Frames[0].N, b.Frames[len(b.Frames)-1].N
 	switch {
 	case last <= e.frame:
@@ -116,11 +116,11 @@ func (t *tx) follows(ctx context.Context, b run.FrameBatch, e *logEnd) (known bo
 		}
 		return false, run.Errorf(run.CodeInvalid, "frames %d to %d of %s leave out those from %d on", first, last, k, e.frame+1)
 	case e.frame == 0:
-		e.room = sql.NullInt64{Int64: b.Budget, Valid: b.Budget > 0}
+		e.remaining = sql.NullInt64{Int64: b.Budget, Valid: b.Budget > 0}
 	}
-	if e.room.Valid {
-		if e.room.Int64 -= run.LogCost(b.Frames); e.room.Int64 < 0 {
-			return false, run.Errorf(run.CodeTooLarge, "the log of %s is %d bytes over its limit", k, -e.room.Int64)
+	if e.remaining.Valid {
+		if e.remaining.Int64 -= run.LogCost(b.Frames); e.remaining.Int64 < 0 {
+			return false, run.Errorf(run.CodeTooLarge, "the log of %s is %d bytes over its limit", k, -e.remaining.Int64)
 		}
 	}
 	return false, nil
@@ -134,10 +134,10 @@ func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err
 		return false, err
 	}
 	stored, packed := log.frame, log.packed
-	if known, err = t.follows(ctx, b, &log); err != nil || known {
+	if known, err = t.checkFollows(ctx, b, &log); err != nil || known {
 		switch {
 		case known && last <= stored: // sent again
-			err = t.discardUnnamed(ctx, k, first)
+			err = t.discardUnreferenced(ctx, k, first)
 		case known: // too late for a log that has expired
 			err = t.discard(ctx, records.GarbageBatch{Key: k, Frame: first})
 		}
@@ -150,7 +150,7 @@ func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err
 		return false, err
 	}
 	done, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, bytes, outline, room)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, k.Run, k.Task, k.Attempt, k.Dispatch, first, last, end, b.Stored, text, log.room)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, k.Run, k.Task, k.Attempt, k.Dispatch, first, last, end, b.Stored, text, log.remaining)
 	if err != nil {
 		return false, err
 	}
@@ -159,7 +159,7 @@ func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err
 		return true, err // 0: the same batch was sent twice at the same time
 	}
 	switch {
-	case end && first == 1 && outline.Bytes() <= run.PackAlone:
+	case end && first == 1 && outline.Bytes() <= run.CompactThreshold:
 		return false, nil
 	case end:
 		return false, t.packNow(ctx, k)
@@ -169,34 +169,34 @@ func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err
 	return false, nil
 }
 
-// tells reports whether frames change more than the log: steps or outputs.
-func tells(frames []run.Frame) bool {
+// changesState reports whether frames change more than the log: steps or outputs.
+func changesState(frames []run.Frame) bool {
 	for _, f := range frames {
 		switch f.Kind {
 		case run.FrameStepStart, run.FrameStepEnd, run.FrameOutputs:
 			return true
-		case run.FrameOutput, run.FrameAsk, run.FrameTaskEnd:
+		case run.FrameOutput, run.FrameArchiveRequest, run.FrameTaskEnd:
 		}
 	}
 	return false
 }
 
-// missed reports whether a running task has a reason: its executor was out of
+// wasOutOfContact reports whether a running task has a reason: its executor was out of
 // contact, the only reason that a running task can have. It also returns true
 // if another member of the executor's set sent the frames.
-func (t *tx) missed(ctx context.Context, b run.FrameBatch) (bool, error) {
-	var is bool
+func (t *tx) wasOutOfContact(ctx context.Context, b run.FrameBatch) (bool, error) {
+	var ok bool
 	k := b.Key
 	err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM tasks WHERE run_id = ? AND number = ? AND attempt = ? AND dispatch = ?
-		AND status = 'running' AND (reason <> '' OR executor <> ?))`, k.Run, k.Task, k.Attempt, k.Dispatch, b.Executor).Scan(&is)
-	return is, err
+		AND status = 'running' AND (reason <> '' OR executor <> ?))`, k.Run, k.Task, k.Attempt, k.Dispatch, b.Executor).Scan(&ok)
+	return ok, err
 }
 
 // applyFrames writes the steps and outputs in frames of a task's newest
 // dispatch, if the task is not final. Frames also show that its executor is in
 // contact.
 func (t *tx) applyFrames(ctx context.Context, b run.FrameBatch) error {
-	was, err := t.lockRun(ctx, b.Key.Run)
+	prev, err := t.lockRun(ctx, b.Key.Run)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (t *tx) applyFrames(ctx context.Context, b run.FrameBatch) error {
 	case x.status.Final():
 		// An executor that lost the gateway completes the task first, and
 		// appends frames later.
-		return t.lateOutputs(ctx, was, b)
+		return t.saveLateOutputs(ctx, prev, b)
 	}
 	var steps []run.StepResult
 	if err := unmarshal(x.steps, &steps); err != nil {
@@ -229,13 +229,13 @@ func (t *tx) applyFrames(ctx context.Context, b run.FrameBatch) error {
 	}
 	if x.status == run.StatusRunning && (x.reason != "" || x.executor != b.Executor) {
 		x.reason, x.executor = "", b.Executor
-		t.emit(x.event(was, t.now))
+		t.emit(x.event(prev, t.now))
 	}
 	if _, err := t.Exec(ctx, `UPDATE tasks SET steps = ?, reason = ?, executor = ? WHERE run_id = ? AND number = ?`,
 		x.steps, x.reason, x.executor, b.Key.Run, x.number); err != nil {
 		return err
 	}
-	return t.saveRun(ctx, was, was.clone())
+	return t.saveRun(ctx, prev, prev.clone())
 }
 
 // stepsAfter returns the states of steps after a frame.
@@ -266,17 +266,17 @@ func outputsOf(frames []run.Frame) map[string]string {
 	return outputs
 }
 
-// lateOutputs saves the outputs of a task that is final, unless its last frame
+// saveLateOutputs saves the outputs of a task that is final, unless its last frame
 // came before. All else is in its result.
-func (t *tx) lateOutputs(ctx context.Context, r *runRow, b run.FrameBatch) error {
+func (t *tx) saveLateOutputs(ctx context.Context, r *runRow, b run.FrameBatch) error {
 	outputs := outputsOf(b.Frames)
 	if len(outputs) == 0 {
 		return nil
 	}
-	var whole bool
+	var complete bool
 	if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM log_batches
 		WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND first_frame < ? AND task_end)`,
-		b.Key.Run, b.Key.Task, b.Key.Attempt, b.Key.Dispatch, b.Frames[0].N).Scan(&whole); err != nil || whole {
+		b.Key.Run, b.Key.Task, b.Key.Attempt, b.Key.Dispatch, b.Frames[0].N).Scan(&complete); err != nil || complete {
 		return err
 	}
 	if err := t.saveOutputs(ctx, b.Key, outputs); err != nil {

@@ -64,9 +64,9 @@ func (t *tx) discard(ctx context.Context, g records.GarbageBatch) error {
 	return err
 }
 
-// discardUnnamed records as garbage the object of a batch that was sent again,
+// discardUnreferenced records as garbage the object of a batch that was sent again,
 // unless a row refers to it: once its log is packed, no row ever will.
-func (t *tx) discardUnnamed(ctx context.Context, k run.Key, first int64) error {
+func (t *tx) discardUnreferenced(ctx context.Context, k run.Key, first int64) error {
 	var named bool
 	if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?
 		AND first_frame = ? AND NOT packed)`, k.Run, k.Task, k.Attempt, k.Dispatch, first).Scan(&named); err != nil || named {
@@ -100,8 +100,8 @@ func (s *Store) TakeGarbage(ctx context.Context, n int) ([]records.GarbageBatch,
 	return out, err
 }
 
-// DoneGarbage implements records.Store.
-func (s *Store) DoneGarbage(ctx context.Context, done []records.GarbageBatch) error {
+// CompleteGarbage implements records.Store.
+func (s *Store) CompleteGarbage(ctx context.Context, done []records.GarbageBatch) error {
 	return s.write(ctx, "delete collected garbage", func(t *tx) error {
 		for _, g := range done {
 			if _, err := t.Exec(ctx, `DELETE FROM garbage WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND first_frame = ?`,

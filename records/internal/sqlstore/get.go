@@ -37,7 +37,7 @@ func (s *Store) GetRun(ctx context.Context, id run.ID, tokenFor ...string) (run.
 		if out.Tests, err = testsOf(ctx, q, id); err != nil {
 			return err
 		}
-		return addFindings(ctx, q, id, out.Tasks, "", nil)
+		return addOutputsAndApprovals(ctx, q, id, out.Tasks, "", nil)
 	})
 	return out, err
 }
@@ -74,7 +74,7 @@ func (s *Store) GetTask(ctx context.Context, id run.ID, name string) (run.Task, 
 		if tasks[0], err = row.task(spec); err != nil {
 			return err
 		}
-		if err := addFindings(ctx, q, id, tasks, ` AND task = ?`, []any{row.number}); err != nil {
+		if err := addOutputsAndApprovals(ctx, q, id, tasks, ` AND task = ?`, []any{row.number}); err != nil {
 			return err
 		}
 		out = tasks[0]
@@ -90,7 +90,7 @@ func summary(ctx context.Context, q Querier, id run.ID) (run.Run, error) {
 	err := row.scan(q.QueryRow(ctx, `SELECT `+runColumns+`, `+detailColumns+` FROM runs r JOIN run_details d ON d.run_id = r.id
 		WHERE r.id = ?`, id), texts.dest()...)
 	if errors.Is(err, sql.ErrNoRows) {
-		return run.Run{}, noRun(id)
+		return run.Run{}, runNotFound(id)
 	}
 	if err != nil {
 		return run.Run{}, err
@@ -127,9 +127,9 @@ func taskSpec(ctx context.Context, q Querier, id run.ID, node int) (*run.TaskSpe
 	return spec, unmarshal(text, spec)
 }
 
-// addFindings fills in the outputs and approvals of tasks, which are ordered by
+// addOutputsAndApprovals fills in the outputs and approvals of tasks, which are ordered by
 // number. where narrows down the tasks.
-func addFindings(ctx context.Context, q Querier, id run.ID, tasks []run.Task, where string, args []any) error {
+func addOutputsAndApprovals(ctx context.Context, q Querier, id run.ID, tasks []run.Task, where string, args []any) error {
 	find := func(number int) *run.Task {
 		i, ok := slices.BinarySearchFunc(tasks, number, func(t run.Task, n int) int { return t.Number - n })
 		if !ok {

@@ -87,7 +87,7 @@ func group(ctx context.Context, q Querier, given string) (run.Group, error) {
 		if err := row.Scan(&phase, &n); err != nil {
 			return err
 		}
-		switch phase { // the query selects no others
+		switch phase { //nolint:exhaustive // the query selects no others
 		case run.PhaseQueued:
 			g.Queued = n
 		case run.PhaseRunning:
@@ -97,7 +97,7 @@ func group(ctx context.Context, q Querier, given string) (run.Group, error) {
 	}, `SELECT state, count(*) FROM run_states WHERE prefix = ? AND state IN ('queued', 'running') GROUP BY state`, path); err != nil {
 		return g, err
 	}
-	last := way{sources: stateSources(path, states(nil, nil))}
+	last := accessPath{sources: stateSources(path, states(nil, nil))}
 	runs, err := last.runs(ctx, q, cursor{}, 1)
 	if err == nil && len(runs) > 0 {
 		g.Last = &runs[0]

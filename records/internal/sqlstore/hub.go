@@ -10,15 +10,15 @@ import (
 // Signals are coalesced: a signal that was not received yet stands for all that
 // follow. It is safe for concurrent use.
 type Hub struct {
-	wanted  chan struct{}
-	outbox  chan struct{}
-	garbage chan struct{}
-	packing chan struct{}
+	watcherAdded chan struct{}
+	outbox       chan struct{}
+	garbage      chan struct{}
+	packing      chan struct{}
 
-	mu       sync.Mutex
-	watchers map[run.ID]map[*watcher]struct{} // "" holds the watchers of all runs
-	count    int
-	outboxed bool // a caller has requested the outbox channel
+	mu            sync.Mutex
+	watchers      map[run.ID]map[*watcher]struct{} // "" holds the watchers of all runs
+	count         int
+	outboxWatched bool // a caller has requested the outbox channel
 }
 
 type watcher struct{ signal chan struct{} }
@@ -26,11 +26,11 @@ type watcher struct{ signal chan struct{} }
 // NewHub returns a Hub without watchers.
 func NewHub() *Hub {
 	return &Hub{
-		wanted:   make(chan struct{}, 1),
-		outbox:   make(chan struct{}, 1),
-		garbage:  make(chan struct{}, 1),
-		packing:  make(chan struct{}, 1),
-		watchers: make(map[run.ID]map[*watcher]struct{}),
+		watcherAdded: make(chan struct{}, 1),
+		outbox:       make(chan struct{}, 1),
+		garbage:      make(chan struct{}, 1),
+		packing:      make(chan struct{}, 1),
+		watchers:     make(map[run.ID]map[*watcher]struct{}),
 	}
 }
 
@@ -45,7 +45,7 @@ func (h *Hub) Watch(id run.ID) (signal <-chan struct{}, stop func()) {
 	}
 	h.watchers[id][w] = struct{}{}
 	h.count++
-	notify(h.wanted)
+	notify(h.watcherAdded)
 	return w.signal, sync.OnceFunc(func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -61,22 +61,22 @@ func (h *Hub) Watch(id run.ID) (signal <-chan struct{}, stop func()) {
 func (h *Hub) OutboxWake() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.outboxed {
-		h.outboxed = true
-		notify(h.wanted)
+	if !h.outboxWatched {
+		h.outboxWatched = true
+		notify(h.watcherAdded)
 	}
 	return h.outbox
 }
 
-// Waited reports whether the hub has watchers.
-func (h *Hub) Waited() bool {
+// HasWatchers reports whether the hub has watchers.
+func (h *Hub) HasWatchers() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.count > 0 || h.outboxed
+	return h.count > 0 || h.outboxWatched
 }
 
-// Wanted is signalled when a watcher is added.
-func (h *Hub) Wanted() <-chan struct{} { return h.wanted }
+// WatcherAdded is signalled when a watcher is added.
+func (h *Hub) WatcherAdded() <-chan struct{} { return h.watcherAdded }
 
 // Signal wakes the watchers of the runs, and those of all runs.
 func (h *Hub) Signal(runs ...run.ID) {

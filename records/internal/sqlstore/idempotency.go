@@ -12,9 +12,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// recall reserves an idempotency key, and returns the run that it has created
+// lookupIdempotencyKey reserves an idempotency key, and returns the run that it has created
 // already, "" if none. Of two concurrent calls the second waits for the first.
-func (t *tx) recall(ctx context.Context, k records.IdempotencyKey) (run.ID, error) {
+func (t *tx) lookupIdempotencyKey(ctx context.Context, k records.IdempotencyKey) (run.ID, error) {
 	if k.Key == "" {
 		return "", nil
 	}
@@ -26,7 +26,7 @@ func (t *tx) recall(ctx context.Context, k records.IdempotencyKey) (run.ID, erro
 		ON CONFLICT (subject, name) DO UPDATE SET salt = excluded.salt, digest = excluded.digest, run_id = '', at = excluded.at
 		WHERE idempotency.at <= ? RETURNING run_id`, k.Subject, k.Key, salt, salted(salt, k.Digest), t.now, expired).Scan(&id)
 	if err == nil {
-		return "", t.forgetKeys(ctx, expired)
+		return "", t.deleteExpiredKeys(ctx, expired)
 	}
 	if !errors.Is(err, sql.ErrNoRows) {
 		return "", err
@@ -42,19 +42,19 @@ func (t *tx) recall(ctx context.Context, k records.IdempotencyKey) (run.ID, erro
 	return id, nil
 }
 
-// forgottenKeys is how many expired keys are deleted with each new one: more
+// expiredKeyBatch is how many expired keys are deleted with each new one: more
 // than one, so that their number shrinks.
-const forgottenKeys = 10
+const expiredKeyBatch = 10
 
-// forgetKeys deletes some of the expired keys.
-func (t *tx) forgetKeys(ctx context.Context, expired int64) error {
+// deleteExpiredKeys deletes some of the expired keys.
+func (t *tx) deleteExpiredKeys(ctx context.Context, expired int64) error {
 	_, err := t.Exec(ctx, `DELETE FROM idempotency WHERE (subject, name) IN (
-		SELECT subject, name FROM idempotency WHERE at <= ? ORDER BY at LIMIT ?`+t.dialect.SkipLocked+`)`, expired, forgottenKeys)
+		SELECT subject, name FROM idempotency WHERE at <= ? ORDER BY at LIMIT ?`+t.dialect.SkipLocked+`)`, expired, expiredKeyBatch)
 	return err
 }
 
-// remember stores the run that a key has created.
-func (t *tx) remember(ctx context.Context, k records.IdempotencyKey, id run.ID) error {
+// storeIdempotencyKey stores the run that a key has created.
+func (t *tx) storeIdempotencyKey(ctx context.Context, k records.IdempotencyKey, id run.ID) error {
 	if k.Key == "" {
 		return nil
 	}

@@ -15,9 +15,9 @@ const ledgerColumns = `number, instance, request, told, cause, state, why, reaso
 func scanLedger(row scanner) (records.LedgerRow, error) {
 	var r records.LedgerRow
 	var at [9]int64
-	err := row.Scan(&r.Number, &r.Instance, &r.Request, &r.Told, &r.Cause, &r.State, &r.Why, &r.Reason, &r.Executor, &r.Uses, &r.Failures,
+	err := row.Scan(&r.Number, &r.Instance, &r.Request, &r.Acknowledged, &r.Cause, &r.State, &r.Message, &r.Reason, &r.Executor, &r.Uses, &r.Failures,
 		&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7], &at[8], &r.Misses)
-	r.AskedAt, r.CreatedAt, r.RunningAt, r.ReadyAt = toTime(at[0]), toTime(at[1]), toTime(at[2]), toTime(at[3])
+	r.RequestedAt, r.CreatedAt, r.RunningAt, r.ReadyAt = toTime(at[0]), toTime(at[1]), toTime(at[2]), toTime(at[3])
 	r.DrainingAt, r.DeletingAt, r.GoneAt = toTime(at[4]), toTime(at[5]), toTime(at[6])
 	r.LastUsed, r.MissingFrom = toTime(at[7]), toTime(at[8])
 	return r, err
@@ -26,8 +26,8 @@ func scanLedger(row scanner) (records.LedgerRow, error) {
 // ledgerValues returns the values of ledgerColumns without the number.
 func ledgerValues(r records.LedgerRow) []any {
 	return []any{
-		r.Instance, r.Request, r.Told, r.Cause, r.State, clip(r.Why), r.Reason, r.Executor, r.Uses, r.Failures,
-		fromTime(r.AskedAt), fromTime(r.CreatedAt), fromTime(r.RunningAt), fromTime(r.ReadyAt), fromTime(r.DrainingAt), fromTime(r.DeletingAt),
+		r.Instance, r.Request, r.Acknowledged, r.Cause, r.State, clip(r.Message), r.Reason, r.Executor, r.Uses, r.Failures,
+		fromTime(r.RequestedAt), fromTime(r.CreatedAt), fromTime(r.RunningAt), fromTime(r.ReadyAt), fromTime(r.DrainingAt), fromTime(r.DeletingAt),
 		fromTime(r.GoneAt), fromTime(r.LastUsed), fromTime(r.MissingFrom), r.Misses,
 	}
 }
@@ -140,17 +140,17 @@ func (s *Store) ChangeFleet(ctx context.Context, name string, c records.FleetCha
 	err = s.write(ctx, "change a fleet", func(t *tx) error {
 		written = nil
 		c := c
-		if c.Room != nil {
+		if c.Capacity != nil {
 			if err := t.lockFleets(ctx, name); err != nil {
 				return err
 			}
 		}
-		f, err := presentFleet(ctx, t, s.keys, name, t.dialect.ForUpdate)
+		f, err := existingFleet(ctx, t, s.keys, name, t.dialect.ForUpdate)
 		if err != nil {
 			return err
 		}
-		if c.Room != nil {
-			if c.Add, err = s.fitting(ctx, t, f, c); err != nil {
+		if c.Capacity != nil {
+			if c.Add, err = s.withinCapacity(ctx, t, f, c); err != nil {
 				return err
 			}
 		}
@@ -175,9 +175,9 @@ func (s *Store) ChangeFleet(ctx context.Context, name string, c records.FleetCha
 			}
 		}
 		if len(written) > 0 || len(events) > 0 || c.Deleted {
-			t.touch(run.ID(fleetKey + name))
+			t.markChanged(run.ID(fleetKey + name))
 		}
-		return t.noteFleet(ctx, name, c)
+		return t.saveFleetState(ctx, name, c)
 	})
 	return written, err
 }
@@ -234,8 +234,8 @@ func (t *tx) addLedger(ctx context.Context, f *fleetRow, c records.FleetChanges,
 	return err
 }
 
-// noteFleet writes the changes that are not of rows.
-func (t *tx) noteFleet(ctx context.Context, name string, c records.FleetChanges) error {
+// saveFleetState writes the changes that are not of rows.
+func (t *tx) saveFleetState(ctx context.Context, name string, c records.FleetChanges) error {
 	if c.Status != nil {
 		text, err := marshal(c.Status)
 		if err != nil {
@@ -245,8 +245,8 @@ func (t *tx) noteFleet(ctx context.Context, name string, c records.FleetChanges)
 			return err
 		}
 	}
-	if c.Memory != nil {
-		if _, err := t.Exec(ctx, `UPDATE fleets SET memory = ? WHERE name = ?`, *c.Memory, name); err != nil {
+	if c.PolicyState != nil {
+		if _, err := t.Exec(ctx, `UPDATE fleets SET memory = ? WHERE name = ?`, *c.PolicyState, name); err != nil {
 			return err
 		}
 	}

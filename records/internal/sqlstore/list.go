@@ -29,11 +29,11 @@ func (s *Store) ListRuns(ctx context.Context, q run.ListQuery) (run.Page, error)
 		if page.Token, err = readToken(ctx, tx, q.TokenFor); err != nil {
 			return err
 		}
-		way, err := chooseWay(ctx, tx, q, at)
-		if err != nil || way.none() {
+		accessPath, err := chooseAccessPath(ctx, tx, q, at)
+		if err != nil || accessPath.none() {
 			return err
 		}
-		runs, err := way.runs(ctx, tx, at, limit+1)
+		runs, err := accessPath.runs(ctx, tx, at, limit+1)
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func (s *Store) ListRuns(ctx context.Context, q run.ListQuery) (run.Page, error)
 		}
 		back := false // whether there are runs in the other direction
 		if at.id != "" {
-			if back, err = way.any(ctx, tx, cursor{id: at.id, back: !at.back, inclusive: true}); err != nil {
+			if back, err = accessPath.any(ctx, tx, cursor{id: at.id, back: !at.back, inclusive: true}); err != nil {
 				return err
 			}
 		}

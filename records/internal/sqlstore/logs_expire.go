@@ -14,8 +14,8 @@ import (
 // run.
 const allTasks = -1
 
-// expireLook is how many runs one snapshot reads.
-const expireLook = 200
+// expirePage is how many runs one snapshot reads.
+const expirePage = 200
 
 // ExpireLogs implements records.Logs.
 func (s *Store) ExpireLogs(ctx context.Context, before time.Time, n int) (out records.ExpiredLogs, err error) {
@@ -28,8 +28,8 @@ func (s *Store) ExpireLogs(ctx context.Context, before time.Time, n int) (out re
 			if out.Runs == n {
 				return out, nil
 			}
-			there, bytes, err := s.expireLogs(ctx, id)
-			if run.CodeOf(err) == run.CodeNotFound || err == nil && !there {
+			exists, bytes, err := s.expireLogs(ctx, id)
+			if run.CodeOf(err) == run.CodeNotFound || err == nil && !exists {
 				continue // it was deleted, or all its logs were another run's
 			}
 			if err != nil {
@@ -51,7 +51,7 @@ func (s *Store) ExpireLogs(ctx context.Context, before time.Time, n int) (out re
 func (s *Store) expirable(ctx context.Context, before time.Time, after run.ID) (ids []run.ID, last run.ID, err error) {
 	err = s.read(ctx, "find expired logs", func(q Querier) error {
 		ids, last = nil, after
-		for range expireLook {
+		for range expirePage {
 			var created, ended int64
 			err := q.QueryRow(ctx, `SELECT id, created_at, ended_at FROM runs WHERE id = (SELECT run_id FROM log_batches WHERE run_id > ?
 				ORDER BY run_id LIMIT 1)`, last).Scan(&last, &created, &ended)
@@ -74,7 +74,7 @@ func (s *Store) expirable(ctx context.Context, before time.Time, after run.ID) (
 // expireLogs removes the logs of a final run, also from the tasks of other runs
 // that keep them. It returns whether there were any, and how many bytes they
 // had.
-func (s *Store) expireLogs(ctx context.Context, id run.ID) (there bool, bytes int64, err error) {
+func (s *Store) expireLogs(ctx context.Context, id run.ID) (exists bool, bytes int64, err error) {
 	err = s.write(ctx, "remove the logs of a run", func(t *tx) error {
 		r, err := t.lockRun(ctx, id)
 		if err != nil {
@@ -87,7 +87,7 @@ func (s *Store) expireLogs(ctx context.Context, id run.ID) (there bool, bytes in
 			return err
 		}
 		if err := t.QueryRow(ctx, `SELECT COUNT(*) > 0, COALESCE(SUM(CASE WHEN source_run = '' THEN bytes ELSE 0 END), 0) FROM log_batches WHERE run_id = ?`,
-			id).Scan(&there, &bytes); err != nil || !there {
+			id).Scan(&exists, &bytes); err != nil || !exists {
 			return err
 		}
 		if err := t.forgetPacking(ctx, id); err != nil {
@@ -110,10 +110,10 @@ func (s *Store) expireLogs(ctx context.Context, id run.ID) (there bool, bytes in
 		if _, err := t.Exec(ctx, `INSERT INTO expired_logs (run_id, task) VALUES (?, ?) ON CONFLICT DO NOTHING`, id, allTasks); err != nil {
 			return err
 		}
-		t.touch(id)
+		t.markChanged(id)
 		return nil
 	})
-	return there, bytes, err
+	return exists, bytes, err
 }
 
 // logsExpired reports whether the logs of a task were removed.

@@ -57,11 +57,11 @@ func (t *tx) insertState(ctx context.Context, r *runRow) error {
 	return err
 }
 
-func (t *tx) moveState(ctx context.Context, was, r *runRow) error {
-	if was.state() == r.state() {
+func (t *tx) moveState(ctx context.Context, prev, r *runRow) error {
+	if prev.state() == r.state() {
 		return nil
 	}
-	where, args := stateRows(was)
+	where, args := stateRows(prev)
 	_, err := t.Exec(ctx, `UPDATE run_states SET state = ?`+where, append([]any{r.state()}, args...)...)
 	return err
 }
@@ -74,5 +74,5 @@ func (t *tx) deleteState(ctx context.Context, r *runRow) error {
 
 func stateRows(r *runRow) (where string, args []any) {
 	prefixes := groupPrefixes(r.group)
-	return ` WHERE prefix IN (` + tuples(`?`, len(prefixes)) + `) AND state = ? AND run_id = ?`, append(texts(prefixes), r.state(), r.id)
+	return ` WHERE prefix IN (` + tuples(`?`, len(prefixes)) + `) AND state = ? AND run_id = ?`, append(textArgs(prefixes), r.state(), r.id)
 }

@@ -6,17 +6,17 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// ofFleet determines which instance of which fleet an executor is. The gateway
+// bindFleet determines which instance of which fleet an executor is. The gateway
 // reads that from the executor's token. An executor that is an instance stays
 // that instance when it registers as another or as none: else it would escape
 // the bound of its uses, and its removal with the instance. Labels prove
 // nothing.
-func (t *tx) ofFleet(ctx context.Context, e *run.Executor, known *executorRow) error {
+func (t *tx) bindFleet(ctx context.Context, e *run.Executor, known *executorRow) error {
 	kept, err := t.keepInstance(ctx, e, known)
 	if err != nil {
 		return err
 	}
-	f, err := t.fleetIfAny(ctx, e.Fleet)
+	f, err := t.findFleet(ctx, e.Fleet)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (t *tx) ofFleet(ctx context.Context, e *run.Executor, known *executorRow) e
 	}
 	if e.MaxUses = 0; f != nil {
 		e.MaxUses = f.Spec.MaxUseCount
-		t.touch(run.ID(fleetKey + f.Name))
+		t.markChanged(run.ID(fleetKey + f.Name))
 	}
 	return nil
 }
@@ -39,13 +39,13 @@ func (t *tx) keepInstance(ctx context.Context, e *run.Executor, known *executorR
 	if known == nil || known.Fleet == "" {
 		return false, nil
 	}
-	f, err := t.fleetIfAny(ctx, known.Fleet)
+	f, err := t.findFleet(ctx, known.Fleet)
 	if err != nil || f == nil {
 		return false, err
 	}
 	if e.Fleet != "" && (e.Fleet != known.Fleet || e.Instance != known.Instance) {
-		stands, err := instanceStands(ctx, t, known.Fleet, known.Instance)
-		if err == nil && stands {
+		active, err := instanceActive(ctx, t, known.Fleet, known.Instance)
+		if err == nil && active {
 			err = run.Errorf(run.CodeConflict, "executor %s is instance %s of fleet %s, not instance %s of fleet %s",
 				e.ID, known.Instance, known.Fleet, e.Instance, e.Fleet)
 		}
@@ -67,40 +67,40 @@ func (t *tx) checkFleetLabel(ctx context.Context, e *run.Executor) error {
 	if name == "" || name == e.Fleet {
 		return nil
 	}
-	f, err := t.fleetIfAny(ctx, name)
+	f, err := t.findFleet(ctx, name)
 	if err == nil && f != nil && f.Spec.Pool == e.Pool {
 		err = run.Errorf(run.CodeInvalid, "the labels of executor %s name fleet %s, to which its token is not bound", e.ID, name)
 	}
 	return err
 }
 
-// fleetIfAny reads a fleet that was not deleted, nil for none.
-func (t *tx) fleetIfAny(ctx context.Context, name string) (*fleetRow, error) {
+// findFleet reads a fleet that was not deleted, nil for none.
+func (t *tx) findFleet(ctx context.Context, name string) (*fleetRow, error) {
 	if name == "" {
 		return nil, nil //nolint:nilnil // none is an answer
 	}
-	f, err := presentFleet(ctx, t, t.keys, name, "")
+	f, err := existingFleet(ctx, t, t.keys, name, "")
 	if run.CodeOf(err) == run.CodeNotFound {
 		return nil, nil //nolint:nilnil // none is an answer
 	}
 	return f, err
 }
 
-// wantedOf returns the reply to a renewal.
-func (t *tx) wantedOf(ctx context.Context, e *executorRow, r run.Renewal) (run.Wanted, error) {
-	w := run.Wanted{Drain: e.wanted, Fleet: e.Fleet, Instance: e.Instance}
+// renewalReply returns the reply to a renewal.
+func (t *tx) renewalReply(ctx context.Context, e *executorRow, r run.Renewal) (run.DesiredState, error) {
+	w := run.DesiredState{Drain: e.drainRequested, Fleet: e.Fleet, Instance: e.Instance}
 	if !r.Expiring || e.Fleet == "" {
 		return w, nil
 	}
-	stands, err := instanceStands(ctx, t, e.Fleet, e.Instance)
-	w.Gone = !stands
+	active, err := instanceActive(ctx, t, e.Fleet, e.Instance)
+	w.Gone = !active
 	return w, err
 }
 
-// instanceStands reports whether a fleet has an instance that is not being
+// instanceActive reports whether a fleet has an instance that is not being
 // deleted.
-func instanceStands(ctx context.Context, q Querier, fleet, instance string) (stands bool, err error) {
+func instanceActive(ctx context.Context, q Querier, fleet, instance string) (active bool, err error) {
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM fleet_instances WHERE fleet = ? AND instance = ?
-		AND state <> 'gone' AND state <> 'deleting' AND state <> 'ignored')`, fleet, instance).Scan(&stands)
-	return stands, err
+		AND state <> 'gone' AND state <> 'deleting' AND state <> 'ignored')`, fleet, instance).Scan(&active)
+	return active, err
 }

@@ -8,11 +8,11 @@ import (
 )
 
 // observe queues a call of the observer for after the commit.
-func (t *tx) observe(tell func(records.Observer)) { t.observed = append(t.observed, tell) }
+func (t *tx) observe(report func(records.Observer)) { t.observed = append(t.observed, report) }
 
 // observeRun reports the start or end of a run.
-func (t *tx) observeRun(was, r *runRow) {
-	if r.phase == was.phase {
+func (t *tx) observeRun(prev, r *runRow) {
+	if r.phase == prev.phase {
 		return
 	}
 	switch {
@@ -27,16 +27,16 @@ func (t *tx) observeRun(was, r *runRow) {
 
 // observeTask reports the changes of a task since it was read.
 func (t *tx) observeTask(x *taskRow) {
-	was, pool := &x.read, x.pool
-	if x.started == t.now && x.executor != "" && (was.started != x.started || was.before(x.attempt, x.dispatch)) {
+	prev, pool := &x.stored, x.pool
+	if x.started == t.now && x.executor != "" && (prev.started != x.started || prev.olderThan(x.attempt, x.dispatch)) {
 		waited := span(x.queued, x.started)
 		t.observe(func(o records.Observer) { o.TaskClaimed(pool, waited) })
 	}
-	if x.status.Final() && !was.status.Final() {
+	if x.status.Final() && !prev.status.Final() {
 		status, started, took := x.status, x.started != 0, span(x.started, x.ended)
 		t.observe(func(o records.Observer) { o.TaskEnded(pool, status, started, took) })
 	}
-	x.read = x.taskState
+	x.stored = x.taskState
 }
 
 // observeFrames reports a batch that was stored for the first time.

@@ -12,17 +12,17 @@ import (
 func (s *Store) OpenRuns(ctx context.Context, after run.ID, n int) (ids []run.ID, err error) {
 	err = s.read(ctx, "list open runs", func(q Querier) error {
 		ids, err = queryIDs(ctx, q, `SELECT run_id FROM (
-				SELECT * FROM (SELECT run_id FROM run_states WHERE prefix = '' AND state = 'queued' AND run_id > ?`+told+` ORDER BY run_id LIMIT ?) a
+				SELECT * FROM (SELECT run_id FROM run_states WHERE prefix = '' AND state = 'queued' AND run_id > ?`+nothingPending+` ORDER BY run_id LIMIT ?) a
 				UNION ALL
-				SELECT * FROM (SELECT run_id FROM run_states WHERE prefix = '' AND state = 'running' AND run_id > ?`+told+` ORDER BY run_id LIMIT ?) b) c
+				SELECT * FROM (SELECT run_id FROM run_states WHERE prefix = '' AND state = 'running' AND run_id > ?`+nothingPending+` ORDER BY run_id LIMIT ?) b) c
 			ORDER BY run_id LIMIT ?`, after, n, after, n, n)
 		return err
 	})
 	return ids, err
 }
 
-// told selects the runs without outbox rows.
-const told = ` AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.run_id = run_states.run_id)`
+// nothingPending selects the runs without outbox rows.
+const nothingPending = ` AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.run_id = run_states.run_id)`
 
 // Stats implements records.Store.
 func (s *Store) Stats(ctx context.Context) (records.Stats, error) {

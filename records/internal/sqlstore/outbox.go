@@ -12,8 +12,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// tell appends an outbox row.
-func (t *tx) tell(ctx context.Context, id run.ID, kind records.OutboxKind, task int) error {
+// enqueue appends an outbox row.
+func (t *tx) enqueue(ctx context.Context, id run.ID, kind records.OutboxKind, task int) error {
 	t.commit.Outbox = true
 	_, err := t.Exec(ctx, `INSERT INTO outbox (run_id, kind, task, created_at, due_at) VALUES (?, ?, ?, ?, ?)`,
 		id, kind, task, t.now, t.now)
@@ -69,8 +69,8 @@ func (s *Store) outboxDue(ctx context.Context) (due bool, err error) {
 	return due, err
 }
 
-// DoneOutbox implements records.Store.
-func (s *Store) DoneOutbox(ctx context.Context, id int64) error {
+// CompleteOutbox implements records.Store.
+func (s *Store) CompleteOutbox(ctx context.Context, id int64) error {
 	return s.write(ctx, "complete an outbox row", func(t *tx) error {
 		var owner run.ID
 		err := t.QueryRow(ctx, `DELETE FROM outbox WHERE id = ? RETURNING run_id`, id).Scan(&owner)

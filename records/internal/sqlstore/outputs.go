@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// lateOutputs is how long tasks that need the outputs of a succeeded task
+	// outputsTimeout is how long tasks that need the outputs of a succeeded task
 	// wait for its last frames.
-	lateOutputs = 2 * time.Minute
+	outputsTimeout = 2 * time.Minute
 	// shownKeys is how many outputs an error lists if one is missing.
 	shownKeys = 5
 )
@@ -36,7 +36,7 @@ func (t *tx) outputs(ctx context.Context, id run.ID) run.Outputs {
 		}
 		value, ok := values[ref.Key]
 		if !ok {
-			return "", noOutput(ref, values)
+			return "", outputNotFound(ref, values)
 		}
 		return value, nil
 	}
@@ -54,7 +54,7 @@ func (t *tx) outputsOfTask(ctx context.Context, id run.ID, ref run.OutputRef) (m
 	case x.attempt == 0:
 		return nil, run.Errorf(run.CodeNotFound, "task %s has no output %q: it is %s", ref.Task, ref.Key, x.status)
 	}
-	if err := t.complete(ctx, id, x); err != nil {
+	if err := t.checkComplete(ctx, id, x); err != nil {
 		return nil, err
 	}
 	var text string
@@ -67,8 +67,8 @@ func (t *tx) outputsOfTask(ctx context.Context, id run.ID, ref run.OutputRef) (m
 	return values, unmarshal(text, &values)
 }
 
-// noOutput returns the error for an output that a task does not have.
-func noOutput(ref run.OutputRef, values map[string]string) error {
+// outputNotFound returns the error for an output that a task does not have.
+func outputNotFound(ref run.OutputRef, values map[string]string) error {
 	if len(values) == 0 {
 		return run.Errorf(run.CodeNotFound, "task %s has no outputs, so no %q", ref.Task, ref.Key)
 	}
@@ -80,17 +80,17 @@ func noOutput(ref run.OutputRef, values map[string]string) error {
 	return run.Errorf(run.CodeNotFound, "task %s has no output %q; its outputs: %s%s", ref.Task, ref.Key, strings.Join(keys, ", "), more)
 }
 
-// complete returns CodeUnavailable while the last frames of a succeeded task
+// checkComplete returns CodeUnavailable while the last frames of a succeeded task
 // are missing: an executor that lost the gateway completes the task first, and
 // sends its frames later.
-func (t *tx) complete(ctx context.Context, id run.ID, x *taskRow) error {
-	if x.status != run.StatusSuccess || x.attempt == 0 || toTime(t.now).Sub(toTime(x.ended)) > lateOutputs {
+func (t *tx) checkComplete(ctx context.Context, id run.ID, x *taskRow) error {
+	if x.status != run.StatusSuccess || x.attempt == 0 || toTime(t.now).Sub(toTime(x.ended)) > outputsTimeout {
 		return nil
 	}
-	var whole bool
+	var complete bool
 	err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND task_end)`,
-		id, x.number, x.attempt, x.dispatch).Scan(&whole)
-	if err == nil && !whole {
+		id, x.number, x.attempt, x.dispatch).Scan(&complete)
+	if err == nil && !complete {
 		err = run.Errorf(run.CodeUnavailable, "the outputs of task %s have not all arrived yet", x.name)
 	}
 	return err

@@ -130,14 +130,14 @@ func (t *tx) takePacking(ctx context.Context, p packingRow, lease time.Duration)
 		}
 	}
 	if len(batches) == 0 || packed && len(batches) == 1 {
-		return nil, t.donePacking(ctx, p.key)
+		return nil, t.completePacking(ctx, p.key)
 	}
 	_, err = t.Exec(ctx, `UPDATE log_packing SET due_at = ?, upto = ? WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
 		t.now+int64(lease), log.Last, p.key.Run, p.key.Task, p.key.Attempt, p.key.Dispatch)
 	return log, err
 }
 
-func (t *tx) donePacking(ctx context.Context, k run.Key) error {
+func (t *tx) completePacking(ctx context.Context, k run.Key) error {
 	_, err := t.Exec(ctx, `DELETE FROM log_packing WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`, k.Run, k.Task, k.Attempt, k.Dispatch)
 	return err
 }
@@ -149,9 +149,9 @@ func (t *tx) ownBatches(ctx context.Context, k run.Key) ([]records.Batch, error)
 // SwitchPacked implements records.Packing.
 func (s *Store) SwitchPacked(ctx context.Context, p records.PackingLog, bytes int64) error {
 	stale := run.Errorf(run.CodeConflict, "log %s was packed otherwise meanwhile", p.Key)
-	is := false
+	ok := false
 	err := s.write(ctx, "switch to a packed log", func(t *tx) error {
-		is = false
+		ok = false
 		var id run.ID
 		// As in all transactions that write both, the run is locked before its
 		// logs.
@@ -171,16 +171,16 @@ func (s *Store) SwitchPacked(ctx context.Context, p records.PackingLog, bytes in
 			id = locked[0]
 		}
 		if id != "" {
-			if is, err = t.switchPacked(ctx, p, bytes); err != nil || is {
+			if ok, err = t.switchPacked(ctx, p, bytes); err != nil || ok {
 				return err
 			}
 		}
 		if err := t.discard(ctx, records.GarbageBatch{Key: p.Key, Frame: p.Last, Packed: true}); err != nil {
 			return err
 		}
-		return t.donePacking(ctx, p.Key)
+		return t.completePacking(ctx, p.Key)
 	})
-	if err == nil && !is {
+	if err == nil && !ok {
 		return stale
 	}
 	return err
@@ -220,7 +220,7 @@ func (t *tx) switchPacked(ctx context.Context, p records.PackingLog, bytes int64
 		return false, err
 	}
 	if later == 0 {
-		return true, t.donePacking(ctx, k)
+		return true, t.completePacking(ctx, k)
 	}
 	due := int64(0)
 	if own[len(own)-1].End {
@@ -237,16 +237,16 @@ func (t *tx) replaceBatches(ctx context.Context, p records.PackingLog, bytes int
 	const insert = `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, source_run, source_task, packed, bytes, room)
 		VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)`
 	k := p.Key
-	var room sql.NullInt64 // kept for the frames that come later
+	var remaining sql.NullInt64 // kept for the frames that come later
 	if err := t.QueryRow(ctx, `SELECT room FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND last_frame = ?`,
-		k.Run, k.Task, k.Attempt, k.Dispatch, p.Last).Scan(&room); err != nil {
+		k.Run, k.Task, k.Attempt, k.Dispatch, p.Last).Scan(&remaining); err != nil {
 		return err
 	}
 	if _, err := t.Exec(ctx, `DELETE FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND last_frame <= ?`,
 		k.Run, k.Task, k.Attempt, k.Dispatch, p.Last); err != nil {
 		return err
 	}
-	if _, err := t.Exec(ctx, insert, k.Run, k.Task, k.Attempt, k.Dispatch, p.Last, end, "", 0, true, bytes, room); err != nil {
+	if _, err := t.Exec(ctx, insert, k.Run, k.Task, k.Attempt, k.Dispatch, p.Last, end, "", 0, true, bytes, remaining); err != nil {
 		return err
 	}
 	var sharers []run.Key

@@ -14,11 +14,11 @@ func (s *Store) PlanList(ctx context.Context, q run.ListQuery) ([]string, error)
 	var out []string
 	err := s.read(ctx, "explain a list", func(tx Querier) error {
 		out = nil
-		way, err := chooseWay(ctx, tx, q, cursor{})
-		if err != nil || way.none() {
+		accessPath, err := chooseAccessPath(ctx, tx, q, cursor{})
+		if err != nil || accessPath.none() {
 			return err
 		}
-		c := way.statement(cursor{}, defaultLimit+1)
+		c := accessPath.statement(cursor{}, defaultLimit+1)
 		return lastColumn(ctx, tx, &out, s.dialect.Explain+c.where, c.args...)
 	})
 	return out, err

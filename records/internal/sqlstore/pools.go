@@ -42,14 +42,14 @@ func (t *tx) ensurePool(ctx context.Context, e run.Executor, labels string) erro
 	if err != nil {
 		return err
 	}
-	if faults := misfits(e, p); len(faults) > 0 {
+	if faults := poolFaults(e, p); len(faults) > 0 {
 		return run.InvalidError(fmt.Sprintf("executor %s does not fit pool %s: %s: %s", e.ID, e.Pool, faults[0].Path, faults[0].Detail), faults)
 	}
 	return nil
 }
 
-// misfits returns the contradictions between an executor and its pool.
-func misfits(e run.Executor, p run.Pool) (faults []run.Fault) {
+// poolFaults returns the contradictions between an executor and its pool.
+func poolFaults(e run.Executor, p run.Pool) (faults []run.Fault) {
 	differ := func(what, executors, pools string) {
 		if pools != "" && executors != pools {
 			faults = append(faults, run.Fault{Path: what, Code: run.CodeInvalid, Detail: fmt.Sprintf("it is %s, and pool %s is for %s", executors, p.Name, pools)})
@@ -167,20 +167,20 @@ func (s *Store) PutPool(ctx context.Context, p run.Pool) (out run.Pool, created 
 				return err
 			}
 		}
-		was, err := readPool(ctx, t, p.Name, t.dialect.ForUpdate)
+		prev, err := readPool(ctx, t, p.Name, t.dialect.ForUpdate)
 		if created = run.CodeOf(err) == run.CodeNotFound; err != nil && !created {
 			return err
 		}
-		if !created && was.Driver != p.Driver && was.Container() != p.Container() {
-			if err := t.idlePool(ctx, p.Name, "cannot change from "+was.Driver+" to "+p.Driver); err != nil {
+		if !created && prev.Driver != p.Driver && prev.Container() != p.Container() {
+			if err := t.checkPoolIdle(ctx, p.Name, "cannot change from "+prev.Driver+" to "+p.Driver); err != nil {
 				return err
 			}
 		}
-		if err := t.fitPool(ctx, p); err != nil {
+		if err := t.checkExecutorsFit(ctx, p); err != nil {
 			return err
 		}
 		if p.Default {
-			if err := t.endDefault(ctx, p); err != nil {
+			if err := t.clearDefault(ctx, p); err != nil {
 				return err
 			}
 		}
@@ -196,14 +196,14 @@ func (s *Store) PutPool(ctx context.Context, p run.Pool) (out run.Pool, created 
 	return out, created, err
 }
 
-// fitPool refuses a pool that contradicts an executor that serves it.
-func (t *tx) fitPool(ctx context.Context, p run.Pool) error {
+// checkExecutorsFit refuses a pool that contradicts an executor that serves it.
+func (t *tx) checkExecutorsFit(ctx context.Context, p run.Pool) error {
 	var misfit error
 	err := eachExecutor(ctx, t, t.now, func(e run.Executor) {
 		if e.Pool != p.Name || misfit != nil {
 			return
 		}
-		if faults := misfits(e, p); len(faults) > 0 {
+		if faults := poolFaults(e, p); len(faults) > 0 {
 			misfit = run.Errorf(run.CodeConflict, "executor %s serves pool %s and does not fit: its %s differs: %s; remove it first",
 				e.ID, p.Name, faults[0].Path, faults[0].Detail)
 		}
@@ -214,8 +214,8 @@ func (t *tx) fitPool(ctx context.Context, p run.Pool) error {
 	return misfit
 }
 
-// endDefault clears the default mark of other pools of a pool's kind.
-func (t *tx) endDefault(ctx context.Context, p run.Pool) error {
+// clearDefault clears the default mark of other pools of a pool's kind.
+func (t *tx) clearDefault(ctx context.Context, p run.Pool) error {
 	same := `<>`
 	if !p.Container() {
 		same = `=`
@@ -242,10 +242,10 @@ func (s *Store) DeletePool(ctx context.Context, name string) error {
 		if executors > 0 {
 			return run.Errorf(run.CodeConflict, "pool %s cannot be deleted: %d executors that are not removed serve it", name, executors)
 		}
-		if err := t.fleetlessPool(ctx, name); err != nil {
+		if err := t.checkNoFleet(ctx, name); err != nil {
 			return err
 		}
-		if err := t.idlePool(ctx, name, "cannot be deleted"); err != nil {
+		if err := t.checkPoolIdle(ctx, name, "cannot be deleted"); err != nil {
 			return err
 		}
 		_, err := t.Exec(ctx, `DELETE FROM pools WHERE name = ?`, name)
@@ -253,9 +253,9 @@ func (s *Store) DeletePool(ctx context.Context, name string) error {
 	})
 }
 
-// fleetlessPool refuses to delete a pool that a fleet uses: new executors would
+// checkNoFleet refuses to delete a pool that a fleet uses: new executors would
 // have no pool.
-func (t *tx) fleetlessPool(ctx context.Context, name string) error {
+func (t *tx) checkNoFleet(ctx context.Context, name string) error {
 	var users []string
 	if err := each(ctx, t, func(row scanner) error {
 		var user string
@@ -272,8 +272,8 @@ func (t *tx) fleetlessPool(ctx context.Context, name string) error {
 		name, strings.Join(users, ", "))
 }
 
-// idlePool refuses a change while a pool has unfinished tasks.
-func (t *tx) idlePool(ctx context.Context, name, what string) error {
+// checkPoolIdle refuses a change while a pool has unfinished tasks.
+func (t *tx) checkPoolIdle(ctx context.Context, name, what string) error {
 	var open run.ID
 	err := t.QueryRow(ctx, `SELECT s.run_id FROM run_states s JOIN tasks t ON t.run_id = s.run_id
 		WHERE s.prefix = '' AND s.state IN ('queued', 'running') AND t.pool = ?

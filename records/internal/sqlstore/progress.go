@@ -36,14 +36,14 @@ func (s *Store) LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bo
 }
 
 // Begin implements records.Store.
-func (s *Store) Begin(ctx context.Context, id run.ID) (records.Standing, error) {
-	var standing records.Standing
+func (s *Store) Begin(ctx context.Context, id run.ID) (records.RunStatus, error) {
+	var status records.RunStatus
 	err := s.write(ctx, "begin a run", func(t *tx) error {
-		was, err := t.lockRun(ctx, id)
+		prev, err := t.lockRun(ctx, id)
 		if err != nil {
 			return err
 		}
-		r := was.clone()
+		r := prev.clone()
 		begins, err := t.begins(ctx, r)
 		if err != nil {
 			return err
@@ -51,14 +51,14 @@ func (s *Store) Begin(ctx context.Context, id run.ID) (records.Standing, error) 
 		if begins {
 			r.phase, r.started = run.PhaseRunning, t.now
 			t.emit(r.event(t.now))
-			if err := t.saveRun(ctx, was, r); err != nil {
+			if err := t.saveRun(ctx, prev, r); err != nil {
 				return err
 			}
 		}
-		standing = r.standing()
+		status = r.status()
 		return nil
 	})
-	return standing, err
+	return status, err
 }
 
 // begins reports whether a run may become running: it is queued and admitted,
@@ -77,21 +77,21 @@ func (t *tx) begins(ctx context.Context, r *runRow) (bool, error) {
 	var holds bool
 	err = t.QueryRow(ctx, `SELECT NOT EXISTS (SELECT 1 FROM run_changegroups WHERE run_id = ? AND state <> 'holding')`, r.id).Scan(&holds)
 	if holds {
-		t.renew(groups...)
+		t.bumpVersions(groups...)
 	}
 	return holds, err
 }
 
-func (r *runRow) standing() records.Standing {
-	return records.Standing{Phase: r.phase, Result: r.result, StopWanted: r.stopWanted, Approved: slices.Clone(r.approved)}
+func (r *runRow) status() records.RunStatus {
+	return records.RunStatus{Phase: r.phase, Result: r.result, StopRequested: r.stopRequested, Approved: slices.Clone(r.approved)}
 }
 
 // Apply implements records.Store.
-func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (records.Standing, []records.TaskStanding, error) {
-	var standing records.Standing
-	var standings []records.TaskStanding
+func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (records.RunStatus, []records.TaskStatus, error) {
+	var status records.RunStatus
+	var statuses []records.TaskStatus
 	err := s.write(ctx, "write the state of a run", func(t *tx) error {
-		was, err := t.lockRun(ctx, id)
+		prev, err := t.lockRun(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -99,20 +99,20 @@ func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (record
 		if err != nil {
 			return err
 		}
-		r := was.clone()
+		r := prev.clone()
 		if !r.phase.Final() {
-			if err := t.apply(ctx, was, r, tasks, c); err != nil {
+			if err := t.apply(ctx, prev, r, tasks, c); err != nil {
 				return err
 			}
 		}
-		standing, standings = r.standing(), make([]records.TaskStanding, len(c.Tasks))
+		status, statuses = r.status(), make([]records.TaskStatus, len(c.Tasks))
 		for i, change := range c.Tasks {
 			x := tasks[change.Task]
-			standings[i] = records.TaskStanding{Task: x.number, Attempt: x.attempt, Dispatch: x.dispatch, Status: x.status}
+			statuses[i] = records.TaskStatus{Task: x.number, Attempt: x.attempt, Dispatch: x.dispatch, Status: x.status}
 		}
 		return nil
 	})
-	return standing, standings, err
+	return status, statuses, err
 }
 
 // named reads the tasks that changes name, by number.
@@ -143,7 +143,7 @@ func (t *tx) named(ctx context.Context, id run.ID, changes []records.TaskChange)
 }
 
 // apply writes changes of a run that is not final.
-func (t *tx) apply(ctx context.Context, was, r *runRow, tasks map[int]*taskRow, c records.Changes) error {
+func (t *tx) apply(ctx context.Context, prev, r *runRow, tasks map[int]*taskRow, c records.Changes) error {
 	if c.Result != "" {
 		r.result = c.Result
 	}
@@ -185,12 +185,12 @@ func (t *tx) apply(ctx context.Context, was, r *runRow, tasks map[int]*taskRow, 
 			return err
 		}
 	}
-	if r.phase != was.phase || r.result != was.result || r.reason != was.reason {
+	if r.phase != prev.phase || r.result != prev.result || r.reason != prev.reason {
 		t.emit(r.event(t.now))
 	} else if len(changed) == 0 {
 		return nil
 	}
-	return t.saveRun(ctx, was, r)
+	return t.saveRun(ctx, prev, r)
 }
 
 // stillClaimed reports whether a change would queue another dispatch of an
@@ -200,7 +200,7 @@ func (t *tx) stillClaimed(ctx context.Context, id run.ID, x *taskRow, c *records
 		return false, nil
 	}
 	by, err := t.claimant(ctx, run.Key{Run: id, Task: x.number, Attempt: x.attempt, Dispatch: x.dispatch})
-	return by.executor != "" && !by.released(c.Released), err
+	return by.executor != "" && !by.releasedBy(c.Released), err
 }
 
 // finish releases the slots of a finished run.
@@ -212,7 +212,7 @@ func (t *tx) finish(ctx context.Context, r *runRow) error {
 	if err := t.lockGroups(ctx, groups); err != nil {
 		return err
 	}
-	return t.leave(ctx, r.id, groups)
+	return t.releaseSlots(ctx, r.id, groups)
 }
 
 // rank orders statuses within one dispatch: a task never goes back.
@@ -234,7 +234,7 @@ func rank(s run.Status) int {
 
 // apply makes one change, unless the stored state is final or further on.
 func (t *taskRow) apply(c *records.TaskChange, now int64) error {
-	newer := t.before(c.Attempt, c.Dispatch)
+	newer := t.olderThan(c.Attempt, c.Dispatch)
 	switch {
 	case t.status.Final():
 		return nil

@@ -25,21 +25,21 @@ func (s *Store) DrainExecutor(ctx context.Context, id string, drain bool, reason
 		case err != nil:
 			return err
 		case e == nil:
-			return noExecutor(id)
+			return executorNotFound(id)
 		case e.removed:
 			return run.Errorf(run.CodeGone, "executor %s was removed", id)
 		}
 		if !drain {
 			reason = ""
 		}
-		e.wanted, e.Reason = drain, clip(reason)
-		if _, err := t.Exec(ctx, `UPDATE executors SET drain_wanted = ?, reason = ? WHERE id = ?`, e.wanted, e.Reason, id); err != nil {
+		e.drainRequested, e.Reason = drain, clip(reason)
+		if _, err := t.Exec(ctx, `UPDATE executors SET drain_wanted = ?, reason = ? WHERE id = ?`, e.drainRequested, e.Reason, id); err != nil {
 			return err
 		}
-		if out, err = e.whole(ctx, t, t.now); err != nil {
+		if out, err = e.view(ctx, t, t.now); err != nil {
 			return err
 		}
-		return t.tellExecutor(ctx, id)
+		return t.enqueueExecutor(ctx, id)
 	})
 	return out, err
 }
@@ -52,9 +52,9 @@ func (s *Store) RemoveExecutor(ctx context.Context, id string, why run.Removal) 
 			return err
 		}
 		if e == nil {
-			return noExecutor(id)
+			return executorNotFound(id)
 		}
-		if out, err = e.whole(ctx, t, t.now); err != nil || e.removed {
+		if out, err = e.view(ctx, t, t.now); err != nil || e.removed {
 			return err
 		}
 		if out.State != run.ExecutorOffline && out.Tasks > 0 && !why.Force {
@@ -68,17 +68,17 @@ func (s *Store) RemoveExecutor(ctx context.Context, id string, why run.Removal) 
 }
 
 // ExpireExecutor implements records.Store.
-func (s *Store) ExpireExecutor(ctx context.Context, id string) (out run.Executor, again time.Duration, err error) {
+func (s *Store) ExpireExecutor(ctx context.Context, id string) (out run.Executor, recheck time.Duration, err error) {
 	err = s.write(ctx, "expire an executor", func(t *tx) error {
-		again = 0
+		recheck = 0
 		e, err := t.executorLocked(ctx, id)
 		if err != nil {
 			return err
 		}
 		if e == nil {
-			return noExecutor(id)
+			return executorNotFound(id)
 		}
-		if out, err = e.whole(ctx, t, t.now); err != nil || e.removed || !e.Temporary {
+		if out, err = e.view(ctx, t, t.now); err != nil || e.removed || !e.Temporary {
 			return err
 		}
 		limit := e.RemoveAfter
@@ -90,30 +90,30 @@ func (s *Store) ExpireExecutor(ctx context.Context, id string) (out run.Executor
 		if offline < limit {
 			// Not later than for a contact at this moment: the clock may have
 			// been set back.
-			again = min(limit-offline, limit+run.ExecutorTimeout)
+			recheck = min(limit-offline, limit+run.ExecutorTimeout)
 			return nil
 		}
 		keep, err := t.lastWithTasks(ctx, e)
 		if keep || err != nil {
-			again = limit
+			recheck = limit
 			return err
 		}
-		if again, err = t.doubt(ctx, e); again > 0 || err != nil {
+		if recheck, err = t.suspect(ctx, e); recheck > 0 || err != nil {
 			return err
 		}
 		out, err = t.removeExecutor(ctx, e, fmt.Sprintf("it was temporary, and offline since %s",
 			toTime(e.contact).Add(run.ExecutorTimeout).Format(time.RFC3339)))
 		return err
 	})
-	return out, again, err
+	return out, recheck, err
 }
 
-// doubt returns how much longer a silent executor may renew before it is
+// suspect returns how much longer a silent executor may renew before it is
 // removed: its silence may be an effect of a clock that was set forwards.
-func (t *tx) doubt(ctx context.Context, e *executorRow) (left time.Duration, err error) {
-	since := time.Duration(t.now - e.doubted)
+func (t *tx) suspect(ctx context.Context, e *executorRow) (left time.Duration, err error) {
+	since := time.Duration(t.now - e.suspectSince)
 	switch {
-	case e.doubted == 0, since < 0: // the clock was set back
+	case e.suspectSince == 0, since < 0: // the clock was set back
 		_, err = t.Exec(ctx, `UPDATE executors SET doubted_at = ? WHERE id = ?`, t.now, e.ID)
 		return run.ExecutorTimeout, err
 	case since < run.ExecutorTimeout:
@@ -150,7 +150,7 @@ func (t *tx) hasSiblings(ctx context.Context, e *executorRow) (has bool, err err
 // tasks with it, or with the set of which it was the last member. It returns
 // the executor with the tasks that it had.
 func (t *tx) removeExecutor(ctx context.Context, e *executorRow, reason string) (run.Executor, error) {
-	out, err := e.whole(ctx, t, t.now)
+	out, err := e.view(ctx, t, t.now)
 	if err != nil {
 		return out, err
 	}
@@ -164,19 +164,19 @@ func (t *tx) removeExecutor(ctx context.Context, e *executorRow, reason string) 
 		return out, err
 	}
 	if !siblings {
-		if err := t.tellRemoval(ctx, e, out.Reason); err != nil {
+		if err := t.enqueueRemoval(ctx, e, out.Reason); err != nil {
 			return out, err
 		}
 		if err := t.packRemoved(ctx, e); err != nil {
 			return out, err
 		}
 	}
-	return out, t.tellExecutor(ctx, e.ID)
+	return out, t.enqueueExecutor(ctx, e.ID)
 }
 
-// tellRemoval appends an outbox row for each run that has a task with the
+// enqueueRemoval appends an outbox row for each run that has a task with the
 // executor, or with its set.
-func (t *tx) tellRemoval(ctx context.Context, e *executorRow, reason string) error {
+func (t *tx) enqueueRemoval(ctx context.Context, e *executorRow, reason string) error {
 	t.commit.Outbox = true
 	where, arg := `t.executor = ?`, e.ID
 	if e.Set != "" {
@@ -188,9 +188,9 @@ func (t *tx) tellRemoval(ctx context.Context, e *executorRow, reason string) err
 	return err
 }
 
-// tellExecutor notifies the workflow of an executor of a change.
-func (t *tx) tellExecutor(ctx context.Context, id string) error {
-	return t.tell(ctx, run.ID(executorKey+id), records.OutboxExecutor, 0)
+// enqueueExecutor notifies the workflow of an executor of a change.
+func (t *tx) enqueueExecutor(ctx context.Context, id string) error {
+	return t.enqueue(ctx, run.ID(executorKey+id), records.OutboxExecutor, 0)
 }
 
 // LostExecutors implements records.Store.

@@ -59,7 +59,7 @@ func (s *Store) RestartSource(ctx context.Context, id run.ID) (*run.Spec, run.Ru
 // them, and copies the kept tasks.
 func (t *tx) restart(ctx context.Context, r *runRow, how *records.Restart, old *runRow) error {
 	if old == nil {
-		return noRun(how.From)
+		return runNotFound(how.From)
 	}
 	if !old.phase.Final() {
 		return wrongPhase(old, "only a run that is final can be restarted")
@@ -133,7 +133,7 @@ func (t *tx) keepTasks(ctx context.Context, r *runRow, how *records.Restart) ([]
 		}
 		x := &rows[n]
 		// Frames that arrive after this copy would reach the old run only.
-		if err := t.complete(ctx, how.From, x); err != nil {
+		if err := t.checkComplete(ctx, how.From, x); err != nil {
 			return nil, err
 		}
 		kept = append(kept, x)

@@ -23,7 +23,7 @@ type runRow struct {
 	phase         run.Phase
 	result        run.Result
 	reason        string
-	stopWanted    bool
+	stopRequested bool
 	created       int64
 	started       int64
 	ended         int64
@@ -65,7 +65,7 @@ func (r *runRow) scan(row scanner, more ...any) error {
 	var counted, approved string
 	dest := []any{
 		&r.id, &r.name, &r.group, &r.counter, &r.priority, &r.admission, &r.admitted, &r.phase, &r.result, &r.reason,
-		&r.stopWanted, &r.created, &r.started, &r.ended, &r.restartedFrom, &counted, &approved, &r.version, &r.grouped,
+		&r.stopRequested, &r.created, &r.started, &r.ended, &r.restartedFrom, &counted, &approved, &r.version, &r.grouped,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return err
@@ -83,27 +83,27 @@ func (t *tx) lockRun(ctx context.Context, id run.ID) (*runRow, error) {
 	var r runRow
 	err := r.scan(t.QueryRow(ctx, `SELECT `+runColumns+` FROM runs r WHERE r.id = ?`+t.dialect.ForUpdate, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, noRun(id)
+		return nil, runNotFound(id)
 	}
 	return &r, err
 }
 
 // saveRun writes a locked run as a new version. prev is the run as it was read:
 // indexed columns are written only if they changed.
-func (t *tx) saveRun(ctx context.Context, was, r *runRow) error {
+func (t *tx) saveRun(ctx context.Context, prev, r *runRow) error {
 	r.version++
-	t.observeRun(was, r)
+	t.observeRun(prev, r)
 	counted, err := marshal(r.counts)
 	if err != nil {
 		return err
 	}
-	t.touch(r.id)
-	if was.phase == r.phase && was.result == r.result && was.reason == r.reason && len(was.approved) == len(r.approved) &&
-		was.admitted == r.admitted && was.stopWanted == r.stopWanted {
+	t.markChanged(r.id)
+	if prev.phase == r.phase && prev.result == r.result && prev.reason == r.reason && len(prev.approved) == len(r.approved) &&
+		prev.admitted == r.admitted && prev.stopRequested == r.stopRequested {
 		_, err = t.Exec(ctx, `UPDATE runs SET counts = ?, version = ? WHERE id = ?`, counted, r.version, r.id)
 		return err
 	}
-	if err := t.moveState(ctx, was, r); err != nil {
+	if err := t.moveState(ctx, prev, r); err != nil {
 		return err
 	}
 	approved := ""
@@ -114,7 +114,7 @@ func (t *tx) saveRun(ctx context.Context, was, r *runRow) error {
 	}
 	_, err = t.Exec(ctx, `UPDATE runs SET counts = ?, version = ?, admitted = ?, phase = ?, result = ?, reason = ?, stop_wanted = ?,
 		started_at = ?, ended_at = ?, approved = ? WHERE id = ?`,
-		counted, r.version, r.admitted, r.phase, r.result, r.reason, r.stopWanted, r.started, r.ended, approved, r.id)
+		counted, r.version, r.admitted, r.phase, r.result, r.reason, r.stopRequested, r.started, r.ended, approved, r.id)
 	return err
 }
 

@@ -44,7 +44,7 @@ func (s *Store) GetSchedule(ctx context.Context, name string) (x records.Schedul
 			JOIN schedule_specs d ON d.schedule = s.name LEFT JOIN schedule_secrets h ON h.schedule = s.name WHERE s.name = ?`, name),
 			&text, &hidden)
 		if errors.Is(err, sql.ErrNoRows) {
-			return noSchedule(name)
+			return scheduleNotFound(name)
 		}
 		if err != nil {
 			return err
@@ -58,7 +58,7 @@ func (s *Store) GetSchedule(ctx context.Context, name string) (x records.Schedul
 	return x, err
 }
 
-func noSchedule(name string) error {
+func scheduleNotFound(name string) error {
 	return run.Errorf(run.CodeNotFound, "there is no schedule %s", name)
 }
 
@@ -125,7 +125,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
 			return err
 		}
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return orElse(err, noSchedule(name))
+			return orElse(err, scheduleNotFound(name))
 		}
 		for _, table := range []string{"schedule_specs", "schedule_secrets", "schedule_firings"} {
 			if _, err := t.Exec(ctx, `DELETE FROM `+table+` WHERE schedule = ?`, name); err != nil {
@@ -175,11 +175,11 @@ func (s *Store) firings(ctx context.Context, where string, args ...any) (all []r
 		all = nil
 		return each(ctx, q, func(row scanner) error {
 			var f records.Firing
-			var wanted, at int64
-			if err := row.Scan(&f.Key, &wanted, &at, &f.Run, &f.Error, &f.Phase, &f.Result); err != nil {
+			var desired, at int64
+			if err := row.Scan(&f.Key, &desired, &at, &f.Run, &f.Error, &f.Phase, &f.Result); err != nil {
 				return err
 			}
-			f.For, f.At = toTime(wanted), toTime(at)
+			f.For, f.At = toTime(desired), toTime(at)
 			all = append(all, f)
 			return nil
 		}, `SELECT f.firing, f.for_time, f.at, f.run_id, f.error, coalesce(r.phase, ''), coalesce(r.result, '')

@@ -3,7 +3,7 @@ package sqlstore
 import (
 	"context"
 
-	"github.com/drover-run/drover/keyring"
+	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -90,8 +90,8 @@ func (s *Store) Reseal(ctx context.Context, n int) (done int, err error) {
 				len(current), current, left); err != nil {
 				return err
 			}
-			for key, was := range stored {
-				text, err := s.keys.Open(c.label(key), was)
+			for key, prev := range stored {
+				text, err := s.keys.Open(c.label(key), prev)
 				if err != nil {
 					return run.Errorf(run.CodeInternal, "%s cannot be read: %w", c.label(key), err)
 				}

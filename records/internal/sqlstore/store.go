@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/drover-run/drover/keyring"
+	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -53,9 +53,9 @@ type Dialect struct {
 	// ForUpdate and SkipLocked follow a SELECT that locks its rows.
 	ForUpdate  string
 	SkipLocked string
-	// KeepRow follows a SELECT whose rows others may not lock for update until
+	// ForKeyShare follows a SELECT whose rows others may not lock for update until
 	// the transaction ends, so that an executor is not removed meanwhile.
-	KeepRow string
+	ForKeyShare string
 	// LockPools keeps others from putting and deleting pools until the
 	// transaction ends; "" if the database serializes writers.
 	LockPools string
@@ -72,13 +72,13 @@ type Dialect struct {
 
 // Store is a records.Store over a Backend.
 type Store struct {
-	backend Backend
-	dialect Dialect
-	schema  *Schema
-	hub     *Hub
-	now     func() time.Time
-	watcher records.Observer // nil: none
-	keys    *keyring.Ring
+	backend  Backend
+	dialect  Dialect
+	schema   *Schema
+	hub      *Hub
+	now      func() time.Time
+	observer records.Observer // nil: none
+	keys     *keyring.Ring
 }
 
 // Options are common to all kinds of Store.
@@ -93,7 +93,7 @@ func New(b Backend, d Dialect, schema *Schema, hub *Hub, opts Options) *Store {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Store{backend: b, dialect: d, schema: schema, hub: hub, now: opts.Now, watcher: opts.Observer, keys: opts.Keys}
+	return &Store{backend: b, dialect: d, schema: schema, hub: hub, now: opts.Now, observer: opts.Observer, keys: opts.Keys}
 }
 
 // Check implements records.Store.
@@ -123,7 +123,7 @@ type tx struct {
 	groups  map[string]*groupRow // locked groups
 	runs    map[run.ID]*runRow   // locked runs that may be preempted
 	members map[run.ID][]string  // the groups of runs, as far as they were read
-	renewed []string             // groups whose versions are bumped
+	bumped  []string             // groups whose versions are bumped
 	ticks   int64
 	commit  Commit
 	// observed holds the calls of the observer for after the commit.
@@ -161,9 +161,9 @@ func (s *Store) write(ctx context.Context, doing string, fn func(t *tx) error) e
 	if commit.Packing {
 		s.hub.SignalPacking()
 	}
-	if s.watcher != nil {
-		for _, tell := range observed {
-			tell(s.watcher)
+	if s.observer != nil {
+		for _, report := range observed {
+			report(s.observer)
 		}
 	}
 	return nil
@@ -173,8 +173,8 @@ func (s *Store) read(ctx context.Context, doing string, fn func(q Querier) error
 	return s.wrap(doing, s.backend.Read(ctx, fn))
 }
 
-// touch marks the run as changed.
-func (t *tx) touch(id run.ID) {
+// markChanged marks the run as changed.
+func (t *tx) markChanged(id run.ID) {
 	if slices.Contains(t.commit.Runs, id) {
 		return
 	}

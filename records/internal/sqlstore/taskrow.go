@@ -19,7 +19,7 @@ type taskRow struct {
 	pool        string
 	annotations string
 	taskState
-	read taskState // as in the database
+	stored taskState // as in the database
 }
 
 // taskState is the part of a task that changes while it runs.
@@ -43,7 +43,7 @@ const taskColumns = `number, node, name, spec_name, axis, pool, annotations, sta
 func (t *taskRow) scan(row scanner) error {
 	err := row.Scan(&t.number, &t.node, &t.name, &t.specName, &t.axis, &t.pool, &t.annotations, &t.status, &t.reason, &t.executor,
 		&t.attempt, &t.dispatch, &t.exitCode, &t.timedOut, &t.queued, &t.started, &t.ended, &t.steps)
-	t.read = t.taskState
+	t.stored = t.taskState
 	return err
 }
 
@@ -157,8 +157,8 @@ func (t *taskRow) event(r *runRow, at int64) run.Event {
 	return e
 }
 
-// before reports whether the state is of an earlier attempt or dispatch.
-func (s *taskState) before(attempt, dispatch int) bool {
+// olderThan reports whether the state is of an earlier attempt or dispatch.
+func (s *taskState) olderThan(attempt, dispatch int) bool {
 	return s.attempt < attempt || s.attempt == attempt && s.dispatch < dispatch
 }
 

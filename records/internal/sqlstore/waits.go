@@ -11,12 +11,12 @@ import (
 // namedHolders is how many of the runs that hold a slot are listed.
 const namedHolders = 3
 
-// Waits implements records.Store.
-func (s *Store) Waits(ctx context.Context, id run.ID) ([]records.GroupWait, error) {
+// GroupWaits implements records.Store.
+func (s *Store) GroupWaits(ctx context.Context, id run.ID) ([]records.GroupWait, error) {
 	var out []records.GroupWait
 	err := s.read(ctx, "read the group waits of a run", func(q Querier) error {
 		out = nil
-		at := spot{id: id}
+		at := queueKey{id: id}
 		if err := each(ctx, q, func(row scanner) error {
 			var w records.GroupWait
 			err := row.Scan(&w.Group, &w.MaxRunning, &at.priority, &at.since)
@@ -41,29 +41,29 @@ func (s *Store) Waits(ctx context.Context, id run.ID) ([]records.GroupWait, erro
 }
 
 // readWait reads the state of a group for a run with its queue key.
-func readWait(ctx context.Context, q Querier, at spot, w *records.GroupWait) error {
+func readWait(ctx context.Context, q Querier, at queueKey, w *records.GroupWait) error {
 	var err error
-	if w.Holding, err = holding(ctx, q, w.Group); err != nil {
+	if w.Holding, err = countHolding(ctx, q, w.Group); err != nil {
 		return err
 	}
-	if w.Place, err = before(ctx, q, w.Group, at, math.MaxInt32); err != nil {
+	if w.Position, err = countAhead(ctx, q, w.Group, at, math.MaxInt32); err != nil {
 		return err
 	}
-	w.Place++
-	w.Holders, err = queryIDs(ctx, q, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = 'holding'`+standing+`
+	w.Position++
+	w.Holders, err = queryIDs(ctx, q, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = 'holding'`+notDone+`
 		ORDER BY since, run_id LIMIT ?`, w.Group, namedHolders)
 	return err
 }
 
-// Places implements records.Store.
-func (s *Store) Places(ctx context.Context, id run.ID) (map[int]int, error) {
+// QueuePositions implements records.Store.
+func (s *Store) QueuePositions(ctx context.Context, id run.ID) (map[int]int, error) {
 	var out map[int]int
 	err := s.read(ctx, "read queue positions", func(q Querier) error {
 		out = make(map[int]int)
 		return each(ctx, q, func(row scanner) error {
-			var number, place int
-			err := row.Scan(&number, &place)
-			out[number] = place
+			var number, position int
+			err := row.Scan(&number, &position)
+			out[number] = position
 			return err
 			// The list of statuses is that of an index of tasks.
 		}, `SELECT number, place FROM (

@@ -70,15 +70,15 @@ func (s *Store) GetWebhook(ctx context.Context, name string) (w run.Webhook, err
 // PutWebhook implements records.Store.
 func (s *Store) PutWebhook(ctx context.Context, w run.WebhookSpec) (out run.Webhook, created bool, err error) {
 	err = s.write(ctx, "put a webhook", func(t *tx) error {
-		was, err := readWebhook(ctx, t, w.Name, t.dialect.ForUpdate)
+		prev, err := readWebhook(ctx, t, w.Name, t.dialect.ForUpdate)
 		if created = run.CodeOf(err) == run.CodeNotFound; created {
-			was, created, err = t.makeWebhook(ctx, w)
+			prev, created, err = t.makeWebhook(ctx, w)
 		}
 		if err != nil {
 			return err
 		}
 		if !created {
-			if err := t.changeWebhook(ctx, was, w); err != nil {
+			if err := t.changeWebhook(ctx, prev, w); err != nil {
 				return err
 			}
 		}
@@ -87,65 +87,65 @@ func (s *Store) PutWebhook(ctx context.Context, w run.WebhookSpec) (out run.Webh
 			return err
 		}
 		out = now.Webhook
-		return t.tellWebhook(ctx, w.Name)
+		return t.enqueueWebhook(ctx, w.Name)
 	})
 	return out, created, err
 }
 
 // makeWebhook inserts a webhook. If another transaction has inserted it
 // meanwhile, it returns that one.
-func (t *tx) makeWebhook(ctx context.Context, w run.WebhookSpec) (was records.Delivery, created bool, err error) {
+func (t *tx) makeWebhook(ctx context.Context, w run.WebhookSpec) (prev records.Delivery, created bool, err error) {
 	counted, err := t.Exec(ctx, `UPDATE webhook_count SET n = n + 1 WHERE n < ?`, run.MaxWebhooks)
 	if err != nil {
-		return was, false, err
+		return prev, false, err
 	}
-	room, err := counted.RowsAffected()
+	remaining, err := counted.RowsAffected()
 	if err != nil {
-		return was, false, err
+		return prev, false, err
 	}
-	if was, err = readWebhook(ctx, t, w.Name, ""); run.CodeOf(err) != run.CodeNotFound {
-		if err == nil && room > 0 {
+	if prev, err = readWebhook(ctx, t, w.Name, ""); run.CodeOf(err) != run.CodeNotFound {
+		if err == nil && remaining > 0 {
 			_, err = t.Exec(ctx, `UPDATE webhook_count SET n = n - 1`)
 		}
-		return was, false, err
+		return prev, false, err
 	}
-	if room == 0 {
-		return was, false, run.Errorf(run.CodeExhausted, "there are %d webhooks, which is the limit", run.MaxWebhooks)
+	if remaining == 0 {
+		return prev, false, run.Errorf(run.CodeExhausted, "there are %d webhooks, which is the limit", run.MaxWebhooks)
 	}
 	if w.Secret == "" {
-		return was, false, run.InvalidError("the webhook is not valid", []run.Fault{
+		return prev, false, run.InvalidError("the webhook is not valid", []run.Fault{
 			{Path: "secret", Code: run.FaultRequired, Detail: "a new webhook needs a secret, which signs its deliveries"},
 		})
 	}
 	events, err := marshal(w.Events)
 	if err != nil {
-		return was, false, err
+		return prev, false, err
 	}
 	first, _ := w.Start()
 	if first == 0 {
 		if err := t.QueryRow(ctx, t.dialect.LastEvent).Scan(&first); err != nil {
-			return was, false, err
+			return prev, false, err
 		}
 		first++
 	}
 	_, err = t.Exec(ctx, `INSERT INTO webhooks (name, url, secret, events, group_path, run_id, enabled, created_at, updated_at, delivered)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		w.Name, w.URL, t.keys.Seal(webhookLabel(w.Name), w.Secret.Reveal()), events, w.Group, w.Run, w.Enabled, t.now, t.now, first-1)
-	return was, true, err
+	return prev, true, err
 }
 
 // changeWebhook applies the changes of a client. It resets the failures: a
 // batch that waits for a retry is tried at once, and cut again.
-func (t *tx) changeWebhook(ctx context.Context, was records.Delivery, w run.WebhookSpec) error {
+func (t *tx) changeWebhook(ctx context.Context, prev records.Delivery, w run.WebhookSpec) error {
 	events, err := marshal(w.Events)
 	if err != nil {
 		return err
 	}
-	secret := was.Secret.Reveal()
+	secret := prev.Secret.Reveal()
 	if w.Secret != "" {
 		secret = t.keys.Seal(webhookLabel(w.Name), w.Secret.Reveal())
 	}
-	delivered := was.Delivered
+	delivered := prev.Delivered
 	switch first, _ := w.Start(); {
 	case w.From == run.FromNow:
 		if err := t.QueryRow(ctx, t.dialect.LastEvent).Scan(&delivered); err != nil {
@@ -172,12 +172,12 @@ func (s *Store) DeleteWebhook(ctx context.Context, name string) error {
 		if _, err := t.Exec(ctx, `UPDATE webhook_count SET n = n - 1`); err != nil {
 			return err
 		}
-		return t.tellWebhook(ctx, name)
+		return t.enqueueWebhook(ctx, name)
 	})
 }
 
-// TakeWebhook implements records.Store.
-func (s *Store) TakeWebhook(ctx context.Context, name string) (d records.Delivery, err error) {
+// AcquireWebhook implements records.Store.
+func (s *Store) AcquireWebhook(ctx context.Context, name string) (d records.Delivery, err error) {
 	err = s.write(ctx, "acquire a webhook", func(t *tx) error {
 		if _, err := t.Exec(ctx, `UPDATE webhooks SET epoch = epoch + 1 WHERE name = ?`, name); err != nil {
 			return err
@@ -197,15 +197,15 @@ func (s *Store) ReadWebhook(ctx context.Context, name string, epoch int64) (d re
 			return err
 		}
 		if d.Epoch != epoch {
-			return takenWebhook(name)
+			return webhookTaken(name)
 		}
 		return openWebhook(s.keys, &d)
 	})
 	return d, err
 }
 
-// MoveWebhook implements records.Store.
-func (s *Store) MoveWebhook(ctx context.Context, name string, epoch, version int64, to records.Progression) error {
+// AdvanceWebhook implements records.Store.
+func (s *Store) AdvanceWebhook(ctx context.Context, name string, epoch, version int64, to records.DeliveryProgress) error {
 	return s.write(ctx, "advance a webhook", func(t *tx) error {
 		set := `delivered = ?, batch_end = ?, last_error = ?, next_attempt = ?, failures = ?`
 		args := []any{to.Delivered, to.BatchEnd, clip(to.LastError), fromTime(to.NextAttempt), to.Failures}
@@ -220,7 +220,7 @@ func (s *Store) MoveWebhook(ctx context.Context, name string, epoch, version int
 			return err
 		}
 		if d, err := readWebhook(ctx, t, name, ""); err != nil || d.Epoch != epoch {
-			return orElse(err, takenWebhook(name))
+			return orElse(err, webhookTaken(name))
 		}
 		return run.Errorf(run.CodeConflict, "webhook %s was changed meanwhile", name)
 	})
@@ -231,14 +231,14 @@ func (s *Store) WatchWebhook(name string) (signal <-chan struct{}, stop func()) 
 	return s.hub.Watch(run.ID(webhookKey + name))
 }
 
-func takenWebhook(name string) error {
+func webhookTaken(name string) error {
 	return run.Errorf(run.CodeConflict, "another worker delivers webhook %s now", name)
 }
 
-// tellWebhook wakes the worker that delivers the webhook, and enqueues a start
+// enqueueWebhook wakes the worker that delivers the webhook, and enqueues a start
 // of its workflow.
-func (t *tx) tellWebhook(ctx context.Context, name string) error {
+func (t *tx) enqueueWebhook(ctx context.Context, name string) error {
 	key := run.ID(webhookKey + name)
-	t.touch(key)
-	return t.tell(ctx, key, records.OutboxWebhook, 0)
+	t.markChanged(key)
+	return t.enqueue(ctx, key, records.OutboxWebhook, 0)
 }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/graph"
 )
 
 // Workspaces implements records.Store.
 func (s *Store) Workspaces(ctx context.Context, c records.ArchiveClaim) ([]records.Archive, error) {
 	var out []records.Archive
 	err := s.readFor(ctx, "find workspaces", c.Executor, func(q Querier) error {
-		x, err := claimed(ctx, q, c)
+		x, err := claimedTask(ctx, q, c)
 		if err != nil {
 			return err
 		}
@@ -22,7 +23,7 @@ func (s *Store) Workspaces(ctx context.Context, c records.ArchiveClaim) ([]recor
 		if err != nil {
 			return err
 		}
-		out, err = workspaces(ctx, q, c.Key.Run, run.Levels(plan.Nodes, x.node))
+		out, err = workspaces(ctx, q, c.Key.Run, graph.Levels(plan.Nodes, x.node))
 		return err
 	})
 	return out, err

@@ -104,9 +104,9 @@ func generate(ctx context.Context, to sink, n int, now time.Time) error {
 			return err
 		}
 	}
-	of := shapes(n, now)
+	shapeAt := shapes(n, now)
 	for i := range n {
-		if err := write(to, of(i), i, header, spec); err != nil {
+		if err := write(to, shapeAt(i), i, header, spec); err != nil {
 			return err
 		}
 		if (i+1)%20000 == 0 || i == n-1 {
@@ -138,18 +138,18 @@ func texts() (header, spec string, err error) {
 func write(to sink, s shape, i int, header, spec string) error {
 	// The values of a finished task; the cases below clear some of them.
 	started, ended := s.created.Add(time.Second).UnixNano(), s.created.Add(8*time.Second).UnixNano()
-	begun, status, place, executor, attempt := started, "success", "done", "host-1", 1
+	begun, status, slotState, executor, attempt := started, "success", "done", "host-1", 1
 	var code any = 0
 	step := `{"status":"success","exit_code":0,"started":"2026-01-02T03:04:05.123456789Z","ended":"2026-01-02T03:04:09.123456789Z"}`
 	steps := "[" + step + "," + step + "]"
 	waits := s.phase == run.PhaseRunning && i%(openRunning/executing) != 0
 	switch {
 	case s.phase == run.PhaseQueued:
-		started, begun, ended, status, place, executor, attempt, code, steps = 0, 0, 0, "not_started", "waiting", "", 0, nil, ""
+		started, begun, ended, status, slotState, executor, attempt, code, steps = 0, 0, 0, "not_started", "waiting", "", 0, nil, ""
 	case waits:
-		begun, ended, status, place, executor, code, steps = 0, 0, "queued", "holding", "", nil, ""
+		begun, ended, status, slotState, executor, code, steps = 0, 0, "queued", "holding", "", nil, ""
 	case s.phase == run.PhaseRunning:
-		ended, status, place, code = 0, "running", "holding", nil
+		ended, status, slotState, code = 0, "running", "holding", nil
 	case s.result != run.ResultSuccess:
 		status, code = string(s.result), 1
 	}
@@ -169,7 +169,7 @@ func write(to sink, s shape, i int, header, spec string) error {
 	put(&err, "task_specs", string(s.id), 0, spec, "null")
 	put(&err, "tasks", string(s.id), 0, 0, "build", "build", "", "shell", status, attempt, attempt,
 		executor, code, started, begun, ended, steps)
-	put(&err, "run_changegroups", s.changeGroup(), string(s.id), place, 3, s.created.UnixNano())
+	put(&err, "run_changegroups", s.changeGroup(), string(s.id), slotState, 3, s.created.UnixNano())
 	if s.phase != run.PhaseQueued && !waits {
 		put(&err, "claims", string(s.id), 0, 1, 1, executor, "journal", started)
 		put(&err, "log_batches", string(s.id), 0, 1, 1, 1, 12, ended != 0, 1400,

@@ -30,19 +30,19 @@ func TestGenerate(t *testing.T) {
 	require.NoError(t, to.close(t.Context()))
 	page, err := store.ListRuns(t.Context(), run.ListQuery{Results: []run.Result{run.ResultSuccess}, Limit: 1})
 	require.NoError(t, err)
-	made := page.Runs[0]
-	lived := live(t, store, made)
+	generated := page.Runs[0]
+	created := createLike(t, store, generated)
 
 	db, err := sql.Open("sqlite", "file:"+path)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	for _, table := range tablesOfRuns(t, db) {
-		require.Equal(t, set(t, db, table, lived), set(t, db, table, made.ID), table)
+		require.Equal(t, set(t, db, table, created), set(t, db, table, generated.ID), table)
 	}
 }
 
-// live creates a run like another and finishes it.
-func live(t *testing.T, s records.Store, like run.Run) run.ID {
+// createLike creates a run like another and finishes it.
+func createLike(t *testing.T, s records.Store, like run.Run) run.ID {
 	t.Helper()
 	spec := &run.Spec{
 		Name: like.Name, Group: like.Group, ChangeGroups: []string{"own"}, Annotations: like.Annotations, Environment: like.Environment,

@@ -125,7 +125,7 @@ func measureOne(
 // figure is the measurement of one query.
 type figure struct {
 	name     string
-	inside   bool // no client makes the query: the goal does not apply
+	internal bool // no client makes the query: the goal does not apply
 	p50, p95 time.Duration
 	plan     string
 }
@@ -144,7 +144,7 @@ func measure(ctx context.Context, store records.Store, q query) (figure, error) 
 		}
 	}
 	slices.Sort(took)
-	f := figure{name: q.name, inside: q.inside, p50: took[len(took)/2], p95: took[len(took)*95/100]}
+	f := figure{name: q.name, internal: q.internal, p50: took[len(took)/2], p95: took[len(took)*95/100]}
 	planner, ok := store.(interface {
 		PlanList(ctx context.Context, q run.ListQuery) ([]string, error)
 	})
@@ -199,7 +199,7 @@ func report(n int, names []string, results [][]figure) {
 		for _, r := range results {
 			f := r[i]
 			met := ""
-			if f.p95 > 20*time.Millisecond && !f.inside {
+			if f.p95 > 20*time.Millisecond && !f.internal {
 				met = " **over 20 ms**"
 			}
 			fmt.Fprintf(&line, " | %.2f ms | %.2f ms%s | %s", ms(f.p50), ms(f.p95), met, f.plan)

@@ -12,19 +12,19 @@ import (
 
 // query is one kind of call, with another argument each time.
 type query struct {
-	name   string
-	list   func() run.ListQuery // nil if it is no list
-	call   func(ctx context.Context) error
-	inside bool // no client makes the query
+	name     string
+	list     func() run.ListQuery // nil if it is no list
+	call     func(ctx context.Context) error
+	internal bool // no client makes the query
 }
 
 // sampled is how many runs are drawn for the calls that need an id.
 const sampled = 200
 
 // sample draws ids of runs: of any run, and of open ones.
-func sample(ctx context.Context, store records.Store, of func(i int) shape, n int) (ids, open []run.ID, err error) {
+func sample(ctx context.Context, store records.Store, shapeAt func(i int) shape, n int) (ids, open []run.ID, err error) {
 	for range sampled {
-		page, err := store.ListRuns(ctx, run.ListQuery{CreatedBefore: of(1 + rand.IntN(n-1)).created, Limit: 1})
+		page, err := store.ListRuns(ctx, run.ListQuery{CreatedBefore: shapeAt(1 + rand.IntN(n-1)).created, Limit: 1})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -35,8 +35,8 @@ func sample(ctx context.Context, store records.Store, of func(i int) shape, n in
 }
 
 func queries(ctx context.Context, store records.Store, n int, now time.Time) ([]query, error) {
-	of := shapes(n, now)
-	some := func() shape { return of(rand.IntN(n)) }
+	shapeAt := shapes(n, now)
+	some := func() shape { return shapeAt(rand.IntN(n)) }
 	var out []query
 	for _, l := range lists() {
 		next := func() run.ListQuery { return l.q(some()) }
@@ -69,7 +69,7 @@ func queries(ctx context.Context, store records.Store, n int, now time.Time) ([]
 			return err
 		}})
 	}
-	ids, open, err := sample(ctx, store, of, n)
+	ids, open, err := sample(ctx, store, shapeAt, n)
 	if err != nil {
 		return nil, err
 	}
@@ -115,18 +115,18 @@ func single(store records.Store, ids, open []run.ID) []query {
 			return err
 		}},
 		{name: "what a queued run waits for", call: func(ctx context.Context) error {
-			_, err := store.Waits(ctx, one(open))
+			_, err := store.GroupWaits(ctx, one(open))
 			return err
 		}},
 		{name: "queue positions of a run's tasks in their pools", call: func(ctx context.Context) error {
-			_, err := store.Places(ctx, one(open))
+			_, err := store.QueuePositions(ctx, one(open))
 			return err
 		}},
 		{name: "pools, with their queued and running tasks", call: func(ctx context.Context) error {
 			_, err := store.ListPools(ctx)
 			return err
 		}},
-		{name: "open runs and tasks (internal, for the metrics)", inside: true, call: func(ctx context.Context) error {
+		{name: "open runs and tasks (internal, for the metrics)", internal: true, call: func(ctx context.Context) error {
 			_, err := store.Stats(ctx)
 			return err
 		}},

@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+// state is the progress of a key. The order is that of a task's life cycle; closed
+// is a branch from every state before launched.
+type state string
+
+const (
+	// stateNew: nothing is journaled yet, and no executor holds the key.
+	stateNew state = ""
+	// stateClaimed: the claim is being requested.
+	stateClaimed state = "claimed"
+	// stateStarting: the executor holds the claim and may have called the driver. No
+	// step can have run.
+	stateStarting state = "starting"
+	// stateLaunched: the steps may run. The record is synced before they can.
+	stateLaunched state = "launched"
+	// stateEnded: the result is known.
+	stateEnded state = "ended"
+	// stateClosed: nothing of the key ran, and nothing of it will run.
+	stateClosed state = "closed"
+)
+
+// launchable reports whether no step can have run in this state.
+func (s state) launchable() bool {
+	return s == stateNew || s == stateClaimed || s == stateStarting
+}
+
+// bounds are the first and last number of a batch of frames.
+type bounds struct {
+	First int64 `json:"a"`
+	Last  int64 `json:"b"`
+}
+
+// record is one line of a journal entry: a change of the state of its key. Fields
+// that are not set have not changed.
+type record struct {
+	Version    int           `json:"v,omitempty"` // in the first line
+	Time       time.Time     `json:"t"`
+	State      state         `json:"state,omitempty"`
+	Token      []byte        `json:"token,omitempty"`
+	Setup      []run.Frame   `json:"setup,omitempty"` // further frames of the setup
+	FirstFrame int64         `json:"first,omitempty"` // of the shim
+	Grace      time.Duration `json:"grace,omitempty"`
+	StepCount  int           `json:"step_count,omitempty"`
+	// Flight is the batch that is being sent. All frames before it are stored, and
+	// Steps is the state of the steps after those.
+	Flight *bounds          `json:"flight,omitempty"`
+	Steps  []run.StepResult `json:"steps,omitempty"`
+	// Request is the step that waited for the executor at that time; it is valid with
+	// Steps.
+	Request *pendingRequest `json:"ask,omitempty"`
+	Result  *run.TaskResult `json:"result,omitempty"`
+	Last    int64           `json:"last,omitempty"` // number of the last frame, if Result is known
+	// Tail holds the frames up to Last that the executor created itself, since no
+	// environment reported the end.
+	Tail []run.Frame `json:"tail,omitempty"`
+	// Answered: the outcome was accepted.
+	Answered bool   `json:"answered,omitempty"`
+	Reason   string `json:"reason,omitempty"` // of stateClosed
+}
+
+// recordVersion is the version of the journal's format.
+const recordVersion = 1
+
+// entry is the state that all lines of a journal entry give together.
+type entry struct {
+	record
+
+	// Damaged: the entry could not be read completely. The steps may have run,
+	// regardless of the recorded state.
+	Damaged bool
+}
+
+// apply adds a record.
+func (e *entry) apply(r record) {
+	e.Time = r.Time
+	if r.State != "" {
+		e.State = r.State
+	}
+	if r.Token != nil {
+		e.Token, e.Answered = r.Token, false
+	}
+	e.Setup = append(e.Setup, r.Setup...)
+	if r.FirstFrame != 0 {
+		e.FirstFrame, e.Grace, e.StepCount = r.FirstFrame, r.Grace, r.StepCount
+	}
+	if r.Flight != nil {
+		e.Flight = r.Flight
+	}
+	if r.Steps != nil {
+		e.Steps, e.Request = r.Steps, r.Request
+	}
+	if r.Result != nil {
+		e.Result, e.Last, e.Tail = r.Result, r.Last, r.Tail
+	}
+	if r.Answered {
+		e.Answered = true
+	}
+	if r.Reason != "" {
+		e.Reason = r.Reason
+	}
+}
+
+// firstUnsent returns the number of the first frame that is not known to be stored.
+func (e *entry) firstUnsent() int64 {
+	if e.Flight == nil {
+		return 1
+	}
+	return e.Flight.First
+}
+
+// begun reports whether a frame of the shim was seen, so that the shim needs no
+// definition any more.
+func (e *entry) begun() bool {
+	return e.State == stateEnded || e.Flight != nil && e.Flight.Last >= e.FirstFrame && e.FirstFrame > 0
+}

@@ -1,0 +1,10 @@
+package agent
+
+// Seal makes the agent write nothing any more, as if its process were dead.
+func (a *Agent) Seal() { a.journal.seal.Store(true) }
+
+// Unlock releases the lock of the state dir, as a dead process does.
+func (a *Agent) Unlock() error { return a.identity.close() }
+
+// SlotsInUse returns how many tasks take a slot.
+func (a *Agent) SlotsInUse() int { return a.slots.inUse() }

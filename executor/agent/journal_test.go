@@ -1,0 +1,169 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+func journalKey(task int) run.Key {
+	return run.Key{Run: "01jz0000000000000000000000", Task: task, Attempt: 1, Dispatch: 1}
+}
+
+func filesIn(dir string) *journal { return &journal{Journal: &files{dir: dir}} }
+
+func dirOf(j *journal) string { return j.Journal.(*files).dir }
+
+func TestJournal_round_trip(t *testing.T) {
+	t.Parallel()
+	j := filesIn(t.TempDir())
+	key := journalKey(1)
+	f, err := j.create(key, record{State: stateClaimed, Token: []byte("one")})
+	require.NoError(t, err)
+	lines := []record{
+		{State: stateStarting},
+		{Setup: []run.Frame{{N: 1}}},
+		{Setup: []run.Frame{{N: 2}}},
+		{State: stateLaunched, FirstFrame: 3, Grace: time.Second, StepCount: 2},
+		{Flight: &bounds{First: 1, Last: 4}, Steps: []run.StepResult{{Status: run.StatusRunning}}},
+		{Flight: &bounds{First: 5, Last: 6}},
+		{Token: []byte("two")},
+	}
+	want := entry{}
+	want.apply(record{Version: recordVersion, State: stateClaimed, Token: []byte("one")})
+	for _, r := range lines {
+		require.NoError(t, f.append(r, executor.Synced))
+		want.apply(r)
+	}
+	require.NoError(t, f.close())
+
+	all, err := j.load()
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, key, all[0].key)
+	require.Empty(t, cmp.Diff(want, all[0].entry, cmp.AllowUnexported(entry{})))
+	require.True(t, all[0].entry.begun())
+	require.Equal(t, int64(5), all[0].entry.firstUnsent())
+
+	_, err = j.create(key, record{State: stateClaimed})
+	require.Equal(t, run.CodeConflict, run.CodeOf(err))
+	require.NoError(t, all[0].file.remove())
+	all, err = j.load()
+	require.NoError(t, err)
+	require.Empty(t, all)
+}
+
+func TestJournal_compacts(t *testing.T) {
+	t.Parallel()
+	j := filesIn(t.TempDir())
+	f, err := j.create(journalKey(1), record{State: stateClaimed, Token: []byte("token")})
+	require.NoError(t, err)
+	want := entry{}
+	want.apply(record{Version: recordVersion, State: stateClaimed, Token: []byte("token")})
+	for n := range int64(20_000) {
+		r := record{Flight: &bounds{First: n, Last: n}}
+		require.NoError(t, f.append(r, executor.Kept))
+		want.apply(r)
+		require.NoError(t, f.compact(want.record))
+		require.LessOrEqual(t, f.lines.(*fileLines).size, int64(compactFrom))
+	}
+	require.NoError(t, f.append(record{Reason: "after"}, executor.Synced))
+	want.apply(record{Reason: "after"})
+	require.NoError(t, f.close())
+	all, err := j.load()
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Empty(t, cmp.Diff(want, all[0].entry, cmp.AllowUnexported(entry{})))
+	require.NoError(t, all[0].file.close())
+}
+
+func TestJournal_cuts_a_torn_line(t *testing.T) {
+	t.Parallel()
+	j := filesIn(t.TempDir())
+	f, err := j.create(journalKey(1), record{State: stateClaimed})
+	require.NoError(t, err)
+	require.NoError(t, f.close())
+	path := filepath.Join(dirOf(j), journalKey(1).String()+journalSuffix)
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, append(content, `{"state":"laun`...), 0o600))
+
+	all, err := j.load()
+	require.NoError(t, err)
+	require.Equal(t, stateClaimed, all[0].entry.State)
+	require.False(t, all[0].entry.Damaged)
+	require.NoError(t, all[0].file.append(record{State: stateStarting}, executor.Synced))
+	require.NoError(t, all[0].file.close())
+	content, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(string(content), "\n"))
+	require.NotContains(t, string(content), "laun")
+}
+
+func TestJournal_ignores_foreign_files(t *testing.T) {
+	t.Parallel()
+	j := filesIn(t.TempDir())
+	for _, name := range []string{"id", "notes.txt", "x.jsonl", ".check-1"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dirOf(j), name), []byte("x"), 0o600))
+	}
+	all, err := j.load()
+	require.NoError(t, err)
+	require.Empty(t, all)
+	require.NoError(t, j.Check())
+}
+
+func TestEntry_of_a_damaged_file_may_have_run(t *testing.T) {
+	t.Parallel()
+	cases := map[string]state{
+		"garbage\n":                                   stateLaunched,
+		"{\"state\":\"claimed\"}\ngarbage\n":          stateLaunched,
+		"garbage\n{\"state\":\"starting\"}\n":         stateLaunched,
+		"garbage\n{\"state\":\"ended\"}\n":            stateEnded,
+		"garbage\n{\"state\":\"closed\"}\n":           stateClosed,
+		"{\"v\":2,\"state\":\"claimed\"}\n":           stateLaunched,
+		"{\"v\":1,\"state\":\"claimed\"}\n":           stateClaimed,
+		"":                                            stateNew,
+		"{\"v\":1,\"state\":\"claimed\"":              stateNew,
+		"{\"v\":1,\"state\":\"claimed\"}\n\x00\x00\n": stateLaunched,
+	}
+	for content, want := range cases {
+		e, _ := parseEntry([]byte(content))
+		require.Equal(t, want, e.State, "%q", content)
+	}
+}
+
+func FuzzParseEntry(f *testing.F) {
+	f.Add([]byte("{\"v\":1,\"state\":\"claimed\"}\n{\"flight\":{\"a\":1,\"b\":2}}\n"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		e, size := parseEntry(content)
+		require.LessOrEqual(t, size, int64(len(content)))
+		again, sameSize := parseEntry(content[:size])
+		require.Equal(t, size, sameSize)
+		require.Empty(t, cmp.Diff(e, again, cmp.AllowUnexported(entry{})))
+	})
+}
+
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]string{
+		"":                       "executor",
+		"Build-7.example.org":    "build-7",
+		"ö":                      "executor",
+		strings.Repeat("h", 100): strings.Repeat("h", maxHostPart),
+	} {
+		require.Equal(t, want, hostPart(host))
+	}
+	for id, ok := range map[string]bool{"a.b_C-9": true, "": false, "a/b": false, strings.Repeat("x", 101): false} {
+		require.Equal(t, ok, validID(id), id)
+	}
+	_, err := openIdentity(t.TempDir(), "a b", "")
+	require.Equal(t, run.CodeInvalid, run.CodeOf(err))
+}

@@ -1,0 +1,271 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+// maxMisses is how many times the executor waits for frames before the first one of
+// the environment, if its own journal was damaged and their number is unknown.
+// After that it skips them, once the queue is stored.
+const maxMisses = 5
+
+var (
+	errRewind     = errors.New("frames can be read again")
+	errNoEndFrame = errors.New("the frames ended without a task_end frame")
+)
+
+// reader passes the frames of a task to its frame sender. One goroutine uses it.
+type reader struct {
+	*task
+	h      executor.Handle // nil: there is no environment
+	began  bool            // a frame of the environment was read
+	misses int             // how many times a frame was missing
+	warned bool            // the log has a warning about the journal
+}
+
+// read passes all frames of the task to the frame sender, and ends the task when
+// its result is known.
+func (t *task) read(ctx context.Context, h executor.Handle) {
+	if t.sender.allStored() {
+		return // an earlier process recorded that
+	}
+	r := &reader{task: t, h: h}
+	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+	for ctx.Err() == nil {
+		passCtx, cancel := context.WithCancelCause(ctx)
+		t.sender.onRewind(func() { cancel(errRewind) })
+		from := t.sender.nextFrame()
+		err := r.readOnce(passCtx, from)
+		if err == nil && t.sender.isBehind() {
+			<-passCtx.Done() // wait until more frames can be read
+		}
+		rewind := errors.Is(context.Cause(passCtx), errRewind)
+		cancel(nil)
+		switch {
+		case rewind:
+			continue
+		case err == nil:
+			if ctx.Err() == nil && t.sender.missesFrames() {
+				t.log.Error("skipping frames that were lost with the environment", slog.Int64("from", from))
+				t.sender.abandon()
+			}
+			return
+		case t.sender.nextFrame() > from:
+			retry = pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+		}
+		if ctx.Err() == nil {
+			r.logReadError(err)
+			retry.wait(ctx, nil)
+		}
+	}
+}
+
+// logReadError logs why reading ended before the task did. Damage is logged as a
+// warning once only: no retry helps until the environment ends.
+func (r *reader) logReadError(err error) {
+	if errors.Is(err, executor.ErrDamaged) {
+		r.warn(err)
+	}
+	r.log.Debug("failed to read frames, retrying", slog.Any("error", err))
+}
+
+func (r *reader) warn(err error) {
+	if !r.warned {
+		r.warned = true
+		r.log.Warn("failed to read the journal of the environment", slog.Any("error", err))
+	}
+}
+
+// readOnce reads once from a frame on. Nil means that it reached the end.
+func (r *reader) readOnce(ctx context.Context, from int64) error {
+	for f, err := range r.frames(ctx, from) {
+		if err != nil {
+			return err
+		}
+		if f.N < from {
+			continue
+		}
+		r.addFrame(f)
+		if f.Kind == run.FrameTaskEnd {
+			r.endByFrame(f)
+		}
+		if err := r.sender.offer(ctx, f); err != nil {
+			return err
+		}
+		if f.Kind == run.FrameTaskEnd {
+			return nil
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// frames yields the setup's frames, the environment's frames and, if those have no
+// task_end, the frames that the executor created in their place. No number is
+// missing, except those that skip leaves out.
+func (r *reader) frames(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
+	return func(yield func(run.Frame, error) bool) {
+		r.mu.Lock()
+		setup, first := r.entry.Setup, r.entry.FirstFrame
+		r.mu.Unlock()
+		next := from
+		for _, f := range setup {
+			if f.N >= from && !yield(f, nil) {
+				return
+			}
+			next = max(next, f.N+1)
+		}
+		if r.h != nil {
+			var ended bool
+			if next, ended = r.events(ctx, max(from, first), yield); !ended {
+				return
+			}
+		}
+		r.mu.Lock()
+		tail := r.entry.Tail
+		r.mu.Unlock()
+		for i, f := range tail {
+			if i == 0 && !r.fill(next, f.N, yield) {
+				return
+			}
+			if f.N >= from && !yield(f, nil) {
+				return
+			}
+		}
+	}
+}
+
+// events yields the environment's frames from a number on. ended means that the
+// environment has ended without a task_end frame; next is then the first number
+// without a frame. After a missing frame, later frames are only read for the
+// result.
+func (r *reader) events(ctx context.Context, from int64, yield func(run.Frame, error) bool) (next int64, ended bool) {
+	next = from
+	var gap error
+	for f, err := range r.h.Events(ctx, next) {
+		switch {
+		case run.CodeOf(err) == run.CodeNotFound:
+			if gap != nil {
+				err = gap
+			}
+			r.endedWithoutFrame(err, next)
+			return next, true
+		case err != nil:
+			yield(f, err)
+			return next, false
+		case gap == nil && f.N > next && !r.skip(f.N):
+			gapErr := fmt.Errorf("it lacks the frames %d to %d", next, f.N-1)
+			if r.misses++; r.misses == 1 || r.setupLost() {
+				yield(f, gapErr)
+				return next, false
+			}
+			gap = executor.Damaged(gapErr, true)
+			r.warn(gap)
+		}
+		switch last := f.Kind == run.FrameTaskEnd; {
+		case gap != nil && last:
+			r.endedWithoutFrame(gap, next)
+			return next, true
+		case gap != nil:
+			continue
+		case !yield(f, nil) || last:
+			return next, false
+		}
+		r.began = true
+		next = max(next, f.N+1)
+	}
+	yield(run.Frame{}, errNoEndFrame)
+	return next, false
+}
+
+// setupLost reports whether the frames before the first one of the environment are
+// unknown because the executor's own journal was damaged.
+func (r *reader) setupLost() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.entry.Damaged && !r.began
+}
+
+// skip leaves out the frames before frame n if setupLost. If a batch in flight
+// contains some of them, the log is abandoned, but not the result.
+func (r *reader) skip(n int64) bool {
+	if !r.setupLost() {
+		return false
+	}
+	if r.misses >= maxMisses {
+		r.log.Error("abandoning the log after missing frames", slog.Int64("from", r.sender.nextFrame()))
+		r.sender.abandon()
+		return true
+	}
+	return r.sender.skipTo(n)
+}
+
+// fill yields placeholders for lost frames, from number next up to but not
+// including end.
+func (r *reader) fill(next, end int64, yield func(run.Frame, error) bool) bool {
+	line := fmt.Sprintf("drover: the frames %d to %d of this log are missing", next, end-1)
+	for n := next; n < end; n++ {
+		f := r.systemFrame(n, line)
+		if n > next {
+			f.Data = nil
+		}
+		if !yield(f, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// endByFrame ends the task with the result of its last frame.
+func (t *task) endByFrame(f run.Frame) {
+	result := f.Result
+	if result == nil {
+		t.mu.Lock()
+		result = t.resultOf(run.StatusFailed, run.CauseVanished, "the task's end has no result")
+		t.mu.Unlock()
+	}
+	t.end(record{Result: result, Last: f.N})
+}
+
+// endedWithoutFrame ends a task whose environment ended without a task_end frame; next
+// is the number after its last frame.
+func (r *reader) endedWithoutFrame(why error, next int64) {
+	if errors.Is(why, executor.ErrDamaged) {
+		r.warn(why)
+	}
+	r.mu.Lock()
+	known := r.entry.State == stateEnded
+	result := r.resultOf(run.StatusFailed, executor.CauseOf(why), why.Error())
+	r.mu.Unlock()
+	if !known {
+		r.end(r.tail(result, why.Error(), next))
+		return
+	}
+	r.truncateLog(why, next)
+}
+
+// truncateLog ends the log of a task whose result is known, if the frames from next on
+// are lost.
+func (r *reader) truncateLog(why error, next int64) {
+	r.mu.Lock()
+	result, last, made := r.entry.Result, r.entry.Last, len(r.entry.Tail) > 0
+	r.mu.Unlock()
+	if made || last < next {
+		return
+	}
+	tail := r.tail(result, "drover: the rest of this log is missing: "+why.Error(), next)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.append(tail, executor.Kept); err != nil {
+		// The next process does the same.
+		r.log.Warn("failed to record the end of the log", slog.Any("error", err))
+		r.entry.apply(tail)
+	}
+	r.sender.finish(tail.Last)
+}

@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/drover-run/drover/run"
+)
+
+var (
+	errShutdown      = errors.New("the executor is shutting down")
+	errClaimClosed   = errors.New("the claim is closed")
+	errNotRegistered = errors.New("the executor is not registered yet")
+)
+
+// Run registers the executor, resumes the keys of the journal and runs tasks until
+// ctx ends; then it returns nil once its own goroutines have ended. It may be
+// called once. Errors: CodeForbidden if the executor was removed: all its tasks are
+// then stopped and removed.
+func (a *Agent) Run(ctx context.Context) (err error) {
+	leave := a.join(ctx)
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	defer func() {
+		close(a.ended)
+		cancel(errShutdown)
+		group.Wait()
+		err = errors.Join(err, a.Close())
+		leave()
+	}()
+
+	running, finished := 0, make(chan struct{})
+	start := func(t *task) {
+		running++
+		group.Go(func() {
+			t.run(work)
+			select {
+			case finished <- struct{}{}:
+			case <-work.Done():
+			}
+		})
+	}
+	for _, t := range a.all() {
+		if t.hasWork() {
+			start(t)
+		}
+	}
+	removed := make(chan error, 1)
+	group.Go(func() {
+		if err := a.registrationLoop(work); err != nil {
+			removed <- err
+		}
+	})
+	group.Go(func() { a.healthLoop(work) })
+	group.Go(func() { a.sweepLoop(work) })
+	group.Go(func() { a.retiredLoop(work) })
+
+	var removedErr error // why Run returns once the last task has ended
+	done, ending := ctx.Done(), false
+	for !ending || running > 0 {
+		select {
+		case t := <-a.spawn:
+			start(t)
+		case <-finished:
+			running--
+		case removedErr = <-removed:
+			a.log.Error("executor was removed", slog.Any("error", removedErr))
+			a.drain()
+			if a.shared != nil {
+				return removedErr // its keys belong to the set
+			}
+			for _, t := range a.all() {
+				t.closeClaim()
+			}
+			ending = true
+		case <-done:
+			a.drain()
+			if removedErr != nil || !a.opts.DrainFinish {
+				return removedErr
+			}
+			a.log.Info("waiting for tasks to finish", slog.Int("tasks", running))
+			done, ending = nil, true
+		}
+	}
+	if removedErr != nil {
+		a.clear(ctx)
+	} else {
+		a.forgetAll(work)
+	}
+	return removedErr
+}
+
+// drain stops taking tasks.
+func (a *Agent) drain() {
+	a.mu.Lock()
+	a.draining = true
+	a.slots.setOpen(false)
+	a.mu.Unlock()
+}
+
+// clear removes all remaining environments and entries of a removed executor.
+func (a *Agent) clear(ctx context.Context) {
+	for _, t := range a.all() {
+		t.erase()
+	}
+	keys, err := a.driver.List(ctx)
+	if err != nil {
+		a.log.Warn("failed to list environments", slog.Any("error", err))
+	}
+	for _, key := range keys {
+		if err := a.removeEnvironment(ctx, key); err != nil {
+			a.log.Warn("failed to remove environment", slog.String("key", key.String()), slog.Any("error", err))
+		}
+	}
+}
+
+// removeEnvironment removes the environment of a key if there is one.
+func (a *Agent) removeEnvironment(ctx context.Context, key run.Key) error {
+	h, err := a.driver.Attach(ctx, key)
+	if run.CodeOf(err) == run.CodeNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return h.Remove(ctx)
+}

@@ -1,0 +1,282 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+// task is one key in this process.
+type task struct {
+	a   *Agent
+	key run.Key
+	log *slog.Logger
+
+	stopping   chan struct{} // closed once a stop is requested
+	closed     chan struct{} // closed once the claim is closed: the environment may be removed
+	over       chan struct{} // closed once the result is known
+	releasedCh chan struct{} // closed once another member of the set has the key
+
+	// mu is the lock of the key: every decision to start, and every answer about the
+	// key, is made under it.
+	mu            sync.Mutex
+	entry         entry
+	file          *journalFile // nil: the journal has no entry of the key
+	def           *run.Definition
+	sender        *frameSender
+	steps         stepFold // after all frames seen
+	refused       bool     // the token is not valid any more
+	stopped       bool     // stopping is closed
+	gone          bool     // closed is closed
+	slot          bool     // it counts as in use
+	waits         bool     // it ended, and counts as waiting to be adopted
+	erased        bool     // it is over: nothing is written any more
+	released      bool     // left is closed
+	endUnrecorded bool     // the end is not in the set's journal yet
+	retired       bool     // only the end of its claim is outstanding: see retire
+	claimSent     bool     // the gateway may have granted the claim
+	// dropped is why the key is to be requeued, if that could not be journaled at
+	// once.
+	dropped string
+	contact time.Time
+	changed chan struct{} // closed, and replaced, when the token or the answer changed
+	abort   context.CancelCauseFunc
+	// requestChanged is closed, and replaced, when the pending request changed.
+	requestChanged chan struct{}
+	token          []byte    // of the delivery, nil if there was none
+	claimProof     string    // proves that Temporal handed out the task
+	unknown        time.Time // since when the gateway has no claim
+
+	adopted chan struct{} // of capacity 1: wakes reclaim
+	counted atomic.Bool   // its outcome is in the metrics
+}
+
+func newTask(a *Agent, key run.Key) *task {
+	return &task{
+		a:          a,
+		key:        key,
+		log:        a.log.With(slog.String("run_id", string(key.Run)), slog.String("key", key.String())),
+		stopping:   make(chan struct{}),
+		closed:     make(chan struct{}),
+		over:       make(chan struct{}),
+		releasedCh: make(chan struct{}),
+		changed:    make(chan struct{}),
+
+		requestChanged: make(chan struct{}),
+		adopted:        make(chan struct{}, 1),
+	}
+}
+
+// takeSlot counts the task as in use, unless it is over here. The caller holds the
+// lock, or the task is new.
+func (t *task) takeSlot() {
+	if !t.slot && !t.waits && !t.erased {
+		t.slot = true
+		t.a.slots.take()
+	}
+}
+
+// suspendSlot releases the slot of a task that ended and whose token is not valid
+// any more. The delivery by which its workflow adopts it may need that slot.
+func (t *task) suspendSlot() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.slot {
+		t.slot, t.waits = false, true
+		t.a.slots.suspend()
+	}
+}
+
+// freeSlot stops counting the task. The caller holds the lock.
+func (t *task) freeSlot() {
+	switch {
+	case t.slot:
+		t.a.slots.release()
+	case t.waits:
+		t.a.slots.finish()
+	}
+	t.slot, t.waits = false, false
+}
+
+// hasWork reports whether run has work to do.
+func (t *task) hasWork() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.entry.State != stateClosed || t.entry.Token != nil && !t.entry.Answered
+}
+
+// notify wakes goroutines that wait for a changed token or answer. The caller holds
+// the lock.
+func (t *task) notify() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// append writes a record to the journal and applies it. The caller holds the lock.
+// After an error nothing has changed.
+func (t *task) append(r record, d executor.Durability) error {
+	switch {
+	case t.released:
+		return executor.ErrLost
+	case t.erased:
+		return errErased
+	}
+	r.Time = t.a.now()
+	if t.file == nil {
+		f, err := t.a.journal.create(t.key, r)
+		if err != nil {
+			return err
+		}
+		t.file = f
+	} else if err := t.file.append(r, d); err != nil {
+		if errors.Is(err, executor.ErrLost) {
+			t.releaseLocked()
+		}
+		return err
+	}
+	t.entry.apply(r)
+	return nil
+}
+
+// details returns the heartbeat details of the task. The caller holds the lock.
+func (t *task) details() HeartbeatDetails {
+	return HeartbeatDetails{
+		Executor:  t.a.identity.id,
+		Set:       t.a.set(),
+		JournalID: t.a.identity.journalID,
+		Key:       t.key,
+		Frame:     t.steps.seen,
+	}
+}
+
+// requestStop stops the task in any state. It reports whether there is anything to
+// stop.
+func (t *task) requestStop() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.entry.State == stateClosed {
+		return false
+	}
+	if t.stopped {
+		return true
+	}
+	t.stopped = true
+	close(t.stopping)
+	if t.abort != nil && t.entry.State.launchable() {
+		t.abort(errStopped)
+	}
+	return true
+}
+
+// closeClaim records that the claim is closed: the environment may be removed.
+func (t *task) closeClaim() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.gone {
+		t.gone = true
+		close(t.closed)
+	}
+}
+
+// settle records that no workflow waits for the outcome any more. The remaining
+// frames of an ended task are still sent; any other task needs no more work.
+func (t *task) settle() {
+	t.mu.Lock()
+	ended, token := t.entry.State == stateEnded, t.entry.Token
+	t.mu.Unlock()
+	if ended {
+		t.answered(token)
+		return
+	}
+	t.closeClaim()
+}
+
+// refuse records that a token is not valid any more.
+func (t *task) refuse(token []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if bytes.Equal(t.entry.Token, token) && !t.entry.Answered && !t.refused {
+		t.refused = true
+		t.log.Warn("token is not valid any more, waiting for adoption")
+		t.notify()
+		wake(t.a.sweep)
+	}
+}
+
+// erase removes the journal entry and the task in memory.
+func (t *task) erase() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.removeEntry(); err != nil {
+		t.log.Warn("failed to remove journal entry", slog.Any("error", err))
+		if t.file != nil && t.a.shared != nil {
+			// After Close the entry belongs to no member: the set finds it again and assigns
+			// it to a member, which ends the task.
+			_ = t.file.close() // the next member writes what this one could not
+		}
+	}
+	t.detach()
+}
+
+// dropEntry does the same for a key of which nothing ran, unless it was closed
+// meanwhile: its environment then stays. In a set it fails if the entry can not be
+// removed, and then nothing has changed: the member that takes over the entry may
+// continue the task.
+func (t *task) dropEntry() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.entry.State == stateClosed {
+		t.freeSlot()
+		return nil
+	}
+	if err := t.removeEntry(); err != nil {
+		if t.a.shared != nil {
+			return err
+		}
+		t.log.Warn("failed to remove journal entry", slog.Any("error", err))
+	}
+	t.detach()
+	return nil
+}
+
+// removeEntry removes the journal entry. The caller holds the lock.
+func (t *task) removeEntry() error {
+	if t.released {
+		return executor.ErrLost
+	}
+	if t.file == nil {
+		return nil
+	}
+	err := t.file.remove()
+	if errors.Is(err, executor.ErrLost) {
+		t.releaseLocked()
+	}
+	return err
+}
+
+// detach removes the task from memory. The caller holds the lock.
+func (t *task) detach() {
+	t.freeSlot()
+	t.file, t.erased = nil, true
+	t.a.forget(t)
+}
+
+// closeFile closes the journal entry and leaves it to the next process.
+func (t *task) closeFile() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil {
+		return
+	}
+	if err := t.file.close(); err != nil {
+		t.log.Warn("failed to close journal entry", slog.Any("error", err))
+	}
+	t.file = nil
+}

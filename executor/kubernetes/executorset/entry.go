@@ -1,0 +1,365 @@
+package executorset
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	typed "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/kubernetes"
+	"github.com/drover-run/drover/run"
+)
+
+// Field and annotations of the ConfigMap of a key.
+const (
+	// journalField holds the lines of the journal.
+	journalField = "journal"
+	// annotationSet is the full name of the set, which a label may not be able
+	// to hold.
+	annotationSet = "drover.run/set"
+	// annotationHolder is the member that holds the key.
+	annotationHolder = "drover.run/holder"
+	// annotationTerm counts the holders of the key. A member that adopts the
+	// key a second time is thus distinguished from its earlier term.
+	annotationTerm = "drover.run/term"
+	// annotationAdopt and annotationStop are orders for the holder of the key.
+	annotationAdopt = "drover.run/adopt" // a token, in base64
+	annotationStop  = "drover.run/stop"
+)
+
+// Bounds of the journal of an entry. A ConfigMap may have 1 MiB.
+const (
+	rewriteSize = 64 << 10
+	maxJournal  = 900 << 10
+)
+
+// writeTries is how often a write is tried if other members' orders change the
+// entry first.
+const writeTries = 5
+
+// entry is the ConfigMap of a key, written by the member that holds the key.
+// Every write names the version that was read, so the server refuses it after
+// another member has adopted the key.
+type entry struct {
+	set  *Set
+	key  run.Key
+	uid  types.UID
+	term string
+
+	mu           sync.Mutex
+	object       *corev1.ConfigMap // last version read or written
+	content      []byte            // the lines
+	dirtySince   time.Time         // since when unwritten lines exist; zero if there are none
+	adoptedToken []byte            // token of an adopt order that was carried out
+	lost         bool
+
+	orders orders
+}
+
+var _ executor.Lines = (*entry)(nil)
+
+// orders records which orders were delivered to the executor.
+type orders struct {
+	mu             sync.Mutex
+	stopDelivered  bool
+	adoptDelivered string // value of the annotation; "" if the order may be delivered again
+}
+
+// takeNew returns the orders of an entry that were not delivered yet, and marks
+// them as delivered.
+func (o *orders) takeNew(annotations map[string]string) (stop bool, adopt string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if stop = annotations[annotationStop] != "" && !o.stopDelivered; stop {
+		o.stopDelivered = true
+	}
+	if a := annotations[annotationAdopt]; a != "" && a != o.adoptDelivered {
+		o.adoptDelivered, adopt = a, a
+	}
+	return stop, adopt
+}
+
+// resetStop marks the stop order as not delivered.
+func (o *orders) resetStop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stopDelivered = false
+}
+
+func (o *orders) resetAdopt(adopt string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.adoptDelivered == adopt {
+		o.adoptDelivered = ""
+	}
+}
+
+// Create implements executor.Journal.
+func (s *Set) Create(key run.Key, line []byte) (executor.Lines, error) {
+	if err := s.reserve(key); err != nil {
+		return nil, err
+	}
+	p := &entry{set: s, key: key, term: "1", content: append(bytes.Clone(line), '\n')}
+	object := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   s.name(key),
+			Labels: kubernetes.Labels(key, s.options.Member, s.options.Name),
+			Annotations: map[string]string{
+				annotationSet: s.options.Name, annotationHolder: s.options.Member, annotationTerm: p.term,
+			},
+		},
+		Data: map[string]string{journalField: string(p.content)},
+	}
+	err := s.do(func(ctx context.Context) error {
+		created, err := s.configMaps().Create(ctx, object, metav1.CreateOptions{})
+		switch {
+		case apierrors.IsForbidden(err), apierrors.IsTooManyRequests(err), apierrors.IsUnauthorized(err): // the entry was not created
+			return run.Errorf(run.CodeExhausted, "create the entry of %s: %w", key, err)
+		case err != nil:
+			return kubernetes.ServerError(err, "create the entry of %s", key)
+		}
+		p.setObject(created)
+		return nil
+	})
+	s.finishReservation(key, p, err)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// reserve reserves a key within this process until finishReservation is called.
+func (s *Set) reserve(key run.Key) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.entries[key] != nil || s.busy[key] {
+		return run.Errorf(run.CodeConflict, "there is an entry of %s", key)
+	}
+	s.busy[key] = true
+	return nil
+}
+
+// finishReservation ends the reservation and, without an error, opens the entry.
+func (s *Set) finishReservation(key run.Key, p *entry, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.busy, key)
+	if err == nil {
+		s.entries[key] = p
+	}
+}
+
+// closeEntry closes an entry on this member.
+func (s *Set) closeEntry(p *entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.entries[p.key] == p {
+		delete(s.entries, p.key)
+	}
+}
+
+// setObject stores the object as it was read or written. The caller holds the lock,
+// or the entry is new.
+func (p *entry) setObject(object *corev1.ConfigMap) {
+	p.object, p.uid = object, object.UID
+}
+
+// Append implements executor.Lines. A lazy line is written with the next line
+// that is not lazy, or after lazyLimit.
+func (p *entry) Append(line []byte, d executor.Durability) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lost {
+		return executor.ErrLost
+	}
+	if len(p.content)+len(line) > maxJournal {
+		return run.Errorf(run.CodeTooLarge, "the entry of %s is full", p.key)
+	}
+	content := append(append(bytes.Clone(p.content), line...), '\n')
+	if d == executor.Lazy {
+		p.content = content
+		if p.dirtySince.IsZero() {
+			p.dirtySince = p.set.now()
+		}
+		return nil
+	}
+	return p.write(content)
+}
+
+// NeedsRewrite implements executor.Lines.
+func (p *entry) NeedsRewrite() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.content) > rewriteSize
+}
+
+// Rewrite implements executor.Lines. The new content is written with the next
+// line.
+func (p *entry) Rewrite(line []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lost {
+		return executor.ErrLost
+	}
+	p.content = append(bytes.Clone(line), '\n')
+	return nil
+}
+
+// Close implements executor.Lines.
+func (p *entry) Close() error {
+	defer p.set.closeEntry(p)
+	return p.flush()
+}
+
+// flush writes the lazy lines.
+func (p *entry) flush() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dirtySince.IsZero() || p.lost {
+		return nil
+	}
+	return p.write(p.content)
+}
+
+// overdue reports whether lazy lines have waited longer than lazyLimit.
+func (p *entry) overdue(now time.Time) bool {
+	if !p.mu.TryLock() { // a write is in progress
+		return false
+	}
+	defer p.mu.Unlock()
+	return !p.dirtySince.IsZero() && now.Sub(p.dirtySince) > lazyLimit
+}
+
+// write writes the lines. The caller holds the lock.
+func (p *entry) write(content []byte) error {
+	err := p.set.do(func(ctx context.Context) error {
+		for n := 1; ; n++ {
+			object := p.object.DeepCopy()
+			object.Data = map[string]string{journalField: string(content)}
+			if p.adoptedToken != nil && object.Annotations[annotationAdopt] == encodeToken(p.adoptedToken) {
+				delete(object.Annotations, annotationAdopt)
+			}
+			written, err := p.set.configMaps().Update(ctx, object, metav1.UpdateOptions{})
+			if err == nil {
+				p.setObject(written)
+				return nil
+			}
+			if err := p.reread(ctx, err, n); err != nil {
+				return err
+			}
+		}
+	})
+	switch {
+	case err == nil:
+		p.content, p.dirtySince = content, time.Time{}
+	case errors.Is(err, executor.ErrLost):
+		p.lost = true
+		p.set.closeEntry(p)
+	}
+	return err
+}
+
+// reread reads the object again after the server refused a write. It returns an
+// error unless another try may succeed.
+func (p *entry) reread(ctx context.Context, refused error, n int) error {
+	switch {
+	case apierrors.IsNotFound(refused):
+		return executor.ErrLost
+	case !apierrors.IsConflict(refused), n >= writeTries:
+		return unavailable(kubernetes.ServerError(refused, "write the entry of %s", p.key))
+	}
+	object, err := p.set.configMaps().Get(ctx, p.object.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return executor.ErrLost
+	case err != nil:
+		return unavailable(kubernetes.ServerError(err, "read the entry of %s", p.key))
+	case !p.matches(object):
+		return executor.ErrLost
+	}
+	p.setObject(object)
+	return nil
+}
+
+// matches reports whether an object is this entry in this member's term.
+func (p *entry) matches(object metav1.Object) bool {
+	annotations := object.GetAnnotations()
+	return object.GetUID() == p.uid && annotations[annotationHolder] == p.set.options.Member && annotations[annotationTerm] == p.term
+}
+
+// Remove implements executor.Lines. Objects that the entry owns are deleted
+// with it.
+func (p *entry) Remove() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lost {
+		return executor.ErrLost
+	}
+	background := metav1.DeletePropagationBackground
+	err := p.set.do(func(ctx context.Context) error {
+		for n := 1; ; n++ {
+			err := p.set.configMaps().Delete(ctx, p.object.Name, metav1.DeleteOptions{
+				Preconditions:     &metav1.Preconditions{UID: &p.uid, ResourceVersion: &p.object.ResourceVersion},
+				PropagationPolicy: &background,
+			})
+			if err == nil {
+				return nil
+			}
+			if err := p.reread(ctx, err, n); err != nil {
+				return err
+			}
+		}
+	})
+	if err == nil || errors.Is(err, executor.ErrLost) {
+		p.lost = true
+		p.set.closeEntry(p)
+	}
+	return err
+}
+
+// markAdopted records that an adopt order was carried out. The next write removes it
+// from the entry.
+func (p *entry) markAdopted(token []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.adoptedToken = token
+	if p.dirtySince.IsZero() {
+		p.dirtySince = p.set.now()
+	}
+}
+
+// release closes the entry because another member holds the key. It reports
+// whether the entry was still open.
+func (p *entry) release() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	previous := p.lost
+	p.lost = true
+	p.set.closeEntry(p)
+	return !previous
+}
+
+func (s *Set) configMaps() typed.ConfigMapInterface {
+	return s.client.CoreV1().ConfigMaps(s.options.Namespace)
+}
+
+func encodeToken(token []byte) string { return base64.StdEncoding.EncodeToString(token) }
+
+// nextTerm returns the term after the given one.
+func nextTerm(term string) string {
+	n, err := strconv.Atoi(term)
+	if err != nil {
+		n = 0
+	}
+	return strconv.Itoa(n + 1)
+}

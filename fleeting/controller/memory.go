@@ -1,0 +1,83 @@
+package controller
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/fleeting/scaling"
+)
+
+// memory is the state that one round hands to the next; the records keep it.
+type memory struct {
+	Scaling  scaling.Memory `json:"scaling"`
+	Failures int            `json:"failures,omitempty"` // consecutive
+	FailedAt time.Time      `json:"failed_at,omitzero"`
+	LastWhy  string         `json:"last_why,omitempty"` // of the most recent failure
+	Refusals int            `json:"refusals,omitempty"` // consecutive requests that the plugin refused and that created nothing
+}
+
+// refusalsRestart is the number of consecutive refusals after which the plugin
+// is restarted before each request. Only Init creates a cloud resource again
+// that was deleted, such as a key.
+const refusalsRestart = 2
+
+// recordFailure records that an instance did not start, or did not become an executor.
+// Instances that were requested before the last failure had the same cause:
+// they do not lengthen the pause.
+func (m *memory) recordFailure(now, asked time.Time, why string) {
+	m.LastWhy = truncate(why)
+	if m.Failures > 0 && !asked.After(m.FailedAt) {
+		return
+	}
+	m.Failures++
+	m.FailedAt = now
+}
+
+// truncate shortens a message that becomes part of another message.
+func truncate(text string) string {
+	const maximum = 300
+	if r := []rune(text); len(r) > maximum {
+		return string(r[:maximum]) + "..."
+	}
+	return text
+}
+
+func readMemory(text string) (m memory) {
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		return memory{}
+	}
+	return m
+}
+
+func (m memory) text() string {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// countRefusals counts the requests that the plugin refused and that created nothing. It
+// reports whether the count has changed.
+func (m *memory) countRefusals(refusal error, created int) bool {
+	previous := m.Refusals
+	_, answered := errors.AsType[*fleeting.CallError](refusal)
+	switch {
+	case refusal == nil || created > 0:
+		m.Refusals = 0
+	case answered:
+		m.Refusals++
+	}
+	return m.Refusals != previous
+}
+
+// pauseAfter returns the pause after failures. It applies where the policy does
+// not set one.
+func pauseAfter(failures int) time.Duration {
+	if failures == 0 {
+		return 0
+	}
+	return min(5*time.Minute, 5*time.Second<<min(failures-1, 6))
+}

@@ -1,0 +1,137 @@
+package controller_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/fleeting/controller"
+	truth "github.com/drover-run/drover/fleeting/fleetingtest/cloud"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+)
+
+// agentStarter starts the agents of machines, like an SSH bootstrap.
+type agentStarter struct {
+	mu      sync.Mutex
+	started map[string]bool
+}
+
+func (s *agentStarter) Bootstrap(_ context.Context, i controller.Instance, _ fleeting.ConnectInfo) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started[i.ID] = true
+	return nil
+}
+
+// newPluginEnv returns an env whose machines come from a real plugin process.
+func newPluginEnv(t *testing.T, s truth.Settings, change func(*run.FleetSpec)) (*env, *truth.Cloud) {
+	t.Helper()
+	plugin := testenv.BuildProgram(t, ".", "./fleeting/fleetingtest/faulty")
+	c, err := truth.Open(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, c.Set(s))
+	dir := t.TempDir()
+	w := newEnv(t)
+	w.open = func(ctx context.Context, _ run.Fleet) (controller.Group, error) {
+		return fleeting.Open(ctx, fleeting.Options{Plugin: plugin, Config: c.Config(), Dir: dir, Logger: slog.New(slog.DiscardHandler)})
+	}
+	agents := &agentStarter{started: map[string]bool{}}
+	w.bootstrapper = agents
+	w.running = func() []string {
+		ids, err := c.IDs()
+		if err != nil && t.Context().Err() == nil {
+			t.Errorf("list the instances of the cloud: %v", err)
+		}
+		agents.mu.Lock()
+		defer agents.mu.Unlock()
+		return slices.DeleteFunc(ids, func(id string) bool { return !agents.started[id] })
+	}
+	w.newWorker()
+	t.Cleanup(func() { require.NoError(t, w.worker.Release(w.name)) })
+	w.put(func(s *run.FleetSpec) {
+		s.Bootstrap = run.BootstrapSSH
+		if change != nil {
+			change(s)
+		}
+	})
+	return w, c
+}
+
+func TestFleet_servers_that_vanish_while_they_are_created(t *testing.T) {
+	t.Parallel()
+	w, c := newPluginEnv(t, truth.Settings{CreateTime: 100 * time.Millisecond}, nil)
+	// Real plugins exit when they are asked about an unknown instance.
+	require.NoError(t, c.Inject(
+		truth.Fault{Call: "ConnectInfo", Outcome: truth.Crash, OnUnknown: true, Delay: 200 * time.Millisecond},
+		truth.Fault{Call: "ConnectInfo", Delay: 500 * time.Millisecond},
+	))
+	var vanished string
+	w.onBootstrap = func(numbers []int) {
+		if vanished != "" {
+			return
+		}
+		for _, i := range w.ledger() {
+			if i.Number == numbers[0] {
+				vanished = i.Instance
+			}
+		}
+		require.NoError(t, c.Vanish(vanished))
+	}
+	w.start()
+	w.submit(4)
+	w.awaitCount(run.InstanceReady, 4)
+	require.Len(t, w.ledger(), 5, "no other machine was lost")
+	for _, i := range w.ledger() {
+		require.Equal(t, i.Instance == vanished, i.State == run.InstanceGone, i.Message)
+	}
+	inits, err := c.Count("Init")
+	require.NoError(t, err)
+	require.LessOrEqual(t, inits, 2, "the plugin exited at most once")
+}
+
+func TestFleet_plugin_that_ends_while_machines_are_bootstrapped(t *testing.T) {
+	t.Parallel()
+	w, c := newPluginEnv(t, truth.Settings{}, nil)
+	require.NoError(t, c.Inject(
+		truth.Fault{Call: "ConnectInfo", Outcome: truth.Crash, Delay: 200 * time.Millisecond, Times: 1},
+		truth.Fault{Call: "ConnectInfo", Delay: 500 * time.Millisecond},
+	))
+	w.start()
+	w.submit(3)
+	w.awaitCount(run.InstanceReady, 3)
+	require.Len(t, w.ledger(), 3)
+}
+
+func TestFleet_plugin_whose_resources_are_gone_is_started_again(t *testing.T) {
+	t.Parallel()
+	w, c := newPluginEnv(t, truth.Settings{NeedsKey: true}, nil)
+	w.start()
+	id := w.submit(1)
+	w.awaitCount(run.InstanceReady, 1)
+	require.NoError(t, c.LoseKey())
+	machine := w.running()[0]
+	require.NoError(t, w.claim(id, 0, machine))
+	w.submit(1)
+	w.awaitCount(run.InstanceReady, 2)
+	inits, err := c.Count("Init")
+	require.NoError(t, err)
+	require.Equal(t, 2, inits, "it was restarted once")
+	increases, err := c.Count("Increase")
+	require.NoError(t, err)
+	require.Equal(t, 4, increases, "two were refused before that")
+	e, err := w.store.GetExecutor(t.Context(), w.agentOf(machine))
+	require.NoError(t, err)
+	require.Equal(t, 1, e.Tasks, "the task on the first machine continues")
+	events, err := w.engine.FleetEvents(t.Context(), fleetName, -1, 1000)
+	require.NoError(t, err)
+	at := slices.IndexFunc(events, func(e run.FleetEvent) bool { return e.Kind == "plugin_restarted" })
+	require.Positive(t, at)
+	require.Equal(t, "the plugin refused 2 requests in a row and is restarted; the last: the plugin refused: Increase: plugin error: the SSH key is not found", events[at].Text)
+}

@@ -1,0 +1,56 @@
+package tokens
+
+import (
+	"slices"
+	"time"
+)
+
+// Scope is a set of calls that a token allows.
+type Scope string
+
+// The scopes.
+const (
+	Read     Scope = "read"
+	Write    Scope = "write" // implies read
+	Admin    Scope = "admin" // implies all others
+	Executor Scope = "executor"
+)
+
+// Valid reports whether s is one of the scopes.
+func (s Scope) Valid() bool {
+	switch s {
+	case Read, Write, Admin, Executor:
+		return true
+	}
+	return false
+}
+
+// allows reports whether a holder of s may make a call that needs the scope
+// required.
+func (s Scope) allows(required Scope) bool {
+	switch s {
+	case Admin:
+		return true
+	case Write:
+		return required == Write || required == Read
+	case Read, Executor:
+		return required == s
+	}
+	return false
+}
+
+// Principal is the caller that a token identifies.
+type Principal struct {
+	Name    string
+	Scopes  []Scope
+	Binding Binding
+	// IssuedAt and Expires bound a short-lived token; zero for tokens that are
+	// listed.
+	IssuedAt, Expires time.Time
+}
+
+// Allows reports whether the principal may make a call that needs the scope
+// required.
+func (p Principal) Allows(required Scope) bool {
+	return slices.ContainsFunc(p.Scopes, func(s Scope) bool { return s.allows(required) })
+}

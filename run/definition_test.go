@@ -1,0 +1,82 @@
+package run_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/run"
+)
+
+// TestDefinition_Supply checks that secrets of providers are used like those of
+// the run.
+func TestDefinition_Supply(t *testing.T) {
+	t.Parallel()
+	header := &run.Spec{
+		Environment: map[string]string{"A": "plain"}, Secrets: map[string]run.Secret{"S": "inlined"},
+		SecretsFrom: map[string]run.SecretRef{"A": {Provider: "p", Name: "a"}, "B": {Provider: "p", Name: "b"}},
+		Registries:  map[string]run.Registry{"own": {Username: "u", PasswordSecret: "S"}, "other": {Username: "v", PasswordSecret: "B"}},
+	}
+	d := run.Define(header, &run.TaskSpec{Steps: []run.Step{{Run: "true"}}}, run.ExpandedTask{Name: "t"}, run.Key{Run: "r", Attempt: 1, Dispatch: 1}, 1)
+	require.Equal(t, []string{"inlined"}, d.Secrets)
+	d.Supply(map[string]run.Secret{"A": "over the plain one", "B": "line one\nline two"})
+	require.Equal(t, "over the plain one", d.Environment["A"])
+	require.Equal(t, "line one\nline two", d.Environment["B"])
+	require.Equal(t, []string{"over the plain one", "line one\nline two", "line one", "line two", "inlined"}, d.Secrets)
+	require.Equal(t, map[string]run.Auth{"own": {Username: "u", Password: "inlined"}, "other": {Username: "v", Password: "line one\nline two"}}, d.Auth)
+}
+
+// TestDefine_untrusted checks that an untrusted run gets no secrets of
+// providers, also if an older version stored the run before submissions were
+// checked.
+func TestDefine_untrusted(t *testing.T) {
+	t.Parallel()
+	header := &run.Spec{Untrusted: true, SecretsFrom: map[string]run.SecretRef{"A": {Provider: "p", Name: "a"}}}
+	d := run.Define(header, &run.TaskSpec{Steps: []run.Step{{Run: "true"}}}, run.ExpandedTask{Name: "t"}, run.Key{Run: "r", Attempt: 1, Dispatch: 1}, 1)
+	require.Contains(t, d.Fault, "untrusted")
+	header.Untrusted = false
+	d = run.Define(header, &run.TaskSpec{Steps: []run.Step{{Run: "true"}}}, run.ExpandedTask{Name: "t"}, run.Key{Run: "r", Attempt: 1, Dispatch: 1}, 1)
+	require.Empty(t, d.Fault)
+}
+
+// TestDefinition_secret_files checks that secrets that are files are not in the
+// environment.
+func TestDefinition_secret_files(t *testing.T) {
+	t.Parallel()
+	header := &run.Spec{
+		Environment: map[string]string{"A": "plain", "S": "plain"}, Secrets: map[string]run.Secret{"S": "inlined", "V": "variable"},
+		SecretsFrom: map[string]run.SecretRef{"A": {Provider: "p", Name: "a"}, "B": {Provider: "p", Name: "b"}},
+		SecretFiles: []string{"S", "A"},
+	}
+	d := run.Define(header, &run.TaskSpec{Steps: []run.Step{{Run: "true"}}}, run.ExpandedTask{Name: "t"}, run.Key{Run: "r", Attempt: 1, Dispatch: 1}, 1)
+	d.Supply(map[string]run.Secret{"A": "supplied", "B": "another"})
+	require.Equal(t, map[string]string{"S": "inlined", "A": "supplied"}, d.SecretFiles)
+	require.NotContains(t, d.Environment, "S")
+	require.NotContains(t, d.Environment, "A")
+	require.Equal(t, "variable", d.Environment["V"])
+	require.Equal(t, "another", d.Environment["B"])
+	require.ElementsMatch(t, []string{"inlined", "variable", "supplied", "another"}, d.Secrets, "all are masked")
+}
+
+// TestRequiredSpecVersion checks which version of the specification a task needs.
+func TestRequiredSpecVersion(t *testing.T) {
+	t.Parallel()
+	plain := run.Definition{Steps: []run.StepDef{{Script: "true"}}}
+	archives := run.Definition{Steps: []run.StepDef{{Script: "true"}, {ArchiveStep: run.ArchiveStep{RestoreWorkspace: &run.RestoreWorkspace{}}}}}
+	files := run.Definition{Steps: plain.Steps, SecretFiles: map[string]string{"A": ""}}
+	for name, tt := range map[string]struct {
+		d       run.Definition
+		version int
+	}{"scripts": {plain, 1}, "archives": {archives, 2}, "secret files": {files, 3}} {
+		require.Equal(t, tt.version, run.RequiredSpecVersion(&tt.d), name)
+		require.NoError(t, run.CheckSpecVersion(&tt.d, run.NewestSpecVersion), name)
+		for specVersion := range tt.version {
+			err := run.CheckSpecVersion(&tt.d, specVersion)
+			if tt.version == 1 {
+				require.NoError(t, err, "an executor that does not report its version runs scripts")
+			} else {
+				require.Equal(t, run.CodeConflict, run.CodeOf(err), name)
+			}
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package graph
+
+import "github.com/drover-run/drover/run"
+
+// Levels returns the levels of the nodes on which a node depends, directly or
+// through others: 0 for nodes without dependencies, and else one more than the
+// greatest level among its dependencies. The nodes have no cycle.
+func Levels(nodes []run.Node, target int) map[int]int {
+	levels := make(map[int]int)
+	var visit func(n int) int
+	visit = func(n int) int {
+		if level, ok := levels[n]; ok {
+			return level
+		}
+		level := 0
+		for _, e := range nodes[n].Depends {
+			level = max(level, visit(e.Node)+1)
+		}
+		levels[n] = level
+		return level
+	}
+	if target < 0 || target >= len(nodes) {
+		return levels
+	}
+	visit(target)
+	delete(levels, target)
+	return levels
+}

@@ -1,0 +1,247 @@
+package graph_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/graph"
+)
+
+// graphCase is a random graph with the outcome that each of its tasks has if it
+// runs.
+type graphCase struct {
+	nodes    []run.Node
+	outcomes []run.Status
+}
+
+func drawGraphCase(t *rapid.T) graphCase {
+	var w graphCase
+	first := 0
+	for i := range rapid.IntRange(1, 12).Draw(t, "nodes") {
+		n := run.Node{Name: string(rune('a' + i)), First: first, Width: rapid.IntRange(1, 4).Draw(t, "width")}
+		if n.Width > 1 {
+			n.Axes = []run.Axis{{Name: "A", Values: []string{"1", "2", "3", "4"}[:n.Width]}}
+		}
+		first += n.Width
+		if i > 0 {
+			parents := rapid.SliceOfNDistinct(rapid.IntRange(0, i-1), 0, min(i, 3), rapid.ID[int]).Draw(t, "parents")
+			for _, p := range parents {
+				n.Depends = append(n.Depends, run.Edge{Node: p, On: run.OnMask(rapid.IntRange(0, 7).Draw(t, "on"))})
+			}
+		}
+		n.Skip = rapid.IntRange(0, 9).Draw(t, "skip") == 0
+		n.IgnoreFailure = rapid.IntRange(0, 4).Draw(t, "ignore") == 0
+		n.Approvers = max(0, rapid.IntRange(-4, 2).Draw(t, "approvers"))
+		w.nodes = append(w.nodes, n)
+	}
+	for range first {
+		w.outcomes = append(w.outcomes, rapid.SampledFrom([]run.Status{
+			run.StatusSuccess, run.StatusSuccess, run.StatusSuccess, run.StatusFailed, run.StatusFailed, run.StatusStopped,
+		}).Draw(t, "outcome"))
+	}
+	return w
+}
+
+// expected returns the final statuses by the documented rules, without fail
+// fast.
+func (w graphCase) expected() []run.Status {
+	out := make([]run.Status, len(w.outcomes))
+	for _, n := range w.nodes { // parents come first
+		holds := !n.Skip
+		for _, e := range n.Depends {
+			on := e.On
+			if on == 0 {
+				on = run.MaskSuccess
+			}
+			parent := w.nodes[e.Node]
+			for _, s := range out[parent.First : parent.First+parent.Width] {
+				holds = holds && (s == run.StatusSuccess && on&run.MaskSuccess != 0 ||
+					s == run.StatusFailed && on&run.MaskFailure != 0 ||
+					s == run.StatusSkipped && on&run.MaskSkipped != 0)
+			}
+		}
+		for task := n.First; task < n.First+n.Width; task++ {
+			out[task] = run.StatusSkipped
+			if holds {
+				out[task] = w.outcomes[task]
+			}
+		}
+	}
+	return out
+}
+
+// stepper drives a graph like a workflow does, in a random order.
+type stepper struct {
+	w       graphCase
+	g       *graph.Graph
+	decided map[int][]run.Status // decisions by task
+}
+
+func newStepper(t *rapid.T, w graphCase, failFast bool) *stepper {
+	g, err := graph.New(w.nodes, failFast)
+	require.NoError(t, err)
+	return &stepper{w: w, g: g, decided: make(map[int][]run.Status)}
+}
+
+// next calls Next and checks the decisions.
+func (s *stepper) next(t *rapid.T) []graph.Decision {
+	decisions := s.g.Next()
+	last := -1
+	for _, d := range decisions {
+		require.Greater(t, d.Task, last, "ascending, and one for a task")
+		last = d.Task
+		require.Equal(t, d.Status, s.g.Status(d.Task), "applied already")
+		require.NotContains(t, s.decided[d.Task], d.Status, "returned once")
+		s.decided[d.Task] = append(s.decided[d.Task], d.Status)
+		require.Equal(t, d.Status == run.StatusQueued, d.Reason == "")
+		n := s.w.nodes[s.g.NodeOf(d.Task)]
+		if d.Status == run.StatusSkipped {
+			continue
+		}
+		require.False(t, n.Skip)
+		require.Equal(t, d.Status == run.StatusWaitingApproval, n.Approvers > 0 && len(s.decided[d.Task]) == 1)
+		for _, e := range n.Depends {
+			p := s.w.nodes[e.Node]
+			for parent := p.First; parent < p.First+p.Width; parent++ {
+				require.True(t, s.g.Status(parent).Final(), "nothing starts before its parents are final")
+			}
+		}
+	}
+	require.Empty(t, s.g.Next())
+	return decisions
+}
+
+// moves returns the tasks whose status can change now.
+func (s *stepper) moves() []int {
+	var out []int
+	for task := range s.g.Len() {
+		switch s.g.Status(task) {
+		case run.StatusQueued, run.StatusRunning, run.StatusWaitingApproval:
+			out = append(out, task)
+		default:
+		}
+	}
+	return out
+}
+
+// move changes the status of a task.
+func (s *stepper) move(t *rapid.T, task int, runFirst bool) {
+	switch s.g.Status(task) {
+	case run.StatusWaitingApproval:
+		require.True(t, s.g.Approve(task))
+	case run.StatusQueued:
+		if runFirst {
+			require.True(t, s.g.Set(task, run.StatusRunning))
+			return
+		}
+		fallthrough
+	default:
+		require.True(t, s.g.Set(task, s.w.outcomes[task]))
+		require.False(t, s.g.Set(task, run.StatusSkipped), "a final status does not change")
+	}
+}
+
+func (s *stepper) finish(t *rapid.T) {
+	for {
+		s.next(t)
+		moves := s.moves()
+		if len(moves) == 0 {
+			break
+		}
+		s.move(t, rapid.SampledFrom(moves).Draw(t, "move"), rapid.Bool().Draw(t, "running first"))
+	}
+	require.True(t, s.g.Done(), "every task becomes final")
+}
+
+func statuses(g *graph.Graph) []run.Status {
+	out := make([]run.Status, g.Len())
+	for task := range out {
+		out[task] = g.Status(task)
+	}
+	return out
+}
+
+func TestGraph_AnyOrderEndsTheSame(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawGraphCase(t)
+		s := newStepper(t, w, false)
+		s.finish(t)
+		require.Equal(t, w.expected(), statuses(s.g))
+		failed := false
+		for task, status := range w.expected() {
+			failed = failed || status == run.StatusFailed && !w.nodes[s.g.NodeOf(task)].IgnoreFailure
+		}
+		require.Equal(t, failed, s.g.Result() == run.ResultFailed)
+	})
+}
+
+func TestGraph_FailFastProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawGraphCase(t)
+		s := newStepper(t, w, true)
+		for {
+			before := s.g.Result()
+			for _, d := range s.next(t) {
+				if before != run.ResultFailed || d.Status == run.StatusSkipped {
+					continue
+				}
+				require.True(t, s.g.MayStart(d.Task))
+				require.True(t, slices.ContainsFunc(w.nodes[s.g.NodeOf(d.Task)].Depends, func(e run.Edge) bool {
+					p := w.nodes[e.Node]
+					return e.On&run.MaskFailure != 0 && slices.Contains(statuses(s.g)[p.First:p.First+p.Width], run.StatusFailed)
+				}), "only what depends on a failure starts")
+			}
+			for _, task := range s.g.TasksToWithdraw() {
+				require.True(t, s.g.Set(task, run.StatusSkipped))
+			}
+			moves := s.moves()
+			if len(moves) == 0 && len(s.next(t)) == 0 {
+				break
+			}
+			if moves = s.moves(); len(moves) > 0 {
+				s.move(t, rapid.SampledFrom(moves).Draw(t, "move"), rapid.Bool().Draw(t, "running first"))
+			}
+		}
+		require.True(t, s.g.Done())
+	})
+}
+
+func TestGraph_RestoreContinuesTheSame(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawGraphCase(t)
+		failFast := rapid.Bool().Draw(t, "fail fast")
+		s := newStepper(t, w, failFast)
+		for {
+			restored, err := graph.New(w.nodes, failFast)
+			require.NoError(t, err)
+			require.NoError(t, restored.Restore(s.g.Statuses()))
+			require.Equal(t, s.g.Result(), restored.Result())
+			require.Equal(t, s.g.TasksToWithdraw(), restored.TasksToWithdraw())
+			want, got := s.g.Next(), restored.Next()
+			require.Equal(t, want, got)
+			require.Equal(t, s.g.Statuses(), restored.Statuses())
+			if rapid.Bool().Draw(t, "continue with the restored graph") {
+				s.g = restored
+			}
+			if rapid.IntRange(0, 20).Draw(t, "stop") == 0 {
+				s.g.SkipUnstarted()
+				require.Empty(t, s.g.Next())
+			}
+			moves := s.moves()
+			if len(moves) == 0 {
+				break
+			}
+			s.move(t, rapid.SampledFrom(moves).Draw(t, "move"), rapid.Bool().Draw(t, "running first"))
+		}
+		require.True(t, s.g.Done())
+		require.Nil(t, s.g.SkipUnstarted())
+		require.Nil(t, s.g.CancelAll())
+	})
+}

@@ -1,0 +1,111 @@
+package workflows
+
+import (
+	"strconv"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+)
+
+// visibility holds the run's state as Temporal's visibility store and web UI show
+// it. Setting a search attribute costs an event and a write, so it is set only
+// if it differs from the current value. The process that starts the workflow
+// sets the first values.
+type visibility struct {
+	phase  string
+	result string
+	counts string
+}
+
+var (
+	phaseKey  = temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase)
+	resultKey = temporal.NewSearchAttributeKeyKeyword(contract.AttributeResult)
+)
+
+// load reads the current values.
+func (b *visibility) load(ctx workflow.Context) {
+	current := workflow.GetTypedSearchAttributes(ctx)
+	b.phase, _ = current.GetKeyword(phaseKey)
+	b.result, _ = current.GetKeyword(resultKey)
+}
+
+// publish updates the attributes and details that have changed.
+func (r *runner) publish(ctx workflow.Context) {
+	var updates []temporal.SearchAttributeUpdate
+	if phase := string(r.phase); phase != r.visibility.phase {
+		updates = append(updates, phaseKey.ValueSet(phase))
+		r.visibility.phase = phase
+	}
+	if result := string(r.written.Result); result != r.visibility.result && r.written.Result != run.ResultUnknown {
+		updates = append(updates, resultKey.ValueSet(result))
+		r.visibility.result = result
+	}
+	if len(updates) > 0 {
+		if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
+			r.log.Warn("failed to publish the state of the run", "error", err)
+		}
+	}
+	if r.graph == nil {
+		return
+	}
+	if counts := r.counts(); counts != r.visibility.counts {
+		r.visibility.counts = counts
+		workflow.SetCurrentDetails(ctx, r.details())
+	}
+}
+
+// counts returns the state in a form that is cheap to compare.
+func (r *runner) counts() string {
+	var s strings.Builder
+	s.WriteString(string(r.phase))
+	for _, status := range run.Statuses() {
+		s.WriteString(" " + strconv.Itoa(r.graph.Count(status)))
+	}
+	return s.String()
+}
+
+// maxDetailTasks limits the failed tasks that the details name.
+const maxDetailTasks = 20
+
+// details describes the run in Markdown.
+func (r *runner) details() string {
+	var s strings.Builder
+	s.WriteString("**" + r.plan.Name + "** `" + string(r.in.Run) + "` is " + string(r.phase))
+	if r.written.Result != run.ResultUnknown {
+		s.WriteString(", result **" + string(r.written.Result) + "**")
+	}
+	if r.written.Reason != "" {
+		s.WriteString(" (" + r.written.Reason + ")")
+	}
+	s.WriteString("\n\n")
+	for _, status := range run.Statuses() {
+		if n := r.graph.Count(status); n > 0 {
+			s.WriteString("- " + strings.ReplaceAll(string(status), "_", " ") + ": " + strconv.Itoa(n) + "\n")
+		}
+	}
+	if n := r.graph.Len() - r.open; n > 0 {
+		s.WriteString("- kept by the restart: " + strconv.Itoa(n) + "\n")
+	}
+	if failed := r.taskNames(run.StatusFailed, maxDetailTasks); len(failed) > 0 {
+		s.WriteString("\nFailed: " + strings.Join(failed, ", ") + "\n")
+	}
+	return s.String()
+}
+
+// taskNames returns the names of up to n tasks with a status.
+func (r *runner) taskNames(status run.Status, n int) []string {
+	if r.graph.Count(status) == 0 {
+		return nil
+	}
+	var names []string
+	for task := 0; task < r.graph.Len() && len(names) < n; task++ {
+		if r.graph.Status(task) == status {
+			names = append(names, r.graph.Name(task))
+		}
+	}
+	return names
+}
