@@ -155,6 +155,9 @@ func (p *plain) taskText(m *model, e api.Event, before, now *task) string {
 	case run.StatusSkipped, run.StatusCancelled:
 		return string(now.status) + because
 	case run.StatusSuccess:
+		if now.started.IsZero() { // a foreach task succeeds without a step
+			return "success" + because
+		}
 		return "success in " + p.screen.formatDuration(e.Time.Sub(now.started)) + because
 	case run.StatusFailed, run.StatusStopped:
 		text := string(now.status)

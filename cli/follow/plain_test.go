@@ -226,3 +226,10 @@ func TestPlain_failed_tests(t *testing.T) {
 		require.Equal(t, tc.want+summary(s.plain.screen, s.model)+"\n", s.out.String())
 	}
 }
+
+func TestPlain_foreach_task_has_no_duration(t *testing.T) {
+	t.Parallel()
+	s := newPlainTest("build")
+	s.task("build", api.StatusSuccess, 0, "tasks created from its list: 2")
+	require.Contains(t, s.out.String(), "build success: tasks created from its list: 2\n")
+}
