@@ -66,7 +66,11 @@ pid=$!
 n=0
 while [ -z "$(supervisors)" ]; do
   # If its executor was removed, the supervisor exits, perhaps before this check.
-  if [ -z "$(tr -d '\0' 2> /dev/null < /proc/$pid/cmdline)" ] && wait $pid; then break; fi
+  # Only the state says so: the command line is also empty during an exec, and
+  # wait would then last as long as the supervisor.
+  case "$(sed 's/.*) //' 2> /dev/null < /proc/$pid/stat)" in
+    Z* | X* | '') if wait $pid; then break; fi;;
+  esac
   n=$((n + 1))
   if [ $n -gt 30 ]; then echo "the supervisor does not start" >&2; exit 75; fi
   sleep 1
