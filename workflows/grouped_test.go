@@ -236,6 +236,8 @@ func (f *cluster) runGroupScenarios(t *testing.T) {
 			})
 			l.awaitGranted(t, n)
 			executions, longest := f.executions(t, id, 3)
+			l.mu.Lock()
+			defer l.mu.Unlock()
 			t.Logf("%d executions of up to %d events, %d grants", executions, longest, l.calls)
 		})
 	}
