@@ -30,6 +30,6 @@ func execSlowly(program string) {
 		}
 		panic(err)
 	}
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) //nolint:forbidigo // the moment lasts longer than the script takes to look
 	panic(syscall.Exec(program, []string{"setsid", "/bin/sh", os.Getenv("DROVER_TEST_SCRIPT")}, os.Environ()))
 }
