@@ -151,13 +151,15 @@ func TestLoss_disk_full(t *testing.T) {
 	before := tally{dir: t.TempDir(), tasks: 2, steps: 1, pause: "15"}
 	first := parts.Submit(before.spec("while-it-filled")).ID
 	awaitBegun(t, before.dir, 1+2)
-	// Wait until the executor removed the directory of prepare: a removal after
-	// the disk is full would free space, and a task launched then would fail for
-	// lack of space for its shim.
+	// Wait until the executor removed the directory of prepare, and then its entry
+	// in the journal: a removal after the disk is full would free space, and a task
+	// launched then would fail for lack of space for its shim.
 	testenv.Await(t, time.Minute, func() (bool, string) {
 		tasks, err := os.ReadDir(filepath.Join(disk, "executor", "tasks"))
 		require.NoError(t, err)
-		return len(tasks) == 2, fmt.Sprintf("%d tasks have a directory", len(tasks))
+		entries, err := filepath.Glob(filepath.Join(disk, "executor", "journal", "*.jsonl"))
+		require.NoError(t, err)
+		return len(tasks) == 2 && len(entries) == 2, fmt.Sprintf("%d tasks have a directory, and %d an entry", len(tasks), len(entries))
 	})
 	fill(t, filepath.Join(disk, "filler"))
 	after := tally{dir: t.TempDir(), tasks: 2, steps: 1, pause: "0"}
