@@ -15,10 +15,14 @@ import (
 	"time"
 
 	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/assert"
 )
 
 // daemonStart is how long a Docker daemon may take until it answers.
 const daemonStart = time.Minute
+
+// daemonEnd is how long what a stopped daemon started may still use its directory.
+const daemonEnd = 20 * time.Second
 
 // Daemon is a Docker daemon for one test, which may stop and start it. It has no
 // network, so its containers must use the network "none".
@@ -55,9 +59,10 @@ func NewDaemon(t testing.TB, flags ...string) *Daemon {
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
 			t.Logf("%s", log[max(0, len(log)-4000):])
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Errorf("remove the daemon's directory: %v", err)
-		}
+		// What the daemon started may outlive it for a moment and still write there.
+		assert.EventuallyWithT(t, func(c *assert.CollectT) {
+			assert.NoError(c, os.RemoveAll(dir), "remove the daemon's directory")
+		}, daemonEnd, 100*time.Millisecond)
 	})
 	d.Start()
 	return d
