@@ -19,12 +19,11 @@ func (t *task) adopt(ctx context.Context, o Adoption) (Outcome, error) {
 	case stateNew, stateClaimed:
 		defer t.mu.Unlock()
 		return t.closeKey("the executor lost its claim before it began")
-	case stateStarting, stateLaunched, stateEnded:
+	default: // starting, launched or ended
 	}
-	err := t.append(record{Token: o.Token}, executor.Kept)
-	retired := t.retired
+	retired := t.states.in(keyRetired)
+	err := t.record(eventAdopted, record{Token: o.Token}, executor.Kept)
 	if err == nil {
-		t.refused, t.retired = false, false
 		t.notify()
 	}
 	t.mu.Unlock()
@@ -53,10 +52,9 @@ func (t *task) spawn() error {
 // closeKey closes a key of which nothing ran, permanently. The caller holds the
 // lock.
 func (t *task) closeKey(reason string) (Outcome, error) {
-	if err := t.append(record{State: stateClosed, Reason: reason}, executor.Kept); err != nil {
+	if err := t.record(eventClosed, record{Reason: reason}, executor.Kept); err != nil {
 		return Outcome{}, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
 	}
-	t.freeSlot()
 	t.count(outcomeRequeued)
 	t.notify()
 	t.log.Info("key closed", slog.String("reason", reason))
@@ -129,9 +127,9 @@ func (t *task) adoptForeign(ctx context.Context, o Adoption) (Outcome, error) {
 	}
 	t.mu.Lock()
 	t.entry.Damaged = true
-	err = t.append(record{State: stateLaunched, Token: o.Token, FirstFrame: 1}, executor.Synced)
+	err = t.record(eventFollowed, record{Token: o.Token, FirstFrame: 1}, executor.Synced)
 	if err == nil {
-		t.takeSlot()
+		t.move(eventSlotTaken)
 	}
 	t.mu.Unlock()
 	if err != nil {

@@ -113,6 +113,7 @@ type Agent struct {
 	shared   executor.Shared // the journal, if the executor is a member of a set; else nil
 	slots    *slots
 	metrics  *metrics
+	machine  machine
 
 	spawn      chan *task    // tasks to run, received by Run
 	ended      chan struct{} // closed when Run receives no more tasks
@@ -181,6 +182,7 @@ func New(d Deps, o Options) (*Agent, error) {
 		renewNow:   make(chan struct{}, 1),
 		retire:     make(chan struct{}, 1),
 		registered: make(chan struct{}),
+		machine:    newMachine(),
 		tasks:      map[run.Key]*task{},
 		healthErr:  errNotRegistered,
 	}
@@ -276,7 +278,7 @@ func (a *Agent) execute(ctx context.Context, d Delivery) Outcome {
 		return t.deliveredAgain()
 	}
 	out := t.claim(ctx, d)
-	if out.Pending() && !t.isReleased() {
+	if out.Pending() && !t.in(keyReleased) {
 		select {
 		case a.spawn <- t:
 			return Outcome{}
@@ -424,15 +426,17 @@ func (t *task) restore(l loaded) (active bool, err error) {
 		wake(t.a.retire)
 	}
 	t.mu.Lock()
-	t.entry, t.file, t.retired = l.entry, l.file, acknowledged
-	t.mu.Unlock()
+	defer t.mu.Unlock()
+	t.entry, t.file = l.entry, l.file
+	t.restoreStates()
+	if acknowledged {
+		t.move(eventRetired)
+	}
 	if l.entry.Damaged {
 		t.log.Error("journal entry is damaged")
 	}
-	if t.hasWork() && !l.entry.Answered && l.entry.State != stateClosed {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.takeSlot()
+	if !t.states.in(tokenAnswered, stateClosed) {
+		t.move(eventSlotTaken)
 	}
 	return true, nil
 }

@@ -30,7 +30,7 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 		return t.drop(fmt.Sprintf("no heartbeat: %v", err))
 	}
 	t.a.hitFailpoint(pointHeartbeat, t.key)
-	if out := t.write(record{State: stateClaimed, Token: token}, executor.Kept); !out.Pending() || t.isReleased() || t.dropReason() != "" {
+	if out := t.write(eventDelivered, record{Token: token}, executor.Kept); !out.Pending() || t.in(keyReleased) || t.dropReason() != "" {
 		return out
 	}
 	t.a.hitFailpoint(pointClaimed, t.key)
@@ -43,7 +43,7 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 	case run.CodeConflict:
 		return t.conflict(ctx, err)
 	case run.CodeNotFound:
-		t.setClaimSent(false)
+		t.signal(eventClaimRefused)
 		return t.drop(fmt.Sprintf("no claim: %v", err))
 	default: // the next task would fail in the same way
 		t.a.suspectRemoval(err)
@@ -54,7 +54,7 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 	t.mu.Lock()
 	t.def = &def
 	t.mu.Unlock()
-	out := t.write(record{State: stateStarting}, executor.Lazy)
+	out := t.write(eventGranted, record{}, executor.Lazy)
 	if def.Last { // the executor would requeue every further delivery
 		t.a.applyDesiredState(run.DesiredState{Drain: true})
 	}
@@ -64,7 +64,7 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 // firstHeartbeat verifies the token before the executor acts on the delivery.
 func (t *task) firstHeartbeat(ctx context.Context, token []byte) error {
 	t.mu.Lock()
-	t.takeSlot()
+	t.move(eventSlotTaken)
 	details := t.details()
 	t.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, t.a.opts.timing.call)
@@ -78,15 +78,15 @@ func (t *task) firstHeartbeat(ctx context.Context, token []byte) error {
 	return err
 }
 
-// write appends a record on the way to the start under the key's lock. It does not
+// write records an event on the way to the start under the key's lock. It does not
 // if the key is closed, a stop was requested or the executor accepts no tasks.
-func (t *task) write(r record, d executor.Durability) Outcome {
+func (t *task) write(e event, r record, d executor.Durability) Outcome {
 	t.mu.Lock()
-	closed, stopped, fresh := t.entry.State == stateClosed, t.stopped, t.file == nil
+	closed, stopped, fresh := t.states.in(stateClosed), t.states.in(stopRequested), t.file == nil
 	var err error
 	none := t.a.notAcceptingReason()
 	if !closed && !stopped && none == nil {
-		err = t.append(r, d)
+		err = t.record(e, r, d)
 	}
 	t.mu.Unlock()
 	switch {
@@ -125,7 +125,7 @@ func (t *task) drop(reason string) Outcome {
 	}
 	// In a set the entry of a claim must stay until its answer was sent: see journalHeldKey.
 	granted := t.mayBeGranted()
-	if t.a.shared != nil && (granted || t.isReleased()) {
+	if t.a.shared != nil && (granted || t.in(keyReleased)) {
 		return t.dropLater(reason)
 	}
 	if granted && t.closeGranted(reason) {
@@ -152,13 +152,12 @@ func (t *task) requeuedOutcome(reason string) Outcome {
 func (t *task) closeGranted(reason string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.entry.State == stateClosed {
+	if t.states.in(stateClosed) {
 		return true
 	}
-	if err := t.append(record{State: stateClosed, Reason: reason}, executor.Kept); err != nil {
+	if err := t.record(eventClosed, record{Reason: reason}, executor.Kept); err != nil {
 		return false
 	}
-	t.freeSlot()
 	t.log.Info("task requeued", slog.String("reason", reason))
 	return true
 }
@@ -167,7 +166,8 @@ func (t *task) closeGranted(reason string) bool {
 func (t *task) dropLater(reason string) Outcome {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.dropped = reason
+	t.requeueReason = reason
+	t.move(eventRequeueDecided)
 	return Outcome{}
 }
 
@@ -188,21 +188,14 @@ func inDoubt(err error) bool {
 func (t *task) mayBeGranted() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.claimSent && t.entry.State != stateClosed
-}
-
-// setClaimSent records whether the gateway may have granted the claim.
-func (t *task) setClaimSent(asked bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.claimSent = asked
+	return t.states.in(stateClaimSent, stateStarting)
 }
 
 // claimDefinition requests the claim, and with it the definition.
 func (t *task) claimDefinition(ctx context.Context) (run.Definition, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.a.opts.timing.claim)
 	defer cancel()
-	t.setClaimSent(true)
+	t.signal(eventClaimSent)
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for {
 		def, err := t.a.api.Claim(ctx, run.ClaimRequest{
@@ -230,7 +223,7 @@ func (t *task) conflict(ctx context.Context, err error) Outcome {
 	defer cancel()
 	states, stateErr := t.a.api.ClaimStates(ctx, t.a.identity.id, []run.Key{t.key})
 	if stateErr == nil && states[t.key] != run.ClaimOpen {
-		t.setClaimSent(false)
+		t.signal(eventClaimRefused)
 		return t.drop(fmt.Sprintf("the claim was refused: %v", err))
 	}
 	return t.claimedElsewhere(err)
@@ -239,8 +232,8 @@ func (t *task) conflict(ctx context.Context, err error) Outcome {
 // claimedElsewhere answers for a key whose claim another journal holds.
 func (t *task) claimedElsewhere(err error) Outcome {
 	t.log.Info("task is claimed by another executor", slog.Any("error", err))
-	t.setClaimSent(false)
-	if t.state() != stateClosed {
+	t.signal(eventClaimRefused)
+	if !t.in(stateClosed) {
 		t.erase()
 	}
 	return Outcome{Claimed: &HeartbeatDetails{Key: t.key}}
@@ -250,7 +243,7 @@ func (t *task) claimedElsewhere(err error) Outcome {
 func (t *task) deliveredAgain() Outcome {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.entry.State == stateClosed {
+	if t.states.in(stateClosed) {
 		return t.requeuedOutcome(t.entry.Reason)
 	}
 	d := t.details()

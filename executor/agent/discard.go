@@ -26,7 +26,7 @@ func (t *task) stopOnRequest(ctx context.Context, h executor.Handle) {
 			return
 		}
 		t.log.Warn("failed to stop task", slog.Any("error", err))
-		if !retry.wait(ctx, t.over) || t.state() == stateEnded {
+		if !retry.wait(ctx, t.over) || t.progress().ended() {
 			return
 		}
 	}
@@ -67,7 +67,7 @@ func (t *task) discard(ctx context.Context) {
 		return
 	}
 	if h != nil {
-		if t.state() == stateLaunched {
+		if t.in(stateLaunched) {
 			t.stopAndWait(ctx, h)
 		}
 		if !t.remove(ctx, h) {

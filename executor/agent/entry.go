@@ -6,31 +6,6 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// state is the progress of a key. The order is that of a task's life cycle; closed
-// is a branch from every state before launched.
-type state string
-
-const (
-	// stateNew: nothing is journaled yet, and no executor holds the key.
-	stateNew state = ""
-	// stateClaimed: the claim is being requested.
-	stateClaimed state = "claimed"
-	// stateStarting: the executor holds the claim and may have called the driver. No
-	// step can have run.
-	stateStarting state = "starting"
-	// stateLaunched: the steps may run. The record is synced before they can.
-	stateLaunched state = "launched"
-	// stateEnded: the result is known.
-	stateEnded state = "ended"
-	// stateClosed: nothing of the key ran, and nothing of it will run.
-	stateClosed state = "closed"
-)
-
-// launchable reports whether no step can have run in this state.
-func (s state) launchable() bool {
-	return s == stateNew || s == stateClaimed || s == stateStarting
-}
-
 // bounds are the first and last number of a batch of frames.
 type bounds struct {
 	First int64 `json:"a"`
@@ -42,7 +17,7 @@ type bounds struct {
 type record struct {
 	Version    int           `json:"v,omitempty"` // in the first line
 	Time       time.Time     `json:"t"`
-	State      state         `json:"state,omitempty"`
+	State      state         `json:"state,omitempty"` // of progress, as states.go says
 	Token      []byte        `json:"token,omitempty"`
 	Setup      []run.Frame   `json:"setup,omitempty"` // further frames of the setup
 	FirstFrame int64         `json:"first,omitempty"` // of the shim

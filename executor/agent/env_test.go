@@ -161,6 +161,7 @@ func withTestEnv(t *testing.T, f func(t *testing.T, w *testEnv)) {
 		w := newTestEnv(t)
 		defer w.close()
 		f(t, w)
+		require.NotContains(t, w.log.errors(), agent.IllegalTransition)
 	})
 }
 

@@ -18,27 +18,20 @@ func (t *task) environment(ctx context.Context) executor.Handle {
 	for ctx.Err() == nil {
 		var h executor.Handle
 		var err error
-		switch t.state() {
-		case stateClaimed, stateStarting:
-			if why := t.dropReason(); why != "" {
-				err = t.requeue(why)
-			} else {
-				h, err = t.start(ctx)
-			}
+		switch t.progress() {
+		case stateClaimed, stateClaimSent, stateStarting:
+			h, err = t.start(ctx)
 		case stateLaunched:
 			h, err = t.resume(ctx)
-		case stateEnded:
+		case stateEndUnrecorded, stateEnded:
 			return t.attachAny(ctx)
-		case stateNew:
-			why := t.dropReason()
-			if why == "" {
-				return nil
-			}
-			if err = t.requeue(why); run.CodeOf(err) == run.CodeConflict {
+		case stateRequeueUnrecorded:
+			unwritten := t.recorded() == stateNew
+			if err = t.requeue(t.dropReason()); unwritten && run.CodeOf(err) == run.CodeConflict {
 				t.release() // its entry was written after all: the member that finds it has the task
 				return nil
 			}
-		case stateClosed:
+		default: // new or closed
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -53,7 +46,7 @@ func (t *task) environment(ctx context.Context) executor.Handle {
 		t.mu.Unlock()
 		retry.wait(ctx, changed)
 	}
-	if t.state().launchable() && !t.isGone() {
+	if t.progress().launchable() && !t.in(keyClaimClosed) {
 		// The process ends, and nothing of the key ran: another executor may run it.
 		if err := t.requeue(errShutdown.Error()); err != nil {
 			t.log.Warn("failed to requeue task", slog.Any("error", err))
@@ -66,14 +59,14 @@ func (t *task) environment(ctx context.Context) executor.Handle {
 func (t *task) dropReason() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.dropped
+	return t.requeueReason
 }
 
 // start starts the environment of a key none of whose steps can have run. A nil
 // error means that the state has advanced: to launched, with a handle, to ended, or
 // to closed. After an error the caller retries.
 func (t *task) start(ctx context.Context) (executor.Handle, error) {
-	if err := t.recoverClaim(ctx); err != nil || !t.state().launchable() {
+	if err := t.recoverClaim(ctx); err != nil || !t.progress().launchable() {
 		return nil, err
 	}
 	t.a.hitFailpoint(pointStarting, t.key)
@@ -81,7 +74,7 @@ func (t *task) start(ctx context.Context) (executor.Handle, error) {
 	defer cancel(nil)
 	t.mu.Lock()
 	t.abort = cancel
-	def, stopped := *t.def, t.stopped
+	def, stopped := *t.def, t.states.in(stopRequested)
 	t.mu.Unlock()
 	if stopped {
 		t.conclude(t.stoppedResult(), "")
@@ -106,7 +99,7 @@ func (t *task) start(ctx context.Context) (executor.Handle, error) {
 		return h, t.markAlreadyStarted()
 	}
 	err = masked(err, hidden)
-	if t.state() == stateLaunched {
+	if t.in(stateLaunched) {
 		return nil, err
 	}
 	return nil, t.handleStartFailure(ctx, err)
@@ -127,24 +120,24 @@ func masked(err error, hidden *mask.Set) error {
 func (t *task) markAlreadyStarted() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.entry.State != stateStarting {
+	if !t.states.in(stateStarting) {
 		return nil
 	}
 	t.log.Error("steps had begun without a launch in the journal")
 	t.entry.Damaged = true
-	return t.append(record{State: stateLaunched, FirstFrame: 1, Grace: t.def.Grace, StepCount: len(t.def.Steps)}, executor.Synced)
+	return t.record(eventStepsFound, record{FirstFrame: 1, Grace: t.def.Grace, StepCount: len(t.def.Steps)}, executor.Synced)
 }
 
 // handleStartFailure handles a start that failed before any step could run: it ends the
 // task or requeues it.
 func (t *task) handleStartFailure(ctx context.Context, err error) error {
 	t.mu.Lock()
-	state, stopped, lost := t.entry.State, t.stopped, t.released
+	now := t.states
 	t.mu.Unlock()
 	switch {
-	case state == stateClosed || ctx.Err() != nil || lost:
+	case now.in(stateClosed, keyReleased) || ctx.Err() != nil:
 		return nil //nolint:nilerr // nothing more to do, or environment handles it
-	case stopped:
+	case now.in(stopRequested):
 		t.conclude(t.stoppedResult(), "")
 		return nil
 	}
@@ -185,23 +178,22 @@ func (t *task) decideLaunch(ctx context.Context) (int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.entry.State != stateStarting:
-		return 0, run.Errorf(run.CodeConflict, "the key is %s", t.entry.State)
-	case t.stopped:
+	case !t.states.in(stateStarting):
+		return 0, run.Errorf(run.CodeConflict, "the key is %s", t.states[regionProgress])
+	case t.states.in(stopRequested):
 		return 0, run.Errorf(run.CodeCanceled, "the task was stopped")
-	case t.gone:
+	case t.states.in(keyClaimClosed):
 		return 0, run.Errorf(run.CodeConflict, "the claim is closed")
 	case ctx.Err() != nil:
 		return 0, run.Errorf(run.CodeCanceled, "the start was canceled")
 	}
 	first := int64(len(t.entry.Setup)) + 1
-	err := t.append(record{
-		State:      stateLaunched,
+	err := t.record(eventLaunched, record{
 		FirstFrame: first,
 		Grace:      t.def.Grace,
 		StepCount:  len(t.def.Steps),
 	}, executor.Synced)
-	if err != nil && !t.released {
+	if err != nil && !t.states.in(keyReleased) {
 		t.a.suspend(err)
 	}
 	if err != nil {
@@ -218,7 +210,7 @@ func (t *task) confirmClaim(ctx context.Context) error {
 	now, contact := t.a.now(), t.contact
 	// Compare both clocks: the monotonic one stops while the host sleeps.
 	silence := max(now.Sub(contact), now.Round(0).Sub(contact.Round(0)))
-	stale := t.refused || silence > t.a.opts.timing.stale
+	stale := t.states.in(tokenRefused) || silence > t.a.opts.timing.stale
 	t.mu.Unlock()
 	if !stale {
 		return nil
@@ -231,7 +223,7 @@ func (t *task) confirmClaim(ctx context.Context) error {
 // accepts the token, and the gateway returns the definition again.
 func (t *task) recoverClaim(ctx context.Context) error {
 	t.mu.Lock()
-	known, token := t.def != nil && !t.refused, t.entry.Token
+	known, token := t.def != nil && !t.states.in(tokenRefused), t.entry.Token
 	t.mu.Unlock()
 	if known {
 		return nil
@@ -250,15 +242,12 @@ func (t *task) recoverClaim(ctx context.Context) error {
 	if err := t.reloadDefinition(ctx); err != nil {
 		return err
 	}
-	if t.state() != stateClaimed {
-		return nil
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.entry.State != stateClaimed {
+	if !t.states.in(stateClaimSent) {
 		return nil
 	}
-	return t.append(record{State: stateStarting}, executor.Lazy)
+	return t.record(eventGranted, record{}, executor.Lazy)
 }
 
 // reloadDefinition requests the definition of a key that an earlier process claimed.
@@ -272,7 +261,7 @@ func (t *task) reloadDefinition(ctx context.Context) error {
 		return nil
 	case run.CodeConflict, run.CodeClaimed, run.CodeNotFound:
 		wake(t.a.sweep)
-		if t.state().launchable() {
+		if t.progress().launchable() {
 			return t.requeue(fmt.Sprintf("the claim was refused: %v", err))
 		}
 	default:

@@ -1,5 +1,8 @@
 package agent
 
+// IllegalTransition is the message of an error in the life cycle of a task.
+const IllegalTransition = illegalTransition
+
 // Seal makes the agent write nothing any more, as if its process were dead.
 func (a *Agent) Seal() { a.journal.seal.Store(true) }
 

@@ -15,10 +15,9 @@ func (t *task) heartbeats(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		t.mu.Lock()
-		token, idle, changed := t.entry.Token, t.refused || t.entry.Token == nil, t.changed
-		answered := t.entry.Answered || t.entry.State == stateClosed
+		token, now, changed := t.entry.Token, t.states, t.changed
 		t.mu.Unlock()
-		if answered {
+		if now.in(tokenAnswered, stateClosed) {
 			select { // until adopted
 			case <-changed:
 				continue
@@ -27,7 +26,7 @@ func (t *task) heartbeats(ctx context.Context) {
 			}
 		}
 		due := timer.C
-		if idle {
+		if now.in(tokenRefused, tokenNone) {
 			due = nil
 		}
 		select {

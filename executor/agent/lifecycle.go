@@ -21,7 +21,7 @@ func (t *task) run(ctx context.Context) {
 	t.mu.Lock()
 	t.sender = t.newFrameSender(work)
 	t.steps = foldFrom(&t.entry)
-	if t.entry.State == stateEnded {
+	if t.states[regionProgress].ended() {
 		close(t.over)
 	}
 	t.mu.Unlock()
@@ -43,7 +43,7 @@ func (t *task) run(ctx context.Context) {
 	close(stopWatch)
 	cancel(errShutdown)
 	side.Wait()
-	if t.isGone() && !t.isReleased() {
+	if t.in(keyClaimClosed) {
 		t.discard(ctx)
 	}
 	if ctx.Err() != nil {
@@ -55,7 +55,7 @@ func (t *task) run(ctx context.Context) {
 func (t *task) runLifecycle(ctx context.Context, side *sync.WaitGroup) {
 	var h executor.Handle
 	found := make(chan struct{})
-	if t.state() == stateEnded {
+	if t.progress().ended() {
 		// The completion does not wait for the environment.
 		side.Go(func() {
 			there := t.attachAny(ctx)
@@ -66,11 +66,11 @@ func (t *task) runLifecycle(ctx context.Context, side *sync.WaitGroup) {
 	} else {
 		h = t.environment(ctx)
 		close(found)
-		if t.state() == stateClosed {
+		if t.in(stateClosed) {
 			t.reportRequeue(ctx)
 			return
 		}
-		if ctx.Err() != nil || t.isReleased() {
+		if ctx.Err() != nil || t.in(keyReleased) {
 			return
 		}
 		started := h // h may be replaced below, while these still run
@@ -179,18 +179,6 @@ func (t *task) confirmOwnership(ctx context.Context, r record) bool {
 	}
 }
 
-func (t *task) state() state {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.entry.State
-}
-
-func (t *task) isGone() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.gone
-}
-
 // newFrameSender creates the frame sender of the task. The caller holds the lock.
 func (t *task) newFrameSender(ctx context.Context) *frameSender {
 	pause := time.Duration(0)
@@ -251,7 +239,7 @@ func (t *task) framesRefused(err error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	wake(t.a.sweep)
-	return t.entry.Answered && (t.a.shared == nil || run.CodeOf(err) != run.CodeForbidden)
+	return t.states.in(tokenAnswered) && (t.a.shared == nil || run.CodeOf(err) != run.CodeForbidden)
 }
 
 // awaitFrames waits until all frames are stored, but not for long: an unavailable
@@ -272,25 +260,25 @@ func (t *task) awaitFrames(ctx context.Context) {
 func (t *task) complete(ctx context.Context) bool {
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for ctx.Err() == nil {
-		if t.isReleased() {
+		if t.in(keyReleased) {
 			return false
 		}
 		t.mu.Lock()
-		token, refused, answered, changed := t.entry.Token, t.refused, t.entry.Answered, t.changed
+		token, now, changed := t.entry.Token, t.states, t.changed
 		outcome := Outcome{Executor: t.a.identity.id, Ended: t.entry.Result}
-		closed := t.entry.State == stateClosed
+		closed := now.in(stateClosed)
 		if closed { // the token may belong to an adoption, which can not be requeued
 			outcome = Outcome{Executor: t.a.identity.id, JournalID: t.a.identity.journalID, NeverStarted: fmt.Sprintf("executor %s requeued it: %s", t.a.identity.id, t.entry.Reason)}
 		}
 		t.mu.Unlock()
-		if answered {
+		if now.in(tokenAnswered) {
 			return true
 		}
-		if refused || token == nil {
+		if now.in(tokenRefused, tokenNone) {
 			if closed {
 				return false // a later adoption finds the key closed
 			}
-			t.suspendSlot()
+			t.signal(eventSlotSuspended)
 			select {
 			case <-changed:
 			case <-ctx.Done():
@@ -336,11 +324,11 @@ func (t *task) answered(token []byte) {
 	if string(t.entry.Token) != string(token) {
 		return // adopted meanwhile: the new token needs an outcome
 	}
-	if err := t.append(record{Answered: true}, executor.Lazy); err != nil {
+	accepted := record{Answered: true}
+	if err := t.record(eventAnswered, accepted, executor.Lazy); err != nil {
 		t.log.Warn("failed to record the accepted outcome", slog.Any("error", err))
-		t.entry.Answered = true
+		t.applyUnrecorded(eventAnswered, accepted)
 	}
-	t.freeSlot()
 	t.notify()
 }
 
@@ -350,17 +338,16 @@ func (t *task) answered(token []byte) {
 func (t *task) requeue(reason string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.entry.State.launchable() {
+	if !t.states[regionProgress].launchable() {
 		return errors.New("the key can not be closed any more")
 	}
-	r := record{State: stateClosed, Reason: reason}
+	r := record{Reason: reason}
 	if t.entry.State == stateNew {
 		r.Token = t.token // the outcome is reported under it
 	}
-	if err := t.append(r, executor.Kept); err != nil {
+	if err := t.record(eventRequeued, r, executor.Kept); err != nil {
 		return err
 	}
-	t.freeSlot()
 	t.count(outcomeRequeued)
 	t.log.Info("task requeued", slog.String("reason", reason))
 	return nil

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 
@@ -18,7 +19,7 @@ func (t *task) setupLine(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := len(t.entry.Setup)
-	if !t.entry.State.launchable() || n > run.MaxSetupFrames {
+	if !t.states[regionProgress].launchable() || n > run.MaxSetupFrames {
 		return
 	}
 	if n == run.MaxSetupFrames {
@@ -101,18 +102,20 @@ func (t *task) end(r record) {
 func (t *task) recordEnd(r record) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.entry.State == stateEnded || t.entry.State == stateClosed || t.released {
+	if t.states.in(stateEnded, stateEndUnrecorded, stateClosed, keyReleased) {
 		return false
 	}
-	r.State = stateEnded
-	if err := t.append(r, executor.Kept); err != nil {
-		if t.released {
+	if err := t.record(eventEnded, r, executor.Kept); err != nil {
+		if t.states.in(keyReleased) || errors.Is(err, errIllegalTransition) {
 			return false // the member that has the key finds its end
 		}
 		// The result is reported nevertheless; the next process would read it again.
 		t.log.Warn("failed to record the end", slog.Any("error", err))
-		t.entry.apply(r)
-		t.endUnrecorded = t.a.shared != nil
+		if t.a.shared != nil {
+			t.applyUnrecorded(eventEndUnrecorded, r)
+		} else {
+			t.applyUnrecorded(eventEnded, r)
+		}
 	}
 	t.sender.finish(r.Last)
 	t.count(string(r.Result.Status))
@@ -127,13 +130,11 @@ func (t *task) recordEnd(r record) bool {
 func (t *task) ensureEndRecorded() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.endUnrecorded {
+	if !t.states.in(stateEndUnrecorded) {
 		return nil
 	}
 	e := t.entry.record
-	err := t.append(record{State: stateEnded, Result: e.Result, Last: e.Last, Tail: e.Tail}, executor.Kept)
-	t.endUnrecorded = err != nil
-	return err
+	return t.record(eventEndRecorded, record{Result: e.Result, Last: e.Last, Tail: e.Tail}, executor.Kept)
 }
 
 // clip shortens a text to n bytes, at a character boundary.

@@ -240,7 +240,7 @@ func (r *reader) endedWithoutFrame(why error, next int64) {
 		r.warn(why)
 	}
 	r.mu.Lock()
-	known := r.entry.State == stateEnded
+	known := r.states[regionProgress].ended()
 	result := r.resultOf(run.StatusFailed, executor.CauseOf(why), why.Error())
 	r.mu.Unlock()
 	if !known {

@@ -21,7 +21,7 @@ func (t *task) retire() {
 	if !t.replace(kept) {
 		return
 	}
-	if kept.isRetired() {
+	if kept.in(keyRetired) {
 		wake(t.a.retire)
 		return
 	}
@@ -36,13 +36,16 @@ func (t *task) retire() {
 func (t *task) replace(kept *task) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.file == nil || t.erased {
+	if t.file == nil || !t.move(eventReplaced) {
 		return false
 	}
-	t.freeSlot()
-	kept.entry, kept.file, kept.retired = t.entry, t.file, t.entry.Answered
+	kept.entry, kept.file = t.entry, t.file
+	kept.restoreStates()
+	if kept.states.in(tokenAnswered) {
+		kept.move(eventRetired)
+	}
 	kept.steps = foldFrom(&kept.entry)
-	t.file, t.erased = nil, true
+	t.file = nil
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
 	t.a.tasks[t.key] = kept
@@ -85,7 +88,7 @@ func (a *Agent) forgetClosed(ctx context.Context) bool {
 	var keys []run.Key
 	left := false
 	for _, t := range a.all() {
-		if !t.isRetired() {
+		if !t.in(keyRetired) {
 			continue
 		}
 		if len(keys) == retiredAtOnce {
@@ -111,12 +114,6 @@ func (a *Agent) forgetClosed(ctx context.Context) bool {
 	return left
 }
 
-func (t *task) isRetired() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.retired
-}
-
 // forgetIfClosed forgets a retired key if the records will not ask for its result
 // again. It reports whether the key needs no more work.
 func (t *task) forgetIfClosed(s run.ClaimState) bool {
@@ -129,7 +126,7 @@ func (t *task) forgetIfClosed(s run.ClaimState) bool {
 		t.unknown = now
 	}
 	lost := !t.unknown.IsZero() && now.Sub(t.unknown) > t.a.opts.timing.tombstone
-	retired := t.retired
+	retired := t.states.in(keyRetired)
 	t.mu.Unlock()
 	if !retired { // adopted meanwhile
 		return true

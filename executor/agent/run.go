@@ -72,7 +72,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 				return removedErr // its keys belong to the set
 			}
 			for _, t := range a.all() {
-				t.closeClaim()
+				t.signal(eventClaimClosed)
 			}
 			ending = true
 		case <-done:

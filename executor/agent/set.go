@@ -121,7 +121,7 @@ func (t *task) answerRequest(ctx context.Context, token []byte, out Outcome) boo
 		if err == nil || run.CodeOf(err) == run.CodeNotFound {
 			return true
 		}
-		if !retry.wait(ctx, t.releasedCh) || t.isReleased() {
+		if !retry.wait(ctx, t.releasedCh) || t.in(keyReleased) {
 			return false
 		}
 	}
@@ -165,19 +165,12 @@ func (t *task) release() {
 }
 
 func (t *task) releaseLocked() {
-	if t.released {
+	if t.states.in(keyReleased) {
 		return
 	}
 	t.log.Warn("another member of the set has the key")
 	t.a.metrics.released.Inc()
-	t.released, t.erased, t.file = true, true, nil
-	t.freeSlot()
+	t.file = nil
 	t.a.forget(t)
-	close(t.releasedCh)
-}
-
-func (t *task) isReleased() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.released
+	t.move(eventReleased)
 }

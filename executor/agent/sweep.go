@@ -116,21 +116,21 @@ func (a *Agent) removeOrphan(ctx context.Context, key run.Key) {
 func (t *task) open() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.gone && !t.entry.Answered && t.entry.State != stateNew
+	return !t.states.in(keyClaimClosed, tokenAnswered) && t.entry.State != stateNew
 }
 
 // inDoubt reports whether only the gateway can decide how the key ends.
 func (t *task) inDoubt() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.gone && !t.entry.Answered && t.entry.State != stateClosed && (t.refused || t.entry.Token == nil)
+	return t.states.in(tokenRefused, tokenNone) && !t.states.in(keyClaimClosed, keyErased, stateClosed)
 }
 
 // applyClaimState applies the state of the claim that the gateway returned.
 func (t *task) applyClaimState(s run.ClaimState) {
 	t.mu.Lock()
 	now := t.a.now()
-	closed := t.entry.State == stateClosed
+	closed := t.states.in(stateClosed)
 	old := closed && now.Sub(t.entry.Time) > t.a.opts.timing.tombstone
 	if s != run.ClaimUnknown {
 		t.unknown = time.Time{}
@@ -139,7 +139,7 @@ func (t *task) applyClaimState(s run.ClaimState) {
 	}
 	// No workflow waits for the key, and nothing of it ran: the write that took it
 	// over came too late.
-	unclaimable := s == run.ClaimUnclaimable && t.entry.State.launchable() && (t.refused || t.entry.Token == nil)
+	unclaimable := s == run.ClaimUnclaimable && t.states[regionProgress].launchable() && t.states.in(tokenRefused, tokenNone)
 	// Records that have had no claim of a key for long will never accept its result.
 	lost := !t.unknown.IsZero() && now.Sub(t.unknown) > t.a.opts.timing.tombstone
 	t.mu.Unlock()

@@ -26,28 +26,19 @@ type task struct {
 
 	// mu is the lock of the key: every decision to start, and every answer about the
 	// key, is made under it.
-	mu            sync.Mutex
-	entry         entry
-	file          *journalFile // nil: the journal has no entry of the key
-	def           *run.Definition
-	sender        *frameSender
-	steps         stepFold // after all frames seen
-	refused       bool     // the token is not valid any more
-	stopped       bool     // stopping is closed
-	gone          bool     // closed is closed
-	slot          bool     // it counts as in use
-	waits         bool     // it ended, and counts as waiting to be adopted
-	erased        bool     // it is over: nothing is written any more
-	released      bool     // left is closed
-	endUnrecorded bool     // the end is not in the set's journal yet
-	retired       bool     // only the end of its claim is outstanding: see retire
-	claimSent     bool     // the gateway may have granted the claim
-	// dropped is why the key is to be requeued, if that could not be journaled at
-	// once.
-	dropped string
-	contact time.Time
-	changed chan struct{} // closed, and replaced, when the token or the answer changed
-	abort   context.CancelCauseFunc
+	mu     sync.Mutex
+	states states // changed by enter only
+	entry  entry
+	file   *journalFile // nil: the journal has no entry of the key
+	def    *run.Definition
+	sender *frameSender
+	steps  stepFold // after all frames seen
+	// requeueReason is why the key is to be requeued, if that could not be journaled
+	// at once.
+	requeueReason string
+	contact       time.Time
+	changed       chan struct{} // closed, and replaced, when the token or the answer changed
+	abort         context.CancelCauseFunc
 	// requestChanged is closed, and replaced, when the pending request changed.
 	requestChanged chan struct{}
 	token          []byte    // of the delivery, nil if there was none
@@ -68,48 +59,18 @@ func newTask(a *Agent, key run.Key) *task {
 		over:       make(chan struct{}),
 		releasedCh: make(chan struct{}),
 		changed:    make(chan struct{}),
+		states:     initialStates(),
 
 		requestChanged: make(chan struct{}),
 		adopted:        make(chan struct{}, 1),
 	}
 }
 
-// takeSlot counts the task as in use, unless it is over here. The caller holds the
-// lock, or the task is new.
-func (t *task) takeSlot() {
-	if !t.slot && !t.waits && !t.erased {
-		t.slot = true
-		t.a.slots.take()
-	}
-}
-
-// suspendSlot releases the slot of a task that ended and whose token is not valid
-// any more. The delivery by which its workflow adopts it may need that slot.
-func (t *task) suspendSlot() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.slot {
-		t.slot, t.waits = false, true
-		t.a.slots.suspend()
-	}
-}
-
-// freeSlot stops counting the task. The caller holds the lock.
-func (t *task) freeSlot() {
-	switch {
-	case t.slot:
-		t.a.slots.release()
-	case t.waits:
-		t.a.slots.finish()
-	}
-	t.slot, t.waits = false, false
-}
-
 // hasWork reports whether run has work to do.
 func (t *task) hasWork() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.entry.State != stateClosed || t.entry.Token != nil && !t.entry.Answered
+	return !t.states.in(stateClosed) || t.states.in(tokenValid, tokenRefused)
 }
 
 // notify wakes goroutines that wait for a changed token or answer. The caller holds
@@ -119,14 +80,24 @@ func (t *task) notify() {
 	t.changed = make(chan struct{})
 }
 
-// append writes a record to the journal and applies it. The caller holds the lock.
-// After an error nothing has changed.
-func (t *task) append(r record, d executor.Durability) error {
+// writable returns an error if this process may not write the entry any more. The
+// caller holds the lock.
+func (t *task) writable() error {
 	switch {
-	case t.released:
+	case t.states.in(keyReleased):
 		return executor.ErrLost
-	case t.erased:
+	case t.states.in(keyErased):
 		return errErased
+	}
+	return nil
+}
+
+// append writes a record that changes no state to the journal and applies it; record
+// does the same for the others. The caller holds the lock. After an error nothing has
+// changed, unless it is ErrLost: the key is then released.
+func (t *task) append(r record, d executor.Durability) error {
+	if err := t.writable(); err != nil {
+		return err
 	}
 	r.Time = t.a.now()
 	if t.file == nil {
@@ -161,49 +132,38 @@ func (t *task) details() HeartbeatDetails {
 func (t *task) requestStop() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.entry.State == stateClosed {
+	if t.states.in(stateClosed) {
 		return false
 	}
-	if t.stopped {
+	if t.states.in(stopRequested) {
 		return true
 	}
-	t.stopped = true
-	close(t.stopping)
-	if t.abort != nil && t.entry.State.launchable() {
+	t.move(eventStopRequested)
+	if t.abort != nil && t.states[regionProgress].launchable() {
 		t.abort(errStopped)
 	}
 	return true
-}
-
-// closeClaim records that the claim is closed: the environment may be removed.
-func (t *task) closeClaim() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.gone {
-		t.gone = true
-		close(t.closed)
-	}
 }
 
 // settle records that no workflow waits for the outcome any more. The remaining
 // frames of an ended task are still sent; any other task needs no more work.
 func (t *task) settle() {
 	t.mu.Lock()
-	ended, token := t.entry.State == stateEnded, t.entry.Token
+	ended, token := t.states[regionProgress].ended(), t.entry.Token
 	t.mu.Unlock()
 	if ended {
 		t.answered(token)
 		return
 	}
-	t.closeClaim()
+	t.signal(eventClaimClosed)
 }
 
 // refuse records that a token is not valid any more.
 func (t *task) refuse(token []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if bytes.Equal(t.entry.Token, token) && !t.entry.Answered && !t.refused {
-		t.refused = true
+	if bytes.Equal(t.entry.Token, token) && !t.states.in(tokenAnswered, tokenRefused) {
+		t.move(eventTokenRefused)
 		t.log.Warn("token is not valid any more, waiting for adoption")
 		t.notify()
 		wake(t.a.sweep)
@@ -232,8 +192,8 @@ func (t *task) erase() {
 func (t *task) dropEntry() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.entry.State == stateClosed {
-		t.freeSlot()
+	if t.states.in(stateClosed) {
+		t.move(eventSlotFreed)
 		return nil
 	}
 	if err := t.removeEntry(); err != nil {
@@ -248,7 +208,7 @@ func (t *task) dropEntry() error {
 
 // removeEntry removes the journal entry. The caller holds the lock.
 func (t *task) removeEntry() error {
-	if t.released {
+	if t.states.in(keyReleased) {
 		return executor.ErrLost
 	}
 	if t.file == nil {
@@ -263,8 +223,8 @@ func (t *task) removeEntry() error {
 
 // detach removes the task from memory. The caller holds the lock.
 func (t *task) detach() {
-	t.freeSlot()
-	t.file, t.erased = nil, true
+	t.move(eventErased)
+	t.file = nil
 	t.a.forget(t)
 }
 
