@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -273,7 +274,7 @@ func (t *task) resultOf(status run.Status, cause run.Cause, reason string) *run.
 	return &run.TaskResult{
 		Status: status,
 		Cause:  cause,
-		Reason: clip(reason, run.MaxReason),
+		Reason: truncate.String(reason, run.MaxReason, ""),
 		Ended:  t.a.now(),
 		Steps:  t.steps.final(n, run.StatusFailed),
 	}

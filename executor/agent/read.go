@@ -2,9 +2,8 @@ package agent
 
 import (
 	"log/slog"
-	"strings"
-
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -41,7 +40,7 @@ func (t *task) systemFrame(n int64, line string) run.Frame {
 		Kind:    run.FrameOutput,
 		Step:    run.SetupStep,
 		Stream:  run.StreamSystem,
-		Data:    []byte(clip(line, run.MaxFrameData-1) + "\n"),
+		Data:    []byte(truncate.String(line, run.MaxFrameData-1, "") + "\n"),
 	}
 }
 
@@ -134,12 +133,4 @@ func (t *task) ensureEndRecorded() error {
 	err := t.append(record{State: stateEnded, Result: e.Result, Last: e.Last, Tail: e.Tail}, executor.Kept)
 	t.endUnrecorded = err != nil
 	return err
-}
-
-// clip shortens a text to n bytes, at a character boundary.
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	return strings.ToValidUTF8(text[:n], "")
 }

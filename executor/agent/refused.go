@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -53,7 +54,7 @@ func (level redaction) apply(batch []run.Frame, why error) []run.Frame {
 	}
 	if mark >= 0 {
 		line := fmt.Sprintf("drover: %d frames of this log are missing here, since they were refused: %v", left, why)
-		out[mark].Data = []byte(clip(line, run.MaxFrameData-1) + "\n")
+		out[mark].Data = []byte(truncate.String(line, run.MaxFrameData-1, "") + "\n")
 	}
 	return out
 }

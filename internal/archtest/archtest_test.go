@@ -13,6 +13,9 @@ import (
 
 const module = "github.com/drover-run/drover"
 
+// leaves import the standard library only, and any package may import them.
+var leaves = []string{"internal/suggest", "internal/truncate"}
+
 // importsOf lists all packages that the packages of a pattern import, directly or
 // indirectly.
 func importsOf(t *testing.T, pattern string) []string {
@@ -69,7 +72,7 @@ func TestImports(t *testing.T) {
 			t.Parallel()
 			for _, path := range importsOf(t, tt.pattern) {
 				own, isOwn := strings.CutPrefix(path, module+"/")
-				if isOwn && tt.own != nil && !slices.Contains(tt.own, own) {
+				if isOwn && tt.own != nil && !slices.Contains(tt.own, own) && !slices.Contains(leaves, own) {
 					t.Errorf("%s imports %s, which is not in its list", tt.pattern, path)
 				}
 				for _, prefix := range tt.banned {
