@@ -26,8 +26,7 @@ func (a *Agent) sweepLoop(ctx context.Context) {
 		case <-timer.C:
 		}
 		if a.sweepOnce(ctx) {
-			timer.Reset(jitter(soon.next))
-			soon.next = min(2*soon.next, soon.limit)
+			timer.Reset(soon.NextBackOff())
 		} else {
 			timer.Reset(jitter(a.opts.timing.sweep))
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/run"
 )
 
@@ -143,11 +144,7 @@ func (h *handle) lock(ctx context.Context) (*os.File, error) {
 		case time.Now().After(deadline):
 			return nil, run.Errorf(run.CodeUnavailable, "the directory of task %s is locked, and no task has begun in it", h.key)
 		}
-		timer := time.NewTimer(lockPoll)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if retry.Sleep(ctx, lockPoll) != nil {
 			return nil, canceled(ctx)
 		}
 	}

@@ -68,12 +68,3 @@ func (m *memory) countRefusals(refusal error, created int) bool {
 	}
 	return m.Refusals != previous
 }
-
-// pauseAfter returns the pause after failures. It applies where the policy does
-// not set one.
-func pauseAfter(failures int) time.Duration {
-	if failures == 0 {
-		return 0
-	}
-	return min(5*time.Minute, 5*time.Second<<min(failures-1, 6))
-}

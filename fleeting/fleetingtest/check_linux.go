@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/internal/retry"
 )
 
 // unknown is an id that no instance has.
@@ -233,7 +234,7 @@ func present(s fleeting.State) bool {
 func (e *checker) await(ctx context.Context, accept func(map[string]fleeting.State) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.o.Timeout, fmt.Errorf("not within %s", e.o.Timeout))
 	defer cancel()
-	pause := 20 * time.Millisecond
+	pauses := retry.Doubling(20*time.Millisecond, time.Second)
 	for {
 		seen, err := e.states(ctx)
 		if err != nil {
@@ -242,14 +243,9 @@ func (e *checker) await(ctx context.Context, accept func(map[string]fleeting.Sta
 		if accept(seen) {
 			return nil
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%w: Update returned %v", context.Cause(ctx), statesOf(seen, e.created))
+		if err := retry.Sleep(ctx, pauses.NextBackOff()); err != nil {
+			return fmt.Errorf("%w: Update returned %v", err, statesOf(seen, e.created))
 		}
-		pause = min(2*pause, time.Second)
 	}
 }
 

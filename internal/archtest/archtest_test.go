@@ -64,6 +64,9 @@ func TestImports(t *testing.T) {
 		{pattern: "./internal/config", own: []string{"internal/config"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./internal/hostcheck", own: []string{"internal/hostcheck"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./internal/durable", own: []string{"internal/durable"}, banned: []string{"github.com/", "go.temporal.io"}},
+		{pattern: "./internal/retry", own: []string{"internal/retry"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./internal/suggest", own: []string{"internal/suggest"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
+		{pattern: "./internal/truncate", own: []string{"internal/truncate"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/keylock", own: []string{"internal/keylock"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "executor/transfer", "internal/archive", "internal/durable", "internal/mask", "internal/retry", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
 	}
