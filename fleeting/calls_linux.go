@@ -247,7 +247,7 @@ func (h *Host) endProcess(p *process, why error) {
 	if h.current != p || p.ended.Load() {
 		return
 	}
-	h.o.Logger.Error("ending a plugin that does not answer", "error", why, "pid", p.record.PID, "last_words", h.logs.tail())
+	h.o.Logger.Error("ending a plugin that does not answer", "error", why, "pid", p.record.PID, "output_tail", h.logs.tail())
 	if err := h.discardProcess(context.WithoutCancel(h.closing)); err != nil {
 		h.o.Logger.Error("failed to end the plugin", "pid", p.record.PID, "error", err)
 	}

@@ -54,7 +54,7 @@ func NewExecutor(c client.Client, agent *agent.Agent, log *slog.Logger) *Executo
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Executor{client: c, agent: agent, log: log.With(slog.String("executor", agent.ID()))}
+	return &Executor{client: c, agent: agent, log: log.With("executor", agent.ID())}
 }
 
 // Run runs the agent and its workers until ctx ends, or the executor is
