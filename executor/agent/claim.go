@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/internal/truncate"
@@ -135,7 +134,7 @@ func (t *task) drop(reason string) Outcome {
 	if t.dropEntry() != nil {
 		return t.dropLater(reason)
 	}
-	t.log.Info("task requeued", slog.String("reason", reason))
+	t.log.Info("task requeued", "reason", reason)
 	if granted {
 		return t.requeuedOutcome(reason)
 	}
@@ -160,7 +159,7 @@ func (t *task) closeGranted(reason string) bool {
 		return false
 	}
 	t.freeSlot()
-	t.log.Info("task requeued", slog.String("reason", reason))
+	t.log.Info("task requeued", "reason", reason)
 	return true
 }
 
@@ -239,7 +238,7 @@ func (t *task) conflict(ctx context.Context, err error) Outcome {
 
 // claimedElsewhere answers for a key whose claim another journal holds.
 func (t *task) claimedElsewhere(err error) Outcome {
-	t.log.Info("task is claimed by another executor", slog.Any("error", err))
+	t.log.Info("task is claimed by another executor", "error", err)
 	t.setClaimSent(false)
 	if t.state() != stateClosed {
 		t.erase()

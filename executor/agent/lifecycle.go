@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -148,7 +147,7 @@ func (t *task) recordAllStored(ctx context.Context) bool {
 		return true
 	}
 	if err := t.append(r, executor.Kept); err != nil {
-		t.log.Warn("failed to record that all frames are stored", slog.Any("error", err))
+		t.log.WarnContext(ctx, "failed to record that all frames are stored", "error", err)
 	}
 	return true
 }
@@ -172,7 +171,7 @@ func (t *task) confirmOwnership(ctx context.Context, r record) bool {
 		case errors.Is(err, executor.ErrLost), errors.Is(err, errErased):
 			return false
 		}
-		t.log.Warn("failed to record the removal of the environment", slog.Any("error", err))
+		t.log.WarnContext(ctx, "failed to record the removal of the environment", "error", err)
 		if !retry.wait(ctx, t.releasedCh) {
 			return false
 		}
@@ -218,7 +217,7 @@ func (t *task) recordBatch(ctx context.Context, r record) {
 		if err == nil {
 			return
 		}
-		t.log.Warn("failed to record a batch", slog.Any("error", err))
+		t.log.WarnContext(ctx, "failed to record a batch", "error", err)
 		switch {
 		case t.a.shared == nil:
 			return
@@ -238,7 +237,7 @@ func (t *task) tryRecordBatch(r record) error {
 		return err
 	}
 	if err := t.file.compact(t.entry.record); err != nil {
-		t.log.Warn("failed to compact the journal", slog.Any("error", err))
+		t.log.Warn("failed to compact the journal", "error", err)
 	}
 	return nil
 }
@@ -262,7 +261,7 @@ func (t *task) awaitFrames(ctx context.Context) {
 	select {
 	case <-t.sender.done:
 	case <-timer.C:
-		t.log.Warn("task completes before all frames are stored")
+		t.log.WarnContext(ctx, "task completes before all frames are stored")
 	case <-ctx.Done():
 	}
 }
@@ -309,7 +308,7 @@ func (t *task) complete(ctx context.Context) bool {
 		case run.CodeOf(err) == run.CodeNotFound:
 			t.refuse(token)
 		default:
-			t.log.Warn("failed to complete task", slog.Any("error", err))
+			t.log.WarnContext(ctx, "failed to complete task", "error", err)
 			retry.wait(ctx, changed)
 		}
 	}
@@ -337,7 +336,7 @@ func (t *task) answered(token []byte) {
 		return // adopted meanwhile: the new token needs an outcome
 	}
 	if err := t.append(record{Answered: true}, executor.Lazy); err != nil {
-		t.log.Warn("failed to record the accepted outcome", slog.Any("error", err))
+		t.log.Warn("failed to record the accepted outcome", "error", err)
 		t.entry.Answered = true
 	}
 	t.freeSlot()
@@ -362,7 +361,7 @@ func (t *task) requeue(reason string) error {
 	}
 	t.freeSlot()
 	t.count(outcomeRequeued)
-	t.log.Info("task requeued", slog.String("reason", reason))
+	t.log.Info("task requeued", "reason", reason)
 	return nil
 }
 
@@ -382,7 +381,7 @@ func (t *task) reportRequeue(ctx context.Context) {
 	}
 	if t.a.shared != nil { // a failed start leaves its environment in a set
 		if err := t.a.removeEnvironment(ctx, t.key); err != nil {
-			t.log.Warn("failed to remove environment", slog.Any("error", err))
+			t.log.WarnContext(ctx, "failed to remove environment", "error", err)
 		}
 		t.erase()
 		return

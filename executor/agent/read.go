@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"log/slog"
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
@@ -25,7 +24,7 @@ func (t *task) setupLine(line string) {
 	}
 	f := t.systemFrame(int64(n)+1, line)
 	if err := t.append(record{Setup: []run.Frame{f}}, executor.Lazy); err != nil {
-		t.log.Warn("failed to record a line of the setup", slog.Any("error", err))
+		t.log.Warn("failed to record a line of the setup", "error", err)
 		return
 	}
 	t.sender.push(f)
@@ -109,13 +108,13 @@ func (t *task) recordEnd(r record) bool {
 			return false // the member that has the key finds its end
 		}
 		// The result is reported nevertheless; the next process would read it again.
-		t.log.Warn("failed to record the end", slog.Any("error", err))
+		t.log.Warn("failed to record the end", "error", err)
 		t.entry.apply(r)
 		t.endUnrecorded = t.a.shared != nil
 	}
 	t.sender.finish(r.Last)
 	t.count(string(r.Result.Status))
-	t.log.Debug("task ended", slog.String("status", string(r.Result.Status)), slog.String("reason", r.Result.Reason))
+	t.log.Debug("task ended", "status", string(r.Result.Status), "reason", r.Result.Reason)
 	return true
 }
 

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"log/slog"
 
 	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
@@ -66,9 +65,9 @@ func (s *frameSender) logRefused(why error, level redaction, first, last int64) 
 		s.fault = why
 	}
 	if level+1 < abandonLog {
-		s.log.Error("removing the content of frames that the gateway refuses", slog.Any("error", why), slog.Int64("first", first), slog.Int64("last", last))
+		s.log.Error("removing the content of frames that the gateway refuses", "error", why, "first", first, "last", last)
 		return
 	}
-	s.log.Error("abandoning the rest of a log that the gateway refuses", slog.Any("error", why), slog.Int64("from", first))
+	s.log.Error("abandoning the rest of a log that the gateway refuses", "error", why, "from", first)
 	s.abandon()
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/drover-run/drover/executor"
@@ -53,7 +52,7 @@ func (a *Agent) sweepOnce(ctx context.Context) bool {
 	states, err := a.api.ClaimStates(ctx, a.identity.id, keys)
 	if err != nil {
 		a.suspectRemoval(err)
-		a.log.Debug("failed to query claims", slog.Any("error", err))
+		a.log.DebugContext(ctx, "failed to query claims", "error", err)
 		return true
 	}
 	waiting := false
@@ -74,7 +73,7 @@ func (a *Agent) sweepOnce(ctx context.Context) bool {
 func (a *Agent) orphans(ctx context.Context) []run.Key {
 	keys, err := a.driver.List(ctx)
 	if err != nil {
-		a.log.Debug("failed to list environments", slog.Any("error", err))
+		a.log.DebugContext(ctx, "failed to list environments", "error", err)
 		return nil
 	}
 	var orphans []run.Key
@@ -105,9 +104,9 @@ func (a *Agent) removeOrphan(ctx context.Context, key run.Key) {
 			return
 		}
 	}
-	t.log.Info("removing environment that no task claims")
+	t.log.InfoContext(ctx, "removing environment that no task claims")
 	if err := a.removeEnvironment(ctx, key); err != nil {
-		t.log.Warn("failed to remove environment", slog.Any("error", err))
+		t.log.WarnContext(ctx, "failed to remove environment", "error", err)
 	}
 }
 
