@@ -12,6 +12,7 @@ import (
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/internal/archive"
+	"github.com/drover-run/drover/internal/durable"
 )
 
 func artifactsCommand(env Env) *cobra.Command {
@@ -163,15 +164,8 @@ func copyTo(w io.Writer) func(context.Context, io.Reader) error {
 	}
 }
 
-// getFile writes one file of an artifact. The file is complete or does not exist.
+// getFile writes one file of an artifact. The file is complete, or as before.
 func getFile(ctx context.Context, client *remote.Client, of remote.Artifact, out string) error {
-	part := out + ".part"
-	w, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666) //nolint:gosec // the umask decides, as for any file that a user makes
-	if err != nil {
-		return fmt.Errorf("write the file: %w", err)
-	}
-	if err := errors.Join(client.GetArtifact(ctx, of, copyTo(w)), w.Close()); err != nil {
-		return errors.Join(err, os.Remove(part))
-	}
-	return os.Rename(part, out)
+	// The umask decides, as for any file that a user creates.
+	return durable.Replace(out, 0o666, func(f *os.File) error { return client.GetArtifact(ctx, of, copyTo(f)) })
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -36,8 +37,8 @@ func (c *connection) open() (*remote.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := firstOf(c.server, c.env.variable(variableServer), known.Server, defaultServer)
-	token := firstOf(c.token, c.env.variable(variableToken))
+	server := cmp.Or(c.server, c.env.variable(variableServer), known.Server, defaultServer)
+	token := cmp.Or(c.token, c.env.variable(variableToken))
 	if token == "" && known.TokenFile != "" && sameServer(server, known.Server) {
 		data, err := os.ReadFile(known.TokenFile)
 		if err != nil {
@@ -55,12 +56,3 @@ func (c *connection) open() (*remote.Client, error) {
 }
 
 func sameServer(a, b string) bool { return strings.TrimRight(a, "/") == strings.TrimRight(b, "/") }
-
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/run"
 )
 
@@ -58,7 +59,10 @@ func WriteContext(env Env, c Context) (string, error) {
 		return "", fmt.Errorf("write the context: %w", err)
 	}
 	data = append([]byte("# Written by drover dev: the gateway of the drover client commands.\n"), data...)
-	if err := replaceFile(path, data); err != nil {
+	if err = durable.MkdirAll(filepath.Dir(path), 0o700); err == nil {
+		err = durable.WriteFile(path, data)
+	}
+	if err != nil {
 		return "", fmt.Errorf("write the context: %w", err)
 	}
 	return path, nil
@@ -83,24 +87,4 @@ func readContext(path string) (Context, error) {
 		return Context{}, run.Errorf(run.CodeInvalid, "read the context %s: %w", path, err)
 	}
 	return c, nil
-}
-
-// replaceFile replaces a file atomically. It does not sync: drover dev writes the
-// file again at each start.
-func replaceFile(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/spec"
 )
 
@@ -249,10 +250,8 @@ func (f *registryFlags) fleetEvents(ctx context.Context, client *remote.Client, 
 		} else if params.After == nil {
 			params.After = new(int64)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(followEvery):
+		if retry.Sleep(ctx, followEvery) != nil {
+			return nil //nolint:nilerr // the user ended the command
 		}
 	}
 }

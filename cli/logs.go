@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/internal/suggest"
 	"github.com/drover-run/drover/run"
 )
 
@@ -228,7 +229,7 @@ func (p *prefixer) endLine() error {
 // noTask returns the error for an unknown task.
 func noTask(r api.Run, task string) error {
 	message := fmt.Sprintf("run %s has no task %q", r.ID, task)
-	if near := run.Suggest(task, sortedTaskNames(r.Tasks)); near != "" {
+	if near := suggest.Nearest(task, sortedTaskNames(r.Tasks)); near != "" {
 		message += fmt.Sprintf("; did you mean %q?", near)
 	}
 	return run.Errorf(run.CodeNotFound, "%s", strings.TrimSpace(message))

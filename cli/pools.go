@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -59,14 +60,7 @@ func platform(p api.Pool) string {
 	if p.OS == "" && p.Arch == "" {
 		return "any"
 	}
-	return orAny(p.OS) + "/" + orAny(p.Arch)
-}
-
-func orAny(s string) string {
-	if s == "" {
-		return "any"
-	}
-	return s
+	return cmp.Or(p.OS, "any") + "/" + cmp.Or(p.Arch, "any")
 }
 
 func getPoolCommand(f *registryFlags) *cobra.Command {

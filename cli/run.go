@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,7 +152,7 @@ func (w *watcher) screen(output format) follow.Screen {
 // unicode reports whether the locale uses UTF-8. It assumes so if no locale is
 // set.
 func (w *watcher) unicode() bool {
-	locale := firstOf(w.env.variable("LC_ALL"), w.env.variable("LC_CTYPE"), w.env.variable("LANG"))
+	locale := cmp.Or(w.env.variable("LC_ALL"), w.env.variable("LC_CTYPE"), w.env.variable("LANG"))
 	locale = strings.ToLower(strings.ReplaceAll(locale, "-", ""))
 	return locale == "" || strings.Contains(locale, "utf8")
 }

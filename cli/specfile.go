@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,7 +100,7 @@ func (f *specFile) change(c specChange) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("change %s: %w", f.name, err)
 	}
-	if token = firstOf(c.token, token); token == "" {
+	if token = cmp.Or(c.token, token); token == "" {
 		return body, nil
 	}
 	var keys map[string]json.RawMessage

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/temporal"
+
+	"github.com/drover-run/drover/internal/truncate"
 )
 
 // maxFairnessKey is the longest fairness key that the server accepts, in bytes.
@@ -31,5 +33,5 @@ func fairnessKey(group string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(root))
 	sum := strconv.FormatUint(h.Sum64(), 36)
-	return strings.ToValidUTF8(root[:maxFairnessKey-len(sum)-1], "") + "." + sum
+	return truncate.String(root, maxFairnessKey, "."+sum)
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/records"
 )
 
@@ -81,21 +82,9 @@ func (k *ArchiveGarbageCollector) Collect(ctx context.Context) error {
 		if err := errors.Join(failed, k.store.CompleteObjects(ctx, done)); err != nil {
 			return err
 		}
-		if !k.wait(ctx) {
-			return ctx.Err()
+		// The pause leaves the stores to other clients.
+		if err := retry.Sleep(ctx, k.pause); err != nil {
+			return err
 		}
-	}
-}
-
-// wait pauses, to leave the stores to other clients. It reports whether to
-// continue.
-func (k *ArchiveGarbageCollector) wait(ctx context.Context) bool {
-	timer := time.NewTimer(k.pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

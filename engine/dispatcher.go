@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -26,7 +27,8 @@ const (
 	// it died.
 	idleCheck   = 2 * time.Second
 	callTimeout = 10 * time.Second
-	maxBackoff  = 15 * time.Second
+	firstRetry  = 100 * time.Millisecond
+	lastRetry   = 15 * time.Second
 )
 
 // Starter is the part of a Temporal client that the Dispatcher uses.
@@ -108,7 +110,7 @@ func (p *Dispatcher) deliverRow(ctx context.Context, row records.OutboxRow) {
 	if ctx.Err() != nil {
 		return // the lease ends by itself
 	}
-	delay := min(maxBackoff, 100*time.Millisecond<<min(row.Attempts, 10))
+	delay := retry.DoublingAfter(firstRetry, lastRetry, row.Attempts).NextBackOff()
 	p.logger.WarnContext(ctx, "failed to notify a workflow, retrying", "run_id", row.Run, "kind", row.Kind,
 		"attempt", row.Attempts, "retry_in", delay, "error", err)
 	if err := p.store.RetryOutbox(ctx, row.ID, delay); err != nil {

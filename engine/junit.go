@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/drover-run/drover/internal/mask"
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -164,10 +165,7 @@ func (p *reportReader) displayText(text string) string { return clipText(p.maske
 // clipText makes untrusted text safe for display.
 func clipText(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
-	if len(text) > maxTestName {
-		text = strings.ToValidUTF8(text[:maxTestName], "") + "…"
-	}
-	return text
+	return truncate.String(text, maxTestName, "…")
 }
 
 // tagReader bounds the tags that an XML decoder reads: each attribute of a tag

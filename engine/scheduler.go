@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -216,7 +217,8 @@ func (s *Scheduler) PauseSchedule(ctx context.Context, name, note string) (run.S
 		return run.Schedule{}, run.InvalidError("the note is not valid", faults)
 	}
 	return s.onExisting(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
-		return h.Pause(ctx, client.SchedulePauseOptions{Note: noteOr(note, "paused")})
+		// The SDK would replace an empty note by one of its own, here and below.
+		return h.Pause(ctx, client.SchedulePauseOptions{Note: cmp.Or(note, "paused")})
 	})
 }
 
@@ -226,16 +228,8 @@ func (s *Scheduler) ResumeSchedule(ctx context.Context, name, note string) (run.
 		return run.Schedule{}, run.InvalidError("the note is not valid", faults)
 	}
 	return s.onExisting(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
-		return h.Unpause(ctx, client.ScheduleUnpauseOptions{Note: noteOr(note, "resumed")})
+		return h.Unpause(ctx, client.ScheduleUnpauseOptions{Note: cmp.Or(note, "resumed")})
 	})
-}
-
-// noteOr replaces an empty note, so that the SDK does not write one of its own.
-func noteOr(note, otherwise string) string {
-	if note == "" {
-		return otherwise
-	}
-	return note
 }
 
 // TriggerSchedule implements run.Schedules.

@@ -157,7 +157,7 @@ func initialise(ctx context.Context, api wire.InstanceGroupClient, o Options) (I
 	defer cancel()
 	r, err := api.Init(ctx, &wire.InitRequest{Config: o.Config, Settings: &wire.Settings{ConnectorConfig: o.Connector.wire()}})
 	if err != nil {
-		return Info{}, err //nolint:wrapcheck // judged by the caller
+		return Info{}, err
 	}
 	return Info{
 		ID: r.GetId(), MaxSize: r.GetMaxSize(), Version: r.GetVersion(), BuildInfo: r.GetBuildInfo(), Capabilities: r.GetCapabilities(),
@@ -170,7 +170,7 @@ func initialise(ctx context.Context, api wire.InstanceGroupClient, o Options) (I
 func list(ctx context.Context, api wire.InstanceGroupClient) ([]Instance, error) {
 	stream, err := api.Update(ctx, &wire.Empty{})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // judged by the caller
+		return nil, err
 	}
 	instances := []Instance{}
 	for {
@@ -179,7 +179,7 @@ func list(ctx context.Context, api wire.InstanceGroupClient) ([]Instance, error)
 		case errors.Is(err, io.EOF):
 			return instances, nil
 		case err != nil:
-			return nil, err //nolint:wrapcheck // judged by the caller
+			return nil, err
 		}
 		if _, known := wire.UpdateResponse_State_name[int32(r.GetState())]; known {
 			instances = append(instances, Instance{ID: r.GetInstance(), State: State(r.GetState().String())})
@@ -247,7 +247,7 @@ func (h *Host) endProcess(p *process, why error) {
 	if h.current != p || p.ended.Load() {
 		return
 	}
-	h.o.Logger.Error("ending a plugin that does not answer", "error", why, "pid", p.record.PID, "last_words", h.logs.tail())
+	h.o.Logger.Error("ending a plugin that does not answer", "error", why, "pid", p.record.PID, "output_tail", h.logs.tail())
 	if err := h.discardProcess(context.WithoutCancel(h.closing)); err != nil {
 		h.o.Logger.Error("failed to end the plugin", "pid", p.record.PID, "error", err)
 	}

@@ -79,7 +79,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 func (h *Host) begin(ctx context.Context) error {
 	r, err := readRecord(h.o.Dir)
 	if err != nil {
-		h.o.Logger.Warn("failed to read the record of an earlier host", "error", err)
+		h.o.Logger.WarnContext(ctx, "failed to read the record of an earlier host", "error", err)
 	}
 	if h.binary, err = digestOf(h.o.Plugin); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (h *Host) begin(ctx context.Context) error {
 	}
 	if pid > 0 && r.Ready && r.PID == pid {
 		if p, err := attach(r, h.logs); err != nil {
-			h.o.Logger.Warn("the plugin of an earlier host does not answer", "pid", pid, "error", err)
+			h.o.Logger.WarnContext(ctx, "the plugin of an earlier host does not answer", "pid", pid, "error", err)
 		} else if h.adopt(ctx, p) {
 			return nil
 		}
@@ -108,19 +108,19 @@ func (h *Host) adopt(ctx context.Context, p *process) bool {
 	switch {
 	case !p.answers(pingTimeout):
 	case p.record.Binary == h.binary && p.record.Settings == h.settings:
-		h.o.Logger.Info("took over the plugin of an earlier host", "pid", p.record.PID, "group", p.record.Info.ID)
+		h.o.Logger.InfoContext(ctx, "took over the plugin of an earlier host", "pid", p.record.PID, "group", p.record.Info.ID)
 		h.current = p
 		return true
 	default:
-		h.o.Logger.Info("ending the plugin of an earlier host, which has other settings", "pid", p.record.PID)
+		h.o.Logger.InfoContext(ctx, "ending the plugin of an earlier host, which has other settings", "pid", p.record.PID)
 		ctx, cancel := context.WithTimeout(ctx, h.o.Timeouts.Shutdown)
 		defer cancel()
 		if _, err := p.api.Shutdown(ctx, &wire.Empty{}); err != nil {
-			h.o.Logger.Warn("failed to shut down the earlier plugin", "error", err)
+			h.o.Logger.WarnContext(ctx, "failed to shut down the earlier plugin", "error", err)
 		}
 	}
 	if err := p.quit(ctx, h.o.Dir); err != nil {
-		h.o.Logger.Warn("failed to end the earlier plugin", "error", err)
+		h.o.Logger.WarnContext(ctx, "failed to end the earlier plugin", "error", err)
 	}
 	return false
 }
@@ -194,7 +194,7 @@ func (h *Host) quit(ctx context.Context) error {
 	if h.current = nil; p == nil {
 		return nil
 	}
-	h.o.Logger.Info("restarting the plugin", "pid", p.record.PID)
+	h.o.Logger.InfoContext(ctx, "restarting the plugin", "pid", p.record.PID)
 	return p.quit(context.WithoutCancel(ctx), h.o.Dir)
 }
 
@@ -225,7 +225,7 @@ func (h *Host) process(ctx context.Context) (*process, error) {
 	}
 	if h.current != nil {
 		if !h.current.ended.Load() {
-			h.o.Logger.Error("the plugin ended", "pid", h.current.record.PID, "last_words", h.logs.tail())
+			h.o.Logger.ErrorContext(ctx, "the plugin ended", "pid", h.current.record.PID, "output_tail", h.logs.tail())
 		}
 		if err := h.discardProcess(ctx); err != nil {
 			return nil, err
@@ -268,7 +268,7 @@ func (h *Host) launch(ctx context.Context) (*process, error) {
 	if err := h.prepare(ctx, p); err != nil {
 		return nil, errors.Join(err, p.kill(context.WithoutCancel(ctx), h.o.Dir))
 	}
-	h.o.Logger.Info("launched the plugin", "pid", p.record.PID, "group", p.record.Info.ID, "version", p.record.Info.Version)
+	h.o.Logger.InfoContext(ctx, "launched the plugin", "pid", p.record.PID, "group", p.record.Info.ID, "version", p.record.Info.Version)
 	return p, nil
 }
 

@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
 	"github.com/drover-run/drover/fleeting/wire"
+	"github.com/drover-run/drover/internal/durable"
 )
 
 // The handshake of fleeting plugins.
@@ -278,7 +278,7 @@ func readRecord(dir string) (record, error) {
 func writeRecord(dir string, r record) error {
 	text, err := json.Marshal(r)
 	if err == nil {
-		err = renameio.WriteFile(filepath.Join(dir, stateFile), text, 0o600)
+		err = durable.WriteFile(filepath.Join(dir, stateFile), text)
 	}
 	if err != nil {
 		return fmt.Errorf("write the record of the plugin: %w", err)

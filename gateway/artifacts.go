@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"mime"
 	"net/http"
@@ -79,7 +80,7 @@ func (s *Server) GetArtifact(c echo.Context, id api.RunID, task api.TaskName, na
 		h.Set("Content-Security-Policy", "sandbox")
 		h.Set("Content-Length", strconv.FormatInt(entry.Size, 10))
 		media := mime.TypeByExtension(path.Ext(entry.Path))
-		return s.send(ctx, c, http.StatusOK, orDefault(media, "application/octet-stream"), content)
+		return s.send(ctx, c, http.StatusOK, cmp.Or(media, "application/octet-stream"), content)
 	}
 	from, err := rangeFrom(params.Range)
 	if err != nil {

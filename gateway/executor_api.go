@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -229,7 +230,7 @@ func (s *Server) GetClaimStates(c echo.Context) error {
 	}
 	v := api.ClaimStates{States: make([]api.KeyState, len(body.Keys))}
 	for i, key := range body.Keys {
-		v.States[i] = api.KeyState{Key: key, State: api.KeyStateState(orDefault(states[key], run.ClaimUnknown))}
+		v.States[i] = api.KeyState{Key: key, State: api.KeyStateState(cmp.Or(states[key], run.ClaimUnknown))}
 	}
 	return writeJSON(c, http.StatusOK, mediaJSON, v)
 }

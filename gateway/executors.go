@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -145,7 +146,7 @@ func viewExecutor(e run.Executor) api.Executor {
 		RegisteredAt: e.RegisteredAt.UTC(), LastContact: e.LastContact.UTC(), RemovedAt: e.RemovedAt.UTC(),
 	}
 	if e.Temporary {
-		v.RemoveAfter = orDefault(e.RemoveAfter, run.TemporaryOffline).String()
+		v.RemoveAfter = cmp.Or(e.RemoveAfter, run.TemporaryOffline).String()
 	}
 	for _, h := range e.Held {
 		v.Held = append(v.Held, api.HeldTask{

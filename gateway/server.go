@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -81,21 +82,13 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.MaxBody = orDefault(o.MaxBody, run.MaxRequestBytes)
-	o.RequestTimeout = orDefault(o.RequestTimeout, 30*time.Second)
-	o.ReadTimeout = orDefault(o.ReadTimeout, time.Minute)
-	o.WriteTimeout = orDefault(o.WriteTimeout, 30*time.Second)
-	o.Heartbeat = orDefault(o.Heartbeat, 15*time.Second)
-	o.ShutdownTimeout = orDefault(o.ShutdownTimeout, 10*time.Second)
+	o.MaxBody = cmp.Or(o.MaxBody, run.MaxRequestBytes)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 30*time.Second)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, time.Minute)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 30*time.Second)
+	o.Heartbeat = cmp.Or(o.Heartbeat, 15*time.Second)
+	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, 10*time.Second)
 	return o
-}
-
-func orDefault[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // Server is the gateway. Its methods are safe for concurrent use.

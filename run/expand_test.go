@@ -151,17 +151,6 @@ func TestDefine(t *testing.T) {
 	require.Equal(t, "run", header.Environment["X"], "the specification is unchanged")
 }
 
-func TestSuggest(t *testing.T) {
-	t.Parallel()
-	known := []string{"steps", "skip", "shell", "services", "a"}
-	for word, want := range map[string]string{
-		"step": "steps", "stpes": "steps", "shel": "shell", "sevrices": "services", "x": "", "deploy": "", "steps": "", "skpi": "skip", "": "",
-		strings.Repeat("s", 100): "",
-	} {
-		require.Equal(t, want, run.Suggest(word, known), word)
-	}
-}
-
 func TestPath(t *testing.T) {
 	t.Parallel()
 	p := run.Path("").Key("tasks").Key("build").Key("depends").Index(1).Key("task")

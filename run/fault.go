@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/drover-run/drover/internal/suggest"
+	"github.com/drover-run/drover/internal/truncate"
 )
 
 // The codes of single faults of an input, beside CodeNotSupported.
@@ -43,9 +46,7 @@ const maxPathKey = 100
 // Key returns the path of a key of the map, or of a field of the object, at p.
 func (p Path) Key(key string) Path {
 	plain := key != ""
-	if len(key) > maxPathKey {
-		key = strings.ToValidUTF8(key[:maxPathKey], "") + "…"
-	}
+	key = truncate.String(key, maxPathKey, "…")
 	for i := range len(key) {
 		if c := key[i]; !isAlphanumeric(c) && !strings.ContainsRune("._-/:", rune(c)) {
 			plain = false
@@ -141,7 +142,7 @@ func (l *faultList) didYouMean(word string, known []string) string {
 	}
 	l.suggestions--
 	l.compared -= len(known)
-	if s := Suggest(word, known); s != "" {
+	if s := suggest.Nearest(word, known); s != "" {
 		return fmt.Sprintf("; did you mean %q?", s)
 	}
 	return ""
@@ -150,8 +151,5 @@ func (l *faultList) didYouMean(word string, known []string) string {
 // brief returns s quoted, and shortened if it is long.
 func brief(s string) string {
 	const maxLen = 60
-	if len(s) > maxLen {
-		s = strings.ToValidUTF8(s[:maxLen], "") + "…"
-	}
-	return strconv.Quote(s)
+	return strconv.Quote(truncate.String(s, maxLen, "…"))
 }

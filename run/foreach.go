@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/drover-run/drover/internal/truncate"
 )
 
 // Variables of a task that was created from an item of a list.
@@ -31,7 +33,7 @@ func ForeachItems(foreach string, outputs Outputs, room int) ([]string, error) {
 		return nil, Errorf(CodeOf(err), "foreach: %w", err)
 	}
 	var list []json.RawMessage
-	subject := "the list " + strings.TrimSpace(clipTo(foreach, MaxNameLength)) + " of foreach"
+	subject := "the list " + strings.TrimSpace(truncate.String(foreach, MaxNameLength, "…")) + " of foreach"
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		var value json.RawMessage
 		if json.Unmarshal([]byte(text), &value) == nil {
@@ -86,11 +88,4 @@ func kindOf(raw json.RawMessage) string {
 		return "a boolean"
 	}
 	return "a number"
-}
-
-func clipTo(s string, n int) string {
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "") + "…"
-	}
-	return s
 }

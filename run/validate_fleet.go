@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -123,41 +124,28 @@ func ValidateFleetControl(s FleetControl) []Fault {
 // Interval returns the time between two listings.
 func (s FleetSpec) Interval(expecting bool) time.Duration {
 	if expecting {
-		return orDuration(s.UpdateIntervalWhenExpecting, DefaultExpectingInterval)
+		return cmp.Or(s.UpdateIntervalWhenExpecting.Std(), DefaultExpectingInterval)
 	}
-	return orDuration(s.UpdateInterval, DefaultUpdateInterval)
+	return cmp.Or(s.UpdateInterval.Std(), DefaultUpdateInterval)
 }
 
 // DeletionRetry returns the time after which a deletion is requested again.
 func (s FleetSpec) DeletionRetry() time.Duration {
-	return orDuration(s.DeletionRetryInterval, DefaultDeletionRetry)
+	return cmp.Or(s.DeletionRetryInterval.Std(), DefaultDeletionRetry)
 }
 
 // DrainLimit returns how long a drain may last if the executor does not
 // respond.
 func (s FleetSpec) DrainLimit() time.Duration {
-	return orDuration(s.DrainTimeout, DefaultDrainTimeout)
+	return cmp.Or(s.DrainTimeout.Std(), DefaultDrainTimeout)
 }
 
 // Failures returns how many consecutive health checks may fail.
 func (s FleetSpec) Failures() int {
-	if s.FailureThreshold == 0 {
-		return DefaultFailureThreshold
-	}
-	return s.FailureThreshold
+	return cmp.Or(s.FailureThreshold, DefaultFailureThreshold)
 }
 
 // BootstrapMethod returns how instances become executors.
 func (s FleetSpec) BootstrapMethod() string {
-	if s.Bootstrap == "" {
-		return BootstrapAgent
-	}
-	return s.Bootstrap
-}
-
-func orDuration(d Duration, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d.Std()
+	return cmp.Or(s.Bootstrap, BootstrapAgent)
 }

@@ -127,7 +127,7 @@ func TestValidate_Faults(t *testing.T) {
 		"task name":            {func(s spec) { s.Tasks["A"] = s.Tasks["test"] }, []string{"tasks.A bad_format"}},
 		"task name of dots":    {func(s spec) { s.Tasks[".."] = s.Tasks["test"] }, []string{"tasks... bad_format"}},
 		"empty task name":      {func(s spec) { s.Tasks[""] = s.Tasks["test"] }, []string{`tasks[""] bad_format`}},
-		"long task name":       {func(s spec) { s.Tasks[strings.Repeat("a", 101)] = s.Tasks["test"] }, []string{`tasks["` + strings.Repeat("a", 100) + `…"] over_limit`}},
+		"long task name":       {func(s spec) { s.Tasks[strings.Repeat("a", 101)] = s.Tasks["test"] }, []string{`tasks["` + strings.Repeat("a", 97) + `…"] over_limit`}},
 		"pool and requires":    {func(s spec) { s.Tasks["test"].Pool = "p" }, []string{"tasks.test.requires contradiction"}},
 		"requires nothing":     {func(s spec) { s.Tasks["test"].Requires = &run.Requires{} }, []string{"tasks.test.requires required"}},
 		"pool with NUL":        {build(func(t *run.TaskSpec) { t.Pool = nul }), []string{"tasks.build.pool bad_format"}},

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/drover-run/drover/internal/suggest"
 	"github.com/drover-run/drover/run"
 )
 
@@ -205,7 +206,7 @@ func (d *decoder) unknown(p run.Path, e entry, fields []field) {
 		known = append(known, f.name)
 	}
 	hint := ""
-	if s := run.Suggest(e.key, known); s != "" {
+	if s := suggest.Nearest(e.key, known); s != "" {
 		hint = fmt.Sprintf("; did you mean %q?", s)
 	}
 	d.fault(p.Key(e.key), e.line, run.FaultUnknownField, "there is no field %s here%s", quote(e.key), hint)

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -232,8 +233,5 @@ func describe(n *yaml.Node) string {
 // quote returns s quoted, and shortened if it is long.
 func quote(s string) string {
 	const maxLen = 60
-	if len(s) > maxLen {
-		s = strings.ToValidUTF8(s[:maxLen], "") + "…"
-	}
-	return strconv.Quote(s)
+	return strconv.Quote(truncate.String(s, maxLen, "…"))
 }

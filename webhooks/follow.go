@@ -9,8 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -105,7 +104,7 @@ type follower struct {
 func (f *follower) follow(ctx context.Context) error {
 	changed, stop := f.d.store.Watch(f.w.Run)
 	defer stop()
-	if err := sleep(ctx, time.Until(f.w.NextAttemptAt)); err != nil {
+	if err := retry.Sleep(ctx, time.Until(f.w.NextAttemptAt)); err != nil {
 		return err
 	}
 	for {
@@ -128,7 +127,7 @@ func (f *follower) follow(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if err := sleep(ctx, f.d.opts.Pace-time.Since(f.lastRead)); err != nil {
+		if err := retry.Sleep(ctx, f.d.opts.Pace-time.Since(f.lastRead)); err != nil {
 			return err
 		}
 	}
@@ -190,7 +189,7 @@ func (f *follower) deliver(ctx context.Context, events []run.Event) error {
 	if err != nil {
 		return err
 	}
-	pauses := f.pauses()
+	pauses := retry.DoublingAfter(f.d.opts.FirstRetry, f.d.opts.LastRetry, f.w.Failures)
 	for {
 		attempt := time.Now()
 		err := f.d.send(ctx, f.client, f.w, b)
@@ -215,22 +214,10 @@ func (f *follower) deliver(ctx context.Context, events []run.Event) error {
 		}); err != nil {
 			return err
 		}
-		if err := sleep(ctx, time.Until(next)); err != nil {
+		if err := retry.Sleep(ctx, time.Until(next)); err != nil {
 			return err
 		}
 	}
-}
-
-// pauses returns the backoff, advanced past the failures so far.
-func (f *follower) pauses() *backoff.ExponentialBackOff {
-	b := &backoff.ExponentialBackOff{
-		InitialInterval: f.d.opts.FirstRetry, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: f.d.opts.LastRetry,
-	}
-	b.Reset()
-	for range min(f.w.Failures, 32) { // by then the pause has reached its maximum
-		b.NextBackOff()
-	}
-	return b
 }
 
 // saveIdle saves the position if no event was selected for a while.
@@ -252,22 +239,4 @@ func (f *follower) savePosition(ctx context.Context, to records.DeliveryProgress
 		return errChanged // the next read finds the cause
 	}
 	return err
-}
-
-// sleep waits for d, and returns an error if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -4,6 +4,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -47,25 +48,17 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.Batch = orDefault(o.Batch, 100)
-	o.Pace = orDefault(o.Pace, 100*time.Millisecond)
-	o.Timeout = orDefault(o.Timeout, 15*time.Second)
-	o.FirstRetry = orDefault(o.FirstRetry, time.Second)
-	o.LastRetry = orDefault(o.LastRetry, 5*time.Minute)
-	o.MaxRetryAfter = orDefault(o.MaxRetryAfter, time.Hour)
-	o.UserAgent = orDefault(o.UserAgent, "drover")
+	o.Batch = cmp.Or(o.Batch, 100)
+	o.Pace = cmp.Or(o.Pace, 100*time.Millisecond)
+	o.Timeout = cmp.Or(o.Timeout, 15*time.Second)
+	o.FirstRetry = cmp.Or(o.FirstRetry, time.Second)
+	o.LastRetry = cmp.Or(o.LastRetry, 5*time.Minute)
+	o.MaxRetryAfter = cmp.Or(o.MaxRetryAfter, time.Hour)
+	o.UserAgent = cmp.Or(o.UserAgent, "drover")
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics()
 	}
 	return o
-}
-
-func orDefault[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // Deliverer delivers the events of any number of webhooks. It is safe for

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
@@ -14,6 +15,7 @@ import (
 	"github.com/drover-run/drover/activities"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/executor/agent"
+	"github.com/drover-run/drover/internal/retry"
 )
 
 const (
@@ -52,7 +54,7 @@ func NewExecutor(c client.Client, agent *agent.Agent, log *slog.Logger) *Executo
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Executor{client: c, agent: agent, log: log.With(slog.String("executor", agent.ID()))}
+	return &Executor{client: c, agent: agent, log: log.With("executor", agent.ID())}
 }
 
 // Run runs the agent and its workers until ctx ends, or the executor is
@@ -140,8 +142,11 @@ func (e *Executor) options(fatal func(error)) worker.Options {
 // serve keeps a worker running until ctx ends. If a worker cannot start, or
 // stopped itself, serve creates a new one.
 func (e *Executor) serve(ctx context.Context, newWorker func(fatal func(error)) (worker.Worker, error)) {
-	pause := startRetryFirst
-	for ctx.Err() == nil {
+	pauses := retry.Doubling(startRetryFirst, startRetryLimit)
+	_, _ = backoff.Retry(ctx, func() (struct{}, error) {
+		if ctx.Err() != nil {
+			return struct{}{}, context.Cause(ctx)
+		}
 		fatal := make(chan error, 1)
 		w, err := newWorker(func(err error) {
 			select {
@@ -152,22 +157,18 @@ func (e *Executor) serve(ctx context.Context, newWorker func(fatal func(error)) 
 		if err == nil {
 			err = w.Start()
 		}
-		if err == nil {
-			pause = startRetryFirst
-			select {
-			case <-ctx.Done():
-				w.Stop()
-				return
-			case err = <-fatal: // the worker stopped itself
-			}
+		if err != nil {
+			return struct{}{}, err
 		}
-		e.log.Warn("failed to run worker", slog.Any("error", err))
-		timer := time.NewTimer(pause)
+		pauses.Reset()
 		select {
-		case <-timer.C:
 		case <-ctx.Done():
-			timer.Stop()
+			w.Stop()
+			return struct{}{}, nil
+		case err := <-fatal: // the worker stopped itself
+			return struct{}{}, err
 		}
-		pause = min(2*pause, startRetryLimit)
-	}
+	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, pause time.Duration) {
+		e.log.WarnContext(ctx, "failed to run worker", "retry_in", pause, "error", err)
+	}))
 }

@@ -4,6 +4,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -123,8 +124,5 @@ func (l *pendingWrites) flush(ctx workflow.Context, c calls, in contract.ApplyIn
 }
 
 func trimReason(s string) string {
-	if len(s) > run.MaxReason {
-		return s[:run.MaxReason]
-	}
-	return s
+	return truncate.String(s, run.MaxReason, "")
 }

@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,18 @@ func TestRetry_is_exhausted(t *testing.T) {
 	require.Equal(t, []run.Status{run.StatusFailed, run.StatusSkipped}, w.statuses())
 	require.Equal(t, []string{"execute a 1.1 on pool:linux", "execute a 2.1 on pool:linux"}, w.requests())
 	require.NotNil(t, w.tasks[0].Result)
+}
+
+// TestRetry_with_a_long_reason checks that the recorded reason is cut between
+// characters.
+func TestRetry_with_a_long_reason(t *testing.T) {
+	t.Parallel()
+	w := newWorkflowEnv(t, newPlan(retrying("a", run.Retry{MaxAttempts: 2})))
+	w.on("a", answer(run.StatusFailed, run.CauseVanished, "x"+strings.Repeat("é", run.MaxReason)), succeed)
+	require.Equal(t, run.ResultSuccess, w.run().Result)
+	reason := w.writes(0)[1].Reason
+	require.LessOrEqual(t, len(reason), run.MaxReason)
+	require.Equal(t, "attempt 1 failed: x"+strings.Repeat("é", (run.MaxReason-19)/2), reason)
 }
 
 func TestRetry_only_on_named_causes(t *testing.T) {

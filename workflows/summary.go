@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/truncate"
 )
 
 // summary returns what Temporal's web UI shows for a task.
@@ -22,10 +23,7 @@ func batchSummary(in contract.BatchInput) string {
 }
 
 func shorten(s string) string {
-	if len(s) <= maxSummary {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxSummary-3], "") + "..."
+	return truncate.String(s, maxSummary, "...")
 }
 
 // formatDuration formats a duration without units that are zero: 2h, 1m30s.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -75,7 +76,7 @@ func (l *live) output(o output) {
 		l.line(o.source, text[:i])
 		text = text[i+1:]
 	}
-	l.partial[o.source] = text[max(0, len(text)-maxLine):]
+	l.partial[o.source] = truncate.Tail(text, maxLine)
 }
 
 func (l *live) line(s source, text string) {

@@ -6,7 +6,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/retry"
 )
 
 // Create submits a run, with an idempotency key if it is not "". It does not
@@ -134,34 +137,25 @@ func (c *Client) Annotate(ctx context.Context, id, task, token string, annotatio
 // retryBudget bounds how long a request is retried.
 type retryBudget struct {
 	limit time.Duration
-	first time.Duration
 	since time.Time // of the last progress
-	next  time.Duration
+	pause *backoff.ExponentialBackOff
 }
 
 func (c *Client) newRetryBudget() *retryBudget {
-	p := &retryBudget{limit: c.opts.RetryTimeout, first: c.opts.Pause}
+	const longest = 20 // in multiples of the first pause
+	p := &retryBudget{limit: c.opts.RetryTimeout, pause: retry.Doubling(c.opts.Pause, longest*c.opts.Pause)}
 	p.progress()
 	return p
 }
 
 // progress records an answer of the gateway.
-func (p *retryBudget) progress() { p.since, p.next = time.Now(), p.first }
+func (p *retryBudget) progress() {
+	p.since = time.Now()
+	p.pause.Reset()
+}
 
 // wait pauses, and reports whether another attempt is allowed.
 func (p *retryBudget) wait(ctx context.Context) bool {
-	const longest = 20 // in multiples of the first pause
 	left := p.limit - time.Since(p.since)
-	if left <= 0 {
-		return false
-	}
-	timer := time.NewTimer(min(p.next, left))
-	defer timer.Stop()
-	p.next = min(2*p.next, longest*p.first)
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return left > 0 && retry.Sleep(ctx, min(p.pause.NextBackOff(), left)) == nil
 }

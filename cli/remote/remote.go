@@ -4,6 +4,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,9 +73,9 @@ func New(opts Options) (*Client, error) {
 	if opts.Transport == nil {
 		opts.Transport = http.DefaultTransport
 	}
-	opts.RetryTimeout = orDefault(opts.RetryTimeout, 2*time.Minute)
-	opts.Silence = orDefault(opts.Silence, 45*time.Second)
-	opts.Pause = orDefault(opts.Pause, 100*time.Millisecond)
+	opts.RetryTimeout = cmp.Or(opts.RetryTimeout, 2*time.Minute)
+	opts.Silence = cmp.Or(opts.Silence, 45*time.Second)
+	opts.Pause = cmp.Or(opts.Pause, 100*time.Millisecond)
 	// Redirects are followed only by calls that ask for one: a request to another
 	// server must not contain the token.
 	c := &Client{opts: opts, direct: newDirect()}
@@ -114,13 +115,6 @@ func newDirect() *http.Client {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
 }
 
 // Server returns the URL of the gateway.

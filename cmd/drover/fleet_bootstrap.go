@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/bootstrap"
 	"github.com/drover-run/drover/fleeting/controller"
@@ -98,21 +100,17 @@ func (b *sshBootstrap) Bootstrap(ctx context.Context, i controller.Instance, c f
 	if err != nil {
 		return err
 	}
-	for attempt := 1; ; attempt++ {
+	_, err = backoff.Retry(ctx, func() (struct{}, error) {
 		_, err := ssh.Start(ctx, target)
-		fault, _ := errors.AsType[*bootstrap.Error](err)
-		if err == nil || fault == nil || fault.Reason != bootstrap.ReasonLost || attempt == bootstrapAttempts {
-			return err
+		if fault, ok := errors.AsType[*bootstrap.Error](err); !ok || fault.Reason != bootstrap.ReasonLost {
+			return struct{}{}, backoff.Permanent(err)
 		}
-		b.logger.WarnContext(ctx, "failed to bootstrap instance; trying again", "fleet", i.Fleet, "instance_id", i.ID, "error", err)
-		pause := time.NewTimer(bootstrapPause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return context.Cause(ctx)
-		}
-	}
+		return struct{}{}, err
+	}, backoff.WithBackOff(backoff.NewConstantBackOff(bootstrapPause)), backoff.WithMaxTries(bootstrapAttempts), backoff.WithMaxElapsedTime(0),
+		backoff.WithNotify(func(err error, _ time.Duration) {
+			b.logger.WarnContext(ctx, "failed to bootstrap instance; trying again", "fleet", i.Fleet, "instance_id", i.ID, "error", err)
+		}))
+	return err
 }
 
 func (b *sshBootstrap) options(ctx context.Context, i controller.Instance) (bootstrap.Options, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,7 +44,7 @@ func addPluginCommands(root *cobra.Command) *cobra.Command {
 }
 
 func showHelp(c *cobra.Command, _ []string) error {
-	return c.Help() //nolint:wrapcheck // the error is complete
+	return c.Help()
 }
 
 // pluginGuardCommand is the process under which a plugin host runs a plugin.
@@ -135,12 +136,12 @@ func readPluginConfig(path string, o *fleeting.Options) error {
 func checkPlugin(ctx context.Context, out io.Writer, o fleeting.Options, initialise, asJSON bool) error {
 	report, err := fleeting.Check(ctx, o, initialise)
 	if err != nil {
-		return err //nolint:wrapcheck // the error is complete
+		return err
 	}
 	if asJSON {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(report) //nolint:wrapcheck // the error is complete
+		return encoder.Encode(report)
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
@@ -151,26 +152,19 @@ func checkPlugin(ctx context.Context, out io.Writer, o fleeting.Options, initial
 	row("path", report.Path)
 	row("digest", "sha256:"+report.Digest)
 	row("build", strings.ReplaceAll(report.Build, "\n", "\n\t"))
-	row("calls", orElse(strings.Join(report.Calls, " "), "not reported"))
+	row("calls", cmp.Or(strings.Join(report.Calls, " "), "not reported"))
 	row("lacks", strings.Join(report.Missing, " "))
 	if report.Info != nil {
 		row("group", report.Info.ID)
 		row("version", report.Info.Version)
 		row("max size", fmt.Sprint(report.Info.MaxSize))
-		row("capabilities", orElse(strings.Join(report.Capabilities, " "), "none"))
+		row("capabilities", cmp.Or(strings.Join(report.Capabilities, " "), "none"))
 		row("instances", fmt.Sprint(len(report.Instances)))
 		for _, i := range report.Instances {
 			_, _ = fmt.Fprintf(t, "\t%s %s\n", i.ID, i.State)
 		}
 	}
-	return t.Flush() //nolint:wrapcheck // the error is complete
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
+	return t.Flush()
 }
 
 // exercisePlugin runs the plugin's conformance test and prints each step when it
@@ -191,5 +185,5 @@ func exercisePlugin(ctx context.Context, out io.Writer, o fleeting.Options, asJS
 		encoder.SetIndent("", "  ")
 		err = errors.Join(encoder.Encode(steps), err)
 	}
-	return err //nolint:wrapcheck // the error is complete
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
@@ -20,6 +21,7 @@ import (
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/internal/codec"
 	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/internal/retry"
 )
 
 // workflowRetention is how long Temporal keeps closed workflows in a namespace
@@ -87,24 +89,16 @@ func codecHandler(cfg config.Temporal) (http.Handler, error) {
 // dialTemporal connects to a server. It waits until ctx ends for a server that is
 // not up yet.
 func dialTemporal(ctx context.Context, options client.Options, p *process) (client.Client, error) {
-	pause := 100 * time.Millisecond
-	for {
-		c, err := client.DialContext(ctx, options)
-		if err == nil {
-			return c, nil
-		}
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("connect to temporal at %s: %w", options.HostPort, err)
-		}
-		p.logger.WarnContext(ctx, "failed to connect to temporal; trying again", "address", options.HostPort, "retry_in", pause, "error", err)
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-		case <-timer.C:
-		}
-		pause = min(2*pause, 5*time.Second)
+	c, err := backoff.Retry(ctx, func() (client.Client, error) {
+		return client.DialContext(ctx, options)
+	}, backoff.WithBackOff(retry.Doubling(100*time.Millisecond, 5*time.Second)), backoff.WithMaxElapsedTime(0),
+		backoff.WithNotify(func(err error, pause time.Duration) {
+			p.logger.WarnContext(ctx, "failed to connect to temporal; trying again", "address", options.HostPort, "retry_in", pause, "error", err)
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("connect to temporal at %s: %w", options.HostPort, err)
 	}
+	return c, nil
 }
 
 // setUpNamespace creates the namespace and its search attributes if they do not

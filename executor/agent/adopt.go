@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"log/slog"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/run"
@@ -30,7 +29,7 @@ func (t *task) adopt(ctx context.Context, o Adoption) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
 	}
-	t.log.Info("task adopted")
+	t.log.InfoContext(ctx, "task adopted")
 	wake(t.adopted)
 	t.beat(ctx, o.Token)
 	if retired { // report its result again
@@ -57,7 +56,7 @@ func (t *task) closeKey(reason string) (Outcome, error) {
 	}
 	t.count(outcomeRequeued)
 	t.notify()
-	t.log.Info("key closed", slog.String("reason", reason))
+	t.log.Info("key closed", "reason", reason)
 	return Outcome{NeverStarted: reason, JournalID: t.a.identity.journalID}, nil
 }
 

@@ -169,7 +169,7 @@ func New(d Deps, o Options) (*Agent, error) {
 		driver:     d.Driver,
 		api:        d.API,
 		tokens:     d.Tokens,
-		log:        d.Logger.With(slog.String("executor", who.id)),
+		log:        d.Logger.With("executor", who.id),
 		opts:       o,
 		identity:   who,
 		journal:    &journal{Journal: d.Journal},

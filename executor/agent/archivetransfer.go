@@ -72,7 +72,7 @@ func (e *archiveTransfer) run(ctx context.Context) (transfer.Answer, error) {
 		return transfer.Answer{Lines: lines}, nil
 	}
 	if why, ok := e.permanent(err); ok && ctx.Err() == nil {
-		e.log.Info("failed to move a step's archive", loggable(err))
+		e.log.InfoContext(ctx, "failed to move a step's archive", "error", loggable(err))
 		return transfer.Answer{Lines: lines, Fault: why}, nil
 	}
 	return transfer.Answer{}, err
@@ -81,11 +81,11 @@ func (e *archiveTransfer) run(ctx context.Context) (transfer.Answer, error) {
 // loggable returns what the log of the process may contain of an error. The text of
 // an error from an environment is left out, since a file name in it may be a
 // secret. The log of the step has it, masked.
-func loggable(err error) slog.Attr {
+func loggable(err error) any {
 	if fault, ok := errors.AsType[*transfer.FaultError](err); ok {
-		return slog.String("code", string(fault.Code))
+		return fault.Code
 	}
-	return slog.Any("error", err)
+	return err
 }
 
 // permanent reports whether an error is permanent, and returns its message for the

@@ -4,22 +4,22 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/drover-run/drover/internal/retry"
 )
 
-// backoff is a growing, jittered pause between retries.
-type backoff struct {
-	next, limit time.Duration
-}
+// retryPauses are growing pauses between retries.
+type retryPauses struct{ *backoff.ExponentialBackOff }
 
-// pauses returns a backoff that starts at first and doubles up to limit.
-func pauses(first, limit time.Duration) *backoff { return &backoff{next: first, limit: limit} }
+// pauses returns pauses that start at first and double up to limit.
+func pauses(first, limit time.Duration) retryPauses { return retryPauses{retry.Doubling(first, limit)} }
 
 // wait sleeps. It returns false if the context ended. A signal on wake ends the
 // pause early; wake may be nil.
-func (b *backoff) wait(ctx context.Context, wake <-chan struct{}) bool {
-	d := jitter(b.next)
-	b.next = min(2*b.next, b.limit)
-	timer := time.NewTimer(d)
+func (p retryPauses) wait(ctx context.Context, wake <-chan struct{}) bool {
+	timer := time.NewTimer(p.NextBackOff())
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -134,7 +134,7 @@ func (t *task) drop(reason string) Outcome {
 	if t.dropEntry() != nil {
 		return t.dropLater(reason)
 	}
-	t.log.Info("task requeued", slog.String("reason", reason))
+	t.log.Info("task requeued", "reason", reason)
 	if granted {
 		return t.requeuedOutcome(reason)
 	}
@@ -158,7 +158,7 @@ func (t *task) closeGranted(reason string) bool {
 	if err := t.record(eventClosed, record{Reason: reason}, executor.Kept); err != nil {
 		return false
 	}
-	t.log.Info("task requeued", slog.String("reason", reason))
+	t.log.Info("task requeued", "reason", reason)
 	return true
 }
 
@@ -231,7 +231,7 @@ func (t *task) conflict(ctx context.Context, err error) Outcome {
 
 // claimedElsewhere answers for a key whose claim another journal holds.
 func (t *task) claimedElsewhere(err error) Outcome {
-	t.log.Info("task is claimed by another executor", slog.Any("error", err))
+	t.log.Info("task is claimed by another executor", "error", err)
 	t.signal(eventClaimRefused)
 	if !t.in(stateClosed) {
 		t.erase()
@@ -266,7 +266,7 @@ func (t *task) resultOf(status run.Status, cause run.Cause, reason string) *run.
 	return &run.TaskResult{
 		Status: status,
 		Cause:  cause,
-		Reason: clip(reason, run.MaxReason),
+		Reason: truncate.String(reason, run.MaxReason, ""),
 		Ended:  t.a.now(),
 		Steps:  t.steps.final(n, run.StatusFailed),
 	}

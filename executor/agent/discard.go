@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/drover-run/drover/executor"
@@ -20,12 +19,12 @@ func (t *task) stopOnRequest(ctx context.Context, h executor.Handle) {
 	}
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for {
-		t.log.Info("stopping task")
+		t.log.InfoContext(ctx, "stopping task")
 		err := h.Stop(ctx, t.grace())
 		if err == nil || run.CodeOf(err) == run.CodeNotFound {
 			return
 		}
-		t.log.Warn("failed to stop task", slog.Any("error", err))
+		t.log.WarnContext(ctx, "failed to stop task", "error", err)
 		if !retry.wait(ctx, t.over) || t.progress().ended() {
 			return
 		}
@@ -49,7 +48,7 @@ func (t *task) remove(ctx context.Context, h executor.Handle) bool {
 		if err == nil || run.CodeOf(err) == run.CodeNotFound {
 			return true
 		}
-		t.log.Warn("failed to remove environment", slog.Any("error", err))
+		t.log.WarnContext(ctx, "failed to remove environment", "error", err)
 		if !retry.wait(ctx, nil) {
 			return false
 		}
@@ -58,7 +57,7 @@ func (t *task) remove(ctx context.Context, h executor.Handle) bool {
 
 // discard stops and removes the environment of a closed claim.
 func (t *task) discard(ctx context.Context) {
-	t.log.Info("removing environment of a closed claim")
+	t.log.InfoContext(ctx, "removing environment of a closed claim")
 	if t.a.shared != nil && !t.confirmOwnership(ctx, record{}) {
 		return
 	}

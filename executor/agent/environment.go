@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/internal/mask"
@@ -40,7 +39,7 @@ func (t *task) environment(ctx context.Context) executor.Handle {
 		if err == nil {
 			return h
 		}
-		t.log.Warn("environment is not available yet", slog.Any("error", err))
+		t.log.WarnContext(ctx, "environment is not available yet", "error", err)
 		t.mu.Lock()
 		changed := t.changed
 		t.mu.Unlock()
@@ -49,7 +48,7 @@ func (t *task) environment(ctx context.Context) executor.Handle {
 	if t.progress().launchable() && !t.in(keyClaimClosed) {
 		// The process ends, and nothing of the key ran: another executor may run it.
 		if err := t.requeue(errShutdown.Error()); err != nil {
-			t.log.Warn("failed to requeue task", slog.Any("error", err))
+			t.log.WarnContext(ctx, "failed to requeue task", "error", err)
 		}
 	}
 	return nil
@@ -150,7 +149,7 @@ func (t *task) handleStartFailure(ctx context.Context, err error) error {
 	default:
 		reason := err.Error()
 		if code == run.CodeInternal {
-			t.log.Error("failed to start environment", slog.Any("error", err))
+			t.log.ErrorContext(ctx, "failed to start environment", "error", err)
 		}
 		t.mu.Lock()
 		result := t.resultOf(run.StatusFailed, run.CauseStart, reason)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 )
 
@@ -29,7 +28,7 @@ func (a *Agent) Health() error {
 func (a *Agent) suspend(why error) {
 	a.mu.Lock()
 	if a.healthErr == nil {
-		a.log.Warn("executor stops accepting tasks", slog.Any("error", why))
+		a.log.Warn("executor stops accepting tasks", "error", why)
 	}
 	a.healthErr = why
 	a.suspensions++

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -148,7 +147,7 @@ func (t *task) recordAllStored(ctx context.Context) bool {
 		return true
 	}
 	if err := t.append(r, executor.Kept); err != nil {
-		t.log.Warn("failed to record that all frames are stored", slog.Any("error", err))
+		t.log.WarnContext(ctx, "failed to record that all frames are stored", "error", err)
 	}
 	return true
 }
@@ -172,7 +171,7 @@ func (t *task) confirmOwnership(ctx context.Context, r record) bool {
 		case errors.Is(err, executor.ErrLost), errors.Is(err, errErased):
 			return false
 		}
-		t.log.Warn("failed to record the removal of the environment", slog.Any("error", err))
+		t.log.WarnContext(ctx, "failed to record the removal of the environment", "error", err)
 		if !retry.wait(ctx, t.releasedCh) {
 			return false
 		}
@@ -206,7 +205,7 @@ func (t *task) recordBatch(ctx context.Context, r record) {
 		if err == nil {
 			return
 		}
-		t.log.Warn("failed to record a batch", slog.Any("error", err))
+		t.log.WarnContext(ctx, "failed to record a batch", "error", err)
 		switch {
 		case t.a.shared == nil:
 			return
@@ -226,7 +225,7 @@ func (t *task) tryRecordBatch(r record) error {
 		return err
 	}
 	if err := t.file.compact(t.entry.record); err != nil {
-		t.log.Warn("failed to compact the journal", slog.Any("error", err))
+		t.log.Warn("failed to compact the journal", "error", err)
 	}
 	return nil
 }
@@ -250,7 +249,7 @@ func (t *task) awaitFrames(ctx context.Context) {
 	select {
 	case <-t.sender.done:
 	case <-timer.C:
-		t.log.Warn("task completes before all frames are stored")
+		t.log.WarnContext(ctx, "task completes before all frames are stored")
 	case <-ctx.Done():
 	}
 }
@@ -297,7 +296,7 @@ func (t *task) complete(ctx context.Context) bool {
 		case run.CodeOf(err) == run.CodeNotFound:
 			t.refuse(token)
 		default:
-			t.log.Warn("failed to complete task", slog.Any("error", err))
+			t.log.WarnContext(ctx, "failed to complete task", "error", err)
 			retry.wait(ctx, changed)
 		}
 	}
@@ -326,7 +325,7 @@ func (t *task) answered(token []byte) {
 	}
 	accepted := record{Answered: true}
 	if err := t.record(eventAnswered, accepted, executor.Lazy); err != nil {
-		t.log.Warn("failed to record the accepted outcome", slog.Any("error", err))
+		t.log.Warn("failed to record the accepted outcome", "error", err)
 		t.applyUnrecorded(eventAnswered, accepted)
 	}
 	t.notify()
@@ -349,7 +348,7 @@ func (t *task) requeue(reason string) error {
 		return err
 	}
 	t.count(outcomeRequeued)
-	t.log.Info("task requeued", slog.String("reason", reason))
+	t.log.Info("task requeued", "reason", reason)
 	return nil
 }
 
@@ -369,7 +368,7 @@ func (t *task) reportRequeue(ctx context.Context) {
 	}
 	if t.a.shared != nil { // a failed start leaves its environment in a set
 		if err := t.a.removeEnvironment(ctx, t.key); err != nil {
-			t.log.Warn("failed to remove environment", slog.Any("error", err))
+			t.log.WarnContext(ctx, "failed to remove environment", "error", err)
 		}
 		t.erase()
 		return

@@ -2,10 +2,9 @@ package agent
 
 import (
 	"errors"
-	"log/slog"
-	"strings"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -27,7 +26,7 @@ func (t *task) setupLine(line string) {
 	}
 	f := t.systemFrame(int64(n)+1, line)
 	if err := t.append(record{Setup: []run.Frame{f}}, executor.Lazy); err != nil {
-		t.log.Warn("failed to record a line of the setup", slog.Any("error", err))
+		t.log.Warn("failed to record a line of the setup", "error", err)
 		return
 	}
 	t.sender.push(f)
@@ -42,7 +41,7 @@ func (t *task) systemFrame(n int64, line string) run.Frame {
 		Kind:    run.FrameOutput,
 		Step:    run.SetupStep,
 		Stream:  run.StreamSystem,
-		Data:    []byte(clip(line, run.MaxFrameData-1) + "\n"),
+		Data:    []byte(truncate.String(line, run.MaxFrameData-1, "") + "\n"),
 	}
 }
 
@@ -110,7 +109,7 @@ func (t *task) recordEnd(r record) bool {
 			return false // the member that has the key finds its end
 		}
 		// The result is reported nevertheless; the next process would read it again.
-		t.log.Warn("failed to record the end", slog.Any("error", err))
+		t.log.Warn("failed to record the end", "error", err)
 		if t.a.shared != nil {
 			t.applyUnrecorded(eventEndUnrecorded, r)
 		} else {
@@ -119,7 +118,7 @@ func (t *task) recordEnd(r record) bool {
 	}
 	t.sender.finish(r.Last)
 	t.count(string(r.Result.Status))
-	t.log.Debug("task ended", slog.String("status", string(r.Result.Status)), slog.String("reason", r.Result.Reason))
+	t.log.Debug("task ended", "status", string(r.Result.Status), "reason", r.Result.Reason)
 	return true
 }
 
@@ -135,12 +134,4 @@ func (t *task) ensureEndRecorded() error {
 	}
 	e := t.entry.record
 	return t.record(eventEndRecorded, record{Result: e.Result, Last: e.Last, Tail: e.Tail}, executor.Kept)
-}
-
-// clip shortens a text to n bytes, at a character boundary.
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	return strings.ToValidUTF8(text[:n], "")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/run"
@@ -53,7 +52,7 @@ func (t *task) read(ctx context.Context, h executor.Handle) {
 			continue
 		case err == nil:
 			if ctx.Err() == nil && t.sender.missesFrames() {
-				t.log.Error("skipping frames that were lost with the environment", slog.Int64("from", from))
+				t.log.ErrorContext(ctx, "skipping frames that were lost with the environment", "from", from)
 				t.sender.abandon()
 			}
 			return
@@ -73,13 +72,13 @@ func (r *reader) logReadError(err error) {
 	if errors.Is(err, executor.ErrDamaged) {
 		r.warn(err)
 	}
-	r.log.Debug("failed to read frames, retrying", slog.Any("error", err))
+	r.log.Debug("failed to read frames, retrying", "error", err)
 }
 
 func (r *reader) warn(err error) {
 	if !r.warned {
 		r.warned = true
-		r.log.Warn("failed to read the journal of the environment", slog.Any("error", err))
+		r.log.Warn("failed to read the journal of the environment", "error", err)
 	}
 }
 
@@ -199,7 +198,7 @@ func (r *reader) skip(n int64) bool {
 		return false
 	}
 	if r.misses >= maxMisses {
-		r.log.Error("abandoning the log after missing frames", slog.Int64("from", r.sender.nextFrame()))
+		r.log.Error("abandoning the log after missing frames", "from", r.sender.nextFrame())
 		r.sender.abandon()
 		return true
 	}
@@ -264,7 +263,7 @@ func (r *reader) truncateLog(why error, next int64) {
 	defer r.mu.Unlock()
 	if err := r.append(tail, executor.Kept); err != nil {
 		// The next process does the same.
-		r.log.Warn("failed to record the end of the log", slog.Any("error", err))
+		r.log.Warn("failed to record the end of the log", "error", err)
 		r.entry.apply(tail)
 	}
 	r.sender.finish(tail.Last)

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/drover-run/drover/run"
 )
@@ -25,7 +24,7 @@ func (t *task) reclaim(ctx context.Context) {
 			if err == nil {
 				break
 			}
-			t.log.Debug("failed to repeat the claim", slog.Any("error", err))
+			t.log.DebugContext(ctx, "failed to repeat the claim", "error", err)
 			if code := codeOf(err); code != run.CodeUnavailable && code != run.CodeTimeout {
 				break // the claim is not ours any more; the sweep handles that
 			}

@@ -2,8 +2,8 @@ package agent
 
 import (
 	"fmt"
-	"log/slog"
 
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -53,7 +53,7 @@ func (level redaction) apply(batch []run.Frame, why error) []run.Frame {
 	}
 	if mark >= 0 {
 		line := fmt.Sprintf("drover: %d frames of this log are missing here, since they were refused: %v", left, why)
-		out[mark].Data = []byte(clip(line, run.MaxFrameData-1) + "\n")
+		out[mark].Data = []byte(truncate.String(line, run.MaxFrameData-1, "") + "\n")
 	}
 	return out
 }
@@ -65,9 +65,9 @@ func (s *frameSender) logRefused(why error, level redaction, first, last int64) 
 		s.fault = why
 	}
 	if level+1 < abandonLog {
-		s.log.Error("removing the content of frames that the gateway refuses", slog.Any("error", why), slog.Int64("first", first), slog.Int64("last", last))
+		s.log.Error("removing the content of frames that the gateway refuses", "error", why, "first", first, "last", last)
 		return
 	}
-	s.log.Error("abandoning the rest of a log that the gateway refuses", slog.Any("error", why), slog.Int64("from", first))
+	s.log.Error("abandoning the rest of a log that the gateway refuses", "error", why, "from", first)
 	s.abandon()
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/drover-run/drover/run"
@@ -39,7 +38,7 @@ func (a *Agent) register(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the call failed because ctx ended
 		case err == nil:
-			a.log.Info("executor registered", slog.String("pool", a.opts.Pool), slog.Int("slots", a.opts.Slots))
+			a.log.InfoContext(ctx, "executor registered", "pool", a.opts.Pool, "slots", a.opts.Slots)
 			a.applyDesiredState(requested)
 			a.registerOnce.Do(func() { close(a.registered) })
 			a.suspend(errCheckDue)
@@ -49,7 +48,7 @@ func (a *Agent) register(ctx context.Context) error {
 		}
 		// A conflict ends by itself once the registration of another journal expires, and
 		// an invalid registration once an operator changes the pool.
-		a.log.Warn("failed to register executor", slog.Any("error", err))
+		a.log.WarnContext(ctx, "failed to register executor", "error", err)
 		if !retry.wait(ctx, nil) {
 			return nil
 		}
@@ -118,6 +117,6 @@ func (a *Agent) finalHeartbeat(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.opts.timing.shutdown)
 	defer cancel()
 	if err := a.renew(ctx); err != nil {
-		a.log.Debug("final renewal failed", slog.Any("error", err))
+		a.log.DebugContext(ctx, "final renewal failed", "error", err)
 	}
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/drover-run/drover/executor"
@@ -28,7 +27,7 @@ func (t *task) serveSteps(ctx context.Context, h executor.Handle) {
 		request, changed := t.currentRequest()
 		if request != nil {
 			if !ok {
-				t.log.Error("the driver does not support archive transfers")
+				t.log.ErrorContext(ctx, "the driver does not support archive transfers")
 				return
 			}
 			serving, cancel := context.WithCancelCause(ctx)
@@ -79,7 +78,7 @@ func (t *task) addFrame(f run.Frame) {
 // necessary.
 func (t *task) serveStep(ctx context.Context, archives executor.ArchiveHandle, request pendingRequest) {
 	t.a.hitFailpoint(pointAsked, t.key)
-	e := &archiveTransfer{task: t, archives: archives, request: request, log: t.log.With(slog.Int("step", request.Step)), started: time.Now()}
+	e := &archiveTransfer{task: t, archives: archives, request: request, log: t.log.With("step", request.Step), started: time.Now()}
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for {
 		answer, err := e.run(ctx)
@@ -97,7 +96,7 @@ func (t *task) serveStep(ctx context.Context, archives executor.ArchiveHandle, r
 		case requestEnded(err):
 			return // the frames report how the step ended
 		}
-		e.log.Warn("failed to move an archive, retrying", loggable(err))
+		e.log.WarnContext(ctx, "failed to move an archive, retrying", "error", loggable(err))
 		if e.progressed() {
 			retry = pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 		}

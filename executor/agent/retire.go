@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/drover-run/drover/run"
@@ -27,7 +26,7 @@ func (t *task) retire() {
 	}
 	// It was adopted since, and its result must be reported again.
 	if err := kept.spawn(); err != nil {
-		kept.log.Debug("failed to report the result again, leaving it to the next process", slog.Any("error", err))
+		kept.log.Debug("failed to report the result again, leaving it to the next process", "error", err)
 	}
 }
 
@@ -105,7 +104,7 @@ func (a *Agent) forgetClosed(ctx context.Context) bool {
 	defer cancel()
 	states, err := a.api.ClaimStates(ctx, a.identity.id, keys)
 	if err != nil {
-		a.log.Debug("failed to query claims", slog.Any("error", err))
+		a.log.DebugContext(ctx, "failed to query claims", "error", err)
 		return true
 	}
 	for _, key := range keys {

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 
 	"github.com/drover-run/drover/run"
@@ -66,7 +65,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		case <-finished:
 			running--
 		case removedErr = <-removed:
-			a.log.Error("executor was removed", slog.Any("error", removedErr))
+			a.log.ErrorContext(ctx, "executor was removed", "error", removedErr)
 			a.drain()
 			if a.shared != nil {
 				return removedErr // its keys belong to the set
@@ -80,7 +79,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 			if removedErr != nil || !a.opts.DrainFinish {
 				return removedErr
 			}
-			a.log.Info("waiting for tasks to finish", slog.Int("tasks", running))
+			a.log.InfoContext(ctx, "waiting for tasks to finish", "tasks", running)
 			done, ending = nil, true
 		}
 	}
@@ -107,11 +106,11 @@ func (a *Agent) clear(ctx context.Context) {
 	}
 	keys, err := a.driver.List(ctx)
 	if err != nil {
-		a.log.Warn("failed to list environments", slog.Any("error", err))
+		a.log.WarnContext(ctx, "failed to list environments", "error", err)
 	}
 	for _, key := range keys {
 		if err := a.removeEnvironment(ctx, key); err != nil {
-			a.log.Warn("failed to remove environment", slog.String("key", key.String()), slog.Any("error", err))
+			a.log.WarnContext(ctx, "failed to remove environment", "key", key.String(), "error", err)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/drover-run/drover/run"
@@ -115,7 +114,7 @@ func (s *frameSender) sendBatch(ctx context.Context, batch []run.Frame, splits *
 			s.stored(batch)
 			return true
 		case run.CodeConflict, run.CodeNotFound, run.CodeForbidden:
-			s.log.Warn("gateway refuses frames", slog.Any("error", err))
+			s.log.WarnContext(ctx, "gateway refuses frames", "error", err)
 			if s.refused(err) {
 				s.abandon()
 			}
@@ -131,7 +130,7 @@ func (s *frameSender) sendBatch(ctx context.Context, batch []run.Frame, splits *
 			}
 			continue // waiting does not help
 		default:
-			s.log.Debug("failed to send frames", slog.Any("error", err))
+			s.log.DebugContext(ctx, "failed to send frames", "error", err)
 		}
 		s.setFailing(true)
 		if s.isAbandoned() {

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 
 	"github.com/drover-run/drover/executor"
@@ -39,7 +38,7 @@ func (k keyHandler) Adopt(ctx context.Context, p executor.JournalEntry) error {
 		a.forget(t)
 		return err
 	}
-	t.log.Info("key taken over", slog.String("state", string(l.entry.State)))
+	t.log.InfoContext(ctx, "key taken over", "state", string(l.entry.State))
 	a.metrics.adopted.Inc()
 	if !t.hasWork() {
 		return nil // a closed key: the agent keeps it in memory
@@ -89,7 +88,7 @@ func (t *task) handleRequest(ctx context.Context, o executor.KeyRequest) {
 	}
 	out, err := t.adopt(ctx, Adoption{Key: t.key, Token: o.Token})
 	if err != nil {
-		t.log.Warn("failed to adopt task", slog.Any("error", err))
+		t.log.WarnContext(ctx, "failed to adopt task", "error", err)
 		return // the request is delivered again
 	}
 	if out.Pending() || t.answerRequest(ctx, o.Token, out) {

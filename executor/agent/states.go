@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -459,7 +458,7 @@ func (t *task) applyUnrecorded(e event, r record) {
 func (t *task) next(e event) (states, error) {
 	next, err := t.a.machine.next(t.states, e)
 	if err != nil {
-		t.log.Error(illegalTransition, slog.Any("error", err))
+		t.log.Error(illegalTransition, "error", err)
 	}
 	return next, err
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/drover-run/drover/executor"
@@ -26,8 +25,7 @@ func (a *Agent) sweepLoop(ctx context.Context) {
 		case <-timer.C:
 		}
 		if a.sweepOnce(ctx) {
-			timer.Reset(jitter(soon.next))
-			soon.next = min(2*soon.next, soon.limit)
+			timer.Reset(soon.NextBackOff())
 		} else {
 			timer.Reset(jitter(a.opts.timing.sweep))
 		}
@@ -54,7 +52,7 @@ func (a *Agent) sweepOnce(ctx context.Context) bool {
 	states, err := a.api.ClaimStates(ctx, a.identity.id, keys)
 	if err != nil {
 		a.suspectRemoval(err)
-		a.log.Debug("failed to query claims", slog.Any("error", err))
+		a.log.DebugContext(ctx, "failed to query claims", "error", err)
 		return true
 	}
 	waiting := false
@@ -75,7 +73,7 @@ func (a *Agent) sweepOnce(ctx context.Context) bool {
 func (a *Agent) orphans(ctx context.Context) []run.Key {
 	keys, err := a.driver.List(ctx)
 	if err != nil {
-		a.log.Debug("failed to list environments", slog.Any("error", err))
+		a.log.DebugContext(ctx, "failed to list environments", "error", err)
 		return nil
 	}
 	var orphans []run.Key
@@ -106,9 +104,9 @@ func (a *Agent) removeOrphan(ctx context.Context, key run.Key) {
 			return
 		}
 	}
-	t.log.Info("removing environment that no task claims")
+	t.log.InfoContext(ctx, "removing environment that no task claims")
 	if err := a.removeEnvironment(ctx, key); err != nil {
-		t.log.Warn("failed to remove environment", slog.Any("error", err))
+		t.log.WarnContext(ctx, "failed to remove environment", "error", err)
 	}
 }
 

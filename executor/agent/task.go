@@ -53,7 +53,7 @@ func newTask(a *Agent, key run.Key) *task {
 	return &task{
 		a:          a,
 		key:        key,
-		log:        a.log.With(slog.String("run_id", string(key.Run)), slog.String("key", key.String())),
+		log:        a.log.With("run_id", string(key.Run), "key", key.String()),
 		stopping:   make(chan struct{}),
 		closed:     make(chan struct{}),
 		over:       make(chan struct{}),
@@ -175,7 +175,7 @@ func (t *task) erase() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.removeEntry(); err != nil {
-		t.log.Warn("failed to remove journal entry", slog.Any("error", err))
+		t.log.Warn("failed to remove journal entry", "error", err)
 		if t.file != nil && t.a.shared != nil {
 			// After Close the entry belongs to no member: the set finds it again and assigns
 			// it to a member, which ends the task.
@@ -200,7 +200,7 @@ func (t *task) dropEntry() error {
 		if t.a.shared != nil {
 			return err
 		}
-		t.log.Warn("failed to remove journal entry", slog.Any("error", err))
+		t.log.Warn("failed to remove journal entry", "error", err)
 	}
 	t.detach()
 	return nil
@@ -236,7 +236,7 @@ func (t *task) closeFile() {
 		return
 	}
 	if err := t.file.close(); err != nil {
-		t.log.Warn("failed to close journal entry", slog.Any("error", err))
+		t.log.Warn("failed to close journal entry", "error", err)
 	}
 	t.file = nil
 }

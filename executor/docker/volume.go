@@ -15,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/volume"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/run"
 )
 
@@ -197,12 +198,8 @@ func (s shimBinary) archive() (io.Reader, error) {
 // pause waits for the given duration. The error has CodeCanceled or
 // CodeTimeout.
 func pause(ctx context.Context, span time.Duration) error {
-	timer := time.NewTimer(span)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return daemonError(context.Cause(ctx), "wait")
+	if err := retry.Sleep(ctx, span); err != nil {
+		return daemonError(err, "wait")
 	}
+	return nil
 }

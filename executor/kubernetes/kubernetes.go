@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/internal/keylock"
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/run"
 )
 
@@ -220,12 +221,8 @@ func (d *Driver) take(key run.Key) *session {
 // pause waits for the given duration. The error has CodeCanceled or
 // CodeTimeout.
 func pause(ctx context.Context, span time.Duration) error {
-	timer := time.NewTimer(span)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ServerError(context.Cause(ctx), "wait")
+	if err := retry.Sleep(ctx, span); err != nil {
+		return ServerError(err, "wait")
 	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -187,7 +188,7 @@ func disruption(pod *corev1.Pod) string {
 		default:
 			text = "the pod was disrupted (" + c.Reason + ")"
 		}
-		return withDetail(text, firstOf(pod.Status.Message, c.Message))
+		return withDetail(text, cmp.Or(pod.Status.Message, c.Message))
 	}
 	switch reason := pod.Status.Reason; reason {
 	case "":
@@ -213,15 +214,6 @@ func withDetail(text, detail string) string {
 		return text
 	}
 	return text + ": " + strings.TrimSpace(detail)
-}
-
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
 
 // endError returns the error of a task whose container is not running any more and

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/internal/archive"
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -106,7 +107,7 @@ func (h *handle) lastLogLine() string {
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	last := lines[len(lines)-1]
-	return ": " + last[:min(len(last), run.MaxReason/2)]
+	return ": " + truncate.String(last, run.MaxReason/2, "...")
 }
 
 // Stop implements executor.Handle.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/run"
 )
 
@@ -110,11 +111,7 @@ func (h *handle) killLeftovers(ctx context.Context, state shim.State) error {
 				_ = p.Release()
 			}
 		}
-		timer := time.NewTimer(sweepPoll)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if retry.Sleep(ctx, sweepPoll) != nil {
 			return canceled(ctx)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/run"
 )
 
@@ -50,35 +51,35 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle
 	}
 	for _, dir := range []string{h.dir, filepath.Join(h.dir, workDir), filepath.Join(h.dir, tempDir)} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, d.giveUp(h, task, run.Errorf(run.CodeUnavailable, "create the task's directory: %w", err))
+			return nil, d.giveUp(ctx, h, task, run.Errorf(run.CodeUnavailable, "create the task's directory: %w", err))
 		}
 	}
 	if len(task.Definition.SecretFiles) > 0 {
 		if err := d.secrets.create(key); err != nil {
-			return nil, d.giveUp(h, task, err)
+			return nil, d.giveUp(ctx, h, task, err)
 		}
 	}
 	lock, err := h.lock(ctx)
 	if err != nil {
-		return nil, d.giveUp(h, task, err)
+		return nil, d.giveUp(ctx, h, task, err)
 	}
 	if lock == nil {
 		return h, nil // the task has begun before
 	}
 	defer func() { _ = lock.Close() }() // the shim has inherited the lock
 	if ctx.Err() != nil {
-		return nil, d.giveUp(h, task, canceled(ctx))
+		return nil, d.giveUp(ctx, h, task, canceled(ctx))
 	}
 	if task.Log != nil {
 		host, _ := os.Hostname()
 		task.Log(fmt.Sprintf("running on %s (%s/%s) as %s", host, runtime.GOOS, runtime.GOARCH, d.userName))
 	}
 	if ctx.Err() != nil {
-		return nil, d.giveUp(h, task, canceled(ctx))
+		return nil, d.giveUp(ctx, h, task, canceled(ctx))
 	}
 	first, err := task.Launch()
 	if err != nil {
-		return nil, d.giveUp(h, task, run.Errorf(run.CodeOf(err), "record the launch: %w", err))
+		return nil, d.giveUp(ctx, h, task, run.Errorf(run.CodeOf(err), "record the launch: %w", err))
 	}
 	if err := d.launch(h, task.Definition, first, lock); err != nil {
 		return nil, err
@@ -115,12 +116,12 @@ func (d *Driver) check(def run.Definition) error {
 }
 
 // giveUp removes what was created for a task that cannot have begun.
-func (d *Driver) giveUp(h *handle, task executor.Task, cause error) error {
+func (d *Driver) giveUp(ctx context.Context, h *handle, task executor.Task, cause error) error {
 	if task.Resume || task.Keep {
 		return cause
 	}
 	if err := d.discard(h); err != nil {
-		d.log.Warn("failed to remove a failed environment", "key", h.key.String(), "error", err)
+		d.log.WarnContext(ctx, "failed to remove a failed environment", "key", h.key.String(), "error", err)
 	}
 	return cause
 }
@@ -143,11 +144,7 @@ func (h *handle) lock(ctx context.Context) (*os.File, error) {
 		case time.Now().After(deadline):
 			return nil, run.Errorf(run.CodeUnavailable, "the directory of task %s is locked, and no task has begun in it", h.key)
 		}
-		timer := time.NewTimer(lockPoll)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if retry.Sleep(ctx, lockPoll) != nil {
 			return nil, canceled(ctx)
 		}
 	}

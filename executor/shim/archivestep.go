@@ -6,6 +6,7 @@ import (
 
 	"github.com/drover-run/drover/executor/transfer"
 	"github.com/drover-run/drover/internal/archive"
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -173,9 +174,9 @@ func (t *task) interruptedOutcome(n int, by interruption) outcome {
 // print writes lines of the executor to the log of a step.
 func (t *task) print(n int, lines []string) {
 	for _, line := range lines {
-		text := []byte(t.secrets.String(line) + "\n")
+		text := truncate.String(t.secrets.String(line), run.MaxFrameData-1, "") + "\n"
 		t.journal.add(run.Frame{
-			Time: time.Now().UTC(), Kind: run.FrameOutput, Step: n, Stream: run.StreamSystem, Data: text[:min(len(text), run.MaxFrameData)],
+			Time: time.Now().UTC(), Kind: run.FrameOutput, Step: n, Stream: run.StreamSystem, Data: []byte(text),
 		})
 	}
 }

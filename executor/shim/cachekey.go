@@ -22,6 +22,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/drover-run/drover/internal/mask"
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -74,7 +75,7 @@ func (l *keysRequest) evaluate() ([]string, error) {
 			err = errors.New("it holds a secret")
 		}
 		if err != nil {
-			return nil, run.Errorf(run.CodeInvalid, "the key %q: %w", shorten(text), err)
+			return nil, run.Errorf(run.CodeInvalid, "the key %q: %w", truncate.String(text, maxQuoted, "..."), err)
 		}
 		if err := run.CheckCacheKey(key); err != nil {
 			return nil, err

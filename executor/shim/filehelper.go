@@ -107,9 +107,9 @@ func parseHelperResponse(output []byte, how exit) (helperResponse, error) {
 		return d, run.Errorf(run.CodeInternal, "drover-shim was killed by signal %d (%s) while it was working", how.code-128, how.signal)
 	case err != nil:
 		first, _, _ := strings.Cut(string(lines[0]), "\n")
-		return d, run.Errorf(run.CodeInternal, "drover-shim ended with code %d while it was working: %s", how.code, cut(first))
+		return d, run.Errorf(run.CodeInternal, "drover-shim ended with code %d while it was working: %s", how.code, shortReason(first))
 	case d.Code != "":
-		return d, run.Errorf(d.Code, "%s", cut(d.Fault))
+		return d, run.Errorf(d.Code, "%s", shortReason(d.Fault))
 	}
 	return d, nil
 }

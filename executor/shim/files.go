@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/drover-run/drover/internal/durable"
 )
 
 // Names in the shim's directory.
@@ -102,17 +104,7 @@ func WriteStop(dir string, request StopRequest) error {
 	if err != nil {
 		return fmt.Errorf("encode the stop request: %w", err)
 	}
-	part, err := os.CreateTemp(dir, StopFile+"-*")
-	if err != nil {
-		return fmt.Errorf("write the stop request: %w", err)
-	}
-	_, err = part.Write(text)
-	err = errors.Join(err, part.Close())
-	if err == nil {
-		err = os.Rename(part.Name(), filepath.Join(dir, StopFile))
-	}
-	if err != nil {
-		_ = os.Remove(part.Name())
+	if err := durable.WriteFile(filepath.Join(dir, StopFile), text); err != nil {
 		return fmt.Errorf("write the stop request: %w", err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/run"
 )
 
@@ -111,11 +112,7 @@ func Handover(ctx context.Context, dir string, order []byte) error {
 		case answered:
 			return err
 		}
-		timer := time.NewTimer(handoverPoll)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if retry.Sleep(ctx, handoverPoll) != nil {
 			return ErrNoShim
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/drover-run/drover/internal/durable"
 )
 
 // Install copies this program into a directory under the name, executable for all
@@ -20,17 +22,11 @@ func Install(dir, name string) error {
 		return fmt.Errorf("open this program: %w", err)
 	}
 	defer func() { _ = source.Close() }()
-	part, err := os.CreateTemp(dir, "."+name+"-*")
+	err = durable.Replace(filepath.Join(dir, name), 0o555, func(f *os.File) error {
+		_, err := io.Copy(f, source)
+		return errors.Join(err, f.Chmod(0o555)) // with any umask
+	})
 	if err != nil {
-		return fmt.Errorf("install the shim: %w", err)
-	}
-	_, err = io.Copy(part, source)
-	err = errors.Join(err, part.Chmod(0o555), part.Close())
-	if err == nil {
-		err = os.Rename(part.Name(), filepath.Join(dir, name))
-	}
-	if err != nil {
-		_ = os.Remove(part.Name())
 		return fmt.Errorf("install the shim: %w", err)
 	}
 	return nil

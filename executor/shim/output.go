@@ -133,7 +133,7 @@ func newPipeReader(pipe *os.File, secrets *mask.Set, to *sink, stream run.Stream
 // empty reads the current content of the pipe, for catchUp.
 func (p *pipeReader) empty(buf []byte, take func(n int)) error {
 	if err := p.pipe.SetReadDeadline(time.Time{}); err != nil {
-		return err //nolint:wrapcheck // it only ends the reading
+		return err
 	}
 	for total := 0; total < pipeSize; {
 		n, err := readNow(p.pipe, buf)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -60,7 +61,7 @@ func parseOutputs(text []byte) (map[string]string, error) {
 			key, ok = name, true
 			length := slices.IndexFunc(lines[i+1:], func(line []byte) bool { return string(bytes.TrimRight(line, "\r\n")) == word })
 			if length < 0 {
-				return nil, fmt.Errorf("put out %s without its end: no line after line %d of $DROVER_OUTPUT is %q", name, i+1, shorten(word))
+				return nil, fmt.Errorf("put out %s without its end: no line after line %d of $DROVER_OUTPUT is %q", name, i+1, truncate.String(word, maxQuoted, "..."))
 			}
 			value = severalLines(lines[i+1 : i+1+length])
 			i += length + 1
@@ -82,13 +83,8 @@ func severalLines(lines [][]byte) string {
 	return strings.ToValidUTF8(strings.TrimSuffix(value, "\r"), "\uFFFD")
 }
 
-func shorten(word string) string {
-	const most = 40
-	if len(word) > most {
-		word = strings.ToValidUTF8(word[:most], "") + "..."
-	}
-	return word
-}
+// maxQuoted bounds a text of the task that an error quotes, in bytes.
+const maxQuoted = 40
 
 func errTooMuch() error {
 	return fmt.Errorf("put out too much: a task may put out %d bytes", run.MaxOutputBytes)

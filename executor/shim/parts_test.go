@@ -196,10 +196,10 @@ func TestLookPath(t *testing.T) {
 	}
 }
 
-func TestCut(t *testing.T) {
+func TestShortReason(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "short", cut("short"))
-	long := cut(strings.Repeat("ä", run.MaxReason))
+	require.Equal(t, "short", shortReason("short"))
+	long := shortReason(strings.Repeat("ä", run.MaxReason))
 	require.LessOrEqual(t, len(long), run.MaxReason)
 	require.Equal(t, "ä...", long[len(long)-5:])
 	require.True(t, bytes.HasPrefix([]byte(long), []byte("ä")))

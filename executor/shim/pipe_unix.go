@@ -17,7 +17,7 @@ var errNothingThere = errors.New("the pipe is empty")
 func readNow(pipe *os.File, buf []byte) (n int, err error) {
 	conn, err := pipe.SyscallConn()
 	if err != nil {
-		return 0, err //nolint:wrapcheck // it only ends the reading
+		return 0, err
 	}
 	var readErr error
 	err = conn.Read(func(fd uintptr) bool {
@@ -30,11 +30,11 @@ func readNow(pipe *os.File, buf []byte) (n int, err error) {
 	})
 	switch {
 	case err != nil:
-		return 0, err //nolint:wrapcheck // it only ends the reading
+		return 0, err
 	case errors.Is(readErr, unix.EAGAIN):
 		return 0, errNothingThere
 	case readErr != nil:
-		return 0, readErr //nolint:wrapcheck // it only ends the reading
+		return 0, readErr
 	case n == 0:
 		return 0, io.EOF
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/internal/mask"
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -54,7 +55,7 @@ func (t *task) run() run.TaskResult {
 	for _, p := range t.background {
 		p.finish()
 	}
-	r.Reason = cut(t.secrets.String(r.Reason))
+	r.Reason = shortReason(t.secrets.String(r.Reason))
 	r.Ended = time.Now().UTC()
 	return r
 }
@@ -194,15 +195,5 @@ func (t *task) await(p *process, timeout time.Duration) interruption {
 	}
 }
 
-// cut shortens a reason to run.MaxReason bytes.
-func cut(reason string) string {
-	if len(reason) <= run.MaxReason {
-		return reason
-	}
-	const dots = "..."
-	end := run.MaxReason - len(dots)
-	for end > 0 && reason[end]&0xC0 == 0x80 { // within a character
-		end--
-	}
-	return reason[:end] + dots
-}
+// shortReason shortens a reason to run.MaxReason bytes.
+func shortReason(reason string) string { return truncate.String(reason, run.MaxReason, "...") }

@@ -3,6 +3,8 @@ package bootstrap
 import (
 	"fmt"
 	"strings"
+
+	"github.com/drover-run/drover/internal/truncate"
 )
 
 // Step is a step of a bootstrap.
@@ -105,6 +107,5 @@ const (
 func tailOf(text string) string {
 	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
 	lines := strings.Split(text, "\n")
-	text = strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
-	return strings.ToValidUTF8(text[max(0, len(text)-tailBytes):], "")
+	return truncate.Tail(strings.Join(lines[max(0, len(lines)-tailLines):], "\n"), tailBytes)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -159,7 +160,7 @@ func (f *fleet) fetchConnectInfo(ctx context.Context, spec run.Fleet, id string)
 			return known, err
 		}
 		since = f.w.now()
-		if err := pause(ctx, spec.Spec.Interval(true)); err != nil {
+		if err := retry.Sleep(ctx, spec.Spec.Interval(true)); err != nil {
 			return known, err
 		}
 	}

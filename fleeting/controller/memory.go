@@ -7,6 +7,7 @@ import (
 
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/scaling"
+	"github.com/drover-run/drover/internal/truncate"
 )
 
 // memory is the state that one round hands to the next; the records keep it.
@@ -23,25 +24,20 @@ type memory struct {
 // that was deleted, such as a key.
 const refusalsRestart = 2
 
+// maxWhy bounds the message of a failure, which becomes part of other messages,
+// in bytes.
+const maxWhy = 300
+
 // recordFailure records that an instance did not start, or did not become an executor.
 // Instances that were requested before the last failure had the same cause:
 // they do not lengthen the pause.
 func (m *memory) recordFailure(now, asked time.Time, why string) {
-	m.LastWhy = truncate(why)
+	m.LastWhy = truncate.String(why, maxWhy, "...")
 	if m.Failures > 0 && !asked.After(m.FailedAt) {
 		return
 	}
 	m.Failures++
 	m.FailedAt = now
-}
-
-// truncate shortens a message that becomes part of another message.
-func truncate(text string) string {
-	const maximum = 300
-	if r := []rune(text); len(r) > maximum {
-		return string(r[:maximum]) + "..."
-	}
-	return text
 }
 
 func readMemory(text string) (m memory) {
@@ -71,13 +67,4 @@ func (m *memory) countRefusals(refusal error, created int) bool {
 		m.Refusals++
 	}
 	return m.Refusals != previous
-}
-
-// pauseAfter returns the pause after failures. It applies where the policy does
-// not set one.
-func pauseAfter(failures int) time.Duration {
-	if failures == 0 {
-		return 0
-	}
-	return min(5*time.Minute, 5*time.Second<<min(failures-1, 6))
 }

@@ -342,7 +342,7 @@ func (p *planner) byHand(desired int, gone map[int]bool) {
 		if p.s.view.Fleet.Spec.Quota != nil {
 			missing = min(missing, shareOf(p.s.now, p.s.view.Fleet, total, total+missing, p.s.view.QuotaShares)-total)
 		}
-		if missing > 0 && !p.s.changing && !p.s.now.Before(p.s.memory.FailedAt.Add(pauseAfter(p.s.memory.Failures))) {
+		if missing > 0 && !p.s.changing && !p.s.now.Before(p.s.memory.FailedAt.Add(scaling.PauseAfter(p.s.memory.Failures))) {
 			p.out.Request = Request{Count: missing, Reason: reasonByHand, Why: why}
 		}
 		return

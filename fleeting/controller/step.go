@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -362,20 +362,9 @@ func (s *step) resume(ctx context.Context) error {
 		if s.w.now().Sub(begin) >= settleTimeout {
 			return s.write(ctx, v, b.changes)
 		}
-		if err := pause(ctx, v.Fleet.Spec.Interval(true)); err != nil {
+		if err := retry.Sleep(ctx, v.Fleet.Spec.Interval(true)); err != nil {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
 	}
 }
 

@@ -277,7 +277,7 @@ func statusError(v records.FleetView, p planResult) string {
 	if p.decision.Held != scaling.ReasonBackoff {
 		return ""
 	}
-	until := p.memory.FailedAt.Add(pauseAfter(p.memory.Failures)).UTC().Format(time.TimeOnly)
+	until := p.memory.FailedAt.Add(scaling.PauseAfter(p.memory.Failures)).UTC().Format(time.TimeOnly)
 	text := fmt.Sprintf("it requests no more instances before %s UTC, after %d failures in a row; the last: %s", until, p.memory.Failures, p.memory.LastWhy)
 	if p.memory.Refusals >= refusalsRestart {
 		text += "; the plugin is restarted before the next request"

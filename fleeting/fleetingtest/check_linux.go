@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/internal/retry"
 )
 
 // unknown is an id that no instance has.
@@ -137,7 +138,7 @@ func (e *checker) relaunch(ctx context.Context) error {
 		return err
 	}
 	_, err := e.probe.Init(ctx)
-	return err //nolint:wrapcheck // the text is complete
+	return err
 }
 
 func (e *checker) launch(context.Context) (string, error) {
@@ -145,14 +146,14 @@ func (e *checker) launch(context.Context) (string, error) {
 	o.Dir = e.dir
 	var err error
 	e.probe, err = fleeting.Launch(o) //nolint:contextcheck // logs belong to no call
-	return "", err                    //nolint:wrapcheck // the text is complete
+	return "", err
 }
 
 func (e *checker) calls(ctx context.Context) (string, error) {
 	serves, missing, err := e.probe.Calls(ctx)
 	switch {
 	case err != nil:
-		return "", err //nolint:wrapcheck // the text is complete
+		return "", err
 	case len(serves) == 0:
 		return "", fmt.Errorf("%w: no gRPC reflection", errSkipped)
 	}
@@ -170,7 +171,7 @@ func (e *checker) calls(ctx context.Context) (string, error) {
 func (e *checker) initialise(ctx context.Context) (string, error) {
 	info, err := e.probe.Init(ctx)
 	if err != nil {
-		return "", err //nolint:wrapcheck // the text is complete
+		return "", err
 	}
 	e.info = info
 	if info.ID == "" {
@@ -185,13 +186,13 @@ func (e *checker) initialise(ctx context.Context) (string, error) {
 func (e *checker) initialiseAgain(ctx context.Context) (string, error) {
 	info, err := e.probe.Init(ctx)
 	if err != nil {
-		return "", err //nolint:wrapcheck // the text is complete
+		return "", err
 	}
 	if info.ID != e.info.ID || info.MaxSize != e.info.MaxSize {
 		return "", fmt.Errorf("it returned %s, at most %d", info.ID, info.MaxSize)
 	}
 	_, err = e.probe.Update(ctx)
-	return "", err //nolint:wrapcheck // the text is complete
+	return "", err
 }
 
 func (e *checker) listExisting(ctx context.Context) (string, error) {
@@ -207,7 +208,7 @@ func (e *checker) listExisting(ctx context.Context) (string, error) {
 func (e *checker) states(ctx context.Context) (map[string]fleeting.State, error) {
 	all, err := e.probe.Update(ctx)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the text is complete
+		return nil, err
 	}
 	of := map[string]fleeting.State{}
 	for _, i := range all {
@@ -233,7 +234,7 @@ func present(s fleeting.State) bool {
 func (e *checker) await(ctx context.Context, accept func(map[string]fleeting.State) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.o.Timeout, fmt.Errorf("not within %s", e.o.Timeout))
 	defer cancel()
-	pause := 20 * time.Millisecond
+	pauses := retry.Doubling(20*time.Millisecond, time.Second)
 	for {
 		seen, err := e.states(ctx)
 		if err != nil {
@@ -242,14 +243,9 @@ func (e *checker) await(ctx context.Context, accept func(map[string]fleeting.Sta
 		if accept(seen) {
 			return nil
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%w: Update returned %v", context.Cause(ctx), statesOf(seen, e.created))
+		if err := retry.Sleep(ctx, pauses.NextBackOff()); err != nil {
+			return fmt.Errorf("%w: Update returned %v", err, statesOf(seen, e.created))
 		}
-		pause = min(2*pause, time.Second)
 	}
 }
 

@@ -23,7 +23,7 @@ func (e *checker) connectUnknown(ctx context.Context) (string, error) {
 	case isCallError(err):
 		return err.Error(), nil
 	}
-	return "", err //nolint:wrapcheck // the text is complete
+	return "", err
 }
 
 func (e *checker) heartbeatUnknown(ctx context.Context) (string, error) {
@@ -36,13 +36,13 @@ func (e *checker) heartbeatUnknown(ctx context.Context) (string, error) {
 	case isCallError(err):
 		return err.Error(), nil
 	}
-	return "", err //nolint:wrapcheck // the text is complete
+	return "", err
 }
 
 func (e *checker) decreaseUnknown(ctx context.Context) (string, error) {
 	gone, err := e.probe.Decrease(ctx, []string{unknown})
 	if err != nil && !isCallError(err) {
-		return "", err //nolint:wrapcheck // the text is complete
+		return "", err
 	}
 	seen, listErr := e.states(ctx)
 	if listErr != nil {
@@ -108,7 +108,7 @@ func (e *checker) connect(ctx context.Context) (string, error) {
 	for _, id := range e.created {
 		info, err := e.probe.ConnectInfo(ctx, id)
 		if err != nil {
-			return "", err //nolint:wrapcheck // the text is complete
+			return "", err
 		}
 		if info.InternalAddr == "" && info.ExternalAddr == "" {
 			return "", fmt.Errorf("%s has no address", id)
@@ -125,7 +125,7 @@ func (e *checker) heartbeat(ctx context.Context) (string, error) {
 			return "", note("it does not serve Heartbeat")
 		}
 		if err != nil {
-			return "", err //nolint:wrapcheck // the text is complete
+			return "", err
 		}
 	}
 	return "", nil
@@ -136,7 +136,7 @@ func (e *checker) suspend(ctx context.Context) (string, error) {
 	if !e.info.Can(fleeting.CapabilitySuspendResume) {
 		_, err := e.probe.Suspend(ctx, []string{id})
 		if err != nil && !isCallError(err) && !errors.Is(err, fleeting.ErrNotSupported) {
-			return "", err //nolint:wrapcheck // the text is complete
+			return "", err
 		}
 		if err == nil {
 			return "", note("it suspends, but does not announce the capability")
@@ -231,7 +231,7 @@ func (e *checker) awaitOneGone(ctx context.Context) (string, error) {
 func (e *checker) killAfterDecrease(ctx context.Context) (string, error) {
 	id := e.created[1]
 	if _, err := e.probe.Decrease(ctx, []string{id}); err != nil {
-		return "", err //nolint:wrapcheck // the text is complete
+		return "", err
 	}
 	if err := e.relaunch(ctx); err != nil {
 		return "", err
@@ -244,7 +244,7 @@ func (e *checker) killAfterDecrease(ctx context.Context) (string, error) {
 	if present(seen[id]) {
 		repeated = "Decrease was repeated"
 		if _, err := e.probe.Decrease(ctx, []string{id}); err != nil {
-			return "", err //nolint:wrapcheck // the text is complete
+			return "", err
 		}
 	}
 	err = e.await(ctx, func(seen map[string]fleeting.State) bool { return seen[id] == "" || seen[id] == fleeting.StateDeleted })
@@ -257,7 +257,7 @@ func (e *checker) killAfterDecrease(ctx context.Context) (string, error) {
 func (e *checker) decreaseGone(ctx context.Context) (string, error) {
 	_, err := e.probe.Decrease(ctx, e.created)
 	if err != nil && !isCallError(err) {
-		return "", err //nolint:wrapcheck // the text is complete
+		return "", err
 	}
 	if err != nil {
 		return "", note("%v", err)
@@ -270,5 +270,5 @@ func (e *checker) shutdown(ctx context.Context) (string, error) {
 	if errors.Is(err, fleeting.ErrNotSupported) {
 		return "", note("it does not serve Shutdown")
 	}
-	return "", err //nolint:wrapcheck // the text is complete
+	return "", err
 }

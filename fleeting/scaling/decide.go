@@ -207,11 +207,17 @@ func (d *decider) backoff() time.Time {
 	if d.in.Failures < 1 {
 		return time.Time{}
 	}
-	pause := maxBackoff
-	if doublings := d.in.Failures - 1; doublings < 6 {
-		pause = min(pause, initialBackoff<<doublings)
+	return d.in.FailedAt.Add(PauseAfter(d.in.Failures))
+}
+
+// PauseAfter returns the pause before the next request after a number of
+// consecutive failures. It is the same for the same number: decisions are
+// repeatable.
+func PauseAfter(failures int) time.Duration {
+	if failures < 1 {
+		return 0
 	}
-	return d.in.FailedAt.Add(pause)
+	return min(maxBackoff, initialBackoff<<min(failures-1, 6)) // the seventh exceeds maxBackoff
 }
 
 // throttle takes tokens for up to n instances. The state of the bucket is the

@@ -138,3 +138,12 @@ func TestDecide(t *testing.T) {
 		})
 	}
 }
+
+func TestPauseAfter(t *testing.T) {
+	t.Parallel()
+	for failures, want := range map[int]time.Duration{
+		-1: 0, 0: 0, 1: 5 * time.Second, 2: 10 * time.Second, 6: 160 * time.Second, 7: 5 * time.Minute, 8: 5 * time.Minute, 1_000_000: 5 * time.Minute,
+	} {
+		require.Equal(t, want, scaling.PauseAfter(failures), failures)
+	}
+}

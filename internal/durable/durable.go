@@ -2,12 +2,14 @@
 package durable
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // SyncDir makes the names in a directory survive a loss of power.
@@ -49,20 +51,34 @@ func MkdirAll(dir string, mode fs.FileMode) error {
 	return nil
 }
 
-// WriteFile writes a file of mode 0600 atomically. After a loss of power the file
-// has the old or the new content, and the new content if WriteFile had returned.
+// WriteFile writes a file of mode 0600 atomically, like Replace.
 func WriteFile(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	return Replace(path, 0o600, func(f *os.File) error {
+		_, err := f.Write(content)
+		return err
+	})
+}
+
+// Replace creates a file atomically, or replaces it: processes see the old file
+// or the complete new one. After a loss of power the file is one of the two, and
+// the new one if Replace had returned. The umask applies to mode; write may change
+// the mode. After an error the file is the old one, unless only the sync of the
+// directory failed.
+func Replace(path string, mode fs.FileMode, write func(*os.File) error) error {
+	dir, name := filepath.Split(path)
+	part := filepath.Join(dir, "."+name+"-"+strings.ToLower(rand.Text()))
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
+	if err = write(f); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(part, path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+		return errors.Join(err, os.Remove(part))
 	}
 	return SyncDir(filepath.Dir(path))
 }

@@ -94,7 +94,7 @@ func (s *Set) get(ctx context.Context, group string, ref run.SecretRef) (run.Sec
 	switch {
 	case err != nil:
 		if run.CodeOf(err) == run.CodeUnavailable {
-			s.log.WarnContext(ctx, "failed to read a secret from its provider", slog.String("provider", ref.Provider), slog.Any("error", err))
+			s.log.WarnContext(ctx, "failed to read a secret from its provider", "provider", ref.Provider, "error", err)
 		}
 		return "", err
 	case len(value) >= run.MaxVariableBytes:

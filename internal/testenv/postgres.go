@@ -20,6 +20,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
 	"github.com/drover-run/drover/internal/freeport"
+	"github.com/drover-run/drover/internal/retry"
 )
 
 // PostgresVariable names the environment variable with the connection URL of a
@@ -180,10 +181,7 @@ func (s *postgresServer) await() error {
 		if err = db.PingContext(ctx); err == nil {
 			return nil
 		}
-		timer := time.NewTimer(20 * time.Millisecond)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
+		if retry.Sleep(ctx, 20*time.Millisecond) != nil {
 			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
 			return fmt.Errorf("the server does not answer: %w: %s", err, log)
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/drover-run/drover/internal/retry"
 )
 
 // RequireVariable names the environment variable that lists, separated by
@@ -21,7 +23,7 @@ const RequireVariable = "DROVER_REQUIRE"
 func Await(t testing.TB, timeout time.Duration, cond func() (done bool, state string)) {
 	t.Helper()
 	deadline := time.Now().Add(timeout)
-	pause := time.Millisecond
+	pauses := retry.Doubling(time.Millisecond, 100*time.Millisecond)
 	for {
 		done, state := cond()
 		if done {
@@ -30,13 +32,12 @@ func Await(t testing.TB, timeout time.Duration, cond func() (done bool, state st
 		if time.Now().After(deadline) {
 			t.Fatalf("gave up after %s; last state: %s", timeout, state)
 		}
-		timer := time.NewTimer(pause)
+		timer := time.NewTimer(pauses.NextBackOff())
 		select {
 		case <-timer.C:
 		case <-t.Context().Done():
 			t.Fatalf("test ended while waiting; last state: %s", state)
 		}
-		pause = min(2*pause, 100*time.Millisecond)
 	}
 }
 

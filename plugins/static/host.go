@@ -80,7 +80,7 @@ func (h Host) checkReachable(ctx context.Context, common provider.ConnectorConfi
 	if err != nil {
 		return fmt.Errorf("%w: no connection: %w", provider.ErrInstanceUnhealthy, err)
 	}
-	return conn.Close() //nolint:wrapcheck // nothing was written to it
+	return conn.Close()
 }
 
 func checkHosts(hosts []Host) error {

@@ -13,17 +13,20 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/records/internal/sqlstore"
 	"github.com/drover-run/drover/run"
 )
 
 // A transaction that conflicts with another is tried maxTries times, after a
-// pause that grows by retryPause.
+// pause that doubles from firstRetry to lastRetry.
 const (
 	maxTries   = 8
-	retryPause = 2 * time.Millisecond
+	firstRetry = 2 * time.Millisecond
+	lastRetry  = 20 * time.Millisecond
 )
 
 // backend runs transactions, and announces their changes to other processes.
@@ -67,19 +70,17 @@ func (b *backend) closeAll() error {
 // Write implements sqlstore.Backend. Row locks order the transactions. Write
 // retries those that deadlock.
 func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) error {
-	for try := 1; ; try++ {
-		err := b.transact(ctx, nil, fn)
-		if err == nil || try == maxTries || !retryable(err) {
-			return err
+	var last error
+	_, _ = backoff.Retry(ctx, func() (struct{}, error) {
+		if last = b.transact(ctx, nil, fn); retryable(last) {
+			return struct{}{}, last
 		}
-		timer := time.NewTimer(time.Duration(try) * retryPause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(ctx.Err(), err)
-		}
+		return struct{}{}, backoff.Permanent(last)
+	}, backoff.WithBackOff(retry.Doubling(firstRetry, lastRetry)), backoff.WithMaxTries(maxTries), backoff.WithMaxElapsedTime(0))
+	if ctx.Err() != nil && retryable(last) { // it ended during a pause
+		return errors.Join(ctx.Err(), last)
 	}
+	return last
 }
 
 // Read implements sqlstore.Backend.

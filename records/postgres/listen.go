@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/drover-run/drover/internal/retry"
 )
 
 // The listener reconnects after a pause that doubles from minReconnect to
@@ -20,25 +23,16 @@ const (
 
 // listen receives the notifications of other processes, until ctx ends.
 func (b *backend) listen(ctx context.Context) {
-	pause := minReconnect
-	for {
+	pauses := retry.Doubling(minReconnect, maxReconnect)
+	_, _ = backoff.Retry(ctx, func() (struct{}, error) {
 		connected, err := b.listenOnce(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		b.logger.WarnContext(ctx, "failed to listen for changes, reconnecting", "error", err)
 		if connected {
-			pause = minReconnect
+			pauses.Reset()
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-		pause = min(2*pause, maxReconnect)
-	}
+		return struct{}{}, err
+	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, pause time.Duration) {
+		b.logger.WarnContext(ctx, "failed to listen for changes, reconnecting", "retry_in", pause, "error", err)
+	}))
 }
 
 // listenOnce receives until the connection is lost. heard reports that it was

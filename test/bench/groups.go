@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/retry"
 )
 
 // throughGroups compares runs with change groups and runs without, in turns.
@@ -213,12 +214,7 @@ func (d *dev) idleCPU(ctx context.Context, span time.Duration) (time.Duration, e
 }
 
 func (d *dev) pause(ctx context.Context, span time.Duration) error {
-	select {
-	case <-time.After(span):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return retry.Sleep(ctx, span)
 }
 
 // awaitOutbox waits until the outbox is empty.

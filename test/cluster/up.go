@@ -75,7 +75,7 @@ func up(ctx context.Context, log *slog.Logger, o upOptions, command []string) (f
 		kubeconfig = o.kubeconfig
 		defer func() { fault = errors.Join(fault, os.Remove(o.kubeconfig)) }()
 	}
-	log.Info("the cluster is ready", "kubeconfig", kubeconfig, "dir", c.layout.Dir, "took", time.Since(begun).Round(time.Millisecond))
+	log.InfoContext(ctx, "the cluster is ready", "kubeconfig", kubeconfig, "dir", c.layout.Dir, "took", time.Since(begun).Round(time.Millisecond))
 
 	go func() {
 		select {
@@ -86,7 +86,7 @@ func up(ctx context.Context, log *slog.Logger, o upOptions, command []string) (f
 	}()
 	if len(command) == 0 {
 		<-ctx.Done()
-		log.Info("removing the cluster", "why", context.Cause(ctx))
+		log.InfoContext(ctx, "removing the cluster", "why", context.Cause(ctx))
 		return nil
 	}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the caller's command

@@ -2,7 +2,6 @@ package executorset
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -35,8 +34,8 @@ func (s *Set) newIndex() (*index, error) {
 	i.leases = coordination.NewFilteredLeaseInformer(s.client, s.options.Namespace, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) { o.LabelSelector = members })
 	for _, informer := range []cache.SharedIndexInformer{i.entries, i.leases} {
-		if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-			s.log.Debug("the watch of the set ended", slog.Any("error", err))
+		if err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
+			s.log.DebugContext(ctx, "the watch of the set ended", "error", err)
 		}); err != nil {
 			return nil, err
 		}

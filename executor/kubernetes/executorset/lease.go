@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"log/slog"
 	"regexp"
 	"strings"
 	"time"
@@ -25,7 +24,7 @@ func (s *Set) renewLoop(ctx context.Context) {
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		if err := s.renewLease(ctx, each); err != nil && ctx.Err() == nil {
-			s.log.Warn("failed to renew the lease", slog.Any("error", err))
+			s.log.WarnContext(ctx, "failed to renew the lease", "error", err)
 		}
 		select {
 		case <-ticker.C:
@@ -96,7 +95,7 @@ func (s *Set) releaseLease(ctx context.Context) {
 	defer cancel()
 	err := s.leases().Delete(ctx, s.leaseName(s.options.Member), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		s.log.Warn("failed to release the lease; other executors wait until it expires", slog.Any("error", err))
+		s.log.WarnContext(ctx, "failed to release the lease; other executors wait until it expires", "error", err)
 	}
 }
 
@@ -140,9 +139,9 @@ func (s *Set) removeLease(ctx context.Context, lease *coordinationv1.Lease) {
 	})
 	switch {
 	case err == nil:
-		s.log.Info("removed the lease of a member that vanished", slog.String("vanished", *lease.Spec.HolderIdentity))
+		s.log.InfoContext(ctx, "removed the lease of a member that vanished", "vanished", *lease.Spec.HolderIdentity)
 	case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
-		s.log.Debug("failed to remove a lease", slog.Any("error", err))
+		s.log.DebugContext(ctx, "failed to remove a lease", "error", err)
 	}
 }
 

@@ -118,7 +118,7 @@ func OpenSet(ctx context.Context, o SetOptions) (*Set, error) {
 	}
 	s := &Set{
 		options: o, client: client, meta: meta, now: time.Now,
-		log:        log.With(slog.String("set", o.Name), slog.String("member", o.Member)),
+		log:        log.With("set", o.Name, "member", o.Member),
 		membership: newMembership(time.Now),
 		work:       make(chan func(context.Context)),
 		wakeup:     make(chan struct{}, 1),
@@ -250,7 +250,7 @@ func (s *Set) begin(ctx context.Context, k executor.KeyHandler, group *sync.Wait
 	w := &watcher{Set: s, handler: k, group: group}
 	var err error
 	if w.index, err = s.newIndex(); err != nil {
-		s.log.Error("failed to watch the set", slog.Any("error", err)) // happens only because of a program error
+		s.log.ErrorContext(ctx, "failed to watch the set", "error", err) // happens only because of a program error
 		return w
 	}
 	group.Go(func() {

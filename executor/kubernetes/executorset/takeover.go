@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -41,7 +40,7 @@ func (w *watcher) reconcileAll(ctx context.Context) {
 		if p.overdue(now) {
 			w.group.Go(func() {
 				if err := p.flush(); err != nil {
-					w.log.Debug("failed to write lazy lines", slog.Any("error", err))
+					w.log.DebugContext(ctx, "failed to write lazy lines", "error", err)
 				}
 			})
 		}
@@ -98,7 +97,7 @@ func (w *watcher) checkLease(ctx context.Context, member string) {
 	ctx, cancel := context.WithTimeoutCause(ctx, writeTimeout, errSlow)
 	defer cancel()
 	if err := w.readLease(ctx, member); err != nil {
-		w.log.Debug("failed to read a lease", slog.Any("error", err))
+		w.log.DebugContext(ctx, "failed to read a lease", "error", err)
 	}
 }
 
@@ -115,7 +114,7 @@ func (w *watcher) confirm(ctx context.Context, p *entry) {
 			w.handler.Release(p.key)
 		}
 	default:
-		w.log.Debug("failed to read an entry", slog.Any("error", err))
+		w.log.DebugContext(ctx, "failed to read an entry", "error", err)
 		if object := w.index.entry(w.name(p.key)); object != nil {
 			return // the next scan decides
 		}
@@ -141,7 +140,7 @@ func (w *watcher) deliver(ctx context.Context, p *entry, object *metav1.PartialO
 	}
 	token, err := base64.StdEncoding.DecodeString(adopt)
 	if err != nil {
-		w.log.Warn("failed to decode an order to adopt", slog.Any("error", err))
+		w.log.WarnContext(ctx, "failed to decode an order to adopt", "error", err)
 		return
 	}
 	w.group.Go(func() {
@@ -167,11 +166,11 @@ func (w *watcher) adoptKey(ctx context.Context, key run.Key, from string) {
 		p, err := w.adopt(ctx, key, from)
 		w.finishReservation(key, p, err)
 		if err != nil {
-			w.log.Debug("failed to adopt a key", slog.String("key", key.String()), slog.Any("error", err))
+			w.log.DebugContext(ctx, "failed to adopt a key", "key", key.String(), "error", err)
 			return
 		}
 		if err := w.handler.Adopt(ctx, executor.JournalEntry{Key: key, Content: bytes.Clone(p.content), Lines: p}); err != nil {
-			w.log.Debug("the executor refused an adopted key", slog.String("key", key.String()), slog.Any("error", err))
+			w.log.DebugContext(ctx, "the executor refused an adopted key", "key", key.String(), "error", err)
 			w.closeEntry(p)
 		}
 	})
@@ -205,7 +204,7 @@ func (w *watcher) adopt(ctx context.Context, key run.Key, from string) (*entry, 
 		if object, err = w.configMaps().Update(ctx, object, metav1.UpdateOptions{}); err != nil {
 			return nil, kubernetes.ServerError(err, "adopt %s", key)
 		}
-		w.log.Info("adopted a key", slog.String("key", key.String()), slog.String("from", from))
+		w.log.InfoContext(ctx, "adopted a key", "key", key.String(), "from", from)
 	}
 	return w.entryOf(key, object), nil
 }

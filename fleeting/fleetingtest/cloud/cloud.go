@@ -16,7 +16,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
+
+	"github.com/drover-run/drover/internal/durable"
 )
 
 // Cloud is a directory. All its methods may be called concurrently, from any
@@ -368,7 +369,7 @@ func (c *Cloud) read(file string, v any) error {
 func (c *Cloud) write(file string, v any) error {
 	text, err := json.Marshal(v)
 	if err == nil {
-		err = renameio.WriteFile(filepath.Join(c.dir, file), text, 0o600)
+		err = durable.WriteFile(filepath.Join(c.dir, file), text)
 	}
 	if err != nil {
 		return fmt.Errorf("write to the cloud: %w", err)

@@ -92,7 +92,7 @@ func (*group) end(ctx context.Context, f cloud.Fault) error {
 	switch f.Outcome {
 	case cloud.Hang:
 		<-ctx.Done()
-		return ctx.Err() //nolint:wrapcheck // of gRPC
+		return ctx.Err()
 	case cloud.Crash:
 		os.Exit(exitFault)
 	case cloud.Fail:
@@ -158,7 +158,7 @@ func (g *group) Update(_ *wire.Empty, stream wire.InstanceGroup_UpdateServer) er
 			break
 		}
 		if err := stream.Send(&wire.UpdateResponse{Instance: i.ID, State: stateOf(i, s)}); err != nil {
-			return err //nolint:wrapcheck // of gRPC
+			return err
 		}
 	}
 	return g.end(stream.Context(), f)

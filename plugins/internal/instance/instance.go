@@ -116,7 +116,7 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 
 // MarshalJSON implements json.Marshaler.
 func (d Duration) MarshalJSON() ([]byte, error) {
-	return json.Marshal(time.Duration(d).String()) //nolint:wrapcheck // encoding text cannot fail
+	return json.Marshal(time.Duration(d).String())
 }
 
 // Or returns the duration, or a default if it is not set.

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -49,7 +50,7 @@ func (t *tx) tryAdmit(ctx context.Context, groups []string, s queueKey) (bool, e
 			continue
 		}
 		if b, ok, err := t.busyFor(ctx, name, s); err != nil || ok {
-			return false, orElse(err, b.refusal())
+			return false, cmp.Or(err, b.refusal())
 		}
 	}
 	for _, name := range groups {

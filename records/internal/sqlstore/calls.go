@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -109,7 +110,7 @@ func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string
 			return err
 		}
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return orElse(err, run.Errorf(run.CodeNotWaitingApproval, "%s has approved task %s before", subject, task))
+			return cmp.Or[error](err, run.Errorf(run.CodeNotWaitingApproval, "%s has approved task %s before", subject, task))
 		}
 		var given int
 		if err := t.QueryRow(ctx, `SELECT count(*) FROM approvals WHERE run_id = ? AND task = ?`, id, x.number).Scan(&given); err != nil {
@@ -286,11 +287,4 @@ func (t *taskRow) closeSteps(now int64) error {
 
 func wrongPhase(r *runRow, why string) error {
 	return run.Errorf(run.CodeWrongPhase, "run %s is %s: %s", r.id, r.phase, why)
-}
-
-func orElse(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }

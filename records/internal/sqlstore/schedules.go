@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -82,7 +83,7 @@ func (s *Store) PutSchedule(ctx context.Context, x run.ScheduleSpec, version int
 			return err
 		}
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return orElse(err, run.Errorf(run.CodeConflict, "schedule %s was changed meanwhile", x.Name))
+			return cmp.Or[error](err, run.Errorf(run.CodeConflict, "schedule %s was changed meanwhile", x.Name))
 		}
 		for _, table := range []string{"schedule_specs", "schedule_secrets"} {
 			if _, err := t.Exec(ctx, `DELETE FROM `+table+` WHERE schedule = ?`, x.Name); err != nil {
@@ -125,7 +126,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
 			return err
 		}
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return orElse(err, scheduleNotFound(name))
+			return cmp.Or(err, scheduleNotFound(name))
 		}
 		for _, table := range []string{"schedule_specs", "schedule_secrets", "schedule_firings"} {
 			if _, err := t.Exec(ctx, `DELETE FROM `+table+` WHERE schedule = ?`, name); err != nil {

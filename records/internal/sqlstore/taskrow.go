@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -165,8 +166,6 @@ func (s *taskState) olderThan(attempt, dispatch int) bool {
 // clip makes a reason storable: it cuts it to run.MaxReason and removes invalid
 // characters.
 func clip(reason string) string {
-	if len(reason) > run.MaxReason {
-		reason = reason[:run.MaxReason]
-	}
+	reason = truncate.String(reason, run.MaxReason, "")
 	return strings.ReplaceAll(strings.ToValidUTF8(reason, ""), "\x00", "")
 }

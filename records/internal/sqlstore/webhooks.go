@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -220,7 +221,7 @@ func (s *Store) AdvanceWebhook(ctx context.Context, name string, epoch, version 
 			return err
 		}
 		if d, err := readWebhook(ctx, t, name, ""); err != nil || d.Epoch != epoch {
-			return orElse(err, webhookTaken(name))
+			return cmp.Or(err, webhookTaken(name))
 		}
 		return run.Errorf(run.CodeConflict, "webhook %s was changed meanwhile", name)
 	})

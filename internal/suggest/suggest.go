@@ -1,14 +1,16 @@
-package run
+// Package suggest finds the known word that a mistyped one may mean.
+package suggest
 
-// maxSuggestion is the greatest length of words that Suggest compares.
-const maxSuggestion = 40
+// MaxLength is the greatest length of words that Nearest compares, in bytes. It
+// bounds the cost of a comparison.
+const MaxLength = 40
 
-// Suggest returns the known word that is nearest to a mistyped one, the first
+// Nearest returns the known word that is nearest to a mistyped one, the first
 // of several, or "" if none is near.
-func Suggest(word string, known []string) string {
+func Nearest(word string, known []string) string {
 	best, limit := "", min(2, len(word)/2)+1
 	for _, k := range known {
-		if len(k) > maxSuggestion || len(word) > maxSuggestion {
+		if len(k) > MaxLength || len(word) > MaxLength {
 			continue
 		}
 		if d := len(k) - len(word); d >= limit || -d >= limit || k == word {
