@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +30,7 @@ func changeGroupsCommand(env Env) *cobra.Command {
 	parent(c)
 	f.conn.addTo(c)
 	f.output.addTo(c, formatTable)
-	c.AddCommand(f.listCommand(), f.getCommand(), f.setCommand())
+	c.AddCommand(f.listCommand(), f.getCommand(), f.applyCommand(), f.setCommand())
 	return c
 }
 
@@ -126,6 +127,15 @@ func (f *groupsFlags) print(answer remote.Answer[api.ChangeGroup]) error {
 	return t.flush()
 }
 
+func (f *groupsFlags) applyCommand() *cobra.Command {
+	return newApplier("change group", "max_running", (*remote.Client).PutChangeGroup, f.print).bind(&cobra.Command{
+		Short: "Create or update a change group from a file",
+		Long: `Creates or updates a change group from a YAML or JSON file, or from standard input with -. Its keys are max_running and on_busy, as
+for drover changegroups set. The name is in the file, or given by --name.`,
+		Example: "  drover changegroups apply -f deploys.yaml",
+	}, f.env, f.conn)
+}
+
 func (f *groupsFlags) setCommand() *cobra.Command {
 	var spec api.ChangeGroupSpec
 	policy := string(run.OnBusyQueue)
@@ -165,12 +175,24 @@ refused (reject). A lower limit stops no run.`,
 func groupsCommand(env Env) *cobra.Command {
 	f := &runsFlags{env: env, conn: &connection{env: env}}
 	var params api.ListGroupsParams
+	groups := &cobra.Command{
+		Use: "groups", Short: "Count the open runs of groups, and show the last run of each",
+		Example: "  drover groups list\n  drover groups list --under /project",
+	}
+	parent(groups)
+	unknown := groups.RunE
+	groups.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 && strings.HasPrefix(args[0], "/") {
+			return UsageError(&renamedError{c.CommandPath() + " PATH", "groups list"})
+		}
+		return unknown(c, args)
+	}
 	c := &cobra.Command{
-		Use:   "groups [PATH...]",
+		Use:   "list [PATH...]",
 		Short: "Count the open runs of groups, and show the last run of each",
 		Long:  "Shows groups of runs: those named, or all that have runs. Runs of groups below a path count for the path too.",
-		Example: `  drover groups /project/42
-  drover groups --under /project`,
+		Example: `  drover groups list /project/42
+  drover groups list --under /project`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, paths []string) error {
 			client, err := f.conn.open()
@@ -202,9 +224,10 @@ func groupsCommand(env Env) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&params.Under, "under", "", "only groups at or below this path")
-	f.conn.addTo(c)
-	f.output.addTo(c, formatTable)
-	return c
+	f.conn.addTo(groups)
+	f.output.addTo(groups, formatTable)
+	groups.AddCommand(c)
+	return groups
 }
 
 func (f *runsFlags) addGroups(t *table, groups []api.Group) {

@@ -27,20 +27,20 @@ func newRegistryFlags(env Env, c *cobra.Command) *registryFlags {
 
 func executorsCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
-		Use: "executors", Short: "Show, drain and remove executors",
+		Use: "executors", Short: "Show, drain and delete executors",
 		Example: `  drover executors list
   drover executors get host-7-shell
   drover executors drain host-7-shell --reason "new kernel"
-  drover executors remove host-7-shell --reason "disk failure"`,
+  drover executors delete host-7-shell --reason "disk failure"`,
 	}
 	f := newRegistryFlags(env, c)
-	c.AddCommand(listExecutorsCommand(f), getExecutorCommand(f), drainExecutorsCommand(f), resumeExecutorsCommand(f), removeExecutorsCommand(f))
+	c.AddCommand(listExecutorsCommand(f), getExecutorCommand(f), drainExecutorsCommand(f), resumeExecutorsCommand(f), deleteExecutorsCommand(f), Renamed("remove", "executors delete"))
 	return c
 }
 
 func listExecutorsCommand(f *registryFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the executors that are not removed", Example: "  drover executors list -o json",
+		Use: "list", Short: "List the executors that are not deleted", Example: "  drover executors list -o json",
 		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			client, err := f.conn.open()
@@ -149,22 +149,22 @@ func resumeExecutorsCommand(f *registryFlags) *cobra.Command {
 		})
 }
 
-func removeExecutorsCommand(f *registryFlags) *cobra.Command {
+func deleteExecutorsCommand(f *registryFlags) *cobra.Command {
 	var params api.RemoveExecutorParams
-	c := f.executorsCall("remove ID...", "Remove executors permanently, and end their tasks",
-		`Removes executors permanently. Each of their tasks fails or begins another attempt, according to its on_executor_lost. Other
-members of an executor set adopt the tasks of a member. The id of a removed executor cannot register again: a process with this
+	c := f.executorsCall("delete ID...", "Delete executors permanently, and end their tasks",
+		`Deletes executors permanently. Each of their tasks fails or begins another attempt, according to its on_executor_lost. Other
+members of an executor set adopt the tasks of a member. The id of a deleted executor cannot register again: a process with this
 id stops its tasks and removes their environments.
 
-An executor that is in contact and has tasks is removed only with --force. It stops its tasks when it learns of the removal,
+An executor that is in contact and has tasks is deleted only with --force. It stops its tasks when it learns of the deletion,
 within seconds, and another attempt may have begun by then.`,
-		`  drover executors remove host-7-shell --reason "disk failure"`,
+		`  drover executors delete host-7-shell --reason "disk failure"`,
 		func(c *cobra.Command, client *remote.Client, id string) (remote.Answer[api.Executor], string, error) {
 			answer, err := client.RemoveExecutor(c.Context(), id, params)
-			return answer, "removed, it had " + count(answer.Value.Tasks, "task"), err
+			return answer, "deleted, it had " + count(answer.Value.Tasks, "task"), err
 		})
 	c.Flags().StringVar(&params.Reason, "reason", "", "reason, shown with the ended tasks")
-	c.Flags().BoolVar(&params.Force, "force", false, "remove executors that are in contact and have tasks, too")
+	c.Flags().BoolVar(&params.Force, "force", false, "delete executors that are in contact and have tasks, too")
 	return c
 }
 

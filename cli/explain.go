@@ -14,9 +14,9 @@ import (
 func explainCommand(f *runsFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain ID",
-		Short: "Explain why a run and its tasks wait",
+		Short: "Explain why a run and its tasks wait, or what to do after a failure",
 		Long: `Explains what an open run and its tasks wait for: a change group (with the runs that hold its slots and the position in the
-queue), a start, an approval, an executor, a slot, or other tasks. It prints commands that can help.`,
+queue), a start, an approval, an executor, a slot, or other tasks. It prints commands that can help, also for a failed run.`,
 		Example: "  drover runs explain 01k8z3m6w4v6q2d1c9x7b5a3n1",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: f.completeRun(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -95,8 +95,28 @@ func explainHints(r api.Run) []string {
 		return queuedHints(r)
 	case run.PhaseRunning:
 		return taskHints(r)
+	case run.PhaseFinished:
+		return failedHints(r)
 	}
 	return nil
+}
+
+// maxFailedHints bounds how many failed tasks the hints name.
+const maxFailedHints = 3
+
+// failedHints returns commands for the next steps after a failed run.
+func failedHints(r api.Run) []string {
+	if run.Phase(r.Phase) != run.PhaseFinished || run.Result(r.Result) != run.ResultFailed {
+		return nil
+	}
+	var hints []string
+	for _, name := range sortedTaskNames(r.Tasks) {
+		t := r.Tasks[name]
+		if run.Status(t.Status) == run.StatusFailed && t.Executor != "" && len(hints) < maxFailedHints {
+			hints = append(hints, "To see the log: drover logs "+r.ID+" "+quoted(name))
+		}
+	}
+	return append(hints, "To run what failed again: drover runs restart "+r.ID+" --from failed")
 }
 
 func queuedHints(r api.Run) []string {

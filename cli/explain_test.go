@@ -33,7 +33,16 @@ func addWaitingRuns(ts *testscript.TestScript, _ bool, _ []string) {
 	g.Put(api.Run{ID: "busy", Phase: api.PhaseRunning, Tasks: tasks})
 	g.Put(api.Run{ID: "idle", Phase: api.PhaseRunning, Tasks: map[string]api.Task{"a": {Status: api.StatusRunning}}})
 	g.Put(api.Run{
-		ID: "ended", Phase: api.PhaseFinished, Reason: "a: step 0 exited with code 3", Tasks: map[string]api.Task{"a": {Status: api.StatusFailed, Reason: "x"}},
+		ID: "ended", Phase: api.PhaseFinished, Result: api.ResultFailed, Reason: "a: step 0 exited with code 3",
+		Tasks: map[string]api.Task{"a": {Status: api.StatusFailed, Reason: "x", Executor: "host-7"}},
 		Tests: api.TestSummary{Tests: 5, Failed: 2, FailedNames: []string{"shop.Cart", "shop.Till"}},
 	})
+	many := map[string]api.Task{
+		"never": {Number: 0, Status: api.StatusFailed, Reason: "no executor"}, // it has no log
+		"fine":  {Number: 1, Status: api.StatusSuccess, Executor: "host-7"},
+	}
+	for i, os := range []string{"a", "b", "c", "d"} {
+		many["test[OS="+os+"]"] = api.Task{Number: 2 + i, Status: api.StatusFailed, Executor: "host-7"}
+	}
+	g.Put(api.Run{ID: "many", Phase: api.PhaseFinished, Result: api.ResultFailed, Reason: "test[OS=a] and more failed", Tasks: many})
 }

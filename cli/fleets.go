@@ -20,7 +20,7 @@ import (
 func fleetsCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "fleets", Short: "Manage fleets of autoscaled executors, and simulate their scaling",
-		Example: `  drover fleets apply fleet.yaml
+		Example: `  drover fleets apply -f fleet.yaml
   drover fleets list
   drover fleets instances linux
   drover fleets events linux --follow
@@ -41,14 +41,15 @@ func fleetsCommand(env Env) *cobra.Command {
 func applyFleetCommand(f *registryFlags) *cobra.Command {
 	return applier[spec.Fleet, api.Fleet]{
 		kind: "fleet", read: spec.ReadFleet, locate: spec.LocateFleet, nameOf: func(x *spec.Fleet) string { return x.Name },
-		put:  (*remote.Client).PutFleet,
+		put: func(ctx context.Context, c *remote.Client, name string, _ *spec.Fleet, file *specFile) (remote.Answer[api.Fleet], error) {
+			return c.PutFleet(ctx, name, file.data, file.media())
+		},
 		show: f.showFleet,
 	}.bind(&cobra.Command{
-		Use:   "apply FILE",
 		Short: "Create or update a fleet from a file",
 		Long: `Creates or updates a fleet from a YAML or JSON file, or from standard input with -. Instances are not changed. The pool of a
-new fleet must exist: drover pools put.`,
-		Example: "  drover fleets apply fleet.yaml\n  drover fleets apply fleet.yaml --name linux",
+new fleet must exist: drover pools set.`,
+		Example: "  drover fleets apply -f fleet.yaml\n  drover fleets apply -f fleet.yaml --name linux",
 	}, f.env, f.conn)
 }
 

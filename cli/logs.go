@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ type logsFlags struct {
 	tail       int
 	timestamps bool
 	save       string
+	empty      bool // the last log that was printed
 }
 
 func logsCommand(f *runsFlags) *cobra.Command {
@@ -91,6 +93,17 @@ func (l *logsFlags) check(c *cobra.Command) error {
 
 // printOrSaveOne prints or saves the log of one task.
 func (l *logsFlags) printOrSaveOne(c *cobra.Command, client *remote.Client) error {
+	err := l.printOrSave(c, client)
+	switch {
+	case l.query.Step != "" && run.CodeOf(err) == run.CodeInvalid:
+		return l.checkStep(c, client, err)
+	case err == nil && l.empty:
+		return l.explainEmpty(c, client)
+	}
+	return err
+}
+
+func (l *logsFlags) printOrSave(c *cobra.Command, client *remote.Client) error {
 	if l.save == "" {
 		return l.print(c, client, l.query, l.env.Stdout, "")
 	}
@@ -99,6 +112,63 @@ func (l *logsFlags) printOrSaveOne(c *cobra.Command, client *remote.Client) erro
 		path = filepath.Join(path, l.file(l.query.Task))
 	}
 	return l.saveTo(c, client, l.query, path)
+}
+
+// checkStep returns an error that names the steps of the task if it does not have
+// the step, and else the given error.
+func (l *logsFlags) checkStep(c *cobra.Command, client *remote.Client, err error) error {
+	answer, runErr := client.Run(c.Context(), l.query.Run)
+	if runErr != nil {
+		return err
+	}
+	task, ok := answer.Value.Tasks[l.query.Task]
+	if !ok {
+		return noTask(answer.Value, l.query.Task)
+	}
+	steps := task.Steps
+	if n, numberErr := strconv.Atoi(l.query.Step); l.query.Step == setupStep || numberErr == nil && n >= 0 && n < len(steps) {
+		return err
+	}
+	names := make([]string, len(steps), len(steps)+1)
+	for i, s := range steps {
+		names[i] = strconv.Itoa(i)
+		if s.Name != "" {
+			names[i] += " (" + plain(s.Name) + ")"
+		}
+	}
+	return invalid("task %s has no step %s; its steps are %s", l.query.Task, l.query.Step, strings.Join(append(names, setupStep), ", "))
+}
+
+// setupStep is the value of --step that selects the log of the environment.
+const setupStep = "setup"
+
+// explainEmpty says why the log is empty if the task has not run.
+func (l *logsFlags) explainEmpty(c *cobra.Command, client *remote.Client) error {
+	answer, err := client.Run(c.Context(), l.query.Run)
+	if err != nil {
+		return err
+	}
+	if why := whyNoLog(l.query.Task, answer.Value.Tasks[l.query.Task]); why != "" {
+		_, err = fmt.Fprintln(l.env.Stderr, why)
+	}
+	return err
+}
+
+// whyNoLog returns why a task has no log; "" if it has run.
+func whyNoLog(name string, t api.Task) string {
+	status := strings.ReplaceAll(string(t.Status), "_", " ")
+	if t.Reason != "" {
+		status += ": " + plain(t.Reason)
+	}
+	switch {
+	case t.Executor != "":
+		return ""
+	case !run.Status(t.Status).Final():
+		return fmt.Sprintf("task %s has not run yet; it is %s", name, status)
+	case run.Status(t.Status) == run.StatusSuccess: // a foreach task; the tasks of its list have the logs
+		return fmt.Sprintf("task %s has no log of its own; it is %s", name, status)
+	}
+	return fmt.Sprintf("task %s did not run; it is %s", name, status)
 }
 
 // saveTo writes a log to a file. After an error, the file has the beginning of
@@ -136,10 +206,12 @@ func (l *logsFlags) file(task string) string {
 func (l *logsFlags) print(c *cobra.Command, client *remote.Client, q remote.LogQuery, w io.Writer, prefix string) error {
 	q.NoRetry = !q.Follow
 	p := &prefixer{w: w, prefix: prefix}
+	l.empty = true
 	for chunk, err := range client.Log(c.Context(), q) {
 		if err != nil {
 			return err
 		}
+		l.empty = false
 		switch {
 		case l.output == formatJSON:
 			err = printLine(w, struct {
@@ -177,10 +249,12 @@ func (l *logsFlags) printOrSaveAll(c *cobra.Command, client *remote.Client) erro
 	if err != nil {
 		return err
 	}
+	begun := 0
 	for _, name := range sortedTaskNames(answer.Value.Tasks) {
 		if answer.Value.Tasks[name].Executor == "" {
 			continue // the task has not begun
 		}
+		begun++
 		q.Task = name
 		if l.save != "" {
 			err = l.saveTo(c, client, q, filepath.Join(l.save, l.file(name)))
@@ -191,7 +265,10 @@ func (l *logsFlags) printOrSaveAll(c *cobra.Command, client *remote.Client) erro
 			return fmt.Errorf("read the log of %s: %w", name, err)
 		}
 	}
-	return nil
+	if begun == 0 {
+		_, err = fmt.Fprintf(l.env.Stderr, "no task of run %s has run\n", q.Run)
+	}
+	return err
 }
 
 // prefixer prefixes each line.

@@ -7,17 +7,21 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
 )
 
 func outputsCommand(f *runsFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:   "outputs ID TASK [KEY]",
-		Short: "Print the outputs of a task",
-		Long: `Prints the outputs of a task: the keys and values that its steps wrote to $DROVER_OUTPUT. With KEY it prints only that value,
-followed by a line break if it has none at its end.`,
-		Example: `  drover runs outputs 01k8z3m6w4v6q2d1c9x7b5a3n1 build
+		Use:   "outputs ID [TASK [KEY]]",
+		Short: "Print the outputs of tasks",
+		Long: `Prints the outputs of tasks: the keys and values that their steps wrote to $DROVER_OUTPUT. Without TASK it lists all tasks with
+outputs. With KEY it prints only that value, followed by a line break if it has none at its end.`,
+		Example: `  drover runs outputs 01k8z3m6w4v6q2d1c9x7b5a3n1
+  drover runs outputs 01k8z3m6w4v6q2d1c9x7b5a3n1 build
   drover runs outputs 01k8z3m6w4v6q2d1c9x7b5a3n1 build version`,
-		Args:              cobra.RangeArgs(2, 3),
+		Args:              cobra.RangeArgs(1, 3),
 		ValidArgsFunction: f.completeTasks(nil),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := f.conn.open()
@@ -28,16 +32,19 @@ followed by a line break if it has none at its end.`,
 			if err != nil {
 				return err
 			}
+			if len(args) == 1 {
+				return f.printAllOutputs(r.Value)
+			}
 			task, ok := r.Value.Tasks[args[1]]
 			if !ok {
-				return invalid("run %s has no task %s", args[0], args[1])
+				return noTask(r.Value, args[1])
 			}
 			if len(args) == 2 {
 				return f.printOutputs(task.Outputs)
 			}
 			value, ok := task.Outputs[args[2]]
 			if !ok {
-				return invalid("task %s has no output %s", args[1], args[2])
+				return noOutput(args[1], args[2], task.Outputs)
 			}
 			if !strings.HasSuffix(value, "\n") {
 				value += "\n"
@@ -46,6 +53,35 @@ followed by a line break if it has none at its end.`,
 			return err
 		},
 	}
+}
+
+// noOutput returns the error for an unknown key. It names the keys.
+func noOutput(task, key string, outputs map[string]string) error {
+	if len(outputs) == 0 {
+		return run.Errorf(run.CodeNotFound, "task %s has no outputs", task)
+	}
+	return run.Errorf(run.CodeNotFound, "task %s has no output %s; its outputs are %s", task, key, strings.Join(slices.Sorted(maps.Keys(outputs)), ", "))
+}
+
+// printAllOutputs prints the outputs of all tasks that have any.
+func (f *runsFlags) printAllOutputs(r api.Run) error {
+	all := make(map[string]map[string]string)
+	t := newTable(f.env.Stdout, "TASK", "KEY", "VALUE")
+	for _, name := range sortedTaskNames(r.Tasks) {
+		outputs := r.Tasks[name].Outputs
+		for _, key := range slices.Sorted(maps.Keys(outputs)) {
+			t.row(name, key, outputs[key])
+			all[name] = outputs
+		}
+	}
+	switch {
+	case f.output == formatJSON:
+		return printLine(f.env.Stdout, all)
+	case len(all) == 0:
+		_, err := fmt.Fprintf(f.env.Stderr, "no task of run %s has outputs\n", r.ID)
+		return err
+	}
+	return t.flush()
 }
 
 func (f *runsFlags) printOutputs(outputs map[string]string) error {

@@ -1,15 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/cli/remote"
@@ -21,11 +18,13 @@ func poolsCommand(env Env) *cobra.Command {
 		Use: "pools", Short: "Show, create, update and delete pools",
 		Example: `  drover pools list
   drover pools get shell
-  drover pools put linux --driver docker --os linux --arch amd64 --default
+  drover pools set linux --driver docker --os linux --arch amd64 --default
+  drover pools apply -f pool.yaml
   drover pools delete linux`,
 	}
 	f := newRegistryFlags(env, c)
-	c.AddCommand(listPoolsCommand(f), getPoolCommand(f), putPoolCommand(f), deletePoolsCommand(f))
+	c.AddCommand(listPoolsCommand(f), getPoolCommand(f), applyPoolCommand(f), setPoolCommand(f), deletePoolsCommand(f),
+		Renamed("put", "pools set"))
 	return c
 }
 
@@ -119,33 +118,30 @@ func flavorText(v run.Flavor) string {
 	return strings.Join(parts, ", ")
 }
 
-// poolChange is the flags of the command put.
+// poolChange is the flags of the command set.
 type poolChange struct {
 	spec   api.PoolSpec
 	labels map[string]string
-	file   string
 }
 
-func putPoolCommand(f *registryFlags) *cobra.Command {
+func setPoolCommand(f *registryFlags) *cobra.Command {
 	var change poolChange
 	c := &cobra.Command{
-		Use:   "put NAME",
-		Short: "Create or update a pool",
-		Long: `Creates a pool, or updates the given settings of an existing one. With --file the file is the whole pool, YAML or JSON, with
-the keys of the API; flags override it.
+		Use:   "set NAME",
+		Short: "Change settings of a pool, or create it",
+		Long: `Changes the given settings of a pool, and creates the pool if it does not exist. drover pools apply -f FILE sets a whole pool.
 
 An executor that registers for a pool that does not exist creates the pool. This command sets what executors do not register: the
 default, the labels that tasks may require, the flavor, and the settings of pods.`,
-		Example: `  drover pools put linux --driver docker --os linux --arch amd64 --default
-  drover pools put gpu --label gpu=a100 --flavor-name large --flavor-memory 64Gi --flavor-weight 8
-  drover pools put cluster --file pool.yaml`,
+		Example: `  drover pools set linux --driver docker --os linux --arch amd64 --default
+  drover pools set gpu --label gpu=a100 --flavor-name large --flavor-memory 64Gi --flavor-weight 8`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := f.conn.open()
 			if err != nil {
 				return err
 			}
-			spec, err := change.merge(c, f.env, client, args[0])
+			spec, err := change.merge(c, client, args[0])
 			if err != nil {
 				return err
 			}
@@ -157,7 +153,6 @@ default, the labels that tasks may require, the flavor, and the settings of pods
 		},
 	}
 	flags := c.Flags()
-	flags.StringVarP(&change.file, "file", "f", "", "file with the whole pool, - for standard input")
 	flags.StringVar(&change.spec.Driver, "driver", "", "shell, docker, kubernetes, ...; a new pool needs one")
 	flags.StringVar(&change.spec.OS, "os", "", `required of all executors; "" for any`)
 	flags.StringVar(&change.spec.Arch, "arch", "", `required of all executors; "" for any`)
@@ -173,10 +168,10 @@ default, the labels that tasks may require, the flavor, and the settings of pods
 	return c
 }
 
-// merge returns the pool of the file, or the existing pool, changed by the flags.
+// merge returns the existing pool, changed by the flags.
 // The gateway replaces the whole pool, so one of two concurrent changes is lost.
-func (w poolChange) merge(c *cobra.Command, env Env, client *remote.Client, name string) (api.PoolSpec, error) {
-	spec, err := w.base(c, env, client, name)
+func (w poolChange) merge(c *cobra.Command, client *remote.Client, name string) (api.PoolSpec, error) {
+	spec, err := currentPool(c, client, name)
 	if err != nil {
 		return spec, err
 	}
@@ -200,15 +195,9 @@ func (w poolChange) merge(c *cobra.Command, env Env, client *remote.Client, name
 	return spec, nil
 }
 
-func (w poolChange) base(c *cobra.Command, env Env, client *remote.Client, name string) (api.PoolSpec, error) {
+// currentPool returns the existing pool, or no settings if there is none.
+func currentPool(c *cobra.Command, client *remote.Client, name string) (api.PoolSpec, error) {
 	var spec api.PoolSpec
-	if w.file != "" {
-		data, err := readFile(env, w.file)
-		if err != nil {
-			return spec, run.Errorf(run.CodeInvalid, "read the pool: %w", err)
-		}
-		return spec, decodePool(data, &spec, w.file)
-	}
 	was, err := client.Pool(c.Context(), name)
 	switch {
 	case err == nil:
@@ -224,28 +213,19 @@ func (w poolChange) base(c *cobra.Command, env Env, client *remote.Client, name 
 	return spec, nil
 }
 
-// decodePool decodes a pool from YAML or JSON.
-func decodePool(data []byte, into *api.PoolSpec, name string) error {
-	var keys map[string]any
-	if err := yaml.Unmarshal(data, &keys); err != nil {
-		return run.Errorf(run.CodeInvalid, "read the pool of %s: %w", name, err)
-	}
-	text, err := json.Marshal(keys)
-	if err != nil {
-		return run.Errorf(run.CodeInvalid, "read the pool of %s: %w", name, err)
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
-		return run.Errorf(run.CodeInvalid, "read the pool of %s: %w", name, err)
-	}
-	return nil
+func applyPoolCommand(f *registryFlags) *cobra.Command {
+	return newApplier("pool", "driver", (*remote.Client).PutPool, f.printPool).bind(&cobra.Command{
+		Short: "Create or update a pool from a file",
+		Long: `Creates or updates a pool from a YAML or JSON file, or from standard input with -. The file is the whole pool, with the keys of the
+API: driver, os, arch, labels, privileged, shared, default, flavor, kubernetes. The name is in the file, or given by --name.`,
+		Example: "  drover pools apply -f pool.yaml\n  drover pools apply -f pool.yaml --name cluster",
+	}, f.env, f.conn)
 }
 
 func deletePoolsCommand(f *registryFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME...", Short: "Delete pools",
-		Long:    "Deletes pools. A pool is not deleted if it has executors that are not removed, or unfinished tasks.",
+		Long:    "Deletes pools. A pool is not deleted if it has executors that are not deleted, or unfinished tasks.",
 		Example: "  drover pools delete linux",
 		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: completePools(f.conn, 0),
 		RunE: func(c *cobra.Command, names []string) error {

@@ -40,7 +40,11 @@ func printError(w io.Writer, command *cobra.Command, err error) {
 
 func hintFor(command *cobra.Command, err error) string {
 	var usage *usageError
+	var renamed *renamedError
 	switch {
+	case errors.As(err, &renamed):
+		command, _, _ := strings.Cut(renamed.now, " -")
+		return fmt.Sprintf("See drover %s --help.", command)
 	case errors.Is(err, remote.ErrUnreachable):
 		return "Is drover dev running? Select another gateway with --server or DROVER_SERVER."
 	case errors.As(err, &usage) && command != nil:

@@ -22,22 +22,22 @@ func retentionCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "retention",
 		Short: "Show retention settings, and what would be removed",
-		Example: `  drover retention show
+		Example: `  drover retention get
   drover retention preview --runs-max-age 720h`,
 	}
 	parent(c)
 	f.conn.addTo(c)
 	f.output.addTo(c, formatTable)
-	c.AddCommand(showRetentionCommand(f), previewRetentionCommand(f))
+	c.AddCommand(getRetentionCommand(f), previewRetentionCommand(f), Renamed("show", "retention get"))
 	return c
 }
 
-func showRetentionCommand(f *retentionFlags) *cobra.Command {
+func getRetentionCommand(f *retentionFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "show", Short: "Show retention settings, what was removed, and the time of the next pass",
+		Use: "get", Short: "Show retention settings, what was removed, and the time of the next pass",
 		Long: `Shows for each kind what the control workers are configured to keep and how much they have removed, and when the next pass
 begins. The settings are those of the sections retention and archives.`,
-		Example: "  drover retention show\n  drover retention show -o json",
+		Example: "  drover retention get\n  drover retention get -o json",
 		Args:    cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			client, err := f.conn.open()

@@ -34,6 +34,10 @@ so nothing is lost when a process dies.
 
   drover dev                              all of Drover in one process, with an embedded Temporal server
   drover run examples/hello.yaml --follow
+  drover ps                               the newest runs; drover status ID and drover logs ID TASK show one
+
+Resources are nouns with the verbs list, get, apply -f FILE (create or update from a file), set (change fields), delete, pause,
+resume, drain and trigger, as far as they have a meaning.
 
 Client commands use the gateway of drover dev by default. Select another one with --server and --token, or with the variables
 DROVER_SERVER and DROVER_TOKEN.
@@ -56,9 +60,7 @@ Exit codes: 0 done, 1 the run failed, 2 wrong usage or an invalid specification,
 	parent(root)
 	root.AddCommand(Commands(env)...)
 	for _, c := range extra {
-		if c.HasSubCommands() && !c.Runnable() {
-			parent(c)
-		}
+		parents(c)
 	}
 	root.AddCommand(extra...)
 	root.InitDefaultHelpCmd()
@@ -73,6 +75,7 @@ func Commands(env Env) []*cobra.Command {
 	all := []*cobra.Command{
 		runCommand(env), validateCommand(env), runsCommand(env), artifactsCommand(env), executorsCommand(env), poolsCommand(env), eventsCommand(env),
 		changeGroupsCommand(env), groupsCommand(env), webhooksCommand(env), schedulesCommand(env), fleetsCommand(env), retentionCommand(env),
+		psCommand(env), statusCommand(env), logsShortcut(env),
 	}
 	for _, c := range all {
 		c.GroupID = GroupClient
@@ -110,12 +113,22 @@ func parent(c *cobra.Command) {
 	}
 }
 
+// parents calls parent for c and its subcommands that only have subcommands.
+func parents(c *cobra.Command) {
+	if c.HasSubCommands() && !c.Runnable() {
+		parent(c)
+	}
+	for _, sub := range c.Commands() {
+		parents(sub)
+	}
+}
+
 // checkArgs makes wrong numbers of arguments usage errors, for all subcommands.
 func checkArgs(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				return UsageError(err)
+				return UsageError(fmt.Errorf("%w; usage: %s", err, c.UseLine()))
 			}
 			return nil
 		}

@@ -120,7 +120,16 @@ func (w *watcher) follow(ctx context.Context, client *remote.Client, r api.Run, 
 			return err
 		}
 	}
-	return outcome(ended.Value)
+	return w.outcome(ended.Value)
+}
+
+// outcome prints the next steps after a failed run, and returns the error that
+// sets the exit code.
+func (w *watcher) outcome(r api.Run) error {
+	for _, hint := range failedHints(r) {
+		_, _ = fmt.Fprintln(w.env.Stderr, hint)
+	}
+	return outcome(r)
 }
 
 // outcome returns the error that sets the exit code for the outcome of a run.

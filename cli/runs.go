@@ -246,7 +246,7 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 				err = f.printRun(r.Value)
 			}
 			if err == nil && following {
-				err = outcome(r.Value)
+				err = watch.outcome(r.Value)
 			}
 			return err
 		},

@@ -27,7 +27,7 @@ func schedulesCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "schedules",
 		Short: "Manage schedules, which create runs at given times",
-		Example: `  drover schedules set nightly.yaml
+		Example: `  drover schedules apply -f nightly.yaml
   drover schedules list
   drover schedules trigger nightly`,
 	}
@@ -35,8 +35,9 @@ func schedulesCommand(env Env) *cobra.Command {
 	f.conn.addTo(c)
 	f.output.addTo(c, formatTable)
 	c.AddCommand(
-		listSchedulesCommand(f), getScheduleCommand(f), setScheduleCommand(f), deleteScheduleCommand(f),
+		listSchedulesCommand(f), getScheduleCommand(f), applyScheduleCommand(f), deleteScheduleCommand(f),
 		pauseScheduleCommand(f), resumeScheduleCommand(f), triggerScheduleCommand(f), backfillScheduleCommand(f),
+		Renamed("set", "schedules apply -f FILE"),
 	)
 	return c
 }
@@ -183,20 +184,21 @@ func (f *schedulesFlags) show(answer remote.Answer[api.Schedule], err error) err
 	return t.flush()
 }
 
-func setScheduleCommand(f *schedulesFlags) *cobra.Command {
+func applyScheduleCommand(f *schedulesFlags) *cobra.Command {
 	return applier[run.ScheduleSpec, api.Schedule]{
 		kind: "schedule", read: spec.ReadSchedule, locate: spec.LocateSchedule, nameOf: func(x *run.ScheduleSpec) string { return x.Name },
-		put:  (*remote.Client).PutSchedule,
+		put: func(ctx context.Context, c *remote.Client, name string, _ *run.ScheduleSpec, file *specFile) (remote.Answer[api.Schedule], error) {
+			return c.PutSchedule(ctx, name, file.data, file.media())
+		},
 		show: func(answer remote.Answer[api.Schedule]) error { return f.show(answer, nil) },
 	}.bind(&cobra.Command{
-		Use:   "set FILE",
 		Short: "Create or update a schedule from a file",
 		Long: `Creates or updates a schedule. The file, or standard input with -, has the specification of the runs under spec, and beside
 it the settings of the schedule: cron, intervals, timezone, jitter, start_at, end_at, overlap, catchup_window,
 pause_on_failure, paused, note. The name is in the file, or given by --name.
 
 If the specification has no secrets, an existing schedule keeps its secrets; likewise paused and note.`,
-		Example: "  drover schedules set nightly.yaml\n  drover schedules set build.yaml --name nightly",
+		Example: "  drover schedules apply -f nightly.yaml\n  drover schedules apply -f build.yaml --name nightly",
 	}, f.env, f.conn)
 }
 

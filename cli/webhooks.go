@@ -34,7 +34,7 @@ func webhooksCommand(env Env) *cobra.Command {
 	parent(c)
 	f.conn.addTo(c)
 	f.output.addTo(c, formatTable)
-	c.AddCommand(listWebhooksCommand(f), getWebhookCommand(f), setWebhookCommand(f), deleteWebhookCommand(f))
+	c.AddCommand(listWebhooksCommand(f), getWebhookCommand(f), applyWebhookCommand(f), setWebhookCommand(f), deleteWebhookCommand(f))
 	return c
 }
 
@@ -112,6 +112,15 @@ func (f *webhooksFlags) print(answer remote.Answer[api.Webhook]) error {
 	t.field("created", f.env.clock(w.CreatedAt))
 	t.field("updated", f.env.clock(w.UpdatedAt))
 	return t.flush()
+}
+
+func applyWebhookCommand(f *webhooksFlags) *cobra.Command {
+	return newApplier("webhook", "url", (*remote.Client).PutWebhook, f.print).bind(&cobra.Command{
+		Short: "Create or update a webhook from a file",
+		Long: `Creates or updates a webhook from a YAML or JSON file, or from standard input with -. Its keys are url, events, group, run, enabled,
+from and secret. Without secret, an existing webhook keeps its secret. The name is in the file, or given by --name.`,
+		Example: "  drover webhooks apply -f ci.yaml",
+	}, f.env, f.conn)
 }
 
 // webhookChange is the flags of the command set.

@@ -9,7 +9,7 @@ demo() {
   echo; echo "== Drover tests and builds itself: examples/self.yaml"
   bin/drover run examples/self.yaml --env SOURCE="$PWD" --follow
   echo; echo "== The recorded runs"
-  bin/drover runs list
+  bin/drover ps
 }
 export -f demo
 examples/with-dev.sh shell bash -euo pipefail -c demo
@@ -19,6 +19,6 @@ cat <<'TEXT'
 Each graph ran as a Temporal workflow. To try more:
   bin/drover dev                                  # prints the addresses of the API and of Temporal's web UI
   bin/drover run examples/hello.yaml --follow     # in another terminal
-  bin/drover runs list; bin/drover runs get ID; bin/drover runs logs ID TASK
+  bin/drover ps; bin/drover status ID; bin/drover logs ID TASK
 docs/architecture.md describes how it works.
 TEXT

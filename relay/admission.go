@@ -142,7 +142,7 @@ func (d *admission) admit(ctx context.Context, service, call string) (caller, er
 		return c, status.Errorf(codes.PermissionDenied, "token %s does not have the scope %s", p.Name, tokens.Executor)
 	case c.binding.Executor == "" || c.binding.Pool == "":
 		return c, status.Errorf(codes.PermissionDenied,
-			"token %s is not bound to an executor and a pool; a relay admits no other token (drover token new --executor --pool)", p.Name)
+			"token %s is not bound to an executor and a pool; a relay admits no other token (drover tokens create --executor --pool)", p.Name)
 	case strings.Trim(service, "/") != workflowservice.WorkflowService_ServiceDesc.ServiceName || !slices.Contains(d.admitted, call):
 		return c, notAdmitted(call)
 	}

@@ -39,7 +39,7 @@ func TestFleet_bursts_of_processes(t *testing.T) {
 		"plugin_config": map[string]any{
 			"name": "demo", "state_dir": machines, "stop_timeout": "5s",
 			"command": []string{
-				harness.Drover(t), "executor", "--id", "x-{{.ID}}", "--pool", "linux", "--driver", "shell", "--slots", "1", "--state-dir", "{{.Dir}}/state",
+				harness.Drover(t), "start", "executor", "--id", "x-{{.ID}}", "--pool", "linux", "--driver", "shell", "--slots", "1", "--state-dir", "{{.Dir}}/state",
 				"--gateway-url", f.Server, "--token-file", filepath.Join(f.Dir, "executor.token"), "--temporal", f.Temporal(),
 			},
 			"env": map[string]string{

@@ -42,7 +42,7 @@ func newMember(t *testing.T, parts *harness.Parts, name string, env ...string) *
 		"DROVER_EXECUTOR__ID="+name,
 		"DROVER_EXECUTOR__STATE_DIR="+filepath.Join(parts.Dir, name),
 	), env...)
-	m := &member{name: name, proxies: proxies, start: func() *harness.Process { return harness.Start(t, parts.Dir, env, "executor") }}
+	m := &member{name: name, proxies: proxies, start: func() *harness.Process { return harness.Start(t, parts.Dir, env, "start", "executor") }}
 	m.process = m.start()
 	m.process.AwaitReady()
 	return m

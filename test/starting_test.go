@@ -30,7 +30,7 @@ func TestStop_while_starting(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			p := harness.Start(t, dir, append(env(dir), "DROVER_TEMPORAL__ADDRESS="+harness.FreeAddress(t),
-				"DROVER_BLOBS__URL=mem://", "DROVER_RECORDS__PATH="+filepath.Join(dir, "records.db")), part)
+				"DROVER_BLOBS__URL=mem://", "DROVER_RECORDS__PATH="+filepath.Join(dir, "records.db")), "start", part)
 			p.AwaitLog("level=")
 			require.True(t, p.Running())
 			require.NoError(t, p.Stop())

@@ -1,6 +1,7 @@
 package clitest
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"maps"
@@ -167,6 +168,7 @@ func (g *Gateway) putChangeGroup(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, "unreadable", "the body is not JSON")
 		return
 	}
+	body.OnBusy = cmp.Or(body.OnBusy, api.OnBusyQueue)
 	if !slices.Contains(run.OnBusyPolicies(), run.OnBusy(body.OnBusy)) {
 		problem(w, http.StatusUnprocessableEntity, "invalid", "on_busy must be one of queue, ...", api.Fault{Path: "on_busy", Code: "bad_value", Detail: "on_busy must be one of queue, ..."})
 		return

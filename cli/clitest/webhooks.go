@@ -58,7 +58,7 @@ func (g *Gateway) putWebhook(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusCreated
 		hook = api.Webhook{Name: name, CreatedAt: Start(), Delivered: 41}
 	}
-	hook.URL, hook.Events, hook.Group, hook.Run, hook.Enabled = spec.URL, spec.Events, spec.Group, spec.Run, *spec.Enabled
+	hook.URL, hook.Events, hook.Group, hook.Run, hook.Enabled = spec.URL, spec.Events, spec.Group, spec.Run, spec.Enabled == nil || *spec.Enabled
 	hook.UpdatedAt = Start()
 	if len(hook.Events) == 0 {
 		hook.Events = []api.EventType{api.EventTypeRun, api.EventTypeTask}

@@ -20,15 +20,30 @@ import (
 // processCommands are the commands that run processes, and the commands that
 // maintain their keys, tokens and configuration.
 func processCommands() []*cobra.Command {
-	commands := []*cobra.Command{
-		devCommand(), temporalCommand(), gatewayCommand(), controlCommand(), relayCommand(), executorCommand(), fleetCommand(),
-		tokenCommand(), recordsCommand(), healthCommand(), configCommand(),
+	dev, start := devCommand(), startCommand()
+	dev.GroupID, start.GroupID = cli.GroupProcess, cli.GroupProcess
+	dev.RunE = interruptible(dev.RunE)
+	commands := []*cobra.Command{dev, start, tokensCommand(), keysCommand(), recordsCommand(), healthCommand(), configCommand()}
+	for _, c := range start.Commands() {
+		commands = append(commands, cli.Renamed(c.Name(), "start "+c.Name()))
 	}
-	for _, c := range commands[:7] {
-		c.GroupID = cli.GroupProcess
+	return append(commands, cli.Renamed("fleet", "start fleet-worker"), cli.Renamed("token", "tokens create", "key", "keys create relay"))
+}
+
+// startCommand starts one of the processes of an installation.
+func startCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "Run one process of Drover: gateway, control, executor, fleet-worker, relay or temporal",
+		Long: `Run one process of Drover in the foreground. An installation has gateways, control workers and executors,
+and it may have fleet workers and relays. drover dev is all of them in one process.`,
+		Example: "  drover start gateway --config /etc/drover.yaml\n  drover start executor --config /etc/drover/executor.yaml",
+	}
+	cmd.AddCommand(gatewayCommand(), controlCommand(), executorCommand(), fleetWorkerCommand(), relayCommand(), temporalCommand())
+	for _, c := range cmd.Commands() {
 		c.RunE = interruptible(c.RunE)
 	}
-	return commands
+	return cmd
 }
 
 // interruptible makes a command succeed that is interrupted while it starts, as it

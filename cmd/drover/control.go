@@ -15,7 +15,7 @@ func controlCommand() *cobra.Command {
 		Long: `Run a control worker: it runs the workflows of all runs, writes their progress to the records,
 and delivers outbox rows that no gateway delivered. Any number may run. It creates the Temporal
 namespace and its search attributes if they do not exist.`,
-		Example: "  drover control --config /etc/drover.yaml\n  drover control --config /etc/drover.yaml --deployment drover --promote",
+		Example: "  drover start control --config /etc/drover.yaml\n  drover start control --config /etc/drover.yaml --deployment drover --promote",
 		Args:    cobra.NoArgs,
 	}
 	flags := configFlags(cmd, map[string]string{

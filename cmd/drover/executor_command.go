@@ -18,8 +18,8 @@ func executorCommand() *cobra.Command {
 gateway's, and a token with the scope executor. Its state dir holds its identity: after a restart
 it adopts its tasks. An executor that connects to Temporal directly is trusted like an operator;
 an untrusted executor connects through a relay.`,
-		Example: "  drover executor --pool linux --driver docker --slots 4 --state-dir /var/lib/drover \\\n    --gateway-url https://drover.example --token-file /etc/drover/executor.token\n" +
-			"  drover executor --id host-7 --pool linux --driver docker --state-dir /var/lib/drover \\\n    --gateway-url https://drover.example --relay relay.drover.example:7234 --token-file /etc/drover/executor.token",
+		Example: "  drover start executor --pool linux --driver docker --slots 4 --state-dir /var/lib/drover \\\n    --gateway-url https://drover.example --token-file /etc/drover/executor.token\n" +
+			"  drover start executor --id host-7 --pool linux --driver docker --state-dir /var/lib/drover \\\n    --gateway-url https://drover.example --relay relay.drover.example:7234 --token-file /etc/drover/executor.token",
 		Args: cobra.NoArgs,
 	}
 	flags := configFlags(cmd, map[string]string{

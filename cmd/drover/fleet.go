@@ -19,15 +19,15 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-func fleetCommand() *cobra.Command {
+func fleetWorkerCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "fleet",
+		Use:   "fleet-worker",
 		Short: "Run a fleet worker, which hosts the plugins of fleets",
 		Long: `Run a fleet worker: it launches the plugins of fleets on its host, and creates and deletes
 instances through them, as the fleet workflows decide. It needs the records and Temporal. One worker
 manages a fleet at a time; several may divide the fleets by fleet.names.`,
-		Example: "  drover fleet --config /etc/drover.yaml --state-dir /var/lib/drover/fleets\n" +
-			"  DROVER_FLEET__NAMES=linux,gpu drover fleet --config /etc/drover.yaml",
+		Example: "  drover start fleet-worker --config /etc/drover.yaml --state-dir /var/lib/drover/fleets\n" +
+			"  DROVER_FLEET__NAMES=linux,gpu drover start fleet-worker --config /etc/drover.yaml",
 		Args: cobra.NoArgs,
 	}
 	flags := configFlags(cmd, map[string]string{"state-dir": "fleet.state_dir"}, map[string]string{

@@ -21,11 +21,11 @@ func gatewayCommand() *cobra.Command {
 		Short: "Run the HTTP gateway",
 		Long: `Run the HTTP gateway, which serves clients and executors. It needs the records, the blobs and
 Temporal; any number of gateways may share them. With gateway.relay it also serves a relay.`,
-		Example: "  drover gateway --config /etc/drover.yaml\n  DROVER_RECORDS__DRIVER=postgres DROVER_RECORDS__DSN_FILE=/run/secrets/dsn drover gateway --listen 0.0.0.0:8080",
+		Example: "  drover start gateway --config /etc/drover.yaml\n  DROVER_RECORDS__DRIVER=postgres DROVER_RECORDS__DSN_FILE=/run/secrets/dsn drover start gateway --listen 0.0.0.0:8080",
 		Args:    cobra.NoArgs,
 	}
 	flags := configFlags(cmd, map[string]string{"listen": "gateway.listen", "token-file": "gateway.token_file"}, map[string]string{
-		"listen": "listen address", "token-file": "file with the hashes of bearer tokens (drover token new)",
+		"listen": "listen address", "token-file": "file with the hashes of bearer tokens (drover tokens create)",
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.load(cmd, config.PartGateway)

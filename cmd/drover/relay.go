@@ -23,17 +23,17 @@ func relayCommand() *cobra.Command {
 trusted like an operator. An executor that connects to a relay may only poll its own queues, and
 heartbeat and complete the tasks that were handed to it. It needs a token that is bound to an
 executor and a pool. Relays are stateless: relays with the same keys are interchangeable.`,
-		Example: "  drover token key --file relay.keys\n" +
-			"  drover token new --name host-7 --scopes executor --executor host-7 --pool linux --file tokens.yaml --out executor.token\n" +
-			"  drover relay --listen 0.0.0.0:7234 --token-file tokens.yaml --key-file relay.keys --tls-cert relay.crt --tls-key relay.key",
+		Example: "  drover keys create relay --file relay.keys\n" +
+			"  drover tokens create --name host-7 --scopes executor --executor host-7 --pool linux --file tokens.yaml --out executor.token\n" +
+			"  drover start relay --listen 0.0.0.0:7234 --token-file tokens.yaml --key-file relay.keys --tls-cert relay.crt --tls-key relay.key",
 		Args: cobra.NoArgs,
 	}
 	flags := configFlags(cmd, map[string]string{
 		"listen": "relay.listen", "token-file": "relay.token_file", "key-file": "relay.key_file", "temporal": "temporal.address",
 		"tls-cert": "relay.tls_cert_file", "tls-key": "relay.tls_key_file", "insecure": "relay.insecure",
 	}, map[string]string{
-		"listen": "listen address", "token-file": "file with the hashes of bearer tokens (drover token new)",
-		"key-file": "file with the keys of claim proofs, which prove which executor a task was handed to (drover token key)",
+		"listen": "listen address", "token-file": "file with the hashes of bearer tokens (drover tokens create)",
+		"key-file": "file with the keys of claim proofs, which prove which executor a task was handed to (drover keys create relay)",
 		"temporal": "address of Temporal (default: from Temporal's environment or profile)",
 		"tls-cert": "certificate, in PEM", "tls-key": "key of the certificate, in PEM", "insecure": "allow an address that is not loopback without TLS",
 	})

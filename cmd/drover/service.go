@@ -52,7 +52,7 @@ func (p *process) openStores(ctx context.Context, r config.Records, b config.Blo
 		return nil, engine.Deps{}, err
 	}
 	if r.Keys == "" && r.KeysFile == "" {
-		p.logger.WarnContext(ctx, "secrets are stored in the clear: create a key with `drover records key`, and set records.keys_file")
+		p.logger.WarnContext(ctx, "secrets are stored in the clear: create a key with `drover keys create encryption`, and set records.keys_file")
 	}
 	p.telemetry.registry.MustRegister(metrics)
 	return s, engine.Deps{

@@ -23,7 +23,7 @@ func temporalCommand() *cobra.Command {
 		Use:     "temporal",
 		Short:   "Run the embedded Temporal server and its web UI alone",
 		Long:    "Run the embedded Temporal server and its web UI alone, on a SQLite file in the data dir. It has no\nauthentication: listen on loopback. Production uses a Temporal cluster instead.",
-		Example: "  drover temporal --data-dir /var/lib/drover-temporal",
+		Example: "  drover start temporal --data-dir /var/lib/drover-temporal",
 		Args:    cobra.NoArgs,
 	}
 	flags := configFlags(cmd, map[string]string{

@@ -15,18 +15,21 @@ import (
 	"github.com/drover-run/drover/internal/tokens"
 )
 
-func tokenCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "token", Short: "Create bearer tokens for gateways and relays"}
-	cmd.AddCommand(tokenNewCommand(), tokenKeyCommand())
+func tokensCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "tokens", Short: "Create bearer tokens for gateways and relays",
+		Example: "  drover tokens create --name ci --scopes read,write --file tokens.yaml",
+	}
+	cmd.AddCommand(createTokenCommand())
 	return cmd
 }
 
-func tokenNewCommand() *cobra.Command {
+func createTokenCommand() *cobra.Command {
 	var file, out string
 	var scopes []string
 	var entry tokens.Token
 	cmd := &cobra.Command{
-		Use:   "new",
+		Use:   "create",
 		Short: "Create a token, add its hash to a token file, and print it",
 		Long: `Create a random token, add its hash to the token file of a gateway, and print the token once: the
 file does not contain it. A running gateway reads the change automatically. To revoke a token,
@@ -36,9 +39,9 @@ A token with the scope executor may act as any executor, unless it is bound: --e
 to one id (with a * at its end, to all ids with this prefix), --pool to the tasks of one pool, --set
 allows its executors to join an executor set, and --fleet makes them instances of a fleet. A relay
 accepts bound tokens only.`,
-		Example: "  drover token new --name ci --scopes read,write --file tokens.yaml\n" +
-			"  drover token new --name host-7 --scopes executor --executor host-7 --pool linux --file tokens.yaml --out executor.token\n" +
-			"  drover token new --name builders --scopes executor --executor 'builder-*' --pool linux --set builders --file tokens.yaml",
+		Example: "  drover tokens create --name ci --scopes read,write --file tokens.yaml\n" +
+			"  drover tokens create --name host-7 --scopes executor --executor host-7 --pool linux --file tokens.yaml --out executor.token\n" +
+			"  drover tokens create --name builders --scopes executor --executor 'builder-*' --pool linux --set builders --file tokens.yaml",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			token, err := addToken(file, entry, scopes)

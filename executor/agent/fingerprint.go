@@ -29,7 +29,7 @@ func checkFingerprint(dir string) error {
 		return nil
 	}
 	return run.Errorf(run.CodeConflict, "state dir %s is a copy, or was moved from another host: its tasks may run elsewhere. "+
-		"Give this executor a state dir of its own; if the old one is gone for good, remove that executor (drover executors remove), "+
+		"Give this executor a state dir of its own; if the old one is gone for good, delete that executor (drover executors delete), "+
 		"and delete the copy. Where nothing but the host's identity has changed, delete %s", dir, path)
 }
 

@@ -33,6 +33,7 @@ func plist(p hostPaths) string {
   <key>ProgramArguments</key>
   <array>
     <string>` + p.drover + `</string>
+    <string>start</string>
     <string>executor</string>
     <string>--config</string>
     <string>` + p.config + `</string>

@@ -76,7 +76,7 @@ func (powershell) start(p hostPaths, stamp string) string {
 	return `$task = Get-ScheduledTask -TaskName ` + name + ` -ErrorAction SilentlyContinue
 if ($task -and $task.State -eq 'Running' -and (Test-Path ` + file + `) -and (Get-Content ` + file + `) -eq '` + stamp + `') { exit 0 }
 if (Test-Path ` + file + `) { Remove-Item -Force ` + file + ` }
-` + endTask(p) + `$action = New-ScheduledTaskAction -Execute ` + literal(p.drover) + ` -Argument ` + literal("executor --config "+p.config) + ` -WorkingDirectory ` + literal(p.dir) + `
+` + endTask(p) + `$action = New-ScheduledTaskAction -Execute ` + literal(p.drover) + ` -Argument ` + literal("start executor --config "+p.config) + ` -WorkingDirectory ` + literal(p.dir) + `
 $settings = New-ScheduledTaskSettingsSet -ExecutionTimeLimit ([TimeSpan]::Zero) -RestartCount 999 -RestartInterval (New-TimeSpan -Minutes 1) -AllowStartIfOnBatteries -DontStopIfGoingOnBatteries
 $who = New-ScheduledTaskPrincipal -UserId 'S-1-5-18' -LogonType ServiceAccount -RunLevel Highest
 Register-ScheduledTask -Force -TaskName ` + name + ` -Action $action -Settings $settings -Principal $who -Trigger (New-ScheduledTaskTrigger -AtStartup) | Out-Null

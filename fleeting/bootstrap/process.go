@@ -17,7 +17,7 @@ child=
 trap 'trap "" TERM; if [ -n "$child" ]; then kill "$child" 2> /dev/null; wait "$child"; fi; exit 0' TERM
 while :; do
   if [ -f executor.log ] && [ "$(wc -c < executor.log)" -gt 10485760 ]; then mv -f executor.log executor.log.1; fi
-  ` + quote(p.drover) + ` executor --config ` + quote(p.config) + ` >> executor.log 2>&1 &
+  ` + quote(p.drover) + ` start executor --config ` + quote(p.config) + ` >> executor.log 2>&1 &
   child=$!
   wait "$child"
   code=$?
@@ -41,7 +41,7 @@ pids() {
   done
 }
 supervisors() { pids ` + quote("/bin/sh "+path.Join(p.dir, "supervise")) + `; }
-executors() { pids ` + quote("/drover executor --config "+p.config) + `; }
+executors() { pids ` + quote("/drover start executor --config "+p.config) + `; }
 signal() { for pid in $2; do kill -$1 $pid 2> /dev/null || :; done; }
 # end stops both: the supervisor first, because it would restart the executor.
 end() {

@@ -28,7 +28,7 @@ import (
 
 // worker replaces drover: it records its pid and its arguments.
 const worker = `#!/bin/sh
-echo "$$" >> "$(dirname "$3")/lives"
+echo "$$" >> "$(dirname "$4")/lives"
 echo "serving"
 trap 'exit 0' TERM
 while :; do sleep 1 & wait $!; done

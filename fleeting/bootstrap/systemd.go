@@ -17,7 +17,7 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=exec
-ExecStart=` + p.drover + ` executor --config ` + p.config + `
+ExecStart=` + p.drover + ` start executor --config ` + p.config + `
 WorkingDirectory=` + p.dir + `
 KillMode=process
 KillSignal=SIGTERM

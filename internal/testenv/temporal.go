@@ -28,7 +28,7 @@ func RequireTemporal(t testing.TB) string {
 	t.Helper()
 	switch address := os.Getenv(temporalVariable); address {
 	case "":
-		Missing(t, "temporal", temporalVariable+" is not set", "run make test, which sets it to auto, or set it to the address of a drover temporal")
+		Missing(t, "temporal", temporalVariable+" is not set", "run make test, which sets it to auto, or set it to the address of a drover start temporal")
 		return ""
 	case "auto":
 		return startTemporal(t)
@@ -44,7 +44,7 @@ func startTemporal(t testing.TB) string {
 	if _, err := os.Stat(binary); err != nil {
 		Missing(t, "temporal", "there is no "+binary, "run make build")
 	}
-	server := exec.CommandContext(t.Context(), binary, "temporal", "--data-dir", t.TempDir(), "--temporal", "127.0.0.1:0", "--temporal-ui", "")
+	server := exec.CommandContext(t.Context(), binary, "start", "temporal", "--data-dir", t.TempDir(), "--temporal", "127.0.0.1:0", "--temporal-ui", "")
 	// Not the standard error of the test: if the test dies, the server would keep
 	// it open.
 	log, err := os.CreateTemp(t.TempDir(), "temporal-*.log")
@@ -57,7 +57,7 @@ func startTemporal(t testing.TB) string {
 		_ = server.Process.Kill() // its data goes with the test
 		_ = server.Wait()
 		if serverLog, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
-			t.Logf("output of drover temporal:\n%s", serverLog)
+			t.Logf("output of drover start temporal:\n%s", serverLog)
 		}
 		_ = log.Close()
 	})
@@ -76,10 +76,10 @@ func startTemporal(t testing.TB) string {
 	defer timer.Stop()
 	select {
 	case address, ok := <-found:
-		require.True(t, ok, "drover temporal ended while starting")
+		require.True(t, ok, "drover start temporal ended while starting")
 		return address
 	case <-timer.C:
-		t.Fatal("drover temporal did not start to serve in time")
+		t.Fatal("drover start temporal did not start to serve in time")
 	}
 	return ""
 }

@@ -50,13 +50,13 @@ func RunSealed(t *testing.T, open func(keys *keyring.Ring) records.Store) {
 
 	using(nil, func(s records.Store) { // stored before there were keys
 		created = createSecrets(t, s, hidden)
-		_, err := s.Reseal(t.Context(), 10)
+		_, err := s.Reencrypt(t.Context(), 10)
 		require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 	})
 	using(first, func(s records.Store) {
 		requireSecrets(t, s, created.ID, hidden)
 		for _, want := range []int{2, 1, 0} {
-			n, err := s.Reseal(t.Context(), 2)
+			n, err := s.Reencrypt(t.Context(), 2)
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}
@@ -86,10 +86,10 @@ func RunSealed(t *testing.T, open func(keys *keyring.Ring) records.Store) {
 	using(both, func(s records.Store) {
 		requireSecrets(t, s, created.ID, hidden)
 		later = create(t, s, specWithSecret(hidden))
-		n, err := s.Reseal(t.Context(), 10)
+		n, err := s.Reencrypt(t.Context(), 10)
 		require.NoError(t, err)
 		require.Equal(t, 3, n, "secrets sealed with the first key")
-		n, err = s.Reseal(t.Context(), 10)
+		n, err = s.Reencrypt(t.Context(), 10)
 		require.NoError(t, err)
 		require.Zero(t, n)
 		requireSecrets(t, s, created.ID, hidden)

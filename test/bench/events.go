@@ -222,7 +222,7 @@ func startGateway(ctx context.Context, binary, dsn, dir string) (*dev, error) {
 		return nil, err
 	}
 	d := &dev{dir: dir, server: "http://" + address}
-	d.cmd = exec.CommandContext(ctx, binary, "gateway", "--listen", address)
+	d.cmd = exec.CommandContext(ctx, binary, "start", "gateway", "--listen", address)
 	d.cmd.Cancel = func() error { return d.cmd.Process.Signal(syscall.SIGTERM) }
 	d.cmd.Env = append(os.Environ(), "DROVER_RECORDS__DRIVER=postgres", "DROVER_RECORDS__DSN="+dsn, "DROVER_LOG__LEVEL=error",
 		"DROVER_BLOBS__URL=file://"+filepath.Join(dir, "blobs"), "DROVER_TEMPORAL__ADDRESS=127.0.0.1:1")

@@ -185,8 +185,11 @@ func TestChart_settings_exist(t *testing.T) {
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
 			require.NoError(t, cmd.Run(), "%s: %s\n%s", d.Name, &out, configs[d.Name])
-			command := d.Spec.Template.Spec.Containers[0].Args[0]
-			require.NoError(t, exec.CommandContext(t.Context(), drover, command, "--help").Run(), command)
+			args := d.Spec.Template.Spec.Containers[0].Args
+			require.Equal(t, []string{"start", "--config"}, []string{args[0], args[2]})
+			help, err := exec.CommandContext(t.Context(), drover, "start", args[1], "--help").Output()
+			require.NoError(t, err, args)
+			require.Contains(t, string(help), "drover start "+args[1]+" [flags]")
 		}
 	}
 }

@@ -91,7 +91,8 @@ func Start(t testing.TB, dir string, env []string, args ...string) *Process {
 // StartUnder does what Start does, with a command prefix that runs drover.
 func StartUnder(t testing.TB, prefix []string, dir string, env []string, args ...string) *Process {
 	t.Helper()
-	log, err := os.CreateTemp(dir, args[0]+"-*.log")
+	name := commandName(args)
+	log, err := os.CreateTemp(dir, name+"-*.log")
 	require.NoError(t, err)
 	defer func() { _ = log.Close() }()
 	line := slices.Concat(prefix, []string{Drover(t)}, args)
@@ -103,7 +104,7 @@ func StartUnder(t testing.TB, prefix []string, dir string, env []string, args ..
 	}, env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, cmd.Start())
-	p := &Process{t: t, name: args[0], log: log.Name(), cmd: cmd, done: make(chan struct{})}
+	p := &Process{t: t, name: name, log: log.Name(), cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		p.err = cmd.Wait()
@@ -116,6 +117,15 @@ func StartUnder(t testing.TB, prefix []string, dir string, env []string, args ..
 		}
 	})
 	return p
+}
+
+// commandName returns the name of a process for its log file: the process that
+// drover start starts, or else the command.
+func commandName(args []string) string {
+	if args[0] == "start" {
+		return args[1]
+	}
+	return args[0]
 }
 
 // AwaitReady waits for the line that begins with "ready".

@@ -32,10 +32,13 @@ const (
 	Control2 Part = "control-2"
 )
 
-// command is the subcommand of drover that runs the part.
-func (p Part) command() string {
-	command, _, _ := strings.Cut(string(p), "-")
-	return command
+// command is the command of drover that runs the part.
+func (p Part) command() []string {
+	process, _, _ := strings.Cut(string(p), "-")
+	if p == Fleet {
+		process = "fleet-worker"
+	}
+	return []string{"start", process}
 }
 
 // Parts is a Drover whose parts run as separate processes, with records in one
@@ -85,7 +88,7 @@ func StartFleets(t testing.TB) *Parts {
 func (p *Parts) StartInstance(fleet, instance, pool string) *Process {
 	p.t.Helper()
 	labels := fmt.Sprintf("DROVER_EXECUTOR__LABELS=%s=%s,%s=%s", run.LabelFleet, fleet, run.LabelInstance, instance)
-	return Start(p.t, p.Dir, append(slices.Clone(p.executor), labels, "DROVER_EXECUTOR__TEMPORARY=true"), "executor", "--id", "x-"+instance, "--pool", pool,
+	return Start(p.t, p.Dir, append(slices.Clone(p.executor), labels, "DROVER_EXECUTOR__TEMPORARY=true"), "start", "executor", "--id", "x-"+instance, "--pool", pool,
 		"--state-dir", filepath.Join(p.Dir, "instances", instance))
 }
 
@@ -161,7 +164,7 @@ func startPartsAt(t testing.TB, host, slots string, env map[Part][]string, recor
 // part is ready.
 func (p *Parts) Launch(part Part) *Process {
 	p.t.Helper()
-	args := []string{part.command()}
+	args := part.command()
 	if part == Temporal {
 		args = append(args, "--data-dir", p.Dir, "--temporal", p.temporal, "--temporal-ui", "")
 	}
@@ -187,7 +190,7 @@ func (p *Parts) AddExecutor(name, slots string) *Process {
 	p.t.Helper()
 	env := append([]string{}, p.executor...)
 	env = append(env, "DROVER_EXECUTOR__SLOTS="+slots, "DROVER_EXECUTOR__STATE_DIR="+filepath.Join(p.Dir, name))
-	return Start(p.t, p.Dir, env, string(Executor))
+	return Start(p.t, p.Dir, env, Executor.command()...)
 }
 
 // AddMember starts a member of an executor set in a cluster, with more added to
@@ -196,7 +199,7 @@ func (p *Parts) AddMember(set, slots string, more ...string) *Process {
 	p.t.Helper()
 	env := append(slices.Clone(p.executor), "DROVER_EXECUTOR__DRIVER=kubernetes", "DROVER_EXECUTOR__SET="+set,
 		"DROVER_EXECUTOR__POOL="+set, "DROVER_EXECUTOR__SLOTS="+slots)
-	return Start(p.t, p.Dir, append(env, more...), string(Executor))
+	return Start(p.t, p.Dir, append(env, more...), Executor.command()...)
 }
 
 // TokenFor creates a token of another subject. Gateways accept it within a
@@ -209,7 +212,7 @@ func (p *Parts) TokenFor(name, scope string) string {
 func (p *Parts) newToken(file, name, scope string, more ...string) string {
 	p.t.Helper()
 	out := filepath.Join(p.Dir, name+".new")
-	args := append([]string{"token", "new", "--name", name, "--scopes", scope, "--file", file, "--out", out}, more...)
+	args := append([]string{"tokens", "create", "--name", name, "--scopes", scope, "--file", file, "--out", out}, more...)
 	process := Start(p.t, p.Dir, nil, args...)
 	<-process.done
 	require.NoError(p.t, process.err, process.tail())
@@ -236,7 +239,7 @@ func HostCommand(command ...string) []string {
 // more to the executor's environment.
 func (p *Parts) LaunchOnHost(more ...string) *Process {
 	p.t.Helper()
-	p.Processes[Executor] = StartUnder(p.t, HostCommand(), p.Dir, append(slices.Clone(p.env[Executor]), more...), string(Executor))
+	p.Processes[Executor] = StartUnder(p.t, HostCommand(), p.Dir, append(slices.Clone(p.env[Executor]), more...), Executor.command()...)
 	return p.Processes[Executor]
 }
 

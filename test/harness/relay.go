@@ -62,7 +62,7 @@ func startRelayed(t testing.TB, host, slots string) *Relayed {
 	t.Helper()
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "relay.keys")
-	process := Start(t, dir, nil, "token", "key", "--file", keys)
+	process := Start(t, dir, nil, "keys", "create", "relay", "--file", keys)
 	<-process.done
 	require.NoError(t, process.err, process.tail())
 	p := startPartsAt(t, host, slots, map[Part][]string{Gateway: {"DROVER_GATEWAY__RELAY_KEY_FILE=" + keys}}, nil, nil, Temporal, Gateway, Control)

@@ -58,7 +58,7 @@ var serving = regexp.MustCompile(`at (127\.0\.0\.1:[0-9]+)`)
 
 // serve starts an embedded server on a free port.
 func serve(ctx context.Context, dir string) (address string, stop func(), err error) {
-	server := exec.CommandContext(ctx, "bin/drover", "temporal", "--data-dir", dir, "--temporal", "127.0.0.1:0", "--temporal-ui", "")
+	server := exec.CommandContext(ctx, "bin/drover", "start", "temporal", "--data-dir", dir, "--temporal", "127.0.0.1:0", "--temporal-ui", "")
 	server.Stderr = os.Stderr
 	server.Cancel = func() error { return server.Process.Signal(syscall.SIGTERM) }
 	out, err := server.StdoutPipe()
@@ -66,7 +66,7 @@ func serve(ctx context.Context, dir string) (address string, stop func(), err er
 		return "", nil, fmt.Errorf("reading what the server says: %w", err)
 	}
 	if err := server.Start(); err != nil {
-		return "", nil, fmt.Errorf("starting bin/drover temporal: %w", err)
+		return "", nil, fmt.Errorf("starting bin/drover start temporal: %w", err)
 	}
 	stop = func() {
 		_ = server.Process.Signal(syscall.SIGTERM)
@@ -95,5 +95,5 @@ func serve(ctx context.Context, dir string) (address string, stop func(), err er
 	case <-ctx.Done():
 	}
 	stop()
-	return "", nil, errors.New("bin/drover temporal did not start to serve")
+	return "", nil, errors.New("bin/drover start temporal did not start to serve")
 }

@@ -66,13 +66,13 @@ type sealedColumn struct {
 	label              func(key string) string
 }
 
-// Reseal implements records.Store.
-func (s *Store) Reseal(ctx context.Context, n int) (done int, err error) {
+// Reencrypt implements records.Store.
+func (s *Store) Reencrypt(ctx context.Context, n int) (done int, err error) {
 	current := s.keys.Current()
 	if current == "" {
 		return 0, run.Errorf(run.CodeInvalid, "there is no key to seal with")
 	}
-	err = s.write(ctx, "reseal secrets", func(t *tx) error {
+	err = s.write(ctx, "reencrypt secrets", func(t *tx) error {
 		done = 0
 		for _, c := range sealedColumns() {
 			left := n - done

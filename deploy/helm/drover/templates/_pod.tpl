@@ -74,7 +74,7 @@ spec:
     - name: {{ .command }}
       image: {{ include "drover.image" $root }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
-      args: [{{ .command }}, --config, /etc/drover/drover.yaml]
+      args: [start, {{ .command }}, --config, /etc/drover/drover.yaml]
       {{- if or .environment $v.extraEnv }}
       env:
         {{- with .environment }}{{ toYaml . | nindent 8 }}{{ end }}

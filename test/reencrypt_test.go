@@ -14,11 +14,11 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestReseal replaces the key with which secrets are encrypted at rest.
-func TestReseal(t *testing.T) {
+// TestReencrypt replaces the key with which secrets are encrypted at rest.
+func TestReencrypt(t *testing.T) {
 	t.Parallel()
 	dev := harness.StartDev(t, nil, "--executor", "shell")
-	spec := fmt.Sprintf(`{name: sealed, group: /test/reseal, secrets: {TOKEN: %[1]s}, tasks: {
+	spec := fmt.Sprintf(`{name: sealed, group: /test/reencrypt, secrets: {TOKEN: %[1]s}, tasks: {
 		t: {steps: [{run: 'test "$TOKEN" = %[1]s'}]}}}`, rand.Text())
 	id := dev.Submit(spec).ID
 	require.Equal(t, api.ResultSuccess, dev.AwaitPhase(id, api.PhaseFinished, waitTimeout).Result)
@@ -33,10 +33,10 @@ func TestReseal(t *testing.T) {
 		require.NoError(t, err, log)
 		return log
 	}
-	drover("records", "key", "--id", "k2", "--file", keys)
-	require.Contains(t, drover("records", "reseal"), "1 secrets were encrypted again")
-	require.Contains(t, drover("records", "reseal"), "0 secrets were encrypted again")
-	log, err := harness.Start(t, dev.Dir, env, "records", "key", "--id", "k2", "--file", keys).AwaitEnd()
+	drover("keys", "create", "encryption", "--id", "k2", "--file", keys)
+	require.Contains(t, drover("records", "reencrypt"), "1 secrets were encrypted again")
+	require.Contains(t, drover("records", "reencrypt"), "0 secrets were encrypted again")
+	log, err := harness.Start(t, dev.Dir, env, "keys", "create", "encryption", "--id", "k2", "--file", keys).AwaitEnd()
 	require.ErrorContains(t, err, "exit status 2")
 	require.Contains(t, log, "there is a key k2 already")
 

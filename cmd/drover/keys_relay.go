@@ -12,18 +12,18 @@ import (
 	"github.com/drover-run/drover/internal/tokens"
 )
 
-func tokenKeyCommand() *cobra.Command {
+func createRelayKeyCommand() *cobra.Command {
 	var file string
 	var last bool
 	cmd := &cobra.Command{
-		Use:   "key",
+		Use:   "relay",
 		Short: "Create a key for relays and gateways, and add it to a key file",
 		Long: `Create a random key and add it to a key file. Relays sign claim proofs with it: proofs of which
 executor they handed a task to. All interchangeable relays and their gateways have the same file.
 The first key signs, and all keys verify. To replace a key: add a new one with --last, copy the file
 to all hosts and restart the processes; move the new key to the first line and do so again; delete
 the old key when no task is left that was handed out before.`,
-		Example: "  drover token key --file /etc/drover/relay.keys\n  drover token key --file /etc/drover/relay.keys --last",
+		Example: "  drover keys create relay --file /etc/drover/relay.keys\n  drover keys create relay --file /etc/drover/relay.keys --last",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return addKey(file, last) },
 	}
