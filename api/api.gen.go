@@ -1454,7 +1454,9 @@ type Run struct {
 	Name        string            `json:"name"`
 	Phase       Phase             `json:"phase"`
 	Priority    int               `json:"priority"`
-	Reason      string            `json:"reason"`
+
+	// Reason Why the run waits, why it failed or was stopped, or with which warnings it succeeded.
+	Reason string `json:"reason"`
 
 	// RestartedAs The runs that were created from this one, oldest first.
 	RestartedAs   []string  `json:"restarted_as,omitempty,omitzero"`
@@ -1472,6 +1474,10 @@ type Run struct {
 
 	// Tests The summary of the test reports among its artifacts. Absent without reports, and in lists.
 	Tests TestSummary `json:"tests,omitempty,omitzero"`
+
+	// Warnings The names of the failed tasks with `allow_failure`, by number. A run with the result success and warnings succeeded with
+	// warnings. Absent without any, and in lists, where `task_counts` of such a run counts failed tasks.
+	Warnings []string `json:"warnings,omitempty,omitzero"`
 }
 
 // RunAction defines model for RunAction.
@@ -1795,7 +1801,9 @@ type StepSpec struct {
 
 // Task defines model for Task.
 type Task struct {
-	Annotations Annotations `json:"annotations"`
+	// AllowFailure A failure of the task counts as a success for its dependents and for the run.
+	AllowFailure bool        `json:"allow_failure,omitempty,omitzero"`
+	Annotations  Annotations `json:"annotations"`
 
 	// Approval Absent if the task needs no approval.
 	Approval TaskApproval `json:"approval,omitempty,omitzero"`
@@ -1836,15 +1844,17 @@ type TaskResult = run.TaskResult
 
 // TaskSpec defines model for TaskSpec.
 type TaskSpec struct {
+	// AllowFailure A failure of the task counts as a success for its dependents and for the run, which succeeds with warnings.
+	AllowFailure bool `json:"allow_failure,omitempty,omitzero"`
+
 	// Approval True requires one approval.
 	Approval TaskSpec_Approval `json:"approval,omitempty,omitzero"`
 
 	// Depends Names of tasks, or objects where an outcome other than success lets this task start.
-	Depends       []TaskSpec_Depends_Item `json:"depends,omitempty,omitzero"`
-	Environment   map[string]string       `json:"environment,omitempty,omitzero"`
-	Foreach       string                  `json:"foreach,omitempty,omitzero"`
-	IgnoreFailure bool                    `json:"ignore_failure,omitempty,omitzero"`
-	Image         string                  `json:"image,omitempty,omitzero"`
+	Depends     []TaskSpec_Depends_Item `json:"depends,omitempty,omitzero"`
+	Environment map[string]string       `json:"environment,omitempty,omitzero"`
+	Foreach     string                  `json:"foreach,omitempty,omitzero"`
+	Image       string                  `json:"image,omitempty,omitzero"`
 
 	// Matrix Axes and their values; the task is expanded to all combinations.
 	Matrix         map[string][]string    `json:"matrix,omitempty,omitzero"`

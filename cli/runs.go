@@ -193,7 +193,7 @@ func parseTime(env Env, text string) (time.Time, error) {
 func (f *runsFlags) printRuns(runs []api.Run) error {
 	t := newTable(f.env.Stdout, "ID", "NAME", "GROUP", "PHASE", "RESULT", "TASKS", "CREATED", "TOOK")
 	for _, r := range runs {
-		t.row(r.ID, r.Name, r.Group, string(r.Phase), string(r.Result), countTasks(r.TaskCounts), f.env.ago(r.CreatedAt), f.took(r))
+		t.row(r.ID, r.Name, r.Group, string(r.Phase), resultText(r.Result, r.TaskCounts[string(run.StatusFailed)]), countTasks(r.TaskCounts), f.env.ago(r.CreatedAt), f.took(r))
 	}
 	return t.flush()
 }
@@ -203,6 +203,18 @@ func (f *runsFlags) took(r api.Run) string {
 		return ""
 	}
 	return f.env.took(r.StartedAt, r.EndedAt)
+}
+
+// resultText returns the result of a run with its number of failed tasks: a run
+// that succeeded has only failed tasks whose failure is allowed.
+func resultText(result api.Result, failed int) string {
+	switch {
+	case run.Result(result) != run.ResultSuccess || failed == 0:
+		return string(result)
+	case failed == 1:
+		return "success with 1 warning"
+	}
+	return fmt.Sprintf("%s with %d warnings", result, failed)
 }
 
 // countTasks returns the number of ended tasks and the number of all tasks.
@@ -263,12 +275,13 @@ func (f *runsFlags) printRun(r api.Run) error {
 	t.field("name", r.Name)
 	t.field("group", fmt.Sprintf("%s #%d", r.Group, r.Counter))
 	t.field("phase", string(r.Phase))
-	t.field("result", string(r.Result))
+	t.field("result", resultText(r.Result, len(r.Warnings)))
 	t.field("reason", r.Reason)
 	t.field("created", f.env.clock(r.CreatedAt))
 	t.field("started", f.env.clock(r.StartedAt))
 	t.field("ended", f.env.clock(r.EndedAt))
 	t.field("took", f.took(r))
+	t.field("allowed failures", strings.Join(r.Warnings, ", "))
 	t.field("tests", testsText(r.Tests))
 	for _, name := range r.Tests.FailedNames {
 		t.field("failed test", name)

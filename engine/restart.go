@@ -22,7 +22,7 @@ func (e *Engine) Restart(ctx context.Context, req run.RestartRequest) (run.Run, 
 	switch {
 	case old.Phase != run.PhaseFinished && old.Phase != run.PhaseCancelled:
 		return run.Run{}, run.Errorf(run.CodeWrongPhase, "run %s is %s: only a run that is finished or cancelled can be restarted", old.ID, old.Phase)
-	case req.From == run.RestartFailed && old.Result == run.ResultSuccess:
+	case req.From == run.RestartFailed && old.Result == run.ResultSuccess && len(old.Warnings()) == 0:
 		return run.Run{}, run.Errorf(run.CodeWrongPhase, "run %s succeeded: there is nothing to restart from; restart it from its start, or name tasks", old.ID)
 	}
 	mergeMap(&spec.Environment, req.Environment)

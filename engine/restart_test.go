@@ -64,6 +64,45 @@ func TestRestart_keeps_succeeded_tasks(t *testing.T) {
 	require.Equal(t, "of a\n", b.read(t.Context(), t, run.LogQuery{Run: r.ID, Task: "a"}))
 }
 
+// The allowed failures of a run that succeeded run again from failed, and are kept
+// by a restart of other tasks.
+func TestRestart_of_a_run_with_warnings(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	lint := twoSteps()
+	lint.AllowFailure = true
+	after := twoSteps()
+	after.Depends = []run.Depend{{Task: "lint"}}
+	old := b.submit(t, map[string]*run.TaskSpec{"lint": lint, "other": twoSteps(), "publish": after})
+	_, _, err := b.store.Apply(t.Context(), old.ID, records.Changes{Tasks: []records.TaskChange{
+		{Task: 0, Status: run.StatusFailed},
+		{Task: 1, Status: run.StatusSuccess},
+		{Task: 2, Status: run.StatusSuccess},
+	}, Result: run.ResultSuccess, Finish: true})
+	require.NoError(t, err)
+	failed, success, again := run.StatusFailed.Byte(), run.StatusSuccess.Byte(), run.StatusNotStarted.Byte()
+	for name, tt := range map[string]struct {
+		req      run.RestartRequest
+		kept     []byte
+		warnings int
+	}{
+		"from failed":    {run.RestartRequest{From: run.RestartFailed}, []byte{again, success, again}, 0},
+		"another task":   {run.RestartRequest{Tasks: []string{"other"}}, []byte{failed, again, success}, 1},
+		"of a dependent": {run.RestartRequest{Tasks: []string{"publish"}}, []byte{failed, success, again}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.req.Run = old.ID
+			r, err := b.Restart(t.Context(), tt.req)
+			require.NoError(t, err)
+			plan, _, err := b.store.LoadPlan(t.Context(), r.ID, 0)
+			require.NoError(t, err)
+			require.Equal(t, tt.kept, plan.Kept)
+			require.True(t, plan.Nodes[0].AllowFailure)
+			require.Len(t, r.Warnings(), tt.warnings)
+		})
+	}
+}
+
 func TestRestart_from_the_start_keeps_nothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

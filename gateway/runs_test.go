@@ -36,7 +36,7 @@ func fullRun() run.Run {
 			Steps: []run.StepState{{Name: "s", Type: "run", StepResult: run.StepResult{
 				Status: run.StatusFailed, ExitCode: new(3), TimedOut: true, Started: at, Ended: at,
 			}}},
-		}, {Number: 1, Name: "b", Status: run.StatusNotStarted}},
+		}, {Number: 1, Name: "b", Status: run.StatusNotStarted}, {Number: 2, Name: "lint", Status: run.StatusFailed, AllowFailure: true}},
 	}
 }
 
@@ -64,7 +64,10 @@ func TestServer_GetRun(t *testing.T) {
 				"steps": [{"name": "s", "type": "run", "status": "failed", "exit_code": 3, "timed_out": true,
 					"started_at": "2026-01-02T02:04:05.000006Z", "ended_at": "2026-01-02T02:04:05.000006Z"}]},
 			"b": {"number": 1, "status": "not_started", "reason": "", "pool": "", "executor": "", "attempt": 0, "timed_out": false,
-				"depends": [], "outputs": {}, "annotations": {}, "steps": []}}}`
+				"depends": [], "outputs": {}, "annotations": {}, "steps": []},
+			"lint": {"number": 2, "status": "failed", "allow_failure": true, "reason": "", "pool": "", "executor": "", "attempt": 0, "timed_out": false,
+				"depends": [], "outputs": {}, "annotations": {}, "steps": []}},
+		"warnings": ["lint"]}`
 	require.JSONEq(t, want, got.body)
 	conforms(t, "Run", got.body)
 }

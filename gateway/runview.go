@@ -62,6 +62,9 @@ func viewRun(r run.Run) api.Run {
 		v.TaskCounts = viewCounts(r.TaskCounts)
 		return v
 	}
+	for _, t := range r.Warnings() {
+		v.Warnings = append(v.Warnings, t.Name)
+	}
 	v.Tasks = make(map[string]api.Task, len(r.Tasks))
 	for i := range r.Tasks {
 		v.Tasks[r.Tasks[i].Name] = viewTask(&r.Tasks[i])
@@ -79,7 +82,7 @@ func viewCounts(counts map[run.Status]int) map[string]int {
 
 func viewTask(t *run.Task) api.Task {
 	v := api.Task{
-		Number: t.Number, Status: api.Status(t.Status), Reason: t.Reason, Pool: t.Pool, Executor: t.Executor,
+		Number: t.Number, Status: api.Status(t.Status), AllowFailure: t.AllowFailure, Reason: t.Reason, Pool: t.Pool, Executor: t.Executor,
 		Attempt: t.Attempt, ExitCode: t.ExitCode, TimedOut: t.TimedOut,
 		QueuedAt: t.QueuedAt.UTC(), StartedAt: t.StartedAt.UTC(), EndedAt: t.EndedAt.UTC(),
 		Depends: make([]api.Dependency, len(t.Depends)), Outputs: mapOf(t.Outputs), Annotations: mapOf(t.Annotations),

@@ -101,7 +101,7 @@ func addPoolFault(l *faultList, name string, err error) {
 // node returns a task's node without its number and pool.
 func node(name string, t *TaskSpec, index map[string]int) Node {
 	n := Node{
-		Name: name, Width: width(t), Axes: shownAxes(t), Skip: t.Skip, IgnoreFailure: t.IgnoreFailure,
+		Name: name, Width: width(t), Axes: shownAxes(t), Skip: t.Skip, AllowFailure: t.AllowFailure,
 		Foreach: t.Foreach != "", Approvers: t.Approval.Approvers, Retry: t.Retry, OnLost: t.OnLost, Steps: len(t.Steps),
 	}
 	for _, d := range t.Depends {

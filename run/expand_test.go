@@ -26,7 +26,7 @@ func TestExpand(t *testing.T) {
 				Steps: steps, Matrix: map[string][]string{"OS": {"linux", "a/b"}, "GO": {"1.25", "1.26"}},
 				Depends: []run.Depend{{Task: "zero", On: []run.Condition{run.OnSuccess, run.OnSkipped}}}, Approval: run.Approval{Approvers: 2},
 			},
-			"after": {Steps: steps[:1], Depends: []run.Depend{{Task: "build"}, {Task: "zero"}}, Skip: true, IgnoreFailure: true},
+			"after": {Steps: steps[:1], Depends: []run.Depend{{Task: "build"}, {Task: "zero"}}, Skip: true, AllowFailure: true},
 			"alone": {Steps: steps, Retry: run.Retry{MaxAttempts: 3}, OnLost: run.OnLostRetry},
 		},
 	}
@@ -45,7 +45,7 @@ func TestExpand(t *testing.T) {
 				Axes:    []run.Axis{{Name: "GO", Values: []string{"1.25", "1.26"}}, {Name: "OS", Values: []string{"linux", "a-b"}}},
 				Depends: []run.Edge{{Node: 1, On: run.MaskSuccess | run.MaskSkipped}},
 			},
-			{Name: "after", First: 6, Width: 1, Depends: []run.Edge{{Node: 2}, {Node: 1}}, Skip: true, IgnoreFailure: true, Steps: 1},
+			{Name: "after", First: 6, Width: 1, Depends: []run.Edge{{Node: 2}, {Node: 1}}, Skip: true, AllowFailure: true, Steps: 1},
 		},
 	}, x.Plan)
 	require.Equal(t, run.ExpandedTask{

@@ -24,18 +24,18 @@ type Plan struct {
 // Node is a task of the specification, or an expansion of it: Width tasks with
 // consecutive numbers from First.
 type Node struct {
-	Name          string `json:"n"`
-	First         int    `json:"f"`
-	Width         int    `json:"w"`
-	Axes          []Axis `json:"x,omitempty"` // sorted by name; empty unless expanded
-	Pool          int    `json:"p,omitempty"`
-	Depends       []Edge `json:"d,omitempty"`
-	Skip          bool   `json:"s,omitempty"`
-	IgnoreFailure bool   `json:"i,omitempty"`
-	Approvers     int    `json:"a,omitempty"`
-	Retry         Retry  `json:"r,omitzero"`
-	OnLost        OnLost `json:"l,omitempty"`
-	Steps         int    `json:"-"`
+	Name         string `json:"n"`
+	First        int    `json:"f"`
+	Width        int    `json:"w"`
+	Axes         []Axis `json:"x,omitempty"` // sorted by name; empty unless expanded
+	Pool         int    `json:"p,omitempty"`
+	Depends      []Edge `json:"d,omitempty"`
+	Skip         bool   `json:"s,omitempty"`
+	AllowFailure bool   `json:"i,omitempty"`
+	Approvers    int    `json:"a,omitempty"`
+	Retry        Retry  `json:"r,omitzero"`
+	OnLost       OnLost `json:"l,omitempty"`
+	Steps        int    `json:"-"`
 	// Foreach says that the node has one foreach task, which is replaced by
 	// tasks created from a list: see Graph.AddDynamicTasks.
 	Foreach bool `json:"e,omitempty"`

@@ -42,27 +42,43 @@ type Run struct {
 	Token Token
 }
 
+// Warnings returns the failed tasks whose failure is allowed, in the order of
+// their numbers: nil in lists. A run with the result success that has any
+// succeeded with warnings.
+func (r *Run) Warnings() []*Task {
+	var out []*Task
+	for i := range r.Tasks {
+		if t := &r.Tasks[i]; t.Status == StatusFailed && t.AllowFailure {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
 // Task is a task of a run as clients see it.
 type Task struct {
-	Number      int
-	Name        string // with the suffix of its expansion: build[GO=1.25]
-	Status      Status
-	Reason      string // why it waits or failed; a sentence
-	Pool        string
-	Executor    string // id of the executor that claimed it; "" before
-	Attempt     int    // 0 before it was queued
-	Dispatch    int
-	ExitCode    *int
-	TimedOut    bool
-	QueuedAt    time.Time
-	StartedAt   time.Time
-	EndedAt     time.Time
-	Depends     []Depend // names as in the specification
-	Outputs     map[string]string
-	Annotations map[string]string
-	Approval    Approval
-	ApprovedBy  []string
-	Steps       []StepState
+	Number int
+	Name   string // with the suffix of its expansion: build[GO=1.25]
+	Status Status
+	// AllowFailure says that its failure counts as a success for its dependents and
+	// for the run.
+	AllowFailure bool
+	Reason       string // why it waits or failed; a sentence
+	Pool         string
+	Executor     string // id of the executor that claimed it; "" before
+	Attempt      int    // 0 before it was queued
+	Dispatch     int
+	ExitCode     *int
+	TimedOut     bool
+	QueuedAt     time.Time
+	StartedAt    time.Time
+	EndedAt      time.Time
+	Depends      []Depend // names as in the specification
+	Outputs      map[string]string
+	Annotations  map[string]string
+	Approval     Approval
+	ApprovedBy   []string
+	Steps        []StepState
 	// LogsExpired says that its logs were removed. It is set only if the task
 	// is read alone.
 	LogsExpired bool

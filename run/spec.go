@@ -78,29 +78,29 @@ type Registry struct {
 
 // TaskSpec describes one task, or one expansion of tasks.
 type TaskSpec struct {
-	Pool          string              `json:"pool,omitempty"`
-	Requires      *Requires           `json:"requires,omitempty"`
-	Image         string              `json:"image,omitempty"`
-	PullPolicy    PullPolicy          `json:"pull_policy,omitempty"` // "" means if_not_present
-	Platform      string              `json:"platform,omitempty"`    // os/arch[/variant]
-	Services      []ServiceSpec       `json:"services,omitempty"`
-	Environment   map[string]string   `json:"environment,omitempty"`
-	WorkingDir    string              `json:"working_dir,omitempty"`
-	Shell         []string            `json:"shell,omitempty"` // nil means DefaultShell
-	User          string              `json:"user,omitempty"`
-	Privileged    bool                `json:"privileged,omitempty"`
-	Resources     Resources           `json:"resources,omitzero"`
-	Volumes       []Volume            `json:"volumes,omitempty"`
-	Steps         []Step              `json:"steps"`
-	Depends       []Depend            `json:"depends,omitempty"`
-	Approval      Approval            `json:"approval,omitzero"`
-	IgnoreFailure bool                `json:"ignore_failure,omitempty"`
-	Skip          bool                `json:"skip,omitempty"`
-	Timeout       Duration            `json:"timeout,omitempty"` // from the start of its environment; 0: none
-	Retry         Retry               `json:"retry,omitzero"`
-	OnLost        OnLost              `json:"on_executor_lost,omitempty"` // "" means fail
-	Matrix        map[string][]string `json:"matrix,omitempty"`
-	Foreach       string              `json:"foreach,omitempty"`
+	Pool         string              `json:"pool,omitempty"`
+	Requires     *Requires           `json:"requires,omitempty"`
+	Image        string              `json:"image,omitempty"`
+	PullPolicy   PullPolicy          `json:"pull_policy,omitempty"` // "" means if_not_present
+	Platform     string              `json:"platform,omitempty"`    // os/arch[/variant]
+	Services     []ServiceSpec       `json:"services,omitempty"`
+	Environment  map[string]string   `json:"environment,omitempty"`
+	WorkingDir   string              `json:"working_dir,omitempty"`
+	Shell        []string            `json:"shell,omitempty"` // nil means DefaultShell
+	User         string              `json:"user,omitempty"`
+	Privileged   bool                `json:"privileged,omitempty"`
+	Resources    Resources           `json:"resources,omitzero"`
+	Volumes      []Volume            `json:"volumes,omitempty"`
+	Steps        []Step              `json:"steps"`
+	Depends      []Depend            `json:"depends,omitempty"`
+	Approval     Approval            `json:"approval,omitzero"`
+	AllowFailure bool                `json:"allow_failure,omitempty"`
+	Skip         bool                `json:"skip,omitempty"`
+	Timeout      Duration            `json:"timeout,omitempty"` // from the start of its environment; 0: none
+	Retry        Retry               `json:"retry,omitzero"`
+	OnLost       OnLost              `json:"on_executor_lost,omitempty"` // "" means fail
+	Matrix       map[string][]string `json:"matrix,omitempty"`
+	Foreach      string              `json:"foreach,omitempty"`
 }
 
 // DefaultShell is the shell of a task that names none. The path of the step's

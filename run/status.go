@@ -32,7 +32,7 @@ type Result string
 const (
 	ResultUnknown Result = "unknown"
 	ResultSuccess Result = "success"
-	ResultFailed  Result = "failed" // set at the first failure that is not ignored, while other branches continue
+	ResultFailed  Result = "failed" // set at the first failure that is not allowed, while other branches continue
 	ResultStopped Result = "stopped"
 )
 

@@ -206,10 +206,20 @@ func (d *decoder) unknown(p run.Path, e entry, fields []field) {
 		known = append(known, f.name)
 	}
 	hint := ""
-	if s := suggest.Nearest(e.key, known); s != "" {
+	if now, ok := renamed(e.key); ok && slices.Contains(known, now) {
+		hint = fmt.Sprintf("; it is called %q now, and such a failure counts as a success for dependents too", now)
+	} else if s := suggest.Nearest(e.key, known); s != "" {
 		hint = fmt.Sprintf("; did you mean %q?", s)
 	}
 	d.fault(p.Key(e.key), e.line, run.FaultUnknownField, "there is no field %s here%s", quote(e.key), hint)
+}
+
+// renamed returns the present name of a key of earlier versions.
+func renamed(key string) (string, bool) {
+	if key == "ignore_failure" {
+		return "allow_failure", true
+	}
+	return "", false
 }
 
 // table decodes a map with arbitrary keys.

@@ -130,7 +130,7 @@ func runSeeded(t *testing.T, client *harness.Client, name string, hide bool) (se
 				spec.SecretFiles = append(spec.SecretFiles, variable)
 			}
 		}
-		task := &run.TaskSpec{IgnoreFailure: true, Shell: []string{"/bin/bash"}, Steps: []run.Step{{Run: prelude + k.script}}}
+		task := &run.TaskSpec{AllowFailure: true, Shell: []string{"/bin/bash"}, Steps: []run.Step{{Run: prelude + k.script}}}
 		for _, step := range k.archiveSteps {
 			task.Steps = append(task.Steps, run.Step{When: run.WhenAlways, ArchiveStep: expandStep(t, step, name, variable)})
 		}

@@ -141,7 +141,7 @@ func (r *runner) restoreKept() error {
 // firstTask returns the first task with a status that counts for the result, or -1.
 func (r *runner) firstTask(s run.Status) int {
 	for task := range r.graph.Len() {
-		if r.graph.Status(task) == s && (s != run.StatusFailed || !r.plan.Nodes[r.graph.NodeOf(task)].IgnoreFailure) {
+		if r.graph.Status(task) == s && (s != run.StatusFailed || !r.plan.Nodes[r.graph.NodeOf(task)].AllowFailure) {
 			return task
 		}
 	}

@@ -20,8 +20,8 @@ func on(n run.Node, mask run.OnMask) run.Node {
 
 func TestConditions(t *testing.T) {
 	t.Parallel()
-	ignored := node("a")
-	ignored.IgnoreFailure = true
+	allowed := node("a")
+	allowed.AllowFailure = true
 	skipped := node("a")
 	skipped.Skip = true
 	for name, tc := range map[string]struct {
@@ -34,9 +34,9 @@ func TestConditions(t *testing.T) {
 			newPlan(node("a"), on(node("b", 0), run.MaskFailure), node("c", 1)), "a", run.ResultFailed,
 			[]run.Status{run.StatusFailed, run.StatusSuccess, run.StatusSuccess},
 		},
-		"a failure is ignored": {
-			newPlan(ignored, on(node("b", 0), run.MaskSuccess|run.MaskFailure)), "a", run.ResultSuccess,
-			[]run.Status{run.StatusFailed, run.StatusSuccess},
+		"a failure is allowed": {
+			newPlan(allowed, node("b", 0), on(node("c", 0), run.MaskFailure), on(node("d", 0), run.MaskSuccess|run.MaskFailure)), "a", run.ResultSuccess,
+			[]run.Status{run.StatusFailed, run.StatusSuccess, run.StatusSkipped, run.StatusSuccess},
 		},
 		"all is skipped": {
 			newPlan(skipped, node("b", 0)), "", run.ResultSuccess, []run.Status{run.StatusSkipped, run.StatusSkipped},
@@ -51,6 +51,44 @@ func TestConditions(t *testing.T) {
 			w.on(tc.fails, failStep)
 			require.Equal(t, tc.result, w.run().Result)
 			require.Equal(t, tc.want, w.statuses())
+		})
+	}
+}
+
+// The reason of a run that succeeded with warnings names the tasks, and it is written
+// with the end of the run.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		width  int
+		result run.Result
+		want   string
+	}{
+		"one":                       {1, run.ResultSuccess, "with warnings: lint failed"},
+		"several":                   {3, run.ResultSuccess, "with warnings: lint[I=0], lint[I=1], lint[I=2] failed"},
+		"many":                      {7, run.ResultSuccess, "with warnings: lint[I=0], lint[I=1], lint[I=2], lint[I=3], lint[I=4] and 2 more failed"},
+		"beside another that fails": {1, run.ResultFailed, "task b failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lint := wide("lint", tc.width)
+			if tc.width == 1 {
+				lint = node("lint")
+			}
+			lint.AllowFailure = true
+			plan := newPlan(lint, node("b", 0))
+			plan.FailFast = true
+			w := newWorkflowEnv(t, plan)
+			for task := range tc.width {
+				w.on(lint.TaskName(task), failStep)
+			}
+			if tc.result == run.ResultFailed {
+				w.on("b", failStep)
+			}
+			out := w.run()
+			require.Equal(t, tc.result, out.Result)
+			require.Equal(t, tc.want, out.Reason)
+			require.Equal(t, tc.want, w.reason)
 		})
 	}
 }

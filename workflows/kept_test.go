@@ -83,14 +83,17 @@ func TestKept_failure_and_another(t *testing.T) {
 	require.Equal(t, []run.Status{run.StatusFailed, run.StatusFailed, run.StatusSkipped, run.StatusSkipped}, w.statuses())
 }
 
-func TestKept_failure_that_is_ignored(t *testing.T) {
+func TestKept_failure_that_is_allowed(t *testing.T) {
 	t.Parallel()
-	ignored := node("a")
-	ignored.IgnoreFailure = true
-	w := newWorkflowEnv(t, keeping(newPlan(ignored, node("b")), map[int]run.Status{0: run.StatusFailed}))
+	allowed := node("a")
+	allowed.AllowFailure = true
+	plan := keeping(newPlan(allowed, node("b", 0), on(node("c", 0), run.MaskFailure)), map[int]run.Status{0: run.StatusFailed})
+	plan.FailFast = true
+	w := newWorkflowEnv(t, plan)
 	out := w.run()
 	require.Equal(t, run.ResultSuccess, out.Result)
-	require.Empty(t, out.Reason)
+	require.Equal(t, "with warnings: a failed", out.Reason)
+	require.Equal(t, []run.Status{run.StatusFailed, run.StatusSuccess, run.StatusSkipped}, w.statuses())
 }
 
 func TestKept_stopped(t *testing.T) {

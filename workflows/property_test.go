@@ -33,7 +33,7 @@ func randomPlan(r *rand.Rand) (run.Plan, []taskOutcome) {
 			}
 		}
 		n.Skip = r.IntN(12) == 0
-		n.IgnoreFailure = r.IntN(6) == 0
+		n.AllowFailure = r.IntN(6) == 0
 		n.Retry.MaxAttempts = r.IntN(3)
 		nodes[i], outcomes[i] = n, randomOutcome(r, max(1, n.Retry.MaxAttempts))
 	}

@@ -33,7 +33,7 @@ const version = "v2"
 // stored counts the histories, so that a missing one is noticed.
 var stored = map[string]int{
 	"run/v1": 31, "task-batch/v1": 16, "webhook/v1": 3, "scheduled-run/v1": 4, "change-group/v1": 4, "retention/v1": 2,
-	"run/v2": 41, "task-batch/v2": 19, "webhook/v2": 3, "scheduled-run/v2": 4, "change-group/v2": 4, "retention/v2": 4, "executor/v2": 3,
+	"run/v2": 42, "task-batch/v2": 19, "webhook/v2": 3, "scheduled-run/v2": 4, "change-group/v2": 4, "retention/v2": 4, "executor/v2": 3,
 	"fleet/v2": 5,
 }
 

@@ -49,6 +49,8 @@ func simple() []scenario {
 	failFast.FailFast = true
 	failFast.Pools = append(failFast.Pools, "nowhere")
 	failFast.Nodes[1].Pool = 1
+	allowed := node("a")
+	allowed.AllowFailure = true
 	var fail, over atomic.Bool
 	return []scenario{
 		{name: "one", plan: newPlan(node("a")), drive: func(g *scenarioRun) { g.finished(run.ResultSuccess, run.StatusSuccess) }},
@@ -70,6 +72,13 @@ func simple() []scenario {
 			actions: map[string][]executorAction{"execute a": {doFail}},
 			drive: func(g *scenarioRun) {
 				g.finished(run.ResultFailed, run.StatusFailed, run.StatusSuccess, run.StatusSkipped)
+			},
+		},
+		{
+			name: "allowed-failure", plan: newPlan(allowed, node("b", 0), on(node("c", 0), run.MaskFailure)),
+			actions: map[string][]executorAction{"execute a": {doFail}},
+			drive: func(g *scenarioRun) {
+				g.finished(run.ResultSuccess, run.StatusFailed, run.StatusSuccess, run.StatusSkipped)
 			},
 		},
 		{

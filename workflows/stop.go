@@ -1,6 +1,9 @@
 package workflows
 
 import (
+	"fmt"
+	"strings"
+
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/drover-run/drover/contract"
@@ -64,8 +67,30 @@ func (r *runner) result() (run.Result, string) {
 		if task := r.firstTask(run.StatusStopped); r.graph.Kept(task) {
 			return result, "task " + r.graph.Name(task) + " was stopped before the run was restarted"
 		}
+	case result == run.ResultSuccess:
+		return result, r.warning()
 	}
 	return result, ""
+}
+
+// maxWarnings limits the tasks that the reason of a run with warnings names.
+const maxWarnings = 5
+
+// warning names the tasks whose failure is allowed, and is "" if none failed.
+func (r *runner) warning() string {
+	tasks := r.graph.Warnings()
+	if len(tasks) == 0 {
+		return ""
+	}
+	names := make([]string, 0, maxWarnings)
+	for _, task := range tasks[:min(len(tasks), maxWarnings)] {
+		names = append(names, r.graph.Name(task))
+	}
+	text := "with warnings: " + strings.Join(names, ", ")
+	if more := len(tasks) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + " failed"
 }
 
 // failure names the task that made the result failed.

@@ -151,6 +151,9 @@ func changeRun(r *api.Run, e api.Event) {
 	case api.StatusNotStarted, api.StatusQueued, api.StatusWaitingApproval:
 	}
 	r.Tasks[e.Task] = t
+	if t.AllowFailure && t.Status == api.StatusFailed {
+		r.Warnings = append(r.Warnings, e.Task) // the simulation executes tasks in their order
+	}
 }
 
 // Write appends to the log of a task.

@@ -39,7 +39,7 @@ func RunOf(id string, s *run.Spec) api.Run {
 	}
 	x, _ := run.Expand(s, nil)
 	for i, t := range x.Tasks {
-		task := api.Task{Number: i, Status: api.StatusNotStarted, Pool: "shell"}
+		task := api.Task{Number: i, Status: api.StatusNotStarted, Pool: "shell", AllowFailure: s.Tasks[t.Spec].AllowFailure}
 		for _, step := range s.Tasks[t.Spec].Steps {
 			task.Steps = append(task.Steps, api.Step{Name: step.Name, Type: "run", Status: api.StatusNotStarted})
 		}
@@ -55,6 +55,7 @@ func RunOf(id string, s *run.Spec) api.Run {
 // exit, and wait until the run is stopped.
 func (g *Gateway) simulate(id string, s *run.Spec) {
 	result := api.ResultSuccess
+	var warnings []string
 	g.Emit(api.Event{Type: api.EventTypeRun, Run: id, Phase: api.PhaseRunning, Result: api.ResultUnknown})
 	x, _ := run.Expand(s, nil)
 	for _, t := range x.Tasks {
@@ -66,16 +67,21 @@ func (g *Gateway) simulate(id string, s *run.Spec) {
 		if def.Approval.Approvers > 0 && !g.awaitApproval(id, t.Name) {
 			return
 		}
-		switch g.simulateTask(id, t.Name, def) {
-		case api.StatusFailed:
+		switch status := g.simulateTask(id, t.Name, def); {
+		case status == api.StatusFailed && def.AllowFailure:
+			warnings = append(warnings, t.Name)
+		case status == api.StatusFailed:
 			result = api.ResultFailed
 			g.Emit(api.Event{Type: api.EventTypeRun, Run: id, Phase: api.PhaseRunning, Result: result})
-		case api.StatusStopped:
+		case status == api.StatusStopped:
 			result = api.ResultStopped
-		default:
 		}
 	}
-	g.Emit(api.Event{Type: api.EventTypeRun, Run: id, Phase: api.PhaseFinished, Result: result})
+	reason := ""
+	if result == api.ResultSuccess && warnings != nil {
+		reason = "with warnings: " + strings.Join(warnings, ", ") + " failed"
+	}
+	g.Emit(api.Event{Type: api.EventTypeRun, Run: id, Phase: api.PhaseFinished, Result: result, Reason: reason})
 }
 
 func (g *Gateway) awaitApproval(id, task string) bool {

@@ -241,7 +241,7 @@ func (f *follower) event(ctx context.Context, e api.Event) {
 }
 
 func (f *follower) followLog(ctx context.Context, t *task) {
-	s := source{task: t.name, attempt: t.attempt}
+	s := t.source()
 	switch {
 	case t.status == run.StatusRunning:
 		f.view.logOpened(s)

@@ -248,7 +248,7 @@ func (l *live) waiting(m *model, columns int) []string {
 
 // row returns the line of one task.
 func (l *live) row(t *task, names, columns int) string {
-	style := styleOf(t.status)
+	style := t.style()
 	left := " " + l.symbol(style) + " " + pad(fit(clean(t.name), names, l.mark()), names) + "  " + pad(shortStatus(t.status), 11)
 	var facts []string
 	if !t.started.IsZero() {
@@ -294,20 +294,35 @@ func (l *live) end(m *model, settled bool) {
 	if !settled {
 		return
 	}
-	shown := 0
-	for _, t := range m.tasks {
-		log := l.tails[source{task: t.name, attempt: t.attempt}]
-		if t.status != run.StatusFailed || len(log) == 0 || shown == tails {
-			continue
-		}
-		shown++
-		l.screen.print(l.paint(red, clean("the end of the log of "+t.name+":")) + "\n")
-		for _, line := range log {
-			l.screen.print("  " + line.text + "\n")
-		}
+	l.printTails(m)
+	for _, text := range warnings(m) {
+		l.screen.print(l.paint(yellow, text) + "\n")
 	}
 	for _, text := range append(failures(m), failedTests(m)...) {
 		l.screen.print(l.paint(red, text) + "\n")
 	}
 	l.screen.print(l.paint(bold, summary(l.screen, m)) + "\n")
+}
+
+// printTails prints the ends of the logs of failed tasks, those whose failure is
+// allowed last.
+func (l *live) printTails(m *model) {
+	failed := slices.DeleteFunc(slices.Clone(m.tasks), func(t *task) bool {
+		return t.status != run.StatusFailed || len(l.tails[t.source()]) == 0
+	})
+	slices.SortStableFunc(failed, func(a, b *task) int {
+		switch {
+		case a.allowed == b.allowed:
+			return 0
+		case b.allowed:
+			return -1
+		}
+		return 1
+	})
+	for _, t := range failed[:min(len(failed), tails)] {
+		l.screen.print(l.paint(t.style().colour, clean("the end of the log of "+t.name+":")) + "\n")
+		for _, line := range l.tails[t.source()] {
+			l.screen.print("  " + line.text + "\n")
+		}
+	}
 }

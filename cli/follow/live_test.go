@@ -128,6 +128,30 @@ func TestLive_end(t *testing.T) {
 		"failed: lint: step 2 exited with code 1 and more than there is room for\nrun r1 finished: failed in 20s\n", after)
 }
 
+// The logs of failures come before those of failures that are allowed, which are
+// warnings.
+func TestLive_end_with_warnings(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	r := testRun("a", "b", "c", "d", "e")
+	m := newModel(r)
+	l := newLive(testScreen(&out))
+	for _, t := range m.tasks {
+		m.counts[t.status]--
+		m.counts[run.StatusFailed]++
+		t.status, t.attempt, t.allowed = run.StatusFailed, 1, t.name != "d"
+		l.line(source{t.name, 1}, "log of "+t.name)
+	}
+	require.Equal(t, " ! a  failed", strings.TrimRight(l.row(m.byName["a"], 1, 40), " "))
+	require.Equal(t, " x d  failed", strings.TrimRight(l.row(m.byName["d"], 1, 40), " "))
+	m.phase, m.result, m.started, m.ended = run.PhaseFinished, run.ResultFailed, noon, noon.Add(time.Second)
+	l.end(m, true)
+	_, after, _ := strings.Cut(out.String(), showCursor)
+	require.Equal(t, "the end of the log of d:\n  log of d\nthe end of the log of a:\n  log of a\nthe end of the log of b:\n  log of b\n"+
+		"warning: failed as allowed: a\nwarning: failed as allowed: b\nwarning: failed as allowed: c\nwarning: failed as allowed: e\n"+
+		"failed: d\nrun r1 finished: failed in 1s\n", after)
+}
+
 func TestLive_draws_only_changes(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -14,6 +14,7 @@ type task struct {
 	name     string
 	number   int
 	status   run.Status
+	allowed  bool // its failure is allowed
 	reason   string
 	attempt  int
 	executor string
@@ -45,7 +46,7 @@ func newModel(r api.Run) *model {
 		byName: make(map[string]*task, len(r.Tasks)), counts: make(map[run.Status]int),
 	}
 	for name, t := range r.Tasks {
-		m.add(&task{name: name, number: t.Number, status: run.StatusNotStarted})
+		m.add(&task{name: name, number: t.Number, status: run.StatusNotStarted, allowed: t.AllowFailure})
 	}
 	slices.SortFunc(m.tasks, func(a, b *task) int { return cmp.Compare(a.number, b.number) })
 	return m
@@ -91,14 +92,18 @@ func (m *model) apply(e api.Event) *task {
 }
 
 // merge takes from a snapshot what events lack: the computed reasons of waiting
-// tasks, and the steps.
+// tasks, the steps, and whether a failure is allowed.
 func (m *model) merge(r api.Run) {
 	if run.Phase(r.Phase) == m.phase {
 		m.reason = r.Reason
 	}
 	for name, s := range r.Tasks {
 		t := m.byName[name]
-		if t == nil || t.status != run.Status(s.Status) || t.attempt != s.Attempt {
+		if t == nil {
+			continue
+		}
+		t.allowed = s.AllowFailure // events of dynamic tasks lack it
+		if t.status != run.Status(s.Status) || t.attempt != s.Attempt {
 			continue
 		}
 		t.reason, t.steps = s.Reason, s.Steps
@@ -116,7 +121,7 @@ func (m *model) finalize(r api.Run) {
 			continue
 		}
 		t.status, t.reason, t.attempt, t.executor = run.Status(s.Status), s.Reason, s.Attempt, s.Executor
-		t.started, t.ended, t.steps = s.StartedAt, s.EndedAt, s.Steps
+		t.allowed, t.started, t.ended, t.steps = s.AllowFailure, s.StartedAt, s.EndedAt, s.Steps
 		m.counts[t.status]++
 	}
 }
@@ -131,6 +136,12 @@ func (m *model) open() int {
 	}
 	return n
 }
+
+// warning reports whether the task failed and its failure is allowed.
+func (t *task) warning() bool { return t.status == run.StatusFailed && t.allowed }
+
+// source returns the log of the newest attempt.
+func (t *task) source() source { return source{task: t.name, attempt: t.attempt} }
 
 // hasLog reports whether steps of the newest attempt may have written output.
 func (t *task) hasLog() bool { return t.executor != "" && t.attempt > 0 }

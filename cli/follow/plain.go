@@ -161,6 +161,9 @@ func (p *plain) taskText(m *model, e api.Event, before, now *task) string {
 		return "success in " + p.screen.formatDuration(e.Time.Sub(now.started)) + because
 	case run.StatusFailed, run.StatusStopped:
 		text := string(now.status)
+		if now.warning() {
+			text += " as allowed"
+		}
 		if !now.started.IsZero() {
 			text += " after " + p.screen.formatDuration(e.Time.Sub(now.started))
 		}
@@ -269,25 +272,41 @@ func (p *plain) end(m *model, settled bool) {
 	if !settled {
 		return
 	}
-	for _, text := range append(failures(m), failedTests(m)...) {
+	for _, text := range slices.Concat(warnings(m), failures(m), failedTests(m)) {
 		p.print(text)
 	}
 	p.print(summary(p.screen, m))
 }
 
-// failures returns the failed tasks with their reasons.
+// failures returns the failed tasks with their reasons, without those whose
+// failure is allowed.
 func failures(m *model) []string {
+	return listed(m, "failed: ", func(t *task) bool { return t.status == run.StatusFailed && !t.warning() })
+}
+
+// warnings returns the failed tasks whose failure is allowed, with their reasons.
+func warnings(m *model) []string {
+	return listed(m, "warning: failed as allowed: ", (*task).warning)
+}
+
+// listed returns the chosen tasks with their reasons, the first ones if they are
+// many.
+func listed(m *model, prefix string, chosen func(t *task) bool) []string {
 	var all []string
+	more := 0
 	for _, t := range m.tasks {
 		switch {
-		case t.status != run.StatusFailed:
+		case !chosen(t):
 		case len(all) == maxListed:
-			return append(all, fmt.Sprintf("failed: %d more", m.counts[run.StatusFailed]-maxListed))
+			more++
 		case t.reason == "":
-			all = append(all, clean("failed: "+t.name))
+			all = append(all, clean(prefix+t.name))
 		default:
-			all = append(all, clean("failed: "+t.name+": "+t.reason))
+			all = append(all, clean(prefix+t.name+": "+t.reason))
 		}
+	}
+	if more > 0 {
+		all = append(all, fmt.Sprintf("%s%d more", prefix, more))
 	}
 	return all
 }

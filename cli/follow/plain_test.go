@@ -206,6 +206,36 @@ func TestPlain_many_failures(t *testing.T) {
 	require.Contains(t, s.out.String(), "failed: 20 more\n")
 }
 
+// A failure that is allowed is a warning, also of a dynamic task, for which only the
+// snapshot says so.
+func TestPlain_warnings(t *testing.T) {
+	t.Parallel()
+	r := testRun("lint", "test")
+	r.Tasks["lint"] = api.Task{Number: 0, Status: api.StatusNotStarted, AllowFailure: true}
+	s := &plainTest{model: newModel(r), at: noon}
+	s.plain = newPlain(testScreen(&s.out))
+	s.task("lint", api.StatusRunning, 1, "")
+	s.task("lint", api.StatusFailed, 1, "exit code 3")
+	s.task("part[0]", api.StatusFailed, 1, "")
+	s.task("test", api.StatusSuccess, 1, "")
+	reason := "with warnings: lint, part[0] failed"
+	s.run(api.PhaseFinished, api.ResultSuccess, reason)
+	s.model.finalize(api.Run{ID: "r1", Phase: api.PhaseFinished, Result: api.ResultSuccess, Reason: reason, StartedAt: noon, EndedAt: s.at, Tasks: map[string]api.Task{
+		"lint":    {Number: 0, Status: api.StatusFailed, AllowFailure: true, Reason: "exit code 3"},
+		"test":    {Number: 1, Status: api.StatusSuccess},
+		"part[0]": {Number: 2, Status: api.StatusFailed, AllowFailure: true},
+	}})
+	s.plain.end(s.model, true)
+	require.Equal(t, `12:00:01 lint running on host-7
+12:00:02 lint failed as allowed after 1s: exit code 3
+12:00:03 part[0] failed
+12:00:04 test success
+warning: failed as allowed: lint: exit code 3
+warning: failed as allowed: part[0]
+run r1 finished: success in 5s (with warnings: lint, part[0] failed)
+`, s.out.String())
+}
+
 // The results of tests are known when the run has ended.
 func TestPlain_failed_tests(t *testing.T) {
 	t.Parallel()

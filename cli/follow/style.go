@@ -47,6 +47,14 @@ func styleOf(s run.Status) style {
 	return style{" ", " ", normal}
 }
 
+// style returns the style of a task: a failure that is allowed is a warning.
+func (t *task) style() style {
+	if t.warning() {
+		return style{"!", "!", yellow}
+	}
+	return styleOf(t.status)
+}
+
 func (l *live) symbol(k style) string {
 	if l.screen.Unicode {
 		return k.symbol

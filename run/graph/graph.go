@@ -18,17 +18,20 @@ import (
 //     holds if every task of the node that it names has a status that the dependency
 //     lists (success if it lists none). If all dependencies hold, the task is queued,
 //     or waits for its approvals; else it is skipped, and the skip cascades.
-//   - An ignored failure is still a failure for the dependents: it matches failure
-//     and not success. It only has no effect on the run's result.
+//   - An allowed failure, the failure of a task with allow_failure, counts as a success
+//     everywhere, as in GitLab CI: a dependency that lists success holds, one that
+//     lists only failure does not, fail fast is not triggered, and the run's result
+//     stays success. The status of the task stays failed: Warnings returns such tasks.
 //   - A stopped or cancelled task matches nothing.
 //   - A task with skip set is skipped at once.
-//   - With fail fast, after the first failure that is not ignored, a task starts only
-//     if it has a dependency that lists failure and whose node has a failed task. All
-//     other tasks are skipped, including those that wait for an approval and those
-//     that depend on such a handler of failures.
+//   - With fail fast, after the first failure that is not allowed, a task starts only
+//     if it has a dependency that lists failure and whose node has a failed task whose
+//     failure is not allowed. All other tasks are skipped, including those that wait
+//     for an approval and those that depend on such a handler of failures.
 //   - A task that a restart kept counts with its old status, for its dependents and
-//     for the result. Only fail fast ignores kept failures: a client that restarts
-//     tasks wants them to run although others have failed before.
+//     for the result; a kept allowed failure stays allowed. Only fail fast ignores kept
+//     failures: a client that restarts tasks wants them to run although others have
+//     failed before.
 //
 // A completion costs constant time for the task and for each dependency on its node,
 // spread over all completions. A Graph is not safe for concurrent use.
@@ -44,8 +47,8 @@ type Graph struct {
 	ready        []int  // nodes that Next must evaluate
 	approved     []int  // tasks that Next must queue
 	final        int    // tasks
-	failed       bool   // a failure that is not ignored
-	newFailure   bool   // a failure that is not ignored, of a task that was not kept
+	failed       bool   // a failure that is not allowed
+	newFailure   bool   // a failure that is not allowed, of a task that was not kept
 	kept         []byte // the argument of Keep; nil for none
 	dynamicTasks []DynamicTasks
 }
@@ -85,7 +88,7 @@ type nodeState struct {
 	expanded   bool
 
 	open  int // edges whose node is not final
-	met   int // edges that list failure, whose node is final and has a failed task
+	met   int // edges that list failure, whose node is final and has a failure that is not allowed
 	unmet int // edges that list failure, whose node is not final
 }
 
@@ -228,10 +231,11 @@ func (g *Graph) TasksToWithdraw() []int {
 // Done reports whether every task is final.
 func (g *Graph) Done() bool { return g.final == len(g.status) }
 
-// Result returns failed after the first failure that is not ignored; else
+// Result returns failed after the first failure that is not allowed; else
 // unknown until all tasks are final; and then success (also if all were
-// skipped), stopped if a task was stopped, or unknown if one was cancelled. The
-// caller must track whether the run was stopped or timed out between tasks.
+// skipped, or failed with their failure allowed), stopped if a task was stopped,
+// or unknown if one was cancelled. The caller must track whether the run was
+// stopped or timed out between tasks.
 func (g *Graph) Result() run.Result {
 	switch {
 	case g.failed:
@@ -242,6 +246,21 @@ func (g *Graph) Result() run.Result {
 		return run.ResultStopped
 	}
 	return run.ResultSuccess
+}
+
+// Warnings returns the failed tasks whose failure is allowed, ascending. A run
+// with the result success that has any succeeded with warnings.
+func (g *Graph) Warnings() []int {
+	if g.totals[byteFailed] == 0 {
+		return nil
+	}
+	var out []int
+	for t := range g.status {
+		if g.at(t) == byteFailed && g.nodes[g.nodeOf[t]].AllowFailure {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // Statuses returns the state of the graph, one byte a task: the status's Byte,
@@ -354,7 +373,7 @@ func (g *Graph) rebuild(statuses []byte) {
 				g.final += count
 			}
 		}
-		if failed := st.counts[byteFailed]; failed > 0 && !n.IgnoreFailure {
+		if failed := st.counts[byteFailed]; failed > 0 && !n.AllowFailure {
 			g.failed = true
 			g.newFailure = g.newFailure || failed > st.kept
 		}

@@ -49,8 +49,8 @@ func (c *chart) graph(failFast bool) *graph.Graph {
 	return g
 }
 
-func skip(n *run.Node)          { n.Skip = true }
-func ignoreFailure(n *run.Node) { n.IgnoreFailure = true }
+func skip(n *run.Node)         { n.Skip = true }
+func allowFailure(n *run.Node) { n.AllowFailure = true }
 func approvers(count int) func(*run.Node) {
 	return func(n *run.Node) { n.Approvers = count }
 }
@@ -112,6 +112,7 @@ func TestGraph_Conditions(t *testing.T) {
 		outcomes outcomes
 		want     outcomes
 		result   run.Result
+		warnings []string
 	}{
 		"success starts dependents": {
 			chart: func(c *chart) { c.add("a", nil).add("b", edges{"a": 0}) },
@@ -171,12 +172,37 @@ func TestGraph_Conditions(t *testing.T) {
 			outcomes: outcomes{"a": run.StatusCancelled},
 			want:     outcomes{"a": run.StatusCancelled, "b": skipped}, result: run.ResultUnknown,
 		},
-		"an ignored failure is a failure for dependents": {
+		"an allowed failure is a success for dependents": {
 			chart: func(c *chart) {
-				c.add("a", nil, ignoreFailure).add("b", edges{"a": 0}).add("c", edges{"a": run.MaskFailure})
+				c.add("a", nil, allowFailure).add("b", edges{"a": 0}).add("c", edges{"b": 0}).
+					add("either", edges{"a": run.MaskSuccess | run.MaskFailure}).
+					add("handler", edges{"a": run.MaskFailure}).add("no skip", edges{"a": run.MaskSkipped})
 			},
 			outcomes: outcomes{"a": failed},
-			want:     outcomes{"a": failed, "b": skipped, "c": success}, result: run.ResultSuccess,
+			want:     outcomes{"a": failed, "b": success, "c": success, "either": success, "handler": skipped, "no skip": skipped},
+			result:   run.ResultSuccess, warnings: []string{"a"},
+		},
+		"an allowed failure beside another": {
+			chart: func(c *chart) {
+				c.add("a", nil, allowFailure).add("b", nil).add("both", edges{"a": 0, "b": 0}).
+					add("handler", edges{"a": run.MaskFailure, "b": run.MaskFailure}).add("cleanup", edges{"a": 0, "b": run.MaskFailure})
+			},
+			outcomes: outcomes{"a": failed, "b": failed},
+			want:     outcomes{"a": failed, "b": failed, "both": skipped, "handler": skipped, "cleanup": success},
+			result:   run.ResultFailed, warnings: []string{"a"},
+		},
+		"an expansion with allowed failures": {
+			chart: func(c *chart) {
+				c.add("a", nil, axis("1", "2", "3"), allowFailure).add("b", edges{"a": 0}).add("c", edges{"a": run.MaskFailure})
+			},
+			outcomes: outcomes{"a[A=1]": failed, "a[A=3]": failed},
+			want:     outcomes{"a[A=1]": failed, "a[A=2]": success, "a[A=3]": failed, "b": success, "c": skipped},
+			result:   run.ResultSuccess, warnings: []string{"a[A=1]", "a[A=3]"},
+		},
+		"only a failure is allowed": {
+			chart:    func(c *chart) { c.add("a", nil, allowFailure).add("b", edges{"a": 0}) },
+			outcomes: outcomes{"a": stopped},
+			want:     outcomes{"a": stopped, "b": skipped}, result: run.ResultStopped,
 		},
 		"an expansion must succeed whole": {
 			chart:    func(c *chart) { c.add("a", nil, axis("1", "2")).add("b", edges{"a": 0}) },
@@ -216,11 +242,21 @@ func TestGraph_Conditions(t *testing.T) {
 			},
 			result: run.ResultFailed,
 		},
-		"fail fast disregards ignored failures": {
-			chart:    func(c *chart) { c.add("a", nil, ignoreFailure).add("b", nil).add("c", edges{"b": 0}) },
+		"fail fast disregards allowed failures": {
+			chart:    func(c *chart) { c.add("a", nil, allowFailure).add("b", nil).add("c", edges{"a": 0, "b": 0}) },
 			failFast: true,
 			outcomes: outcomes{"a": failed},
-			want:     outcomes{"a": failed, "b": success, "c": success}, result: run.ResultSuccess,
+			want:     outcomes{"a": failed, "b": success, "c": success}, result: run.ResultSuccess, warnings: []string{"a"},
+		},
+		"fail fast starts no handler of an allowed failure": {
+			chart: func(c *chart) {
+				c.add("a", nil, allowFailure).add("b", nil).
+					add("either", edges{"a": run.MaskSuccess | run.MaskFailure}, approvers(1)).add("cleanup", edges{"b": run.MaskFailure})
+			},
+			failFast: true,
+			outcomes: outcomes{"a": failed, "b": failed},
+			want:     outcomes{"a": failed, "b": failed, "either": skipped, "cleanup": success},
+			result:   run.ResultFailed, warnings: []string{"a"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,6 +266,11 @@ func TestGraph_Conditions(t *testing.T) {
 			g := ch.graph(c.failFast)
 			require.Equal(t, c.want, drive(t, g, c.outcomes))
 			require.Equal(t, c.result, g.Result())
+			var warnings []string
+			for _, task := range g.Warnings() {
+				warnings = append(warnings, g.Name(task))
+			}
+			require.Equal(t, c.warnings, warnings)
 		})
 	}
 }
@@ -252,6 +293,16 @@ func TestGraph_Next(t *testing.T) {
 	}, g.Next())
 	require.True(t, g.Done())
 	require.Equal(t, 3, g.Count(run.StatusSkipped))
+}
+
+func TestGraph_ReasonOfAnAllowedFailure(t *testing.T) {
+	t.Parallel()
+	g := newChart(t).add("a", nil, allowFailure).add("b", edges{"a": run.MaskFailure}).graph(false)
+	require.Len(t, g.Next(), 1)
+	require.True(t, g.Set(0, run.StatusFailed))
+	require.Equal(t, []graph.Decision{
+		{Task: 1, Status: run.StatusSkipped, Reason: "needs failure of a, whose failure is allowed"},
+	}, g.Next())
 }
 
 func TestGraph_Approve(t *testing.T) {

@@ -98,7 +98,7 @@ func TestGraph_KeptEndsAsNewRun(t *testing.T) {
 			if s.g.Kept(task) {
 				require.Empty(t, s.decided[task])
 			}
-			failed = failed || s.g.Status(task) == run.StatusFailed && !r.nodes[s.g.NodeOf(task)].IgnoreFailure
+			failed = failed || s.g.Status(task) == run.StatusFailed && !r.nodes[s.g.NodeOf(task)].AllowFailure
 		}
 		require.Equal(t, failed, s.g.Result() == run.ResultFailed)
 	})
@@ -197,6 +197,17 @@ func TestGraph_Keep(t *testing.T) {
 	require.True(t, g.Set(3, success))
 	require.True(t, g.Done())
 	require.Equal(t, run.ResultSuccess, g.Result())
+
+	for i := range nodes {
+		nodes[i].AllowFailure = nodes[i].Name == "b"
+	}
+	g = newGraph(success, failed, success, open, open)
+	require.Equal(t, []int{3, 4}, tasksOf(g.Next()))
+	require.Equal(t, run.StatusQueued, g.Status(3), "a kept failure that is allowed is a success for dependents")
+	require.Equal(t, run.StatusSkipped, g.Status(4))
+	require.True(t, g.Set(3, success))
+	require.Equal(t, run.ResultSuccess, g.Result())
+	require.Equal(t, []int{1}, g.Warnings())
 
 	for name, kept := range map[string][]byte{
 		"too_few": status(success), "running": status(run.StatusRunning, open, open, open, open), "no_status": {99, 0, 0, 0, 0},

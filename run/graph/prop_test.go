@@ -34,7 +34,7 @@ func drawGraphCase(t *rapid.T) graphCase {
 			}
 		}
 		n.Skip = rapid.IntRange(0, 9).Draw(t, "skip") == 0
-		n.IgnoreFailure = rapid.IntRange(0, 4).Draw(t, "ignore") == 0
+		n.AllowFailure = rapid.IntRange(0, 4).Draw(t, "allow failure") == 0
 		n.Approvers = max(0, rapid.IntRange(-4, 2).Draw(t, "approvers"))
 		w.nodes = append(w.nodes, n)
 	}
@@ -59,6 +59,9 @@ func (w graphCase) expected() []run.Status {
 			}
 			parent := w.nodes[e.Node]
 			for _, s := range out[parent.First : parent.First+parent.Width] {
+				if s == run.StatusFailed && parent.AllowFailure {
+					s = run.StatusSuccess
+				}
 				holds = holds && (s == run.StatusSuccess && on&run.MaskSuccess != 0 ||
 					s == run.StatusFailed && on&run.MaskFailure != 0 ||
 					s == run.StatusSkipped && on&run.MaskSkipped != 0)
@@ -173,11 +176,77 @@ func TestGraph_AnyOrderEndsTheSame(t *testing.T) {
 		s.finish(t)
 		require.Equal(t, w.expected(), statuses(s.g))
 		failed := false
+		var warnings []int
 		for task, status := range w.expected() {
-			failed = failed || status == run.StatusFailed && !w.nodes[s.g.NodeOf(task)].IgnoreFailure
+			switch {
+			case status != run.StatusFailed:
+			case w.nodes[s.g.NodeOf(task)].AllowFailure:
+				warnings = append(warnings, task)
+			default:
+				failed = true
+			}
 		}
 		require.Equal(t, failed, s.g.Result() == run.ResultFailed)
+		require.Equal(t, warnings, s.g.Warnings())
 	})
+}
+
+// TestGraph_AllowedFailureIsASuccess: a run with allowed failures ends like the same
+// run in which these tasks succeed, but for their own status, with and without fail
+// fast.
+func TestGraph_AllowedFailureIsASuccess(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawGraphCase(t)
+		failFast := rapid.Bool().Draw(t, "fail fast")
+		mild := graphCase{nodes: w.nodes, outcomes: slices.Clone(w.outcomes)}
+		for _, n := range w.nodes {
+			for task := n.First; task < n.First+n.Width; task++ {
+				if n.AllowFailure && w.outcomes[task] == run.StatusFailed {
+					mild.outcomes[task] = run.StatusSuccess
+				}
+			}
+		}
+		a, b := newStepper(t, w, failFast), newStepper(t, mild, failFast)
+		for {
+			require.Equal(t, withoutReasons(a.next(t)), withoutReasons(b.next(t)))
+			withdrawn := a.g.TasksToWithdraw()
+			require.Equal(t, withdrawn, b.g.TasksToWithdraw())
+			for _, task := range withdrawn {
+				require.True(t, a.g.Set(task, run.StatusSkipped))
+				require.True(t, b.g.Set(task, run.StatusSkipped))
+			}
+			require.Equal(t, a.g.Result(), b.g.Result())
+			if len(withdrawn) > 0 {
+				continue
+			}
+			moves := a.moves()
+			require.Equal(t, moves, b.moves())
+			if len(moves) == 0 {
+				break
+			}
+			task := rapid.SampledFrom(moves).Draw(t, "move")
+			a.move(t, task, false)
+			b.move(t, task, false)
+		}
+		require.True(t, a.g.Done())
+		for task := range a.g.Len() {
+			if a.g.Status(task) != b.g.Status(task) {
+				require.Contains(t, a.g.Warnings(), task)
+				require.Equal(t, run.StatusSuccess, b.g.Status(task))
+			}
+		}
+		require.Empty(t, b.g.Warnings())
+	})
+}
+
+// withoutReasons returns decisions without their reasons, which name the status of other tasks.
+func withoutReasons(decisions []graph.Decision) []graph.Decision {
+	out := slices.Clone(decisions)
+	for i := range out {
+		out[i].Reason = ""
+	}
+	return out
 }
 
 func TestGraph_FailFastProperties(t *testing.T) {
@@ -194,7 +263,7 @@ func TestGraph_FailFastProperties(t *testing.T) {
 				require.True(t, s.g.MayStart(d.Task))
 				require.True(t, slices.ContainsFunc(w.nodes[s.g.NodeOf(d.Task)].Depends, func(e run.Edge) bool {
 					p := w.nodes[e.Node]
-					return e.On&run.MaskFailure != 0 && slices.Contains(statuses(s.g)[p.First:p.First+p.Width], run.StatusFailed)
+					return e.On&run.MaskFailure != 0 && !p.AllowFailure && slices.Contains(statuses(s.g)[p.First:p.First+p.Width], run.StatusFailed)
 				}), "only what depends on a failure starts")
 			}
 			for _, task := range s.g.TasksToWithdraw() {

@@ -24,7 +24,7 @@ func (g *Graph) set(task int, b byte) {
 	if g.nodeFinal(node) {
 		g.updateDependents(node)
 	}
-	if b == byteFailed && !g.newFailure && !g.nodes[node].IgnoreFailure {
+	if b == byteFailed && !g.newFailure && !g.nodes[node].AllowFailure {
 		g.failed, g.newFailure = true, true
 		if g.failFast {
 			g.evaluateAll()
@@ -34,7 +34,7 @@ func (g *Graph) set(task int, b byte) {
 
 // updateDependents updates the dependents of a node that has become final.
 func (g *Graph) updateDependents(node int) {
-	failure := g.states[node].counts[byteFailed] > 0
+	failure := g.states[node].counts[byteFailed] > 0 && !g.nodes[node].AllowFailure
 	for _, e := range g.states[node].dependents {
 		st := &g.states[e.Node]
 		st.open--
@@ -123,12 +123,12 @@ func (g *Graph) mismatch(node int) string {
 		mask := e.On.OrDefault()
 		parent := g.nodes[e.Node]
 		for b := byteSuccess; b < statusCount; b++ {
-			if g.states[e.Node].counts[b] == 0 || mask&maskOf(b) != 0 {
+			if g.states[e.Node].counts[b] == 0 || mask&outcomeOf(parent, b) != 0 {
 				continue
 			}
 			for i := range parent.Width {
 				if g.at(parent.First+i) == b {
-					return fmt.Sprintf("needs %s of %s, which is %s", mask, g.nameIn(e.Node, parent.First+i), run.StatusOf(b))
+					return fmt.Sprintf("needs %s of %s, %s", mask, g.nameIn(e.Node, parent.First+i), which(parent, b))
 				}
 			}
 		}
@@ -136,8 +136,16 @@ func (g *Graph) mismatch(node int) string {
 	return ""
 }
 
+// which describes the status of a task of a node that does not meet a dependency.
+func which(n run.Node, b byte) string {
+	if b == byteFailed && n.AllowFailure {
+		return "whose failure is allowed"
+	}
+	return "which is " + string(run.StatusOf(b))
+}
+
 // handlesFailure reports whether a node has a dependency that lists failure and
-// that a failed task meets. The nodes on which it depends must be final.
+// that a failure meets. The nodes on which it depends must be final.
 func (g *Graph) handlesFailure(node int) bool { return g.states[node].met > 0 }
 
 // neverHandles reports whether handlesFailure can no longer become true.
@@ -169,11 +177,16 @@ func (g *Graph) cyclic() (int, bool) {
 	return i, i >= 0
 }
 
-func maskOf(b byte) run.OnMask {
+// outcomeOf returns the condition that a task of a node with a final status meets,
+// 0 for none.
+func outcomeOf(n run.Node, b byte) run.OnMask {
 	switch b {
 	case byteSuccess:
 		return run.MaskSuccess
 	case byteFailed:
+		if n.AllowFailure {
+			return run.MaskSuccess
+		}
 		return run.MaskFailure
 	case byteSkipped:
 		return run.MaskSkipped

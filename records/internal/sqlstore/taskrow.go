@@ -121,8 +121,8 @@ func (t *taskRow) task(spec *run.TaskSpec) (run.Task, error) {
 		return run.Task{}, run.Errorf(run.CodeInternal, "task %s has no specification", t.name)
 	}
 	out := run.Task{
-		Number: t.number, Name: t.name, Status: t.status, Reason: t.reason, Pool: t.pool, Executor: t.executor,
-		Attempt: t.attempt, Dispatch: t.dispatch, TimedOut: t.timedOut, QueuedAt: toTime(t.queued), StartedAt: toTime(t.started),
+		Number: t.number, Name: t.name, Status: t.status, AllowFailure: spec.AllowFailure, Reason: t.reason, Pool: t.pool,
+		Executor: t.executor, Attempt: t.attempt, Dispatch: t.dispatch, TimedOut: t.timedOut, QueuedAt: toTime(t.queued), StartedAt: toTime(t.started),
 		EndedAt: toTime(t.ended), Depends: spec.Depends, Approval: spec.Approval,
 	}
 	if t.exitCode.Valid {
