@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -59,7 +60,8 @@ func checkSpec(l *faultList, s *Spec) {
 	if l.stop() {
 		return // a full list does not show whether the graph is sound
 	}
-	checkOutputs(l, s, len(l.faults) == before)
+	empty := func(t *TaskSpec) bool { return t == nil }
+	checkOutputs(l, s, len(l.faults) == before && !slices.ContainsFunc(slices.Collect(maps.Values(s.Tasks)), empty))
 }
 
 // ValidateAnnotations returns the faults of a map of annotations.
