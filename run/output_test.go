@@ -109,3 +109,20 @@ func TestValidate_Outputs(t *testing.T) {
 		require.Equal(t, []string{"tasks.n.environment.A bad_value"}, found(run.Validate(spec)), name)
 	}
 }
+
+// TestValidate_output_names checks that the fault of an invalid name describes
+// the names that are valid.
+func TestValidate_output_names(t *testing.T) {
+	t.Parallel()
+	of := func(key string) []run.Fault {
+		s := valid()
+		s.Tasks["test"].Depends = []run.Depend{{Task: "plan"}}
+		s.Tasks["plan"] = &run.TaskSpec{Steps: []run.Step{{Run: "true"}}}
+		s.Tasks["test"].Environment = map[string]string{"A": `{{ output "plan" "` + key + `" }}`}
+		return run.Validate(s)
+	}
+	require.Empty(t, of("_a-b.1"))
+	found := of("1a")
+	require.Len(t, found, 1)
+	require.Contains(t, found[0].Detail, "beginning with a letter or underscore")
+}

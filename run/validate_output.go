@@ -101,7 +101,7 @@ func (c *outputCheck) ref(task string, p Path, ref OutputRef) {
 		c.add(p, FaultUnknownDependency, "there is no task %s%s", brief(ref.Task), c.didYouMean(base, c.taskNames()))
 		return
 	case !ValidOutputKey(ref.Key):
-		c.add(p, FaultBadFormat, "%s is not the name of an output: letters, digits, underscores, dashes and dots, beginning with a letter", brief(ref.Key))
+		c.add(p, FaultBadFormat, "%s is not the name of an output: letters, digits, underscores, dashes and dots, beginning with a letter or underscore", brief(ref.Key))
 	case target != nil && base != task && !c.oneTask(target, base, suffix):
 		c.add(p, FaultBadValue, "%s is an expansion: name one of its tasks in full", brief(ref.Task))
 	}
