@@ -16,6 +16,8 @@ import (
 // defaultServer is the URL of the gateway if none is configured.
 const defaultServer = "http://127.0.0.1:8080"
 
+const serverUsage = "URL of the gateway (default: DROVER_SERVER, else that of drover dev, else " + defaultServer + ")"
+
 // connection is the flags that select the gateway of a command.
 type connection struct {
 	env    Env
@@ -26,7 +28,7 @@ type connection struct {
 // addTo adds the flags to a command and its subcommands.
 func (c *connection) addTo(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&c.server, "server", "", "URL of the gateway (default: DROVER_SERVER, else that of drover dev, else "+defaultServer+")")
+	flags.StringVar(&c.server, "server", "", serverUsage)
 	flags.StringVar(&c.token, "token", "", "bearer token (default: DROVER_TOKEN, which other users of the host cannot see)")
 }
 
@@ -37,7 +39,7 @@ func (c *connection) open() (*remote.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := cmp.Or(c.server, c.env.variable(variableServer), known.Server, defaultServer)
+	server := c.address(known)
 	token := cmp.Or(c.token, c.env.variable(variableToken))
 	if token == "" && known.TokenFile != "" && sameServer(server, known.Server) {
 		data, err := os.ReadFile(known.TokenFile)
@@ -53,6 +55,11 @@ func (c *connection) open() (*remote.Client, error) {
 		Server: server, Token: token, Transport: c.env.Transport, RetryTimeout: c.env.RetryTimeout,
 		UserAgent: fmt.Sprintf("drover/%s", version.String()),
 	})
+}
+
+// address returns the URL of the selected gateway.
+func (c *connection) address(known Context) string {
+	return cmp.Or(c.server, c.env.variable(variableServer), known.Server, defaultServer)
 }
 
 func sameServer(a, b string) bool { return strings.TrimRight(a, "/") == strings.TrimRight(b, "/") }

@@ -73,7 +73,7 @@ Exit codes: 0 done, 1 the run failed, 2 wrong usage or an invalid specification,
 func Commands(env Env) []*cobra.Command {
 	env = env.withDefaults()
 	all := []*cobra.Command{
-		runCommand(env), validateCommand(env), runsCommand(env), artifactsCommand(env), executorsCommand(env), poolsCommand(env), eventsCommand(env),
+		initCommand(env), runCommand(env), validateCommand(env), runsCommand(env), artifactsCommand(env), executorsCommand(env), poolsCommand(env), eventsCommand(env),
 		changeGroupsCommand(env), groupsCommand(env), webhooksCommand(env), schedulesCommand(env), fleetsCommand(env), retentionCommand(env),
 		psCommand(env), statusCommand(env), logsShortcut(env),
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // fileResult is the result of validate for one file.
@@ -17,6 +18,8 @@ type fileResult struct {
 	Name   string      `json:"name,omitempty"`
 	Tasks  int         `json:"tasks,omitempty"` // after expansion
 	Errors []api.Fault `json:"errors,omitempty"`
+	// Warnings are probable mistakes in a valid file.
+	Warnings []api.Fault `json:"warnings,omitempty"`
 }
 
 func validateCommand(env Env) *cobra.Command {
@@ -25,7 +28,8 @@ func validateCommand(env Env) *cobra.Command {
 		Use:   "validate FILE...",
 		Short: "Check specifications without a gateway",
 		Long: `Checks specifications, YAML or JSON ("-" is standard input), and prints every fault with its line. It uses no gateway, so it
-does not check whether the pools exist.`,
+does not check whether the pools exist. In a valid file it warns about templates in places that do not expand them; warnings do
+not change the exit code.`,
 		Example:           "  drover validate build.yaml\n  drover validate -o json *.yaml",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeAllSpecs,
@@ -44,6 +48,9 @@ does not check whether the pools exist.`,
 				case err != nil:
 					printError(env.Stderr, c, err)
 				default:
+					for _, w := range v.Warnings {
+						_, _ = fmt.Fprintf(env.Stderr, "%s:%d: warning: %s: %s\n", v.File, w.Line, w.Path, w.Detail)
+					}
 					_, _ = fmt.Fprintf(env.Stdout, "%s: valid, %s\n", v.File, count(v.Tasks, "task"))
 				}
 			}
@@ -78,6 +85,7 @@ func validateFile(env Env, name string) (fileResult, error) {
 		return v, err
 	}
 	v.Valid, v.Name = true, s.Name
+	v.Warnings = apiFaults(spec.Warnings(file.data, file.format))
 	return v, nil
 }
 
@@ -86,8 +94,12 @@ func faultsOf(err error) []api.Fault {
 	if !errors.As(err, &coded) || len(coded.Faults) == 0 {
 		return []api.Fault{{Code: string(run.CodeOf(err)), Detail: err.Error()}}
 	}
+	return apiFaults(coded.Faults)
+}
+
+func apiFaults(faults []run.Fault) []api.Fault {
 	var all []api.Fault
-	for _, f := range coded.Faults {
+	for _, f := range faults {
 		all = append(all, api.Fault{Path: f.Path, Line: f.Line, Code: string(f.Code), Detail: f.Detail})
 	}
 	return all

@@ -18,8 +18,9 @@ import (
 
 // Media types of bodies.
 const (
-	mediaJSON = "application/json"
-	mediaYAML = "application/yaml"
+	mediaJSON   = "application/json"
+	mediaYAML   = "application/yaml"
+	mediaSchema = "application/schema+json"
 )
 
 // drainFactor bounds how much of a too large body the gateway reads and discards,

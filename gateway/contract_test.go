@@ -79,3 +79,13 @@ func TestContract_is_served(t *testing.T) {
 	require.Equal(t, "application/yaml", got.header.Get("Content-Type"))
 	require.Equal(t, string(api.Document()), got.body)
 }
+
+// TestRunSchema_is_served checks that editors, which have no token, get the
+// schema.
+func TestRunSchema_is_served(t *testing.T) {
+	t.Parallel()
+	got := call{path: "/schemas/run.json"}.do(t, serve(t, gateway.Deps{Runs: &runtest.Service{}, Auth: testTokens(t)}, gateway.Options{}))
+	require.Equal(t, http.StatusOK, got.status)
+	require.Equal(t, "application/schema+json", got.header.Get("Content-Type"))
+	require.Equal(t, string(api.RunSchema()), got.body)
+}

@@ -24,3 +24,8 @@ func (s *Server) GetReady(c echo.Context) error {
 func (s *Server) GetOpenAPI(c echo.Context) error {
 	return c.Blob(http.StatusOK, mediaYAML, api.Document())
 }
+
+// GetRunSchema implements ServerInterface.
+func (s *Server) GetRunSchema(c echo.Context) error {
+	return c.Blob(http.StatusOK, mediaSchema, api.RunSchema())
+}

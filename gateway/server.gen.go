@@ -212,6 +212,9 @@ type ServerInterface interface {
 	// GetReady Readiness check
 	// (GET /readyz)
 	GetReady(ctx echo.Context) error
+	// GetRunSchema The JSON Schema of a run file, for editors
+	// (GET /schemas/run.json)
+	GetRunSchema(ctx echo.Context) error
 }
 
 // ServerInterfaceWrapper converts echo contexts to parameters.
@@ -1758,6 +1761,15 @@ func (w *ServerInterfaceWrapper) GetReady(ctx echo.Context) error {
 	return err
 }
 
+// GetRunSchema converts echo context to params.
+func (w *ServerInterfaceWrapper) GetRunSchema(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetRunSchema(ctx)
+	return err
+}
+
 // This is a simple interface which specifies echo.Route addition functions which
 // are present on both echo.Echo and echo.Group, since we want to allow using
 // either of them for path registration
@@ -1871,5 +1883,6 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReady, options.OperationMiddlewares["getReady"]...)
 	router.GET(options.BaseURL+"/metrics", wrapper.GetMetrics, options.OperationMiddlewares["getMetrics"]...)
 	router.GET(options.BaseURL+"/openapi.yaml", wrapper.GetOpenAPI, options.OperationMiddlewares["getOpenAPI"]...)
+	router.GET(options.BaseURL+"/schemas/run.json", wrapper.GetRunSchema, options.OperationMiddlewares["getRunSchema"]...)
 
 }

@@ -30,6 +30,7 @@ const (
 	FaultUnknownPool       Code = "unknown_pool"       // no such pool, or none that matches
 	FaultPoolMismatch      Code = "pool_mismatch"      // the pool cannot run such a task
 	FaultTooMany           Code = "too_many_faults"    // more faults than are reported
+	FaultNotExpanded       Code = "not_expanded"       // a warning: a template in a text that does not expand it
 )
 
 // MaxFaults is the most faults that are reported at once; one more says that

@@ -35,6 +35,9 @@ type decoder struct {
 	nodes   int // likewise
 	fields  map[reflect.Type][]field
 	lines   map[run.Path]int // recorded if not nil
+
+	lint     bool        // texts are searched for templates that stay as they are
+	warnings []run.Fault // likewise, at most run.MaxFaults
 }
 
 // field is one key of an object.
@@ -47,6 +50,8 @@ type field struct {
 	positive bool
 	// allowsEmpty: the key has a meaning without a value too.
 	allowsEmpty bool
+	// expands is the kind of templates that are expanded in its texts.
+	expands templates
 }
 
 func newDecoder(extra map[string]*string) *decoder {
@@ -112,6 +117,7 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	if !d.charge(n) {
 		return
 	}
+	d.checkTemplates(p, n, f.expands)
 	switch to := v.Addr().Interface().(type) {
 	case *run.Duration:
 		d.duration(p, n, to)
@@ -146,7 +152,7 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 		}
 	case reflect.Map:
 		if d.is(p, n, yaml.MappingNode) {
-			d.table(p, n, v)
+			d.table(p, n, v, f)
 		}
 	case reflect.Slice:
 		if d.is(p, n, yaml.SequenceNode) {
@@ -184,7 +190,7 @@ func (d *decoder) object(p run.Path, n *yaml.Node, v reflect.Value) {
 		}
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == e.key })
 		if i < 0 {
-			d.unknown(p, e, fields)
+			d.unknown(p, e, v.Type())
 			continue
 		}
 		to := v.FieldByIndex(fields[i].index)
@@ -200,30 +206,25 @@ func (d *decoder) object(p run.Path, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-func (d *decoder) unknown(p run.Path, e entry, fields []field) {
+// unknown reports a key that type t does not have.
+func (d *decoder) unknown(p run.Path, e entry, t reflect.Type) {
+	fields := d.fieldsOf(t)
 	known := make([]string, 0, len(fields)+len(d.extra))
 	for _, f := range fields {
 		known = append(known, f.name)
 	}
-	hint := ""
-	if now, ok := renamed(e.key); ok && slices.Contains(known, now) {
-		hint = fmt.Sprintf("; it is called %q now, and such a failure counts as a success for dependents too", now)
-	} else if s := suggest.Nearest(e.key, known); s != "" {
-		hint = fmt.Sprintf("; did you mean %q?", s)
+	hint := d.foreignWord(t, e.key)
+	if s := suggest.Nearest(e.key, known); hint == "" && s != "" {
+		hint = fmt.Sprintf("did you mean %q?", s)
+	}
+	if hint != "" {
+		hint = "; " + hint
 	}
 	d.fault(p.Key(e.key), e.line, run.FaultUnknownField, "there is no field %s here%s", quote(e.key), hint)
 }
 
-// renamed returns the present name of a key of earlier versions.
-func renamed(key string) (string, bool) {
-	if key == "ignore_failure" {
-		return "allow_failure", true
-	}
-	return "", false
-}
-
 // table decodes a map with arbitrary keys.
-func (d *decoder) table(p run.Path, n *yaml.Node, v reflect.Value) {
+func (d *decoder) table(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	entries := d.entries(p, n)
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(entries)))
 	elem := v.Type().Elem()
@@ -236,7 +237,7 @@ func (d *decoder) table(p run.Path, n *yaml.Node, v reflect.Value) {
 		to := reflect.New(elem).Elem()
 		// run.Validate reports an empty task or axis.
 		if kind := elem.Kind(); !null(e.value) || kind != reflect.Pointer && kind != reflect.Slice {
-			d.value(at, e.value, to, field{loose: true})
+			d.value(at, e.value, to, field{loose: true, expands: f.expands})
 		}
 		v.SetMapIndex(reflect.ValueOf(e.key), to)
 	}
@@ -250,7 +251,7 @@ func (d *decoder) list(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 		}
 		at := p.Index(i)
 		d.note(at, item.Line)
-		d.value(at, item, v.Index(i), field{loose: f.loose})
+		d.value(at, item, v.Index(i), field{loose: f.loose, expands: f.expands})
 	}
 }
 
@@ -340,6 +341,7 @@ func (d *decoder) fieldsOf(t reflect.Type) []field {
 			loose:       slices.Contains([]reflect.Type{reflect.TypeFor[run.Resources](), reflect.TypeFor[run.Tmpfs]()}, t) || name == "user",
 			allowsEmpty: slices.Contains(run.ArchiveStepTypes(), name),
 			positive:    slices.Contains([]string{"priority", "max_attempts", "approvers"}, name),
+			expands:     expandedIn(t, name),
 		})
 	}
 	d.fields[t] = fields

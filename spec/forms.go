@@ -107,6 +107,10 @@ func (d *decoder) duration(p run.Path, n *yaml.Node, to *run.Duration) {
 		d.fault(p, n.Line, run.FaultBadFormat, "%s is not a duration such as 90s or 1h30m", quote(n.Value))
 		return
 	}
+	if strings.HasPrefix(n.Value, "-") {
+		d.fault(p, n.Line, run.FaultOutOfRange, "%s is negative", quote(n.Value))
+		return
+	}
 	*to = run.Duration(v)
 }
 

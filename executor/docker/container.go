@@ -84,12 +84,12 @@ func limits(requested run.Resources) (container.Resources, error) {
 	var r container.Resources
 	var err error
 	if requested.CPU != "" {
-		if r.NanoCPUs, err = quantity(requested.CPU, 1e9); err != nil {
+		if r.NanoCPUs, err = run.ParseCPU(requested.CPU); err != nil {
 			return r, run.Errorf(run.CodeInvalid, "resources.cpu: %w", err)
 		}
 	}
 	if requested.Memory != "" {
-		if r.Memory, err = quantity(requested.Memory, 1); err != nil {
+		if r.Memory, err = run.ParseMemory(requested.Memory); err != nil {
 			return r, run.Errorf(run.CodeInvalid, "resources.memory: %w", err)
 		}
 		r.MemorySwap = r.Memory // memory and swap together: no swap beyond the limit
@@ -108,7 +108,7 @@ func tmpfsOptions(size string) (string, error) {
 	if size == "" {
 		return all, nil
 	}
-	bytes, err := quantity(size, 1)
+	bytes, err := run.ParseMemory(size)
 	if err != nil {
 		return "", run.Errorf(run.CodeInvalid, "tmpfs size: %w", err)
 	}
