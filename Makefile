@@ -171,7 +171,7 @@ fuzz_one = $(GO) test -run '^$$' -fuzz $(1) -fuzztime $$(($(2) * $(FUZZ)))x -fuz
 fuzz: ## Fuzz the parsers of specifications, test reports and archives, FUZZ times about 20 seconds each
 	$(call fuzz_one,FuzzRead,30000,./spec/)
 	$(call fuzz_one,FuzzCost,2000,./spec/)
-	$(call fuzz_one,FuzzReport,30000,./engine/)
+	$(call fuzz_one,FuzzReport,30000,./engine/archives/)
 	$(call fuzz_one,FuzzUnpack,25000,./internal/archive/)
 
 .PHONY: soak

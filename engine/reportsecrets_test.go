@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/engine/archives"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -35,7 +36,7 @@ func (v *fakeProvider) Resolve(_ context.Context, _ string, refs map[string]run.
 func TestReports_hide_secrets(t *testing.T) {
 	t.Parallel()
 	own, kept := "own-"+rand.Text(), "kept-"+rand.Text()
-	d := newArchiveBench(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, archives.Options{})
 	v := &fakeProvider{secret: kept}
 	d.deps.Secrets = v
 	d.Engine = engine.New(d.deps)

@@ -22,6 +22,9 @@ type ScheduleService interface {
 	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 }
 
+// callTimeout bounds one call of Temporal.
+const callTimeout = 10 * time.Second
+
 // Scheduler implements run.Schedules: Temporal stores the times of a schedule,
 // and whether it is paused; the records store everything else. It is safe for
 // concurrent use.

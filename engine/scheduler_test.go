@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/engine/maintenance"
 	"github.com/drover-run/drover/run"
 )
 
@@ -411,16 +413,17 @@ func (s *starter) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptio
 func TestWebhookSupervisor(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	webhooks := engine.NewWebhooks(b.store)
 	for name, enabled := range map[string]bool{"on": true, "off": false} {
-		_, _, err := b.PutWebhook(t.Context(), run.WebhookSpec{Name: name, URL: "http://x", Secret: "0123456789abcdef", Enabled: enabled})
+		_, _, err := webhooks.PutWebhook(t.Context(), run.WebhookSpec{Name: name, URL: "http://x", Secret: "0123456789abcdef", Enabled: enabled})
 		require.NoError(t, err)
 	}
-	_, _, err := b.PutWebhook(t.Context(), run.WebhookSpec{Name: "bad"})
+	_, _, err := webhooks.PutWebhook(t.Context(), run.WebhookSpec{Name: "bad"})
 	requireCode(t, run.CodeInvalid, err)
 	var s starter
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- engine.NewWebhookSupervisor(engine.Deps{Store: b.store}, &s).Run(ctx) }()
+	go func() { done <- maintenance.NewWebhookSupervisor(b.store, &s, slog.New(slog.DiscardHandler)).Run(ctx) }()
 	require.Eventually(t, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -174,6 +174,7 @@ type env struct {
 	cloud   *cloud
 	store   records.Store
 	engine  *engine.Engine
+	fleets  *engine.Fleets
 	worker  *controller.Worker
 	metrics *controller.Metrics
 	steps   int
@@ -225,7 +226,7 @@ func newPoolEnv(t *testing.T, name, pool string, store records.Store, e *engine.
 	t.Helper()
 	w := &env{
 		t: t, name: name, pool: pool, store: store, cloud: &cloud{instances: map[string]fleeting.State{}, unhealthy: map[string]bool{}, hidden: map[string]bool{}},
-		engine: e, silent: map[string]bool{}, agents: map[string]*agent{}, bootstrapRuns: map[int]bool{},
+		engine: e, fleets: engine.NewFleets(store), silent: map[string]bool{}, agents: map[string]*agent{}, bootstrapRuns: map[int]bool{},
 	}
 	w.running = w.cloud.running
 	w.open = func(context.Context, run.Fleet) (controller.Group, error) {
@@ -265,7 +266,7 @@ func (w *env) put(change func(*run.FleetSpec)) {
 	w.t.Helper()
 	spec := quick(change)
 	spec.Pool = w.pool
-	_, _, err := w.engine.PutFleet(w.t.Context(), w.name, spec, "tester")
+	_, _, err := w.fleets.PutFleet(w.t.Context(), w.name, spec, "tester")
 	require.NoError(w.t, err)
 }
 

@@ -1,4 +1,4 @@
-package engine
+package archives
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 // them reads the rows of all archives.
 const statsAge = time.Minute
 
-// archiveStats caches the statistics of stored archives.
-type archiveStats struct {
+// cachedStats caches the statistics of stored archives.
+type cachedStats struct {
 	mu   sync.Mutex
 	read time.Time
 	last map[run.ArchiveKind]run.ArchiveStat
@@ -22,16 +22,16 @@ type archiveStats struct {
 
 // StoredArchives returns the number and size of the stored archives, at most a
 // minute old. Errors: unavailable.
-func (e *Engine) StoredArchives(ctx context.Context) (map[run.ArchiveKind]run.ArchiveStat, error) {
-	s := &e.stats
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.read.IsZero() || time.Since(s.read) > statsAge {
-		found, err := e.store.ArchiveStats(ctx)
+func (s *Service) StoredArchives(ctx context.Context) (map[run.ArchiveKind]run.ArchiveStat, error) {
+	stats := &s.stats
+	stats.mu.Lock()
+	defer stats.mu.Unlock()
+	if stats.read.IsZero() || time.Since(stats.read) > statsAge {
+		found, err := s.store.ArchiveStats(ctx)
 		if err != nil {
 			return nil, err
 		}
-		s.read, s.last = time.Now(), found
+		stats.read, stats.last = time.Now(), found
 	}
-	return maps.Clone(s.last), nil
+	return maps.Clone(stats.last), nil
 }

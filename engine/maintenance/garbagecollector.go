@@ -1,4 +1,4 @@
-package engine
+package maintenance
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
 )
 
 const (
@@ -20,18 +21,27 @@ const (
 	maxGarbageFailures = 3
 )
 
+// LogRemover removes the objects of logs from the blob store. A missing object is
+// no error. Errors: unavailable.
+type LogRemover interface {
+	// DeleteFrames removes the stored batch that begins with frame first.
+	DeleteFrames(ctx context.Context, key run.Key, first int64) error
+	// DeletePacked removes the packed log up to frame last.
+	DeletePacked(ctx context.Context, key run.Key, last int64) error
+}
+
 // GarbageCollector removes from the blob store the objects of deleted runs and the
 // batches of packed logs. Any number of processes may run one: removing an
 // object twice is harmless.
 type GarbageCollector struct {
 	store  records.Garbage
-	logs   LogStore
+	logs   LogRemover
 	logger *slog.Logger
 }
 
 // NewGarbageCollector returns a GarbageCollector that does nothing until Run.
-func NewGarbageCollector(deps Deps) *GarbageCollector {
-	return &GarbageCollector{store: deps.Store, logs: deps.Logs, logger: deps.Logger}
+func NewGarbageCollector(store records.Garbage, logs LogRemover, logger *slog.Logger) *GarbageCollector {
+	return &GarbageCollector{store: store, logs: logs, logger: logger}
 }
 
 // Run collects the garbage immediately, after deletions by this process, and

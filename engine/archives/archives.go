@@ -1,4 +1,8 @@
-package engine
+// Package archives saves and reads the archives of runs: workspaces, caches and
+// artifacts, with the test reports in them. It implements run.ArchiveAPI for
+// executors, run.Artifacts for clients, and run.ArchiveLocator for both, over the
+// records store and the blob store.
+package archives
 
 import (
 	"context"
@@ -7,6 +11,8 @@ import (
 	"errors"
 	"hash"
 	"io"
+	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/drover-run/drover/records"
@@ -25,8 +31,8 @@ const (
 	urlLifetime = 5 * time.Minute
 )
 
-// ArchiveStore stores the bytes of archives, under names that it generates.
-type ArchiveStore interface {
+// Store stores the bytes of archives, under names that it generates.
+type Store interface {
 	// NewObject returns an unguessable name that was never used.
 	NewObject() string
 	// PutArchive stores content to its end, or no object of that name. Errors:
@@ -38,13 +44,10 @@ type ArchiveStore interface {
 	// SignArchive returns a URL whose bearer can read an archive for the time
 	// life, or "" if the store has none. Errors: unavailable.
 	SignArchive(ctx context.Context, object string, life time.Duration) (string, error)
-	// DeleteArchive removes an archive, also one that was not completed. A
-	// missing archive is no error. Errors: unavailable.
-	DeleteArchive(ctx context.Context, object string) error
 }
 
-// ArchiveOptions limit archives. Zero means no limit.
-type ArchiveOptions struct {
+// Options limit archives. Zero means no limit.
+type Options struct {
 	Limits run.ArchiveLimits // of a workspace or artifact
 	// CacheSize is the largest size of one cache; Limits apply too.
 	CacheSize int64
@@ -59,7 +62,49 @@ type ArchiveOptions struct {
 	DirectFrom int64
 }
 
-func (o ArchiveOptions) limits(kind run.ArchiveKind) run.ArchiveLimits {
+// Deps are the dependencies of a Service. Store, Logger and Metrics are required.
+type Deps struct {
+	Store   records.Archives
+	Objects Store // nil: there are no archives
+	Options Options
+	Logger  *slog.Logger
+	Metrics *Metrics
+	// Resolve adds the secrets of providers to the definition of a task. A
+	// secret that is permanently unavailable is the definition's fault.
+	Resolve func(ctx context.Context, d run.Definition) (run.Definition, error)
+}
+
+// Service implements run.ArchiveAPI, run.Artifacts and run.ArchiveLocator. It is
+// safe for concurrent use. Any number of processes may run one on the same
+// stores.
+type Service struct {
+	store   records.Archives
+	objects Store
+	options Options
+	logger  *slog.Logger
+	metrics *Metrics
+	resolve func(ctx context.Context, d run.Definition) (run.Definition, error)
+
+	refs  atomic.Pointer[[]byte] // the key that signs references, cached
+	stats cachedStats
+	reads readLimits
+}
+
+var (
+	_ run.ArchiveAPI     = (*Service)(nil)
+	_ run.Artifacts      = (*Service)(nil)
+	_ run.ArchiveLocator = (*Service)(nil)
+)
+
+// New returns a Service. It does no I/O.
+func New(deps Deps) *Service {
+	return &Service{
+		store: deps.Store, objects: deps.Objects, options: deps.Options, logger: deps.Logger, metrics: deps.Metrics,
+		resolve: deps.Resolve, reads: newReadLimits(),
+	}
+}
+
+func (o Options) limits(kind run.ArchiveKind) run.ArchiveLimits {
 	l := o.Limits
 	if kind == run.ArchiveCache && o.CacheSize > 0 && (l.Size == 0 || o.CacheSize < l.Size) {
 		l.Size = o.CacheSize
@@ -68,21 +113,21 @@ func (o ArchiveOptions) limits(kind run.ArchiveKind) run.ArchiveLimits {
 }
 
 // FindArchives implements run.ArchiveAPI.
-func (e *Engine) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef, error) {
-	if err := e.hasArchives(); err != nil {
+func (s *Service) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef, error) {
+	if err := s.hasArchives(); err != nil {
 		return nil, err
 	}
 	c := records.ArchiveClaim{Key: q.Key, Executor: q.Executor, Step: q.Step}
-	place, err := e.store.ArchiveContext(ctx, c)
+	place, err := s.store.ArchiveContext(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	var found []records.Archive
 	switch place.Step.Restores() {
 	case run.ArchiveWorkspace:
-		found, err = e.store.Workspaces(ctx, c)
+		found, err = s.store.Workspaces(ctx, c)
 	case run.ArchiveCache:
-		found, err = e.findCache(ctx, c, place, q.Keys)
+		found, err = s.findCache(ctx, c, place, q.Keys)
 	case run.ArchiveArtifact:
 	default:
 		err = run.Errorf(run.CodeInvalid, "step %d of task %s does not restore an archive", q.Step, place.Task)
@@ -93,18 +138,18 @@ func (e *Engine) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.Ar
 	refs := make([]run.ArchiveRef, len(found))
 	for i, a := range found {
 		if a.Object == "" {
-			return nil, run.Errorf(run.CodeGone, "the workspace of task %s was removed: workspaces are kept for %s after the end of their run", a.Task, e.archiving.Workspaces)
+			return nil, run.Errorf(run.CodeGone, "the workspace of task %s was removed: workspaces are kept for %s after the end of their run", a.Task, s.options.Workspaces)
 		}
-		ref, err := e.signRef(ctx, archiveRef{Action: actionRead, Claim: c, Object: a.Object, Size: a.Size, Kind: a.Kind})
+		ref, err := s.signRef(ctx, reference{Action: actionRead, Claim: c, Object: a.Object, Size: a.Size, Kind: a.Kind})
 		if err != nil {
 			return nil, err
 		}
-		refs[i] = run.ArchiveRef{ArchiveInfo: infoOf(a), Ref: ref, Limits: e.archiving.limits(a.Kind)}
+		refs[i] = run.ArchiveRef{ArchiveInfo: infoOf(a), Ref: ref, Limits: s.options.limits(a.Kind)}
 	}
 	return refs, nil
 }
 
-func (e *Engine) findCache(ctx context.Context, c records.ArchiveClaim, place records.ArchiveContext, keys []string) ([]records.Archive, error) {
+func (s *Service) findCache(ctx context.Context, c records.ArchiveClaim, place records.ArchiveContext, keys []string) ([]records.Archive, error) {
 	if len(keys) != len(place.Step.RestoreCache.Keys) {
 		return nil, run.Errorf(run.CodeInvalid, "the step has %d keys, and %d were given", len(place.Step.RestoreCache.Keys), len(keys))
 	}
@@ -113,8 +158,8 @@ func (e *Engine) findCache(ctx context.Context, c records.ArchiveClaim, place re
 			return nil, err
 		}
 	}
-	found, err := e.store.FindCache(ctx, c, run.CacheScopes(place.Group, place.Step.RestoreCache.Scope, place.Untrusted), keys)
-	e.metrics.cacheLookup(found != nil, err)
+	found, err := s.store.FindCache(ctx, c, run.CacheScopes(place.Group, place.Step.RestoreCache.Scope, place.Untrusted), keys)
+	s.metrics.cacheLookup(found != nil, err)
 	if err != nil || found == nil {
 		return nil, err
 	}
@@ -122,16 +167,16 @@ func (e *Engine) findCache(ctx context.Context, c records.ArchiveClaim, place re
 }
 
 // OpenArchive implements run.ArchiveAPI.
-func (e *Engine) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadCloser, error) {
-	ref, err := e.readable(ctx, r)
+func (s *Service) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadCloser, error) {
+	ref, err := s.readable(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	content, err := e.archives.GetArchive(ctx, ref.Object, r.Offset)
+	content, err := s.objects.GetArchive(ctx, ref.Object, r.Offset)
 	if err != nil {
 		return nil, objectError(err)
 	}
-	out := e.metrics.countingReader(content, ref.Kind, ref.Size-r.Offset)
+	out := s.metrics.countingReader(content, ref.Kind, ref.Size-r.Offset)
 	if r.Offset == 0 && r.Ref.Digest != "" {
 		return readCloser{&checkingReader{r: out, sum: sha256.New(), want: r.Ref.Digest}, out}, nil
 	}
@@ -139,41 +184,41 @@ func (e *Engine) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadClo
 }
 
 // LocateArchive implements run.ArchiveLocator.
-func (e *Engine) LocateArchive(ctx context.Context, r run.ArchiveRead) (string, error) {
-	ref, err := e.readable(ctx, r)
+func (s *Service) LocateArchive(ctx context.Context, r run.ArchiveRead) (string, error) {
+	ref, err := s.readable(ctx, r)
 	if err != nil {
 		return "", err
 	}
-	return e.locate(ctx, ref.Kind, ref.Object, ref.Size), nil
+	return s.locate(ctx, ref.Kind, ref.Object, ref.Size), nil
 }
 
 // readable returns the object that a reference allows its executor to read.
-func (e *Engine) readable(ctx context.Context, r run.ArchiveRead) (archiveRef, error) {
-	if err := e.hasArchives(); err != nil {
-		return archiveRef{}, err
+func (s *Service) readable(ctx context.Context, r run.ArchiveRead) (reference, error) {
+	if err := s.hasArchives(); err != nil {
+		return reference{}, err
 	}
-	ref, err := e.openRef(ctx, r.Ref.Ref, actionRead, r.Executor)
+	ref, err := s.openRef(ctx, r.Ref.Ref, actionRead, r.Executor)
 	if err != nil {
-		return archiveRef{}, err
+		return reference{}, err
 	}
 	if r.Offset < 0 || r.Offset > ref.Size {
-		return archiveRef{}, run.Errorf(run.CodeInvalid, "the archive has %d bytes; it cannot be read from %d on", ref.Size, r.Offset)
+		return reference{}, run.Errorf(run.CodeInvalid, "the archive has %d bytes; it cannot be read from %d on", ref.Size, r.Offset)
 	}
-	return ref, e.store.CheckObjectAccess(ctx, ref.Claim, ref.Object)
+	return ref, s.store.CheckObjectAccess(ctx, ref.Claim, ref.Object)
 }
 
 // locate returns a URL by which an archive can be read directly, or "".
-func (e *Engine) locate(ctx context.Context, kind run.ArchiveKind, object string, size int64) string {
-	if e.archiving.DirectFrom <= 0 || size < e.archiving.DirectFrom {
+func (s *Service) locate(ctx context.Context, kind run.ArchiveKind, object string, size int64) string {
+	if s.options.DirectFrom <= 0 || size < s.options.DirectFrom {
 		return ""
 	}
-	address, err := e.archives.SignArchive(ctx, object, urlLifetime)
+	address, err := s.objects.SignArchive(ctx, object, urlLifetime)
 	if err != nil {
-		e.logger.WarnContext(ctx, "failed to sign an archive URL, using the gateway instead", "error", err)
+		s.logger.WarnContext(ctx, "failed to sign an archive URL, using the gateway instead", "error", err)
 		return ""
 	}
 	if address != "" {
-		e.metrics.archiveLocated(kind)
+		s.metrics.archiveLocated(kind)
 	}
 	return address
 }
@@ -188,91 +233,91 @@ func objectError(err error) error {
 }
 
 // BeginArchive implements run.ArchiveAPI.
-func (e *Engine) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.ArchiveUpload, error) {
-	if err := e.hasArchives(); err != nil {
+func (s *Service) BeginArchive(ctx context.Context, save run.ArchiveSave) (run.ArchiveUpload, error) {
+	if err := s.hasArchives(); err != nil {
 		return run.ArchiveUpload{}, err
 	}
-	c := records.ArchiveClaim{Key: s.Key, Executor: s.Executor, Step: s.Step}
-	place, err := e.store.ArchiveContext(ctx, c)
+	c := records.ArchiveClaim{Key: save.Key, Executor: save.Executor, Step: save.Step}
+	place, err := s.store.ArchiveContext(ctx, c)
 	if err != nil {
 		return run.ArchiveUpload{}, err
 	}
 	kind := place.Step.Saves()
-	ref := archiveRef{Action: actionSave, Claim: c, Kind: kind}
+	ref := reference{Action: actionSave, Claim: c, Kind: kind}
 	switch kind {
 	case run.ArchiveWorkspace:
 	case run.ArchiveArtifact:
 		ref.Name, ref.JUnit = place.Step.SaveArtifacts.Name, place.Step.SaveArtifacts.JUnit
 		ref.Keep = place.Step.SaveArtifacts.Retention.Std()
 		if ref.Keep == 0 {
-			ref.Keep = e.archiving.Artifacts
+			ref.Keep = s.options.Artifacts
 		}
 	case run.ArchiveCache:
-		if err := run.MatchCacheKey(place.Step.SaveCache.Key, s.CacheKey); err != nil {
+		if err := run.MatchCacheKey(place.Step.SaveCache.Key, save.CacheKey); err != nil {
 			return run.ArchiveUpload{}, err
 		}
-		ref.Name = s.CacheKey
+		ref.Name = save.CacheKey
 		ref.Scope = run.CacheScopes(place.Group, place.Step.SaveCache.Scope, place.Untrusted)[0]
 	default:
-		return run.ArchiveUpload{}, run.Errorf(run.CodeInvalid, "step %d of task %s does not save an archive", s.Step, place.Task)
+		return run.ArchiveUpload{}, run.Errorf(run.CodeInvalid, "step %d of task %s does not save an archive", save.Step, place.Task)
 	}
-	saved, err := e.store.SavedArchive(ctx, c, ref.Scope, ref.Name)
+	saved, err := s.store.SavedArchive(ctx, c, ref.Scope, ref.Name)
 	if err != nil {
 		return run.ArchiveUpload{}, err
 	}
-	up := run.ArchiveUpload{Executor: s.Executor, Limits: e.archiving.limits(kind)}
+	up := run.ArchiveUpload{Executor: save.Executor, Limits: s.options.limits(kind)}
 	if saved != nil {
 		info := infoOf(*saved)
 		up.Saved = &info
 		return up, nil
 	}
-	up.Ref, err = e.signRef(ctx, ref)
+	up.Ref, err = s.signRef(ctx, ref)
 	return up, err
 }
 
 // SaveArchive implements run.ArchiveAPI. It stores the bytes under an
 // unguessable name; the archive exists once a transaction commits that name.
-func (e *Engine) SaveArchive(ctx context.Context, u run.ArchiveUpload, content io.Reader) (run.ArchiveInfo, error) {
-	if err := e.hasArchives(); err != nil {
+func (s *Service) SaveArchive(ctx context.Context, u run.ArchiveUpload, content io.Reader) (run.ArchiveInfo, error) {
+	if err := s.hasArchives(); err != nil {
 		return run.ArchiveInfo{}, err
 	}
-	ref, err := e.openRef(ctx, u.Ref, actionSave, u.Executor)
+	ref, err := s.openRef(ctx, u.Ref, actionSave, u.Executor)
 	if err != nil {
 		return run.ArchiveInfo{}, err
 	}
-	if _, err := e.store.ArchiveContext(ctx, ref.Claim); err != nil {
+	if _, err := s.store.ArchiveContext(ctx, ref.Claim); err != nil {
 		return run.ArchiveInfo{}, err // before the bytes arrive
 	}
-	object, begun := e.archives.NewObject(), time.Now()
-	if err := e.store.PutObject(ctx, object, objectLease); err != nil {
+	object, begun := s.objects.NewObject(), time.Now()
+	if err := s.store.PutObject(ctx, object, objectLease); err != nil {
 		return run.ArchiveInfo{}, err
 	}
-	saved, err := e.saveObject(ctx, ref, object, content)
-	e.metrics.archiveSaved(ref.Kind, saved.Size, time.Since(begun), err)
+	saved, err := s.saveObject(ctx, ref, object, content)
+	s.metrics.archiveSaved(ref.Kind, saved.Size, time.Since(begun), err)
 	if err != nil {
 		// The object is garbage immediately, and not only when its lease ends.
-		_ = e.store.PutObject(context.WithoutCancel(ctx), object, 0) // the first error is the one to return
+		_ = s.store.PutObject(context.WithoutCancel(ctx), object, 0) // the first error is the one to return
 		return run.ArchiveInfo{}, err
 	}
 	return infoOf(saved), nil
 }
 
-func (e *Engine) saveObject(ctx context.Context, ref archiveRef, object string, content io.Reader) (records.Archive, error) {
+func (s *Service) saveObject(ctx context.Context, ref reference, object string, content io.Reader) (records.Archive, error) {
 	summed, ok := content.(run.DigestReader)
 	if !ok {
 		summed = &digestReader{r: content, sum: sha256.New()}
 	}
 	in := &receivingReader{
-		ctx: ctx, r: summed, maxSize: e.archiving.limits(ref.Kind).Size, renewed: time.Now(),
+		ctx: ctx, r: summed, maxSize: s.options.limits(ref.Kind).Size, renewed: time.Now(),
 		renew: func() error {
 			// The claim may have been closed since, and the executor removed.
-			if _, err := e.store.ArchiveContext(ctx, ref.Claim); err != nil {
+			if _, err := s.store.ArchiveContext(ctx, ref.Claim); err != nil {
 				return err
 			}
-			return e.store.PutObject(ctx, object, objectLease)
+			return s.store.PutObject(ctx, object, objectLease)
 		},
 	}
-	if err := e.archives.PutArchive(ctx, object, in); err != nil {
+	if err := s.objects.PutArchive(ctx, object, in); err != nil {
 		return records.Archive{}, err
 	}
 	if in.size == 0 {
@@ -285,18 +330,18 @@ func (e *Engine) saveObject(ctx context.Context, ref archiveRef, object string, 
 		a.Expires = time.Now().Add(ref.Keep)
 	}
 	if ref.JUnit {
-		summary, err := e.testReports(ctx, ref.Claim, object)
+		summary, err := s.testReports(ctx, ref.Claim, object)
 		if err != nil {
 			return records.Archive{}, err
 		}
 		a.Tests = &summary
 	}
-	return e.store.CommitArchive(ctx, ref.Claim, a)
+	return s.store.CommitArchive(ctx, ref.Claim, a)
 }
 
 // hasArchives returns an error if this process stores no archives.
-func (e *Engine) hasArchives() error {
-	if e.archives == nil {
+func (s *Service) hasArchives() error {
+	if s.objects == nil {
 		return run.Errorf(run.CodeNotSupported, "this server stores no archives")
 	}
 	return nil

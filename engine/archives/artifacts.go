@@ -1,4 +1,4 @@
-package engine
+package archives
 
 import (
 	"context"
@@ -12,11 +12,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-var _ run.Artifacts = (*Engine)(nil)
-
 // Artifacts implements run.Artifacts.
-func (e *Engine) Artifacts(ctx context.Context, id run.ID) ([]run.Artifact, error) {
-	found, err := e.store.Artifacts(ctx, id)
+func (s *Service) Artifacts(ctx context.Context, id run.ID) ([]run.Artifact, error) {
+	found, err := s.store.Artifacts(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -34,33 +32,33 @@ func artifactOf(a records.Archive) run.Artifact {
 }
 
 // OpenArtifact implements run.Artifacts.
-func (e *Engine) OpenArtifact(ctx context.Context, ref run.ArtifactRef, offset int64) (run.Artifact, io.ReadCloser, error) {
-	found, err := e.artifact(ctx, ref, offset)
+func (s *Service) OpenArtifact(ctx context.Context, ref run.ArtifactRef, offset int64) (run.Artifact, io.ReadCloser, error) {
+	found, err := s.artifact(ctx, ref, offset)
 	if err != nil {
 		return run.Artifact{}, nil, err
 	}
-	content, err := e.archives.GetArchive(ctx, found.Object, offset)
+	content, err := s.objects.GetArchive(ctx, found.Object, offset)
 	if err != nil {
 		return run.Artifact{}, nil, objectError(err)
 	}
-	return artifactOf(found), e.metrics.countingReader(content, found.Kind, found.Size-offset), nil
+	return artifactOf(found), s.metrics.countingReader(content, found.Kind, found.Size-offset), nil
 }
 
 // LocateArtifact implements run.ArchiveLocator.
-func (e *Engine) LocateArtifact(ctx context.Context, ref run.ArtifactRef, offset int64) (run.Artifact, string, error) {
-	found, err := e.artifact(ctx, ref, offset)
+func (s *Service) LocateArtifact(ctx context.Context, ref run.ArtifactRef, offset int64) (run.Artifact, string, error) {
+	found, err := s.artifact(ctx, ref, offset)
 	if err != nil {
 		return run.Artifact{}, "", err
 	}
-	return artifactOf(found), e.locate(ctx, found.Kind, found.Object, found.Size), nil
+	return artifactOf(found), s.locate(ctx, found.Kind, found.Object, found.Size), nil
 }
 
 // artifact looks up an artifact that is to be read from an offset.
-func (e *Engine) artifact(ctx context.Context, ref run.ArtifactRef, offset int64) (records.Archive, error) {
-	if err := e.hasArchives(); err != nil {
+func (s *Service) artifact(ctx context.Context, ref run.ArtifactRef, offset int64) (records.Archive, error) {
+	if err := s.hasArchives(); err != nil {
 		return records.Archive{}, err
 	}
-	all, err := e.store.Artifacts(ctx, ref.Run)
+	all, err := s.store.Artifacts(ctx, ref.Run)
 	if err != nil {
 		return records.Archive{}, err
 	}

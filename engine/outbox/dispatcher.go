@@ -1,4 +1,6 @@
-package engine
+// Package outbox delivers the outbox of the records to Temporal: it starts and
+// signals the workflows of runs, change groups, executors, fleets and webhooks.
+package outbox
 
 import (
 	"context"
@@ -20,14 +22,16 @@ import (
 // The parameters of the Dispatcher.
 const (
 	dispatchBatch = 64               // rows leased together
-	dispatchLease = 12 * time.Second // longer than any delivery: callTimeout and the writes around it
+	dispatchLease = 12 * time.Second // longer than any delivery: CallTimeout and the writes around it
 	// idleCheck is the interval at which the Dispatcher finds rows whose retry
 	// is due, and rows that another process leased and did not deliver before
 	// it died.
-	idleCheck   = 2 * time.Second
-	callTimeout = 10 * time.Second
-	maxBackoff  = 15 * time.Second
+	idleCheck  = 2 * time.Second
+	maxBackoff = 15 * time.Second
 )
+
+// CallTimeout bounds one call of Temporal.
+const CallTimeout = 10 * time.Second
 
 // Starter is the part of a Temporal client that the Dispatcher uses.
 type Starter interface {
@@ -36,22 +40,26 @@ type Starter interface {
 		workflow any, args ...any) (client.WorkflowRun, error)
 }
 
+// Store is the part of the records that the Dispatcher uses.
+type Store interface {
+	records.Outbox
+	// GetSummary returns a run without tasks. Errors: not_found.
+	GetSummary(ctx context.Context, id run.ID) (run.Run, error)
+}
+
 // Dispatcher is the outbox dispatcher: it delivers outbox rows to Temporal by
 // starting and signalling workflows, with IDs and payloads that make a second
 // delivery harmless. Any number of processes may run one on the same records.
 type Dispatcher struct {
-	store   records.Store
+	store   Store
 	starter Starter
 	logger  *slog.Logger
 	metrics *Metrics
 }
 
 // NewDispatcher returns a Dispatcher that does nothing until Run.
-func NewDispatcher(deps Deps, starter Starter) *Dispatcher {
-	if deps.Metrics == nil {
-		deps.Metrics = NewMetrics()
-	}
-	return &Dispatcher{store: deps.Store, starter: starter, logger: deps.Logger, metrics: deps.Metrics}
+func NewDispatcher(store Store, starter Starter, logger *slog.Logger, metrics *Metrics) *Dispatcher {
+	return &Dispatcher{store: store, starter: starter, logger: logger, metrics: metrics}
 }
 
 // Run delivers until ctx ends. It survives outages of the database and of
@@ -120,17 +128,17 @@ func (p *Dispatcher) deliverRow(ctx context.Context, row records.OutboxRow) {
 // workflow if it has not started yet, and is dropped if the workflow has
 // closed.
 func (p *Dispatcher) notify(ctx context.Context, row records.OutboxRow) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, CallTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
 	switch row.Kind { //nolint:exhaustive // the others are of runs
 	case records.OutboxWebhook:
-		return p.signalWebhook(ctx, row.Webhook)
+		return signalWebhook(ctx, p.starter, row.Webhook)
 	case records.OutboxGrant:
-		return signalChangeGroup(ctx, p.starter, row.ChangeGroup)
+		return SignalChangeGroup(ctx, p.starter, row.ChangeGroup)
 	case records.OutboxExecutor:
-		return signalExecutor(ctx, p.starter, row.Executor)
+		return SignalExecutor(ctx, p.starter, row.Executor)
 	case records.OutboxFleet:
-		return signalFleet(ctx, p.starter, row.Fleet)
+		return SignalFleet(ctx, p.starter, row.Fleet)
 	}
 	r, err := p.store.GetSummary(ctx, row.Run)
 	if run.CodeOf(err) == run.CodeNotFound {
@@ -161,21 +169,6 @@ func (p *Dispatcher) notify(ctx context.Context, row records.OutboxRow) error {
 	if _, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
 		return nil
 	}
-	return err
-}
-
-// signalChangeGroup makes the change-group workflow grant slots. It starts the
-// workflow if it does not run.
-func signalChangeGroup(ctx context.Context, starter Starter, name string) error {
-	options := client.StartWorkflowOptions{
-		ID:                       contract.ChangeGroupWorkflowID(name),
-		TaskQueue:                contract.ControlQueue,
-		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "grants the slots of change group " + name,
-	}
-	_, err := starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalGrant, nil, options,
-		contract.ChangeGroupWorkflow, contract.ChangeGroupInput{Name: name})
 	return err
 }
 

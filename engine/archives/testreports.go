@@ -1,4 +1,4 @@
-package engine
+package archives
 
 import (
 	"context"
@@ -28,8 +28,8 @@ var errReportsTime = fmt.Errorf("it took more than %s", reportsTime)
 // testReports reads the test reports in an archive. The summary has the reasons
 // for reports that cannot be read, because a retry would not help. The error is
 // one of the store, or of an invalid archive.
-func (e *Engine) testReports(ctx context.Context, c records.ArchiveClaim, object string) (run.TestSummary, error) {
-	hidden, fault, err := e.taskSecrets(ctx, c)
+func (s *Service) testReports(ctx context.Context, c records.ArchiveClaim, object string) (run.TestSummary, error) {
+	hidden, fault, err := s.taskSecrets(ctx, c)
 	if err != nil {
 		return run.TestSummary{}, err
 	}
@@ -38,16 +38,16 @@ func (e *Engine) testReports(ctx context.Context, c records.ArchiveClaim, object
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, reportsTime, errReportsTime)
 	defer cancel()
-	if err := e.reads.reports.Acquire(limited, 1); err != nil {
+	if err := s.reads.reports.Acquire(limited, 1); err != nil {
 		return unreadSummary(ctx, fmt.Errorf("%w waiting for other reports", errReportsTime), err)
 	}
-	defer e.reads.reports.Release(1)
-	content, err := e.archives.GetArchive(ctx, object, 0)
+	defer s.reads.reports.Release(1)
+	content, err := s.objects.GetArchive(ctx, object, 0)
 	if err != nil {
 		return run.TestSummary{}, err
 	}
 	defer func() { _ = content.Close() }() // it was only read
-	all, err := readReports(limited, content, e.scanLimits(run.ArchiveArtifact), hidden)
+	all, err := readReports(limited, content, s.scanLimits(run.ArchiveArtifact), hidden)
 	switch code := run.CodeOf(err); {
 	case err == nil:
 		return all, nil
@@ -74,12 +74,12 @@ func unreadSummary(ctx context.Context, why, err error) (run.TestSummary, error)
 // taskSecrets returns the secrets of the task that saves an archive. The fault
 // says why a secret of a provider is permanently unavailable; unavailable is an
 // error.
-func (e *Engine) taskSecrets(ctx context.Context, c records.ArchiveClaim) (hidden *mask.Set, fault string, err error) {
-	spec, err := e.store.ClaimSecrets(ctx, c)
+func (s *Service) taskSecrets(ctx context.Context, c records.ArchiveClaim) (hidden *mask.Set, fault string, err error) {
+	spec, err := s.store.ClaimSecrets(ctx, c)
 	if err != nil {
 		return nil, "", err
 	}
-	d, err := e.resolveSecrets(ctx, run.Define(spec, new(run.TaskSpec), run.ExpandedTask{}, c.Key, 0))
+	d, err := s.resolve(ctx, run.Define(spec, new(run.TaskSpec), run.ExpandedTask{}, c.Key, 0))
 	if err != nil {
 		return nil, "", err
 	}

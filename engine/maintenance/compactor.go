@@ -1,4 +1,4 @@
-package engine
+package maintenance
 
 import (
 	"context"
@@ -30,21 +30,32 @@ const (
 	staleAfter = time.Hour
 )
 
+// LogPacker reads the stored frames of logs, and packs them.
+type LogPacker interface {
+	// GetFrames returns a stored batch. Errors: not_found, unavailable.
+	GetFrames(ctx context.Context, key run.Key, first int64) ([]run.Frame, error)
+	// PackedBlocks returns the blocks of a packed log of a known size, and
+	// PackedFrames the frames of one block. Errors: not_found, unavailable.
+	PackedBlocks(ctx context.Context, key run.Key, last, size int64) ([]run.LogBlock, error)
+	PackedFrames(ctx context.Context, key run.Key, last int64, b run.LogBlock) ([]run.Frame, error)
+	// PackFrames stores the packed log of a key up to frame last, and returns
+	// its size in bytes. If it fails, nothing is visible. Errors: unavailable,
+	// and those of frames.
+	PackFrames(ctx context.Context, key run.Key, last int64, frames iter.Seq2[run.Frame, error]) (int64, error)
+}
+
 // Compactor packs the logs of tasks that have ended, each into one object that
 // replaces its batches. Any number of processes may run one.
 type Compactor struct {
 	store   records.Packing
-	logs    LogStore
+	logs    LogPacker
 	metrics *Metrics
 	logger  *slog.Logger
 }
 
 // NewCompactor returns a Compactor that does nothing until Run.
-func NewCompactor(deps Deps) *Compactor {
-	if deps.Metrics == nil {
-		deps.Metrics = NewMetrics()
-	}
-	return &Compactor{store: deps.Store, logs: deps.Logs, metrics: deps.Metrics, logger: deps.Logger}
+func NewCompactor(store records.Packing, logs LogPacker, logger *slog.Logger, metrics *Metrics) *Compactor {
+	return &Compactor{store: store, logs: logs, metrics: metrics, logger: logger}
 }
 
 // Run packs the logs that are due: immediately, when logs of this process end,

@@ -1,4 +1,4 @@
-package engine
+package maintenance
 
 import (
 	"context"
@@ -11,13 +11,14 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/engine/outbox"
 	"github.com/drover-run/drover/run"
 )
 
 // RetentionClient is the part of a Temporal client that a RetentionSupervisor
 // uses.
 type RetentionClient interface {
-	Starter
+	outbox.Starter
 	SignalWorkflow(ctx context.Context, workflowID, runID, signal string, arg any) error
 }
 
@@ -31,8 +32,8 @@ type RetentionSupervisor struct {
 }
 
 // NewRetentionSupervisor returns a RetentionSupervisor that does nothing until Run.
-func NewRetentionSupervisor(deps Deps, c RetentionClient, r run.Retention) *RetentionSupervisor {
-	return &RetentionSupervisor{retention: r, client: c, logger: deps.Logger}
+func NewRetentionSupervisor(c RetentionClient, r run.Retention, logger *slog.Logger) *RetentionSupervisor {
+	return &RetentionSupervisor{retention: r, client: c, logger: logger}
 }
 
 // Run signals the workflow immediately, and then checks every hour that it
@@ -59,7 +60,7 @@ func (k *RetentionSupervisor) Run(ctx context.Context) error {
 }
 
 func (k *RetentionSupervisor) call(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, outbox.CallTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
 	return do(ctx)
 }

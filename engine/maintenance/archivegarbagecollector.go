@@ -1,4 +1,4 @@
-package engine
+package maintenance
 
 import (
 	"context"
@@ -17,7 +17,17 @@ const (
 	// two transactions.
 	archiveBatch = 100
 	archivePause = 200 * time.Millisecond
+	// objectLease is how long one process may take to remove the objects that it
+	// leased. After that another process removes them.
+	objectLease = 10 * time.Minute
 )
+
+// ArchiveRemover removes the objects of archives from the blob store.
+type ArchiveRemover interface {
+	// DeleteArchive removes an archive, also one that was not completed. A
+	// missing archive is no error. Errors: unavailable.
+	DeleteArchive(ctx context.Context, object string) error
+}
 
 // ArchiveGarbageCollector removes objects of archives that no record refers to: those of
 // removed archives, and those of uploads whose process was killed. Any number
@@ -31,7 +41,7 @@ const (
 // the retention is long.
 type ArchiveGarbageCollector struct {
 	store   records.ArchiveRetention
-	objects ArchiveStore
+	objects ArchiveRemover
 	metrics *Metrics
 	logger  *slog.Logger
 	pause   time.Duration
@@ -39,11 +49,8 @@ type ArchiveGarbageCollector struct {
 
 // NewArchiveGarbageCollector returns an ArchiveGarbageCollector that does nothing until
 // Run.
-func NewArchiveGarbageCollector(deps Deps) *ArchiveGarbageCollector {
-	if deps.Metrics == nil {
-		deps.Metrics = NewMetrics()
-	}
-	return &ArchiveGarbageCollector{store: deps.Store, objects: deps.Archives, metrics: deps.Metrics, logger: deps.Logger, pause: archivePause}
+func NewArchiveGarbageCollector(store records.ArchiveRetention, objects ArchiveRemover, logger *slog.Logger, metrics *Metrics) *ArchiveGarbageCollector {
+	return &ArchiveGarbageCollector{store: store, objects: objects, metrics: metrics, logger: logger, pause: archivePause}
 }
 
 // Run sweeps at intervals, until ctx ends.

@@ -1,4 +1,4 @@
-package engine
+package archives
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 func TestArchiveReads_turns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		reads := newArchiveReads()
+		reads := newReadLimits()
 		var ends []func()
 		for range maxScans {
 			end, err := begin(t.Context(), reads.scans)

@@ -1,4 +1,4 @@
-package engine
+package archives
 
 import (
 	"context"
@@ -21,10 +21,10 @@ const (
 	actionSave = "save"
 )
 
-// archiveRef is the content of a reference. It holds nothing secret from its
+// reference is the content of a reference. It holds nothing secret from its
 // bearer except the object's name, which is useless without access to the
 // bucket.
-type archiveRef struct {
+type reference struct {
 	Action string               `json:"a"`
 	Until  int64                `json:"u"` // seconds since 1970
 	Claim  records.ArchiveClaim `json:"c"`
@@ -38,8 +38,8 @@ type archiveRef struct {
 }
 
 // signRef encodes a reference and appends a message authentication code.
-func (e *Engine) signRef(ctx context.Context, r archiveRef) (string, error) {
-	key, err := e.refKey(ctx)
+func (s *Service) signRef(ctx context.Context, r reference) (string, error) {
+	key, err := s.refKey(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -54,12 +54,12 @@ func (e *Engine) signRef(ctx context.Context, r archiveRef) (string, error) {
 
 // openRef verifies and decodes a reference. The executor must hold the claim
 // for which it was issued; the records check that. Errors: invalid, gone.
-func (e *Engine) openRef(ctx context.Context, ref, action, executor string) (archiveRef, error) {
-	key, err := e.refKey(ctx)
+func (s *Service) openRef(ctx context.Context, ref, action, executor string) (reference, error) {
+	key, err := s.refKey(ctx)
 	if err != nil {
-		return archiveRef{}, err
+		return reference{}, err
 	}
-	var r archiveRef
+	var r reference
 	text, proof, _ := strings.Cut(ref, ".")
 	given, err := base64.RawURLEncoding.DecodeString(proof)
 	if err != nil || !hmac.Equal(given, proofOf(key, text)) {
@@ -88,15 +88,15 @@ func proofOf(key []byte, text string) []byte {
 }
 
 // refKey returns the key that signs references, which all gateways share.
-func (e *Engine) refKey(ctx context.Context) ([]byte, error) {
-	if key := e.refs.Load(); key != nil {
+func (s *Service) refKey(ctx context.Context) ([]byte, error) {
+	if key := s.refs.Load(); key != nil {
 		return *key, nil
 	}
-	text, err := e.store.ServiceKey(ctx, "archives", rand.Text()+rand.Text())
+	text, err := s.store.ServiceKey(ctx, "archives", rand.Text()+rand.Text())
 	if err != nil {
 		return nil, err
 	}
 	key := []byte(text)
-	e.refs.Store(&key)
+	s.refs.Store(&key)
 	return key, nil
 }

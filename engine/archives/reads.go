@@ -1,4 +1,4 @@
-package engine
+package archives
 
 import (
 	"cmp"
@@ -31,11 +31,11 @@ const (
 
 var errBusy = errors.New("the gateway reads too many archives at the moment")
 
-// archiveReads are the semaphores of one process.
-type archiveReads struct{ files, scans, reports *semaphore.Weighted }
+// readLimits are the semaphores of one process.
+type readLimits struct{ files, scans, reports *semaphore.Weighted }
 
-func newArchiveReads() archiveReads {
-	return archiveReads{
+func newReadLimits() readLimits {
+	return readLimits{
 		files: semaphore.NewWeighted(maxOpenFiles), scans: semaphore.NewWeighted(maxScans), reports: semaphore.NewWeighted(maxReportScans),
 	}
 }
@@ -55,18 +55,18 @@ func begin(ctx context.Context, turns *semaphore.Weighted) (end func(), err erro
 }
 
 // scanLimits returns the bounds for reading an archive.
-func (e *Engine) scanLimits(kind run.ArchiveKind) archive.Limits {
-	l := e.archiving.limits(kind)
+func (s *Service) scanLimits(kind run.ArchiveKind) archive.Limits {
+	l := s.options.limits(kind)
 	return archive.Limits{Entries: cmp.Or(l.Entries, maxScanEntries), Bytes: cmp.Or(l.Bytes, maxScanBytes)}
 }
 
 // OpenArtifactFile implements run.Artifacts.
-func (e *Engine) OpenArtifactFile(ctx context.Context, ref run.ArtifactRef, path string) (run.ArtifactEntry, io.ReadCloser, error) {
-	closed, err := begin(ctx, e.reads.files)
+func (s *Service) OpenArtifactFile(ctx context.Context, ref run.ArtifactRef, path string) (run.ArtifactEntry, io.ReadCloser, error) {
+	closed, err := begin(ctx, s.reads.files)
 	if err != nil {
 		return run.ArtifactEntry{}, nil, err
 	}
-	f, content, err := e.findArtifactFile(ctx, ref, path)
+	f, content, err := s.findArtifactFile(ctx, ref, path)
 	if err != nil {
 		closed()
 		return run.ArtifactEntry{}, nil, err
@@ -74,17 +74,17 @@ func (e *Engine) OpenArtifactFile(ctx context.Context, ref run.ArtifactRef, path
 	return entryOf(f.Entry), readCloser{f, closers{f, content, closerFunc(closed)}}, nil
 }
 
-func (e *Engine) findArtifactFile(ctx context.Context, ref run.ArtifactRef, path string) (*archive.File, io.Closer, error) {
-	found, err := begin(ctx, e.reads.scans)
+func (s *Service) findArtifactFile(ctx context.Context, ref run.ArtifactRef, path string) (*archive.File, io.Closer, error) {
+	found, err := begin(ctx, s.reads.scans)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer found()
-	_, content, err := e.OpenArtifact(ctx, ref, 0)
+	_, content, err := s.OpenArtifact(ctx, ref, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := archive.Open(ctx, content, path, e.scanLimits(run.ArchiveArtifact))
+	f, err := archive.Open(ctx, content, path, s.scanLimits(run.ArchiveArtifact))
 	if err != nil {
 		return nil, nil, errors.Join(err, content.Close())
 	}
@@ -92,19 +92,19 @@ func (e *Engine) findArtifactFile(ctx context.Context, ref run.ArtifactRef, path
 }
 
 // ArtifactEntries implements run.Artifacts.
-func (e *Engine) ArtifactEntries(ctx context.Context, ref run.ArtifactRef, n int) (list []run.ArtifactEntry, more bool, err error) {
-	listed, err := begin(ctx, e.reads.scans)
+func (s *Service) ArtifactEntries(ctx context.Context, ref run.ArtifactRef, n int) (list []run.ArtifactEntry, more bool, err error) {
+	listed, err := begin(ctx, s.reads.scans)
 	if err != nil {
 		return nil, false, err
 	}
 	defer listed()
-	_, content, err := e.OpenArtifact(ctx, ref, 0)
+	_, content, err := s.OpenArtifact(ctx, ref, 0)
 	if err != nil {
 		return nil, false, err
 	}
 	defer func() { _ = content.Close() }() // it was only read
 	text := 0
-	err = archive.List(ctx, content, e.scanLimits(run.ArchiveArtifact), func(entry archive.Entry, _ io.Reader) bool {
+	err = archive.List(ctx, content, s.scanLimits(run.ArchiveArtifact), func(entry archive.Entry, _ io.Reader) bool {
 		text += len(entry.Name) + len(entry.Link)
 		if len(list) == n || text > maxEntryText {
 			more = true

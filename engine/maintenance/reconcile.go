@@ -1,4 +1,4 @@
-package engine
+package maintenance
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/drover-run/drover/contract"
-	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/engine/outbox"
 	"github.com/drover-run/drover/run"
 )
 
@@ -35,13 +35,22 @@ const (
 	reconcileRuns = 20
 )
 
+// ReconcilerStore is the part of the records that a Reconciler uses.
+type ReconcilerStore interface {
+	GetSummary(ctx context.Context, id run.ID) (run.Run, error)
+	OpenRuns(ctx context.Context, after run.ID, n int) ([]run.ID, error)
+	CloseLost(ctx context.Context, id run.ID, reason string) error
+	GetExecutor(ctx context.Context, id string) (run.Executor, error)
+	GetFleet(ctx context.Context, name string) (run.Fleet, error)
+}
+
 // Reconciler finds runs that are open in the records although their workflow
 // was terminated, deleted, or cancelled before it ran, and closes them. It
 // signals the change-group workflow again if that was terminated, because its
 // last signal may have been lost. It does the same for the workflows of
 // executors and fleets, which nothing else may start for a long time.
 type Reconciler struct {
-	store        records.Store
+	store        ReconcilerStore
 	temporal     client.Client
 	namespace    string
 	logger       *slog.Logger
@@ -50,8 +59,8 @@ type Reconciler struct {
 }
 
 // NewReconciler returns a Reconciler that does nothing until Run.
-func NewReconciler(deps Deps, c client.Client, namespace string) *Reconciler {
-	return &Reconciler{store: deps.Store, temporal: c, namespace: namespace, logger: deps.Logger, signalled: map[string]time.Time{}}
+func NewReconciler(store ReconcilerStore, c client.Client, namespace string, logger *slog.Logger) *Reconciler {
+	return &Reconciler{store: store, temporal: c, namespace: namespace, logger: logger, signalled: map[string]time.Time{}}
 }
 
 // Run runs a round every reconcileEvery until ctx ends.
@@ -120,7 +129,7 @@ func (r *Reconciler) handleClosed(ctx context.Context, x *workflowpb.WorkflowExe
 func (r *Reconciler) restartWorkflow(ctx context.Context, workflowID string, status enumspb.WorkflowExecutionStatus) error {
 	if name, ok := contract.ChangeGroupOfWorkflow(workflowID); ok {
 		r.logger.InfoContext(ctx, "restarting the workflow of a change group that was ended from outside", "changegroup", name, "status", status.String())
-		return signalChangeGroup(ctx, r.temporal, name)
+		return outbox.SignalChangeGroup(ctx, r.temporal, name)
 	}
 	if name, ok := contract.FleetOfWorkflow(workflowID); ok {
 		if _, err := r.store.GetFleet(ctx, name); err != nil {
@@ -130,7 +139,7 @@ func (r *Reconciler) restartWorkflow(ctx context.Context, workflowID string, sta
 			return err
 		}
 		r.logger.InfoContext(ctx, "restarting the workflow of a fleet that was ended from outside", "fleet", name, "status", status.String())
-		return signalFleet(ctx, r.temporal, name)
+		return outbox.SignalFleet(ctx, r.temporal, name)
 	}
 	id, ok := contract.ExecutorOfWorkflow(workflowID)
 	if !ok {
@@ -144,7 +153,7 @@ func (r *Reconciler) restartWorkflow(ctx context.Context, workflowID string, sta
 		return err
 	}
 	r.logger.InfoContext(ctx, "restarting the workflow of an executor that was ended from outside", "executor", id, "status", status.String())
-	return signalExecutor(ctx, r.temporal, id)
+	return outbox.SignalExecutor(ctx, r.temporal, id)
 }
 
 // compare checks the next open runs.

@@ -1,4 +1,4 @@
-package engine_test
+package maintenance_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
-	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/engine/maintenance"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
@@ -66,7 +66,7 @@ func TestRetentionSupervisor(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() {
-				done <- engine.NewRetentionSupervisor(engine.Deps{Logger: slog.New(slog.DiscardHandler)}, c, tt.retention).Run(ctx)
+				done <- maintenance.NewRetentionSupervisor(c, tt.retention, slog.New(slog.DiscardHandler)).Run(ctx)
 			}()
 			testenv.Await(t, 10*time.Second, func() (bool, string) {
 				c.mu.Lock()

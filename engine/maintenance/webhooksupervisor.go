@@ -1,4 +1,4 @@
-package engine
+package maintenance
 
 import (
 	"context"
@@ -6,11 +6,8 @@ import (
 	"log/slog"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
-
-	"github.com/drover-run/drover/contract"
-	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/engine/outbox"
+	"github.com/drover-run/drover/run"
 )
 
 // The WebhookSupervisor checks soon after a failure, and rarely otherwise.
@@ -19,17 +16,22 @@ const (
 	superviseInterval = time.Hour
 )
 
+// WebhookLister is the part of the records that a WebhookSupervisor uses.
+type WebhookLister interface {
+	ListWebhooks(ctx context.Context) ([]run.Webhook, error)
+}
+
 // WebhookSupervisor makes sure that every enabled webhook has its workflow. The outbox
 // starts the workflow, but it may have been terminated since.
 type WebhookSupervisor struct {
-	store   records.Store
-	starter Starter
+	store   WebhookLister
+	starter outbox.Starter
 	logger  *slog.Logger
 }
 
 // NewWebhookSupervisor returns a WebhookSupervisor that does nothing until Run.
-func NewWebhookSupervisor(deps Deps, starter Starter) *WebhookSupervisor {
-	return &WebhookSupervisor{store: deps.Store, starter: starter, logger: deps.Logger}
+func NewWebhookSupervisor(store WebhookLister, starter outbox.Starter, logger *slog.Logger) *WebhookSupervisor {
+	return &WebhookSupervisor{store: store, starter: starter, logger: logger}
 }
 
 // Run checks immediately, and then every hour until ctx ends.
@@ -69,19 +71,7 @@ func (k *WebhookSupervisor) startAll(ctx context.Context) error {
 
 // start starts the workflow of a webhook if it does not run.
 func (k *WebhookSupervisor) start(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, outbox.CallTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
-	_, err := k.starter.ExecuteWorkflow(ctx, webhookOptions(name), contract.WebhookWorkflow, contract.WebhookInput{Name: name})
-	return err
-}
-
-// webhookOptions returns the options for every start of a webhook workflow.
-func webhookOptions(name string) client.StartWorkflowOptions {
-	return client.StartWorkflowOptions{
-		ID:                       contract.WebhookWorkflowID(name),
-		TaskQueue:                contract.ControlQueue,
-		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "events to " + name,
-	}
+	return outbox.StartWebhook(ctx, k.starter, name)
 }
