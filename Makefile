@@ -124,8 +124,12 @@ $(CLUSTER)/cluster:
 $(CLUSTER)/images/busybox.tar: build
 	$(GO) run ./internal/testenv/images -bin bin -out $(@D)
 
+.PHONY: structure
+structure: ## Print the sizes of packages and receivers, and check them with the import layers
+	$(GO) test -count=1 -v -run TestStructure ./internal/archtest
+
 .PHONY: lint
-lint: ## Run the linters, gofumpt and the checks of go.mod
+lint: structure ## Run the linters, gofumpt, the checks of the structure and of go.mod
 	$(TOOL) golangci-lint run ./...
 	$(GO) run ./internal/words
 	$(GO) mod tidy -diff
