@@ -14,6 +14,7 @@ import (
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // logsFlags select what is printed of logs, and how.
@@ -228,7 +229,7 @@ func (p *prefixer) endLine() error {
 // noTask returns the error for an unknown task.
 func noTask(r api.Run, task string) error {
 	message := fmt.Sprintf("run %s has no task %q", r.ID, task)
-	if near := run.Suggest(task, sortedTaskNames(r.Tasks)); near != "" {
+	if near := spec.Suggest(task, sortedTaskNames(r.Tasks)); near != "" {
 		message += fmt.Sprintf("; did you mean %q?", near)
 	}
 	return run.Errorf(run.CodeNotFound, "%s", strings.TrimSpace(message))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // fileResult is the result of validate for one file.
@@ -67,7 +68,7 @@ func validateFile(env Env, name string) (fileResult, error) {
 		s, err = file.validate()
 	}
 	if err == nil {
-		x, faults := run.Expand(s, nil)
+		x, faults := spec.Expand(s, nil)
 		if len(faults) > 0 {
 			err = file.fault(run.InvalidError("the specification is not valid", faults))
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/sqlite"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // archiveBench is an engine that stores archives in a directory.
@@ -77,12 +78,12 @@ func (d *archiveBench) begin(t *testing.T, group string, untrusted bool) (first,
 		step(run.ArchiveStep{SaveCache: &run.SaveCache{Key: `go-{{ sha256 "go.sum" }}`}}),
 		step(run.ArchiveStep{RestoreCache: &run.RestoreCache{Keys: []string{`go-{{ sha256 "go.sum" }}`, "go-"}}}),
 	}
-	spec := &run.Spec{Name: "n", Group: group, Untrusted: untrusted, Tasks: map[string]*run.TaskSpec{
+	of := &run.Spec{Name: "n", Group: group, Untrusted: untrusted, Tasks: map[string]*run.TaskSpec{
 		"a": {Steps: steps}, "b": {Steps: steps, Depends: []run.Depend{{Task: "a"}}},
 	}}
-	x, faults := run.Expand(spec, func(string, *run.TaskSpec) (string, error) { return "shell", nil })
+	x, faults := spec.Expand(of, func(string, *run.TaskSpec) (string, error) { return "shell", nil })
 	require.Empty(t, faults)
-	r, err := d.store.CreateRun(t.Context(), records.NewRun{Spec: spec, Plan: x.Plan, Tasks: x.Tasks})
+	r, err := d.store.CreateRun(t.Context(), records.NewRun{Spec: of, Plan: x.Plan, Tasks: x.Tasks})
 	require.NoError(t, err)
 	_, err = d.store.Begin(t.Context(), r.ID)
 	require.NoError(t, err)

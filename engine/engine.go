@@ -15,6 +15,7 @@ import (
 	"github.com/drover-run/drover/engine/archives"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // LogStore stores the frames of tasks in batches, and reads packed logs.
@@ -123,7 +124,7 @@ func (e *Engine) Approve(ctx context.Context, id run.ID, task, subject string, t
 
 // Annotate implements run.Service.
 func (e *Engine) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) (run.Run, error) {
-	if faults := run.ValidateAnnotations(annotations); len(faults) > 0 {
+	if faults := spec.ValidateAnnotations(annotations); len(faults) > 0 {
 		return run.Run{}, run.InvalidError("the annotations are not valid", faults)
 	}
 	return e.change(ctx, id, token, func(ctx context.Context, id run.ID, token run.Token) error {

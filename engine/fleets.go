@@ -6,6 +6,7 @@ import (
 	"github.com/drover-run/drover/fleeting/scaling"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // Fleets implements run.Fleets. It is safe for concurrent use.
@@ -26,7 +27,7 @@ func (f *Fleets) Fleet(ctx context.Context, name string) (run.Fleet, error) {
 
 // PutFleet implements run.Fleets.
 func (f *Fleets) PutFleet(ctx context.Context, name string, s run.FleetSpec, by string) (_ run.Fleet, created bool, _ error) {
-	faults := run.ValidateFleet(name, s)
+	faults := spec.ValidateFleet(name, s)
 	_, more := scaling.Compile(s.Scaling)
 	if faults = append(faults, more...); len(faults) > 0 {
 		return run.Fleet{}, false, run.InvalidError("the fleet is not valid", faults)
@@ -36,7 +37,7 @@ func (f *Fleets) PutFleet(ctx context.Context, name string, s run.FleetSpec, by 
 
 // ControlFleet implements run.Fleets.
 func (f *Fleets) ControlFleet(ctx context.Context, name string, s run.FleetControl) (run.Fleet, error) {
-	if faults := run.ValidateFleetControl(s); len(faults) > 0 {
+	if faults := spec.ValidateFleetControl(s); len(faults) > 0 {
 		return run.Fleet{}, run.InvalidError("the fleet action is not valid", faults)
 	}
 	return f.store.ControlFleet(ctx, name, s)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // ScheduleService is the part of a Temporal client that a Scheduler uses.
@@ -180,7 +181,7 @@ func keepSecrets(x run.ScheduleSpec, was records.Schedule) run.ScheduleSpec {
 // check returns all faults of a schedule. It validates the specification as for
 // a run.
 func (s *Scheduler) check(ctx context.Context, x run.ScheduleSpec) error {
-	faults := run.ValidateSchedule(x)
+	faults := spec.ValidateSchedule(x)
 	if len(faults) == 0 {
 		_, err := s.engine.expand(ctx, x.ScheduledSpec(time.Time{}))
 		var refusal *run.Error
@@ -188,7 +189,7 @@ func (s *Scheduler) check(ctx context.Context, x run.ScheduleSpec) error {
 			return err
 		}
 		if refusal != nil {
-			faults = run.Under("spec", refusal.Faults)
+			faults = spec.Under("spec", refusal.Faults)
 		}
 	}
 	if len(faults) == 0 {
@@ -215,7 +216,7 @@ func (s *Scheduler) DeleteSchedule(ctx context.Context, name string) error {
 
 // PauseSchedule implements run.Schedules.
 func (s *Scheduler) PauseSchedule(ctx context.Context, name, note string) (run.Schedule, error) {
-	if faults := run.ValidateNote(note); len(faults) > 0 {
+	if faults := spec.ValidateNote(note); len(faults) > 0 {
 		return run.Schedule{}, run.InvalidError("the note is not valid", faults)
 	}
 	return s.onExisting(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
@@ -225,7 +226,7 @@ func (s *Scheduler) PauseSchedule(ctx context.Context, name, note string) (run.S
 
 // ResumeSchedule implements run.Schedules.
 func (s *Scheduler) ResumeSchedule(ctx context.Context, name, note string) (run.Schedule, error) {
-	if faults := run.ValidateNote(note); len(faults) > 0 {
+	if faults := spec.ValidateNote(note); len(faults) > 0 {
 		return run.Schedule{}, run.InvalidError("the note is not valid", faults)
 	}
 	return s.onExisting(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
@@ -243,7 +244,7 @@ func noteOr(note, otherwise string) string {
 
 // TriggerSchedule implements run.Schedules.
 func (s *Scheduler) TriggerSchedule(ctx context.Context, name string, overlap run.Overlap) (run.Schedule, error) {
-	if faults := run.ValidateOverlap(overlap); len(faults) > 0 {
+	if faults := spec.ValidateOverlap(overlap); len(faults) > 0 {
 		return run.Schedule{}, run.InvalidError("the overlap policy is not valid", faults)
 	}
 	return s.onExisting(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
@@ -253,7 +254,7 @@ func (s *Scheduler) TriggerSchedule(ctx context.Context, name string, overlap ru
 
 // BackfillSchedule implements run.Schedules.
 func (s *Scheduler) BackfillSchedule(ctx context.Context, name string, b run.Backfill) (run.Schedule, error) {
-	if faults := run.ValidateBackfill(b, time.Now()); len(faults) > 0 {
+	if faults := spec.ValidateBackfill(b, time.Now()); len(faults) > 0 {
 		return run.Schedule{}, run.InvalidError("the backfill is not valid", faults)
 	}
 	return s.onExisting(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {

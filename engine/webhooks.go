@@ -5,6 +5,7 @@ import (
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // Webhooks implements run.Webhooks. It is safe for concurrent use.
@@ -26,11 +27,11 @@ func (w *Webhooks) Webhook(ctx context.Context, name string) (run.Webhook, error
 }
 
 // PutWebhook implements run.Webhooks.
-func (w *Webhooks) PutWebhook(ctx context.Context, spec run.WebhookSpec) (_ run.Webhook, created bool, _ error) {
-	if faults := run.ValidateWebhook(spec); len(faults) > 0 {
+func (w *Webhooks) PutWebhook(ctx context.Context, hook run.WebhookSpec) (_ run.Webhook, created bool, _ error) {
+	if faults := spec.ValidateWebhook(hook); len(faults) > 0 {
 		return run.Webhook{}, false, run.InvalidError("the webhook is not valid", faults)
 	}
-	return w.store.PutWebhook(ctx, spec)
+	return w.store.PutWebhook(ctx, hook)
 }
 
 // DeleteWebhook implements run.Webhooks.

@@ -78,34 +78,3 @@ func TestTaskSpec_WithOutputs(t *testing.T) {
 	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 	require.EqualError(t, err, "the variable A: there is no z")
 }
-
-func TestValidate_Outputs(t *testing.T) {
-	t.Parallel()
-	task := func(env string, depends ...string) *run.TaskSpec {
-		out := &run.TaskSpec{Steps: []run.Step{{Run: "x"}}, Environment: map[string]string{"A": env}}
-		for _, d := range depends {
-			out.Depends = append(out.Depends, run.Depend{Task: d})
-		}
-		return out
-	}
-	spec := &run.Spec{Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
-		"a": task(""), "b": task(`{{ output "a" "k" }}`, "a"), "c": task(`{{ output "a" "k" }}{{ output "b" "k" }}`, "b"),
-		"m": {Steps: []run.Step{{Run: "x"}}, Matrix: map[string][]string{"X": {"1", "2/3"}, "Y": {"z"}}},
-		"n": task(`{{ output "m[X=2-3,Y=z]" "k" }}`, "m"),
-	}}
-	require.Empty(t, run.Validate(spec))
-	for _, c := range []struct{ text, want string }{
-		{`{{ output "c" "k" }}`, "tasks.b.environment.A unknown_dependency"},
-		{`{{ output "m[X=1,Y=z]" "k" }}`, "tasks.b.environment.A unknown_dependency"},
-		{`{{ output "a[0]" "k" }}`, "tasks.b.environment.A bad_value"},
-		{`{{ output "a" "-k" }}`, "tasks.b.environment.A bad_format"},
-	} {
-		spec.Tasks["b"] = task(c.text, "a")
-		require.Equal(t, []string{c.want}, found(run.Validate(spec)), c.text)
-	}
-	spec.Tasks["b"] = task("", "a")
-	for _, name := range []string{"m", "m[X=1]", "m[X=1,Y=y]", "m[X=1,Y=z"} {
-		spec.Tasks["n"] = task(`{{ output "`+name+`" "k" }}`, "m")
-		require.Equal(t, []string{"tasks.n.environment.A bad_value"}, found(run.Validate(spec)), name)
-	}
-}

@@ -205,7 +205,7 @@ func (d *decoder) unknown(p run.Path, e entry, fields []field) {
 		known = append(known, f.name)
 	}
 	hint := ""
-	if s := run.Suggest(e.key, known); s != "" {
+	if s := Suggest(e.key, known); s != "" {
 		hint = fmt.Sprintf("; did you mean %q?", s)
 	}
 	d.fault(p.Key(e.key), e.line, run.FaultUnknownField, "there is no field %s here%s", quote(e.key), hint)
@@ -223,7 +223,7 @@ func (d *decoder) table(p run.Path, n *yaml.Node, v reflect.Value) {
 		at := p.Key(e.key)
 		d.note(at, e.line)
 		to := reflect.New(elem).Elem()
-		// run.Validate reports an empty task or axis.
+		// ValidateRun reports an empty task or axis.
 		if kind := elem.Kind(); !null(e.value) || kind != reflect.Pointer && kind != reflect.Slice {
 			d.value(at, e.value, to, field{loose: true})
 		}

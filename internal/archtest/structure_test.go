@@ -39,7 +39,6 @@ func tooLarge() map[string]int {
 		"gateway":                   35,
 		"records/internal/sqlstore": 54,
 		"records/recordstest":       40,
-		"run":                       50,
 		"workflows":                 29,
 
 		"cli/clitest.Gateway":             66,

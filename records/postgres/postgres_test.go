@@ -17,6 +17,7 @@ import (
 	"github.com/drover-run/drover/records/postgres"
 	"github.com/drover-run/drover/records/recordstest"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 func TestMain(m *testing.M) {
@@ -67,10 +68,10 @@ func open(t testing.TB, dsn string) *postgres.Store {
 
 func create(t testing.TB, s records.Store) run.Run {
 	t.Helper()
-	spec := &run.Spec{Name: "x", Group: "/a/b", Tasks: map[string]*run.TaskSpec{"build": {Steps: []run.Step{{Run: "true"}}}}}
-	x, faults := run.Expand(spec, nil)
+	of := &run.Spec{Name: "x", Group: "/a/b", Tasks: map[string]*run.TaskSpec{"build": {Steps: []run.Step{{Run: "true"}}}}}
+	x, faults := spec.Expand(of, nil)
 	require.Empty(t, faults)
-	r, err := s.CreateRun(t.Context(), records.NewRun{Spec: spec, Plan: x.Plan, Tasks: x.Tasks})
+	r, err := s.CreateRun(t.Context(), records.NewRun{Spec: of, Plan: x.Plan, Tasks: x.Tasks})
 	require.NoError(t, err)
 	return r
 }

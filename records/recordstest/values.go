@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // oneTask returns the specification of a run with the task "build".
@@ -30,11 +31,11 @@ func wide(group string, width int) *run.Spec {
 }
 
 // newRun expands a specification that has no faults.
-func newRun(t testing.TB, spec *run.Spec) records.NewRun {
+func newRun(t testing.TB, of *run.Spec) records.NewRun {
 	t.Helper()
-	x, faults := run.Expand(spec, func(_ string, t *run.TaskSpec) (string, error) { return t.Pool, nil })
+	x, faults := spec.Expand(of, func(_ string, t *run.TaskSpec) (string, error) { return t.Pool, nil })
 	require.Empty(t, faults)
-	return records.NewRun{Spec: spec, Plan: x.Plan, Tasks: x.Tasks}
+	return records.NewRun{Spec: of, Plan: x.Plan, Tasks: x.Tasks}
 }
 
 func create(t testing.TB, s records.Store, spec *run.Spec) run.Run {

@@ -1,25 +1,27 @@
-package run
+package spec
 
 import (
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/drover-run/drover/run"
 )
 
 // checkNoOutput rejects references to outputs where outputs are not allowed.
-func checkNoOutput(l *faultList, path Path, text, cause string) {
-	if outputStartPattern.MatchString(text) {
-		l.add(path, CodeNotSupported, "%s", cause)
+func checkNoOutput(l *faultList, path run.Path, text, cause string) {
+	if run.HasOutputRef(text) {
+		l.add(path, run.CodeNotSupported, "%s", cause)
 	}
 }
 
 // checkOutputs checks references to outputs: each must name one task that has
 // ended when the output is needed. sound says that the dependencies have no
 // fault.
-func checkOutputs(l *faultList, s *Spec, sound bool) {
+func checkOutputs(l *faultList, s *run.Spec, sound bool) {
 	for name, value := range sorted(l, s.Environment) {
-		checkNoOutput(l, Path("environment").Key(name), value,
+		checkNoOutput(l, run.Path("environment").Key(name), value,
 			"outputs are allowed in the environment of tasks and steps, not in that of the run")
 	}
 	c := outputCheck{faultList: l, spec: s, sound: sound, matrices: make(map[string]*matrixNames)}
@@ -27,7 +29,7 @@ func checkOutputs(l *faultList, s *Spec, sound bool) {
 		if t == nil {
 			continue
 		}
-		p := Path("tasks").Key(name)
+		p := run.Path("tasks").Key(name)
 		c.environment(name, p.Key("environment"), t.Environment)
 		c.foreach(name, p.Key("foreach"), t)
 		for i, service := range items(l, t.Services) {
@@ -45,7 +47,7 @@ func checkOutputs(l *faultList, s *Spec, sound bool) {
 // outputCheck checks references to outputs.
 type outputCheck struct {
 	*faultList
-	spec  *Spec
+	spec  *run.Spec
 	sound bool
 	// The fields below are filled in on first use.
 	names    []string // of all tasks, sorted
@@ -59,32 +61,32 @@ type matrixNames struct {
 	picks map[string]bool // AXIS=value, as in task names
 }
 
-func (c *outputCheck) environment(task string, p Path, env map[string]string) {
+func (c *outputCheck) environment(task string, p run.Path, env map[string]string) {
 	for name, value := range sorted(c.faultList, env) {
 		c.text(task, p.Key(name), value)
 	}
 }
 
 // foreach checks the reference to the list of a foreach.
-func (c *outputCheck) foreach(task string, p Path, t *TaskSpec) {
+func (c *outputCheck) foreach(task string, p run.Path, t *run.TaskSpec) {
 	if t.Foreach == "" {
 		return
 	}
 	if len(t.Matrix) > 0 {
-		c.add(p, FaultContradiction, "a task has a matrix or a foreach, not both")
+		c.add(p, run.FaultContradiction, "a task has a matrix or a foreach, not both")
 	}
 	checkText(c.faultList, p, t.Foreach)
 	before := len(c.faults)
 	if refs := c.text(task, p, t.Foreach); len(refs) == 0 && len(c.faults) == before {
-		c.add(p, FaultBadValue, `foreach needs an output of an earlier task, {{ output "task" "key" }}; for a known list use a matrix`)
+		c.add(p, run.FaultBadValue, `foreach needs an output of an earlier task, {{ output "task" "key" }}; for a known list use a matrix`)
 	}
 }
 
 // text checks the references in a text of a task, and returns them.
-func (c *outputCheck) text(task string, p Path, text string) []OutputRef {
-	refs, err := OutputRefs(text)
+func (c *outputCheck) text(task string, p run.Path, text string) []run.OutputRef {
+	refs, err := run.OutputRefs(text)
 	if err != nil {
-		c.add(p, FaultBadFormat, "%s", err)
+		c.add(p, run.FaultBadFormat, "%s", err)
 		return nil
 	}
 	for _, ref := range items(c.faultList, refs) {
@@ -93,34 +95,34 @@ func (c *outputCheck) text(task string, p Path, text string) []OutputRef {
 	return refs
 }
 
-func (c *outputCheck) ref(task string, p Path, ref OutputRef) {
+func (c *outputCheck) ref(task string, p run.Path, ref run.OutputRef) {
 	base, suffix, _ := strings.Cut(ref.Task, "[")
 	target, known := c.spec.Tasks[base]
 	switch {
 	case !known:
-		c.add(p, FaultUnknownDependency, "there is no task %s%s", brief(ref.Task), c.didYouMean(base, c.taskNames()))
+		c.add(p, run.FaultUnknownDependency, "there is no task %s%s", quote(ref.Task), c.didYouMean(base, c.taskNames()))
 		return
-	case !ValidOutputKey(ref.Key):
-		c.add(p, FaultBadFormat, "%s is not the name of an output: letters, digits, underscores, dashes and dots, beginning with a letter", brief(ref.Key))
+	case !run.ValidOutputKey(ref.Key):
+		c.add(p, run.FaultBadFormat, "%s is not the name of an output: letters, digits, underscores, dashes and dots, beginning with a letter", quote(ref.Key))
 	case target != nil && base != task && !c.oneTask(target, base, suffix):
-		c.add(p, FaultBadValue, "%s is an expansion: name one of its tasks in full", brief(ref.Task))
+		c.add(p, run.FaultBadValue, "%s is an expansion: name one of its tasks in full", quote(ref.Task))
 	}
 	if base == task || c.sound && !c.dependsOn(task, base) {
-		c.add(p, FaultUnknownDependency, "the task does not depend on %s, directly or through others, so its outputs may not exist yet", brief(base))
+		c.add(p, run.FaultUnknownDependency, "the task does not depend on %s, directly or through others, so its outputs may not exist yet", quote(base))
 	}
 }
 
 // oneTask reports whether a reference names exactly one task: a task without an
 // expansion, or one task of an expansion.
-func (c *outputCheck) oneTask(t *TaskSpec, name, suffix string) bool {
+func (c *outputCheck) oneTask(t *run.TaskSpec, name, suffix string) bool {
 	switch {
 	case t.Foreach != "":
 		index, ok := strings.CutSuffix(suffix, "]")
 		i, err := strconv.Atoi(index)
-		return ok && err == nil && ItemName(name, i) == name+"["+suffix && i >= 0 && i < MaxForeach
+		return ok && err == nil && run.ItemName(name, i) == name+"["+suffix && i >= 0 && i < run.MaxForeach
 	case len(t.Matrix) == 0:
 		return suffix == ""
-	case suffix == "" || width(t) > MaxTasks:
+	case suffix == "" || width(t) > run.MaxTasks:
 		return false
 	}
 	rest, ok := strings.CutSuffix(suffix, "]")
@@ -137,13 +139,13 @@ func (c *outputCheck) oneTask(t *TaskSpec, name, suffix string) bool {
 	return ok
 }
 
-func (c *outputCheck) matrix(name string, t *TaskSpec) *matrixNames {
+func (c *outputCheck) matrix(name string, t *run.TaskSpec) *matrixNames {
 	m := c.matrices[name]
 	if m == nil {
 		m = &matrixNames{axes: slices.Sorted(maps.Keys(t.Matrix)), picks: make(map[string]bool)}
 		for axis, values := range t.Matrix {
 			for _, v := range values {
-				m.picks[axis+"="+shown(v)] = true
+				m.picks[axis+"="+run.ShownValue(v)] = true
 			}
 		}
 		c.matrices[name] = m
@@ -176,7 +178,7 @@ type lineage struct {
 const wordBits = 64
 
 // newLineage returns the lineage of tasks whose dependencies have no fault.
-func newLineage(s *Spec) *lineage {
+func newLineage(s *run.Spec) *lineage {
 	names := inOrder(s)
 	l := &lineage{index: make(map[string]int, len(names)), above: make([][]uint64, len(names))}
 	words := (len(names) + wordBits - 1) / wordBits

@@ -1,4 +1,4 @@
-package run
+package spec
 
 // maxSuggestion is the greatest length of words that Suggest compares.
 const maxSuggestion = 40

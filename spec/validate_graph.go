@@ -1,9 +1,11 @@
-package run
+package spec
 
 import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/drover-run/drover/run"
 )
 
 // maxCycles is the most cycles that are reported, maxCycleNames the most names
@@ -14,47 +16,47 @@ const (
 )
 
 // checkMatrices checks the limits and values of the expansions.
-func checkMatrices(l *faultList, s *Spec) {
+func checkMatrices(l *faultList, s *run.Spec) {
 	total := 0
 	for name, t := range sorted(l, s.Tasks) {
 		total += width(t)
-		if t == nil || len(s.Tasks) > MaxTasks {
+		if t == nil || len(s.Tasks) > run.MaxTasks {
 			continue
 		}
 		checkMatrix(l, name, t)
 	}
 	switch {
-	case len(s.Tasks) > MaxTasks:
-		l.add("tasks", FaultOverLimit, "there are %d tasks; the limit is %d", len(s.Tasks), MaxTasks)
-	case total > MaxTasks:
-		l.add("tasks", FaultOverLimit, "there are more than %d tasks after expansion; that is the limit", MaxTasks)
+	case len(s.Tasks) > run.MaxTasks:
+		l.add("tasks", run.FaultOverLimit, "there are %d tasks; the limit is %d", len(s.Tasks), run.MaxTasks)
+	case total > run.MaxTasks:
+		l.add("tasks", run.FaultOverLimit, "there are more than %d tasks after expansion; that is the limit", run.MaxTasks)
 	}
 }
 
-func checkMatrix(l *faultList, name string, t *TaskSpec) {
-	p := Path("tasks").Key(name).Key("matrix")
+func checkMatrix(l *faultList, name string, t *run.TaskSpec) {
+	p := run.Path("tasks").Key(name).Key("matrix")
 	length := len(name) + len("[]") + 2*len(t.Matrix) - 1 // and an equals sign each, and commas
 	for axis, values := range sorted(l, t.Matrix) {
 		at := p.Key(axis)
 		switch {
 		case !variablePattern.MatchString(axis):
-			l.add(at, FaultBadFormat, "%s is not the name of an axis: letters, digits and underscores, no digit first", brief(axis))
-		case strings.HasPrefix(axis, VariablePrefix):
-			l.add(at, FaultReserved, "names that begin with %s are reserved", VariablePrefix)
+			l.add(at, run.FaultBadFormat, "%s is not the name of an axis: letters, digits and underscores, no digit first", quote(axis))
+		case strings.HasPrefix(axis, run.VariablePrefix):
+			l.add(at, run.FaultReserved, "names that begin with %s are reserved", run.VariablePrefix)
 		}
 		if len(values) == 0 {
-			l.add(at, FaultRequired, "an axis has at least one value")
+			l.add(at, run.FaultRequired, "an axis has at least one value")
 		}
 		longest := 0
 		seen := make(map[string]string, len(values))
 		for i, v := range items(l, values) {
-			display := shown(v)
+			display := run.ShownValue(v)
 			longest = max(longest, len(display))
 			switch before, ok := seen[display]; {
 			case ok && before == v:
-				l.add(at.Index(i), FaultDuplicate, "%s is there already", brief(v))
+				l.add(at.Index(i), run.FaultDuplicate, "%s is there already", quote(v))
 			case ok:
-				l.add(at.Index(i), FaultDuplicate, "%s and %s would give tasks of one name: both are shown as %s", brief(before), brief(v), brief(display))
+				l.add(at.Index(i), run.FaultDuplicate, "%s and %s would give tasks of one name: both are shown as %s", quote(before), quote(v), quote(display))
 			}
 			seen[display] = v
 			checkText(l, at.Index(i), v)
@@ -62,13 +64,13 @@ func checkMatrix(l *faultList, name string, t *TaskSpec) {
 		}
 		length += len(axis) + longest
 	}
-	if len(t.Matrix) > 0 && length > MaxExpandedName {
-		l.add(p, FaultOverLimit, "the longest name would have %d bytes with its suffix; the limit is %d", length, MaxExpandedName)
+	if len(t.Matrix) > 0 && length > run.MaxExpandedName {
+		l.add(p, run.FaultOverLimit, "the longest name would have %d bytes with its suffix; the limit is %d", length, run.MaxExpandedName)
 	}
 }
 
 // checkGraph checks the dependencies.
-func checkGraph(l *faultList, s *Spec) {
+func checkGraph(l *faultList, s *run.Spec) {
 	names := slices.Sorted(maps.Keys(s.Tasks))
 	total := 0
 	for _, name := range names {
@@ -76,8 +78,8 @@ func checkGraph(l *faultList, s *Spec) {
 			total += len(t.Depends)
 		}
 	}
-	if total > MaxDependencies {
-		l.add("tasks", FaultOverLimit, "there are %d dependencies; the limit is %d", total, MaxDependencies)
+	if total > run.MaxDependencies {
+		l.add("tasks", run.FaultOverLimit, "there are %d dependencies; the limit is %d", total, run.MaxDependencies)
 		return
 	}
 	for name, t := range sorted(l, s.Tasks) {
@@ -88,36 +90,36 @@ func checkGraph(l *faultList, s *Spec) {
 	checkCycles(l, s, names)
 }
 
-func checkDepends(l *faultList, name string, t *TaskSpec, s *Spec, names []string) {
+func checkDepends(l *faultList, name string, t *run.TaskSpec, s *run.Spec, names []string) {
 	seen := make(map[string]bool, len(t.Depends))
-	depends := Path("tasks").Key(name).Key("depends")
+	depends := run.Path("tasks").Key(name).Key("depends")
 	for i, d := range items(l, t.Depends) {
 		p := depends.Index(i)
 		_, known := s.Tasks[d.Task]
 		switch {
 		case d.Task == "":
-			l.add(p.Key("task"), FaultRequired, "a dependency names a task")
+			l.add(p.Key("task"), run.FaultRequired, "a dependency names a task")
 		case d.Task == name:
-			l.add(p.Key("task"), FaultCycle, "the task depends on itself")
+			l.add(p.Key("task"), run.FaultCycle, "the task depends on itself")
 		case !known:
-			l.add(p.Key("task"), FaultUnknownDependency, "there is no task %s%s", brief(d.Task), l.hint(d.Task, s, names))
+			l.add(p.Key("task"), run.FaultUnknownDependency, "there is no task %s%s", quote(d.Task), l.hint(d.Task, s, names))
 		case seen[d.Task]:
-			l.add(p.Key("task"), FaultDuplicate, "the task depends on %s already", brief(d.Task))
+			l.add(p.Key("task"), run.FaultDuplicate, "the task depends on %s already", quote(d.Task))
 		}
 		seen[d.Task] = true
 		if d.On != nil && len(d.On) == 0 {
-			l.add(p.Key("on"), FaultRequired, "the list is empty; leave it out for success")
+			l.add(p.Key("on"), run.FaultRequired, "the list is empty; leave it out for success")
 		}
 		for j, on := range items(l, d.On) {
-			checkOne(l, p.Key("on").Index(j), on, d.On[:j], OnSuccess, OnFailure, OnSkipped)
+			checkOne(l, p.Key("on").Index(j), on, d.On[:j], run.OnSuccess, run.OnFailure, run.OnSkipped)
 		}
 	}
 }
 
-func (l *faultList) hint(task string, s *Spec, names []string) string {
+func (l *faultList) hint(task string, s *run.Spec, names []string) string {
 	if base, _, ok := strings.Cut(task, "["); ok {
 		if _, known := s.Tasks[base]; known {
-			return "; depend on " + brief(base) + ", which is all of its expansion"
+			return "; depend on " + quote(base) + ", which is all of its expansion"
 		}
 	}
 	return l.didYouMean(task, names)
@@ -126,7 +128,7 @@ func (l *faultList) hint(task string, s *Spec, names []string) string {
 // checkCycles reports the cycles that a depth-first walk in the order of the
 // names finds. checkDepends has already reported tasks that depend on
 // themselves.
-func checkCycles(l *faultList, s *Spec, names []string) {
+func checkCycles(l *faultList, s *run.Spec, names []string) {
 	const (
 		entered = 1
 		left    = 2
@@ -154,8 +156,8 @@ func checkCycles(l *faultList, s *Spec, names []string) {
 			case !known || dep == name || state[dep] == left:
 			case state[dep] == entered:
 				found++
-				p := Path("tasks").Key(name).Key("depends").Index(i).Key("task")
-				l.add(p, FaultCycle, "the tasks depend on each other: %s", cycle(path[slices.Index(path, dep):]))
+				p := run.Path("tasks").Key(name).Key("depends").Index(i).Key("task")
+				l.add(p, run.FaultCycle, "the tasks depend on each other: %s", cycle(path[slices.Index(path, dep):]))
 			default:
 				state[dep], path = entered, append(path, dep)
 			}

@@ -1,4 +1,4 @@
-package run_test
+package spec_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 func TestValidateFleet_plugin(t *testing.T) {
@@ -14,6 +15,6 @@ func TestValidateFleet_plugin(t *testing.T) {
 		"aws": nil, "aws:1.2": nil, "example.com/a/b": nil, "/usr/lib/drover/plugins/cloud": nil, "a..b": nil,
 		"": {"plugin required"}, "../a": {"plugin bad_format"}, "/usr/lib/drover/plugins/../a": {"plugin bad_format"}, "..": {"plugin bad_format"},
 	} {
-		require.Equal(t, want, found(run.ValidateFleet("linux", run.FleetSpec{Pool: "linux", Plugin: plugin})), plugin)
+		require.Equal(t, want, found(spec.ValidateFleet("linux", run.FleetSpec{Pool: "linux", Plugin: plugin})), plugin)
 	}
 }

@@ -1,4 +1,4 @@
-package run_test
+package spec_test
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 func TestValidateWebhook(t *testing.T) {
@@ -17,8 +18,8 @@ func TestValidateWebhook(t *testing.T) {
 			Events: run.EventTypes(), Enabled: true, From: "12",
 		}
 	}
-	require.Empty(t, run.ValidateWebhook(good()))
-	require.Empty(t, run.ValidateWebhook(run.WebhookSpec{Name: "a", URL: "http://127.0.0.1", From: run.FromNow}))
+	require.Empty(t, spec.ValidateWebhook(good()))
+	require.Empty(t, spec.ValidateWebhook(run.WebhookSpec{Name: "a", URL: "http://127.0.0.1", From: run.FromNow}))
 	for name, tt := range map[string]struct {
 		change func(*run.WebhookSpec)
 		path   string
@@ -46,7 +47,7 @@ func TestValidateWebhook(t *testing.T) {
 			t.Parallel()
 			w := good()
 			tt.change(&w)
-			faults := run.ValidateWebhook(w)
+			faults := spec.ValidateWebhook(w)
 			require.Len(t, faults, 1)
 			require.Equal(t, tt.path, faults[0].Path)
 			require.Equal(t, tt.code, faults[0].Code)

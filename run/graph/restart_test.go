@@ -1,11 +1,15 @@
-package run_test
+package graph_test
 
 import (
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/internal/cputime"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/graph"
 )
 
 // diamond returns a graph: build, then the expansion test of two tasks, then
@@ -73,7 +77,7 @@ func TestKept(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			nodes, names := diamond()
-			keep, err := run.Kept(nodes, tt.status, func(i int) string { return names[i] }, tt.from, tt.tasks)
+			keep, err := graph.Kept(nodes, tt.status, func(i int) string { return names[i] }, tt.from, tt.tasks)
 			if tt.code != "" {
 				require.Equal(t, tt.code, run.CodeOf(err), "%v", err)
 				return
@@ -93,7 +97,28 @@ func TestKept(t *testing.T) {
 func TestKeptStatuses(t *testing.T) {
 	t.Parallel()
 	status := []run.Status{run.StatusSuccess, run.StatusFailed, run.StatusSkipped}
-	require.Nil(t, run.KeptStatuses(status, []bool{false, false, false}))
+	require.Nil(t, graph.KeptStatuses(status, []bool{false, false, false}))
 	require.Equal(t, []byte{run.StatusNotStarted.Byte(), run.StatusFailed.Byte(), run.StatusNotStarted.Byte()},
-		run.KeptStatuses(status, []bool{false, true, false}))
+		graph.KeptStatuses(status, []bool{false, true, false}))
+}
+
+// A restart may name as many tasks as a request can hold.
+func TestKept_cost(t *testing.T) {
+	t.Parallel()
+	status := make([]run.Status, run.MaxTasks)
+	nodes := make([]run.Node, run.MaxTasks)
+	for i := range nodes {
+		status[i], nodes[i] = run.StatusSuccess, run.Node{Name: "t" + strconv.Itoa(i), First: i, Width: 1}
+	}
+	named := make([]string, 500_000)
+	for i := range named {
+		named[i] = "x" + strconv.Itoa(i)
+	}
+	spent := cputime.Of(t, func() {
+		_, err := graph.Kept(nodes, status, func(task int) string { return nodes[task].Name }, "", named)
+		var refused *run.Error
+		require.ErrorAs(t, err, &refused)
+		require.Len(t, refused.Faults, run.MaxFaults+1)
+	})
+	require.Less(t, spent, 2*time.Second)
 }

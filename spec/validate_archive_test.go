@@ -1,4 +1,4 @@
-package run_test
+package spec_test
 
 import (
 	"slices"
@@ -8,9 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
-func TestValidate_archives(t *testing.T) {
+func TestValidateRun_archives(t *testing.T) {
 	t.Parallel()
 	paths := func(list ...string) run.ArchivePaths { return run.ArchivePaths{Paths: list} }
 	rooted := func(root string, list ...string) run.ArchivePaths { return run.ArchivePaths{Paths: list, Root: root} }
@@ -81,46 +82,12 @@ func TestValidate_archives(t *testing.T) {
 				"a": {Steps: []run.Step{{ArchiveStep: artifact("same")}, {ArchiveStep: tt.step}}},
 			}}
 			var got []string
-			for _, f := range run.Validate(s) {
+			for _, f := range spec.ValidateRun(s) {
 				if path, ok := strings.CutPrefix(f.Path, "tasks.a.steps[1]."); ok {
 					got = append(got, path+" "+string(f.Code))
 				}
 			}
 			require.Equal(t, tt.want, strings.Join(got, ", "))
 		})
-	}
-}
-
-func TestArchivePaths_In(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		root  string
-		paths []string
-		want  string
-	}{
-		{"", nil, "/work"},
-		{"", []string{"a", "!b"}, "/work"},
-		{"", []string{"!/b"}, "/work"},
-		{"", []string{"/a", "!/b"}, "/"},
-		{"src", []string{"a"}, "/work/src"},
-		{"../x", nil, "/x"},
-		{"/src/", []string{"/src/a"}, "/src"},
-	} {
-		require.Equal(t, tt.want, run.ArchivePaths{Root: tt.root, Paths: tt.paths}.In("/work"), "%+v", tt)
-	}
-}
-
-func TestCheckCacheKey(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, run.CheckCacheKey("go-ä/1"))
-	for _, key := range []string{"", " ", "a\nb", "\xff", strings.Repeat("x", 513)} {
-		require.Equal(t, run.CodeInvalid, run.CodeOf(run.CheckCacheKey(key)), key)
-	}
-}
-
-func TestGroupRoot(t *testing.T) {
-	t.Parallel()
-	for group, want := range map[string]string{"/a/b/c/d": "/a/b", "/a/b": "/a/b", "/a": "/a"} {
-		require.Equal(t, want, run.GroupRoot(group))
 	}
 }

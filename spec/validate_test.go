@@ -1,4 +1,4 @@
-package run_test
+package spec_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // valid returns a specification without faults that uses nearly every field.
@@ -52,84 +53,84 @@ func found(faults []run.Fault) []string {
 	return out
 }
 
-func TestValidate_OK(t *testing.T) {
+func TestValidateRun_OK(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, run.Validate(valid()))
-	require.Empty(t, run.Validate(&run.Spec{Name: "n", Group: "/a/b", SetupErrors: []string{"no such branch"}}), "a run with setup errors may have no tasks")
+	require.Empty(t, spec.ValidateRun(valid()))
+	require.Empty(t, spec.ValidateRun(&run.Spec{Name: "n", Group: "/a/b", SetupErrors: []string{"no such branch"}}), "a run with setup errors may have no tasks")
 }
 
-func TestValidate_Faults(t *testing.T) {
+func TestValidateRun_Faults(t *testing.T) {
 	t.Parallel()
 	const nul = "a\x00b"
-	type spec = *run.Spec
-	build := func(change func(t *run.TaskSpec)) func(s spec) {
-		return func(s spec) { change(s.Tasks["build"]) }
+	type target = *run.Spec
+	build := func(change func(t *run.TaskSpec)) func(s target) {
+		return func(s target) { change(s.Tasks["build"]) }
 	}
-	step := func(change func(s *run.Step)) func(s spec) {
-		return func(s spec) { change(&s.Tasks["build"].Steps[0]) }
+	step := func(change func(s *run.Step)) func(s target) {
+		return func(s target) { change(&s.Tasks["build"].Steps[0]) }
 	}
-	test := func(d ...run.Depend) func(s spec) {
-		return func(s spec) { s.Tasks["test"].Depends = d }
+	test := func(d ...run.Depend) func(s target) {
+		return func(s target) { s.Tasks["test"].Depends = d }
 	}
 	for name, c := range map[string]struct {
-		change func(s spec)
+		change func(s target)
 		want   []string
 	}{
-		"no name":         {func(s spec) { s.Name = " " }, []string{"name required"}},
-		"long name":       {func(s spec) { s.Name = strings.Repeat("n", 101) }, []string{"name over_limit"}},
-		"control in name": {func(s spec) { s.Name = "a\nb" }, []string{"name bad_format"}},
-		"secrets of a provider in an untrusted run": {func(s spec) {
+		"no name":         {func(s target) { s.Name = " " }, []string{"name required"}},
+		"long name":       {func(s target) { s.Name = strings.Repeat("n", 101) }, []string{"name over_limit"}},
+		"control in name": {func(s target) { s.Name = "a\nb" }, []string{"name bad_format"}},
+		"secrets of a provider in an untrusted run": {func(s target) {
 			s.Untrusted, s.SecretsFrom = true, map[string]run.SecretRef{"A": {Provider: "p", Name: "a"}}
 		}, []string{"secrets_from contradiction"}},
-		"no group":              {func(s spec) { s.Group = "" }, []string{"group required"}},
-		"group of one element":  {func(s spec) { s.Group = "/project" }, []string{"group bad_format"}},
-		"relative group":        {func(s spec) { s.Group = "project/42" }, []string{"group bad_format"}},
-		"group ends with slash": {func(s spec) { s.Group = "/project/" }, []string{"group bad_format"}},
-		"group with dots":       {func(s spec) { s.Group = "/project/../42" }, []string{"group bad_format"}},
-		"long group":            {func(s spec) { s.Group = "/a/" + strings.Repeat("b", 500) }, []string{"group over_limit"}},
-		"control in group":      {func(s spec) { s.Group = "/a/b\x7f" }, []string{"group bad_format"}},
-		"empty change group":    {func(s spec) { s.ChangeGroups = []string{"a", ""} }, []string{"changegroups[1] bad_format"}},
-		"long change group":     {func(s spec) { s.ChangeGroups = []string{strings.Repeat("a", 101)} }, []string{"changegroups[0] bad_format"}},
-		"change group twice":    {func(s spec) { s.ChangeGroups = []string{"a", "b", "a"} }, []string{"changegroups[2] duplicate"}},
-		"many change groups": {func(s spec) {
+		"no group":              {func(s target) { s.Group = "" }, []string{"group required"}},
+		"group of one element":  {func(s target) { s.Group = "/project" }, []string{"group bad_format"}},
+		"relative group":        {func(s target) { s.Group = "project/42" }, []string{"group bad_format"}},
+		"group ends with slash": {func(s target) { s.Group = "/project/" }, []string{"group bad_format"}},
+		"group with dots":       {func(s target) { s.Group = "/project/../42" }, []string{"group bad_format"}},
+		"long group":            {func(s target) { s.Group = "/a/" + strings.Repeat("b", 500) }, []string{"group over_limit"}},
+		"control in group":      {func(s target) { s.Group = "/a/b\x7f" }, []string{"group bad_format"}},
+		"empty change group":    {func(s target) { s.ChangeGroups = []string{"a", ""} }, []string{"changegroups[1] bad_format"}},
+		"long change group":     {func(s target) { s.ChangeGroups = []string{strings.Repeat("a", 101)} }, []string{"changegroups[0] bad_format"}},
+		"change group twice":    {func(s target) { s.ChangeGroups = []string{"a", "b", "a"} }, []string{"changegroups[2] duplicate"}},
+		"many change groups": {func(s target) {
 			for i := range 65 {
 				s.ChangeGroups = append(s.ChangeGroups, strconv.Itoa(i))
 			}
 		}, []string{"changegroups over_limit"}},
-		"priority":                {func(s spec) { s.Priority = 6 }, []string{"priority out_of_range"}},
-		"negative priority":       {func(s spec) { s.Priority = -1 }, []string{"priority out_of_range"}},
-		"admission":               {func(s spec) { s.Admission = "later" }, []string{"admission bad_value"}},
-		"run timeout":             {func(s spec) { s.Timeout = -1 }, []string{"timeout out_of_range"}},
-		"annotation key":          {func(s spec) { s.Annotations["a=b"] = "" }, []string{"annotations[\"a=b\"] bad_format"}},
-		"annotation value":        {func(s spec) { s.Annotations["a"] = strings.Repeat("v", 2000) }, []string{"annotations.a over_limit"}},
-		"annotation with NUL":     {func(s spec) { s.Annotations["a"] = nul }, []string{"annotations.a bad_format"}},
-		"variable name":           {func(s spec) { s.Environment["1A"] = "" }, []string{"environment.1A bad_format"}},
-		"empty variable name":     {func(s spec) { s.Environment[""] = "" }, []string{`environment[""] bad_format`}},
-		"reserved variable":       {func(s spec) { s.Environment["DROVER_X"] = "" }, []string{"environment.DROVER_X reserved"}},
-		"variable with NUL":       {func(s spec) { s.Environment["A"] = nul }, []string{"environment.A bad_format"}},
-		"variable not UTF-8":      {func(s spec) { s.Environment["A"] = "\xff" }, []string{"environment.A bad_format"}},
-		"huge variable":           {func(s spec) { s.Environment["A"] = strings.Repeat("x", 128<<10) }, []string{"environment.A over_limit"}},
-		"output template":         {func(s spec) { s.Environment["A"] = `{{- output "plan" "x" }}` }, []string{"environment.A not_supported"}},
+		"priority":                {func(s target) { s.Priority = 6 }, []string{"priority out_of_range"}},
+		"negative priority":       {func(s target) { s.Priority = -1 }, []string{"priority out_of_range"}},
+		"admission":               {func(s target) { s.Admission = "later" }, []string{"admission bad_value"}},
+		"run timeout":             {func(s target) { s.Timeout = -1 }, []string{"timeout out_of_range"}},
+		"annotation key":          {func(s target) { s.Annotations["a=b"] = "" }, []string{"annotations[\"a=b\"] bad_format"}},
+		"annotation value":        {func(s target) { s.Annotations["a"] = strings.Repeat("v", 2000) }, []string{"annotations.a over_limit"}},
+		"annotation with NUL":     {func(s target) { s.Annotations["a"] = nul }, []string{"annotations.a bad_format"}},
+		"variable name":           {func(s target) { s.Environment["1A"] = "" }, []string{"environment.1A bad_format"}},
+		"empty variable name":     {func(s target) { s.Environment[""] = "" }, []string{`environment[""] bad_format`}},
+		"reserved variable":       {func(s target) { s.Environment["DROVER_X"] = "" }, []string{"environment.DROVER_X reserved"}},
+		"variable with NUL":       {func(s target) { s.Environment["A"] = nul }, []string{"environment.A bad_format"}},
+		"variable not UTF-8":      {func(s target) { s.Environment["A"] = "\xff" }, []string{"environment.A bad_format"}},
+		"huge variable":           {func(s target) { s.Environment["A"] = strings.Repeat("x", 128<<10) }, []string{"environment.A over_limit"}},
+		"output template":         {func(s target) { s.Environment["A"] = `{{- output "plan" "x" }}` }, []string{"environment.A not_supported"}},
 		"output not above":        {build(func(t *run.TaskSpec) { t.Environment["A"] = `{{ output "test" "x" }}` }), []string{"tasks.build.environment.A unknown_dependency"}},
 		"output of none":          {build(func(t *run.TaskSpec) { t.Environment["A"] = `{{ output "bild" "x" }}` }), []string{"tasks.build.environment.A unknown_dependency"}},
 		"own output":              {build(func(t *run.TaskSpec) { t.Environment["A"] = `{{ output "build" "x" }}` }), []string{"tasks.build.environment.A unknown_dependency"}},
 		"malformed output":        {step(func(s *run.Step) { s.Environment = map[string]string{"A": `{{ output "a" | json }}`} }), []string{"tasks.build.steps[0].environment.A bad_format"}},
 		"output for a service":    {build(func(t *run.TaskSpec) { t.Services[0].Environment = map[string]string{"A": `{{ output "a" "b" }}`} }), []string{"tasks.build.services[0].environment.A not_supported"}},
-		"secret name":             {func(s spec) { s.Secrets["a-b"] = "x" }, []string{"secrets.a-b bad_format"}},
-		"reserved secret":         {func(s spec) { s.Secrets["DROVER_X"] = "x" }, []string{"secrets.DROVER_X reserved"}},
-		"secret with NUL":         {func(s spec) { s.Secrets["A"] = nul }, []string{"secrets.A bad_format"}},
-		"registry":                {func(s spec) { s.Registries["a/b"] = run.Registry{} }, []string{"registries.a/b bad_format", "registries.a/b.username required", "registries.a/b.password_secret required"}},
-		"secret files":            {func(s spec) { s.SecretFiles = []string{"KUBECONFIG", "KUBECONFG", "", "KUBECONFIG"} }, []string{"secret_files[1] unknown_secret", "secret_files[2] required", "secret_files[3] duplicate"}},
-		"registry secret":         {func(s spec) { s.Registries["a"] = run.Registry{Username: "u", PasswordSecret: "TOKN"} }, []string{"registries.a.password_secret unknown_secret"}},
-		"blank setup error":       {func(s spec) { s.SetupErrors = []string{""} }, []string{"setup_errors[0] required"}},
-		"no tasks":                {func(s spec) { s.Tasks = nil }, []string{"tasks required"}},
-		"empty task":              {func(s spec) { s.Tasks["a"] = nil }, []string{"tasks.a required"}},
-		"task name":               {func(s spec) { s.Tasks["A"] = s.Tasks["test"] }, []string{"tasks.A bad_format"}},
-		"task name of dots":       {func(s spec) { s.Tasks[".."] = s.Tasks["test"] }, []string{"tasks... bad_format"}},
-		"empty task name":         {func(s spec) { s.Tasks[""] = s.Tasks["test"] }, []string{`tasks[""] bad_format`}},
-		"long task name":          {func(s spec) { s.Tasks[strings.Repeat("a", 101)] = s.Tasks["test"] }, []string{`tasks["` + strings.Repeat("a", 100) + `…"] over_limit`}},
-		"pool and requires":       {func(s spec) { s.Tasks["test"].Pool = "p" }, []string{"tasks.test.requires contradiction"}},
-		"requires nothing":        {func(s spec) { s.Tasks["test"].Requires = &run.Requires{} }, []string{"tasks.test.requires required"}},
+		"secret name":             {func(s target) { s.Secrets["a-b"] = "x" }, []string{"secrets.a-b bad_format"}},
+		"reserved secret":         {func(s target) { s.Secrets["DROVER_X"] = "x" }, []string{"secrets.DROVER_X reserved"}},
+		"secret with NUL":         {func(s target) { s.Secrets["A"] = nul }, []string{"secrets.A bad_format"}},
+		"registry":                {func(s target) { s.Registries["a/b"] = run.Registry{} }, []string{"registries.a/b bad_format", "registries.a/b.username required", "registries.a/b.password_secret required"}},
+		"secret files":            {func(s target) { s.SecretFiles = []string{"KUBECONFIG", "KUBECONFG", "", "KUBECONFIG"} }, []string{"secret_files[1] unknown_secret", "secret_files[2] required", "secret_files[3] duplicate"}},
+		"registry secret":         {func(s target) { s.Registries["a"] = run.Registry{Username: "u", PasswordSecret: "TOKN"} }, []string{"registries.a.password_secret unknown_secret"}},
+		"blank setup error":       {func(s target) { s.SetupErrors = []string{""} }, []string{"setup_errors[0] required"}},
+		"no tasks":                {func(s target) { s.Tasks = nil }, []string{"tasks required"}},
+		"empty task":              {func(s target) { s.Tasks["a"] = nil }, []string{"tasks.a required"}},
+		"task name":               {func(s target) { s.Tasks["A"] = s.Tasks["test"] }, []string{"tasks.A bad_format"}},
+		"task name of dots":       {func(s target) { s.Tasks[".."] = s.Tasks["test"] }, []string{"tasks... bad_format"}},
+		"empty task name":         {func(s target) { s.Tasks[""] = s.Tasks["test"] }, []string{`tasks[""] bad_format`}},
+		"long task name":          {func(s target) { s.Tasks[strings.Repeat("a", 101)] = s.Tasks["test"] }, []string{`tasks["` + strings.Repeat("a", 100) + `…"] over_limit`}},
+		"pool and requires":       {func(s target) { s.Tasks["test"].Pool = "p" }, []string{"tasks.test.requires contradiction"}},
+		"requires nothing":        {func(s target) { s.Tasks["test"].Requires = &run.Requires{} }, []string{"tasks.test.requires required"}},
 		"pool with NUL":           {build(func(t *run.TaskSpec) { t.Pool = nul }), []string{"tasks.build.pool bad_format"}},
 		"image":                   {build(func(t *run.TaskSpec) { t.Image = "Golang:1.26" }), []string{"tasks.build.image bad_format"}},
 		"image with blank":        {build(func(t *run.TaskSpec) { t.Image = "golang: 1" }), []string{"tasks.build.image bad_format"}},
@@ -186,14 +187,14 @@ func TestValidate_Faults(t *testing.T) {
 		"output in a matrix":      {build(func(t *run.TaskSpec) { t.Matrix["A"] = []string{`{{output "a" "b"}}`} }), []string{"tasks.build.matrix.A[0] not_supported"}},
 		"too many after all":      {build(func(t *run.TaskSpec) { t.Matrix = wide(100, 100) }), []string{"tasks over_limit"}},
 		"far too many":            {build(func(t *run.TaskSpec) { t.Matrix = wide(200, 200, 200, 200, 200, 200, 200, 200, 200, 200) }), []string{"tasks over_limit"}},
-		"too many dependencies":   {func(s spec) { s.Tasks["test"].Depends = make([]run.Depend, 100_001) }, []string{"tasks over_limit"}},
-		"several, in their order": {func(s spec) { s.Name, s.Group, s.Tasks["test"].Steps = "", "", nil }, []string{"name required", "group required", "tasks.test.steps required"}},
+		"too many dependencies":   {func(s target) { s.Tasks["test"].Depends = make([]run.Depend, 100_001) }, []string{"tasks over_limit"}},
+		"several, in their order": {func(s target) { s.Name, s.Group, s.Tasks["test"].Steps = "", "", nil }, []string{"name required", "group required", "tasks.test.steps required"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := valid()
 			c.change(s)
-			faults := run.Validate(s)
+			faults := spec.ValidateRun(s)
 			require.Equal(t, c.want, found(faults))
 			for _, f := range faults {
 				require.NotEmpty(t, f.Detail)
@@ -215,17 +216,17 @@ func wide(sizes ...int) map[string][]string {
 	return m
 }
 
-func TestValidate_TooManyTasks(t *testing.T) {
+func TestValidateRun_TooManyTasks(t *testing.T) {
 	t.Parallel()
 	s := valid()
 	for i := range 9_999 {
 		s.Tasks[fmt.Sprintf("t%d", i)] = &run.TaskSpec{}
 	}
-	require.Equal(t, []string{"tasks over_limit"}, found(run.Validate(s)))
-	require.Contains(t, run.Validate(s)[0].Detail, "10001 tasks; the limit is 10000")
+	require.Equal(t, []string{"tasks over_limit"}, found(spec.ValidateRun(s)))
+	require.Contains(t, spec.ValidateRun(s)[0].Detail, "10001 tasks; the limit is 10000")
 }
 
-func TestValidate_NamesTheCycle(t *testing.T) {
+func TestValidateRun_NamesTheCycle(t *testing.T) {
 	t.Parallel()
 	s := &run.Spec{Name: "n", Group: "/a/b", Tasks: make(map[string]*run.TaskSpec)}
 	add := func(name string, depends ...string) {
@@ -240,7 +241,7 @@ func TestValidate_NamesTheCycle(t *testing.T) {
 	add("c", "a")
 	add("d")
 	add("e", "b")
-	faults := run.Validate(s)
+	faults := spec.ValidateRun(s)
 	require.Equal(t, []string{"tasks.c.depends[0].task cycle"}, found(faults))
 	require.Contains(t, faults[0].Detail, "a -> b -> c -> a")
 
@@ -248,38 +249,93 @@ func TestValidate_NamesTheCycle(t *testing.T) {
 	for i := range 10_000 {
 		add(fmt.Sprintf("t%04d", i), fmt.Sprintf("t%04d", (i+1)%10_000))
 	}
-	faults = run.Validate(s)
+	faults = spec.ValidateRun(s)
 	require.Len(t, faults, 1)
 	require.Contains(t, faults[0].Detail, "t0000 -> t0001 -> t0002 -> t0003 -> t0004 -> t0005 -> ... -> t9995")
 }
 
-func TestValidate_SuggestsNames(t *testing.T) {
+func TestValidateRun_SuggestsNames(t *testing.T) {
 	t.Parallel()
 	s := valid()
 	s.Tasks["test"].Depends = []run.Depend{{Task: "biuld"}, {Task: "build[GO=1.25]"}}
-	faults := run.Validate(s)
+	faults := spec.ValidateRun(s)
 	require.Contains(t, faults[0].Detail, `did you mean "build"?`)
 	require.Contains(t, faults[1].Detail, `depend on "build", which is all of its expansion`)
 }
 
-func TestValidate_BoundsTheFaults(t *testing.T) {
+func TestValidateRun_BoundsTheFaults(t *testing.T) {
 	t.Parallel()
 	s := valid()
 	for i := range 5000 {
 		s.Tasks[fmt.Sprintf("t%d", i)] = &run.TaskSpec{Depends: []run.Depend{{Task: "nowhere"}}}
 	}
-	faults := run.Validate(s)
+	faults := spec.ValidateRun(s)
 	require.Len(t, faults, run.MaxFaults+1)
 	require.Equal(t, run.FaultTooMany, faults[run.MaxFaults].Code)
 }
 
 func TestValidateAnnotations(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, run.ValidateAnnotations(nil))
+	require.Empty(t, spec.ValidateAnnotations(nil))
 	many := make(map[string]string)
 	for i := range 101 {
 		many[fmt.Sprint(i)] = ""
 	}
-	require.Equal(t, []string{"annotations over_limit"}, found(run.ValidateAnnotations(many)))
-	require.Equal(t, []string{`annotations[""] required`}, found(run.ValidateAnnotations(map[string]string{"": ""})))
+	require.Equal(t, []string{"annotations over_limit"}, found(spec.ValidateAnnotations(many)))
+	require.Equal(t, []string{`annotations[""] required`}, found(spec.ValidateAnnotations(map[string]string{"": ""})))
+}
+
+func TestValidateRun_Foreach(t *testing.T) {
+	t.Parallel()
+	steps := []run.Step{{Run: "x"}}
+	s := &run.Spec{Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
+		"plan":  {Steps: steps},
+		"build": {Steps: steps, Foreach: `{{ output "plan" "items" }}`, Depends: []run.Depend{{Task: "plan"}}},
+		"join":  {Steps: steps, Environment: map[string]string{"A": `{{ output "build[17]" "k" }}`}, Depends: []run.Depend{{Task: "build"}}},
+	}}
+	require.Empty(t, spec.ValidateRun(s))
+	x, faults := spec.Expand(s, nil)
+	require.Empty(t, faults)
+	require.Len(t, x.Tasks, 3)
+	require.Equal(t, run.Node{Name: "build", First: 1, Width: 1, Foreach: true, Depends: []run.Edge{{Node: 0}}, Steps: 1}, x.Plan.Nodes[1])
+
+	for _, bad := range []string{"build", "build[x]", "build[01]", "build[5000]", "build[-1]", "build[1"} {
+		s.Tasks["join"].Environment["A"] = `{{ output "` + bad + `" "k" }}`
+		require.Equal(t, []string{"tasks.join.environment.A bad_value"}, found(spec.ValidateRun(s)), bad)
+	}
+	delete(s.Tasks, "join")
+	s.Tasks["build"].Matrix = map[string][]string{"A": {"x"}}
+	s.Tasks["build"].Foreach = `{{ output "nan" "items" }}`
+	require.Equal(t, []string{"tasks.build.foreach contradiction", "tasks.build.foreach unknown_dependency"}, found(spec.ValidateRun(s)))
+}
+
+func TestValidateRun_Outputs(t *testing.T) {
+	t.Parallel()
+	task := func(env string, depends ...string) *run.TaskSpec {
+		out := &run.TaskSpec{Steps: []run.Step{{Run: "x"}}, Environment: map[string]string{"A": env}}
+		for _, d := range depends {
+			out.Depends = append(out.Depends, run.Depend{Task: d})
+		}
+		return out
+	}
+	s := &run.Spec{Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
+		"a": task(""), "b": task(`{{ output "a" "k" }}`, "a"), "c": task(`{{ output "a" "k" }}{{ output "b" "k" }}`, "b"),
+		"m": {Steps: []run.Step{{Run: "x"}}, Matrix: map[string][]string{"X": {"1", "2/3"}, "Y": {"z"}}},
+		"n": task(`{{ output "m[X=2-3,Y=z]" "k" }}`, "m"),
+	}}
+	require.Empty(t, spec.ValidateRun(s))
+	for _, c := range []struct{ text, want string }{
+		{`{{ output "c" "k" }}`, "tasks.b.environment.A unknown_dependency"},
+		{`{{ output "m[X=1,Y=z]" "k" }}`, "tasks.b.environment.A unknown_dependency"},
+		{`{{ output "a[0]" "k" }}`, "tasks.b.environment.A bad_value"},
+		{`{{ output "a" "-k" }}`, "tasks.b.environment.A bad_format"},
+	} {
+		s.Tasks["b"] = task(c.text, "a")
+		require.Equal(t, []string{c.want}, found(spec.ValidateRun(s)), c.text)
+	}
+	s.Tasks["b"] = task("", "a")
+	for _, name := range []string{"m", "m[X=1]", "m[X=1,Y=y]", "m[X=1,Y=z"} {
+		s.Tasks["n"] = task(`{{ output "`+name+`" "k" }}`, "m")
+		require.Equal(t, []string{"tasks.n.environment.A bad_value"}, found(spec.ValidateRun(s)), name)
+	}
 }

@@ -1,8 +1,10 @@
-package run
+package graph
 
 import (
 	"slices"
 	"strings"
+
+	"github.com/drover-run/drover/run"
 )
 
 // Kept decides which tasks of a restarted run keep their results: tasks that
@@ -14,9 +16,9 @@ import (
 // old run, by its number in the new run, and StatusNotStarted for a task that the old
 // run did not have. Exactly one of from and tasks is set, as in RestartRequest.
 // Errors: invalid (a task that does not exist), wrong_phase (nothing to run again).
-func Kept(nodes []Node, status []Status, names func(task int) string, from RestartFrom, tasks []string) ([]bool, error) {
+func Kept(nodes []run.Node, status []run.Status, names func(task int) string, from run.RestartFrom, tasks []string) ([]bool, error) {
 	keep := make([]bool, len(status))
-	if from == RestartStart {
+	if from == run.RestartStart {
 		return keep, nil
 	}
 	rerun, err := markRequested(status, names, tasks)
@@ -25,18 +27,18 @@ func Kept(nodes []Node, status []Status, names func(task int) string, from Resta
 	}
 	for task, s := range status {
 		switch s {
-		case StatusSuccess:
+		case run.StatusSuccess:
 			keep[task] = true
-		case StatusFailed, StatusStopped:
-			keep[task] = from != RestartFailed
-			rerun[task] = rerun[task] || from == RestartFailed
-		case StatusCancelled, StatusNotStarted, StatusWaitingApproval, StatusQueued, StatusRunning:
+		case run.StatusFailed, run.StatusStopped:
+			keep[task] = from != run.RestartFailed
+			rerun[task] = rerun[task] || from == run.RestartFailed
+		case run.StatusCancelled, run.StatusNotStarted, run.StatusWaitingApproval, run.StatusQueued, run.StatusRunning:
 			rerun[task] = true
-		case StatusSkipped:
+		case run.StatusSkipped:
 		}
 	}
-	if from == RestartFailed && !slices.Contains(keep, false) {
-		return nil, Errorf(CodeWrongPhase, "no task of the run failed or was stopped")
+	if from == run.RestartFailed && !slices.Contains(keep, false) {
+		return nil, run.Errorf(run.CodeWrongPhase, "no task of the run failed or was stopped")
 	}
 	markDependents(nodes, rerun)
 	for task := range keep {
@@ -47,7 +49,7 @@ func Kept(nodes []Node, status []Status, names func(task int) string, from Resta
 
 // markRequested marks the requested tasks: by their own name, or all tasks of an
 // expansion by the name before its suffix.
-func markRequested(status []Status, names func(int) string, required []string) ([]bool, error) {
+func markRequested(status []run.Status, names func(int) string, required []string) ([]bool, error) {
 	marked := make([]bool, len(status))
 	found := make(map[string]bool, len(required))
 	for _, w := range required {
@@ -62,21 +64,26 @@ func markRequested(status []Status, names func(int) string, required []string) (
 			}
 		}
 	}
-	l := newFaultList()
-	for i, w := range items(l, required) {
-		if !found[w] {
-			l.add(Path("tasks").Index(i), FaultBadValue, "the run has no task %s", w)
+	var faults []run.Fault
+	for i, w := range required {
+		if found[w] {
+			continue
 		}
+		if len(faults) == run.MaxFaults {
+			faults = append(faults, run.Fault{Code: run.FaultTooMany, Detail: "there are more faults than are listed here"})
+			break
+		}
+		faults = append(faults, run.Fault{Path: string(run.Path("tasks").Index(i)), Code: run.FaultBadValue, Detail: "the run has no task " + w})
 	}
-	if len(l.faults) > 0 {
-		return nil, InvalidError(l.faults[0].Detail, l.faults)
+	if len(faults) > 0 {
+		return nil, run.InvalidError(faults[0].Detail, faults)
 	}
 	return marked, nil
 }
 
 // markDependents marks all tasks of nodes that depend on a node with a marked task,
 // directly or through others. Nodes may be in any order.
-func markDependents(nodes []Node, marked []bool) {
+func markDependents(nodes []run.Node, marked []bool) {
 	hit := make([]bool, len(nodes))
 	for i, n := range nodes {
 		hit[i] = slices.Contains(marked[n.First:n.First+n.Width], true)
@@ -112,13 +119,13 @@ func markDependents(nodes []Node, marked []bool) {
 
 // KeptStatuses returns Plan.Kept: a byte a task as in Graph.Statuses, nil if
 // nothing is kept.
-func KeptStatuses(status []Status, keep []bool) []byte {
+func KeptStatuses(status []run.Status, keep []bool) []byte {
 	if !slices.Contains(keep, true) {
 		return nil
 	}
 	out := make([]byte, len(status))
 	for task, s := range status {
-		out[task] = StatusNotStarted.Byte()
+		out[task] = run.StatusNotStarted.Byte()
 		if keep[task] {
 			out[task] = s.Byte()
 		}

@@ -1,4 +1,4 @@
-package run_test
+package spec_test
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 func goodSchedule() run.ScheduleSpec {
@@ -21,7 +22,7 @@ func goodSchedule() run.ScheduleSpec {
 
 func TestValidateSchedule(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, run.ValidateSchedule(goodSchedule()))
+	require.Empty(t, spec.ValidateSchedule(goodSchedule()))
 	for name, tt := range map[string]struct {
 		change func(*run.ScheduleSpec)
 		path   string
@@ -50,7 +51,7 @@ func TestValidateSchedule(t *testing.T) {
 			t.Parallel()
 			s := goodSchedule()
 			tt.change(&s)
-			faults := run.ValidateSchedule(s)
+			faults := spec.ValidateSchedule(s)
 			require.Len(t, faults, 1)
 			require.Equal(t, tt.path, faults[0].Path)
 			require.Equal(t, tt.code, faults[0].Code)
@@ -83,7 +84,7 @@ func TestValidateBackfill(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
-	require.Empty(t, run.ValidateBackfill(run.Backfill{From: at(1), To: at(2), Overlap: run.OverlapAllowAll}, now))
+	require.Empty(t, spec.ValidateBackfill(run.Backfill{From: at(1), To: at(2), Overlap: run.OverlapAllowAll}, now))
 	for name, tt := range map[string]struct {
 		b     run.Backfill
 		paths []string
@@ -96,18 +97,18 @@ func TestValidateBackfill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var paths []string
-			for _, f := range run.ValidateBackfill(tt.b, now) {
+			for _, f := range spec.ValidateBackfill(tt.b, now) {
 				paths = append(paths, f.Path)
 			}
 			require.Equal(t, tt.paths, paths)
 		})
 	}
-	require.NotEmpty(t, run.ValidateOverlap("x"))
-	require.Empty(t, run.ValidateOverlap(""))
+	require.NotEmpty(t, spec.ValidateOverlap("x"))
+	require.Empty(t, spec.ValidateOverlap(""))
 }
 
 func TestUnder(t *testing.T) {
 	t.Parallel()
-	got := run.Under("spec", []run.Fault{{Path: "a.b"}, {Path: ""}, {Path: `["x y"]`}})
+	got := spec.Under("spec", []run.Fault{{Path: "a.b"}, {Path: ""}, {Path: `["x y"]`}})
 	require.Equal(t, []run.Fault{{Path: "spec.a.b"}, {Path: "spec"}, {Path: `spec["x y"]`}}, got)
 }

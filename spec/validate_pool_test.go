@@ -1,4 +1,4 @@
-package run_test
+package spec_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 func TestValidatePool(t *testing.T) {
@@ -64,11 +65,32 @@ func TestValidatePool(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := found(run.ValidatePool(c.pool))
+			got := found(spec.ValidatePool(c.pool))
 			require.Len(t, got, len(c.want), "%v", got)
 			for i, want := range c.want {
 				require.Contains(t, got[i], want)
 			}
 		})
 	}
+}
+
+func TestCheckPool(t *testing.T) {
+	t.Parallel()
+	shell := run.Pool{Name: "shell", Driver: "shell"}
+	docker := run.Pool{Name: "docker", Driver: "docker"}
+	require.Empty(t, spec.CheckPool("a", &run.TaskSpec{}, shell))
+	require.Empty(t, spec.CheckPool("a", &run.TaskSpec{Image: "x"}, docker))
+	require.Equal(t, []string{"tasks.a.image required"}, found(spec.CheckPool("a", &run.TaskSpec{}, docker)))
+	require.Equal(t, []string{"tasks.a.privileged pool_mismatch"}, found(spec.CheckPool("a", &run.TaskSpec{Image: "x", Privileged: true}, docker)))
+	all := &run.TaskSpec{
+		Image: "x", PullPolicy: run.PullAlways, Platform: "linux/amd64", Services: make([]run.ServiceSpec, 1), User: "1",
+		Resources: run.Resources{CPU: "1"}, Volumes: make([]run.Volume, 1), Privileged: true,
+	}
+	want := []string{
+		"tasks.a.privileged pool_mismatch", "tasks.a.image pool_mismatch", "tasks.a.pull_policy pool_mismatch", "tasks.a.platform pool_mismatch",
+		"tasks.a.services pool_mismatch", "tasks.a.user pool_mismatch", "tasks.a.resources pool_mismatch", "tasks.a.volumes pool_mismatch",
+	}
+	require.Equal(t, want, found(spec.CheckPool("a", all, shell)))
+	shell.Privileged = true
+	require.Len(t, spec.CheckPool("a", all, shell), len(want))
 }

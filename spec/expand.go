@@ -1,24 +1,17 @@
-package run
+package spec
 
 import (
 	"errors"
 	"maps"
 	"slices"
+
+	"github.com/drover-run/drover/run"
 )
 
 // Expansion is a specification with its matrices expanded.
 type Expansion struct {
-	Plan  Plan
-	Tasks []ExpandedTask // in the order of their numbers
-}
-
-// ExpandedTask is one task after expansion.
-type ExpandedTask struct {
-	Name string            // with its suffix: build[GO=1.25]
-	Node int               // index into Plan.Nodes
-	Spec string            // key in Spec.Tasks
-	Axis map[string]string // the values of its axes
-	Pool string
+	Plan  run.Plan
+	Tasks []run.ExpandedTask // in the order of their numbers
 }
 
 // Expand creates the plan of a specification and lists its tasks. Nodes are
@@ -33,22 +26,22 @@ type ExpandedTask struct {
 // Faults are those of the expansion (too many tasks, an invalid matrix) and of pool;
 // dependencies that Validate rejects are faults too. If there are faults, the
 // expansion is empty.
-func Expand(s *Spec, pool func(name string, t *TaskSpec) (string, error)) (Expansion, []Fault) {
+func Expand(s *run.Spec, pool func(name string, t *run.TaskSpec) (string, error)) (Expansion, []run.Fault) {
 	l := newFaultList()
 	checkMatrices(l, s)
 	checkGraph(l, s)
 	if len(l.faults) > 0 {
 		return Expansion{}, l.faults
 	}
-	x := Expansion{Plan: Plan{
+	x := Expansion{Plan: run.Plan{
 		Priority: s.Priority, FailFast: s.FailFast, Timeout: s.Timeout, Admission: s.Admission,
 		Group: s.Group, Name: s.Name,
 	}}
 	if x.Plan.Priority == 0 {
-		x.Plan.Priority = DefaultPriority
+		x.Plan.Priority = run.DefaultPriority
 	}
 	if x.Plan.Admission == "" {
-		x.Plan.Admission = AdmissionAuto
+		x.Plan.Admission = run.AdmissionAuto
 	}
 	names := inOrder(s)
 	index := make(map[string]int, len(names))
@@ -82,38 +75,38 @@ func Expand(s *Spec, pool func(name string, t *TaskSpec) (string, error)) (Expan
 }
 
 func addPoolFault(l *faultList, name string, err error) {
-	path := Path("tasks").Key(name)
-	var e *Error
+	path := run.Path("tasks").Key(name)
+	var e *run.Error
 	switch {
 	case errors.As(err, &e) && len(e.Faults) > 0:
 		for _, f := range e.Faults {
-			l.add(Path(f.Path), f.Code, "%s", f.Detail)
+			l.add(run.Path(f.Path), f.Code, "%s", f.Detail)
 		}
 	case errors.As(err, &e):
 		l.add(path.Key("pool"), e.Code, "%s", e.Message)
 	default:
 		// An error without a code may hold details that the client must not
 		// see.
-		l.add(path.Key("pool"), CodeInternal, "the pool could not be chosen")
+		l.add(path.Key("pool"), run.CodeInternal, "the pool could not be chosen")
 	}
 }
 
 // node returns a task's node without its number and pool.
-func node(name string, t *TaskSpec, index map[string]int) Node {
-	n := Node{
+func node(name string, t *run.TaskSpec, index map[string]int) run.Node {
+	n := run.Node{
 		Name: name, Width: width(t), Axes: shownAxes(t), Skip: t.Skip, IgnoreFailure: t.IgnoreFailure,
 		Foreach: t.Foreach != "", Approvers: t.Approval.Approvers, Retry: t.Retry, OnLost: t.OnLost, Steps: len(t.Steps),
 	}
 	for _, d := range t.Depends {
-		n.Depends = append(n.Depends, Edge{Node: index[d.Task], On: Mask(d.On)})
+		n.Depends = append(n.Depends, run.Edge{Node: index[d.Task], On: run.Mask(d.On)})
 	}
 	return n
 }
 
-func appendTasks(tasks []ExpandedTask, index int, n Node, t *TaskSpec, pool string) []ExpandedTask {
+func appendTasks(tasks []run.ExpandedTask, index int, n run.Node, t *run.TaskSpec, pool string) []run.ExpandedTask {
 	axes := slices.Sorted(maps.Keys(t.Matrix))
 	for i := range n.Width {
-		task := ExpandedTask{Name: n.TaskName(i), Node: index, Spec: n.Name, Pool: pool}
+		task := run.ExpandedTask{Name: n.TaskName(i), Node: index, Spec: n.Name, Pool: pool}
 		if len(axes) > 0 {
 			task.Axis = make(map[string]string, len(axes))
 		}
@@ -130,12 +123,12 @@ func appendTasks(tasks []ExpandedTask, index int, n Node, t *TaskSpec, pool stri
 
 // shownAxes returns the axes of a task sorted by name, with the values as they
 // appear in task names: the plan needs nothing else.
-func shownAxes(t *TaskSpec) []Axis {
-	var axes []Axis
+func shownAxes(t *run.TaskSpec) []run.Axis {
+	var axes []run.Axis
 	for _, name := range slices.Sorted(maps.Keys(t.Matrix)) {
-		axis := Axis{Name: name, Values: make([]string, len(t.Matrix[name]))}
+		axis := run.Axis{Name: name, Values: make([]string, len(t.Matrix[name]))}
 		for i, v := range t.Matrix[name] {
-			axis.Values[i] = shown(v)
+			axis.Values[i] = run.ShownValue(v)
 		}
 		axes = append(axes, axis)
 	}
@@ -144,21 +137,21 @@ func shownAxes(t *TaskSpec) []Axis {
 
 // width returns the number of tasks to which a task expands, MaxTasks+1 if it
 // is more than MaxTasks.
-func width(t *TaskSpec) int {
+func width(t *run.TaskSpec) int {
 	if t == nil {
 		return 1
 	}
 	n := 1
 	for _, values := range t.Matrix {
 		// Both factors are bounded, so the product cannot overflow.
-		n = min(n*min(len(values), MaxTasks+1), MaxTasks+1)
+		n = min(n*min(len(values), run.MaxTasks+1), run.MaxTasks+1)
 	}
 	return n
 }
 
 // inOrder returns the names of the tasks by their distance from the tasks
 // without dependencies, then by name. The graph must be free of faults.
-func inOrder(s *Spec) []string {
+func inOrder(s *run.Spec) []string {
 	open := make(map[string]int, len(s.Tasks))
 	dependents := make(map[string][]string, len(s.Tasks))
 	var level, order []string
