@@ -34,12 +34,10 @@ func tooLarge() map[string]int {
 		"cli":                       30,
 		"cmd/drover":                30,
 		"executor/agent":            38,
-		"executor/kubernetes":       26,
 		"executor/shim":             46,
 		"gateway":                   35,
 		"records/internal/sqlstore": 54,
 		"records/recordstest":       40,
-		"workflows":                 29,
 
 		"cli/clitest.Gateway":             66,
 		"cli/remote.Client":               60,
