@@ -35,7 +35,6 @@ func tooLarge() map[string]int {
 		"cmd/drover":                30,
 		"executor/agent":            38,
 		"executor/shim":             46,
-		"gateway":                   35,
 		"records/internal/sqlstore": 54,
 		"records/recordstest":       40,
 

@@ -1,4 +1,6 @@
-package gateway
+// Package openapi reads the HTTP contract, the file api/openapi.yaml, for the
+// checks that the gateway makes before it calls a handler.
+package openapi
 
 import (
 	"fmt"
@@ -11,25 +13,25 @@ import (
 	"github.com/drover-run/drover/internal/tokens"
 )
 
-// operation is the part of an operation of the contract that middleware checks
+// Operation is the part of an operation of the contract that middleware checks
 // before the handler.
-type operation struct {
-	id     string
-	method string
-	path   string       // in the form of the contract: /api/v1/runs/{id}
-	scope  tokens.Scope // "" where no token is needed
-	stream bool         // the response is a stream
-	body   bool         // the body is required
-	media  []string
-	query  []parameter
+type Operation struct {
+	ID     string
+	Method string
+	Path   string       // in the form of the contract: /api/v1/runs/{id}
+	Scope  tokens.Scope // "" where no token is needed
+	Stream bool         // the response is a stream
+	Body   bool         // the body is required
+	Media  []string
+	Query  []Parameter
 }
 
 // document is the part of the OpenAPI file that the gateway uses.
 type document struct {
 	Paths      map[string]documentPath `yaml:"paths"`
 	Components struct {
-		Schemas       map[string]schema       `yaml:"schemas"`
-		Parameters    map[string]parameter    `yaml:"parameters"`
+		Schemas       map[string]Schema       `yaml:"schemas"`
+		Parameters    map[string]Parameter    `yaml:"parameters"`
 		RequestBodies map[string]documentBody `yaml:"requestBodies"`
 	} `yaml:"components"`
 }
@@ -45,7 +47,7 @@ type documentOperation struct {
 	ID         string        `yaml:"operationId"`
 	Scope      string        `yaml:"x-scope"`
 	Stream     bool          `yaml:"x-stream"`
-	Parameters []parameter   `yaml:"parameters"`
+	Parameters []Parameter   `yaml:"parameters"`
 	Body       *documentBody `yaml:"requestBody"`
 }
 
@@ -55,13 +57,13 @@ type documentBody struct {
 	Content  map[string]yaml.Node `yaml:"content"`
 }
 
-// readContract returns the operations of the OpenAPI file by id.
-func readContract(data []byte) (map[string]operation, error) {
+// Read returns the operations of the OpenAPI file by id.
+func Read(data []byte) (map[string]Operation, error) {
 	var doc document
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return nil, fmt.Errorf("read the contract: %w", err)
 	}
-	ops := make(map[string]operation)
+	ops := make(map[string]Operation)
 	for path, item := range doc.Paths {
 		for method, o := range map[string]*documentOperation{
 			http.MethodGet: item.Get, http.MethodPut: item.Put, http.MethodPost: item.Post, http.MethodDelete: item.Delete,
@@ -73,17 +75,17 @@ func readContract(data []byte) (map[string]operation, error) {
 			if err != nil {
 				return nil, fmt.Errorf("read the contract of %s %s: %w", method, path, err)
 			}
-			ops[op.id] = op
+			ops[op.ID] = op
 		}
 	}
 	return ops, nil
 }
 
-func (d *document) operation(method, path string, o documentOperation) (operation, error) {
-	op := operation{id: o.ID, method: method, path: path, stream: o.Stream}
+func (d *document) operation(method, path string, o documentOperation) (Operation, error) {
+	op := Operation{ID: o.ID, Method: method, Path: path, Stream: o.Stream}
 	if o.Scope != "none" {
-		op.scope = tokens.Scope(o.Scope)
-		if !op.scope.Valid() {
+		op.Scope = tokens.Scope(o.Scope)
+		if !op.Scope.Valid() {
 			return op, fmt.Errorf("%q is not a scope", o.Scope)
 		}
 	}
@@ -92,11 +94,11 @@ func (d *document) operation(method, path string, o documentOperation) (operatio
 		if body.Ref != "" {
 			body = d.Components.RequestBodies[strings.TrimPrefix(body.Ref, "#/components/requestBodies/")]
 		}
-		op.body = body.Required
+		op.Body = body.Required
 		for media := range body.Content {
-			op.media = append(op.media, media)
+			op.Media = append(op.Media, media)
 		}
-		slices.Sort(op.media)
+		slices.Sort(op.Media)
 	}
 	for _, p := range o.Parameters {
 		if p.Ref != "" {
@@ -104,14 +106,14 @@ func (d *document) operation(method, path string, o documentOperation) (operatio
 		}
 		if p.In == "query" {
 			p.Schema = d.resolve(p.Schema)
-			op.query = append(op.query, p)
+			op.Query = append(op.Query, p)
 		}
 	}
 	return op, nil
 }
 
 // resolve follows the reference of a schema, or of its items.
-func (d *document) resolve(s schema) schema {
+func (d *document) resolve(s Schema) Schema {
 	if s.Ref != "" {
 		return d.Components.Schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")]
 	}

@@ -1,7 +1,8 @@
-package gateway
+package openapi
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -11,28 +12,28 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// parameter is a query parameter of the contract.
-type parameter struct {
+// Parameter is a query parameter of the contract.
+type Parameter struct {
 	Ref    string `yaml:"$ref"`
 	Name   string `yaml:"name"`
 	In     string `yaml:"in"`
-	Schema schema `yaml:"schema"`
+	Schema Schema `yaml:"schema"`
 }
 
-// schema is the part of a JSON schema that query parameters use.
-type schema struct {
+// Schema is the part of a JSON schema that query parameters use.
+type Schema struct {
 	Ref     string   `yaml:"$ref"`
 	Type    string   `yaml:"type"`
 	Format  string   `yaml:"format"`
 	Enum    []string `yaml:"enum"`
 	Minimum *int64   `yaml:"minimum"`
 	Maximum *int64   `yaml:"maximum"`
-	Items   *schema  `yaml:"items"`
+	Items   *Schema  `yaml:"items"`
 }
 
-// checkQuery returns an error with all faults of a query: unknown parameters,
+// CheckQuery returns an error with all faults of a query: unknown parameters,
 // repeated parameters, and invalid values.
-func checkQuery(op operation, raw string) error {
+func CheckQuery(op Operation, raw string) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return &run.Error{Code: run.CodeInvalid, Message: "the query of the URL cannot be parsed", Err: err}
@@ -41,13 +42,13 @@ func checkQuery(op operation, raw string) error {
 	add := func(name string, code run.Code, format string, args ...any) {
 		faults = append(faults, run.Fault{Path: name, Code: code, Detail: fmt.Sprintf(format, args...)})
 	}
-	for _, name := range sortedKeys(values) {
-		i := slices.IndexFunc(op.query, func(p parameter) bool { return p.Name == name })
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		i := slices.IndexFunc(op.Query, func(p Parameter) bool { return p.Name == name })
 		if i < 0 {
 			add(name, "unknown_parameter", "this call has no parameter %q; it has %s", name, parameterNames(op))
 			continue
 		}
-		s := op.query[i].Schema
+		s := op.Query[i].Schema
 		if s.Type == "array" && s.Items != nil {
 			s = *s.Items
 		} else if len(values[name]) > 1 {
@@ -66,7 +67,7 @@ func checkQuery(op operation, raw string) error {
 }
 
 // check returns a description of the valid values, or "" if v is valid.
-func (s schema) check(v string) string {
+func (s Schema) check(v string) string {
 	switch {
 	case len(s.Enum) > 0:
 		if !slices.Contains(s.Enum, v) {
@@ -91,7 +92,7 @@ func (s schema) check(v string) string {
 	return ""
 }
 
-func (s schema) integerRange() string {
+func (s Schema) integerRange() string {
 	switch {
 	case s.Minimum != nil && s.Maximum != nil:
 		return fmt.Sprintf("an integer from %d to %d", *s.Minimum, *s.Maximum)
@@ -101,12 +102,12 @@ func (s schema) integerRange() string {
 	return "an integer"
 }
 
-func parameterNames(op operation) string {
-	if len(op.query) == 0 {
+func parameterNames(op Operation) string {
+	if len(op.Query) == 0 {
 		return "none"
 	}
-	names := make([]string, len(op.query))
-	for i, p := range op.query {
+	names := make([]string, len(op.Query))
+	for i, p := range op.Query {
 		names[i] = p.Name
 	}
 	return strings.Join(names, ", ")
