@@ -37,9 +37,23 @@ type LogStore interface {
 	Check(ctx context.Context) error
 }
 
+// Store is the part of the records that an Engine uses.
+type Store interface {
+	records.Runs
+	records.ChangeGroups
+	records.Executors
+	records.Registry
+	records.Events
+	records.Archives
+	EventFloor(ctx context.Context, id run.ID) (int64, error)
+	ListFleets(ctx context.Context) ([]run.Fleet, error)
+	// Check returns nil if the database answers and its schema is current.
+	Check(ctx context.Context) error
+}
+
 // Deps are the dependencies of an Engine. Store, Logs and Logger are required.
 type Deps struct {
-	Store   records.Store
+	Store   Store
 	Logs    LogStore
 	Logger  *slog.Logger
 	Metrics *Metrics // nil: an unregistered set
@@ -58,7 +72,7 @@ type Deps struct {
 type Engine struct {
 	*archives.Service // run.Artifacts, and the part of run.ExecutorAPI for archives
 
-	store   records.Store
+	store   Store
 	logs    LogStore
 	logger  *slog.Logger
 	metrics *Metrics

@@ -23,6 +23,14 @@ type ScheduleService interface {
 	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 }
 
+// ScheduleStore is the part of the records that a Scheduler uses.
+type ScheduleStore interface {
+	records.Schedules
+	GetSummary(ctx context.Context, id run.ID) (run.Run, error)
+	CancelRun(ctx context.Context, id run.ID, token run.Token) error
+	StopRun(ctx context.Context, id run.ID, token run.Token) error
+}
+
 // callTimeout bounds one call of Temporal.
 const callTimeout = 10 * time.Second
 
@@ -31,7 +39,7 @@ const callTimeout = 10 * time.Second
 // concurrent use.
 type Scheduler struct {
 	engine   *Engine
-	store    records.Store
+	store    ScheduleStore
 	temporal ScheduleService
 	logger   *slog.Logger
 }
@@ -39,8 +47,8 @@ type Scheduler struct {
 var _ run.Schedules = (*Scheduler)(nil)
 
 // NewScheduler returns a Scheduler. It does no I/O.
-func NewScheduler(e *Engine, temporal ScheduleService) *Scheduler {
-	return &Scheduler{engine: e, store: e.store, temporal: temporal, logger: e.logger}
+func NewScheduler(e *Engine, store ScheduleStore, temporal ScheduleService) *Scheduler {
+	return &Scheduler{engine: e, store: store, temporal: temporal, logger: e.logger}
 }
 
 const (

@@ -141,7 +141,7 @@ func requireCode(t *testing.T, want run.Code, err error) {
 func TestScheduler_puts(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	x := daily("nightly")
 	x.Jitter, x.Overlap, x.Timezone, x.Note = run.Duration(time.Minute), run.OverlapAllowAll, "Europe/Berlin", "why"
 	x.Intervals = []run.Interval{{Every: run.Duration(time.Hour), Offset: run.Duration(time.Minute)}}
@@ -189,7 +189,7 @@ func TestScheduler_puts(t *testing.T) {
 func TestScheduler_refuses(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	for name, tt := range map[string]struct {
 		change func(*run.ScheduleSpec)
 		code   run.Code
@@ -224,7 +224,7 @@ func TestScheduler_refuses(t *testing.T) {
 func TestScheduler_temporal_rejects(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	f.fail = serviceerror.NewInvalidArgument("Invalid schedule spec: CronString does not have 5-7 fields")
 	_, _, err := s.PutSchedule(t.Context(), daily("nightly"))
 	requireCode(t, run.CodeInvalid, err)
@@ -252,7 +252,7 @@ func TestScheduler_temporal_rejects(t *testing.T) {
 func TestScheduler_puts_concurrently(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	f.creating = func() {
 		f.creating = nil
 		other := daily("nightly")
@@ -272,7 +272,7 @@ func TestScheduler_puts_concurrently(t *testing.T) {
 func TestScheduler_lists(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	for _, name := range []string{"a", "b", "c"} {
 		_, _, err := s.PutSchedule(t.Context(), daily(name))
 		require.NoError(t, err)
@@ -295,7 +295,7 @@ func firingOf(schedule, workflow string, at time.Time) contract.FireInput {
 func TestScheduler_fires_once(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	_, _, err := s.PutSchedule(t.Context(), daily("nightly"))
 	require.NoError(t, err)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -326,7 +326,7 @@ func TestScheduler_fires_once(t *testing.T) {
 func TestScheduler_rejects_a_firing(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	x := daily("nightly")
 	require.NoError(t, b.store.PutSchedule(t.Context(), x, 0))
 	x.Spec.Tasks["t"].Pool = "gone"
@@ -347,7 +347,7 @@ func TestScheduler_rejects_a_firing(t *testing.T) {
 func TestScheduler_orphan(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	f.schedules["schedule:orphan"] = &client.Schedule{}
 	_, err := s.Fire(t.Context(), firingOf("orphan", "w1", time.Now()))
 	requireCode(t, run.CodeUnavailable, err)
@@ -365,7 +365,7 @@ func TestScheduler_orphan(t *testing.T) {
 func TestScheduler_ends_runs_of_terminated_firings(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	_, _, err := s.PutSchedule(t.Context(), daily("nightly"))
 	require.NoError(t, err)
 	made := map[string]run.ID{}

@@ -60,7 +60,7 @@ func (p *process) addGateway(
 		return err
 	}
 	server, err := gateway.New(gateway.Deps{
-		Runs: service, ExecutorAPI: service, Webhooks: engine.NewWebhooks(s.records), Schedules: engine.NewScheduler(service, c),
+		Runs: service, ExecutorAPI: service, Webhooks: engine.NewWebhooks(s.records), Schedules: engine.NewScheduler(service, s.records, c),
 		Fleets: engine.NewFleets(s.records), Artifacts: service,
 		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
@@ -91,7 +91,7 @@ func (p *process) addControl(cfg config.Config, s *stores, deps engine.Deps, c c
 	p.stages.add("reconciler", maintenance.NewReconciler(s.records, c, namespace, p.logger).Run)
 	p.stages.add("webhook reconciler", maintenance.NewWebhookSupervisor(s.records, c, p.logger).Run)
 	p.stages.add("retention", maintenance.NewRetentionSupervisor(c, toRetention(cfg), p.logger).Run)
-	scheduler := engine.NewScheduler(engine.New(deps), c)
+	scheduler := engine.NewScheduler(engine.New(deps), s.records, c)
 	deployed := toVersion(cfg.Control)
 	removed := activities.NewRetentionMetrics()
 	p.telemetry.registry.MustRegister(removed)
