@@ -89,7 +89,7 @@ func (d *archiveBench) begin(t *testing.T, group string, untrusted bool) (first,
 	require.NoError(t, err)
 	for task, key := range []*run.Key{&first, &second} {
 		*key = run.Key{Run: r.ID, Task: task, Attempt: 1, Dispatch: 1}
-		_, _, err = d.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{{Task: task, Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
+		_, _, err = d.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []run.TaskChange{{Task: task, Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
 		require.NoError(t, err)
 		_, err = d.Claim(t.Context(), run.ClaimRequest{Key: *key, Executor: executorID, JournalID: "j1", SpecVersion: run.NewestSpecVersion})
 		require.NoError(t, err)
@@ -229,7 +229,7 @@ func TestArchives_refuses(t *testing.T) {
 	}
 	require.NoError(t, d.collector.Collect(t.Context()))
 	require.Equal(t, 1, d.objects(t), "nothing is left of what was refused")
-	_, _, err = d.store.Apply(t.Context(), first.Run, records.Changes{Tasks: []records.TaskChange{{Task: 1, Attempt: 1, Dispatch: 1, Status: run.StatusFailed}}})
+	_, _, err = d.store.Apply(t.Context(), first.Run, records.Changes{Tasks: []run.TaskChange{{Task: 1, Attempt: 1, Dispatch: 1, Status: run.StatusFailed}}})
 	require.NoError(t, err)
 	require.Equal(t, run.CodeConflict, run.CodeOf(open(func(*run.ArchiveRead) {})), "the claim is closed")
 	none := engine.New(engine.Deps{Store: d.store, Logs: d.deps.Logs, Logger: d.deps.Logger})
@@ -364,7 +364,7 @@ func TestArchiveGarbageCollector(t *testing.T) {
 	collector := d.collector
 	require.NoError(t, collector.Collect(t.Context()))
 	require.Equal(t, 2, d.objects(t), "the upload")
-	_, _, err := d.store.Apply(t.Context(), key.Run, records.Changes{Tasks: []records.TaskChange{
+	_, _, err := d.store.Apply(t.Context(), key.Run, records.Changes{Tasks: []run.TaskChange{
 		{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}, {Task: 1, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess},
 	}, Result: run.ResultSuccess, Finish: true})
 	require.NoError(t, err)

@@ -53,7 +53,7 @@ func TestReports_hide_secrets(t *testing.T) {
 		require.NoError(t, err)
 		_, err = d.store.Begin(t.Context(), r.ID)
 		require.NoError(t, err)
-		_, _, err = d.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
+		_, _, err = d.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
 		require.NoError(t, err)
 		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 		_, err = d.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: executorID, JournalID: "j1", SpecVersion: run.NewestSpecVersion})

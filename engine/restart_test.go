@@ -27,7 +27,7 @@ func (b bench) ended(t *testing.T, status run.Status) run.Run {
 		result = run.ResultFailed
 	}
 	_, _, err = b.store.Apply(t.Context(), r.ID, records.Changes{
-		Tasks: []records.TaskChange{
+		Tasks: []run.TaskChange{
 			{Attempt: 1, Dispatch: 1, Status: run.StatusSuccess},
 			{Task: 1, Attempt: 1, Dispatch: 1, Status: status},
 		}, Result: result, Finish: true,

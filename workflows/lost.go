@@ -40,7 +40,7 @@ func (j *taskRun) checkRemoved(ctx workflow.Context, executor string) {
 	if !checksRemovals(ctx) {
 		return
 	}
-	noted := j.taskSet.writes.noteWithFuture(ctx, contract.TaskChange{
+	noted := j.taskSet.writes.noteWithFuture(ctx, run.TaskChange{
 		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusRunning, Executor: executor,
 	})
 	workflow.Go(ctx, func(ctx workflow.Context) {
@@ -209,7 +209,7 @@ func (j *taskRun) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int
 	case err == nil && result.Claimed != nil:
 		next = last
 	case err == nil:
-		return outcomeOf(result, contract.Release{Executor: last.Executor, Set: last.Set}), last, true
+		return outcomeOf(result, run.Release{Executor: last.Executor, Set: last.Set}), last, true
 	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT:
 		// The adopting executor is gone as well. The heartbeat timeout was
 		// pause enough.
@@ -236,7 +236,7 @@ func (j *taskRun) outOfContact(ctx workflow.Context, last contract.Heartbeat) {
 		holderName += " of set " + last.Set
 	}
 	since := workflow.Now(ctx).Add(-heartbeatTimeout)
-	j.taskSet.writes.put(contract.TaskChange{
+	j.taskSet.writes.put(run.TaskChange{
 		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusRunning, Executor: last.Executor,
 		Reason: fmt.Sprintf("%s out of contact since %s", holderName, formatTime(since)),
 	})

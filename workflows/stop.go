@@ -45,7 +45,7 @@ func (r *runner) stop(ctx workflow.Context, why contract.Stop) {
 func (r *runner) skipUnstarted(why contract.Stop) {
 	for _, task := range r.graph.SkipUnstarted() {
 		r.interrupted = true
-		r.writes.put(contract.TaskChange{Task: task, Status: run.StatusSkipped, Reason: why.Reason})
+		r.writes.put(run.TaskChange{Task: task, Status: run.StatusSkipped, Reason: why.Reason})
 	}
 }
 

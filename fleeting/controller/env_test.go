@@ -347,7 +347,7 @@ func (w *env) submit(n int) run.ID {
 	require.NoError(w.t, err)
 	var changes records.Changes
 	for i := range n {
-		changes.Tasks = append(changes.Tasks, records.TaskChange{Task: i, Attempt: 1, Dispatch: 1, Status: run.StatusQueued})
+		changes.Tasks = append(changes.Tasks, run.TaskChange{Task: i, Attempt: 1, Dispatch: 1, Status: run.StatusQueued})
 	}
 	_, _, err = w.store.Apply(w.t.Context(), r.ID, changes)
 	require.NoError(w.t, err)
@@ -376,7 +376,7 @@ func (w *env) finish(id run.ID, task int) {
 	for _, a := range w.agents {
 		delete(a.tasks, key)
 	}
-	_, _, err := w.store.Apply(w.t.Context(), id, records.Changes{Tasks: []records.TaskChange{{
+	_, _, err := w.store.Apply(w.t.Context(), id, records.Changes{Tasks: []run.TaskChange{{
 		Task: task, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess, Result: &run.TaskResult{Status: run.StatusSuccess},
 	}}})
 	require.NoError(w.t, err)

@@ -54,7 +54,7 @@ func pipeline() *run.Spec {
 func claimTasks(t *testing.T, s records.Store, id run.ID, tasks ...int) (keys []run.Key) {
 	t.Helper()
 	for _, n := range tasks {
-		apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(n, 1, 1)}})
+		apply(t, s, id, records.Changes{Tasks: []run.TaskChange{queued(n, 1, 1)}})
 		key := run.Key{Run: id, Task: n, Attempt: 1, Dispatch: 1}
 		claim(t, s, key)
 		keys = append(keys, key)
@@ -118,7 +118,7 @@ func testArchiveOnce(t *testing.T, d *database) {
 	require.Equal(t, again.Tests, artifacts[0].Tests)
 
 	// A new attempt saves again, and only its archives count.
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(0, 2, 1)}})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{queued(0, 2, 1)}})
 	key.Attempt = 2
 	claim(t, s, key)
 	artifacts, err = s.Artifacts(t.Context(), id)
@@ -133,7 +133,7 @@ func testArchiveOnce(t *testing.T, d *database) {
 	_, err = s.Artifacts(t.Context(), "01jd0000000000000000000000")
 	requireCode(t, run.CodeNotFound, err)
 
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
 		ended(0, 2, 1, run.StatusSuccess),
 		{Task: 1, Status: run.StatusSkipped},
 		{Task: 2, Status: run.StatusSkipped},
@@ -170,7 +170,7 @@ func testArchiveClaims(t *testing.T, d *database) {
 	requireCode(t, run.CodeGone, s.CheckObjectAccess(t.Context(), step(key, 0), "o"))
 	requireCode(t, run.CodeNotFound, s.CheckObjectAccess(t.Context(), records.ArchiveClaim{Key: key, Executor: "y"}, "mine"))
 
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
 	_, err = s.CommitArchive(t.Context(), step(key, 2), workspace("o", 1))
 	requireCode(t, run.CodeConflict, err)
 	requireCode(t, run.CodeConflict, s.CheckObjectAccess(t.Context(), step(key, 0), "mine"))
@@ -183,7 +183,7 @@ func testArchiveClaims(t *testing.T, d *database) {
 	}
 	require.NoError(t, register(t, s, member("m1")))
 	require.NoError(t, register(t, s, member("m2")))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 1)}})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{queued(1, 1, 1)}})
 	key.Task = 1
 	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "m1", Set: "set", JournalID: "j", SpecVersion: run.NewestSpecVersion})
 	require.NoError(t, err)
@@ -356,7 +356,7 @@ func expireArchives(t *testing.T, s records.Store, kind run.ArchiveKind, keep ru
 // finishPipeline ends all tasks of a run, of which the first succeeded.
 func finishPipeline(t *testing.T, s records.Store, id run.ID) {
 	t.Helper()
-	changes := []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}
+	changes := []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}
 	for n := 1; n < 5; n++ {
 		changes = append(changes, ended(n, 1, 1, run.StatusFailed))
 	}

@@ -98,14 +98,14 @@ func lifecycle(b *testing.B, s records.Store, n records.NewRun) {
 	_, _, err = s.LoadPlan(ctx, r.ID, 0)
 	require.NoError(b, err)
 	begin(b, s, r.ID)
-	_, _, err = s.Apply(ctx, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	_, _, err = s.Apply(ctx, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 	require.NoError(b, err)
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	_, err = s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "x", JournalID: "j"})
 	require.NoError(b, err)
 	require.NoError(b, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameStepEnd, run.FrameTaskEnd)))
 	_, _, err = s.Apply(ctx, r.ID, records.Changes{
-		Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true,
+		Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true,
 	})
 	require.NoError(b, err)
 }

@@ -72,9 +72,9 @@ func testCancel(t *testing.T, d *database) {
 	status, err := s.Begin(t.Context(), r.ID)
 	require.NoError(t, err)
 	require.Equal(t, run.PhaseCancelled, status.Phase)
-	status, tasks := apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(3, 1, 1)}, Result: run.ResultFailed, Finish: true})
-	require.Equal(t, records.RunStatus{Phase: run.PhaseCancelled, Result: run.ResultUnknown}, status)
-	require.Equal(t, []records.TaskStatus{{Task: 3, Status: run.StatusCancelled}}, tasks)
+	status, tasks := apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(3, 1, 1)}, Result: run.ResultFailed, Finish: true})
+	require.Equal(t, run.Progress{Phase: run.PhaseCancelled, Result: run.ResultUnknown}, status)
+	require.Equal(t, []run.TaskStatus{{Task: 3, Status: run.StatusCancelled}}, tasks)
 
 	other := create(t, s, oneTask("/a/b"))
 	begin(t, s, other.ID)
@@ -93,7 +93,7 @@ func testStop(t *testing.T, d *database) {
 	require.NoError(t, err)
 	require.True(t, status.StopRequested)
 	apply(t, s, r.ID, records.Changes{
-		Tasks:  []records.TaskChange{{Task: 0, Status: run.StatusSkipped, Reason: "the run was stopped"}},
+		Tasks:  []run.TaskChange{{Task: 0, Status: run.StatusSkipped, Reason: "the run was stopped"}},
 		Result: run.ResultStopped, Finish: true,
 	})
 	requireCode(t, run.CodeWrongPhase, s.StopRun(t.Context(), r.ID, nil))
@@ -114,7 +114,7 @@ func testApprove(t *testing.T, d *database) {
 	drain(t, s)
 	requireCode(t, run.CodeNotWaitingApproval, s.ApproveTask(ctx, r.ID, "build", "ann", nil))
 	requireCode(t, run.CodeNotFound, s.ApproveTask(ctx, r.ID, "other", "ann", nil))
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Task: 0, Status: run.StatusWaitingApproval}}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{{Task: 0, Status: run.StatusWaitingApproval}}})
 
 	version := get(t, s, r.ID).Version
 	require.NoError(t, s.ApproveTask(ctx, r.ID, "build", "bob", nil))
@@ -128,7 +128,7 @@ func testApprove(t *testing.T, d *database) {
 	require.Equal(t, 0, rows[0].Task)
 	requireCode(t, run.CodeNotWaitingApproval, s.ApproveTask(ctx, r.ID, "build", "cyd", nil))
 	require.Equal(t, []string{"bob", "ann"}, get(t, s, r.ID).Tasks[0].ApprovedBy)
-	status, _ := apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	status, _ := apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 	require.Equal(t, []int{0}, status.Approved)
 	requireCode(t, run.CodeNotWaitingApproval, s.ApproveTask(ctx, r.ID, "build", "cyd", nil))
 }
@@ -138,7 +138,7 @@ func testApproveOnce(t *testing.T, d *database) {
 	r := create(t, s, approvable(1))
 	begin(t, s, r.ID)
 	drain(t, s)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Task: 0, Status: run.StatusWaitingApproval}}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{{Task: 0, Status: run.StatusWaitingApproval}}})
 	wins := race(t, 8, func(i int) error { return s.ApproveTask(t.Context(), r.ID, "build", "subject-"+itoa(int64(i)), nil) },
 		run.CodeNotWaitingApproval)
 	require.Equal(t, 1, wins)
@@ -176,7 +176,7 @@ func testCloseLost(t *testing.T, d *database) {
 	ctx := t.Context()
 	r := create(t, s, wide("/a/b", 5))
 	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{
 		queued(0, 1, 1), queued(1, 1, 1), queued(2, 1, 1), queued(3, 2, 1),
 	}})
 	key := run.Key{Run: r.ID, Task: 0, Attempt: 1, Dispatch: 1}
@@ -184,7 +184,7 @@ func testCloseLost(t *testing.T, d *database) {
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameStepStart)))
 	done := run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 1}
 	claim(t, s, done)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(1, 1, 1, run.StatusSuccess)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{ended(1, 1, 1, run.StatusSuccess)}})
 
 	require.NoError(t, s.CloseLost(ctx, r.ID, "its workflow was terminated"))
 	got := get(t, s, r.ID)

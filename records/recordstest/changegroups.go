@@ -75,7 +75,7 @@ func finish(t testing.TB, s records.Store, id run.ID) {
 	t.Helper()
 	begin(t, s, id)
 	_, _, err := s.Apply(t.Context(), id, records.Changes{
-		Tasks: []records.TaskChange{{Task: 0, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true,
+		Tasks: []run.TaskChange{{Task: 0, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true,
 	})
 	require.NoError(t, err)
 }
@@ -384,8 +384,8 @@ func testQueuePositions(t *testing.T, d *database) {
 	urgent := create(t, s, second)
 	begin(t, s, first.ID)
 	begin(t, s, urgent.ID)
-	apply(t, s, first.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1), queued(1, 1, 1)}})
-	apply(t, s, urgent.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	apply(t, s, first.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1), queued(1, 1, 1)}})
+	apply(t, s, urgent.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 	places, err := s.QueuePositions(t.Context(), first.ID)
 	require.NoError(t, err)
 	require.Equal(t, map[int]int{0: 2, 1: 3}, places)

@@ -55,7 +55,7 @@ func testTokenRace(t *testing.T, d *database) {
 // endRun ends a running run of one task.
 func endRun(ctx context.Context, s records.Store, id run.ID) error {
 	_, _, err := s.Apply(ctx, id, records.Changes{
-		Tasks: []records.TaskChange{{Task: 0, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true,
+		Tasks: []run.TaskChange{{Task: 0, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true,
 	})
 	return err
 }

@@ -164,7 +164,7 @@ func (m *groupModel) finish(r *modelRun) {
 		return
 	}
 	_, _, err := m.s.Apply(m.t.Context(), r.id, records.Changes{
-		Tasks: []records.TaskChange{{Task: 0, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true,
+		Tasks: []run.TaskChange{{Task: 0, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true,
 	})
 	require.NoError(m.rt, err)
 	m.end(r, run.PhaseFinished)

@@ -35,7 +35,7 @@ func testClaimDefinition(t *testing.T, d *database) {
 	r := create(t, s, spec)
 	begin(t, s, r.ID)
 	key := run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 1}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(1, 1, 1)}})
 	n := newRun(t, spec)
 	require.Equal(t, run.Define(spec, spec.Tasks["build"], n.Tasks[1], key, r.Counter), claim(t, s, key))
 	task := get(t, s, r.ID).Tasks[1]
@@ -52,7 +52,7 @@ func testClaimUntrusted(t *testing.T, d *database) {
 		Tasks: map[string]*run.TaskSpec{"a": {Pool: "linux", Steps: []run.Step{{Run: "true"}}}},
 	})
 	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 	require.Contains(t, claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}).Fault, "untrusted")
 }
 
@@ -84,7 +84,7 @@ func testClaimOnceAnAttempt(t *testing.T, d *database) {
 		_, err := s.Claim(t.Context(), run.ClaimRequest{Key: k, Executor: executor, JournalID: "j" + executor})
 		return err
 	}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 2)}})
 	requireCode(t, run.CodeConflict, request("y", key(1, 1))) // queued again, and not claimed
 	require.NoError(t, request("x", key(1, 2)))
 	before := get(t, s, r.ID)
@@ -129,12 +129,12 @@ func testClaimNewer(t *testing.T, d *database) {
 	task := get(t, s, r.ID).Tasks[0]
 	require.Equal(t, []any{run.StatusRunning, 1, 1, "x"}, []any{task.Status, task.Attempt, task.Dispatch, task.Executor})
 	require.False(t, task.QueuedAt.IsZero())
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 2)}})
 	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: r.ID, Attempt: 1, Dispatch: 3}, Executor: "y", JournalID: "j"})
 	require.NoError(t, err)
 	task = get(t, s, r.ID).Tasks[0]
 	require.Equal(t, []any{run.StatusRunning, 1, 3, "y"}, []any{task.Status, task.Attempt, task.Dispatch, task.Executor})
-	_, tasks := apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 3)}})
+	_, tasks := apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 3)}})
 	require.Equal(t, run.StatusRunning, tasks[0].Status)
 }
 
@@ -192,7 +192,7 @@ func testClaimRefused(t *testing.T, d *database) {
 	refused(run.CodeInvalid, run.Key{Run: r.ID, Attempt: 1, Dispatch: 0})
 	refused(run.CodeNotFound, run.Key{Run: r.ID, Task: 3, Attempt: 1, Dispatch: 1})
 
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2), ended(1, 1, 1, run.StatusSuccess)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 2), ended(1, 1, 1, run.StatusSuccess)}})
 	refused(run.CodeConflict, first)                                                // dispatched again
 	refused(run.CodeConflict, run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 1}) // final
 	refused(run.CodeConflict, run.Key{Run: r.ID, Task: 1, Attempt: 2, Dispatch: 1})
@@ -241,7 +241,7 @@ func testClaimSet(t *testing.T, d *database) {
 	}
 	r := create(t, s, oneTask("/a/b"))
 	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	request := func(executor, set, journal string) error {
 		_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: executor, Set: set, JournalID: journal})
@@ -288,10 +288,10 @@ func testClaimStates(t *testing.T, d *database) {
 	}
 	claim(t, s, key(0, 1, 1))
 	claim(t, s, key(1, 1, 1))
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 2)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(1, 1, 2)}})
 	claim(t, s, key(1, 1, 2))
 	claim(t, s, key(2, 1, 1))
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(2, 1, 1, run.StatusSuccess)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{ended(2, 1, 1, run.StatusSuccess)}})
 	want := map[run.Key]run.ClaimState{
 		key(0, 1, 1): run.ClaimOpen,
 		key(0, 1, 2): run.ClaimUnknown,
@@ -313,7 +313,7 @@ func testClaimStates(t *testing.T, d *database) {
 	require.Equal(t, run.ClaimUnknown, states[key(0, 1, 1)], "another's claim is unknown")
 	require.Equal(t, run.ClaimUnknown, states[key(1, 1, 1)], "the executor is of no pool")
 
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 2)}})
 	require.NoError(t, s.CloseLost(t.Context(), r.ID, "gone"))
 	states, err = s.ClaimStates(t.Context(), "x", []run.Key{key(0, 1, 1), key(1, 1, 2)})
 	require.NoError(t, err)
@@ -334,7 +334,7 @@ func testClaimUnclaimable(t *testing.T, d *database) {
 	key := func(task, attempt, dispatch int) run.Key {
 		return run.Key{Run: r.ID, Task: task, Attempt: attempt, Dispatch: dispatch}
 	}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2), queued(1, 1, 1), ended(2, 1, 1, run.StatusFailed)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 2), queued(1, 1, 1), ended(2, 1, 1, run.StatusFailed)}})
 	request := func(executor string, want map[run.Key]run.ClaimState) {
 		t.Helper()
 		states, err := s.ClaimStates(t.Context(), executor, slices.Collect(maps.Keys(want)))

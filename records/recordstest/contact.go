@@ -25,7 +25,7 @@ func outOfContact(t *testing.T, s records.Store) (run.ID, run.Key) {
 	t.Helper()
 	id, key := running(t, s, oneTask("/a/b"))
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart)))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
 		{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor x out of contact"},
 	}})
 	require.Equal(t, "executor x out of contact", get(t, s, id).Tasks[0].Reason)
@@ -88,7 +88,7 @@ func testContactOldDispatch(t *testing.T, d *database) {
 	next := key
 	next.Dispatch++
 	claimQueued(t, s, next)
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
 		{Task: 0, Attempt: 1, Dispatch: 2, Status: run.StatusRunning, Reason: "executor x out of contact"},
 	}})
 	before := get(t, s, id)
@@ -102,7 +102,7 @@ func testContactOldDispatch(t *testing.T, d *database) {
 func testContactEnded(t *testing.T, d *database) {
 	s := d.store(t)
 	id, key := outOfContact(t, s)
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
 		{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusFailed, Reason: "executor x was removed"},
 	}})
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 2, run.FrameOutput, run.FrameTaskEnd)))

@@ -50,7 +50,7 @@ func testEvents(t *testing.T, d *database) {
 	id, key := running(t, s, spec)
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart)))
 	apply(t, s, id, records.Changes{
-		Tasks:  []records.TaskChange{ended(0, 1, 1, run.StatusFailed), {Task: 1, Status: run.StatusSkipped, Reason: "skipped"}},
+		Tasks:  []run.TaskChange{ended(0, 1, 1, run.StatusFailed), {Task: 1, Status: run.StatusSkipped, Reason: "skipped"}},
 		Result: run.ResultFailed, Reason: "all failed", Finish: true,
 	})
 	lastEvent(t, s, 7)
@@ -142,11 +142,11 @@ func testEventOrder(t *testing.T, d *database) {
 				if _, err := s.Begin(t.Context(), r.ID); err != nil {
 					return err
 				}
-				if _, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}}); err != nil {
+				if _, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}}); err != nil {
 					return err
 				}
 				if _, _, err := s.Apply(t.Context(), r.ID, records.Changes{
-					Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true,
+					Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true,
 				}); err != nil {
 					return err
 				}
@@ -174,10 +174,10 @@ func testEventsAtomic(t *testing.T, d *database) {
 	r := create(t, s, wide("/a/b", 2))
 	begin(t, s, r.ID)
 	for range 5 {
-		_, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}, Finish: true})
+		_, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}, Finish: true})
 		requireCode(t, run.CodeConflict, err)
 	}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 	lastEvent(t, s, 3)
 	require.Len(t, readAll(t, s, run.EventQuery{}), 3)
 }
@@ -237,7 +237,7 @@ func testWatch(t *testing.T, d *database) {
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	for name, change := range []func(){
 		func() { begin(t, s, r.ID) },
-		func() { apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}}) },
+		func() { apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}}) },
 		func() { claim(t, s, key) },
 		func() { require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameOutput))) },
 		func() { require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 2, run.FrameStepStart))) },

@@ -132,7 +132,7 @@ func testDemand(t *testing.T, d *database) {
 	for i := range 5 {
 		claim(t, s, run.Key{Run: r.ID, Task: i, Attempt: 1, Dispatch: 1})
 	}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
 	pools, err := s.ListPools(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []int{15, 4}, []int{pools[0].Queued, pools[0].Running})

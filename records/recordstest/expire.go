@@ -102,7 +102,7 @@ func testExpireLate(t *testing.T, d *database) {
 	s := d.store(t)
 	id, key := running(t, s, oneTask("/a/b"))
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameOutput)))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
 	require.Equal(t, 1, expireLogs(t, s, afterTest(), 10).Runs)
 	garbage(t, s)
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 2, run.FrameOutput, run.FrameTaskEnd)))

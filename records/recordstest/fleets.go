@@ -324,7 +324,7 @@ func testUpcoming(t *testing.T, d *database) {
 		require.NoError(t, err)
 		return n
 	}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 	require.Zero(t, count())
 	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: r.ID, Task: 0, Attempt: 1, Dispatch: 1}, Executor: "a", JournalID: "j-a"})
 	require.NoError(t, err)

@@ -37,7 +37,7 @@ func runWithItems(t *testing.T, s records.Store, items string) run.ID {
 	b := batch(key, "x", 1, run.FrameOutputs, run.FrameTaskEnd)
 	b.Frames[0].Outputs = map[string]string{"items": items}
 	require.NoError(t, s.ApplyFrames(t.Context(), b))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
 	return id
 }
 
@@ -65,7 +65,7 @@ func testForeachCreates(t *testing.T, d *database) {
 	require.Equal(t, records.Expanded{First: 3, Width: 2}, expand(t, s, id), "a repeated call returns the same")
 	require.Equal(t, r, get(t, s, id))
 
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{{Task: 1, Status: run.StatusSuccess, Reason: "made"}, queued(3, 1, 1), queued(4, 1, 1)}})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{{Task: 1, Status: run.StatusSuccess, Reason: "made"}, queued(3, 1, 1), queued(4, 1, 1)}})
 	require.Equal(t, records.Expanded{First: 3, Width: 2}, expand(t, s, id))
 	for i, want := range []string{"a", `{"k":1}`} {
 		def := claim(t, s, run.Key{Run: id, Task: 3 + i, Attempt: 1, Dispatch: 1})
@@ -99,7 +99,7 @@ func testForeachBad(t *testing.T, d *database) {
 	}
 	r := create(t, s, foreachSpec())
 	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Status: run.StatusSkipped}}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{{Status: run.StatusSkipped}}})
 	require.Equal(t, `foreach: task plan has no output "items": it is skipped`, expand(t, s, r.ID).Fault)
 	_, err := s.Expand(t.Context(), r.ID, 9)
 	requireCode(t, run.CodeNotFound, err)

@@ -95,7 +95,7 @@ func testFramesNeedClaim(t *testing.T, d *database) {
 func testFramesLate(t *testing.T, d *database) {
 	s := d.store(t)
 	id, key := running(t, s, oneTask("/a/b"))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
 	before := get(t, s, id)
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameStepEnd, run.FrameTaskEnd)))
 	require.Equal(t, before, get(t, s, id))

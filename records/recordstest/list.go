@@ -120,7 +120,7 @@ func listed(t *testing.T, s records.Store, random *rand.Rand) []run.Run {
 				apply(t, s, r.ID, records.Changes{Result: run.ResultFailed})
 			default:
 				result := pick(random, []run.Result{run.ResultSuccess, run.ResultFailed, run.ResultStopped})
-				apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: result, Finish: true})
+				apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: result, Finish: true})
 			}
 		}
 		r, err = s.GetSummary(t.Context(), r.ID)
@@ -306,7 +306,7 @@ func testListSummaries(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, rich())
 	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 	page, err := s.ListRuns(t.Context(), run.ListQuery{})
 	require.NoError(t, err)
 	require.Len(t, page.Runs, 1)

@@ -91,7 +91,7 @@ func testObserverOnce(t *testing.T, d *database) {
 	begin(t, s, r.ID)
 	require.Equal(t, []string{"run started 2"}, w.take())
 
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 	d.clock.advance(3 * time.Minute)
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	claim(t, s, key)
@@ -105,13 +105,13 @@ func testObserverOnce(t *testing.T, d *database) {
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 4, run.FrameStepEnd)))
 	require.Equal(t, []string{"frames 3 true true", "frames 1 false false"}, w.take())
 
-	lost := records.TaskChange{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor x out of contact"}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{lost}})
+	lost := run.TaskChange{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor x out of contact"}
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{lost}})
 	claim(t, s, key)
 	require.Empty(t, w.take(), "a repeated claim is not reported")
 
 	d.clock.advance(4 * time.Minute)
-	end := records.Changes{Tasks: []records.TaskChange{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}}}
+	end := records.Changes{Tasks: []run.TaskChange{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}}}
 	apply(t, s, r.ID, end)
 	apply(t, s, r.ID, end)
 	require.Equal(t, []string{"ended linux success true 4"}, w.take())
@@ -130,13 +130,13 @@ func testObserverAttempts(t *testing.T, d *database) {
 	first, second := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}, run.Key{Run: r.ID, Attempt: 2, Dispatch: 1}
 	claim(t, s, first)
 	d.clock.advance(5 * time.Minute)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 2, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 2, 1)}})
 	d.clock.advance(time.Minute)
 	claim(t, s, second)
 	d.clock.advance(2 * time.Minute)
 	// The task's last result and the end of the run come in one transaction.
 	apply(t, s, r.ID, records.Changes{
-		Tasks:  []records.TaskChange{{Task: 0, Attempt: 2, Dispatch: 1, Status: run.StatusFailed}},
+		Tasks:  []run.TaskChange{{Task: 0, Attempt: 2, Dispatch: 1, Status: run.StatusFailed}},
 		Result: run.ResultFailed, Finish: true,
 	})
 	require.Equal(t, []string{"claimed linux 0", "claimed linux 1", "ended linux failed true 2", "run finished failed 8"}, w.take())
@@ -181,7 +181,7 @@ func testObserverRace(t *testing.T, d *database) {
 	}, "")
 	require.Equal(t, []string{"frames 1 true true"}, append(w1.take(), w2.take()...))
 	end := records.Changes{
-		Tasks:  []records.TaskChange{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}},
+		Tasks:  []run.TaskChange{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}},
 		Result: run.ResultSuccess, Finish: true,
 	}
 	race(t, 8, func(i int) error {

@@ -38,7 +38,7 @@ func outputSpec(key string) *run.Spec {
 func runWithOutputs(t *testing.T, s records.Store, key string) (run.ID, run.Key) {
 	id, first := running(t, s, outputSpec(key))
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(first, "x", 1, run.FrameStepStart, run.FrameOutputs, run.FrameOutputs, run.FrameTaskEnd)))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess), queued(1, 1, 1)}})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess), queued(1, 1, 1)}})
 	return id, run.Key{Run: id, Task: 1, Attempt: 1, Dispatch: 1}
 }
 
@@ -58,7 +58,7 @@ func testOutputsMissing(t *testing.T, d *database) {
 
 	r := create(t, s, outputSpec("x"))
 	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Status: run.StatusSkipped}, queued(1, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{{Status: run.StatusSkipped}, queued(1, 1, 1)}})
 	require.Equal(t, `the variable A: task from has no output "x": it is skipped`, claim(t, s, run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 1}).Fault)
 }
 
@@ -68,7 +68,7 @@ func testOutputsLate(t *testing.T, d *database) {
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(first, "x", 1, run.FrameStepStart, run.FrameOutputs)))
 	success := ended(0, 1, 1, run.StatusSuccess)
 	success.Result.Ended = d.clock.now()
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{success, queued(1, 1, 1)}})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{success, queued(1, 1, 1)}})
 	key := run.Key{Run: id, Task: 1, Attempt: 1, Dispatch: 1}
 	request := run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx"}
 	_, err := s.Claim(t.Context(), request)
@@ -86,7 +86,7 @@ func testOutputsLate(t *testing.T, d *database) {
 
 	other, _ := running(t, s, outputSpec("n3"))
 	success.Result.Ended = d.clock.now()
-	apply(t, s, other, records.Changes{Tasks: []records.TaskChange{success, queued(1, 1, 1)}})
+	apply(t, s, other, records.Changes{Tasks: []run.TaskChange{success, queued(1, 1, 1)}})
 	d.clock.advance(10 * time.Minute)
 	require.Equal(t, `the variable A: task from has no outputs, so no "n3"`, claim(t, s, run.Key{Run: other, Task: 1, Attempt: 1, Dispatch: 1}).Fault,
 		"the wait for outputs is bounded")
@@ -102,7 +102,7 @@ func testOutputsStale(t *testing.T, d *database) {
 	require.NoError(t, s.ApplyFrames(t.Context(), b))
 	success := ended(0, 1, 1, run.StatusSuccess)
 	success.Result.Ended = d.clock.now()
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{success, queued(1, 1, 1)}})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{success, queued(1, 1, 1)}})
 	key := run.Key{Run: id, Task: 1, Attempt: 1, Dispatch: 1}
 	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx"})
 	requireCode(t, run.CodeUnavailable, err)
@@ -126,7 +126,7 @@ func testOutputsStaleList(t *testing.T, d *database) {
 	require.NoError(t, s.ApplyFrames(t.Context(), b))
 	success := ended(0, 1, 1, run.StatusSuccess)
 	success.Result.Ended = d.clock.now()
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{success}})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{success}})
 	_, err := s.Expand(t.Context(), id, 1)
 	requireCode(t, run.CodeUnavailable, err)
 
@@ -149,7 +149,7 @@ func testOutputsRestart(t *testing.T, d *database) {
 	success := ended(0, 1, 1, run.StatusSuccess)
 	success.Result.Ended = d.clock.now()
 	apply(t, s, old, records.Changes{
-		Tasks: []records.TaskChange{success, {Task: 1, Status: run.StatusSkipped}}, Result: run.ResultFailed, Finish: true,
+		Tasks: []run.TaskChange{success, {Task: 1, Status: run.StatusSkipped}}, Result: run.ResultFailed, Finish: true,
 	})
 	n := newRun(t, outputSpec("n2"))
 	n.Plan.Kept = []byte{run.StatusSuccess.Byte(), run.StatusNotStarted.Byte()}
@@ -169,13 +169,13 @@ func testOutputsKept(t *testing.T, d *database) {
 	s := d.store(t)
 	old, key := runWithOutputs(t, s, "n3")
 	claim(t, s, key)
-	apply(t, s, old, records.Changes{Tasks: []records.TaskChange{ended(1, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
+	apply(t, s, old, records.Changes{Tasks: []run.TaskChange{ended(1, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
 	n := newRun(t, outputSpec("n3"))
 	n.Plan.Kept = []byte{run.StatusSuccess.Byte(), run.StatusNotStarted.Byte()}
 	n.Restart = &records.Restart{From: old, Kept: map[int]int{0: 0}}
 	r, err := s.CreateRun(t.Context(), n)
 	require.NoError(t, err)
 	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(1, 1, 1)}})
 	require.Equal(t, "<v>", claim(t, s, run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 1}).Environment["A"])
 }

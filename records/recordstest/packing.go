@@ -78,7 +78,7 @@ func testPackingSwitches(t *testing.T, d *database) {
 	require.Equal(t, want, batches(t, s, id, 0, records.BatchRef{}))
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 4}}, garbage(t, s), "its object was stored again without a reference")
 
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true})
 	require.NoError(t, s.DeleteRun(ctx, id))
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 5, Packed: true}}, garbage(t, s))
 }
@@ -104,7 +104,7 @@ func endedLog(t *testing.T, s records.Store) (run.ID, run.Key) {
 	id, key := running(t, s, oneTask("/a/b"))
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameOutput)))
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 3, run.FrameStepEnd, run.FrameTaskEnd)))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true})
 	return id, key
 }
 
@@ -128,7 +128,7 @@ func testPackingLate(t *testing.T, d *database) {
 	id, key := running(t, s, oneTask("/a/b"))
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameOutput)))
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 2, run.FrameOutput)))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusFailed)}})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusFailed)}})
 	n, err := s.PackStale(ctx, get(t, s, id).Tasks[0].EndedAt.Add(time.Hour))
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -236,7 +236,7 @@ func testPackingStale(t *testing.T, d *database) {
 		return n
 	}
 	require.Zero(t, stale(time.Now().Add(time.Hour)), "the task is running")
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
 	at := get(t, s, id).Tasks[0].EndedAt
 	require.Zero(t, stale(at.Add(-time.Hour)), "the rest of the log may still arrive")
 	require.Equal(t, 1, stale(at.Add(time.Hour)))

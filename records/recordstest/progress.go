@@ -84,7 +84,7 @@ func testApplyLife(t *testing.T, d *database) {
 	require.False(t, task.StartedAt.Before(task.QueuedAt))
 	require.Equal(t, []int{1, 1}, []int{task.Attempt, task.Dispatch})
 
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
 		{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor x out of contact"},
 	}})
 	task = get(t, s, id).Tasks[0]
@@ -93,9 +93,9 @@ func testApplyLife(t *testing.T, d *database) {
 
 	change := ended(0, 1, 1, run.StatusFailed)
 	change.Result.TimedOut, change.Result.Reason = true, "the step took too long"
-	status, tasks := apply(t, s, id, records.Changes{Tasks: []records.TaskChange{change}, Result: run.ResultFailed, Reason: "build failed"})
-	require.Equal(t, records.RunStatus{Phase: run.PhaseRunning, Result: run.ResultFailed}, status)
-	require.Equal(t, []records.TaskStatus{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusFailed}}, tasks)
+	status, tasks := apply(t, s, id, records.Changes{Tasks: []run.TaskChange{change}, Result: run.ResultFailed, Reason: "build failed"})
+	require.Equal(t, run.Progress{Phase: run.PhaseRunning, Result: run.ResultFailed}, status)
+	require.Equal(t, []run.TaskStatus{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusFailed}}, tasks)
 	got = get(t, s, id)
 	require.Equal(t, "build failed", got.Reason)
 	after := got.Tasks[0]
@@ -114,18 +114,18 @@ func testApplyLife(t *testing.T, d *database) {
 func testApplyBack(t *testing.T, d *database) {
 	s := d.store(t)
 	id, _ := running(t, s, oneTask("/a/b"))
-	applyChange := func(c records.TaskChange) records.TaskStatus {
-		_, tasks := apply(t, s, id, records.Changes{Tasks: []records.TaskChange{c}})
+	applyChange := func(c run.TaskChange) run.TaskStatus {
+		_, tasks := apply(t, s, id, records.Changes{Tasks: []run.TaskChange{c}})
 		return tasks[0]
 	}
-	now := records.TaskStatus{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning}
+	now := run.TaskStatus{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning}
 	before := get(t, s, id)
 	require.Equal(t, now, applyChange(queued(0, 1, 1)), "a late queued does not undo the claim")
-	require.Equal(t, now, applyChange(records.TaskChange{Task: 0, Status: run.StatusWaitingApproval}))
-	require.Equal(t, now, applyChange(records.TaskChange{Task: 0, Attempt: 1, Status: run.StatusFailed}))
+	require.Equal(t, now, applyChange(run.TaskChange{Task: 0, Status: run.StatusWaitingApproval}))
+	require.Equal(t, now, applyChange(run.TaskChange{Task: 0, Attempt: 1, Status: run.StatusFailed}))
 	require.Equal(t, before, get(t, s, id))
 
-	now = records.TaskStatus{Task: 0, Attempt: 2, Dispatch: 1, Status: run.StatusQueued}
+	now = run.TaskStatus{Task: 0, Attempt: 2, Dispatch: 1, Status: run.StatusQueued}
 	require.Equal(t, now, applyChange(queued(0, 2, 1)))
 	require.Equal(t, now, applyChange(ended(0, 1, 1, run.StatusSuccess)), "the end of an earlier attempt")
 	require.Equal(t, now, applyChange(queued(0, 1, 7)))
@@ -138,21 +138,21 @@ func testApplyBack(t *testing.T, d *database) {
 
 func testApplyUnclaimed(t *testing.T, d *database) {
 	s := d.store(t)
-	withdrawn := records.TaskChange{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSkipped, IfUnclaimed: true}
+	withdrawn := run.TaskChange{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSkipped, IfUnclaimed: true}
 	id, _ := running(t, s, oneTask("/a/b"))
 	before := get(t, s, id)
-	_, tasks := apply(t, s, id, records.Changes{Tasks: []records.TaskChange{withdrawn}})
+	_, tasks := apply(t, s, id, records.Changes{Tasks: []run.TaskChange{withdrawn}})
 	require.Equal(t, run.StatusRunning, tasks[0].Status, "an executor has claimed it")
 	again := queued(0, 1, 2)
 	again.IfUnclaimed = true
-	_, tasks = apply(t, s, id, records.Changes{Tasks: []records.TaskChange{again}})
+	_, tasks = apply(t, s, id, records.Changes{Tasks: []run.TaskChange{again}})
 	require.Equal(t, 1, tasks[0].Dispatch, "an executor has claimed it")
 	require.Equal(t, before, get(t, s, id))
 
 	id = create(t, s, oneTask("/a/b")).ID
 	begin(t, s, id)
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
-	_, tasks = apply(t, s, id, records.Changes{Tasks: []records.TaskChange{withdrawn}})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
+	_, tasks = apply(t, s, id, records.Changes{Tasks: []run.TaskChange{withdrawn}})
 	require.Equal(t, run.StatusSkipped, tasks[0].Status)
 }
 
@@ -166,7 +166,7 @@ func testApplyRetry(t *testing.T, d *database) {
 
 	c := queued(0, 2, 1)
 	c.Reason = "attempt 1 failed: exit code 1"
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{c}})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{c}})
 	task := get(t, s, id).Tasks[0]
 	require.Equal(t, run.StatusQueued, task.Status)
 	require.Equal(t, c.Reason, task.Reason)
@@ -190,16 +190,16 @@ func testApplyFinish(t *testing.T, d *database) {
 	r := create(t, s, wide("/a/b", 2))
 	begin(t, s, r.ID)
 	_, _, err := s.Apply(t.Context(), r.ID, records.Changes{
-		Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true,
+		Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true,
 	})
 	requireCode(t, run.CodeConflict, err)
 	require.Equal(t, run.StatusNotStarted, get(t, s, r.ID).Tasks[0].Status, "the change is atomic")
 
 	status, _ := apply(t, s, r.ID, records.Changes{
-		Tasks:  []records.TaskChange{ended(0, 1, 1, run.StatusSuccess), {Task: 1, Status: run.StatusSkipped, Reason: "why"}},
+		Tasks:  []run.TaskChange{ended(0, 1, 1, run.StatusSuccess), {Task: 1, Status: run.StatusSkipped, Reason: "why"}},
 		Result: run.ResultSuccess, Finish: true,
 	})
-	require.Equal(t, records.RunStatus{Phase: run.PhaseFinished, Result: run.ResultSuccess}, status)
+	require.Equal(t, run.Progress{Phase: run.PhaseFinished, Result: run.ResultSuccess}, status)
 	got := get(t, s, r.ID)
 	require.False(t, got.EndedAt.IsZero())
 	require.Equal(t, map[run.Status]int{run.StatusSuccess: 1, run.StatusSkipped: 1}, got.TaskCounts)
@@ -207,7 +207,7 @@ func testApplyFinish(t *testing.T, d *database) {
 	require.False(t, got.Tasks[1].EndedAt.IsZero())
 
 	status, _ = apply(t, s, r.ID, records.Changes{Result: run.ResultFailed, Reason: "late", Finish: true})
-	require.Equal(t, records.RunStatus{Phase: run.PhaseFinished, Result: run.ResultSuccess}, status)
+	require.Equal(t, run.Progress{Phase: run.PhaseFinished, Result: run.ResultSuccess}, status)
 	require.Equal(t, got, get(t, s, r.ID))
 }
 
@@ -243,7 +243,7 @@ func testApplyRepeated(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, oneTask("/a/b"))
 	begin(t, s, r.ID)
-	c := records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}}
+	c := records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}}
 	apply(t, s, r.ID, c)
 	lastEvent(t, s, 3)
 	before := get(t, s, r.ID)
@@ -264,7 +264,7 @@ func testApplyUnknown(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, oneTask("/a/b"))
 	begin(t, s, r.ID)
-	_, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 1)}})
+	_, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []run.TaskChange{queued(1, 1, 1)}})
 	requireCode(t, run.CodeNotFound, err)
 }
 
@@ -272,8 +272,8 @@ func testApplyReasons(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, oneTask("/a/b"))
 	begin(t, s, r.ID)
-	c := records.TaskChange{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusFailed, Reason: "a\x00b\xff" + strings.Repeat("é", run.MaxReason)}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{c}, Reason: "r\x00"})
+	c := run.TaskChange{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusFailed, Reason: "a\x00b\xff" + strings.Repeat("é", run.MaxReason)}
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{c}, Reason: "r\x00"})
 	got := get(t, s, r.ID)
 	require.True(t, strings.HasPrefix(got.Tasks[0].Reason, "abé"))
 	require.LessOrEqual(t, len(got.Tasks[0].Reason), run.MaxReason)
@@ -302,7 +302,7 @@ func testApplyRandom(t *testing.T, d *database) {
 				require.Contains(t, []run.Code{run.CodeConflict, run.CodeClaimed, run.CodeInvalid}, run.CodeOf(err))
 			}
 		} else {
-			apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Task: task, Attempt: attempt, Dispatch: dispatch, Status: status}}})
+			apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{{Task: task, Attempt: attempt, Dispatch: dispatch, Status: status}}})
 		}
 		after := get(t, s, r.ID)
 		counted := make(map[run.Status]int)
@@ -325,19 +325,19 @@ func testApplyRandom(t *testing.T, d *database) {
 // release of the journal that has the claim.
 func testApplyQueueUnclaimed(t *testing.T, d *database) {
 	s := d.store(t)
-	claimed := func() (run.ID, records.TaskStatus) {
+	claimed := func() (run.ID, run.TaskStatus) {
 		id, _ := running(t, s, oneTask("/a/b")) // by executor x with the journal jx
-		return id, records.TaskStatus{Attempt: 1, Dispatch: 1, Status: run.StatusRunning}
+		return id, run.TaskStatus{Attempt: 1, Dispatch: 1, Status: run.StatusRunning}
 	}
-	again := func(id run.ID, attempt, dispatch int, by records.Release) records.TaskStatus {
+	again := func(id run.ID, attempt, dispatch int, by run.Release) run.TaskStatus {
 		t.Helper()
 		c := queued(0, attempt, dispatch)
 		c.IfUnclaimed, c.Released = true, by
-		_, tasks := apply(t, s, id, records.Changes{Tasks: []records.TaskChange{c}})
+		_, tasks := apply(t, s, id, records.Changes{Tasks: []run.TaskChange{c}})
 		return tasks[0]
 	}
 	id, held := claimed()
-	for name, by := range map[string]records.Release{
+	for name, by := range map[string]run.Release{
 		"no release":                             {},
 		"another journal":                        {JournalID: "jy"},
 		"another executor":                       {Executor: "y"},
@@ -347,22 +347,22 @@ func testApplyQueueUnclaimed(t *testing.T, d *database) {
 		require.Equal(t, held, again(id, 1, 2, by), name)
 		require.Equal(t, "x", get(t, s, id).Tasks[0].Executor, name)
 	}
-	for name, by := range map[string]records.Release{
+	for name, by := range map[string]run.Release{
 		"the claim's journal": {JournalID: "jx"}, "the executor answered": {Executor: "x"},
 	} {
 		id, _ := claimed()
-		require.Equal(t, records.TaskStatus{Attempt: 1, Dispatch: 2, Status: run.StatusQueued}, again(id, 1, 2, by), name)
+		require.Equal(t, run.TaskStatus{Attempt: 1, Dispatch: 2, Status: run.StatusQueued}, again(id, 1, 2, by), name)
 	}
 	id, _ = claimed()
-	require.Equal(t, records.TaskStatus{Attempt: 2, Dispatch: 1, Status: run.StatusQueued}, again(id, 2, 1, records.Release{}), "another attempt")
+	require.Equal(t, run.TaskStatus{Attempt: 2, Dispatch: 1, Status: run.StatusQueued}, again(id, 2, 1, run.Release{}), "another attempt")
 
 	// No executor has claimed a task that only the workflow marked as running.
 	r := create(t, s, oneTask("/a/b"))
 	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{
 		queued(0, 1, 1), {Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Executor: "x", Reason: "out of contact"},
 	}})
-	require.Equal(t, records.TaskStatus{Attempt: 1, Dispatch: 2, Status: run.StatusQueued}, again(r.ID, 1, 2, records.Release{}))
+	require.Equal(t, run.TaskStatus{Attempt: 1, Dispatch: 2, Status: run.StatusQueued}, again(r.ID, 1, 2, run.Release{}))
 }
 
 func testHolders(t *testing.T, d *database) {
@@ -372,10 +372,10 @@ func testHolders(t *testing.T, d *database) {
 	for task := range 3 {
 		claim(t, s, run.Key{Run: r.ID, Task: task, Attempt: 1, Dispatch: 1})
 	}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 2), queued(0, 1, 2)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(1, 1, 2), queued(0, 1, 2)}})
 	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 2}, Executor: "y", JournalID: "jy"})
 	require.NoError(t, err)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(2, 1, 1, run.StatusSuccess)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{ended(2, 1, 1, run.StatusSuccess)}})
 	holders, err := s.Holders(t.Context(), r.ID)
 	require.NoError(t, err)
 	require.Equal(t, map[int]records.Holder{ // a task that is queued again has no holder

@@ -42,7 +42,7 @@ func createHeld(t *testing.T, s records.Store, executors ...string) run.ID {
 	r := create(t, s, wide("/a/b", len(executors)))
 	begin(t, s, r.ID)
 	for i, x := range executors {
-		apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(i, 1, 1)}})
+		apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(i, 1, 1)}})
 		if x == "" {
 			continue
 		}
@@ -102,7 +102,7 @@ func testDrain(t *testing.T, d *database) {
 
 	r := create(t, s, oneTask("/a/b"))
 	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	_, err = s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "a", JournalID: "j-a"})
 	requireCode(t, run.CodeConflict, err)
@@ -131,7 +131,7 @@ func testHeld(t *testing.T, d *database) {
 	require.NoError(t, register(t, s, executor("a")))
 	require.NoError(t, register(t, s, executor("b")))
 	id := createHeld(t, s, "a", "b", "a", "")
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
 		{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor a out of contact since 12:00:00Z", Executor: "a"},
 	}})
 	list, err := s.ListExecutors(ctx)
@@ -164,7 +164,7 @@ func testRemoval(t *testing.T, d *database) {
 	first, second := createHeld(t, s, "a", "b", "a"), createHeld(t, s, "a")
 	createHeld(t, s, "b")
 	over := createHeld(t, s, "a")
-	apply(t, s, over, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+	apply(t, s, over, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
 	takeRemovals(t, s)
 	d.clock.advance(run.ExecutorTimeout + time.Second)
 	e, err := s.RemoveExecutor(ctx, "a", run.Removal{Reason: "it burnt"})
@@ -232,7 +232,7 @@ func testClockJumps(t *testing.T, d *database) {
 		e, err = s.GetExecutor(ctx, "a")
 		require.NoError(t, err)
 		require.Equal(t, run.ExecutorOffline, e.State, "its silence counts after %s", jump)
-		apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+		apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
 	}
 }
 
@@ -261,7 +261,7 @@ func testRemovalRace(t *testing.T, d *database) {
 		require.NoError(t, register(t, s, executor("a")))
 		r := create(t, s, oneTask("/a/b"))
 		begin(t, s, r.ID)
-		apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+		apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 		e := executor("x-" + string(r.ID))
 		require.NoError(t, register(t, s, e))
 		takeRemovals(t, s)
@@ -378,7 +378,7 @@ func testExpireLast(t *testing.T, d *database) {
 	require.Equal(t, run.ExecutorOffline, got.State, "the set holds the task")
 	require.Equal(t, run.TemporaryOffline, again)
 	require.Empty(t, takeRemovals(t, s))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
 	removed("b")
 }
 
@@ -391,7 +391,7 @@ func testUnclaimedExecutorRemoved(t *testing.T, d *database) {
 	require.NoError(t, register(t, s, executor("b")))
 	id := createHeld(t, s, "", "b")
 	note := func(task int, executor, reason string) {
-		apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
+		apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
 			{Task: task, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Executor: executor, Reason: reason},
 		}})
 	}
@@ -520,7 +520,7 @@ func testPoolDefinition(t *testing.T, d *database) {
 			}
 			r := create(t, s, spec)
 			begin(t, s, r.ID)
-			apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+			apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 			definition := claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1})
 			require.Empty(t, cmp.Diff(p.Kubernetes, definition.Kubernetes))
 			switch {

@@ -67,7 +67,7 @@ func testRemovedCalls(t *testing.T, d *database) {
 	require.NoError(t, register(t, s, e))
 	r := create(t, s, pipeline())
 	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: e.ID, JournalID: e.JournalID, SpecVersion: run.NewestSpecVersion})
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func testRemovedCalls(t *testing.T, d *database) {
 
 	other := executor("b")
 	require.NoError(t, register(t, s, other))
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 2)}})
 	key.Dispatch = 2
 	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: other.ID, JournalID: other.JournalID, SpecVersion: run.NewestSpecVersion})
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func testRemovedRace(t *testing.T, d *database) {
 	for range rounds {
 		r := create(t, s, oneTask("/a/b"))
 		begin(t, s, r.ID)
-		apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+		apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 		e := executor("x-" + string(r.ID))
 		require.NoError(t, register(t, s, e))
 		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}

@@ -47,13 +47,13 @@ func halfFailed(t *testing.T, s records.Store) (run.Run, run.Key) {
 	r := create(t, s, spec)
 	begin(t, s, r.ID)
 	key := run.Key{Run: r.ID, Task: 0, Attempt: 1, Dispatch: 1}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 	claim(t, s, key)
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameOutputs)))
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 4, run.FrameTaskEnd)))
 	require.NoError(t, s.Annotate(t.Context(), r.ID, "build", map[string]string{"k": "v"}, nil))
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess), queued(1, 1, 1)}})
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(1, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess), queued(1, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{ended(1, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
 	return get(t, s, r.ID), key
 }
 
@@ -86,7 +86,7 @@ func testRestartKeeps(t *testing.T, d *database) {
 	require.Zero(t, first.Tasks[1].Attempt)
 
 	begin(t, s, first.ID)
-	apply(t, s, first.ID, records.Changes{Tasks: []records.TaskChange{{Task: 1, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true})
+	apply(t, s, first.ID, records.Changes{Tasks: []run.TaskChange{{Task: 1, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true})
 	second := restarted(t, s, first.ID)
 	for _, id := range []run.ID{first.ID, second.ID} {
 		list := batches(t, s, id, 0, records.BatchRef{})

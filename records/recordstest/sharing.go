@@ -165,7 +165,7 @@ func testOneRun(t *testing.T, d *database) {
 				if err := s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameStepEnd)); err != nil {
 					return err
 				}
-				if _, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{ended(task, 1, 1, run.StatusSuccess)}}); err != nil {
+				if _, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []run.TaskChange{ended(task, 1, 1, run.StatusSuccess)}}); err != nil {
 					return err
 				}
 			}

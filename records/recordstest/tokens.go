@@ -91,7 +91,7 @@ func testTokenCalls(t *testing.T, d *database) {
 		return err
 	}
 	waits := func() {
-		apply(t, s, id, records.Changes{Tasks: []records.TaskChange{{Task: 0, Status: run.StatusWaitingApproval}}})
+		apply(t, s, id, records.Changes{Tasks: []run.TaskChange{{Task: 0, Status: run.StatusWaitingApproval}}})
 	}
 	for _, step := range []struct {
 		name   string

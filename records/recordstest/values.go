@@ -52,17 +52,17 @@ func begin(t testing.TB, s records.Store, id run.ID) {
 	require.Equal(t, run.PhaseRunning, status.Phase)
 }
 
-func queued(task, attempt, dispatch int) records.TaskChange {
-	return records.TaskChange{Task: task, Attempt: attempt, Dispatch: dispatch, Status: run.StatusQueued}
+func queued(task, attempt, dispatch int) run.TaskChange {
+	return run.TaskChange{Task: task, Attempt: attempt, Dispatch: dispatch, Status: run.StatusQueued}
 }
 
-func ended(task, attempt, dispatch int, status run.Status) records.TaskChange {
+func ended(task, attempt, dispatch int, status run.Status) run.TaskChange {
 	code := 0
 	if status == run.StatusFailed {
 		code = 1
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	return records.TaskChange{Task: task, Attempt: attempt, Dispatch: dispatch, Status: status, Result: &run.TaskResult{
+	return run.TaskChange{Task: task, Attempt: attempt, Dispatch: dispatch, Status: status, Result: &run.TaskResult{
 		Status: status, ExitCode: &code, Started: at, Ended: at.Add(time.Second),
 		Steps: []run.StepResult{{Status: status, ExitCode: &code, Started: at, Ended: at.Add(time.Second)}},
 	}}
@@ -97,7 +97,7 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 // for the executor "x".
 func claimQueued(t testing.TB, s records.Store, key run.Key) {
 	t.Helper()
-	apply(t, s, key.Run, records.Changes{Tasks: []records.TaskChange{queued(key.Task, key.Attempt, key.Dispatch)}})
+	apply(t, s, key.Run, records.Changes{Tasks: []run.TaskChange{queued(key.Task, key.Attempt, key.Dispatch)}})
 	claim(t, s, key)
 }
 
@@ -109,7 +109,7 @@ func claim(t testing.TB, s records.Store, key run.Key) run.Definition {
 	return d
 }
 
-func apply(t testing.TB, s records.Store, id run.ID, c records.Changes) (records.RunStatus, []records.TaskStatus) {
+func apply(t testing.TB, s records.Store, id run.ID, c records.Changes) (run.Progress, []run.TaskStatus) {
 	t.Helper()
 	status, tasks, err := s.Apply(t.Context(), id, c)
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func running(t testing.TB, s records.Store, spec *run.Spec) (run.ID, run.Key) {
 	t.Helper()
 	r := create(t, s, spec)
 	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
 	key := run.Key{Run: r.ID, Task: 0, Attempt: 1, Dispatch: 1}
 	claim(t, s, key)
 	return r.ID, key

@@ -60,7 +60,7 @@ func createLike(t *testing.T, s records.Store, like run.Run) run.ID {
 		_, _, err := s.Apply(ctx, r.ID, c)
 		require.NoError(t, err)
 	}
-	apply(records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
+	apply(records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	_, err = s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "host-1", JournalID: "j"})
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func createLike(t *testing.T, s records.Store, like run.Run) run.ID {
 	}}))
 	code := 0
 	step := run.StepResult{Status: run.StatusSuccess, ExitCode: &code, Started: time.Now(), Ended: time.Now()}
-	apply(records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusSuccess, Result: &run.TaskResult{
+	apply(records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusSuccess, Result: &run.TaskResult{
 		Status: run.StatusSuccess, ExitCode: &code, Started: time.Now(), Ended: time.Now(), Steps: []run.StepResult{step, step},
 	}}}, Result: run.ResultSuccess, Finish: true})
 	return r.ID
