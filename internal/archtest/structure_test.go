@@ -36,7 +36,6 @@ func tooLarge() map[string]int {
 		"executor/agent":            38,
 		"executor/shim":             46,
 		"records/internal/sqlstore": 54,
-		"records/recordstest":       40,
 
 		"cli/clitest.Gateway":             66,
 		"cli/remote.Client":               60,

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/postgres"
 	"github.com/drover-run/drover/records/recordstest"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	testenv.RequirePostgres(t) // reports once that there is no server
-	recordstest.Run(t, func(t *testing.T) recordstest.Open {
+	recordstest.Run(t, func(t *testing.T) fixture.Open {
 		t.Helper()
 		dsn := testenv.RequirePostgres(t)
 		ring := recordstest.NewRing(t, "k")

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/recordstest"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/records/sqlite"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	recordstest.Run(t, func(t *testing.T) recordstest.Open {
+	recordstest.Run(t, func(t *testing.T) fixture.Open {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "data", "drover.db")
 		ring := recordstest.NewRing(t, "k")

@@ -1,4 +1,4 @@
-package recordstest
+package executors
 
 import (
 	"sync"
@@ -9,11 +9,13 @@ import (
 
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func removedTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+// RemovedTests returns the tests of calls of removed executors, by name.
+func RemovedTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"calls_are_refused":        testRemovedCalls,
 		"nothing_is_written_after": testRemovedRace,
 	}
@@ -26,8 +28,8 @@ func executorCalls(t *testing.T, s records.Store, e run.Executor, key run.Key) m
 	ctx := t.Context()
 	c := records.ArchiveClaim{Key: key, Executor: e.ID}
 	return map[string]func() error{
-		"RegisterExecutor": func() error { return register(t, s, e) },
-		"RenewExecutor":    func() error { return renew(t, s, run.Renewal{Executor: e.ID, JournalID: e.JournalID}) },
+		"RegisterExecutor": func() error { return fixture.Register(t, s, e) },
+		"RenewExecutor":    func() error { return fixture.Renew(t, s, run.Renewal{Executor: e.ID, JournalID: e.JournalID}) },
 		"Claim": func() error {
 			_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: e.ID, JournalID: e.JournalID, SpecVersion: run.NewestSpecVersion})
 			return err
@@ -38,17 +40,17 @@ func executorCalls(t *testing.T, s records.Store, e run.Executor, key run.Key) m
 		},
 		"ClaimStates": func() error { _, err := s.ClaimStates(ctx, e.ID, []run.Key{key}); return err },
 		"ApplyFrames": func() error {
-			return s.ApplyFrames(ctx, batch(key, e.ID, 1, run.FrameStepStart, run.FrameOutputs))
+			return s.ApplyFrames(ctx, fixture.Batch(key, e.ID, 1, run.FrameStepStart, run.FrameOutputs))
 		},
 		"ArchivePlace": func() error { _, err := s.ArchiveContext(ctx, c); return err },
 		"SavedArchive": func() error { _, err := s.SavedArchive(ctx, c, "", ""); return err },
 		"FindCache":    func() error { _, err := s.FindCache(ctx, c, []string{"/a/b"}, []string{"k"}); return err },
 		"Workspaces":   func() error { _, err := s.Workspaces(ctx, c); return err },
 		"CommitArchive": func() error {
-			if err := s.PutObject(ctx, "object", lease); err != nil {
+			if err := s.PutObject(ctx, "object", fixture.Lease); err != nil {
 				return err
 			}
-			_, err := s.CommitArchive(ctx, c, workspace("object", 1))
+			_, err := s.CommitArchive(ctx, c, fixture.Workspace("object", 1))
 			return err
 		},
 		"MayRead": func() error {
@@ -61,28 +63,28 @@ func executorCalls(t *testing.T, s records.Store, e run.Executor, key run.Key) m
 	}
 }
 
-func testRemovedCalls(t *testing.T, d *database) {
-	s := d.store(t)
-	e := executor("a")
-	require.NoError(t, register(t, s, e))
-	r := create(t, s, pipeline())
-	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
+func testRemovedCalls(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	e := fixture.Executor("a")
+	require.NoError(t, fixture.Register(t, s, e))
+	r := fixture.Create(t, s, fixture.Pipeline())
+	fixture.Begin(t, s, r.ID)
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: e.ID, JournalID: e.JournalID, SpecVersion: run.NewestSpecVersion})
 	require.NoError(t, err)
 	_, err = s.RemoveExecutor(t.Context(), e.ID, run.Removal{Force: true})
 	require.NoError(t, err)
-	before := get(t, s, r.ID)
+	before := fixture.Get(t, s, r.ID)
 	for name, call := range executorCalls(t, s, e, key) {
 		require.Equal(t, run.CodeForbidden, run.CodeOf(call()), name)
 	}
-	require.Equal(t, before, get(t, s, r.ID))
-	require.Empty(t, batches(t, s, r.ID, 0, records.BatchRef{}))
+	require.Equal(t, before, fixture.Get(t, s, r.ID))
+	require.Empty(t, fixture.Batches(t, s, r.ID, 0, records.BatchRef{}))
 
-	other := executor("b")
-	require.NoError(t, register(t, s, other))
-	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 2)}})
+	other := fixture.Executor("b")
+	require.NoError(t, fixture.Register(t, s, other))
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 2)}})
 	key.Dispatch = 2
 	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: other.ID, JournalID: other.JournalID, SpecVersion: run.NewestSpecVersion})
 	require.NoError(t, err)
@@ -93,16 +95,16 @@ func testRemovedCalls(t *testing.T, d *database) {
 
 // testRemovedRace removes executors while they send frames: nothing is stored
 // after the removal has returned.
-func testRemovedRace(t *testing.T, d *database) {
-	s := d.store(t)
+func testRemovedRace(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	const rounds = 10
 	for range rounds {
-		r := create(t, s, oneTask("/a/b"))
-		begin(t, s, r.ID)
-		apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
-		e := executor("x-" + string(r.ID))
-		require.NoError(t, register(t, s, e))
+		r := fixture.Create(t, s, fixture.OneTask("/a/b"))
+		fixture.Begin(t, s, r.ID)
+		fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
+		e := fixture.Executor("x-" + string(r.ID))
+		require.NoError(t, fixture.Register(t, s, e))
 		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 		_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: e.ID, JournalID: e.JournalID})
 		require.NoError(t, err)
@@ -116,18 +118,18 @@ func testRemovedRace(t *testing.T, d *database) {
 				if removed.Load() && end == 0 {
 					end = n + more
 				}
-				if last = s.ApplyFrames(ctx, batch(key, e.ID, n, run.FrameOutput)); last == nil {
+				if last = s.ApplyFrames(ctx, fixture.Batch(key, e.ID, n, run.FrameOutput)); last == nil {
 					stored.Store(n)
 				}
 			}
 		})
-		testenv.Await(t, eventTimeout, func() (bool, string) { return stored.Load() > 2, "frames are not stored" })
+		testenv.Await(t, fixture.EventTimeout, func() (bool, string) { return stored.Load() > 2, "frames are not stored" })
 		_, err = s.RemoveExecutor(ctx, e.ID, run.Removal{Force: true})
 		require.NoError(t, err)
-		then := batches(t, s, r.ID, 0, records.BatchRef{})
+		then := fixture.Batches(t, s, r.ID, 0, records.BatchRef{})
 		removed.Store(true)
 		sending.Wait()
-		requireCode(t, run.CodeForbidden, last)
-		require.Equal(t, then, batches(t, s, r.ID, 0, records.BatchRef{}))
+		fixture.RequireCode(t, run.CodeForbidden, last)
+		require.Equal(t, then, fixture.Batches(t, s, r.ID, 0, records.BatchRef{}))
 	}
 }

@@ -1,4 +1,4 @@
-package recordstest
+package executors
 
 import (
 	"sync"
@@ -8,17 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func testPoolOfFleets(t *testing.T, d *database) {
-	s := d.store(t)
+func testPoolOfFleets(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	putFleet(t, s, "base", nil)
 	spotFleet := putFleet(t, s, "spot", func(x *run.FleetSpec) {
 		x.Priority, x.Quota = -1, &run.FleetQuota{Name: "q", Limit: 10}
 	})
 	putFleet(t, s, "elsewhere", func(x *run.FleetSpec) { x.Quota = spotFleet.Spec.Quota })
-	_, _, err := s.PutPool(t.Context(), run.Pool{Name: "other", Driver: executor("any").Driver})
+	_, _, err := s.PutPool(t.Context(), run.Pool{Name: "other", Driver: fixture.Executor("any").Driver})
 	require.NoError(t, err)
 	moved := spotFleet.Spec
 	moved.Pool = "other"
@@ -38,9 +39,9 @@ func testPoolOfFleets(t *testing.T, d *database) {
 		Status: &run.FleetStatus{MaxSize: 9},
 	})
 	require.NoError(t, err)
-	e := executor("a")
+	e := fixture.Executor("a")
 	e.Fleet, e.Instance = "spot", "vm-1"
-	require.NoError(t, register(t, s, e))
+	require.NoError(t, fixture.Register(t, s, e))
 
 	v, err := s.ViewFleet(t.Context(), "base")
 	require.NoError(t, err)
@@ -61,8 +62,8 @@ func testPoolOfFleets(t *testing.T, d *database) {
 	require.Empty(t, v.Pool)
 }
 
-func testFreeSlots(t *testing.T, d *database) {
-	s := d.store(t)
+func testFreeSlots(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	putFleet(t, s, "linux", nil)
 	free := func() int {
 		t.Helper()
@@ -71,12 +72,12 @@ func testFreeSlots(t *testing.T, d *database) {
 		return v.FreeSlots
 	}
 	require.Zero(t, free())
-	a, b := executor("a"), executor("b")
+	a, b := fixture.Executor("a"), fixture.Executor("b")
 	a.Slots, b.Slots = 3, 1
-	require.NoError(t, register(t, s, a))
-	require.NoError(t, register(t, s, b))
+	require.NoError(t, fixture.Register(t, s, a))
+	require.NoError(t, fixture.Register(t, s, b))
 	require.Equal(t, 4, free())
-	createHeld(t, s, "a", "a", "b", "") // tasks claimed by executors, and a queued one
+	fixture.CreateHeld(t, s, "a", "a", "b", "") // tasks claimed by executors, and a queued one
 	require.Equal(t, 1, free())
 	v, err := s.ViewFleet(t.Context(), "linux")
 	require.NoError(t, err)
@@ -87,9 +88,9 @@ func testFreeSlots(t *testing.T, d *database) {
 	_, err = s.DrainExecutor(t.Context(), "a", false, "")
 	require.NoError(t, err)
 	require.Equal(t, 1, free())
-	d.clock.advance(run.ExecutorTimeout + time.Second)
+	d.Clock.Advance(run.ExecutorTimeout + time.Second)
 	require.Zero(t, free(), "the executors are offline")
-	d.clock.advance(run.SlotTimeout)
+	d.Clock.Advance(run.SlotTimeout)
 	v, err = s.ViewFleet(t.Context(), "linux")
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 1}, []int{v.Queued, v.Overdue})
@@ -97,9 +98,9 @@ func testFreeSlots(t *testing.T, d *database) {
 
 // testPoolRace runs workers of two fleets of one pool that concurrently request
 // machines for the same tasks.
-func testPoolRace(t *testing.T, d *database) {
+func testPoolRace(t *testing.T, d *fixture.Database) {
 	const tasks, workers, rounds = 7, 4, 5
-	s := d.store(t)
+	s := d.Store(t)
 	putFleet(t, s, "a", nil)
 	putFleet(t, s, "b", nil)
 	capacity := func(v records.FleetView) int { return tasks - len(v.Instances) - len(v.Pool[0].Instances) }

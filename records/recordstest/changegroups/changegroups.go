@@ -1,4 +1,6 @@
-package recordstest
+// Package changegroups tests the change groups of a records.Store, its update
+// tokens and its idempotency keys.
+package changegroups
 
 import (
 	"testing"
@@ -6,11 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func changeGroupTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+// Tests returns the tests of change groups, tokens and idempotency keys, by name.
+func Tests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"limit":                       testGroupLimit,
 		"priority_then_first_come":    testGroupOrder,
 		"all_groups_or_none":          testGroupsTogether,
@@ -48,19 +52,6 @@ func changeGroupTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-func grouped(priority int, groups ...string) *run.Spec {
-	spec := oneTask("/a/b")
-	spec.ChangeGroups, spec.Priority = groups, priority
-	return spec
-}
-
-func limit(t testing.TB, s records.Store, name string, n int, policy run.OnBusy) {
-	t.Helper()
-	g, token, err := s.PutChangeGroup(t.Context(), run.ChangeGroup{Name: name, MaxRunning: n, OnBusy: policy}, nil)
-	require.NoError(t, err)
-	require.Equal(t, run.Token{name: g.Version}, token)
-}
-
 // members returns the runs of a group: those that hold a slot, and those queued.
 func members(t testing.TB, s records.Store, name string) (running, queued []run.ID) {
 	t.Helper()
@@ -70,23 +61,13 @@ func members(t testing.TB, s records.Store, name string) (running, queued []run.
 	return groups[0].Running, groups[0].Queued
 }
 
-// finish ends a run of one task, which may not have begun.
-func finish(t testing.TB, s records.Store, id run.ID) {
-	t.Helper()
-	begin(t, s, id)
-	_, _, err := s.Apply(t.Context(), id, records.Changes{
-		Tasks: []run.TaskChange{{Task: 0, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true,
-	})
-	require.NoError(t, err)
-}
-
 // grantAll does the work of the change-group workflows: it grants slots for the
 // outbox rows until there are none left, and returns the admitted runs.
 func grantAll(t testing.TB, s records.Store) []run.ID {
 	t.Helper()
 	var admitted []run.ID
 	for {
-		rows := takeAll(t, s)
+		rows := fixture.TakeAll(t, s)
 		if len(rows) == 0 {
 			return admitted
 		}
@@ -107,10 +88,10 @@ func grantAll(t testing.TB, s records.Store) []run.ID {
 	}
 }
 
-func testGroupLimit(t *testing.T, d *database) {
-	s := d.store(t)
-	limit(t, s, "g", 1, run.OnBusyQueue)
-	a, b := create(t, s, grouped(3, "g")), create(t, s, grouped(3, "g"))
+func testGroupLimit(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	fixture.Limit(t, s, "g", 1, run.OnBusyQueue)
+	a, b := fixture.Create(t, s, fixture.Grouped(3, "g")), fixture.Create(t, s, fixture.Grouped(3, "g"))
 	running, waiting := members(t, s, "g")
 	require.Equal(t, []run.ID{a.ID}, running, "it holds its slot from the moment it was created")
 	require.Equal(t, []run.ID{b.ID}, waiting)
@@ -122,120 +103,120 @@ func testGroupLimit(t *testing.T, d *database) {
 	require.Equal(t, []records.GroupWait{{Group: "g", MaxRunning: 1, Holding: 1, Holders: []run.ID{a.ID}, Position: 1}}, waits)
 	require.Empty(t, grantAll(t, s))
 
-	finish(t, s, a.ID)
+	fixture.Finish(t, s, a.ID)
 	require.Equal(t, []run.ID{b.ID}, grantAll(t, s))
-	got := get(t, s, b.ID)
+	got := fixture.Get(t, s, b.ID)
 	require.Equal(t, run.PhaseRunning, got.Phase, "the transaction that admits it starts it")
 	require.False(t, got.StartedAt.IsZero())
-	begin(t, s, b.ID)
-	finish(t, s, b.ID)
+	fixture.Begin(t, s, b.ID)
+	fixture.Finish(t, s, b.ID)
 	running, waiting = members(t, s, "g")
 	require.Empty(t, running)
 	require.Empty(t, waiting)
 }
 
-func testGroupOrder(t *testing.T, d *database) {
-	s := d.store(t)
-	limit(t, s, "g", 1, run.OnBusyQueue)
-	holder := create(t, s, grouped(3, "g"))
+func testGroupOrder(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	fixture.Limit(t, s, "g", 1, run.OnBusyQueue)
+	holder := fixture.Create(t, s, fixture.Grouped(3, "g"))
 	var ids []run.ID
 	for _, priority := range []int{5, 3, 1, 3} {
-		ids = append(ids, create(t, s, grouped(priority, "g")).ID)
+		ids = append(ids, fixture.Create(t, s, fixture.Grouped(priority, "g")).ID)
 	}
 	want := []run.ID{ids[2], ids[1], ids[3], ids[0]}
 	_, waiting := members(t, s, "g")
 	require.Equal(t, want, waiting)
 	for _, next := range want {
-		finish(t, s, holder.ID)
+		fixture.Finish(t, s, holder.ID)
 		require.Equal(t, []run.ID{next}, grantAll(t, s))
 		holder.ID = next
 	}
 }
 
-func testGroupsTogether(t *testing.T, d *database) {
-	s := d.store(t)
-	limit(t, s, "g", 1, run.OnBusyQueue)
-	limit(t, s, "h", 1, run.OnBusyQueue)
-	inG, inH := create(t, s, grouped(3, "g")), create(t, s, grouped(3, "h"))
-	both := create(t, s, grouped(3, "h", "g"))
-	finish(t, s, inG.ID)
+func testGroupsTogether(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	fixture.Limit(t, s, "g", 1, run.OnBusyQueue)
+	fixture.Limit(t, s, "h", 1, run.OnBusyQueue)
+	inG, inH := fixture.Create(t, s, fixture.Grouped(3, "g")), fixture.Create(t, s, fixture.Grouped(3, "h"))
+	both := fixture.Create(t, s, fixture.Grouped(3, "h", "g"))
+	fixture.Finish(t, s, inG.ID)
 	require.Empty(t, grantAll(t, s))
 	running, _ := members(t, s, "g")
 	require.Empty(t, running, "a run takes all slots or none")
 	waits, err := s.GroupWaits(t.Context(), both.ID)
 	require.NoError(t, err)
 	require.Equal(t, []records.GroupWait{{Group: "g", MaxRunning: 1, Position: 1}, {Group: "h", MaxRunning: 1, Holding: 1, Holders: []run.ID{inH.ID}, Position: 1}}, waits)
-	finish(t, s, inH.ID)
+	fixture.Finish(t, s, inH.ID)
 	require.Equal(t, []run.ID{both.ID}, grantAll(t, s))
 }
 
-func testGroupNoOvertaking(t *testing.T, d *database) {
-	s := d.store(t)
-	limit(t, s, "g", 1, run.OnBusyQueue)
-	limit(t, s, "h", 1, run.OnBusyQueue)
-	inH := create(t, s, grouped(3, "h"))
-	both := create(t, s, grouped(3, "g", "h"))
-	later := create(t, s, grouped(3, "g"))
+func testGroupNoOvertaking(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	fixture.Limit(t, s, "g", 1, run.OnBusyQueue)
+	fixture.Limit(t, s, "h", 1, run.OnBusyQueue)
+	inH := fixture.Create(t, s, fixture.Grouped(3, "h"))
+	both := fixture.Create(t, s, fixture.Grouped(3, "g", "h"))
+	later := fixture.Create(t, s, fixture.Grouped(3, "g"))
 	_, waiting := members(t, s, "g")
 	require.Equal(t, []run.ID{both.ID, later.ID}, waiting, "a run that waits for another group too keeps its position")
 	require.NoError(t, s.CancelRun(t.Context(), both.ID, nil))
 	require.Equal(t, []run.ID{later.ID}, grantAll(t, s), "the next run is admitted once the first is cancelled")
-	finish(t, s, inH.ID)
+	fixture.Finish(t, s, inH.ID)
 	require.Empty(t, grantAll(t, s))
 }
 
-func testGroupNoLimit(t *testing.T, d *database) {
-	s := d.store(t)
+func testGroupNoLimit(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	var ids []run.ID
 	for range 3 {
-		ids = append(ids, create(t, s, grouped(3, "g")).ID)
+		ids = append(ids, fixture.Create(t, s, fixture.Grouped(3, "g")).ID)
 	}
 	running, waiting := members(t, s, "g")
 	require.ElementsMatch(t, ids, running)
 	require.Empty(t, waiting)
-	limit(t, s, "g", 1, run.OnBusyQueue)
-	late := create(t, s, grouped(3, "g"))
+	fixture.Limit(t, s, "g", 1, run.OnBusyQueue)
+	late := fixture.Create(t, s, fixture.Grouped(3, "g"))
 	for i, id := range ids {
 		require.Empty(t, grantAll(t, s), "a lower limit stops no run")
-		finish(t, s, id)
+		fixture.Finish(t, s, id)
 		if i == len(ids)-1 {
 			require.Equal(t, []run.ID{late.ID}, grantAll(t, s))
 		}
 	}
 }
 
-func testGroupManual(t *testing.T, d *database) {
-	s := d.store(t)
-	limit(t, s, "g", 1, run.OnBusyQueue)
-	spec := grouped(3, "g")
+func testGroupManual(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	fixture.Limit(t, s, "g", 1, run.OnBusyQueue)
+	spec := fixture.Grouped(3, "g")
 	spec.Admission = run.AdmissionManual
-	a, b := create(t, s, spec), create(t, s, spec)
+	a, b := fixture.Create(t, s, spec), fixture.Create(t, s, spec)
 	running, queued := members(t, s, "g")
 	require.Empty(t, running)
 	require.Equal(t, []run.ID{a.ID, b.ID}, queued)
 	require.NoError(t, s.StartRun(t.Context(), b.ID, nil))
-	require.Equal(t, run.PhaseRunning, get(t, s, b.ID).Phase, "the next read returns it as running")
+	require.Equal(t, run.PhaseRunning, fixture.Get(t, s, b.ID).Phase, "the next read returns it as running")
 	require.NoError(t, s.StartRun(t.Context(), a.ID, nil))
-	require.Equal(t, run.PhaseQueued, get(t, s, a.ID).Phase)
+	require.Equal(t, run.PhaseQueued, fixture.Get(t, s, a.ID).Phase)
 	require.NoError(t, s.StartRun(t.Context(), a.ID, nil), "the run waits already")
-	finish(t, s, b.ID)
+	fixture.Finish(t, s, b.ID)
 	require.Equal(t, []run.ID{a.ID}, grantAll(t, s))
-	requireCode(t, run.CodeWrongPhase, s.StartRun(t.Context(), a.ID, nil))
+	fixture.RequireCode(t, run.CodeWrongPhase, s.StartRun(t.Context(), a.ID, nil))
 }
 
-func testGroupRaised(t *testing.T, d *database) {
-	s := d.store(t)
-	limit(t, s, "g", 1, run.OnBusyQueue)
-	first := create(t, s, grouped(3, "g")).ID
+func testGroupRaised(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	fixture.Limit(t, s, "g", 1, run.OnBusyQueue)
+	first := fixture.Create(t, s, fixture.Grouped(3, "g")).ID
 	var ids []run.ID
 	for _, priority := range []int{3, 3, 4, 2} {
-		ids = append(ids, create(t, s, grouped(priority, "g")).ID)
+		ids = append(ids, fixture.Create(t, s, fixture.Grouped(priority, "g")).ID)
 	}
-	limit(t, s, "g", 1, run.OnBusyReject)
+	fixture.Limit(t, s, "g", 1, run.OnBusyReject)
 	require.Empty(t, grantAll(t, s))
-	limit(t, s, "g", 3, run.OnBusyQueue)
+	fixture.Limit(t, s, "g", 3, run.OnBusyQueue)
 	require.Equal(t, []run.ID{ids[3], ids[0]}, grantAll(t, s))
-	limit(t, s, "g", 0, run.OnBusyQueue)
+	fixture.Limit(t, s, "g", 0, run.OnBusyQueue)
 	require.Equal(t, []run.ID{ids[1], ids[2]}, grantAll(t, s))
 	running, _ := members(t, s, "g")
 	require.Equal(t, []run.ID{first, ids[3], ids[0], ids[1], ids[2]}, running, "in the order of admission")
@@ -243,45 +224,45 @@ func testGroupRaised(t *testing.T, d *database) {
 
 // testGroupRaisedBehindOthers queues more runs than one transaction admits, the
 // first of them also for another group.
-func testGroupRaisedBehindOthers(t *testing.T, d *database) {
-	s := d.store(t)
-	limit(t, s, "g", 1, run.OnBusyQueue)
-	limit(t, s, "h", 1, run.OnBusyQueue)
-	create(t, s, grouped(3, "g"))
-	create(t, s, grouped(3, "h"))
+func testGroupRaisedBehindOthers(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	fixture.Limit(t, s, "g", 1, run.OnBusyQueue)
+	fixture.Limit(t, s, "h", 1, run.OnBusyQueue)
+	fixture.Create(t, s, fixture.Grouped(3, "g"))
+	fixture.Create(t, s, fixture.Grouped(3, "h"))
 	for range 60 {
-		create(t, s, grouped(3, "g", "h"))
+		fixture.Create(t, s, fixture.Grouped(3, "g", "h"))
 	}
-	last := create(t, s, grouped(3, "g"))
+	last := fixture.Create(t, s, fixture.Grouped(3, "g"))
 	grantAll(t, s)
-	limit(t, s, "g", 0, run.OnBusyQueue)
+	fixture.Limit(t, s, "g", 0, run.OnBusyQueue)
 	require.Equal(t, []run.ID{last.ID}, grantAll(t, s))
-	limit(t, s, "g", 1, run.OnBusyQueue)
-	last = create(t, s, grouped(3, "g"))
-	limit(t, s, "g", 70, run.OnBusyQueue)
+	fixture.Limit(t, s, "g", 1, run.OnBusyQueue)
+	last = fixture.Create(t, s, fixture.Grouped(3, "g"))
+	fixture.Limit(t, s, "g", 70, run.OnBusyQueue)
 	require.Equal(t, []run.ID{last.ID}, grantAll(t, s))
 }
 
-func testGroupSetupError(t *testing.T, d *database) {
-	s := d.store(t)
-	limit(t, s, "g", 1, run.OnBusyReject)
+func testGroupSetupError(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	fixture.Limit(t, s, "g", 1, run.OnBusyReject)
 	spec := &run.Spec{Name: "bad", Group: "/a/b", ChangeGroups: []string{"g"}, SetupErrors: []string{"no such file"}}
-	r := create(t, s, spec)
+	r := fixture.Create(t, s, spec)
 	require.Equal(t, run.PhaseSetupError, r.Phase)
 	running, queued := members(t, s, "g")
 	require.Empty(t, running)
 	require.Empty(t, queued)
-	create(t, s, grouped(3, "g"))
-	create(t, s, spec) // it needs no slot
+	fixture.Create(t, s, fixture.Grouped(3, "g"))
+	fixture.Create(t, s, spec) // it needs no slot
 	page, err := s.ListRuns(t.Context(), run.ListQuery{ChangeGroups: []string{"g"}})
 	require.NoError(t, err)
 	require.Len(t, page.Runs, 3)
 }
 
-func testGroupDeleted(t *testing.T, d *database) {
-	s := d.store(t)
-	a := create(t, s, grouped(3, "g"))
-	finish(t, s, a.ID)
+func testGroupDeleted(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	a := fixture.Create(t, s, fixture.Grouped(3, "g"))
+	fixture.Finish(t, s, a.ID)
 	_, before, err := s.ChangeGroups(t.Context(), run.ChangeGroupQuery{Names: []string{"g"}})
 	require.NoError(t, err)
 	require.NoError(t, s.DeleteRun(t.Context(), a.ID))
@@ -294,17 +275,17 @@ func testGroupDeleted(t *testing.T, d *database) {
 	require.Empty(t, page.Runs)
 }
 
-func testGroupWaits(t *testing.T, d *database) {
-	s := d.store(t)
+func testGroupWaits(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	limit(t, s, "g", 4, run.OnBusyQueue)
+	fixture.Limit(t, s, "g", 4, run.OnBusyQueue)
 	var ids []run.ID
 	for range 4 {
-		ids = append(ids, create(t, s, grouped(3, "g")).ID)
+		ids = append(ids, fixture.Create(t, s, fixture.Grouped(3, "g")).ID)
 	}
-	free := create(t, s, oneTask("/a/b"))
-	first, second := create(t, s, grouped(3, "g", "unlimited")), create(t, s, grouped(3, "g"))
-	urgent := create(t, s, grouped(1, "g"))
+	free := fixture.Create(t, s, fixture.OneTask("/a/b"))
+	first, second := fixture.Create(t, s, fixture.Grouped(3, "g", "unlimited")), fixture.Create(t, s, fixture.Grouped(3, "g"))
+	urgent := fixture.Create(t, s, fixture.Grouped(1, "g"))
 	for id, place := range map[run.ID]int{urgent.ID: 1, first.ID: 2, second.ID: 3} {
 		waits, err := s.GroupWaits(ctx, id)
 		require.NoError(t, err)
@@ -316,13 +297,13 @@ func testGroupWaits(t *testing.T, d *database) {
 		require.Empty(t, waits)
 	}
 	_, err := s.GroupWaits(ctx, "01j00000000000000000000000")
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 }
 
-func testGroupCloseLost(t *testing.T, d *database) {
-	s := d.store(t)
-	limit(t, s, "g", 1, run.OnBusyQueue)
-	a, b := create(t, s, grouped(3, "g")), create(t, s, grouped(3, "g"))
+func testGroupCloseLost(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	fixture.Limit(t, s, "g", 1, run.OnBusyQueue)
+	a, b := fixture.Create(t, s, fixture.Grouped(3, "g")), fixture.Create(t, s, fixture.Grouped(3, "g"))
 	require.NoError(t, s.CloseLost(t.Context(), a.ID, "terminated"))
 	require.Equal(t, []run.ID{b.ID}, grantAll(t, s))
 	require.NoError(t, s.CloseLost(t.Context(), b.ID, "terminated"))
@@ -331,10 +312,10 @@ func testGroupCloseLost(t *testing.T, d *database) {
 	require.Empty(t, waiting)
 }
 
-func testGroupList(t *testing.T, d *database) {
-	s := d.store(t)
+func testGroupList(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for _, name := range []string{"b", "a", "c/d", "%"} {
-		create(t, s, grouped(3, name))
+		fixture.Create(t, s, fixture.Grouped(3, name))
 	}
 	all, token, err := s.ChangeGroups(t.Context(), run.ChangeGroupQuery{Limit: 3})
 	require.NoError(t, err)
@@ -357,11 +338,11 @@ func testGroupList(t *testing.T, d *database) {
 	require.Positive(t, token["a"])
 }
 
-func testGroupFilter(t *testing.T, d *database) {
-	s := d.store(t)
-	a := create(t, s, grouped(3, "g", "h"))
-	b := create(t, s, grouped(3, "h"))
-	create(t, s, grouped(3, "i"))
+func testGroupFilter(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	a := fixture.Create(t, s, fixture.Grouped(3, "g", "h"))
+	b := fixture.Create(t, s, fixture.Grouped(3, "h"))
+	fixture.Create(t, s, fixture.Grouped(3, "i"))
 	page, err := s.ListRuns(t.Context(), run.ListQuery{ChangeGroups: []string{"g", "h"}, TokenFor: []string{"g", "none"}, Limit: 1})
 	require.NoError(t, err)
 	require.Equal(t, b.ID, page.Runs[0].ID)
@@ -371,21 +352,21 @@ func testGroupFilter(t *testing.T, d *database) {
 	require.Equal(t, a.ID, page.Runs[0].ID)
 	require.Nil(t, page.Token)
 	require.Empty(t, page.Next)
-	finish(t, s, a.ID)
+	fixture.Finish(t, s, a.ID)
 	page, err = s.ListRuns(t.Context(), run.ListQuery{ChangeGroups: []string{"g"}, Phases: []run.Phase{run.PhaseFinished}})
 	require.NoError(t, err)
 	require.Len(t, page.Runs, 1, "a finished run is still of the group")
 }
 
-func testQueuePositions(t *testing.T, d *database) {
-	s := d.store(t)
-	first, second := create(t, s, wide("/a/b", 2)), oneTask("/a/b")
+func testQueuePositions(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	first, second := fixture.Create(t, s, fixture.Wide("/a/b", 2)), fixture.OneTask("/a/b")
 	second.Priority = 1
-	urgent := create(t, s, second)
-	begin(t, s, first.ID)
-	begin(t, s, urgent.ID)
-	apply(t, s, first.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1), queued(1, 1, 1)}})
-	apply(t, s, urgent.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
+	urgent := fixture.Create(t, s, second)
+	fixture.Begin(t, s, first.ID)
+	fixture.Begin(t, s, urgent.ID)
+	fixture.Apply(t, s, first.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1), fixture.Queued(1, 1, 1)}})
+	fixture.Apply(t, s, urgent.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
 	places, err := s.QueuePositions(t.Context(), first.ID)
 	require.NoError(t, err)
 	require.Equal(t, map[int]int{0: 2, 1: 3}, places)
@@ -394,12 +375,12 @@ func testQueuePositions(t *testing.T, d *database) {
 	require.Equal(t, map[int]int{0: 1}, places)
 }
 
-func testGroupManyWaiting(t *testing.T, d *database) {
-	s := d.store(t)
-	limit(t, s, "g", 60, run.OnBusyQueue)
+func testGroupManyWaiting(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	fixture.Limit(t, s, "g", 60, run.OnBusyQueue)
 	for range 130 {
-		create(t, s, grouped(3, "g"))
+		fixture.Create(t, s, fixture.Grouped(3, "g"))
 	}
-	limit(t, s, "g", 0, run.OnBusyQueue)
+	fixture.Limit(t, s, "g", 0, run.OnBusyQueue)
 	require.Len(t, grantAll(t, s), 70, "in several transactions")
 }

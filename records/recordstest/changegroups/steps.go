@@ -1,4 +1,4 @@
-package recordstest
+package changegroups
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
@@ -71,7 +72,7 @@ func (m *groupModel) call(r *modelRun, do func(token run.Token) error, expected 
 		want = expected()
 	}
 	if want != "" {
-		requireCode(m.rt, want, err)
+		fixture.RequireCode(m.rt, want, err)
 		return
 	}
 	require.NoError(m.rt, err)
@@ -88,12 +89,12 @@ func (m *groupModel) create() {
 		manual: rapid.IntRange(0, 3).Draw(m.rt, "manual") == 1, phase: run.PhaseQueued, since: m.now,
 		id: "zzzzzzzzzzzzzzzzzzzzzzzzzz", // greater than any other
 	}
-	spec := grouped(r.priority, groups...)
+	spec := fixture.Grouped(r.priority, groups...)
 	if r.manual {
 		spec.Admission = run.AdmissionManual
 	}
 	m.call(r, func(token run.Token) error {
-		n := newRun(m.t, spec)
+		n := fixture.NewRun(m.t, spec)
 		n.Token = token
 		created, err := m.s.CreateRun(m.t.Context(), n)
 		if err == nil {
@@ -133,7 +134,7 @@ func (m *groupModel) grant(name string) {
 // workflows.
 func (m *groupModel) deliver() {
 	ctx := m.t.Context()
-	for rows := takeAll(m.t, m.s); len(rows) > 0; rows = takeAll(m.t, m.s) {
+	for rows := fixture.TakeAll(m.t, m.s); len(rows) > 0; rows = fixture.TakeAll(m.t, m.s) {
 		for _, row := range rows {
 			if m.groups[row.ChangeGroup] != nil {
 				m.ticks = 0
@@ -232,7 +233,7 @@ func (m *groupModel) closeLost(r *modelRun) {
 func (m *groupModel) delete(r *modelRun) {
 	err := m.s.DeleteRun(m.t.Context(), r.id)
 	if !r.phase.Final() {
-		requireCode(m.rt, run.CodeWrongPhase, err)
+		fixture.RequireCode(m.rt, run.CodeWrongPhase, err)
 		return
 	}
 	require.NoError(m.rt, err)

@@ -1,4 +1,4 @@
-package recordstest
+package changegroups
 
 import (
 	"context"
@@ -11,20 +11,21 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
 // testTokenRace runs many clients that limit a group themselves: each starts
 // its own run once it has read that fewer than two are running.
-func testTokenRace(t *testing.T, d *database) {
-	s := d.store(t)
+func testTokenRace(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	const clients, maximum = 50, 2
 	var conflicts atomic.Int64
 	group, ctx := errgroup.WithContext(t.Context())
 	for range clients {
-		spec := grouped(3, "g")
+		spec := fixture.Grouped(3, "g")
 		spec.Admission = run.AdmissionManual
-		id := create(t, s, spec).ID
+		id := fixture.Create(t, s, spec).ID
 		group.Go(func() error {
 			for {
 				page, err := s.ListRuns(ctx, run.ListQuery{ChangeGroups: []string{"g"}, Phases: []run.Phase{run.PhaseRunning}, TokenFor: []string{"g"}})
@@ -42,18 +43,18 @@ func testTokenRace(t *testing.T, d *database) {
 				if err != nil {
 					return err
 				}
-				return endRun(ctx, s, id)
+				return EndRun(ctx, s, id)
 			}
 		})
 	}
 	require.NoError(t, group.Wait())
 	t.Logf("%d conflicts", conflicts.Load())
-	lastEvent(t, s, clients*4)
+	fixture.AwaitEvent(t, s, clients*4)
 	requireAtMost(t, s, maximum)
 }
 
-// endRun ends a running run of one task.
-func endRun(ctx context.Context, s records.Store, id run.ID) error {
+// EndRun ends a running run of one task.
+func EndRun(ctx context.Context, s records.Store, id run.ID) error {
 	_, _, err := s.Apply(ctx, id, records.Changes{
 		Tasks: []run.TaskChange{{Task: 0, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true,
 	})
@@ -81,15 +82,15 @@ func requireAtMost(t *testing.T, s records.Store, maximum int) {
 
 // testGroupRaceCreate creates runs of the same groups concurrently, where
 // earlier runs must be preempted.
-func testGroupRaceCreate(t *testing.T, d *database) {
+func testGroupRaceCreate(t *testing.T, d *fixture.Database) {
 	for _, policy := range []run.OnBusy{run.OnBusyCancelQueued, run.OnBusyStopRunning} {
-		a, b := d.store(t), d.store(t)
+		a, b := d.Store(t), d.Store(t)
 		g, h := "g-"+string(policy), "h-"+string(policy)
-		limit(t, a, g, 1, policy)
-		limit(t, b, h, 2, policy)
-		wins := race(t, 50, func(i int) error {
-			spec := grouped(3, [][]string{{g, h}, {g}, {h, g}, {h}}[i%4]...)
-			_, err := []records.Store{a, b}[i%2].CreateRun(t.Context(), newRun(t, spec))
+		fixture.Limit(t, a, g, 1, policy)
+		fixture.Limit(t, b, h, 2, policy)
+		wins := fixture.Race(t, 50, func(i int) error {
+			spec := fixture.Grouped(3, [][]string{{g, h}, {g}, {h, g}, {h}}[i%4]...)
+			_, err := []records.Store{a, b}[i%2].CreateRun(t.Context(), fixture.NewRun(t, spec))
 			return err
 		}, "")
 		require.Equal(t, 50, wins)
@@ -109,7 +110,7 @@ func drainGroups(t *testing.T, s records.Store, limits map[string]int) {
 			running, queued := members(t, s, name)
 			require.LessOrEqual(t, len(running), limit, "change group %s", name)
 			for _, id := range slices.Concat(running, queued) {
-				require.False(t, get(t, s, id).Phase.Final())
+				require.False(t, fixture.Get(t, s, id).Phase.Final())
 			}
 			for _, id := range running {
 				admitted[id] = true
@@ -121,7 +122,7 @@ func drainGroups(t *testing.T, s records.Store, limits map[string]int) {
 		}
 		require.NotEmpty(t, admitted, "%d runs wait, and none holds a slot", waiting)
 		for id := range admitted {
-			finish(t, s, id)
+			fixture.Finish(t, s, id)
 		}
 	}
 }
@@ -129,11 +130,11 @@ func drainGroups(t *testing.T, s records.Store, limits map[string]int) {
 // testGroupRaceAll runs clients, workflows and the outbox dispatcher on the
 // same groups concurrently. In the end all runs have run, and never more than
 // their groups' limits at a time.
-func testGroupRaceAll(t *testing.T, d *database) {
-	a, b := d.store(t), d.store(t)
+func testGroupRaceAll(t *testing.T, d *fixture.Database) {
+	a, b := d.Store(t), d.Store(t)
 	groups := []string{"g", "h", "i"}
 	for i, name := range groups {
-		limit(t, a, name, i+1, run.OnBusyQueue)
+		fixture.Limit(t, a, name, i+1, run.OnBusyQueue)
 	}
 	const clients, each = 12, 5
 	ctx := t.Context()
@@ -146,7 +147,7 @@ func testGroupRaceAll(t *testing.T, d *database) {
 		s := []records.Store{a, b}[i%2]
 		clientGroup.Go(func() error {
 			for k := range each {
-				n := newRun(t, grouped(1+k, groups[(i+k)%3], groups[(i+k*i+1)%3]))
+				n := fixture.NewRun(t, fixture.Grouped(1+k, groups[(i+k)%3], groups[(i+k*i+1)%3]))
 				n.Spec.ChangeGroups = slices.Compact(n.Spec.ChangeGroups)
 				r, err := s.CreateRun(ctx, n)
 				if err != nil {
@@ -172,7 +173,7 @@ func testGroupRaceAll(t *testing.T, d *database) {
 		require.NoError(t, err)
 		holding := map[run.ID]bool{}
 		for _, e := range events {
-			switch r := get(t, a, e.Run); {
+			switch r := fixture.Get(t, a, e.Run); {
 			case !slices.Contains(r.ChangeGroups, name):
 			case e.Phase == run.PhaseRunning:
 				holding[e.Run] = true
@@ -201,7 +202,7 @@ func runThrough(ctx context.Context, s records.Store, id run.ID, cancel bool) er
 		}
 		if status.Phase == run.PhaseRunning {
 			stop()
-			return endRun(ctx, s, id)
+			return EndRun(ctx, s, id)
 		}
 		select {
 		case <-signal:

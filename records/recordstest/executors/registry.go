@@ -1,4 +1,4 @@
-package recordstest
+package executors
 
 import (
 	"encoding/json"
@@ -11,11 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func registryTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+// RegistryTests returns the tests of pools, drains and removals, by name.
+func RegistryTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"drain":                              testDrain,
 		"tasks_held":                         testHeld,
 		"removal_notifies_runs":              testRemoval,
@@ -35,29 +37,12 @@ func registryTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-// createHeld creates a run of which each task is claimed by one of the executors,
-// or queued for "".
-func createHeld(t *testing.T, s records.Store, executors ...string) run.ID {
-	t.Helper()
-	r := create(t, s, wide("/a/b", len(executors)))
-	begin(t, s, r.ID)
-	for i, x := range executors {
-		apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(i, 1, 1)}})
-		if x == "" {
-			continue
-		}
-		_, err := s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: r.ID, Task: i, Attempt: 1, Dispatch: 1}, Executor: x, JournalID: "j-" + x})
-		require.NoError(t, err)
-	}
-	return r.ID
-}
-
 // takeRemovals returns the executors of the removals in the outbox, by run.
 func takeRemovals(t *testing.T, s records.Store) map[run.ID][]string {
 	t.Helper()
 	reported := map[run.ID][]string{}
 	for {
-		rows := takeAll(t, s)
+		rows := fixture.TakeAll(t, s)
 		if len(rows) == 0 {
 			return reported
 		}
@@ -71,22 +56,22 @@ func takeRemovals(t *testing.T, s records.Store) map[run.ID][]string {
 	}
 }
 
-func testExecutorNotifies(t *testing.T, d *database) {
-	s := d.store(t)
-	require.NoError(t, register(t, s, executor("a")))
-	rows := takeAll(t, s)
+func testExecutorNotifies(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
+	rows := fixture.TakeAll(t, s)
 	require.Len(t, rows, 1)
 	require.Equal(t, records.OutboxExecutor, rows[0].Kind)
 	require.Equal(t, "a", rows[0].Executor)
 	require.Empty(t, rows[0].Run)
 }
 
-func testDrain(t *testing.T, d *database) {
-	s := d.store(t)
+func testDrain(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	_, err := s.DrainExecutor(ctx, "a", true, "")
-	requireCode(t, run.CodeNotFound, err)
-	require.NoError(t, register(t, s, executor("a")))
+	fixture.RequireCode(t, run.CodeNotFound, err)
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
 	e, err := s.DrainExecutor(ctx, "a", true, "new kernel")
 	require.NoError(t, err)
 	require.Equal(t, []any{run.ExecutorDraining, "new kernel", false}, []any{e.State, e.Reason, e.Drained})
@@ -96,16 +81,16 @@ func testDrain(t *testing.T, d *database) {
 	e, err = s.GetExecutor(ctx, "a")
 	require.NoError(t, err)
 	require.True(t, e.Drained)
-	desired, err = s.RegisterExecutor(ctx, executor("a"))
+	desired, err = s.RegisterExecutor(ctx, fixture.Executor("a"))
 	require.NoError(t, err)
 	require.True(t, desired.Drain, "a requested drain survives the process")
 
-	r := create(t, s, oneTask("/a/b"))
-	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
+	r := fixture.Create(t, s, fixture.OneTask("/a/b"))
+	fixture.Begin(t, s, r.ID)
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	_, err = s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "a", JournalID: "j-a"})
-	requireCode(t, run.CodeConflict, err)
+	fixture.RequireCode(t, run.CodeConflict, err)
 	e, err = s.DrainExecutor(ctx, "a", false, "")
 	require.NoError(t, err)
 	require.Equal(t, []any{run.ExecutorOnline, ""}, []any{e.State, e.Reason})
@@ -122,16 +107,16 @@ func testDrain(t *testing.T, d *database) {
 	_, err = s.RemoveExecutor(ctx, "a", run.Removal{Force: true})
 	require.NoError(t, err)
 	_, err = s.DrainExecutor(ctx, "a", true, "")
-	requireCode(t, run.CodeGone, err)
+	fixture.RequireCode(t, run.CodeGone, err)
 }
 
-func testHeld(t *testing.T, d *database) {
-	s := d.store(t)
+func testHeld(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	require.NoError(t, register(t, s, executor("a")))
-	require.NoError(t, register(t, s, executor("b")))
-	id := createHeld(t, s, "a", "b", "a", "")
-	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("b")))
+	id := fixture.CreateHeld(t, s, "a", "b", "a", "")
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
 		{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor a out of contact since 12:00:00Z", Executor: "a"},
 	}})
 	list, err := s.ListExecutors(ctx)
@@ -151,22 +136,22 @@ func testHeld(t *testing.T, d *database) {
 		{Key: run.Key{Run: id, Task: 2, Attempt: 1, Dispatch: 1}, Name: "all[N=2]"},
 	}, e.Held)
 	_, err = s.GetExecutor(ctx, "c")
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 }
 
-func testRemoval(t *testing.T, d *database) {
-	s := d.store(t)
+func testRemoval(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	_, err := s.RemoveExecutor(ctx, "a", run.Removal{})
-	requireCode(t, run.CodeNotFound, err)
-	require.NoError(t, register(t, s, executor("a")))
-	require.NoError(t, register(t, s, executor("b")))
-	first, second := createHeld(t, s, "a", "b", "a"), createHeld(t, s, "a")
-	createHeld(t, s, "b")
-	over := createHeld(t, s, "a")
-	apply(t, s, over, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+	fixture.RequireCode(t, run.CodeNotFound, err)
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("b")))
+	first, second := fixture.CreateHeld(t, s, "a", "b", "a"), fixture.CreateHeld(t, s, "a")
+	fixture.CreateHeld(t, s, "b")
+	over := fixture.CreateHeld(t, s, "a")
+	fixture.Apply(t, s, over, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusSuccess)}})
 	takeRemovals(t, s)
-	d.clock.advance(run.ExecutorTimeout + time.Second)
+	d.Clock.Advance(run.ExecutorTimeout + time.Second)
 	e, err := s.RemoveExecutor(ctx, "a", run.Removal{Reason: "it burnt"})
 	require.NoError(t, err)
 	require.Equal(t, []any{run.ExecutorRemoved, "it burnt", 3}, []any{e.State, e.Reason, e.Tasks})
@@ -178,10 +163,10 @@ func testRemoval(t *testing.T, d *database) {
 	require.Equal(t, []any{"it burnt", e.RemovedAt}, []any{again.Reason, again.RemovedAt}, "the first removal counts")
 	require.Empty(t, takeRemovals(t, s))
 
-	requireCode(t, run.CodeForbidden, register(t, s, executor("a")))
-	requireCode(t, run.CodeForbidden, renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a"}))
+	fixture.RequireCode(t, run.CodeForbidden, fixture.Register(t, s, fixture.Executor("a")))
+	fixture.RequireCode(t, run.CodeForbidden, fixture.Renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a"}))
 	_, err = s.Claim(ctx, run.ClaimRequest{Key: run.Key{Run: first, Attempt: 1, Dispatch: 1}, Executor: "a", JournalID: "j-a"})
-	requireCode(t, run.CodeForbidden, err)
+	fixture.RequireCode(t, run.CodeForbidden, err)
 	list, err := s.ListExecutors(ctx)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
@@ -196,17 +181,17 @@ func testRemoval(t *testing.T, d *database) {
 // testClockJumps sets the clock forwards and backwards. The state of an
 // executor is wrong until its next contact, and none of its tasks is lost by
 // that.
-func testClockJumps(t *testing.T, d *database) {
-	s := d.store(t)
+func testClockJumps(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	temporary := executor("a")
+	temporary := fixture.Executor("a")
 	temporary.Temporary, temporary.RemoveAfter = true, 3*time.Hour
 	for _, jump := range []time.Duration{time.Hour, -2 * time.Hour, 10 * time.Minute, -5 * time.Second} {
-		require.NoError(t, register(t, s, temporary))
-		id := createHeld(t, s, "a")
+		require.NoError(t, fixture.Register(t, s, temporary))
+		id := fixture.CreateHeld(t, s, "a")
 		key := run.Key{Run: id, Attempt: 1, Dispatch: 1}
 		takeRemovals(t, s)
-		d.clock.advance(jump)
+		d.Clock.Advance(jump)
 		e, again, err := s.ExpireExecutor(ctx, "a")
 		require.NoError(t, err)
 		state := run.ExecutorOffline
@@ -223,27 +208,27 @@ func testClockJumps(t *testing.T, d *database) {
 		_, err = s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "a", JournalID: "j-a"})
 		require.NoError(t, err)
 
-		require.NoError(t, renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a", SlotsUsed: 1}))
+		require.NoError(t, fixture.Renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a", SlotsUsed: 1}))
 		e, err = s.GetExecutor(ctx, "a")
 		require.NoError(t, err)
 		require.Equal(t, run.ExecutorOnline, e.State, "a sign of life counts after %s", jump)
 		require.Empty(t, takeRemovals(t, s))
-		d.clock.advance(run.ExecutorTimeout + time.Second)
+		d.Clock.Advance(run.ExecutorTimeout + time.Second)
 		e, err = s.GetExecutor(ctx, "a")
 		require.NoError(t, err)
 		require.Equal(t, run.ExecutorOffline, e.State, "its silence counts after %s", jump)
-		apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+		fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusSuccess)}})
 	}
 }
 
-func testRemovalForce(t *testing.T, d *database) {
-	s := d.store(t)
+func testRemovalForce(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	require.NoError(t, register(t, s, executor("a")))
-	require.NoError(t, register(t, s, executor("idle")))
-	id := createHeld(t, s, "a")
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("idle")))
+	id := fixture.CreateHeld(t, s, "a")
 	_, err := s.RemoveExecutor(ctx, "a", run.Removal{})
-	requireCode(t, run.CodeConflict, err)
+	fixture.RequireCode(t, run.CodeConflict, err)
 	_, err = s.RemoveExecutor(ctx, "idle", run.Removal{})
 	require.NoError(t, err)
 	_, err = s.RemoveExecutor(ctx, "a", run.Removal{Force: true})
@@ -253,17 +238,17 @@ func testRemovalForce(t *testing.T, d *database) {
 
 // testRemovalRace removes executors while they claim: if the claim succeeds,
 // its run is notified of the removal.
-func testRemovalRace(t *testing.T, d *database) {
-	s := d.store(t)
+func testRemovalRace(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	const rounds = 10
 	for range rounds {
-		require.NoError(t, register(t, s, executor("a")))
-		r := create(t, s, oneTask("/a/b"))
-		begin(t, s, r.ID)
-		apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
-		e := executor("x-" + string(r.ID))
-		require.NoError(t, register(t, s, e))
+		require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
+		r := fixture.Create(t, s, fixture.OneTask("/a/b"))
+		fixture.Begin(t, s, r.ID)
+		fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
+		e := fixture.Executor("x-" + string(r.ID))
+		require.NoError(t, fixture.Register(t, s, e))
 		takeRemovals(t, s)
 		var both sync.WaitGroup
 		var claimed, removed error
@@ -277,29 +262,23 @@ func testRemovalRace(t *testing.T, d *database) {
 		if claimed == nil {
 			require.Contains(t, reported, r.ID)
 		} else {
-			requireCode(t, run.CodeForbidden, claimed)
+			fixture.RequireCode(t, run.CodeForbidden, claimed)
 			require.NotContains(t, reported, r.ID)
 		}
 	}
 }
 
-func member(id, set string) run.Executor {
-	e := executor(id)
-	e.Set = set
-	return e
-}
-
-func testRemovalSet(t *testing.T, d *database) {
-	s := d.store(t)
+func testRemovalSet(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	for _, e := range []run.Executor{member("a", "s"), member("b", "s"), member("other", "t"), executor("alone")} {
-		require.NoError(t, register(t, s, e))
+	for _, e := range []run.Executor{fixture.Member("a", "s"), fixture.Member("b", "s"), fixture.Member("other", "t"), fixture.Executor("alone")} {
+		require.NoError(t, fixture.Register(t, s, e))
 	}
 	e, err := s.GetExecutor(ctx, "a")
 	require.NoError(t, err)
 	require.True(t, e.Temporary, "members of a set are temporary")
-	id := createHeld(t, s, "a", "b", "other", "alone")
-	d.clock.advance(run.ExecutorTimeout + time.Second)
+	id := fixture.CreateHeld(t, s, "a", "b", "other", "alone")
+	d.Clock.Advance(run.ExecutorTimeout + time.Second)
 	_, err = s.RemoveExecutor(ctx, "a", run.Removal{Reason: "one"})
 	require.NoError(t, err)
 	require.Empty(t, takeRemovals(t, s), "its set has another member")
@@ -314,35 +293,35 @@ func testRemovalSet(t *testing.T, d *database) {
 	require.Equal(t, map[string]string{"a": "one", "b": "two"}, lost)
 }
 
-func testExpire(t *testing.T, d *database) {
-	s := d.store(t)
+func testExpire(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	_, _, err := s.ExpireExecutor(ctx, "a")
-	requireCode(t, run.CodeNotFound, err)
-	e := executor("a")
+	fixture.RequireCode(t, run.CodeNotFound, err)
+	e := fixture.Executor("a")
 	e.Temporary, e.RemoveAfter = true, time.Minute
-	require.NoError(t, register(t, s, e))
-	require.NoError(t, register(t, s, executor("durable")))
-	id := createHeld(t, s, "a", "durable")
+	require.NoError(t, fixture.Register(t, s, e))
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("durable")))
+	id := fixture.CreateHeld(t, s, "a", "durable")
 	takeRemovals(t, s)
 	got, again, err := s.ExpireExecutor(ctx, "a")
 	require.NoError(t, err)
 	require.Equal(t, []any{run.ExecutorOnline, 1, true}, []any{got.State, got.Tasks, got.Temporary})
 	require.InDelta(t, float64(run.ExecutorTimeout+time.Minute), float64(again), float64(10*time.Second))
-	d.clock.advance(again - 15*time.Second)
+	d.Clock.Advance(again - 15*time.Second)
 	got, again, err = s.ExpireExecutor(ctx, "a")
 	require.NoError(t, err)
 	require.Equal(t, run.ExecutorOffline, got.State)
 	require.Positive(t, again)
-	d.clock.advance(time.Hour)
+	d.Clock.Advance(time.Hour)
 	got, again, err = s.ExpireExecutor(ctx, "a")
 	require.NoError(t, err)
 	require.Equal(t, []any{run.ExecutorOffline, run.ExecutorTimeout}, []any{got.State, again}, "the clock may have jumped")
-	d.clock.advance(again - time.Second)
+	d.Clock.Advance(again - time.Second)
 	got, again, err = s.ExpireExecutor(ctx, "a")
 	require.NoError(t, err)
 	require.Equal(t, []any{run.ExecutorOffline, time.Second}, []any{got.State, again.Round(time.Second)})
-	d.clock.advance(again)
+	d.Clock.Advance(again)
 	got, again, err = s.ExpireExecutor(ctx, "a")
 	require.NoError(t, err)
 	require.Equal(t, run.ExecutorRemoved, got.State)
@@ -355,19 +334,19 @@ func testExpire(t *testing.T, d *database) {
 	require.Zero(t, again)
 }
 
-func testExpireLast(t *testing.T, d *database) {
-	s := d.store(t)
+func testExpireLast(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	require.NoError(t, register(t, s, member("a", "s")))
-	require.NoError(t, register(t, s, member("b", "s")))
-	id := createHeld(t, s, "a")
-	d.clock.advance(run.ExecutorTimeout + run.TemporaryOffline + time.Second)
+	require.NoError(t, fixture.Register(t, s, fixture.Member("a", "s")))
+	require.NoError(t, fixture.Register(t, s, fixture.Member("b", "s")))
+	id := fixture.CreateHeld(t, s, "a")
+	d.Clock.Advance(run.ExecutorTimeout + run.TemporaryOffline + time.Second)
 	removed := func(id string) {
 		t.Helper()
 		_, again, err := s.ExpireExecutor(ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, run.ExecutorTimeout, again)
-		d.clock.advance(again)
+		d.Clock.Advance(again)
 		got, _, err := s.ExpireExecutor(ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, run.ExecutorRemoved, got.State)
@@ -378,20 +357,20 @@ func testExpireLast(t *testing.T, d *database) {
 	require.Equal(t, run.ExecutorOffline, got.State, "the set holds the task")
 	require.Equal(t, run.TemporaryOffline, again)
 	require.Empty(t, takeRemovals(t, s))
-	apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusSuccess)}})
 	removed("b")
 }
 
 // testUnclaimedExecutorRemoved records which executor a workflow waits for, though that
 // executor has claimed nothing.
-func testUnclaimedExecutorRemoved(t *testing.T, d *database) {
-	s := d.store(t)
+func testUnclaimedExecutorRemoved(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	require.NoError(t, register(t, s, executor("a")))
-	require.NoError(t, register(t, s, executor("b")))
-	id := createHeld(t, s, "", "b")
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("b")))
+	id := fixture.CreateHeld(t, s, "", "b")
 	note := func(task int, executor, reason string) {
-		apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
+		fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
 			{Task: task, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Executor: executor, Reason: reason},
 		}})
 	}
@@ -422,8 +401,8 @@ func fullPool(name string) run.Pool {
 	}
 }
 
-func testPutPool(t *testing.T, d *database) {
-	s := d.store(t)
+func testPutPool(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	want := fullPool("p")
 	got, created, err := s.PutPool(ctx, want)
@@ -442,52 +421,52 @@ func testPutPool(t *testing.T, d *database) {
 	require.False(t, created)
 	require.Empty(t, cmp.Diff(want, got), "omitted fields are cleared")
 	_, err = s.GetPool(ctx, "q")
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 
-	require.NoError(t, register(t, s, executor("a")))
-	e := executor("b")
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
+	e := fixture.Executor("b")
 	e.Pool, e.OS = "p", "windows"
-	require.NoError(t, register(t, s, e), "the pool has no os")
+	require.NoError(t, fixture.Register(t, s, e), "the pool has no os")
 	for _, p := range []run.Pool{{Name: "linux", Driver: "shell"}, {Name: "linux", Driver: "docker", OS: "plan9"}, {Name: "p", Driver: "docker", OS: "linux"}} {
 		_, _, err = s.PutPool(ctx, p)
-		requireCode(t, run.CodeConflict, err)
+		fixture.RequireCode(t, run.CodeConflict, err)
 	}
-	id := createHeld(t, s, "")
+	id := fixture.CreateHeld(t, s, "")
 	_, err = s.RemoveExecutor(ctx, "a", run.Removal{})
 	require.NoError(t, err)
 	_, _, err = s.PutPool(ctx, run.Pool{Name: "linux", Driver: "shell"})
-	requireCode(t, run.CodeConflict, err)
+	fixture.RequireCode(t, run.CodeConflict, err)
 	require.ErrorContains(t, err, string(id), "a task of it has an image")
 }
 
-func testDeletePool(t *testing.T, d *database) {
-	s := d.store(t)
+func testDeletePool(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	requireCode(t, run.CodeNotFound, s.DeletePool(ctx, "linux"))
-	require.NoError(t, register(t, s, executor("a")))
-	requireCode(t, run.CodeConflict, s.DeletePool(ctx, "linux"))
-	r := create(t, s, oneTask("/a/b"))
+	fixture.RequireCode(t, run.CodeNotFound, s.DeletePool(ctx, "linux"))
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
+	fixture.RequireCode(t, run.CodeConflict, s.DeletePool(ctx, "linux"))
+	r := fixture.Create(t, s, fixture.OneTask("/a/b"))
 	_, err := s.RemoveExecutor(ctx, "a", run.Removal{})
 	require.NoError(t, err)
-	requireCode(t, run.CodeConflict, s.DeletePool(ctx, "linux"))
+	fixture.RequireCode(t, run.CodeConflict, s.DeletePool(ctx, "linux"))
 	require.NoError(t, s.CancelRun(ctx, r.ID, nil))
 	_, _, err = s.PutFleet(ctx, "vms", run.FleetSpec{Pool: "linux", Plugin: "docker"}, "me")
 	require.NoError(t, err)
 	err = s.DeletePool(ctx, "linux")
-	requireCode(t, run.CodeConflict, err)
+	fixture.RequireCode(t, run.CodeConflict, err)
 	require.ErrorContains(t, err, "fleet vms")
 	_, err = s.DeleteFleet(ctx, "vms", "me")
 	require.NoError(t, err)
-	requireCode(t, run.CodeConflict, s.DeletePool(ctx, "linux"))
+	fixture.RequireCode(t, run.CodeConflict, s.DeletePool(ctx, "linux"))
 	_, err = s.ChangeFleet(ctx, "vms", records.FleetChanges{Deleted: true})
 	require.NoError(t, err)
 	require.NoError(t, s.DeletePool(ctx, "linux"))
-	requireCode(t, run.CodeNotFound, s.DeletePool(ctx, "linux"))
-	require.NoError(t, register(t, s, executor("b")), "the pool is created again")
+	fixture.RequireCode(t, run.CodeNotFound, s.DeletePool(ctx, "linux"))
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("b")), "the pool is created again")
 }
 
-func testDefaultPool(t *testing.T, d *database) {
-	s := d.store(t)
+func testDefaultPool(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	var both sync.WaitGroup
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -506,22 +485,22 @@ func testDefaultPool(t *testing.T, d *database) {
 	require.NotEqual(t, list[2].Default, list[3].Default)
 }
 
-func testPoolDefinition(t *testing.T, d *database) {
-	s := d.store(t)
+func testPoolDefinition(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	p := fullPool("linux")
 	for _, shared := range []bool{true, false} {
 		p.Shared = shared
 		_, _, err := s.PutPool(t.Context(), p)
 		require.NoError(t, err)
 		for _, policy := range []run.PullPolicy{"", run.PullIfNotPresent, run.PullNever, run.PullAlways} {
-			spec := oneTask("/a/b")
+			spec := fixture.OneTask("/a/b")
 			for _, task := range spec.Tasks {
 				task.PullPolicy = policy
 			}
-			r := create(t, s, spec)
-			begin(t, s, r.ID)
-			apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
-			definition := claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1})
+			r := fixture.Create(t, s, spec)
+			fixture.Begin(t, s, r.ID)
+			fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
+			definition := fixture.Claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1})
 			require.Empty(t, cmp.Diff(p.Kubernetes, definition.Kubernetes))
 			switch {
 			case shared:
@@ -537,13 +516,13 @@ func testPoolDefinition(t *testing.T, d *database) {
 // testExpireClockJumps repeatedly sets the clock forwards by more than a
 // temporary executor may be offline, while it is in contact: it is not removed.
 // Once it is silent it is removed, also if the clock is set back meanwhile.
-func testExpireClockJumps(t *testing.T, d *database) {
-	s := d.store(t)
+func testExpireClockJumps(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	e := executor("a")
+	e := fixture.Executor("a")
 	e.Temporary, e.RemoveAfter = true, time.Minute
-	require.NoError(t, register(t, s, e))
-	id := createHeld(t, s, "a")
+	require.NoError(t, fixture.Register(t, s, e))
+	id := fixture.CreateHeld(t, s, "a")
 	takeRemovals(t, s)
 	look := func() (run.ExecutorState, time.Duration) {
 		t.Helper()
@@ -552,24 +531,24 @@ func testExpireClockJumps(t *testing.T, d *database) {
 		return got.State, again
 	}
 	for range 3 {
-		d.clock.advance(time.Hour)
+		d.Clock.Advance(time.Hour)
 		state, again := look()
 		require.Equal(t, []any{run.ExecutorOffline, run.ExecutorTimeout}, []any{state, again})
-		d.clock.advance(run.ExecutorRenew)
-		require.NoError(t, renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a", SlotsUsed: 1}))
-		d.clock.advance(again - run.ExecutorRenew)
+		d.Clock.Advance(run.ExecutorRenew)
+		require.NoError(t, fixture.Renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a", SlotsUsed: 1}))
+		d.Clock.Advance(again - run.ExecutorRenew)
 		state, again = look()
 		require.Equal(t, run.ExecutorOnline, state)
 		require.Greater(t, again, run.ExecutorTimeout)
 	}
 	require.Empty(t, takeRemovals(t, s))
 
-	d.clock.advance(time.Hour)
+	d.Clock.Advance(time.Hour)
 	look()
-	d.clock.advance(-30 * time.Minute)
+	d.Clock.Advance(-30 * time.Minute)
 	_, again := look()
 	require.Equal(t, run.ExecutorTimeout, again, "the time of the first check is in the future now")
-	d.clock.advance(again)
+	d.Clock.Advance(again)
 	state, _ := look()
 	require.Equal(t, run.ExecutorRemoved, state)
 	require.Len(t, takeRemovals(t, s)[id], 1)

@@ -1,4 +1,4 @@
-package recordstest
+package changegroups
 
 import (
 	"cmp"
@@ -11,15 +11,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
 // testGroupModel makes the calls of clients and workflows in random order, and
 // compares all groups with a model after each step.
-func testGroupModel(t *testing.T, d *database) {
-	s := d.store(t)
+func testGroupModel(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	now := time.Now()
-	d.clock.fixed.Store(now.UnixNano())
+	d.Clock.Fixed.Store(now.UnixNano())
 	round := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		// One database serves all rounds; each has groups of its own.
@@ -40,7 +41,7 @@ func testGroupModel(t *testing.T, d *database) {
 		for range rapid.IntRange(5, 35).Draw(rt, "steps") {
 			// The clock may stand still: then ids decide the order.
 			now = now.Add(time.Duration(rapid.IntRange(0, 1).Draw(rt, "passed")) * time.Millisecond)
-			d.clock.fixed.Store(now.UnixNano())
+			d.Clock.Fixed.Store(now.UnixNano())
 			m.beginStep(now)
 			m.step()
 			m.check()
@@ -258,7 +259,7 @@ func (m *groupModel) check() {
 	for _, r := range m.runs {
 		got, err := m.s.GetSummary(m.t.Context(), r.id)
 		if r.deleted {
-			requireCode(m.rt, run.CodeNotFound, err)
+			fixture.RequireCode(m.rt, run.CodeNotFound, err)
 			continue
 		}
 		require.NoError(m.rt, err)

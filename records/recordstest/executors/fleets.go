@@ -1,4 +1,4 @@
-package recordstest
+package executors
 
 import (
 	"encoding/json"
@@ -9,11 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func fleetTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+// FleetTests returns the tests of fleets, by name.
+func FleetTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"put_and_get":               testPutFleet,
 		"steered":                   testSteerFleet,
 		"ledger":                    testLedger,
@@ -32,8 +34,8 @@ func fleetTests() map[string]func(t *testing.T, d *database) {
 // putFleet creates a fleet of the pool of executor.
 func putFleet(t *testing.T, s records.Store, name string, change func(*run.FleetSpec)) run.Fleet {
 	t.Helper()
-	pool := executor("any").Pool
-	_, _, err := s.PutPool(t.Context(), run.Pool{Name: pool, Driver: executor("any").Driver})
+	pool := fixture.Executor("any").Pool
+	_, _, err := s.PutPool(t.Context(), run.Pool{Name: pool, Driver: fixture.Executor("any").Driver})
 	require.NoError(t, err)
 	spec := run.FleetSpec{Pool: pool, Plugin: "docker", PluginConfig: json.RawMessage(`{"image":"a"}`)}
 	if change != nil {
@@ -44,8 +46,8 @@ func putFleet(t *testing.T, s records.Store, name string, change func(*run.Fleet
 	return f
 }
 
-func testPutFleet(t *testing.T, d *database) {
-	s := d.store(t)
+func testPutFleet(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	_, _, err := s.PutFleet(t.Context(), "linux", run.FleetSpec{Pool: "nope", Plugin: "docker"}, "me")
 	require.Equal(t, run.CodeInvalid, run.CodeOf(err), "there is no such pool")
 	wake, stop := s.WatchFleets()
@@ -61,7 +63,7 @@ func testPutFleet(t *testing.T, d *database) {
 	require.JSONEq(t, `{"image":"a"}`, string(f.Spec.PluginConfig))
 	require.Equal(t, "hidden", f.Spec.ConnectorConfig.Password)
 	require.Equal(t, 2, f.Spec.Policy[0].IdleCount)
-	rows := takeAll(t, s)
+	rows := fixture.TakeAll(t, s)
 	require.Len(t, rows, 1)
 	require.Equal(t, records.OutboxFleet, rows[0].Kind)
 	require.Equal(t, "linux", rows[0].Fleet)
@@ -90,8 +92,8 @@ func testPutFleet(t *testing.T, d *database) {
 	require.EqualValues(t, 2, events[0].Number)
 }
 
-func testSteerFleet(t *testing.T, d *database) {
-	s := d.store(t)
+func testSteerFleet(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	putFleet(t, s, "linux", nil)
 	steer := func(action run.FleetAction, n int) run.Fleet {
 		t.Helper()
@@ -121,8 +123,8 @@ func ledgerRow(state run.InstanceState) records.LedgerChange {
 	}
 }
 
-func testLedger(t *testing.T, d *database) {
-	s := d.store(t)
+func testLedger(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	putFleet(t, s, "linux", nil)
 	add := records.FleetChanges{Add: []records.LedgerChange{ledgerRow(run.InstanceRequested), ledgerRow(run.InstanceRequested)}}
 	numbers, err := s.ChangeFleet(t.Context(), "linux", add)
@@ -175,8 +177,8 @@ func testLedger(t *testing.T, d *database) {
 	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 }
 
-func testLedgerRequest(t *testing.T, d *database) {
-	s := d.store(t)
+func testLedgerRequest(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	putFleet(t, s, "linux", nil)
 	c := ledgerRow(run.InstanceRequested)
 	c.Request = "one"
@@ -187,14 +189,14 @@ func testLedgerRequest(t *testing.T, d *database) {
 	}
 }
 
-func testUses(t *testing.T, d *database) {
-	s := d.store(t)
+func testUses(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	putFleet(t, s, "linux", func(x *run.FleetSpec) { x.MaxUseCount = 2 })
 	e := instanceOf("a", "linux", "vm-1")
-	require.NoError(t, register(t, s, e))
+	require.NoError(t, fixture.Register(t, s, e))
 	stranger := instanceOf("b", "nope", "vm-2")
-	require.NoError(t, register(t, s, stranger))
-	id := createHeld(t, s, "a", "a", "b", "")
+	require.NoError(t, fixture.Register(t, s, stranger))
+	id := fixture.CreateHeld(t, s, "a", "a", "b", "")
 	got, err := s.GetExecutor(t.Context(), "a")
 	require.NoError(t, err)
 	require.Equal(t, 2, got.Uses)
@@ -206,7 +208,7 @@ func testUses(t *testing.T, d *database) {
 	// A repeated claim does not count as a use.
 	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: id, Task: 0, Attempt: 1, Dispatch: 1}, Executor: "a", JournalID: "j-a"})
 	require.NoError(t, err)
-	require.NoError(t, register(t, s, e), "the count of uses is kept")
+	require.NoError(t, fixture.Register(t, s, e), "the count of uses is kept")
 	v, err := s.ViewFleet(t.Context(), "linux")
 	require.NoError(t, err)
 	require.Len(t, v.Executors, 1)
@@ -219,8 +221,8 @@ func testUses(t *testing.T, d *database) {
 	require.Empty(t, got.Fleet, "there is no such fleet")
 }
 
-func testDeleteFleet(t *testing.T, d *database) {
-	s := d.store(t)
+func testDeleteFleet(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	spec := putFleet(t, s, "linux", nil).Spec
 	numbers, err := s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Add: []records.LedgerChange{ledgerRow(run.InstanceGone)}})
 	require.NoError(t, err)
@@ -252,8 +254,8 @@ func testDeleteFleet(t *testing.T, d *database) {
 	require.Equal(t, []int{2}, numbers, "numbers continue")
 }
 
-func testFleetQuota(t *testing.T, d *database) {
-	s := d.store(t)
+func testFleetQuota(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	shared := func(x *run.FleetSpec) { x.Quota = &run.FleetQuota{Name: "q", Limit: 10} }
 	putFleet(t, s, "a", shared)
 	putFleet(t, s, "b", shared)
@@ -272,9 +274,9 @@ func testFleetQuota(t *testing.T, d *database) {
 
 // testFleetQuotaRace runs workers of two fleets that concurrently request the
 // rest of the quota that they share.
-func testFleetQuotaRace(t *testing.T, d *database) {
+func testFleetQuotaRace(t *testing.T, d *fixture.Database) {
 	const limit, workers, rounds = 7, 4, 5
-	s := d.store(t)
+	s := d.Store(t)
 	shared := func(x *run.FleetSpec) { x.Quota = &run.FleetQuota{Name: "q", Limit: limit} }
 	putFleet(t, s, "a", shared)
 	putFleet(t, s, "b", shared)
@@ -307,24 +309,24 @@ func testFleetQuotaRace(t *testing.T, d *database) {
 	require.Equal(t, limit, total)
 }
 
-func testUpcoming(t *testing.T, d *database) {
-	s := d.store(t)
-	require.NoError(t, register(t, s, executor("a")))
-	pool := executor("a").Pool
+func testUpcoming(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
+	pool := fixture.Executor("a").Pool
 	step := []run.Step{{Run: "true"}}
-	r := create(t, s, &run.Spec{Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
+	r := fixture.Create(t, s, &run.Spec{Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
 		"a-build": {Pool: pool, Steps: step},
 		"b-test":  {Pool: pool, Steps: step, Depends: []run.Depend{{Task: "a-build"}}},
 		"c-late":  {Pool: pool, Steps: step, Depends: []run.Depend{{Task: "b-test"}}},
 	}})
-	begin(t, s, r.ID)
+	fixture.Begin(t, s, r.ID)
 	count := func() int {
 		t.Helper()
 		n, err := s.UpcomingTasks(t.Context(), pool, 10)
 		require.NoError(t, err)
 		return n
 	}
-	apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{queued(0, 1, 1)}})
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
 	require.Zero(t, count())
 	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: r.ID, Task: 0, Attempt: 1, Dispatch: 1}, Executor: "a", JournalID: "j-a"})
 	require.NoError(t, err)
