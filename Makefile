@@ -124,8 +124,12 @@ $(CLUSTER)/cluster:
 $(CLUSTER)/images/busybox.tar: build
 	$(GO) run ./internal/testenv/images -bin bin -out $(@D)
 
+.PHONY: structure
+structure: ## Print the sizes of packages and receivers, and check them with the import layers
+	$(GO) test -count=1 -v -run TestStructure ./internal/archtest
+
 .PHONY: lint
-lint: ## Run the linters, gofumpt and the checks of go.mod
+lint: structure ## Run the linters, gofumpt, the checks of the structure and of go.mod
 	$(TOOL) golangci-lint run ./...
 	$(GO) run ./internal/words
 	$(GO) mod tidy -diff
@@ -171,7 +175,7 @@ fuzz_one = $(GO) test -run '^$$' -fuzz $(1) -fuzztime $$(($(2) * $(FUZZ)))x -fuz
 fuzz: ## Fuzz the parsers of specifications, test reports and archives, FUZZ times about 20 seconds each
 	$(call fuzz_one,FuzzRead,30000,./spec/)
 	$(call fuzz_one,FuzzCost,2000,./spec/)
-	$(call fuzz_one,FuzzReport,30000,./engine/)
+	$(call fuzz_one,FuzzReport,30000,./engine/archives/)
 	$(call fuzz_one,FuzzUnpack,25000,./internal/archive/)
 
 .PHONY: soak

@@ -13,8 +13,8 @@ import (
 // Progress is the part of the records that the activities of a run use.
 type Progress interface {
 	LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bool, error)
-	Begin(ctx context.Context, id run.ID) (records.RunStatus, error)
-	Apply(ctx context.Context, id run.ID, c records.Changes) (records.RunStatus, []records.TaskStatus, error)
+	Begin(ctx context.Context, id run.ID) (run.Progress, error)
+	Apply(ctx context.Context, id run.ID, c records.Changes) (run.Progress, []run.TaskStatus, error)
 	Expand(ctx context.Context, id run.ID, task int) (records.Expanded, error)
 	Holders(ctx context.Context, id run.ID) (map[int]records.Holder, error)
 	LostExecutors(ctx context.Context, ids []string) (map[string]string, error)
@@ -43,7 +43,7 @@ func (a *Run) Begin(ctx context.Context, in contract.BeginInput) (contract.Begin
 	if err != nil {
 		return contract.BeginResult{}, toTemporal(err)
 	}
-	out := contract.BeginResult{Status: toRunStatus(status)}
+	out := contract.BeginResult{Status: status}
 	if !in.Plan || status.Phase.Final() {
 		return out, nil
 	}
@@ -55,31 +55,20 @@ func (a *Run) Begin(ctx context.Context, in contract.BeginInput) (contract.Begin
 // Apply writes the changes of a workflow and returns the tasks whose state
 // differs from the request.
 func (a *Run) Apply(ctx context.Context, in contract.ApplyInput) (contract.ApplyResult, error) {
-	changes := records.Changes{Result: in.Result, Reason: in.Reason, Finish: in.Finish}
-	if len(in.Tasks) > 0 {
-		changes.Tasks = make([]records.TaskChange, len(in.Tasks))
-	}
-	for i, c := range in.Tasks {
-		changes.Tasks[i] = records.TaskChange{
-			Task: c.Task, Attempt: c.Attempt, Dispatch: c.Dispatch, Status: c.Status,
-			Reason: c.Reason, Result: c.Result, Executor: c.Executor, IfUnclaimed: c.IfUnclaimed,
-		}
-		if c.Released != nil {
-			changes.Tasks[i].Released = records.Release(*c.Released)
-		}
-	}
-	status, tasks, err := a.progress.Apply(ctx, in.Run, changes)
+	status, tasks, err := a.progress.Apply(ctx, in.Run, records.Changes{
+		Tasks: in.Tasks, Result: in.Result, Reason: in.Reason, Finish: in.Finish,
+	})
 	if err != nil {
 		return contract.ApplyResult{}, toTemporal(err)
 	}
-	out := contract.ApplyResult{Status: toRunStatus(status)}
+	out := contract.ApplyResult{Status: status}
 	for i, s := range tasks {
 		if i >= len(in.Tasks) {
 			break
 		}
 		c := in.Tasks[i]
 		if s.Attempt != c.Attempt || s.Dispatch != c.Dispatch || s.Status != c.Status {
-			out.Mismatched = append(out.Mismatched, contract.TaskStatus{Task: c.Task, Attempt: s.Attempt, Dispatch: s.Dispatch, Status: s.Status})
+			out.Mismatched = append(out.Mismatched, run.TaskStatus{Task: c.Task, Attempt: s.Attempt, Dispatch: s.Dispatch, Status: s.Status})
 		}
 	}
 	return out, nil
@@ -119,8 +108,4 @@ func (a *Run) Holders(ctx context.Context, in contract.HoldersInput) (contract.H
 		out.Removed = append(out.Removed, contract.ExecutorRemoved{Executor: id, Reason: lost[id]})
 	}
 	return out, toTemporal(err)
-}
-
-func toRunStatus(s records.RunStatus) contract.RunStatus {
-	return contract.RunStatus{Phase: s.Phase, Result: s.Result, StopRequested: s.StopRequested, Approved: s.Approved}
 }

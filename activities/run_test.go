@@ -16,9 +16,9 @@ import (
 
 // progress is a fake of the records.
 type progress struct {
-	status  records.RunStatus
+	status  run.Progress
 	changes records.Changes
-	tasks   []records.TaskStatus
+	tasks   []run.TaskStatus
 	holders map[int]records.Holder
 	loaded  []int
 	err     error
@@ -29,11 +29,11 @@ func (p *progress) LoadPlan(_ context.Context, _ run.ID, page int) (run.Plan, bo
 	return run.Plan{Name: "x"}, page == 0, p.err
 }
 
-func (p *progress) Begin(context.Context, run.ID) (records.RunStatus, error) {
+func (p *progress) Begin(context.Context, run.ID) (run.Progress, error) {
 	return p.status, p.err
 }
 
-func (p *progress) Apply(_ context.Context, _ run.ID, c records.Changes) (records.RunStatus, []records.TaskStatus, error) {
+func (p *progress) Apply(_ context.Context, _ run.ID, c records.Changes) (run.Progress, []run.TaskStatus, error) {
 	p.changes = c
 	return p.status, p.tasks, p.err
 }
@@ -52,12 +52,12 @@ func (p *progress) Holders(context.Context, run.ID) (map[int]records.Holder, err
 
 func TestRun_Begin(t *testing.T) {
 	t.Parallel()
-	p := &progress{status: records.RunStatus{Phase: run.PhaseRunning, Result: run.ResultUnknown, Approved: []int{2}}}
+	p := &progress{status: run.Progress{Phase: run.PhaseRunning, Result: run.ResultUnknown, Approved: []int{2}}}
 	a := activities.NewRun(p)
 	out, err := a.Begin(t.Context(), contract.BeginInput{Run: "r", Plan: true})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(contract.BeginResult{
-		Status: contract.RunStatus{Phase: run.PhaseRunning, Result: run.ResultUnknown, Approved: []int{2}},
+		Status: run.Progress{Phase: run.PhaseRunning, Result: run.ResultUnknown, Approved: []int{2}},
 		Page:   &contract.PlanPage{Plan: run.Plan{Name: "x"}, More: true},
 	}, out))
 	out, err = a.Begin(t.Context(), contract.BeginInput{Run: "r"})
@@ -73,8 +73,8 @@ func TestRun_Begin(t *testing.T) {
 func TestRun_Apply_returns_only_differences(t *testing.T) {
 	t.Parallel()
 	p := &progress{
-		status: records.RunStatus{Phase: run.PhaseRunning, StopRequested: true},
-		tasks: []records.TaskStatus{
+		status: run.Progress{Phase: run.PhaseRunning, StopRequested: true},
+		tasks: []run.TaskStatus{
 			{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusQueued},
 			{Task: 1, Attempt: 1, Dispatch: 2, Status: run.StatusQueued},
 			{Task: 2, Attempt: 1, Dispatch: 1, Status: run.StatusRunning},
@@ -83,7 +83,7 @@ func TestRun_Apply_returns_only_differences(t *testing.T) {
 	result := &run.TaskResult{Status: run.StatusFailed}
 	out, err := activities.NewRun(p).Apply(t.Context(), contract.ApplyInput{
 		Run: "r", Result: run.ResultFailed, Reason: "why", Finish: true,
-		Tasks: []contract.TaskChange{
+		Tasks: []run.TaskChange{
 			{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusQueued, Reason: "x", Result: result},
 			{Task: 1, Attempt: 1, Dispatch: 1, Status: run.StatusQueued},
 			{Task: 2, Attempt: 1, Dispatch: 1, Status: run.StatusSkipped, IfUnclaimed: true},
@@ -91,15 +91,15 @@ func TestRun_Apply_returns_only_differences(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(contract.ApplyResult{
-		Status: contract.RunStatus{Phase: run.PhaseRunning, StopRequested: true},
-		Mismatched: []contract.TaskStatus{
+		Status: run.Progress{Phase: run.PhaseRunning, StopRequested: true},
+		Mismatched: []run.TaskStatus{
 			{Task: 1, Attempt: 1, Dispatch: 2, Status: run.StatusQueued},
 			{Task: 2, Attempt: 1, Dispatch: 1, Status: run.StatusRunning},
 		},
 	}, out))
 	require.Empty(t, cmp.Diff(records.Changes{
 		Result: run.ResultFailed, Reason: "why", Finish: true,
-		Tasks: []records.TaskChange{
+		Tasks: []run.TaskChange{
 			{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusQueued, Reason: "x", Result: result},
 			{Task: 1, Attempt: 1, Dispatch: 1, Status: run.StatusQueued},
 			{Task: 2, Attempt: 1, Dispatch: 1, Status: run.StatusSkipped, IfUnclaimed: true},

@@ -74,7 +74,7 @@ func validateFile(env Env, name string) (fileResult, error) {
 		s, err = file.validate()
 	}
 	if err == nil {
-		x, faults := run.Expand(s, nil)
+		x, faults := spec.Expand(s, nil)
 		if len(faults) > 0 {
 			err = file.fault(run.InvalidError("the specification is not valid", faults))
 		}

@@ -2,8 +2,8 @@ package contract
 
 import "github.com/drover-run/drover/run"
 
-// The payloads of the activities that read and write the records. They mirror
-// records.Progress; types of which there is one for each task have short field
+// The payloads of the activities that read and write the records, which call
+// records.Progress. Types of which there is one for each task have short field
 // names.
 
 // LoadPlanInput is the input of load-plan.
@@ -27,23 +27,15 @@ type BeginInput struct {
 
 // BeginResult is the result of begin.
 type BeginResult struct {
-	Status RunStatus `json:"standing"`
-	Page   *PlanPage `json:"page,omitempty"`
-}
-
-// RunStatus is the status of a run in the records.
-type RunStatus struct {
-	Phase         run.Phase  `json:"phase"`
-	Result        run.Result `json:"result,omitempty"`
-	StopRequested bool       `json:"stop,omitempty"`
-	Approved      []int      `json:"approved,omitempty"` // tasks with enough approvals
+	Status run.Progress `json:"standing"`
+	Page   *PlanPage    `json:"page,omitempty"`
 }
 
 // ApplyInput is the input of apply: the decisions of a workflow, to be written
 // in one transaction.
 type ApplyInput struct {
-	Run   run.ID       `json:"run"`
-	Tasks []TaskChange `json:"tasks,omitempty"`
+	Run   run.ID           `json:"run"`
+	Tasks []run.TaskChange `json:"tasks,omitempty"`
 	// Result and Reason of the run; "" leaves them unchanged.
 	Result run.Result `json:"result,omitempty"`
 	Reason string     `json:"reason,omitempty"`
@@ -51,46 +43,12 @@ type ApplyInput struct {
 	Finish bool `json:"finish,omitempty"`
 }
 
-// TaskChange sets the state of one task.
-type TaskChange struct {
-	Task     int             `json:"t"`
-	Attempt  int             `json:"a,omitempty"`
-	Dispatch int             `json:"d,omitempty"`
-	Status   run.Status      `json:"s"`
-	Reason   string          `json:"w,omitempty"`
-	Result   *run.TaskResult `json:"r,omitempty"` // set if the task ended
-	// Executor is the holder of a running task, as far as the workflow knows.
-	Executor string `json:"e,omitempty"`
-	// IfUnclaimed skips the change if an executor holds the task. A change to
-	// queued is applied all the same if Released names the journal of the
-	// claim.
-	IfUnclaimed bool     `json:"u,omitempty"`
-	Released    *Release `json:"l,omitempty"`
-}
-
-// Release names the source of the guarantee that no step of a dispatch ran or
-// will run: a journal, or the executor or set that answered a request about its
-// claim.
-type Release struct {
-	Executor  string `json:"e,omitempty"`
-	Set       string `json:"s,omitempty"`
-	JournalID string `json:"j,omitempty"`
-}
-
 // ApplyResult is the result of apply.
 type ApplyResult struct {
-	Status RunStatus `json:"standing"`
+	Status run.Progress `json:"standing"`
 	// Mismatched has the tasks whose status differs from the change, in the order
 	// of the changes; usually there is none.
-	Mismatched []TaskStatus `json:"differs,omitempty"`
-}
-
-// TaskStatus is the status of one task in the records.
-type TaskStatus struct {
-	Task     int        `json:"t"`
-	Attempt  int        `json:"a,omitempty"`
-	Dispatch int        `json:"d,omitempty"`
-	Status   run.Status `json:"s"`
+	Mismatched []run.TaskStatus `json:"differs,omitempty"`
 }
 
 // ExpandInput is the input of expand.

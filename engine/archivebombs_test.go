@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/engine/archives"
 	"github.com/drover-run/drover/run"
 )
 
@@ -42,7 +42,7 @@ func tarOf(t *testing.T, headers ...tar.Header) []byte {
 // file of it and its reports cannot be read.
 func TestArtifacts_of_much_content(t *testing.T) {
 	t.Parallel()
-	d := newArchiveBench(t, engine.ArchiveOptions{Limits: run.ArchiveLimits{Size: 1 << 20, Bytes: 1 << 20}})
+	d := newArchiveBench(t, archives.Options{Limits: run.ArchiveLimits{Size: 1 << 20, Bytes: 1 << 20}})
 	key, _ := d.begin(t, "/a/b", false)
 	content := tarOf(t, tar.Header{Name: "zeros", Size: 32 << 20})
 	d.save(t, key, stepArtifact, "", content)
@@ -69,7 +69,7 @@ func TestArtifacts_of_much_content(t *testing.T) {
 // A list is in memory as a whole, names included.
 func TestArtifactEntries_of_long_names(t *testing.T) {
 	t.Parallel()
-	d := newArchiveBench(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, archives.Options{})
 	key, _ := d.begin(t, "/a/b", false)
 	headers := make([]tar.Header, 100)
 	for i := range headers {
@@ -85,7 +85,7 @@ func TestArtifactEntries_of_long_names(t *testing.T) {
 // Files that are read to their end, or closed early, make room for others.
 func TestOpenArtifactFile_often(t *testing.T) {
 	t.Parallel()
-	d := newArchiveBench(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, archives.Options{})
 	key, _ := d.begin(t, "/a/b", false)
 	d.save(t, key, stepArtifact, "", tarOf(t))
 	ref := run.ArtifactRef{Run: key.Run, Task: "a", Name: "report"}

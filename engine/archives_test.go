@@ -17,10 +17,13 @@ import (
 
 	"github.com/drover-run/drover/blobs"
 	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/engine/archives"
+	"github.com/drover-run/drover/engine/maintenance"
 	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/sqlite"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // archiveBench is an engine that stores archives in a directory.
@@ -28,11 +31,13 @@ type archiveBench struct {
 	*engine.Engine
 	store records.Store
 	deps  engine.Deps
-	dir   string
-	now   time.Time
+	// collector removes unreferenced objects of the store.
+	collector *maintenance.ArchiveGarbageCollector
+	dir       string
+	now       time.Time
 }
 
-func newArchiveBench(t *testing.T, opts engine.ArchiveOptions) *archiveBench {
+func newArchiveBench(t *testing.T, opts archives.Options) *archiveBench {
 	t.Helper()
 	d := &archiveBench{dir: t.TempDir(), now: time.Now()}
 	var err error
@@ -43,6 +48,7 @@ func newArchiveBench(t *testing.T, opts engine.ArchiveOptions) *archiveBench {
 	t.Cleanup(func() { require.NoError(t, errors.Join(d.store.Close(), bucket.Close())) })
 	d.deps = engine.Deps{Store: d.store, Logs: bucket, Archives: bucket, Archiving: opts, Logger: slog.New(slog.DiscardHandler)}
 	d.Engine = engine.New(d.deps)
+	d.collector = maintenance.NewArchiveGarbageCollector(d.store, bucket, d.deps.Logger, maintenance.NewMetrics())
 	return d
 }
 
@@ -72,18 +78,18 @@ func (d *archiveBench) begin(t *testing.T, group string, untrusted bool) (first,
 		step(run.ArchiveStep{SaveCache: &run.SaveCache{Key: `go-{{ sha256 "go.sum" }}`}}),
 		step(run.ArchiveStep{RestoreCache: &run.RestoreCache{Keys: []string{`go-{{ sha256 "go.sum" }}`, "go-"}}}),
 	}
-	spec := &run.Spec{Name: "n", Group: group, Untrusted: untrusted, Tasks: map[string]*run.TaskSpec{
+	of := &run.Spec{Name: "n", Group: group, Untrusted: untrusted, Tasks: map[string]*run.TaskSpec{
 		"a": {Steps: steps}, "b": {Steps: steps, Depends: []run.Depend{{Task: "a"}}},
 	}}
-	x, faults := run.Expand(spec, func(string, *run.TaskSpec) (string, error) { return "shell", nil })
+	x, faults := spec.Expand(of, func(string, *run.TaskSpec) (string, error) { return "shell", nil })
 	require.Empty(t, faults)
-	r, err := d.store.CreateRun(t.Context(), records.NewRun{Spec: spec, Plan: x.Plan, Tasks: x.Tasks})
+	r, err := d.store.CreateRun(t.Context(), records.NewRun{Spec: of, Plan: x.Plan, Tasks: x.Tasks})
 	require.NoError(t, err)
 	_, err = d.store.Begin(t.Context(), r.ID)
 	require.NoError(t, err)
 	for task, key := range []*run.Key{&first, &second} {
 		*key = run.Key{Run: r.ID, Task: task, Attempt: 1, Dispatch: 1}
-		_, _, err = d.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{{Task: task, Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
+		_, _, err = d.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []run.TaskChange{{Task: task, Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
 		require.NoError(t, err)
 		_, err = d.Claim(t.Context(), run.ClaimRequest{Key: *key, Executor: executorID, JournalID: "j1", SpecVersion: run.NewestSpecVersion})
 		require.NoError(t, err)
@@ -138,7 +144,7 @@ func packFiles(t *testing.T, files map[string]string) []byte {
 
 func TestArchives_workspace(t *testing.T) {
 	t.Parallel()
-	d := newArchiveBench(t, engine.ArchiveOptions{Limits: run.ArchiveLimits{Size: 100, Entries: 7, Bytes: 8}})
+	d := newArchiveBench(t, archives.Options{Limits: run.ArchiveLimits{Size: 100, Entries: 7, Bytes: 8}})
 	first, second := d.begin(t, "/a/b", false)
 	require.Empty(t, d.find(t, second, stepRestore))
 	info := d.save(t, first, stepWorkspace, "", []byte("content"))
@@ -166,7 +172,7 @@ func TestArchives_workspace(t *testing.T) {
 
 func TestArchives_refuses(t *testing.T) {
 	t.Parallel()
-	d := newArchiveBench(t, engine.ArchiveOptions{Limits: run.ArchiveLimits{Size: 10}, CacheSize: 5})
+	d := newArchiveBench(t, archives.Options{Limits: run.ArchiveLimits{Size: 10}, CacheSize: 5})
 	first, second := d.begin(t, "/a/b", false)
 	d.save(t, first, stepWorkspace, "", []byte("content"))
 	ref := d.find(t, second, stepRestore)[0]
@@ -221,9 +227,9 @@ func TestArchives_refuses(t *testing.T) {
 	} {
 		require.Equal(t, tt.want, run.CodeOf(tt.err), "%s: %v", name, tt.err)
 	}
-	require.NoError(t, engine.NewArchiveGarbageCollector(d.deps).Collect(t.Context()))
+	require.NoError(t, d.collector.Collect(t.Context()))
 	require.Equal(t, 1, d.objects(t), "nothing is left of what was refused")
-	_, _, err = d.store.Apply(t.Context(), first.Run, records.Changes{Tasks: []records.TaskChange{{Task: 1, Attempt: 1, Dispatch: 1, Status: run.StatusFailed}}})
+	_, _, err = d.store.Apply(t.Context(), first.Run, records.Changes{Tasks: []run.TaskChange{{Task: 1, Attempt: 1, Dispatch: 1, Status: run.StatusFailed}}})
 	require.NoError(t, err)
 	require.Equal(t, run.CodeConflict, run.CodeOf(open(func(*run.ArchiveRead) {})), "the claim is closed")
 	none := engine.New(engine.Deps{Store: d.store, Logs: d.deps.Logs, Logger: d.deps.Logger})
@@ -233,7 +239,7 @@ func TestArchives_refuses(t *testing.T) {
 
 func TestArchives_cache_scopes(t *testing.T) {
 	t.Parallel()
-	d := newArchiveBench(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, archives.Options{})
 	trusted, _ := d.begin(t, "/org/app/main", false)
 	proposed, _ := d.begin(t, "/org/app/pr/1", true)
 	again, _ := d.begin(t, "/org/app/pr/1", true)
@@ -264,7 +270,7 @@ const report = `<testsuites><testsuite name="s"><testcase classname="c" name="go
 
 func TestArtifacts(t *testing.T) {
 	t.Parallel()
-	d := newArchiveBench(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, archives.Options{})
 	key, _ := d.begin(t, "/a/b", false)
 	content := packFiles(t, map[string]string{"out/report.xml": report, "out/broken.XML": "<testsuite", "index.html": "<html>"})
 	d.save(t, key, stepArtifact, "", content)
@@ -332,14 +338,14 @@ func (d *archiveBench) expire(t *testing.T, keep run.ArchiveRetention) {
 		_, err := d.store.ExpireArchives(t.Context(), kind, keep, 100)
 		require.NoError(t, err)
 	}
-	require.NoError(t, engine.NewArchiveGarbageCollector(d.deps).Collect(t.Context()))
+	require.NoError(t, d.collector.Collect(t.Context()))
 }
 
 // TestArchiveGarbageCollector covers every kind of garbage: an upload whose process was
 // killed, archives that are too old, and too many caches.
 func TestArchiveGarbageCollector(t *testing.T) {
 	t.Parallel()
-	d := newArchiveBench(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, archives.Options{})
 	keep := run.ArchiveRetention{Workspaces: run.Duration(time.Hour), CacheBytes: 10}
 	key, _ := d.begin(t, "/a/b", false)
 	d.save(t, key, stepWorkspace, "", []byte("workspace"))
@@ -355,10 +361,10 @@ func TestArchiveGarbageCollector(t *testing.T) {
 	d.expire(t, keep)
 	require.Equal(t, 3, d.objects(t), "the cache that was used longest ago")
 	d.now = d.now.Add(2 * time.Minute)
-	collector := engine.NewArchiveGarbageCollector(d.deps)
+	collector := d.collector
 	require.NoError(t, collector.Collect(t.Context()))
 	require.Equal(t, 2, d.objects(t), "the upload")
-	_, _, err := d.store.Apply(t.Context(), key.Run, records.Changes{Tasks: []records.TaskChange{
+	_, _, err := d.store.Apply(t.Context(), key.Run, records.Changes{Tasks: []run.TaskChange{
 		{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}, {Task: 1, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess},
 	}, Result: run.ResultSuccess, Finish: true})
 	require.NoError(t, err)
@@ -374,7 +380,7 @@ func TestArchiveGarbageCollector(t *testing.T) {
 // any key of the run's group.
 func TestArchives_keys_of_the_step(t *testing.T) {
 	t.Parallel()
-	d := newArchiveBench(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, archives.Options{})
 	key, _ := d.begin(t, "/a/b", false)
 	good := "go-" + strings.Repeat("0a", 32)
 	d.save(t, key, stepSaveKeyed, good, packFiles(t, map[string]string{"f": "x"}))

@@ -21,6 +21,7 @@ import (
 
 	"github.com/drover-run/drover/blobs"
 	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/engine/maintenance"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/sqlite"
@@ -29,28 +30,28 @@ import (
 
 // counting counts the reads of packed logs, and of batches.
 type counting struct {
-	engine.LogStore
+	*blobs.Store
 	blocks  atomic.Int64
 	batches atomic.Int64
 }
 
 func (c *counting) PackedFrames(ctx context.Context, key run.Key, last int64, b run.LogBlock) ([]run.Frame, error) {
 	c.blocks.Add(1)
-	return c.LogStore.PackedFrames(ctx, key, last, b)
+	return c.Store.PackedFrames(ctx, key, last, b)
 }
 
 func (c *counting) GetFrames(ctx context.Context, key run.Key, first int64) ([]run.Frame, error) {
 	c.batches.Add(1)
-	return c.LogStore.GetFrames(ctx, key, first)
+	return c.Store.GetFrames(ctx, key, first)
 }
 
 // packBench is a bench whose logs can be packed, in a directory.
 type packBench struct {
 	bench
 	logs      *counting
-	metrics   *engine.Metrics
-	compactor *engine.Compactor
-	collector *engine.GarbageCollector
+	metrics   *maintenance.Metrics
+	compactor *maintenance.Compactor
+	collector *maintenance.GarbageCollector
 }
 
 func newPackBench(t *testing.T, dir string) packBench {
@@ -60,12 +61,11 @@ func newPackBench(t *testing.T, dir string) packBench {
 	bucket, err := blobs.Open(t.Context(), "file://"+filepath.Join(dir, "blobs"))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, errors.Join(store.Close(), bucket.Close())) })
-	logs := &counting{LogStore: bucket}
-	metrics := engine.NewMetrics()
-	deps := engine.Deps{Store: store, Logs: logs, Logger: slog.New(slog.DiscardHandler), Metrics: metrics}
+	logs := &counting{Store: bucket}
+	metrics, logger := maintenance.NewMetrics(), slog.New(slog.DiscardHandler)
 	b := packBench{
-		bench: bench{Engine: engine.New(deps), store: store}, logs: logs, metrics: metrics,
-		compactor: engine.NewCompactor(deps), collector: engine.NewGarbageCollector(deps),
+		bench: bench{Engine: engine.New(engine.Deps{Store: store, Logs: logs, Logger: logger}), store: store}, logs: logs, metrics: metrics,
+		compactor: maintenance.NewCompactor(store, logs, logger, metrics), collector: maintenance.NewGarbageCollector(store, logs, logger),
 	}
 	_, err = b.Register(t.Context(), run.Executor{
 		ID: executorID, Pool: "shell", Driver: "shell", OS: "linux", Arch: "amd64", Slots: 1, JournalID: "j1",
@@ -384,12 +384,12 @@ func TestCompactor_child(t *testing.T) {
 	require.NoError(t, err)
 	bucket, err := blobs.Open(t.Context(), "file://"+filepath.Join(dir, "blobs"))
 	require.NoError(t, err)
-	deps := engine.Deps{Store: store, Logs: &killingLogs{Store: bucket, at: at}, Logger: slog.New(slog.DiscardHandler)}
-	require.NoError(t, engine.NewCompactor(deps).Pack(t.Context()))
+	logs, logger := &killingLogs{Store: bucket, at: at}, slog.New(slog.DiscardHandler)
+	require.NoError(t, maintenance.NewCompactor(store, logs, logger, maintenance.NewMetrics()).Pack(t.Context()))
 	if at == "switched" {
 		die()
 	}
-	require.NoError(t, engine.NewGarbageCollector(deps).Collect(t.Context()))
+	require.NoError(t, maintenance.NewGarbageCollector(store, logs, logger).Collect(t.Context()))
 	if at == "done" {
 		die()
 	}
@@ -421,9 +421,9 @@ func TestCompactor_killed(t *testing.T) {
 				sqlite.Options{Now: func() time.Time { return time.Now().Add(time.Hour) }})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, later.Close()) }()
-			deps := engine.Deps{Store: later, Logs: b.logs, Logger: slog.New(slog.DiscardHandler)}
-			require.NoError(t, engine.NewCompactor(deps).Pack(t.Context()))
-			require.NoError(t, engine.NewGarbageCollector(deps).Collect(t.Context()))
+			logger := slog.New(slog.DiscardHandler)
+			require.NoError(t, maintenance.NewCompactor(later, b.logs, logger, maintenance.NewMetrics()).Pack(t.Context()))
+			require.NoError(t, maintenance.NewGarbageCollector(later, b.logs, logger).Collect(t.Context()))
 			require.True(t, bytes.Equal(want(chunks, q), b.readAll(t, q)), "in the end")
 			list, err := b.store.Batches(t.Context(), id, 0, 1, records.BatchRef{})
 			require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // Create implements run.Service.
@@ -37,19 +38,19 @@ func (e *Engine) finishCreate(ctx context.Context, r run.Run) (run.Run, error) {
 }
 
 // expand validates a specification, and expands it to tasks.
-func (e *Engine) expand(ctx context.Context, spec *run.Spec) (run.Expansion, error) {
-	faults, err := run.ValidateContext(ctx, spec)
+func (e *Engine) expand(ctx context.Context, of *run.Spec) (spec.Expansion, error) {
+	faults, err := spec.ValidateRunContext(ctx, of)
 	if err != nil {
-		return run.Expansion{}, err
+		return spec.Expansion{}, err
 	}
-	faults = append(faults, e.checkSecrets(spec)...)
-	var expansion run.Expansion
+	faults = append(faults, e.checkSecrets(of)...)
+	var expansion spec.Expansion
 	if len(faults) == 0 {
 		pools, err := e.store.ListPools(ctx)
 		if err != nil {
-			return run.Expansion{}, err
+			return spec.Expansion{}, err
 		}
-		expansion, faults = run.Expand(spec, func(name string, t *run.TaskSpec) (string, error) {
+		expansion, faults = spec.Expand(of, func(name string, t *run.TaskSpec) (string, error) {
 			pool, faults := choosePool(name, t, pools)
 			if len(faults) > 0 {
 				return "", run.InvalidError("no pool fits", faults)
@@ -58,7 +59,7 @@ func (e *Engine) expand(ctx context.Context, spec *run.Spec) (run.Expansion, err
 		})
 	}
 	if len(faults) > 0 {
-		return run.Expansion{}, faultsError(faults)
+		return spec.Expansion{}, faultsError(faults)
 	}
 	return expansion, nil
 }
@@ -79,7 +80,7 @@ func choosePool(name string, t *run.TaskSpec, pools []run.Pool) (string, []run.F
 	pool, ok := run.ChoosePool(t, pools)
 	switch {
 	case ok:
-		return pool.Name, run.CheckPool(name, t, pool)
+		return pool.Name, spec.CheckPool(name, t, pool)
 	case t.Pool != "":
 		return "", []run.Fault{{
 			Path: "tasks." + name + ".pool", Code: "unknown_pool",

@@ -4,20 +4,21 @@
 // store, the blob store and a Temporal client.
 //
 // A call makes its decisions in one transaction of the records. Temporal learns
-// of them through the outbox, which the Dispatcher delivers.
+// of them through the outbox, which package outbox delivers. Package maintenance
+// does the work that no call waits for.
 package engine
 
 import (
 	"context"
-	"iter"
 	"log/slog"
-	"sync/atomic"
 
+	"github.com/drover-run/drover/engine/archives"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
-// LogStore stores the frames of tasks in batches, and packed logs.
+// LogStore stores the frames of tasks in batches, and reads packed logs.
 type LogStore interface {
 	// PutFrames stores a batch, or finds it stored, and returns its size in
 	// bytes. Errors: conflict (another batch begins with its first frame),
@@ -28,23 +29,31 @@ type LogStore interface {
 	// DeleteFrames removes a stored batch. A missing batch is no error. Errors:
 	// unavailable.
 	DeleteFrames(ctx context.Context, key run.Key, first int64) error
-	// PackFrames stores the packed log of a key up to frame last, and returns
-	// its size in bytes. If it fails, nothing is visible. Errors: unavailable,
-	// and those of frames.
-	PackFrames(ctx context.Context, key run.Key, last int64, frames iter.Seq2[run.Frame, error]) (int64, error)
 	// PackedBlocks returns the blocks of a packed log of a known size, and
 	// PackedFrames the frames of one block. Errors: not_found, unavailable.
 	PackedBlocks(ctx context.Context, key run.Key, last, size int64) ([]run.LogBlock, error)
 	PackedFrames(ctx context.Context, key run.Key, last int64, b run.LogBlock) ([]run.Frame, error)
-	// DeletePacked removes a packed log, like DeleteFrames.
-	DeletePacked(ctx context.Context, key run.Key, last int64) error
 	// Check returns nil if the store answers.
+	Check(ctx context.Context) error
+}
+
+// Store is the part of the records that an Engine uses.
+type Store interface {
+	records.Runs
+	records.ChangeGroups
+	records.Executors
+	records.Registry
+	records.Events
+	records.Archives
+	EventFloor(ctx context.Context, id run.ID) (int64, error)
+	ListFleets(ctx context.Context) ([]run.Fleet, error)
+	// Check returns nil if the database answers and its schema is current.
 	Check(ctx context.Context) error
 }
 
 // Deps are the dependencies of an Engine. Store, Logs and Logger are required.
 type Deps struct {
-	Store   records.Store
+	Store   Store
 	Logs    LogStore
 	Logger  *slog.Logger
 	Metrics *Metrics // nil: an unregistered set
@@ -52,8 +61,8 @@ type Deps struct {
 	// hand out no tasks; then references are accepted unchecked.
 	Secrets Secrets
 	// Archives stores archives; nil: there are none. Archiving limits them.
-	Archives  ArchiveStore
-	Archiving ArchiveOptions
+	Archives  archives.Store
+	Archiving archives.Options
 	// LogLimit is how many bytes of output are kept for a task; 0 for all.
 	LogLimit int64
 }
@@ -61,18 +70,14 @@ type Deps struct {
 // Engine implements run.Service and run.ExecutorAPI. It is safe for concurrent
 // use. Any number of processes may run one on the same stores.
 type Engine struct {
-	store   records.Store
+	*archives.Service // run.Artifacts, and the part of run.ExecutorAPI for archives
+
+	store   Store
 	logs    LogStore
 	logger  *slog.Logger
 	metrics *Metrics
 	secrets Secrets
-
-	archives  ArchiveStore
-	archiving ArchiveOptions
-	refs      atomic.Pointer[[]byte] // the key that signs references, cached
-	limit     int64                  // of a log
-	stats     archiveStats
-	reads     archiveReads
+	limit   int64 // of a log
 }
 
 var (
@@ -86,10 +91,14 @@ func New(deps Deps) *Engine {
 	if deps.Metrics == nil {
 		deps.Metrics = NewMetrics()
 	}
-	return &Engine{
-		store: deps.Store, logs: deps.Logs, logger: deps.Logger, metrics: deps.Metrics, secrets: deps.Secrets,
-		archives: deps.Archives, archiving: deps.Archiving, limit: deps.LogLimit, reads: newArchiveReads(),
+	e := &Engine{
+		store: deps.Store, logs: deps.Logs, logger: deps.Logger, metrics: deps.Metrics, secrets: deps.Secrets, limit: deps.LogLimit,
 	}
+	e.Service = archives.New(archives.Deps{
+		Store: deps.Store, Objects: deps.Archives, Options: deps.Archiving, Logger: deps.Logger, Metrics: deps.Metrics.archives,
+		Resolve: e.resolveSecrets,
+	})
+	return e
 }
 
 // Ready implements run.Service.
@@ -129,7 +138,7 @@ func (e *Engine) Approve(ctx context.Context, id run.ID, task, subject string, t
 
 // Annotate implements run.Service.
 func (e *Engine) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) (run.Run, error) {
-	if faults := run.ValidateAnnotations(annotations); len(faults) > 0 {
+	if faults := spec.ValidateAnnotations(annotations); len(faults) > 0 {
 		return run.Run{}, run.InvalidError("the annotations are not valid", faults)
 	}
 	return e.change(ctx, id, token, func(ctx context.Context, id run.ID, token run.Token) error {

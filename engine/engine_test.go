@@ -67,7 +67,7 @@ func (b bench) claim(t *testing.T, id run.ID) run.Key {
 	key := run.Key{Run: id, Attempt: 1, Dispatch: 1}
 	_, err := b.store.Begin(t.Context(), id)
 	require.NoError(t, err)
-	_, _, err = b.store.Apply(t.Context(), id, records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
+	_, _, err = b.store.Apply(t.Context(), id, records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
 	require.NoError(t, err)
 	_, err = b.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: executorID, JournalID: "j1"})
 	require.NoError(t, err)
@@ -274,7 +274,7 @@ func TestGet_explains_a_waiting_task(t *testing.T) {
 	id := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps(), "u": after}).ID
 	_, err := b.store.Begin(t.Context(), id)
 	require.NoError(t, err)
-	_, _, err = b.store.Apply(t.Context(), id, records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
+	_, _, err = b.store.Apply(t.Context(), id, records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
 	require.NoError(t, err)
 	r, err := b.Get(t.Context(), id)
 	require.NoError(t, err)

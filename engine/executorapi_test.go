@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/engine/archives"
 	"github.com/drover-run/drover/run"
 )
 
@@ -13,7 +14,7 @@ import (
 // the one at the run's submission.
 func TestEngine_claim_returns_the_log_limit(t *testing.T) {
 	t.Parallel()
-	d := newArchiveBench(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, archives.Options{})
 	first, _ := d.begin(t, "/a/b", false)
 	for _, limit := range []int64{0, 7 << 20} {
 		deps := d.deps

@@ -10,14 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/engine/maintenance"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
 // flakyLogs is a log store that can be unavailable.
 type flakyLogs struct {
-	engine.LogStore
+	maintenance.LogRemover
 	unavailable atomic.Bool
 	tried       atomic.Int64
 	removed     atomic.Int64
@@ -36,7 +36,7 @@ func TestGarbageCollector_removes_objects_of_deleted_runs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	logs := &flakyLogs{}
-	j := engine.NewGarbageCollector(engine.Deps{Store: b.store, Logs: logs, Logger: slog.New(slog.DiscardHandler)})
+	j := maintenance.NewGarbageCollector(b.store, logs, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancelCause(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- j.Run(ctx) }()
@@ -60,7 +60,7 @@ func TestGarbageCollector_survives_an_outage(t *testing.T) {
 	b := newBench(t)
 	logs := &flakyLogs{}
 	logs.unavailable.Store(true)
-	j := engine.NewGarbageCollector(engine.Deps{Store: b.store, Logs: logs, Logger: slog.New(slog.DiscardHandler)})
+	j := maintenance.NewGarbageCollector(b.store, logs, slog.New(slog.DiscardHandler))
 	const runs = 5
 	for range runs {
 		require.NoError(t, b.Delete(t.Context(), b.ended(t, run.StatusFailed).ID))

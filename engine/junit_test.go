@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/engine/archives"
 	"github.com/drover-run/drover/run"
 )
 
@@ -54,7 +54,7 @@ const (
 // the summary.
 func saveReports(t *testing.T, files map[string]string) *run.TestSummary {
 	t.Helper()
-	d := newArchiveBench(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, archives.Options{})
 	key, _ := d.begin(t, "/a/b", false)
 	d.save(t, key, stepArtifact, "", packFiles(t, files))
 	list, err := d.Artifacts(t.Context(), key.Run)
@@ -139,7 +139,7 @@ func TestReports_bounds(t *testing.T) { //nolint:paralleltest // it measures the
 	} {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // likewise
 			var before, after runtime.MemStats
-			d := newArchiveBench(t, engine.ArchiveOptions{})
+			d := newArchiveBench(t, archives.Options{})
 			key, _ := d.begin(t, "/a/b", false)
 			content := packFiles(t, map[string]string{"a/report.xml": tt.report, "b/good.xml": report})
 			up, err := d.beginSave(key, stepArtifact, "")

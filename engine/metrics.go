@@ -5,16 +5,16 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/drover-run/drover/engine/archives"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
-// Metrics are the metrics of an Engine, its Dispatcher and its store, which
-// must have it as its observer. They count the writes of this process: gateways
+// Metrics are the metrics of an Engine, its archives and its store, which must
+// have it as its observer. They count the writes of this process: gateways
 // write the claims, control workers the ends. Register it once.
 type Metrics struct {
-	created   prometheus.Counter
-	delivered *prometheus.CounterVec
+	created prometheus.Counter
 
 	runQueue  prometheus.Histogram
 	runTime   *prometheus.HistogramVec
@@ -25,18 +25,7 @@ type Metrics struct {
 	frames    prometheus.Counter
 	lag       prometheus.Histogram
 
-	packTime   prometheus.Histogram
-	packBefore prometheus.Counter
-	packAfter  prometheus.Counter
-	saved      *prometheus.CounterVec
-	written    *prometheus.CounterVec
-	saveTime   *prometheus.HistogramVec
-	reads      *prometheus.CounterVec
-	read       *prometheus.CounterVec
-	readTime   *prometheus.HistogramVec
-	located    *prometheus.CounterVec
-	caches     *prometheus.CounterVec
-	removed    prometheus.Counter
+	archives *archives.Metrics
 }
 
 var (
@@ -52,14 +41,13 @@ func NewMetrics() *Metrics {
 	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 	}
-	waits := prometheus.ExponentialBuckets(0.005, 4, 12)   // to 5.8 hours
-	transfers := prometheus.ExponentialBuckets(0.01, 4, 9) // to 11 minutes
-	times := prometheus.ExponentialBuckets(0.05, 3, 13)    // to 7.4 hours
+	waits := prometheus.ExponentialBuckets(0.005, 4, 12) // to 5.8 hours
+	times := prometheus.ExponentialBuckets(0.05, 3, 13)  // to 7.4 hours
 	return &Metrics{
+		archives: archives.NewMetrics(),
 		created: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_engine_runs_created_total", Help: "Runs stored by this process.",
 		}),
-		delivered: counter("drover_engine_outbox_deliveries_total", "Attempts to deliver outbox rows to workflows, by outcome.", "kind", "outcome"),
 		runQueue: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "drover_run_queue_seconds", Help: "Time from the creation of runs to their start.", Buckets: waits,
 		}),
@@ -77,34 +65,13 @@ func NewMetrics() *Metrics {
 			Name: "drover_log_lag_seconds", Help: "Age of the oldest output of a batch when it was stored, by the executor's clock.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2.5, 11), // to 48 seconds
 		}),
-		packTime: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "drover_log_packing_seconds", Help: "Time to pack the log of a task that ended.", Buckets: prometheus.ExponentialBuckets(0.002, 4, 10),
-		}),
-		packBefore: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "drover_log_packing_read_bytes_total", Help: "Bytes that logs took in the blob store before they were packed.",
-		}),
-		packAfter: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "drover_log_packing_written_bytes_total", Help: "Bytes that packed logs take in the blob store.",
-		}),
-		saved:    counter("drover_archives_saved_total", "Attempts to save archives, by outcome: saved, refused or broken off.", "kind", "outcome"),
-		written:  counter("drover_archive_written_bytes_total", "Bytes of archives that were saved.", "kind"),
-		saveTime: histogram("drover_archive_save_duration_seconds", "Time to receive archives that were saved, by kind.", transfers, "kind"),
-		reads:    counter("drover_archives_read_total", "Reads of archives through this process, by outcome: read, or broken off.", "kind", "outcome"),
-		read:     counter("drover_archive_read_bytes_total", "Bytes of archives that were read through this process.", "kind"),
-		readTime: histogram("drover_archive_read_duration_seconds", "Time in which archives were read to their end, by kind.", transfers, "kind"),
-		located:  counter("drover_archive_redirects_total", "Reads of archives that were redirected to the object store.", "kind"),
-		caches:   counter("drover_cache_lookups_total", "Lookups of caches by steps, by whether a cache was found.", "found"),
-		removed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "drover_archive_objects_removed_total", Help: "Objects of archives that were removed from the blob store, with those that were not completed.",
-		}),
 	}
 }
 
 func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.created, m.delivered, m.runQueue, m.runTime, m.runsEnded, m.taskQueue, m.taskTime, m.tasks, m.frames, m.lag,
-		m.packTime, m.packBefore, m.packAfter,
-		m.saved, m.written, m.saveTime, m.reads, m.read, m.readTime, m.located, m.caches, m.removed,
+		m.created, m.runQueue, m.runTime, m.runsEnded, m.taskQueue, m.taskTime, m.tasks, m.frames, m.lag,
+		m.archives,
 	}
 }
 
@@ -151,13 +118,5 @@ func (m *Metrics) FramesStored(frames int, output bool, lag time.Duration) {
 	m.frames.Add(float64(frames))
 	if output {
 		m.lag.Observe(lag.Seconds())
-	}
-}
-
-func (m *Metrics) logPacked(log records.PackingLog, size int64, took time.Duration) {
-	m.packTime.Observe(took.Seconds())
-	m.packAfter.Add(float64(size))
-	for _, b := range log.Batches {
-		m.packBefore.Add(float64(b.Bytes))
 	}
 }

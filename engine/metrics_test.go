@@ -54,10 +54,8 @@ func TestMetrics(t *testing.T) {
 	m.FramesStored(7, true, 250*time.Millisecond)
 	m.FramesStored(2, false, 0)
 	require.Equal(t, map[string]float64{
-		"drover_archive_objects_removed_total": 0, "drover_engine_runs_created_total": 0,
-		"drover_log_packing_read_bytes_total": 0, "drover_log_packing_written_bytes_total": 0,
-		"drover_log_packing_seconds": 0, "drover_log_packing_seconds_count": 0,
-		"drover_run_queue_seconds": 3, "drover_run_queue_seconds_count": 1,
+		"drover_engine_runs_created_total": 0,
+		"drover_run_queue_seconds":         3, "drover_run_queue_seconds_count": 1,
 		"drover_run_duration_seconds failed": 60, "drover_run_duration_seconds_count failed": 1,
 		"drover_runs_ended_total finished failed": 1, "drover_runs_ended_total cancelled unknown": 1,
 		"drover_task_queue_seconds linux": 2, "drover_task_queue_seconds_count linux": 2,

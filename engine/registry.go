@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // Executors implements run.ExecutorRegistry.
@@ -43,7 +44,7 @@ func (e *Engine) Pool(ctx context.Context, name string) (run.Pool, error) {
 
 // PutPool implements run.ExecutorRegistry.
 func (e *Engine) PutPool(ctx context.Context, p run.Pool) (_ run.Pool, created bool, _ error) {
-	if faults := run.ValidatePool(p); len(faults) > 0 {
+	if faults := spec.ValidatePool(p); len(faults) > 0 {
 		return run.Pool{}, false, run.InvalidError("the pool is not valid", faults)
 	}
 	return e.store.PutPool(ctx, p)

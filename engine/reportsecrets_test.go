@@ -11,8 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/engine/archives"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // fakeProvider has one secret, unless it is unavailable or lost the secret.
@@ -35,23 +37,23 @@ func (v *fakeProvider) Resolve(_ context.Context, _ string, refs map[string]run.
 func TestReports_hide_secrets(t *testing.T) {
 	t.Parallel()
 	own, kept := "own-"+rand.Text(), "kept-"+rand.Text()
-	d := newArchiveBench(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, archives.Options{})
 	v := &fakeProvider{secret: kept}
 	d.deps.Secrets = v
 	d.Engine = engine.New(d.deps)
-	spec := &run.Spec{
+	of := &run.Spec{
 		Name: "n", Group: "/a/b", Secrets: map[string]run.Secret{"OWN": run.Secret(own)},
 		SecretsFrom: map[string]run.SecretRef{"KEPT": {Provider: "vault", Name: "kept"}},
 		Tasks:       map[string]*run.TaskSpec{"a": {Steps: []run.Step{{ArchiveStep: run.ArchiveStep{SaveArtifacts: &run.SaveArtifacts{Name: "report", JUnit: true}}}}}},
 	}
 	begin := func() run.Key {
-		x, faults := run.Expand(spec, func(string, *run.TaskSpec) (string, error) { return "shell", nil })
+		x, faults := spec.Expand(of, func(string, *run.TaskSpec) (string, error) { return "shell", nil })
 		require.Empty(t, faults)
-		r, err := d.store.CreateRun(t.Context(), records.NewRun{Spec: spec, Plan: x.Plan, Tasks: x.Tasks})
+		r, err := d.store.CreateRun(t.Context(), records.NewRun{Spec: of, Plan: x.Plan, Tasks: x.Tasks})
 		require.NoError(t, err)
 		_, err = d.store.Begin(t.Context(), r.ID)
 		require.NoError(t, err)
-		_, _, err = d.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
+		_, _, err = d.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
 		require.NoError(t, err)
 		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 		_, err = d.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: executorID, JournalID: "j1", SpecVersion: run.NewestSpecVersion})

@@ -8,6 +8,8 @@ import (
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/graph"
+	"github.com/drover-run/drover/spec"
 )
 
 // Restart implements run.Service.
@@ -79,7 +81,7 @@ func mergeMap[V any](under *map[string]V, over map[string]V) {
 
 // keepResults determines the tasks that keep their results, and adds them to the plan
 // and to the restart for the records.
-func keepResults(x *run.Expansion, old run.Run, req run.RestartRequest, restart *records.Restart) error {
+func keepResults(x *spec.Expansion, old run.Run, req run.RestartRequest, restart *records.Restart) error {
 	before := make(map[string]int, len(old.Tasks))
 	for i, t := range old.Tasks {
 		before[t.Name] = i
@@ -95,11 +97,11 @@ func keepResults(x *run.Expansion, old run.Run, req run.RestartRequest, restart 
 			status[n] = old.Tasks[i].Status
 		}
 	}
-	kept, err := run.Kept(x.Plan.Nodes, status, func(task int) string { return x.Tasks[task].Name }, req.From, req.Tasks)
+	kept, err := graph.Kept(x.Plan.Nodes, status, func(task int) string { return x.Tasks[task].Name }, req.From, req.Tasks)
 	if err != nil {
 		return err
 	}
-	x.Plan.Kept = run.KeptStatuses(status, kept)
+	x.Plan.Kept = graph.KeptStatuses(status, kept)
 	restart.Kept = make(map[int]int)
 	for n, k := range kept {
 		if k {
@@ -111,7 +113,7 @@ func keepResults(x *run.Expansion, old run.Run, req run.RestartRequest, restart 
 
 // rejectForeachItems rejects a restart of single tasks of a foreach: a new list may
 // have other tasks.
-func rejectForeachItems(x *run.Expansion, before map[string]int, requested []string) error {
+func rejectForeachItems(x *spec.Expansion, before map[string]int, requested []string) error {
 	lists := make(map[string]bool)
 	for _, t := range x.Tasks {
 		lists[t.Name] = x.Plan.Nodes[t.Node].Foreach
@@ -128,7 +130,7 @@ func rejectForeachItems(x *run.Expansion, before map[string]int, requested []str
 
 // incompleteLists returns the foreach tasks whose expanded tasks did not all
 // succeed: these run again together, from a list that is read again.
-func incompleteLists(x *run.Expansion, old run.Run) map[string]bool {
+func incompleteLists(x *spec.Expansion, old run.Run) map[string]bool {
 	lists := make(map[string]bool)
 	for _, t := range x.Tasks {
 		if x.Plan.Nodes[t.Node].Foreach {

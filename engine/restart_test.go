@@ -27,7 +27,7 @@ func (b bench) ended(t *testing.T, status run.Status) run.Run {
 		result = run.ResultFailed
 	}
 	_, _, err = b.store.Apply(t.Context(), r.ID, records.Changes{
-		Tasks: []records.TaskChange{
+		Tasks: []run.TaskChange{
 			{Attempt: 1, Dispatch: 1, Status: run.StatusSuccess},
 			{Task: 1, Attempt: 1, Dispatch: 1, Status: status},
 		}, Result: result, Finish: true,
@@ -74,7 +74,7 @@ func TestRestart_of_a_run_with_warnings(t *testing.T) {
 	after := twoSteps()
 	after.Depends = []run.Depend{{Task: "lint"}}
 	old := b.submit(t, map[string]*run.TaskSpec{"lint": lint, "other": twoSteps(), "publish": after})
-	_, _, err := b.store.Apply(t.Context(), old.ID, records.Changes{Tasks: []records.TaskChange{
+	_, _, err := b.store.Apply(t.Context(), old.ID, records.Changes{Tasks: []run.TaskChange{
 		{Task: 0, Status: run.StatusFailed},
 		{Task: 1, Status: run.StatusSuccess},
 		{Task: 2, Status: run.StatusSuccess},

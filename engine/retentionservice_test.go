@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/engine/archives"
 	"github.com/drover-run/drover/run"
 )
 
@@ -97,7 +98,7 @@ func TestRetentionService_preview(t *testing.T) {
 
 func TestStoredArchives(t *testing.T) {
 	t.Parallel()
-	d := newArchiveBench(t, engine.ArchiveOptions{})
+	d := newArchiveBench(t, archives.Options{})
 	key, _ := d.begin(t, "/a/b", false)
 	d.save(t, key, stepWorkspace, "", []byte("workspace"))
 	stored, err := d.StoredArchives(t.Context())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // ScheduleService is the part of a Temporal client that a Scheduler uses.
@@ -23,12 +24,23 @@ type ScheduleService interface {
 	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 }
 
+// ScheduleStore is the part of the records that a Scheduler uses.
+type ScheduleStore interface {
+	records.Schedules
+	GetSummary(ctx context.Context, id run.ID) (run.Run, error)
+	CancelRun(ctx context.Context, id run.ID, token run.Token) error
+	StopRun(ctx context.Context, id run.ID, token run.Token) error
+}
+
+// callTimeout bounds one call of Temporal.
+const callTimeout = 10 * time.Second
+
 // Scheduler implements run.Schedules: Temporal stores the times of a schedule,
 // and whether it is paused; the records store everything else. It is safe for
 // concurrent use.
 type Scheduler struct {
 	engine   *Engine
-	store    records.Store
+	store    ScheduleStore
 	temporal ScheduleService
 	logger   *slog.Logger
 }
@@ -36,8 +48,8 @@ type Scheduler struct {
 var _ run.Schedules = (*Scheduler)(nil)
 
 // NewScheduler returns a Scheduler. It does no I/O.
-func NewScheduler(e *Engine, temporal ScheduleService) *Scheduler {
-	return &Scheduler{engine: e, store: e.store, temporal: temporal, logger: e.logger}
+func NewScheduler(e *Engine, store ScheduleStore, temporal ScheduleService) *Scheduler {
+	return &Scheduler{engine: e, store: store, temporal: temporal, logger: e.logger}
 }
 
 const (
@@ -178,7 +190,7 @@ func keepSecrets(x run.ScheduleSpec, was records.Schedule) run.ScheduleSpec {
 // check returns all faults of a schedule. It validates the specification as for
 // a run.
 func (s *Scheduler) check(ctx context.Context, x run.ScheduleSpec) error {
-	faults := run.ValidateSchedule(x)
+	faults := spec.ValidateSchedule(x)
 	if len(faults) == 0 {
 		_, err := s.engine.expand(ctx, x.ScheduledSpec(time.Time{}))
 		var refusal *run.Error
@@ -186,7 +198,7 @@ func (s *Scheduler) check(ctx context.Context, x run.ScheduleSpec) error {
 			return err
 		}
 		if refusal != nil {
-			faults = run.Under("spec", refusal.Faults)
+			faults = spec.Under("spec", refusal.Faults)
 		}
 	}
 	if len(faults) == 0 {
@@ -213,7 +225,7 @@ func (s *Scheduler) DeleteSchedule(ctx context.Context, name string) error {
 
 // PauseSchedule implements run.Schedules.
 func (s *Scheduler) PauseSchedule(ctx context.Context, name, note string) (run.Schedule, error) {
-	if faults := run.ValidateNote(note); len(faults) > 0 {
+	if faults := spec.ValidateNote(note); len(faults) > 0 {
 		return run.Schedule{}, run.InvalidError("the note is not valid", faults)
 	}
 	return s.onExisting(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
@@ -224,7 +236,7 @@ func (s *Scheduler) PauseSchedule(ctx context.Context, name, note string) (run.S
 
 // ResumeSchedule implements run.Schedules.
 func (s *Scheduler) ResumeSchedule(ctx context.Context, name, note string) (run.Schedule, error) {
-	if faults := run.ValidateNote(note); len(faults) > 0 {
+	if faults := spec.ValidateNote(note); len(faults) > 0 {
 		return run.Schedule{}, run.InvalidError("the note is not valid", faults)
 	}
 	return s.onExisting(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
@@ -234,7 +246,7 @@ func (s *Scheduler) ResumeSchedule(ctx context.Context, name, note string) (run.
 
 // TriggerSchedule implements run.Schedules.
 func (s *Scheduler) TriggerSchedule(ctx context.Context, name string, overlap run.Overlap) (run.Schedule, error) {
-	if faults := run.ValidateOverlap(overlap); len(faults) > 0 {
+	if faults := spec.ValidateOverlap(overlap); len(faults) > 0 {
 		return run.Schedule{}, run.InvalidError("the overlap policy is not valid", faults)
 	}
 	return s.onExisting(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
@@ -244,7 +256,7 @@ func (s *Scheduler) TriggerSchedule(ctx context.Context, name string, overlap ru
 
 // BackfillSchedule implements run.Schedules.
 func (s *Scheduler) BackfillSchedule(ctx context.Context, name string, b run.Backfill) (run.Schedule, error) {
-	if faults := run.ValidateBackfill(b, time.Now()); len(faults) > 0 {
+	if faults := spec.ValidateBackfill(b, time.Now()); len(faults) > 0 {
 		return run.Schedule{}, run.InvalidError("the backfill is not valid", faults)
 	}
 	return s.onExisting(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {

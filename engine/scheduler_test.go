@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/engine/maintenance"
 	"github.com/drover-run/drover/run"
 )
 
@@ -139,7 +141,7 @@ func requireCode(t *testing.T, want run.Code, err error) {
 func TestScheduler_puts(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	x := daily("nightly")
 	x.Jitter, x.Overlap, x.Timezone, x.Note = run.Duration(time.Minute), run.OverlapAllowAll, "Europe/Berlin", "why"
 	x.Intervals = []run.Interval{{Every: run.Duration(time.Hour), Offset: run.Duration(time.Minute)}}
@@ -187,7 +189,7 @@ func TestScheduler_puts(t *testing.T) {
 func TestScheduler_refuses(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	for name, tt := range map[string]struct {
 		change func(*run.ScheduleSpec)
 		code   run.Code
@@ -222,7 +224,7 @@ func TestScheduler_refuses(t *testing.T) {
 func TestScheduler_temporal_rejects(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	f.fail = serviceerror.NewInvalidArgument("Invalid schedule spec: CronString does not have 5-7 fields")
 	_, _, err := s.PutSchedule(t.Context(), daily("nightly"))
 	requireCode(t, run.CodeInvalid, err)
@@ -250,7 +252,7 @@ func TestScheduler_temporal_rejects(t *testing.T) {
 func TestScheduler_puts_concurrently(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	f.creating = func() {
 		f.creating = nil
 		other := daily("nightly")
@@ -270,7 +272,7 @@ func TestScheduler_puts_concurrently(t *testing.T) {
 func TestScheduler_lists(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	for _, name := range []string{"a", "b", "c"} {
 		_, _, err := s.PutSchedule(t.Context(), daily(name))
 		require.NoError(t, err)
@@ -293,7 +295,7 @@ func firingOf(schedule, workflow string, at time.Time) contract.FireInput {
 func TestScheduler_fires_once(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	_, _, err := s.PutSchedule(t.Context(), daily("nightly"))
 	require.NoError(t, err)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -324,7 +326,7 @@ func TestScheduler_fires_once(t *testing.T) {
 func TestScheduler_rejects_a_firing(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	x := daily("nightly")
 	require.NoError(t, b.store.PutSchedule(t.Context(), x, 0))
 	x.Spec.Tasks["t"].Pool = "gone"
@@ -345,7 +347,7 @@ func TestScheduler_rejects_a_firing(t *testing.T) {
 func TestScheduler_orphan(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	f.schedules["schedule:orphan"] = &client.Schedule{}
 	_, err := s.Fire(t.Context(), firingOf("orphan", "w1", time.Now()))
 	requireCode(t, run.CodeUnavailable, err)
@@ -363,7 +365,7 @@ func TestScheduler_orphan(t *testing.T) {
 func TestScheduler_ends_runs_of_terminated_firings(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
-	s := engine.NewScheduler(b.Engine, f)
+	s := engine.NewScheduler(b.Engine, b.store, f)
 	_, _, err := s.PutSchedule(t.Context(), daily("nightly"))
 	require.NoError(t, err)
 	made := map[string]run.ID{}
@@ -411,16 +413,17 @@ func (s *starter) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptio
 func TestWebhookSupervisor(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	webhooks := engine.NewWebhooks(b.store)
 	for name, enabled := range map[string]bool{"on": true, "off": false} {
-		_, _, err := b.PutWebhook(t.Context(), run.WebhookSpec{Name: name, URL: "http://x", Secret: "0123456789abcdef", Enabled: enabled})
+		_, _, err := webhooks.PutWebhook(t.Context(), run.WebhookSpec{Name: name, URL: "http://x", Secret: "0123456789abcdef", Enabled: enabled})
 		require.NoError(t, err)
 	}
-	_, _, err := b.PutWebhook(t.Context(), run.WebhookSpec{Name: "bad"})
+	_, _, err := webhooks.PutWebhook(t.Context(), run.WebhookSpec{Name: "bad"})
 	requireCode(t, run.CodeInvalid, err)
 	var s starter
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- engine.NewWebhookSupervisor(engine.Deps{Store: b.store}, &s).Run(ctx) }()
+	go func() { done <- maintenance.NewWebhookSupervisor(b.store, &s, slog.New(slog.DiscardHandler)).Run(ctx) }()
 	require.Eventually(t, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -50,7 +50,7 @@ func TestGet_explains_a_waiting_run(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, b.reason(t, first))
 	_, _, err = b.store.Apply(t.Context(), first, records.Changes{
-		Tasks:  []records.TaskChange{{Status: run.StatusSkipped}},
+		Tasks:  []run.TaskChange{{Status: run.StatusSkipped}},
 		Finish: true, Result: run.ResultSuccess,
 	})
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestGet_explains_a_requeued_task(t *testing.T) {
 	_, err := b.store.Begin(t.Context(), r.ID)
 	require.NoError(t, err)
 	const stored = "executor " + executorID + " requeued it: its disk is full"
-	_, _, err = b.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 2, Status: run.StatusQueued, Reason: stored}}})
+	_, _, err = b.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 2, Status: run.StatusQueued, Reason: stored}}})
 	require.NoError(t, err)
 	reason := func() string {
 		r, err := b.Get(t.Context(), r.ID)

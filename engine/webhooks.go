@@ -3,39 +3,38 @@ package engine
 import (
 	"context"
 
-	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
-var _ run.Webhooks = (*Engine)(nil)
+// Webhooks implements run.Webhooks. It is safe for concurrent use.
+type Webhooks struct{ store records.Webhooks }
+
+var _ run.Webhooks = (*Webhooks)(nil)
+
+// NewWebhooks returns Webhooks. It does no I/O.
+func NewWebhooks(store records.Webhooks) *Webhooks { return &Webhooks{store: store} }
 
 // Webhooks implements run.Webhooks.
-func (e *Engine) Webhooks(ctx context.Context) ([]run.Webhook, error) {
-	return e.store.ListWebhooks(ctx)
+func (w *Webhooks) Webhooks(ctx context.Context) ([]run.Webhook, error) {
+	return w.store.ListWebhooks(ctx)
 }
 
 // Webhook implements run.Webhooks.
-func (e *Engine) Webhook(ctx context.Context, name string) (run.Webhook, error) {
-	return e.store.GetWebhook(ctx, name)
+func (w *Webhooks) Webhook(ctx context.Context, name string) (run.Webhook, error) {
+	return w.store.GetWebhook(ctx, name)
 }
 
 // PutWebhook implements run.Webhooks.
-func (e *Engine) PutWebhook(ctx context.Context, w run.WebhookSpec) (_ run.Webhook, created bool, _ error) {
-	if faults := run.ValidateWebhook(w); len(faults) > 0 {
+func (w *Webhooks) PutWebhook(ctx context.Context, hook run.WebhookSpec) (_ run.Webhook, created bool, _ error) {
+	if faults := spec.ValidateWebhook(hook); len(faults) > 0 {
 		return run.Webhook{}, false, run.InvalidError("the webhook is not valid", faults)
 	}
-	return e.store.PutWebhook(ctx, w)
+	return w.store.PutWebhook(ctx, hook)
 }
 
 // DeleteWebhook implements run.Webhooks.
-func (e *Engine) DeleteWebhook(ctx context.Context, name string) error {
-	return e.store.DeleteWebhook(ctx, name)
-}
-
-// signalWebhook signals the webhook workflow. It starts the workflow if it does
-// not run. The workflow ends by itself when no delivery is due.
-func (p *Dispatcher) signalWebhook(ctx context.Context, name string) error {
-	_, err := p.starter.SignalWithStartWorkflow(ctx, contract.WebhookWorkflowID(name), contract.SignalWebhook, nil,
-		webhookOptions(name), contract.WebhookWorkflow, contract.WebhookInput{Name: name})
-	return err
+func (w *Webhooks) DeleteWebhook(ctx context.Context, name string) error {
+	return w.store.DeleteWebhook(ctx, name)
 }

@@ -1,8 +1,13 @@
 package gateway
 
 import (
-	"github.com/labstack/echo/v4"
+	"net/http"
+	"strings"
 
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/drover-run/drover/gateway/openapi"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
 )
@@ -16,18 +21,18 @@ func local() tokens.Principal {
 }
 
 // authorize refuses calls whose token does not have the operation's scope.
-func (s *Server) authorize(op operation) echo.MiddlewareFunc {
+func (s *Server) authorize(op openapi.Operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if op.scope == "" {
+			if op.Scope == "" {
 				return next(c)
 			}
 			p, err := s.authenticate(c.Request().Header.Values("Authorization"))
 			if err != nil {
 				return err
 			}
-			if !p.Allows(op.scope) {
-				return run.Errorf(run.CodeForbidden, "token %s does not have the scope %s", p.Name, op.scope)
+			if !p.Allows(op.Scope) {
+				return run.Errorf(run.CodeForbidden, "token %s does not have the scope %s", p.Name, op.Scope)
 			}
 			c.Set(principalKey, p)
 			return next(c)
@@ -50,4 +55,27 @@ func subject(c echo.Context) string {
 func principal(c echo.Context) tokens.Principal {
 	p, _ := c.Get(principalKey).(tokens.Principal)
 	return p
+}
+
+const codecPath = "/codec/"
+
+// serveCodec serves the codec to Temporal's web UI and command line, for tokens
+// with the scope read. Its paths and bodies are those of Temporal's codec
+// servers, and not part of the contract.
+func (s *Server) serveCodec(e *echo.Echo, codec http.Handler) {
+	group := e.Group(strings.TrimSuffix(codecPath, "/"), middleware.CORSWithConfig(middleware.CORSConfig{
+		Skipper:      func(echo.Context) bool { return len(s.opts.CodecOrigins) == 0 },
+		AllowOrigins: s.opts.CodecOrigins,
+		AllowMethods: []string{http.MethodPost},
+		AllowHeaders: []string{echo.HeaderAuthorization, echo.HeaderContentType, "X-Namespace"},
+	}))
+	for path, scope := range map[string]tokens.Scope{"/decode": tokens.Read, "/encode": tokens.Write} {
+		op := openapi.Operation{ID: "codec", Method: http.MethodPost, Path: "/codec" + path, Scope: scope}
+		group.POST(path, func(c echo.Context) error {
+			c.Request().Body = http.MaxBytesReader(c.Response(), c.Request().Body, s.opts.MaxBody)
+			codec.ServeHTTP(c.Response(), c.Request())
+			return nil
+		}, s.authorize(op))
+		group.OPTIONS(path, func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+	}
 }

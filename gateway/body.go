@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/drover-run/drover/gateway/openapi"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -29,7 +31,7 @@ const drainFactor = 4
 
 // checkBody refuses bodies with a wrong content type or above the size limit.
 // Streamed bodies have no size limit here.
-func (s *Server) checkBody(op operation) echo.MiddlewareFunc {
+func (s *Server) checkBody(op openapi.Operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			r := c.Request()
@@ -39,7 +41,7 @@ func (s *Server) checkBody(op operation) echo.MiddlewareFunc {
 			if err := checkMedia(op, r); err != nil {
 				return err
 			}
-			if r.ContentLength > s.opts.MaxBody && !op.stream {
+			if r.ContentLength > s.opts.MaxBody && !op.Stream {
 				return s.tooLarge(r)
 			}
 			return next(c)
@@ -50,19 +52,19 @@ func (s *Server) checkBody(op operation) echo.MiddlewareFunc {
 // checkMedia checks the content type against the contract. A call that needs no
 // body may come without body and type. A web page can make such a call too, but
 // not without an Origin header, which is checked before.
-func checkMedia(op operation, r *http.Request) error {
+func checkMedia(op openapi.Operation, r *http.Request) error {
 	given := r.Header.Get("Content-Type")
-	if given == "" && r.ContentLength == 0 && !op.body {
+	if given == "" && r.ContentLength == 0 && !op.Body {
 		return nil
 	}
 	media, params, err := mime.ParseMediaType(given)
 	charset, limited := params["charset"]
-	for _, m := range op.media {
+	for _, m := range op.Media {
 		if err == nil && m == media && (!limited || strings.EqualFold(charset, "utf-8")) {
 			return nil
 		}
 	}
-	return run.Errorf(run.CodeUnsupportedMedia, "the content type must be %s, not %q", strings.Join(op.media, " or "), given)
+	return run.Errorf(run.CodeUnsupportedMedia, "the content type must be %s, not %q", strings.Join(op.Media, " or "), given)
 }
 
 // readBody reads and decompresses the whole body, and returns it with its media
@@ -174,4 +176,58 @@ func decodeError(err error) error {
 	}
 	detail := strings.TrimPrefix(err.Error(), "json: ")
 	return run.InvalidError("the body is not valid: "+detail, []run.Fault{{Code: run.CodeInvalid, Detail: detail}})
+}
+
+// readRequest reads a specification, which may have an update token beside its
+// keys. The service validates specifications too, but only the text has the line
+// numbers of faults.
+func readRequest(ctx context.Context, data []byte, media string) (*run.Spec, string, error) {
+	format := spec.FormatYAML
+	if media == mediaJSON {
+		format = spec.FormatJSON
+	}
+	var token string
+	parsed, err := spec.Parser{Extra: map[string]*string{"changegroup_token": &token}}.ValidateContext(ctx, data, format)
+	return parsed, token, err
+}
+
+// putBody is the resource in the body of a PUT request.
+type putBody[T any] struct {
+	resource *T
+	data     []byte
+	format   spec.Format
+}
+
+// readPut reads a resource. The body may repeat the name of the path.
+func readPut[T any](
+	s *Server, c echo.Context, name string, read func([]byte, spec.Format) (*T, error), nameOf func(*T) string,
+) (putBody[T], error) {
+	data, media, err := s.readBody(c)
+	if err != nil {
+		return putBody[T]{}, err
+	}
+	d := putBody[T]{data: data, format: spec.FormatYAML}
+	if media == mediaJSON {
+		d.format = spec.FormatJSON
+	}
+	if d.resource, err = read(data, d.format); err != nil {
+		return putBody[T]{}, err
+	}
+	if own := nameOf(d.resource); own != "" && own != name {
+		return putBody[T]{}, run.InvalidError("the name in the body differs from the name in the path", []run.Fault{
+			{Path: "name", Code: run.FaultContradiction, Detail: "it differs from the name in the path of the request, " + name},
+		})
+	}
+	return d, nil
+}
+
+// locateFaults adds line numbers to the faults of an error.
+func (d putBody[T]) locateFaults(err error, locate func([]run.Fault, []byte, spec.Format) []run.Fault) error {
+	refused, ok := errors.AsType[*run.Error](err)
+	if !ok || len(refused.Faults) == 0 {
+		return err
+	}
+	located := *refused
+	located.Faults = locate(refused.Faults, d.data, d.format)
+	return &located
 }

@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/drover-run/drover/gateway/openapi"
+	"github.com/drover-run/drover/internal/hostcheck"
 	"github.com/drover-run/drover/run"
 )
 
@@ -91,13 +94,13 @@ func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 
 // checkRequest checks the query against the contract and limits the time of
 // calls that do not stream.
-func (s *Server) checkRequest(op operation) echo.MiddlewareFunc {
+func (s *Server) checkRequest(op openapi.Operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if err := checkQuery(op, c.Request().URL.RawQuery); err != nil {
+			if err := openapi.CheckQuery(op, c.Request().URL.RawQuery); err != nil {
 				return err
 			}
-			if op.stream {
+			if op.Stream {
 				return next(c)
 			}
 			ctx, cancel := context.WithTimeoutCause(c.Request().Context(), s.opts.RequestTimeout, context.DeadlineExceeded)
@@ -112,4 +115,32 @@ func (s *Server) checkRequest(op operation) echo.MiddlewareFunc {
 // client detects that it is incomplete.
 func abortResponse(c echo.Context) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Unix(1, 0))
+}
+
+// hosts refuses requests for other hosts and from other origins.
+type hosts struct {
+	own *hostcheck.Hosts
+	// codecOrigins are the origins that may use the codec nevertheless.
+	codecOrigins []string
+}
+
+func newHosts(names, codecOrigins []string) hosts {
+	return hosts{own: hostcheck.New(names...), codecOrigins: codecOrigins}
+}
+
+func (h hosts) middleware(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		if err := h.own.CheckHost(r); err != nil {
+			return &run.Error{Code: run.CodeForbidden, Message: err.Error()}
+		}
+		if err := hostcheck.CheckOrigin(r); err != nil && !h.mayDecode(r) {
+			return &run.Error{Code: run.CodeForbidden, Message: err.Error()}
+		}
+		return next(c)
+	}
+}
+
+func (h hosts) mayDecode(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, codecPath) && slices.Contains(h.codecOrigins, r.Header.Get("Origin"))
 }

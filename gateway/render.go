@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -40,5 +38,3 @@ func mapOf[V any](m map[string]V) map[string]V {
 	}
 	return m
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

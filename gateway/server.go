@@ -1,3 +1,8 @@
+// Package gateway is the HTTP server for clients and executors. It implements
+// the contract of package api.
+//
+// It uses the interfaces Service and ExecutorAPI of package run, and no
+// implementation of them.
 package gateway
 
 import (
@@ -15,10 +20,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway/openapi"
 	"github.com/drover-run/drover/internal/hostcheck"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
 )
+
+//go:generate go tool -modfile=../tools/go.mod oapi-codegen -config oapi-codegen.yaml ../api/openapi.yaml
 
 // Deps are the dependencies of a Server.
 type Deps struct {
@@ -120,7 +128,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 	if deps.Auth == nil && opts.Address != "" && !hostcheck.IsLoopback(hostcheck.Name(opts.Address)) {
 		return nil, errNoTokens(opts.Address)
 	}
-	ops, err := readContract(api.Document())
+	ops, err := openapi.Read(api.Document())
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +153,7 @@ func errNoTokens(address string) error {
 func (s *Server) Handler() http.Handler { return s.echo }
 
 // router builds the middleware of each call and registers the handlers.
-func (s *Server) router(ops map[string]operation, codec http.Handler) *echo.Echo {
+func (s *Server) router(ops map[string]openapi.Operation, codec http.Handler) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.IPExtractor = echo.ExtractIPDirect()

@@ -170,7 +170,7 @@ type Progress interface {
 	LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bool, error)
 	// Begin makes a queued run running, if it is admitted (auto, or started),
 	// and returns its state. It changes nothing in a run that began before.
-	Begin(ctx context.Context, id run.ID) (RunStatus, error)
+	Begin(ctx context.Context, id run.ID) (run.Progress, error)
 	// Apply writes what the workflow decided. It leaves out changes of final
 	// tasks, changes of an earlier attempt or dispatch than the stored one, and
 	// all changes of a final run. A change to queued does not undo a claim: it
@@ -181,7 +181,7 @@ type Progress interface {
 	// ends, its running steps that the result does not mention end with it.
 	// Errors: not_found (the run, or a task), conflict (Finish); nothing is
 	// written then.
-	Apply(ctx context.Context, id run.ID, c Changes) (RunStatus, []TaskStatus, error)
+	Apply(ctx context.Context, id run.ID, c Changes) (run.Progress, []run.TaskStatus, error)
 	// Expand creates the tasks that a task with a foreach stands for, and
 	// returns them; it returns them again if they exist. All are not_started:
 	// the workflow writes their later states and that of the task itself. If
@@ -209,64 +209,15 @@ type Holder struct {
 	Set      string // of the executor; "" if it belongs to no set
 }
 
-// RunStatus is the state of a run.
-type RunStatus struct {
-	Phase         run.Phase
-	Result        run.Result
-	StopRequested bool
-	// Approved holds the numbers of the tasks with enough approvals.
-	Approved []int
-}
-
 // Changes is what a workflow writes in one transaction.
 type Changes struct {
-	Tasks []TaskChange
+	Tasks []run.TaskChange
 	// Result and Reason of the run; "" keeps them.
 	Result run.Result
 	Reason string
 	// Finish makes the run finished, with Result. It is refused with
 	// CodeConflict while a task is not final.
 	Finish bool
-}
-
-// TaskChange sets the state of one task.
-type TaskChange struct {
-	Task     int
-	Attempt  int
-	Dispatch int
-	Status   run.Status
-	Reason   string
-	// Result is set if the task ended: its steps, times and exit code.
-	Result *run.TaskResult
-	// Executor is the executor of a running task, as far as the workflow knows.
-	// It does not replace the executor that claimed the task. If there is no
-	// reason, the reason of a running task stays.
-	Executor string
-	// IfUnclaimed leaves the change out if an executor has claimed the task,
-	// that is if it is running. So the workflow withdraws a queued task without
-	// a race: afterwards the task is final, and claims of it are refused. A
-	// change that queues another dispatch of the same attempt is left out if
-	// the newest dispatch is claimed, unless Released names that claim's
-	// journal. So the steps of an attempt start at most once.
-	IfUnclaimed bool
-	Released    Release
-}
-
-// Release names the journal that vouches that no step of a dispatch ran or will
-// run. Without a JournalID, the executor or the set vouches that was queried
-// about its claim.
-type Release struct {
-	Executor  string
-	Set       string
-	JournalID string
-}
-
-// TaskStatus is the state of one task.
-type TaskStatus struct {
-	Task     int
-	Attempt  int
-	Dispatch int
-	Status   run.Status
 }
 
 // ChangeGroups is the authority on change groups. A run holds a slot from the

@@ -34,3 +34,11 @@ func TestMatchCacheKey(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckCacheKey(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, run.CheckCacheKey("go-ä/1"))
+	for _, key := range []string{"", " ", "a\nb", "\xff", strings.Repeat("x", 513)} {
+		require.Equal(t, run.CodeInvalid, run.CodeOf(run.CheckCacheKey(key)), key)
+	}
+}

@@ -80,3 +80,39 @@ func TestRequiredSpecVersion(t *testing.T) {
 		}
 	}
 }
+
+func TestDefine(t *testing.T) {
+	t.Parallel()
+	header := &run.Spec{
+		Name: "n", Group: "/a/b",
+		Environment: map[string]string{"R": "run", "T": "run", "X": "run", "S": "run"},
+		Secrets: map[string]run.Secret{
+			"S": "secret", "PEM": "-----BEGIN\nabc  \n\n}\n-----END\n", "SHORT": "ab", "SPACED": " padded ", "SAME": "secret",
+		},
+		Registries: map[string]run.Registry{"ghcr.io": {Username: "u", PasswordSecret: "S"}},
+	}
+	task := &run.TaskSpec{
+		Image: "x", Environment: map[string]string{"T": "task", "X": "task", "S": "task"}, Timeout: 5,
+		Steps: []run.Step{{Name: "one", Run: "true", Environment: map[string]string{"Z": "step"}, Timeout: 3}, {Run: "false", When: run.WhenAlways}},
+	}
+	x := run.ExpandedTask{Name: "build[X=axis]", Spec: "build", Axis: map[string]string{"X": "axis", "S": "axis"}}
+	key := run.Key{Run: "01k0000000000000000000000a", Task: 3, Attempt: 2, Dispatch: 1}
+	d := run.Define(header, task, x, key, 17)
+	require.Equal(t, run.Definition{
+		Key: key, RunName: "n", RunGroup: "/a/b", RunCounter: 17, Task: "build[X=axis]", Image: "x", PullPolicy: run.PullIfNotPresent,
+		Auth: map[string]run.Auth{"ghcr.io": {Username: "u", Password: "secret"}}, Shell: []string{"/bin/sh", "-e"},
+		Environment: map[string]string{
+			"R": "run", "T": "task", "X": "axis", "S": "secret", "PEM": "-----BEGIN\nabc  \n\n}\n-----END\n", "SHORT": "ab",
+			"SPACED": " padded ", "SAME": "secret",
+			"DROVER_RUN_ID": "01k0000000000000000000000a", "DROVER_RUN_COUNTER": "17", "DROVER_RUN_GROUP": "/a/b",
+			"DROVER_TASK_NAME": "build[X=axis]", "DROVER_TASK_ATTEMPT": "2",
+		},
+		Secrets: []string{"-----BEGIN\nabc  \n\n}\n-----END\n", "-----BEGIN", " padded ", "-----END", "padded", "secret", "abc"},
+		Steps: []run.StepDef{
+			{Name: "one", Script: "true", Environment: map[string]string{"Z": "step"}, Timeout: 3, When: run.WhenOnSuccess},
+			{Script: "false", When: run.WhenAlways},
+		},
+		Timeout: 5, Grace: run.StopGrace,
+	}, d)
+	require.Equal(t, "run", header.Environment["X"], "the specification is unchanged")
+}

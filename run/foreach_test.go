@@ -53,27 +53,3 @@ func TestForeachItems(t *testing.T) {
 	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 	require.EqualError(t, err, "foreach: task plan put out nothing")
 }
-
-func TestValidate_Foreach(t *testing.T) {
-	t.Parallel()
-	steps := []run.Step{{Run: "x"}}
-	spec := &run.Spec{Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
-		"plan":  {Steps: steps},
-		"build": {Steps: steps, Foreach: `{{ output "plan" "items" }}`, Depends: []run.Depend{{Task: "plan"}}},
-		"join":  {Steps: steps, Environment: map[string]string{"A": `{{ output "build[17]" "k" }}`}, Depends: []run.Depend{{Task: "build"}}},
-	}}
-	require.Empty(t, run.Validate(spec))
-	x, faults := run.Expand(spec, nil)
-	require.Empty(t, faults)
-	require.Len(t, x.Tasks, 3)
-	require.Equal(t, run.Node{Name: "build", First: 1, Width: 1, Foreach: true, Depends: []run.Edge{{Node: 0}}, Steps: 1}, x.Plan.Nodes[1])
-
-	for _, bad := range []string{"build", "build[x]", "build[01]", "build[5000]", "build[-1]", "build[1"} {
-		spec.Tasks["join"].Environment["A"] = `{{ output "` + bad + `" "k" }}`
-		require.Equal(t, []string{"tasks.join.environment.A bad_value"}, found(run.Validate(spec)), bad)
-	}
-	delete(spec.Tasks, "join")
-	spec.Tasks["build"].Matrix = map[string][]string{"A": {"x"}}
-	spec.Tasks["build"].Foreach = `{{ output "nan" "items" }}`
-	require.Equal(t, []string{"tasks.build.foreach contradiction", "tasks.build.foreach unknown_dependency"}, found(run.Validate(spec)))
-}

@@ -103,3 +103,146 @@ type StepResult struct {
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
 }
+
+// Limits of what an executor sends for one task. The shim and the executor keep
+// to them; the gateway rejects what exceeds them.
+const (
+	MaxBatchFrames = 16 << 10 // of one batch
+	MaxSetupFrames = 500      // of the setup's log, and one that says that it was truncated
+	MaxClaimKeys   = 10_000   // of one request for the states of claims
+	// MaxStoredOutputBytes is the greatest size of the outputs of a task after
+	// secrets in them were masked: MaxOutputBytes applies before, and masking
+	// turns one byte into up to three.
+	MaxStoredOutputBytes = 3 * MaxOutputBytes
+)
+
+const (
+	// frameOverhead is the cost of a frame without output in a log's budget, so that
+	// the number of such frames is bounded too.
+	frameOverhead = 64
+	// maxExecutorLines is how many lines the executor itself may add to a log after the
+	// setup's, such as why the environment ended.
+	maxExecutorLines = 64
+	// framesPerStep is how many frames without output one step has: its start and
+	// end, its outputs, and its request for an archive.
+	framesPerStep = 4
+	// maxStoredReason leaves room for the growth of a reason in transit: each
+	// invalid byte becomes a character of three.
+	maxStoredReason = 4 * MaxReason
+)
+
+// LogBudget returns what the frames of one dispatch may cost if limit bytes of
+// output are kept of its steps, 0 for no bound. The lines of the setup and of
+// the executor and the frames without output are added to the limit.
+func LogBudget(limit int64) int64 {
+	if limit <= 0 {
+		return 0
+	}
+	const more = (MaxSetupFrames+1+maxExecutorLines)*MaxFrameData + (framesPerStep*MaxSteps+maxExecutorLines)*frameOverhead + MaxStoredOutputBytes + maxStoredReason
+	return limit + more
+}
+
+// LogCost returns the cost of frames in the budget of their dispatch.
+func LogCost(frames []Frame) (cost int64) {
+	for i := range frames {
+		f := &frames[i]
+		n := len(f.Data) + outputBytes(f.Outputs)
+		if f.Result != nil {
+			n += len(f.Result.Reason)
+		}
+		if f.Kind != FrameOutput || n == 0 {
+			n += frameOverhead
+		}
+		cost += int64(n)
+	}
+	return cost
+}
+
+// CheckFrames checks a batch of frames of any task. Errors: invalid, too_large.
+func CheckFrames(frames []Frame) error {
+	switch {
+	case len(frames) == 0:
+		return Errorf(CodeInvalid, "the batch has no frames")
+	case len(frames) > MaxBatchFrames:
+		return Errorf(CodeTooLarge, "the batch has %d frames; the limit is %d", len(frames), MaxBatchFrames)
+	}
+	for i := range frames {
+		if n := frames[0].N + int64(i); frames[i].N != n || n < 1 {
+			return Errorf(CodeInvalid, "frame number %d does not follow %d", frames[i].N, n-1)
+		}
+		if err := frames[i].check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check checks one frame.
+func (f *Frame) check() error {
+	switch {
+	case f.Version < 1 || f.Version > FrameVersion:
+		return Errorf(CodeInvalid, "frame %d has version %d; this server reads versions up to %d", f.N, f.Version, FrameVersion)
+	case !f.Kind.valid():
+		return Errorf(CodeInvalid, "frame %d has an unknown kind", f.N)
+	case f.Step < SetupStep || f.Step >= MaxSteps:
+		return Errorf(CodeInvalid, "frame %d is of step %d; a task has %d steps at most", f.N, f.Step, MaxSteps)
+	case f.Stream != "" && f.Stream != StreamStdout && f.Stream != StreamStderr && f.Stream != StreamSystem:
+		return Errorf(CodeInvalid, "frame %d has an unknown stream", f.N)
+	case f.Status != "" && !f.Status.Valid():
+		return Errorf(CodeInvalid, "frame %d has an unknown status", f.N)
+	case len(f.Data) > MaxFrameData:
+		return Errorf(CodeTooLarge, "frame %d has more than %d bytes of output", f.N, MaxFrameData)
+	case outputBytes(f.Outputs) > MaxStoredOutputBytes:
+		return Errorf(CodeTooLarge, "frame %d has outputs of more than %d bytes", f.N, MaxStoredOutputBytes)
+	}
+	for key := range f.Outputs {
+		if !ValidOutputKey(key) {
+			return Errorf(CodeInvalid, "frame %d has the output %s, which is not a valid key", f.N, brief(key))
+		}
+	}
+	if f.Result != nil {
+		return f.checkResult()
+	}
+	return nil
+}
+
+func (f *Frame) checkResult() error {
+	r := f.Result
+	switch {
+	case len(r.Reason) > maxStoredReason || len(r.Cause) > MaxNameLength:
+		return Errorf(CodeTooLarge, "the result in frame %d has a reason of %d bytes; the limit is %d", f.N, len(r.Reason), MaxReason)
+	case len(r.Steps) > MaxSteps:
+		return Errorf(CodeTooLarge, "the result in frame %d has %d steps; the limit is %d", f.N, len(r.Steps), MaxSteps)
+	case !r.Status.Valid():
+		return Errorf(CodeInvalid, "the result in frame %d has an unknown status", f.N)
+	}
+	for _, s := range r.Steps {
+		if s.Status != "" && !s.Status.Valid() {
+			return Errorf(CodeInvalid, "the result in frame %d has a step with an unknown status", f.N)
+		}
+	}
+	return nil
+}
+
+func (k FrameKind) valid() bool {
+	switch k {
+	case FrameOutput, FrameStepStart, FrameStepEnd, FrameOutputs, FrameArchiveRequest, FrameTaskEnd:
+		return true
+	}
+	return false
+}
+
+// CheckOutputs checks the size of a task's outputs. The error has CodeTooLarge.
+func CheckOutputs(outputs map[string]string) error {
+	if n := outputBytes(outputs); n > MaxStoredOutputBytes {
+		return Errorf(CodeTooLarge, "the outputs of the task have %d bytes; the limit is %d", n, MaxStoredOutputBytes)
+	}
+	return nil
+}
+
+func outputBytes(outputs map[string]string) (n int) {
+	for key, value := range outputs {
+		n += len(key) + len(value)
+	}
+	return n
+}

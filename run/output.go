@@ -3,9 +3,11 @@ package run
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // OutputRef names an output of a task: {{ output "task" "key" }}. Other braces
@@ -127,3 +129,21 @@ func resolveAll(env map[string]string, outputs Outputs) (map[string]string, erro
 	}
 	return out, nil
 }
+
+// HasOutputRef reports whether a text has the beginning of a reference to an
+// output, well-formed or not.
+func HasOutputRef(text string) bool { return outputStartPattern.MatchString(text) }
+
+// pattern is a regular expression that is compiled on first use. Every binary
+// links this package, also those that start for each task and validate nothing.
+type pattern struct{ get func() *regexp.Regexp }
+
+func newPattern(expr string) pattern {
+	return pattern{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })}
+}
+
+// MatchString reports whether s has a match.
+func (p pattern) MatchString(s string) bool { return p.get().MatchString(s) }
+
+// FindStringSubmatch returns the first match and its groups.
+func (p pattern) FindStringSubmatch(s string) []string { return p.get().FindStringSubmatch(s) }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -60,39 +61,6 @@ type Flavor struct {
 	Name   string  `json:"name,omitempty"`   // such as large
 	Memory string  `json:"memory,omitempty"` // of one slot, in Kubernetes notation
 	Weight float64 `json:"weight,omitempty"` // the weight of a slot; 0 means 1
-}
-
-// CheckPool returns the faults of a task that is to run in a pool.
-func CheckPool(name string, t *TaskSpec, p Pool) []Fault {
-	l := newFaultList()
-	path := Path("tasks").Key(name)
-	if t.Privileged && !p.Privileged {
-		l.add(path.Key("privileged"), FaultPoolMismatch, "pool %s does not allow privileged tasks", p.Name)
-	}
-	if p.Container() {
-		if t.Image == "" {
-			l.add(path.Key("image"), FaultRequired, "pool %s runs tasks in containers (%s): the task needs an image", p.Name, p.Driver)
-		}
-		return l.faults
-	}
-	for _, c := range []struct {
-		field string
-		given bool
-	}{
-		{"image", t.Image != ""},
-		{"pull_policy", t.PullPolicy != ""},
-		{"platform", t.Platform != ""},
-		{"services", len(t.Services) > 0},
-		{"user", t.User != ""},
-		{"resources", t.Resources != Resources{}},
-		{"volumes", len(t.Volumes) > 0},
-		{"privileged", t.Privileged && p.Privileged},
-	} {
-		if c.given {
-			l.add(path.Key(c.field), FaultPoolMismatch, "pool %s runs tasks on the host itself (%s), which does not support it", p.Name, p.Driver)
-		}
-	}
-	return l.faults
 }
 
 // ChoosePool returns the pool of a task, and whether there is one. A task that
@@ -155,4 +123,38 @@ func (r *Requires) matches(p Pool) bool {
 		}
 	}
 	return true
+}
+
+// Limits of a pool.
+const (
+	MaxPoolLabels = 100
+	MaxPoolBytes  = 64 << 10 // of its pod settings, as JSON
+	MaxLabelBytes = 1 << 10  // of a label's value
+)
+
+// KubernetesPool configures the pods of a pool's tasks.
+type KubernetesPool struct {
+	NodeSelector map[string]string `json:"node_selector,omitempty"`
+	Tolerations  []Toleration      `json:"tolerations,omitempty"`
+	// Affinity has the form of a pod's affinity (node, pod and anti-affinity).
+	Affinity         json.RawMessage `json:"affinity,omitempty"`
+	ServiceAccount   string          `json:"service_account,omitempty"`
+	RuntimeClass     string          `json:"runtime_class,omitempty"`
+	PriorityClass    string          `json:"priority_class,omitempty"`
+	ImagePullSecrets []string        `json:"image_pull_secrets,omitempty"` // names, in addition to the secrets created for the run's registries
+	// Labels and Annotations are added to the pods.
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// PodTemplate is applied to the pod of a task, as a strategic merge patch
+	// of a pod template ({"metadata": ..., "spec": ...}).
+	PodTemplate json.RawMessage `json:"pod_template,omitempty"`
+}
+
+// Toleration allows pods on nodes with a matching taint.
+type Toleration struct {
+	Key      string `json:"key,omitempty"`
+	Operator string `json:"operator,omitempty"` // Equal or Exists
+	Value    string `json:"value,omitempty"`
+	Effect   string `json:"effect,omitempty"`  // "" means all
+	Seconds  *int64 `json:"seconds,omitempty"` // of NoExecute; nil means forever
 }

@@ -47,24 +47,3 @@ func TestChoosePool(t *testing.T) {
 	_, ok = run.ChoosePool(&run.TaskSpec{}, nil)
 	require.False(t, ok)
 }
-
-func TestCheckPool(t *testing.T) {
-	t.Parallel()
-	shell := run.Pool{Name: "shell", Driver: "shell"}
-	docker := run.Pool{Name: "docker", Driver: "docker"}
-	require.Empty(t, run.CheckPool("a", &run.TaskSpec{}, shell))
-	require.Empty(t, run.CheckPool("a", &run.TaskSpec{Image: "x"}, docker))
-	require.Equal(t, []string{"tasks.a.image required"}, found(run.CheckPool("a", &run.TaskSpec{}, docker)))
-	require.Equal(t, []string{"tasks.a.privileged pool_mismatch"}, found(run.CheckPool("a", &run.TaskSpec{Image: "x", Privileged: true}, docker)))
-	all := &run.TaskSpec{
-		Image: "x", PullPolicy: run.PullAlways, Platform: "linux/amd64", Services: make([]run.ServiceSpec, 1), User: "1",
-		Resources: run.Resources{CPU: "1"}, Volumes: make([]run.Volume, 1), Privileged: true,
-	}
-	want := []string{
-		"tasks.a.privileged pool_mismatch", "tasks.a.image pool_mismatch", "tasks.a.pull_policy pool_mismatch", "tasks.a.platform pool_mismatch",
-		"tasks.a.services pool_mismatch", "tasks.a.user pool_mismatch", "tasks.a.resources pool_mismatch", "tasks.a.volumes pool_mismatch",
-	}
-	require.Equal(t, want, found(run.CheckPool("a", all, shell)))
-	shell.Privileged = true
-	require.Len(t, run.CheckPool("a", all, shell), len(want))
-}

@@ -1,3 +1,9 @@
+// Package run is the domain of Drover: runs and their tasks, their specification
+// and plan, and the names of phases, results and errors. Package spec validates and
+// expands specifications; package graph decides when a task may start.
+//
+// It does no I/O and imports the standard library alone, so every other package may
+// depend on it. docs/architecture.md describes the terms and semantics.
 package run
 
 import "time"

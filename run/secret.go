@@ -1,6 +1,10 @@
 package run
 
-import "log/slog"
+import (
+	"log/slog"
+	"maps"
+	"slices"
+)
 
 // Secret is a value that must not be shown. It prints, logs and marshals as a
 // placeholder; Reveal returns the value. Only the records store and the
@@ -29,3 +33,14 @@ func (s *Secret) UnmarshalText(b []byte) error {
 
 // Reveal returns the value.
 func (s Secret) Reveal() string { return string(s) }
+
+// UntrustedReason is why an untrusted run gets no secrets of providers: the
+// author of its steps must not learn them.
+const UntrustedReason = "an untrusted run cannot read secrets of providers"
+
+// SecretNames returns the names of all secrets, sorted.
+func (s *Spec) SecretNames() []string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(s.Secrets)), maps.Keys(s.SecretsFrom))
+	slices.Sort(names)
+	return names
+}

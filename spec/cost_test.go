@@ -119,7 +119,7 @@ func checkCost(t *testing.T, s costSeed, format spec.Format) {
 			checkError(t, err)
 			return
 		}
-		x, faults := run.Expand(read, nil)
+		x, faults := spec.Expand(read, nil)
 		require.Empty(t, faults)
 		_, err = graph.New(run.MergePlans(run.SplitPlan(x.Plan, run.MaxPlanPage)).Nodes, read.FailFast)
 		require.NoError(t, err)

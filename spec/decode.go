@@ -235,7 +235,7 @@ func (d *decoder) table(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 		at := p.Key(e.key)
 		d.note(at, e.line)
 		to := reflect.New(elem).Elem()
-		// run.Validate reports an empty task or axis.
+		// ValidateRun reports an empty task or axis.
 		if kind := elem.Kind(); !null(e.value) || kind != reflect.Pointer && kind != reflect.Slice {
 			d.value(at, e.value, to, field{loose: true, expands: f.expands})
 		}

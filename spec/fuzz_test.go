@@ -49,8 +49,8 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		require.Empty(t, cmp.Diff(s, valid))
-		require.Empty(t, run.Validate(s))
-		x, faults := run.Expand(s, nil)
+		require.Empty(t, spec.ValidateRun(s))
+		x, faults := spec.Expand(s, nil)
 		require.Empty(t, faults, "a valid specification can be expanded")
 		g, err := graph.New(run.MergePlans(run.SplitPlan(x.Plan, run.MaxPlanPage)).Nodes, s.FailFast)
 		require.NoError(t, err)

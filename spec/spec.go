@@ -1,6 +1,8 @@
-// Package spec reads specifications of runs, in YAML and JSON, into run.Spec.
+// Package spec reads specifications of runs, in YAML and JSON, into run.Spec,
+// validates them, and expands them into tasks. It also reads and validates the
+// other inputs of clients: schedules, pools, fleets and webhooks.
 //
-// It is strict: everything that it does not understand is a fault with a path and
+// Reading is strict: everything that it does not understand is a fault with a path and
 // line, and it reports all faults at once. It is lenient only where the meaning is
 // clear: short forms (a dependency as a string, approval as a bool) and unquoted
 // numbers where only text is possible. Memory and time are bounded in proportion to
@@ -85,7 +87,7 @@ func (p Parser) Read(data []byte, format Format) (*run.Spec, error) {
 	return s, nil
 }
 
-// Validate reads a specification and checks it with run.Validate. It fails like
+// Validate reads a specification and checks it with ValidateRun. It fails like
 // Read; CodeInvalid has all faults of form and content, by line.
 func (p Parser) Validate(data []byte, format Format) (*run.Spec, error) {
 	return p.ValidateContext(context.Background(), data, format)
@@ -108,7 +110,7 @@ func (p Parser) ValidateContext(ctx context.Context, data []byte, format Format)
 		return nil, invalid(d.faults)
 	}
 	faults := d.faults
-	content, err := run.ValidateContext(ctx, s)
+	content, err := ValidateRunContext(ctx, s)
 	if err != nil {
 		return nil, err
 	}

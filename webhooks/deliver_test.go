@@ -60,7 +60,7 @@ func TestDeliver_selected_events_only(t *testing.T) {
 			id := w.create("/a/bc")
 			_, err := w.store.Begin(t.Context(), id)
 			require.NoError(t, err)
-			_, _, err = w.store.Apply(t.Context(), id, records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
+			_, _, err = w.store.Apply(t.Context(), id, records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
 			require.NoError(t, err)
 			w.create("/a/b")
 			w.put(r, func(s *run.WebhookSpec) {

@@ -21,6 +21,7 @@ import (
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/sqlite"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 	"github.com/drover-run/drover/webhooks"
 )
 
@@ -154,26 +155,26 @@ func (w *env) createEvents(group string, n int) {
 
 func (w *env) create(group string) run.ID {
 	w.t.Helper()
-	spec := &run.Spec{Name: "one", Group: group, Tasks: map[string]*run.TaskSpec{
+	of := &run.Spec{Name: "one", Group: group, Tasks: map[string]*run.TaskSpec{
 		"build": {Pool: "linux", Steps: []run.Step{{Run: "true"}}},
 	}}
-	x, faults := run.Expand(spec, func(_ string, t *run.TaskSpec) (string, error) { return t.Pool, nil })
+	x, faults := spec.Expand(of, func(_ string, t *run.TaskSpec) (string, error) { return t.Pool, nil })
 	require.Empty(w.t, faults)
-	r, err := w.store.CreateRun(w.t.Context(), records.NewRun{Spec: spec, Plan: x.Plan, Tasks: x.Tasks})
+	r, err := w.store.CreateRun(w.t.Context(), records.NewRun{Spec: of, Plan: x.Plan, Tasks: x.Tasks})
 	require.NoError(w.t, err)
 	return r.ID
 }
 
 func (w *env) put(r *receiver, change func(*run.WebhookSpec)) run.Webhook {
 	w.t.Helper()
-	spec := run.WebhookSpec{Name: "ci", URL: r.URL + "/hook?token=sesame", Secret: secret, Enabled: true}
+	hook := run.WebhookSpec{Name: "ci", URL: r.URL + "/hook?token=sesame", Secret: secret, Enabled: true}
 	if change != nil {
-		change(&spec)
+		change(&hook)
 	}
-	require.Empty(w.t, run.ValidateWebhook(spec))
-	hook, _, err := w.store.PutWebhook(w.t.Context(), spec)
+	require.Empty(w.t, spec.ValidateWebhook(hook))
+	out, _, err := w.store.PutWebhook(w.t.Context(), hook)
 	require.NoError(w.t, err)
-	return hook
+	return out
 }
 
 func (w *env) get() run.Webhook {

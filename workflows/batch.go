@@ -5,6 +5,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
 )
 
 // batchRunner is one execution of the batch workflow. It never continues as
@@ -93,7 +94,7 @@ func (b *batchRunner) turn(ctx workflow.Context) (again bool, err error) {
 }
 
 // applyRunStatus applies the run's state in the records.
-func (b *batchRunner) applyRunStatus(ctx workflow.Context, s contract.RunStatus) {
+func (b *batchRunner) applyRunStatus(ctx workflow.Context, s run.Progress) {
 	if s.Phase.Final() || s.StopRequested {
 		reason := stopReason
 		if s.Phase.Final() {

@@ -54,7 +54,7 @@ func (r *runner) awaitAdmission(ctx workflow.Context) (contract.BeginResult, err
 	return r.calls.begin(ctx, false)
 }
 
-func (r *runner) setPhase(s contract.RunStatus) {
+func (r *runner) setPhase(s run.Progress) {
 	r.phase = s.Phase
 	r.written.Result = s.Result
 	if s.Result == "" {

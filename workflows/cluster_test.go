@@ -104,11 +104,11 @@ func (f *cluster) LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, 
 	return f.of(id).LoadPlan(ctx, id, page)
 }
 
-func (f *cluster) Begin(ctx context.Context, id run.ID) (records.RunStatus, error) {
+func (f *cluster) Begin(ctx context.Context, id run.ID) (run.Progress, error) {
 	return f.of(id).Begin(ctx, id)
 }
 
-func (f *cluster) Apply(ctx context.Context, id run.ID, c records.Changes) (records.RunStatus, []records.TaskStatus, error) {
+func (f *cluster) Apply(ctx context.Context, id run.ID, c records.Changes) (run.Progress, []run.TaskStatus, error) {
 	return f.of(id).Apply(ctx, id, c)
 }
 

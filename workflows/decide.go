@@ -72,7 +72,7 @@ func (r *runner) decide(ctx workflow.Context) {
 			start = append(start, r.assignment(d.Task))
 			continue
 		}
-		r.writes.put(contract.TaskChange{Task: d.Task, Status: d.Status, Reason: d.Reason})
+		r.writes.put(run.TaskChange{Task: d.Task, Status: d.Status, Reason: d.Reason})
 	}
 	r.dynamicTasks.expandNext(ctx)
 	if r.inline(ctx, len(start)) {

@@ -34,7 +34,7 @@ func (g *dynamicTasks) expandNext(ctx workflow.Context) {
 	}
 	if g.r.stopped != nil {
 		for _, task := range g.queue {
-			g.r.writes.put(contract.TaskChange{Task: task, Status: run.StatusSkipped, Reason: g.r.stopped.Reason})
+			g.r.writes.put(run.TaskChange{Task: task, Status: run.StatusSkipped, Reason: g.r.stopped.Reason})
 			g.r.ended(task, run.StatusSkipped)
 		}
 		g.queue = nil
@@ -81,7 +81,7 @@ func (g *dynamicTasks) applyOne(a expandAnswer) bool {
 		return true
 	}
 	r.open += a.Width
-	r.writes.put(contract.TaskChange{Task: a.task, Status: run.StatusSuccess, Reason: fmt.Sprintf("tasks created from its list: %d", a.Width)})
+	r.writes.put(run.TaskChange{Task: a.task, Status: run.StatusSuccess, Reason: fmt.Sprintf("tasks created from its list: %d", a.Width)})
 	if r.stopped != nil {
 		r.skipUnstarted(*r.stopped)
 	}
@@ -90,7 +90,7 @@ func (g *dynamicTasks) applyOne(a expandAnswer) bool {
 
 // fail ends a task that has no valid list.
 func (g *dynamicTasks) fail(task int, why string) {
-	g.r.writes.put(contract.TaskChange{Task: task, Status: run.StatusFailed, Reason: why})
+	g.r.writes.put(run.TaskChange{Task: task, Status: run.StatusFailed, Reason: why})
 	g.r.ended(task, run.StatusFailed)
 }
 

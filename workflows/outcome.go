@@ -36,7 +36,7 @@ type outcome struct {
 	// released belongs to outcomeNotStarted: the journal that confirms it. It
 	// is nil if it is not known to be the claim's own journal; then the records
 	// decide.
-	released *contract.Release
+	released run.Release
 }
 
 // read interprets the result of execute-task. If the result does not say
@@ -47,7 +47,7 @@ func (j *taskRun) read(ctx workflow.Context, result contract.ExecuteResult, err 
 	case err == nil && result.Claimed != nil:
 		return j.adopt(ctx, *result.Claimed)
 	case err == nil:
-		return outcomeOf(result, contract.Release{})
+		return outcomeOf(result, run.Release{})
 	case temporal.IsCanceledError(err):
 		return outcome{kind: outcomeNotClaimed} // the holder of a task answers with its end
 	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT:
@@ -63,7 +63,7 @@ func (j *taskRun) read(ctx workflow.Context, result contract.ExecuteResult, err 
 	if back, ok := requeued(err); ok {
 		return outcome{
 			kind: outcomeNotStarted, reason: fmt.Sprintf("executor %s requeued it: %s", back.Executor, back.Reason),
-			released: optionalRelease(contract.Release{JournalID: back.JournalID}),
+			released: run.Release{JournalID: back.JournalID},
 		}
 	}
 	workflow.GetLogger(ctx).Warn("execute-task failed with an unknown error", "task", j.Name, "error", err)
@@ -72,24 +72,16 @@ func (j *taskRun) read(ctx workflow.Context, result contract.ExecuteResult, err 
 
 // outcomeOf interprets a result without a claim. asked is the holder that was
 // asked about its claim; its answer is trusted even if it names no journal.
-func outcomeOf(r contract.ExecuteResult, asked contract.Release) outcome {
+func outcomeOf(r contract.ExecuteResult, asked run.Release) outcome {
 	switch {
 	case r.Ended != nil:
 		return outcome{kind: outcomeEnded, result: r.Ended}
 	case r.NeverStarted == "": // an operator completed the activity manually
 		return outcome{kind: outcomeNotStarted, reason: "its executor had not begun it"}
 	case r.JournalID != "":
-		asked = contract.Release{JournalID: r.JournalID}
+		asked = run.Release{JournalID: r.JournalID}
 	}
-	return outcome{kind: outcomeNotStarted, reason: r.NeverStarted, released: optionalRelease(asked)}
-}
-
-// optionalRelease returns nil if a release names neither a journal nor an executor.
-func optionalRelease(r contract.Release) *contract.Release {
-	if r == (contract.Release{}) {
-		return nil
-	}
-	return &r
+	return outcome{kind: outcomeNotStarted, reason: r.NeverStarted, released: asked}
 }
 
 // requeued returns the details of an error by which an executor requeues a
@@ -153,7 +145,7 @@ func (j *taskRun) handleEnd(ctx workflow.Context, result run.TaskResult, retry b
 		result.Status, result.Reason = run.StatusFailed, fmt.Sprintf("its executor reported the status %q as its end", result.Status)
 	}
 	if result.Status != run.StatusFailed || !retry || j.mustNotStart() || j.Attempt >= max(1, j.Retry.MaxAttempts) {
-		j.end(contract.TaskChange{Status: result.Status, Reason: result.Reason, Result: &result})
+		j.end(run.TaskChange{Status: result.Status, Reason: result.Reason, Result: &result})
 		return false
 	}
 	wait := j.Retry.Backoff.Std()
@@ -195,8 +187,8 @@ func (j *taskRun) skip() {
 
 // skippedChange returns the last change of a task that must not start. If an earlier
 // attempt ran, the task keeps that attempt's result.
-func skippedChange(a contract.Assignment, stopped *contract.Stop) contract.TaskChange {
-	c := contract.TaskChange{Task: a.Task, Attempt: a.Attempt, Dispatch: a.Dispatch, Status: run.StatusSkipped}
+func skippedChange(a contract.Assignment, stopped *contract.Stop) run.TaskChange {
+	c := run.TaskChange{Task: a.Task, Attempt: a.Attempt, Dispatch: a.Dispatch, Status: run.StatusSkipped}
 	switch {
 	case stopped != nil && a.Attempt > 1:
 		c.Status, c.Result = run.StatusStopped, a.Last

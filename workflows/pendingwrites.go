@@ -25,14 +25,14 @@ type pendingWrites struct {
 // pendingWrite is the newest change of a task, with the futures that wait until it is
 // written.
 type pendingWrite struct {
-	change  contract.TaskChange
+	change  run.TaskChange
 	waiters []workflow.Settable
 }
 
 func newPendingWrites() *pendingWrites { return &pendingWrites{byTask: map[int]*pendingWrite{}} }
 
 // put adds a change. It replaces an unwritten change of the same task.
-func (l *pendingWrites) put(c contract.TaskChange) *pendingWrite {
+func (l *pendingWrites) put(c run.TaskChange) *pendingWrite {
 	c.Reason = trimReason(c.Reason)
 	e := l.byTask[c.Task]
 	if e == nil {
@@ -45,8 +45,8 @@ func (l *pendingWrites) put(c contract.TaskChange) *pendingWrite {
 }
 
 // putWithFuture is like put. The future yields the state of the task (a
-// contract.TaskStatus) once the change is written or refused.
-func (l *pendingWrites) putWithFuture(ctx workflow.Context, c contract.TaskChange) workflow.Future {
+// run.TaskStatus) once the change is written or refused.
+func (l *pendingWrites) putWithFuture(ctx workflow.Context, c run.TaskChange) workflow.Future {
 	future, settable := workflow.NewFuture(ctx)
 	e := l.put(c)
 	e.waiters = append(e.waiters, settable)
@@ -55,7 +55,7 @@ func (l *pendingWrites) putWithFuture(ctx workflow.Context, c contract.TaskChang
 
 // noteWithFuture is like putWithFuture, but keeps an unwritten change of the task.
 // The future is then that of the kept change.
-func (l *pendingWrites) noteWithFuture(ctx workflow.Context, c contract.TaskChange) workflow.Future {
+func (l *pendingWrites) noteWithFuture(ctx workflow.Context, c run.TaskChange) workflow.Future {
 	if e := l.byTask[c.Task]; e != nil {
 		c = e.change
 	}
@@ -95,24 +95,24 @@ func (l *pendingWrites) takeBatch() []*pendingWrite {
 
 // flush writes one transaction and resolves the futures of its changes. in has
 // the changes of the run itself.
-func (l *pendingWrites) flush(ctx workflow.Context, c calls, in contract.ApplyInput) (contract.RunStatus, error) {
+func (l *pendingWrites) flush(ctx workflow.Context, c calls, in contract.ApplyInput) (run.Progress, error) {
 	taken := l.takeBatch()
-	in.Tasks = make([]contract.TaskChange, len(taken))
+	in.Tasks = make([]run.TaskChange, len(taken))
 	for i, e := range taken {
 		in.Tasks[i] = e.change
 	}
 	out, err := c.apply(ctx, in)
 	if err != nil {
-		return contract.RunStatus{}, err
+		return run.Progress{}, err
 	}
-	differs := make(map[int]contract.TaskStatus, len(out.Mismatched))
+	differs := make(map[int]run.TaskStatus, len(out.Mismatched))
 	for _, d := range out.Mismatched {
 		differs[d.Task] = d
 	}
 	for _, e := range taken {
 		status, ok := differs[e.change.Task]
 		if !ok {
-			status = contract.TaskStatus{
+			status = run.TaskStatus{
 				Task: e.change.Task, Attempt: e.change.Attempt, Dispatch: e.change.Dispatch, Status: e.change.Status,
 			}
 		}

@@ -108,9 +108,9 @@ func TestRun_restarted_ends_as_its_graph_says(t *testing.T) {
 				ended, _ := expect(t, p, outcomes)
 				g, err := graph.New(p.Nodes, false)
 				require.NoError(t, err)
-				kept, err := run.Kept(p.Nodes, ended, g.Name, "", []string{g.Name(r.IntN(g.Len()))})
+				kept, err := graph.Kept(p.Nodes, ended, g.Name, "", []string{g.Name(r.IntN(g.Len()))})
 				require.NoError(t, err)
-				p.Kept = run.KeptStatuses(ended, kept)
+				p.Kept = graph.KeptStatuses(ended, kept)
 				for i := range outcomes {
 					outcomes[i] = randomOutcome(r, max(1, p.Nodes[i].Retry.MaxAttempts))
 				}

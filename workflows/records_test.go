@@ -40,7 +40,7 @@ type fakeRecords struct {
 }
 
 type fakeTask struct {
-	records.TaskChange
+	run.TaskChange
 	executor string
 	claimed  run.Key
 }
@@ -50,7 +50,7 @@ func (t *fakeTask) held() bool {
 	return t.Status == run.StatusRunning && t.executor != "" && t.claimed.Attempt == t.Attempt && t.claimed.Dispatch == t.Dispatch
 }
 
-func (t *fakeTask) releasedBy(r records.Release) bool {
+func (t *fakeTask) releasedBy(r run.Release) bool {
 	if r.JournalID != "" {
 		return r.JournalID == "j-"+t.executor
 	}
@@ -68,7 +68,7 @@ func newFakeRecords(plan run.Plan) *fakeRecords {
 	f := &fakeRecords{plan: plan, phase: run.PhaseQueued, result: run.ResultUnknown, admitted: true, tasks: map[int]*fakeTask{}, waitsFor: map[int]string{}, lists: map[int]int{}, expanded: map[int]records.Expanded{}, over: make(chan struct{})}
 	for _, n := range plan.Nodes {
 		for i := range n.Width {
-			t := &fakeTask{TaskChange: records.TaskChange{Task: n.First + i, Status: run.StatusNotStarted}}
+			t := &fakeTask{TaskChange: run.TaskChange{Task: n.First + i, Status: run.StatusNotStarted}}
 			if len(plan.Kept) > 0 {
 				t.Status = run.StatusOf(plan.Kept[n.First+i])
 			}
@@ -100,7 +100,7 @@ func (f *fakeRecords) LoadPlan(_ context.Context, _ run.ID, page int) (run.Plan,
 	return p, false, err
 }
 
-func (f *fakeRecords) Begin(context.Context, run.ID) (records.RunStatus, error) {
+func (f *fakeRecords) Begin(context.Context, run.ID) (run.Progress, error) {
 	unlock, err := f.lock()
 	defer unlock()
 	if err == nil && f.phase == run.PhaseQueued && f.admitted {
@@ -109,8 +109,8 @@ func (f *fakeRecords) Begin(context.Context, run.ID) (records.RunStatus, error) 
 	return f.standing(), err
 }
 
-func (f *fakeRecords) standing() records.RunStatus {
-	return records.RunStatus{Phase: f.phase, Result: f.result, StopRequested: f.stop, Approved: slices.Clone(f.approved)}
+func (f *fakeRecords) standing() run.Progress {
+	return run.Progress{Phase: f.phase, Result: f.result, StopRequested: f.stop, Approved: slices.Clone(f.approved)}
 }
 
 func rank(s run.Status) int {
@@ -128,11 +128,11 @@ func rank(s run.Status) int {
 	}
 }
 
-func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (records.RunStatus, []records.TaskStatus, error) {
+func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (run.Progress, []run.TaskStatus, error) {
 	unlock, err := f.lock()
 	defer unlock()
 	if err != nil {
-		return records.RunStatus{}, nil, err
+		return run.Progress{}, nil, err
 	}
 	f.applies++
 	if f.onApply != nil {
@@ -164,16 +164,16 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (rec
 	if open && c.Finish {
 		for _, t := range f.tasks {
 			if !t.Status.Final() {
-				return records.RunStatus{}, nil, run.Errorf(run.CodeConflict, "task %d is %s", t.Task, t.Status)
+				return run.Progress{}, nil, run.Errorf(run.CodeConflict, "task %d is %s", t.Task, t.Status)
 			}
 		}
 		f.phase = run.PhaseFinished
 		close(f.over)
 	}
-	var out []records.TaskStatus
+	var out []run.TaskStatus
 	for _, x := range c.Tasks {
 		t := f.tasks[x.Task]
-		out = append(out, records.TaskStatus{Task: x.Task, Attempt: t.Attempt, Dispatch: t.Dispatch, Status: t.Status})
+		out = append(out, run.TaskStatus{Task: x.Task, Attempt: t.Attempt, Dispatch: t.Dispatch, Status: t.Status})
 	}
 	return f.standing(), out, nil
 }
@@ -197,7 +197,7 @@ func (f *fakeRecords) Expand(_ context.Context, _ run.ID, task int) (records.Exp
 		return records.Expanded{Fault: "the list is empty"}, nil
 	}
 	for i := range x.Width {
-		f.tasks[x.First+i] = &fakeTask{TaskChange: records.TaskChange{Task: x.First + i, Status: run.StatusNotStarted}}
+		f.tasks[x.First+i] = &fakeTask{TaskChange: run.TaskChange{Task: x.First + i, Status: run.StatusNotStarted}}
 	}
 	f.expanded[task] = x
 	return x, nil

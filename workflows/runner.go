@@ -155,7 +155,7 @@ func (r *runner) write(ctx workflow.Context) error {
 }
 
 // applyRunStatus applies the run's state in the records.
-func (r *runner) applyRunStatus(ctx workflow.Context, s contract.RunStatus) {
+func (r *runner) applyRunStatus(ctx workflow.Context, s run.Progress) {
 	for _, task := range s.Approved {
 		r.approve(task)
 	}

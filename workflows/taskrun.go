@@ -35,7 +35,7 @@ type taskRun struct {
 	orphanReason     string          // why no executor can adopt it any more, "" before
 	skipped          bool            // the records have it as skipped
 	ended            bool
-	released         *contract.Release   // the journal that confirms that no step of the previous dispatch ran; nil for none
+	released         run.Release         // the journal that confirms that no step of the previous dispatch ran; zero for none
 	stopAcknowledged bool                // the holder has acknowledged the stop
 	cancelStopRetry  workflow.CancelFunc // ends the retries of stop-task; nil if there are none
 }
@@ -68,11 +68,11 @@ func (j *taskRun) spawn(from func(workflow.Context) outcome) {
 // claim has released it: this execution may have been reset and not know of the
 // claim.
 func (j *taskRun) enqueue(ctx workflow.Context) {
-	j.recorded = j.taskSet.writes.putWithFuture(ctx, contract.TaskChange{
+	j.recorded = j.taskSet.writes.putWithFuture(ctx, run.TaskChange{
 		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusQueued, Reason: j.Reason,
 		IfUnclaimed: true, Released: j.released,
 	})
-	j.released = nil
+	j.released = run.Release{}
 }
 
 // run brings the task to its end, through all necessary dispatches and
@@ -97,7 +97,7 @@ func (j *taskRun) wake(ctx workflow.Context) {
 	j.answer = nil
 	if err == nil && result.Ended != nil && result.Ended.Status.Final() &&
 		(result.Ended.Status != run.StatusFailed || !j.retries(*result.Ended)) {
-		j.handle(ctx, outcomeOf(result, contract.Release{}))
+		j.handle(ctx, outcomeOf(result, run.Release{}))
 		j.cancel()
 		return
 	}
@@ -120,7 +120,7 @@ func (j *taskRun) firstOutcome(ctx workflow.Context) outcome {
 // and schedules execute-task. If the task must not be dispatched, it returns
 // the outcome instead.
 func (j *taskRun) dispatch(ctx workflow.Context) outcome {
-	var status contract.TaskStatus
+	var status run.TaskStatus
 	_ = j.recorded.Get(ctx, &status) // never fails: it is settled by value
 	if out, ok := j.reconcile(ctx, status); !ok {
 		return out
@@ -139,7 +139,7 @@ func (j *taskRun) dispatch(ctx workflow.Context) outcome {
 // reconcile handles the task's state in the records. ok is false if the state is
 // not the one that this execution wrote: the workflow was reset, or the run was
 // closed.
-func (j *taskRun) reconcile(ctx workflow.Context, s contract.TaskStatus) (out outcome, ok bool) {
+func (j *taskRun) reconcile(ctx workflow.Context, s run.TaskStatus) (out outcome, ok bool) {
 	switch {
 	case s.Status.Final():
 		return outcome{kind: outcomeAlreadyFinal, status: s.Status}, false
@@ -155,8 +155,8 @@ func (j *taskRun) reconcile(ctx workflow.Context, s contract.TaskStatus) (out ou
 // the answer.
 func (j *taskRun) recover(ctx workflow.Context) outcome {
 	j.Recover = false
-	var s contract.TaskStatus
-	_ = j.taskSet.writes.putWithFuture(ctx, contract.TaskChange{Task: j.Task, Status: run.StatusQueued, IfUnclaimed: true}).Get(ctx, &s)
+	var s run.TaskStatus
+	_ = j.taskSet.writes.putWithFuture(ctx, run.TaskChange{Task: j.Task, Status: run.StatusQueued, IfUnclaimed: true}).Get(ctx, &s)
 	if s.Status.Final() {
 		return outcome{kind: outcomeAlreadyFinal, status: s.Status}
 	}
@@ -207,11 +207,11 @@ func (j *taskRun) withdraw(ctx workflow.Context, reason string) {
 		j.cancel() // ends a wait; adoption continues
 		return
 	}
-	written := j.taskSet.writes.putWithFuture(ctx, contract.TaskChange{
+	written := j.taskSet.writes.putWithFuture(ctx, run.TaskChange{
 		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusSkipped, Reason: reason, IfUnclaimed: true,
 	})
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		var status contract.TaskStatus
+		var status run.TaskStatus
 		_ = written.Get(ctx, &status)
 		if status.Status == run.StatusSkipped && !j.ended {
 			j.skipped = true
@@ -228,7 +228,7 @@ func (j *taskRun) executorRemoved(id string) {
 }
 
 // end records how the task ended.
-func (j *taskRun) end(c contract.TaskChange) {
+func (j *taskRun) end(c run.TaskChange) {
 	c.Task, c.Attempt, c.Dispatch = j.Task, j.Attempt, j.Dispatch
 	j.taskSet.writes.put(c)
 	j.detach(ending{task: j.Task, status: c.Status})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 func (g *Gateway) serveRegistry(mux *http.ServeMux) {
@@ -105,13 +106,13 @@ func (g *Gateway) getPool(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *Gateway) putPool(w http.ResponseWriter, r *http.Request) {
-	var spec api.PoolSpec
-	if err := json.NewDecoder(r.Body).Decode(&spec); err != nil {
+	var wanted api.PoolSpec
+	if err := json.NewDecoder(r.Body).Decode(&wanted); err != nil {
 		problem(w, http.StatusBadRequest, "unreadable", "the body is not JSON")
 		return
 	}
 	name := r.PathValue("name")
-	faults := run.ValidatePool(run.Pool{Name: name, Driver: spec.Driver, Shared: spec.Shared, Flavor: spec.Flavor, Kubernetes: spec.Kubernetes})
+	faults := spec.ValidatePool(run.Pool{Name: name, Driver: wanted.Driver, Shared: wanted.Shared, Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes})
 	if len(faults) > 0 {
 		problem(w, http.StatusUnprocessableEntity, "invalid", "the pool is not valid",
 			api.Fault{Path: faults[0].Path, Code: string(faults[0].Code), Detail: faults[0].Detail})
@@ -124,8 +125,8 @@ func (g *Gateway) putPool(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusCreated
 	}
 	p := api.Pool{
-		Name: name, Driver: spec.Driver, OS: spec.OS, Arch: spec.Arch, Labels: spec.Labels, Privileged: spec.Privileged, Shared: spec.Shared, Default: spec.Default,
-		Flavor: spec.Flavor, Kubernetes: spec.Kubernetes,
+		Name: name, Driver: wanted.Driver, OS: wanted.OS, Arch: wanted.Arch, Labels: wanted.Labels, Privileged: wanted.Privileged, Shared: wanted.Shared, Default: wanted.Default,
+		Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes,
 	}
 	g.pools[name] = p
 	answer(w, status, p)

@@ -65,7 +65,7 @@ func (g *Gateway) putSchedule(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	wanted.Name = r.PathValue("name")
-	if faults := run.ValidateSchedule(*wanted); len(faults) > 0 {
+	if faults := spec.ValidateSchedule(*wanted); len(faults) > 0 {
 		refuse(w, run.InvalidError("the schedule is not valid", faults))
 		return
 	}

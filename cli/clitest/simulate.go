@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // add stores a run and begins its simulation. The caller must hold the lock.
@@ -37,7 +38,7 @@ func RunOf(id string, s *run.Spec) api.Run {
 	if s.Admission == run.AdmissionManual {
 		r.Admission, r.Reason = api.AdmissionManual, "waits to be started: its admission is manual"
 	}
-	x, _ := run.Expand(s, nil)
+	x, _ := spec.Expand(s, nil)
 	for i, t := range x.Tasks {
 		task := api.Task{Number: i, Status: api.StatusNotStarted, Pool: "shell", AllowFailure: s.Tasks[t.Spec].AllowFailure}
 		for _, step := range s.Tasks[t.Spec].Steps {
@@ -57,7 +58,7 @@ func (g *Gateway) simulate(id string, s *run.Spec) {
 	result := api.ResultSuccess
 	var warnings []string
 	g.Emit(api.Event{Type: api.EventTypeRun, Run: id, Phase: api.PhaseRunning, Result: api.ResultUnknown})
-	x, _ := run.Expand(s, nil)
+	x, _ := spec.Expand(s, nil)
 	for _, t := range x.Tasks {
 		if result != api.ResultSuccess {
 			g.Emit(api.Event{Type: api.EventTypeTask, Run: id, Task: t.Name, Status: api.StatusSkipped, Reason: "a task before it did not succeed"})

@@ -84,7 +84,7 @@ func (k *killer) ApproveTask(ctx context.Context, id run.ID, task, subject strin
 	return k.changed(k.Store.ApproveTask(ctx, id, task, subject, token))
 }
 
-func (k *killer) Begin(ctx context.Context, id run.ID) (records.RunStatus, error) {
+func (k *killer) Begin(ctx context.Context, id run.ID) (run.Progress, error) {
 	status, err := k.Store.Begin(ctx, id)
 	if err == nil {
 		k.at("begun")
@@ -92,7 +92,7 @@ func (k *killer) Begin(ctx context.Context, id run.ID) (records.RunStatus, error
 	return status, err
 }
 
-func (k *killer) Apply(ctx context.Context, id run.ID, c records.Changes) (records.RunStatus, []records.TaskStatus, error) {
+func (k *killer) Apply(ctx context.Context, id run.ID, c records.Changes) (run.Progress, []run.TaskStatus, error) {
 	if c.Finish {
 		k.at("ending")
 	}

@@ -44,7 +44,7 @@ func runControl(cmd *cobra.Command, cfg config.Config) error {
 	if err := setUpNamespace(ctx, s.client, s.temporal.Namespace); err != nil {
 		s.logger.WarnContext(ctx, "failed to set up the temporal namespace; it must exist with its search attributes", "error", err)
 	}
-	s.addOutboxDispatcher(s.deps, s.client)
+	s.addOutboxDispatcher(s.stores, s.client)
 	s.addControl(cfg, s.stores, s.deps, s.client, s.temporal.Namespace)
 	s.addTelemetry(cfg.Telemetry, func(ctx context.Context) error {
 		if err := s.stores.records.Check(ctx); err != nil {

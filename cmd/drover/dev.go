@@ -177,7 +177,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	if err := d.addGateway(gatewayConfig, d.stores, d.engine, d.client, known, payloads, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	d.addOutboxDispatcher(d.deps, d.client)
+	d.addOutboxDispatcher(d.stores, d.client)
 	d.addControl(config.Config{Retention: d.cfg.Retention, Archives: d.cfg.Archives}, d.stores, d.deps, d.client, contract.Namespace)
 	d.addTelemetry(d.cfg.Telemetry, d.engine.Ready)
 	fleet := d.cfg.Fleet

@@ -70,7 +70,7 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	if err := s.addGateway(cfg.Gateway, s.stores, engine.New(s.deps), s.client, auth, payloads, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	s.addOutboxDispatcher(s.deps, s.client)
+	s.addOutboxDispatcher(s.stores, s.client)
 	if cfg.Gateway.Relay {
 		err := s.addRelay(cmd.Context(), cfg.Relay, s.client, s.temporal.Namespace, func(listener net.Listener) {
 			s.logger.InfoContext(cmd.Context(), "serving a relay", "address", listener.Addr().String())

@@ -14,6 +14,9 @@ import (
 
 	"github.com/drover-run/drover/activities"
 	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/engine/archives"
+	"github.com/drover-run/drover/engine/maintenance"
+	"github.com/drover-run/drover/engine/outbox"
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/tokens"
@@ -32,11 +35,13 @@ type process struct {
 
 // addOutboxDispatcher runs the outbox dispatcher, the log compactor and the garbage
 // collectors in this process.
-func (p *process) addOutboxDispatcher(deps engine.Deps, c client.Client) {
-	p.stages.add("outbox", engine.NewDispatcher(deps, c).Run)
-	p.stages.add("log compactor", engine.NewCompactor(deps).Run)
-	p.stages.add("garbage collector", engine.NewGarbageCollector(deps).Run)
-	p.stages.add("archive garbage collector", engine.NewArchiveGarbageCollector(deps).Run)
+func (p *process) addOutboxDispatcher(s *stores, c client.Client) {
+	delivered, maintained := outbox.NewMetrics(), maintenance.NewMetrics()
+	p.telemetry.registry.MustRegister(delivered, maintained)
+	p.stages.add("outbox", outbox.NewDispatcher(s.records, c, p.logger, delivered).Run)
+	p.stages.add("log compactor", maintenance.NewCompactor(s.records, s.blobs, p.logger, maintained).Run)
+	p.stages.add("garbage collector", maintenance.NewGarbageCollector(s.records, s.blobs, p.logger).Run)
+	p.stages.add("archive garbage collector", maintenance.NewArchiveGarbageCollector(s.records, s.blobs, p.logger, maintained).Run)
 }
 
 // addGateway serves clients and executors on listener.
@@ -55,7 +60,8 @@ func (p *process) addGateway(
 		return err
 	}
 	server, err := gateway.New(gateway.Deps{
-		Runs: service, ExecutorAPI: service, Webhooks: service, Schedules: engine.NewScheduler(service, c), Fleets: service, Artifacts: service,
+		Runs: service, ExecutorAPI: service, Webhooks: engine.NewWebhooks(s.records), Schedules: engine.NewScheduler(service, s.records, c),
+		Fleets: engine.NewFleets(s.records), Artifacts: service,
 		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
@@ -82,10 +88,10 @@ func relayKeys(cfg config.Gateway) (*tokens.Keys, error) {
 
 // addControl runs workflows and control activities.
 func (p *process) addControl(cfg config.Config, s *stores, deps engine.Deps, c client.Client, namespace string) {
-	p.stages.add("reconciler", engine.NewReconciler(deps, c, namespace).Run)
-	p.stages.add("webhook reconciler", engine.NewWebhookSupervisor(deps, c).Run)
-	p.stages.add("retention", engine.NewRetentionSupervisor(deps, c, toRetention(cfg)).Run)
-	scheduler := engine.NewScheduler(engine.New(deps), c)
+	p.stages.add("reconciler", maintenance.NewReconciler(s.records, c, namespace, p.logger).Run)
+	p.stages.add("webhook reconciler", maintenance.NewWebhookSupervisor(s.records, c, p.logger).Run)
+	p.stages.add("retention", maintenance.NewRetentionSupervisor(c, toRetention(cfg), p.logger).Run)
+	scheduler := engine.NewScheduler(engine.New(deps), s.records, c)
 	deployed := toVersion(cfg.Control)
 	removed := activities.NewRetentionMetrics()
 	p.telemetry.registry.MustRegister(removed)
@@ -133,8 +139,8 @@ func toRetention(cfg config.Config) run.Retention {
 	}
 }
 
-func toArchiving(a config.Archives) engine.ArchiveOptions {
-	return engine.ArchiveOptions{
+func toArchiving(a config.Archives) archives.Options {
+	return archives.Options{
 		Limits:    run.ArchiveLimits{Size: a.MaxBytes, Entries: a.MaxEntries, Bytes: a.MaxContentBytes},
 		CacheSize: a.CacheMaxBytes, Artifacts: a.ArtifactMaxAge, Workspaces: a.WorkspaceMaxAge,
 		DirectFrom: a.DirectMinBytes,

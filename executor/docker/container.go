@@ -133,7 +133,7 @@ func (d *Driver) mainConfig(p *plan) (*container.Config, *container.HostConfig) 
 		StopSignal:   killSignal,
 		Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
 	}
-	config.Labels[d.label("nonce")] = p.nonce
+	config.Labels[d.options.label("nonce")] = p.nonce
 	noInit := false // the shim reaps
 	host := &container.HostConfig{
 		Init:        &noInit,
@@ -162,11 +162,11 @@ func (d *Driver) mainConfig(p *plan) (*container.Config, *container.HostConfig) 
 // of a task.
 func (d *Driver) labels(def run.Definition, role string) map[string]string {
 	return map[string]string{
-		d.label("executor"): d.options.ExecutorID,
-		d.label("run"):      string(def.Key.Run),
-		d.label("task"):     def.Task,
-		d.label("key"):      def.Key.String(),
-		d.label("role"):     role,
+		d.options.label("executor"): d.options.ExecutorID,
+		d.options.label("run"):      string(def.Key.Run),
+		d.options.label("task"):     def.Task,
+		d.options.label("key"):      def.Key.String(),
+		d.options.label("role"):     role,
 	}
 }
 

@@ -141,14 +141,14 @@ func (d *Driver) Check(ctx context.Context) error {
 func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
 	found, err := d.client.ContainerList(ctx, container.ListOptions{
 		All:     true,
-		Filters: filters.NewArgs(filters.Arg("label", d.label("executor")+"="+d.options.ExecutorID)),
+		Filters: filters.NewArgs(filters.Arg("label", d.options.label("executor")+"="+d.options.ExecutorID)),
 	})
 	if err != nil {
 		return nil, daemonError(err, "list containers")
 	}
 	var keys []run.Key
 	for _, c := range found {
-		key, err := run.ParseKey(c.Labels[d.label("key")])
+		key, err := run.ParseKey(c.Labels[d.options.label("key")])
 		if err == nil && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
@@ -161,7 +161,7 @@ func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
 func (d *Driver) Attach(ctx context.Context, key run.Key) (executor.Handle, error) {
 	c, err := d.inspect(ctx, key)
 	if err == nil {
-		return &handle{driver: d, key: key, id: c.ID, nonce: c.Config.Labels[d.label("nonce")]}, nil
+		return &handle{driver: d, key: key, id: c.ID, nonce: c.Config.Labels[d.options.label("nonce")]}, nil
 	}
 	if run.CodeOf(err) != run.CodeNotFound {
 		return nil, err
@@ -173,24 +173,24 @@ func (d *Driver) Attach(ctx context.Context, key run.Key) (executor.Handle, erro
 	if len(services) == 0 {
 		return nil, err
 	}
-	return &handle{driver: d, key: key, id: d.mainName(key)}, nil
+	return &handle{driver: d, key: key, id: d.options.mainName(key)}, nil
 }
 
 // inspect returns the state of the main container of key.
 func (d *Driver) inspect(ctx context.Context, key run.Key) (container.InspectResponse, error) {
-	c, err := d.client.ContainerInspect(ctx, d.mainName(key))
+	c, err := d.client.ContainerInspect(ctx, d.options.mainName(key))
 	if err != nil {
 		return c, daemonError(err, "find the environment of %s", key)
 	}
 	return c, nil
 }
 
-func (d *Driver) label(name string) string { return d.options.Prefix + "." + name }
+func (o *Options) label(name string) string { return o.Prefix + "." + name }
 
-func (d *Driver) mainName(key run.Key) string { return d.options.Prefix + "-" + key.String() }
+func (o *Options) mainName(key run.Key) string { return o.Prefix + "-" + key.String() }
 
-func (d *Driver) serviceName(key run.Key, i int) string {
-	return fmt.Sprintf("%s-%s.service%d", d.options.Prefix, key, i)
+func (o *Options) serviceName(key run.Key, i int) string {
+	return fmt.Sprintf("%s-%s.service%d", o.Prefix, key, i)
 }
 
 // storeAttachment stores an attachment until Events takes it.

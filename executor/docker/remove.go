@@ -16,7 +16,7 @@ import (
 // exist, and the main container is removed meanwhile.
 func (d *Driver) removeAll(ctx context.Context, key run.Key) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return d.removeContainer(ctx, d.mainName(key)) })
+	group.Go(func() error { return d.removeContainer(ctx, d.options.mainName(key)) })
 	group.Go(func() error { return d.removeServices(ctx, key) })
 	return group.Wait()
 }
@@ -39,8 +39,8 @@ func (d *Driver) services(ctx context.Context, key run.Key) ([]container.Summary
 	found, err := d.client.ContainerList(ctx, container.ListOptions{
 		All: true,
 		Filters: filters.NewArgs(
-			filters.Arg("label", d.label("key")+"="+key.String()),
-			filters.Arg("label", d.label("role")+"="+roleService),
+			filters.Arg("label", d.options.label("key")+"="+key.String()),
+			filters.Arg("label", d.options.label("role")+"="+roleService),
 		),
 	})
 	if err != nil {

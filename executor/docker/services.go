@@ -52,7 +52,7 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 		Cmd:    service.Command,
 		Labels: d.labels(s.task.Definition, roleService),
 	}
-	config.Labels[d.label("service")] = service.Name
+	config.Labels[d.options.label("service")] = service.Name
 	for name, value := range service.Environment {
 		config.Env = append(config.Env, name+"="+value)
 	}
@@ -62,7 +62,7 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 			"max-size": serviceLogSize, "max-file": "1",
 		}},
 	}
-	name := d.serviceName(s.key(), i)
+	name := d.options.serviceName(s.key(), i)
 	id, err := d.create(ctx, config, host, s.plan.platform, name)
 	if err != nil {
 		return refused(err, "create service %s", service.Name)

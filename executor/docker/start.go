@@ -163,7 +163,7 @@ func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 func (s *starting) create(ctx context.Context) (begun bool, err error) {
 	d := s.driver
 	config, host := d.mainConfig(s.plan)
-	id, err := d.create(ctx, config, host, s.plan.platform, d.mainName(s.key()))
+	id, err := d.create(ctx, config, host, s.plan.platform, d.options.mainName(s.key()))
 	switch {
 	case err == nil:
 		s.id, s.nonce, s.idle = id, s.plan.nonce, true
@@ -187,7 +187,7 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s.id, s.nonce, s.found = c.ID, c.Config.Labels[d.label("nonce")], c.Image
+	s.id, s.nonce, s.found = c.ID, c.Config.Labels[d.options.label("nonce")], c.Image
 	if d.delivered(s.key()) {
 		return true, nil
 	}

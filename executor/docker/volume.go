@@ -58,7 +58,7 @@ func (d *Driver) volumeName() string {
 func (d *Driver) shimMount(readOnly bool) mount.Mount {
 	return mount.Mount{
 		Type: mount.TypeVolume, Source: d.volumeName(), Target: toolDir, ReadOnly: readOnly,
-		VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: map[string]string{d.label("shim"): d.shim.digest}},
+		VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: map[string]string{d.options.label("shim"): d.shim.digest}},
 	}
 }
 
@@ -91,7 +91,7 @@ func (d *Driver) trySetup(ctx context.Context, imageName string, platform *ocisp
 	name := d.volumeName() + "-setup"
 	config := &container.Config{
 		Image: imageName, Entrypoint: []string{path.Join(toolDir, shimFile)},
-		Labels: map[string]string{d.label("role"): roleSetup},
+		Labels: map[string]string{d.options.label("role"): roleSetup},
 	}
 	host := &container.HostConfig{
 		NetworkMode: "none",
@@ -173,7 +173,7 @@ func (d *Driver) fillVolume(ctx context.Context, id string) error {
 // dropOldVolumes removes the unused volumes of other shim versions, which
 // upgrades leave behind. An executor that still needs one fills it again.
 func (d *Driver) dropOldVolumes(ctx context.Context) {
-	found, err := d.client.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", d.label("shim")))})
+	found, err := d.client.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", d.options.label("shim")))})
 	if err != nil {
 		d.log.WarnContext(ctx, "failed to list old shim volumes", "error", err)
 		return

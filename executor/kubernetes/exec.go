@@ -2,10 +2,12 @@ package kubernetes
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -217,4 +219,27 @@ func (w *watchdog) stop() {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
+}
+
+// tail keeps the last bytes written to it. It is safe for concurrent use.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p...)
+	if excess := len(t.kept) - tailBytes; excess > 0 {
+		t.kept = append(t.kept[:0], t.kept[excess:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(bytes.ToValidUTF8(t.kept, []byte("?"))))
 }

@@ -76,7 +76,7 @@ func TestFleet_deleted_during_a_slow_request_leaves_no_machine(t *testing.T) {
 	w.start()
 	w.submit(3)
 	w.awaitCount(run.InstanceReady, 2)
-	_, err := w.engine.DeleteFleet(t.Context(), fleetName, "tester")
+	_, err := w.fleets.DeleteFleet(t.Context(), fleetName, "tester")
 	require.NoError(t, err)
 	w.awaitCount(run.InstanceDraining, 2)
 	w.awaitListings(20)
@@ -86,7 +86,7 @@ func TestFleet_deleted_during_a_slow_request_leaves_no_machine(t *testing.T) {
 	})
 	release()
 	w.await("the end", func() bool {
-		_, err := w.engine.Fleet(t.Context(), fleetName)
+		_, err := w.fleets.Fleet(t.Context(), fleetName)
 		return run.CodeOf(err) == run.CodeNotFound
 	})
 	w.cloud.do(func() {

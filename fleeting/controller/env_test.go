@@ -174,6 +174,7 @@ type env struct {
 	cloud   *cloud
 	store   records.Store
 	engine  *engine.Engine
+	fleets  *engine.Fleets
 	worker  *controller.Worker
 	metrics *controller.Metrics
 	steps   int
@@ -225,7 +226,7 @@ func newPoolEnv(t *testing.T, name, pool string, store records.Store, e *engine.
 	t.Helper()
 	w := &env{
 		t: t, name: name, pool: pool, store: store, cloud: &cloud{instances: map[string]fleeting.State{}, unhealthy: map[string]bool{}, hidden: map[string]bool{}},
-		engine: e, silent: map[string]bool{}, agents: map[string]*agent{}, bootstrapRuns: map[int]bool{},
+		engine: e, fleets: engine.NewFleets(store), silent: map[string]bool{}, agents: map[string]*agent{}, bootstrapRuns: map[int]bool{},
 	}
 	w.running = w.cloud.running
 	w.open = func(context.Context, run.Fleet) (controller.Group, error) {
@@ -265,7 +266,7 @@ func (w *env) put(change func(*run.FleetSpec)) {
 	w.t.Helper()
 	spec := quick(change)
 	spec.Pool = w.pool
-	_, _, err := w.engine.PutFleet(w.t.Context(), w.name, spec, "tester")
+	_, _, err := w.fleets.PutFleet(w.t.Context(), w.name, spec, "tester")
 	require.NoError(w.t, err)
 }
 
@@ -346,7 +347,7 @@ func (w *env) submit(n int) run.ID {
 	require.NoError(w.t, err)
 	var changes records.Changes
 	for i := range n {
-		changes.Tasks = append(changes.Tasks, records.TaskChange{Task: i, Attempt: 1, Dispatch: 1, Status: run.StatusQueued})
+		changes.Tasks = append(changes.Tasks, run.TaskChange{Task: i, Attempt: 1, Dispatch: 1, Status: run.StatusQueued})
 	}
 	_, _, err = w.store.Apply(w.t.Context(), r.ID, changes)
 	require.NoError(w.t, err)
@@ -375,7 +376,7 @@ func (w *env) finish(id run.ID, task int) {
 	for _, a := range w.agents {
 		delete(a.tasks, key)
 	}
-	_, _, err := w.store.Apply(w.t.Context(), id, records.Changes{Tasks: []records.TaskChange{{
+	_, _, err := w.store.Apply(w.t.Context(), id, records.Changes{Tasks: []run.TaskChange{{
 		Task: task, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess, Result: &run.TaskResult{Status: run.StatusSuccess},
 	}}})
 	require.NoError(w.t, err)

@@ -60,11 +60,11 @@ func TestFleet_request_without_a_machine_expires(t *testing.T) {
 	for _, i := range w.in(run.InstanceGone) {
 		require.Equal(t, "timeout", i.Reason)
 	}
-	f, err := w.engine.Fleet(t.Context(), fleetName)
+	f, err := w.fleets.Fleet(t.Context(), fleetName)
 	require.NoError(t, err)
 	require.Positive(t, f.Status.Failures)
 	w.await("the pause", func() bool {
-		f, err := w.engine.Fleet(t.Context(), fleetName)
+		f, err := w.fleets.Fleet(t.Context(), fleetName)
 		return err == nil && f.Status.BlockedBy == "backoff"
 	})
 }
@@ -200,7 +200,7 @@ func TestFleet_one_invalid_id_blocks_no_other_deletion(t *testing.T) {
 			return ids, nil
 		}
 	})
-	_, err := w.engine.ControlFleet(t.Context(), fleetName, run.FleetControl{Action: run.FleetActionDrain, By: "tester"})
+	_, err := w.fleets.ControlFleet(t.Context(), fleetName, run.FleetControl{Action: run.FleetActionDrain, By: "tester"})
 	require.NoError(t, err)
 	w.awaitCount(run.InstanceGone, 2)
 	w.awaitCount(run.InstanceDeleting, 1)
@@ -289,7 +289,7 @@ func TestFleet_by_hand(t *testing.T) {
 	w.start()
 	control := func(action run.FleetAction, n int) {
 		t.Helper()
-		_, err := w.engine.ControlFleet(t.Context(), fleetName, run.FleetControl{Action: action, Instances: n, By: "tester", Reason: "why not"})
+		_, err := w.fleets.ControlFleet(t.Context(), fleetName, run.FleetControl{Action: action, Instances: n, By: "tester", Reason: "why not"})
 		require.NoError(t, err)
 	}
 	control(run.FleetActionScale, 3)
@@ -300,14 +300,14 @@ func TestFleet_by_hand(t *testing.T) {
 	control(run.FleetActionPause, 0)
 	control(run.FleetActionResume, 0)
 	w.awaitEmpty()
-	_, err := w.engine.DeleteFleet(t.Context(), fleetName, "tester")
+	_, err := w.fleets.DeleteFleet(t.Context(), fleetName, "tester")
 	require.NoError(t, err)
 	w.await("the end", func() bool {
-		_, err := w.engine.Fleet(t.Context(), fleetName)
+		_, err := w.fleets.Fleet(t.Context(), fleetName)
 		return run.CodeOf(err) == run.CodeNotFound
 	})
 	w.cloud.do(func() { require.Equal(t, 1, w.cloud.shutdown) })
-	events, err := w.engine.FleetEvents(t.Context(), fleetName, -1, 1000)
+	events, err := w.fleets.FleetEvents(t.Context(), fleetName, -1, 1000)
 	require.NoError(t, err)
 	require.Equal(t, "made", events[0].Kind)
 	require.Equal(t, "tester", events[1].By)
@@ -319,16 +319,16 @@ func TestFleet_pause_stops_requests(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t)
 	w.put(nil)
-	_, err := w.engine.ControlFleet(t.Context(), fleetName, run.FleetControl{Action: run.FleetActionPause, By: "tester"})
+	_, err := w.fleets.ControlFleet(t.Context(), fleetName, run.FleetControl{Action: run.FleetActionPause, By: "tester"})
 	require.NoError(t, err)
 	w.start()
 	w.submit(1)
 	w.await("a status with the queued task", func() bool {
-		f, err := w.engine.Fleet(t.Context(), fleetName)
+		f, err := w.fleets.Fleet(t.Context(), fleetName)
 		return err == nil && f.Status.Queued == 1
 	})
 	require.Empty(t, w.ledger())
-	_, err = w.engine.ControlFleet(t.Context(), fleetName, run.FleetControl{Action: run.FleetActionResume, By: "tester"})
+	_, err = w.fleets.ControlFleet(t.Context(), fleetName, run.FleetControl{Action: run.FleetActionResume, By: "tester"})
 	require.NoError(t, err)
 	w.awaitCount(run.InstanceReady, 1)
 }
@@ -341,14 +341,14 @@ func TestFleet_plugin_failure_is_reported(t *testing.T) {
 	w.start()
 	w.submit(1)
 	w.await("the error", func() bool {
-		f, err := w.engine.Fleet(t.Context(), fleetName)
+		f, err := w.fleets.Fleet(t.Context(), fleetName)
 		return err == nil && f.Status.Error == "the cloud is not available"
 	})
 	require.Empty(t, w.ledger())
 	w.cloud.do(func() { w.cloud.onUpdate = nil })
 	w.awaitCount(run.InstanceReady, 1)
 	w.await("no error", func() bool {
-		f, err := w.engine.Fleet(t.Context(), fleetName)
+		f, err := w.fleets.Fleet(t.Context(), fleetName)
 		return err == nil && f.Status.Error == ""
 	})
 }

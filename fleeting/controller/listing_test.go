@@ -68,7 +68,7 @@ func TestFleet_listing_that_lacks_living_machines_ends_no_task(t *testing.T) {
 					require.Contains(t, i.Message, "its executor is in contact")
 				}
 			}
-			f, err := w.engine.Fleet(t.Context(), fleetName)
+			f, err := w.fleets.Fleet(t.Context(), fleetName)
 			require.NoError(t, err)
 			require.Contains(t, f.Status.Error, "does not list")
 			require.NoError(t, testutil.CollectAndCompare(w.metrics, strings.NewReader(unlistedMetric(hidden)), "drover_fleet_unlisted_instances"))
@@ -76,7 +76,7 @@ func TestFleet_listing_that_lacks_living_machines_ends_no_task(t *testing.T) {
 			w.cloud.do(func() { clear(w.cloud.hidden) })
 			w.awaitExecutors(run.ExecutorOnline, machines...)
 			w.await("a status without an error", func() bool {
-				f, err := w.engine.Fleet(t.Context(), fleetName)
+				f, err := w.fleets.Fleet(t.Context(), fleetName)
 				return err == nil && f.Status.Error == ""
 			})
 			for task := range machines {

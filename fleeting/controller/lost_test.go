@@ -38,7 +38,7 @@ func TestFleet_machines_lost_before_they_run_are_in_the_ledger(t *testing.T) {
 			require.Contains(t, lost.Message, string(state))
 			require.False(t, lost.GoneAt.IsZero())
 			w.await("the pause", func() bool {
-				f, err := w.engine.Fleet(t.Context(), fleetName)
+				f, err := w.fleets.Fleet(t.Context(), fleetName)
 				return err == nil && f.Status.Failures == 1
 			})
 			w.awaitCount(run.InstanceReady, 1)

@@ -59,7 +59,7 @@ func TestFleet_keeps_its_size_while_hundreds_wait(t *testing.T) {
 		w.finish(id, task)
 	}
 	w.await("a status with the tasks that still wait", func() bool {
-		f, err := w.engine.Fleet(t.Context(), fleetName)
+		f, err := w.fleets.Fleet(t.Context(), fleetName)
 		return err == nil && f.Status.Queued == tasks-finished
 	})
 	require.Len(t, w.ledger(), maximum, "no machine was deleted or replaced")

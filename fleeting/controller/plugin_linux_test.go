@@ -129,7 +129,7 @@ func TestFleet_plugin_whose_resources_are_gone_is_started_again(t *testing.T) {
 	e, err := w.store.GetExecutor(t.Context(), w.agentOf(machine))
 	require.NoError(t, err)
 	require.Equal(t, 1, e.Tasks, "the task on the first machine continues")
-	events, err := w.engine.FleetEvents(t.Context(), fleetName, -1, 1000)
+	events, err := w.fleets.FleetEvents(t.Context(), fleetName, -1, 1000)
 	require.NoError(t, err)
 	at := slices.IndexFunc(events, func(e run.FleetEvent) bool { return e.Kind == "plugin_restarted" })
 	require.Positive(t, at)

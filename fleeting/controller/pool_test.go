@@ -38,7 +38,7 @@ func (w *env) awaitQueued(queued int) run.FleetStatus {
 	w.t.Helper()
 	var status run.FleetStatus
 	w.await(fmt.Sprintf("a status of %s with %d queued tasks", w.name, queued), func() bool {
-		f, err := w.engine.Fleet(w.t.Context(), w.name)
+		f, err := w.fleets.Fleet(w.t.Context(), w.name)
 		status = f.Status
 		return err == nil && status.Queued == queued
 	})
@@ -47,14 +47,14 @@ func (w *env) awaitQueued(queued int) run.FleetStatus {
 
 func (w *env) target() int {
 	w.t.Helper()
-	f, err := w.engine.Fleet(w.t.Context(), w.name)
+	f, err := w.fleets.Fleet(w.t.Context(), w.name)
 	require.NoError(w.t, err)
 	return f.Status.Target
 }
 
 func (w *env) control(action run.FleetAction) {
 	w.t.Helper()
-	_, err := w.engine.ControlFleet(w.t.Context(), w.name, run.FleetControl{Action: action, By: "tester"})
+	_, err := w.fleets.ControlFleet(w.t.Context(), w.name, run.FleetControl{Action: action, By: "tester"})
 	require.NoError(w.t, err)
 }
 
@@ -94,7 +94,7 @@ func TestPool_overflow_goes_to_the_next_fleet(t *testing.T) {
 	base.awaitCount(run.InstanceReady, 1)
 	spot.awaitCount(run.InstanceReady, 2)
 	base.await("what holds the last task", func() bool {
-		f, err := base.engine.Fleet(t.Context(), base.name)
+		f, err := base.fleets.Fleet(t.Context(), base.name)
 		return err == nil && f.Status.BlockedBy == "max_instances" && f.Status.Share == 2
 	})
 	require.Len(t, base.ledger(), 1)
@@ -151,7 +151,7 @@ func TestPool_order_holds_in_a_shared_quota(t *testing.T) {
 	base.start()
 	base.awaitCount(run.InstanceReady, limit)
 	base.await("what holds the others", func() bool {
-		f, err := base.engine.Fleet(t.Context(), base.name)
+		f, err := base.fleets.Fleet(t.Context(), base.name)
 		return err == nil && f.Status.BlockedBy == "quota" && f.Status.Share == 5
 	})
 	require.Empty(t, spot.ledger())

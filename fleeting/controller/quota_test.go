@@ -125,12 +125,12 @@ func TestFleet_quota_is_kept_while_workers_race(t *testing.T) {
 func TestFleet_paused_keeps_no_room_of_a_quota(t *testing.T) {
 	t.Parallel()
 	small, large := sharing(t)
-	_, err := large.engine.ControlFleet(t.Context(), large.name, run.FleetControl{Action: run.FleetActionPause, By: "tester"})
+	_, err := large.fleets.ControlFleet(t.Context(), large.name, run.FleetControl{Action: run.FleetActionPause, By: "tester"})
 	require.NoError(t, err)
 	large.submit(5)
 	large.start()
 	large.await("a status with the queued tasks", func() bool {
-		f, err := large.engine.Fleet(t.Context(), large.name)
+		f, err := large.fleets.Fleet(t.Context(), large.name)
 		return err == nil && f.Status.Queued == 5
 	})
 	small.submit(quotaLimit)
@@ -142,14 +142,14 @@ func TestFleet_paused_keeps_no_room_of_a_quota(t *testing.T) {
 func TestFleet_by_hand_keeps_the_quota(t *testing.T) {
 	t.Parallel()
 	small, large := sharing(t)
-	_, err := small.engine.ControlFleet(t.Context(), small.name, run.FleetControl{Action: run.FleetActionScale, Instances: 20, By: "tester"})
+	_, err := small.fleets.ControlFleet(t.Context(), small.name, run.FleetControl{Action: run.FleetActionScale, Instances: 20, By: "tester"})
 	require.NoError(t, err)
 	small.start()
 	small.awaitCount(run.InstanceReady, quotaLimit)
 	large.submit(1)
 	large.start()
 	large.await("a status that names the quota", func() bool {
-		f, err := large.engine.Fleet(t.Context(), large.name)
+		f, err := large.fleets.Fleet(t.Context(), large.name)
 		return err == nil && f.Status.BlockedBy == "quota"
 	})
 	require.Empty(t, large.ledger())

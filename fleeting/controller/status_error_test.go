@@ -26,7 +26,7 @@ func TestFleet_waiting_task_names_the_error_of_its_fleet(t *testing.T) {
 	require.Equal(t, "no executor of pool linux is online; fleet linux: no fleet worker has watched it yet", reason())
 	w.start()
 	w.await("the reason", func() bool {
-		f, err := w.engine.Fleet(t.Context(), fleetName)
+		f, err := w.fleets.Fleet(t.Context(), fleetName)
 		return err == nil && f.Status.Error != ""
 	})
 	require.Regexp(t, `^no executor of pool linux is online; fleet linux: it requests no more instances before \d\d:\d\d:\d\d UTC, `+
@@ -50,10 +50,10 @@ func TestFleet_machines_of_one_request_that_fail_lead_to_one_pause(t *testing.T)
 	w.submit(5)
 	w.awaitCount(run.InstanceGone, 5)
 	w.await("the pause", func() bool {
-		f, err := w.engine.Fleet(t.Context(), fleetName)
+		f, err := w.fleets.Fleet(t.Context(), fleetName)
 		return err == nil && f.Status.BlockedBy == "backoff"
 	})
-	f, err := w.engine.Fleet(t.Context(), fleetName)
+	f, err := w.fleets.Fleet(t.Context(), fleetName)
 	require.NoError(t, err)
 	require.Equal(t, 1, f.Status.Failures)
 	require.Contains(t, f.Status.Error, "it does not answer")

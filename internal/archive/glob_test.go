@@ -5,7 +5,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // FuzzValidGlob compares the validation of specifications with the glob
@@ -15,7 +15,7 @@ func FuzzValidGlob(f *testing.F) {
 		f.Add(glob)
 	}
 	f.Fuzz(func(t *testing.T, glob string) {
-		if got, want := run.ValidGlob(glob), doublestar.ValidatePattern(glob); got != want {
+		if got, want := spec.ValidGlob(glob), doublestar.ValidatePattern(glob); got != want {
 			t.Errorf("%q: %v, but the library returns %v", glob, got, want)
 		}
 	})

@@ -16,7 +16,9 @@ import (
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/postgres"
 	"github.com/drover-run/drover/records/recordstest"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +29,7 @@ func TestMain(m *testing.M) {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	testenv.RequirePostgres(t) // reports once that there is no server
-	recordstest.Run(t, func(t *testing.T) recordstest.Open {
+	recordstest.Run(t, func(t *testing.T) fixture.Open {
 		t.Helper()
 		dsn := testenv.RequirePostgres(t)
 		ring := recordstest.NewRing(t, "k")
@@ -67,10 +69,10 @@ func open(t testing.TB, dsn string) *postgres.Store {
 
 func create(t testing.TB, s records.Store) run.Run {
 	t.Helper()
-	spec := &run.Spec{Name: "x", Group: "/a/b", Tasks: map[string]*run.TaskSpec{"build": {Steps: []run.Step{{Run: "true"}}}}}
-	x, faults := run.Expand(spec, nil)
+	of := &run.Spec{Name: "x", Group: "/a/b", Tasks: map[string]*run.TaskSpec{"build": {Steps: []run.Step{{Run: "true"}}}}}
+	x, faults := spec.Expand(of, nil)
 	require.Empty(t, faults)
-	r, err := s.CreateRun(t.Context(), records.NewRun{Spec: spec, Plan: x.Plan, Tasks: x.Tasks})
+	r, err := s.CreateRun(t.Context(), records.NewRun{Spec: of, Plan: x.Plan, Tasks: x.Tasks})
 	require.NoError(t, err)
 	return r
 }

@@ -9,11 +9,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func archiveTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func archiveTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"a_step_is_saved_once":       testArchiveOnce,
 		"only_the_claim_counts":      testArchiveClaims,
 		"secrets_of_a_claim":         testClaimSecrets,
@@ -29,45 +30,16 @@ func archiveTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-const lease = time.Minute
-
-// pipeline returns the specification of a graph: a and b, c after a, d after
-// c and b, and e apart.
-func pipeline() *run.Spec {
-	task := func(depends ...string) *run.TaskSpec {
-		t := &run.TaskSpec{Pool: "linux", Steps: []run.Step{
-			{ArchiveStep: run.ArchiveStep{SaveWorkspace: &run.SaveWorkspace{To: "x"}}},
-			{Run: "true"},
-			{ArchiveStep: run.ArchiveStep{SaveArtifacts: &run.SaveArtifacts{Name: "report", JUnit: true}}},
-		}}
-		for _, name := range depends {
-			t.Depends = append(t.Depends, run.Depend{Task: name})
-		}
-		return t
-	}
-	return &run.Spec{Name: "pipeline", Group: "/a/b/c", Untrusted: true, Tasks: map[string]*run.TaskSpec{
-		"a": task(), "b": task(), "c": task("a"), "d": task("c", "b"), "e": task(),
-	}}
-}
-
 // claimTasks queues and claims tasks of a run, and returns their keys.
 func claimTasks(t *testing.T, s records.Store, id run.ID, tasks ...int) (keys []run.Key) {
 	t.Helper()
 	for _, n := range tasks {
-		apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(n, 1, 1)}})
+		fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Queued(n, 1, 1)}})
 		key := run.Key{Run: id, Task: n, Attempt: 1, Dispatch: 1}
-		claim(t, s, key)
+		fixture.Claim(t, s, key)
 		keys = append(keys, key)
 	}
 	return keys
-}
-
-func step(key run.Key, n int) records.ArchiveClaim {
-	return records.ArchiveClaim{Key: key, Executor: "x", Step: n}
-}
-
-func workspace(object string, size int64) records.Archive {
-	return records.Archive{Kind: run.ArchiveWorkspace, Object: object, Size: size, Digest: "sha256:" + object}
 }
 
 func cache(scope, name, object string, size int64) records.Archive {
@@ -77,7 +49,7 @@ func cache(scope, name, object string, size int64) records.Archive {
 // save saves an archive as an engine does.
 func save(t *testing.T, s records.Store, c records.ArchiveClaim, a records.Archive) records.Archive {
 	t.Helper()
-	require.NoError(t, s.PutObject(t.Context(), a.Object, lease))
+	require.NoError(t, s.PutObject(t.Context(), a.Object, fixture.Lease))
 	saved, err := s.CommitArchive(t.Context(), c, a)
 	require.NoError(t, err)
 	return saved
@@ -85,56 +57,56 @@ func save(t *testing.T, s records.Store, c records.ArchiveClaim, a records.Archi
 
 func collectObjects(t *testing.T, s records.Store) []string {
 	t.Helper()
-	objects, err := s.TakeObjects(t.Context(), 100, lease)
+	objects, err := s.TakeObjects(t.Context(), 100, fixture.Lease)
 	require.NoError(t, err)
 	require.NoError(t, s.CompleteObjects(t.Context(), objects))
 	return objects
 }
 
-func testArchiveOnce(t *testing.T, d *database) {
-	s := d.store(t)
-	id, key := running(t, s, pipeline())
-	place, err := s.ArchiveContext(t.Context(), step(key, 0))
+func testArchiveOnce(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	id, key := fixture.Running(t, s, fixture.Pipeline())
+	place, err := s.ArchiveContext(t.Context(), fixture.Step(key, 0))
 	require.NoError(t, err)
 	require.Equal(t, records.ArchiveContext{
 		Step: run.ArchiveStep{SaveWorkspace: &run.SaveWorkspace{To: "x"}}, Task: "a", Group: "/a/b/c", Untrusted: true,
 	}, place)
-	saved, err := s.SavedArchive(t.Context(), step(key, 0), "", "")
+	saved, err := s.SavedArchive(t.Context(), fixture.Step(key, 0), "", "")
 	require.NoError(t, err)
 	require.Nil(t, saved)
 
-	first := save(t, s, step(key, 0), workspace("o1", 5))
+	first := save(t, s, fixture.Step(key, 0), fixture.Workspace("o1", 5))
 	require.Equal(t, "a", first.Task)
-	saved, err = s.SavedArchive(t.Context(), step(key, 0), "", "")
+	saved, err = s.SavedArchive(t.Context(), fixture.Step(key, 0), "", "")
 	require.NoError(t, err)
 	require.Equal(t, first, *saved)
-	require.Equal(t, first, save(t, s, step(key, 0), workspace("o2", 6)), "the first archive stays")
+	require.Equal(t, first, save(t, s, fixture.Step(key, 0), fixture.Workspace("o2", 6)), "the first archive stays")
 	require.Equal(t, []string{"o2"}, collectObjects(t, s))
 	again := records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o3", Tests: &run.TestSummary{Tests: 3, Failed: 1, FailedNames: []string{"x"}}}
-	save(t, s, step(key, 2), again)
+	save(t, s, fixture.Step(key, 2), again)
 	artifacts, err := s.Artifacts(t.Context(), id)
 	require.NoError(t, err)
 	require.Len(t, artifacts, 1)
 	require.Equal(t, again.Tests, artifacts[0].Tests)
 
 	// A new attempt saves again, and only its archives count.
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(0, 2, 1)}})
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 2, 1)}})
 	key.Attempt = 2
-	claim(t, s, key)
+	fixture.Claim(t, s, key)
 	artifacts, err = s.Artifacts(t.Context(), id)
 	require.NoError(t, err)
 	require.Empty(t, artifacts)
 	again.Object = "o4"
-	save(t, s, step(key, 2), again)
+	save(t, s, fixture.Step(key, 2), again)
 	artifacts, err = s.Artifacts(t.Context(), id)
 	require.NoError(t, err)
 	require.Len(t, artifacts, 1)
 	require.Equal(t, "o4", artifacts[0].Object)
 	_, err = s.Artifacts(t.Context(), "01jd0000000000000000000000")
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
-		ended(0, 2, 1, run.StatusSuccess),
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
+		fixture.Ended(0, 2, 1, run.StatusSuccess),
 		{Task: 1, Status: run.StatusSkipped},
 		{Task: 2, Status: run.StatusSkipped},
 		{Task: 3, Status: run.StatusSkipped},
@@ -147,9 +119,9 @@ func testArchiveOnce(t *testing.T, d *database) {
 	require.Equal(t, run.ArchiveStat{}, stats[run.ArchiveArtifact])
 }
 
-func testArchiveClaims(t *testing.T, d *database) {
-	s := d.store(t)
-	id, key := running(t, s, pipeline())
+func testArchiveClaims(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	id, key := fixture.Running(t, s, fixture.Pipeline())
 	for name, c := range map[string]records.ArchiveClaim{
 		"another executor":  {Key: key, Executor: "y"},
 		"another dispatch":  {Key: run.Key{Run: id, Task: 0, Attempt: 1, Dispatch: 2}, Executor: "x"},
@@ -159,95 +131,95 @@ func testArchiveClaims(t *testing.T, d *database) {
 		require.Equal(t, run.CodeNotFound, run.CodeOf(err), name)
 		_, err = s.ClaimSecrets(t.Context(), c)
 		require.Equal(t, run.CodeNotFound, run.CodeOf(err), name)
-		require.NoError(t, s.PutObject(t.Context(), "o", lease))
-		_, err = s.CommitArchive(t.Context(), c, workspace("o", 1))
+		require.NoError(t, s.PutObject(t.Context(), "o", fixture.Lease))
+		_, err = s.CommitArchive(t.Context(), c, fixture.Workspace("o", 1))
 		require.Equal(t, run.CodeNotFound, run.CodeOf(err), name)
 	}
-	_, err := s.ArchiveContext(t.Context(), step(key, 3))
-	requireCode(t, run.CodeNotFound, err)
-	save(t, s, step(key, 0), workspace("mine", 1))
-	require.NoError(t, s.CheckObjectAccess(t.Context(), step(key, 0), "mine"))
-	requireCode(t, run.CodeGone, s.CheckObjectAccess(t.Context(), step(key, 0), "o"))
-	requireCode(t, run.CodeNotFound, s.CheckObjectAccess(t.Context(), records.ArchiveClaim{Key: key, Executor: "y"}, "mine"))
+	_, err := s.ArchiveContext(t.Context(), fixture.Step(key, 3))
+	fixture.RequireCode(t, run.CodeNotFound, err)
+	save(t, s, fixture.Step(key, 0), fixture.Workspace("mine", 1))
+	require.NoError(t, s.CheckObjectAccess(t.Context(), fixture.Step(key, 0), "mine"))
+	fixture.RequireCode(t, run.CodeGone, s.CheckObjectAccess(t.Context(), fixture.Step(key, 0), "o"))
+	fixture.RequireCode(t, run.CodeNotFound, s.CheckObjectAccess(t.Context(), records.ArchiveClaim{Key: key, Executor: "y"}, "mine"))
 
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
-	_, err = s.CommitArchive(t.Context(), step(key, 2), workspace("o", 1))
-	requireCode(t, run.CodeConflict, err)
-	requireCode(t, run.CodeConflict, s.CheckObjectAccess(t.Context(), step(key, 0), "mine"))
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusSuccess)}})
+	_, err = s.CommitArchive(t.Context(), fixture.Step(key, 2), fixture.Workspace("o", 1))
+	fixture.RequireCode(t, run.CodeConflict, err)
+	fixture.RequireCode(t, run.CodeConflict, s.CheckObjectAccess(t.Context(), fixture.Step(key, 0), "mine"))
 
 	// Any member of a set may continue what one of them claimed.
 	member := func(id string) run.Executor {
-		e := executor(id)
+		e := fixture.Executor(id)
 		e.Set = "set"
 		return e
 	}
-	require.NoError(t, register(t, s, member("m1")))
-	require.NoError(t, register(t, s, member("m2")))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 1)}})
+	require.NoError(t, fixture.Register(t, s, member("m1")))
+	require.NoError(t, fixture.Register(t, s, member("m2")))
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Queued(1, 1, 1)}})
 	key.Task = 1
 	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "m1", Set: "set", JournalID: "j", SpecVersion: run.NewestSpecVersion})
 	require.NoError(t, err)
 	_, err = s.ArchiveContext(t.Context(), records.ArchiveClaim{Key: key, Executor: "m2"})
 	require.NoError(t, err)
-	_, err = s.ArchiveContext(t.Context(), step(key, 0))
-	requireCode(t, run.CodeNotFound, err)
+	_, err = s.ArchiveContext(t.Context(), fixture.Step(key, 0))
+	fixture.RequireCode(t, run.CodeNotFound, err)
 }
 
-func testClaimSecrets(t *testing.T, d *database) {
-	s := d.store(t)
-	_, key := running(t, s, pipeline())
-	got, err := s.ClaimSecrets(t.Context(), step(key, 0))
+func testClaimSecrets(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	_, key := fixture.Running(t, s, fixture.Pipeline())
+	got, err := s.ClaimSecrets(t.Context(), fixture.Step(key, 0))
 	require.NoError(t, err)
 	require.Empty(t, got.Secrets)
-	spec := pipeline()
+	spec := fixture.Pipeline()
 	spec.Secrets = map[string]run.Secret{"A": run.Secret(rand.Text()), "B": run.Secret(rand.Text())}
 	spec.SecretsFrom = map[string]run.SecretRef{"C": {Provider: "p", Name: "n"}}
-	_, key = running(t, s, spec)
-	got, err = s.ClaimSecrets(t.Context(), step(key, 0))
+	_, key = fixture.Running(t, s, spec)
+	got, err = s.ClaimSecrets(t.Context(), fixture.Step(key, 0))
 	require.NoError(t, err)
 	require.Equal(t, spec.Secrets, got.Secrets)
 	require.Equal(t, spec.SecretsFrom, got.SecretsFrom)
 	require.Equal(t, spec.Group, got.Group)
 }
 
-func testArchiveGarbage(t *testing.T, d *database) {
-	s := d.store(t)
-	_, key := running(t, s, pipeline())
-	require.NoError(t, s.PutObject(t.Context(), "slow", lease))
-	require.NoError(t, s.PutObject(t.Context(), "lost", lease))
+func testArchiveGarbage(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	_, key := fixture.Running(t, s, fixture.Pipeline())
+	require.NoError(t, s.PutObject(t.Context(), "slow", fixture.Lease))
+	require.NoError(t, s.PutObject(t.Context(), "lost", fixture.Lease))
 	require.Empty(t, collectObjects(t, s))
-	d.clock.advance(lease / 2)
-	require.NoError(t, s.PutObject(t.Context(), "slow", lease), "the lease is extended")
-	d.clock.advance(lease * 3 / 4)
-	taken, err := s.TakeObjects(t.Context(), 100, lease)
+	d.Clock.Advance(fixture.Lease / 2)
+	require.NoError(t, s.PutObject(t.Context(), "slow", fixture.Lease), "the lease is extended")
+	d.Clock.Advance(fixture.Lease * 3 / 4)
+	taken, err := s.TakeObjects(t.Context(), 100, fixture.Lease)
 	require.NoError(t, err)
 	require.Equal(t, []string{"lost"}, taken)
-	requireCode(t, run.CodeGone, s.PutObject(t.Context(), "lost", lease))
-	_, err = s.CommitArchive(t.Context(), step(key, 0), workspace("lost", 1))
-	requireCode(t, run.CodeGone, err)
-	saved, err := s.SavedArchive(t.Context(), step(key, 0), "", "")
+	fixture.RequireCode(t, run.CodeGone, s.PutObject(t.Context(), "lost", fixture.Lease))
+	_, err = s.CommitArchive(t.Context(), fixture.Step(key, 0), fixture.Workspace("lost", 1))
+	fixture.RequireCode(t, run.CodeGone, err)
+	saved, err := s.SavedArchive(t.Context(), fixture.Step(key, 0), "", "")
 	require.NoError(t, err)
 	require.Nil(t, saved, "an uncommitted archive is not visible")
-	save(t, s, step(key, 0), workspace("slow", 1))
+	save(t, s, fixture.Step(key, 0), fixture.Workspace("slow", 1))
 	require.NoError(t, s.CompleteObjects(t.Context(), []string{"slow"}), "a committed object is not removed")
-	require.NoError(t, s.CheckObjectAccess(t.Context(), step(key, 0), "slow"))
+	require.NoError(t, s.CheckObjectAccess(t.Context(), fixture.Step(key, 0), "slow"))
 	require.Empty(t, collectObjects(t, s), "the object is leased")
-	d.clock.advance(2 * lease)
+	d.Clock.Advance(2 * fixture.Lease)
 	require.Equal(t, []string{"lost"}, collectObjects(t, s), "the lease has ended")
 	require.Empty(t, collectObjects(t, s))
 }
 
-func testWorkspaces(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, pipeline())
-	begin(t, s, r.ID)
+func testWorkspaces(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.Pipeline())
+	fixture.Begin(t, s, r.ID)
 	keys := claimTasks(t, s, r.ID, 0, 1, 2, 3, 4)
 	for _, key := range keys {
-		save(t, s, step(key, 0), workspace("o"+itoa(int64(key.Task)), 1))
+		save(t, s, fixture.Step(key, 0), fixture.Workspace("o"+fixture.Itoa(int64(key.Task)), 1))
 	}
-	save(t, s, step(keys[0], 1), workspace("second", 1))
+	save(t, s, fixture.Step(keys[0], 1), fixture.Workspace("second", 1))
 	names := func(n int) (out []string) {
-		found, err := s.Workspaces(t.Context(), step(keys[n], 0))
+		found, err := s.Workspaces(t.Context(), fixture.Step(keys[n], 0))
 		require.NoError(t, err)
 		for _, a := range found {
 			out = append(out, a.Task+" "+a.Object)
@@ -259,10 +231,10 @@ func testWorkspaces(t *testing.T, d *database) {
 	require.Equal(t, []string{"a o0", "a second", "b o1", "c o3"}, names(4))
 }
 
-func testCaches(t *testing.T, d *database) {
-	s := d.store(t)
-	_, key := running(t, s, pipeline())
-	c := step(key, 1)
+func testCaches(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	_, key := fixture.Running(t, s, fixture.Pipeline())
+	c := fixture.Step(key, 1)
 	find := func(scopes, keys []string) string {
 		t.Helper()
 		a, err := s.FindCache(t.Context(), c, scopes, keys)
@@ -277,7 +249,7 @@ func testCaches(t *testing.T, d *database) {
 	for _, a := range []records.Archive{
 		cache("own", "go-1", "c1", 1), cache("trusted", "go-2", "c2", 1), cache("trusted", "go-1", "c3", 1), cache("other", "go-3", "c4", 1), cache("own", "GO-1", "c5", 1),
 	} {
-		d.clock.advance(time.Second)
+		d.Clock.Advance(time.Second)
 		save(t, s, c, a)
 	}
 	require.Equal(t, "own go-1", find(both, []string{"go-1"}))
@@ -291,21 +263,21 @@ func testCaches(t *testing.T, d *database) {
 	require.NoError(t, err)
 	require.Equal(t, "c1", saved.Object)
 	_, err = s.FindCache(t.Context(), records.ArchiveClaim{Key: key, Executor: "y"}, both, []string{"go-1"})
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 }
 
-func testCacheOnce(t *testing.T, d *database) {
-	stores := []records.Store{d.store(t), d.store(t)}
-	_, key := running(t, stores[0], pipeline())
+func testCacheOnce(t *testing.T, d *fixture.Database) {
+	stores := []records.Store{d.Store(t), d.Store(t)}
+	_, key := fixture.Running(t, stores[0], fixture.Pipeline())
 	objects := make([]string, 8)
 	var group errgroup.Group
 	for i := range objects {
 		group.Go(func() error {
-			s, inPool := stores[i%2], cache("s", "k", "o"+itoa(int64(i)), 1)
-			if err := s.PutObject(t.Context(), inPool.Object, lease); err != nil {
+			s, inPool := stores[i%2], cache("s", "k", "o"+fixture.Itoa(int64(i)), 1)
+			if err := s.PutObject(t.Context(), inPool.Object, fixture.Lease); err != nil {
 				return err
 			}
-			got, err := s.CommitArchive(t.Context(), step(key, 1), inPool)
+			got, err := s.CommitArchive(t.Context(), fixture.Step(key, 1), inPool)
 			objects[i] = got.Object
 			return err
 		})
@@ -317,14 +289,14 @@ func testCacheOnce(t *testing.T, d *database) {
 	require.Len(t, collectObjects(t, stores[0]), len(objects)-1)
 }
 
-func testArtifactsKept(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, pipeline())
-	begin(t, s, r.ID)
+func testArtifactsKept(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.Pipeline())
+	fixture.Begin(t, s, r.ID)
 	keys := claimTasks(t, s, r.ID, 0, 1)
-	save(t, s, step(keys[0], 0), workspace("w", 1))
-	save(t, s, step(keys[0], 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o", Size: 7})
-	save(t, s, step(keys[1], 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "not kept"})
+	save(t, s, fixture.Step(keys[0], 0), fixture.Workspace("w", 1))
+	save(t, s, fixture.Step(keys[0], 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o", Size: 7})
+	save(t, s, fixture.Step(keys[1], 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "not kept"})
 	finishPipeline(t, s, r.ID)
 	next := restarted(t, s, r.ID)
 	artifacts, err := s.Artifacts(t.Context(), next.ID)
@@ -332,12 +304,12 @@ func testArtifactsKept(t *testing.T, d *database) {
 	require.Len(t, artifacts, 1)
 	require.Equal(t, "o", artifacts[0].Object)
 	require.Equal(t, "a", artifacts[0].Task)
-	begin(t, s, next.ID)
+	fixture.Begin(t, s, next.ID)
 	later := claimTasks(t, s, next.ID, 3)
-	found, err := s.Workspaces(t.Context(), step(later[0], 0))
+	found, err := s.Workspaces(t.Context(), fixture.Step(later[0], 0))
 	require.NoError(t, err)
 	require.Len(t, found, 1)
-	require.NoError(t, s.CheckObjectAccess(t.Context(), step(later[0], 0), "w"))
+	require.NoError(t, s.CheckObjectAccess(t.Context(), fixture.Step(later[0], 0), "w"))
 
 	require.NoError(t, s.DeleteRun(t.Context(), r.ID))
 	require.Equal(t, []string{"not kept"}, collectObjects(t, s), "the other run refers to them")
@@ -356,34 +328,34 @@ func expireArchives(t *testing.T, s records.Store, kind run.ArchiveKind, keep ru
 // finishPipeline ends all tasks of a run, of which the first succeeded.
 func finishPipeline(t *testing.T, s records.Store, id run.ID) {
 	t.Helper()
-	changes := []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}
+	changes := []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusSuccess)}
 	for n := 1; n < 5; n++ {
-		changes = append(changes, ended(n, 1, 1, run.StatusFailed))
+		changes = append(changes, fixture.Ended(n, 1, 1, run.StatusFailed))
 	}
-	apply(t, s, id, records.Changes{Tasks: changes, Result: run.ResultFailed, Finish: true})
+	fixture.Apply(t, s, id, records.Changes{Tasks: changes, Result: run.ResultFailed, Finish: true})
 }
 
-func testArchivesExpire(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, pipeline())
-	begin(t, s, r.ID)
+func testArchivesExpire(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.Pipeline())
+	fixture.Begin(t, s, r.ID)
 	key := claimTasks(t, s, r.ID, 0)[0]
-	save(t, s, step(key, 0), workspace("w", 5))
-	save(t, s, step(key, 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o", Size: 7, Expires: d.clock.now().Add(24 * time.Hour)})
-	other, otherKey := running(t, s, pipeline())
-	save(t, s, step(otherKey, 0), workspace("open", 1))
-	save(t, s, step(otherKey, 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "for ever", Size: 7})
+	save(t, s, fixture.Step(key, 0), fixture.Workspace("w", 5))
+	save(t, s, fixture.Step(key, 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o", Size: 7, Expires: d.Clock.Now().Add(24 * time.Hour)})
+	other, otherKey := fixture.Running(t, s, fixture.Pipeline())
+	save(t, s, fixture.Step(otherKey, 0), fixture.Workspace("open", 1))
+	save(t, s, fixture.Step(otherKey, 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "for ever", Size: 7})
 	finishPipeline(t, s, r.ID)
 
 	keep := run.ArchiveRetention{Workspaces: run.Duration(time.Hour)}
 	require.Zero(t, expireArchives(t, s, run.ArchiveWorkspace, keep, 10))
-	d.clock.advance(2 * time.Hour)
+	d.Clock.Advance(2 * time.Hour)
 	require.Zero(t, expireArchives(t, s, run.ArchiveWorkspace, run.ArchiveRetention{}, 10), "kept as long as the run")
 	require.Equal(t, records.Expired{Archives: 1, Bytes: 5, More: true}, expireArchives(t, s, run.ArchiveWorkspace, keep, 1))
 	require.Zero(t, expireArchives(t, s, run.ArchiveWorkspace, keep, 10))
 	require.Zero(t, expireArchives(t, s, run.ArchiveArtifact, keep, 10))
 	require.Equal(t, []string{"w"}, collectObjects(t, s))
-	d.clock.advance(48 * time.Hour)
+	d.Clock.Advance(48 * time.Hour)
 	require.Equal(t, records.Expired{Archives: 1, Bytes: 7}, expireArchives(t, s, run.ArchiveArtifact, keep, 10))
 	require.Equal(t, []string{"o"}, collectObjects(t, s))
 
@@ -392,12 +364,12 @@ func testArchivesExpire(t *testing.T, d *database) {
 	require.Len(t, artifacts, 1)
 	require.Empty(t, artifacts[0].Object, "the row of a removed artifact stays")
 	next := restarted(t, s, r.ID)
-	begin(t, s, next.ID)
-	found, err := s.Workspaces(t.Context(), step(claimTasks(t, s, next.ID, 3)[0], 0))
+	fixture.Begin(t, s, next.ID)
+	found, err := s.Workspaces(t.Context(), fixture.Step(claimTasks(t, s, next.ID, 3)[0], 0))
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	require.Empty(t, found[0].Object)
-	require.NoError(t, s.CheckObjectAccess(t.Context(), step(otherKey, 0), "open"), "the run %s is open", other)
+	require.NoError(t, s.CheckObjectAccess(t.Context(), fixture.Step(otherKey, 0), "open"), "the run %s is open", other)
 	stats, err := s.ArchiveStats(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, map[run.ArchiveKind]run.ArchiveStat{
@@ -405,13 +377,13 @@ func testArchivesExpire(t *testing.T, d *database) {
 	}, stats)
 }
 
-func testCachesExpire(t *testing.T, d *database) {
-	s := d.store(t)
-	_, key := running(t, s, pipeline())
-	c := step(key, 1)
+func testCachesExpire(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	_, key := fixture.Running(t, s, fixture.Pipeline())
+	c := fixture.Step(key, 1)
 	for _, name := range []string{"a", "b", "c", "d"} {
 		save(t, s, c, cache("s", name, "o-"+name, 10))
-		d.clock.advance(time.Hour)
+		d.Clock.Advance(time.Hour)
 	}
 	_, err := s.FindCache(t.Context(), c, []string{"s"}, []string{"a"})
 	require.NoError(t, err)
@@ -423,7 +395,7 @@ func testCachesExpire(t *testing.T, d *database) {
 	require.Zero(t, expire(run.ArchiveRetention{CacheBytes: 40, CacheUnused: run.Duration(4 * time.Hour)}, 10))
 	require.Equal(t, records.Expired{Archives: 1, Bytes: 10}, expire(run.ArchiveRetention{CacheBytes: 35}, 10))
 	require.Equal(t, []string{"o-b"}, collectObjects(t, s), "the least recently used cache")
-	d.clock.advance(90 * time.Minute)
+	d.Clock.Advance(90 * time.Minute)
 	unused := run.ArchiveRetention{CacheUnused: run.Duration(2 * time.Hour)}
 	require.Equal(t, records.Expired{Archives: 1, Bytes: 10, More: true}, expire(unused, 1))
 	require.Equal(t, records.Expired{Archives: 1, Bytes: 10}, expire(unused, 10))
@@ -435,17 +407,17 @@ func testCachesExpire(t *testing.T, d *database) {
 
 // testArchivesRace removes archives while runs are restarted: each object
 // becomes garbage when its last reference is dropped, and not before.
-func testArchivesRace(t *testing.T, d *database) {
-	stores := []records.Store{d.store(t), d.store(t)}
+func testArchivesRace(t *testing.T, d *fixture.Database) {
+	stores := []records.Store{d.Store(t), d.Store(t)}
 	s := stores[0]
 	for i := range 5 {
-		r := create(t, s, pipeline())
-		begin(t, s, r.ID)
+		r := fixture.Create(t, s, fixture.Pipeline())
+		fixture.Begin(t, s, r.ID)
 		key := claimTasks(t, s, r.ID, 0)[0]
-		object := "w" + itoa(int64(i))
-		save(t, s, step(key, 0), workspace(object, 1))
+		object := "w" + fixture.Itoa(int64(i))
+		save(t, s, fixture.Step(key, 0), fixture.Workspace(object, 1))
 		finishPipeline(t, s, r.ID)
-		d.clock.advance(2 * time.Hour)
+		d.Clock.Advance(2 * time.Hour)
 		var next run.Run
 		var group errgroup.Group
 		group.Go(func() error {
@@ -457,9 +429,9 @@ func testArchivesRace(t *testing.T, d *database) {
 			return nil
 		})
 		require.NoError(t, group.Wait())
-		begin(t, s, next.ID)
+		fixture.Begin(t, s, next.ID)
 		later := claimTasks(t, s, next.ID, 3)[0]
-		found, err := s.Workspaces(t.Context(), step(later, 0))
+		found, err := s.Workspaces(t.Context(), fixture.Step(later, 0))
 		require.NoError(t, err)
 		require.Len(t, found, 1)
 		if found[0].Object == "" {
@@ -467,20 +439,20 @@ func testArchivesRace(t *testing.T, d *database) {
 			continue
 		}
 		require.Empty(t, collectObjects(t, s))
-		require.NoError(t, s.CheckObjectAccess(t.Context(), step(later, 0), object))
+		require.NoError(t, s.CheckObjectAccess(t.Context(), fixture.Step(later, 0), object))
 		finishPipeline(t, s, next.ID)
 		require.NoError(t, s.DeleteRun(t.Context(), next.ID))
 		require.Equal(t, []string{object}, collectObjects(t, s))
 	}
 }
 
-func testServiceKey(t *testing.T, d *database) {
-	stores := []records.Store{d.store(t), d.store(t)}
+func testServiceKey(t *testing.T, d *fixture.Database) {
+	stores := []records.Store{d.Store(t), d.Store(t)}
 	values := make([]string, 6)
 	var group errgroup.Group
 	for i := range values {
 		group.Go(func() (err error) {
-			values[i], err = stores[i%2].ServiceKey(t.Context(), "archives", "mine "+itoa(int64(i)))
+			values[i], err = stores[i%2].ServiceKey(t.Context(), "archives", "mine "+fixture.Itoa(int64(i)))
 			return err
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/changegroups"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
@@ -13,7 +15,7 @@ import (
 // of waiting runs.
 func benchGroups(b *testing.B, open func(b *testing.B) records.Store) {
 	b.Run("Group/life/limit=0", func(b *testing.B) {
-		s, n := open(b), newRun(b, grouped(3, "g"))
+		s, n := open(b), fixture.NewRun(b, fixture.Grouped(3, "g"))
 		for b.Loop() {
 			lifecycle(b, s, n)
 		}
@@ -22,15 +24,15 @@ func benchGroups(b *testing.B, open func(b *testing.B) records.Store) {
 	openWaiting := func(b *testing.B) (s records.Store, last run.ID) {
 		b.Helper()
 		s = open(b)
-		limit(b, s, "g", 2, run.OnBusyQueue)
+		fixture.Limit(b, s, "g", 2, run.OnBusyQueue)
 		for range waiting {
-			last = create(b, s, grouped(3, "g")).ID
+			last = fixture.Create(b, s, fixture.Grouped(3, "g")).ID
 		}
 		return s, last
 	}
 	b.Run("Group/waiting=5000/create", func(b *testing.B) {
 		s, _ := openWaiting(b)
-		n := newRun(b, grouped(3, "g"))
+		n := fixture.NewRun(b, fixture.Grouped(3, "g"))
 		for b.Loop() {
 			_, err := s.CreateRun(b.Context(), n)
 			require.NoError(b, err)
@@ -38,7 +40,7 @@ func benchGroups(b *testing.B, open func(b *testing.B) records.Store) {
 	})
 	b.Run("Group/waiting=5000/finish", func(b *testing.B) {
 		eachNext(b, openWaiting, func(s records.Store, holder run.ID) {
-			require.NoError(b, endRun(b.Context(), s, holder))
+			require.NoError(b, changegroups.EndRun(b.Context(), s, holder))
 			b.StopTimer()
 			granted, _, err := s.Grant(b.Context(), "g")
 			require.NoError(b, err)
@@ -49,7 +51,7 @@ func benchGroups(b *testing.B, open func(b *testing.B) records.Store) {
 	b.Run("Group/waiting=5000/grant", func(b *testing.B) {
 		eachNext(b, openWaiting, func(s records.Store, holder run.ID) {
 			b.StopTimer()
-			require.NoError(b, endRun(b.Context(), s, holder))
+			require.NoError(b, changegroups.EndRun(b.Context(), s, holder))
 			b.StartTimer()
 			granted, _, err := s.Grant(b.Context(), "g")
 			require.NoError(b, err)

@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func claimTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func claimTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"returns_the_definition":       testClaimDefinition,
 		"returns_no_foreign_secrets":   testClaimUntrusted,
 		"may_be_repeated":              testClaimRepeated,
@@ -29,54 +30,54 @@ func claimTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-func testClaimDefinition(t *testing.T, d *database) {
-	s := d.store(t)
+func testClaimDefinition(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	spec := rich()
-	r := create(t, s, spec)
-	begin(t, s, r.ID)
+	r := fixture.Create(t, s, spec)
+	fixture.Begin(t, s, r.ID)
 	key := run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 1}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 1)}})
-	n := newRun(t, spec)
-	require.Equal(t, run.Define(spec, spec.Tasks["build"], n.Tasks[1], key, r.Counter), claim(t, s, key))
-	task := get(t, s, r.ID).Tasks[1]
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(1, 1, 1)}})
+	n := fixture.NewRun(t, spec)
+	require.Equal(t, run.Define(spec, spec.Tasks["build"], n.Tasks[1], key, r.Counter), fixture.Claim(t, s, key))
+	task := fixture.Get(t, s, r.ID).Tasks[1]
 	require.Equal(t, run.StatusRunning, task.Status)
 	require.Equal(t, "x", task.Executor)
 }
 
 // testClaimUntrusted claims a task of a run that an older version accepted: an
 // untrusted one with secrets of a provider.
-func testClaimUntrusted(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, &run.Spec{
+func testClaimUntrusted(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, &run.Spec{
 		Name: "untrusted", Group: "/a/b", Untrusted: true, SecretsFrom: map[string]run.SecretRef{"S": {Provider: "p", Name: "n"}},
 		Tasks: map[string]*run.TaskSpec{"a": {Pool: "linux", Steps: []run.Step{{Run: "true"}}}},
 	})
-	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
-	require.Contains(t, claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}).Fault, "untrusted")
+	fixture.Begin(t, s, r.ID)
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
+	require.Contains(t, fixture.Claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}).Fault, "untrusted")
 }
 
-func testClaimRepeated(t *testing.T, d *database) {
-	s := d.store(t)
-	id, key := running(t, s, oneTask("/a/b"))
-	before := get(t, s, id)
-	lastEvent(t, s, 4)
-	first := claim(t, s, key)
-	require.Equal(t, first, claim(t, s, key))
-	require.Equal(t, before, get(t, s, id))
-	lastEvent(t, s, 4)
+func testClaimRepeated(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	id, key := fixture.Running(t, s, fixture.OneTask("/a/b"))
+	before := fixture.Get(t, s, id)
+	fixture.AwaitEvent(t, s, 4)
+	first := fixture.Claim(t, s, key)
+	require.Equal(t, first, fixture.Claim(t, s, key))
+	require.Equal(t, before, fixture.Get(t, s, id))
+	fixture.AwaitEvent(t, s, 4)
 	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "other"})
-	requireCode(t, run.CodeClaimed, err)
+	fixture.RequireCode(t, run.CodeClaimed, err)
 	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "y", JournalID: "jx"})
-	requireCode(t, run.CodeClaimed, err)
+	fixture.RequireCode(t, run.CodeClaimed, err)
 }
 
 // testClaimOnceAnAttempt checks that at most one dispatch of an attempt is
 // claimed, also if a workflow that was reset has delivered another.
-func testClaimOnceAnAttempt(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, oneTask("/a/b"))
-	begin(t, s, r.ID)
+func testClaimOnceAnAttempt(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.OneTask("/a/b"))
+	fixture.Begin(t, s, r.ID)
 	key := func(attempt, dispatch int) run.Key {
 		return run.Key{Run: r.ID, Attempt: attempt, Dispatch: dispatch}
 	}
@@ -84,64 +85,64 @@ func testClaimOnceAnAttempt(t *testing.T, d *database) {
 		_, err := s.Claim(t.Context(), run.ClaimRequest{Key: k, Executor: executor, JournalID: "j" + executor})
 		return err
 	}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
-	requireCode(t, run.CodeConflict, request("y", key(1, 1))) // queued again, and not claimed
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 2)}})
+	fixture.RequireCode(t, run.CodeConflict, request("y", key(1, 1))) // queued again, and not claimed
 	require.NoError(t, request("x", key(1, 2)))
-	before := get(t, s, r.ID)
+	before := fixture.Get(t, s, r.ID)
 	for _, k := range []run.Key{key(1, 1), key(1, 2), key(1, 3), key(1, 9)} {
-		requireCode(t, run.CodeClaimed, request("y", k))
+		fixture.RequireCode(t, run.CodeClaimed, request("y", k))
 	}
-	requireCode(t, run.CodeClaimed, request("x", key(1, 1)))
-	requireCode(t, run.CodeClaimed, request("x", key(1, 3)))
-	require.Equal(t, before, get(t, s, r.ID), "nothing has changed")
+	fixture.RequireCode(t, run.CodeClaimed, request("x", key(1, 1)))
+	fixture.RequireCode(t, run.CodeClaimed, request("x", key(1, 3)))
+	require.Equal(t, before, fixture.Get(t, s, r.ID), "nothing has changed")
 	states, err := s.ClaimStates(t.Context(), "x", []run.Key{key(1, 2)})
 	require.NoError(t, err)
 	require.Equal(t, run.ClaimOpen, states[key(1, 2)])
 
 	require.NoError(t, request("y", key(2, 1)), "another attempt")
 	for _, k := range []run.Key{key(1, 1), key(1, 2), key(1, 3), key(2, 2)} {
-		requireCode(t, run.CodeClaimed, request("z", k))
+		fixture.RequireCode(t, run.CodeClaimed, request("z", k))
 	}
 }
 
-func testClaimRace(t *testing.T, d *database) {
-	stores := []records.Store{d.store(t), d.store(t)}
+func testClaimRace(t *testing.T, d *fixture.Database) {
+	stores := []records.Store{d.Store(t), d.Store(t)}
 	for range 5 {
-		r := create(t, stores[0], oneTask("/a/b"))
-		begin(t, stores[0], r.ID)
+		r := fixture.Create(t, stores[0], fixture.OneTask("/a/b"))
+		fixture.Begin(t, stores[0], r.ID)
 		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
-		wins := race(t, 10, func(i int) error {
-			_, err := stores[i%2].Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "e" + itoa(int64(i)), JournalID: "j"})
+		wins := fixture.Race(t, 10, func(i int) error {
+			_, err := stores[i%2].Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "e" + fixture.Itoa(int64(i)), JournalID: "j"})
 			return err
 		}, run.CodeClaimed)
 		require.Equal(t, 1, wins)
 		holders, err := stores[0].Holders(t.Context(), r.ID)
 		require.NoError(t, err)
-		require.Equal(t, get(t, stores[1], r.ID).Tasks[0].Executor, holders[0].Executor)
+		require.Equal(t, fixture.Get(t, stores[1], r.ID).Tasks[0].Executor, holders[0].Executor)
 	}
 }
 
-func testClaimNewer(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, oneTask("/a/b"))
-	begin(t, s, r.ID)
-	claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}) // before it was applied as queued
-	task := get(t, s, r.ID).Tasks[0]
+func testClaimNewer(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.OneTask("/a/b"))
+	fixture.Begin(t, s, r.ID)
+	fixture.Claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}) // before it was applied as queued
+	task := fixture.Get(t, s, r.ID).Tasks[0]
 	require.Equal(t, []any{run.StatusRunning, 1, 1, "x"}, []any{task.Status, task.Attempt, task.Dispatch, task.Executor})
 	require.False(t, task.QueuedAt.IsZero())
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 2)}})
 	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: r.ID, Attempt: 1, Dispatch: 3}, Executor: "y", JournalID: "j"})
 	require.NoError(t, err)
-	task = get(t, s, r.ID).Tasks[0]
+	task = fixture.Get(t, s, r.ID).Tasks[0]
 	require.Equal(t, []any{run.StatusRunning, 1, 3, "y"}, []any{task.Status, task.Attempt, task.Dispatch, task.Executor})
-	_, tasks := apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 3)}})
+	_, tasks := fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 3)}})
 	require.Equal(t, run.StatusRunning, tasks[0].Status)
 }
 
 // testClaimTooOld checks that an executor gets no task whose specification has
 // features that its version ignores.
-func testClaimTooOld(t *testing.T, d *database) {
-	s := d.store(t)
+func testClaimTooOld(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for name, tt := range map[string]struct {
 		needs  int
 		change func(*run.Spec)
@@ -153,22 +154,22 @@ func testClaimTooOld(t *testing.T, d *database) {
 			x.Secrets, x.SecretFiles = map[string]run.Secret{"TOKEN": "hunter2"}, []string{"TOKEN"}
 		}},
 	} {
-		spec := oneTask("/a/b")
+		spec := fixture.OneTask("/a/b")
 		tt.change(spec)
-		r := create(t, s, spec)
-		begin(t, s, r.ID)
+		r := fixture.Create(t, s, spec)
+		fixture.Begin(t, s, r.ID)
 		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
-		before := get(t, s, r.ID)
+		before := fixture.Get(t, s, r.ID)
 		for specVersion := range tt.needs {
 			_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx", SpecVersion: specVersion})
-			requireCode(t, run.CodeConflict, err)
+			fixture.RequireCode(t, run.CodeConflict, err)
 			require.ErrorContains(t, err, "executor x: the task has ", name)
 			states, err := s.ClaimStates(t.Context(), "x", []run.Key{key})
 			require.NoError(t, err)
 			require.NotEqual(t, run.ClaimOpen, states[key], "the executor may requeue the task")
 		}
-		require.Equal(t, before, get(t, s, r.ID), "nothing has changed")
-		first := claim(t, s, key)
+		require.Equal(t, before, fixture.Get(t, s, r.ID), "nothing has changed")
+		first := fixture.Claim(t, s, key)
 		require.Equal(t, tt.needs, run.RequiredSpecVersion(&first))
 		again, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx"})
 		require.NoError(t, err, "the executor keeps what it has claimed")
@@ -176,23 +177,23 @@ func testClaimTooOld(t *testing.T, d *database) {
 	}
 }
 
-func testClaimRefused(t *testing.T, d *database) {
-	s := d.store(t)
+func testClaimRefused(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	refused := func(code run.Code, key run.Key) {
 		t.Helper()
 		_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx"})
-		requireCode(t, code, err)
+		fixture.RequireCode(t, code, err)
 	}
-	r := create(t, s, wide("/a/b", 3))
+	r := fixture.Create(t, s, fixture.Wide("/a/b", 3))
 	first := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	refused(run.CodeConflict, first) // the run has not begun
-	begin(t, s, r.ID)
+	fixture.Begin(t, s, r.ID)
 	refused(run.CodeInvalid, run.Key{Run: r.ID, Attempt: 0, Dispatch: 1})
 	refused(run.CodeInvalid, run.Key{Run: r.ID, Attempt: 1, Dispatch: 0})
 	refused(run.CodeNotFound, run.Key{Run: r.ID, Task: 3, Attempt: 1, Dispatch: 1})
 
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2), ended(1, 1, 1, run.StatusSuccess)}})
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 2), fixture.Ended(1, 1, 1, run.StatusSuccess)}})
 	refused(run.CodeConflict, first)                                                // dispatched again
 	refused(run.CodeConflict, run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 1}) // final
 	refused(run.CodeConflict, run.Key{Run: r.ID, Task: 1, Attempt: 2, Dispatch: 1})
@@ -203,11 +204,11 @@ func testClaimRefused(t *testing.T, d *database) {
 	refused(run.CodeConflict, run.Key{Run: r.ID, Task: 2, Attempt: 1, Dispatch: 1})
 }
 
-func testClaimAllowed(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, wide("/a/b", 3))
+func testClaimAllowed(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.Wide("/a/b", 3))
 	first := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
-	pool := newRun(t, wide("/a/b", 3)).Tasks[0].Pool
+	pool := fixture.NewRun(t, fixture.Wide("/a/b", 3)).Tasks[0].Pool
 	request := func(c run.ClaimRequest) error {
 		t.Helper()
 		if c.JournalID == "" {
@@ -216,32 +217,32 @@ func testClaimAllowed(t *testing.T, d *database) {
 		_, err := s.Claim(t.Context(), c)
 		return err
 	}
-	requireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: first, Executor: "x", Pool: "other"})) // also if the claim is invalid otherwise
-	requireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: first, Executor: "x", ReclaimOnly: true}))
-	begin(t, s, r.ID)
+	fixture.RequireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: first, Executor: "x", Pool: "other"})) // also if the claim is invalid otherwise
+	fixture.RequireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: first, Executor: "x", ReclaimOnly: true}))
+	fixture.Begin(t, s, r.ID)
 	for _, dispatch := range []int{1, 2, 99} {
 		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: dispatch}
-		requireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: key, Executor: "x", Pool: "other"}))
-		requireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: key, Executor: "x", Pool: pool, ReclaimOnly: true}))
+		fixture.RequireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: key, Executor: "x", Pool: "other"}))
+		fixture.RequireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: key, Executor: "x", Pool: pool, ReclaimOnly: true}))
 	}
-	require.Equal(t, run.StatusNotStarted, get(t, s, r.ID).Tasks[0].Status)
+	require.Equal(t, run.StatusNotStarted, fixture.Get(t, s, r.ID).Tasks[0].Status)
 	require.NoError(t, request(run.ClaimRequest{Key: first, Executor: "x", Pool: pool}))
 	require.NoError(t, request(run.ClaimRequest{Key: first, Executor: "x", Pool: pool, ReclaimOnly: true}))
 	require.NoError(t, request(run.ClaimRequest{Key: first, Executor: "x", Pool: "moved", ReclaimOnly: true}), "the executor keeps what it has claimed")
-	requireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: first, Executor: "y", Pool: pool, ReclaimOnly: true}))
-	requireCode(t, run.CodeClaimed, request(run.ClaimRequest{Key: first, Executor: "x", JournalID: "other", ReclaimOnly: true}))
+	fixture.RequireCode(t, run.CodeNotFound, request(run.ClaimRequest{Key: first, Executor: "y", Pool: pool, ReclaimOnly: true}))
+	fixture.RequireCode(t, run.CodeClaimed, request(run.ClaimRequest{Key: first, Executor: "x", JournalID: "other", ReclaimOnly: true}))
 }
 
 // testClaimSet checks that members of a set share their claims.
-func testClaimSet(t *testing.T, d *database) {
-	s := d.store(t)
+func testClaimSet(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	for _, e := range []run.Executor{member("a", "s"), member("b", "s"), member("c", "other"), executor("d")} {
-		require.NoError(t, register(t, s, e))
+	for _, e := range []run.Executor{fixture.Member("a", "s"), fixture.Member("b", "s"), fixture.Member("c", "other"), fixture.Executor("d")} {
+		require.NoError(t, fixture.Register(t, s, e))
 	}
-	r := create(t, s, oneTask("/a/b"))
-	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	r := fixture.Create(t, s, fixture.OneTask("/a/b"))
+	fixture.Begin(t, s, r.ID)
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	request := func(executor, set, journal string) error {
 		_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: executor, Set: set, JournalID: journal})
@@ -249,9 +250,9 @@ func testClaimSet(t *testing.T, d *database) {
 	}
 	require.NoError(t, request("a", "s", "js"))
 	require.NoError(t, request("b", "s", "js"))
-	requireCode(t, run.CodeClaimed, request("b", "s", "another journal"))
-	requireCode(t, run.CodeClaimed, request("c", "other", "js"))
-	requireCode(t, run.CodeClaimed, request("d", "", "js"))
+	fixture.RequireCode(t, run.CodeClaimed, request("b", "s", "another journal"))
+	fixture.RequireCode(t, run.CodeClaimed, request("c", "other", "js"))
+	fixture.RequireCode(t, run.CodeClaimed, request("d", "", "js"))
 
 	holders, err := s.Holders(ctx, r.ID)
 	require.NoError(t, err)
@@ -264,34 +265,34 @@ func testClaimSet(t *testing.T, d *database) {
 		require.Equal(t, want, states[key], executor)
 	}
 
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "a", 1, run.FrameStepStart)))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "a", 1, run.FrameStepStart)))
 	for _, other := range []string{"c", "d", "e"} {
-		requireCode(t, run.CodeConflict, s.ApplyFrames(ctx, batch(key, other, 2, run.FrameOutput)))
+		fixture.RequireCode(t, run.CodeConflict, s.ApplyFrames(ctx, fixture.Batch(key, other, 2, run.FrameOutput)))
 	}
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "b", 2, run.FrameOutput)))
-	require.Equal(t, "b", get(t, s, r.ID).Tasks[0].Executor, "the executor that sent frames last")
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "b", 2, run.FrameOutput)))
+	require.Equal(t, "b", fixture.Get(t, s, r.ID).Tasks[0].Executor, "the executor that sent frames last")
 }
 
-func testClaimStopRequested(t *testing.T, d *database) {
-	s := d.store(t)
-	id, key := running(t, s, oneTask("/a/b"))
+func testClaimStopRequested(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	id, key := fixture.Running(t, s, fixture.OneTask("/a/b"))
 	require.NoError(t, s.StopRun(t.Context(), id, nil))
-	claim(t, s, key) // its own claim: the executor learns of the stop elsewhere
+	fixture.Claim(t, s, key) // its own claim: the executor learns of the stop elsewhere
 }
 
-func testClaimStates(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, wide("/a/b", 3))
-	begin(t, s, r.ID)
+func testClaimStates(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.Wide("/a/b", 3))
+	fixture.Begin(t, s, r.ID)
 	key := func(task, attempt, dispatch int) run.Key {
 		return run.Key{Run: r.ID, Task: task, Attempt: attempt, Dispatch: dispatch}
 	}
-	claim(t, s, key(0, 1, 1))
-	claim(t, s, key(1, 1, 1))
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 2)}})
-	claim(t, s, key(1, 1, 2))
-	claim(t, s, key(2, 1, 1))
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(2, 1, 1, run.StatusSuccess)}})
+	fixture.Claim(t, s, key(0, 1, 1))
+	fixture.Claim(t, s, key(1, 1, 1))
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(1, 1, 2)}})
+	fixture.Claim(t, s, key(1, 1, 2))
+	fixture.Claim(t, s, key(2, 1, 1))
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Ended(2, 1, 1, run.StatusSuccess)}})
 	want := map[run.Key]run.ClaimState{
 		key(0, 1, 1): run.ClaimOpen,
 		key(0, 1, 2): run.ClaimUnknown,
@@ -313,7 +314,7 @@ func testClaimStates(t *testing.T, d *database) {
 	require.Equal(t, run.ClaimUnknown, states[key(0, 1, 1)], "another's claim is unknown")
 	require.Equal(t, run.ClaimUnknown, states[key(1, 1, 1)], "the executor is of no pool")
 
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 2)}})
 	require.NoError(t, s.CloseLost(t.Context(), r.ID, "gone"))
 	states, err = s.ClaimStates(t.Context(), "x", []run.Key{key(0, 1, 1), key(1, 1, 2)})
 	require.NoError(t, err)
@@ -322,19 +323,19 @@ func testClaimStates(t *testing.T, d *database) {
 
 // testClaimUnclaimable distinguishes keys that an executor may still claim from
 // unclaimable ones, in its own pool.
-func testClaimUnclaimable(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, wide("/a/b", 3))
-	begin(t, s, r.ID)
-	pool := get(t, s, r.ID).Tasks[0].Pool
-	inPool, other := executor("a"), executor("b")
+func testClaimUnclaimable(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.Wide("/a/b", 3))
+	fixture.Begin(t, s, r.ID)
+	pool := fixture.Get(t, s, r.ID).Tasks[0].Pool
+	inPool, other := fixture.Executor("a"), fixture.Executor("b")
 	inPool.Pool, other.Pool = pool, pool+"-other"
-	require.NoError(t, register(t, s, inPool))
-	require.NoError(t, register(t, s, other))
+	require.NoError(t, fixture.Register(t, s, inPool))
+	require.NoError(t, fixture.Register(t, s, other))
 	key := func(task, attempt, dispatch int) run.Key {
 		return run.Key{Run: r.ID, Task: task, Attempt: attempt, Dispatch: dispatch}
 	}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2), queued(1, 1, 1), ended(2, 1, 1, run.StatusFailed)}})
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 2), fixture.Queued(1, 1, 1), fixture.Ended(2, 1, 1, run.StatusFailed)}})
 	request := func(executor string, want map[run.Key]run.ClaimState) {
 		t.Helper()
 		states, err := s.ClaimStates(t.Context(), executor, slices.Collect(maps.Keys(want)))

@@ -8,12 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
 // dueTests compare what the Due methods list with what is then removed.
-func dueTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func dueTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"runs":       testDueRuns,
 		"events":     testDueEvents,
 		"logs":       testDueLogs,
@@ -46,16 +47,16 @@ func runsOf(d run.RetentionDue) (ids []run.ID) {
 
 // testDueRuns creates runs of two groups, of which some are open and some too
 // new.
-func testDueRuns(t *testing.T, d *database) {
-	s := d.store(t)
+func testDueRuns(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	var all []run.ID
 	end := func(group string) {
-		r := create(t, s, oneTask(group))
+		r := fixture.Create(t, s, fixture.OneTask(group))
 		require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
 		all = append(all, r.ID)
-		d.clock.advance(time.Hour)
+		d.Clock.Advance(time.Hour)
 	}
-	open := create(t, s, oneTask("/a/b"))
+	open := fixture.Create(t, s, fixture.OneTask("/a/b"))
 	for range 3 {
 		end("/a/b")
 		end("/a/c")
@@ -63,7 +64,7 @@ func testDueRuns(t *testing.T, d *database) {
 	request := func(q run.DeleteQuery, n int) run.RetentionDue {
 		return due(t, func() (run.RetentionDue, error) { return s.DueRuns(t.Context(), q, n) })
 	}
-	middle := get(t, s, all[3]).CreatedAt
+	middle := fixture.Get(t, s, all[3]).CreatedAt
 	for name, tt := range map[string]struct {
 		q    run.DeleteQuery
 		want []run.ID
@@ -77,11 +78,11 @@ func testDueRuns(t *testing.T, d *database) {
 		require.Equal(t, tt.want, runsOf(reported), name)
 		require.Equal(t, int64(len(tt.want)), reported.Count, name)
 	}
-	everything := run.DeleteQuery{Before: d.clock.now()}
+	everything := run.DeleteQuery{Before: d.Clock.Now()}
 	reported := request(everything, 2)
 	require.Equal(t, int64(6), reported.Count)
 	require.Equal(t, all[:2], runsOf(reported), "the oldest of all groups")
-	require.Equal(t, get(t, s, all[0]).CreatedAt, request(everything, 0).Oldest)
+	require.Equal(t, fixture.Get(t, s, all[0]).CreatedAt, request(everything, 0).Oldest)
 
 	paced := 0
 	everything.Throttle = func(context.Context) error { paced++; return nil }
@@ -90,22 +91,22 @@ func testDueRuns(t *testing.T, d *database) {
 	require.Equal(t, int(reported.Count), out.Runs)
 	require.Equal(t, out.Runs, paced, "each deletion is paced")
 	require.Zero(t, request(everything, 10).Count)
-	get(t, s, open.ID)
+	fixture.Get(t, s, open.ID)
 }
 
-func testDueEvents(t *testing.T, d *database) {
-	s := d.store(t)
+func testDueEvents(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for range 4 {
-		create(t, s, oneTask("/a/b"))
+		fixture.Create(t, s, fixture.OneTask("/a/b"))
 	}
-	lastEvent(t, s, 4)
-	d.clock.advance(time.Hour)
+	fixture.AwaitEvent(t, s, 4)
+	d.Clock.Advance(time.Hour)
 	for range 4 {
-		create(t, s, oneTask("/a/b"))
+		fixture.Create(t, s, fixture.OneTask("/a/b"))
 	}
-	lastEvent(t, s, 8)
+	fixture.AwaitEvent(t, s, 8)
 	remove(t, s, records.KeepEvents{Newest: 7}, 100)
-	old := d.clock.now().Add(-time.Minute)
+	old := d.Clock.Now().Add(-time.Minute)
 	for name, tt := range map[string]struct {
 		keep records.KeepEvents
 		want int64
@@ -114,7 +115,7 @@ func testDueEvents(t *testing.T, d *database) {
 		"newest": {records.KeepEvents{Newest: 6}, 1},
 		"young":  {records.KeepEvents{Since: old}, 3},
 		"either": {records.KeepEvents{Since: old, Newest: 2}, 5},
-		"none":   {records.KeepEvents{Since: d.clock.now().Add(time.Hour)}, 7},
+		"none":   {records.KeepEvents{Since: d.Clock.Now().Add(time.Hour)}, 7},
 		"newer":  {records.KeepEvents{Since: old, Newest: 100}, 3},
 	} {
 		require.Equal(t, tt.want, due(t, func() (run.RetentionDue, error) { return s.DueEvents(t.Context(), tt.keep, 3) }).Count, name)
@@ -130,9 +131,9 @@ func testDueEvents(t *testing.T, d *database) {
 
 // testDueLogs creates runs with logs of their own, one open run, one whose logs
 // others keep, and one that keeps the logs of a deleted run.
-func testDueLogs(t *testing.T, d *database) {
-	s := d.store(t)
-	running(t, s, oneTask("/a/b"))
+func testDueLogs(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	fixture.Running(t, s, fixture.OneTask("/a/b"))
 	var ids []run.ID
 	for range 3 {
 		id, _ := endedLog(t, s)
@@ -151,10 +152,10 @@ func testDueLogs(t *testing.T, d *database) {
 	request := func(before time.Time, n int) run.RetentionDue {
 		return due(t, func() (run.RetentionDue, error) { return s.DueLogs(t.Context(), before, n) })
 	}
-	first := get(t, s, ids[1])
+	first := fixture.Get(t, s, ids[1])
 	require.Equal(t, run.RetentionDue{
-		Kind: run.RetentionLogs, RetentionSum: run.RetentionSum{Count: 1, Bytes: 100}, Oldest: get(t, s, ids[0]).EndedAt,
-		First: []run.RetentionItem{{Run: ids[0], Bytes: 100, Since: get(t, s, ids[0]).EndedAt}},
+		Kind: run.RetentionLogs, RetentionSum: run.RetentionSum{Count: 1, Bytes: 100}, Oldest: fixture.Get(t, s, ids[0]).EndedAt,
+		First: []run.RetentionItem{{Run: ids[0], Bytes: 100, Since: fixture.Get(t, s, ids[0]).EndedAt}},
 	}, request(first.EndedAt, 10))
 	reported := request(afterTest(), 10)
 	require.Equal(t, append(ids, shared.ID, restartedRun.ID), runsOf(reported), "each log once, and the log that a run keeps of a deleted one")
@@ -190,20 +191,20 @@ func requireExpires(t *testing.T, s records.Store, kind run.ArchiveKind, keep ru
 	return reported
 }
 
-func testDueWorkspaces(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, pipeline())
-	begin(t, s, r.ID)
+func testDueWorkspaces(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.Pipeline())
+	fixture.Begin(t, s, r.ID)
 	for n, key := range claimTasks(t, s, r.ID, 0, 1, 2) {
-		save(t, s, step(key, 0), workspace("o"+itoa(int64(n)), int64(10+n)))
+		save(t, s, fixture.Step(key, 0), fixture.Workspace("o"+fixture.Itoa(int64(n)), int64(10+n)))
 	}
-	_, key := running(t, s, pipeline())
-	save(t, s, step(key, 0), workspace("open", 1))
+	_, key := fixture.Running(t, s, fixture.Pipeline())
+	save(t, s, fixture.Step(key, 0), fixture.Workspace("open", 1))
 	finishPipeline(t, s, r.ID)
 	keep := run.ArchiveRetention{Workspaces: run.Duration(time.Hour)}
 	require.Zero(t, requireExpires(t, s, run.ArchiveWorkspace, keep).Count)
-	d.clock.advance(2 * time.Hour)
-	ended := get(t, s, r.ID).EndedAt
+	d.Clock.Advance(2 * time.Hour)
+	ended := fixture.Get(t, s, r.ID).EndedAt
 	require.Equal(t, run.RetentionDue{
 		Kind: run.RetentionWorkspaces, RetentionSum: run.RetentionSum{Count: 3, Bytes: 33}, Oldest: ended,
 		First: []run.RetentionItem{{Run: r.ID, Task: "a", Bytes: 10, Since: ended}, {Run: r.ID, Task: "b", Bytes: 11, Since: ended}},
@@ -211,32 +212,32 @@ func testDueWorkspaces(t *testing.T, d *database) {
 	require.ElementsMatch(t, []string{"o0", "o1", "o2"}, collectObjects(t, s))
 }
 
-func testDueArtifacts(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, pipeline())
-	begin(t, s, r.ID)
-	expires := d.clock.now().Add(time.Hour).Round(0)
+func testDueArtifacts(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.Pipeline())
+	fixture.Begin(t, s, r.ID)
+	expires := d.Clock.Now().Add(time.Hour).Round(0)
 	for n, key := range claimTasks(t, s, r.ID, 0, 1, 2) {
-		a := records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o" + itoa(int64(n)), Size: 7}
+		a := records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o" + fixture.Itoa(int64(n)), Size: 7}
 		if n < 2 {
 			a.Expires = expires.Add(-time.Duration(n) * time.Minute)
 		}
-		save(t, s, step(key, 2), a)
+		save(t, s, fixture.Step(key, 2), a)
 	}
 	require.Zero(t, requireExpires(t, s, run.ArchiveArtifact, run.ArchiveRetention{}).Count)
-	d.clock.advance(2 * time.Hour)
+	d.Clock.Advance(2 * time.Hour)
 	reported := requireExpires(t, s, run.ArchiveArtifact, run.ArchiveRetention{})
 	require.Equal(t, run.RetentionSum{Count: 2, Bytes: 14}, reported.RetentionSum)
 	require.Equal(t, run.RetentionItem{Run: r.ID, Task: "b", Name: "report", Bytes: 7, Since: expires.Add(-time.Minute).UTC()}, reported.First[0])
 	require.ElementsMatch(t, []string{"o0", "o1"}, collectObjects(t, s))
 }
 
-func testDueCaches(t *testing.T, d *database) {
-	s := d.store(t)
-	_, key := running(t, s, pipeline())
+func testDueCaches(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	_, key := fixture.Running(t, s, fixture.Pipeline())
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		save(t, s, step(key, 1), cache("s", name, "o-"+name, 10))
-		d.clock.advance(time.Hour)
+		save(t, s, fixture.Step(key, 1), cache("s", name, "o-"+name, 10))
+		d.Clock.Advance(time.Hour)
 	}
 	require.Zero(t, requireExpires(t, s, run.ArchiveCache, run.ArchiveRetention{}).Count)
 	reported := requireExpires(t, s, run.ArchiveCache, run.ArchiveRetention{CacheBytes: 25})

@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func eventTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func eventTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"describe_every_change":      testEvents,
 		"of_a_cancelled_run":         testEventsCancel,
 		"can_be_selected":            testEventFilters,
@@ -29,31 +30,16 @@ func eventTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-// readAll reads all events that have numbers.
-func readAll(t testing.TB, s records.Store, q run.EventQuery) []run.Event {
-	t.Helper()
-	var all []run.Event
-	for {
-		page, err := s.ReadEvents(t.Context(), q, 7)
-		require.NoError(t, err)
-		if len(page) == 0 {
-			return all
-		}
-		all = append(all, page...)
-		q.After = page[len(page)-1].Number
-	}
-}
-
-func testEvents(t *testing.T, d *database) {
-	s := d.store(t)
-	spec := wide("/a/b/c", 2)
-	id, key := running(t, s, spec)
-	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart)))
-	apply(t, s, id, records.Changes{
-		Tasks:  []records.TaskChange{ended(0, 1, 1, run.StatusFailed), {Task: 1, Status: run.StatusSkipped, Reason: "skipped"}},
+func testEvents(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	spec := fixture.Wide("/a/b/c", 2)
+	id, key := fixture.Running(t, s, spec)
+	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 1, run.FrameStepStart)))
+	fixture.Apply(t, s, id, records.Changes{
+		Tasks:  []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusFailed), {Task: 1, Status: run.StatusSkipped, Reason: "skipped"}},
 		Result: run.ResultFailed, Reason: "all failed", Finish: true,
 	})
-	lastEvent(t, s, 7)
+	fixture.AwaitEvent(t, s, 7)
 	code := 1
 	base := run.Event{Run: id, Group: "/a/b/c", Result: run.ResultUnknown, Phase: run.PhaseRunning}
 	event := func(number int64, kind run.EventType, change func(e *run.Event)) run.Event {
@@ -77,7 +63,7 @@ func testEvents(t *testing.T, d *database) {
 		}),
 		event(7, run.EventRun, func(e *run.Event) { e.Phase, e.Result, e.Reason = run.PhaseFinished, run.ResultFailed, "all failed" }),
 	}
-	got := readAll(t, s, run.EventQuery{})
+	got := fixture.ReadAll(t, s, run.EventQuery{})
 	require.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreFields(run.Event{}, "Time")))
 	for i, e := range got {
 		require.False(t, e.Time.IsZero())
@@ -87,12 +73,12 @@ func testEvents(t *testing.T, d *database) {
 	}
 }
 
-func testEventsCancel(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, wide("/a/b", 25))
+func testEventsCancel(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.Wide("/a/b", 25))
 	require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
-	lastEvent(t, s, 1+25+1)
-	all := readAll(t, s, run.EventQuery{After: 1})
+	fixture.AwaitEvent(t, s, 1+25+1)
+	all := fixture.ReadAll(t, s, run.EventQuery{After: 1})
 	for i, e := range all[:25] {
 		require.Equal(t, run.StatusCancelled, e.Status)
 		require.Equal(t, fmt.Sprintf("all[N=%d]", i), e.Task)
@@ -100,16 +86,16 @@ func testEventsCancel(t *testing.T, d *database) {
 	require.Equal(t, run.PhaseCancelled, all[25].Phase)
 }
 
-func testEventFilters(t *testing.T, d *database) {
-	s := d.store(t)
+func testEventFilters(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	created := make(map[string]run.ID)
 	for _, group := range listGroups() {
-		created[group] = create(t, s, oneTask(group)).ID
+		created[group] = fixture.Create(t, s, fixture.OneTask(group)).ID
 	}
-	lastEvent(t, s, int64(len(created)))
+	fixture.AwaitEvent(t, s, int64(len(created)))
 	numbers := func(q run.EventQuery) []int64 {
 		var out []int64
-		for _, e := range readAll(t, s, q) {
+		for _, e := range fixture.ReadAll(t, s, q) {
 			out = append(out, e.Number)
 		}
 		return out
@@ -125,15 +111,15 @@ func testEventFilters(t *testing.T, d *database) {
 
 // testEventOrder runs many writers concurrently, in two stores, and checks that
 // the numbers are dense and in the order of each run's changes.
-func testEventOrder(t *testing.T, d *database) {
-	stores := []records.Store{d.store(t), d.store(t)}
+func testEventOrder(t *testing.T, d *fixture.Database) {
+	stores := []records.Store{d.Store(t), d.Store(t)}
 	const writers, each = 12, 6
 	var group errgroup.Group
 	for i := range writers {
 		group.Go(func() error {
 			s := stores[i%2]
 			for range each {
-				r, err := s.CreateRun(t.Context(), newRun(t, oneTask(fmt.Sprintf("/a/%d", i%3))))
+				r, err := s.CreateRun(t.Context(), fixture.NewRun(t, fixture.OneTask(fmt.Sprintf("/a/%d", i%3))))
 				if err != nil {
 					return err
 				}
@@ -142,11 +128,11 @@ func testEventOrder(t *testing.T, d *database) {
 				if _, err := s.Begin(t.Context(), r.ID); err != nil {
 					return err
 				}
-				if _, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}}); err != nil {
+				if _, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}}); err != nil {
 					return err
 				}
 				if _, _, err := s.Apply(t.Context(), r.ID, records.Changes{
-					Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true,
+					Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true,
 				}); err != nil {
 					return err
 				}
@@ -156,10 +142,10 @@ func testEventOrder(t *testing.T, d *database) {
 	}
 	require.NoError(t, group.Wait())
 	const perRun = 5
-	lastEvent(t, stores[0], writers*each*perRun)
-	lastEvent(t, stores[1], writers*each*perRun)
+	fixture.AwaitEvent(t, stores[0], writers*each*perRun)
+	fixture.AwaitEvent(t, stores[1], writers*each*perRun)
 	seen := make(map[run.ID][]string)
-	for i, e := range readAll(t, stores[1], run.EventQuery{}) {
+	for i, e := range fixture.ReadAll(t, stores[1], run.EventQuery{}) {
 		require.Equal(t, int64(i+1), e.Number)
 		seen[e.Run] = append(seen[e.Run], string(e.Phase)+"/"+string(e.Status))
 	}
@@ -169,29 +155,29 @@ func testEventOrder(t *testing.T, d *database) {
 	}
 }
 
-func testEventsAtomic(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, wide("/a/b", 2))
-	begin(t, s, r.ID)
+func testEventsAtomic(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.Wide("/a/b", 2))
+	fixture.Begin(t, s, r.ID)
 	for range 5 {
-		_, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}, Finish: true})
-		requireCode(t, run.CodeConflict, err)
+		_, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}, Finish: true})
+		fixture.RequireCode(t, run.CodeConflict, err)
 	}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
-	lastEvent(t, s, 3)
-	require.Len(t, readAll(t, s, run.EventQuery{}), 3)
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
+	fixture.AwaitEvent(t, s, 3)
+	require.Len(t, fixture.ReadAll(t, s, run.EventQuery{}), 3)
 }
 
 // testEventReaders follows the events while they are written: a reader that
 // continues from the last number that it saw misses none.
-func testEventReaders(t *testing.T, d *database) {
-	stores := []records.Store{d.store(t), d.store(t)}
+func testEventReaders(t *testing.T, d *fixture.Database) {
+	stores := []records.Store{d.Store(t), d.Store(t)}
 	const writers, each = 6, 10
 	var group errgroup.Group
 	for i := range writers {
 		group.Go(func() error {
 			for range each {
-				if _, err := stores[i%2].CreateRun(t.Context(), newRun(t, oneTask(fmt.Sprintf("/a/%d", i)))); err != nil {
+				if _, err := stores[i%2].CreateRun(t.Context(), fixture.NewRun(t, fixture.OneTask(fmt.Sprintf("/a/%d", i)))); err != nil {
 					return err
 				}
 			}
@@ -227,20 +213,20 @@ func testEventReaders(t *testing.T, d *database) {
 	require.NoError(t, group.Wait())
 }
 
-func testWatch(t *testing.T, d *database) {
-	s := d.store(t)
+func testWatch(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	r := create(t, s, oneTask("/a/b"))
-	lastEvent(t, s, 1)
+	r := fixture.Create(t, s, fixture.OneTask("/a/b"))
+	fixture.AwaitEvent(t, s, 1)
 	signal, stop := s.Watch(r.ID)
 	defer stop()
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	for name, change := range []func(){
-		func() { begin(t, s, r.ID) },
-		func() { apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}}) },
-		func() { claim(t, s, key) },
-		func() { require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameOutput))) },
-		func() { require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 2, run.FrameStepStart))) },
+		func() { fixture.Begin(t, s, r.ID) },
+		func() { fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}}) },
+		func() { fixture.Claim(t, s, key) },
+		func() { require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 1, run.FrameOutput))) },
+		func() { require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 2, run.FrameStepStart))) },
 		func() { require.NoError(t, s.Annotate(ctx, r.ID, "", map[string]string{"a": "b"}, nil)) },
 		func() { require.NoError(t, s.StopRun(ctx, r.ID, nil)) },
 		func() { require.NoError(t, s.CloseLost(ctx, r.ID, "gone")) },
@@ -249,26 +235,26 @@ func testWatch(t *testing.T, d *database) {
 		}
 		change()
 		t.Log(name)
-		awaitSignal(t, signal)
+		fixture.AwaitSignal(t, signal)
 	}
 }
 
-func testWatchAny(t *testing.T, d *database) {
-	s := d.store(t)
+func testWatchAny(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	signal, stop := s.Watch("")
 	defer stop()
 	for range 3 {
 		for tryReceive(signal) {
 		}
-		create(t, s, oneTask("/a/b"))
-		awaitSignal(t, signal)
+		fixture.Create(t, s, fixture.OneTask("/a/b"))
+		fixture.AwaitSignal(t, signal)
 	}
 }
 
-func testWatchEnds(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, oneTask("/a/b"))
-	lastEvent(t, s, 1)
+func testWatchEnds(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.OneTask("/a/b"))
+	fixture.AwaitEvent(t, s, 1)
 	signal, stop := s.Watch(r.ID)
 	other, stopOther := s.Watch(r.ID)
 	defer stopOther()
@@ -276,25 +262,25 @@ func testWatchEnds(t *testing.T, d *database) {
 	stop()
 	for tryReceive(signal) {
 	}
-	begin(t, s, r.ID)
-	awaitSignal(t, other)
+	fixture.Begin(t, s, r.ID)
+	fixture.AwaitSignal(t, other)
 	require.False(t, tryReceive(signal), "the watch was stopped")
 }
 
-func testNoEvents(t *testing.T, d *database) {
-	s := d.store(t)
+func testNoEvents(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	n, err := s.LastEvent(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, n)
-	require.Empty(t, readAll(t, s, run.EventQuery{}))
+	require.Empty(t, fixture.ReadAll(t, s, run.EventQuery{}))
 }
 
 // testWatchSeesState waits as clients do: it reads, and waits for a signal if
 // the state is not the expected one.
-func testWatchSeesState(t *testing.T, d *database) {
-	s := d.store(t)
+func testWatchSeesState(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for range 30 {
-		r := create(t, s, oneTask("/a/b"))
+		r := fixture.Create(t, s, fixture.OneTask("/a/b"))
 		var group errgroup.Group
 		group.Go(func() error {
 			signal, stop := s.Watch(r.ID)
@@ -311,7 +297,7 @@ func testWatchSeesState(t *testing.T, d *database) {
 				}
 			}
 		})
-		begin(t, s, r.ID)
+		fixture.Begin(t, s, r.ID)
 		require.NoError(t, group.Wait())
 	}
 }

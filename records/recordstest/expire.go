@@ -7,11 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func expireTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func expireTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"oldest_first":       testExpireOldest,
 		"kept_logs":          testExpireKept,
 		"while_it_is_packed": testExpirePacking,
@@ -36,15 +37,15 @@ func expired(t *testing.T, s records.Store, id run.ID, task string) bool {
 	return got.LogsExpired
 }
 
-func testExpireOldest(t *testing.T, d *database) {
-	s := d.store(t)
-	open, _ := running(t, s, oneTask("/a/b"))
+func testExpireOldest(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	open, _ := fixture.Running(t, s, fixture.OneTask("/a/b"))
 	var ids []run.ID
 	for range 3 {
 		id, _ := endedLog(t, s)
 		ids = append(ids, id)
 	}
-	require.Zero(t, expireLogs(t, s, get(t, s, ids[0]).EndedAt, 10))
+	require.Zero(t, expireLogs(t, s, fixture.Get(t, s, ids[0]).EndedAt, 10))
 	for _, log := range taken(t, s) {
 		require.NoError(t, s.SwitchPacked(t.Context(), log, 100))
 	}
@@ -52,7 +53,7 @@ func testExpireOldest(t *testing.T, d *database) {
 	require.Equal(t, records.ExpiredLogs{Runs: 2, Bytes: 200}, expireLogs(t, s, afterTest(), 2))
 	for i, id := range ids {
 		require.Equal(t, i < 2, expired(t, s, id, "build"))
-		require.Equal(t, i < 2, len(batches(t, s, id, 0, records.BatchRef{})) == 0)
+		require.Equal(t, i < 2, len(fixture.Batches(t, s, id, 0, records.BatchRef{})) == 0)
 	}
 	require.Len(t, garbage(t, s), 2)
 	require.Equal(t, records.ExpiredLogs{Runs: 1, Bytes: 100}, expireLogs(t, s, afterTest(), 2))
@@ -65,8 +66,8 @@ func testExpireOldest(t *testing.T, d *database) {
 
 // testExpireKept removes a log that another run keeps, and restarts both runs:
 // none of the runs has the log.
-func testExpireKept(t *testing.T, d *database) {
-	s := d.store(t)
+func testExpireKept(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	old, key := halfFailed(t, s)
 	first := restarted(t, s, old.ID)
 	require.False(t, expired(t, s, first.ID, "build"))
@@ -84,28 +85,28 @@ func testExpireKept(t *testing.T, d *database) {
 }
 
 // testExpirePacking removes a log while it is packed.
-func testExpirePacking(t *testing.T, d *database) {
-	s := d.store(t)
+func testExpirePacking(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	id, key := endedLog(t, s)
 	log := taken(t, s)[0]
 	require.Equal(t, 1, expireLogs(t, s, afterTest(), 10).Runs)
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 3}}, garbage(t, s))
-	requireCode(t, run.CodeConflict, s.SwitchPacked(t.Context(), log, 9))
+	fixture.RequireCode(t, run.CodeConflict, s.SwitchPacked(t.Context(), log, 9))
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 4, Packed: true}}, garbage(t, s))
 	require.True(t, expired(t, s, id, "build"))
-	require.Empty(t, batches(t, s, id, 0, records.BatchRef{}))
+	require.Empty(t, fixture.Batches(t, s, id, 0, records.BatchRef{}))
 }
 
 // testExpireLate appends the rest of a log that has expired: the store accepts
 // it, so that its executor finishes, and discards it at once.
-func testExpireLate(t *testing.T, d *database) {
-	s := d.store(t)
-	id, key := running(t, s, oneTask("/a/b"))
-	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameOutput)))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
+func testExpireLate(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	id, key := fixture.Running(t, s, fixture.OneTask("/a/b"))
+	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 1, run.FrameOutput)))
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
 	require.Equal(t, 1, expireLogs(t, s, afterTest(), 10).Runs)
 	garbage(t, s)
-	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 2, run.FrameOutput, run.FrameTaskEnd)))
-	require.Empty(t, batches(t, s, id, 0, records.BatchRef{}))
+	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 2, run.FrameOutput, run.FrameTaskEnd)))
+	require.Empty(t, fixture.Batches(t, s, id, 0, records.BatchRef{}))
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 2}}, garbage(t, s))
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func floorTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func floorTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"by_age":                    testFloorAge,
 		"by_count":                  testFloorCount,
 		"readers_get_gone":          testFloorReaders,
@@ -36,104 +37,104 @@ func floor(t testing.TB, s records.Store, id run.ID) int64 {
 	return n
 }
 
-func testFloorAge(t *testing.T, d *database) {
-	s := d.store(t)
+func testFloorAge(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for range 3 {
-		create(t, s, oneTask("/a/b"))
+		fixture.Create(t, s, fixture.OneTask("/a/b"))
 	}
-	lastEvent(t, s, 3)
-	d.clock.advance(time.Hour)
-	create(t, s, oneTask("/a/b"))
-	lastEvent(t, s, 4)
+	fixture.AwaitEvent(t, s, 3)
+	d.Clock.Advance(time.Hour)
+	fixture.Create(t, s, fixture.OneTask("/a/b"))
+	fixture.AwaitEvent(t, s, 4)
 	require.Zero(t, remove(t, s, records.KeepEvents{}, 100), "no limit is set")
-	require.Zero(t, remove(t, s, records.KeepEvents{Since: d.clock.now().Add(-2 * time.Hour)}, 100))
+	require.Zero(t, remove(t, s, records.KeepEvents{Since: d.Clock.Now().Add(-2 * time.Hour)}, 100))
 	require.Zero(t, floor(t, s, ""))
-	keep := records.KeepEvents{Since: d.clock.now().Add(-time.Minute)}
+	keep := records.KeepEvents{Since: d.Clock.Now().Add(-time.Minute)}
 	require.Equal(t, 2, remove(t, s, keep, 2))
 	require.Equal(t, int64(2), floor(t, s, ""))
 	require.Equal(t, 1, remove(t, s, keep, 2))
 	require.Zero(t, remove(t, s, keep, 2))
 	require.Equal(t, int64(3), floor(t, s, ""))
-	left := readAll(t, s, run.EventQuery{After: 3})
+	left := fixture.ReadAll(t, s, run.EventQuery{After: 3})
 	require.Len(t, left, 1)
 	require.Equal(t, int64(4), left[0].Number)
 }
 
-func testFloorCount(t *testing.T, d *database) {
-	s := d.store(t)
+func testFloorCount(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for range 10 {
-		create(t, s, oneTask("/a/b"))
+		fixture.Create(t, s, fixture.OneTask("/a/b"))
 	}
-	lastEvent(t, s, 10)
+	fixture.AwaitEvent(t, s, 10)
 	require.Zero(t, remove(t, s, records.KeepEvents{Newest: 10}, 100))
 	require.Equal(t, 3, remove(t, s, records.KeepEvents{Newest: 7}, 100))
 	require.Equal(t, int64(3), floor(t, s, ""))
 	// An event that violates either limit is removed.
-	require.Equal(t, 2, remove(t, s, records.KeepEvents{Newest: 5, Since: d.clock.now().Add(-time.Hour)}, 100))
-	require.Len(t, readAll(t, s, run.EventQuery{After: 5}), 5)
+	require.Equal(t, 2, remove(t, s, records.KeepEvents{Newest: 5, Since: d.Clock.Now().Add(-time.Hour)}, 100))
+	require.Len(t, fixture.ReadAll(t, s, run.EventQuery{After: 5}), 5)
 }
 
-func testFloorReaders(t *testing.T, d *database) {
-	s := d.store(t)
+func testFloorReaders(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for range 5 {
-		create(t, s, oneTask("/a/b"))
+		fixture.Create(t, s, fixture.OneTask("/a/b"))
 	}
-	lastEvent(t, s, 5)
+	fixture.AwaitEvent(t, s, 5)
 	remove(t, s, records.KeepEvents{Newest: 2}, 100)
 	for _, q := range []run.EventQuery{{}, {After: 2}, {Group: "/a"}, {Group: "/c", After: 1}} {
 		_, err := s.ReadEvents(t.Context(), q, 10)
-		requireCode(t, run.CodeGone, err)
+		fixture.RequireCode(t, run.CodeGone, err)
 		gone, ok := errors.AsType[*run.Error](err)
 		require.True(t, ok)
 		require.Equal(t, int64(3), gone.Floor)
 	}
-	require.Len(t, readAll(t, s, run.EventQuery{After: 3}), 2)
+	require.Len(t, fixture.ReadAll(t, s, run.EventQuery{After: 3}), 2)
 }
 
-func testFloorRuns(t *testing.T, d *database) {
-	s := d.store(t)
-	old := create(t, s, oneTask("/a/b"))
-	lastEvent(t, s, 1)
-	d.clock.advance(time.Second)
-	begin(t, s, old.ID)
-	lastEvent(t, s, 2)
-	d.clock.advance(time.Second)
-	fresh := create(t, s, oneTask("/a/b"))
-	lastEvent(t, s, 3)
+func testFloorRuns(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	old := fixture.Create(t, s, fixture.OneTask("/a/b"))
+	fixture.AwaitEvent(t, s, 1)
+	d.Clock.Advance(time.Second)
+	fixture.Begin(t, s, old.ID)
+	fixture.AwaitEvent(t, s, 2)
+	d.Clock.Advance(time.Second)
+	fresh := fixture.Create(t, s, fixture.OneTask("/a/b"))
+	fixture.AwaitEvent(t, s, 3)
 	require.Zero(t, floor(t, s, old.ID))
 	remove(t, s, records.KeepEvents{Newest: 1}, 100)
 	require.Equal(t, int64(2), floor(t, s, old.ID))
 	require.Zero(t, floor(t, s, fresh.ID))
 	_, err := s.EventFloor(t.Context(), "01k0000000000000000000000a")
-	requireCode(t, run.CodeNotFound, err)
-	require.Len(t, readAll(t, s, run.EventQuery{Run: fresh.ID}), 1)
+	fixture.RequireCode(t, run.CodeNotFound, err)
+	require.Len(t, fixture.ReadAll(t, s, run.EventQuery{Run: fresh.ID}), 1)
 	_, err = s.ReadEvents(t.Context(), run.EventQuery{Run: old.ID}, 10)
-	requireCode(t, run.CodeGone, err)
-	require.Empty(t, readAll(t, s, run.EventQuery{Run: "01k0000000000000000000000a"}))
+	fixture.RequireCode(t, run.CodeGone, err)
+	require.Empty(t, fixture.ReadAll(t, s, run.EventQuery{Run: "01k0000000000000000000000a"}))
 }
 
-func testFloorNumbers(t *testing.T, d *database) {
-	s := d.store(t)
+func testFloorNumbers(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for range 3 {
-		create(t, s, oneTask("/a/b"))
+		fixture.Create(t, s, fixture.OneTask("/a/b"))
 	}
-	lastEvent(t, s, 3)
-	require.Equal(t, 3, remove(t, s, records.KeepEvents{Since: d.clock.now().Add(time.Hour)}, 100))
+	fixture.AwaitEvent(t, s, 3)
+	require.Equal(t, 3, remove(t, s, records.KeepEvents{Since: d.Clock.Now().Add(time.Hour)}, 100))
 	n, err := s.LastEvent(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, int64(3), n)
 	require.Equal(t, int64(3), floor(t, s, ""))
-	create(t, s, oneTask("/a/b"))
-	lastEvent(t, s, 4)
-	require.Equal(t, int64(4), readAll(t, s, run.EventQuery{After: 3})[0].Number)
+	fixture.Create(t, s, fixture.OneTask("/a/b"))
+	fixture.AwaitEvent(t, s, 4)
+	require.Equal(t, int64(4), fixture.ReadAll(t, s, run.EventQuery{After: 3})[0].Number)
 }
 
-func testFloorShared(t *testing.T, d *database) {
-	stores := []records.Store{d.store(t), d.store(t)}
+func testFloorShared(t *testing.T, d *fixture.Database) {
+	stores := []records.Store{d.Store(t), d.Store(t)}
 	for range 20 {
-		create(t, stores[0], oneTask("/a/b"))
+		fixture.Create(t, stores[0], fixture.OneTask("/a/b"))
 	}
-	lastEvent(t, stores[0], 20)
+	fixture.AwaitEvent(t, stores[0], 20)
 	removed := make(chan int)
 	for _, s := range stores {
 		go func() {

@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func foreachTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func foreachTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"makes_tasks":      testForeachCreates,
 		"made_once":        testForeachRace,
 		"of_bad_lists":     testForeachBad,
@@ -33,11 +34,11 @@ func foreachSpec() *run.Spec {
 
 // runWithItems makes the first task output a list, and succeed.
 func runWithItems(t *testing.T, s records.Store, items string) run.ID {
-	id, key := running(t, s, foreachSpec())
-	b := batch(key, "x", 1, run.FrameOutputs, run.FrameTaskEnd)
+	id, key := fixture.Running(t, s, foreachSpec())
+	b := fixture.Batch(key, "x", 1, run.FrameOutputs, run.FrameTaskEnd)
 	b.Frames[0].Outputs = map[string]string{"items": items}
 	require.NoError(t, s.ApplyFrames(t.Context(), b))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusSuccess)}})
 	return id
 }
 
@@ -48,12 +49,12 @@ func expand(t *testing.T, s records.Store, id run.ID) records.Expanded {
 	return x
 }
 
-func testForeachCreates(t *testing.T, d *database) {
-	s := d.store(t)
+func testForeachCreates(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	id := runWithItems(t, s, `["a", {"k": 1}]`)
-	before := get(t, s, id)
+	before := fixture.Get(t, s, id)
 	require.Equal(t, records.Expanded{First: 3, Width: 2}, expand(t, s, id))
-	r := get(t, s, id)
+	r := fixture.Get(t, s, id)
 	require.Greater(t, r.Version, before.Version)
 	require.Len(t, r.Tasks, 5)
 	require.Equal(t, 4, r.TaskCounts[run.StatusNotStarted])
@@ -63,58 +64,58 @@ func testForeachCreates(t *testing.T, d *database) {
 	require.Equal(t, []run.Depend{{Task: "plan"}}, r.Tasks[4].Depends)
 
 	require.Equal(t, records.Expanded{First: 3, Width: 2}, expand(t, s, id), "a repeated call returns the same")
-	require.Equal(t, r, get(t, s, id))
+	require.Equal(t, r, fixture.Get(t, s, id))
 
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{{Task: 1, Status: run.StatusSuccess, Reason: "made"}, queued(3, 1, 1), queued(4, 1, 1)}})
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{{Task: 1, Status: run.StatusSuccess, Reason: "made"}, fixture.Queued(3, 1, 1), fixture.Queued(4, 1, 1)}})
 	require.Equal(t, records.Expanded{First: 3, Width: 2}, expand(t, s, id))
 	for i, want := range []string{"a", `{"k":1}`} {
-		def := claim(t, s, run.Key{Run: id, Task: 3 + i, Attempt: 1, Dispatch: 1})
+		def := fixture.Claim(t, s, run.Key{Run: id, Task: 3 + i, Attempt: 1, Dispatch: 1})
 		require.Equal(t, run.ItemName("build", i), def.Task)
 		require.Equal(t, want, def.Environment[run.VariableItem])
 		require.Equal(t, strconv.Itoa(i), def.Environment[run.VariableItemIndex])
 	}
 }
 
-func testForeachRace(t *testing.T, d *database) {
-	s := d.store(t)
+func testForeachRace(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	id := runWithItems(t, s, `[1, 2, 3]`)
-	require.Equal(t, 4, race(t, 4, func(int) error {
+	require.Equal(t, 4, fixture.Race(t, 4, func(int) error {
 		_, err := s.Expand(t.Context(), id, 1)
 		return err
 	}, ""))
-	require.Len(t, get(t, s, id).Tasks, 6)
+	require.Len(t, fixture.Get(t, s, id).Tasks, 6)
 }
 
-func testForeachBad(t *testing.T, d *database) {
-	s := d.store(t)
+func testForeachBad(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for items, want := range map[string]string{
 		"[]": "is an empty list", "x": "is not JSON", `{"a": 1}`: "is an object and not a list",
 	} {
 		id := runWithItems(t, s, items)
-		before := get(t, s, id)
+		before := fixture.Get(t, s, id)
 		x := expand(t, s, id)
 		require.Contains(t, x.Fault, want)
 		require.Zero(t, x.Width)
-		require.Equal(t, before, get(t, s, id))
+		require.Equal(t, before, fixture.Get(t, s, id))
 	}
-	r := create(t, s, foreachSpec())
-	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Status: run.StatusSkipped}}})
+	r := fixture.Create(t, s, foreachSpec())
+	fixture.Begin(t, s, r.ID)
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{{Status: run.StatusSkipped}}})
 	require.Equal(t, `foreach: task plan has no output "items": it is skipped`, expand(t, s, r.ID).Fault)
 	_, err := s.Expand(t.Context(), r.ID, 9)
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 }
 
-func testForeachFinal(t *testing.T, d *database) {
-	s := d.store(t)
+func testForeachFinal(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	id := runWithItems(t, s, `[1]`)
 	require.NoError(t, s.CloseLost(t.Context(), id, "gone"))
 	_, err := s.Expand(t.Context(), id, 1)
-	requireCode(t, run.CodeConflict, err)
+	fixture.RequireCode(t, run.CodeConflict, err)
 }
 
-func testForeachLimit(t *testing.T, d *database) {
-	s := d.store(t)
+func testForeachLimit(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	list, err := json.Marshal(make([]int, run.MaxForeach))
 	require.NoError(t, err)
 	id := runWithItems(t, s, string(list))
@@ -123,12 +124,12 @@ func testForeachLimit(t *testing.T, d *database) {
 	require.NoError(t, err)
 }
 
-func testForeachDeleted(t *testing.T, d *database) {
-	s := d.store(t)
+func testForeachDeleted(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	id := runWithItems(t, s, `[1, 2]`)
 	expand(t, s, id)
 	require.NoError(t, s.CloseLost(t.Context(), id, "gone"))
-	for _, task := range get(t, s, id).Tasks[1:] {
+	for _, task := range fixture.Get(t, s, id).Tasks[1:] {
 		require.Equal(t, run.StatusSkipped, task.Status)
 	}
 	require.NoError(t, s.DeleteRun(t.Context(), id))

@@ -6,11 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func frameTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func frameTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"record_steps_and_outputs":    testFrames,
 		"are_idempotent_and_gapless":  testFrameBounds,
 		"need_a_claim":                testFramesNeedClaim,
@@ -21,24 +22,24 @@ func frameTests() map[string]func(t *testing.T, d *database) {
 }
 
 func twoSteps() *run.Spec {
-	spec := oneTask("/a/b")
+	spec := fixture.OneTask("/a/b")
 	spec.Tasks["build"].Steps = []run.Step{{Run: "true"}, {Name: "two", Run: "true"}}
 	return spec
 }
 
-func testFrames(t *testing.T, d *database) {
-	s := d.store(t)
+func testFrames(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	id, key := running(t, s, twoSteps())
-	before := get(t, s, id)
+	id, key := fixture.Running(t, s, twoSteps())
+	before := fixture.Get(t, s, id)
 
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameOutput)))
-	require.Equal(t, before, get(t, s, id), "output frames change no state")
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 1, run.FrameOutput)))
+	require.Equal(t, before, fixture.Get(t, s, id), "output frames change no state")
 
-	b := batch(key, "x", 2, run.FrameStepStart, run.FrameStepEnd, run.FrameStepStart, run.FrameOutputs)
+	b := fixture.Batch(key, "x", 2, run.FrameStepStart, run.FrameStepEnd, run.FrameStepStart, run.FrameOutputs)
 	b.Frames[2].Step = 1
 	require.NoError(t, s.ApplyFrames(ctx, b))
-	got := get(t, s, id)
+	got := fixture.Get(t, s, id)
 	require.Greater(t, got.Version, before.Version)
 	code := 0
 	require.Equal(t, []run.StepState{
@@ -48,72 +49,60 @@ func testFrames(t *testing.T, d *database) {
 	require.Equal(t, map[string]string{"n5": "v"}, got.Tasks[0].Outputs)
 	require.Equal(t, run.StatusRunning, got.Tasks[0].Status)
 
-	more := batch(key, "x", 6, run.FrameOutputs, run.FrameTaskEnd)
+	more := fixture.Batch(key, "x", 6, run.FrameOutputs, run.FrameTaskEnd)
 	require.NoError(t, s.ApplyFrames(ctx, more))
-	got = get(t, s, id)
+	got = fixture.Get(t, s, id)
 	require.Equal(t, map[string]string{"n5": "v", "n6": "v"}, got.Tasks[0].Outputs)
 	require.Equal(t, run.StatusRunning, got.Tasks[0].Status, "the workflow writes the end")
 }
 
-func testFrameBounds(t *testing.T, d *database) {
-	s := d.store(t)
+func testFrameBounds(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	id, key := running(t, s, oneTask("/a/b"))
-	b := batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameOutput)
+	id, key := fixture.Running(t, s, fixture.OneTask("/a/b"))
+	b := fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameOutput)
 	require.NoError(t, s.ApplyFrames(ctx, b))
-	before := get(t, s, id)
+	before := fixture.Get(t, s, id)
 	require.NoError(t, s.ApplyFrames(ctx, b))
-	require.Equal(t, before, get(t, s, id))
-	requireCode(t, run.CodeInvalid, s.ApplyFrames(ctx, batch(key, "x", 5, run.FrameOutput)))
-	requireCode(t, run.CodeInvalid, s.ApplyFrames(ctx, batch(key, "x", 2, run.FrameOutput, run.FrameOutput, run.FrameOutput)))
-	requireCode(t, run.CodeInvalid, s.ApplyFrames(ctx, batch(key, "x", 4)))
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 4, run.FrameOutput)))
-	list := batches(t, s, id, 0, records.BatchRef{})
+	require.Equal(t, before, fixture.Get(t, s, id))
+	fixture.RequireCode(t, run.CodeInvalid, s.ApplyFrames(ctx, fixture.Batch(key, "x", 5, run.FrameOutput)))
+	fixture.RequireCode(t, run.CodeInvalid, s.ApplyFrames(ctx, fixture.Batch(key, "x", 2, run.FrameOutput, run.FrameOutput, run.FrameOutput)))
+	fixture.RequireCode(t, run.CodeInvalid, s.ApplyFrames(ctx, fixture.Batch(key, "x", 4)))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 4, run.FrameOutput)))
+	list := fixture.Batches(t, s, id, 0, records.BatchRef{})
 	require.Equal(t, []records.Batch{{Key: key, Source: key, First: 1, Last: 3}, {Key: key, Source: key, First: 4, Last: 4}}, list)
 }
 
-// batches returns the batches of task 0, without their outlines.
-func batches(t *testing.T, s records.Store, id run.ID, attempt int, after records.BatchRef) []records.Batch {
-	t.Helper()
-	list, err := s.Batches(t.Context(), id, 0, attempt, after)
-	require.NoError(t, err)
-	for i := range list {
-		require.Equal(t, list[i].Packed, list[i].Outline == nil)
-		list[i].Outline = nil
-	}
-	return list
-}
-
-func testFramesNeedClaim(t *testing.T, d *database) {
-	s := d.store(t)
-	id, key := running(t, s, oneTask("/a/b"))
+func testFramesNeedClaim(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	id, key := fixture.Running(t, s, fixture.OneTask("/a/b"))
 	unclaimed := run.Key{Run: id, Attempt: 1, Dispatch: 2}
-	requireCode(t, run.CodeNotFound, s.ApplyFrames(t.Context(), batch(unclaimed, "x", 1, run.FrameOutput)))
-	requireCode(t, run.CodeConflict, s.ApplyFrames(t.Context(), batch(key, "y", 1, run.FrameOutput)))
+	fixture.RequireCode(t, run.CodeNotFound, s.ApplyFrames(t.Context(), fixture.Batch(unclaimed, "x", 1, run.FrameOutput)))
+	fixture.RequireCode(t, run.CodeConflict, s.ApplyFrames(t.Context(), fixture.Batch(key, "y", 1, run.FrameOutput)))
 }
 
-func testFramesLate(t *testing.T, d *database) {
-	s := d.store(t)
-	id, key := running(t, s, oneTask("/a/b"))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
-	before := get(t, s, id)
-	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameStepEnd, run.FrameTaskEnd)))
-	require.Equal(t, before, get(t, s, id))
-	list := batches(t, s, id, 0, records.BatchRef{})
+func testFramesLate(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	id, key := fixture.Running(t, s, fixture.OneTask("/a/b"))
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
+	before := fixture.Get(t, s, id)
+	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameStepEnd, run.FrameTaskEnd)))
+	require.Equal(t, before, fixture.Get(t, s, id))
+	list := fixture.Batches(t, s, id, 0, records.BatchRef{})
 	require.Equal(t, []records.Batch{{Key: key, Source: key, First: 1, Last: 4, End: true}}, list)
 }
 
-func testBatches(t *testing.T, d *database) {
-	s := d.store(t)
+func testBatches(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	id, first := running(t, s, oneTask("/a/b"))
-	require.Empty(t, batches(t, s, id, 0, records.BatchRef{}))
+	id, first := fixture.Running(t, s, fixture.OneTask("/a/b"))
+	require.Empty(t, fixture.Batches(t, s, id, 0, records.BatchRef{}))
 	again := run.Key{Run: id, Attempt: 1, Dispatch: 2}
 	second := run.Key{Run: id, Attempt: 2, Dispatch: 1}
 	for _, key := range []run.Key{first, again, second} {
-		claimQueued(t, s, key)
-		require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameOutput, run.FrameOutput)))
-		require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 3, run.FrameTaskEnd)))
+		fixture.ClaimQueued(t, s, key)
+		require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 1, run.FrameOutput, run.FrameOutput)))
+		require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 3, run.FrameTaskEnd)))
 	}
 	two := func(key run.Key) []records.Batch {
 		return []records.Batch{{Key: key, Source: key, First: 1, Last: 2}, {Key: key, Source: key, First: 3, Last: 3, End: true}}
@@ -131,18 +120,18 @@ func testBatches(t *testing.T, d *database) {
 		{1, records.BatchRef{Key: again, Last: 3}, nil},
 		{3, records.BatchRef{}, nil},
 	} {
-		got := batches(t, s, id, c.attempt, c.after)
+		got := fixture.Batches(t, s, id, c.attempt, c.after)
 		require.Equal(t, c.want, got, "%+v", c)
 	}
 	_, err := s.Batches(ctx, id, 1, 0, records.BatchRef{})
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 }
 
-func testFramesRace(t *testing.T, d *database) {
-	s := d.store(t)
-	id, key := running(t, s, oneTask("/a/b"))
-	wins := race(t, 8, func(int) error {
-		return s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameOutputs))
+func testFramesRace(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	id, key := fixture.Running(t, s, fixture.OneTask("/a/b"))
+	wins := fixture.Race(t, 8, func(int) error {
+		return s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameOutputs))
 	}, "")
 	require.Equal(t, 8, wins)
 	list, err := s.Batches(t.Context(), id, 0, 0, records.BatchRef{})

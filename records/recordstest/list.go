@@ -12,11 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func listTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func listTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"equals_a_plain_filter":           testListModel,
 		"groups_are_paths_and_literal":    testListGroups,
 		"pages_are_stable_under_inserts":  testListStable,
@@ -29,8 +30,8 @@ func listTests() map[string]func(t *testing.T, d *database) {
 
 // testListModel compares lists with a filter over all runs, for random queries,
 // paged through in both directions.
-func testListModel(t *testing.T, d *database) {
-	s := d.store(t)
+func testListModel(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	random := rand.New(rand.NewPCG(1, 2)) // a fixed seed
 	all := listed(t, s, random)
 	for range 300 {
@@ -59,10 +60,10 @@ func requirePages(t *testing.T, s records.Store, q run.ListQuery, want []run.ID)
 		page, err := s.ListRuns(t.Context(), q)
 		require.NoError(t, err)
 		expected := want[min(at, len(want)):min(at+limit, len(want))]
-		require.Equal(t, slices.Clone(expected), ids(page), "%+v", q)
+		require.Equal(t, slices.Clone(expected), fixture.IDs(page), "%+v", q)
 		require.Equal(t, at+limit < len(want), page.Next != "", "there is more exactly if a cursor is given: %+v", q)
 		require.Equal(t, at > 0, page.Prev != "")
-		pages, last = append(pages, ids(page)), page
+		pages, last = append(pages, fixture.IDs(page)), page
 		if page.Next == "" {
 			break
 		}
@@ -72,19 +73,11 @@ func requirePages(t *testing.T, s records.Store, q run.ListQuery, want []run.ID)
 		q.Cursor = last.Prev
 		page, err := s.ListRuns(t.Context(), q)
 		require.NoError(t, err)
-		require.Equal(t, pages[i], ids(page))
+		require.Equal(t, pages[i], fixture.IDs(page))
 		require.NotEmpty(t, page.Next)
 		require.Equal(t, i > 0, page.Prev != "")
 		last = page
 	}
-}
-
-func ids(page run.Page) []run.ID {
-	var out []run.ID
-	for _, r := range page.Runs {
-		out = append(out, r.ID)
-	}
-	return out
 }
 
 func listGroups() []string {
@@ -98,13 +91,13 @@ func listed(t *testing.T, s records.Store, random *rand.Rand) []run.Run {
 	t.Helper()
 	var all []run.Run
 	for range 90 {
-		spec := oneTask(pick(random, listGroups()))
+		spec := fixture.OneTask(pick(random, listGroups()))
 		spec.ChangeGroups = some(random, []string{"g", "h"}, 1)
 		spec.Annotations = map[string]string{"a": pick(random, []string{"1", "2", "3"}), "b": pick(random, []string{"1", "2"})}
 		if random.IntN(10) == 0 {
 			spec.SetupErrors = []string{"broken"}
 		}
-		n := newRun(t, spec)
+		n := fixture.NewRun(t, spec)
 		n.Time = time.Date(2024, 1, 1, 0, random.IntN(30), 0, random.IntN(2_000_000), time.UTC)
 		r, err := s.CreateRun(t.Context(), n)
 		require.NoError(t, err)
@@ -113,14 +106,14 @@ func listed(t *testing.T, s records.Store, random *rand.Rand) []run.Run {
 		case random.IntN(6) == 0:
 			require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
 		case random.IntN(2) == 0:
-			begin(t, s, r.ID)
+			fixture.Begin(t, s, r.ID)
 			switch random.IntN(6) {
 			case 0: // it runs, and has no result
 			case 1:
-				apply(t, s, r.ID, records.Changes{Result: run.ResultFailed})
+				fixture.Apply(t, s, r.ID, records.Changes{Result: run.ResultFailed})
 			default:
 				result := pick(random, []run.Result{run.ResultSuccess, run.ResultFailed, run.ResultStopped})
-				apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: result, Finish: true})
+				fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusSuccess)}, Result: result, Finish: true})
 			}
 		}
 		r, err = s.GetSummary(t.Context(), r.ID)
@@ -188,10 +181,10 @@ func matches(q run.ListQuery, r run.Run) bool {
 		(q.CreatedBefore.IsZero() || r.CreatedAt.Before(q.CreatedBefore))
 }
 
-func testListGroups(t *testing.T, d *database) {
-	s := d.store(t)
+func testListGroups(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for _, group := range listGroups() {
-		create(t, s, oneTask(group))
+		fixture.Create(t, s, fixture.OneTask(group))
 	}
 	for query, want := range map[string][]string{
 		"/p/feature":   {"/p/feature", "/p/feature/x", "/p/feature/x/y"},
@@ -214,11 +207,11 @@ func testListGroups(t *testing.T, d *database) {
 	}
 }
 
-func testListStable(t *testing.T, d *database) {
-	s := d.store(t)
+func testListStable(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	var want []run.ID
 	for range 9 {
-		want = append(want, create(t, s, oneTask("/a/b")).ID)
+		want = append(want, fixture.Create(t, s, fixture.OneTask("/a/b")).ID)
 	}
 	slices.Reverse(want)
 	q := run.ListQuery{Limit: 3}
@@ -226,8 +219,8 @@ func testListStable(t *testing.T, d *database) {
 	for i := range 3 {
 		page, err := s.ListRuns(t.Context(), q)
 		require.NoError(t, err)
-		got = append(got, ids(page)...)
-		create(t, s, oneTask("/a/b")) // comes before the first page
+		got = append(got, fixture.IDs(page)...)
+		fixture.Create(t, s, fixture.OneTask("/a/b")) // comes before the first page
 		q.Cursor = page.Next
 		if i == 0 {
 			require.Empty(t, page.Prev)
@@ -237,10 +230,10 @@ func testListStable(t *testing.T, d *database) {
 	require.Empty(t, q.Cursor)
 }
 
-func testListCursors(t *testing.T, d *database) {
-	s := d.store(t)
+func testListCursors(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for range 3 {
-		create(t, s, oneTask("/a/b"))
+		fixture.Create(t, s, fixture.OneTask("/a/b"))
 	}
 	page, err := s.ListRuns(t.Context(), run.ListQuery{Limit: 1})
 	require.NoError(t, err)
@@ -252,7 +245,7 @@ func testListCursors(t *testing.T, d *database) {
 		"cut off":       {Cursor: page.Next[:len(page.Next)-3]},
 	} {
 		_, err := s.ListRuns(t.Context(), q)
-		requireCode(t, run.CodeInvalid, err)
+		fixture.RequireCode(t, run.CodeInvalid, err)
 		require.ErrorContains(t, err, "cursor", name)
 	}
 	_, err = s.ListRuns(t.Context(), run.ListQuery{Cursor: page.Next, Limit: 2})
@@ -260,35 +253,35 @@ func testListCursors(t *testing.T, d *database) {
 }
 
 // testListManyGroups queries more groups than a statement has parts.
-func testListManyGroups(t *testing.T, d *database) {
-	s := d.store(t)
-	first, second := create(t, s, oneTask("/a/1")), create(t, s, oneTask("/a/2/x"))
-	create(t, s, oneTask("/a/other"))
-	begin(t, s, first.ID)
-	apply(t, s, first.ID, records.Changes{Result: run.ResultFailed})
+func testListManyGroups(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	first, second := fixture.Create(t, s, fixture.OneTask("/a/1")), fixture.Create(t, s, fixture.OneTask("/a/2/x"))
+	fixture.Create(t, s, fixture.OneTask("/a/other"))
+	fixture.Begin(t, s, first.ID)
+	fixture.Apply(t, s, first.ID, records.Changes{Result: run.ResultFailed})
 	var q run.ListQuery
 	for i := range 100 {
 		q.Groups = append(q.Groups, fmt.Sprintf("/a/%d", i))
 	}
 	page, err := s.ListRuns(t.Context(), q)
 	require.NoError(t, err)
-	require.ElementsMatch(t, []run.ID{second.ID, first.ID}, ids(page))
+	require.ElementsMatch(t, []run.ID{second.ID, first.ID}, fixture.IDs(page))
 	q.Results = []run.Result{run.ResultFailed}
 	page, err = s.ListRuns(t.Context(), q)
 	require.NoError(t, err)
-	require.Equal(t, []run.ID{first.ID}, ids(page))
+	require.Equal(t, []run.ID{first.ID}, fixture.IDs(page))
 	q.Groups = append(q.Groups, "/a/100")
 	_, err = s.ListRuns(t.Context(), q)
-	requireCode(t, run.CodeInvalid, err)
+	fixture.RequireCode(t, run.CodeInvalid, err)
 	require.ErrorContains(t, err, "100")
 }
 
-func testListAnnotations(t *testing.T, d *database) {
-	s := d.store(t)
+func testListAnnotations(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for i := range 6 {
-		spec := oneTask("/a/b")
+		spec := fixture.OneTask("/a/b")
 		spec.Annotations = map[string]string{"n": fmt.Sprint(i), "even": fmt.Sprint(i%2 == 0)}
-		create(t, s, spec)
+		fixture.Create(t, s, spec)
 	}
 	for want, annotations := range map[int][]run.Annotation{
 		1: {{Key: "n", Value: "3"}},
@@ -302,11 +295,11 @@ func testListAnnotations(t *testing.T, d *database) {
 	}
 }
 
-func testListSummaries(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, rich())
-	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+func testListSummaries(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, rich())
+	fixture.Begin(t, s, r.ID)
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
 	page, err := s.ListRuns(t.Context(), run.ListQuery{})
 	require.NoError(t, err)
 	require.Len(t, page.Runs, 1)

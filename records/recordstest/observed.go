@@ -9,11 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func observerTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func observerTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"notified_once":           testObserverOnce,
 		"of_attempts_and_the_end": testObserverAttempts,
 		"of_runs_that_never_ran":  testObserverCancelled,
@@ -68,98 +69,98 @@ func (w *recordingObserver) take() []string {
 }
 
 // observedStore opens a store with a witness as its observer.
-func (d *database) observedStore(t *testing.T) (records.Store, *recordingObserver) {
+func observedStore(t *testing.T, d *fixture.Database) (records.Store, *recordingObserver) {
 	t.Helper()
 	w := &recordingObserver{}
-	s := d.open(t, d.clock.now, w)
+	s := d.Open(t, d.Clock.Now, w)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s, w
 }
 
 func pooled() *run.Spec {
-	spec := oneTask("/a/b")
+	spec := fixture.OneTask("/a/b")
 	spec.Tasks["build"].Pool = "linux"
 	return spec
 }
 
-func testObserverOnce(t *testing.T, d *database) {
-	s, w := d.observedStore(t)
-	r := create(t, s, pooled())
+func testObserverOnce(t *testing.T, d *fixture.Database) {
+	s, w := observedStore(t, d)
+	r := fixture.Create(t, s, pooled())
 	require.Empty(t, w.take())
-	d.clock.advance(2 * time.Minute)
-	begin(t, s, r.ID)
-	begin(t, s, r.ID)
+	d.Clock.Advance(2 * time.Minute)
+	fixture.Begin(t, s, r.ID)
+	fixture.Begin(t, s, r.ID)
 	require.Equal(t, []string{"run started 2"}, w.take())
 
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
-	d.clock.advance(3 * time.Minute)
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
+	d.Clock.Advance(3 * time.Minute)
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
-	claim(t, s, key)
-	claim(t, s, key)
+	fixture.Claim(t, s, key)
+	fixture.Claim(t, s, key)
 	require.Equal(t, []string{"claimed linux 3"}, w.take())
 
-	b := batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameOutput)
+	b := fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameOutput)
 	require.NoError(t, s.ApplyFrames(t.Context(), b))
 	require.NoError(t, s.ApplyFrames(t.Context(), b))
-	requireCode(t, run.CodeInvalid, s.ApplyFrames(t.Context(), batch(key, "x", 9, run.FrameOutput)))
-	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 4, run.FrameStepEnd)))
+	fixture.RequireCode(t, run.CodeInvalid, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 9, run.FrameOutput)))
+	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 4, run.FrameStepEnd)))
 	require.Equal(t, []string{"frames 3 true true", "frames 1 false false"}, w.take())
 
-	lost := records.TaskChange{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor x out of contact"}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{lost}})
-	claim(t, s, key)
+	lost := run.TaskChange{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor x out of contact"}
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{lost}})
+	fixture.Claim(t, s, key)
 	require.Empty(t, w.take(), "a repeated claim is not reported")
 
-	d.clock.advance(4 * time.Minute)
-	end := records.Changes{Tasks: []records.TaskChange{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}}}
-	apply(t, s, r.ID, end)
-	apply(t, s, r.ID, end)
+	d.Clock.Advance(4 * time.Minute)
+	end := records.Changes{Tasks: []run.TaskChange{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}}}
+	fixture.Apply(t, s, r.ID, end)
+	fixture.Apply(t, s, r.ID, end)
 	require.Equal(t, []string{"ended linux success true 4"}, w.take())
-	d.clock.advance(time.Minute)
+	d.Clock.Advance(time.Minute)
 	finish := records.Changes{Result: run.ResultSuccess, Finish: true}
-	apply(t, s, r.ID, finish)
-	apply(t, s, r.ID, finish)
+	fixture.Apply(t, s, r.ID, finish)
+	fixture.Apply(t, s, r.ID, finish)
 	require.Equal(t, []string{"run finished success 8"}, w.take())
 }
 
-func testObserverAttempts(t *testing.T, d *database) {
-	s, w := d.observedStore(t)
-	r := create(t, s, pooled())
-	begin(t, s, r.ID)
+func testObserverAttempts(t *testing.T, d *fixture.Database) {
+	s, w := observedStore(t, d)
+	r := fixture.Create(t, s, pooled())
+	fixture.Begin(t, s, r.ID)
 	w.take()
 	first, second := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}, run.Key{Run: r.ID, Attempt: 2, Dispatch: 1}
-	claim(t, s, first)
-	d.clock.advance(5 * time.Minute)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 2, 1)}})
-	d.clock.advance(time.Minute)
-	claim(t, s, second)
-	d.clock.advance(2 * time.Minute)
+	fixture.Claim(t, s, first)
+	d.Clock.Advance(5 * time.Minute)
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 2, 1)}})
+	d.Clock.Advance(time.Minute)
+	fixture.Claim(t, s, second)
+	d.Clock.Advance(2 * time.Minute)
 	// The task's last result and the end of the run come in one transaction.
-	apply(t, s, r.ID, records.Changes{
-		Tasks:  []records.TaskChange{{Task: 0, Attempt: 2, Dispatch: 1, Status: run.StatusFailed}},
+	fixture.Apply(t, s, r.ID, records.Changes{
+		Tasks:  []run.TaskChange{{Task: 0, Attempt: 2, Dispatch: 1, Status: run.StatusFailed}},
 		Result: run.ResultFailed, Finish: true,
 	})
 	require.Equal(t, []string{"claimed linux 0", "claimed linux 1", "ended linux failed true 2", "run finished failed 8"}, w.take())
 }
 
-func testObserverCancelled(t *testing.T, d *database) {
-	s, w := d.observedStore(t)
-	r := create(t, s, pooled())
+func testObserverCancelled(t *testing.T, d *fixture.Database) {
+	s, w := observedStore(t, d)
+	r := fixture.Create(t, s, pooled())
 	require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
-	requireCode(t, run.CodeWrongPhase, s.CancelRun(t.Context(), r.ID, nil))
-	cancelled := get(t, s, r.ID)
+	fixture.RequireCode(t, run.CodeWrongPhase, s.CancelRun(t.Context(), r.ID, nil))
+	cancelled := fixture.Get(t, s, r.ID)
 	require.Equal(t, []string{
 		"ended linux cancelled false 0", fmt.Sprintf("run %s %s 0", cancelled.Phase, cancelled.Result),
 	}, w.take())
 }
 
-func testObserverLost(t *testing.T, d *database) {
-	s, w := d.observedStore(t)
-	r := create(t, s, pooled())
-	begin(t, s, r.ID)
-	claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1})
+func testObserverLost(t *testing.T, d *fixture.Database) {
+	s, w := observedStore(t, d)
+	r := fixture.Create(t, s, pooled())
+	fixture.Begin(t, s, r.ID)
+	fixture.Claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1})
 	w.take()
-	d.clock.advance(time.Minute)
+	d.Clock.Advance(time.Minute)
 	require.NoError(t, s.CloseLost(t.Context(), r.ID, "terminated"))
 	require.NoError(t, s.CloseLost(t.Context(), r.ID, "terminated"))
 	require.Equal(t, []string{"ended linux failed true 1", "run finished failed 1"}, w.take())
@@ -167,24 +168,24 @@ func testObserverLost(t *testing.T, d *database) {
 
 // testObserverRace checks that two stores, as of two processes, notify one of
 // their observers once.
-func testObserverRace(t *testing.T, d *database) {
-	one, w1 := d.observedStore(t)
-	two, w2 := d.observedStore(t)
+func testObserverRace(t *testing.T, d *fixture.Database) {
+	one, w1 := observedStore(t, d)
+	two, w2 := observedStore(t, d)
 	stores := []records.Store{one, two}
-	r := create(t, one, pooled())
-	begin(t, one, r.ID)
+	r := fixture.Create(t, one, pooled())
+	fixture.Begin(t, one, r.ID)
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
-	claim(t, one, key)
+	fixture.Claim(t, one, key)
 	w1.take()
-	race(t, 8, func(i int) error {
-		return stores[i%2].ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameOutput))
+	fixture.Race(t, 8, func(i int) error {
+		return stores[i%2].ApplyFrames(t.Context(), fixture.Batch(key, "x", 1, run.FrameOutput))
 	}, "")
 	require.Equal(t, []string{"frames 1 true true"}, append(w1.take(), w2.take()...))
 	end := records.Changes{
-		Tasks:  []records.TaskChange{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}},
+		Tasks:  []run.TaskChange{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}},
 		Result: run.ResultSuccess, Finish: true,
 	}
-	race(t, 8, func(i int) error {
+	fixture.Race(t, 8, func(i int) error {
 		_, _, err := stores[i%2].Apply(t.Context(), r.ID, end)
 		return err
 	}, "")

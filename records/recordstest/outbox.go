@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func outboxTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func outboxTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"rows_of_a_run_are_in_order": testOutboxOrder,
 		"leases_expire":              testOutboxLease,
 		"retries_are_delayed":        testOutboxRetry,
@@ -23,23 +24,23 @@ func outboxTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-func testOutboxOrder(t *testing.T, d *database) {
-	s := d.store(t)
+func testOutboxOrder(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	first := create(t, s, manual("/a/b"))
+	first := fixture.Create(t, s, fixture.Manual("/a/b"))
 	require.NoError(t, s.StartRun(ctx, first.ID, nil))
-	second := create(t, s, oneTask("/a/b"))
+	second := fixture.Create(t, s, fixture.OneTask("/a/b"))
 
-	rows := takeAll(t, s)
+	rows := fixture.TakeAll(t, s)
 	require.Len(t, rows, 2)
 	require.Equal(t, []run.ID{first.ID, second.ID}, []run.ID{rows[0].Run, rows[1].Run})
 	require.Equal(t, records.OutboxStart, rows[0].Kind)
 	require.Equal(t, 1, rows[0].Attempts)
 	require.WithinDuration(t, time.Now(), rows[0].Created, time.Minute)
-	require.Empty(t, takeAll(t, s), "the next row of a run waits for the one before")
+	require.Empty(t, fixture.TakeAll(t, s), "the next row of a run waits for the one before")
 	require.NoError(t, s.CompleteOutbox(ctx, rows[0].ID))
 	require.NoError(t, s.CompleteOutbox(ctx, rows[0].ID), "again is no error")
-	next := takeAll(t, s)
+	next := fixture.TakeAll(t, s)
 	require.Len(t, next, 1)
 	require.Equal(t, records.OutboxAdmit, next[0].Kind)
 	require.NoError(t, s.CompleteOutbox(ctx, next[0].ID))
@@ -49,39 +50,39 @@ func testOutboxOrder(t *testing.T, d *database) {
 	require.Zero(t, stats.Outbox)
 }
 
-func testOutboxLease(t *testing.T, d *database) {
-	s := d.store(t)
-	create(t, s, oneTask("/a/b"))
-	rows := takeAll(t, s)
+func testOutboxLease(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	fixture.Create(t, s, fixture.OneTask("/a/b"))
+	rows := fixture.TakeAll(t, s)
 	require.Len(t, rows, 1)
-	d.clock.advance(30 * time.Second)
-	require.Empty(t, takeAll(t, s))
-	d.clock.advance(31 * time.Second)
-	again := takeAll(t, s)
+	d.Clock.Advance(30 * time.Second)
+	require.Empty(t, fixture.TakeAll(t, s))
+	d.Clock.Advance(31 * time.Second)
+	again := fixture.TakeAll(t, s)
 	require.Len(t, again, 1)
 	require.Equal(t, rows[0].ID, again[0].ID)
 	require.Equal(t, 2, again[0].Attempts)
 }
 
-func testOutboxRetry(t *testing.T, d *database) {
-	s := d.store(t)
+func testOutboxRetry(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	r := create(t, s, manual("/a/b"))
+	r := fixture.Create(t, s, fixture.Manual("/a/b"))
 	require.NoError(t, s.StartRun(ctx, r.ID, nil))
-	rows := takeAll(t, s)
+	rows := fixture.TakeAll(t, s)
 	require.NoError(t, s.RetryOutbox(ctx, rows[0].ID, 10*time.Second))
-	require.Empty(t, takeAll(t, s), "neither the retried row nor those after it are due")
-	d.clock.advance(11 * time.Second)
-	require.Equal(t, []records.OutboxKind{records.OutboxStart, records.OutboxAdmit}, drain(t, s))
+	require.Empty(t, fixture.TakeAll(t, s), "neither the retried row nor those after it are due")
+	d.Clock.Advance(11 * time.Second)
+	require.Equal(t, []records.OutboxKind{records.OutboxStart, records.OutboxAdmit}, fixture.Drain(t, s))
 }
 
 // testOutboxTakers takes rows concurrently: each row goes to one taker, and the
 // rows of a run come in their order.
-func testOutboxTakers(t *testing.T, d *database) {
-	stores := []records.Store{d.store(t), d.store(t)}
+func testOutboxTakers(t *testing.T, d *fixture.Database) {
+	stores := []records.Store{d.Store(t), d.Store(t)}
 	const runs = 40
 	for range runs {
-		r := create(t, stores[0], manual("/a/b"))
+		r := fixture.Create(t, stores[0], fixture.Manual("/a/b"))
 		require.NoError(t, stores[0].StartRun(t.Context(), r.ID, nil))
 	}
 	var mu sync.Mutex
@@ -120,29 +121,19 @@ func testOutboxTakers(t *testing.T, d *database) {
 	}
 }
 
-func testOutboxWake(t *testing.T, d *database) {
-	s := d.store(t)
+func testOutboxWake(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	wake := s.OutboxWake()
 	drainSignal(wake)
-	r := create(t, s, oneTask("/a/b"))
-	awaitSignal(t, wake)
-	begin(t, s, r.ID)
+	r := fixture.Create(t, s, fixture.OneTask("/a/b"))
+	fixture.AwaitSignal(t, wake)
+	fixture.Begin(t, s, r.ID)
 	require.NoError(t, s.StopRun(t.Context(), r.ID, nil))
-	awaitSignal(t, wake)
-	rows := takeAll(t, s)
+	fixture.AwaitSignal(t, wake)
+	rows := fixture.TakeAll(t, s)
 	drainSignal(wake)
 	require.NoError(t, s.CompleteOutbox(t.Context(), rows[0].ID))
-	awaitSignal(t, wake) // the next row of the run may be taken
-}
-
-// awaitSignal waits for a signal, and fails the test if none comes.
-func awaitSignal(t testing.TB, signal <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-signal:
-	case <-time.After(eventTimeout):
-		t.Fatal("no signal")
-	}
+	fixture.AwaitSignal(t, wake) // the next row of the run may be taken
 }
 
 // drainSignal discards a pending signal.

@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func packingTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func packingTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"switches":            testPackingSwitches,
 		"leases":              testPackingLeases,
 		"small_logs_stay":     testPackingSmall,
@@ -41,16 +42,16 @@ func garbage(t *testing.T, s records.Store) []records.GarbageBatch {
 	return out
 }
 
-func testPackingSwitches(t *testing.T, d *database) {
-	s := d.store(t)
+func testPackingSwitches(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	id, key := running(t, s, oneTask("/a/b"))
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameStepStart, run.FrameOutput)))
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 3, run.FrameOutput)))
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameStepStart, run.FrameOutput)))
+	id, key := fixture.Running(t, s, fixture.OneTask("/a/b"))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameOutput)))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 3, run.FrameOutput)))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameOutput)))
 	require.Empty(t, garbage(t, s), "the object of a repeated batch is in use while it is not packed")
 	require.Empty(t, taken(t, s), "the log has not ended")
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 4, run.FrameStepEnd, run.FrameTaskEnd)))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 4, run.FrameStepEnd, run.FrameTaskEnd)))
 	select {
 	case <-s.PackingWake():
 	default:
@@ -66,25 +67,25 @@ func testPackingSwitches(t *testing.T, d *database) {
 
 	require.NoError(t, s.SwitchPacked(ctx, log, 77))
 	want := []records.Batch{{Key: key, Source: key, First: 1, Last: 5, End: true, Packed: true, Bytes: 77}}
-	require.Equal(t, want, batches(t, s, id, 0, records.BatchRef{}))
-	require.Equal(t, want, batches(t, s, id, 0, records.BatchRef{Key: key, Last: 3}), "a reader of the first batches continues with the packed log")
-	require.Empty(t, batches(t, s, id, 0, records.BatchRef{Key: key, Last: 5}))
+	require.Equal(t, want, fixture.Batches(t, s, id, 0, records.BatchRef{}))
+	require.Equal(t, want, fixture.Batches(t, s, id, 0, records.BatchRef{Key: key, Last: 3}), "a reader of the first batches continues with the packed log")
+	require.Empty(t, fixture.Batches(t, s, id, 0, records.BatchRef{Key: key, Last: 5}))
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 3}, {Key: key, Frame: 4}}, garbage(t, s))
 	require.Empty(t, taken(t, s))
-	requireCode(t, run.CodeConflict, s.SwitchPacked(ctx, log, 77))
-	require.Equal(t, want, batches(t, s, id, 0, records.BatchRef{}), "a repeated switch changes nothing")
+	fixture.RequireCode(t, run.CodeConflict, s.SwitchPacked(ctx, log, 77))
+	require.Equal(t, want, fixture.Batches(t, s, id, 0, records.BatchRef{}), "a repeated switch changes nothing")
 	require.Empty(t, garbage(t, s), "the object is in use")
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 4, run.FrameStepEnd, run.FrameTaskEnd)), "a packed batch is known")
-	require.Equal(t, want, batches(t, s, id, 0, records.BatchRef{}))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 4, run.FrameStepEnd, run.FrameTaskEnd)), "a packed batch is known")
+	require.Equal(t, want, fixture.Batches(t, s, id, 0, records.BatchRef{}))
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 4}}, garbage(t, s), "its object was stored again without a reference")
 
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true})
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true})
 	require.NoError(t, s.DeleteRun(ctx, id))
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 5, Packed: true}}, garbage(t, s))
 }
 
-func testPackingLeases(t *testing.T, d *database) {
-	s := d.store(t)
+func testPackingLeases(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	_, key := endedLog(t, s)
 	first, err := s.TakePacking(ctx, 10, time.Nanosecond)
@@ -94,27 +95,27 @@ func testPackingLeases(t *testing.T, d *database) {
 	require.Equal(t, first, second, "the lease has ended")
 	require.Empty(t, taken(t, s))
 	require.NoError(t, s.SwitchPacked(ctx, first[0], 9), "the first switch succeeds")
-	requireCode(t, run.CodeConflict, s.SwitchPacked(ctx, second[0], 9))
+	fixture.RequireCode(t, run.CodeConflict, s.SwitchPacked(ctx, second[0], 9))
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 3}}, garbage(t, s))
 }
 
 // endedLog creates a finished run with a log of two batches.
 func endedLog(t *testing.T, s records.Store) (run.ID, run.Key) {
 	t.Helper()
-	id, key := running(t, s, oneTask("/a/b"))
-	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameOutput)))
-	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 3, run.FrameStepEnd, run.FrameTaskEnd)))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true})
+	id, key := fixture.Running(t, s, fixture.OneTask("/a/b"))
+	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameOutput)))
+	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 3, run.FrameStepEnd, run.FrameTaskEnd)))
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true})
 	return id, key
 }
 
-func testPackingSmall(t *testing.T, d *database) {
-	s := d.store(t)
-	_, key := running(t, s, oneTask("/a/b"))
-	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameTaskEnd)))
+func testPackingSmall(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	_, key := fixture.Running(t, s, fixture.OneTask("/a/b"))
+	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameTaskEnd)))
 	require.Empty(t, taken(t, s))
-	_, key = running(t, s, oneTask("/a/b"))
-	large := batch(key, "x", 1, run.FrameOutput, run.FrameTaskEnd)
+	_, key = fixture.Running(t, s, fixture.OneTask("/a/b"))
+	large := fixture.Batch(key, "x", 1, run.FrameOutput, run.FrameTaskEnd)
 	large.Frames[0].Data = make([]byte, run.CompactThreshold+1)
 	require.NoError(t, s.ApplyFrames(t.Context(), large))
 	require.Len(t, taken(t, s), 1)
@@ -122,35 +123,35 @@ func testPackingSmall(t *testing.T, d *database) {
 
 // testPackingLate packs the log of a failed dispatch, whose executor then sends
 // more frames.
-func testPackingLate(t *testing.T, d *database) {
-	s := d.store(t)
+func testPackingLate(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	id, key := running(t, s, oneTask("/a/b"))
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameOutput)))
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 2, run.FrameOutput)))
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusFailed)}})
-	n, err := s.PackStale(ctx, get(t, s, id).Tasks[0].EndedAt.Add(time.Hour))
+	id, key := fixture.Running(t, s, fixture.OneTask("/a/b"))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 1, run.FrameOutput)))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 2, run.FrameOutput)))
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusFailed)}})
+	n, err := s.PackStale(ctx, fixture.Get(t, s, id).Tasks[0].EndedAt.Add(time.Hour))
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	leased := taken(t, s)[0]
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 3, run.FrameOutput)))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 3, run.FrameOutput)))
 	require.NoError(t, s.SwitchPacked(ctx, leased, 5))
 	require.Equal(t, []records.Batch{
 		{Key: key, Source: key, First: 1, Last: 2, Packed: true, Bytes: 5}, {Key: key, Source: key, First: 3, Last: 3},
-	}, batches(t, s, id, 0, records.BatchRef{}))
+	}, fixture.Batches(t, s, id, 0, records.BatchRef{}))
 	require.Empty(t, taken(t, s), "the log has not ended")
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 4, run.FrameTaskEnd)))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 4, run.FrameTaskEnd)))
 	again := taken(t, s)
 	require.Len(t, again, 1)
 	require.NoError(t, s.SwitchPacked(ctx, again[0], 6))
-	require.Equal(t, []records.Batch{{Key: key, Source: key, First: 1, Last: 4, End: true, Packed: true, Bytes: 6}}, batches(t, s, id, 0, records.BatchRef{}))
+	require.Equal(t, []records.Batch{{Key: key, Source: key, First: 1, Last: 4, End: true, Packed: true, Bytes: 6}}, fixture.Batches(t, s, id, 0, records.BatchRef{}))
 	require.ElementsMatch(t, []records.GarbageBatch{
 		{Key: key, Frame: 1}, {Key: key, Frame: 2}, {Key: key, Frame: 2, Packed: true}, {Key: key, Frame: 3}, {Key: key, Frame: 4},
 	}, garbage(t, s))
 }
 
-func testPackingKept(t *testing.T, d *database) {
-	s := d.store(t)
+func testPackingKept(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	old, key := halfFailed(t, s)
 	first := restarted(t, s, old.ID)
@@ -163,7 +164,7 @@ func testPackingKept(t *testing.T, d *database) {
 	for _, id := range []run.ID{first.ID, second.ID, third.ID} {
 		own := run.Key{Run: id, Attempt: 1, Dispatch: 1}
 		require.Equal(t, []records.Batch{{Key: own, Source: key, First: 1, Last: 4, End: true, Packed: true, Bytes: 50}},
-			batches(t, s, id, 0, records.BatchRef{}))
+			fixture.Batches(t, s, id, 0, records.BatchRef{}))
 	}
 	garbage(t, s)
 	for i, id := range []run.ID{old.ID, third.ID, first.ID, second.ID} {
@@ -179,8 +180,8 @@ func testPackingKept(t *testing.T, d *database) {
 
 // testPackingDeleted deletes a run while its log is packed: the object that may
 // have been written is recorded, and removed when the lease has ended.
-func testPackingDeleted(t *testing.T, d *database) {
-	s := d.store(t)
+func testPackingDeleted(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	whole := func(key run.Key) []records.GarbageBatch {
 		return []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 3}}
@@ -189,9 +190,9 @@ func testPackingDeleted(t *testing.T, d *database) {
 	log := taken(t, s)[0]
 	require.NoError(t, s.DeleteRun(ctx, id))
 	require.Equal(t, whole(key), garbage(t, s))
-	requireCode(t, run.CodeConflict, s.SwitchPacked(ctx, log, 9))
+	fixture.RequireCode(t, run.CodeConflict, s.SwitchPacked(ctx, log, 9))
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 4, Packed: true}}, garbage(t, s))
-	requireCode(t, run.CodeConflict, s.SwitchPacked(ctx, log, 9))
+	fixture.RequireCode(t, run.CodeConflict, s.SwitchPacked(ctx, log, 9))
 	require.Empty(t, garbage(t, s))
 
 	id, key = endedLog(t, s)
@@ -209,51 +210,51 @@ func testPackingDeleted(t *testing.T, d *database) {
 	require.Empty(t, garbage(t, s), "no process had begun to pack")
 }
 
-func testPackingRemoved(t *testing.T, d *database) {
-	s := d.store(t)
+func testPackingRemoved(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	id, key := running(t, s, oneTask("/a/b"))
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameStepStart, run.FrameOutput)))
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 3, run.FrameOutput)))
-	require.NoError(t, register(t, s, executor("x")))
+	id, key := fixture.Running(t, s, fixture.OneTask("/a/b"))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameOutput)))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 3, run.FrameOutput)))
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("x")))
 	_, err := s.RemoveExecutor(ctx, "x", run.Removal{Force: true, Reason: "it is gone"})
 	require.NoError(t, err)
 	logs := taken(t, s)
 	require.Len(t, logs, 1)
 	require.NoError(t, s.SwitchPacked(ctx, logs[0], 1))
-	require.Equal(t, []records.Batch{{Key: key, Source: key, First: 1, Last: 3, Packed: true, Bytes: 1}}, batches(t, s, id, 0, records.BatchRef{}))
+	require.Equal(t, []records.Batch{{Key: key, Source: key, First: 1, Last: 3, Packed: true, Bytes: 1}}, fixture.Batches(t, s, id, 0, records.BatchRef{}))
 }
 
-func testPackingStale(t *testing.T, d *database) {
-	s := d.store(t)
+func testPackingStale(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	id, key := running(t, s, oneTask("/a/b"))
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameOutput)))
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 2, run.FrameOutput)))
+	id, key := fixture.Running(t, s, fixture.OneTask("/a/b"))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 1, run.FrameOutput)))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 2, run.FrameOutput)))
 	stale := func(before time.Time) int {
 		n, err := s.PackStale(ctx, before)
 		require.NoError(t, err)
 		return n
 	}
 	require.Zero(t, stale(time.Now().Add(time.Hour)), "the task is running")
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
-	at := get(t, s, id).Tasks[0].EndedAt
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
+	at := fixture.Get(t, s, id).Tasks[0].EndedAt
 	require.Zero(t, stale(at.Add(-time.Hour)), "the rest of the log may still arrive")
 	require.Equal(t, 1, stale(at.Add(time.Hour)))
 	require.Len(t, taken(t, s), 1)
 
-	_, key = running(t, s, oneTask("/a/b"))
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameOutput)))
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 2, run.FrameOutput)))
+	_, key = fixture.Running(t, s, fixture.OneTask("/a/b"))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 1, run.FrameOutput)))
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 2, run.FrameOutput)))
 	key.Dispatch = 2
-	claimQueued(t, s, key)
+	fixture.ClaimQueued(t, s, key)
 	require.Equal(t, 1, stale(at.Add(-time.Hour)), "another dispatch has followed")
 }
 
 // testPackingAtOnce packs, restarts and deletes concurrently: in the end every
 // piece of a log is referred to by a run, or garbage, and never both.
-func testPackingAtOnce(t *testing.T, d *database) {
-	stores := []records.Store{d.store(t), d.store(t), d.store(t)}
+func testPackingAtOnce(t *testing.T, d *fixture.Database) {
+	stores := []records.Store{d.Store(t), d.Store(t), d.Store(t)}
 	s := stores[0]
 	for range 8 {
 		old, key := halfFailed(t, s)
@@ -277,7 +278,7 @@ func testPackingAtOnce(t *testing.T, d *database) {
 		})
 		require.NoError(t, group.Wait())
 		left := garbage(t, s)
-		got := batches(t, s, second.ID, 0, records.BatchRef{})
+		got := fixture.Batches(t, s, second.ID, 0, records.BatchRef{})
 		own := run.Key{Run: second.ID, Attempt: 1, Dispatch: 1}
 		if len(got) == 1 {
 			require.Equal(t, []records.Batch{{Key: own, Source: key, First: 1, Last: 4, End: true, Packed: true, Bytes: 3}}, got)

@@ -9,11 +9,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func restartTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func restartTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"source":           testRestartSource,
 		"keeps_and_links":  testRestartKeeps,
 		"refused":          testRestartRefused,
@@ -26,35 +27,35 @@ func restartTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-func testRestartSource(t *testing.T, d *database) {
-	s := d.store(t)
+func testRestartSource(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	spec := rich()
-	r := create(t, s, spec)
+	r := fixture.Create(t, s, spec)
 	got, old, err := s.RestartSource(t.Context(), r.ID)
 	require.NoError(t, err)
 	require.Equal(t, r.ID, old.ID)
 	require.Equal(t, spec, got, "with matrices, secrets and annotations")
 	_, _, err = s.RestartSource(t.Context(), "01jd0000000000000000000000")
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 }
 
 // halfFailed creates a run of the tasks "build" and "later", of which build has
 // a log and an output and succeeded, and later failed.
 func halfFailed(t *testing.T, s records.Store) (run.Run, run.Key) {
 	t.Helper()
-	spec := oneTask("/a/b")
+	spec := fixture.OneTask("/a/b")
 	spec.Tasks["later"] = &run.TaskSpec{Pool: "linux", Steps: []run.Step{{Run: "false"}}, Depends: []run.Depend{{Task: "build"}}}
-	r := create(t, s, spec)
-	begin(t, s, r.ID)
+	r := fixture.Create(t, s, spec)
+	fixture.Begin(t, s, r.ID)
 	key := run.Key{Run: r.ID, Task: 0, Attempt: 1, Dispatch: 1}
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
-	claim(t, s, key)
-	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameOutputs)))
-	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 4, run.FrameTaskEnd)))
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
+	fixture.Claim(t, s, key)
+	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameOutputs)))
+	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 4, run.FrameTaskEnd)))
 	require.NoError(t, s.Annotate(t.Context(), r.ID, "build", map[string]string{"k": "v"}, nil))
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess), queued(1, 1, 1)}})
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(1, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
-	return get(t, s, r.ID), key
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusSuccess), fixture.Queued(1, 1, 1)}})
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Ended(1, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
+	return fixture.Get(t, s, r.ID), key
 }
 
 // restarted restarts a run and keeps its task 0.
@@ -69,13 +70,13 @@ func restartOf(t *testing.T, s records.Store, of run.ID) records.NewRun {
 	t.Helper()
 	spec, _, err := s.RestartSource(t.Context(), of)
 	require.NoError(t, err)
-	n := newRun(t, spec)
+	n := fixture.NewRun(t, spec)
 	n.Restart = &records.Restart{From: of, Kept: map[int]int{0: 0}}
 	return n
 }
 
-func testRestartKeeps(t *testing.T, d *database) {
-	s := d.store(t)
+func testRestartKeeps(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	old, key := halfFailed(t, s)
 	first := restarted(t, s, old.ID)
 	require.Equal(t, old.ID, first.RestartedFrom)
@@ -85,50 +86,50 @@ func testRestartKeeps(t *testing.T, d *database) {
 	require.Equal(t, run.StatusNotStarted, first.Tasks[1].Status)
 	require.Zero(t, first.Tasks[1].Attempt)
 
-	begin(t, s, first.ID)
-	apply(t, s, first.ID, records.Changes{Tasks: []records.TaskChange{{Task: 1, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true})
+	fixture.Begin(t, s, first.ID)
+	fixture.Apply(t, s, first.ID, records.Changes{Tasks: []run.TaskChange{{Task: 1, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true})
 	second := restarted(t, s, first.ID)
 	for _, id := range []run.ID{first.ID, second.ID} {
-		list := batches(t, s, id, 0, records.BatchRef{})
+		list := fixture.Batches(t, s, id, 0, records.BatchRef{})
 		own := run.Key{Run: id, Attempt: 1, Dispatch: 1}
 		require.Equal(t, []records.Batch{{Key: own, Source: key, First: 1, Last: 3}, {Key: own, Source: key, First: 4, Last: 4, End: true}}, list,
 			"the bytes stay in place over any number of restarts")
 	}
 	third := restarted(t, s, old.ID)
-	require.Equal(t, []run.ID{first.ID, third.ID}, get(t, s, old.ID).RestartedAs)
-	require.Equal(t, []run.ID{second.ID}, get(t, s, first.ID).RestartedAs)
+	require.Equal(t, []run.ID{first.ID, third.ID}, fixture.Get(t, s, old.ID).RestartedAs)
+	require.Equal(t, []run.ID{second.ID}, fixture.Get(t, s, first.ID).RestartedAs)
 	page, err := s.ListRuns(t.Context(), run.ListQuery{Ascending: true, Limit: 1})
 	require.NoError(t, err)
 	require.Equal(t, []run.ID{first.ID, third.ID}, page.Runs[0].RestartedAs, "in lists too")
 }
 
-func testRestartRefused(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, oneTask("/a/b"))
-	n := newRun(t, oneTask("/a/b"))
+func testRestartRefused(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.OneTask("/a/b"))
+	n := fixture.NewRun(t, fixture.OneTask("/a/b"))
 	n.Restart = &records.Restart{From: r.ID}
 	_, err := s.CreateRun(t.Context(), n)
-	requireCode(t, run.CodeWrongPhase, err)
+	fixture.RequireCode(t, run.CodeWrongPhase, err)
 	n.Restart.From = "01jd0000000000000000000000"
 	_, err = s.CreateRun(t.Context(), n)
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 	require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
 	n.Restart = &records.Restart{From: r.ID, Kept: map[int]int{0: 3}}
 	_, err = s.CreateRun(t.Context(), n)
-	requireCode(t, run.CodeConflict, err)
-	require.Empty(t, get(t, s, r.ID).RestartedAs)
+	fixture.RequireCode(t, run.CodeConflict, err)
+	require.Empty(t, fixture.Get(t, s, r.ID).RestartedAs)
 }
 
-func testDelete(t *testing.T, d *database) {
-	s := d.store(t)
+func testDelete(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	old, key := halfFailed(t, s)
-	open := create(t, s, rich())
-	requireCode(t, run.CodeWrongPhase, s.DeleteRun(ctx, open.ID))
+	open := fixture.Create(t, s, rich())
+	fixture.RequireCode(t, run.CodeWrongPhase, s.DeleteRun(ctx, open.ID))
 	require.NoError(t, s.DeleteRun(ctx, old.ID))
-	requireCode(t, run.CodeNotFound, s.DeleteRun(ctx, old.ID))
+	fixture.RequireCode(t, run.CodeNotFound, s.DeleteRun(ctx, old.ID))
 	_, err := s.GetRun(ctx, old.ID)
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 	garbage, err := s.TakeGarbage(ctx, 10)
 	require.NoError(t, err)
 	want := []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 4}}
@@ -146,12 +147,12 @@ func testDelete(t *testing.T, d *database) {
 	}
 	require.NoError(t, s.CancelRun(ctx, open.ID, nil))
 	require.NoError(t, s.DeleteRun(ctx, open.ID))
-	next := create(t, s, oneTask("/a/b"))
+	next := fixture.Create(t, s, fixture.OneTask("/a/b"))
 	require.EqualValues(t, 2, next.Counter, "counters continue")
 }
 
-func testDeleteKeptLogs(t *testing.T, d *database) {
-	s := d.store(t)
+func testDeleteKeptLogs(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	old, key := halfFailed(t, s)
 	first, second := restarted(t, s, old.ID), restarted(t, s, old.ID)
@@ -171,8 +172,8 @@ func testDeleteKeptLogs(t *testing.T, d *database) {
 
 // testDeleteAtOnce concurrently deletes runs that share a log: its bytes become
 // garbage exactly once.
-func testDeleteAtOnce(t *testing.T, d *database) {
-	stores := []records.Store{d.store(t), d.store(t), d.store(t)}
+func testDeleteAtOnce(t *testing.T, d *fixture.Database) {
+	stores := []records.Store{d.Store(t), d.Store(t), d.Store(t)}
 	s := stores[0]
 	for range 8 {
 		old, key := halfFailed(t, s)
@@ -192,13 +193,13 @@ func testDeleteAtOnce(t *testing.T, d *database) {
 	}
 }
 
-func testDeleteMany(t *testing.T, d *database) {
-	s := d.store(t)
+func testDeleteMany(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var ids []run.ID
 	for i := range 12 {
-		n := newRun(t, oneTask(fmt.Sprintf("/a/b%d", i%2)))
+		n := fixture.NewRun(t, fixture.OneTask(fmt.Sprintf("/a/b%d", i%2)))
 		n.Time = start.Add(time.Duration(i) * time.Hour)
 		r, err := s.CreateRun(ctx, n)
 		require.NoError(t, err)
@@ -233,15 +234,15 @@ func testDeleteMany(t *testing.T, d *database) {
 	require.Equal(t, []run.ID{ids[3], ids[9], ids[10], ids[11]}, left())
 }
 
-func testGroups(t *testing.T, d *database) {
-	s := d.store(t)
+func testGroups(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
-	create(t, s, oneTask("/p/feature02"))
-	waiting := create(t, s, oneTask("/p/feature/x"))
-	busy := create(t, s, oneTask("/p/feature"))
-	begin(t, s, busy.ID)
-	done := create(t, s, oneTask("/p/feature"))
-	finish(t, s, done.ID)
+	fixture.Create(t, s, fixture.OneTask("/p/feature02"))
+	waiting := fixture.Create(t, s, fixture.OneTask("/p/feature/x"))
+	busy := fixture.Create(t, s, fixture.OneTask("/p/feature"))
+	fixture.Begin(t, s, busy.ID)
+	done := fixture.Create(t, s, fixture.OneTask("/p/feature"))
+	fixture.Finish(t, s, done.ID)
 	page, err := s.Groups(ctx, run.GroupQuery{Paths: []string{"/p/feature", "/p/none", "/p/feature/"}})
 	require.NoError(t, err)
 	require.Empty(t, page.After)
@@ -258,10 +259,10 @@ func testGroups(t *testing.T, d *database) {
 	}
 }
 
-func testGroupsBelow(t *testing.T, d *database) {
-	s := d.store(t)
+func testGroupsBelow(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for _, path := range []string{"/p/b", "/p/a", "/p/a/z", "/p/a0", "/q/a", "/p/b"} {
-		create(t, s, oneTask(path))
+		fixture.Create(t, s, fixture.OneTask(path))
 	}
 	read := func(q run.GroupQuery) (paths []string, after string) {
 		page, err := s.Groups(t.Context(), q)

@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func runTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func runTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"Create/returns_what_is_stored":      testCreate,
 		"Create/setup_error_is_final":        testSetupError,
 		"Create/counters_are_dense":          testCounters,
@@ -50,14 +51,14 @@ func rich() *run.Spec {
 	}
 }
 
-func testCreate(t *testing.T, d *database) {
-	s := d.store(t)
+func testCreate(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	spec := rich()
 	before := time.Now()
-	r := create(t, s, spec)
+	r := fixture.Create(t, s, spec)
 	require.True(t, run.ValidID(r.ID), r.ID)
 	require.WithinRange(t, r.CreatedAt, before.Truncate(time.Millisecond), time.Now())
-	stored := get(t, s, r.ID)
+	stored := fixture.Get(t, s, r.ID)
 	require.Empty(t, cmp.Diff(r, stored))
 
 	require.Equal(t, int64(1), r.Counter)
@@ -91,25 +92,25 @@ func testCreate(t *testing.T, d *database) {
 		require.NoError(t, err)
 		require.Empty(t, cmp.Diff(want, task))
 	}
-	require.Equal(t, []records.OutboxKind{records.OutboxStart}, drain(t, s))
+	require.Equal(t, []records.OutboxKind{records.OutboxStart}, fixture.Drain(t, s))
 }
 
-func testSetupError(t *testing.T, d *database) {
-	s := d.store(t)
-	spec := oneTask("/a/b")
+func testSetupError(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	spec := fixture.OneTask("/a/b")
 	spec.SetupErrors = []string{"no such branch"}
-	r := create(t, s, spec)
+	r := fixture.Create(t, s, spec)
 	require.Equal(t, run.PhaseSetupError, r.Phase)
 	require.Equal(t, spec.SetupErrors, r.SetupErrors)
 	require.Equal(t, r.CreatedAt, r.EndedAt)
-	require.Empty(t, cmp.Diff(r, get(t, s, r.ID)))
-	require.Empty(t, drain(t, s))
-	requireCode(t, run.CodeWrongPhase, s.CancelRun(t.Context(), r.ID, nil))
+	require.Empty(t, cmp.Diff(r, fixture.Get(t, s, r.ID)))
+	require.Empty(t, fixture.Drain(t, s))
+	fixture.RequireCode(t, run.CodeWrongPhase, s.CancelRun(t.Context(), r.ID, nil))
 }
 
 // testCounters creates runs concurrently in several roots, through two stores.
-func testCounters(t *testing.T, d *database) {
-	stores := []records.Store{d.store(t), d.store(t)}
+func testCounters(t *testing.T, d *fixture.Database) {
+	stores := []records.Store{d.Store(t), d.Store(t)}
 	const creators, each = 20, 5
 	var mu sync.Mutex
 	created := make(map[string][]run.Run)
@@ -118,8 +119,8 @@ func testCounters(t *testing.T, d *database) {
 		group.Go(func() error {
 			for k := range each {
 				root := fmt.Sprintf("/root/%d", (i+k)%3)
-				spec := oneTask(fmt.Sprintf("%s/branch/%d", root, i))
-				r, err := stores[i%2].CreateRun(t.Context(), newRun(t, spec))
+				spec := fixture.OneTask(fmt.Sprintf("%s/branch/%d", root, i))
+				r, err := stores[i%2].CreateRun(t.Context(), fixture.NewRun(t, spec))
 				if err != nil {
 					return err
 				}
@@ -146,27 +147,27 @@ func testCounters(t *testing.T, d *database) {
 	require.Equal(t, creators*each, total)
 }
 
-func testIDs(t *testing.T, d *database) {
-	s := d.store(t)
-	d.clock.fixed.Store(time.Date(2026, 5, 6, 7, 8, 9, 123_456_789, time.UTC).UnixNano())
+func testIDs(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	d.Clock.Fixed.Store(time.Date(2026, 5, 6, 7, 8, 9, 123_456_789, time.UTC).UnixNano())
 	var last run.ID
 	for i := range 20 {
 		if i == 10 { // the clock goes back
-			d.clock.fixed.Add(-int64(time.Hour))
+			d.Clock.Fixed.Add(-int64(time.Hour))
 		}
-		r := create(t, s, oneTask("/a/b"))
+		r := fixture.Create(t, s, fixture.OneTask("/a/b"))
 		require.Greater(t, r.ID, last)
 		last = r.ID
 	}
-	d.clock.fixed.Store(0)
-	require.Greater(t, create(t, s, oneTask("/a/b")).ID, last)
+	d.Clock.Fixed.Store(0)
+	require.Greater(t, fixture.Create(t, s, fixture.OneTask("/a/b")).ID, last)
 }
 
-func testGivenTime(t *testing.T, d *database) {
-	s := d.store(t)
+func testGivenTime(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	at := time.Date(2020, 1, 2, 3, 4, 5, 6_000_007, time.UTC)
-	create(t, s, oneTask("/a/b"))
-	n := newRun(t, oneTask("/a/b"))
+	fixture.Create(t, s, fixture.OneTask("/a/b"))
+	n := fixture.NewRun(t, fixture.OneTask("/a/b"))
 	n.Time = at
 	old, err := s.CreateRun(t.Context(), n)
 	require.NoError(t, err)
@@ -181,69 +182,69 @@ func testGivenTime(t *testing.T, d *database) {
 	require.Empty(t, page.Runs)
 }
 
-func testManyTasks(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, wide("/a/b", run.MaxTasks))
-	stored := get(t, s, r.ID)
+func testManyTasks(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.Wide("/a/b", run.MaxTasks))
+	stored := fixture.Get(t, s, r.ID)
 	require.Len(t, stored.Tasks, run.MaxTasks)
 	for i, task := range stored.Tasks {
 		require.Equal(t, i, task.Number)
 		require.Equal(t, fmt.Sprintf("all[N=%d]", i), task.Name)
 	}
-	begin(t, s, r.ID)
+	fixture.Begin(t, s, r.ID)
 	key := run.Key{Run: r.ID, Task: 9_999, Attempt: 1, Dispatch: 1}
-	definition := claim(t, s, key)
+	definition := fixture.Claim(t, s, key)
 	require.Equal(t, "9999", definition.Environment["N"])
 }
 
-func testGetNotFound(t *testing.T, d *database) {
-	s := d.store(t)
+func testGetNotFound(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	const missing = run.ID("01h00000000000000000000000")
 	_, err := s.GetRun(ctx, missing)
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 	_, err = s.GetSummary(ctx, missing)
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 	_, err = s.GetTask(ctx, missing, "build")
-	requireCode(t, run.CodeNotFound, err)
-	_, err = s.GetTask(ctx, create(t, s, oneTask("/a/b")).ID, "other")
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
+	_, err = s.GetTask(ctx, fixture.Create(t, s, fixture.OneTask("/a/b")).ID, "other")
+	fixture.RequireCode(t, run.CodeNotFound, err)
 	_, err = s.Begin(ctx, missing)
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 	_, _, err = s.Apply(ctx, missing, records.Changes{})
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 	_, _, err = s.LoadPlan(ctx, missing, 0)
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 	_, err = s.Claim(ctx, run.ClaimRequest{Key: run.Key{Run: missing, Attempt: 1, Dispatch: 1}, Executor: "x", JournalID: "j"})
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 	_, err = s.Batches(ctx, missing, 0, 0, records.BatchRef{})
-	requireCode(t, run.CodeNotFound, err)
-	requireCode(t, run.CodeNotFound, s.StartRun(ctx, missing, nil))
-	requireCode(t, run.CodeNotFound, s.CancelRun(ctx, missing, nil))
-	requireCode(t, run.CodeNotFound, s.StopRun(ctx, missing, nil))
-	requireCode(t, run.CodeNotFound, s.ApproveTask(ctx, missing, "build", "me", nil))
-	requireCode(t, run.CodeNotFound, s.Annotate(ctx, missing, "", nil, nil))
-	requireCode(t, run.CodeNotFound, s.CloseLost(ctx, missing, "why"))
+	fixture.RequireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, s.StartRun(ctx, missing, nil))
+	fixture.RequireCode(t, run.CodeNotFound, s.CancelRun(ctx, missing, nil))
+	fixture.RequireCode(t, run.CodeNotFound, s.StopRun(ctx, missing, nil))
+	fixture.RequireCode(t, run.CodeNotFound, s.ApproveTask(ctx, missing, "build", "me", nil))
+	fixture.RequireCode(t, run.CodeNotFound, s.Annotate(ctx, missing, "", nil, nil))
+	fixture.RequireCode(t, run.CodeNotFound, s.CloseLost(ctx, missing, "why"))
 }
 
-func testOpenRuns(t *testing.T, d *database) {
-	s := d.store(t)
+func testOpenRuns(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	var want []run.ID
 	for i := range 12 {
-		r := create(t, s, oneTask("/a/b"))
+		r := fixture.Create(t, s, fixture.OneTask("/a/b"))
 		switch i % 3 {
 		case 0:
 			require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
 			continue
 		case 1:
-			begin(t, s, r.ID)
+			fixture.Begin(t, s, r.ID)
 		}
 		want = append(want, r.ID)
 	}
 	got, err := s.OpenRuns(t.Context(), "", 100)
 	require.NoError(t, err)
 	require.Empty(t, got, "no workflow was started")
-	d.clock.advance(time.Minute)
+	d.Clock.Advance(time.Minute)
 	stats, err := s.Stats(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, map[run.Phase]int{run.PhaseQueued: 4, run.PhaseRunning: 4}, stats.OpenRuns)
@@ -251,10 +252,10 @@ func testOpenRuns(t *testing.T, d *database) {
 	require.Equal(t, 12+4, stats.Outbox)
 	require.InDelta(t, time.Minute, stats.OldestOutbox, float64(30*time.Second))
 
-	for _, row := range takeAll(t, s) {
+	for _, row := range fixture.TakeAll(t, s) {
 		require.NoError(t, s.CompleteOutbox(t.Context(), row.ID))
 	}
-	undelivered := create(t, s, oneTask("/a/b"))
+	undelivered := fixture.Create(t, s, fixture.OneTask("/a/b"))
 	got, err = s.OpenRuns(t.Context(), "", 5)
 	require.NoError(t, err)
 	require.Equal(t, want[:5], got)

@@ -9,11 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func scheduleTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func scheduleTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"are_put_and_read":        testSchedulePut,
 		"are_listed_by_name":      testScheduleList,
 		"firings_are_stored":      testScheduleFirings,
@@ -22,7 +23,7 @@ func scheduleTests() map[string]func(t *testing.T, d *database) {
 }
 
 func nightly(name string) run.ScheduleSpec {
-	spec := oneTask("/a/b")
+	spec := fixture.OneTask("/a/b")
 	spec.Secrets = map[string]run.Secret{"TOKEN": "hidden"}
 	spec.Tasks["build"].Timeout = run.Duration(time.Minute)
 	return run.ScheduleSpec{
@@ -32,13 +33,13 @@ func nightly(name string) run.ScheduleSpec {
 	}
 }
 
-func testSchedulePut(t *testing.T, d *database) {
-	s := d.store(t)
+func testSchedulePut(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	_, err := s.GetSchedule(ctx, "nightly")
-	requireCode(t, run.CodeNotFound, err)
-	requireCode(t, run.CodeNotFound, s.DeleteSchedule(ctx, "nightly"))
-	requireCode(t, run.CodeConflict, s.PutSchedule(ctx, nightly("nightly"), 1))
+	fixture.RequireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, s.DeleteSchedule(ctx, "nightly"))
+	fixture.RequireCode(t, run.CodeConflict, s.PutSchedule(ctx, nightly("nightly"), 1))
 
 	want := nightly("nightly")
 	given := want
@@ -54,11 +55,11 @@ func testSchedulePut(t *testing.T, d *database) {
 	require.False(t, got.CreatedAt.IsZero())
 	require.Equal(t, got.CreatedAt, got.UpdatedAt)
 
-	requireCode(t, run.CodeConflict, s.PutSchedule(ctx, want, 0))
-	d.clock.advance(time.Second)
-	changed := run.ScheduleSpec{Name: "nightly", Spec: oneTask("/c/d"), Cron: []string{"@daily"}}
+	fixture.RequireCode(t, run.CodeConflict, s.PutSchedule(ctx, want, 0))
+	d.Clock.Advance(time.Second)
+	changed := run.ScheduleSpec{Name: "nightly", Spec: fixture.OneTask("/c/d"), Cron: []string{"@daily"}}
 	require.NoError(t, s.PutSchedule(ctx, changed, 1))
-	requireCode(t, run.CodeConflict, s.PutSchedule(ctx, changed, 1))
+	fixture.RequireCode(t, run.CodeConflict, s.PutSchedule(ctx, changed, 1))
 	got, err = s.GetSchedule(ctx, "nightly")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(changed, got.ScheduleSpec))
@@ -67,12 +68,12 @@ func testSchedulePut(t *testing.T, d *database) {
 
 	require.NoError(t, s.DeleteSchedule(ctx, "nightly"))
 	_, err = s.GetSchedule(ctx, "nightly")
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 	require.NoError(t, s.PutSchedule(ctx, want, 0))
 }
 
-func testScheduleList(t *testing.T, d *database) {
-	s := d.store(t)
+func testScheduleList(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for _, name := range []string{"c", "a", "b"} {
 		require.NoError(t, s.PutSchedule(t.Context(), nightly(name), 0))
 	}
@@ -94,8 +95,8 @@ func testScheduleList(t *testing.T, d *database) {
 	require.Empty(t, list("c", 2))
 }
 
-func testScheduleFirings(t *testing.T, d *database) {
-	s := d.store(t)
+func testScheduleFirings(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	firing := func(n int, id run.ID) records.Firing {
@@ -103,7 +104,7 @@ func testScheduleFirings(t *testing.T, d *database) {
 			For: at.Add(time.Duration(n) * time.Minute), At: at.Add(time.Duration(n)*time.Minute + time.Second), Run: id,
 		}}
 	}
-	r := create(t, s, oneTask("/a/b"))
+	r := fixture.Create(t, s, fixture.OneTask("/a/b"))
 	require.NoError(t, s.PutFiring(ctx, "nightly", firing(1, r.ID)))
 	none, err := s.Firings(ctx, "nightly", 10)
 	require.NoError(t, err)
@@ -137,11 +138,11 @@ func testScheduleFirings(t *testing.T, d *database) {
 	require.Empty(t, got)
 }
 
-func testScheduleFiringsForgotten(t *testing.T, d *database) {
-	s := d.store(t)
+func testScheduleFiringsForgotten(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	require.NoError(t, s.PutSchedule(ctx, nightly("nightly"), 0))
-	r := create(t, s, oneTask("/a/b"))
+	r := fixture.Create(t, s, fixture.OneTask("/a/b"))
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for n := range run.MaxFirings + 20 {
 		f := records.Firing{Key: fmt.Sprint("f", n), Firing: run.Firing{At: at.Add(time.Duration(n) * time.Second)}}

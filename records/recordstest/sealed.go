@@ -8,6 +8,7 @@ import (
 
 	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
@@ -85,7 +86,7 @@ func RunSealed(t *testing.T, open func(keys *keyring.Ring) records.Store) {
 	var later run.Run
 	using(both, func(s records.Store) {
 		requireSecrets(t, s, created.ID, hidden)
-		later = create(t, s, specWithSecret(hidden))
+		later = fixture.Create(t, s, specWithSecret(hidden))
 		n, err := s.Reencrypt(t.Context(), 10)
 		require.NoError(t, err)
 		require.Equal(t, 3, n, "secrets sealed with the first key")
@@ -98,7 +99,7 @@ func RunSealed(t *testing.T, open func(keys *keyring.Ring) records.Store) {
 }
 
 func specWithSecret(hidden run.Secret) *run.Spec {
-	spec := oneTask("/a/b")
+	spec := fixture.OneTask("/a/b")
 	spec.Secrets = map[string]run.Secret{"TOKEN": hidden}
 	return spec
 }
@@ -109,7 +110,7 @@ func createSecrets(t *testing.T, s records.Store, hidden run.Secret) run.Run {
 	_, _, err := s.PutWebhook(t.Context(), hook("hook"))
 	require.NoError(t, err)
 	require.NoError(t, s.PutSchedule(t.Context(), nightly("nightly"), 0))
-	return create(t, s, specWithSecret(hidden))
+	return fixture.Create(t, s, specWithSecret(hidden))
 }
 
 // requireSecrets checks the secrets that createSecrets stored.

@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func sharingTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func sharingTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"all_is_there_after_reopening":  testReopen,
 		"opened_by_several_at_once":     testOpenAtOnce,
 		"watch_across_stores":           testWatchAcross,
@@ -25,36 +26,36 @@ func sharingTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-func testReopen(t *testing.T, d *database) {
-	first := d.open(t, d.clock.now, nil)
-	id, key := running(t, first, rich())
-	require.NoError(t, first.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameOutputs)))
-	require.NoError(t, register(t, first, executor("x")))
-	want := get(t, first, id)
-	lastEvent(t, first, 4)
+func testReopen(t *testing.T, d *fixture.Database) {
+	first := d.Open(t, d.Clock.Now, nil)
+	id, key := fixture.Running(t, first, rich())
+	require.NoError(t, first.ApplyFrames(t.Context(), fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameOutputs)))
+	require.NoError(t, fixture.Register(t, first, fixture.Executor("x")))
+	want := fixture.Get(t, first, id)
+	fixture.AwaitEvent(t, first, 4)
 	require.NoError(t, first.Close())
 	require.NoError(t, first.Close(), "again is no error")
 
-	s := d.store(t)
+	s := d.Store(t)
 	require.NoError(t, s.Check(t.Context()))
-	require.Empty(t, cmp.Diff(want, get(t, s, id)))
-	lastEvent(t, s, 4)
-	claim(t, s, key)
-	require.Equal(t, []records.OutboxKind{records.OutboxStart, records.OutboxExecutor}, drain(t, s))
-	next := create(t, s, rich())
+	require.Empty(t, cmp.Diff(want, fixture.Get(t, s, id)))
+	fixture.AwaitEvent(t, s, 4)
+	fixture.Claim(t, s, key)
+	require.Equal(t, []records.OutboxKind{records.OutboxStart, records.OutboxExecutor}, fixture.Drain(t, s))
+	next := fixture.Create(t, s, rich())
 	require.Equal(t, int64(2), next.Counter)
-	lastEvent(t, s, 5)
+	fixture.AwaitEvent(t, s, 5)
 	executors, err := s.ListExecutors(t.Context())
 	require.NoError(t, err)
 	require.Len(t, executors, 1)
 }
 
-func testOpenAtOnce(t *testing.T, d *database) {
+func testOpenAtOnce(t *testing.T, d *fixture.Database) {
 	var group errgroup.Group
 	for range 5 {
 		group.Go(func() error {
-			s := d.open(t, d.clock.now, nil)
-			_, err := s.CreateRun(t.Context(), newRun(t, oneTask("/a/b")))
+			s := d.Open(t, d.Clock.Now, nil)
+			_, err := s.CreateRun(t.Context(), fixture.NewRun(t, fixture.OneTask("/a/b")))
 			if err != nil {
 				return err
 			}
@@ -62,23 +63,23 @@ func testOpenAtOnce(t *testing.T, d *database) {
 		})
 	}
 	require.NoError(t, group.Wait())
-	page, err := d.store(t).ListRuns(t.Context(), run.ListQuery{})
+	page, err := d.Store(t).ListRuns(t.Context(), run.ListQuery{})
 	require.NoError(t, err)
 	require.Len(t, page.Runs, 5)
 }
 
-func testWatchAcross(t *testing.T, d *database) {
-	local, remote := d.store(t), d.store(t)
-	r := create(t, remote, oneTask("/a/b"))
+func testWatchAcross(t *testing.T, d *fixture.Database) {
+	local, remote := d.Store(t), d.Store(t)
+	r := fixture.Create(t, remote, fixture.OneTask("/a/b"))
 	signal, stop := local.Watch(r.ID)
 	defer stop()
 	for i := range 3 {
 		settle(t, signal)
-		require.NoError(t, remote.Annotate(t.Context(), r.ID, "", map[string]string{"n": itoa(int64(i))}, nil))
+		require.NoError(t, remote.Annotate(t.Context(), r.ID, "", map[string]string{"n": fixture.Itoa(int64(i))}, nil))
 		begin := time.Now()
-		awaitSignal(t, signal)
+		fixture.AwaitSignal(t, signal)
 		require.Less(t, time.Since(begin), 5*time.Second)
-		require.Equal(t, itoa(int64(i)), get(t, local, r.ID).Annotations["n"])
+		require.Equal(t, fixture.Itoa(int64(i)), fixture.Get(t, local, r.ID).Annotations["n"])
 	}
 	// A follower of events in one store sees what the other store writes.
 	stop()
@@ -94,7 +95,7 @@ func testWatchAcross(t *testing.T, d *database) {
 		if len(events) > 0 && events[len(events)-1].Phase == run.PhaseRunning {
 			return
 		}
-		awaitSignal(t, all)
+		fixture.AwaitSignal(t, all)
 	}
 }
 
@@ -110,49 +111,49 @@ func settle(t *testing.T, signal <-chan struct{}) {
 	}
 }
 
-func testOutboxAcross(t *testing.T, d *database) {
-	local, remote := d.store(t), d.store(t)
+func testOutboxAcross(t *testing.T, d *fixture.Database) {
+	local, remote := d.Store(t), d.Store(t)
 	wake := local.OutboxWake()
 	settle(t, wake)
-	create(t, remote, oneTask("/a/b"))
-	awaitSignal(t, wake)
-	require.Len(t, takeAll(t, local), 1)
+	fixture.Create(t, remote, fixture.OneTask("/a/b"))
+	fixture.AwaitSignal(t, wake)
+	require.Len(t, fixture.TakeAll(t, local), 1)
 }
 
-func testClosed(t *testing.T, d *database) {
-	s := d.open(t, d.clock.now, nil)
-	r := create(t, s, oneTask("/a/b"))
+func testClosed(t *testing.T, d *fixture.Database) {
+	s := d.Open(t, d.Clock.Now, nil)
+	r := fixture.Create(t, s, fixture.OneTask("/a/b"))
 	require.NoError(t, s.Close())
 	_, err := s.GetRun(t.Context(), r.ID)
-	requireCode(t, run.CodeUnavailable, err)
+	fixture.RequireCode(t, run.CodeUnavailable, err)
 	_, err = s.Begin(t.Context(), r.ID)
-	requireCode(t, run.CodeUnavailable, err)
-	requireCode(t, run.CodeUnavailable, s.Check(t.Context()))
+	fixture.RequireCode(t, run.CodeUnavailable, err)
+	fixture.RequireCode(t, run.CodeUnavailable, s.Check(t.Context()))
 }
 
-func testContext(t *testing.T, d *database) {
-	s := d.store(t)
-	r := create(t, s, oneTask("/a/b"))
+func testContext(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, fixture.OneTask("/a/b"))
 	gone, cancel := context.WithCancelCause(t.Context())
 	cancel(context.Canceled)
 	_, err := s.GetRun(gone, r.ID)
-	requireCode(t, run.CodeCanceled, err)
+	fixture.RequireCode(t, run.CodeCanceled, err)
 	_, err = s.Begin(gone, r.ID)
-	requireCode(t, run.CodeCanceled, err)
+	fixture.RequireCode(t, run.CodeCanceled, err)
 	late, cancelLate := context.WithDeadlineCause(t.Context(), time.Now().Add(-time.Second), context.DeadlineExceeded)
 	defer cancelLate()
 	_, err = s.GetRun(late, r.ID)
-	requireCode(t, run.CodeTimeout, err)
-	require.Equal(t, run.PhaseQueued, get(t, s, r.ID).Phase)
+	fixture.RequireCode(t, run.CodeTimeout, err)
+	require.Equal(t, run.PhaseQueued, fixture.Get(t, s, r.ID).Phase)
 }
 
 // testOneRun changes one run concurrently through two stores: no change is
 // lost.
-func testOneRun(t *testing.T, d *database) {
-	stores := []records.Store{d.store(t), d.store(t)}
+func testOneRun(t *testing.T, d *fixture.Database) {
+	stores := []records.Store{d.Store(t), d.Store(t)}
 	const width = 40
-	r := create(t, stores[0], wide("/a/b", width))
-	begin(t, stores[0], r.ID)
+	r := fixture.Create(t, stores[0], fixture.Wide("/a/b", width))
+	fixture.Begin(t, stores[0], r.ID)
 	var group errgroup.Group
 	for i := range 4 {
 		group.Go(func() error {
@@ -162,10 +163,10 @@ func testOneRun(t *testing.T, d *database) {
 				if _, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "j"}); err != nil {
 					return err
 				}
-				if err := s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameStepEnd)); err != nil {
+				if err := s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameStepEnd)); err != nil {
 					return err
 				}
-				if _, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{ended(task, 1, 1, run.StatusSuccess)}}); err != nil {
+				if _, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Ended(task, 1, 1, run.StatusSuccess)}}); err != nil {
 					return err
 				}
 			}
@@ -173,9 +174,9 @@ func testOneRun(t *testing.T, d *database) {
 		})
 	}
 	require.NoError(t, group.Wait())
-	got := get(t, stores[0], r.ID)
+	got := fixture.Get(t, stores[0], r.ID)
 	require.Equal(t, map[run.Status]int{run.StatusSuccess: width}, got.TaskCounts)
 	require.Equal(t, int64(1+1+3*width), got.Version, "each change creates a version")
-	status, _ := apply(t, stores[1], r.ID, records.Changes{Result: run.ResultSuccess, Finish: true})
+	status, _ := fixture.Apply(t, stores[1], r.ID, records.Changes{Result: run.ResultSuccess, Finish: true})
 	require.Equal(t, run.PhaseFinished, status.Phase)
 }

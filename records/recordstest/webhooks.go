@@ -9,11 +9,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 )
 
-func webhookTests() map[string]func(t *testing.T, d *database) {
-	return map[string]func(t *testing.T, d *database){
+func webhookTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
 		"are_put_and_read":         testWebhookPut,
 		"begin_at_the_given_event": testWebhookFrom,
 		"notify_their_workflow":    testWebhookOutbox,
@@ -36,17 +37,17 @@ func put(t testing.TB, s records.Store, w run.WebhookSpec) run.Webhook {
 	return got
 }
 
-func testWebhookPut(t *testing.T, d *database) {
-	s := d.store(t)
+func testWebhookPut(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	_, err := s.GetWebhook(ctx, "ci")
-	requireCode(t, run.CodeNotFound, err)
-	requireCode(t, run.CodeNotFound, s.DeleteWebhook(ctx, "ci"))
+	fixture.RequireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, s.DeleteWebhook(ctx, "ci"))
 
 	bare := hook("ci")
 	bare.Secret = ""
 	_, _, err = s.PutWebhook(ctx, bare)
-	requireCode(t, run.CodeInvalid, err)
+	fixture.RequireCode(t, run.CodeInvalid, err)
 
 	got, created, err := s.PutWebhook(ctx, hook("ci"))
 	require.NoError(t, err)
@@ -79,15 +80,15 @@ func testWebhookPut(t *testing.T, d *database) {
 	require.Equal(t, []string{"a", "ci"}, []string{all[0].Name, all[1].Name})
 	require.NoError(t, s.DeleteWebhook(ctx, "ci"))
 	_, err = s.GetWebhook(ctx, "ci")
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 }
 
-func testWebhookFrom(t *testing.T, d *database) {
-	s := d.store(t)
+func testWebhookFrom(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	for range 5 {
-		create(t, s, oneTask("/a/b"))
+		fixture.Create(t, s, fixture.OneTask("/a/b"))
 	}
-	lastEvent(t, s, 5)
+	fixture.AwaitEvent(t, s, 5)
 	w := hook("now")
 	require.Equal(t, int64(5), put(t, s, w).Delivered)
 	w = hook("third")
@@ -101,26 +102,26 @@ func testWebhookFrom(t *testing.T, d *database) {
 	require.Equal(t, int64(5), put(t, s, w).Delivered)
 }
 
-func testWebhookOutbox(t *testing.T, d *database) {
-	s := d.store(t)
+func testWebhookOutbox(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	put(t, s, hook("ci"))
-	create(t, s, oneTask("/a/b"))
+	fixture.Create(t, s, fixture.OneTask("/a/b"))
 	require.NoError(t, s.DeleteWebhook(ctx, "ci"))
-	rows := takeAll(t, s)
+	rows := fixture.TakeAll(t, s)
 	require.Len(t, rows, 2, "one row of each key")
 	require.Equal(t, records.OutboxWebhook, rows[0].Kind)
 	require.Equal(t, "ci", rows[0].Webhook)
 	require.Empty(t, rows[0].Run)
 	require.Empty(t, rows[1].Webhook)
 	require.NoError(t, s.CompleteOutbox(ctx, rows[0].ID))
-	next := takeAll(t, s)
+	next := fixture.TakeAll(t, s)
 	require.Len(t, next, 1)
 	require.Equal(t, "ci", next[0].Webhook)
 }
 
-func testWebhookLimit(t *testing.T, d *database) {
-	stores := []records.Store{d.store(t), d.store(t)}
+func testWebhookLimit(t *testing.T, d *fixture.Database) {
+	stores := []records.Store{d.Store(t), d.Store(t)}
 	var group errgroup.Group
 	group.SetLimit(4)
 	for i := range run.MaxWebhooks {
@@ -131,7 +132,7 @@ func testWebhookLimit(t *testing.T, d *database) {
 	}
 	require.NoError(t, group.Wait())
 	_, _, err := stores[0].PutWebhook(t.Context(), hook("more"))
-	requireCode(t, run.CodeExhausted, err)
+	fixture.RequireCode(t, run.CodeExhausted, err)
 	_, created, err := stores[1].PutWebhook(t.Context(), hook("w7"))
 	require.NoError(t, err)
 	require.False(t, created)
@@ -141,11 +142,11 @@ func testWebhookLimit(t *testing.T, d *database) {
 	require.True(t, created)
 }
 
-func testWebhookTake(t *testing.T, d *database) {
-	s := d.store(t)
+func testWebhookTake(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
 	ctx := t.Context()
 	_, err := s.AcquireWebhook(ctx, "ci")
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 	put(t, s, hook("ci"))
 	first, err := s.AcquireWebhook(ctx, "ci")
 	require.NoError(t, err)
@@ -171,24 +172,24 @@ func testWebhookTake(t *testing.T, d *database) {
 	require.NoError(t, err)
 	require.Greater(t, second.Epoch, first.Epoch)
 	_, err = s.ReadWebhook(ctx, "ci", first.Epoch)
-	requireCode(t, run.CodeConflict, err)
-	requireCode(t, run.CodeConflict, s.AdvanceWebhook(ctx, "ci", first.Epoch, first.Version, records.DeliveryProgress{Delivered: 10}))
+	fixture.RequireCode(t, run.CodeConflict, err)
+	fixture.RequireCode(t, run.CodeConflict, s.AdvanceWebhook(ctx, "ci", first.Epoch, first.Version, records.DeliveryProgress{Delivered: 10}))
 
 	put(t, s, hook("ci"))
-	requireCode(t, run.CodeConflict, s.AdvanceWebhook(ctx, "ci", second.Epoch, second.Version, records.DeliveryProgress{Delivered: 10}))
+	fixture.RequireCode(t, run.CodeConflict, s.AdvanceWebhook(ctx, "ci", second.Epoch, second.Version, records.DeliveryProgress{Delivered: 10}))
 	read, err = s.ReadWebhook(ctx, "ci", second.Epoch)
 	require.NoError(t, err)
 	require.Greater(t, read.Version, second.Version)
 	require.Equal(t, int64(9), read.Delivered)
 	require.NoError(t, s.DeleteWebhook(ctx, "ci"))
-	requireCode(t, run.CodeNotFound, s.AdvanceWebhook(ctx, "ci", second.Epoch, read.Version, records.DeliveryProgress{Delivered: 10}))
+	fixture.RequireCode(t, run.CodeNotFound, s.AdvanceWebhook(ctx, "ci", second.Epoch, read.Version, records.DeliveryProgress{Delivered: 10}))
 	_, err = s.ReadWebhook(ctx, "ci", second.Epoch)
-	requireCode(t, run.CodeNotFound, err)
+	fixture.RequireCode(t, run.CodeNotFound, err)
 }
 
 // testWebhookWatch changes a webhook in another store, as another process does.
-func testWebhookWatch(t *testing.T, d *database) {
-	s, other := d.store(t), d.store(t)
+func testWebhookWatch(t *testing.T, d *fixture.Database) {
+	s, other := d.Store(t), d.Store(t)
 	put(t, s, hook("ci"))
 	signal, stop := s.WatchWebhook("ci")
 	defer stop()
@@ -200,6 +201,6 @@ func testWebhookWatch(t *testing.T, d *database) {
 		for tryReceive(signal) {
 		}
 		change()
-		awaitSignal(t, signal)
+		fixture.AwaitSignal(t, signal)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/sqlite"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // TestStore_survives_a_loss_of_power cuts the power while clients create runs
@@ -21,7 +22,7 @@ func TestStore_survives_a_loss_of_power(t *testing.T) {
 	const clients, rounds, limit = 4, 5, 200
 	disk := testenv.RequireDisk(t)
 	path := filepath.Join(disk.Dir, "new", "drover.db")
-	x, faults := run.Expand(&run.Spec{
+	x, faults := spec.Expand(&run.Spec{
 		Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{"build": {Steps: []run.Step{{Run: "true"}}}},
 	}, nil)
 	require.Empty(t, faults)

@@ -17,15 +17,17 @@ import (
 	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/recordstest"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/records/sqlite"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	recordstest.Run(t, func(t *testing.T) recordstest.Open {
+	recordstest.Run(t, func(t *testing.T) fixture.Open {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "data", "drover.db")
 		ring := recordstest.NewRing(t, "k")
@@ -63,14 +65,14 @@ func create(t *testing.T, path string) run.Run {
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	spec := &run.Spec{
+	of := &run.Spec{
 		Name: "secretive", Group: "/a/b", Secrets: map[string]run.Secret{"TOKEN": "hunter2hunter2"},
 		Registries: map[string]run.Registry{"r": {Username: "u", PasswordSecret: "TOKEN"}},
 		Tasks:      map[string]*run.TaskSpec{"build": {Steps: []run.Step{{Run: "true"}}}},
 	}
-	x, faults := run.Expand(spec, nil)
+	x, faults := spec.Expand(of, nil)
 	require.Empty(t, faults)
-	r, err := s.CreateRun(t.Context(), records.NewRun{Spec: spec, Plan: x.Plan, Tasks: x.Tasks})
+	r, err := s.CreateRun(t.Context(), records.NewRun{Spec: of, Plan: x.Plan, Tasks: x.Tasks})
 	require.NoError(t, err)
 	_, err = s.Begin(t.Context(), r.ID)
 	require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/graph"
 )
 
 // TestKept_is_closed checks Kept on random graphs. No task is kept that depends
@@ -31,7 +32,7 @@ func TestKept_is_closed(t *testing.T) {
 				tasks = append(tasks, name(rapid.IntRange(0, len(status)-1).Draw(t, "task")))
 			}
 		}
-		keep, err := run.Kept(w.nodes, status, name, from, tasks)
+		keep, err := graph.Kept(w.nodes, status, name, from, tasks)
 		if err != nil {
 			require.Equal(t, run.CodeWrongPhase, run.CodeOf(err))
 			require.NotContains(t, status, run.StatusFailed)
@@ -68,7 +69,7 @@ func TestKept_is_closed(t *testing.T) {
 			require.Equal(t, want, k, "task %d, %s", i, status[i])
 		}
 		if from == "" {
-			more, err := run.Kept(w.nodes, status, name, "", append(tasks, name(0)))
+			more, err := graph.Kept(w.nodes, status, name, "", append(tasks, name(0)))
 			require.NoError(t, err)
 			for i, k := range more {
 				require.False(t, k && !keep[i], "choosing more tasks never keeps more")

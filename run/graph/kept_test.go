@@ -47,11 +47,11 @@ func drawRestarted(t *rapid.T, failFast bool, outcomes ...run.Status) restarted 
 			tasks = append(tasks, s.g.Name(task))
 		}
 	}
-	kept, err := run.Kept(w.nodes, statuses(s.g), names, from, tasks)
+	kept, err := graph.Kept(w.nodes, statuses(s.g), names, from, tasks)
 	if err != nil { // nothing failed
 		kept = make([]bool, s.g.Len())
 	}
-	r := restarted{graphCase: w, kept: run.KeptStatuses(statuses(s.g), kept)}
+	r := restarted{graphCase: w, kept: graph.KeptStatuses(statuses(s.g), kept)}
 	if r.kept == nil {
 		r.kept = make([]byte, s.g.Len())
 	}

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 
-	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
@@ -141,7 +140,7 @@ func (c claimant) ownedBy(executor, set string) bool {
 // releasedBy reports whether the claim's own journal released it. A release
 // without a journal is the answer of an executor that was queried about its
 // claim.
-func (c claimant) releasedBy(r records.Release) bool {
+func (c claimant) releasedBy(r run.Release) bool {
 	if r.JournalID != "" {
 		return r.JournalID == c.journal
 	}

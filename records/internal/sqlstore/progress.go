@@ -36,8 +36,8 @@ func (s *Store) LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bo
 }
 
 // Begin implements records.Store.
-func (s *Store) Begin(ctx context.Context, id run.ID) (records.RunStatus, error) {
-	var status records.RunStatus
+func (s *Store) Begin(ctx context.Context, id run.ID) (run.Progress, error) {
+	var status run.Progress
 	err := s.write(ctx, "begin a run", func(t *tx) error {
 		prev, err := t.lockRun(ctx, id)
 		if err != nil {
@@ -82,14 +82,14 @@ func (t *tx) begins(ctx context.Context, r *runRow) (bool, error) {
 	return holds, err
 }
 
-func (r *runRow) status() records.RunStatus {
-	return records.RunStatus{Phase: r.phase, Result: r.result, StopRequested: r.stopRequested, Approved: slices.Clone(r.approved)}
+func (r *runRow) status() run.Progress {
+	return run.Progress{Phase: r.phase, Result: r.result, StopRequested: r.stopRequested, Approved: slices.Clone(r.approved)}
 }
 
 // Apply implements records.Store.
-func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (records.RunStatus, []records.TaskStatus, error) {
-	var status records.RunStatus
-	var statuses []records.TaskStatus
+func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (run.Progress, []run.TaskStatus, error) {
+	var status run.Progress
+	var statuses []run.TaskStatus
 	err := s.write(ctx, "write the state of a run", func(t *tx) error {
 		prev, err := t.lockRun(ctx, id)
 		if err != nil {
@@ -105,10 +105,10 @@ func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (record
 				return err
 			}
 		}
-		status, statuses = r.status(), make([]records.TaskStatus, len(c.Tasks))
+		status, statuses = r.status(), make([]run.TaskStatus, len(c.Tasks))
 		for i, change := range c.Tasks {
 			x := tasks[change.Task]
-			statuses[i] = records.TaskStatus{Task: x.number, Attempt: x.attempt, Dispatch: x.dispatch, Status: x.status}
+			statuses[i] = run.TaskStatus{Task: x.number, Attempt: x.attempt, Dispatch: x.dispatch, Status: x.status}
 		}
 		return nil
 	})
@@ -116,7 +116,7 @@ func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (record
 }
 
 // named reads the tasks that changes name, by number.
-func (t *tx) named(ctx context.Context, id run.ID, changes []records.TaskChange) (map[int]*taskRow, error) {
+func (t *tx) named(ctx context.Context, id run.ID, changes []run.TaskChange) (map[int]*taskRow, error) {
 	numbers := make([]int, len(changes))
 	for i, c := range changes {
 		numbers[i] = c.Task
@@ -195,7 +195,7 @@ func (t *tx) apply(ctx context.Context, prev, r *runRow, tasks map[int]*taskRow,
 
 // stillClaimed reports whether a change would queue another dispatch of an
 // attempt whose claim is open and not released by the claim's journal.
-func (t *tx) stillClaimed(ctx context.Context, id run.ID, x *taskRow, c *records.TaskChange) (bool, error) {
+func (t *tx) stillClaimed(ctx context.Context, id run.ID, x *taskRow, c *run.TaskChange) (bool, error) {
 	if !c.IfUnclaimed || c.Status != run.StatusQueued || x.status != run.StatusRunning || c.Attempt != x.attempt || c.Dispatch <= x.dispatch {
 		return false, nil
 	}
@@ -233,7 +233,7 @@ func rank(s run.Status) int {
 }
 
 // apply makes one change, unless the stored state is final or further on.
-func (t *taskRow) apply(c *records.TaskChange, now int64) error {
+func (t *taskRow) apply(c *run.TaskChange, now int64) error {
 	newer := t.olderThan(c.Attempt, c.Dispatch)
 	switch {
 	case t.status.Final():

@@ -12,6 +12,7 @@ import (
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/sqlite"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // TestGenerate compares the rows of a generated run with those of a run that
@@ -44,14 +45,14 @@ func TestGenerate(t *testing.T) {
 // createLike creates a run like another and finishes it.
 func createLike(t *testing.T, s records.Store, like run.Run) run.ID {
 	t.Helper()
-	spec := &run.Spec{
+	of := &run.Spec{
 		Name: like.Name, Group: like.Group, ChangeGroups: []string{"own"}, Annotations: like.Annotations, Environment: like.Environment,
 		Tasks: map[string]*run.TaskSpec{"build": {Pool: "shell", Steps: []run.Step{{Run: "true"}, {Run: "true"}}}},
 	}
-	x, faults := run.Expand(spec, func(_ string, t *run.TaskSpec) (string, error) { return t.Pool, nil })
+	x, faults := spec.Expand(of, func(_ string, t *run.TaskSpec) (string, error) { return t.Pool, nil })
 	require.Empty(t, faults)
 	ctx := t.Context()
-	r, err := s.CreateRun(ctx, records.NewRun{Spec: spec, Plan: x.Plan, Tasks: x.Tasks})
+	r, err := s.CreateRun(ctx, records.NewRun{Spec: of, Plan: x.Plan, Tasks: x.Tasks})
 	require.NoError(t, err)
 	_, err = s.Begin(ctx, r.ID)
 	require.NoError(t, err)
@@ -59,7 +60,7 @@ func createLike(t *testing.T, s records.Store, like run.Run) run.ID {
 		_, _, err := s.Apply(ctx, r.ID, c)
 		require.NoError(t, err)
 	}
-	apply(records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
+	apply(records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	_, err = s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "host-1", JournalID: "j"})
 	require.NoError(t, err)
@@ -68,7 +69,7 @@ func createLike(t *testing.T, s records.Store, like run.Run) run.ID {
 	}}))
 	code := 0
 	step := run.StepResult{Status: run.StatusSuccess, ExitCode: &code, Started: time.Now(), Ended: time.Now()}
-	apply(records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusSuccess, Result: &run.TaskResult{
+	apply(records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusSuccess, Result: &run.TaskResult{
 		Status: run.StatusSuccess, ExitCode: &code, Started: time.Now(), Ended: time.Now(), Steps: []run.StepResult{step, step},
 	}}}, Result: run.ResultSuccess, Finish: true})
 	return r.ID

@@ -1,0 +1,127 @@
+// Package executors tests the executors, pools and fleets of a records.Store.
+package executors
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
+	"github.com/drover-run/drover/run"
+)
+
+// ExecutorTests returns the tests of registrations, by name.
+func ExecutorTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
+		"register_and_renew":       testRegister,
+		"one_journal_holds_an_id":  testRegisterConflict,
+		"make_and_fit_their_pool":  testPools,
+		"pools_count_their_demand": testDemand,
+	}
+}
+
+func testRegister(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	ctx := t.Context()
+	fixture.RequireCode(t, run.CodeNotFound, fixture.Renew(t, s, run.Renewal{Executor: "b", JournalID: "j-b"}))
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("b")))
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
+	list, err := s.ListExecutors(ctx)
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	want := fixture.Executor("a")
+	want.State, want.RegisteredAt, want.LastContact = run.ExecutorOnline, list[0].RegisteredAt, list[0].LastContact
+	require.Equal(t, want, list[0])
+	require.WithinDuration(t, time.Now(), list[0].RegisteredAt, time.Minute)
+
+	d.Clock.Advance(run.ExecutorTimeout - time.Second)
+	require.NoError(t, fixture.Renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a", SlotsUsed: 3, Draining: true}))
+	d.Clock.Advance(2 * time.Second)
+	list, err = s.ListExecutors(ctx)
+	require.NoError(t, err)
+	require.Equal(t, run.ExecutorDraining, list[0].State)
+	require.Equal(t, 3, list[0].SlotsUsed)
+	require.Equal(t, run.ExecutorOffline, list[1].State)
+	require.NoError(t, fixture.Renew(t, s, run.Renewal{Executor: "b", JournalID: "j-b"}))
+	registered := list[1].RegisteredAt
+	e := fixture.Executor("b")
+	e.Slots = 9
+	require.NoError(t, fixture.Register(t, s, e))
+	list, err = s.ListExecutors(ctx)
+	require.NoError(t, err)
+	require.Equal(t, run.ExecutorOnline, list[1].State)
+	require.Equal(t, 9, list[1].Slots)
+	require.Equal(t, registered, list[1].RegisteredAt)
+}
+
+func testRegisterConflict(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
+	other := fixture.Executor("a")
+	other.JournalID = "other"
+	fixture.RequireCode(t, run.CodeConflict, fixture.Register(t, s, other))
+	fixture.RequireCode(t, run.CodeConflict, fixture.Renew(t, s, run.Renewal{Executor: "a", JournalID: "other"}))
+	d.Clock.Advance(run.ExecutorTimeout + time.Second)
+	fixture.RequireCode(t, run.CodeNotFound, fixture.Renew(t, s, run.Renewal{Executor: "a", JournalID: "other"}))
+	require.NoError(t, fixture.Register(t, s, other), "the other process is silent")
+	fixture.RequireCode(t, run.CodeConflict, fixture.Renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a"}))
+}
+
+func testPools(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	ctx := t.Context()
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
+	for name, change := range map[string]func(e *run.Executor){
+		"driver": func(e *run.Executor) { e.Driver = "shell" },
+		"os":     func(e *run.Executor) { e.OS = "windows" },
+		"arch":   func(e *run.Executor) { e.Arch = "arm64" },
+	} {
+		e := fixture.Executor("b")
+		change(&e)
+		err := fixture.Register(t, s, e)
+		fixture.RequireCode(t, run.CodeInvalid, err)
+		require.ErrorContains(t, err, name)
+	}
+	list, err := s.ListExecutors(ctx)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	shell := fixture.Executor("c")
+	shell.Pool, shell.Driver, shell.Labels = "shell", "shell", nil
+	require.NoError(t, fixture.Register(t, s, shell))
+	pools, err := s.ListPools(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []run.Pool{
+		{
+			Name: "linux", Driver: "docker", OS: "linux", Arch: "amd64", Labels: map[string]string{"gpu": "no"}, Privileged: true,
+			Online: 1, Slots: 4, SlotsUsed: 1,
+		},
+		{Name: "shell", Driver: "shell", OS: "linux", Arch: "amd64", Privileged: true, Online: 1, Slots: 4, SlotsUsed: 1},
+	}, pools)
+	d.Clock.Advance(run.ExecutorTimeout + time.Second)
+	pools, err = s.ListPools(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1, 0, 0}, []int{pools[0].Online, pools[0].Offline, pools[0].Slots, pools[0].SlotsUsed}, "a pool stays without executors")
+}
+
+func testDemand(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
+	r := fixture.Create(t, s, fixture.Wide("/a/b", 30))
+	fixture.Begin(t, s, r.ID)
+	var c records.Changes
+	for i := range 20 {
+		c.Tasks = append(c.Tasks, fixture.Queued(i, 1, 1))
+	}
+	fixture.Apply(t, s, r.ID, c)
+	for i := range 5 {
+		fixture.Claim(t, s, run.Key{Run: r.ID, Task: i, Attempt: 1, Dispatch: 1})
+	}
+	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusSuccess)}})
+	pools, err := s.ListPools(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []int{15, 4}, []int{pools[0].Queued, pools[0].Running})
+	require.Positive(t, pools[0].MeanElapsed)
+	require.Less(t, pools[0].MeanElapsed, time.Hour)
+}

@@ -1,0 +1,123 @@
+package executors
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
+	"github.com/drover-run/drover/run"
+)
+
+func testPoolOfFleets(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	putFleet(t, s, "base", nil)
+	spotFleet := putFleet(t, s, "spot", func(x *run.FleetSpec) {
+		x.Priority, x.Quota = -1, &run.FleetQuota{Name: "q", Limit: 10}
+	})
+	putFleet(t, s, "elsewhere", func(x *run.FleetSpec) { x.Quota = spotFleet.Spec.Quota })
+	_, _, err := s.PutPool(t.Context(), run.Pool{Name: "other", Driver: fixture.Executor("any").Driver})
+	require.NoError(t, err)
+	moved := spotFleet.Spec
+	moved.Pool = "other"
+	_, _, err = s.PutFleet(t.Context(), "elsewhere", moved, "me")
+	require.NoError(t, err)
+	putFleet(t, s, "late", nil)
+	_, err = s.DeleteFleet(t.Context(), "late", "me")
+	require.NoError(t, err)
+	_, err = s.ChangeFleet(t.Context(), "late", records.FleetChanges{Deleted: true})
+	require.NoError(t, err)
+
+	policyState := "of spot"
+	ready := ledgerRow(run.InstanceReady)
+	ready.Instance = "vm-1"
+	_, err = s.ChangeFleet(t.Context(), "spot", records.FleetChanges{
+		Add: []records.LedgerChange{ledgerRow(run.InstanceRequested), ready, ledgerRow(run.InstanceGone)}, PolicyState: &policyState,
+		Status: &run.FleetStatus{MaxSize: 9},
+	})
+	require.NoError(t, err)
+	e := fixture.Executor("a")
+	e.Fleet, e.Instance = "spot", "vm-1"
+	require.NoError(t, fixture.Register(t, s, e))
+
+	v, err := s.ViewFleet(t.Context(), "base")
+	require.NoError(t, err)
+	require.Len(t, v.Pool, 1, "the other fleets are of another pool, or deleted")
+	o := v.Pool[0]
+	require.Equal(t, "spot", o.Fleet.Name)
+	require.Equal(t, -1, o.Fleet.Spec.Priority)
+	require.EqualValues(t, 9, o.Fleet.Status.MaxSize)
+	require.Equal(t, policyState, o.PolicyState)
+	require.Len(t, o.Instances, 2)
+	require.Len(t, o.Executors, 1)
+	require.Len(t, o.QuotaShares, 1)
+	require.Equal(t, "elsewhere", o.QuotaShares[0].Fleet)
+	require.Empty(t, o.Pool)
+	require.Zero(t, v.FreeSlots, "the executor is of a fleet")
+	v, err = s.ViewFleet(t.Context(), "elsewhere")
+	require.NoError(t, err)
+	require.Empty(t, v.Pool)
+}
+
+func testFreeSlots(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	putFleet(t, s, "linux", nil)
+	free := func() int {
+		t.Helper()
+		v, err := s.ViewFleet(t.Context(), "linux")
+		require.NoError(t, err)
+		return v.FreeSlots
+	}
+	require.Zero(t, free())
+	a, b := fixture.Executor("a"), fixture.Executor("b")
+	a.Slots, b.Slots = 3, 1
+	require.NoError(t, fixture.Register(t, s, a))
+	require.NoError(t, fixture.Register(t, s, b))
+	require.Equal(t, 4, free())
+	fixture.CreateHeld(t, s, "a", "a", "b", "") // tasks claimed by executors, and a queued one
+	require.Equal(t, 1, free())
+	v, err := s.ViewFleet(t.Context(), "linux")
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 0}, []int{v.Queued, v.Overdue})
+	_, err = s.DrainExecutor(t.Context(), "a", true, "new kernel")
+	require.NoError(t, err)
+	require.Zero(t, free())
+	_, err = s.DrainExecutor(t.Context(), "a", false, "")
+	require.NoError(t, err)
+	require.Equal(t, 1, free())
+	d.Clock.Advance(run.ExecutorTimeout + time.Second)
+	require.Zero(t, free(), "the executors are offline")
+	d.Clock.Advance(run.SlotTimeout)
+	v, err = s.ViewFleet(t.Context(), "linux")
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 1}, []int{v.Queued, v.Overdue})
+}
+
+// testPoolRace runs workers of two fleets of one pool that concurrently request
+// machines for the same tasks.
+func testPoolRace(t *testing.T, d *fixture.Database) {
+	const tasks, workers, rounds = 7, 4, 5
+	s := d.Store(t)
+	putFleet(t, s, "a", nil)
+	putFleet(t, s, "b", nil)
+	capacity := func(v records.FleetView) int { return tasks - len(v.Instances) - len(v.Pool[0].Instances) }
+	var all sync.WaitGroup
+	for worker := range workers {
+		all.Go(func() {
+			for range rounds {
+				if _, err := s.ChangeFleet(t.Context(), []string{"a", "b"}[worker%2], records.FleetChanges{
+					Capacity: capacity, Add: []records.LedgerChange{ledgerRow(run.InstanceRequested), ledgerRow(run.InstanceRequested)},
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	v, err := s.ViewFleet(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, tasks, len(v.Instances)+len(v.Pool[0].Instances))
+}

@@ -1,0 +1,124 @@
+package graph_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/internal/cputime"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/graph"
+)
+
+// diamond returns a graph: build, then the expansion test of two tasks, then
+// deploy. lint has no dependencies, and report follows deploy.
+func diamond() ([]run.Node, []string) {
+	nodes := []run.Node{
+		{Name: "build", First: 0, Width: 1},
+		{Name: "test", First: 1, Width: 2, Depends: []run.Edge{{Node: 0}}},
+		{Name: "deploy", First: 3, Width: 1, Depends: []run.Edge{{Node: 1}}},
+		{Name: "lint", First: 4, Width: 1},
+		{Name: "report", First: 5, Width: 1, Depends: []run.Edge{{Node: 2, On: run.MaskFailure}}},
+	}
+	return nodes, []string{"build", "test[N=1]", "test[N=2]", "deploy", "lint", "report"}
+}
+
+func TestKept(t *testing.T) {
+	t.Parallel()
+	const (
+		ok, bad, stop, skip, off = run.StatusSuccess, run.StatusFailed, run.StatusStopped, run.StatusSkipped, run.StatusCancelled
+	)
+	tests := map[string]struct {
+		status []run.Status
+		from   run.RestartFrom
+		tasks  []string
+		want   []string // the tasks that are kept
+		code   run.Code
+	}{
+		"from the start": {
+			status: []run.Status{ok, ok, ok, ok, ok, skip}, from: run.RestartStart,
+		},
+		"from what failed": {
+			status: []run.Status{ok, ok, bad, skip, ok, skip}, from: run.RestartFailed, want: []string{"build", "test[N=1]", "lint"},
+		},
+		"what depends on a failure runs again, though it succeeded": {
+			status: []run.Status{ok, ok, ok, bad, ok, ok}, from: run.RestartFailed, want: []string{"build", "test[N=1]", "test[N=2]", "lint"},
+		},
+		"from what was stopped": {
+			status: []run.Status{ok, stop, ok, skip, stop, skip}, from: run.RestartFailed, want: []string{"build", "test[N=2]"},
+		},
+		"a run that was cancelled": {
+			status: []run.Status{off, off, off, off, off, off}, from: run.RestartFailed,
+		},
+		"nothing failed": {
+			status: []run.Status{ok, ok, ok, ok, ok, ok}, from: run.RestartFailed, code: run.CodeWrongPhase,
+		},
+		"a chosen task, with what depends on it": {
+			status: []run.Status{ok, ok, ok, ok, ok, skip}, tasks: []string{"deploy"}, want: []string{"build", "test[N=1]", "test[N=2]", "lint"},
+		},
+		"one of an expansion": {
+			status: []run.Status{ok, ok, ok, ok, ok, skip}, tasks: []string{"test[N=2]"}, want: []string{"build", "test[N=1]", "lint"},
+		},
+		"an expansion as a whole": {
+			status: []run.Status{ok, ok, ok, ok, ok, skip}, tasks: []string{"test"}, want: []string{"build", "lint"},
+		},
+		"failures that are not chosen stay": {
+			status: []run.Status{ok, ok, bad, skip, ok, skip}, tasks: []string{"lint"}, want: []string{"build", "test[N=1]", "test[N=2]"},
+		},
+		"a task that does not exist": {
+			status: []run.Status{ok, ok, ok, ok, ok, skip}, tasks: []string{"lint", "tset"}, code: run.CodeInvalid,
+		},
+		"a part of a name": {
+			status: []run.Status{ok, ok, ok, ok, ok, skip}, tasks: []string{"tes"}, code: run.CodeInvalid,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, names := diamond()
+			keep, err := graph.Kept(nodes, tt.status, func(i int) string { return names[i] }, tt.from, tt.tasks)
+			if tt.code != "" {
+				require.Equal(t, tt.code, run.CodeOf(err), "%v", err)
+				return
+			}
+			require.NoError(t, err)
+			var got []string
+			for i, k := range keep {
+				if k {
+					got = append(got, names[i])
+				}
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestKeptStatuses(t *testing.T) {
+	t.Parallel()
+	status := []run.Status{run.StatusSuccess, run.StatusFailed, run.StatusSkipped}
+	require.Nil(t, graph.KeptStatuses(status, []bool{false, false, false}))
+	require.Equal(t, []byte{run.StatusNotStarted.Byte(), run.StatusFailed.Byte(), run.StatusNotStarted.Byte()},
+		graph.KeptStatuses(status, []bool{false, true, false}))
+}
+
+// A restart may name as many tasks as a request can hold.
+func TestKept_cost(t *testing.T) {
+	t.Parallel()
+	status := make([]run.Status, run.MaxTasks)
+	nodes := make([]run.Node, run.MaxTasks)
+	for i := range nodes {
+		status[i], nodes[i] = run.StatusSuccess, run.Node{Name: "t" + strconv.Itoa(i), First: i, Width: 1}
+	}
+	named := make([]string, 500_000)
+	for i := range named {
+		named[i] = "x" + strconv.Itoa(i)
+	}
+	spent := cputime.Of(t, func() {
+		_, err := graph.Kept(nodes, status, func(task int) string { return nodes[task].Name }, "", named)
+		var refused *run.Error
+		require.ErrorAs(t, err, &refused)
+		require.Len(t, refused.Faults, run.MaxFaults+1)
+	})
+	require.Less(t, spent, 2*time.Second)
+}

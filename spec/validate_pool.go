@@ -1,0 +1,184 @@
+package spec
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/drover-run/drover/run"
+)
+
+// Limits and words of the pod settings of a pool.
+const (
+	maxTolerations    = 100
+	maxPullSecrets    = 100
+	effectPreferNo    = "PreferNoSchedule"
+	effectNo          = "NoSchedule"
+	effectNoExecute   = "NoExecute"
+	tolerationEqual   = "Equal"
+	tolerationExists  = "Exists"
+	kubernetesMaxName = 253
+)
+
+// ValidatePool returns the faults of a pool that a client submits.
+func ValidatePool(p run.Pool) []run.Fault {
+	l := newFaultList()
+	if !run.ValidName(p.Name) {
+		l.add("name", run.FaultBadFormat, "%s is not a name: 1 to %d of a to z, 0 to 9, dot, underscore and dash", quote(p.Name), run.MaxNameLength)
+	}
+	switch {
+	case p.Driver == "":
+		l.add("driver", run.FaultRequired, "a pool has a driver, such as %s, %s or %s", run.DriverShell, run.DriverDocker, run.DriverKubernetes)
+	case !run.ValidName(p.Driver):
+		l.add("driver", run.FaultBadFormat, "%s is not the name of a driver", quote(p.Driver))
+	}
+	for _, word := range []struct {
+		path  run.Path
+		value string
+	}{{"os", p.OS}, {"arch", p.Arch}} {
+		if word.value != "" && !run.ValidName(word.value) {
+			l.add(word.path, run.FaultBadFormat, "%s is not a word such as linux or amd64", quote(word.value))
+		}
+	}
+	if p.Shared && p.Driver == run.DriverShell {
+		l.add("shared", run.FaultContradiction, "shared isolates the images of runs; driver %s has no images, and its tasks share the files of the host", run.DriverShell)
+	}
+	checkLabels(l, "labels", p.Labels)
+	checkFlavor(l, p.Flavor)
+	if p.Kubernetes != nil {
+		checkKubernetes(l, p)
+	}
+	return l.faults
+}
+
+func checkLabels(l *faultList, path run.Path, labels map[string]string) {
+	if len(labels) > run.MaxPoolLabels {
+		l.add(path, run.FaultOverLimit, "there are %d; the limit is %d", len(labels), run.MaxPoolLabels)
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		at := path.Key(key)
+		if key == "" || len(key) > run.MaxLabelBytes || len(labels[key]) > run.MaxLabelBytes {
+			l.add(at, run.FaultOverLimit, "a label has a name, and its name and value have at most %d bytes", run.MaxLabelBytes)
+		}
+		checkText(l, at, key)
+		checkText(l, at, labels[key])
+	}
+}
+
+func checkFlavor(l *faultList, f run.Flavor) {
+	path := run.Path("flavor")
+	if f.Name != "" && !run.ValidName(f.Name) {
+		l.add(path.Key("name"), run.FaultBadFormat, "%s is not a name: 1 to %d of a to z, 0 to 9, dot, underscore and dash", quote(f.Name), run.MaxNameLength)
+	}
+	if f.Memory != "" {
+		if _, err := run.ParseMemory(f.Memory); err != nil {
+			l.add(path.Key("memory"), run.FaultBadFormat, "%s", err.Error())
+		}
+	}
+	if f.Weight < 0 || math.IsNaN(f.Weight) || math.IsInf(f.Weight, 0) {
+		l.add(path.Key("weight"), run.FaultOutOfRange, "a weight is above 0")
+	}
+}
+
+// checkKubernetes checks what can be checked without a cluster; the cluster
+// reports other faults, in the reasons of the tasks.
+func checkKubernetes(l *faultList, p run.Pool) {
+	path, k := run.Path("kubernetes"), p.Kubernetes
+	if p.Driver != "" && p.Driver != run.DriverKubernetes {
+		l.add(path, run.FaultContradiction, "the driver is %s, which makes no pods", quote(p.Driver))
+	}
+	if text, err := json.Marshal(k); err != nil || len(text) > run.MaxPoolBytes {
+		l.add(path, run.FaultOverLimit, "it has more than %d bytes, or is not JSON", run.MaxPoolBytes)
+		return
+	}
+	checkLabels(l, path.Key("node_selector"), k.NodeSelector)
+	checkLabels(l, path.Key("labels"), k.Labels)
+	checkLabels(l, path.Key("annotations"), k.Annotations)
+	for field, name := range map[string]string{
+		"service_account": k.ServiceAccount, "runtime_class": k.RuntimeClass, "priority_class": k.PriorityClass,
+	} {
+		if name != "" && !objectName(name) {
+			l.add(path.Key(field), run.FaultBadFormat, "%s is not the name of an object", quote(name))
+		}
+	}
+	if len(k.ImagePullSecrets) > maxPullSecrets || len(k.Tolerations) > maxTolerations {
+		l.add(path, run.FaultOverLimit, "there are at most %d image_pull_secrets and %d tolerations", maxPullSecrets, maxTolerations)
+		return
+	}
+	for i, name := range k.ImagePullSecrets {
+		if !objectName(name) {
+			l.add(path.Key("image_pull_secrets").Index(i), run.FaultBadFormat, "%s is not the name of a secret", quote(name))
+		}
+	}
+	for i, t := range k.Tolerations {
+		at := path.Key("tolerations").Index(i)
+		checkEnum(l, at.Key("operator"), t.Operator, "", tolerationEqual, tolerationExists)
+		checkEnum(l, at.Key("effect"), t.Effect, "", effectNo, effectPreferNo, effectNoExecute)
+		if t.Key == "" && t.Operator != tolerationExists {
+			l.add(at.Key("key"), run.FaultRequired, "without a key the operator is Exists")
+		}
+		if t.Seconds != nil && t.Effect != effectNoExecute {
+			l.add(at.Key("seconds"), run.FaultContradiction, "seconds are for the effect NoExecute")
+		}
+	}
+	checkObject(l, path.Key("affinity"), k.Affinity)
+	checkObject(l, path.Key("pod_template"), k.PodTemplate)
+}
+
+func checkObject(l *faultList, path run.Path, raw json.RawMessage) {
+	if len(raw) == 0 {
+		return
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil || !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+		l.add(path, run.FaultBadFormat, "it is not an object")
+	}
+}
+
+// objectName reports whether a text is a valid name for most kinds of
+// Kubernetes object.
+func objectName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '-' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= kubernetesMaxName
+}
+
+// CheckPool returns the faults of a task that is to run in a pool.
+func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
+	l := newFaultList()
+	path := run.Path("tasks").Key(name)
+	if t.Privileged && !p.Privileged {
+		l.add(path.Key("privileged"), run.FaultPoolMismatch, "pool %s does not allow privileged tasks", p.Name)
+	}
+	if p.Container() {
+		if t.Image == "" {
+			l.add(path.Key("image"), run.FaultRequired, "pool %s runs tasks in containers (%s): the task needs an image", p.Name, p.Driver)
+		}
+		return l.faults
+	}
+	for _, c := range []struct {
+		field string
+		given bool
+	}{
+		{"image", t.Image != ""},
+		{"pull_policy", t.PullPolicy != ""},
+		{"platform", t.Platform != ""},
+		{"services", len(t.Services) > 0},
+		{"user", t.User != ""},
+		{"resources", t.Resources != run.Resources{}},
+		{"volumes", len(t.Volumes) > 0},
+		{"privileged", t.Privileged && p.Privileged},
+	} {
+		if c.given {
+			l.add(path.Key(c.field), run.FaultPoolMismatch, "pool %s runs tasks on the host itself (%s), which does not support it", p.Name, p.Driver)
+		}
+	}
+	return l.faults
+}

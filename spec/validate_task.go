@@ -1,0 +1,237 @@
+package spec
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/drover-run/drover/run"
+)
+
+var (
+	imagePattern = regexp.MustCompile(`^(?:(?:[a-zA-Z0-9.-]+|\[[a-fA-F0-9:]+\])(?::[0-9]+)?/)?` + // registry
+		`[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*` + // repository
+		`(?::\w[\w.-]{0,127})?(?:@[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]{32,})?$`) // tag, digest
+	platformPattern = regexp.MustCompile(`^[a-z0-9]+/[a-z0-9_]+(?:/[a-z0-9.]+)?$`)
+	userPattern     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(?::[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
+)
+
+func checkTask(l *faultList, name, group string, t *run.TaskSpec) {
+	p := run.Path("tasks").Key(name)
+	switch {
+	case len(name) > run.MaxNameLength:
+		l.add(p, run.FaultOverLimit, "the name has %d bytes; the limit is %d", len(name), run.MaxNameLength)
+	case !run.ValidName(name):
+		l.add(p, run.FaultBadFormat, "%s is not the name of a task: a to z, 0 to 9, dot, underscore and dash", quote(name))
+	}
+	if t == nil {
+		l.add(p, run.FaultRequired, "the task is empty")
+		return
+	}
+	checkPlacement(l, p, t)
+	checkContainer(l, p, t)
+	checkSteps(l, p.Key("steps"), t.Steps)
+	checkArchives(l, p.Key("steps"), group, t.Steps)
+	if a := t.Approval.Approvers; a < 0 || a > run.MaxApprovers {
+		l.add(p.Key("approval").Key("approvers"), run.FaultOutOfRange, "it is %d; it must be 0 to %d", a, run.MaxApprovers)
+	}
+	checkTimeout(l, p.Key("timeout"), t.Timeout)
+	checkRetry(l, p.Key("retry"), t.Retry)
+	checkEnum(l, p.Key("on_executor_lost"), t.OnLost, run.OnLostFail, run.OnLostRetry)
+}
+
+// checkPlacement checks the fields that decide where the task runs.
+func checkPlacement(l *faultList, p run.Path, t *run.TaskSpec) {
+	checkText(l, p.Key("pool"), t.Pool)
+	r := t.Requires
+	if r == nil {
+		return
+	}
+	at := p.Key("requires")
+	if t.Pool != "" {
+		l.add(at, run.FaultContradiction, "a task names a pool or says what it requires, not both")
+	}
+	if r.Driver == "" && r.OS == "" && r.Arch == "" && len(r.Labels) == 0 {
+		l.add(at, run.FaultRequired, "nothing is required: set driver, os, arch or labels")
+	}
+	checkText(l, at.Key("driver"), r.Driver)
+	checkText(l, at.Key("os"), r.OS)
+	checkText(l, at.Key("arch"), r.Arch)
+	for k, v := range sorted(l, r.Labels) {
+		checkText(l, at.Key("labels").Key(k), k)
+		checkText(l, at.Key("labels").Key(k), v)
+	}
+}
+
+// checkContainer checks the environment that the steps run in.
+func checkContainer(l *faultList, p run.Path, t *run.TaskSpec) {
+	if t.Image != "" {
+		checkImage(l, p.Key("image"), t.Image)
+	}
+	checkEnum(l, p.Key("pull_policy"), t.PullPolicy, run.PullIfNotPresent, run.PullAlways, run.PullNever)
+	if t.Platform != "" && !platformPattern.MatchString(t.Platform) {
+		l.add(p.Key("platform"), run.FaultBadFormat, "%s is not a platform such as linux/amd64", quote(t.Platform))
+	}
+	checkServices(l, p.Key("services"), t.Services)
+	checkEnvironment(l, p.Key("environment"), t.Environment)
+	checkText(l, p.Key("working_dir"), t.WorkingDir)
+	if t.Shell != nil && (len(t.Shell) == 0 || t.Shell[0] == "") {
+		l.add(p.Key("shell"), run.FaultRequired, "a shell is a list whose first item is a program, such as [/bin/sh, -e]")
+	}
+	for i, arg := range items(l, t.Shell) {
+		checkText(l, p.Key("shell").Index(i), arg)
+	}
+	if t.User != "" && !userPattern.MatchString(t.User) {
+		l.add(p.Key("user"), run.FaultBadFormat, "%s is not a user such as 1000, app or 1000:1000", quote(t.User))
+	}
+	checkResources(l, p.Key("resources"), t.Resources)
+	checkVolumes(l, p.Key("volumes"), t.Volumes)
+}
+
+func checkImage(l *faultList, p run.Path, image string) {
+	if !imagePattern.MatchString(image) {
+		l.add(p, run.FaultBadFormat, "%s is not the name of an image such as golang:1.26 or ghcr.io/owner/name:tag", quote(image))
+	}
+}
+
+func checkServices(l *faultList, p run.Path, services []run.ServiceSpec) {
+	seen := make(map[string]bool, len(services))
+	for i, s := range items(l, services) {
+		at := p.Index(i)
+		switch {
+		case s.Name == "":
+			l.add(at.Key("name"), run.FaultRequired, "a service has a name")
+		case !run.ValidName(s.Name):
+			l.add(at.Key("name"), run.FaultBadFormat, "%s is not the name of a service: 1 to %d of a to z, 0 to 9, dot, underscore and dash",
+				quote(s.Name), run.MaxNameLength)
+		case seen[s.Name]:
+			l.add(at.Key("name"), run.FaultDuplicate, "there is another service %s", quote(s.Name))
+		}
+		seen[s.Name] = true
+		if s.Image == "" {
+			l.add(at.Key("image"), run.FaultRequired, "a service has an image")
+		} else {
+			checkImage(l, at.Key("image"), s.Image)
+		}
+		for name, value := range sorted(l, s.Environment) {
+			// Images read variables that no shell could set (discovery.type).
+			vp := at.Key("environment").Key(name)
+			if name == "" || strings.Contains(name, "=") {
+				l.add(vp, run.FaultBadFormat, "%s is not the name of a variable", quote(name))
+			}
+			checkText(l, vp, name)
+			checkText(l, vp, value)
+			checkVariableSize(l, vp, name, value)
+		}
+		for j, arg := range items(l, s.Command) {
+			checkText(l, at.Key("command").Index(j), arg)
+		}
+	}
+}
+
+func checkResources(l *faultList, p run.Path, r run.Resources) {
+	if r.CPU != "" {
+		if _, err := run.ParseCPU(r.CPU); err != nil {
+			l.add(p.Key("cpu"), run.FaultBadFormat, "%s", err)
+		}
+	}
+	if r.Memory != "" {
+		if _, err := run.ParseMemory(r.Memory); err != nil {
+			l.add(p.Key("memory"), run.FaultBadFormat, "%s", err)
+		}
+	}
+	if r.PIDs < 0 {
+		l.add(p.Key("pids"), run.FaultOutOfRange, "%d is negative", r.PIDs)
+	}
+}
+
+func checkVolumes(l *faultList, p run.Path, volumes []run.Volume) {
+	seen := make(map[string]bool, len(volumes))
+	for i, v := range items(l, volumes) {
+		at := p.Index(i)
+		clean := path.Clean(v.Path)
+		switch {
+		case v.Path == "":
+			l.add(at.Key("path"), run.FaultRequired, "a volume has a path")
+		case !path.IsAbs(v.Path) || clean == "/":
+			l.add(at.Key("path"), run.FaultBadFormat, "%s is not an absolute path below /", quote(v.Path))
+		case seen[clean]:
+			l.add(at.Key("path"), run.FaultDuplicate, "there is another volume at %s", quote(clean))
+		}
+		seen[clean] = true
+		checkText(l, at.Key("path"), v.Path)
+		if v.Tmpfs == nil {
+			l.add(at.Key("tmpfs"), run.FaultRequired, "a volume needs a kind, and tmpfs is the only one")
+		} else if v.Tmpfs.Size != "" {
+			if _, err := run.ParseMemory(v.Tmpfs.Size); err != nil {
+				l.add(at.Key("tmpfs").Key("size"), run.FaultBadFormat, "%s", err)
+			}
+		}
+	}
+}
+
+func checkRetry(l *faultList, p run.Path, r run.Retry) {
+	if r.MaxAttempts < 0 || r.MaxAttempts > run.MaxAttempts {
+		l.add(p.Key("max_attempts"), run.FaultOutOfRange, "it is %d; it must be 1 to %d", r.MaxAttempts, run.MaxAttempts)
+	}
+	if r.On != nil && len(r.On) == 0 {
+		l.add(p.Key("on"), run.FaultRequired, "the list is empty; leave it out for all outcomes")
+	}
+	for i, on := range items(l, r.On) {
+		at := p.Key("on").Index(i)
+		checkOne(l, at, on, r.On[:i], run.RetryFailed, run.RetryStartFailed)
+	}
+	checkTimeout(l, p.Key("backoff"), r.Backoff)
+}
+
+// checkOne checks an item of a list of enumerated values. Only a few items
+// before it can be without fault, so a full list of faults bounds the cost.
+func checkOne[T ~string](l *faultList, p run.Path, value T, before []T, allowed ...T) {
+	switch {
+	case value == "":
+		l.add(p, run.FaultRequired, "the item is empty")
+	case slices.Contains(before, value):
+		l.add(p, run.FaultDuplicate, "%s is there already", quote(string(value)))
+	default:
+		checkEnum(l, p, value, allowed...)
+	}
+}
+
+func checkSteps(l *faultList, p run.Path, steps []run.Step) {
+	switch {
+	case len(steps) == 0:
+		l.add(p, run.FaultRequired, "a task has at least one step")
+	case len(steps) > run.MaxSteps:
+		l.add(p, run.FaultOverLimit, "there are %d steps; the limit is %d", len(steps), run.MaxSteps)
+		return
+	}
+	for i := range steps {
+		checkStep(l, p.Index(i), &steps[i])
+	}
+}
+
+func checkStep(l *faultList, p run.Path, s *run.Step) {
+	kinds := s.Types()
+	switch {
+	case len(kinds) == 0:
+		l.add(p, run.FaultRequired, "the step is empty: set run or an archive step")
+	case len(kinds) > 1:
+		l.add(p, run.FaultContradiction, "a step has exactly one type; this one has %s", strings.Join(kinds, " and "))
+	}
+	if s.Run != "" && strings.TrimSpace(s.Run) == "" {
+		l.add(p.Key("run"), run.FaultRequired, "the script is blank")
+	}
+	if len(s.Run) > run.MaxScriptBytes {
+		l.add(p.Key("run"), run.FaultOverLimit, "the script has %d bytes; the limit is %d", len(s.Run), run.MaxScriptBytes)
+	}
+	checkText(l, p.Key("run"), s.Run)
+	if len(s.Name) > run.MaxNameLength {
+		l.add(p.Key("name"), run.FaultOverLimit, "the name has %d bytes; the limit is %d", len(s.Name), run.MaxNameLength)
+	}
+	checkText(l, p.Key("name"), s.Name)
+	checkEnvironment(l, p.Key("environment"), s.Environment)
+	checkText(l, p.Key("working_dir"), s.WorkingDir)
+	checkTimeout(l, p.Key("timeout"), s.Timeout)
+	checkEnum(l, p.Key("when"), s.When, run.WhenOnSuccess, run.WhenOnFailure, run.WhenAlways)
+}
