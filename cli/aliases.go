@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/cli/render"
 )
 
 // psCommand is runs list at the top level.
@@ -24,6 +26,6 @@ func shortcut(env Env, name string, build func(*runsFlags) *cobra.Command) *cobr
 	c.Short += " (short for " + long + ")"
 	c.Use = strings.Replace(c.Use, c.Name(), name, 1)
 	f.conn.addTo(c)
-	f.output.addTo(c, formatTable)
+	f.output.AddTo(c, render.AsTable)
 	return c
 }

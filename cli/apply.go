@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
@@ -38,11 +39,11 @@ func (a applier[T, A]) bind(c *cobra.Command, env Env, conn *connection) *cobra.
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) > 0:
-			return invalid("a file is given with -f: %s -f %s", c.CommandPath(), args[0])
+			return command.Invalid("a file is given with -f: %s -f %s", c.CommandPath(), args[0])
 		case len(files) == 0:
-			return invalid("no file is given: %s -f FILE", c.CommandPath())
+			return command.Invalid("no file is given: %s -f FILE", c.CommandPath())
 		case len(files) > 1 && name != "":
-			return invalid("--name is for one file, and not for %d", len(files))
+			return command.Invalid("--name is for one file, and not for %d", len(files))
 		}
 		return forEach(files, func(file string) error { return a.apply(c.Context(), env, conn, file, name) })
 	}
@@ -59,7 +60,7 @@ func (a applier[T, A]) apply(ctx context.Context, env Env, conn *connection, pat
 		return file.faultOf(err, a.locate)
 	}
 	if name = cmp.Or(name, a.nameOf(x)); name == "" {
-		return invalid("%s has no name; give one with --name", file.name)
+		return command.Invalid("%s has no name; give one with --name", file.name)
 	}
 	client, err := conn.open()
 	if err != nil {

@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/internal/durable"
 )
@@ -22,7 +24,7 @@ func artifactsCommand(env Env) *cobra.Command {
 		Short:   "List and get artifacts of runs",
 		Example: "  drover artifacts list RUN\n  drover artifacts get RUN TASK NAME -o DIR",
 	}
-	parent(c)
+	command.Parent(c)
 	f.conn.addTo(c)
 	c.AddCommand(listArtifactsCommand(f), getArtifactCommand(f))
 	return c
@@ -47,7 +49,7 @@ func listArtifactsCommand(f *runsFlags) *cobra.Command {
 			return f.listEntries(c.Context(), client, remote.Artifact{Run: args[0], Task: args[1], Name: args[2]})
 		},
 	}
-	f.output.addTo(c, formatTable)
+	f.output.AddTo(c, render.AsTable)
 	return c
 }
 
@@ -64,10 +66,10 @@ func (f *runsFlags) listArtifacts(ctx context.Context, client *remote.Client, id
 	if err != nil {
 		return err
 	}
-	if f.output == formatJSON {
-		return printLine(f.env.Stdout, answer.Raw)
+	if f.output == render.AsJSON {
+		return render.Line(f.env.Stdout, answer.Raw)
 	}
-	t := newTable(f.env.Stdout, "TASK", "NAME", "BYTES", "TESTS", "EXPIRES")
+	t := render.NewTable(f.env.Stdout, "TASK", "NAME", "BYTES", "TESTS", "EXPIRES")
 	for _, a := range answer.Value.Artifacts {
 		expires := "with the run"
 		switch {
@@ -76,9 +78,9 @@ func (f *runsFlags) listArtifacts(ctx context.Context, client *remote.Client, id
 		case !a.ExpiresAt.IsZero():
 			expires = a.ExpiresAt.UTC().Format("2006-01-02 15:04")
 		}
-		t.row(a.Task, a.Name, fmt.Sprint(a.Size), testsText(a.Tests), expires)
+		t.Row(a.Task, a.Name, fmt.Sprint(a.Size), testsText(a.Tests), expires)
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 // testsText summarizes the test results.
@@ -97,10 +99,10 @@ func (f *runsFlags) listEntries(ctx context.Context, client *remote.Client, of r
 	if err != nil {
 		return err
 	}
-	if f.output == formatJSON {
-		return printLine(f.env.Stdout, answer.Raw)
+	if f.output == render.AsJSON {
+		return render.Line(f.env.Stdout, answer.Raw)
 	}
-	t := newTable(f.env.Stdout, "MODE", "BYTES", "PATH")
+	t := render.NewTable(f.env.Stdout, "MODE", "BYTES", "PATH")
 	for _, e := range answer.Value.Entries {
 		path := e.Path
 		if e.Type == api.ArtifactEntryTypeDirectory {
@@ -109,9 +111,9 @@ func (f *runsFlags) listEntries(ctx context.Context, client *remote.Client, of r
 		if e.Target != "" {
 			path += " -> " + e.Target
 		}
-		t.row(e.Mode, fmt.Sprint(e.Size), path)
+		t.Row(e.Mode, fmt.Sprint(e.Size), path)
 	}
-	if err := t.flush(); err != nil || !answer.Value.More {
+	if err := t.Flush(); err != nil || !answer.Value.More {
 		return err
 	}
 	_, err = fmt.Fprintln(f.env.Stderr, "The artifact has more entries.")

@@ -21,7 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
@@ -88,7 +88,7 @@ func TestArtifacts(t *testing.T) {
 	server := httptest.NewServer(g.Handler())
 	t.Cleanup(server.Close)
 	const id = "01jd0000000000000000000000"
-	get := func(args ...string) (cli.ExitCode, string, string) {
+	get := func(args ...string) (command.ExitCode, string, string) {
 		return execute(t, server.URL, nil, append([]string{"artifacts"}, args...)...)
 	}
 
@@ -107,7 +107,7 @@ test[GO=1.26]   report   7       -               with the run
 	require.Equal(t, "MODE   BYTES   PATH\n0755   0       a/\n0644   3       a/b\n0777   0       a/c -> b\n", stdout)
 	require.Contains(t, stderr, "has more entries")
 	code, _, _ = get("list", id, "test")
-	require.Equal(t, cli.ExitInvalid, code)
+	require.Equal(t, command.ExitInvalid, code)
 
 	out := filepath.Join(t.TempDir(), "new", "dir")
 	code, _, stderr = get("get", id, "test", "report", "-o", out)
@@ -138,7 +138,7 @@ test[GO=1.26]   report   7       -               with the run
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "there is no artifact other")
 	code, _, _ = get("get", id, "test")
-	require.Equal(t, cli.ExitInvalid, code)
+	require.Equal(t, command.ExitInvalid, code)
 
 	answer, err := server.Client().Get(server.URL + "/api/v1/runs/" + id + "/artifacts/test/report?path=small")
 	require.NoError(t, err)

@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/run"
 )
 
@@ -16,7 +18,7 @@ import (
 type groupsFlags struct {
 	env    Env
 	conn   *connection
-	output format
+	output render.Format
 }
 
 func changeGroupsCommand(env Env) *cobra.Command {
@@ -27,9 +29,9 @@ func changeGroupsCommand(env Env) *cobra.Command {
 		Example: `  drover changegroups set deploys --max-running 1
   drover changegroups get deploys`,
 	}
-	parent(c)
+	command.Parent(c)
 	f.conn.addTo(c)
-	f.output.addTo(c, formatTable)
+	f.output.AddTo(c, render.AsTable)
 	c.AddCommand(f.listCommand(), f.getCommand(), f.applyCommand(), f.setCommand())
 	return c
 }
@@ -47,28 +49,28 @@ consistent with the list.`,
 				return err
 			}
 			params := &api.ListChangeGroupsParams{Name: names}
-			t := newTable(f.env.Stdout, "NAME", "LIMIT", "ON BUSY", "RUNNING", "QUEUED")
+			t := render.NewTable(f.env.Stdout, "NAME", "LIMIT", "ON BUSY", "RUNNING", "QUEUED")
 			for {
 				page, err := client.ChangeGroups(c.Context(), params)
 				if err != nil {
 					return err
 				}
-				if f.output == formatJSON { // one document for each page
-					if err := printJSON(f.env.Stdout, page.Raw); err != nil {
+				if f.output == render.AsJSON { // one document for each page
+					if err := render.JSON(f.env.Stdout, page.Raw); err != nil {
 						return err
 					}
 				} else {
 					for _, g := range page.Value.Changegroups {
-						t.row(g.Name, limitText(g.MaxRunning), string(g.OnBusy), strconv.Itoa(len(g.Running)), strconv.Itoa(len(g.Queued)))
+						t.Row(g.Name, limitText(g.MaxRunning), string(g.OnBusy), strconv.Itoa(len(g.Running)), strconv.Itoa(len(g.Queued)))
 					}
 				}
 				if params.After = page.Value.NextAfter; params.After != "" {
 					continue
 				}
-				if f.output == formatJSON {
+				if f.output == render.AsJSON {
 					return nil
 				}
-				return t.flush()
+				return t.Flush()
 			}
 		},
 	}
@@ -100,31 +102,31 @@ func (f *groupsFlags) getCommand() *cobra.Command {
 }
 
 func (f *groupsFlags) print(answer remote.Answer[api.ChangeGroup]) error {
-	if f.output == formatJSON {
-		return printJSON(f.env.Stdout, answer.Raw)
+	if f.output == render.AsJSON {
+		return render.JSON(f.env.Stdout, answer.Raw)
 	}
 	g := answer.Value
-	t := newTable(f.env.Stdout)
-	t.field("name", g.Name)
-	t.field("limit", limitText(g.MaxRunning))
-	t.field("on busy", string(g.OnBusy))
-	t.field("running", count(len(g.Running), "run"))
-	t.field("queued", count(len(g.Queued), "run"))
-	t.field("update token", g.ChangegroupToken)
-	if err := t.flush(); err != nil || len(g.Running)+len(g.Queued) == 0 {
+	t := render.NewTable(f.env.Stdout)
+	t.Field("name", g.Name)
+	t.Field("limit", limitText(g.MaxRunning))
+	t.Field("on busy", string(g.OnBusy))
+	t.Field("running", count(len(g.Running), "run"))
+	t.Field("queued", count(len(g.Queued), "run"))
+	t.Field("update token", g.ChangegroupToken)
+	if err := t.Flush(); err != nil || len(g.Running)+len(g.Queued) == 0 {
 		return err
 	}
 	if _, err := fmt.Fprintln(f.env.Stdout); err != nil {
 		return err
 	}
-	t = newTable(f.env.Stdout, "RUN", "STATE")
+	t = render.NewTable(f.env.Stdout, "RUN", "STATE")
 	for _, id := range g.Running {
-		t.row(id, "holds a slot")
+		t.Row(id, "holds a slot")
 	}
 	for _, id := range g.Queued {
-		t.row(id, "waits")
+		t.Row(id, "waits")
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 func (f *groupsFlags) applyCommand() *cobra.Command {
@@ -151,7 +153,7 @@ refused (reject). A lower limit stops no run.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeChangeGroups(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !c.Flags().Changed("max-running") { // the limit would be removed
-				return invalid("--max-running is missing; 0 is no limit")
+				return command.Invalid("--max-running is missing; 0 is no limit")
 			}
 			client, err := f.conn.open()
 			if err != nil {
@@ -179,11 +181,11 @@ func groupsCommand(env Env) *cobra.Command {
 		Use: "groups", Short: "Count the open runs of groups, and show the last run of each",
 		Example: "  drover groups list\n  drover groups list --under /project",
 	}
-	parent(groups)
+	command.Parent(groups)
 	unknown := groups.RunE
 	groups.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 && strings.HasPrefix(args[0], "/") {
-			return UsageError(&renamedError{c.CommandPath() + " PATH", "groups list"})
+			return command.RenamedError(c.CommandPath()+" PATH", "groups list")
 		}
 		return unknown(c, args)
 	}
@@ -200,14 +202,14 @@ func groupsCommand(env Env) *cobra.Command {
 				return err
 			}
 			params.Path = paths
-			t := newTable(f.env.Stdout, "GROUP", "QUEUED", "RUNNING", "LAST RUN", "PHASE", "RESULT", "CREATED")
+			t := render.NewTable(f.env.Stdout, "GROUP", "QUEUED", "RUNNING", "LAST RUN", "PHASE", "RESULT", "CREATED")
 			for {
 				page, err := client.Groups(c.Context(), &params)
 				if err != nil {
 					return err
 				}
-				if f.output == formatJSON { // one document for each page
-					if err := printJSON(f.env.Stdout, page.Raw); err != nil {
+				if f.output == render.AsJSON { // one document for each page
+					if err := render.JSON(f.env.Stdout, page.Raw); err != nil {
 						return err
 					}
 				} else {
@@ -216,26 +218,26 @@ func groupsCommand(env Env) *cobra.Command {
 				if params.After = page.Value.NextAfter; params.After != "" {
 					continue
 				}
-				if f.output == formatJSON {
+				if f.output == render.AsJSON {
 					return nil
 				}
-				return t.flush()
+				return t.Flush()
 			}
 		},
 	}
 	c.Flags().StringVar(&params.Under, "under", "", "only groups at or below this path")
 	f.conn.addTo(groups)
-	f.output.addTo(groups, formatTable)
+	f.output.AddTo(groups, render.AsTable)
 	groups.AddCommand(c)
 	return groups
 }
 
-func (f *runsFlags) addGroups(t *table, groups []api.Group) {
+func (f *runsFlags) addGroups(t *render.Table, groups []api.Group) {
 	for _, g := range groups {
 		last := api.Run{}
 		if g.LastRun != nil {
 			last = *g.LastRun
 		}
-		t.row(g.Path, strconv.Itoa(g.Queued), strconv.Itoa(g.Running), last.ID, string(last.Phase), string(last.Result), f.env.ago(last.CreatedAt))
+		t.Row(g.Path, strconv.Itoa(g.Queued), strconv.Itoa(g.Running), last.ID, string(last.Phase), string(last.Result), f.env.ago(last.CreatedAt))
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/cli/render"
 )
 
 // completionTimeout bounds how long a shell completion may take.
@@ -86,7 +87,7 @@ func runIDs(c *cobra.Command, conn *connection) ([]string, cobra.ShellCompDirect
 	}
 	var ids []string
 	for _, r := range answer.Value.Runs {
-		ids = append(ids, cobra.CompletionWithDesc(r.ID, fmt.Sprintf("%s, %s, %s", plain(r.Name), r.Phase, r.Result)))
+		ids = append(ids, cobra.CompletionWithDesc(r.ID, fmt.Sprintf("%s, %s, %s", render.Plain(r.Name), r.Phase, r.Result)))
 	}
 	return ids, noFiles | cobra.ShellCompDirectiveKeepOrder
 }

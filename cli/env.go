@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/drover-run/drover/cli/render"
 )
 
 // Env is the environment of the commands. The zero value of each field except the
@@ -65,6 +67,33 @@ func (e Env) withDefaults() Env {
 func (e Env) variable(name string) string {
 	value, _ := e.LookupEnv(name)
 	return value
+}
+
+// clock formats a time of day; "" for the zero time.
+func (e Env) clock(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.In(e.Location).Format(time.DateTime)
+}
+
+// ago formats the age of a time.
+func (e Env) ago(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return render.Duration(max(0, e.Now().Sub(t))) + " ago"
+}
+
+// took formats a duration, up to now if to is zero.
+func (e Env) took(from, to time.Time) string {
+	if from.IsZero() {
+		return ""
+	}
+	if to.IsZero() {
+		to = e.Now()
+	}
+	return render.Duration(max(0, to.Sub(from)))
 }
 
 type eof struct{}

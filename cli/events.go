@@ -8,11 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/cli/render"
 )
 
 func eventsCommand(env Env) *cobra.Command {
-	conn, output := &connection{env: env}, format("")
+	conn, output := &connection{env: env}, render.Format("")
 	var q remote.EventQuery
 	c := &cobra.Command{
 		Use:   "events",
@@ -26,7 +28,7 @@ commits: a client that resumes with --after misses no event.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if q.After < 0 {
-				return invalid("--after must not be negative")
+				return command.Invalid("--after must not be negative")
 			}
 			client, err := conn.open()
 			if err != nil {
@@ -40,8 +42,8 @@ commits: a client that resumes with --after misses no event.`,
 				if err != nil {
 					return err
 				}
-				if output == formatJSON {
-					err = printLine(env.Stdout, e)
+				if output == render.AsJSON {
+					err = render.Line(env.Stdout, e)
 				} else {
 					_, err = fmt.Fprintln(env.Stdout, eventText(env, e))
 				}
@@ -57,7 +59,7 @@ commits: a client that resumes with --after misses no event.`,
 	flags.StringVar(&q.Group, "group", "", "only events of this group, and of all groups below it")
 	flags.Int64Var(&q.After, "after", 0, "begin after the event of this number")
 	conn.addTo(c)
-	output.addTo(c, formatJSON)
+	output.AddTo(c, render.AsJSON)
 	_ = c.RegisterFlagCompletionFunc("run", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return runIDs(c, conn)
 	})
@@ -95,5 +97,5 @@ func eventText(env Env, e api.Event) string {
 	if e.Reason != "" {
 		text += ": " + e.Reason
 	}
-	return plain(text)
+	return render.Plain(text)
 }

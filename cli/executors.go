@@ -7,21 +7,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/cli/render"
 )
 
 // registryFlags are shared by all commands on executors, pools and fleets.
 type registryFlags struct {
 	env    Env
 	conn   *connection
-	output format
+	output render.Format
 }
 
 func newRegistryFlags(env Env, c *cobra.Command) *registryFlags {
 	f := &registryFlags{env: env, conn: &connection{env: env}}
-	parent(c)
+	command.Parent(c)
 	f.conn.addTo(c)
-	f.output.addTo(c, formatTable)
+	f.output.AddTo(c, render.AsTable)
 	return f
 }
 
@@ -34,7 +36,7 @@ func executorsCommand(env Env) *cobra.Command {
   drover executors delete host-7-shell --reason "disk failure"`,
 	}
 	f := newRegistryFlags(env, c)
-	c.AddCommand(listExecutorsCommand(f), getExecutorCommand(f), drainExecutorsCommand(f), resumeExecutorsCommand(f), deleteExecutorsCommand(f), Renamed("remove", "executors delete"))
+	c.AddCommand(listExecutorsCommand(f), getExecutorCommand(f), drainExecutorsCommand(f), resumeExecutorsCommand(f), deleteExecutorsCommand(f), command.Renamed("remove", "executors delete"))
 	return c
 }
 
@@ -51,15 +53,15 @@ func listExecutorsCommand(f *registryFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.output == formatJSON {
-				return printJSON(f.env.Stdout, answer.Raw)
+			if f.output == render.AsJSON {
+				return render.JSON(f.env.Stdout, answer.Raw)
 			}
-			t := newTable(f.env.Stdout, "ID", "POOL", "DRIVER", "SET", "STATE", "SLOTS", "TASKS", "LABELS", "LAST CONTACT", "VERSION")
+			t := render.NewTable(f.env.Stdout, "ID", "POOL", "DRIVER", "SET", "STATE", "SLOTS", "TASKS", "LABELS", "LAST CONTACT", "VERSION")
 			for _, e := range answer.Value.Executors {
-				t.row(e.ID, e.Pool, e.Driver, e.Set, executorState(e), fraction(e.SlotsUsed, e.Slots), strconv.Itoa(e.Tasks), pairs(e.Labels),
+				t.Row(e.ID, e.Pool, e.Driver, e.Set, executorState(e), fraction(e.SlotsUsed, e.Slots), strconv.Itoa(e.Tasks), pairs(e.Labels),
 					f.env.ago(e.LastContact), e.Version)
 			}
-			return t.flush()
+			return t.Flush()
 		},
 	}
 }
@@ -91,40 +93,40 @@ func getExecutorCommand(f *registryFlags) *cobra.Command {
 }
 
 func (f *registryFlags) printExecutor(answer remote.Answer[api.Executor]) error {
-	if f.output == formatJSON {
-		return printJSON(f.env.Stdout, answer.Raw)
+	if f.output == render.AsJSON {
+		return render.JSON(f.env.Stdout, answer.Raw)
 	}
 	e := answer.Value
-	t := newTable(f.env.Stdout)
-	t.field("id", e.ID)
-	t.field("pool", e.Pool)
-	t.field("driver", e.Driver)
-	t.field("platform", e.OS+"/"+e.Arch)
-	t.field("labels", pairs(e.Labels))
-	t.field("privileged", strconv.FormatBool(e.Privileged))
-	t.field("set", e.Set)
+	t := render.NewTable(f.env.Stdout)
+	t.Field("id", e.ID)
+	t.Field("pool", e.Pool)
+	t.Field("driver", e.Driver)
+	t.Field("platform", e.OS+"/"+e.Arch)
+	t.Field("labels", pairs(e.Labels))
+	t.Field("privileged", strconv.FormatBool(e.Privileged))
+	t.Field("set", e.Set)
 	if e.Temporary {
-		t.field("temporary", "removed after "+e.RemoveAfter+" out of contact")
+		t.Field("temporary", "removed after "+e.RemoveAfter+" out of contact")
 	}
-	t.field("state", executorState(e))
-	t.field("reason", e.Reason)
-	t.field("slots", fraction(e.SlotsUsed, e.Slots))
-	t.field("tasks", strconv.Itoa(e.Tasks))
-	t.field("registered", f.env.clock(e.RegisteredAt))
-	t.field("last contact", f.env.ago(e.LastContact))
-	t.field("removed", f.env.clock(e.RemovedAt))
-	t.field("version", e.Version)
-	if err := t.flush(); err != nil || len(e.Held) == 0 {
+	t.Field("state", executorState(e))
+	t.Field("reason", e.Reason)
+	t.Field("slots", fraction(e.SlotsUsed, e.Slots))
+	t.Field("tasks", strconv.Itoa(e.Tasks))
+	t.Field("registered", f.env.clock(e.RegisteredAt))
+	t.Field("last contact", f.env.ago(e.LastContact))
+	t.Field("removed", f.env.clock(e.RemovedAt))
+	t.Field("version", e.Version)
+	if err := t.Flush(); err != nil || len(e.Held) == 0 {
 		return err
 	}
 	if _, err := fmt.Fprintln(f.env.Stdout); err != nil {
 		return err
 	}
-	t = newTable(f.env.Stdout, "RUN", "TASK", "ATTEMPT", "STARTED", "REASON")
+	t = render.NewTable(f.env.Stdout, "RUN", "TASK", "ATTEMPT", "STARTED", "REASON")
 	for _, h := range e.Held {
-		t.row(h.Run, h.Task, strconv.Itoa(h.Attempt), f.env.ago(h.StartedAt), h.Reason)
+		t.Row(h.Run, h.Task, strconv.Itoa(h.Attempt), f.env.ago(h.StartedAt), h.Reason)
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 func drainExecutorsCommand(f *registryFlags) *cobra.Command {
@@ -186,8 +188,8 @@ func (f *registryFlags) executorsCall(
 				if err != nil {
 					return err
 				}
-				if f.output == formatJSON {
-					return printJSON(f.env.Stdout, answer.Raw)
+				if f.output == render.AsJSON {
+					return render.JSON(f.env.Stdout, answer.Raw)
 				}
 				_, err = fmt.Fprintf(f.env.Stdout, "executor %s %s\n", id, message)
 				return err

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/run"
 )
 
@@ -28,8 +29,8 @@ queue), a start, an approval, an executor, a slot, or other tasks. It prints com
 			if err != nil {
 				return err
 			}
-			if f.output == formatJSON {
-				return printJSON(f.env.Stdout, answer.Raw)
+			if f.output == render.AsJSON {
+				return render.JSON(f.env.Stdout, answer.Raw)
 			}
 			return f.explain(answer.Value)
 		},
@@ -43,7 +44,7 @@ const maxDependent = 10
 func (f *runsFlags) explain(r api.Run) error {
 	text := fmt.Sprintf("run %s is %s", r.ID, r.Phase)
 	if r.Reason != "" {
-		text += ": " + plain(r.Reason)
+		text += ": " + render.Plain(r.Reason)
 	}
 	if _, err := fmt.Fprintln(f.env.Stdout, text); err != nil {
 		return err
@@ -64,7 +65,7 @@ func (f *runsFlags) explain(r api.Run) error {
 // explainTasks prints the tasks that wait, and running tasks whose executor is
 // out of contact.
 func (f *runsFlags) explainTasks(r api.Run) error {
-	t := newTable(f.env.Stdout)
+	t := render.NewTable(f.env.Stdout)
 	dependent, shown := 0, 0
 	for _, name := range sortedTaskNames(r.Tasks) {
 		task := r.Tasks[name]
@@ -77,15 +78,15 @@ func (f *runsFlags) explainTasks(r api.Run) error {
 			}
 		}
 		shown++
-		t.row(name, string(task.Status), task.Reason)
+		t.Row(name, string(task.Status), task.Reason)
 	}
 	if more := dependent - maxDependent; more > 0 {
-		t.row("...", string(run.StatusNotStarted), count(more, "task")+" more")
+		t.Row("...", string(run.StatusNotStarted), count(more, "task")+" more")
 	}
 	if shown == 0 {
-		t.row("no task waits")
+		t.Row("no task waits")
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 // explainHints returns commands that can help.
@@ -165,5 +166,5 @@ func quoted(word string) string {
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !safe(r) }) {
 		return word
 	}
-	return "'" + strings.ReplaceAll(plain(word), "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(render.Plain(word), "'", `'\''`) + "'"
 }

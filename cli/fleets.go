@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/spec"
 )
@@ -66,15 +68,15 @@ func listFleetsCommand(f *registryFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.output == formatJSON {
-				return printJSON(f.env.Stdout, answer.Raw)
+			if f.output == render.AsJSON {
+				return render.JSON(f.env.Stdout, answer.Raw)
 			}
-			t := newTable(f.env.Stdout, "NAME", "POOL", "PLUGIN", "MODE", "INSTANCES", "WANTED", "QUEUED", "BUSY", "STATUS")
+			t := render.NewTable(f.env.Stdout, "NAME", "POOL", "PLUGIN", "MODE", "INSTANCES", "WANTED", "QUEUED", "BUSY", "STATUS")
 			for _, x := range answer.Value.Fleets {
-				t.row(x.Name, x.Spec.Pool, x.Spec.Plugin, fleetMode(x), instanceCounts(x), strconv.Itoa(x.Status.Target),
+				t.Row(x.Name, x.Spec.Pool, x.Spec.Plugin, fleetMode(x), instanceCounts(x), strconv.Itoa(x.Status.Target),
 					strconv.Itoa(x.Status.Queued), strconv.Itoa(x.Status.Busy), f.fleetHealth(x))
 			}
-			return t.flush()
+			return t.Flush()
 		},
 	}
 }
@@ -138,31 +140,31 @@ func getFleetCommand(f *registryFlags) *cobra.Command {
 }
 
 func (f *registryFlags) showFleet(answer remote.Answer[api.Fleet]) error {
-	if f.output == formatJSON {
-		return printJSON(f.env.Stdout, answer.Raw)
+	if f.output == render.AsJSON {
+		return render.JSON(f.env.Stdout, answer.Raw)
 	}
 	x := answer.Value
-	t := newTable(f.env.Stdout)
-	t.field("name", x.Name)
-	t.field("pool", x.Spec.Pool)
-	t.field("priority", strconv.Itoa(x.Spec.Priority))
-	t.field("plugin", strings.TrimSpace(x.Spec.Plugin+" "+x.Status.Plugin))
-	t.field("group", x.Status.Group)
-	t.field("bootstrap", x.Spec.BootstrapMethod())
-	t.field("mode", fleetMode(x))
-	t.field("reason", x.Reason)
-	t.field("status", f.fleetHealth(x))
-	t.field("instances", instanceCounts(x))
-	t.field("limits", fleetLimits(x))
-	t.field("slots", fmt.Sprintf("%d busy, %d free, %d to be kept idle", x.Status.Busy, x.Status.Free, x.Status.Idle))
-	t.field("queued", fmt.Sprintf("%s in the pool, %d for this fleet", count(x.Status.Queued, "task"), x.Status.Share))
-	t.field("wanted", count(x.Status.Target, "instance"))
+	t := render.NewTable(f.env.Stdout)
+	t.Field("name", x.Name)
+	t.Field("pool", x.Spec.Pool)
+	t.Field("priority", strconv.Itoa(x.Spec.Priority))
+	t.Field("plugin", strings.TrimSpace(x.Spec.Plugin+" "+x.Status.Plugin))
+	t.Field("group", x.Status.Group)
+	t.Field("bootstrap", x.Spec.BootstrapMethod())
+	t.Field("mode", fleetMode(x))
+	t.Field("reason", x.Reason)
+	t.Field("status", f.fleetHealth(x))
+	t.Field("instances", instanceCounts(x))
+	t.Field("limits", fleetLimits(x))
+	t.Field("slots", fmt.Sprintf("%d busy, %d free, %d to be kept idle", x.Status.Busy, x.Status.Free, x.Status.Idle))
+	t.Field("queued", fmt.Sprintf("%s in the pool, %d for this fleet", count(x.Status.Queued, "task"), x.Status.Share))
+	t.Field("wanted", count(x.Status.Target, "instance"))
 	if x.Status.Failures > 0 {
-		t.field("failures", fmt.Sprintf("%d in a row", x.Status.Failures))
+		t.Field("failures", fmt.Sprintf("%d in a row", x.Status.Failures))
 	}
-	t.field("changed", f.env.clock(x.UpdatedAt))
-	t.field("seen", f.env.ago(x.Status.SeenAt))
-	return t.flush()
+	t.Field("changed", f.env.clock(x.UpdatedAt))
+	t.Field("seen", f.env.ago(x.Status.SeenAt))
+	return t.Flush()
 }
 
 func fleetLimits(x api.Fleet) string {
@@ -194,15 +196,15 @@ func fleetInstancesCommand(f *registryFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.output == formatJSON {
-				return printJSON(f.env.Stdout, answer.Raw)
+			if f.output == render.AsJSON {
+				return render.JSON(f.env.Stdout, answer.Raw)
 			}
-			t := newTable(f.env.Stdout, "NUMBER", "INSTANCE", "STATE", "CAUSE", "EXECUTOR", "TASKS", "USES", "ASKED", "READY", "GONE", "WHY")
+			t := render.NewTable(f.env.Stdout, "NUMBER", "INSTANCE", "STATE", "CAUSE", "EXECUTOR", "TASKS", "USES", "ASKED", "READY", "GONE", "WHY")
 			for _, x := range answer.Value.Instances {
-				t.row(strconv.Itoa(x.Number), x.Instance, string(x.State), string(x.Cause), x.Executor, strconv.Itoa(x.Tasks), strconv.Itoa(x.Uses),
+				t.Row(strconv.Itoa(x.Number), x.Instance, string(x.State), string(x.Cause), x.Executor, strconv.Itoa(x.Tasks), strconv.Itoa(x.Uses),
 					f.env.ago(x.AskedAt), f.env.ago(x.ReadyAt), f.env.ago(x.GoneAt), x.Why)
 			}
-			return t.flush()
+			return t.Flush()
 		},
 	}
 	c.Flags().BoolVar(&params.Gone, "gone", false, "include instances that are gone, the newest thousand")
@@ -258,13 +260,13 @@ func (f *registryFlags) fleetEvents(ctx context.Context, client *remote.Client, 
 }
 
 func (f *registryFlags) printFleetEvents(answer remote.Answer[api.FleetEventList], lines bool) error {
-	if f.output == formatJSON && !lines {
-		return printJSON(f.env.Stdout, answer.Raw)
+	if f.output == render.AsJSON && !lines {
+		return render.JSON(f.env.Stdout, answer.Raw)
 	}
-	t := newTable(f.env.Stdout)
+	t := render.NewTable(f.env.Stdout)
 	for _, e := range answer.Value.Events {
-		if f.output == formatJSON {
-			if err := printLine(f.env.Stdout, e); err != nil {
+		if f.output == render.AsJSON {
+			if err := render.Line(f.env.Stdout, e); err != nil {
 				return err
 			}
 			continue
@@ -273,12 +275,12 @@ func (f *registryFlags) printFleetEvents(answer remote.Answer[api.FleetEventList
 		if e.Instance > 0 {
 			number = "#" + strconv.Itoa(e.Instance)
 		}
-		t.row(f.env.clock(e.At), number, e.Name, e.Kind, e.By, e.Text)
+		t.Row(f.env.clock(e.At), number, e.Name, e.Kind, e.By, e.Text)
 	}
-	if f.output == formatJSON {
+	if f.output == render.AsJSON {
 		return nil
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 func fleetActionCommand(
@@ -308,8 +310,8 @@ func (f *registryFlags) printFleetAction(answer remote.Answer[api.Fleet], err er
 	if err != nil {
 		return err
 	}
-	if f.output == formatJSON {
-		return printJSON(f.env.Stdout, answer.Raw)
+	if f.output == render.AsJSON {
+		return render.JSON(f.env.Stdout, answer.Raw)
 	}
 	_, err = fmt.Fprintf(f.env.Stdout, "fleet %s %s\n", answer.Value.Name, message)
 	return err
@@ -326,7 +328,7 @@ Instances with tasks are deleted only after their tasks have ended.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			n, err := strconv.Atoi(args[1])
 			if err != nil || n < 0 {
-				return invalid("%s is not a number of instances", args[1])
+				return command.Invalid("%s is not a number of instances", args[1])
 			}
 			client, err := f.conn.open()
 			if err != nil {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/fleeting/scaling"
 	"github.com/drover-run/drover/fleeting/simulate"
 	"github.com/drover-run/drover/run"
@@ -22,7 +24,7 @@ type simulateFlags struct {
 	policies []string
 	trace    string
 	noPlot   bool
-	output   format
+	output   render.Format
 	options  simulate.Options
 }
 
@@ -47,7 +49,7 @@ RFC 3339 or seconds; durations are such as 1m30s or seconds; slots is the number
 	c.Flags().Float64Var(&f.options.PricePerHour, "price", 0.10, "price of a machine per hour")
 	c.Flags().Uint64Var(&f.options.Seed, "seed", 1, "seed of the random numbers")
 	c.Flags().BoolVar(&f.noPlot, "no-plot", false, "print only the table")
-	f.output.addTo(c, formatTable)
+	f.output.AddTo(c, render.AsTable)
 	for _, name := range []string{"policy", "trace"} {
 		_ = c.MarkFlagFilename(name)
 	}
@@ -56,11 +58,11 @@ RFC 3339 or seconds; durations are such as 1m30s or seconds; slots is the number
 
 func (f *simulateFlags) run(ctx context.Context, env Env) error {
 	if len(f.policies) == 0 || f.trace == "" {
-		return invalid("--policy and --trace are required")
+		return command.Invalid("--policy and --trace are required")
 	}
 	const longest = 24 * time.Hour
 	if o := f.options; o.Boot < 0 || o.Boot > longest || o.Shutdown < 0 || o.Shutdown > longest || math.IsNaN(o.PricePerHour) || o.PricePerHour < 0 {
-		return invalid("--boot and --shutdown must be durations up to %s, and --price must not be negative", longest)
+		return command.Invalid("--boot and --shutdown must be durations up to %s, and --price must not be negative", longest)
 	}
 	var settings []simulate.Setting
 	for _, name := range f.policies {
@@ -82,8 +84,8 @@ func (f *simulateFlags) run(ctx context.Context, env Env) error {
 		}
 		results = append(results, r)
 	}
-	if f.output == formatJSON {
-		return printLine(env.Stdout, results)
+	if f.output == render.AsJSON {
+		return render.Line(env.Stdout, results)
 	}
 	if err := simulate.Table(env.Stdout, results); err != nil || f.noPlot {
 		return err
@@ -107,7 +109,7 @@ func readSetting(env Env, name string) (simulate.Setting, error) {
 		return simulate.Setting{}, file.faultOf(run.InvalidError("the scaling settings are not valid", faults), spec.LocateScaling)
 	}
 	base := filepath.Base(file.name)
-	return simulate.Setting{Name: plain(strings.TrimSuffix(base, filepath.Ext(base))), Rules: rules}, nil
+	return simulate.Setting{Name: render.Plain(strings.TrimSuffix(base, filepath.Ext(base))), Rules: rules}, nil
 }
 
 func readTrace(env Env, name string) ([]simulate.Arrival, error) {
@@ -133,7 +135,7 @@ func fleetsTraceCommand(env Env) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			at, err := time.Parse(time.DateOnly, date)
 			if err != nil {
-				return invalid("--date takes a date such as 2026-03-17, not %q", date)
+				return command.Invalid("--date takes a date such as 2026-03-17, not %q", date)
 			}
 			return simulate.WriteTrace(env.Stdout, simulate.Day(at, seed))
 		},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -35,7 +36,7 @@ The first line names the schema at the gateway, by which editors check the file 
 				name = args[0]
 			}
 			if format, _ := spec.Detect(name); format == spec.FormatJSON {
-				return invalid("init writes YAML: %s needs another extension", name)
+				return command.Invalid("init writes YAML: %s needs another extension", name)
 			}
 			known, err := readContext(ContextPath(env))
 			if err != nil {

@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/internal/suggest"
 	"github.com/drover-run/drover/run"
 )
@@ -78,15 +80,15 @@ func (l *logsFlags) check(c *cobra.Command) error {
 	}
 	switch {
 	case l.query.Offset < 0:
-		return invalid("--offset must not be negative")
+		return command.Invalid("--offset must not be negative")
 	case l.query.Attempt < 0:
-		return invalid("--attempt must not be negative")
+		return command.Invalid("--attempt must not be negative")
 	case l.tail < 0:
-		return invalid("--tail must not be negative")
+		return command.Invalid("--tail must not be negative")
 	case l.query.Offset > 0 && (l.query.Since != "" || l.query.Tail != nil):
-		return invalid("--offset excludes --since and --tail")
-	case l.timestamps && l.output == formatJSON:
-		return invalid("--timestamps is for text only: JSON always has times")
+		return command.Invalid("--offset excludes --since and --tail")
+	case l.timestamps && l.output == render.AsJSON:
+		return command.Invalid("--timestamps is for text only: JSON always has times")
 	}
 	return nil
 }
@@ -133,10 +135,10 @@ func (l *logsFlags) checkStep(c *cobra.Command, client *remote.Client, err error
 	for i, s := range steps {
 		names[i] = strconv.Itoa(i)
 		if s.Name != "" {
-			names[i] += " (" + plain(s.Name) + ")"
+			names[i] += " (" + render.Plain(s.Name) + ")"
 		}
 	}
-	return invalid("task %s has no step %s; its steps are %s", l.query.Task, l.query.Step, strings.Join(append(names, setupStep), ", "))
+	return command.Invalid("task %s has no step %s; its steps are %s", l.query.Task, l.query.Step, strings.Join(append(names, setupStep), ", "))
 }
 
 // setupStep is the value of --step that selects the log of the environment.
@@ -158,7 +160,7 @@ func (l *logsFlags) explainEmpty(c *cobra.Command, client *remote.Client) error 
 func whyNoLog(name string, t api.Task) string {
 	status := strings.ReplaceAll(string(t.Status), "_", " ")
 	if t.Reason != "" {
-		status += ": " + plain(t.Reason)
+		status += ": " + render.Plain(t.Reason)
 	}
 	switch {
 	case t.Executor != "":
@@ -195,7 +197,7 @@ func (l *logsFlags) file(task string) string {
 		}
 		return r
 	}, task)
-	if l.output == formatJSON {
+	if l.output == render.AsJSON {
 		return name + ".jsonl"
 	}
 	return name + ".log"
@@ -213,8 +215,8 @@ func (l *logsFlags) print(c *cobra.Command, client *remote.Client, q remote.LogQ
 		}
 		l.empty = false
 		switch {
-		case l.output == formatJSON:
-			err = printLine(w, struct {
+		case l.output == render.AsJSON:
+			err = render.Line(w, struct {
 				Task string `json:"task"`
 				api.LogChunk
 			}{q.Task, chunk})
@@ -243,7 +245,7 @@ const timestampFormat = "2006-01-02T15:04:05.000000000Z07:00"
 func (l *logsFlags) printOrSaveAll(c *cobra.Command, client *remote.Client) error {
 	q := l.query
 	if q.Follow || q.Step != "" || q.Offset != 0 || q.Attempt != 0 {
-		return invalid("--follow, --step, --offset and --attempt need a TASK; drover runs get %s --follow shows all that runs", q.Run)
+		return command.Invalid("--follow, --step, --offset and --attempt need a TASK; drover runs get %s --follow shows all that runs", q.Run)
 	}
 	answer, err := client.Run(c.Context(), q.Run)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/cli/clitest"
+	"github.com/drover-run/drover/cli/command"
 )
 
 var update = flag.Bool("update", false, "update the golden files")
@@ -25,10 +26,10 @@ func TestMain(m *testing.M) {
 }
 
 // drover runs the command line as a process, with a fixed clock.
-func drover() cli.ExitCode {
+func drover() command.ExitCode {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	return cli.Execute(ctx, cli.New(cli.Env{
+	return command.Execute(ctx, cli.New(cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, LookupEnv: os.LookupEnv,
 		UserConfigDir: func() (string, error) { return os.Getenv("CONFIG_DIR"), nil },
 		Now:           func() time.Time { return clitest.Start().Add(10 * time.Minute) },

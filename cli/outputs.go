@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/run"
 )
 
@@ -66,34 +67,34 @@ func noOutput(task, key string, outputs map[string]string) error {
 // printAllOutputs prints the outputs of all tasks that have any.
 func (f *runsFlags) printAllOutputs(r api.Run) error {
 	all := make(map[string]map[string]string)
-	t := newTable(f.env.Stdout, "TASK", "KEY", "VALUE")
+	t := render.NewTable(f.env.Stdout, "TASK", "KEY", "VALUE")
 	for _, name := range sortedTaskNames(r.Tasks) {
 		outputs := r.Tasks[name].Outputs
 		for _, key := range slices.Sorted(maps.Keys(outputs)) {
-			t.row(name, key, outputs[key])
+			t.Row(name, key, outputs[key])
 			all[name] = outputs
 		}
 	}
 	switch {
-	case f.output == formatJSON:
-		return printLine(f.env.Stdout, all)
+	case f.output == render.AsJSON:
+		return render.Line(f.env.Stdout, all)
 	case len(all) == 0:
 		_, err := fmt.Fprintf(f.env.Stderr, "no task of run %s has outputs\n", r.ID)
 		return err
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 func (f *runsFlags) printOutputs(outputs map[string]string) error {
-	if f.output == formatJSON {
+	if f.output == render.AsJSON {
 		if outputs == nil {
 			outputs = map[string]string{}
 		}
-		return printLine(f.env.Stdout, outputs)
+		return render.Line(f.env.Stdout, outputs)
 	}
-	t := newTable(f.env.Stdout, "KEY", "VALUE")
+	t := render.NewTable(f.env.Stdout, "KEY", "VALUE")
 	for _, key := range slices.Sorted(maps.Keys(outputs)) {
-		t.row(key, outputs[key])
+		t.Row(key, outputs[key])
 	}
-	return t.flush()
+	return t.Flush()
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/run"
 )
 
@@ -24,7 +26,7 @@ func poolsCommand(env Env) *cobra.Command {
 	}
 	f := newRegistryFlags(env, c)
 	c.AddCommand(listPoolsCommand(f), getPoolCommand(f), applyPoolCommand(f), setPoolCommand(f), deletePoolsCommand(f),
-		Renamed("put", "pools set"))
+		command.Renamed("put", "pools set"))
 	return c
 }
 
@@ -41,15 +43,15 @@ func listPoolsCommand(f *registryFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.output == formatJSON {
-				return printJSON(f.env.Stdout, answer.Raw)
+			if f.output == render.AsJSON {
+				return render.JSON(f.env.Stdout, answer.Raw)
 			}
-			t := newTable(f.env.Stdout, "NAME", "DRIVER", "PLATFORM", "DEFAULT", "EXECUTORS", "SLOTS", "QUEUED", "RUNNING", "LABELS")
+			t := render.NewTable(f.env.Stdout, "NAME", "DRIVER", "PLATFORM", "DEFAULT", "EXECUTORS", "SLOTS", "QUEUED", "RUNNING", "LABELS")
 			for _, p := range answer.Value.Pools {
-				t.row(p.Name, p.Driver, platform(p), strconv.FormatBool(p.Default), strconv.Itoa(p.Online),
+				t.Row(p.Name, p.Driver, platform(p), strconv.FormatBool(p.Default), strconv.Itoa(p.Online),
 					fraction(p.SlotsUsed, p.Slots), strconv.Itoa(p.Queued), strconv.Itoa(p.Running), pairs(p.Labels))
 			}
-			return t.flush()
+			return t.Flush()
 		},
 	}
 }
@@ -81,27 +83,27 @@ func getPoolCommand(f *registryFlags) *cobra.Command {
 }
 
 func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
-	if f.output == formatJSON {
-		return printJSON(f.env.Stdout, answer.Raw)
+	if f.output == render.AsJSON {
+		return render.JSON(f.env.Stdout, answer.Raw)
 	}
 	p := answer.Value
-	t := newTable(f.env.Stdout)
-	t.field("name", p.Name)
-	t.field("driver", p.Driver)
-	t.field("platform", platform(p))
-	t.field("labels", pairs(p.Labels))
-	t.field("privileged", strconv.FormatBool(p.Privileged))
-	t.field("shared", strconv.FormatBool(p.Shared))
-	t.field("default", strconv.FormatBool(p.Default))
-	t.field("flavor", flavorText(p.Flavor))
-	t.field("executors", fmt.Sprintf("%d online, %d draining, %d offline", p.Online, p.Draining, p.Offline))
-	t.field("slots", fraction(p.SlotsUsed, p.Slots))
-	t.field("queued", count(p.Queued, "task"))
-	t.field("running", count(p.Running, "task"))
+	t := render.NewTable(f.env.Stdout)
+	t.Field("name", p.Name)
+	t.Field("driver", p.Driver)
+	t.Field("platform", platform(p))
+	t.Field("labels", pairs(p.Labels))
+	t.Field("privileged", strconv.FormatBool(p.Privileged))
+	t.Field("shared", strconv.FormatBool(p.Shared))
+	t.Field("default", strconv.FormatBool(p.Default))
+	t.Field("flavor", flavorText(p.Flavor))
+	t.Field("executors", fmt.Sprintf("%d online, %d draining, %d offline", p.Online, p.Draining, p.Offline))
+	t.Field("slots", fraction(p.SlotsUsed, p.Slots))
+	t.Field("queued", count(p.Queued, "task"))
+	t.Field("running", count(p.Running, "task"))
 	if p.Kubernetes != nil {
-		t.field("kubernetes", "set; see -o json")
+		t.Field("kubernetes", "set; see -o json")
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 func flavorText(v run.Flavor) string {
@@ -234,7 +236,7 @@ func deletePoolsCommand(f *registryFlags) *cobra.Command {
 				return err
 			}
 			return forEach(names, func(name string) error {
-				if err := client.DeletePool(c.Context(), name); err != nil || f.output == formatJSON {
+				if err := client.DeletePool(c.Context(), name); err != nil || f.output == render.AsJSON {
 					return err
 				}
 				_, err := fmt.Fprintf(f.env.Stdout, "pool %s deleted\n", name)

@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/run"
 )
 
@@ -54,7 +56,7 @@ keep their results, logs and outputs. Variables and secrets override those of th
 
 func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error {
 	if r.from != "" && len(r.tasks) > 0 {
-		return invalid("--from and --task exclude each other")
+		return command.Invalid("--from and --task exclude each other")
 	}
 	body := api.Restart{From: api.RestartFrom(r.from), Tasks: r.tasks, ChangegroupToken: r.token}
 	if r.from == "" && len(r.tasks) == 0 {
@@ -83,8 +85,8 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 		return err
 	case r.following:
 		return r.watch.follow(c.Context(), client, created.Value, f.output)
-	case f.output == formatJSON:
-		return printJSON(f.env.Stdout, created.Raw)
+	case f.output == render.AsJSON:
+		return render.JSON(f.env.Stdout, created.Raw)
 	}
 	_, err = fmt.Fprintln(f.env.Stdout, created.Value.ID)
 	return err
@@ -96,7 +98,7 @@ func (r *restartFlags) readVariables() (map[string]string, error) {
 	for _, text := range r.variables {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, invalid("--env takes NAME=VALUE, not %q", text)
+			return nil, command.Invalid("--env takes NAME=VALUE, not %q", text)
 		}
 		out[name] = value
 	}
@@ -110,7 +112,7 @@ func (r *restartFlags) readSecrets(env Env) (map[string]string, error) {
 	for _, text := range r.secrets {
 		name, file, ok := strings.Cut(text, "=@")
 		if !ok || name == "" || file == "" {
-			return nil, invalid("--secret takes NAME=@FILE, or NAME=@- for the standard input: others can see the command line")
+			return nil, command.Invalid("--secret takes NAME=@FILE, or NAME=@- for the standard input: others can see the command line")
 		}
 		var err error
 		if out[name], err = readSecret(env, file); err != nil {
@@ -136,11 +138,11 @@ of each group (--keep), or both. It does not ask for confirmation: --dry-run pri
 			many := age != "" || keep > 0
 			switch {
 			case keep < 0:
-				return invalid("--keep must be at least 1")
+				return command.Invalid("--keep must be at least 1")
 			case many == (len(ids) > 0):
-				return invalid("no runs selected: give ids, or --older-than or --keep")
+				return command.Invalid("no runs selected: give ids, or --older-than or --keep")
 			case !many && (params.Group != "" || params.DryRun):
-				return invalid("--group and --dry-run require --older-than or --keep")
+				return command.Invalid("--group and --dry-run require --older-than or --keep")
 			}
 			client, err := f.conn.open()
 			if err != nil {
@@ -158,7 +160,7 @@ of each group (--keep), or both. It does not ask for confirmation: --dry-run pri
 			if age != "" {
 				before, err := parseTime(f.env, age)
 				if err != nil {
-					return invalid("--older-than: %w", err)
+					return command.Invalid("--older-than: %w", err)
 				}
 				params.CreatedBefore = &before
 			}
@@ -187,8 +189,8 @@ func (f *runsFlags) deleteMany(c *cobra.Command, client *remote.Client, params *
 		}
 		total += done.Value.Runs
 		switch {
-		case f.output == formatJSON && (params.DryRun || !done.Value.More):
-			return printLine(f.env.Stdout, api.Deleted{Runs: total, More: done.Value.More})
+		case f.output == render.AsJSON && (params.DryRun || !done.Value.More):
+			return render.Line(f.env.Stdout, api.Deleted{Runs: total, More: done.Value.More})
 		case params.DryRun && done.Value.More:
 			_, err = fmt.Fprintf(f.env.Stdout, "%s or more would be deleted\n", count(total, "run"))
 			return err

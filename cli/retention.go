@@ -8,13 +8,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/render"
 )
 
 // retentionFlags are shared by all commands on retention.
 type retentionFlags struct {
 	env    Env
 	conn   *connection
-	output format
+	output render.Format
 }
 
 func retentionCommand(env Env) *cobra.Command {
@@ -25,10 +27,10 @@ func retentionCommand(env Env) *cobra.Command {
 		Example: `  drover retention get
   drover retention preview --runs-max-age 720h`,
 	}
-	parent(c)
+	command.Parent(c)
 	f.conn.addTo(c)
-	f.output.addTo(c, formatTable)
-	c.AddCommand(getRetentionCommand(f), previewRetentionCommand(f), Renamed("show", "retention get"))
+	f.output.AddTo(c, render.AsTable)
+	c.AddCommand(getRetentionCommand(f), previewRetentionCommand(f), command.Renamed("show", "retention get"))
 	return c
 }
 
@@ -48,8 +50,8 @@ begins. The settings are those of the sections retention and archives.`,
 			if err != nil {
 				return err
 			}
-			if f.output == formatJSON {
-				return printJSON(f.env.Stdout, answer.Raw)
+			if f.output == render.AsJSON {
+				return render.JSON(f.env.Stdout, answer.Raw)
 			}
 			return f.show(answer.Value)
 		},
@@ -61,27 +63,27 @@ func (f *retentionFlags) show(v api.Retention) error {
 		_, err := fmt.Fprintln(f.env.Stdout, "Everything is kept: no control worker removes anything.")
 		return err
 	}
-	t := newTable(f.env.Stdout)
-	t.field("interval", v.Policy.Interval)
+	t := render.NewTable(f.env.Stdout)
+	t.Field("interval", v.Policy.Interval)
 	if v.Policy.PerSecond > 0 {
-		t.field("limit", strconv.Itoa(v.Policy.PerSecond)+" per second")
+		t.Field("limit", strconv.Itoa(v.Policy.PerSecond)+" per second")
 	}
 	if v.Removing != "" {
-		t.field("state", "removing "+string(v.Removing))
+		t.Field("state", "removing "+string(v.Removing))
 	}
-	t.field("next pass", f.env.clock(v.NextLookAt))
-	t.field("counted since", f.env.clock(v.Since))
-	if err := t.flush(); err != nil {
+	t.Field("next pass", f.env.clock(v.NextLookAt))
+	t.Field("counted since", f.env.clock(v.Since))
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(f.env.Stdout); err != nil {
 		return err
 	}
-	t = newTable(f.env.Stdout, "KIND", "KEPT", "REMOVED", "BYTES")
+	t = render.NewTable(f.env.Stdout, "KIND", "KEPT", "REMOVED", "BYTES")
 	for _, sum := range v.Removed {
-		t.row(string(sum.Kind), keptText(sum.Kind, v.Policy), strconv.FormatInt(sum.Count, 10), countText(sum.Bytes))
+		t.Row(string(sum.Kind), keptText(sum.Kind, v.Policy), strconv.FormatInt(sum.Count, 10), countText(sum.Bytes))
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 // keptText summarizes what is kept of a kind.
@@ -165,8 +167,8 @@ overrides the configured setting of its name, to try a setting before it is conf
 			if err != nil {
 				return err
 			}
-			if f.output == formatJSON {
-				return printJSON(f.env.Stdout, answer.Raw)
+			if f.output == render.AsJSON {
+				return render.JSON(f.env.Stdout, answer.Raw)
 			}
 			return f.preview(answer.Value)
 		},
@@ -185,25 +187,25 @@ overrides the configured setting of its name, to try a setting before it is conf
 }
 
 func (f *retentionFlags) preview(v api.RetentionPreview) error {
-	t := newTable(f.env.Stdout, "KIND", "DUE", "BYTES", "OLDEST")
+	t := render.NewTable(f.env.Stdout, "KIND", "DUE", "BYTES", "OLDEST")
 	listed := 0
 	for _, due := range v.Due {
-		t.row(string(due.Kind), strconv.FormatInt(due.Count, 10), countText(due.Bytes), f.env.clock(due.Oldest))
+		t.Row(string(due.Kind), strconv.FormatInt(due.Count, 10), countText(due.Bytes), f.env.clock(due.Oldest))
 		listed += len(due.First)
 	}
-	if err := t.flush(); err != nil || listed == 0 {
+	if err := t.Flush(); err != nil || listed == 0 {
 		return err
 	}
 	if _, err := fmt.Fprintln(f.env.Stdout); err != nil {
 		return err
 	}
-	t = newTable(f.env.Stdout, "KIND", "FIRST", "BYTES", "SINCE")
+	t = render.NewTable(f.env.Stdout, "KIND", "FIRST", "BYTES", "SINCE")
 	for _, due := range v.Due {
 		for _, x := range due.First {
-			t.row(string(due.Kind), itemText(due.Kind, x), countText(x.Bytes), f.env.clock(x.Since))
+			t.Row(string(due.Kind), itemText(due.Kind, x), countText(x.Bytes), f.env.clock(x.Since))
 		}
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 // itemText returns the name of an item.

@@ -1,16 +1,11 @@
 package cli
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-run/drover/internal/version"
-	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/cli/command"
 )
 
 // Groups of commands in the help.
@@ -44,28 +39,17 @@ DROVER_SERVER and DROVER_TOKEN.
 
 Exit codes: 0 done, 1 the run failed, 2 wrong usage or an invalid specification, 3 the run was stopped or cancelled,
 4 the gateway cannot be reached or does not allow it, 5 anything else.`,
-		Version:       version.String(),
-		SilenceErrors: true,
-		SilenceUsage:  true,
 	}
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	root.SetVersionTemplate("drover {{.Version}}\n")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError(err) })
 	root.AddGroup(&cobra.Group{ID: GroupClient, Title: "Client commands:"})
 	if slices.ContainsFunc(extra, func(c *cobra.Command) bool { return c.GroupID == GroupProcess }) {
 		root.AddGroup(&cobra.Group{ID: GroupProcess, Title: "Commands that run Drover:"})
 	}
-	parent(root)
 	root.AddCommand(Commands(env)...)
-	for _, c := range extra {
-		parents(c)
-	}
 	root.AddCommand(extra...)
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	checkArgs(root)
+	command.Complete(root)
 	return root
 }
 
@@ -80,65 +64,5 @@ func Commands(env Env) []*cobra.Command {
 	for _, c := range all {
 		c.GroupID = GroupClient
 	}
-	return append(all, versionCommand(env))
-}
-
-// Execute runs the command line and returns its exit code. It prints errors to
-// the root's standard error.
-func Execute(ctx context.Context, root *cobra.Command, args []string) ExitCode {
-	root.SetArgs(args)
-	command, err := root.ExecuteContextC(ctx)
-	code := exitOf(err)
-	var ended *exitError
-	if err != nil && (!errors.As(err, &ended) || ended.err != nil) {
-		printError(root.ErrOrStderr(), command, err)
-	}
-	return code
-}
-
-// parent makes c a command without an action: without arguments it shows its
-// help, and an unknown subcommand is an error.
-func parent(c *cobra.Command) {
-	c.Args = cobra.ArbitraryArgs
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return c.Help()
-		}
-		message := fmt.Sprintf("unknown command %q", strings.TrimSpace(c.CommandPath()+" "+args[0]))
-		c.SuggestionsMinimumDistance = 2
-		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-			message += "; did you mean " + strings.Join(near, " or ") + "?"
-		}
-		return UsageError(errors.New(message))
-	}
-}
-
-// parents calls parent for c and its subcommands that only have subcommands.
-func parents(c *cobra.Command) {
-	if c.HasSubCommands() && !c.Runnable() {
-		parent(c)
-	}
-	for _, sub := range c.Commands() {
-		parents(sub)
-	}
-}
-
-// checkArgs makes wrong numbers of arguments usage errors, for all subcommands.
-func checkArgs(c *cobra.Command) {
-	if check := c.Args; check != nil {
-		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return UsageError(fmt.Errorf("%w; usage: %s", err, c.UseLine()))
-			}
-			return nil
-		}
-	}
-	for _, sub := range c.Commands() {
-		checkArgs(sub)
-	}
-}
-
-// invalid returns a usage error.
-func invalid(format string, args ...any) error {
-	return UsageError(run.Errorf(run.CodeInvalid, format, args...))
+	return append(all, command.Version())
 }

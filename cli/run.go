@@ -10,8 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/follow"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -19,7 +21,7 @@ import (
 func runCommand(env Env) *cobra.Command {
 	var (
 		conn      = &connection{env: env}
-		output    format
+		output    render.Format
 		watch     = &watcher{env: env}
 		following bool
 		change    specChange
@@ -67,8 +69,8 @@ The exit code is then the outcome of the run. Ctrl-C ends the command and not th
 			if following {
 				return watch.follow(c.Context(), client, created.Value, output)
 			}
-			if output == formatJSON {
-				return printJSON(env.Stdout, created.Raw)
+			if output == render.AsJSON {
+				return render.JSON(env.Stdout, created.Raw)
 			}
 			_, err = fmt.Fprintln(env.Stdout, created.Value.ID)
 			return err
@@ -81,7 +83,7 @@ The exit code is then the outcome of the run. Ctrl-C ends the command and not th
 	addToken(c, &change.token)
 	watch.addTo(c)
 	conn.addTo(c)
-	output.addTo(c, formatTable)
+	output.AddTo(c, render.AsTable)
 	return c
 }
 
@@ -96,7 +98,7 @@ func (w *watcher) addTo(c *cobra.Command) {
 }
 
 // follow shows a run until it has ended, and returns an error for its outcome.
-func (w *watcher) follow(ctx context.Context, client *remote.Client, r api.Run, output format) error {
+func (w *watcher) follow(ctx context.Context, client *remote.Client, r api.Run, output render.Format) error {
 	if r.Tasks == nil {
 		answer, err := client.AwaitRun(ctx, r.ID)
 		if err != nil {
@@ -109,14 +111,14 @@ func (w *watcher) follow(ctx context.Context, client *remote.Client, r api.Run, 
 	switch {
 	case errors.Is(err, context.Canceled):
 		_, _ = fmt.Fprintf(w.env.Stderr, "Run %s continues. To follow it again: drover runs get %s --follow\nTo stop it: drover runs stop %s\n", r.ID, r.ID, r.ID)
-		return &exitError{code: ExitOther}
+		return command.Exit(command.ExitOther)
 	case errors.Is(err, follow.ErrUnavailable):
 		return run.Errorf(run.CodeUnavailable, "%w; run %s continues: drover runs get %s --follow", err, r.ID, r.ID)
 	case err != nil:
 		return err
 	}
-	if output == formatJSON {
-		if err := printJSON(w.env.Stdout, ended.Raw); err != nil {
+	if output == render.AsJSON {
+		if err := render.JSON(w.env.Stdout, ended.Raw); err != nil {
 			return err
 		}
 	}
@@ -134,20 +136,20 @@ func (w *watcher) outcome(r api.Run) error {
 
 // outcome returns the error that sets the exit code for the outcome of a run.
 func outcome(r api.Run) error {
-	if code := exitOfRun(run.Phase(r.Phase), run.Result(r.Result)); code != ExitOK {
-		return &exitError{code: code}
+	if code := command.ExitOfRun(run.Phase(r.Phase), run.Result(r.Result)); code != command.ExitOK {
+		return command.Exit(code)
 	}
 	return nil
 }
 
 // screen returns where a run is shown. If standard output has JSON, that is
 // standard error, as lines.
-func (w *watcher) screen(output format) follow.Screen {
+func (w *watcher) screen(output render.Format) follow.Screen {
 	s := follow.Screen{
-		Writer: w.env.Stdout, Size: w.env.TerminalSize, Now: w.env.Now, Location: w.env.Location, FormatDuration: formatDuration,
+		Writer: w.env.Stdout, Size: w.env.TerminalSize, Now: w.env.Now, Location: w.env.Location, FormatDuration: render.Duration,
 		Terminal: w.env.IsTerminal(), Unicode: w.unicode(),
 	}
-	if output == formatJSON {
+	if output == render.AsJSON {
 		s.Writer = w.env.Stderr
 		s.Terminal = true // standard error may be a terminal
 		return s

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/run"
 )
 
@@ -18,7 +20,7 @@ import (
 type runsFlags struct {
 	env    Env
 	conn   *connection
-	output format
+	output render.Format
 }
 
 func runsCommand(env Env) *cobra.Command {
@@ -28,9 +30,9 @@ func runsCommand(env Env) *cobra.Command {
 		Short:   "List, show and control runs",
 		Example: "  drover runs list --phase running\n  drover runs get ID\n  drover runs logs ID TASK --follow\n  drover runs stop ID",
 	}
-	parent(c)
+	command.Parent(c)
 	f.conn.addTo(c)
-	f.output.addTo(c, formatTable)
+	f.output.AddTo(c, render.AsTable)
 	c.AddCommand(
 		listRunsCommand(f), getRunCommand(f), logsCommand(f), outputsCommand(f), startCommand(f), stopCommand(f), cancelCommand(f), approveCommand(f),
 		annotateCommand(f), restartCommand(f), explainCommand(f), deleteCommand(f),
@@ -100,7 +102,7 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 		return err
 	}
 	if filter.all && len(filter.tokenFor) > 0 {
-		return invalid("--token-for is for one page: leave out --all")
+		return command.Invalid("--token-for is for one page: leave out --all")
 	}
 	client, err := f.conn.open()
 	if err != nil {
@@ -113,8 +115,8 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 		if err != nil {
 			return err
 		}
-		if f.output == formatJSON && !filter.all {
-			return printJSON(f.env.Stdout, page.Raw)
+		if f.output == render.AsJSON && !filter.all {
+			return render.JSON(f.env.Stdout, page.Raw)
 		}
 		runs, token = append(runs, page.Value.Runs...), page.Value.ChangegroupToken
 		params.Cursor = page.Value.NextCursor
@@ -122,9 +124,9 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 			break
 		}
 	}
-	if f.output == formatJSON {
+	if f.output == render.AsJSON {
 		for _, r := range runs {
-			if err := printLine(f.env.Stdout, r); err != nil {
+			if err := render.Line(f.env.Stdout, r); err != nil {
 				return err
 			}
 		}
@@ -163,7 +165,7 @@ func (filter runFilter) params(env Env) (*api.ListRunsParams, error) {
 		}
 		at, err := parseTime(env, bound.text)
 		if err != nil {
-			return nil, invalid("--%s: %w", bound.flag, err)
+			return nil, command.Invalid("--%s: %w", bound.flag, err)
 		}
 		*bound.times = []time.Time{at}
 	}
@@ -191,11 +193,11 @@ func parseTime(env Env, text string) (time.Time, error) {
 }
 
 func (f *runsFlags) printRuns(runs []api.Run) error {
-	t := newTable(f.env.Stdout, "ID", "NAME", "GROUP", "PHASE", "RESULT", "TASKS", "CREATED", "TOOK")
+	t := render.NewTable(f.env.Stdout, "ID", "NAME", "GROUP", "PHASE", "RESULT", "TASKS", "CREATED", "TOOK")
 	for _, r := range runs {
-		t.row(r.ID, r.Name, r.Group, string(r.Phase), resultText(r.Result, r.TaskCounts[string(run.StatusFailed)]), countTasks(r.TaskCounts), f.env.ago(r.CreatedAt), f.took(r))
+		t.Row(r.ID, r.Name, r.Group, string(r.Phase), resultText(r.Result, r.TaskCounts[string(run.StatusFailed)]), countTasks(r.TaskCounts), f.env.ago(r.CreatedAt), f.took(r))
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 func (f *runsFlags) took(r api.Run) string {
@@ -252,8 +254,8 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 			if following && !run.Phase(r.Value.Phase).Final() {
 				return watch.follow(c.Context(), client, r.Value, f.output)
 			}
-			if f.output == formatJSON {
-				err = printJSON(f.env.Stdout, r.Raw)
+			if f.output == render.AsJSON {
+				err = render.JSON(f.env.Stdout, r.Raw)
 			} else {
 				err = f.printRun(r.Value)
 			}
@@ -270,47 +272,47 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 }
 
 func (f *runsFlags) printRun(r api.Run) error {
-	t := newTable(f.env.Stdout)
-	t.field("id", r.ID)
-	t.field("name", r.Name)
-	t.field("group", fmt.Sprintf("%s #%d", r.Group, r.Counter))
-	t.field("phase", string(r.Phase))
-	t.field("result", resultText(r.Result, len(r.Warnings)))
-	t.field("reason", r.Reason)
-	t.field("created", f.env.clock(r.CreatedAt))
-	t.field("started", f.env.clock(r.StartedAt))
-	t.field("ended", f.env.clock(r.EndedAt))
-	t.field("took", f.took(r))
-	t.field("allowed failures", strings.Join(r.Warnings, ", "))
-	t.field("tests", testsText(r.Tests))
+	t := render.NewTable(f.env.Stdout)
+	t.Field("id", r.ID)
+	t.Field("name", r.Name)
+	t.Field("group", fmt.Sprintf("%s #%d", r.Group, r.Counter))
+	t.Field("phase", string(r.Phase))
+	t.Field("result", resultText(r.Result, len(r.Warnings)))
+	t.Field("reason", r.Reason)
+	t.Field("created", f.env.clock(r.CreatedAt))
+	t.Field("started", f.env.clock(r.StartedAt))
+	t.Field("ended", f.env.clock(r.EndedAt))
+	t.Field("took", f.took(r))
+	t.Field("allowed failures", strings.Join(r.Warnings, ", "))
+	t.Field("tests", testsText(r.Tests))
 	for _, name := range r.Tests.FailedNames {
-		t.field("failed test", name)
+		t.Field("failed test", name)
 	}
-	t.field("priority", strconv.Itoa(r.Priority))
-	t.field("changegroups", strings.Join(r.Changegroups, ", "))
-	t.field("update token", r.ChangegroupToken)
-	t.field("annotations", pairs(r.Annotations))
-	t.field("restarted from", r.RestartedFrom)
-	t.field("restarted as", strings.Join(r.RestartedAs, ", "))
+	t.Field("priority", strconv.Itoa(r.Priority))
+	t.Field("changegroups", strings.Join(r.Changegroups, ", "))
+	t.Field("update token", r.ChangegroupToken)
+	t.Field("annotations", pairs(r.Annotations))
+	t.Field("restarted from", r.RestartedFrom)
+	t.Field("restarted as", strings.Join(r.RestartedAs, ", "))
 	for _, e := range r.SetupErrors {
-		t.field("setup error", e)
+		t.Field("setup error", e)
 	}
-	if err := t.flush(); err != nil || len(r.Tasks) == 0 {
+	if err := t.Flush(); err != nil || len(r.Tasks) == 0 {
 		return err
 	}
 	if _, err := fmt.Fprintln(f.env.Stdout); err != nil {
 		return err
 	}
-	t = newTable(f.env.Stdout, "TASK", "STATUS", "TOOK", "ATTEMPT", "EXECUTOR", "REASON")
+	t = render.NewTable(f.env.Stdout, "TASK", "STATUS", "TOOK", "ATTEMPT", "EXECUTOR", "REASON")
 	for _, name := range sortedTaskNames(r.Tasks) {
 		task := r.Tasks[name]
 		took := ""
 		if !run.Status(task.Status).Final() || !task.EndedAt.IsZero() {
 			took = f.env.took(task.StartedAt, task.EndedAt)
 		}
-		t.row(name, string(task.Status), took, strconv.Itoa(task.Attempt), task.Executor, task.Reason)
+		t.Row(name, string(task.Status), took, strconv.Itoa(task.Attempt), task.Executor, task.Reason)
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 // sortedTaskNames returns the names of tasks by their number.

@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -19,7 +21,7 @@ import (
 type schedulesFlags struct {
 	env    Env
 	conn   *connection
-	output format
+	output render.Format
 }
 
 func schedulesCommand(env Env) *cobra.Command {
@@ -31,13 +33,13 @@ func schedulesCommand(env Env) *cobra.Command {
   drover schedules list
   drover schedules trigger nightly`,
 	}
-	parent(c)
+	command.Parent(c)
 	f.conn.addTo(c)
-	f.output.addTo(c, formatTable)
+	f.output.AddTo(c, render.AsTable)
 	c.AddCommand(
 		listSchedulesCommand(f), getScheduleCommand(f), applyScheduleCommand(f), deleteScheduleCommand(f),
 		pauseScheduleCommand(f), resumeScheduleCommand(f), triggerScheduleCommand(f), backfillScheduleCommand(f),
-		Renamed("set", "schedules apply -f FILE"),
+		command.Renamed("set", "schedules apply -f FILE"),
 	)
 	return c
 }
@@ -66,32 +68,32 @@ func listSchedulesCommand(f *schedulesFlags) *cobra.Command {
 }
 
 func (f *schedulesFlags) list(ctx context.Context, client *remote.Client, params api.ListSchedulesParams, all bool) error {
-	t := newTable(f.env.Stdout, "NAME", "GROUP", "TIMES", "OVERLAP", "STATE", "NEXT", "FIRED")
+	t := render.NewTable(f.env.Stdout, "NAME", "GROUP", "TIMES", "OVERLAP", "STATE", "NEXT", "FIRED")
 	for {
 		page, err := client.Schedules(ctx, &params)
 		if err != nil {
 			return err
 		}
-		if f.output == formatJSON && !all {
-			return printJSON(f.env.Stdout, page.Raw)
+		if f.output == render.AsJSON && !all {
+			return render.JSON(f.env.Stdout, page.Raw)
 		}
 		for _, x := range page.Value.Schedules {
-			if f.output == formatJSON {
-				if err := printLine(f.env.Stdout, x); err != nil {
+			if f.output == render.AsJSON {
+				if err := render.Line(f.env.Stdout, x); err != nil {
 					return err
 				}
 				continue
 			}
-			t.row(x.Name, x.Group, times(x), string(x.Overlap), scheduleState(x), f.next(x), strconv.Itoa(x.Fired))
+			t.Row(x.Name, x.Group, times(x), string(x.Overlap), scheduleState(x), f.next(x), strconv.Itoa(x.Fired))
 		}
 		if params.After = page.Value.NextAfter; !all || params.After == "" {
 			break
 		}
 	}
-	if f.output == formatJSON {
+	if f.output == render.AsJSON {
 		return nil
 	}
-	if err := t.flush(); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	if params.After != "" {
@@ -145,43 +147,43 @@ func (f *schedulesFlags) show(answer remote.Answer[api.Schedule], err error) err
 	if err != nil {
 		return err
 	}
-	if f.output == formatJSON {
-		return printJSON(f.env.Stdout, answer.Raw)
+	if f.output == render.AsJSON {
+		return render.JSON(f.env.Stdout, answer.Raw)
 	}
 	x := answer.Value
-	t := newTable(f.env.Stdout)
-	t.field("name", x.Name)
-	t.field("runs", x.RunName+" in "+x.Group)
-	t.field("times", times(x))
-	t.field("timezone", x.Timezone)
-	t.field("jitter", x.Jitter)
-	t.field("starts", f.env.clock(x.StartAt))
-	t.field("ends", f.env.clock(x.EndAt))
-	t.field("overlap", string(x.Overlap))
-	t.field("catchup window", x.CatchupWindow)
+	t := render.NewTable(f.env.Stdout)
+	t.Field("name", x.Name)
+	t.Field("runs", x.RunName+" in "+x.Group)
+	t.Field("times", times(x))
+	t.Field("timezone", x.Timezone)
+	t.Field("jitter", x.Jitter)
+	t.Field("starts", f.env.clock(x.StartAt))
+	t.Field("ends", f.env.clock(x.EndAt))
+	t.Field("overlap", string(x.Overlap))
+	t.Field("catchup window", x.CatchupWindow)
 	if x.PauseOnFailure {
-		t.field("on failure", "pause")
+		t.Field("on failure", "pause")
 	}
-	t.field("secrets", strings.Join(x.SecretNames, ", "))
-	t.field("state", scheduleState(x))
-	t.field("note", x.Note)
+	t.Field("secrets", strings.Join(x.SecretNames, ", "))
+	t.Field("state", scheduleState(x))
+	t.Field("note", x.Note)
 	var next []string
 	for _, at := range x.Next[:min(len(x.Next), 3)] {
 		next = append(next, f.env.clock(at))
 	}
-	t.field("next", strings.Join(next, ", "))
-	t.field("fired", fmt.Sprintf("%d, left out %d (a run was open) and %d (too late)", x.Fired, x.OverlapSkipped, x.CatchupMissed))
-	if err := t.flush(); err != nil || len(x.Recent) == 0 {
+	t.Field("next", strings.Join(next, ", "))
+	t.Field("fired", fmt.Sprintf("%d, left out %d (a run was open) and %d (too late)", x.Fired, x.OverlapSkipped, x.CatchupMissed))
+	if err := t.Flush(); err != nil || len(x.Recent) == 0 {
 		return err
 	}
 	if _, err := fmt.Fprintln(f.env.Stdout); err != nil {
 		return err
 	}
-	t = newTable(f.env.Stdout, "FOR", "RUN", "PHASE", "RESULT", "ERROR")
+	t = render.NewTable(f.env.Stdout, "FOR", "RUN", "PHASE", "RESULT", "ERROR")
 	for _, r := range x.Recent {
-		t.row(f.env.clock(r.For), r.Run, string(r.Phase), string(r.Result), r.Error)
+		t.Row(f.env.clock(r.For), r.Run, string(r.Phase), string(r.Result), r.Error)
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 func applyScheduleCommand(f *schedulesFlags) *cobra.Command {
@@ -215,7 +217,7 @@ func deleteScheduleCommand(f *schedulesFlags) *cobra.Command {
 				if err := client.DeleteSchedule(c.Context(), name); err != nil {
 					return err
 				}
-				if f.output == formatJSON {
+				if f.output == render.AsJSON {
 					return nil
 				}
 				_, err := fmt.Fprintf(f.env.Stdout, "schedule %s deleted\n", name)
@@ -281,12 +283,12 @@ func backfillScheduleCommand(f *schedulesFlags) *cobra.Command {
 				}
 				at, err := parseTime(f.env, bound.text)
 				if err != nil {
-					return invalid("--%s: %w", bound.flag, err)
+					return command.Invalid("--%s: %w", bound.flag, err)
 				}
 				*bound.at = at
 			}
 			if from == "" {
-				return invalid("--from is missing")
+				return command.Invalid("--from is missing")
 			}
 			client, err := f.conn.open()
 			if err != nil {
@@ -325,8 +327,8 @@ func (f *schedulesFlags) changed(done string) func(remote.Answer[api.Schedule], 
 		if err != nil {
 			return err
 		}
-		if f.output == formatJSON {
-			return printJSON(f.env.Stdout, answer.Raw)
+		if f.output == render.AsJSON {
+			return render.JSON(f.env.Stdout, answer.Raw)
 		}
 		_, err = fmt.Fprintf(f.env.Stdout, "schedule %s %s\n", answer.Value.Name, done)
 		return err
@@ -341,7 +343,7 @@ func completeSchedules(conn *connection, most int) completer {
 		answer, err := client.Schedules(ctx, &api.ListSchedulesParams{Limit: &limit})
 		var names []string
 		for _, x := range answer.Value.Schedules {
-			names = append(names, cobra.CompletionWithDesc(x.Name, plain(times(x))))
+			names = append(names, cobra.CompletionWithDesc(x.Name, render.Plain(times(x))))
 		}
 		return names, err
 	})

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -92,7 +93,7 @@ func (f *specFile) change(c specChange) ([]byte, error) {
 	for _, v := range c.variables {
 		name, value, ok := strings.Cut(v, "=")
 		if !ok || name == "" {
-			return nil, invalid("--env takes NAME=VALUE, not %q", v)
+			return nil, command.Invalid("--env takes NAME=VALUE, not %q", v)
 		}
 		s.Environment[name] = value
 	}
@@ -127,9 +128,9 @@ func (f *specFile) fault(err error) error { return f.faultOf(err, spec.Locate) }
 // faultOf is fault with line numbers from locate.
 func (f *specFile) faultOf(err error, locate func([]run.Fault, []byte, spec.Format) []run.Fault) error {
 	var coded *run.Error
-	if !errors.As(err, &coded) || exitOfCode(coded.Code) != ExitInvalid {
+	if !errors.As(err, &coded) || command.ExitOfCode(coded.Code) != command.ExitInvalid {
 		return err
 	}
 	coded = &run.Error{Code: coded.Code, Message: coded.Message, Err: coded.Err, Faults: locate(coded.Faults, f.data, f.format)}
-	return &faultyFileError{name: f.name, err: coded}
+	return command.FaultyFile(f.name, coded)
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/cli/render"
 )
 
 func startCommand(f *runsFlags) *cobra.Command {
@@ -83,19 +85,19 @@ func addToken(c *cobra.Command, token *string) {
 // checkToken refuses a token for several calls: the first call invalidates it.
 func checkToken(token string, names []string) error {
 	if token != "" && len(names) > 1 {
-		return invalid("--changegroup-token is valid for one call: give one name, not %d", len(names))
+		return command.Invalid("--changegroup-token is valid for one call: give one name, not %d", len(names))
 	}
 	return nil
 }
 
 func (f *runsFlags) printChanged(answer remote.Answer[api.Run]) error {
-	if f.output == formatJSON {
-		return printJSON(f.env.Stdout, answer.Raw)
+	if f.output == render.AsJSON {
+		return render.JSON(f.env.Stdout, answer.Raw)
 	}
 	r := answer.Value
 	text := string(r.Phase)
 	if r.Reason != "" {
-		text += ": " + plain(r.Reason)
+		text += ": " + render.Plain(r.Reason)
 	}
 	_, err := fmt.Fprintf(f.env.Stdout, "run %s %s\n", r.ID, text)
 	return err
@@ -123,8 +125,8 @@ func approveCommand(f *runsFlags) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if f.output == formatJSON {
-					return printJSON(f.env.Stdout, answer.Raw)
+				if f.output == render.AsJSON {
+					return render.JSON(f.env.Stdout, answer.Raw)
 				}
 				approval := answer.Value.Tasks[task].Approval
 				_, err = fmt.Fprintf(f.env.Stdout, "%s approved (%d of %d)\n", task, len(approval.ApprovedBy), approval.Approvers)
@@ -155,7 +157,7 @@ func annotateCommand(f *runsFlags) *cobra.Command {
 				return err
 			}
 			if len(args) == 1 && !replace {
-				return invalid("annotations are missing")
+				return command.Invalid("annotations are missing")
 			}
 			client, err := f.conn.open()
 			if err != nil {
@@ -170,8 +172,8 @@ func annotateCommand(f *runsFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.output == formatJSON {
-				return printJSON(f.env.Stdout, answer.Raw)
+			if f.output == render.AsJSON {
+				return render.JSON(f.env.Stdout, answer.Raw)
 			}
 			_, err = fmt.Fprintln(f.env.Stdout, pairs(set))
 			return err
@@ -194,7 +196,7 @@ func parseAnnotations(args []string) (set map[string]string, remove []string, er
 		case !ok && len(arg) > 1 && strings.HasSuffix(arg, "-"):
 			remove = append(remove, strings.TrimSuffix(arg, "-"))
 		default:
-			return nil, nil, invalid("%q is neither KEY=VALUE nor KEY-", arg)
+			return nil, nil, command.Invalid("%q is neither KEY=VALUE nor KEY-", arg)
 		}
 	}
 	return set, remove, nil

@@ -13,10 +13,11 @@ import (
 
 	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/cli/clitest"
+	"github.com/drover-run/drover/cli/command"
 )
 
 // execute runs the command line in this process.
-func execute(t *testing.T, server string, change func(*cli.Env), args ...string) (code cli.ExitCode, stdout, stderr string) {
+func execute(t *testing.T, server string, change func(*cli.Env), args ...string) (code command.ExitCode, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	env := cli.Env{Stdout: &out, Stderr: &errs, Location: time.UTC, LookupEnv: func(name string) (string, bool) {
@@ -26,7 +27,7 @@ func execute(t *testing.T, server string, change func(*cli.Env), args ...string)
 	if change != nil {
 		change(&env)
 	}
-	code = cli.Execute(t.Context(), cli.New(env), args)
+	code = command.Execute(t.Context(), cli.New(env), args)
 	return code, out.String(), errs.String()
 }
 
@@ -44,7 +45,7 @@ func TestRun_too_large(t *testing.T) {
 	g := clitest.New(t)
 	for _, size := range []int{9 << 20, 33 << 20} {
 		code, stdout, stderr := execute(t, g.URL, nil, "run", specFile(t, bytes.Repeat([]byte("# x\n"), size/4)))
-		require.Equal(t, cli.ExitInvalid, code)
+		require.Equal(t, command.ExitInvalid, code)
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, "8388608")
 	}
@@ -57,10 +58,10 @@ func TestRun_without_an_answer(t *testing.T) {
 	}))
 	defer server.Close()
 	code, _, stderr := execute(t, server.URL, nil, "run", specFile(t, []byte(hello)))
-	require.Equal(t, cli.ExitNoAccess, code)
+	require.Equal(t, command.ExitNoAccess, code)
 	require.Contains(t, stderr, "check whether the run was submitted with drover runs list")
 	code, _, stderr = execute(t, server.URL, nil, "run", specFile(t, []byte(hello)), "--idempotency-key", "k")
-	require.Equal(t, cli.ExitNoAccess, code)
+	require.Equal(t, command.ExitNoAccess, code)
 	require.Contains(t, stderr, "submit the run again with the same --idempotency-key")
 	_, _, stderr = execute(t, server.URL, nil, "runs", "restart", "run-1")
 	require.Contains(t, stderr, "check whether the run was restarted with drover runs get run-1")
@@ -73,7 +74,7 @@ func TestRun_loses_the_gateway(t *testing.T) {
 	g := clitest.New(t)
 	g.Pause()
 	type result struct {
-		code   cli.ExitCode
+		code   command.ExitCode
 		stderr string
 	}
 	done := make(chan result, 1)
@@ -85,7 +86,7 @@ func TestRun_loses_the_gateway(t *testing.T) {
 	require.True(t, g.AwaitRequest("GET /api/v1/events", 1))
 	g.SetUnavailable(true)
 	r := <-done
-	require.Equal(t, cli.ExitNoAccess, r.code)
+	require.Equal(t, command.ExitNoAccess, r.code)
 	require.Contains(t, r.stderr, "run run-1 continues: drover runs get run-1 --follow")
 }
 
@@ -118,7 +119,7 @@ func TestRun_on_a_terminal(t *testing.T) {
 					return lookup(name)
 				}
 			}, append([]string{"run", specFile(t, []byte(hello)), "--follow"}, tt.args...)...)
-			require.Equal(t, cli.ExitOK, code, stderr)
+			require.Equal(t, command.ExitOK, code, stderr)
 			for _, text := range tt.has {
 				require.Contains(t, stdout, text)
 			}

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -23,7 +25,7 @@ type fileResult struct {
 }
 
 func validateCommand(env Env) *cobra.Command {
-	var output format
+	var output render.Format
 	c := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check specifications without a gateway",
@@ -41,12 +43,12 @@ not change the exit code.`,
 					good = false
 				}
 				switch {
-				case output == formatJSON:
-					if err := printLine(env.Stdout, v); err != nil {
+				case output == render.AsJSON:
+					if err := render.Line(env.Stdout, v); err != nil {
 						return err
 					}
 				case err != nil:
-					printError(env.Stderr, c, err)
+					command.PrintError(env.Stderr, c, err)
 				default:
 					for _, w := range v.Warnings {
 						_, _ = fmt.Fprintf(env.Stderr, "%s:%d: warning: %s: %s\n", v.File, w.Line, w.Path, w.Detail)
@@ -55,12 +57,12 @@ not change the exit code.`,
 				}
 			}
 			if !good {
-				return &exitError{code: ExitInvalid}
+				return command.Exit(command.ExitInvalid)
 			}
 			return nil
 		},
 	}
-	output.addTo(c, formatTable)
+	output.AddTo(c, render.AsTable)
 	return c
 }
 

@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/run"
 )
 
@@ -19,7 +21,7 @@ import (
 type webhooksFlags struct {
 	env    Env
 	conn   *connection
-	output format
+	output render.Format
 }
 
 func webhooksCommand(env Env) *cobra.Command {
@@ -31,9 +33,9 @@ func webhooksCommand(env Env) *cobra.Command {
   drover webhooks list
   drover webhooks get ci`,
 	}
-	parent(c)
+	command.Parent(c)
 	f.conn.addTo(c)
-	f.output.addTo(c, formatTable)
+	f.output.AddTo(c, render.AsTable)
 	c.AddCommand(listWebhooksCommand(f), getWebhookCommand(f), applyWebhookCommand(f), setWebhookCommand(f), deleteWebhookCommand(f))
 	return c
 }
@@ -51,15 +53,15 @@ func listWebhooksCommand(f *webhooksFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.output == formatJSON {
-				return printJSON(f.env.Stdout, answer.Raw)
+			if f.output == render.AsJSON {
+				return render.JSON(f.env.Stdout, answer.Raw)
 			}
-			t := newTable(f.env.Stdout, "NAME", "URL", "EVENTS", "STATE", "DELIVERED", "LAST ATTEMPT", "LAST ERROR")
+			t := render.NewTable(f.env.Stdout, "NAME", "URL", "EVENTS", "STATE", "DELIVERED", "LAST ATTEMPT", "LAST ERROR")
 			for _, w := range answer.Value.Webhooks {
-				t.row(w.Name, w.URL, strings.Join(toStrings(w.Events), ","), webhookState(w), strconv.FormatInt(w.Delivered, 10),
+				t.Row(w.Name, w.URL, strings.Join(toStrings(w.Events), ","), webhookState(w), strconv.FormatInt(w.Delivered, 10),
 					f.env.ago(w.LastAttemptAt), w.LastError)
 			}
-			return t.flush()
+			return t.Flush()
 		},
 	}
 }
@@ -94,24 +96,24 @@ func getWebhookCommand(f *webhooksFlags) *cobra.Command {
 }
 
 func (f *webhooksFlags) print(answer remote.Answer[api.Webhook]) error {
-	if f.output == formatJSON {
-		return printJSON(f.env.Stdout, answer.Raw)
+	if f.output == render.AsJSON {
+		return render.JSON(f.env.Stdout, answer.Raw)
 	}
 	w := answer.Value
-	t := newTable(f.env.Stdout)
-	t.field("name", w.Name)
-	t.field("url", w.URL)
-	t.field("events", strings.Join(toStrings(w.Events), ", "))
-	t.field("group", w.Group)
-	t.field("run", w.Run)
-	t.field("state", webhookState(w))
-	t.field("delivered", "up to event "+strconv.FormatInt(w.Delivered, 10))
-	t.field("last attempt", f.env.clock(w.LastAttemptAt))
-	t.field("last error", w.LastError)
-	t.field("next attempt", f.env.clock(w.NextAttemptAt))
-	t.field("created", f.env.clock(w.CreatedAt))
-	t.field("updated", f.env.clock(w.UpdatedAt))
-	return t.flush()
+	t := render.NewTable(f.env.Stdout)
+	t.Field("name", w.Name)
+	t.Field("url", w.URL)
+	t.Field("events", strings.Join(toStrings(w.Events), ", "))
+	t.Field("group", w.Group)
+	t.Field("run", w.Run)
+	t.Field("state", webhookState(w))
+	t.Field("delivered", "up to event "+strconv.FormatInt(w.Delivered, 10))
+	t.Field("last attempt", f.env.clock(w.LastAttemptAt))
+	t.Field("last error", w.LastError)
+	t.Field("next attempt", f.env.clock(w.NextAttemptAt))
+	t.Field("created", f.env.clock(w.CreatedAt))
+	t.Field("updated", f.env.clock(w.UpdatedAt))
+	return t.Flush()
 }
 
 func applyWebhookCommand(f *webhooksFlags) *cobra.Command {
@@ -247,7 +249,7 @@ func deleteWebhookCommand(f *webhooksFlags) *cobra.Command {
 				if err := client.DeleteWebhook(c.Context(), name); err != nil {
 					return err
 				}
-				if f.output == formatJSON {
+				if f.output == render.AsJSON {
 					return nil
 				}
 				_, err := fmt.Fprintf(f.env.Stdout, "webhook %s deleted\n", name)
@@ -264,7 +266,7 @@ func completeWebhooks(conn *connection, most int) completer {
 		answer, err := client.Webhooks(ctx)
 		var names []string
 		for _, w := range answer.Value.Webhooks {
-			names = append(names, cobra.CompletionWithDesc(w.Name, plain(w.URL)))
+			names = append(names, cobra.CompletionWithDesc(w.Name, render.Plain(w.URL)))
 		}
 		return names, err
 	})

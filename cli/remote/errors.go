@@ -15,7 +15,17 @@ import (
 )
 
 // ErrUnreachable is in the chain of an error if no gateway answered.
-var ErrUnreachable = errors.New("the server cannot be reached")
+var ErrUnreachable error = unreachableError{}
+
+type unreachableError struct{}
+
+// Error implements error.
+func (unreachableError) Error() string { return "the server cannot be reached" }
+
+// Hint returns what a user can do.
+func (unreachableError) Hint() string {
+	return "Is drover dev running? Select another gateway with --server or DROVER_SERVER."
+}
 
 // ErrUncertain is in the chain of an error if the call may have had its effect:
 // the gateway was reached, but the answer is missing.

@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/cli/command"
 )
 
-func execute(t *testing.T, args ...string) (code cli.ExitCode, stdout, stderr string) {
+func execute(t *testing.T, args ...string) (code command.ExitCode, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	env := cli.Env{Stdout: &out, Stderr: &errs, LookupEnv: func(string) (string, bool) { return "", false }}
-	code = cli.Execute(t.Context(), addPluginCommands(cli.New(env, processCommands()...)), args)
+	code = command.Execute(t.Context(), addPluginCommands(cli.New(env, processCommands()...)), args)
 	return code, out.String(), errs.String()
 }
 
@@ -38,11 +39,11 @@ func TestCommands_renamed(t *testing.T) {
 		t.Run(old, func(t *testing.T) {
 			t.Parallel()
 			code, stdout, stderr := execute(t, strings.Fields(old)...)
-			require.Equal(t, cli.ExitInvalid, code)
+			require.Equal(t, command.ExitInvalid, code)
 			require.Empty(t, stdout)
 			require.Contains(t, stderr, " is now drover "+now+"\nSee drover "+now+" --help.\n")
 			code, stdout, _ = execute(t, append(strings.Fields(now), "--help")...)
-			require.Equal(t, cli.ExitOK, code)
+			require.Equal(t, command.ExitOK, code)
 			require.Contains(t, stdout, "drover "+now+" [flags]")
 		})
 	}
@@ -58,8 +59,8 @@ func TestCommands_help(t *testing.T) {
 		require.NotContains(t, stdout, "\n  "+name+" ")
 	}
 	code, _, stderr := execute(t, "start", "gatway")
-	require.Equal(t, cli.ExitInvalid, code)
+	require.Equal(t, command.ExitInvalid, code)
 	require.Contains(t, stderr, `unknown command "drover start gatway"; did you mean gateway?`)
 	code, _, _ = execute(t, "keys", "create", "other")
-	require.Equal(t, cli.ExitInvalid, code)
+	require.Equal(t, command.ExitInvalid, code)
 }

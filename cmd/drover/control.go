@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/internal/config"
 )
 
@@ -18,7 +19,7 @@ namespace and its search attributes if they do not exist.`,
 		Example: "  drover start control --config /etc/drover.yaml\n  drover start control --config /etc/drover.yaml --deployment drover --promote",
 		Args:    cobra.NoArgs,
 	}
-	flags := configFlags(cmd, map[string]string{
+	flags := process.Flags(cmd, map[string]string{
 		"deployment": "control.deployment", "build-id": "control.build_id", "promote": "control.promote",
 	}, map[string]string{
 		"deployment": "worker deployment of the worker (default: none, the worker is not versioned)",
@@ -26,7 +27,7 @@ namespace and its search attributes if they do not exist.`,
 		"promote":    "make this build the current one of the deployment once it polls",
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.load(cmd, config.PartControl)
+		cfg, err := flags.Load(cmd, config.PartControl)
 		if err != nil {
 			return err
 		}
@@ -37,21 +38,21 @@ namespace and its search attributes if they do not exist.`,
 
 func runControl(cmd *cobra.Command, cfg config.Config) error {
 	ctx := cmd.Context()
-	s, err := newService(cmd, cfg, dialTemporal)
+	s, err := newService(cmd, cfg, process.DialTemporal)
 	if err != nil {
 		return err
 	}
 	if err := setUpNamespace(ctx, s.client, s.temporal.Namespace); err != nil {
-		s.logger.WarnContext(ctx, "failed to set up the temporal namespace; it must exist with its search attributes", "error", err)
+		s.Logger.WarnContext(ctx, "failed to set up the temporal namespace; it must exist with its search attributes", "error", err)
 	}
 	s.addOutboxDispatcher(s.stores, s.client)
 	s.addControl(cfg, s.stores, s.deps, s.client, s.temporal.Namespace)
-	s.addTelemetry(cfg.Telemetry, func(ctx context.Context) error {
+	s.AddTelemetry(cfg.Telemetry, func(ctx context.Context) error {
 		if err := s.stores.records.Check(ctx); err != nil {
 			return err
 		}
-		return temporalAnswers(ctx, s.client)
+		return process.TemporalAnswers(ctx, s.client)
 	})
-	announce(cmd.OutOrStdout(), "the control worker polls namespace %s at %s", s.temporal.Namespace, s.temporal.HostPort)
+	process.Announce(cmd.OutOrStdout(), "the control worker polls namespace %s at %s", s.temporal.Namespace, s.temporal.HostPort)
 	return s.finish(ctx, nil)
 }

@@ -1,3 +1,5 @@
+//go:build !noembedded
+
 package main
 
 import (
@@ -5,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,12 +19,15 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/cmd/internal/executorrole"
+	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/dirlock"
 	"github.com/drover-run/drover/internal/durable"
+	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/internal/secrets"
 	"github.com/drover-run/drover/internal/tokens"
 )
@@ -40,7 +46,7 @@ continue to run, and the next start adopts them.`,
   drover dev --http 127.0.0.1:0 --temporal 127.0.0.1:0 --temporal-ui ""`,
 		Args: cobra.NoArgs,
 	}
-	flags := configFlags(cmd, map[string]string{
+	flags := process.Flags(cmd, map[string]string{
 		"data-dir": "dev.data_dir", "http": "dev.http", "temporal": "dev.temporal", "temporal-ui": "dev.temporal_ui",
 		"executor": "dev.executors", "slots": "dev.slots",
 	}, map[string]string{
@@ -50,7 +56,7 @@ continue to run, and the next start adopts them.`,
 		"slots":    "tasks that run at a time on each executor; 0 for the number of processors of the host",
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.load(cmd, config.PartDev)
+		cfg, err := flags.Load(cmd, config.PartDev)
 		if err != nil {
 			return err
 		}
@@ -61,7 +67,7 @@ continue to run, and the next start adopts them.`,
 
 // dev is one `drover dev`.
 type dev struct {
-	*process
+	parts
 	cfg    config.Config
 	dir    string
 	stores *stores
@@ -87,16 +93,16 @@ func runDev(ctx context.Context, cfg config.Config, out, errOut io.Writer) error
 		return err
 	}
 	defer func() { _ = lock.Unlock() }()
-	p, err := newProcess(ctx, cfg, errOut)
+	p, err := process.New(ctx, cfg, errOut)
 	if err != nil {
 		return err
 	}
-	d := &dev{process: p, cfg: cfg, dir: dir}
+	d := &dev{parts: parts{p}, cfg: cfg, dir: dir}
 	listener, err := d.start(ctx)
 	if err == nil {
 		d.printAddresses(out, listener, time.Since(begin))
 	}
-	return d.finish(ctx, err, func() error {
+	return d.Finish(ctx, err, func() error {
 		if d.client != nil {
 			d.client.Close()
 		}
@@ -112,8 +118,8 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 	if err := resolvePorts(ctx, &d.cfg.Dev); err != nil {
 		return nil, err
 	}
-	server := newTemporalServer(d.cfg, d.dir, d.logger)
-	d.stages.add("temporal server", server.Run)
+	server := newTemporalServer(d.cfg, d.dir, d.Logger)
+	d.Stages.Add("temporal server", server.Run)
 	var err error
 	keys := filepath.Join(d.dir, "records.keys")
 	if err := createKeyFile(keys); err != nil {
@@ -132,11 +138,11 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 	if err := d.await(ctx, server.Ready()); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	options, err := temporalOptions(d.temporal(), d.logger, d.telemetry)
+	options, err := process.TemporalOptions(d.temporal(), d.Logger, d.Telemetry)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	if d.client, err = dialTemporal(ctx, options, d.process); err != nil {
+	if d.client, err = process.DialTemporal(ctx, options, d.Process); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	if err := addAttributes(ctx, d.client, contract.Namespace); err != nil { // a data dir of an older build
@@ -154,7 +160,7 @@ func (d *dev) temporal() config.Temporal {
 }
 
 func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
-	providers, err := secrets.Open(d.cfg.Gateway.SecretProvidersFile, os.LookupEnv, d.logger)
+	providers, err := secrets.Open(d.cfg.Gateway.SecretProvidersFile, os.LookupEnv, d.Logger)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -168,7 +174,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	payloads, err := codecHandler(d.temporal())
+	payloads, err := process.CodecHandler(d.temporal())
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -179,7 +185,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	}
 	d.addOutboxDispatcher(d.stores, d.client)
 	d.addControl(config.Config{Retention: d.cfg.Retention, Archives: d.cfg.Archives}, d.stores, d.deps, d.client, contract.Namespace)
-	d.addTelemetry(d.cfg.Telemetry, d.engine.Ready)
+	d.AddTelemetry(d.cfg.Telemetry, d.engine.Ready)
 	fleet := d.cfg.Fleet
 	fleet.StateDir = filepath.Join(d.dir, "fleets")
 	if err := d.addFleets(fleet, d.stores, d.client, client.Options{HostPort: d.cfg.Dev.Temporal, Namespace: contract.Namespace}); err != nil {
@@ -192,7 +198,7 @@ func (d *dev) addExecutors(ctx context.Context) error {
 	drivers := d.cfg.Dev.Executors
 	if len(drivers) == 0 {
 		drivers = []string{"shell"}
-		if dockerAnswers(ctx, d.cfg.Executor.Docker.Host) {
+		if executorrole.DockerAnswers(ctx, d.cfg.Executor.Docker.Host) {
 			drivers = append(drivers, "docker")
 		}
 	}
@@ -209,7 +215,7 @@ func (d *dev) addExecutors(ctx context.Context) error {
 		cfg.ID, cfg.Pool, cfg.Driver, cfg.Slots = "", driver, driver, slots
 		cfg.StateDir = filepath.Join(d.dir, "executors", driver)
 		cfg.Set = "" // executor sets are for executors in processes of their own
-		agent, err := d.addExecutor(ctx, cfg, d.client, d.engine)
+		agent, err := executorrole.Add(ctx, d.Process, cfg, d.client, d.engine)
 		if err != nil {
 			return fmt.Errorf("start the %s executor: %w", driver, err)
 		}
@@ -244,7 +250,7 @@ func (d *dev) awaitRegistered(ctx context.Context, agents []*agent.Agent) error 
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case err := <-d.stages.failed:
+		case err := <-d.Stages.Failed():
 			return err
 		case <-ticker.C:
 		}
@@ -255,7 +261,7 @@ func (d *dev) await(ctx context.Context, ready <-chan struct{}) error {
 	select {
 	case <-ready:
 		return nil
-	case err := <-d.stages.failed:
+	case err := <-d.Stages.Failed():
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -276,7 +282,7 @@ func (d *dev) writeToken(server string) (string, error) {
 		return "", fmt.Errorf("store the admin token: %w", err)
 	}
 	if _, err := cli.WriteContext(systemEnv(), cli.Context{Server: server, TokenFile: file}); err != nil {
-		d.logger.Warn("failed to write the context file: the command line needs --server and --token for this server", "error", err)
+		d.Logger.Warn("failed to write the context file: the command line needs --server and --token for this server", "error", err)
 	}
 	return token, nil
 }
@@ -287,5 +293,17 @@ func (d *dev) printAddresses(out io.Writer, listener net.Listener, took time.Dur
 		fmt.Fprintf(out, "Temporal UI   http://%s/namespaces/%s/workflows\n", d.cfg.Dev.TemporalUI, contract.Namespace)
 	}
 	fmt.Fprintf(out, "State         %s\n", d.dir)
-	announce(out, "drover dev serves after %.1f s; submit with: drover run FILE --follow", took.Seconds())
+	process.Announce(out, "drover dev serves after %.1f s; submit with: drover run FILE --follow", took.Seconds())
+}
+
+// createKeyFile creates a file with one key if there is none.
+func createKeyFile(file string) error {
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	line, err := keyring.NewKey("dev")
+	if err != nil {
+		return err
+	}
+	return prependKey(file, line)
 }

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/controller"
 	"github.com/drover-run/drover/internal/config"
@@ -30,11 +31,11 @@ manages a fleet at a time; several may divide the fleets by fleet.names.`,
 			"  DROVER_FLEET__NAMES=linux,gpu drover start fleet-worker --config /etc/drover.yaml",
 		Args: cobra.NoArgs,
 	}
-	flags := configFlags(cmd, map[string]string{"state-dir": "fleet.state_dir"}, map[string]string{
+	flags := process.Flags(cmd, map[string]string{"state-dir": "fleet.state_dir"}, map[string]string{
 		"state-dir": "directory of the plugins, from which the next process takes them over",
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.load(cmd, config.PartFleet)
+		cfg, err := flags.Load(cmd, config.PartFleet)
 		if err != nil {
 			return err
 		}
@@ -48,35 +49,35 @@ func runFleet(cmd *cobra.Command, cfg config.Config) error {
 	if cfg.Blobs.URL == "" { // a fleet worker needs no blobs
 		cfg.Blobs.URL = "mem://"
 	}
-	s, err := newService(cmd, cfg, dialTemporal)
+	s, err := newService(cmd, cfg, process.DialTemporal)
 	if err != nil {
 		return err
 	}
 	if err := s.addFleets(cfg.Fleet, s.stores, s.client, s.temporal); err != nil {
 		return s.finish(ctx, err)
 	}
-	s.addTelemetry(cfg.Telemetry, func(ctx context.Context) error {
+	s.AddTelemetry(cfg.Telemetry, func(ctx context.Context) error {
 		if err := s.stores.records.Check(ctx); err != nil {
 			return err
 		}
-		return temporalAnswers(ctx, s.client)
+		return process.TemporalAnswers(ctx, s.client)
 	})
-	announce(cmd.OutOrStdout(), "the fleet worker polls namespace %s at %s", s.temporal.Namespace, s.temporal.HostPort)
+	process.Announce(cmd.OutOrStdout(), "the fleet worker polls namespace %s at %s", s.temporal.Namespace, s.temporal.HostPort)
 	return s.finish(ctx, nil)
 }
 
 // addFleets manages fleets in this process.
-func (p *process) addFleets(cfg config.Fleet, s *stores, c client.Client, temporal client.Options) error {
+func (p parts) addFleets(cfg config.Fleet, s *stores, c client.Client, temporal client.Options) error {
 	dir, err := filepath.Abs(cfg.StateDir)
 	if err != nil {
 		return fmt.Errorf("find the directory of the plugins: %w", err)
 	}
 	metrics := controller.NewMetrics()
-	if err := p.telemetry.registry.Register(metrics); err != nil {
+	if err := p.Telemetry.Registry.Register(metrics); err != nil {
 		return fmt.Errorf("register the metrics of fleets: %w", err)
 	}
 	deps := controller.Deps{
-		Store: s.records, Logger: p.logger, Metrics: metrics,
+		Store: s.records, Logger: p.Logger, Metrics: metrics,
 		Open: func(ctx context.Context, f run.Fleet) (controller.Group, error) {
 			connector, err := controller.ConnectorOf(f.Spec.ConnectorConfig)
 			if err != nil {
@@ -84,11 +85,11 @@ func (p *process) addFleets(cfg config.Fleet, s *stores, c client.Client, tempor
 			}
 			return fleeting.Open(ctx, fleeting.Options{
 				Plugin: f.Spec.Plugin, Path: cfg.PluginPath, Confined: true, PassEnv: cfg.PluginEnv, Dir: filepath.Join(dir, f.Name), Config: f.Spec.PluginConfig,
-				Connector: connector, Logger: p.logger.With("fleet", f.Name),
+				Connector: connector, Logger: p.Logger.With("fleet", f.Name),
 			})
 		},
 	}
-	ssh, err := newSSHBootstrap(cfg, temporal.HostPort, temporal.Namespace, s.records, p.logger)
+	ssh, err := newSSHBootstrap(cfg, temporal.HostPort, temporal.Namespace, s.records, p.Logger)
 	if err != nil {
 		return err
 	}
@@ -97,12 +98,12 @@ func (p *process) addFleets(cfg config.Fleet, s *stores, c client.Client, tempor
 	}
 	w := controller.New(deps)
 	k := &fleetManager{
-		names: cfg.Names, list: s.records.ListFleets, watch: s.records.WatchFleets, worker: w, process: p, running: map[string]func(){},
+		names: cfg.Names, list: s.records.ListFleets, watch: s.records.WatchFleets, worker: w, process: p.Process, running: map[string]func(){},
 		newWorker: func(name string, fatal func(error)) worker.Worker {
 			return workers.NewFleet(c, name, w, workers.ControlOptions{OnFatalError: fatal})
 		},
 	}
-	p.stages.add("fleets", k.run)
+	p.Stages.Add("fleets", k.run)
 	return nil
 }
 
@@ -112,7 +113,7 @@ type fleetManager struct {
 	list      func(context.Context) ([]run.Fleet, error)
 	watch     func() (<-chan struct{}, func())
 	worker    *controller.Worker
-	process   *process
+	process   *process.Process
 	running   map[string]func() // functions that stop the worker of a fleet, by fleet
 	newWorker func(name string, fatal func(error)) worker.Worker
 }
@@ -135,7 +136,7 @@ func (k *fleetManager) run(ctx context.Context) error {
 	}()
 	for {
 		if err := k.syncFleets(ctx, failed); err != nil && ctx.Err() == nil {
-			k.process.logger.WarnContext(ctx, "failed to list fleets", "error", err)
+			k.process.Logger.WarnContext(ctx, "failed to list fleets", "error", err)
 		}
 		pause, most := time.NewTimer(fleetsLeast), time.NewTimer(fleetsMost)
 		select {
@@ -181,7 +182,7 @@ func (k *fleetManager) syncFleets(ctx context.Context, failed chan<- error) erro
 			return errors.Join(err, fmt.Errorf("start the worker of fleet %s", f.Name))
 		}
 		k.running[f.Name] = w.Stop
-		k.process.logger.InfoContext(ctx, "managing fleet", "fleet", f.Name)
+		k.process.Logger.InfoContext(ctx, "managing fleet", "fleet", f.Name)
 	}
 	for name := range k.running {
 		if !present[name] {
@@ -196,6 +197,6 @@ func (k *fleetManager) end(name string) {
 	k.running[name]()
 	delete(k.running, name)
 	if err := k.worker.Release(name); err != nil {
-		k.process.logger.Warn("failed to leave the plugin of a fleet", "fleet", name, "error", err)
+		k.process.Logger.Warn("failed to leave the plugin of a fleet", "fleet", name, "error", err)
 	}
 }

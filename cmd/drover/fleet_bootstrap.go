@@ -15,6 +15,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/bootstrap"
 	"github.com/drover-run/drover/fleeting/controller"
@@ -73,7 +74,7 @@ func newSSHBootstrap(cfg config.Fleet, temporal, namespace string, r registry, l
 	if b.binaries.Drover, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("find this executable: %w", err)
 	}
-	if b.binaries.Shim, err = findShim(""); err != nil { // binaries_dir may have the shim
+	if b.binaries.Shim, err = process.FindShim(""); err != nil { // binaries_dir may have the shim
 		logger.Warn("cannot bootstrap instances of this host's system: failed to find drover-shim", "error", err)
 		b.binaries.Drover = ""
 	}
@@ -153,7 +154,7 @@ func (b *sshBootstrap) target(i controller.Instance, c fleeting.ConnectInfo) (bo
 	}
 	return bootstrap.Target{
 		Connect: c, Executor: id, HostKey: strings.TrimSpace(string(known)),
-		StoreHostKey: func(_ context.Context, key string) error { return writeToken(file, key) },
+		StoreHostKey: func(_ context.Context, key string) error { return process.WriteToken(file, key) },
 		Credential: func(context.Context) (string, error) {
 			return b.keys.IssueShortLived(tokens.Binding{Executor: id, Pool: i.Spec.Pool, Fleet: i.Fleet, Instance: i.ID}, time.Now(), b.cfg.Lifetime)
 		},

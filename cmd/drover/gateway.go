@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/secrets"
@@ -24,11 +25,11 @@ Temporal; any number of gateways may share them. With gateway.relay it also serv
 		Example: "  drover start gateway --config /etc/drover.yaml\n  DROVER_RECORDS__DRIVER=postgres DROVER_RECORDS__DSN_FILE=/run/secrets/dsn drover start gateway --listen 0.0.0.0:8080",
 		Args:    cobra.NoArgs,
 	}
-	flags := configFlags(cmd, map[string]string{"listen": "gateway.listen", "token-file": "gateway.token_file"}, map[string]string{
+	flags := process.Flags(cmd, map[string]string{"listen": "gateway.listen", "token-file": "gateway.token_file"}, map[string]string{
 		"listen": "listen address", "token-file": "file with the hashes of bearer tokens (drover tokens create)",
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.load(cmd, config.PartGateway)
+		cfg, err := flags.Load(cmd, config.PartGateway)
 		if err != nil {
 			return err
 		}
@@ -41,7 +42,7 @@ func runGateway(cmd *cobra.Command, cfg config.Config) error {
 	ctx := cmd.Context()
 	// The gateway serves clients while Temporal is unavailable: their changes wait
 	// in the outbox. So the connection is made on first use.
-	s, err := newService(cmd, cfg, lazyTemporal)
+	s, err := newService(cmd, cfg, process.LazyTemporal)
 	if err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	if cfg.Gateway.Relay && cfg.Gateway.RelayKeyFile == "" {
 		cfg.Gateway.RelayKeyFile = cfg.Relay.KeyFile
 	}
-	auth, err := newAuthenticator(cfg.Gateway, s.logger)
+	auth, err := newAuthenticator(cfg.Gateway, s.Logger)
 	if err != nil {
 		return err
 	}
@@ -60,11 +61,11 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return fmt.Errorf("listen for the HTTP API: %w", err)
 	}
-	payloads, err := codecHandler(cfg.Temporal)
+	payloads, err := process.CodecHandler(cfg.Temporal)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if s.deps.Secrets, err = secrets.Open(cfg.Gateway.SecretProvidersFile, os.LookupEnv, s.logger); err != nil {
+	if s.deps.Secrets, err = secrets.Open(cfg.Gateway.SecretProvidersFile, os.LookupEnv, s.Logger); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	if err := s.addGateway(cfg.Gateway, s.stores, engine.New(s.deps), s.client, auth, payloads, listener); err != nil {
@@ -73,13 +74,13 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	s.addOutboxDispatcher(s.stores, s.client)
 	if cfg.Gateway.Relay {
 		err := s.addRelay(cmd.Context(), cfg.Relay, s.client, s.temporal.Namespace, func(listener net.Listener) {
-			s.logger.InfoContext(cmd.Context(), "serving a relay", "address", listener.Addr().String())
+			s.Logger.InfoContext(cmd.Context(), "serving a relay", "address", listener.Addr().String())
 		})
 		if err != nil {
 			return err
 		}
 	}
-	announce(cmd.OutOrStdout(), "the gateway serves at %s", listener.Addr())
+	process.Announce(cmd.OutOrStdout(), "the gateway serves at %s", listener.Addr())
 	return nil
 }
 

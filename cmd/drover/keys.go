@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/internal/keyring"
 )
@@ -40,7 +40,7 @@ file, before it is first in any of them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			line, err := keyring.NewKey(id)
 			if err != nil {
-				return cli.UsageError(err)
+				return command.UsageError(err)
 			}
 			if file == "" {
 				_, err = fmt.Fprintln(cmd.OutOrStdout(), line)
@@ -62,22 +62,10 @@ func prependKey(file, line string) error {
 	}
 	text := line + "\n" + string(was)
 	if _, err := keyring.Parse(text); err != nil {
-		return cli.UsageError(fmt.Errorf("%s with the new key: %w", file, err))
+		return command.UsageError(fmt.Errorf("%s with the new key: %w", file, err))
 	}
 	if err := durable.WriteFile(file, []byte(text)); err != nil {
 		return fmt.Errorf("write the keys: %w", err)
 	}
 	return nil
-}
-
-// createKeyFile creates a file with one key if there is none.
-func createKeyFile(file string) error {
-	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	line, err := keyring.NewKey("dev")
-	if err != nil {
-		return err
-	}
-	return prependKey(file, line)
 }

@@ -11,13 +11,14 @@ import (
 	"golang.org/x/term"
 
 	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/cli/command"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the process immediately.
 	context.AfterFunc(ctx, stop)
-	code := cli.Execute(ctx, addPluginCommands(cli.New(systemEnv(), processCommands()...)), os.Args[1:])
+	code := command.Execute(ctx, addPluginCommands(cli.New(systemEnv(), processCommands()...)), os.Args[1:])
 	stop()
 	os.Exit(int(code))
 }

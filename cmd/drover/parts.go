@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 
@@ -13,6 +12,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/drover-run/drover/activities"
+	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/engine/archives"
 	"github.com/drover-run/drover/engine/maintenance"
@@ -26,32 +26,28 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// process is the state that the parts of a process share.
-type process struct {
-	logger    *slog.Logger
-	telemetry *telemetry
-	stages    *stages
-}
+// parts adds the parts of a server to a process.
+type parts struct{ *process.Process }
 
 // addOutboxDispatcher runs the outbox dispatcher, the log compactor and the garbage
 // collectors in this process.
-func (p *process) addOutboxDispatcher(s *stores, c client.Client) {
+func (p parts) addOutboxDispatcher(s *stores, c client.Client) {
 	delivered, maintained := outbox.NewMetrics(), maintenance.NewMetrics()
-	p.telemetry.registry.MustRegister(delivered, maintained)
-	p.stages.add("outbox", outbox.NewDispatcher(s.records, c, p.logger, delivered).Run)
-	p.stages.add("log compactor", maintenance.NewCompactor(s.records, s.blobs, p.logger, maintained).Run)
-	p.stages.add("garbage collector", maintenance.NewGarbageCollector(s.records, s.blobs, p.logger).Run)
-	p.stages.add("archive garbage collector", maintenance.NewArchiveGarbageCollector(s.records, s.blobs, p.logger, maintained).Run)
+	p.Telemetry.Registry.MustRegister(delivered, maintained)
+	p.Stages.Add("outbox", outbox.NewDispatcher(s.records, c, p.Logger, delivered).Run)
+	p.Stages.Add("log compactor", maintenance.NewCompactor(s.records, s.blobs, p.Logger, maintained).Run)
+	p.Stages.Add("garbage collector", maintenance.NewGarbageCollector(s.records, s.blobs, p.Logger).Run)
+	p.Stages.Add("archive garbage collector", maintenance.NewArchiveGarbageCollector(s.records, s.blobs, p.Logger, maintained).Run)
 }
 
 // addGateway serves clients and executors on listener.
-func (p *process) addGateway(
+func (p parts) addGateway(
 	cfg config.Gateway, s *stores, service *engine.Engine, c client.Client, auth tokens.Authenticator, payloads http.Handler, listener net.Listener,
 ) error {
 	var tlsConfig *tls.Config
 	if cfg.TLSCertFile != "" {
 		var err error
-		if tlsConfig, err = loadTLS(cfg.TLSCertFile, cfg.TLSKeyFile); err != nil {
+		if tlsConfig, err = process.LoadTLS(cfg.TLSCertFile, cfg.TLSKeyFile); err != nil {
 			return err
 		}
 	}
@@ -62,7 +58,7 @@ func (p *process) addGateway(
 	server, err := gateway.New(gateway.Deps{
 		Runs: service, ExecutorAPI: service, Webhooks: engine.NewWebhooks(s.records), Schedules: engine.NewScheduler(service, s.records, c),
 		Fleets: engine.NewFleets(s.records), Artifacts: service,
-		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
+		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
 			return gateway.Stats(stats), err
@@ -74,7 +70,7 @@ func (p *process) addGateway(
 	if err != nil {
 		return fmt.Errorf("create the gateway: %w", err)
 	}
-	p.stages.add("gateway", func(ctx context.Context) error { return server.Run(ctx, listener) })
+	p.Stages.Add("gateway", func(ctx context.Context) error { return server.Run(ctx, listener) })
 	return nil
 }
 
@@ -87,30 +83,30 @@ func relayKeys(cfg config.Gateway) (*tokens.Keys, error) {
 }
 
 // addControl runs workflows and control activities.
-func (p *process) addControl(cfg config.Config, s *stores, deps engine.Deps, c client.Client, namespace string) {
-	p.stages.add("reconciler", maintenance.NewReconciler(s.records, c, namespace, p.logger).Run)
-	p.stages.add("webhook reconciler", maintenance.NewWebhookSupervisor(s.records, c, p.logger).Run)
-	p.stages.add("retention", maintenance.NewRetentionSupervisor(c, toRetention(cfg), p.logger).Run)
+func (p parts) addControl(cfg config.Config, s *stores, deps engine.Deps, c client.Client, namespace string) {
+	p.Stages.Add("reconciler", maintenance.NewReconciler(s.records, c, namespace, p.Logger).Run)
+	p.Stages.Add("webhook reconciler", maintenance.NewWebhookSupervisor(s.records, c, p.Logger).Run)
+	p.Stages.Add("retention", maintenance.NewRetentionSupervisor(c, toRetention(cfg), p.Logger).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), s.records, c)
 	deployed := toVersion(cfg.Control)
 	removed := activities.NewRetentionMetrics()
-	p.telemetry.registry.MustRegister(removed)
+	p.Telemetry.Registry.MustRegister(removed)
 	p.addWorker("control worker", deployed, func(opts workers.ControlOptions) worker.Worker {
 		return workers.NewControl(c, workers.ControlDeps{
 			Progress: s.records, Groups: s.records, Firings: scheduler, Registry: s.records, Retention: s.records, Removed: removed,
 		}, opts)
 	})
 	delivered := webhooks.NewMetrics()
-	p.telemetry.registry.MustRegister(delivered)
+	p.Telemetry.Registry.MustRegister(delivered)
 	p.addWorker("waiting worker", deployed, func(opts workers.ControlOptions) worker.Worker {
 		return workers.NewWait(c, workers.WaitDeps{
-			Webhooks: webhooks.New(s.records, p.logger, webhooks.Options{UserAgent: "drover/" + version.String(), Metrics: delivered}),
+			Webhooks: webhooks.New(s.records, p.Logger, webhooks.Options{UserAgent: "drover/" + version.String(), Metrics: delivered}),
 			Runs:     s.records,
 		}, opts)
 	})
 	if cfg.Control.Promote {
-		p.stages.add("promotion", func(ctx context.Context) error {
-			workers.Promote(ctx, c, deployed, p.logger)
+		p.Stages.Add("promotion", func(ctx context.Context) error {
+			workers.Promote(ctx, c, deployed, p.Logger)
 			<-ctx.Done()
 			return nil
 		})
@@ -148,8 +144,8 @@ func toArchiving(a config.Archives) archives.Options {
 }
 
 // addWorker runs a worker until it is stopped.
-func (p *process) addWorker(name string, deployed worker.WorkerDeploymentVersion, newWorker func(workers.ControlOptions) worker.Worker) {
-	p.stages.add(name, func(ctx context.Context) error {
+func (p parts) addWorker(name string, deployed worker.WorkerDeploymentVersion, newWorker func(workers.ControlOptions) worker.Worker) {
+	p.Stages.Add(name, func(ctx context.Context) error {
 		fatal := make(chan error, 1)
 		w := newWorker(workers.ControlOptions{
 			Deployment: deployed.DeploymentName, BuildID: deployed.BuildID,
@@ -170,16 +166,5 @@ func (p *process) addWorker(name string, deployed worker.WorkerDeploymentVersion
 		case err := <-fatal:
 			return err
 		}
-	})
-}
-
-// addTelemetry serves metrics and health checks if the configuration has an
-// address for them.
-func (p *process) addTelemetry(cfg config.Telemetry, ready func(context.Context) error) {
-	if cfg.Listen == "" {
-		return
-	}
-	p.stages.add("telemetry", func(ctx context.Context) error {
-		return p.telemetry.serve(ctx, cfg.Listen, ready, p.logger)
 	})
 }

@@ -6,7 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/internal/config"
 )
 
@@ -15,7 +16,7 @@ const reencryptBatch = 500
 
 func recordsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "records", Short: "Maintain the records", Example: "  drover records reencrypt --config /etc/drover.yaml"}
-	cmd.AddCommand(reencryptCommand(), cli.Renamed("key", "keys create encryption"), cli.Renamed("reseal", "records reencrypt"))
+	cmd.AddCommand(reencryptCommand(), command.Renamed("key", "keys create encryption"), command.Renamed("reseal", "records reencrypt"))
 	return cmd
 }
 
@@ -29,14 +30,14 @@ can be stopped and started again. Afterwards only the first key is needed.`,
 		Example: "  drover records reencrypt --config /etc/drover.yaml",
 		Args:    cobra.NoArgs,
 	}
-	flags := configFlags(cmd, nil, nil)
+	flags := process.Flags(cmd, nil, nil)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.load(cmd)
+		cfg, err := flags.Load(cmd)
 		if err != nil {
 			return err
 		}
 		if cfg.Records.Driver == "sqlite" && cfg.Records.Path == "" {
-			return cli.UsageError(errors.New("records.path: must be set for sqlite; or set another records.driver"))
+			return command.UsageError(errors.New("records.path: must be set for sqlite; or set another records.driver"))
 		}
 		return reencrypt(cmd, cfg.Records)
 	}

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
 
+	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/relay"
@@ -28,7 +28,7 @@ executor and a pool. Relays are stateless: relays with the same keys are interch
 			"  drover start relay --listen 0.0.0.0:7234 --token-file tokens.yaml --key-file relay.keys --tls-cert relay.crt --tls-key relay.key",
 		Args: cobra.NoArgs,
 	}
-	flags := configFlags(cmd, map[string]string{
+	flags := process.Flags(cmd, map[string]string{
 		"listen": "relay.listen", "token-file": "relay.token_file", "key-file": "relay.key_file", "temporal": "temporal.address",
 		"tls-cert": "relay.tls_cert_file", "tls-key": "relay.tls_key_file", "insecure": "relay.insecure",
 	}, map[string]string{
@@ -38,7 +38,7 @@ executor and a pool. Relays are stateless: relays with the same keys are interch
 		"tls-cert": "certificate, in PEM", "tls-key": "key of the certificate, in PEM", "insecure": "allow an address that is not loopback without TLS",
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.load(cmd, config.PartRelay)
+		cfg, err := flags.Load(cmd, config.PartRelay)
 		if err != nil {
 			return err
 		}
@@ -49,29 +49,29 @@ executor and a pool. Relays are stateless: relays with the same keys are interch
 
 func runRelay(cmd *cobra.Command, cfg config.Config) error {
 	ctx := cmd.Context()
-	p, err := newProcess(ctx, cfg, cmd.ErrOrStderr())
+	p, err := process.New(ctx, cfg, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	options, err := temporalOptions(cfg.Temporal, p.logger, p.telemetry)
+	options, err := process.TemporalOptions(cfg.Temporal, p.Logger, p.Telemetry)
 	if err != nil {
 		return err
 	}
 	// While Temporal is unavailable, the relay reports that to executors, and their tasks continue to run.
-	c, err := lazyTemporal(ctx, options, p)
+	c, err := process.LazyTemporal(ctx, options, p)
 	if err != nil {
 		return err
 	}
-	err = p.addRelay(ctx, cfg.Relay, c, options.Namespace, func(listener net.Listener) {
-		p.addTelemetry(cfg.Telemetry, func(ctx context.Context) error { return temporalAnswers(ctx, c) })
-		announce(cmd.OutOrStdout(), "the relay serves namespace %s at %s", options.Namespace, listener.Addr())
+	err = parts{p}.addRelay(ctx, cfg.Relay, c, options.Namespace, func(listener net.Listener) {
+		p.AddTelemetry(cfg.Telemetry, func(ctx context.Context) error { return process.TemporalAnswers(ctx, c) })
+		process.Announce(cmd.OutOrStdout(), "the relay serves namespace %s at %s", options.Namespace, listener.Addr())
 	})
-	return p.finish(ctx, err, func() error { c.Close(); return nil })
+	return p.Finish(ctx, err, func() error { c.Close(); return nil })
 }
 
 // addRelay serves untrusted executors, and calls ready when it listens.
-func (p *process) addRelay(ctx context.Context, cfg config.Relay, c client.Client, namespace string, ready func(net.Listener)) error {
-	auth, err := tokens.OpenFile(cfg.TokenFile, p.logger)
+func (p parts) addRelay(ctx context.Context, cfg config.Relay, c client.Client, namespace string, ready func(net.Listener)) error {
+	auth, err := tokens.OpenFile(cfg.TokenFile, p.Logger)
 	if err != nil {
 		return fmt.Errorf("read the tokens: %w", err)
 	}
@@ -81,12 +81,12 @@ func (p *process) addRelay(ctx context.Context, cfg config.Relay, c client.Clien
 	}
 	var tlsConfig *tls.Config
 	if cfg.TLSCertFile != "" {
-		if tlsConfig, err = loadTLS(cfg.TLSCertFile, cfg.TLSKeyFile); err != nil {
+		if tlsConfig, err = process.LoadTLS(cfg.TLSCertFile, cfg.TLSKeyFile); err != nil {
 			return err
 		}
 	}
 	r, err := relay.New(relay.Deps{
-		Temporal: c.WorkflowService(), Auth: tokens.WithShortLived(keys, auth), Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
+		Temporal: c.WorkflowService(), Auth: tokens.WithShortLived(keys, auth), Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
 	}, relay.Options{
 		Namespace: namespace, TLS: tlsConfig, AllowPlain: cfg.Insecure, MaxPolls: cfg.MaxPolls, ShutdownTimeout: cfg.ShutdownTimeout,
 	})
@@ -97,41 +97,7 @@ func (p *process) addRelay(ctx context.Context, cfg config.Relay, c client.Clien
 	if err != nil {
 		return fmt.Errorf("listen for executors: %w", err)
 	}
-	p.stages.add("relay", func(ctx context.Context) error { return r.Run(ctx, listener) })
+	p.Stages.Add("relay", func(ctx context.Context) error { return r.Run(ctx, listener) })
 	ready(listener)
 	return nil
-}
-
-// relayOptions returns the options of a client that connects to Temporal through
-// a relay. It uses nothing of Temporal's own environment: the relay must not see
-// those credentials.
-func relayOptions(cfg config.RelayClient, token func() string, base client.Options) (client.Options, error) {
-	options := client.Options{
-		HostPort: cfg.Address, Namespace: base.Namespace, Logger: base.Logger, MetricsHandler: base.MetricsHandler,
-		HeadersProvider: bearer(token),
-	}
-	if cfg.Plain() {
-		return options, nil
-	}
-	options.ConnectionOptions.TLS = &tls.Config{ServerName: cfg.ServerName, MinVersion: tls.VersionTLS12}
-	if cfg.CAFile != "" {
-		pool, err := readAuthorities(cfg.CAFile)
-		if err != nil {
-			return client.Options{}, err
-		}
-		options.ConnectionOptions.TLS.RootCAs = pool
-	}
-	return options, nil
-}
-
-// bearer sends a bearer token with every call.
-type bearer func() string
-
-// GetHeaders implements the interface of client.Options.HeadersProvider.
-func (b bearer) GetHeaders(context.Context) (map[string]string, error) {
-	token := b()
-	if token == "" {
-		return nil, errors.New("there is no bearer token")
-	}
-	return map[string]string{"authorization": "Bearer " + token}, nil
 }

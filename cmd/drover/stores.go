@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/drover-run/drover/blobs"
+	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/records"
@@ -39,7 +38,7 @@ func openRecords(ctx context.Context, r config.Records, observer records.Observe
 		return nil, err
 	}
 	if r.Driver == "postgres" {
-		dsn, err := secretOrFile(r.DSN, r.DSNFile)
+		dsn, err := process.SecretOrFile(r.DSN, r.DSNFile)
 		if err != nil {
 			return nil, err
 		}
@@ -53,32 +52,7 @@ func openKeys(r config.Records) (*keyring.Ring, error) {
 	if r.Keys == "" && r.KeysFile == "" {
 		return nil, nil //nolint:nilnil // a nil ring leaves secrets in the clear
 	}
-	return readKeys("records.keys", r.Keys, r.KeysFile)
-}
-
-// readKeys reads the keys of a setting or of a file.
-func readKeys(setting string, keys config.Secret, file string) (*keyring.Ring, error) {
-	text, err := secretOrFile(keys, file)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", setting, err)
-	}
-	ring, err := keyring.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", setting, err)
-	}
-	return ring, nil
+	return process.ReadKeys("records.keys", r.Keys, r.KeysFile)
 }
 
 func (s *stores) close() error { return errors.Join(s.blobs.Close(), s.records.Close()) }
-
-// secretOrFile returns a secret of a setting or of a file.
-func secretOrFile(s config.Secret, file string) (string, error) {
-	if file == "" {
-		return s.Reveal(), nil
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("read the secret: %w", err)
-	}
-	return strings.TrimSpace(string(data)), nil
-}

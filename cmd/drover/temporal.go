@@ -1,3 +1,5 @@
+//go:build !noembedded
+
 package main
 
 import (
@@ -11,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/durable"
@@ -26,13 +29,13 @@ func temporalCommand() *cobra.Command {
 		Example: "  drover start temporal --data-dir /var/lib/drover-temporal",
 		Args:    cobra.NoArgs,
 	}
-	flags := configFlags(cmd, map[string]string{
+	flags := process.Flags(cmd, map[string]string{
 		"data-dir": "dev.data_dir", "temporal": "dev.temporal", "temporal-ui": "dev.temporal_ui",
 	}, map[string]string{
 		"data-dir": "directory of the database", "temporal": "listen address of the server", "temporal-ui": `listen address of the web UI; "" for none`,
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.load(cmd, config.PartTemporal)
+		cfg, err := flags.Load(cmd, config.PartTemporal)
 		if err != nil {
 			return err
 		}
@@ -41,23 +44,23 @@ func temporalCommand() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("find the data dir: %w", err)
 		}
-		p, err := newProcess(ctx, cfg, cmd.ErrOrStderr())
+		p, err := process.New(ctx, cfg, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
 		if err := errors.Join(durable.MkdirAll(dir, 0o700), resolvePorts(ctx, &cfg.Dev)); err != nil {
 			return fmt.Errorf("prepare the temporal server: %w", err)
 		}
-		server := newTemporalServer(cfg, dir, p.logger)
-		p.stages.add("temporal server", server.Run)
+		server := newTemporalServer(cfg, dir, p.Logger)
+		p.Stages.Add("temporal server", server.Run)
 		select {
 		case <-server.Ready():
-			announce(cmd.OutOrStdout(), "temporal serves namespace %s at %s", contract.Namespace, cfg.Dev.Temporal)
-			return p.finish(ctx, nil)
-		case err := <-p.stages.failed:
-			return p.finish(ctx, err)
+			process.Announce(cmd.OutOrStdout(), "temporal serves namespace %s at %s", contract.Namespace, cfg.Dev.Temporal)
+			return p.Finish(ctx, nil)
+		case err := <-p.Stages.Failed():
+			return p.Finish(ctx, err)
 		case <-ctx.Done():
-			return p.finish(ctx, context.Cause(ctx))
+			return p.Finish(ctx, context.Cause(ctx))
 		}
 	}
 	return cmd

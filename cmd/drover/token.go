@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/internal/tokens"
 )
@@ -89,7 +89,7 @@ func addToken(file string, entry tokens.Token, scopes []string) (string, error) 
 	token := tokens.New()
 	entry.Hash = tokens.Hash(token)
 	if _, err := tokens.NewList([]tokens.Token{entry}); err != nil {
-		return "", cli.UsageError(err)
+		return "", command.UsageError(err)
 	}
 	if data, err = yaml.Marshal(append(list, entry)); err != nil {
 		return "", fmt.Errorf("write the token file: %w", err)

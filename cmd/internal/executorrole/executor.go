@@ -1,4 +1,4 @@
-package main
+package executorrole
 
 import (
 	"context"
@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"time"
 
 	dockerclient "github.com/docker/docker/client"
@@ -15,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/drover-run/drover/activities"
+	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/executor/docker"
@@ -25,9 +24,9 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// addExecutor runs an executor that uses an executor API, and returns its agent.
-func (p *process) addExecutor(ctx context.Context, cfg config.Executor, c client.Client, executorAPI run.ExecutorAPI) (*agent.Agent, error) {
-	deps := agent.Deps{API: executorAPI, Tokens: activities.NewTokens(c), Logger: p.logger.With("pool", cfg.Pool)}
+// Add runs an executor that uses an executor API, and returns its agent.
+func Add(ctx context.Context, p *process.Process, cfg config.Executor, c client.Client, executorAPI run.ExecutorAPI) (*agent.Agent, error) {
+	deps := agent.Deps{API: executorAPI, Tokens: activities.NewTokens(c), Logger: p.Logger.With("pool", cfg.Pool)}
 	if cfg.Set != "" {
 		set, err := openSet(ctx, &cfg, p)
 		if err != nil {
@@ -45,12 +44,12 @@ func (p *process) addExecutor(ctx context.Context, cfg config.Executor, c client
 		return nil, fmt.Errorf("open the executor's state: %w", err)
 	}
 	// One process may have several executors; the label pool distinguishes their metrics.
-	pools := prometheus.WrapRegistererWith(prometheus.Labels{"pool": cfg.Pool}, p.telemetry.registry)
+	pools := prometheus.WrapRegistererWith(prometheus.Labels{"pool": cfg.Pool}, p.Telemetry.Registry)
 	if err := pools.Register(agent.Metrics()); err != nil {
 		return nil, errors.Join(fmt.Errorf("register the executor's metrics: %w", err), agent.Close())
 	}
-	worker := workers.NewExecutor(c, agent, p.logger)
-	p.stages.add("executor of pool "+cfg.Pool, func(ctx context.Context) error {
+	worker := workers.NewExecutor(c, agent, p.Logger)
+	p.Stages.Add("executor of pool "+cfg.Pool, func(ctx context.Context) error {
 		err := errors.Join(worker.Run(ctx), agent.Close())
 		if closer, ok := driver.(io.Closer); ok {
 			err = errors.Join(err, closer.Close())
@@ -68,18 +67,18 @@ func agentOptions(cfg config.Executor) agent.Options {
 	}
 }
 
-func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journal, p *process) (executor.Driver, error) {
+func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journal, p *process.Process) (executor.Driver, error) {
 	if cfg.Driver == "kubernetes" { // the helper image has the shim
 		return newKubernetes(cfg, journal, p)
 	}
-	shim, err := findShim(cfg.ShimPath)
+	shim, err := process.FindShim(cfg.ShimPath)
 	if err != nil {
 		return nil, err
 	}
 	switch cfg.Driver {
 	case "shell":
 		return shell.New(shell.Options{
-			StateDir: cfg.StateDir, ShimPath: shim, SecretsDir: cfg.SecretsDir, Logger: p.logger,
+			StateDir: cfg.StateDir, ShimPath: shim, SecretsDir: cfg.SecretsDir, Logger: p.Logger,
 			// Tasks get only the search path of the executor's environment:
 			// programs that are installed beside the executor are meant for them.
 			Environment: map[string]string{"PATH": os.Getenv("PATH")},
@@ -94,11 +93,11 @@ func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journa
 			return nil, err
 		}
 		if _, err := daemon.Ping(ctx); err != nil {
-			p.logger.WarnContext(ctx, "failed to reach the docker daemon", "error", err)
+			p.Logger.WarnContext(ctx, "failed to reach the docker daemon", "error", err)
 		}
 		return docker.New(docker.Options{
 			Client: daemon, ExecutorID: id, ShimPath: shim, AllowPrivileged: cfg.Privileged,
-			Network: cfg.Docker.Network, Logger: p.logger,
+			Network: cfg.Docker.Network, Logger: p.Logger,
 		})
 	}
 	return nil, fmt.Errorf("unknown driver %q; the drivers are shell, docker and kubernetes", cfg.Driver)
@@ -116,9 +115,9 @@ func dialDocker(host string) (*dockerclient.Client, error) {
 	return c, nil
 }
 
-// dockerAnswers reports whether a daemon answers at host, or at the default
+// DockerAnswers reports whether a daemon answers at host, or at the default
 // address.
-func dockerAnswers(ctx context.Context, host string) bool {
+func DockerAnswers(ctx context.Context, host string) bool {
 	c, err := dialDocker(host)
 	if err != nil {
 		return false
@@ -128,23 +127,4 @@ func dockerAnswers(ctx context.Context, host string) bool {
 	defer cancel()
 	_, err = c.Ping(ctx)
 	return err == nil
-}
-
-// findShim returns the path of drover-shim: the configured path, the directory of
-// this binary, or the PATH, in this order.
-func findShim(configured string) (string, error) {
-	if configured != "" {
-		return filepath.Abs(configured)
-	}
-	if self, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(self), "drover-shim")
-		if _, err := os.Stat(beside); err == nil {
-			return beside, nil
-		}
-	}
-	found, err := exec.LookPath("drover-shim")
-	if err != nil {
-		return "", errors.New("drover-shim is neither beside the drover binary nor in the PATH; build it (make build) or set executor.shim_path")
-	}
-	return filepath.Abs(found)
 }

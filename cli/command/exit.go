@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"errors"
@@ -19,9 +19,9 @@ const (
 	ExitOther    ExitCode = 5 // anything else
 )
 
-// exitOfCode maps an error code to an exit code. It is the only such mapping.
+// ExitOfCode maps an error code to an exit code. It is the only such mapping.
 // Unknown codes map to ExitOther.
-func exitOfCode(code run.Code) ExitCode {
+func ExitOfCode(code run.Code) ExitCode {
 	switch code {
 	case run.CodeInvalid, run.CodeUnreadable, run.CodeTooLarge, run.CodeUnsupportedMedia, run.CodeNotSupported:
 		return ExitInvalid
@@ -34,8 +34,8 @@ func exitOfCode(code run.Code) ExitCode {
 	return ExitOther
 }
 
-// exitOfRun maps the final phase and result of a followed run to an exit code.
-func exitOfRun(phase run.Phase, result run.Result) ExitCode {
+// ExitOfRun maps the final phase and result of a followed run to an exit code.
+func ExitOfRun(phase run.Phase, result run.Result) ExitCode {
 	switch phase {
 	case run.PhaseCancelled:
 		return ExitStopped
@@ -57,23 +57,19 @@ func exitOfRun(phase run.Phase, result run.Result) ExitCode {
 	return ExitOther
 }
 
-// exitError ends a command with an exit code. If it has no cause, the command has
+// Exit returns an error that ends a command with an exit code. The command has
 // printed everything.
-type exitError struct {
-	code ExitCode
-	err  error
-}
+func Exit(code ExitCode) error { return &exitError{code} }
+
+type exitError struct{ code ExitCode }
 
 // Error implements error.
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return "ended"
-	}
-	return e.err.Error()
-}
+func (e *exitError) Error() string { return "ended" }
 
-// Unwrap returns the cause.
-func (e *exitError) Unwrap() error { return e.err }
+// Invalid returns a usage error.
+func Invalid(format string, args ...any) error {
+	return UsageError(run.Errorf(run.CodeInvalid, format, args...))
+}
 
 // UsageError marks err as an incorrect usage of a command: the command exits with
 // ExitInvalid and a hint at its help.
@@ -99,5 +95,5 @@ func exitOf(err error) ExitCode {
 	case errors.As(err, &usage):
 		return ExitInvalid
 	}
-	return exitOfCode(run.CodeOf(err))
+	return ExitOfCode(run.CodeOf(err))
 }

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -15,10 +15,10 @@ const stopTimeout = 30 * time.Second
 
 var errStopping = errors.New("drover is stopping")
 
-// stages are the parts of a process. They run concurrently and are stopped one
+// Stages are the parts of a process. They run concurrently and are stopped one
 // after the other, in reverse order: a part is added after the parts that it
 // depends on.
-type stages struct {
+type Stages struct {
 	logger *slog.Logger
 	parent context.Context //nolint:containedctx // the parent of every stage's context
 	list   []*stage
@@ -34,13 +34,13 @@ type stage struct {
 
 // newStages returns an empty list. The stages continue to run when ctx ends,
 // until wait stops them in order.
-func newStages(ctx context.Context, logger *slog.Logger) *stages {
-	return &stages{logger: logger, parent: context.WithoutCancel(ctx), failed: make(chan error, 1)}
+func newStages(ctx context.Context, logger *slog.Logger) *Stages {
+	return &Stages{logger: logger, parent: context.WithoutCancel(ctx), failed: make(chan error, 1)}
 }
 
-// add starts a part. If a part ends before it is stopped, with or without an
+// Add starts a part. If a part ends before it is stopped, with or without an
 // error, the process ends.
-func (s *stages) add(name string, run func(ctx context.Context) error) {
+func (s *Stages) Add(name string, run func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancelCause(s.parent)
 	st := &stage{name: name, cancel: cancel, done: make(chan struct{})}
 	s.mu.Lock()
@@ -62,8 +62,11 @@ func (s *stages) add(name string, run func(ctx context.Context) error) {
 	}()
 }
 
+// Failed receives the error of a part that failed, if nothing else received it.
+func (s *Stages) Failed() <-chan error { return s.failed }
+
 // wait blocks until ctx ends or a part fails, then stops all parts in order.
-func (s *stages) wait(ctx context.Context) error {
+func (s *Stages) wait(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
@@ -79,13 +82,12 @@ func (s *stages) wait(ctx context.Context) error {
 	return err
 }
 
-func (s *stages) stop() {
+func (s *Stages) stop() {
 	s.mu.Lock()
 	list := s.list
 	s.list = nil
 	s.mu.Unlock()
 	for _, st := range slices.Backward(list) {
-
 		st.cancel(errStopping)
 		timer := time.NewTimer(stopTimeout)
 		select {

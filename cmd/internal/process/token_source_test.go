@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"log/slog"
@@ -15,47 +15,47 @@ import (
 func TestTokenSource(t *testing.T) {
 	t.Parallel()
 	logger := slog.New(slog.DiscardHandler)
-	given, err := newTokenSource("given", "", logger)
+	given, err := NewTokenSource("given", "", logger)
 	require.NoError(t, err)
-	require.Equal(t, "given", given.current())
-	_, err = newTokenSource("", filepath.Join(t.TempDir(), "none"), logger)
+	require.Equal(t, "given", given.Current())
+	_, err = NewTokenSource("", filepath.Join(t.TempDir(), "none"), logger)
 	require.Error(t, err)
 
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte("first\n"), 0o600))
-	source, err := newTokenSource("", file, logger)
+	source, err := NewTokenSource("", file, logger)
 	require.NoError(t, err)
-	require.Equal(t, "first", source.current())
+	require.Equal(t, "first", source.Current())
 	replace := func(content string) {
 		require.NoError(t, os.WriteFile(file+".new", []byte(content), 0o600))
 		require.NoError(t, os.Rename(file+".new", file))
 	}
 	replace("second\n")
-	testenv.Await(t, time.Minute, func() (bool, string) { return source.current() == "second", source.current() })
+	testenv.Await(t, time.Minute, func() (bool, string) { return source.Current() == "second", source.Current() })
 	require.NoError(t, os.Remove(file))
-	require.Equal(t, "second", source.current(), "the token is used until there is another")
+	require.Equal(t, "second", source.Current(), "the token is used until there is another")
 	replace("third\n")
-	testenv.Await(t, time.Minute, func() (bool, string) { return source.current() == "third", source.current() })
+	testenv.Await(t, time.Minute, func() (bool, string) { return source.Current() == "third", source.Current() })
 }
 
 // The token that the gateway sends for an expiring one is stored.
 func TestTokenSource_replace(t *testing.T) {
 	t.Parallel()
 	logger := slog.New(slog.DiscardHandler)
-	given, err := newTokenSource("given", "", logger)
+	given, err := NewTokenSource("given", "", logger)
 	require.NoError(t, err)
-	given.replace("next")
-	require.Equal(t, "next", given.current())
+	given.Replace("next")
+	require.Equal(t, "next", given.Current())
 
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte("first\n"), 0o600))
-	source, err := newTokenSource("", file, logger)
+	source, err := NewTokenSource("", file, logger)
 	require.NoError(t, err)
-	source.replace("second")
-	require.Equal(t, "second", source.current())
-	again, err := newTokenSource("", file, logger)
+	source.Replace("second")
+	require.Equal(t, "second", source.Current())
+	again, err := NewTokenSource("", file, logger)
 	require.NoError(t, err)
-	require.Equal(t, "second", again.current())
+	require.Equal(t, "second", again.Current())
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
@@ -63,7 +63,7 @@ func TestTokenSource_replace(t *testing.T) {
 	// If the file cannot be written, as with systemd's credentials, the new token
 	// is used nevertheless.
 	require.NoError(t, os.RemoveAll(filepath.Dir(file)))
-	source.replace("third")
+	source.Replace("third")
 	source.checked = time.Time{}
-	require.Equal(t, "third", source.current())
+	require.Equal(t, "third", source.Current())
 }

@@ -1,15 +1,16 @@
-package main
+package process
 
 import (
 	"os"
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/internal/config"
 )
 
-func configCommand() *cobra.Command {
+// ConfigCommand returns the command that shows the configuration.
+func ConfigCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Show the configuration of the processes"}
 	var file string
 	show := &cobra.Command{
@@ -21,7 +22,7 @@ func configCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(config.Source{File: file, Environ: os.Environ()})
 			if err != nil {
-				return cli.UsageError(err)
+				return command.UsageError(err)
 			}
 			text, err := cfg.Redacted()
 			if err != nil {
@@ -31,7 +32,7 @@ func configCommand() *cobra.Command {
 				return err
 			}
 			if err := cfg.Validate(); err != nil {
-				return cli.UsageError(err)
+				return command.UsageError(err)
 			}
 			return nil
 		},

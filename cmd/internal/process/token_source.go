@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"fmt"
@@ -15,9 +15,9 @@ import (
 // changes.
 const tokenCheck = time.Second
 
-// tokenSource returns the current bearer token. It reads a replaced file within a
+// TokenSource returns the current bearer token. It reads a replaced file within a
 // second, so that a credential can be short-lived.
-type tokenSource struct {
+type TokenSource struct {
 	path   string // "": the token is a setting
 	logger *slog.Logger
 
@@ -27,16 +27,17 @@ type tokenSource struct {
 	modified time.Time // modification time of the token that was read last
 }
 
-func newTokenSource(token config.Secret, file string, logger *slog.Logger) (*tokenSource, error) {
-	first, err := secretOrFile(token, file)
+// NewTokenSource returns the source of a token that is a setting, or in a file.
+func NewTokenSource(token config.Secret, file string, logger *slog.Logger) (*TokenSource, error) {
+	first, err := SecretOrFile(token, file)
 	if err != nil {
 		return nil, err
 	}
-	return &tokenSource{path: file, logger: logger, token: first, checked: time.Now()}, nil
+	return &TokenSource{path: file, logger: logger, token: first, checked: time.Now()}, nil
 }
 
-// current returns the token.
-func (s *tokenSource) current() string {
+// Current returns the token.
+func (s *TokenSource) Current() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := time.Now(); s.path != "" && now.Sub(s.checked) >= tokenCheck {
@@ -48,12 +49,12 @@ func (s *tokenSource) current() string {
 	return s.token
 }
 
-func (s *tokenSource) load() error {
+func (s *TokenSource) load() error {
 	info, err := os.Stat(s.path)
 	if err != nil || info.ModTime().Equal(s.modified) {
 		return err
 	}
-	token, err := secretOrFile("", s.path)
+	token, err := SecretOrFile("", s.path)
 	if err != nil {
 		return err
 	}
@@ -64,24 +65,24 @@ func (s *tokenSource) load() error {
 	return nil
 }
 
-// replace replaces an expiring token, and stores the new one for the next
+// Replace replaces an expiring token, and stores the new one for the next
 // process.
-func (s *tokenSource) replace(token string) {
+func (s *TokenSource) Replace(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.token = token
 	if s.path == "" {
 		return
 	}
-	if err := writeToken(s.path, token); err != nil {
+	if err := WriteToken(s.path, token); err != nil {
 		s.logger.Warn("failed to store the new bearer token; a process that starts after the old one expires has no valid token", "path", s.path, "error", err)
 		s.path = "" // the token in the file is older
 	}
 }
 
-// writeToken replaces the token in a file. The old token expires, so a power loss
+// WriteToken replaces the token in a file. The old token expires, so a power loss
 // must not restore it.
-func writeToken(path, token string) error {
+func WriteToken(path, token string) error {
 	if err := durable.WriteFile(path, []byte(token+"\n")); err != nil {
 		return fmt.Errorf("write the token: %w", err)
 	}

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"errors"
@@ -9,15 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/run"
 )
 
-// printError prints an error, with a hint.
-func printError(w io.Writer, command *cobra.Command, err error) {
+// PrintError prints an error of a command, with a hint. An error with a method
+// Hint has its own.
+func PrintError(w io.Writer, command *cobra.Command, err error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range joined.Unwrap() {
-			printError(w, command, err)
+			PrintError(w, command, err)
 		}
 		return
 	}
@@ -41,12 +41,16 @@ func printError(w io.Writer, command *cobra.Command, err error) {
 func hintFor(command *cobra.Command, err error) string {
 	var usage *usageError
 	var renamed *renamedError
+	var hinted interface {
+		error
+		Hint() string
+	}
 	switch {
 	case errors.As(err, &renamed):
 		command, _, _ := strings.Cut(renamed.now, " -")
 		return fmt.Sprintf("See drover %s --help.", command)
-	case errors.Is(err, remote.ErrUnreachable):
-		return "Is drover dev running? Select another gateway with --server or DROVER_SERVER."
+	case errors.As(err, &hinted):
+		return hinted.Hint()
 	case errors.As(err, &usage) && command != nil:
 		return fmt.Sprintf("See %s --help.", command.CommandPath())
 	}
@@ -67,7 +71,10 @@ func faultText(f run.Fault) string {
 	return f.Path + ": " + f.Detail
 }
 
-// faultyFileError is the error of an invalid specification.
+// FaultyFile returns the error of an invalid specification in a file. It is
+// printed with one line for each fault.
+func FaultyFile(name string, err *run.Error) error { return &faultyFileError{name, err} }
+
 type faultyFileError struct {
 	name string
 	err  *run.Error

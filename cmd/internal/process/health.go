@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -19,7 +19,8 @@ import (
 // healthTimeout is shorter than the usual timeout of a health check.
 const healthTimeout = 2 * time.Second
 
-func healthCommand() *cobra.Command {
+// HealthCommand returns the command that checks the process on this host.
+func HealthCommand() *cobra.Command {
 	var url string
 	cmd := &cobra.Command{
 		Use:   "health",

@@ -1,6 +1,6 @@
 //go:build chaos && linux
 
-package main
+package executorrole
 
 import (
 	"os"

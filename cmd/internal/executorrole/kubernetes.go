@@ -1,10 +1,11 @@
-package main
+package executorrole
 
 import (
 	"context"
 	"fmt"
 	"os"
 
+	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/executor/kubernetes"
@@ -16,20 +17,20 @@ import (
 
 // openSet opens the membership of this process in its executor set. It sets the
 // id of the executor to the host name, which in a cluster is the name of the pod.
-func openSet(ctx context.Context, cfg *config.Executor, p *process) (*executorset.Set, error) {
+func openSet(ctx context.Context, cfg *config.Executor, p *process.Process) (*executorset.Set, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = ""
 	}
 	cfg.ID = agent.FreshID(host)
-	kubernetes.LogTo(p.logger)
+	kubernetes.LogTo(p.Logger)
 	k := cfg.Kubernetes
 	cluster, namespace, err := kubernetes.Connect(connectionOf(k))
 	if err != nil {
 		return nil, err
 	}
 	set, err := executorset.OpenSet(ctx, executorset.SetOptions{
-		Config: cluster, Namespace: namespace, Name: cfg.Set, Member: cfg.ID, Lease: k.LeaseDuration, Logger: p.logger,
+		Config: cluster, Namespace: namespace, Name: cfg.Set, Member: cfg.ID, Lease: k.LeaseDuration, Logger: p.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the executor set: %w", err)
@@ -39,9 +40,9 @@ func openSet(ctx context.Context, cfg *config.Executor, p *process) (*executorse
 
 // newKubernetes returns the kubernetes driver. journal is the journal of the
 // executor's set, or nil.
-func newKubernetes(cfg config.Executor, journal executor.Journal, p *process) (executor.Driver, error) {
+func newKubernetes(cfg config.Executor, journal executor.Journal, p *process.Process) (executor.Driver, error) {
 	if cfg.Set == "" { // with a set, openSet does this
-		kubernetes.LogTo(p.logger)
+		kubernetes.LogTo(p.Logger)
 	}
 	k := cfg.Kubernetes
 	cluster, namespace, err := kubernetes.Connect(connectionOf(k))
@@ -54,7 +55,7 @@ func newKubernetes(cfg config.Executor, journal executor.Journal, p *process) (e
 	options := kubernetes.Options{
 		Config: cluster, Namespace: namespace, ExecutorID: cfg.ID, Set: cfg.Set,
 		HelperImage: k.HelperImage, HelperPullPolicy: run.PullPolicy(k.HelperPullPolicy),
-		AllowPrivileged: cfg.Privileged, PendingTimeout: k.PendingTimeout, Logger: p.logger,
+		AllowPrivileged: cfg.Privileged, PendingTimeout: k.PendingTimeout, Logger: p.Logger,
 	}
 	if set, ok := journal.(*executorset.Set); ok {
 		options.Owner = set.Owner

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ import (
 // covers new ones.
 func codes(t *testing.T) []run.Code {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../run/error.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../run/error.go", nil, 0)
 	require.NoError(t, err)
 	var all []run.Code
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -47,11 +47,11 @@ func TestExitOfCode_is_total(t *testing.T) {
 	}
 	for _, code := range codes(t) {
 		require.Contains(t, want, code, "the test must have the exit code")
-		require.Equal(t, want[code], exitOfCode(code), code)
+		require.Equal(t, want[code], ExitOfCode(code), code)
 		delete(want, code)
 	}
 	require.Empty(t, want)
-	require.Equal(t, ExitOther, exitOfCode("of_the_future"))
+	require.Equal(t, ExitOther, ExitOfCode("of_the_future"))
 }
 
 func TestExitOfRun_is_total(t *testing.T) {
@@ -64,10 +64,10 @@ func TestExitOfRun_is_total(t *testing.T) {
 		for _, result := range run.Results() {
 			code, known := want[fmt.Sprint(phase, " ", result)]
 			if known {
-				require.Equal(t, code, exitOfRun(phase, result), "%s %s", phase, result)
+				require.Equal(t, code, ExitOfRun(phase, result), "%s %s", phase, result)
 			}
 			if !phase.Final() {
-				require.Equal(t, ExitOther, exitOfRun(phase, result), "%s %s", phase, result)
+				require.Equal(t, ExitOther, ExitOfRun(phase, result), "%s %s", phase, result)
 			}
 		}
 	}
@@ -83,9 +83,9 @@ func TestExitOf(t *testing.T) {
 		{errors.New("any"), ExitOther},
 		{UsageError(errors.New("any")), ExitInvalid},
 		{fmt.Errorf("more: %w", UsageError(errors.New("any"))), ExitInvalid},
-		{&exitError{code: ExitStopped}, ExitStopped},
+		{Exit(ExitStopped), ExitStopped},
 		{run.Errorf(run.CodeForbidden, "no"), ExitNoAccess},
-		{&faultyFileError{name: "f", err: run.InvalidError("faults", nil)}, ExitInvalid},
+		{FaultyFile("f", run.InvalidError("faults", nil)), ExitInvalid},
 		{errors.Join(run.Errorf(run.CodeNotFound, "no"), run.Errorf(run.CodeForbidden, "no")), ExitOther},
 	}
 	for _, tt := range tests {

@@ -1,4 +1,6 @@
-package main
+// Package executorrole is the role executor: its command, and the executors of
+// drover dev.
+package executorrole
 
 import (
 	"context"
@@ -6,11 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/executor/controlplane"
 	"github.com/drover-run/drover/internal/config"
 )
 
-func executorCommand() *cobra.Command {
+// Command returns the command that runs an executor.
+func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "executor",
 		Short: "Run an executor for the tasks of one pool",
@@ -22,7 +26,7 @@ an untrusted executor connects through a relay.`,
 			"  drover start executor --id host-7 --pool linux --driver docker --state-dir /var/lib/drover \\\n    --gateway-url https://drover.example --relay relay.drover.example:7234 --token-file /etc/drover/executor.token",
 		Args: cobra.NoArgs,
 	}
-	flags := configFlags(cmd, map[string]string{
+	flags := process.Flags(cmd, map[string]string{
 		"id": "executor.id", "set": "executor.set", "pool": "executor.pool", "driver": "executor.driver", "slots": "executor.slots", "state-dir": "executor.state_dir",
 		"gateway-url": "executor.gateway_url", "token-file": "executor.token_file", "temporal": "temporal.address", "relay": "executor.relay.address",
 		"drain-finish": "executor.drain_finish", "privileged": "executor.privileged",
@@ -34,7 +38,7 @@ an untrusted executor connects through a relay.`,
 		"drain-finish": "on SIGTERM finish the running tasks, instead of leaving them to the next process", "privileged": "allow privileged tasks",
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.load(cmd, config.PartExecutor)
+		cfg, err := flags.Load(cmd, config.PartExecutor)
 		if err != nil {
 			return err
 		}
@@ -45,38 +49,38 @@ an untrusted executor connects through a relay.`,
 
 func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	ctx := cmd.Context()
-	p, err := newProcess(ctx, cfg, cmd.ErrOrStderr())
+	p, err := process.New(ctx, cfg, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	token, err := newTokenSource(cfg.Executor.Token, cfg.Executor.TokenFile, p.logger)
+	token, err := process.NewTokenSource(cfg.Executor.Token, cfg.Executor.TokenFile, p.Logger)
 	if err != nil {
 		return err
 	}
-	gatewayAPI, err := controlplane.New(cfg.Executor.GatewayURL, token.current, controlplane.Options{
-		AllowPlain: cfg.Executor.InsecureGateway, OnToken: token.replace,
-		OnIndirect: func(err error) { p.logger.WarnContext(ctx, "failed to read from the object store", "error", err) },
+	gatewayAPI, err := controlplane.New(cfg.Executor.GatewayURL, token.Current, controlplane.Options{
+		AllowPlain: cfg.Executor.InsecureGateway, OnToken: token.Replace,
+		OnIndirect: func(err error) { p.Logger.WarnContext(ctx, "failed to read from the object store", "error", err) },
 	})
 	if err != nil {
 		return fmt.Errorf("connect to the gateway: %w", err)
 	}
-	options, err := temporalOptions(cfg.Temporal, p.logger, p.telemetry)
+	options, err := process.TemporalOptions(cfg.Temporal, p.Logger, p.Telemetry)
 	if err == nil && cfg.Executor.Relay.Address != "" {
-		options, err = relayOptions(cfg.Executor.Relay, token.current, options)
+		options, err = relayOptions(cfg.Executor.Relay, token.Current, options)
 	}
 	if err != nil {
 		return err
 	}
 	// Tasks continue to run while Temporal is unavailable, so the start of the
 	// process must not depend on it.
-	c, err := lazyTemporal(ctx, options, p)
+	c, err := process.LazyTemporal(ctx, options, p)
 	if err != nil {
 		return err
 	}
-	agent, err := p.addExecutor(ctx, cfg.Executor, c, gatewayAPI)
+	agent, err := Add(ctx, p, cfg.Executor, c, gatewayAPI)
 	if err == nil {
-		p.addTelemetry(cfg.Telemetry, func(context.Context) error { return agent.Health() })
-		announce(cmd.OutOrStdout(), "executor %s serves pool %s", agent.ID(), agent.Pool())
+		p.AddTelemetry(cfg.Telemetry, func(context.Context) error { return agent.Health() })
+		process.Announce(cmd.OutOrStdout(), "executor %s serves pool %s", agent.ID(), agent.Pool())
 	}
-	return p.finish(ctx, err, func() error { c.Close(); return nil })
+	return p.Finish(ctx, err, func() error { c.Close(); return nil })
 }

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -20,15 +20,15 @@ import (
 	"github.com/drover-run/drover/internal/hostcheck"
 )
 
-// telemetry is a Prometheus registry for the metrics of a process and of
+// Telemetry is a Prometheus registry for the metrics of a process and of
 // Temporal's SDK.
-type telemetry struct {
-	registry *prometheus.Registry
+type Telemetry struct {
+	Registry *prometheus.Registry
 	meter    metric.Meter
 	provider *sdkmetric.MeterProvider
 }
 
-func newTelemetry() (*telemetry, error) {
+func newTelemetry() (*Telemetry, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
@@ -36,14 +36,14 @@ func newTelemetry() (*telemetry, error) {
 		return nil, fmt.Errorf("create the metrics exporter: %w", err)
 	}
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
-	return &telemetry{registry: registry, meter: provider.Meter("temporal-sdk-go"), provider: provider}, nil
+	return &Telemetry{Registry: registry, meter: provider.Meter("temporal-sdk-go"), provider: provider}, nil
 }
 
 // serve answers /metrics, /healthz, /readyz and /debug/pprof for a process
 // without a gateway, until ctx ends. ready returns nil if the process is ready.
-func (t *telemetry) serve(ctx context.Context, address string, ready func(context.Context) error, logger *slog.Logger) error {
+func (t *Telemetry) serve(ctx context.Context, address string, ready func(context.Context) error, logger *slog.Logger) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(t.Registry, promhttp.HandlerOpts{}))
 	// The profiles share the listener of the metrics: both are for operators only.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -6,27 +6,29 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/internal/version"
 )
 
-func versionCommand(env Env) *cobra.Command {
-	var output format
+// Version returns the command that prints the version of the program.
+func Version() *cobra.Command {
+	var output render.Format
 	c := &cobra.Command{
 		Use:               "version",
 		Short:             "Print the version of this build",
 		Example:           "  drover version\n  drover version -o json",
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(*cobra.Command, []string) error {
-			if output == formatJSON {
-				return printLine(env.Stdout, map[string]string{
+		RunE: func(c *cobra.Command, _ []string) error {
+			if output == render.AsJSON {
+				return render.Line(c.OutOrStdout(), map[string]string{
 					"version": version.String(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 				})
 			}
-			_, err := fmt.Fprintf(env.Stdout, "drover %s %s %s/%s\n", version.String(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(c.OutOrStdout(), "%s %s %s %s/%s\n", c.Root().Name(), version.String(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}
-	output.addTo(c, formatTable)
+	output.AddTo(c, render.AsTable)
 	return c
 }

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"crypto/tls"
@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// loadTLS reads a certificate and its key.
-func loadTLS(certFile, keyFile string) (*tls.Config, error) {
+// LoadTLS reads a certificate and its key.
+func LoadTLS(certFile, keyFile string) (*tls.Config, error) {
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("load the certificate: %w", err)
@@ -16,8 +16,8 @@ func loadTLS(certFile, keyFile string) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, nil
 }
 
-// readAuthorities reads the certificates of certificate authorities.
-func readAuthorities(file string) (*x509.CertPool, error) {
+// ReadAuthorities reads the certificates of certificate authorities.
+func ReadAuthorities(file string) (*x509.CertPool, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the certificate authorities: %w", err)

@@ -1,0 +1,108 @@
+// Package process has what the processes of Drover have in common, whichever
+// program they are started by: their configuration, logs, metrics, parts and
+// Temporal client.
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/run"
+)
+
+// Process is the state that the parts of a process share.
+type Process struct {
+	Logger    *slog.Logger
+	Telemetry *Telemetry
+	Stages    *Stages
+}
+
+// New returns the state that the parts of a process share.
+func New(ctx context.Context, cfg config.Config, w io.Writer) (*Process, error) {
+	logger := newLogger(cfg.Log, w)
+	telemetry, err := newTelemetry()
+	if err != nil {
+		return nil, err
+	}
+	return &Process{Logger: logger, Telemetry: telemetry, Stages: newStages(ctx, logger)}, nil
+}
+
+// Finish waits for the end of a process whose parts were all added. If err is not
+// nil, it stops the parts that were added. Then it calls the closers.
+func (p *Process) Finish(ctx context.Context, err error, closers ...func() error) error {
+	if err == nil {
+		err = p.Stages.wait(ctx)
+	} else {
+		p.Stages.stop()
+	}
+	for _, c := range closers {
+		err = errors.Join(err, c())
+	}
+	return err
+}
+
+// Announce prints the line by which people and scripts learn that a process is
+// ready.
+func Announce(w io.Writer, format string, args ...any) {
+	fmt.Fprintf(w, "ready: "+format+"\n", args...)
+}
+
+// AddTelemetry serves metrics and health checks if the configuration has an
+// address for them.
+func (p *Process) AddTelemetry(cfg config.Telemetry, ready func(context.Context) error) {
+	if cfg.Listen == "" {
+		return
+	}
+	p.Stages.Add("telemetry", func(ctx context.Context) error {
+		return p.Telemetry.serve(ctx, cfg.Listen, ready, p.Logger)
+	})
+}
+
+// StartCommand returns the command that starts one of the processes of an
+// installation. kinds is the list of processes for the help.
+func StartCommand(kinds, example string, processes ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "Run one process of Drover: " + kinds,
+		Long: `Run one process of Drover in the foreground. An installation has gateways, control workers and executors,
+and it may have fleet workers and relays. drover dev is all of them in one process.`,
+		Example: example,
+	}
+	cmd.AddCommand(processes...)
+	for _, c := range processes {
+		c.RunE = Interruptible(c.RunE)
+	}
+	return cmd
+}
+
+// Interruptible makes a command succeed that is interrupted while it starts, as it
+// does when it is interrupted later.
+func Interruptible(process func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		err := process(cmd, args)
+		if err == nil || cmd.Context().Err() == nil {
+			return err
+		}
+		if _, ok := errors.AsType[*serviceerror.Canceled](err); ok || errors.Is(err, context.Canceled) || run.CodeOf(err) == run.CodeCanceled {
+			return nil
+		}
+		return err
+	}
+}
+
+func newLogger(cfg config.Log, w io.Writer) *slog.Logger {
+	level := slog.LevelInfo
+	_ = level.UnmarshalText([]byte(cfg.Level)) // the level was validated
+	options := &slog.HandlerOptions{Level: level}
+	if cfg.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
