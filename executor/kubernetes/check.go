@@ -72,7 +72,7 @@ func (d *Driver) checkRight(ctx context.Context, attributes authorizationv1.Reso
 	ctx, cancel := d.call(ctx)
 	defer cancel()
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}
-	answer, err := d.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	answer, err := d.client.AccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return ServerError(err, "review access rights in the cluster")
 	}

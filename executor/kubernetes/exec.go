@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
 	execerrors "k8s.io/client-go/util/exec"
 
@@ -61,11 +60,10 @@ type execution struct {
 
 // exec starts a program. It keeps running after ctx ends, until close.
 func (d *Driver) exec(ctx context.Context, e execution) (*session, error) {
-	request := d.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(d.options.Namespace).Name(e.pod).
-		SubResource("exec").VersionedParams(&corev1.PodExecOptions{
+	request := d.pods().Exec(e.pod, &corev1.PodExecOptions{
 		Container: e.container, Command: append([]string{shimPath}, e.args...),
 		Stdin: e.stdin, Stdout: true, Stderr: true,
-	}, scheme.ParameterCodec)
+	})
 	// WebSockets pass through more proxies, and the server will keep supporting
 	// them. Older servers support only SPDY.
 	sockets, err := remotecommand.NewWebSocketExecutor(d.config, http.MethodGet, request.URL().String())

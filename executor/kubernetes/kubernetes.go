@@ -8,12 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-	clientset "k8s.io/client-go/kubernetes"
-	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/kubernetes/kubeclient"
 	"github.com/drover-run/drover/internal/keylock"
 	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/run"
@@ -61,7 +59,7 @@ type Options struct {
 type Driver struct {
 	options Options
 	config  *rest.Config
-	client  clientset.Interface
+	client  *kubeclient.Client
 	log     *slog.Logger
 	locks   keylock.Locks[run.Key]
 	rights  rights
@@ -88,7 +86,7 @@ func New(options Options) (*Driver, error) {
 		return nil, run.Errorf(run.CodeInvalid, "the kubernetes driver needs a helper image")
 	}
 	config := TuneConfig(options.Config)
-	client, err := clientset.NewForConfig(config)
+	client, err := kubeclient.New(config)
 	if err != nil {
 		return nil, run.Errorf(run.CodeInvalid, "create a client of the cluster: %w", err)
 	}
@@ -176,7 +174,7 @@ func (d *Driver) get(ctx context.Context, key run.Key) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-func (d *Driver) pods() typed.PodInterface { return d.client.CoreV1().Pods(d.options.Namespace) }
+func (d *Driver) pods() *kubeclient.Pods { return d.client.Pods(d.options.Namespace) }
 
 func (d *Driver) name(key run.Key) string { return Name(d.options.Prefix, key) }
 
@@ -186,15 +184,9 @@ func (d *Driver) call(ctx context.Context) (context.Context, context.CancelFunc)
 	limited, cancel := context.WithTimeoutCause(ctx, callTimeout, run.Errorf(run.CodeUnavailable, "the API server did not answer within %s", callTimeout))
 	return limited, func() {
 		if limited.Err() != nil && ctx.Err() == nil {
-			d.dropConnections()
+			d.client.DropConnections()
 		}
 		cancel()
-	}
-}
-
-func (d *Driver) dropConnections() {
-	if client, ok := d.client.CoreV1().RESTClient().(*rest.RESTClient); ok && client.Client != nil {
-		utilnet.CloseIdleConnectionsFor(client.Client.Transport)
 	}
 }
 

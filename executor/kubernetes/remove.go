@@ -75,7 +75,7 @@ func (d *Driver) deletePod(ctx context.Context, pod *corev1.Pod, grace int64, ve
 func (d *Driver) deleteSecret(ctx context.Context, name string) error {
 	ctx, cancel := d.call(ctx)
 	defer cancel()
-	err := d.client.CoreV1().Secrets(d.options.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
+	err := d.client.Secrets(d.options.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return ServerError(err, "remove the secret %s", name)
 	}

@@ -29,7 +29,7 @@ func (s *starting) report(ctx context.Context, pod *corev1.Pod) error {
 	d := s.driver
 	ctx, cancel := d.call(ctx)
 	defer cancel()
-	found, err := d.client.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{
+	found, err := d.client.Events(pod.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)).String(),
 	})
 	if err != nil {

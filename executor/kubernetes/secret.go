@@ -47,7 +47,7 @@ func (s *starting) addSecret(ctx context.Context) error {
 	}
 	ctx, cancel := d.call(ctx)
 	defer cancel()
-	secrets := d.client.CoreV1().Secrets(s.pod.Namespace)
+	secrets := d.client.Secrets(s.pod.Namespace)
 	_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) { // from an earlier call, or from a pod that was removed
 		if err = secrets.Delete(ctx, secret.Name, metav1.DeleteOptions{}); err == nil || apierrors.IsNotFound(err) {

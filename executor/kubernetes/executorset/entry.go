@@ -13,10 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/kubernetes"
+	"github.com/drover-run/drover/executor/kubernetes/kubeclient"
 	"github.com/drover-run/drover/run"
 )
 
@@ -349,8 +349,8 @@ func (p *entry) release() bool {
 	return !previous
 }
 
-func (s *Set) configMaps() typed.ConfigMapInterface {
-	return s.client.CoreV1().ConfigMaps(s.options.Namespace)
+func (s *Set) configMaps() *kubeclient.ConfigMaps {
+	return s.client.ConfigMaps(s.options.Namespace)
 }
 
 func encodeToken(token []byte) string { return base64.StdEncoding.EncodeToString(token) }

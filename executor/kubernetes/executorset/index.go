@@ -7,8 +7,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordination "k8s.io/client-go/informers/coordination/v1"
-	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/drover-run/drover/executor/kubernetes"
@@ -25,14 +25,34 @@ type index struct {
 	changed map[string]*metav1.PartialObjectMetadata // by name, changed since the last takeChanged: the current or the last state
 }
 
+// lister lists and watches the objects of one resource.
+type lister[L runtime.Object] interface {
+	List(ctx context.Context, opts metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+}
+
+// newInformer returns an informer of the objects with the given labels. example is
+// an object of their type.
+func newInformer[L runtime.Object](from lister[L], labels string, example runtime.Object) cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = labels
+			return from.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = labels
+			return from.Watch(ctx, o)
+		},
+	}, from), example, 0, cache.Indexers{})
+}
+
 // newIndex returns an index whose informers are not running yet.
 func (s *Set) newIndex() (*index, error) {
 	i := &index{namespace: s.options.Namespace, changed: make(map[string]*metav1.PartialObjectMetadata)}
 	members := kubernetes.LabelSet + "=" + kubernetes.LabelValue(s.options.Name)
-	i.entries = metadatainformer.NewFilteredMetadataInformer(s.meta, corev1.SchemeGroupVersion.WithResource("configmaps"),
-		s.options.Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) { o.LabelSelector = members + "," + kubernetes.LabelKey }).Informer()
-	i.leases = coordination.NewFilteredLeaseInformer(s.client, s.options.Namespace, 0, cache.Indexers{},
-		func(o *metav1.ListOptions) { o.LabelSelector = members })
+	entries := s.meta.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(s.options.Namespace)
+	i.entries = newInformer[*metav1.PartialObjectMetadataList](entries, members+","+kubernetes.LabelKey, &metav1.PartialObjectMetadata{})
+	i.leases = newInformer[*coordinationv1.LeaseList](s.leases(), members, &coordinationv1.Lease{})
 	for _, informer := range []cache.SharedIndexInformer{i.entries, i.leases} {
 		if err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
 			s.log.DebugContext(ctx, "the watch of the set ended", "error", err)

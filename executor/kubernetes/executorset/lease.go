@@ -11,9 +11,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	typed "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/drover-run/drover/executor/kubernetes"
+	"github.com/drover-run/drover/executor/kubernetes/kubeclient"
 	"github.com/drover-run/drover/run"
 )
 
@@ -145,8 +145,8 @@ func (s *Set) removeLease(ctx context.Context, lease *coordinationv1.Lease) {
 	}
 }
 
-func (s *Set) leases() typed.LeaseInterface {
-	return s.client.CoordinationV1().Leases(s.options.Namespace)
+func (s *Set) leases() *kubeclient.Leases {
+	return s.client.Leases(s.options.Namespace)
 }
 
 func (s *Set) leaseName(member string) string { return dnsName(s.options.Prefix, member) }

@@ -15,12 +15,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/kubernetes"
+	"github.com/drover-run/drover/executor/kubernetes/kubeclient"
 	"github.com/drover-run/drover/run"
 )
 
@@ -69,7 +69,7 @@ type SetOptions struct {
 // safe for concurrent use.
 type Set struct {
 	options    SetOptions
-	client     clientset.Interface
+	client     *kubeclient.Client
 	meta       metadata.Interface
 	log        *slog.Logger
 	journalID  string
@@ -108,7 +108,7 @@ func OpenSet(ctx context.Context, o SetOptions) (*Set, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	config := kubernetes.TuneConfig(o.Config)
-	client, err := clientset.NewForConfig(config)
+	client, err := kubeclient.New(config)
 	if err != nil {
 		return nil, run.Errorf(run.CodeInvalid, "create a client of the cluster: %w", err)
 	}
@@ -136,7 +136,7 @@ const journalIDField = "journal_id"
 // ensureMarker returns the id of the set's journal, and creates the marker ConfigMap if
 // there is none.
 func (s *Set) ensureMarker(ctx context.Context) (string, error) {
-	maps := s.client.CoreV1().ConfigMaps(s.options.Namespace)
+	maps := s.client.ConfigMaps(s.options.Namespace)
 	name := dnsName(s.options.Prefix+"-set", s.options.Name)
 	for {
 		found, err := maps.Get(ctx, name, metav1.GetOptions{})
