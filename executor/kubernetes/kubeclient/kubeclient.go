@@ -15,23 +15,37 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
 )
 
 // The clients of the resources.
 type (
 	// ConfigMaps is the client of the config maps of a namespace.
-	ConfigMaps = gentype.ClientWithList[*corev1.ConfigMap, *corev1.ConfigMapList]
+	ConfigMaps = ListedResource[corev1.ConfigMap, *corev1.ConfigMap, corev1.ConfigMapList, *corev1.ConfigMapList]
 	// Events is the client of the events of a namespace.
-	Events = gentype.ClientWithList[*corev1.Event, *corev1.EventList]
+	Events = ListedResource[corev1.Event, *corev1.Event, corev1.EventList, *corev1.EventList]
 	// Leases is the client of the leases of a namespace.
-	Leases = gentype.ClientWithList[*coordinationv1.Lease, *coordinationv1.LeaseList]
+	Leases = ListedResource[coordinationv1.Lease, *coordinationv1.Lease, coordinationv1.LeaseList, *coordinationv1.LeaseList]
 	// Secrets is the client of the secrets of a namespace.
-	Secrets = gentype.ClientWithList[*corev1.Secret, *corev1.SecretList]
+	Secrets = Resource[corev1.Secret, *corev1.Secret]
 	// AccessReviews is the client of the reviews of this client's own rights.
-	AccessReviews = gentype.Client[*authorizationv1.SelfSubjectAccessReview]
+	AccessReviews = Resource[authorizationv1.SelfSubjectAccessReview, *authorizationv1.SelfSubjectAccessReview]
+
+	pods = ListedResource[corev1.Pod, *corev1.Pod, corev1.PodList, *corev1.PodList]
 )
+
+// Pods is the client of the pods of a namespace.
+type Pods struct{ pods }
+
+// GetLogs returns a request for the log of a container.
+func (p *Pods) GetLogs(name string, options *corev1.PodLogOptions) *rest.Request {
+	return p.group.Get().Namespace(p.namespace).Name(name).Resource(p.name).SubResource("log").VersionedParams(options, p.parameters)
+}
+
+// Exec returns a request that runs a program in a container.
+func (p *Pods) Exec(name string, options *corev1.PodExecOptions) *rest.Request {
+	return p.group.Post().Resource(p.name).Namespace(p.namespace).Name(name).SubResource("exec").VersionedParams(options, p.parameters)
+}
 
 // Client is a client of one cluster.
 type Client struct {
@@ -78,57 +92,30 @@ func (c *Client) DropConnections() { utilnet.CloseIdleConnectionsFor(c.http.Tran
 
 // Pods returns the client of the pods of a namespace.
 func (c *Client) Pods(namespace string) *Pods {
-	return &Pods{gentype.NewClientWithList("pods", rest.Interface(c.core), c.parameters, namespace,
-		func() *corev1.Pod { return &corev1.Pod{} }, func() *corev1.PodList { return &corev1.PodList{} }, gentype.PrefersProtobuf[*corev1.Pod]()), c.parameters}
+	return &Pods{pods{Resource[corev1.Pod, *corev1.Pod]{c.core, "pods", namespace, c.parameters}}}
 }
 
 // ConfigMaps returns the client of the config maps of a namespace.
 func (c *Client) ConfigMaps(namespace string) *ConfigMaps {
-	return gentype.NewClientWithList("configmaps", rest.Interface(c.core), c.parameters, namespace,
-		func() *corev1.ConfigMap { return &corev1.ConfigMap{} }, func() *corev1.ConfigMapList { return &corev1.ConfigMapList{} },
-		gentype.PrefersProtobuf[*corev1.ConfigMap]())
+	return &ConfigMaps{Resource[corev1.ConfigMap, *corev1.ConfigMap]{c.core, "configmaps", namespace, c.parameters}}
 }
 
 // Events returns the client of the events of a namespace.
 func (c *Client) Events(namespace string) *Events {
-	return gentype.NewClientWithList("events", rest.Interface(c.core), c.parameters, namespace,
-		func() *corev1.Event { return &corev1.Event{} }, func() *corev1.EventList { return &corev1.EventList{} },
-		gentype.PrefersProtobuf[*corev1.Event]())
+	return &Events{Resource[corev1.Event, *corev1.Event]{c.core, "events", namespace, c.parameters}}
 }
 
 // Secrets returns the client of the secrets of a namespace.
 func (c *Client) Secrets(namespace string) *Secrets {
-	return gentype.NewClientWithList("secrets", rest.Interface(c.core), c.parameters, namespace,
-		func() *corev1.Secret { return &corev1.Secret{} }, func() *corev1.SecretList { return &corev1.SecretList{} },
-		gentype.PrefersProtobuf[*corev1.Secret]())
+	return &Secrets{c.core, "secrets", namespace, c.parameters}
 }
 
 // Leases returns the client of the leases of a namespace.
 func (c *Client) Leases(namespace string) *Leases {
-	return gentype.NewClientWithList("leases", rest.Interface(c.coordination), c.parameters, namespace,
-		func() *coordinationv1.Lease { return &coordinationv1.Lease{} }, func() *coordinationv1.LeaseList { return &coordinationv1.LeaseList{} },
-		gentype.PrefersProtobuf[*coordinationv1.Lease]())
+	return &Leases{Resource[coordinationv1.Lease, *coordinationv1.Lease]{c.coordination, "leases", namespace, c.parameters}}
 }
 
 // AccessReviews returns the client of the reviews of this client's own rights.
 func (c *Client) AccessReviews() *AccessReviews {
-	return gentype.NewClient("selfsubjectaccessreviews", rest.Interface(c.authorization), c.parameters, "",
-		func() *authorizationv1.SelfSubjectAccessReview { return &authorizationv1.SelfSubjectAccessReview{} },
-		gentype.PrefersProtobuf[*authorizationv1.SelfSubjectAccessReview]())
-}
-
-// Pods is the client of the pods of a namespace.
-type Pods struct {
-	*gentype.ClientWithList[*corev1.Pod, *corev1.PodList]
-	parameters runtime.ParameterCodec
-}
-
-// GetLogs returns a request for the log of a container.
-func (p *Pods) GetLogs(name string, options *corev1.PodLogOptions) *rest.Request {
-	return p.GetClient().Get().Namespace(p.GetNamespace()).Name(name).Resource("pods").SubResource("log").VersionedParams(options, p.parameters)
-}
-
-// Exec returns a request that runs a program in a container.
-func (p *Pods) Exec(name string, options *corev1.PodExecOptions) *rest.Request {
-	return p.GetClient().Post().Resource("pods").Namespace(p.GetNamespace()).Name(name).SubResource("exec").VersionedParams(options, p.parameters)
+	return &AccessReviews{c.authorization, "selfsubjectaccessreviews", "", c.parameters}
 }
