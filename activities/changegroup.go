@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 
+	"github.com/drover-run/drover/activities/errcode"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
 )
@@ -14,7 +15,7 @@ type ChangeGroupStore interface {
 
 // ChangeGroups holds the activity by which the change-group workflow grants
 // slots. It is idempotent and takes milliseconds. Errors are those of
-// toTemporal.
+// errcode.ToTemporal.
 type ChangeGroups struct{ store ChangeGroupStore }
 
 // NewChangeGroups returns the activity over the records.
@@ -24,5 +25,5 @@ func NewChangeGroups(store ChangeGroupStore) *ChangeGroups { return &ChangeGroup
 // free.
 func (a *ChangeGroups) Grant(ctx context.Context, in contract.GrantInput) (contract.GrantResult, error) {
 	granted, more, err := a.store.Grant(ctx, in.Name)
-	return contract.GrantResult{Granted: len(granted), More: more}, toTemporal(err)
+	return contract.GrantResult{Granted: len(granted), More: more}, errcode.ToTemporal(err)
 }

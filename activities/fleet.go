@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/drover-run/drover/activities/errcode"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/fleeting/controller"
 )
@@ -17,7 +18,7 @@ type FleetWorker interface {
 
 var _ FleetWorker = (*controller.Worker)(nil)
 
-// Fleets holds the activities of fleets. Errors are those of toTemporal.
+// Fleets holds the activities of fleets. Errors are those of errcode.ToTemporal.
 type Fleets struct{ worker FleetWorker }
 
 // NewFleets returns the activities over a worker.
@@ -32,7 +33,7 @@ func (a *Fleets) WatchFleet(ctx context.Context, in contract.WatchFleetInput) (c
 	case errors.Is(context.Cause(ctx), errWorkerStops):
 		return contract.WatchFleetResult{WorkerStopping: true}, nil
 	case err != nil:
-		return contract.WatchFleetResult{}, toTemporal(err)
+		return contract.WatchFleetResult{}, errcode.ToTemporal(err)
 	}
 	return contract.WatchFleetResult{Plan: fromPlan(out.Plan), Gone: out.Gone, AfterChange: out.After}, nil
 }
@@ -41,14 +42,14 @@ func (a *Fleets) WatchFleet(ctx context.Context, in contract.WatchFleetInput) (c
 func (a *Fleets) StepFleet(ctx context.Context, in contract.StepFleetInput) error {
 	ctx, end := startHeartbeats(ctx)
 	defer end()
-	return toTemporal(a.worker.Step(ctx, in.Fleet, in.ID, toPlan(in.Plan)))
+	return errcode.ToTemporal(a.worker.Step(ctx, in.Fleet, in.ID, toPlan(in.Plan)))
 }
 
 // BootstrapInstance is contract.ActivityBootstrapInstance.
 func (a *Fleets) BootstrapInstance(ctx context.Context, in contract.BootstrapInstanceInput) error {
 	ctx, end := startHeartbeats(ctx)
 	defer end()
-	return toTemporal(a.worker.Bootstrap(ctx, in.Fleet, in.Number))
+	return errcode.ToTemporal(a.worker.Bootstrap(ctx, in.Fleet, in.Number))
 }
 
 func fromPlan(p controller.Plan) contract.FleetPlan {

@@ -7,6 +7,8 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"golang.org/x/time/rate"
+
+	"github.com/drover-run/drover/activities/errcode"
 )
 
 // removeFor is how long an activity removes data before it returns, so that the
@@ -73,5 +75,5 @@ func runPaced(ctx context.Context, do func(ctx context.Context) error) (more boo
 	if errors.Is(err, errTimeOver) || err != nil && errors.Is(context.Cause(ctx), errWorkerStops) {
 		return true, nil
 	}
-	return false, toTemporal(err)
+	return false, errcode.ToTemporal(err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/drover-run/drover/activities/errcode"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
 )
@@ -14,7 +15,7 @@ type Expirer interface {
 }
 
 // Registry holds the activity of the executor workflow. It is idempotent and
-// takes milliseconds. Errors are those of toTemporal.
+// takes milliseconds. Errors are those of errcode.ToTemporal.
 type Registry struct{ expirer Expirer }
 
 // NewRegistry returns the activity over the records.
@@ -25,7 +26,7 @@ func NewRegistry(expirer Expirer) *Registry { return &Registry{expirer: expirer}
 func (a *Registry) ExpireExecutor(ctx context.Context, in contract.ExpireInput) (contract.ExecutorState, error) {
 	e, again, err := a.expirer.ExpireExecutor(ctx, in.Executor)
 	if err != nil {
-		return contract.ExecutorState{}, toTemporal(err)
+		return contract.ExecutorState{}, errcode.ToTemporal(err)
 	}
 	return contract.ExecutorState{
 		Executor: e.ID, Pool: e.Pool, Set: e.Set, Temporary: e.Temporary, State: e.State, Reason: e.Reason, Version: e.Version,

@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
+	"github.com/drover-run/drover/activities/errcode"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
@@ -35,7 +36,7 @@ const (
 
 // Retention holds the activities that remove data under the retention settings.
 // Each of them runs for a bounded time, at a given rate, and continues where it
-// was when it is retried. Errors are those of toTemporal.
+// was when it is retried. Errors are those of errcode.ToTemporal.
 type Retention struct {
 	store   RetentionStore
 	metrics *RetentionMetrics
@@ -57,7 +58,7 @@ func NewRetention(store RetentionStore, metrics *RetentionMetrics, now func() ti
 // ExpireLogs is contract.ActivityExpireLogs.
 func (a *Retention) ExpireLogs(ctx context.Context, in contract.ExpireLogsInput) (out contract.ExpireLogsResult, err error) {
 	if in.Keep.MaxAge <= 0 {
-		return out, toTemporal(run.Errorf(run.CodeInvalid, "the request selects no logs to remove"))
+		return out, errcode.ToTemporal(run.Errorf(run.CodeInvalid, "the request selects no logs to remove"))
 	}
 	before := a.now().Add(-in.Keep.MaxAge.Std())
 	out.More, err = runPaced(ctx, func(ctx context.Context) error {
@@ -93,7 +94,7 @@ func (a *Retention) DeleteRuns(ctx context.Context, in contract.DeleteRunsInput)
 		q.Before = a.now().Add(-in.Keep.MaxAge.Std())
 	}
 	if q.Keep <= 0 && q.Before.IsZero() {
-		return out, toTemporal(run.Errorf(run.CodeInvalid, "the request selects no runs to delete"))
+		return out, errcode.ToTemporal(run.Errorf(run.CodeInvalid, "the request selects no runs to delete"))
 	}
 	// Finding the runs may take longer than deleting them, so both are one
 	// call.
@@ -127,7 +128,7 @@ func (a *Retention) RemoveEvents(ctx context.Context, in contract.RemoveEventsIn
 	}
 	if activity.IsActivity(ctx) && activity.GetInfo(ctx).IsLocalActivity {
 		out.More, err = some(ctx, eventsAtOnce) // the activity must return within a workflow task
-		return out, toTemporal(err)
+		return out, errcode.ToTemporal(err)
 	}
 	out.More, err = runPaced(ctx, func(ctx context.Context) error {
 		return newPace(a.now, in.PerSecond, eventsAtOnce).repeat(ctx, func(n int) (bool, error) { return some(ctx, n) })

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/activities"
+	"github.com/drover-run/drover/activities/errcode"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
@@ -213,7 +214,7 @@ func TestRetention_fails(t *testing.T) {
 			s.err = run.Errorf(run.CodeUnavailable, "away")
 			m := activities.NewRetentionMetrics()
 			_, _, err := callActivity(t, kind, activities.NewRetention(s, m, s.clock), 0)
-			require.Equal(t, run.CodeUnavailable, run.CodeOf(activities.FromTemporal(err)))
+			require.Equal(t, run.CodeUnavailable, run.CodeOf(errcode.FromTemporal(err)))
 			got := counters(t, m)
 			require.InDelta(t, 1, got["drover_retention_failures_total "+string(kind)], 0)
 			require.InDelta(t, 5, got["drover_retention_removed_total "+string(kind)], 0, "what was done counts")
@@ -226,9 +227,9 @@ func TestRetention_needs_bounds(t *testing.T) {
 	s := newFakeStore(run.RetentionRuns, 5)
 	a := activities.NewRetention(s, nil, s.clock)
 	_, err := a.DeleteRuns(t.Context(), contract.DeleteRunsInput{})
-	require.Equal(t, run.CodeInvalid, run.CodeOf(activities.FromTemporal(err)), "that would be all of them")
+	require.Equal(t, run.CodeInvalid, run.CodeOf(errcode.FromTemporal(err)), "that would be all of them")
 	_, err = a.ExpireLogs(t.Context(), contract.ExpireLogsInput{})
-	require.Equal(t, run.CodeInvalid, run.CodeOf(activities.FromTemporal(err)))
+	require.Equal(t, run.CodeInvalid, run.CodeOf(errcode.FromTemporal(err)))
 	require.Empty(t, s.asked)
 }
 

@@ -1,3 +1,5 @@
+// Package activities holds the side effects of workflows, one struct per
+// concern.
 package activities
 
 import (
@@ -5,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/drover-run/drover/activities/errcode"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
@@ -24,7 +27,7 @@ var _ Progress = records.Store(nil)
 
 // Run holds the activities by which the workflows of a run read and write the
 // records. All of them are idempotent and take milliseconds, so that they may
-// be local activities. Errors are those of toTemporal.
+// be local activities. Errors are those of errcode.ToTemporal.
 type Run struct{ progress Progress }
 
 // NewRun returns the activities over the records.
@@ -33,7 +36,7 @@ func NewRun(progress Progress) *Run { return &Run{progress: progress} }
 // LoadPlan returns a page of the run's plan.
 func (a *Run) LoadPlan(ctx context.Context, in contract.LoadPlanInput) (contract.PlanPage, error) {
 	plan, more, err := a.progress.LoadPlan(ctx, in.Run, in.Page)
-	return contract.PlanPage{Plan: plan, More: more}, toTemporal(err)
+	return contract.PlanPage{Plan: plan, More: more}, errcode.ToTemporal(err)
 }
 
 // Begin sets the run to running if it may begin, and returns its state, with
@@ -41,7 +44,7 @@ func (a *Run) LoadPlan(ctx context.Context, in contract.LoadPlanInput) (contract
 func (a *Run) Begin(ctx context.Context, in contract.BeginInput) (contract.BeginResult, error) {
 	status, err := a.progress.Begin(ctx, in.Run)
 	if err != nil {
-		return contract.BeginResult{}, toTemporal(err)
+		return contract.BeginResult{}, errcode.ToTemporal(err)
 	}
 	out := contract.BeginResult{Status: status}
 	if !in.Plan || status.Phase.Final() {
@@ -59,7 +62,7 @@ func (a *Run) Apply(ctx context.Context, in contract.ApplyInput) (contract.Apply
 		Tasks: in.Tasks, Result: in.Result, Reason: in.Reason, Finish: in.Finish,
 	})
 	if err != nil {
-		return contract.ApplyResult{}, toTemporal(err)
+		return contract.ApplyResult{}, errcode.ToTemporal(err)
 	}
 	out := contract.ApplyResult{Status: status}
 	for i, s := range tasks {
@@ -77,7 +80,7 @@ func (a *Run) Apply(ctx context.Context, in contract.ApplyInput) (contract.Apply
 // Expand creates the tasks of a foreach.
 func (a *Run) Expand(ctx context.Context, in contract.ExpandInput) (contract.ExpandResult, error) {
 	x, err := a.progress.Expand(ctx, in.Run, in.Task)
-	return contract.ExpandResult{First: x.First, Width: x.Width, Fault: x.Fault}, toTemporal(err)
+	return contract.ExpandResult{First: x.First, Width: x.Width, Fault: x.Fault}, errcode.ToTemporal(err)
 }
 
 // Holders returns the holders of the requested tasks, in ascending order, and
@@ -85,7 +88,7 @@ func (a *Run) Expand(ctx context.Context, in contract.ExpandInput) (contract.Exp
 func (a *Run) Holders(ctx context.Context, in contract.HoldersInput) (contract.HoldersResult, error) {
 	found, err := a.progress.Holders(ctx, in.Run)
 	if err != nil {
-		return contract.HoldersResult{}, toTemporal(err)
+		return contract.HoldersResult{}, errcode.ToTemporal(err)
 	}
 	requested := make(map[int]bool, len(in.Tasks))
 	for _, task := range in.Tasks {
@@ -107,5 +110,5 @@ func (a *Run) Holders(ctx context.Context, in contract.HoldersInput) (contract.H
 	for _, id := range slices.Sorted(maps.Keys(lost)) {
 		out.Removed = append(out.Removed, contract.ExecutorRemoved{Executor: id, Reason: lost[id]})
 	}
-	return out, toTemporal(err)
+	return out, errcode.ToTemporal(err)
 }

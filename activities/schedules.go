@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/drover-run/drover/activities/errcode"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
@@ -35,12 +36,12 @@ func NewSchedules(firings Firings) *Schedules { return &Schedules{firings: firin
 // Fire is contract.ActivityFire.
 func (a *Schedules) Fire(ctx context.Context, in contract.FireInput) (contract.FireResult, error) {
 	out, err := a.firings.Fire(ctx, in)
-	return out, toTemporal(err)
+	return out, errcode.ToTemporal(err)
 }
 
 // EndRun is contract.ActivityEndRun.
 func (a *Schedules) EndRun(ctx context.Context, in contract.EndRunInput) error {
-	return toTemporal(a.firings.EndRun(ctx, in.Run))
+	return errcode.ToTemporal(a.firings.EndRun(ctx, in.Run))
 }
 
 // Runs holds the activity that waits for runs.
@@ -63,13 +64,13 @@ func (a *Runs) AwaitRun(ctx context.Context, in contract.AwaitRunInput) (contrac
 		case err == nil && r.Phase.Final():
 			return contract.AwaitRunResult{Phase: r.Phase, Result: r.Result, Reason: r.Reason}, nil
 		case err != nil && ctx.Err() == nil:
-			return contract.AwaitRunResult{}, toTemporal(err)
+			return contract.AwaitRunResult{}, errcode.ToTemporal(err)
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errWorkerStops) {
-				return contract.AwaitRunResult{}, toTemporal(run.Errorf(run.CodeUnavailable, "the worker is stopping; another continues"))
+				return contract.AwaitRunResult{}, errcode.ToTemporal(run.Errorf(run.CodeUnavailable, "the worker is stopping; another continues"))
 			}
 			return contract.AwaitRunResult{}, ctx.Err()
 		}

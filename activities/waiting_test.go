@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/drover-run/drover/activities"
+	"github.com/drover-run/drover/activities/errcode"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
 )
@@ -92,7 +93,7 @@ func TestRuns_AwaitRun(t *testing.T) {
 				w.set(tt.state, tt.err)
 			}()
 			got, err := awaitRun(t, w)
-			require.Equal(t, tt.code, run.CodeOf(activities.FromTemporal(err)), "%v", err)
+			require.Equal(t, tt.code, run.CodeOf(errcode.FromTemporal(err)), "%v", err)
 			require.Equal(t, tt.want, got)
 		})
 	}
@@ -136,7 +137,7 @@ func TestWebhooks_Deliver(t *testing.T) {
 			a := activities.NewWebhooks(tt.d)
 			env.RegisterActivity(a.Deliver)
 			value, err := env.ExecuteActivity(a.Deliver, contract.DeliverInput{Name: "ci"})
-			require.Equal(t, tt.code, run.CodeOf(activities.FromTemporal(err)), "%v", err)
+			require.Equal(t, tt.code, run.CodeOf(errcode.FromTemporal(err)), "%v", err)
 			if tt.code != "" {
 				return
 			}

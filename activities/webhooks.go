@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
+	"github.com/drover-run/drover/activities/errcode"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/webhooks"
 )
@@ -33,7 +34,7 @@ func (a *Webhooks) Deliver(ctx context.Context, in contract.DeliverInput) (contr
 	if errors.Is(context.Cause(ctx), errWorkerStops) {
 		return contract.DeliverResult{WorkerStopping: true}, nil
 	}
-	return contract.DeliverResult{Reason: why}, toTemporal(err)
+	return contract.DeliverResult{Reason: why}, errcode.ToTemporal(err)
 }
 
 // errWorkerStops is the cause of the end of an activity whose worker stops.

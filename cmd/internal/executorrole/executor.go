@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.temporal.io/sdk/client"
 
-	"github.com/drover-run/drover/activities"
+	"github.com/drover-run/drover/activities/execution"
 	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/agent"
@@ -21,12 +21,12 @@ import (
 	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/version"
 	"github.com/drover-run/drover/run"
-	"github.com/drover-run/drover/workers"
+	"github.com/drover-run/drover/workers/executors"
 )
 
 // Add runs an executor that uses an executor API, and returns its agent.
 func Add(ctx context.Context, p *process.Process, cfg config.Executor, c client.Client, executorAPI run.ExecutorAPI) (*agent.Agent, error) {
-	deps := agent.Deps{API: executorAPI, Tokens: activities.NewTokens(c), Logger: p.Logger.With("pool", cfg.Pool)}
+	deps := agent.Deps{API: executorAPI, Tokens: execution.NewTokens(c), Logger: p.Logger.With("pool", cfg.Pool)}
 	if cfg.Set != "" {
 		set, err := openSet(ctx, &cfg, p)
 		if err != nil {
@@ -48,7 +48,7 @@ func Add(ctx context.Context, p *process.Process, cfg config.Executor, c client.
 	if err := pools.Register(agent.Metrics()); err != nil {
 		return nil, errors.Join(fmt.Errorf("register the executor's metrics: %w", err), agent.Close())
 	}
-	worker := workers.NewExecutor(c, agent, p.Logger)
+	worker := executors.New(c, agent, p.Logger)
 	p.Stages.Add("executor of pool "+cfg.Pool, func(ctx context.Context) error {
 		err := errors.Join(worker.Run(ctx), agent.Close())
 		if closer, ok := driver.(io.Closer); ok {

@@ -1,4 +1,4 @@
-package activities_test
+package execution_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
-	"github.com/drover-run/drover/activities"
+	"github.com/drover-run/drover/activities/execution"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/run"
@@ -44,10 +44,10 @@ func (a *fakeAgent) StopTask(_ context.Context, key run.Key) (bool, error) {
 	return a.known, nil
 }
 
-func activityEnv(a *fakeAgent) (*testsuite.TestActivityEnvironment, *activities.Executor) {
+func activityEnv(a *fakeAgent) (*testsuite.TestActivityEnvironment, *execution.Executor) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
-	acts := activities.NewExecutor(a)
+	acts := execution.NewExecutor(a)
 	env.RegisterActivityWithOptions(acts.ExecuteTask, activity.RegisterOptions{Name: contract.ActivityExecuteTask})
 	env.RegisterActivityWithOptions(acts.AdoptTask, activity.RegisterOptions{Name: contract.ActivityAdoptTask})
 	env.RegisterActivityWithOptions(acts.StopTask, activity.RegisterOptions{Name: contract.ActivityStopTask})
@@ -190,7 +190,7 @@ func TestTokens_errors(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tokens := activities.NewTokens(&tokenClient{err: c.err})
+			tokens := execution.NewTokens(&tokenClient{err: c.err})
 			c.beat(t, tokens.Heartbeat(t.Context(), []byte("token"), agent.HeartbeatDetails{}))
 			err := tokens.Complete(t.Context(), []byte("token"), agent.Outcome{Ended: &run.TaskResult{}})
 			require.Equal(t, c.done, run.CodeOf(err))
@@ -201,7 +201,7 @@ func TestTokens_errors(t *testing.T) {
 func TestTokens_payloads(t *testing.T) {
 	t.Parallel()
 	c := &tokenClient{}
-	tokens := activities.NewTokens(c)
+	tokens := execution.NewTokens(c)
 	require.NoError(t, tokens.Heartbeat(t.Context(), nil, agent.HeartbeatDetails{Executor: "e", JournalID: "j", Key: taskKey, Frame: 7}))
 	require.Equal(t, []any{contract.Heartbeat{Executor: "e", JournalID: "j", Key: taskKey.String(), Frame: 7}}, c.details)
 

@@ -1,4 +1,4 @@
-package activities
+package errcode
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ import (
 // codes returns every run.Code that the source declares.
 func codes(t *testing.T) []run.Code {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../run/error.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../run/error.go", nil, 0)
 	require.NoError(t, err)
 	var out []run.Code
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -45,7 +45,7 @@ func TestErrors_every_code_is_listed(t *testing.T) {
 	for _, code := range all {
 		again, known := retryable[code]
 		require.True(t, known, "code %s", code)
-		err := toTemporal(fmt.Errorf("doing it: %w", run.Errorf(code, "because")))
+		err := ToTemporal(fmt.Errorf("doing it: %w", run.Errorf(code, "because")))
 		var application *temporal.ApplicationError
 		require.ErrorAs(t, err, &application)
 		require.Equal(t, string(code), application.Type())
@@ -57,10 +57,10 @@ func TestErrors_every_code_is_listed(t *testing.T) {
 
 func TestErrors_others(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, toTemporal(nil))
+	require.NoError(t, ToTemporal(nil))
 	require.NoError(t, FromTemporal(nil))
 	var application *temporal.ApplicationError
-	require.ErrorAs(t, toTemporal(errors.New("odd")), &application)
+	require.ErrorAs(t, ToTemporal(errors.New("odd")), &application)
 	require.Equal(t, string(run.CodeInternal), application.Type())
 	require.False(t, application.NonRetryable(), "what is not known is tried again")
 	require.Equal(t, run.CodeInternal, run.CodeOf(FromTemporal(errors.New("odd"))))

@@ -1,6 +1,5 @@
-// Package activities holds the side effects of workflows, one struct per
-// concern.
-package activities
+// Package errcode converts errors with a code to errors of Temporal, and back.
+package errcode
 
 import (
 	"errors"
@@ -39,9 +38,9 @@ var retryable = map[run.Code]bool{
 	run.CodeInternal:            true,
 }
 
-// toTemporal converts an error for a workflow: its type is the code, and the
+// ToTemporal converts an error for a workflow: its type is the code, and the
 // code alone decides whether Temporal retries. nil stays nil.
-func toTemporal(err error) error {
+func ToTemporal(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -53,7 +52,7 @@ func toTemporal(err error) error {
 	})
 }
 
-// FromTemporal returns the run.Error of an error that toTemporal created, also
+// FromTemporal returns the run.Error of an error that ToTemporal created, also
 // if it is wrapped; any other error becomes one of CodeInternal. nil stays nil.
 func FromTemporal(err error) error {
 	if err == nil {

@@ -1,4 +1,6 @@
-package workers
+// Package executors has the workers of an executor. It imports nothing that only a
+// server needs.
+package executors
 
 import (
 	"context"
@@ -12,7 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/drover-run/drover/activities"
+	"github.com/drover-run/drover/activities/execution"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/internal/retry"
@@ -48,9 +50,9 @@ type Executor struct {
 	log    *slog.Logger
 }
 
-// NewExecutor returns the workers of an agent. The agent's tokens should use
+// New returns the workers of an agent. The agent's tokens should use
 // the same client.
-func NewExecutor(c client.Client, agent *agent.Agent, log *slog.Logger) *Executor {
+func New(c client.Client, agent *agent.Agent, log *slog.Logger) *Executor {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -110,7 +112,7 @@ func (e *Executor) taskWorker(fatal func(error)) (worker.Worker, error) {
 	o.Tuner = tuner
 	o.MaxConcurrentActivityTaskPollers = min(e.agent.Slots(), maxTaskPollers)
 	w := worker.New(e.client, contract.PoolQueue(e.agent.Pool()), o)
-	acts := activities.NewExecutor(e.agent)
+	acts := execution.NewExecutor(e.agent)
 	w.RegisterActivityWithOptions(acts.ExecuteTask, activity.RegisterOptions{Name: contract.ActivityExecuteTask})
 	return w, nil
 }
@@ -122,7 +124,7 @@ func (e *Executor) taskControlWorker(queue string, fatal func(error)) (worker.Wo
 	o.MaxConcurrentActivityExecutionSize = maxTaskControl
 	o.MaxConcurrentActivityTaskPollers = taskControlPollers
 	w := worker.New(e.client, queue, o)
-	acts := activities.NewExecutor(e.agent)
+	acts := execution.NewExecutor(e.agent)
 	w.RegisterActivityWithOptions(acts.AdoptTask, activity.RegisterOptions{Name: contract.ActivityAdoptTask})
 	w.RegisterActivityWithOptions(acts.StopTask, activity.RegisterOptions{Name: contract.ActivityStopTask})
 	return w, nil

@@ -1,4 +1,6 @@
-package activities
+// Package execution has the activities that an executor serves. It imports nothing
+// that only a server needs.
+package execution
 
 import (
 	"context"
@@ -6,6 +8,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/drover-run/drover/activities/errcode"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/run"
@@ -53,7 +56,7 @@ func (e *Executor) AdoptTask(ctx context.Context, in contract.ExecuteInput) (con
 		JournalID: in.JournalID,
 	})
 	if err != nil {
-		return contract.ExecuteResult{}, toTemporal(err)
+		return contract.ExecuteResult{}, errcode.ToTemporal(err)
 	}
 	return e.answer(out)
 }
@@ -62,7 +65,7 @@ func (e *Executor) AdoptTask(ctx context.Context, in contract.ExecuteInput) (con
 func (e *Executor) StopTask(ctx context.Context, in contract.StopInput) (contract.StopResult, error) {
 	known, err := e.agent.StopTask(ctx, in.Key)
 	if err != nil {
-		return contract.StopResult{}, toTemporal(err)
+		return contract.StopResult{}, errcode.ToTemporal(err)
 	}
 	return contract.StopResult{Known: known}, nil
 }
