@@ -34,9 +34,26 @@ dev: build ## Run all of Drover in one process until Ctrl-C
 .PHONY: build
 build: bin/drover bin/drover-shim ## Build bin/drover and bin/drover-shim (the first time takes minutes: it links a Temporal server)
 
-.PHONY: bin/drover bin/drover-shim
-bin/drover bin/drover-shim:
+.PHONY: bin/drover bin/drover-agent bin/drover-shim
+bin/drover bin/drover-agent bin/drover-shim:
 	$(GO) build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$(@F)
+
+# bin/server/drover is drover without the embedded Temporal server.
+.PHONY: bin/server/drover
+bin/server/drover:
+	$(GO) build -tags noembedded -ldflags '$(LDFLAGS)' -o $@ ./cmd/drover
+
+.PHONY: binaries
+binaries: build bin/drover-agent bin/server/drover ## Build also the smaller binaries: bin/drover-agent for executors, bin/server/drover without the Temporal server
+
+# SIZES are the largest permitted sizes of the binaries, in MB.
+SIZES := bin/drover=176 bin/server/drover=93 bin/drover-agent=42 bin/drover-shim=7
+
+.PHONY: sizes
+sizes: binaries ## Print the sizes of the binaries, and fail if one is too large
+	@failed=0; for entry in $(SIZES); do file=$${entry%=*} limit=$${entry#*=}; size=$$(wc -c < $$file); \
+	printf '%-20s %6d kB of at most %3d MB\n' $$file $$((size / 1000)) $$limit; [ $$size -le $$((limit * 1000000)) ] || failed=1; done; \
+	[ $$failed = 0 ] || { echo 'sizes: a binary is too large; see go tool nm -size -sort size' >&2; exit 1; }
 
 # Separate modules: Drover's plugins and the example plugins.
 PLUGIN_MODULES := plugins $(patsubst %/go.mod,%,$(wildcard examples/fleets/*/go.mod))

@@ -17,10 +17,10 @@ const module = "github.com/drover-run/drover"
 var leaves = []string{"internal/suggest", "internal/truncate"}
 
 // importsOf lists all packages that the packages of a pattern import, directly or
-// indirectly.
+// indirectly. The pattern may follow flags of go list.
 func importsOf(t *testing.T, pattern string) []string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", pattern)
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-deps"}, strings.Fields(pattern)...)...)
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	require.NoError(t, err, pattern)
@@ -71,6 +71,13 @@ func TestImports(t *testing.T) {
 		{pattern: "./internal/suggest", own: []string{"internal/suggest"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/truncate", own: []string{"internal/truncate"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/keylock", own: []string{"internal/keylock"}, banned: []string{"github.com/", "go.temporal.io"}},
+		{pattern: "./activities/execution", own: []string{"run", "run/graph", "contract", "executor", "executor/agent", "executor/transfer", "internal/archive", "internal/dirlock", "internal/durable", "internal/mask", "internal/retry", "activities/errcode", "activities/execution"}},
+		{pattern: "./cmd/drover-agent", banned: []string{
+			"go.temporal.io/server", "modernc.org", "github.com/jackc", "github.com/labstack", "gocloud.dev", "github.com/aws", "cloud.google.com", "github.com/Azure",
+			"github.com/hashicorp", "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers",
+			module + "/activities/fleet", module + "/blobs", module + "/engine", module + "/fleeting", module + "/gateway", module + "/records", module + "/relay", module + "/spec", module + "/workflows",
+		}},
+		{pattern: "-tags=noembedded ./cmd/drover", banned: []string{"go.temporal.io/server", module + "/internal/temporalite"}},
 		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "executor/transfer", "internal/archive", "internal/durable", "internal/mask", "internal/retry", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
 	}
 	for _, tt := range tests {
