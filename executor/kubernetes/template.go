@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
+	"github.com/drover-run/drover/executor/kubernetes/podpatch"
 	"github.com/drover-run/drover/run"
 )
 
@@ -44,7 +44,7 @@ func patch(pod *corev1.Pod, template json.RawMessage) (*corev1.Pod, error) {
 	if err != nil {
 		return fail(err)
 	}
-	merged, err := strategicpatch.StrategicMergePatch(original, template, corev1.Pod{})
+	merged, err := podpatch.Apply(original, template)
 	if err != nil {
 		return fail(err)
 	}

@@ -1,6 +1,6 @@
 // Package kubeclient is a client for the resources of Kubernetes that executors
 // use. It has what client-go's clientset has, but the clientset links all
-// resources of Kubernetes, which doubles the size of a program.
+// resources of Kubernetes, which adds 22 MB to a program.
 package kubeclient
 
 import (
