@@ -11,6 +11,7 @@ import (
 
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -28,7 +29,7 @@ type applier[T, A any] struct {
 
 // bind makes c the command "apply -f FILE", which creates or updates the resource
 // of each file.
-func (a applier[T, A]) bind(c *cobra.Command, env Env, conn *connection) *cobra.Command {
+func (a applier[T, A]) bind(c *cobra.Command, env session.Env, conn *session.Connection) *cobra.Command {
 	name, files := "", []string(nil)
 	c.Use = "apply -f FILE"
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "YAML or JSON file with the "+a.kind+", - for standard input (repeatable)")
@@ -50,7 +51,7 @@ func (a applier[T, A]) bind(c *cobra.Command, env Env, conn *connection) *cobra.
 	return c
 }
 
-func (a applier[T, A]) apply(ctx context.Context, env Env, conn *connection, path, name string) error {
+func (a applier[T, A]) apply(ctx context.Context, env session.Env, conn *session.Connection, path, name string) error {
 	file, err := readSpecFile(env, path)
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func (a applier[T, A]) apply(ctx context.Context, env Env, conn *connection, pat
 	if name = cmp.Or(name, a.nameOf(x)); name == "" {
 		return command.Invalid("%s has no name; give one with --name", file.name)
 	}
-	client, err := conn.open()
+	client, err := conn.Open()
 	if err != nil {
 		return err
 	}

@@ -13,19 +13,20 @@ import (
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/internal/durable"
 )
 
-func artifactsCommand(env Env) *cobra.Command {
-	f := &runsFlags{env: env, conn: &connection{env: env}}
+func artifactsCommand(env session.Env) *cobra.Command {
+	f := &runsFlags{env: env, conn: session.New(env)}
 	c := &cobra.Command{
 		Use:     "artifacts",
 		Short:   "List and get artifacts of runs",
 		Example: "  drover artifacts list RUN\n  drover artifacts get RUN TASK NAME -o DIR",
 	}
 	command.Parent(c)
-	f.conn.addTo(c)
+	f.conn.AddTo(c)
 	c.AddCommand(listArtifactsCommand(f), getArtifactCommand(f))
 	return c
 }
@@ -39,7 +40,7 @@ func listArtifactsCommand(f *runsFlags) *cobra.Command {
 		Args:              cobra.MatchAll(cobra.RangeArgs(1, 3), noneOrBoth),
 		ValidArgsFunction: f.completeTasks(nil),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -134,7 +135,7 @@ to standard output. With --out - it writes the whole artifact to standard output
 		Args:              cobra.ExactArgs(3),
 		ValidArgsFunction: f.completeTasks(nil),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}

@@ -11,18 +11,19 @@ import (
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/run"
 )
 
 // groupsFlags are shared by all commands on change groups.
 type groupsFlags struct {
-	env    Env
-	conn   *connection
+	env    session.Env
+	conn   *session.Connection
 	output render.Format
 }
 
-func changeGroupsCommand(env Env) *cobra.Command {
-	f := &groupsFlags{env: env, conn: &connection{env: env}}
+func changeGroupsCommand(env session.Env) *cobra.Command {
+	f := &groupsFlags{env: env, conn: session.New(env)}
 	c := &cobra.Command{
 		Use:   "changegroups",
 		Short: "Limit how many runs execute at once, and show which hold slots and which wait",
@@ -30,7 +31,7 @@ func changeGroupsCommand(env Env) *cobra.Command {
   drover changegroups get deploys`,
 	}
 	command.Parent(c)
-	f.conn.addTo(c)
+	f.conn.AddTo(c)
 	f.output.AddTo(c, render.AsTable)
 	c.AddCommand(f.listCommand(), f.getCommand(), f.applyCommand(), f.setCommand())
 	return c
@@ -44,7 +45,7 @@ consistent with the list.`,
 		Example:           "  drover changegroups list\n  drover changegroups list deploys project-42 -o json",
 		ValidArgsFunction: completeChangeGroups(f.conn, 0),
 		RunE: func(c *cobra.Command, names []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -88,7 +89,7 @@ func (f *groupsFlags) getCommand() *cobra.Command {
 		Use: "get NAME", Short: "Show a change group: the runs that hold its slots, and the queue",
 		Example: "  drover changegroups get deploys", Args: cobra.ExactArgs(1), ValidArgsFunction: completeChangeGroups(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -155,7 +156,7 @@ refused (reject). A lower limit stops no run.`,
 			if !c.Flags().Changed("max-running") { // the limit would be removed
 				return command.Invalid("--max-running is missing; 0 is no limit")
 			}
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -174,8 +175,8 @@ refused (reject). A lower limit stops no run.`,
 	return c
 }
 
-func groupsCommand(env Env) *cobra.Command {
-	f := &runsFlags{env: env, conn: &connection{env: env}}
+func groupsCommand(env session.Env) *cobra.Command {
+	f := &runsFlags{env: env, conn: session.New(env)}
 	var params api.ListGroupsParams
 	groups := &cobra.Command{
 		Use: "groups", Short: "Count the open runs of groups, and show the last run of each",
@@ -197,7 +198,7 @@ func groupsCommand(env Env) *cobra.Command {
   drover groups list --under /project`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, paths []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -226,7 +227,7 @@ func groupsCommand(env Env) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&params.Under, "under", "", "only groups at or below this path")
-	f.conn.addTo(groups)
+	f.conn.AddTo(groups)
 	f.output.AddTo(groups, render.AsTable)
 	groups.AddCommand(c)
 	return groups
@@ -238,6 +239,6 @@ func (f *runsFlags) addGroups(t *render.Table, groups []api.Group) {
 		if g.LastRun != nil {
 			last = *g.LastRun
 		}
-		t.Row(g.Path, strconv.Itoa(g.Queued), strconv.Itoa(g.Running), last.ID, string(last.Phase), string(last.Result), f.env.ago(last.CreatedAt))
+		t.Row(g.Path, strconv.Itoa(g.Queued), strconv.Itoa(g.Running), last.ID, string(last.Phase), string(last.Result), f.env.Ago(last.CreatedAt))
 	}
 }

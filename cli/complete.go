@@ -11,6 +11,7 @@ import (
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 )
 
 // completionTimeout bounds how long a shell completion may take.
@@ -55,7 +56,7 @@ func (f *runsFlags) completeTaskFlag(c *cobra.Command, args []string, _ string) 
 func (f *runsFlags) taskNames(c *cobra.Command, id string, accept func(api.Task) bool) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := completionContext(c)
 	defer cancel()
-	client, err := f.conn.open()
+	client, err := f.conn.Open()
 	if err != nil {
 		return nil, noFiles
 	}
@@ -73,10 +74,10 @@ func (f *runsFlags) taskNames(c *cobra.Command, id string, accept func(api.Task)
 }
 
 // runIDs returns the ids of the newest runs.
-func runIDs(c *cobra.Command, conn *connection) ([]string, cobra.ShellCompDirective) {
+func runIDs(c *cobra.Command, conn *session.Connection) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := completionContext(c)
 	defer cancel()
-	client, err := conn.open()
+	client, err := conn.Open()
 	if err != nil {
 		return nil, noFiles
 	}
@@ -94,7 +95,7 @@ func runIDs(c *cobra.Command, conn *connection) ([]string, cobra.ShellCompDirect
 
 // completeExecutors and completePools complete names for the first most
 // arguments, or for all arguments if most is 0.
-func completeExecutors(conn *connection, most int) completer {
+func completeExecutors(conn *session.Connection, most int) completer {
 	return completeNames(conn, most, func(ctx context.Context, client *remote.Client) ([]string, error) {
 		answer, err := client.Executors(ctx)
 		var ids []string
@@ -105,7 +106,7 @@ func completeExecutors(conn *connection, most int) completer {
 	})
 }
 
-func completePools(conn *connection, most int) completer {
+func completePools(conn *session.Connection, most int) completer {
 	return completeNames(conn, most, func(ctx context.Context, client *remote.Client) ([]string, error) {
 		answer, err := client.Pools(ctx)
 		var names []string
@@ -117,7 +118,7 @@ func completePools(conn *connection, most int) completer {
 }
 
 // completeFleets completes names of fleets, in the manner of completeExecutors.
-func completeFleets(conn *connection, most int) completer {
+func completeFleets(conn *session.Connection, most int) completer {
 	return completeNames(conn, most, func(ctx context.Context, client *remote.Client) ([]string, error) {
 		answer, err := client.Fleets(ctx)
 		var names []string
@@ -130,14 +131,14 @@ func completeFleets(conn *connection, most int) completer {
 
 // completeChangeGroups completes names of change groups, in the manner of
 // completeRun.
-func completeChangeGroups(conn *connection, most int) completer {
+func completeChangeGroups(conn *session.Connection, most int) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if most > 0 && len(args) >= most {
 			return nil, noFiles
 		}
 		ctx, cancel := completionContext(c)
 		defer cancel()
-		client, err := conn.open()
+		client, err := conn.Open()
 		if err != nil {
 			return nil, noFiles
 		}

@@ -11,10 +11,11 @@ import (
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 )
 
-func eventsCommand(env Env) *cobra.Command {
-	conn, output := &connection{env: env}, render.Format("")
+func eventsCommand(env session.Env) *cobra.Command {
+	conn, output := session.New(env), render.Format("")
 	var q remote.EventQuery
 	c := &cobra.Command{
 		Use:   "events",
@@ -30,7 +31,7 @@ commits: a client that resumes with --after misses no event.`,
 			if q.After < 0 {
 				return command.Invalid("--after must not be negative")
 			}
-			client, err := conn.open()
+			client, err := conn.Open()
 			if err != nil {
 				return err
 			}
@@ -58,7 +59,7 @@ commits: a client that resumes with --after misses no event.`,
 	flags.StringVar(&q.Run, "run", "", "only events of this run")
 	flags.StringVar(&q.Group, "group", "", "only events of this group, and of all groups below it")
 	flags.Int64Var(&q.After, "after", 0, "begin after the event of this number")
-	conn.addTo(c)
+	conn.AddTo(c)
 	output.AddTo(c, render.AsJSON)
 	_ = c.RegisterFlagCompletionFunc("run", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return runIDs(c, conn)
@@ -68,7 +69,7 @@ commits: a client that resumes with --after misses no event.`,
 
 // reportAvailability returns a function that reports once that the gateway is
 // unavailable, and once that it is available again.
-func reportAvailability(env Env) func(error) {
+func reportAvailability(env session.Env) func(error) {
 	away := false
 	return func(err error) {
 		switch {
@@ -81,8 +82,8 @@ func reportAvailability(env Env) func(error) {
 	}
 }
 
-func eventText(env Env, e api.Event) string {
-	text := fmt.Sprintf("%d  %s  %s  ", e.Number, env.clock(e.Time), e.Run)
+func eventText(env session.Env, e api.Event) string {
+	text := fmt.Sprintf("%d  %s  %s  ", e.Number, env.Clock(e.Time), e.Run)
 	if e.Type == api.EventTypeTask {
 		text += fmt.Sprintf("%s %s", e.Task, e.Status)
 		if e.Executor != "" {

@@ -10,24 +10,25 @@ import (
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 )
 
 // registryFlags are shared by all commands on executors, pools and fleets.
 type registryFlags struct {
-	env    Env
-	conn   *connection
+	env    session.Env
+	conn   *session.Connection
 	output render.Format
 }
 
-func newRegistryFlags(env Env, c *cobra.Command) *registryFlags {
-	f := &registryFlags{env: env, conn: &connection{env: env}}
+func newRegistryFlags(env session.Env, c *cobra.Command) *registryFlags {
+	f := &registryFlags{env: env, conn: session.New(env)}
 	command.Parent(c)
-	f.conn.addTo(c)
+	f.conn.AddTo(c)
 	f.output.AddTo(c, render.AsTable)
 	return f
 }
 
-func executorsCommand(env Env) *cobra.Command {
+func executorsCommand(env session.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "executors", Short: "Show, drain and delete executors",
 		Example: `  drover executors list
@@ -45,7 +46,7 @@ func listExecutorsCommand(f *registryFlags) *cobra.Command {
 		Use: "list", Short: "List the executors that are not deleted", Example: "  drover executors list -o json",
 		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -59,7 +60,7 @@ func listExecutorsCommand(f *registryFlags) *cobra.Command {
 			t := render.NewTable(f.env.Stdout, "ID", "POOL", "DRIVER", "SET", "STATE", "SLOTS", "TASKS", "LABELS", "LAST CONTACT", "VERSION")
 			for _, e := range answer.Value.Executors {
 				t.Row(e.ID, e.Pool, e.Driver, e.Set, executorState(e), fraction(e.SlotsUsed, e.Slots), strconv.Itoa(e.Tasks), pairs(e.Labels),
-					f.env.ago(e.LastContact), e.Version)
+					f.env.Ago(e.LastContact), e.Version)
 			}
 			return t.Flush()
 		},
@@ -79,7 +80,7 @@ func getExecutorCommand(f *registryFlags) *cobra.Command {
 		Use: "get ID", Short: "Show an executor and its tasks", Example: "  drover executors get host-7-shell",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeExecutors(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -112,9 +113,9 @@ func (f *registryFlags) printExecutor(answer remote.Answer[api.Executor]) error 
 	t.Field("reason", e.Reason)
 	t.Field("slots", fraction(e.SlotsUsed, e.Slots))
 	t.Field("tasks", strconv.Itoa(e.Tasks))
-	t.Field("registered", f.env.clock(e.RegisteredAt))
-	t.Field("last contact", f.env.ago(e.LastContact))
-	t.Field("removed", f.env.clock(e.RemovedAt))
+	t.Field("registered", f.env.Clock(e.RegisteredAt))
+	t.Field("last contact", f.env.Ago(e.LastContact))
+	t.Field("removed", f.env.Clock(e.RemovedAt))
 	t.Field("version", e.Version)
 	if err := t.Flush(); err != nil || len(e.Held) == 0 {
 		return err
@@ -124,7 +125,7 @@ func (f *registryFlags) printExecutor(answer remote.Answer[api.Executor]) error 
 	}
 	t = render.NewTable(f.env.Stdout, "RUN", "TASK", "ATTEMPT", "STARTED", "REASON")
 	for _, h := range e.Held {
-		t.Row(h.Run, h.Task, strconv.Itoa(h.Attempt), f.env.ago(h.StartedAt), h.Reason)
+		t.Row(h.Run, h.Task, strconv.Itoa(h.Attempt), f.env.Ago(h.StartedAt), h.Reason)
 	}
 	return t.Flush()
 }
@@ -179,7 +180,7 @@ func (f *registryFlags) executorsCall(
 		Use: use, Short: short, Long: long, Example: example,
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeExecutors(f.conn, 0),
 		RunE: func(c *cobra.Command, ids []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}

@@ -15,11 +15,12 @@ import (
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/spec"
 )
 
-func fleetsCommand(env Env) *cobra.Command {
+func fleetsCommand(env session.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "fleets", Short: "Manage fleets of autoscaled executors, and simulate their scaling",
 		Example: `  drover fleets apply -f fleet.yaml
@@ -60,7 +61,7 @@ func listFleetsCommand(f *registryFlags) *cobra.Command {
 		Use: "list", Short: "List the fleets", Example: "  drover fleets list -o json",
 		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -114,7 +115,7 @@ func (f *registryFlags) fleetHealth(x api.Fleet) string {
 	case s.SeenAt.IsZero():
 		return "no fleet worker has managed it yet"
 	case f.env.Now().Sub(s.SeenAt) > fleetStatusTimeout+x.Spec.Interval(false):
-		return "no fleet worker since " + f.env.ago(s.SeenAt)
+		return "no fleet worker since " + f.env.Ago(s.SeenAt)
 	case s.BlockedBy != "":
 		return "held by " + s.BlockedBy
 	}
@@ -126,7 +127,7 @@ func getFleetCommand(f *registryFlags) *cobra.Command {
 		Use: "get NAME", Short: "Show a fleet", Example: "  drover fleets get linux",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeFleets(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -162,8 +163,8 @@ func (f *registryFlags) showFleet(answer remote.Answer[api.Fleet]) error {
 	if x.Status.Failures > 0 {
 		t.Field("failures", fmt.Sprintf("%d in a row", x.Status.Failures))
 	}
-	t.Field("changed", f.env.clock(x.UpdatedAt))
-	t.Field("seen", f.env.ago(x.Status.SeenAt))
+	t.Field("changed", f.env.Clock(x.UpdatedAt))
+	t.Field("seen", f.env.Ago(x.Status.SeenAt))
 	return t.Flush()
 }
 
@@ -188,7 +189,7 @@ func fleetInstancesCommand(f *registryFlags) *cobra.Command {
 		Example: "  drover fleets instances linux\n  drover fleets instances linux --gone -o json",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeFleets(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -202,7 +203,7 @@ func fleetInstancesCommand(f *registryFlags) *cobra.Command {
 			t := render.NewTable(f.env.Stdout, "NUMBER", "INSTANCE", "STATE", "CAUSE", "EXECUTOR", "TASKS", "USES", "ASKED", "READY", "GONE", "WHY")
 			for _, x := range answer.Value.Instances {
 				t.Row(strconv.Itoa(x.Number), x.Instance, string(x.State), string(x.Cause), x.Executor, strconv.Itoa(x.Tasks), strconv.Itoa(x.Uses),
-					f.env.ago(x.AskedAt), f.env.ago(x.ReadyAt), f.env.ago(x.GoneAt), x.Why)
+					f.env.Ago(x.AskedAt), f.env.Ago(x.ReadyAt), f.env.Ago(x.GoneAt), x.Why)
 			}
 			return t.Flush()
 		},
@@ -219,7 +220,7 @@ func fleetEventsCommand(f *registryFlags) *cobra.Command {
 		Example: "  drover fleets events linux --limit 20\n  drover fleets events linux --follow",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeFleets(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -275,7 +276,7 @@ func (f *registryFlags) printFleetEvents(answer remote.Answer[api.FleetEventList
 		if e.Instance > 0 {
 			number = "#" + strconv.Itoa(e.Instance)
 		}
-		t.Row(f.env.clock(e.At), number, e.Name, e.Kind, e.By, e.Text)
+		t.Row(f.env.Clock(e.At), number, e.Name, e.Kind, e.By, e.Text)
 	}
 	if f.output == render.AsJSON {
 		return nil
@@ -292,7 +293,7 @@ func fleetActionCommand(
 		Use: verb + " NAME...", Short: short, Example: fmt.Sprintf("  drover fleets %s linux --reason \"new image\"", verb),
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeFleets(f.conn, 0),
 		RunE: func(c *cobra.Command, names []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -330,7 +331,7 @@ Instances with tasks are deleted only after their tasks have ended.`,
 			if err != nil || n < 0 {
 				return command.Invalid("%s is not a number of instances", args[1])
 			}
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -348,7 +349,7 @@ func deleteFleetCommand(f *registryFlags) *cobra.Command {
 		Example: "  drover fleets delete linux",
 		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: completeFleets(f.conn, 0),
 		RunE: func(c *cobra.Command, names []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/fleeting/scaling"
 	"github.com/drover-run/drover/fleeting/simulate"
 	"github.com/drover-run/drover/run"
@@ -28,7 +29,7 @@ type simulateFlags struct {
 	options  simulate.Options
 }
 
-func fleetsSimulateCommand(env Env) *cobra.Command {
+func fleetsSimulateCommand(env session.Env) *cobra.Command {
 	var f simulateFlags
 	c := &cobra.Command{
 		Use:   "simulate --policy FILE... --trace FILE",
@@ -56,7 +57,7 @@ RFC 3339 or seconds; durations are such as 1m30s or seconds; slots is the number
 	return c
 }
 
-func (f *simulateFlags) run(ctx context.Context, env Env) error {
+func (f *simulateFlags) run(ctx context.Context, env session.Env) error {
 	if len(f.policies) == 0 || f.trace == "" {
 		return command.Invalid("--policy and --trace are required")
 	}
@@ -95,7 +96,7 @@ func (f *simulateFlags) run(ctx context.Context, env Env) error {
 }
 
 // readSetting reads a file of settings. The setting has the name of the file.
-func readSetting(env Env, name string) (simulate.Setting, error) {
+func readSetting(env session.Env, name string) (simulate.Setting, error) {
 	file, err := readSpecFile(env, name)
 	if err != nil {
 		return simulate.Setting{}, err
@@ -112,7 +113,7 @@ func readSetting(env Env, name string) (simulate.Setting, error) {
 	return simulate.Setting{Name: render.Plain(strings.TrimSuffix(base, filepath.Ext(base))), Rules: rules}, nil
 }
 
-func readTrace(env Env, name string) ([]simulate.Arrival, error) {
+func readTrace(env session.Env, name string) ([]simulate.Arrival, error) {
 	file, err := readSpecFile(env, name)
 	if err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func readTrace(env Env, name string) ([]simulate.Arrival, error) {
 	return trace, nil
 }
 
-func fleetsTraceCommand(env Env) *cobra.Command {
+func fleetsTraceCommand(env session.Env) *cobra.Command {
 	var date string
 	var seed uint64
 	c := &cobra.Command{

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -20,8 +21,8 @@ import (
 //go:embed init.yaml
 var firstFile string
 
-func initCommand(env Env) *cobra.Command {
-	gateway := connection{env: env}
+func initCommand(env session.Env) *cobra.Command {
+	gateway := session.New(env)
 	c := &cobra.Command{
 		Use:   "init [FILE]",
 		Short: "Write a first run file",
@@ -38,11 +39,11 @@ The first line names the schema at the gateway, by which editors check the file 
 			if format, _ := spec.Detect(name); format == spec.FormatJSON {
 				return command.Invalid("init writes YAML: %s needs another extension", name)
 			}
-			known, err := readContext(ContextPath(env))
+			address, err := gateway.Address()
 			if err != nil {
 				return err
 			}
-			schema := strings.TrimRight(gateway.address(known), "/") + "/schemas/run.json"
+			schema := strings.TrimRight(address, "/") + "/schemas/run.json"
 			text := strings.NewReplacer("SCHEMA", schema, "FILE", name).Replace(firstFile)
 			if err := writeNew(name, text); err != nil {
 				return err
@@ -51,7 +52,7 @@ The first line names the schema at the gateway, by which editors check the file 
 			return nil
 		},
 	}
-	c.Flags().StringVar(&gateway.server, "server", "", serverUsage)
+	gateway.AddServerTo(c)
 	return c
 }
 

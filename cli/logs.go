@@ -49,7 +49,7 @@ with --save, it writes each log to a file of its own in a directory.`,
 			if err := l.check(c); err != nil {
 				return err
 			}
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/cli/clitest"
 	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/session"
 )
 
 var update = flag.Bool("update", false, "update the golden files")
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 func drover() command.ExitCode {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	return command.Execute(ctx, cli.New(cli.Env{
+	return command.Execute(ctx, cli.New(session.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, LookupEnv: os.LookupEnv,
 		UserConfigDir: func() (string, error) { return os.Getenv("CONFIG_DIR"), nil },
 		Now:           func() time.Time { return clitest.Start().Add(10 * time.Minute) },
@@ -98,9 +99,9 @@ func mkcontext(ts *testscript.TestScript, _ bool, args []string) {
 	token := ts.MkAbs(args[0] + ".token")
 	ts.Check(os.MkdirAll(filepath.Dir(token), 0o700))
 	ts.Check(os.WriteFile(token, []byte(clitest.Token+"\n"), 0o600))
-	_, err := cli.WriteContext(cli.Env{
+	_, err := session.WriteContext(session.Env{
 		LookupEnv: func(string) (string, bool) { return ts.MkAbs(args[0]), true },
-	}, cli.Context{Server: args[1], TokenFile: token})
+	}, session.Context{Server: args[1], TokenFile: token})
 	ts.Check(err)
 }
 
@@ -126,19 +127,19 @@ func awaitsFollower(ts *testscript.TestScript, _ bool, args []string) {
 
 func TestContextPath(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, cli.ContextPath(cli.Env{}))
-	env := cli.Env{UserConfigDir: func() (string, error) { return "/home/ada/.config", nil }}
-	require.Equal(t, filepath.FromSlash("/home/ada/.config/drover/context.yaml"), cli.ContextPath(env))
+	require.Empty(t, session.ContextPath(session.Env{}))
+	env := session.Env{UserConfigDir: func() (string, error) { return "/home/ada/.config", nil }}
+	require.Equal(t, filepath.FromSlash("/home/ada/.config/drover/context.yaml"), session.ContextPath(env))
 	env.LookupEnv = func(name string) (string, bool) { return "/tmp/c.yaml", name == "DROVER_CONTEXT" }
-	require.Equal(t, "/tmp/c.yaml", cli.ContextPath(env))
+	require.Equal(t, "/tmp/c.yaml", session.ContextPath(env))
 }
 
 func TestWriteContext(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	env := cli.Env{UserConfigDir: func() (string, error) { return filepath.Join(dir, "config"), nil }}
+	env := session.Env{UserConfigDir: func() (string, error) { return filepath.Join(dir, "config"), nil }}
 	for _, server := range []string{"http://127.0.0.1:1", "http://127.0.0.1:2"} {
-		path, err := cli.WriteContext(env, cli.Context{Server: server, TokenFile: "/data/token"})
+		path, err := session.WriteContext(env, session.Context{Server: server, TokenFile: "/data/token"})
 		require.NoError(t, err)
 		data, err := os.ReadFile(path)
 		require.NoError(t, err)

@@ -25,7 +25,7 @@ outputs. With KEY it prints only that value, followed by a line break if it has 
 		Args:              cobra.RangeArgs(1, 3),
 		ValidArgsFunction: f.completeTasks(nil),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}

@@ -12,10 +12,11 @@ import (
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/run"
 )
 
-func poolsCommand(env Env) *cobra.Command {
+func poolsCommand(env session.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "pools", Short: "Show, create, update and delete pools",
 		Example: `  drover pools list
@@ -35,7 +36,7 @@ func listPoolsCommand(f *registryFlags) *cobra.Command {
 		Use: "list", Short: "List the pools", Example: "  drover pools list -o json",
 		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -69,7 +70,7 @@ func getPoolCommand(f *registryFlags) *cobra.Command {
 		Use: "get NAME", Short: "Show a pool", Example: "  drover pools get shell",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -139,7 +140,7 @@ default, the labels that tasks may require, the flavor, and the settings of pods
   drover pools set gpu --label gpu=a100 --flavor-name large --flavor-memory 64Gi --flavor-weight 8`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -231,7 +232,7 @@ func deletePoolsCommand(f *registryFlags) *cobra.Command {
 		Example: "  drover pools delete linux",
 		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: completePools(f.conn, 0),
 		RunE: func(c *cobra.Command, names []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/run"
 )
 
@@ -69,7 +70,7 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	if body.Secrets, err = r.readSecrets(f.env); err != nil {
 		return err
 	}
-	client, err := f.conn.open()
+	client, err := f.conn.Open()
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (r *restartFlags) readVariables() (map[string]string, error) {
 
 // readSecrets parses NAME=@FILE: other users of the host could see a value on the
 // command line. Errors do not contain the argument, which may be a secret.
-func (r *restartFlags) readSecrets(env Env) (map[string]string, error) {
+func (r *restartFlags) readSecrets(env session.Env) (map[string]string, error) {
 	out := make(map[string]string, len(r.secrets))
 	for _, text := range r.secrets {
 		name, file, ok := strings.Cut(text, "=@")
@@ -144,7 +145,7 @@ of each group (--keep), or both. It does not ask for confirmation: --dry-run pri
 			case !many && (params.Group != "" || params.DryRun):
 				return command.Invalid("--group and --dry-run require --older-than or --keep")
 			}
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}

@@ -10,17 +10,18 @@ import (
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 )
 
 // retentionFlags are shared by all commands on retention.
 type retentionFlags struct {
-	env    Env
-	conn   *connection
+	env    session.Env
+	conn   *session.Connection
 	output render.Format
 }
 
-func retentionCommand(env Env) *cobra.Command {
-	f := &retentionFlags{env: env, conn: &connection{env: env}}
+func retentionCommand(env session.Env) *cobra.Command {
+	f := &retentionFlags{env: env, conn: session.New(env)}
 	c := &cobra.Command{
 		Use:   "retention",
 		Short: "Show retention settings, and what would be removed",
@@ -28,7 +29,7 @@ func retentionCommand(env Env) *cobra.Command {
   drover retention preview --runs-max-age 720h`,
 	}
 	command.Parent(c)
-	f.conn.addTo(c)
+	f.conn.AddTo(c)
 	f.output.AddTo(c, render.AsTable)
 	c.AddCommand(getRetentionCommand(f), previewRetentionCommand(f), command.Renamed("show", "retention get"))
 	return c
@@ -42,7 +43,7 @@ begins. The settings are those of the sections retention and archives.`,
 		Example: "  drover retention get\n  drover retention get -o json",
 		Args:    cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -71,8 +72,8 @@ func (f *retentionFlags) show(v api.Retention) error {
 	if v.Removing != "" {
 		t.Field("state", "removing "+string(v.Removing))
 	}
-	t.Field("next pass", f.env.clock(v.NextLookAt))
-	t.Field("counted since", f.env.clock(v.Since))
+	t.Field("next pass", f.env.Clock(v.NextLookAt))
+	t.Field("counted since", f.env.Clock(v.Since))
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ overrides the configured setting of its name, to try a setting before it is conf
 				params.CacheTotalBytes = &cacheBytes
 			}
 			params.Limit = &limit
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -190,7 +191,7 @@ func (f *retentionFlags) preview(v api.RetentionPreview) error {
 	t := render.NewTable(f.env.Stdout, "KIND", "DUE", "BYTES", "OLDEST")
 	listed := 0
 	for _, due := range v.Due {
-		t.Row(string(due.Kind), strconv.FormatInt(due.Count, 10), countText(due.Bytes), f.env.clock(due.Oldest))
+		t.Row(string(due.Kind), strconv.FormatInt(due.Count, 10), countText(due.Bytes), f.env.Clock(due.Oldest))
 		listed += len(due.First)
 	}
 	if err := t.Flush(); err != nil || listed == 0 {
@@ -202,7 +203,7 @@ func (f *retentionFlags) preview(v api.RetentionPreview) error {
 	t = render.NewTable(f.env.Stdout, "KIND", "FIRST", "BYTES", "SINCE")
 	for _, due := range v.Due {
 		for _, x := range due.First {
-			t.Row(string(due.Kind), itemText(due.Kind, x), countText(x.Bytes), f.env.clock(x.Since))
+			t.Row(string(due.Kind), itemText(due.Kind, x), countText(x.Bytes), f.env.Clock(x.Since))
 		}
 	}
 	return t.Flush()

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/session"
 )
 
 // Groups of commands in the help.
@@ -19,8 +20,8 @@ const (
 // New returns the root command with the client commands and the extra ones. The
 // help lists those of GroupProcess separately. Wrong numbers of arguments,
 // unknown flags and unknown subcommands are usage errors for all commands.
-func New(env Env, extra ...*cobra.Command) *cobra.Command {
-	env = env.withDefaults()
+func New(env session.Env, extra ...*cobra.Command) *cobra.Command {
+	env = env.WithDefaults()
 	root := &cobra.Command{
 		Use:   "drover",
 		Short: "Run graphs of tasks on hosts and in containers, durably",
@@ -54,8 +55,8 @@ Exit codes: 0 done, 1 the run failed, 2 wrong usage or an invalid specification,
 }
 
 // Commands returns the commands of a client.
-func Commands(env Env) []*cobra.Command {
-	env = env.withDefaults()
+func Commands(env session.Env) []*cobra.Command {
+	env = env.WithDefaults()
 	all := []*cobra.Command{
 		initCommand(env), runCommand(env), validateCommand(env), runsCommand(env), artifactsCommand(env), executorsCommand(env), poolsCommand(env), eventsCommand(env),
 		changeGroupsCommand(env), groupsCommand(env), webhooksCommand(env), schedulesCommand(env), fleetsCommand(env), retentionCommand(env),

@@ -14,13 +14,14 @@ import (
 	"github.com/drover-run/drover/cli/follow"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
 
-func runCommand(env Env) *cobra.Command {
+func runCommand(env session.Env) *cobra.Command {
 	var (
-		conn      = &connection{env: env}
+		conn      = session.New(env)
 		output    render.Format
 		watch     = &watcher{env: env}
 		following bool
@@ -52,7 +53,7 @@ The exit code is then the outcome of the run. Ctrl-C ends the command and not th
 				}
 				media = mediaJSON
 			}
-			client, err := conn.open()
+			client, err := conn.Open()
 			if err != nil {
 				return err
 			}
@@ -82,14 +83,14 @@ The exit code is then the outcome of the run. Ctrl-C ends the command and not th
 	flags.StringVar(&key, "idempotency-key", "", "creates one run for all submissions with this key in 24 hours")
 	addToken(c, &change.token)
 	watch.addTo(c)
-	conn.addTo(c)
+	conn.AddTo(c)
 	output.AddTo(c, render.AsTable)
 	return c
 }
 
 // watcher shows the progress of a run.
 type watcher struct {
-	env   Env
+	env   session.Env
 	plain bool
 }
 
@@ -154,16 +155,16 @@ func (w *watcher) screen(output render.Format) follow.Screen {
 		s.Terminal = true // standard error may be a terminal
 		return s
 	}
-	dumb := w.env.variable("TERM") == "dumb"
+	dumb := w.env.Variable("TERM") == "dumb"
 	s.Live = s.Terminal && !w.plain && !dumb
-	s.Colour = s.Terminal && !dumb && w.env.variable("NO_COLOR") == ""
+	s.Colour = s.Terminal && !dumb && w.env.Variable("NO_COLOR") == ""
 	return s
 }
 
 // unicode reports whether the locale uses UTF-8. It assumes so if no locale is
 // set.
 func (w *watcher) unicode() bool {
-	locale := cmp.Or(w.env.variable("LC_ALL"), w.env.variable("LC_CTYPE"), w.env.variable("LANG"))
+	locale := cmp.Or(w.env.Variable("LC_ALL"), w.env.Variable("LC_CTYPE"), w.env.Variable("LANG"))
 	locale = strings.ToLower(strings.ReplaceAll(locale, "-", ""))
 	return locale == "" || strings.Contains(locale, "utf8")
 }

@@ -13,25 +13,26 @@ import (
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/run"
 )
 
 // runsFlags are shared by all commands on runs.
 type runsFlags struct {
-	env    Env
-	conn   *connection
+	env    session.Env
+	conn   *session.Connection
 	output render.Format
 }
 
-func runsCommand(env Env) *cobra.Command {
-	f := &runsFlags{env: env, conn: &connection{env: env}}
+func runsCommand(env session.Env) *cobra.Command {
+	f := &runsFlags{env: env, conn: session.New(env)}
 	c := &cobra.Command{
 		Use:     "runs",
 		Short:   "List, show and control runs",
 		Example: "  drover runs list --phase running\n  drover runs get ID\n  drover runs logs ID TASK --follow\n  drover runs stop ID",
 	}
 	command.Parent(c)
-	f.conn.addTo(c)
+	f.conn.AddTo(c)
 	f.output.AddTo(c, render.AsTable)
 	c.AddCommand(
 		listRunsCommand(f), getRunCommand(f), logsCommand(f), outputsCommand(f), startCommand(f), stopCommand(f), cancelCommand(f), approveCommand(f),
@@ -104,7 +105,7 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 	if filter.all && len(filter.tokenFor) > 0 {
 		return command.Invalid("--token-for is for one page: leave out --all")
 	}
-	client, err := f.conn.open()
+	client, err := f.conn.Open()
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 	return nil
 }
 
-func (filter runFilter) params(env Env) (*api.ListRunsParams, error) {
+func (filter runFilter) params(env session.Env) (*api.ListRunsParams, error) {
 	p := &api.ListRunsParams{
 		Phase: convertAll[api.Phase](filter.phases), Result: convertAll[api.Result](filter.results), Group: filter.groups, Changegroup: filter.changeGroups,
 		TokenFor: filter.tokenFor, Annotation: filter.annotations, Limit: &filter.limit, Cursor: filter.cursor, Order: api.OrderDesc,
@@ -181,7 +182,7 @@ func convertAll[T ~string](values []string) []T {
 }
 
 // parseTime parses a time, or an age.
-func parseTime(env Env, text string) (time.Time, error) {
+func parseTime(env session.Env, text string) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return env.Now().Add(-d), nil
 	}
@@ -195,7 +196,7 @@ func parseTime(env Env, text string) (time.Time, error) {
 func (f *runsFlags) printRuns(runs []api.Run) error {
 	t := render.NewTable(f.env.Stdout, "ID", "NAME", "GROUP", "PHASE", "RESULT", "TASKS", "CREATED", "TOOK")
 	for _, r := range runs {
-		t.Row(r.ID, r.Name, r.Group, string(r.Phase), resultText(r.Result, r.TaskCounts[string(run.StatusFailed)]), countTasks(r.TaskCounts), f.env.ago(r.CreatedAt), f.took(r))
+		t.Row(r.ID, r.Name, r.Group, string(r.Phase), resultText(r.Result, r.TaskCounts[string(run.StatusFailed)]), countTasks(r.TaskCounts), f.env.Ago(r.CreatedAt), f.took(r))
 	}
 	return t.Flush()
 }
@@ -204,7 +205,7 @@ func (f *runsFlags) took(r api.Run) string {
 	if run.Phase(r.Phase).Final() && r.EndedAt.IsZero() {
 		return ""
 	}
-	return f.env.took(r.StartedAt, r.EndedAt)
+	return f.env.Took(r.StartedAt, r.EndedAt)
 }
 
 // resultText returns the result of a run with its number of failed tasks: a run
@@ -243,7 +244,7 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeRun(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -279,9 +280,9 @@ func (f *runsFlags) printRun(r api.Run) error {
 	t.Field("phase", string(r.Phase))
 	t.Field("result", resultText(r.Result, len(r.Warnings)))
 	t.Field("reason", r.Reason)
-	t.Field("created", f.env.clock(r.CreatedAt))
-	t.Field("started", f.env.clock(r.StartedAt))
-	t.Field("ended", f.env.clock(r.EndedAt))
+	t.Field("created", f.env.Clock(r.CreatedAt))
+	t.Field("started", f.env.Clock(r.StartedAt))
+	t.Field("ended", f.env.Clock(r.EndedAt))
 	t.Field("took", f.took(r))
 	t.Field("allowed failures", strings.Join(r.Warnings, ", "))
 	t.Field("tests", testsText(r.Tests))
@@ -308,7 +309,7 @@ func (f *runsFlags) printRun(r api.Run) error {
 		task := r.Tasks[name]
 		took := ""
 		if !run.Status(task.Status).Final() || !task.EndedAt.IsZero() {
-			took = f.env.took(task.StartedAt, task.EndedAt)
+			took = f.env.Took(task.StartedAt, task.EndedAt)
 		}
 		t.Row(name, string(task.Status), took, strconv.Itoa(task.Attempt), task.Executor, task.Reason)
 	}

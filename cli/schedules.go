@@ -13,19 +13,20 @@ import (
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
 
 // schedulesFlags are shared by all commands on schedules.
 type schedulesFlags struct {
-	env    Env
-	conn   *connection
+	env    session.Env
+	conn   *session.Connection
 	output render.Format
 }
 
-func schedulesCommand(env Env) *cobra.Command {
-	f := &schedulesFlags{env: env, conn: &connection{env: env}}
+func schedulesCommand(env session.Env) *cobra.Command {
+	f := &schedulesFlags{env: env, conn: session.New(env)}
 	c := &cobra.Command{
 		Use:   "schedules",
 		Short: "Manage schedules, which create runs at given times",
@@ -34,7 +35,7 @@ func schedulesCommand(env Env) *cobra.Command {
   drover schedules trigger nightly`,
 	}
 	command.Parent(c)
-	f.conn.addTo(c)
+	f.conn.AddTo(c)
 	f.output.AddTo(c, render.AsTable)
 	c.AddCommand(
 		listSchedulesCommand(f), getScheduleCommand(f), applyScheduleCommand(f), deleteScheduleCommand(f),
@@ -50,7 +51,7 @@ func listSchedulesCommand(f *schedulesFlags) *cobra.Command {
 		Use: "list", Short: "List schedules, by name", Example: "  drover schedules list --all -o json",
 		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -126,7 +127,7 @@ func (f *schedulesFlags) next(x api.Schedule) string {
 	if len(x.Next) == 0 {
 		return ""
 	}
-	return f.env.clock(x.Next[0])
+	return f.env.Clock(x.Next[0])
 }
 
 func getScheduleCommand(f *schedulesFlags) *cobra.Command {
@@ -134,7 +135,7 @@ func getScheduleCommand(f *schedulesFlags) *cobra.Command {
 		Use: "get NAME", Short: "Show a schedule with its next times and last firings", Example: "  drover schedules get nightly",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeSchedules(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -157,8 +158,8 @@ func (f *schedulesFlags) show(answer remote.Answer[api.Schedule], err error) err
 	t.Field("times", times(x))
 	t.Field("timezone", x.Timezone)
 	t.Field("jitter", x.Jitter)
-	t.Field("starts", f.env.clock(x.StartAt))
-	t.Field("ends", f.env.clock(x.EndAt))
+	t.Field("starts", f.env.Clock(x.StartAt))
+	t.Field("ends", f.env.Clock(x.EndAt))
 	t.Field("overlap", string(x.Overlap))
 	t.Field("catchup window", x.CatchupWindow)
 	if x.PauseOnFailure {
@@ -169,7 +170,7 @@ func (f *schedulesFlags) show(answer remote.Answer[api.Schedule], err error) err
 	t.Field("note", x.Note)
 	var next []string
 	for _, at := range x.Next[:min(len(x.Next), 3)] {
-		next = append(next, f.env.clock(at))
+		next = append(next, f.env.Clock(at))
 	}
 	t.Field("next", strings.Join(next, ", "))
 	t.Field("fired", fmt.Sprintf("%d, left out %d (a run was open) and %d (too late)", x.Fired, x.OverlapSkipped, x.CatchupMissed))
@@ -181,7 +182,7 @@ func (f *schedulesFlags) show(answer remote.Answer[api.Schedule], err error) err
 	}
 	t = render.NewTable(f.env.Stdout, "FOR", "RUN", "PHASE", "RESULT", "ERROR")
 	for _, r := range x.Recent {
-		t.Row(f.env.clock(r.For), r.Run, string(r.Phase), string(r.Result), r.Error)
+		t.Row(f.env.Clock(r.For), r.Run, string(r.Phase), string(r.Result), r.Error)
 	}
 	return t.Flush()
 }
@@ -209,7 +210,7 @@ func deleteScheduleCommand(f *schedulesFlags) *cobra.Command {
 		Use: "delete NAME...", Short: "Delete schedules; their runs continue", Example: "  drover schedules delete nightly",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeSchedules(f.conn, 0),
 		RunE: func(c *cobra.Command, names []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -290,7 +291,7 @@ func backfillScheduleCommand(f *schedulesFlags) *cobra.Command {
 			if from == "" {
 				return command.Invalid("--from is missing")
 			}
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -313,7 +314,7 @@ func (f *schedulesFlags) runForEach(c *cobra.Command, done string, call func(con
 	c.Args = cobra.MinimumNArgs(1)
 	c.ValidArgsFunction = completeSchedules(f.conn, 0)
 	c.RunE = func(c *cobra.Command, names []string) error {
-		client, err := f.conn.open()
+		client, err := f.conn.Open()
 		if err != nil {
 			return err
 		}
@@ -337,7 +338,7 @@ func (f *schedulesFlags) changed(done string) func(remote.Answer[api.Schedule], 
 
 // completeSchedules completes names for the first most arguments, or for all
 // arguments if most is 0.
-func completeSchedules(conn *connection, most int) completer {
+func completeSchedules(conn *session.Connection, most int) completer {
 	return completeNames(conn, most, func(ctx context.Context, client *remote.Client) ([]string, error) {
 		limit := 100
 		answer, err := client.Schedules(ctx, &api.ListSchedulesParams{Limit: &limit})

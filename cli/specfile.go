@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -27,7 +28,7 @@ type specFile struct {
 	format spec.Format
 }
 
-func readSpecFile(env Env, name string) (*specFile, error) {
+func readSpecFile(env session.Env, name string) (*specFile, error) {
 	data, err := readFile(env, name)
 	if err != nil {
 		if path, ok := errors.AsType[*os.PathError](err); ok {
@@ -45,7 +46,7 @@ func readSpecFile(env Env, name string) (*specFile, error) {
 	return f, nil
 }
 
-func readFile(env Env, name string) ([]byte, error) {
+func readFile(env session.Env, name string) ([]byte, error) {
 	in := env.Stdin
 	if name != "-" {
 		f, err := os.Open(name)

@@ -48,7 +48,7 @@ func (f *runsFlags) actionCommand(
 		if err := checkToken(token, ids); err != nil {
 			return err
 		}
-		client, err := f.conn.open()
+		client, err := f.conn.Open()
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func approveCommand(f *runsFlags) *cobra.Command {
 			if err := checkToken(token, args[1:]); err != nil {
 				return err
 			}
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -159,7 +159,7 @@ func annotateCommand(f *runsFlags) *cobra.Command {
 			if len(args) == 1 && !replace {
 				return command.Invalid("annotations are missing")
 			}
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}

@@ -14,13 +14,14 @@ import (
 	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/cli/clitest"
 	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/session"
 )
 
 // execute runs the command line in this process.
-func execute(t *testing.T, server string, change func(*cli.Env), args ...string) (code command.ExitCode, stdout, stderr string) {
+func execute(t *testing.T, server string, change func(*session.Env), args ...string) (code command.ExitCode, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	env := cli.Env{Stdout: &out, Stderr: &errs, Location: time.UTC, LookupEnv: func(name string) (string, bool) {
+	env := session.Env{Stdout: &out, Stderr: &errs, Location: time.UTC, LookupEnv: func(name string) (string, bool) {
 		v, ok := map[string]string{"DROVER_SERVER": server, "DROVER_TOKEN": clitest.Token}[name]
 		return v, ok
 	}}
@@ -80,7 +81,7 @@ func TestRun_loses_the_gateway(t *testing.T) {
 	done := make(chan result, 1)
 	path := specFile(t, []byte(hello))
 	go func() {
-		code, _, stderr := execute(t, g.URL, func(e *cli.Env) { e.RetryTimeout = 50 * time.Millisecond }, "run", path, "--follow")
+		code, _, stderr := execute(t, g.URL, func(e *session.Env) { e.RetryTimeout = 50 * time.Millisecond }, "run", path, "--follow")
 		done <- result{code, stderr}
 	}()
 	require.True(t, g.AwaitRequest("GET /api/v1/events", 1))
@@ -109,7 +110,7 @@ func TestRun_on_a_terminal(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			g := clitest.New(t)
-			code, stdout, stderr := execute(t, g.URL, func(e *cli.Env) {
+			code, stdout, stderr := execute(t, g.URL, func(e *session.Env) {
 				e.IsTerminal = func() bool { return true }
 				lookup := e.LookupEnv
 				e.LookupEnv = func(name string) (string, bool) {

@@ -9,6 +9,7 @@ import (
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -24,7 +25,7 @@ type fileResult struct {
 	Warnings []api.Fault `json:"warnings,omitempty"`
 }
 
-func validateCommand(env Env) *cobra.Command {
+func validateCommand(env session.Env) *cobra.Command {
 	var output render.Format
 	c := &cobra.Command{
 		Use:   "validate FILE...",
@@ -67,7 +68,7 @@ not change the exit code.`,
 }
 
 // validateFile checks one file.
-func validateFile(env Env, name string) (fileResult, error) {
+func validateFile(env session.Env, name string) (fileResult, error) {
 	v := fileResult{File: name}
 	file, err := readSpecFile(env, name)
 	var s *run.Spec

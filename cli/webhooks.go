@@ -14,18 +14,19 @@ import (
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/run"
 )
 
 // webhooksFlags are shared by all commands on webhooks.
 type webhooksFlags struct {
-	env    Env
-	conn   *connection
+	env    session.Env
+	conn   *session.Connection
 	output render.Format
 }
 
-func webhooksCommand(env Env) *cobra.Command {
-	f := &webhooksFlags{env: env, conn: &connection{env: env}}
+func webhooksCommand(env session.Env) *cobra.Command {
+	f := &webhooksFlags{env: env, conn: session.New(env)}
 	c := &cobra.Command{
 		Use:   "webhooks",
 		Short: "Deliver events to receivers over HTTP",
@@ -34,7 +35,7 @@ func webhooksCommand(env Env) *cobra.Command {
   drover webhooks get ci`,
 	}
 	command.Parent(c)
-	f.conn.addTo(c)
+	f.conn.AddTo(c)
 	f.output.AddTo(c, render.AsTable)
 	c.AddCommand(listWebhooksCommand(f), getWebhookCommand(f), applyWebhookCommand(f), setWebhookCommand(f), deleteWebhookCommand(f))
 	return c
@@ -45,7 +46,7 @@ func listWebhooksCommand(f *webhooksFlags) *cobra.Command {
 		Use: "list", Short: "List the webhooks with the state of their deliveries", Example: "  drover webhooks list -o json",
 		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -59,7 +60,7 @@ func listWebhooksCommand(f *webhooksFlags) *cobra.Command {
 			t := render.NewTable(f.env.Stdout, "NAME", "URL", "EVENTS", "STATE", "DELIVERED", "LAST ATTEMPT", "LAST ERROR")
 			for _, w := range answer.Value.Webhooks {
 				t.Row(w.Name, w.URL, strings.Join(toStrings(w.Events), ","), webhookState(w), strconv.FormatInt(w.Delivered, 10),
-					f.env.ago(w.LastAttemptAt), w.LastError)
+					f.env.Ago(w.LastAttemptAt), w.LastError)
 			}
 			return t.Flush()
 		},
@@ -82,7 +83,7 @@ func getWebhookCommand(f *webhooksFlags) *cobra.Command {
 		Use: "get NAME", Short: "Show a webhook with the state of its delivery", Example: "  drover webhooks get ci",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeWebhooks(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -108,11 +109,11 @@ func (f *webhooksFlags) print(answer remote.Answer[api.Webhook]) error {
 	t.Field("run", w.Run)
 	t.Field("state", webhookState(w))
 	t.Field("delivered", "up to event "+strconv.FormatInt(w.Delivered, 10))
-	t.Field("last attempt", f.env.clock(w.LastAttemptAt))
+	t.Field("last attempt", f.env.Clock(w.LastAttemptAt))
 	t.Field("last error", w.LastError)
-	t.Field("next attempt", f.env.clock(w.NextAttemptAt))
-	t.Field("created", f.env.clock(w.CreatedAt))
-	t.Field("updated", f.env.clock(w.UpdatedAt))
+	t.Field("next attempt", f.env.Clock(w.NextAttemptAt))
+	t.Field("created", f.env.Clock(w.CreatedAt))
+	t.Field("updated", f.env.Clock(w.UpdatedAt))
 	return t.Flush()
 }
 
@@ -147,7 +148,7 @@ The secret signs deliveries. It is read from a file, or from standard input with
   drover webhooks set ci --from 1200`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeWebhooks(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -215,7 +216,7 @@ func (w webhookChange) merge(c *cobra.Command, client *remote.Client, name strin
 const maxSecretFile = 4096
 
 // readSecret reads a secret and removes the line break at its end.
-func readSecret(env Env, name string) (string, error) {
+func readSecret(env session.Env, name string) (string, error) {
 	in := env.Stdin
 	if name != "-" {
 		file, err := os.Open(name)
@@ -241,7 +242,7 @@ func deleteWebhookCommand(f *webhooksFlags) *cobra.Command {
 		Use: "delete NAME...", Short: "Delete webhooks", Example: "  drover webhooks delete ci",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeWebhooks(f.conn, 0),
 		RunE: func(c *cobra.Command, names []string) error {
-			client, err := f.conn.open()
+			client, err := f.conn.Open()
 			if err != nil {
 				return err
 			}
@@ -261,7 +262,7 @@ func deleteWebhookCommand(f *webhooksFlags) *cobra.Command {
 
 // completeWebhooks completes names for the first most arguments, or for all
 // arguments if most is 0.
-func completeWebhooks(conn *connection, most int) completer {
+func completeWebhooks(conn *session.Connection, most int) completer {
 	return completeNames(conn, most, func(ctx context.Context, client *remote.Client) ([]string, error) {
 		answer, err := client.Webhooks(ctx)
 		var names []string
@@ -274,14 +275,14 @@ func completeWebhooks(conn *connection, most int) completer {
 
 // completeNames completes the names that list returns, for the first most
 // arguments, or for all arguments if most is 0.
-func completeNames(conn *connection, most int, list func(context.Context, *remote.Client) ([]string, error)) completer {
+func completeNames(conn *session.Connection, most int, list func(context.Context, *remote.Client) ([]string, error)) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if most > 0 && len(args) >= most {
 			return nil, noFiles
 		}
 		ctx, cancel := completionContext(c)
 		defer cancel()
-		client, err := conn.open()
+		client, err := conn.Open()
 		if err != nil {
 			return nil, noFiles
 		}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/session"
 )
 
 func execute(t *testing.T, args ...string) (code command.ExitCode, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	env := cli.Env{Stdout: &out, Stderr: &errs, LookupEnv: func(string) (string, bool) { return "", false }}
+	env := session.Env{Stdout: &out, Stderr: &errs, LookupEnv: func(string) (string, bool) { return "", false }}
 	code = command.Execute(t.Context(), addPluginCommands(cli.New(env, processCommands()...)), args)
 	return code, out.String(), errs.String()
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
 
-	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/cmd/internal/executorrole"
 	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/contract"
@@ -281,7 +281,7 @@ func (d *dev) writeToken(server string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("store the admin token: %w", err)
 	}
-	if _, err := cli.WriteContext(systemEnv(), cli.Context{Server: server, TokenFile: file}); err != nil {
+	if _, err := session.WriteContext(systemEnv(), session.Context{Server: server, TokenFile: file}); err != nil {
 		d.Logger.Warn("failed to write the context file: the command line needs --server and --token for this server", "error", err)
 	}
 	return token, nil

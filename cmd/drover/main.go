@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/session"
 )
 
 func main() {
@@ -24,9 +25,9 @@ func main() {
 }
 
 // systemEnv returns the environment of this process for the client commands.
-func systemEnv() cli.Env {
+func systemEnv() session.Env {
 	out := int(os.Stdout.Fd())
-	return cli.Env{
+	return session.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		LookupEnv: os.LookupEnv, UserConfigDir: os.UserConfigDir,
 		IsTerminal: func() bool { return term.IsTerminal(out) },

@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"cmp"
@@ -18,29 +18,33 @@ const defaultServer = "http://127.0.0.1:8080"
 
 const serverUsage = "URL of the gateway (default: DROVER_SERVER, else that of drover dev, else " + defaultServer + ")"
 
-// connection is the flags that select the gateway of a command.
-type connection struct {
+// Connection is the flags that select the gateway of a command.
+type Connection struct {
 	env    Env
 	server string
 	token  string
 }
 
-// addTo adds the flags to a command and its subcommands.
-func (c *connection) addTo(cmd *cobra.Command) {
+// New returns a connection of commands with an environment. The flags are added by
+// AddTo.
+func New(env Env) *Connection { return &Connection{env: env} }
+
+// AddTo adds the flags to a command and its subcommands.
+func (c *Connection) AddTo(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&c.server, "server", "", serverUsage)
 	flags.StringVar(&c.token, "token", "", "bearer token (default: DROVER_TOKEN, which other users of the host cannot see)")
 }
 
-// open returns a client of the selected gateway. The token of the context file is
+// Open returns a client of the selected gateway. The token of the context file is
 // sent only to the server of the context file.
-func (c *connection) open() (*remote.Client, error) {
+func (c *Connection) Open() (*remote.Client, error) {
 	known, err := readContext(ContextPath(c.env))
 	if err != nil {
 		return nil, err
 	}
 	server := c.address(known)
-	token := cmp.Or(c.token, c.env.variable(variableToken))
+	token := cmp.Or(c.token, c.env.Variable(variableToken))
 	if token == "" && known.TokenFile != "" && sameServer(server, known.Server) {
 		data, err := os.ReadFile(known.TokenFile)
 		if err != nil {
@@ -57,9 +61,20 @@ func (c *connection) open() (*remote.Client, error) {
 	})
 }
 
+// AddServerTo adds only the flag for the gateway.
+func (c *Connection) AddServerTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.server, "server", "", serverUsage)
+}
+
+// Address returns the URL of the selected gateway.
+func (c *Connection) Address() (string, error) {
+	known, err := readContext(ContextPath(c.env))
+	return c.address(known), err
+}
+
 // address returns the URL of the selected gateway.
-func (c *connection) address(known Context) string {
-	return cmp.Or(c.server, c.env.variable(variableServer), known.Server, defaultServer)
+func (c *Connection) address(known Context) string {
+	return cmp.Or(c.server, c.env.Variable(variableServer), known.Server, defaultServer)
 }
 
 func sameServer(a, b string) bool { return strings.TrimRight(a, "/") == strings.TrimRight(b, "/") }

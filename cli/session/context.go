@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"bytes"
@@ -32,8 +32,8 @@ type Context struct {
 // drover/context.yaml in the user's configuration directory; "" if the user has
 // none.
 func ContextPath(env Env) string {
-	env = env.withDefaults()
-	if path := env.variable(variableContext); path != "" {
+	env = env.WithDefaults()
+	if path := env.Variable(variableContext); path != "" {
 		return path
 	}
 	if env.UserConfigDir == nil {

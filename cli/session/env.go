@@ -1,4 +1,6 @@
-package cli
+// Package session is what the client commands of one user share: their
+// environment, the context file, and the connection to the gateway.
+package session
 
 import (
 	"io"
@@ -35,7 +37,8 @@ type Env struct {
 	RetryTimeout time.Duration
 }
 
-func (e Env) withDefaults() Env {
+// WithDefaults returns the environment with the defaults of what is not set.
+func (e Env) WithDefaults() Env {
 	if e.Stdin == nil {
 		e.Stdin = eof{}
 	}
@@ -63,30 +66,30 @@ func (e Env) withDefaults() Env {
 	return e
 }
 
-// variable returns a variable of the environment, "" where it is not set.
-func (e Env) variable(name string) string {
+// Variable returns a variable of the environment, "" where it is not set.
+func (e Env) Variable(name string) string {
 	value, _ := e.LookupEnv(name)
 	return value
 }
 
-// clock formats a time of day; "" for the zero time.
-func (e Env) clock(t time.Time) string {
+// Clock formats a time of day; "" for the zero time.
+func (e Env) Clock(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.In(e.Location).Format(time.DateTime)
 }
 
-// ago formats the age of a time.
-func (e Env) ago(t time.Time) string {
+// Ago formats the age of a time.
+func (e Env) Ago(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return render.Duration(max(0, e.Now().Sub(t))) + " ago"
 }
 
-// took formats a duration, up to now if to is zero.
-func (e Env) took(from, to time.Time) string {
+// Took formats a duration, up to now if to is zero.
+func (e Env) Took(from, to time.Time) string {
 	if from.IsZero() {
 		return ""
 	}
