@@ -14,7 +14,10 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-func (g *Gateway) serveFleets(mux *http.ServeMux) {
+// fleetHandlers answers the calls on fleets.
+type fleetHandlers struct{ *Gateway }
+
+func (g fleetHandlers) serve(mux *http.ServeMux) {
 	g.fleets = map[string]api.Fleet{}
 	mux.HandleFunc("GET /api/v1/fleets", g.listFleets)
 	mux.HandleFunc("GET /api/v1/fleets/{name}", g.changeFleet(nil))
@@ -25,7 +28,7 @@ func (g *Gateway) serveFleets(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/fleets/{name}/events", fleetEvents)
 }
 
-func (g *Gateway) listFleets(w http.ResponseWriter, _ *http.Request) {
+func (g fleetHandlers) listFleets(w http.ResponseWriter, _ *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	list := api.FleetList{Fleets: []api.Fleet{}}
@@ -37,7 +40,7 @@ func (g *Gateway) listFleets(w http.ResponseWriter, _ *http.Request) {
 
 // changeFleet returns a handler that answers with a fleet. If change is not nil,
 // it changes the fleet first.
-func (g *Gateway) changeFleet(change func(*http.Request, *api.Fleet)) http.HandlerFunc {
+func (g fleetHandlers) changeFleet(change func(*http.Request, *api.Fleet)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -54,7 +57,7 @@ func (g *Gateway) changeFleet(change func(*http.Request, *api.Fleet)) http.Handl
 	}
 }
 
-func (g *Gateway) putFleet(w http.ResponseWriter, r *http.Request) {
+func (g fleetHandlers) putFleet(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		problem(w, http.StatusBadRequest, "unreadable", "the body was cut off")

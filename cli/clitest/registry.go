@@ -12,7 +12,10 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-func (g *Gateway) serveRegistry(mux *http.ServeMux) {
+// registryHandlers answers the calls on executors and pools.
+type registryHandlers struct{ *Gateway }
+
+func (g registryHandlers) serve(mux *http.ServeMux) {
 	g.executors = map[string]api.Executor{"host-7": {
 		ID: "host-7", Pool: "shell", Driver: "shell", OS: "linux", Arch: "amd64", Labels: map[string]string{"disk": "ssd"},
 		Slots: 4, SlotsUsed: 1, Version: "v1.2.3", State: "online", RegisteredAt: Start(), LastContact: Start(), Tasks: 1,
@@ -32,7 +35,7 @@ func (g *Gateway) serveRegistry(mux *http.ServeMux) {
 	mux.HandleFunc("DELETE /api/v1/pools/{name}", g.deletePool)
 }
 
-func (g *Gateway) listExecutors(w http.ResponseWriter, _ *http.Request) {
+func (g registryHandlers) listExecutors(w http.ResponseWriter, _ *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	list := api.ExecutorList{Executors: []api.Executor{}}
@@ -46,7 +49,7 @@ func (g *Gateway) listExecutors(w http.ResponseWriter, _ *http.Request) {
 
 // changeExecutor returns a handler that answers with an executor, or with the
 // error of change.
-func (g *Gateway) changeExecutor(change func(*http.Request, *api.Executor) (int, string)) http.HandlerFunc {
+func (g registryHandlers) changeExecutor(change func(*http.Request, *api.Executor) (int, string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -84,7 +87,7 @@ func removeExecutor(r *http.Request, e *api.Executor) (int, string) {
 	return 0, ""
 }
 
-func (g *Gateway) listPools(w http.ResponseWriter, _ *http.Request) {
+func (g registryHandlers) listPools(w http.ResponseWriter, _ *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	list := api.PoolList{Pools: []api.Pool{}}
@@ -94,7 +97,7 @@ func (g *Gateway) listPools(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, list)
 }
 
-func (g *Gateway) getPool(w http.ResponseWriter, r *http.Request) {
+func (g registryHandlers) getPool(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p, ok := g.pools[r.PathValue("name")]
@@ -105,7 +108,7 @@ func (g *Gateway) getPool(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, p)
 }
 
-func (g *Gateway) putPool(w http.ResponseWriter, r *http.Request) {
+func (g registryHandlers) putPool(w http.ResponseWriter, r *http.Request) {
 	var wanted api.PoolSpec
 	if err := json.NewDecoder(r.Body).Decode(&wanted); err != nil {
 		problem(w, http.StatusBadRequest, "unreadable", "the body is not JSON")
@@ -132,7 +135,7 @@ func (g *Gateway) putPool(w http.ResponseWriter, r *http.Request) {
 	answer(w, status, p)
 }
 
-func (g *Gateway) deletePool(w http.ResponseWriter, r *http.Request) {
+func (g registryHandlers) deletePool(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	name := r.PathValue("name")

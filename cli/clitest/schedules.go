@@ -14,7 +14,10 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-func (g *Gateway) serveSchedules(mux *http.ServeMux) {
+// scheduleHandlers answers the calls on schedules.
+type scheduleHandlers struct{ *Gateway }
+
+func (g scheduleHandlers) serve(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/schedules", g.listSchedules)
 	mux.HandleFunc("GET /api/v1/schedules/{name}", g.getSchedule)
 	mux.HandleFunc("PUT /api/v1/schedules/{name}", g.putSchedule)
@@ -22,7 +25,7 @@ func (g *Gateway) serveSchedules(mux *http.ServeMux) {
 	mux.HandleFunc("POST /api/v1/schedules/{name}/{action}", g.actOnSchedule)
 }
 
-func (g *Gateway) listSchedules(w http.ResponseWriter, r *http.Request) {
+func (g scheduleHandlers) listSchedules(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
@@ -41,7 +44,7 @@ func (g *Gateway) listSchedules(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, list)
 }
 
-func (g *Gateway) getSchedule(w http.ResponseWriter, r *http.Request) {
+func (g scheduleHandlers) getSchedule(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	x, ok := g.schedules[r.PathValue("name")]
@@ -52,7 +55,7 @@ func (g *Gateway) getSchedule(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, x)
 }
 
-func (g *Gateway) putSchedule(w http.ResponseWriter, r *http.Request) {
+func (g scheduleHandlers) putSchedule(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		problem(w, http.StatusBadRequest, "unreadable", "the body was cut off")
@@ -95,7 +98,7 @@ func (g *Gateway) putSchedule(w http.ResponseWriter, r *http.Request) {
 	answer(w, status, x)
 }
 
-func (g *Gateway) deleteSchedule(w http.ResponseWriter, r *http.Request) {
+func (g scheduleHandlers) deleteSchedule(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, ok := g.schedules[r.PathValue("name")]; !ok {
@@ -107,7 +110,7 @@ func (g *Gateway) deleteSchedule(w http.ResponseWriter, r *http.Request) {
 }
 
 // actOnSchedule fires a schedule and records a run with an invented id.
-func (g *Gateway) actOnSchedule(w http.ResponseWriter, r *http.Request) {
+func (g scheduleHandlers) actOnSchedule(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Note, Overlap string
 		From, To      time.Time

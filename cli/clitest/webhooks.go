@@ -9,14 +9,17 @@ import (
 	"github.com/drover-run/drover/api"
 )
 
-func (g *Gateway) serveWebhooks(mux *http.ServeMux) {
+// webhookHandlers answers the calls on webhooks.
+type webhookHandlers struct{ *Gateway }
+
+func (g webhookHandlers) serve(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/webhooks", g.listWebhooks)
 	mux.HandleFunc("GET /api/v1/webhooks/{name}", g.getWebhook)
 	mux.HandleFunc("PUT /api/v1/webhooks/{name}", g.putWebhook)
 	mux.HandleFunc("DELETE /api/v1/webhooks/{name}", g.deleteWebhook)
 }
 
-func (g *Gateway) listWebhooks(w http.ResponseWriter, _ *http.Request) {
+func (g webhookHandlers) listWebhooks(w http.ResponseWriter, _ *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	list := api.WebhookList{Webhooks: []api.Webhook{}}
@@ -26,7 +29,7 @@ func (g *Gateway) listWebhooks(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, list)
 }
 
-func (g *Gateway) getWebhook(w http.ResponseWriter, r *http.Request) {
+func (g webhookHandlers) getWebhook(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	hook, ok := g.webhooks[r.PathValue("name")]
@@ -38,7 +41,7 @@ func (g *Gateway) getWebhook(w http.ResponseWriter, r *http.Request) {
 }
 
 // putWebhook creates a webhook. The receiver of the webhook "bad" is unavailable.
-func (g *Gateway) putWebhook(w http.ResponseWriter, r *http.Request) {
+func (g webhookHandlers) putWebhook(w http.ResponseWriter, r *http.Request) {
 	var spec api.WebhookSpec
 	if err := json.NewDecoder(r.Body).Decode(&spec); err != nil {
 		problem(w, http.StatusBadRequest, "unreadable", "the body is not JSON")
@@ -74,7 +77,7 @@ func (g *Gateway) putWebhook(w http.ResponseWriter, r *http.Request) {
 	answer(w, status, hook)
 }
 
-func (g *Gateway) deleteWebhook(w http.ResponseWriter, r *http.Request) {
+func (g webhookHandlers) deleteWebhook(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, ok := g.webhooks[r.PathValue("name")]; !ok {

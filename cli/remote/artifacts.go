@@ -25,12 +25,12 @@ type Artifact struct {
 
 // Artifacts returns the artifacts of a run.
 func (c *Client) Artifacts(ctx context.Context, id string) (Answer[api.Artifacts], error) {
-	return call[api.Artifacts](ctx, c, func(ctx context.Context) (*http.Response, error) { return c.api.ListArtifacts(ctx, id) })
+	return call[api.Artifacts](ctx, c.caller, func(ctx context.Context) (*http.Response, error) { return c.api.ListArtifacts(ctx, id) })
 }
 
 // ArtifactEntries returns the entries of an artifact.
 func (c *Client) ArtifactEntries(ctx context.Context, a Artifact) (Answer[api.ArtifactEntries], error) {
-	return call[api.ArtifactEntries](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.ArtifactEntries](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ListArtifactEntries(ctx, a.Run, a.Task, a.Name)
 	})
 }

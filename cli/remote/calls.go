@@ -15,21 +15,21 @@ import (
 // Create submits a run, with an idempotency key if it is not "". It does not
 // retry: without an answer, it is unknown whether the call had its effect.
 func (c *Client) Create(ctx context.Context, body []byte, contentType, idempotencyKey string) (Answer[api.Run], error) {
-	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.Run](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.CreateRunWithBody(ctx, &api.CreateRunParams{IdempotencyKey: idempotencyKey}, contentType, bytes.NewReader(body))
 	})
 }
 
 // Restart creates a new run from a final one. It does not retry.
 func (c *Client) Restart(ctx context.Context, id string, body api.Restart, idempotencyKey string) (Answer[api.Run], error) {
-	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.Run](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.RestartRun(ctx, id, &api.RestartRunParams{IdempotencyKey: idempotencyKey}, body)
 	})
 }
 
 // Delete deletes a final run permanently.
 func (c *Client) Delete(ctx context.Context, id string) error {
-	_, err := call[struct{}](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	_, err := call[struct{}](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.DeleteRun(ctx, id, api.DeleteRunJSONRequestBody{})
 	})
 	return err
@@ -37,35 +37,35 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 
 // DeleteMany deletes final runs by age and number.
 func (c *Client) DeleteMany(ctx context.Context, params *api.DeleteRunsParams) (Answer[api.Deleted], error) {
-	return call[api.Deleted](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.Deleted](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.DeleteRuns(ctx, params, api.DeleteRunsJSONRequestBody{})
 	})
 }
 
 // ChangeGroups returns change groups.
 func (c *Client) ChangeGroups(ctx context.Context, params *api.ListChangeGroupsParams) (Answer[api.ChangeGroupPage], error) {
-	return call[api.ChangeGroupPage](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.ChangeGroupPage](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ListChangeGroups(ctx, params)
 	})
 }
 
 // ChangeGroup returns a change group.
 func (c *Client) ChangeGroup(ctx context.Context, name string) (Answer[api.ChangeGroup], error) {
-	return call[api.ChangeGroup](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.ChangeGroup](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.GetChangeGroup(ctx, name)
 	})
 }
 
 // PutChangeGroup sets the limit and the policy of a change group.
 func (c *Client) PutChangeGroup(ctx context.Context, name string, spec api.ChangeGroupSpec) (Answer[api.ChangeGroup], error) {
-	return call[api.ChangeGroup](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.ChangeGroup](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.PutChangeGroup(ctx, name, spec)
 	})
 }
 
 // Groups counts the runs of groups.
 func (c *Client) Groups(ctx context.Context, params *api.ListGroupsParams) (Answer[api.GroupPage], error) {
-	return call[api.GroupPage](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.GroupPage](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ListGroups(ctx, params)
 	})
 }
@@ -73,7 +73,7 @@ func (c *Client) Groups(ctx context.Context, params *api.ListGroupsParams) (Answ
 // Run returns a run with its tasks, and an update token of the named change
 // groups.
 func (c *Client) Run(ctx context.Context, id string, tokenFor ...string) (Answer[api.Run], error) {
-	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.Run](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.GetRun(ctx, id, &api.GetRunParams{TokenFor: tokenFor})
 	})
 }
@@ -91,42 +91,42 @@ func (c *Client) AwaitRun(ctx context.Context, id string) (Answer[api.Run], erro
 
 // Runs returns one page of runs.
 func (c *Client) Runs(ctx context.Context, params *api.ListRunsParams) (Answer[api.RunPage], error) {
-	return call[api.RunPage](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.RunPage](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ListRuns(ctx, params)
 	})
 }
 
 // Start starts a queued run.
 func (c *Client) Start(ctx context.Context, id, token string) (Answer[api.Run], error) {
-	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.Run](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.StartRun(ctx, id, api.RunAction{ChangegroupToken: token})
 	})
 }
 
 // Stop stops a running run.
 func (c *Client) Stop(ctx context.Context, id, token string) (Answer[api.Run], error) {
-	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.Run](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.StopRun(ctx, id, api.RunAction{ChangegroupToken: token})
 	})
 }
 
 // Cancel cancels a queued run.
 func (c *Client) Cancel(ctx context.Context, id, token string) (Answer[api.Run], error) {
-	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.Run](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.CancelRun(ctx, id, api.RunAction{ChangegroupToken: token})
 	})
 }
 
 // Approve approves a task that waits for approval.
 func (c *Client) Approve(ctx context.Context, id, task, token string) (Answer[api.Run], error) {
-	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.Run](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ApproveTask(ctx, id, task, api.RunAction{ChangegroupToken: token})
 	})
 }
 
 // Annotate replaces the annotations of a run, or of a task if task is not "".
 func (c *Client) Annotate(ctx context.Context, id, task, token string, annotations map[string]string) (Answer[api.Run], error) {
-	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.Run](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		if task == "" {
 			return c.api.PutRunAnnotations(ctx, id, &api.PutRunAnnotationsParams{ChangegroupToken: token}, annotations)
 		}

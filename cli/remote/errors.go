@@ -32,7 +32,7 @@ func (unreachableError) Hint() string {
 var ErrUncertain = errors.New("the call may have had its effect")
 
 // unreachable returns the error of a call without an answer.
-func (c *Client) unreachable(ctx context.Context, err error) error {
+func (c *caller) unreachable(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		if !errors.Is(cause, errTimeout) && !errors.Is(cause, errSilent) {
 			return cause
@@ -55,7 +55,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 }
 
 // statusError returns the error of an answer with an error status.
-func (c *Client) statusError(resp *http.Response, body []byte) error {
+func (c *caller) statusError(resp *http.Response, body []byte) error {
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	var p api.Problem
 	if media == "application/problem+json" && json.Unmarshal(body, &p) == nil && p.Code != "" {

@@ -8,72 +8,75 @@ import (
 	"github.com/drover-run/drover/api"
 )
 
+// fleetCalls are the calls on fleets.
+type fleetCalls struct{ *caller }
+
 // Fleets lists the fleets.
-func (c *Client) Fleets(ctx context.Context) (Answer[api.FleetList], error) {
-	return call[api.FleetList](ctx, c, func(ctx context.Context) (*http.Response, error) {
+func (c fleetCalls) Fleets(ctx context.Context) (Answer[api.FleetList], error) {
+	return call[api.FleetList](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ListFleets(ctx)
 	})
 }
 
 // Fleet returns a fleet.
-func (c *Client) Fleet(ctx context.Context, name string) (Answer[api.Fleet], error) {
-	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
+func (c fleetCalls) Fleet(ctx context.Context, name string) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.GetFleet(ctx, name)
 	})
 }
 
 // PutFleet creates or updates a fleet.
-func (c *Client) PutFleet(ctx context.Context, name string, body []byte, contentType string) (Answer[api.Fleet], error) {
-	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
+func (c fleetCalls) PutFleet(ctx context.Context, name string, body []byte, contentType string) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.PutFleetWithBody(ctx, name, contentType, bytes.NewReader(body))
 	})
 }
 
 // DeleteFleet deletes a fleet after its instances.
-func (c *Client) DeleteFleet(ctx context.Context, name string) (Answer[api.Fleet], error) {
-	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
+func (c fleetCalls) DeleteFleet(ctx context.Context, name string) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.DeleteFleet(ctx, name, api.DeleteFleetJSONRequestBody{})
 	})
 }
 
 // FleetInstances returns the instance ledger of a fleet.
-func (c *Client) FleetInstances(ctx context.Context, name string, params *api.ListFleetInstancesParams) (Answer[api.FleetInstanceList], error) {
-	return call[api.FleetInstanceList](ctx, c, func(ctx context.Context) (*http.Response, error) {
+func (c fleetCalls) FleetInstances(ctx context.Context, name string, params *api.ListFleetInstancesParams) (Answer[api.FleetInstanceList], error) {
+	return call[api.FleetInstanceList](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ListFleetInstances(ctx, name, params)
 	})
 }
 
 // FleetEvents returns the events of a fleet.
-func (c *Client) FleetEvents(ctx context.Context, name string, params *api.ListFleetEventsParams) (Answer[api.FleetEventList], error) {
-	return call[api.FleetEventList](ctx, c, func(ctx context.Context) (*http.Response, error) {
+func (c fleetCalls) FleetEvents(ctx context.Context, name string, params *api.ListFleetEventsParams) (Answer[api.FleetEventList], error) {
+	return call[api.FleetEventList](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ListFleetEvents(ctx, name, params)
 	})
 }
 
 // PauseFleet pauses a fleet.
-func (c *Client) PauseFleet(ctx context.Context, name string, why api.FleetReason) (Answer[api.Fleet], error) {
-	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
+func (c fleetCalls) PauseFleet(ctx context.Context, name string, why api.FleetReason) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.PauseFleet(ctx, name, why)
 	})
 }
 
 // ResumeFleet returns control of a fleet to its scaling policy.
-func (c *Client) ResumeFleet(ctx context.Context, name string, why api.FleetReason) (Answer[api.Fleet], error) {
-	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
+func (c fleetCalls) ResumeFleet(ctx context.Context, name string, why api.FleetReason) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ResumeFleet(ctx, name, why)
 	})
 }
 
 // DrainFleet drains all instances of a fleet.
-func (c *Client) DrainFleet(ctx context.Context, name string, why api.FleetReason) (Answer[api.Fleet], error) {
-	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
+func (c fleetCalls) DrainFleet(ctx context.Context, name string, why api.FleetReason) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.DrainFleet(ctx, name, why)
 	})
 }
 
 // ScaleFleet sets the number of instances manually.
-func (c *Client) ScaleFleet(ctx context.Context, name string, s api.FleetScale) (Answer[api.Fleet], error) {
-	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
+func (c fleetCalls) ScaleFleet(ctx context.Context, name string, s api.FleetScale) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ScaleFleet(ctx, name, s)
 	})
 }

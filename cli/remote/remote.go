@@ -49,6 +49,14 @@ type Options struct {
 
 // Client is a client of one gateway. It is safe for concurrent use.
 type Client struct {
+	*caller
+	fleetCalls
+	registryCalls
+	scheduleCalls
+}
+
+// caller makes calls. The calls on a kind of resource have a type of their own.
+type caller struct {
 	api    *api.Client
 	direct *http.Client // for object stores, to which a gateway redirects
 	opts   Options
@@ -78,7 +86,8 @@ func New(opts Options) (*Client, error) {
 	opts.Pause = cmp.Or(opts.Pause, 100*time.Millisecond)
 	// Redirects are followed only by calls that ask for one: a request to another
 	// server must not contain the token.
-	c := &Client{opts: opts, direct: newDirect()}
+	base := &caller{opts: opts, direct: newDirect()}
+	c := &Client{caller: base, fleetCalls: fleetCalls{base}, registryCalls: registryCalls{base}, scheduleCalls: scheduleCalls{base}}
 	gateway := &http.Client{Transport: opts.Transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		switch {
 		case via[0].Header.Get("Drover-Direct") == "true":
@@ -145,7 +154,7 @@ func leaveOutEmpty(_ context.Context, req *http.Request) error {
 }
 
 // call makes one call and reads its answer.
-func call[T any](ctx context.Context, c *Client, do func(context.Context) (*http.Response, error)) (Answer[T], error) {
+func call[T any](ctx context.Context, c *caller, do func(context.Context) (*http.Response, error)) (Answer[T], error) {
 	var answer Answer[T]
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()

@@ -9,10 +9,10 @@ import (
 
 // Retention returns the retention status: the settings, and what was removed.
 func (c *Client) Retention(ctx context.Context) (Answer[api.Retention], error) {
-	return call[api.Retention](ctx, c, func(ctx context.Context) (*http.Response, error) { return c.api.GetRetention(ctx) })
+	return call[api.Retention](ctx, c.caller, func(ctx context.Context) (*http.Response, error) { return c.api.GetRetention(ctx) })
 }
 
 // PreviewRetention returns what would be removed now.
 func (c *Client) PreviewRetention(ctx context.Context, params *api.PreviewRetentionParams) (Answer[api.RetentionPreview], error) {
-	return call[api.RetentionPreview](ctx, c, func(ctx context.Context) (*http.Response, error) { return c.api.PreviewRetention(ctx, params) })
+	return call[api.RetentionPreview](ctx, c.caller, func(ctx context.Context) (*http.Response, error) { return c.api.PreviewRetention(ctx, params) })
 }

@@ -9,28 +9,28 @@ import (
 
 // Webhooks lists the webhooks.
 func (c *Client) Webhooks(ctx context.Context) (Answer[api.WebhookList], error) {
-	return call[api.WebhookList](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.WebhookList](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ListWebhooks(ctx)
 	})
 }
 
 // Webhook returns a webhook.
 func (c *Client) Webhook(ctx context.Context, name string) (Answer[api.Webhook], error) {
-	return call[api.Webhook](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.Webhook](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.GetWebhook(ctx, name)
 	})
 }
 
 // PutWebhook creates or updates a webhook.
 func (c *Client) PutWebhook(ctx context.Context, name string, w api.WebhookSpec) (Answer[api.Webhook], error) {
-	return call[api.Webhook](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	return call[api.Webhook](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.PutWebhook(ctx, name, w)
 	})
 }
 
 // DeleteWebhook deletes a webhook.
 func (c *Client) DeleteWebhook(ctx context.Context, name string) error {
-	_, err := call[struct{}](ctx, c, func(ctx context.Context) (*http.Response, error) {
+	_, err := call[struct{}](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.DeleteWebhook(ctx, name, api.DeleteWebhookJSONRequestBody{})
 	})
 	return err

@@ -74,7 +74,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./activities/execution", own: []string{"run", "run/graph", "contract", "executor", "executor/agent", "executor/transfer", "internal/archive", "internal/dirlock", "internal/durable", "internal/mask", "internal/retry", "activities/errcode", "activities/execution"}},
 		{pattern: "./cmd/drover-agent", banned: []string{
 			"go.temporal.io/server", "modernc.org", "github.com/jackc", "github.com/labstack", "gocloud.dev", "github.com/aws", "cloud.google.com", "github.com/Azure",
-			"github.com/hashicorp", "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/kube-openapi", "github.com/google/gnostic-models",
+			"github.com/hashicorp", "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/kube-openapi/pkg/util/proto", "github.com/google/gnostic-models",
 			module + "/activities/fleet", module + "/blobs", module + "/engine", module + "/fleeting", module + "/gateway", module + "/records", module + "/relay", module + "/spec", module + "/workflows",
 		}},
 		{pattern: "-tags=noembedded ./cmd/drover", banned: []string{"go.temporal.io/server", module + "/internal/temporalite"}},
