@@ -153,11 +153,11 @@ func mergeObjects(original, patch list, mergeKey string, t reflect.Type) (list, 
 	if mergeKey == "" {
 		return nil, errors.New("a list without a merge key can not be merged")
 	}
-	id := func(element any) any { return element.(object)[mergeKey] } //nolint:forcetypeassert // the caller checked it
+	id := func(element any) any { return element.(object)[mergeKey] } // the caller checked the type
 	changes := list{}
 	replace := false
 	for _, element := range patch {
-		directive, special := element.(object)[directivePatch] //nolint:forcetypeassert // the caller checked it
+		directive, special := element.(object)[directivePatch] // the caller checked the type
 		if id(element) == nil && directive != "replace" {
 			return nil, fmt.Errorf("an element of the patch lacks the field %s", mergeKey)
 		}
@@ -182,7 +182,7 @@ func mergeObjects(original, patch list, mergeKey string, t reflect.Type) (list, 
 			merged = append(merged, element)
 			continue
 		}
-		object, err := mergeObject(merged[i].(object), element.(object), t) //nolint:forcetypeassert // the caller checked it
+		object, err := mergeObject(merged[i].(object), element.(object), t) // the caller checked the type
 		if err != nil {
 			return nil, err
 		}
