@@ -105,7 +105,7 @@ func (t *tx) runsToPreempt(ctx context.Context, b busy) (ids []run.ID, err error
 		// Runs that are being stopped free their slots anyway.
 		var stopping int
 		if err := t.QueryRow(ctx, `SELECT count(*) FROM run_changegroups g JOIN runs r ON r.id = g.run_id
-			WHERE g.name = ? AND g.state = 'holding' AND g.state <> 'done' AND r.stop_wanted`, b.name).Scan(&stopping); err != nil {
+			WHERE g.name = ? AND g.state = 'holding' AND g.state <> 'done' AND r.stop_requested`, b.name).Scan(&stopping); err != nil {
 			return nil, err
 		}
 		n := min(b.holding, b.holding+b.ahead+1-b.maxRunning) - stopping
@@ -113,7 +113,7 @@ func (t *tx) runsToPreempt(ctx context.Context, b busy) (ids []run.ID, err error
 			return nil, nil
 		}
 		return queryIDs(ctx, t, `SELECT g.run_id FROM run_changegroups g JOIN runs r ON r.id = g.run_id
-			WHERE g.name = ? AND g.state = 'holding' AND g.state <> 'done' AND NOT r.stop_wanted ORDER BY g.since, g.run_id LIMIT ?`, b.name, n)
+			WHERE g.name = ? AND g.state = 'holding' AND g.state <> 'done' AND NOT r.stop_requested ORDER BY g.since, g.run_id LIMIT ?`, b.name, n)
 	}
 	return nil, nil
 }

@@ -147,8 +147,8 @@ func savedArchive(ctx context.Context, q Querier, c records.ArchiveClaim, x *tas
 // PutObject implements records.Store.
 func (s *Store) PutObject(ctx context.Context, object string, lease time.Duration) error {
 	return s.write(ctx, "record an object", func(t *tx) error {
-		done, err := t.Exec(ctx, `INSERT INTO archive_objects (object, refs, taken, due_at) VALUES (?, 0, FALSE, ?)
-			ON CONFLICT (object) DO UPDATE SET due_at = excluded.due_at WHERE archive_objects.refs = 0 AND NOT archive_objects.taken`,
+		done, err := t.Exec(ctx, `INSERT INTO archive_objects (object, refs, deleting, due_at) VALUES (?, 0, FALSE, ?)
+			ON CONFLICT (object) DO UPDATE SET due_at = excluded.due_at WHERE archive_objects.refs = 0 AND NOT archive_objects.deleting`,
 			object, t.now+int64(lease))
 		return requireRow(done, err, object)
 	})
@@ -195,7 +195,7 @@ func (s *Store) CommitArchive(ctx context.Context, c records.ArchiveClaim, a rec
 			_, err = t.Exec(ctx, `UPDATE archive_objects SET due_at = ? WHERE object = ? AND refs = 0`, t.now, a.Object)
 			return err
 		}
-		done, err := t.Exec(ctx, `UPDATE archive_objects SET refs = 1, due_at = 0 WHERE object = ? AND refs = 0 AND NOT taken`, a.Object)
+		done, err := t.Exec(ctx, `UPDATE archive_objects SET refs = 1, due_at = 0 WHERE object = ? AND refs = 0 AND NOT deleting`, a.Object)
 		if err := requireRow(done, err, a.Object); err != nil {
 			return err
 		}

@@ -210,7 +210,7 @@ func (s *Store) TakeObjects(ctx context.Context, n int, lease time.Duration) ([]
 			return err
 		}
 		for _, object := range objects {
-			if _, err := t.Exec(ctx, `UPDATE archive_objects SET taken = TRUE, due_at = ? WHERE object = ?`, t.now+int64(lease), object); err != nil {
+			if _, err := t.Exec(ctx, `UPDATE archive_objects SET deleting = TRUE, due_at = ? WHERE object = ?`, t.now+int64(lease), object); err != nil {
 				return err
 			}
 		}
@@ -223,7 +223,7 @@ func (s *Store) TakeObjects(ctx context.Context, n int, lease time.Duration) ([]
 func (s *Store) CompleteObjects(ctx context.Context, objects []string) error {
 	return s.write(ctx, "delete collected objects", func(t *tx) error {
 		for _, object := range objects {
-			if _, err := t.Exec(ctx, `DELETE FROM archive_objects WHERE object = ? AND refs = 0 AND taken`, object); err != nil {
+			if _, err := t.Exec(ctx, `DELETE FROM archive_objects WHERE object = ? AND refs = 0 AND deleting`, object); err != nil {
 				return err
 			}
 		}

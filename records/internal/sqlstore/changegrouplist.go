@@ -61,7 +61,7 @@ func addMembers(ctx context.Context, q Querier, g *run.ChangeGroup) error {
 		state slotState
 		order string
 	}{
-		{&g.Running, slotHolding, `since, run_id`}, {&g.Queued, slotWaiting, `priority, since, run_id`}, {&g.Queued, slotParked, `priority, since, run_id`},
+		{&g.Running, slotHolding, `since, run_id`}, {&g.Queued, slotWaiting, `priority, since, run_id`}, {&g.Queued, slotNotStarted, `priority, since, run_id`},
 	} {
 		ids, err := queryIDs(ctx, q, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = '`+string(part.state)+`'`+notDone+`
 			ORDER BY `+part.order, g.Name)

@@ -12,10 +12,10 @@ import (
 type slotState string
 
 const (
-	slotParked  slotState = "parked" // not started yet
-	slotWaiting slotState = "waiting"
-	slotHolding slotState = "holding" // has a slot
-	slotDone    slotState = "done"
+	slotNotStarted slotState = "not_started" // not started yet
+	slotWaiting    slotState = "waiting"
+	slotHolding    slotState = "holding" // has a slot
+	slotDone       slotState = "done"
 )
 
 // groupRow is a locked row of the table changegroups.

@@ -56,7 +56,7 @@ func (t *tx) checkVisible(ctx context.Context, c run.ClaimRequest, x *taskRow) e
 func (t *tx) checkClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *taskRow) error {
 	var drain bool
 	var uses, limit int
-	err := t.QueryRow(ctx, `SELECT drain_wanted, uses, max_uses FROM executors WHERE id = ?`, c.Executor).Scan(&drain, &uses, &limit)
+	err := t.QueryRow(ctx, `SELECT drain_requested, uses, max_uses FROM executors WHERE id = ?`, c.Executor).Scan(&drain, &uses, &limit)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
@@ -210,7 +210,7 @@ func (t *tx) countUse(ctx context.Context, inserted sql.Result, executor string)
 		return false, err
 	}
 	var uses, limit int
-	err = t.QueryRow(ctx, `UPDATE executors SET uses = uses + 1, drain_wanted = drain_wanted OR (max_uses > 0 AND uses + 1 >= max_uses),
+	err = t.QueryRow(ctx, `UPDATE executors SET uses = uses + 1, drain_requested = drain_requested OR (max_uses > 0 AND uses + 1 >= max_uses),
 		reason = CASE WHEN max_uses > 0 AND uses + 1 >= max_uses THEN 'it took as many tasks as it may' ELSE reason END
 		WHERE id = ? AND fleet <> '' RETURNING uses, max_uses`, executor).Scan(&uses, &limit)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -158,7 +158,7 @@ func (t *tx) joinGroups(ctx context.Context, r *runRow, groups []string) error {
 	switch {
 	case r.phase.Final():
 	case r.admission == run.AdmissionManual:
-		at = slotParked
+		at = slotNotStarted
 	default:
 		admitted, err := t.tryAdmit(ctx, groups, queueKey{id: r.id, priority: r.priority, since: t.now})
 		if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 const executorColumns = `id, pool, driver, os, arch, labels, privileged, slots, slots_used, version, journal_id, draining, removed,
-	registered_at, last_contact, set_name, temporary, remove_after, drain_wanted, drained, reason, removed_at,
-	fleet, instance, uses, max_uses, doubted_at`
+	registered_at, last_contact, set_name, temporary, remove_after, drain_requested, drained, reason, removed_at,
+	fleet, instance, uses, max_uses, suspect_since`
 
 type executorRow struct {
 	run.Executor
@@ -115,7 +115,7 @@ func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.Desir
 			labels = excluded.labels, privileged = excluded.privileged, slots = excluded.slots, slots_used = excluded.slots_used,
 			version = excluded.version, journal_id = excluded.journal_id, draining = excluded.draining, last_contact = excluded.last_contact,
 			set_name = excluded.set_name, temporary = excluded.temporary, remove_after = excluded.remove_after, drained = excluded.drained,
-			fleet = excluded.fleet, instance = excluded.instance, max_uses = excluded.max_uses, doubted_at = excluded.doubted_at`,
+			fleet = excluded.fleet, instance = excluded.instance, max_uses = excluded.max_uses, suspect_since = excluded.suspect_since`,
 			e.ID, e.Pool, e.Driver, e.OS, e.Arch, labels, e.Privileged, e.Slots, e.SlotsUsed, e.Version, e.JournalID,
 			e.State == run.ExecutorDraining, false, t.now, t.now, e.Set, e.Temporary || e.Set != "", int64(e.RemoveAfter),
 			false, false, "", 0, e.Fleet, e.Instance, 0, e.MaxUses, 0); err != nil {
@@ -146,7 +146,7 @@ func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) (run.DesiredSt
 		if desired, err = t.renewalReply(ctx, known, r); err != nil {
 			return err
 		}
-		_, err = t.Exec(ctx, `UPDATE executors SET slots_used = ?, draining = ?, drained = ?, last_contact = ?, doubted_at = 0 WHERE id = ?`,
+		_, err = t.Exec(ctx, `UPDATE executors SET slots_used = ?, draining = ?, drained = ?, last_contact = ?, suspect_since = 0 WHERE id = ?`,
 			r.SlotsUsed, r.Draining, r.Drained, t.now, r.Executor)
 		if known.Fleet != "" && r.Drained && !known.drained { // the fleet's worker waits for it
 			t.markChanged(run.ID(fleetKey + known.Fleet))

@@ -16,14 +16,14 @@ import (
 // outbox, and among watched ids.
 const fleetKey = "fleet:"
 
-const fleetColumns = `name, config, secrets, mode, desired, reason, status, created_at, updated_at, version, memory, last_number, last_event`
+const fleetColumns = `name, config, secrets, mode, desired, reason, status, created_at, updated_at, version, policy_state, last_number, last_event`
 
 // fleetRow is a row of the table fleets.
 type fleetRow struct {
 	run.Fleet
-	memory     string
-	lastNumber int
-	lastEvent  int64
+	policyState string
+	lastNumber  int
+	lastEvent   int64
 }
 
 // fleetSecrets is the part of a fleet's configuration that may hold
@@ -38,7 +38,7 @@ func scanFleet(keys *keyring.Ring, row scanner) (*fleetRow, error) {
 	var config, secrets, status string
 	var desired int
 	var created, updated int64
-	if err := row.Scan(&f.Name, &config, &secrets, &f.Mode, &desired, &f.Reason, &status, &created, &updated, &f.Version, &f.memory,
+	if err := row.Scan(&f.Name, &config, &secrets, &f.Mode, &desired, &f.Reason, &status, &created, &updated, &f.Version, &f.policyState,
 		&f.lastNumber, &f.lastEvent); err != nil {
 		return nil, err
 	}

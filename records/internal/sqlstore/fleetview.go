@@ -35,7 +35,7 @@ func (s *Store) viewFleet(ctx context.Context, q Querier, f *fleetRow) (records.
 	if err := q.QueryRow(ctx, `SELECT coalesce(sum(CASE WHEN e.slots > coalesce(h.tasks, 0) THEN e.slots - coalesce(h.tasks, 0) ELSE 0 END), 0)
 		FROM executors e LEFT JOIN (SELECT executor, count(*) AS tasks FROM tasks
 			WHERE pool = ? AND status IN ('queued', 'running') AND status = 'running' GROUP BY executor) h ON h.executor = e.id
-		WHERE e.pool = ? AND e.fleet = '' AND NOT e.removed AND NOT e.draining AND NOT e.drain_wanted AND e.last_contact BETWEEN ? AND ?`,
+		WHERE e.pool = ? AND e.fleet = '' AND NOT e.removed AND NOT e.draining AND NOT e.drain_requested AND e.last_contact BETWEEN ? AND ?`,
 		f.Spec.Pool, f.Spec.Pool, now-int64(run.ExecutorTimeout), now+int64(run.ExecutorTimeout)).Scan(&v.FreeSlots); err != nil {
 		return v, err
 	}
@@ -60,7 +60,7 @@ func (s *Store) viewFleet(ctx context.Context, q Querier, f *fleetRow) (records.
 // fleetAlone reads the inputs that belong to the fleet itself, and not to its
 // pool.
 func (s *Store) fleetAlone(ctx context.Context, q Querier, f *fleetRow) (v records.FleetView, err error) {
-	v.Fleet, v.PolicyState = f.Fleet, f.memory
+	v.Fleet, v.PolicyState = f.Fleet, f.policyState
 	if err := each(ctx, q, func(row scanner) error {
 		r, err := scanLedger(row)
 		v.Instances = append(v.Instances, r)

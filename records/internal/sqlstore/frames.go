@@ -92,7 +92,7 @@ type logEnd struct {
 }
 
 func (t *tx) logEnd(ctx context.Context, k run.Key) (e logEnd, err error) {
-	err = t.QueryRow(ctx, `SELECT last_frame, packed, room FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?
+	err = t.QueryRow(ctx, `SELECT last_frame, packed, remaining FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?
 		ORDER BY first_frame DESC LIMIT 1`, k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&e.frame, &e.packed, &e.remaining)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
@@ -149,7 +149,7 @@ func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err
 	if err != nil {
 		return false, err
 	}
-	done, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, bytes, outline, room)
+	done, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, bytes, outline, remaining)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, k.Run, k.Task, k.Attempt, k.Dispatch, first, last, end, b.Stored, text, log.remaining)
 	if err != nil {
 		return false, err

@@ -31,14 +31,14 @@ func (t *tx) discardLogs(ctx context.Context, id run.ID) error {
 			}
 		}
 	}
-	if _, err := t.Exec(ctx, `INSERT INTO garbage (run_id, task, attempt, dispatch, first_frame)
+	if _, err := t.Exec(ctx, `INSERT INTO log_garbage (run_id, task, attempt, dispatch, first_frame)
 		SELECT b.run_id, b.task, b.attempt, b.dispatch, `+objectOf+` FROM log_batches b WHERE b.run_id = ? AND b.source_run = ''
 		AND NOT EXISTS (SELECT 1 FROM log_batches o WHERE o.source_run = b.run_id AND o.source_task = b.task AND o.source_run <> ''
 			AND o.attempt = b.attempt AND o.dispatch = b.dispatch AND o.first_frame = b.first_frame)
 		ON CONFLICT DO NOTHING`, id); err != nil {
 		return err
 	}
-	_, err := t.Exec(ctx, `INSERT INTO garbage (run_id, task, attempt, dispatch, first_frame)
+	_, err := t.Exec(ctx, `INSERT INTO log_garbage (run_id, task, attempt, dispatch, first_frame)
 		SELECT b.source_run, b.source_task, b.attempt, b.dispatch, `+objectOf+` FROM log_batches b WHERE b.run_id = ? AND b.source_run <> ''
 		AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = b.source_run)
 		AND NOT EXISTS (SELECT 1 FROM log_batches o WHERE o.source_run = b.source_run AND o.source_task = b.source_task AND o.source_run <> ''
@@ -59,7 +59,7 @@ func (t *tx) lockSharing(ctx context.Context) error {
 // discard records one piece of a log as garbage.
 func (t *tx) discard(ctx context.Context, g records.GarbageBatch) error {
 	t.commit.Garbage = true
-	_, err := t.Exec(ctx, `INSERT INTO garbage (run_id, task, attempt, dispatch, first_frame) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+	_, err := t.Exec(ctx, `INSERT INTO log_garbage (run_id, task, attempt, dispatch, first_frame) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		g.Key.Run, g.Key.Task, g.Key.Attempt, g.Key.Dispatch, garbageNumber(g))
 	return err
 }
@@ -95,7 +95,7 @@ func (s *Store) TakeGarbage(ctx context.Context, n int) ([]records.GarbageBatch,
 			}
 			out = append(out, g)
 			return err
-		}, `SELECT run_id, task, attempt, dispatch, first_frame FROM garbage LIMIT ?`, n)
+		}, `SELECT run_id, task, attempt, dispatch, first_frame FROM log_garbage LIMIT ?`, n)
 	})
 	return out, err
 }
@@ -104,7 +104,7 @@ func (s *Store) TakeGarbage(ctx context.Context, n int) ([]records.GarbageBatch,
 func (s *Store) CompleteGarbage(ctx context.Context, done []records.GarbageBatch) error {
 	return s.write(ctx, "delete collected garbage", func(t *tx) error {
 		for _, g := range done {
-			if _, err := t.Exec(ctx, `DELETE FROM garbage WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND first_frame = ?`,
+			if _, err := t.Exec(ctx, `DELETE FROM log_garbage WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND first_frame = ?`,
 				g.Key.Run, g.Key.Task, g.Key.Attempt, g.Key.Dispatch, garbageNumber(g)); err != nil {
 				return err
 			}

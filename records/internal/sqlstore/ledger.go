@@ -9,7 +9,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-const ledgerColumns = `number, instance, request, told, cause, state, why, reason, executor, uses, failures, asked_at, created_at, running_at,
+const ledgerColumns = `number, instance, request, acknowledged, cause, state, message, reason, executor, uses, failures, requested_at, created_at, running_at,
 	ready_at, draining_at, deleting_at, gone_at, last_used, missing_from, misses`
 
 func scanLedger(row scanner) (records.LedgerRow, error) {
@@ -184,8 +184,8 @@ func (s *Store) ChangeFleet(ctx context.Context, name string, c records.FleetCha
 
 func (t *tx) setLedger(ctx context.Context, f *fleetRow, set []records.LedgerChange, note func(int, records.LedgerChange)) error {
 	for _, change := range set {
-		done, err := t.Exec(ctx, `UPDATE fleet_instances SET instance = ?, request = ?, told = ?, cause = ?, state = ?, why = ?, reason = ?,
-			executor = ?, uses = ?, failures = ?, asked_at = ?, created_at = ?, running_at = ?, ready_at = ?, draining_at = ?, deleting_at = ?,
+		done, err := t.Exec(ctx, `UPDATE fleet_instances SET instance = ?, request = ?, acknowledged = ?, cause = ?, state = ?, message = ?, reason = ?,
+			executor = ?, uses = ?, failures = ?, requested_at = ?, created_at = ?, running_at = ?, ready_at = ?, draining_at = ?, deleting_at = ?,
 			gone_at = ?, last_used = ?, missing_from = ?, misses = ? WHERE fleet = ? AND number = ? AND state = ?`,
 			append(ledgerValues(change.LedgerRow), f.Name, change.Number, change.From)...)
 		if err != nil {
@@ -246,7 +246,7 @@ func (t *tx) saveFleetState(ctx context.Context, name string, c records.FleetCha
 		}
 	}
 	if c.PolicyState != nil {
-		if _, err := t.Exec(ctx, `UPDATE fleets SET memory = ? WHERE name = ?`, *c.PolicyState, name); err != nil {
+		if _, err := t.Exec(ctx, `UPDATE fleets SET policy_state = ? WHERE name = ?`, *c.PolicyState, name); err != nil {
 			return err
 		}
 	}

@@ -72,8 +72,8 @@ func (s *Store) PackStale(ctx context.Context, before time.Time) (n int, err err
 
 // packingRow is a row of log_packing.
 type packingRow struct {
-	key  run.Key
-	upto int64
+	key       run.Key
+	lastFrame int64
 }
 
 // TakePacking implements records.Packing.
@@ -91,10 +91,10 @@ func (s *Store) TakePacking(ctx context.Context, n int, lease time.Duration) ([]
 		var rows []packingRow
 		if err := each(ctx, t, func(row scanner) error {
 			var p packingRow
-			err := row.Scan(&p.key.Run, &p.key.Task, &p.key.Attempt, &p.key.Dispatch, &p.upto)
+			err := row.Scan(&p.key.Run, &p.key.Task, &p.key.Attempt, &p.key.Dispatch, &p.lastFrame)
 			rows = append(rows, p)
 			return err
-		}, `SELECT run_id, task, attempt, dispatch, upto FROM log_packing WHERE due_at > 0 AND due_at <= ? ORDER BY due_at LIMIT ?`+
+		}, `SELECT run_id, task, attempt, dispatch, last_frame FROM log_packing WHERE due_at > 0 AND due_at <= ? ORDER BY due_at LIMIT ?`+
 			t.dialect.SkipLocked, t.now, n); err != nil {
 			return err
 		}
@@ -123,16 +123,16 @@ func (t *tx) takePacking(ctx context.Context, p packingRow, lease time.Duration)
 		log.Last = batches[len(batches)-1].Last
 	}
 	packed := len(batches) > 0 && batches[0].Packed
-	if p.upto > 0 && p.upto != log.Last && (!packed || batches[0].Last != p.upto) {
+	if p.lastFrame > 0 && p.lastFrame != log.Last && (!packed || batches[0].Last != p.lastFrame) {
 		// The previous holder of the lease may have written this object.
-		if err := t.discard(ctx, records.GarbageBatch{Key: p.key, Frame: p.upto, Packed: true}); err != nil {
+		if err := t.discard(ctx, records.GarbageBatch{Key: p.key, Frame: p.lastFrame, Packed: true}); err != nil {
 			return nil, err
 		}
 	}
 	if len(batches) == 0 || packed && len(batches) == 1 {
 		return nil, t.completePacking(ctx, p.key)
 	}
-	_, err = t.Exec(ctx, `UPDATE log_packing SET due_at = ?, upto = ? WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
+	_, err = t.Exec(ctx, `UPDATE log_packing SET due_at = ?, last_frame = ? WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
 		t.now+int64(lease), log.Last, p.key.Run, p.key.Task, p.key.Attempt, p.key.Dispatch)
 	return log, err
 }
@@ -162,7 +162,7 @@ func (s *Store) SwitchPacked(ctx context.Context, p records.PackingLog, bytes in
 		if err := t.lockSharing(ctx); err != nil {
 			return err
 		}
-		held, err := queryIDs(ctx, t, `SELECT run_id FROM log_packing WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND upto = ?`,
+		held, err := queryIDs(ctx, t, `SELECT run_id FROM log_packing WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND last_frame = ?`,
 			p.Key.Run, p.Key.Task, p.Key.Attempt, p.Key.Dispatch, p.Last)
 		if err != nil || len(held) == 0 {
 			return err // another holder has the lease, and discards this object
@@ -226,7 +226,7 @@ func (t *tx) switchPacked(ctx context.Context, p records.PackingLog, bytes int64
 	if own[len(own)-1].End {
 		due, t.commit.Packing = t.now, true
 	}
-	_, err = t.Exec(ctx, `UPDATE log_packing SET due_at = ?, upto = 0 WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
+	_, err = t.Exec(ctx, `UPDATE log_packing SET due_at = ?, last_frame = 0 WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
 		due, k.Run, k.Task, k.Attempt, k.Dispatch)
 	return true, err
 }
@@ -234,11 +234,11 @@ func (t *tx) switchPacked(ctx context.Context, p records.PackingLog, bytes int64
 // replaceBatches replaces the rows of a log's batches by one row of the packed
 // log, for each run that refers to them.
 func (t *tx) replaceBatches(ctx context.Context, p records.PackingLog, bytes int64, end bool) error {
-	const insert = `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, source_run, source_task, packed, bytes, room)
+	const insert = `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, source_run, source_task, packed, bytes, remaining)
 		VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)`
 	k := p.Key
 	var remaining sql.NullInt64 // kept for the frames that come later
-	if err := t.QueryRow(ctx, `SELECT room FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND last_frame = ?`,
+	if err := t.QueryRow(ctx, `SELECT remaining FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND last_frame = ?`,
 		k.Run, k.Task, k.Attempt, k.Dispatch, p.Last).Scan(&remaining); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (s *Store) DrainExecutor(ctx context.Context, id string, drain bool, reason
 			reason = ""
 		}
 		e.drainRequested, e.Reason = drain, clip(reason)
-		if _, err := t.Exec(ctx, `UPDATE executors SET drain_wanted = ?, reason = ? WHERE id = ?`, e.drainRequested, e.Reason, id); err != nil {
+		if _, err := t.Exec(ctx, `UPDATE executors SET drain_requested = ?, reason = ? WHERE id = ?`, e.drainRequested, e.Reason, id); err != nil {
 			return err
 		}
 		if out, err = e.view(ctx, t, t.now); err != nil {
@@ -114,7 +114,7 @@ func (t *tx) suspect(ctx context.Context, e *executorRow) (left time.Duration, e
 	since := time.Duration(t.now - e.suspectSince)
 	switch {
 	case e.suspectSince == 0, since < 0: // the clock was set back
-		_, err = t.Exec(ctx, `UPDATE executors SET doubted_at = ? WHERE id = ?`, t.now, e.ID)
+		_, err = t.Exec(ctx, `UPDATE executors SET suspect_since = ? WHERE id = ?`, t.now, e.ID)
 		return run.ExecutorTimeout, err
 	case since < run.ExecutorTimeout:
 		return run.ExecutorTimeout - since, nil

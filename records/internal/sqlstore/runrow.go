@@ -35,7 +35,7 @@ type runRow struct {
 }
 
 const runColumns = `r.id, r.name, r.group_path, r.counter, r.priority, r.admission, r.admitted, r.phase, r.result, r.reason,
-	r.stop_wanted, r.created_at, r.started_at, r.ended_at, r.restarted_from, r.counts, r.approved, r.version, r.grouped`
+	r.stop_requested, r.created_at, r.started_at, r.ended_at, r.restarted_from, r.counts, r.approved, r.version, r.grouped`
 
 // counts holds the numbers of a run's tasks by status, without zeros.
 type counts map[run.Status]int
@@ -112,7 +112,7 @@ func (t *tx) saveRun(ctx context.Context, prev, r *runRow) error {
 			return err
 		}
 	}
-	_, err = t.Exec(ctx, `UPDATE runs SET counts = ?, version = ?, admitted = ?, phase = ?, result = ?, reason = ?, stop_wanted = ?,
+	_, err = t.Exec(ctx, `UPDATE runs SET counts = ?, version = ?, admitted = ?, phase = ?, result = ?, reason = ?, stop_requested = ?,
 		started_at = ?, ended_at = ?, approved = ? WHERE id = ?`,
 		counted, r.version, r.admitted, r.phase, r.result, r.reason, r.stopRequested, r.started, r.ended, approved, r.id)
 	return err

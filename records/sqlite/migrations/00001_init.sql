@@ -13,7 +13,7 @@ CREATE TABLE runs (
     phase          TEXT    NOT NULL,
     result         TEXT    NOT NULL,
     reason         TEXT    NOT NULL,
-    stop_wanted    BOOLEAN NOT NULL DEFAULT FALSE,
+    stop_requested BOOLEAN NOT NULL DEFAULT FALSE,
     created_at     INTEGER NOT NULL,
     started_at     INTEGER NOT NULL DEFAULT 0,
     ended_at       INTEGER NOT NULL DEFAULT 0,
@@ -154,9 +154,9 @@ CREATE TABLE changegroups (
     version     INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
--- The state of each run in its change groups: parked (the run is not started),
--- waiting (for a slot), holding (a slot), done. since is when that state began,
--- and orders the runs that are parked or waiting.
+-- The state of each run in its change groups: not_started (it waits to
+-- be started), waiting (for a slot), holding (a slot), done. since is when that
+-- state began, and orders the runs that do not hold a slot.
 CREATE TABLE run_changegroups (
     name     TEXT    NOT NULL,
     run_id   TEXT    NOT NULL,
@@ -166,7 +166,7 @@ CREATE TABLE run_changegroups (
     PRIMARY KEY (name, run_id)
 ) WITHOUT ROWID;
 CREATE INDEX run_changegroups_run ON run_changegroups (run_id);
-CREATE INDEX run_changegroups_line ON run_changegroups (name, state, priority, since, run_id) WHERE state <> 'done';
+CREATE INDEX run_changegroups_queue ON run_changegroups (name, state, priority, since, run_id) WHERE state <> 'done';
 
 -- A row is a batch of frames as it was received, or all frames up to last_frame
 -- in one packed object. A packed log can be packed again, with the batches after
@@ -185,19 +185,19 @@ CREATE TABLE log_batches (
     packed      BOOLEAN NOT NULL DEFAULT FALSE,
     bytes       INTEGER NOT NULL DEFAULT 0,  -- the stored size of the object
     outline     TEXT    NOT NULL DEFAULT '', -- JSON: what a batch contains; '' for packed logs
-    room        INTEGER,                     -- the rest of the dispatch's log limit after the batch; NULL: no limit
+    remaining   INTEGER,                     -- the rest of the dispatch's log limit after the batch; NULL: no limit
     PRIMARY KEY (run_id, task, attempt, dispatch, first_frame)
 ) WITHOUT ROWID;
 CREATE INDEX log_batches_source ON log_batches (source_run, source_task) WHERE source_run <> '';
 
 -- The logs that are to be packed.
 CREATE TABLE log_packing (
-    run_id   TEXT    NOT NULL,
-    task     INTEGER NOT NULL,
-    attempt  INTEGER NOT NULL,
-    dispatch INTEGER NOT NULL,
-    due_at   INTEGER NOT NULL,           -- 0: after the last frame; in the future: the end of a lease
-    upto     INTEGER NOT NULL DEFAULT 0, -- the last frame of an object whose write may have begun; 0: none
+    run_id     TEXT    NOT NULL,
+    task       INTEGER NOT NULL,
+    attempt    INTEGER NOT NULL,
+    dispatch   INTEGER NOT NULL,
+    due_at     INTEGER NOT NULL,           -- 0: after the last frame; in the future: the end of a lease
+    last_frame INTEGER NOT NULL DEFAULT 0, -- the last frame of an object whose write may have begun; 0: none
     PRIMARY KEY (run_id, task, attempt, dispatch)
 ) WITHOUT ROWID;
 CREATE INDEX log_packing_due ON log_packing (due_at) WHERE due_at > 0;
@@ -211,7 +211,7 @@ CREATE TABLE expired_logs (
 
 -- Objects of logs to which no run refers any more. A packed log has its last
 -- frame in first_frame, negated.
-CREATE TABLE garbage (
+CREATE TABLE log_garbage (
     run_id      TEXT    NOT NULL,
     task        INTEGER NOT NULL,
     attempt     INTEGER NOT NULL,
@@ -222,13 +222,13 @@ CREATE TABLE garbage (
 
 -- The objects in the blob store of archives. A row is inserted before the
 -- object's first byte is written, and deleted after its last byte is deleted. An
--- object with no references is garbage when it is due. taken means that its
--- bytes may be deleted already.
+-- object with no references is garbage when it is due. deleting means that
+-- its bytes may be deleted already.
 CREATE TABLE archive_objects (
-    object TEXT    NOT NULL PRIMARY KEY,
-    refs   INTEGER NOT NULL,
-    taken  BOOLEAN NOT NULL,
-    due_at INTEGER NOT NULL
+    object   TEXT    NOT NULL PRIMARY KEY,
+    refs     INTEGER NOT NULL,
+    deleting BOOLEAN NOT NULL,
+    due_at   INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX archive_objects_due ON archive_objects (due_at) WHERE refs = 0;
 
@@ -284,55 +284,56 @@ CREATE TABLE pools (
     shared     BOOLEAN NOT NULL DEFAULT FALSE -- runs that must not use each other's images share its hosts
 ) WITHOUT ROWID;
 
+-- A temporary executor that is offline for too long is removed by a second check.
 CREATE TABLE executors (
-    id            TEXT    NOT NULL PRIMARY KEY,
-    pool          TEXT    NOT NULL,
-    driver        TEXT    NOT NULL,
-    os            TEXT    NOT NULL,
-    arch          TEXT    NOT NULL,
-    labels        TEXT    NOT NULL,               -- JSON
-    privileged    BOOLEAN NOT NULL,
-    slots         INTEGER NOT NULL,
-    slots_used    INTEGER NOT NULL,
-    version       TEXT    NOT NULL,
-    journal_id    TEXT    NOT NULL,
-    set_name      TEXT    NOT NULL DEFAULT '',    -- '' for none
-    fleet         TEXT    NOT NULL DEFAULT '',    -- '' for none
-    instance      TEXT    NOT NULL DEFAULT '',    -- of the fleet
-    uses          INTEGER NOT NULL DEFAULT 0,     -- the number of tasks that it has claimed
-    max_uses      INTEGER NOT NULL DEFAULT 0,     -- the number of tasks that it may claim; 0: no limit
-    temporary     BOOLEAN NOT NULL DEFAULT FALSE,
-    remove_after  INTEGER NOT NULL DEFAULT 0,     -- nanoseconds
-    draining      BOOLEAN NOT NULL,               -- the executor reports it
-    drained       BOOLEAN NOT NULL DEFAULT FALSE, -- the executor reports it
-    drain_wanted  BOOLEAN NOT NULL DEFAULT FALSE, -- a client requested it
-    reason        TEXT    NOT NULL DEFAULT '',    -- of the drain, or of the removal
-    removed       BOOLEAN NOT NULL DEFAULT FALSE,
-    registered_at INTEGER NOT NULL,
-    last_contact  INTEGER NOT NULL,
-    doubted_at    INTEGER NOT NULL DEFAULT 0,     -- when a check first found a temporary executor offline for too long; 0: it was not. A later check removes it
-    removed_at    INTEGER NOT NULL DEFAULT 0
+    id              TEXT    NOT NULL PRIMARY KEY,
+    pool            TEXT    NOT NULL,
+    driver          TEXT    NOT NULL,
+    os              TEXT    NOT NULL,
+    arch            TEXT    NOT NULL,
+    labels          TEXT    NOT NULL,               -- JSON
+    privileged      BOOLEAN NOT NULL,
+    slots           INTEGER NOT NULL,
+    slots_used      INTEGER NOT NULL,
+    version         TEXT    NOT NULL,
+    journal_id      TEXT    NOT NULL,
+    set_name        TEXT    NOT NULL DEFAULT '',    -- '' for none
+    fleet           TEXT    NOT NULL DEFAULT '',    -- '' for none
+    instance        TEXT    NOT NULL DEFAULT '',    -- of the fleet
+    uses            INTEGER NOT NULL DEFAULT 0,     -- the number of tasks that it has claimed
+    max_uses        INTEGER NOT NULL DEFAULT 0,     -- the number of tasks that it may claim; 0: no limit
+    temporary       BOOLEAN NOT NULL DEFAULT FALSE,
+    remove_after    INTEGER NOT NULL DEFAULT 0,     -- nanoseconds
+    draining        BOOLEAN NOT NULL,               -- the executor reports it
+    drained         BOOLEAN NOT NULL DEFAULT FALSE, -- the executor reports it
+    drain_requested BOOLEAN NOT NULL DEFAULT FALSE, -- a client requested it
+    reason          TEXT    NOT NULL DEFAULT '',    -- of the drain, or of the removal
+    removed         BOOLEAN NOT NULL DEFAULT FALSE,
+    registered_at   INTEGER NOT NULL,
+    last_contact    INTEGER NOT NULL,
+    suspect_since   INTEGER NOT NULL DEFAULT 0,     -- when it was first found offline for too long; 0: it was not
+    removed_at      INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 -- The rows of removed executors are never deleted, and lists do not show them.
-CREATE INDEX executors_present ON executors (id) WHERE NOT removed;
+CREATE INDEX executors_active ON executors (id) WHERE NOT removed;
 CREATE INDEX executors_fleet ON executors (fleet) WHERE fleet <> '' AND NOT removed;
 
 CREATE TABLE fleets (
-    name        TEXT    PRIMARY KEY,
-    pool        TEXT    NOT NULL DEFAULT '', -- as in config: the fleets of a pool share its demand
-    config      TEXT    NOT NULL,            -- JSON, without the parts that may contain credentials
-    secrets     TEXT    NOT NULL DEFAULT '', -- JSON: plugin_config and connector_config, encrypted if there is a key
-    mode        TEXT    NOT NULL,            -- active, paused, draining, deleting, deleted
-    desired     INTEGER NOT NULL DEFAULT -1, -- the number of instances that a client set; -1: the policy decides
-    reason      TEXT    NOT NULL DEFAULT '',
-    quota       TEXT    NOT NULL DEFAULT '',
-    status      TEXT    NOT NULL DEFAULT '', -- JSON: the last report of its worker
-    memory      TEXT    NOT NULL DEFAULT '', -- JSON: the state of the policy between two decisions
-    created_at  INTEGER NOT NULL,
-    updated_at  INTEGER NOT NULL,
-    version     INTEGER NOT NULL DEFAULT 1,
-    last_number INTEGER NOT NULL DEFAULT 0,  -- of an instance
-    last_event  INTEGER NOT NULL DEFAULT 0
+    name         TEXT    PRIMARY KEY,
+    pool         TEXT    NOT NULL DEFAULT '', -- as in config: the fleets of a pool share its demand
+    config       TEXT    NOT NULL,            -- JSON, without the parts that may contain credentials
+    secrets      TEXT    NOT NULL DEFAULT '', -- JSON: plugin_config and connector_config, encrypted if there is a key
+    mode         TEXT    NOT NULL,            -- active, paused, draining, deleting, deleted
+    desired      INTEGER NOT NULL DEFAULT -1, -- the number of instances that a client set; -1: the policy decides
+    reason       TEXT    NOT NULL DEFAULT '',
+    quota        TEXT    NOT NULL DEFAULT '',
+    status       TEXT    NOT NULL DEFAULT '', -- JSON: the last report of its worker
+    policy_state TEXT    NOT NULL DEFAULT '', -- JSON: the state of the policy between two decisions
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    version      INTEGER NOT NULL DEFAULT 1,
+    last_number  INTEGER NOT NULL DEFAULT 0,  -- of an instance
+    last_event   INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX fleets_pool ON fleets (pool);
 
@@ -342,15 +343,15 @@ CREATE TABLE fleet_instances (
     number       INTEGER NOT NULL,
     instance     TEXT    NOT NULL DEFAULT '',    -- the plugin's name for it
     request      TEXT    NOT NULL DEFAULT '',
-    told         BOOLEAN NOT NULL DEFAULT FALSE, -- the plugin has answered the request
+    acknowledged BOOLEAN NOT NULL DEFAULT FALSE, -- the plugin has answered the request
     cause        TEXT    NOT NULL,
     state        TEXT    NOT NULL,
-    why          TEXT    NOT NULL DEFAULT '',
+    message      TEXT    NOT NULL DEFAULT '',
     reason       TEXT    NOT NULL DEFAULT '',
     executor     TEXT    NOT NULL DEFAULT '',
     uses         INTEGER NOT NULL DEFAULT 0,
     failures     INTEGER NOT NULL DEFAULT 0,     -- consecutive failed health checks
-    asked_at     INTEGER NOT NULL,
+    requested_at INTEGER NOT NULL,
     created_at   INTEGER NOT NULL DEFAULT 0,
     running_at   INTEGER NOT NULL DEFAULT 0,
     ready_at     INTEGER NOT NULL DEFAULT 0,
@@ -362,7 +363,7 @@ CREATE TABLE fleet_instances (
     misses       INTEGER NOT NULL DEFAULT 0,     -- consecutive listings that lack it
     PRIMARY KEY (fleet, number)
 );
-CREATE INDEX fleet_instances_present ON fleet_instances (fleet, number) WHERE state <> 'gone';
+CREATE INDEX fleet_instances_active ON fleet_instances (fleet, number) WHERE state <> 'gone';
 
 CREATE TABLE fleet_events (
     fleet    TEXT    NOT NULL,
