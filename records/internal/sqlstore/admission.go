@@ -46,7 +46,7 @@ func (t *tx) tryAdmit(ctx context.Context, groups []string, s queueKey) (bool, e
 	// A reject policy wins, even if preemption in another group would free a
 	// slot.
 	for _, name := range groups {
-		if t.groups[name].onBusy != run.OnBusyReject {
+		if locksOf(t).groups[name].onBusy != run.OnBusyReject {
 			continue
 		}
 		if b, ok, err := t.busyFor(ctx, name, s); err != nil || ok {
@@ -121,7 +121,7 @@ func (t *tx) runsToPreempt(ctx context.Context, b busy) (ids []run.ID, err error
 // tryLockRuns locks runs and their groups while other groups are locked already. It
 // does not wait for a lock, since that could deadlock.
 func (t *tx) tryLockRuns(ctx context.Context, ids []run.ID) error {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id run.ID) bool { return t.runs[id] != nil })
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id run.ID) bool { return locksOf(t).runs[id] != nil })
 	if len(ids) == 0 {
 		return nil
 	}
@@ -141,23 +141,23 @@ func (t *tx) tryLockRuns(ctx context.Context, ids []run.ID) error {
 		names = append(names, groups[id]...)
 	}
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	names = slices.DeleteFunc(names, func(name string) bool { return t.groups[name] != nil })
+	names = slices.DeleteFunc(names, func(name string) bool { return locksOf(t).groups[name] != nil })
 	if err := t.readGroups(ctx, names, t.dialect.SkipLocked); err != nil {
 		return err
 	}
 	for _, name := range names {
-		if t.groups[name] == nil {
+		if locksOf(t).groups[name] == nil {
 			return needLocksError(ids)
 		}
 	}
-	maps.Copy(t.runs, runs)
+	maps.Copy(locksOf(t).runs, runs)
 	return nil
 }
 
 // preemptRun preempts a run for another: it stops the run, or cancels it if it
 // has not begun. The run and its groups are locked.
 func (t *tx) preemptRun(ctx context.Context, preempted, by run.ID, group string) error {
-	prev := t.runs[preempted]
+	prev := locksOf(t).runs[preempted]
 	r := prev.clone()
 	reason := "run " + string(by) + " of change group " + group + " took its place"
 	switch r.phase {
@@ -185,7 +185,7 @@ func (t *tx) preemptRun(ctx context.Context, preempted, by run.ID, group string)
 	if err := t.saveRun(ctx, prev, r); err != nil {
 		return err
 	}
-	t.runs[preempted] = r
+	locksOf(t).runs[preempted] = r
 	return nil
 }
 
@@ -193,11 +193,11 @@ func (t *tx) preemptRun(ctx context.Context, preempted, by run.ID, group string)
 // their groups.
 func (t *tx) lockRunsWithGroups(ctx context.Context, ids []run.ID) ([]string, error) {
 	var err error
-	if t.runs, err = t.lockRuns(ctx, ids, t.dialect.ForUpdate); err != nil {
+	if locksOf(t).runs, err = t.lockRuns(ctx, ids, t.dialect.ForUpdate); err != nil {
 		return nil, err
 	}
 	var grouped []run.ID
-	for id, r := range t.runs {
+	for id, r := range locksOf(t).runs {
 		if r.grouped {
 			grouped = append(grouped, id)
 		}

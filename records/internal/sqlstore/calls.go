@@ -209,7 +209,7 @@ func (s *Store) change(
 		if err != nil {
 			return err
 		}
-		prev := t.runs[id]
+		prev := locksOf(t).runs[id]
 		if prev == nil {
 			return runNotFound(id)
 		}

@@ -83,12 +83,12 @@ func (s *Store) PutChangeGroup(ctx context.Context, g run.ChangeGroup, token run
 		if err := t.checkToken(token); err != nil {
 			return err
 		}
-		row := t.groups[g.Name]
+		row := locksOf(t).groups[g.Name]
 		more := g.MaxRunning == 0 || row.maxRunning > 0 && g.MaxRunning > row.maxRunning
 		if _, err := t.Exec(ctx, `UPDATE changegroups SET max_running = ?, on_busy = ? WHERE name = ?`, g.MaxRunning, g.OnBusy, g.Name); err != nil {
 			return err
 		}
-		t.bumpVersions(slices.Collect(maps.Keys(t.groups))...)
+		t.bumpVersions(slices.Collect(maps.Keys(locksOf(t).groups))...)
 		if more {
 			if err := t.enqueueGrant(ctx, g.Name); err != nil {
 				return err

@@ -26,6 +26,18 @@ type groupRow struct {
 	version    int64
 }
 
+// locks are the change groups and runs that a transaction has read and locked.
+type locks struct {
+	groups  map[string]*groupRow // locked groups
+	runs    map[run.ID]*runRow   // locked runs that may be preempted
+	members map[run.ID][]string  // the groups of runs, as far as they were read
+	bumped  []string             // groups whose versions are bumped
+	ticks   int64
+}
+
+// locksOf returns the locks of a transaction.
+func locksOf(t *tx) *locks { return valueOf[locks](t) }
+
 // A transaction locks rows in one order, so that transactions cannot deadlock:
 // first an idempotency key, then runs by id, then change groups by name, then a
 // counter. Runs come before groups because most transactions lock a run whether
@@ -36,8 +48,8 @@ type groupRow struct {
 // calls it once, with all groups that it may change.
 func (t *tx) lockGroups(ctx context.Context, names []string) error {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	t.groups = make(map[string]*groupRow, len(names))
-	if err := t.readGroups(ctx, names, t.dialect.ForUpdate); err != nil || len(t.groups) == len(names) {
+	locksOf(t).groups = make(map[string]*groupRow, len(names))
+	if err := t.readGroups(ctx, names, t.dialect.ForUpdate); err != nil || len(locksOf(t).groups) == len(names) {
 		return err
 	}
 	if err := bulk(ctx, t, `INSERT INTO changegroups (name) VALUES `, `(?)`, ` ON CONFLICT DO NOTHING`, len(names),
@@ -55,7 +67,7 @@ func (t *tx) readGroups(ctx context.Context, names []string, lock string) error 
 	return each(ctx, t, func(row scanner) error {
 		var g groupRow
 		err := row.Scan(&g.name, &g.maxRunning, &g.onBusy, &g.version)
-		t.groups[g.name] = &g
+		locksOf(t).groups[g.name] = &g
 		return err
 	}, `SELECT name, max_running, on_busy, version FROM changegroups WHERE name IN (`+inList(len(names))+`)
 		ORDER BY name`+lock, inListArgs(names)...)
@@ -96,7 +108,7 @@ func powerOfTwo(n int) int {
 func (t *tx) checkToken(token run.Token) error {
 	var stale []string
 	for _, name := range token.Groups() {
-		if t.groups[name].version != token[name] {
+		if locksOf(t).groups[name].version != token[name] {
 			stale = append(stale, name)
 		}
 	}
@@ -108,14 +120,17 @@ func (t *tx) checkToken(token run.Token) error {
 }
 
 // bumpVersions bumps the versions of locked groups when the transaction ends.
-func (t *tx) bumpVersions(names ...string) { t.bumped = append(t.bumped, names...) }
+func (t *tx) bumpVersions(names ...string) {
+	l := locksOf(t)
+	if len(l.bumped) == 0 {
+		t.beforeCommit(func(ctx context.Context) error { return t.saveVersions(ctx) })
+	}
+	l.bumped = append(l.bumped, names...)
+}
 
 // saveVersions writes the new versions of the groups.
 func (t *tx) saveVersions(ctx context.Context) error {
-	if len(t.bumped) == 0 {
-		return nil
-	}
-	names := slices.Compact(slices.Sorted(slices.Values(t.bumped)))
+	names := slices.Compact(slices.Sorted(slices.Values(locksOf(t).bumped)))
 	_, err := t.Exec(ctx, `UPDATE changegroups SET version = version + 1 WHERE name IN (`+inList(len(names))+`)`, inListArgs(names)...)
 	return err
 }
@@ -126,7 +141,7 @@ func (t *tx) groupsOf(ctx context.Context, r *runRow) ([]string, error) {
 	if !r.grouped {
 		return nil, nil
 	}
-	if names, known := t.members[r.id]; known {
+	if names, known := locksOf(t).members[r.id]; known {
 		return names, nil
 	}
 	of, err := t.groupsOfAll(ctx, []run.ID{r.id})
@@ -135,22 +150,22 @@ func (t *tx) groupsOf(ctx context.Context, r *runRow) ([]string, error) {
 
 // groupsOfAll returns the names of the change groups of several runs.
 func (t *tx) groupsOfAll(ctx context.Context, ids []run.ID) (map[run.ID][]string, error) {
-	if t.members == nil {
-		t.members = make(map[run.ID][]string, len(ids))
+	if locksOf(t).members == nil {
+		locksOf(t).members = make(map[run.ID][]string, len(ids))
 	}
-	unknown := slices.DeleteFunc(slices.Clone(ids), func(id run.ID) bool { return t.members[id] != nil })
+	unknown := slices.DeleteFunc(slices.Clone(ids), func(id run.ID) bool { return locksOf(t).members[id] != nil })
 	for page := range slices.Chunk(unknown, queuePage) {
 		if err := each(ctx, t, func(row scanner) error {
 			var id run.ID
 			var name string
 			err := row.Scan(&id, &name)
-			t.members[id] = append(t.members[id], name)
+			locksOf(t).members[id] = append(locksOf(t).members[id], name)
 			return err
 		}, `SELECT run_id, name FROM run_changegroups WHERE run_id IN (`+inList(len(page))+`) ORDER BY run_id, name`, inListArgs(page)...); err != nil {
 			return nil, err
 		}
 	}
-	return t.members, nil
+	return locksOf(t).members, nil
 }
 
 // lockRuns locks runs in the order of their ids. lock is the clause that locks

@@ -129,10 +129,10 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 			return err
 		}
 		if r.Restart != nil {
-			if err := t.restart(ctx, row, r.Restart, t.runs[r.Restart.From]); err != nil {
+			if err := t.restart(ctx, row, r.Restart, locksOf(t).runs[r.Restart.From]); err != nil {
 				return err
 			}
-			t.bumpVersions(t.members[r.Restart.From]...)
+			t.bumpVersions(locksOf(t).members[r.Restart.From]...)
 		}
 		return t.storeIdempotencyKey(ctx, r.IdempotencyKey, row.id)
 	})

@@ -28,11 +28,11 @@ func (t *tx) packNow(ctx context.Context, k run.Key) error {
 
 // packRemoved makes the logs due that an executor being removed, or its set,
 // has claimed: no executor sends the rest of them.
-func (t *tx) packRemoved(ctx context.Context, e *executorRow) error {
+func (t *tx) packRemoved(ctx context.Context, executor, set string) error {
 	t.commit.Packing = true
-	where, arg := `c.executor = ?`, e.ID
-	if e.Set != "" {
-		where, arg = `c.executor IN (SELECT id FROM executors WHERE set_name = ?)`, e.Set
+	where, arg := `c.executor = ?`, executor
+	if set != "" {
+		where, arg = `c.executor IN (SELECT id FROM executors WHERE set_name = ?)`, set
 	}
 	_, err := t.Exec(ctx, `UPDATE log_packing SET due_at = ? WHERE due_at = 0 AND EXISTS (SELECT 1 FROM claims c
 		WHERE c.run_id = log_packing.run_id AND c.task = log_packing.task AND c.attempt = log_packing.attempt AND c.dispatch = log_packing.dispatch
@@ -88,17 +88,17 @@ func (s *Store) TakePacking(ctx context.Context, n int, lease time.Duration) ([]
 	var out []records.PackingLog
 	err := s.write(ctx, "take logs to pack", func(t *tx) error {
 		out = nil
-		var rows []packingRow
+		var due []packingRow
 		if err := each(ctx, t, func(row scanner) error {
 			var p packingRow
 			err := row.Scan(&p.key.Run, &p.key.Task, &p.key.Attempt, &p.key.Dispatch, &p.lastFrame)
-			rows = append(rows, p)
+			due = append(due, p)
 			return err
 		}, `SELECT run_id, task, attempt, dispatch, last_frame FROM log_packing WHERE due_at > 0 AND due_at <= ? ORDER BY due_at LIMIT ?`+
 			t.dialect.SkipLocked, t.now, n); err != nil {
 			return err
 		}
-		for _, p := range rows {
+		for _, p := range due {
 			log, err := t.takePacking(ctx, p, lease)
 			if err != nil {
 				return err

@@ -29,7 +29,7 @@ type busy struct {
 // whether the runs that hold a slot and those that wait ahead leave no slot for
 // it. So no run overtakes, and one run is always next.
 func (t *tx) busyFor(ctx context.Context, name string, s queueKey) (busy, bool, error) {
-	b := busy{groupRow: t.groups[name]}
+	b := busy{groupRow: locksOf(t).groups[name]}
 	if b.maxRunning == 0 {
 		return b, false, nil
 	}
@@ -76,8 +76,8 @@ func (t *tx) setSlotState(ctx context.Context, id run.ID, p slotState, since int
 // nextTime returns the time of the transaction, increased by 1 ns with each call,
 // so that runs that get a slot together keep their order.
 func (t *tx) nextTime() int64 {
-	t.ticks++
-	return t.now + t.ticks - 1
+	locksOf(t).ticks++
+	return t.now + locksOf(t).ticks - 1
 }
 
 // releaseSlots releases the slots that a final run held or waited for in its groups,
@@ -91,7 +91,7 @@ func (t *tx) releaseSlots(ctx context.Context, id run.ID, groups []string) error
 		return err
 	}
 	for _, name := range groups {
-		if t.groups[name].maxRunning == 0 {
+		if locksOf(t).groups[name].maxRunning == 0 {
 			continue
 		}
 		if err := t.enqueueGrant(ctx, name); err != nil {

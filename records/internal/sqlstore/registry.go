@@ -167,7 +167,7 @@ func (t *tx) removeExecutor(ctx context.Context, e *executorRow, reason string) 
 		if err := t.enqueueRemoval(ctx, e, out.Reason); err != nil {
 			return out, err
 		}
-		if err := t.packRemoved(ctx, e); err != nil {
+		if err := t.packRemoved(ctx, e.ID, e.Set); err != nil {
 			return out, err
 		}
 	}

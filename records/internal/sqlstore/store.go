@@ -120,15 +120,32 @@ type tx struct {
 	keys    *keyring.Ring
 	now     int64
 	events  []run.Event
-	groups  map[string]*groupRow // locked groups
-	runs    map[run.ID]*runRow   // locked runs that may be preempted
-	members map[run.ID][]string  // the groups of runs, as far as they were read
-	bumped  []string             // groups whose versions are bumped
-	ticks   int64
 	commit  Commit
+	// values holds what packages keep for the transaction: one pointer of each type.
+	values map[any]any
+	// hooks run before the events are appended.
+	hooks []func(context.Context) error
 	// observed holds the calls of the observer for after the commit.
 	observed []func(records.Observer)
 }
+
+// valueOf returns the value of a type that a package keeps for the transaction. It
+// is zero at first.
+func valueOf[T any](t *tx) *T {
+	key := any((*T)(nil))
+	if v, ok := t.values[key].(*T); ok {
+		return v
+	}
+	if t.values == nil {
+		t.values = make(map[any]any)
+	}
+	v := new(T)
+	t.values[key] = v
+	return v
+}
+
+// beforeCommit adds a function that runs in the transaction before it is committed.
+func (t *tx) beforeCommit(fn func(context.Context) error) { t.hooks = append(t.hooks, fn) }
 
 // write runs fn in a transaction, appends the events that fn emitted, and wakes
 // the watchers of its changes. fn may run more than once.
@@ -140,8 +157,10 @@ func (s *Store) write(ctx context.Context, doing string, fn func(t *tx) error) e
 		if err := fn(t); err != nil {
 			return err
 		}
-		if err := t.saveVersions(ctx); err != nil {
-			return err
+		for _, hook := range t.hooks {
+			if err := hook(ctx); err != nil {
+				return err
+			}
 		}
 		if err := t.appendEvents(ctx); err != nil {
 			return err
