@@ -9,7 +9,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/records/internal/sqlstore"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 	"github.com/drover-run/drover/records/sqlite"
 	"github.com/drover-run/drover/run"
 )
@@ -32,7 +32,7 @@ func TestSchema_next_migration(t *testing.T) {
 		"migrations/00002_color.sql": {Data: []byte("-- +goose Up\nALTER TABLE runs ADD COLUMN color TEXT NOT NULL DEFAULT 'none';\n")},
 	}
 	db := raw(t, path)
-	next, err := sqlstore.NewSchema(goose.DialectSQLite3, db, files)
+	next, err := sqldb.NewSchema(goose.DialectSQLite3, db, files)
 	require.NoError(t, err)
 	require.NoError(t, next.Migrate(t.Context()))
 	require.NoError(t, next.Migrate(t.Context()), "again")
