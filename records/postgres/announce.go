@@ -136,8 +136,8 @@ func number(ctx context.Context, tx *sql.Tx, a *announcement) (int, error) {
 	if err := rows.Err(); err != nil || len(ids) == 0 {
 		return 0, err
 	}
-	if _, err := tx.ExecContext(ctx, `UPDATE events e SET number = s.last + u.place
-		FROM unnest($1::bigint[]) WITH ORDINALITY AS u (id, place), event_sequence s WHERE e.id = u.id`, ids); err != nil {
+	if _, err := tx.ExecContext(ctx, `UPDATE events e SET number = s.last + u.ordinal
+		FROM unnest($1::bigint[]) WITH ORDINALITY AS u (id, ordinal), event_sequence s WHERE e.id = u.id`, ids); err != nil {
 		return 0, err
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE event_sequence SET last = last + $1`, len(ids))

@@ -59,7 +59,7 @@ func addMembers(ctx context.Context, q sqldb.Querier, g *run.ChangeGroup) error 
 	g.Running, g.Queued = []run.ID{}, []run.ID{}
 	for _, part := range []struct {
 		list  *[]run.ID
-		state slotState
+		state SlotState
 		order string
 	}{
 		{&g.Running, SlotHolding, `since, run_id`}, {&g.Queued, SlotWaiting, `priority, since, run_id`}, {&g.Queued, SlotNotStarted, `priority, since, run_id`},

@@ -10,14 +10,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// slotState is the state of a run in its change groups.
-type slotState string
+// SlotState is the state of a run in its change groups.
+type SlotState string
 
+// The slot states, in their order.
 const (
-	SlotNotStarted slotState = "not_started" // not started yet
-	SlotWaiting    slotState = "waiting"
-	SlotHolding    slotState = "holding" // has a slot
-	SlotDone       slotState = "done"
+	SlotNotStarted SlotState = "not_started"
+	SlotWaiting    SlotState = "waiting"
+	SlotHolding    SlotState = "holding" // has a slot
+	SlotDone       SlotState = "done"
 )
 
 // groupRow is a locked row of the table changegroups.
@@ -94,7 +95,7 @@ func CheckToken(t *sqldb.Tx, token run.Token) error {
 // BumpVersions bumps the versions of locked groups when the transaction ends.
 func BumpVersions(t *sqldb.Tx, names ...string) {
 	l := LocksOf(t)
-	if len(l.bumped) == 0 {
+	if len(l.bumped) == 0 && len(names) > 0 {
 		t.BeforeCommit(func(ctx context.Context) error { return saveVersions(ctx, t) })
 	}
 	l.bumped = append(l.bumped, names...)

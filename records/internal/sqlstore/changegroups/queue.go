@@ -69,7 +69,7 @@ func groupsAdmit(ctx context.Context, t *sqldb.Tx, groups []string, s QueueKey) 
 
 // SetSlotState writes the slot state of a run in its groups, with the time since when
 // it holds.
-func SetSlotState(ctx context.Context, t *sqldb.Tx, id run.ID, p slotState, since int64) error {
+func SetSlotState(ctx context.Context, t *sqldb.Tx, id run.ID, p SlotState, since int64) error {
 	_, err := t.Exec(ctx, `UPDATE run_changegroups SET state = ?, since = ? WHERE run_id = ?`, p, since, id)
 	return err
 }
