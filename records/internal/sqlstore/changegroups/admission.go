@@ -123,7 +123,8 @@ func runsToPreempt(ctx context.Context, t *sqldb.Tx, b busy) (ids []run.ID, err 
 // tryLockRuns locks runs and their groups while other groups are locked already. It
 // does not wait for a lock, since that could deadlock.
 func tryLockRuns(ctx context.Context, t *sqldb.Tx, ids []run.ID) error {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id run.ID) bool { return LocksOf(t).Runs[id] != nil })
+	locks := LocksOf(t)
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id run.ID) bool { return locks.Runs[id] != nil })
 	if len(ids) == 0 {
 		return nil
 	}
@@ -143,23 +144,24 @@ func tryLockRuns(ctx context.Context, t *sqldb.Tx, ids []run.ID) error {
 		names = append(names, groups[id]...)
 	}
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	names = slices.DeleteFunc(names, func(name string) bool { return LocksOf(t).groups[name] != nil })
+	names = slices.DeleteFunc(names, func(name string) bool { return locks.groups[name] != nil })
 	if err := readGroups(ctx, t, names, t.Dialect.SkipLocked); err != nil {
 		return err
 	}
 	for _, name := range names {
-		if LocksOf(t).groups[name] == nil {
+		if locks.groups[name] == nil {
 			return needLocksError(ids)
 		}
 	}
-	maps.Copy(LocksOf(t).Runs, runs)
+	maps.Copy(locks.Runs, runs)
 	return nil
 }
 
 // preemptRun preempts a run for another: it stops the run, or cancels it if it
 // has not begun. The run and its groups are locked.
 func preemptRun(ctx context.Context, t *sqldb.Tx, preempted, by run.ID, group string) error {
-	prev := LocksOf(t).Runs[preempted]
+	locks := LocksOf(t)
+	prev := locks.Runs[preempted]
 	r := prev.Clone()
 	reason := "run " + string(by) + " of change group " + group + " took its place"
 	switch r.Phase {
@@ -187,19 +189,20 @@ func preemptRun(ctx context.Context, t *sqldb.Tx, preempted, by run.ID, group st
 	if err := rows.SaveRun(ctx, t, prev, r); err != nil {
 		return err
 	}
-	LocksOf(t).Runs[preempted] = r
+	locks.Runs[preempted] = r
 	return nil
 }
 
 // LockRunsWithGroups locks runs that the transaction needs, and returns the names of
 // their groups.
 func LockRunsWithGroups(ctx context.Context, t *sqldb.Tx, ids []run.ID) ([]string, error) {
+	locks := LocksOf(t)
 	var err error
-	if LocksOf(t).Runs, err = lockRuns(ctx, t, ids, t.Dialect.ForUpdate); err != nil {
+	if locks.Runs, err = lockRuns(ctx, t, ids, t.Dialect.ForUpdate); err != nil {
 		return nil, err
 	}
 	var grouped []run.ID
-	for id, r := range LocksOf(t).Runs {
+	for id, r := range locks.Runs {
 		if r.Grouped {
 			grouped = append(grouped, id)
 		}

@@ -50,9 +50,10 @@ func LocksOf(t *sqldb.Tx) *Locks { return sqldb.ValueOf[Locks](t) }
 // LockGroups locks change groups, and creates those that are new. A transaction
 // calls it once, with all groups that it may change.
 func LockGroups(ctx context.Context, t *sqldb.Tx, names []string) error {
+	locks := LocksOf(t)
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	LocksOf(t).groups = make(map[string]*groupRow, len(names))
-	if err := readGroups(ctx, t, names, t.Dialect.ForUpdate); err != nil || len(LocksOf(t).groups) == len(names) {
+	locks.groups = make(map[string]*groupRow, len(names))
+	if err := readGroups(ctx, t, names, t.Dialect.ForUpdate); err != nil || len(locks.groups) == len(names) {
 		return err
 	}
 	if err := sqldb.Bulk(ctx, t, `INSERT INTO changegroups (name) VALUES `, `(?)`, ` ON CONFLICT DO NOTHING`, len(names),
@@ -94,11 +95,11 @@ func CheckToken(t *sqldb.Tx, token run.Token) error {
 
 // BumpVersions bumps the versions of locked groups when the transaction ends.
 func BumpVersions(t *sqldb.Tx, names ...string) {
-	l := LocksOf(t)
-	if len(l.bumped) == 0 && len(names) > 0 {
+	locks := LocksOf(t)
+	if len(locks.bumped) == 0 && len(names) > 0 {
 		t.BeforeCommit(func(ctx context.Context) error { return saveVersions(ctx, t) })
 	}
-	l.bumped = append(l.bumped, names...)
+	locks.bumped = append(locks.bumped, names...)
 }
 
 // saveVersions writes the new versions of the groups.
@@ -123,22 +124,23 @@ func GroupsOf(ctx context.Context, t *sqldb.Tx, r *rows.Run) ([]string, error) {
 
 // groupsOfAll returns the names of the change groups of several runs.
 func groupsOfAll(ctx context.Context, t *sqldb.Tx, ids []run.ID) (map[run.ID][]string, error) {
-	if LocksOf(t).Members == nil {
-		LocksOf(t).Members = make(map[run.ID][]string, len(ids))
+	locks := LocksOf(t)
+	if locks.Members == nil {
+		locks.Members = make(map[run.ID][]string, len(ids))
 	}
-	unknown := slices.DeleteFunc(slices.Clone(ids), func(id run.ID) bool { return LocksOf(t).Members[id] != nil })
+	unknown := slices.DeleteFunc(slices.Clone(ids), func(id run.ID) bool { return locks.Members[id] != nil })
 	for page := range slices.Chunk(unknown, queuePage) {
 		if err := sqldb.Each(ctx, t, func(row sqldb.Scanner) error {
 			var id run.ID
 			var name string
 			err := row.Scan(&id, &name)
-			LocksOf(t).Members[id] = append(LocksOf(t).Members[id], name)
+			locks.Members[id] = append(locks.Members[id], name)
 			return err
 		}, `SELECT run_id, name FROM run_changegroups WHERE run_id IN (`+sqldb.InList(len(page))+`) ORDER BY run_id, name`, sqldb.InListArgs(page)...); err != nil {
 			return nil, err
 		}
 	}
-	return LocksOf(t).Members, nil
+	return locks.Members, nil
 }
 
 // lockRuns locks runs in the order of their ids. lock is the clause that locks

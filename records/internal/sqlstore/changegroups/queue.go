@@ -52,7 +52,7 @@ func CountHolding(ctx context.Context, q sqldb.Querier, name string) (n int, err
 // limit.
 func CountAhead(ctx context.Context, q sqldb.Querier, name string, s QueueKey, limit int) (n int, err error) {
 	err = q.QueryRow(ctx, `SELECT count(*) FROM (SELECT 1 FROM run_changegroups WHERE name = ? AND state = 'waiting'`+NotDone+`
-		AND (priority, since, run_id) < (?, ?, ?) LIMIT ?) AS line`, name, s.Priority, s.Since, s.ID, limit).Scan(&n)
+		AND (priority, since, run_id) < (?, ?, ?) LIMIT ?) AS queue`, name, s.Priority, s.Since, s.ID, limit).Scan(&n)
 	return n, err
 }
 
@@ -77,8 +77,9 @@ func SetSlotState(ctx context.Context, t *sqldb.Tx, id run.ID, p SlotState, sinc
 // nextTime returns the time of the transaction, increased by 1 ns with each call,
 // so that runs that get a slot together keep their order.
 func nextTime(t *sqldb.Tx) int64 {
-	LocksOf(t).ticks++
-	return t.Now + LocksOf(t).ticks - 1
+	locks := LocksOf(t)
+	locks.ticks++
+	return t.Now + locks.ticks - 1
 }
 
 // ReleaseSlots releases the slots that a final run held or waited for in its groups,

@@ -118,8 +118,8 @@ func (s *Store) expireLogs(ctx context.Context, id run.ID) (exists bool, bytes i
 	return exists, bytes, err
 }
 
-// LogsExpired reports whether the logs of a task were removed.
-func LogsExpired(ctx context.Context, q sqldb.Querier, id run.ID, task int) (expired bool, err error) {
+// Expired reports whether the logs of a task were removed.
+func Expired(ctx context.Context, q sqldb.Querier, id run.ID, task int) (expired bool, err error) {
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM expired_logs WHERE run_id = ? AND task IN (?, ?))`, id, allTasks, task).Scan(&expired)
 	return expired, err
 }
@@ -127,7 +127,7 @@ func LogsExpired(ctx context.Context, q sqldb.Querier, id run.ID, task int) (exp
 // KeepExpired copies to a new run which of its kept tasks have expired logs.
 func KeepExpired(ctx context.Context, t *sqldb.Tx, id, from run.ID, tasks []int) error {
 	for _, task := range tasks {
-		expired, err := LogsExpired(ctx, t, from, task)
+		expired, err := Expired(ctx, t, from, task)
 		if err != nil {
 			return err
 		}

@@ -13,18 +13,6 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// observeFrames reports a batch that was stored for the first time.
-func observeFrames(t *sqldb.Tx, frames []run.Frame) {
-	output, lag := false, time.Duration(0)
-	for _, f := range frames {
-		if f.Kind == run.FrameOutput {
-			output, lag = true, max(0, sqldb.ToTime(t.Now).Sub(f.Time))
-			break
-		}
-	}
-	t.Observe(func(o records.Observer) { o.FramesStored(len(frames), output, lag) })
-}
-
 // ApplyFrames implements records.Store.
 func (s *Store) ApplyFrames(ctx context.Context, b run.FrameBatch) error {
 	if len(b.Frames) == 0 {
@@ -126,7 +114,7 @@ func checkFollows(ctx context.Context, t *sqldb.Tx, b run.FrameBatch, e *logEnd)
 	case first <= e.frame:
 		return false, run.Errorf(run.CodeInvalid, "frames %d to %d of %s come in other bounds than before: %d is stored", first, last, k, e.frame)
 	case first > e.frame+1:
-		if expired, err := LogsExpired(ctx, t, k.Run, k.Task); err != nil || expired {
+		if expired, err := Expired(ctx, t, k.Run, k.Task); err != nil || expired {
 			return expired, err
 		}
 		return false, run.Errorf(run.CodeInvalid, "frames %d to %d of %s leave out those from %d on", first, last, k, e.frame+1)
@@ -385,4 +373,16 @@ func queryBatches(ctx context.Context, q sqldb.Querier, where string, args ...an
 	}, `SELECT run_id, task, attempt, dispatch, first_frame, last_frame, task_end, source_run, source_task, packed, bytes, outline
 		FROM log_batches WHERE `+where+` ORDER BY run_id, task, attempt, dispatch, first_frame`, args...)
 	return out, err
+}
+
+// observeFrames reports a batch that was stored for the first time.
+func observeFrames(t *sqldb.Tx, frames []run.Frame) {
+	output, lag := false, time.Duration(0)
+	for _, f := range frames {
+		if f.Kind == run.FrameOutput {
+			output, lag = true, max(0, sqldb.ToTime(t.Now).Sub(f.Time))
+			break
+		}
+	}
+	t.Observe(func(o records.Observer) { o.FramesStored(len(frames), output, lag) })
 }

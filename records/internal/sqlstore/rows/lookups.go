@@ -48,8 +48,7 @@ func States(phases []run.Phase, results []run.Result) []State {
 	return out
 }
 
-// InsertState, moveState and DeleteState maintain the index rows by which lists
-// and counts find a run.
+// InsertState inserts the rows by which lists and counts find a run.
 func InsertState(ctx context.Context, t *sqldb.Tx, r *Run) error {
 	prefixes := sqldb.GroupPrefixes(r.Group)
 	var args []any
@@ -60,6 +59,7 @@ func InsertState(ctx context.Context, t *sqldb.Tx, r *Run) error {
 	return err
 }
 
+// moveState changes these rows when the state of the run changes.
 func moveState(ctx context.Context, t *sqldb.Tx, prev, r *Run) error {
 	if prev.state() == r.state() {
 		return nil
@@ -69,7 +69,7 @@ func moveState(ctx context.Context, t *sqldb.Tx, prev, r *Run) error {
 	return err
 }
 
-// DeleteState deletes the rows of a run in run_states.
+// DeleteState deletes these rows.
 func DeleteState(ctx context.Context, t *sqldb.Tx, r *Run) error {
 	where, args := stateRows(r)
 	_, err := t.Exec(ctx, `DELETE FROM run_states`+where, args...)

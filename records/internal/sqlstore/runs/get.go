@@ -83,7 +83,7 @@ func (s *Store) GetTask(ctx context.Context, id run.ID, name string) (run.Task, 
 			return err
 		}
 		out = tasks[0]
-		out.LogsExpired, err = logs.LogsExpired(ctx, q, id, row.Number)
+		out.LogsExpired, err = logs.Expired(ctx, q, id, row.Number)
 		return err
 	})
 	return out, err

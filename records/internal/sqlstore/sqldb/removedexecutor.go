@@ -8,11 +8,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// WriteFor is Store.write for a call of the executor API. It refuses a removed
+// WriteFor is Write for a call of the executor API. It refuses a removed
 // executor in the transaction of the write, so that a removal either waits for
 // the write or precedes it. Every such call uses WriteFor or ReadFor, except
 // registration and renewal, which lock the executor themselves: see
-// checkJournal.
+// executors.checkJournal.
 func (db *DB) WriteFor(ctx context.Context, doing, executor string, fn func(t *Tx) error) error {
 	return db.Write(ctx, doing, func(t *Tx) error {
 		if err := checkNotRemoved(ctx, t, executor, t.Dialect.ForKeyShare); err != nil {
@@ -22,7 +22,7 @@ func (db *DB) WriteFor(ctx context.Context, doing, executor string, fn func(t *T
 	})
 }
 
-// ReadFor is Store.read for a call of the executor API.
+// ReadFor is Read for a call of the executor API.
 func (db *DB) ReadFor(ctx context.Context, doing, executor string, fn func(q Querier) error) error {
 	return db.Read(ctx, doing, func(q Querier) error {
 		if err := checkNotRemoved(ctx, q, executor, ""); err != nil {
