@@ -113,6 +113,7 @@ func restarts() []scenario {
 				g.awaitStatus(3, run.StatusRunning)
 				g.awaitStatus(17, run.StatusSuccess)
 				g.signal(contract.SignalForceContinue, nil)
+				g.f.awaitContinued(g.t, contract.RunWorkflowID(g.id))
 				over.Store(true)
 				g.finished(run.ResultSuccess)
 				require.Zero(g.t, g.f.count(g.id, "execute a[I=0]"))
@@ -179,12 +180,7 @@ func (f *cluster) runGroupScenarios(t *testing.T) {
 		trigger(contract.SignalGrant)
 		l.awaitGranted(t, 1)
 		trigger(contract.SignalForceContinue)
-		testenv.Await(t, 30*time.Second, func() (bool, string) {
-			d, err := f.client.DescribeWorkflowExecution(t.Context(), id, "")
-			require.NoError(t, err)
-			info := d.GetWorkflowExecutionInfo()
-			return info.GetFirstRunId() != info.GetExecution().GetRunId(), "it does not continue as new"
-		})
+		f.awaitContinued(t, id)
 		l.join(1)
 		trigger(contract.SignalGrant)
 		l.awaitGranted(t, 2)

@@ -339,6 +339,7 @@ func batched() []scenario {
 				g.awaitStatus(7, run.StatusSuccess)
 				g.signal(contract.SignalForceContinue, nil)
 				g.signal(contract.SignalApprove, contract.Approve{Task: 99})
+				g.f.awaitContinued(g.t, contract.RunWorkflowID(g.id))
 				over.Store(true)
 				g.finished(run.ResultSuccess)
 			},
@@ -389,6 +390,7 @@ func dynamic() []scenario {
 				})
 				g.signal(contract.SignalForceContinue, nil)
 				g.signal(contract.SignalApprove, contract.Approve{Task: 99})
+				g.f.awaitContinued(g.t, contract.RunWorkflowID(g.id))
 				over.Store(true)
 				g.finished(run.ResultSuccess)
 				require.Equal(g.t, 1, g.f.count(g.id, "execute build[10]"))
