@@ -13,70 +13,84 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/graph"
 )
 
 // TestPayloads_field_names holds the JSON name of each payload field to the name
-// of its Go field.
+// of its Go field. All types of package contract are payloads, and those types
+// of package run that are stored nowhere else.
 func TestPayloads_field_names(t *testing.T) {
 	t.Parallel()
-	for _, payload := range []any{
-		contract.BatchInput{}, contract.Assignment{}, contract.BatchAddTasks{}, contract.BatchWithdrawTasks{}, contract.BatchReport{}, contract.TaskEnd{},
-		contract.ChangeGroupInput{}, contract.ChangeGroupState{}, contract.GrantInput{}, contract.GrantResult{},
-		contract.RunInput{}, contract.RunOutput{}, contract.RunState{}, contract.OpenBatch{}, contract.Limits{}, contract.Stop{}, contract.Approve{},
-		contract.ExecutorRemoved{}, contract.StateView{}, contract.TaskView{},
-		contract.ExecuteInput{}, contract.ExecuteResult{}, contract.Requeue{}, contract.Heartbeat{}, contract.StopInput{}, contract.StopResult{},
-		contract.LoadPlanInput{}, contract.PlanPage{}, contract.BeginInput{}, contract.BeginResult{}, contract.ApplyInput{}, contract.ApplyResult{},
-		contract.ExpandInput{}, contract.ExpandResult{}, contract.HoldersInput{}, contract.HoldersResult{}, contract.Holder{},
-		contract.RetentionInput{}, contract.ExpireLogsInput{}, contract.ExpireLogsResult{}, contract.ExpireArchivesInput{}, contract.ExpireArchivesResult{},
-		contract.DeleteRunsInput{}, contract.DeleteRunsResult{}, contract.RemoveEventsInput{}, contract.RemoveEventsResult{},
-		contract.ExecutorInput{}, contract.ExpireInput{}, contract.ExecutorState{},
-		contract.FleetInput{}, contract.FleetState{}, contract.FleetPlan{}, contract.FleetRequest{}, contract.InstanceAction{}, contract.WatchFleetInput{},
-		contract.WatchFleetResult{}, contract.RunFleetStepInput{}, contract.BootstrapInstanceInput{},
-		contract.ScheduledRunInput{}, contract.ScheduledRunOutput{}, contract.FireInput{}, contract.FireResult{}, contract.AwaitRunInput{},
-		contract.AwaitRunResult{}, contract.EndRunInput{},
-		contract.WebhookInput{}, contract.DeliverInput{}, contract.DeliverResult{},
-		run.Key{}, run.Progress{}, run.TaskChange{}, run.TaskStatus{}, run.TaskResult{}, run.StepResult{}, run.Release{}, run.Retention{}, run.RetentionStatus{},
-		graph.DynamicTasks{},
-	} {
+	found := 0
+	inspect(t, func(n ast.Node) {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok {
+			return
+		}
+		fields, ok := spec.Type.(*ast.StructType)
+		if !ok {
+			return
+		}
+		found++
+		for _, field := range fields.Fields.List {
+			require.NotNil(t, field.Tag, "%s.%s", spec.Name, field.Names)
+			require.Len(t, field.Names, 1, spec.Name)
+			tag := reflect.StructTag(strings.Trim(field.Tag.Value, "`"))
+			requireSnake(t, spec.Name.Name, field.Names[0].Name, tag)
+		}
+	})
+	require.Greater(t, found, 50)
+	for _, payload := range []any{run.Key{}, run.Progress{}, run.TaskChange{}, run.TaskStatus{}, run.Release{}, run.RetentionStatus{}, graph.DynamicTasks{}} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(payload)) {
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if name != "-" {
-				require.Equal(t, snake(field.Name), name, "%T.%s", payload, field.Name)
-			}
+			requireSnake(t, reflect.TypeOf(payload).String(), field.Name, field.Tag)
 		}
 	}
 }
 
-var words = regexp.MustCompile(`([a-z])([A-Z])`)
+var upper = regexp.MustCompile(`([a-z])([A-Z])`)
 
-func snake(name string) string { return strings.ToLower(words.ReplaceAllString(name, "${1}_$2")) }
+func requireSnake(t *testing.T, typeName, field string, tag reflect.StructTag) {
+	t.Helper()
+	if name, _, _ := strings.Cut(tag.Get("json"), ","); name != "-" {
+		require.Equal(t, strings.ToLower(upper.ReplaceAllString(field, "${1}_$2")), name, "%s.%s", typeName, field)
+	}
+}
 
 // TestNames_are_documented holds docs/temporal-names.md to the constants.
 func TestNames_are_documented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/temporal-names.md")
 	require.NoError(t, err)
+	isName := regexp.MustCompile(`^(Activity|Attribute|Error|Query|Signal)|(Workflow|Queue)$`)
+	found := 0
+	inspect(t, func(n ast.Node) {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 || !isName.MatchString(spec.Names[0].Name) {
+			return
+		}
+		if value, ok := spec.Values[0].(*ast.BasicLit); ok && value.Kind == token.STRING {
+			found++
+			require.Contains(t, string(page), "`"+strings.Trim(value.Value, `"`)+"`", spec.Names[0].Name)
+		}
+	})
+	require.Greater(t, found, 50)
+}
+
+// inspect calls f for all nodes of the package's files, without tests.
+func inspect(t *testing.T, f func(ast.Node)) {
+	t.Helper()
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	name := regexp.MustCompile(`^(Activity|Attribute|Error|Query|Signal)|(Workflow|Queue)$`)
-	found := 0
 	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		require.NoError(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
-			spec, ok := n.(*ast.ValueSpec)
-			if !ok || !name.MatchString(spec.Names[0].Name) || len(spec.Values) != 1 {
-				return true
-			}
-			if value, ok := spec.Values[0].(*ast.BasicLit); ok && value.Kind == token.STRING {
-				found++
-				require.Contains(t, string(page), "`"+strings.Trim(value.Value, `"`)+"`", spec.Names[0].Name)
-			}
+			f(n)
 			return true
 		})
 	}
-	require.Greater(t, found, 50)
 }
