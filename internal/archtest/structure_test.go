@@ -34,7 +34,6 @@ func tooLarge() map[string]int {
 		"cli":                       30,
 		"cmd/drover":                30,
 		"executor/agent":            38,
-		"executor/shim":             46,
 		"records/internal/sqlstore": 54,
 
 		"cli/clitest.Gateway":             66,
