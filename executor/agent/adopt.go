@@ -14,7 +14,7 @@ func (t *task) adopt(ctx context.Context, o Adoption) (Outcome, error) {
 	switch t.entry.State {
 	case stateClosed:
 		defer t.mu.Unlock()
-		return Outcome{NeverStarted: t.entry.Reason, JournalID: t.a.identity.journalID}, nil
+		return Outcome{NeverStarted: t.entry.Reason, JournalID: t.a.identity.JournalID}, nil
 	case stateNew, stateClaimed:
 		defer t.mu.Unlock()
 		return t.closeKey("the executor lost its claim before it began")
@@ -57,7 +57,7 @@ func (t *task) closeKey(reason string) (Outcome, error) {
 	t.count(outcomeRequeued)
 	t.notify()
 	t.log.Info("key closed", "reason", reason)
-	return Outcome{NeverStarted: reason, JournalID: t.a.identity.journalID}, nil
+	return Outcome{NeverStarted: reason, JournalID: t.a.identity.JournalID}, nil
 }
 
 // adoptAbsent answers an adoption of a key that is not in the journal.
@@ -85,7 +85,7 @@ func (t *task) journalHeldKey(ctx context.Context, journalID string) (bool, erro
 	if t.a.shared != nil {
 		// In a set, the entry of a claimed key is removed only after its answer. A
 		// missing entry was therefore deleted from outside.
-		states, err := t.a.api.ClaimStates(ctx, t.a.identity.id, []run.Key{t.key})
+		states, err := t.a.api.ClaimStates(ctx, t.a.identity.ID, []run.Key{t.key})
 		if err != nil {
 			return false, fmt.Errorf("look up the holder of the claim: %w", err)
 		}
@@ -94,7 +94,7 @@ func (t *task) journalHeldKey(ctx context.Context, journalID string) (bool, erro
 		}
 	}
 	if journalID != "" {
-		return journalID == t.a.identity.journalID, nil
+		return journalID == t.a.identity.JournalID, nil
 	}
 	_, err := t.claimDefinition(ctx)
 	switch run.CodeOf(err) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent/frames"
 	"github.com/drover-run/drover/executor/transfer"
 	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
@@ -35,7 +36,7 @@ const (
 type archiveTransfer struct {
 	task     *task
 	archives executor.ArchiveHandle
-	request  pendingRequest
+	request  frames.Request
 	log      *slog.Logger
 	started  time.Time
 	kind     string // type of the step, once known
@@ -98,7 +99,7 @@ func (e *archiveTransfer) permanent(err error) (why string, ok bool) {
 	case run.CodeUnavailable, run.CodeTimeout, run.CodeExhausted, run.CodeCanceled, run.CodeUnauthenticated:
 		return "", false
 	case run.CodeForbidden: // the executor was removed: it ends, or another member of its set continues
-		e.task.a.suspectRemoval(err)
+		e.task.a.registration.SuspectRemoval(err)
 		return "", false
 	case run.CodeGone: // the reference or its archive expired; a new transfer finds out which
 		return "", false
@@ -135,7 +136,7 @@ func (e *archiveTransfer) progressed() bool {
 
 // save packs the step's files in the environment and stores them.
 func (e *archiveTransfer) save(ctx context.Context, requested transfer.StepRequest) ([]string, error) {
-	t, order := e.task, run.ArchiveSave{Key: e.task.key, Executor: e.task.a.identity.id, Step: e.request.Step}
+	t, order := e.task, run.ArchiveSave{Key: e.task.key, Executor: e.task.a.identity.ID, Step: e.request.Step}
 	what := archiveNoun(requested.Type)
 	if len(requested.Keys) > 0 {
 		order.CacheKey = requested.Keys[0]
@@ -185,7 +186,7 @@ func (e *archiveTransfer) begin(ctx context.Context, order run.ArchiveSave) (run
 // restore unpacks the archives that the executor API finds, one after the other.
 func (e *archiveTransfer) restore(ctx context.Context, requested transfer.StepRequest) (lines []string, err error) {
 	what := archiveNoun(requested.Type)
-	found, err := e.find(ctx, run.ArchiveQuery{Key: e.task.key, Executor: e.task.a.identity.id, Step: e.request.Step, Keys: requested.Keys})
+	found, err := e.find(ctx, run.ArchiveQuery{Key: e.task.key, Executor: e.task.a.identity.ID, Step: e.request.Step, Keys: requested.Keys})
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +357,7 @@ func (d *download) read(b []byte) (int, error) {
 	if d.open == nil {
 		ref := d.ref
 		ref.Digest = "" // compared here, over all connections
-		r, err := d.transfer.task.a.api.OpenArchive(d.ctx, run.ArchiveRead{Ref: ref, Executor: d.transfer.task.a.identity.id, Offset: d.offset})
+		r, err := d.transfer.task.a.api.OpenArchive(d.ctx, run.ArchiveRead{Ref: ref, Executor: d.transfer.task.a.identity.ID, Offset: d.offset})
 		if err != nil {
 			return 0, err
 		}

@@ -46,8 +46,8 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 		t.signal(eventClaimRefused)
 		return t.drop(fmt.Sprintf("no claim: %v", err))
 	default: // the next task would fail in the same way
-		t.a.suspectRemoval(err)
-		t.a.suspend(err)
+		t.a.registration.SuspectRemoval(err)
+		t.a.registration.Suspend(err)
 		return t.drop(fmt.Sprintf("no claim: %v", err))
 	}
 	t.a.metrics.claims.Inc()
@@ -56,7 +56,7 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 	t.mu.Unlock()
 	out := t.write(eventGranted, record{}, executor.Lazy)
 	if def.Last { // the executor would requeue every further delivery
-		t.a.applyDesiredState(run.DesiredState{Drain: true})
+		t.a.registration.Apply(run.DesiredState{Drain: true})
 	}
 	return out
 }
@@ -84,7 +84,7 @@ func (t *task) write(e event, r record, d executor.Durability) Outcome {
 	t.mu.Lock()
 	closed, stopped, fresh := t.states.in(stateClosed), t.states.in(stopRequested), t.file == nil
 	var err error
-	none := t.a.notAcceptingReason()
+	none := t.a.registration.NotAccepting()
 	if !closed && !stopped && none == nil {
 		err = t.record(e, r, d)
 	}
@@ -104,7 +104,7 @@ func (t *task) write(e event, r record, d executor.Durability) Outcome {
 		t.erase()
 		return out
 	case err != nil:
-		t.a.suspend(err)
+		t.a.registration.Suspend(err)
 		reason := fmt.Sprintf("the executor can not write its journal: %v", err)
 		if fresh && t.a.shared != nil && inDoubt(err) {
 			return t.dropLater(reason)
@@ -144,7 +144,7 @@ func (t *task) drop(reason string) Outcome {
 // requeuedOutcome is the outcome of a key that is closed in this journal, or whose claim
 // this journal held.
 func (t *task) requeuedOutcome(reason string) Outcome {
-	return Outcome{Requeued: reason, JournalID: t.a.identity.journalID}
+	return Outcome{Requeued: reason, JournalID: t.a.identity.JournalID}
 }
 
 // closeGranted closes a key whose claim may be held, so that another delivery of it
@@ -200,9 +200,9 @@ func (t *task) claimDefinition(ctx context.Context) (run.Definition, error) {
 	for {
 		def, err := t.a.api.Claim(ctx, run.ClaimRequest{
 			Key:         t.key,
-			Executor:    t.a.identity.id,
+			Executor:    t.a.identity.ID,
 			Set:         t.a.set(),
-			JournalID:   t.a.identity.journalID,
+			JournalID:   t.a.identity.JournalID,
 			SpecVersion: run.NewestSpecVersion,
 			ClaimProof:  t.claimProof,
 		})
@@ -221,7 +221,7 @@ func (t *task) claimDefinition(ctx context.Context) (run.Definition, error) {
 func (t *task) conflict(ctx context.Context, err error) Outcome {
 	ctx, cancel := context.WithTimeout(ctx, t.a.opts.timing.claim)
 	defer cancel()
-	states, stateErr := t.a.api.ClaimStates(ctx, t.a.identity.id, []run.Key{t.key})
+	states, stateErr := t.a.api.ClaimStates(ctx, t.a.identity.ID, []run.Key{t.key})
 	if stateErr == nil && states[t.key] != run.ClaimOpen {
 		t.signal(eventClaimRefused)
 		return t.drop(fmt.Sprintf("the claim was refused: %v", err))
@@ -268,6 +268,6 @@ func (t *task) resultOf(status run.Status, cause run.Cause, reason string) *run.
 		Cause:  cause,
 		Reason: truncate.String(reason, run.MaxReason, ""),
 		Ended:  t.a.now(),
-		Steps:  t.steps.final(n, run.StatusFailed),
+		Steps:  t.steps.Final(n, run.StatusFailed),
 	}
 }

@@ -101,7 +101,7 @@ func (t *task) stopAndWait(ctx context.Context, h executor.Handle) {
 	if err := h.Stop(ctx, t.grace()); err != nil {
 		return
 	}
-	for f, err := range h.Events(ctx, t.sender.nextFrame()) {
+	for f, err := range h.Events(ctx, t.sender.NextFrame()) {
 		if err != nil || f.Kind == run.FrameTaskEnd {
 			return
 		}

@@ -142,7 +142,7 @@ func (t *task) handleStartFailure(ctx context.Context, err error) error {
 	}
 	switch code := codeOf(err); code {
 	case run.CodeUnavailable, run.CodeCanceled, run.CodeTimeout, run.CodeExhausted:
-		t.a.suspend(err)
+		t.a.registration.Suspend(err)
 		return t.requeue(fmt.Sprintf("the environment could not be started: %v", err))
 	case run.CodeConflict, run.CodeClaimed:
 		return t.requeue(fmt.Sprintf("the task is not this executor's: %v", err))
@@ -193,7 +193,7 @@ func (t *task) decideLaunch(ctx context.Context) (int64, error) {
 		StepCount:  len(t.def.Steps),
 	}, executor.Synced)
 	if err != nil && !t.states.in(keyReleased) {
-		t.a.suspend(err)
+		t.a.registration.Suspend(err)
 	}
 	if err != nil {
 		return 0, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent/frames"
 	"github.com/drover-run/drover/run"
 )
 
@@ -19,7 +20,7 @@ func (t *task) run(ctx context.Context) {
 	var side sync.WaitGroup
 	t.mu.Lock()
 	t.sender = t.newFrameSender(work)
-	t.steps = foldFrom(&t.entry)
+	t.steps = t.entry.fold()
 	if t.states[regionProgress].ended() {
 		close(t.over)
 	}
@@ -34,7 +35,7 @@ func (t *task) run(ctx context.Context) {
 		}
 	})
 	side.Go(func() { t.heartbeats(work) })
-	side.Go(func() { t.sender.run(work) })
+	side.Go(func() { t.sender.Run(work) })
 	side.Go(func() { t.reclaim(work) })
 
 	t.runLifecycle(work, &side)
@@ -120,7 +121,7 @@ func (t *task) finish(ctx context.Context) bool {
 		return false
 	}
 	select {
-	case <-t.sender.done:
+	case <-t.sender.Done:
 		return true
 	case <-ctx.Done():
 		return false
@@ -136,7 +137,7 @@ func (t *task) recordAllStored(ctx context.Context) bool {
 	t.mu.Unlock()
 	r := record{}
 	if last > 0 {
-		r.Flight = &bounds{First: last + 1, Last: last}
+		r.Flight = &frames.Bounds{First: last + 1, Last: last}
 	}
 	if t.a.shared != nil {
 		return t.confirmOwnership(ctx, r)
@@ -179,21 +180,23 @@ func (t *task) confirmOwnership(ctx context.Context, r record) bool {
 }
 
 // newFrameSender creates the frame sender of the task. The caller holds the lock.
-func (t *task) newFrameSender(ctx context.Context) *frameSender {
+func (t *task) newFrameSender(ctx context.Context) *frames.Sender {
 	pause := time.Duration(0)
 	if t.a.shared != nil {
-		pause = sharedPause
+		pause = frames.SharedPause
 	}
-	return newFrameSender(senderConfig{
-		key:         t.key,
-		executor:    t.a.identity.id,
-		set:         t.a.set(),
-		api:         t.a.api,
-		log:         t.log,
-		recordBatch: func(r record) { t.recordBatch(ctx, r) },
-		refused:     t.framesRefused,
-		pause:       pause,
-	}, &t.entry)
+	return frames.NewSender(frames.Config{
+		Key:      t.key,
+		Executor: t.a.identity.ID,
+		Set:      t.a.set(),
+		API:      t.a.api,
+		Log:      t.log,
+		RecordBatch: func(b frames.Batch) {
+			t.recordBatch(ctx, record{Flight: &b.Bounds, Steps: b.Steps, Request: b.Request})
+		},
+		Refused: t.framesRefused,
+		Pause:   pause,
+	}, t.entry.position())
 }
 
 // recordBatch records the bounds of a batch before it is sent. In a set it retries
@@ -234,7 +237,7 @@ func (t *task) tryRecordBatch(r record) error {
 // its result is known, and no caller waits any more. If the executor was removed,
 // other members of its set still send them.
 func (t *task) framesRefused(err error) bool {
-	t.a.suspectRemoval(err)
+	t.a.registration.SuspectRemoval(err)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	wake(t.a.sweep)
@@ -247,7 +250,7 @@ func (t *task) awaitFrames(ctx context.Context) {
 	timer := time.NewTimer(t.a.opts.timing.framesTimeout)
 	defer timer.Stop()
 	select {
-	case <-t.sender.done:
+	case <-t.sender.Done:
 	case <-timer.C:
 		t.log.WarnContext(ctx, "task completes before all frames are stored")
 	case <-ctx.Done():
@@ -264,10 +267,10 @@ func (t *task) complete(ctx context.Context) bool {
 		}
 		t.mu.Lock()
 		token, now, changed := t.entry.Token, t.states, t.changed
-		outcome := Outcome{Executor: t.a.identity.id, Ended: t.entry.Result}
+		outcome := Outcome{Executor: t.a.identity.ID, Ended: t.entry.Result}
 		closed := now.in(stateClosed)
 		if closed { // the token may belong to an adoption, which can not be requeued
-			outcome = Outcome{Executor: t.a.identity.id, JournalID: t.a.identity.journalID, NeverStarted: fmt.Sprintf("executor %s requeued it: %s", t.a.identity.id, t.entry.Reason)}
+			outcome = Outcome{Executor: t.a.identity.ID, JournalID: t.a.identity.JournalID, NeverStarted: fmt.Sprintf("executor %s requeued it: %s", t.a.identity.ID, t.entry.Reason)}
 		}
 		t.mu.Unlock()
 		if now.in(tokenAnswered) {

@@ -57,7 +57,7 @@ func newMetrics(a *Agent) *metrics {
 	m.all = []prometheus.Collector{
 		m.claims, m.tasks, m.transfers, m.transferBytes, m.transferTime,
 		gauge("drover_executor_slots", "Tasks that the executor runs at a time.", func() float64 { return float64(a.opts.Slots) }),
-		gauge("drover_executor_slots_used", "Tasks that take a slot.", func() float64 { return float64(a.slots.inUse()) }),
+		gauge("drover_executor_slots_used", "Tasks that take a slot.", func() float64 { return float64(a.slots.InUse()) }),
 		gauge("drover_executor_frames_waiting", "Frames in memory that the gateway has not stored yet.", func() float64 {
 			frames, _ := a.unsentFrames()
 			return float64(frames)
@@ -104,18 +104,11 @@ func (a *Agent) unsentFrames() (frames, bytes int) {
 		s := t.sender
 		t.mu.Unlock()
 		if s != nil {
-			n, size := s.waiting()
+			n, size := s.Waiting()
 			frames, bytes = frames+n, bytes+size
 		}
 	}
 	return frames, bytes
-}
-
-// waiting returns how many frames are queued, and their size.
-func (s *frameSender) waiting() (frames, bytes int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.queue), s.bytes
 }
 
 // count counts the outcome of a task once; a repeated report does not count.

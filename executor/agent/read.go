@@ -29,7 +29,7 @@ func (t *task) setupLine(line string) {
 		t.log.Warn("failed to record a line of the setup", "error", err)
 		return
 	}
-	t.sender.push(f)
+	t.sender.Push(f)
 }
 
 // systemFrame creates a log line of the executor itself.
@@ -49,7 +49,7 @@ func (t *task) systemFrame(n int64, line string) run.Frame {
 // the end in the log.
 func (t *task) conclude(result *run.TaskResult, line string) {
 	t.mu.Lock()
-	next := max(t.steps.seen, int64(len(t.entry.Setup)), t.entry.firstUnsent()-1) + 1
+	next := max(t.steps.Seen, int64(len(t.entry.Setup)), t.entry.firstUnsent()-1) + 1
 	inFlight := t.entry.Flight != nil && t.entry.Flight.Last >= next
 	damaged := t.entry.Damaged
 	t.mu.Unlock()
@@ -57,7 +57,7 @@ func (t *task) conclude(result *run.TaskResult, line string) {
 		// The frames of the batch in flight are gone with the environment, and it is
 		// unknown whether they were stored: their numbers can not be used again.
 		t.end(record{Result: result})
-		t.sender.abandon()
+		t.sender.Abandon()
 		return
 	}
 	t.end(t.tail(result, line, next))
@@ -116,7 +116,7 @@ func (t *task) recordEnd(r record) bool {
 			t.applyUnrecorded(eventEnded, r)
 		}
 	}
-	t.sender.finish(r.Last)
+	t.sender.Finish(r.Last)
 	t.count(string(r.Result.Status))
 	t.log.Debug("task ended", "status", string(r.Result.Status), "reason", r.Result.Reason)
 	return true

@@ -32,17 +32,17 @@ type reader struct {
 // read passes all frames of the task to the frame sender, and ends the task when
 // its result is known.
 func (t *task) read(ctx context.Context, h executor.Handle) {
-	if t.sender.allStored() {
+	if t.sender.AllStored() {
 		return // an earlier process recorded that
 	}
 	r := &reader{task: t, h: h}
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for ctx.Err() == nil {
 		passCtx, cancel := context.WithCancelCause(ctx)
-		t.sender.onRewind(func() { cancel(errRewind) })
-		from := t.sender.nextFrame()
+		t.sender.OnRewind(func() { cancel(errRewind) })
+		from := t.sender.NextFrame()
 		err := r.readOnce(passCtx, from)
-		if err == nil && t.sender.isBehind() {
+		if err == nil && t.sender.IsBehind() {
 			<-passCtx.Done() // wait until more frames can be read
 		}
 		rewind := errors.Is(context.Cause(passCtx), errRewind)
@@ -51,12 +51,12 @@ func (t *task) read(ctx context.Context, h executor.Handle) {
 		case rewind:
 			continue
 		case err == nil:
-			if ctx.Err() == nil && t.sender.missesFrames() {
+			if ctx.Err() == nil && t.sender.MissesFrames() {
 				t.log.ErrorContext(ctx, "skipping frames that were lost with the environment", "from", from)
-				t.sender.abandon()
+				t.sender.Abandon()
 			}
 			return
-		case t.sender.nextFrame() > from:
+		case t.sender.NextFrame() > from:
 			retry = pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 		}
 		if ctx.Err() == nil {
@@ -95,7 +95,7 @@ func (r *reader) readOnce(ctx context.Context, from int64) error {
 		if f.Kind == run.FrameTaskEnd {
 			r.endByFrame(f)
 		}
-		if err := r.sender.offer(ctx, f); err != nil {
+		if err := r.sender.Offer(ctx, f); err != nil {
 			return err
 		}
 		if f.Kind == run.FrameTaskEnd {
@@ -198,11 +198,11 @@ func (r *reader) skip(n int64) bool {
 		return false
 	}
 	if r.misses >= maxMisses {
-		r.log.Error("abandoning the log after missing frames", "from", r.sender.nextFrame())
-		r.sender.abandon()
+		r.log.Error("abandoning the log after missing frames", "from", r.sender.NextFrame())
+		r.sender.Abandon()
 		return true
 	}
-	return r.sender.skipTo(n)
+	return r.sender.SkipTo(n)
 }
 
 // fill yields placeholders for lost frames, from number next up to but not
@@ -266,5 +266,5 @@ func (r *reader) truncateLog(why error, next int64) {
 		r.log.Warn("failed to record the end of the log", "error", err)
 		r.entry.apply(tail)
 	}
-	r.sender.finish(tail.Last)
+	r.sender.Finish(tail.Last)
 }

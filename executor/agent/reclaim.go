@@ -19,7 +19,7 @@ func (t *task) reclaim(ctx context.Context) {
 		retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 		for {
 			callCtx, cancel := context.WithTimeout(ctx, t.a.opts.timing.call)
-			_, err := t.a.api.Claim(callCtx, run.ClaimRequest{Key: t.key, Executor: t.a.identity.id, Set: t.a.set(), JournalID: t.a.identity.journalID})
+			_, err := t.a.api.Claim(callCtx, run.ClaimRequest{Key: t.key, Executor: t.a.identity.ID, Set: t.a.set(), JournalID: t.a.identity.JournalID})
 			cancel()
 			if err == nil {
 				break

@@ -6,15 +6,10 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent/frames"
 	"github.com/drover-run/drover/executor/transfer"
 	"github.com/drover-run/drover/run"
 )
-
-// pendingRequest is a pending request of a step that waits for the executor.
-type pendingRequest struct {
-	Frame int64 `json:"n"` // frame that holds the request
-	Step  int   `json:"s"`
-}
 
 var errRequestEnded = errors.New("the step no longer waits")
 
@@ -56,19 +51,19 @@ func (t *task) serveSteps(ctx context.Context, h executor.Handle) {
 
 // currentRequest returns the pending request, nil for none, and a channel that is closed
 // once the request changes.
-func (t *task) currentRequest() (*pendingRequest, <-chan struct{}) {
+func (t *task) currentRequest() (*frames.Request, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.steps.request, t.requestChanged
+	return t.steps.Request, t.requestChanged
 }
 
 // addFrame adds a frame that was read.
 func (t *task) addFrame(f run.Frame) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := t.steps.request
-	t.steps.add(f)
-	if t.steps.request != before {
+	before := t.steps.Request
+	t.steps.Add(f)
+	if t.steps.Request != before {
 		close(t.requestChanged)
 		t.requestChanged = make(chan struct{})
 	}
@@ -76,7 +71,7 @@ func (t *task) addFrame(f run.Frame) {
 
 // serveStep performs a step's request and sends the answer, retrying as often as
 // necessary.
-func (t *task) serveStep(ctx context.Context, archives executor.ArchiveHandle, request pendingRequest) {
+func (t *task) serveStep(ctx context.Context, archives executor.ArchiveHandle, request frames.Request) {
 	t.a.hitFailpoint(pointAsked, t.key)
 	e := &archiveTransfer{task: t, archives: archives, request: request, log: t.log.With("step", request.Step), started: time.Now()}
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)

@@ -43,7 +43,7 @@ func (t *task) replace(kept *task) bool {
 	if kept.states.in(tokenAnswered) {
 		kept.move(eventRetired)
 	}
-	kept.steps = foldFrom(&kept.entry)
+	kept.steps = kept.entry.fold()
 	t.file = nil
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
@@ -102,7 +102,7 @@ func (a *Agent) forgetClosed(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.opts.timing.call)
 	defer cancel()
-	states, err := a.api.ClaimStates(ctx, a.identity.id, keys)
+	states, err := a.api.ClaimStates(ctx, a.identity.ID, keys)
 	if err != nil {
 		a.log.DebugContext(ctx, "failed to query claims", "error", err)
 		return true

@@ -17,7 +17,7 @@ var _ executor.KeyHandler = keyHandler{}
 func (k keyHandler) Accepting() bool {
 	k.a.mu.Lock()
 	defer k.a.mu.Unlock()
-	return !k.a.callsClosed && !k.a.draining
+	return !k.a.callsClosed && !k.a.registration.Closed()
 }
 
 // Adopt implements KeyHandler. It does the same as loadJournal and Run do with a key that the
@@ -113,7 +113,7 @@ func (a *Agent) untilEnded(ctx context.Context) (context.Context, context.Cancel
 // answerRequest reports the outcome of a key of which nothing ran. It returns false
 // if the report was not accepted; the request then stays pending.
 func (t *task) answerRequest(ctx context.Context, token []byte, out Outcome) bool {
-	out.Executor = t.a.identity.id
+	out.Executor = t.a.identity.ID
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for {
 		err := t.a.complete(ctx, token, out)
@@ -137,7 +137,7 @@ func (a *Agent) join(ctx context.Context) (leave func()) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		select {
-		case <-a.registered:
+		case <-a.registration.Registered():
 			a.shared.Run(member, keyHandler{a})
 		case <-member.Done():
 		}

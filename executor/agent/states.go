@@ -481,13 +481,13 @@ func (t *task) enter(next states) {
 	switch {
 	case last[regionSlot] == next[regionSlot]:
 	case entered(slotUsed):
-		t.a.slots.take()
+		t.a.slots.Take()
 	case entered(slotWaiting):
-		t.a.slots.suspend()
+		t.a.slots.Suspend()
 	case last.in(slotUsed):
-		t.a.slots.release()
+		t.a.slots.Release()
 	case last.in(slotWaiting):
-		t.a.slots.finish()
+		t.a.slots.Finish()
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent/registration"
 )
 
 // statesByRegion lists all states, in the order of a task's life cycle.
@@ -229,7 +230,7 @@ func TestTask_illegal_transition(t *testing.T) {
 	var logged strings.Builder
 	a := &Agent{
 		log: slog.New(slog.NewTextHandler(&logged, nil)), machine: newMachine(),
-		slots: newSlots(1), journal: filesIn(t.TempDir()),
+		slots: registration.NewSlots(1), journal: filesIn(t.TempDir()),
 	}
 	k := newTask(a, journalKey(1))
 	require.NoError(t, k.record(eventDelivered, record{Token: []byte("t")}, executor.Kept))

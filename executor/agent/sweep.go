@@ -49,9 +49,9 @@ func (a *Agent) sweepOnce(ctx context.Context) bool {
 	if len(keys) == 0 {
 		return false
 	}
-	states, err := a.api.ClaimStates(ctx, a.identity.id, keys)
+	states, err := a.api.ClaimStates(ctx, a.identity.ID, keys)
 	if err != nil {
-		a.suspectRemoval(err)
+		a.registration.SuspectRemoval(err)
 		a.log.DebugContext(ctx, "failed to query claims", "error", err)
 		return true
 	}

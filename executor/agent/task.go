@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent/frames"
 	"github.com/drover-run/drover/run"
 )
 
@@ -31,8 +32,8 @@ type task struct {
 	entry  entry
 	file   *journalFile // nil: the journal has no entry of the key
 	def    *run.Definition
-	sender *frameSender
-	steps  stepFold // after all frames seen
+	sender *frames.Sender
+	steps  frames.Fold // after all frames seen
 	// requeueReason is why the key is to be requeued, if that could not be journaled
 	// at once.
 	requeueReason string
@@ -119,11 +120,11 @@ func (t *task) append(r record, d executor.Durability) error {
 // details returns the heartbeat details of the task. The caller holds the lock.
 func (t *task) details() HeartbeatDetails {
 	return HeartbeatDetails{
-		Executor:  t.a.identity.id,
+		Executor:  t.a.identity.ID,
 		Set:       t.a.set(),
-		JournalID: t.a.identity.journalID,
+		JournalID: t.a.identity.JournalID,
 		Key:       t.key,
-		Frame:     t.steps.seen,
+		Frame:     t.steps.Seen,
 	}
 }
 

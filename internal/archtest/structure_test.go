@@ -33,12 +33,10 @@ func tooLarge() map[string]int {
 	return map[string]int{
 		"cli":                       30,
 		"cmd/drover":                30,
-		"executor/agent":            38,
 		"records/internal/sqlstore": 54,
 
 		"cli/clitest.Gateway":             66,
 		"cli/remote.Client":               60,
-		"executor/agent.Agent":            53,
 		"executor/agent.task":             104,
 		"gateway.Server":                  120, // one method for each operation of the API
 		"records/internal/sqlstore.Store": 129,

@@ -1,14 +1,15 @@
-package agent
+package frames
 
 import (
 	"context"
 	"time"
 
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/run"
 )
 
-// run sends until all frames up to the last are stored, or the context ends.
-func (s *frameSender) run(ctx context.Context) {
+// Run sends until all frames up to the last are stored, or the context ends.
+func (s *Sender) Run(ctx context.Context) {
 	var lastSend time.Time
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -16,7 +17,7 @@ func (s *frameSender) run(ctx context.Context) {
 		batch, pause, finished := s.cut(time.Now(), lastSend)
 		switch {
 		case finished:
-			close(s.done)
+			close(s.Done)
 			return
 		case batch == nil:
 			timer.Reset(pause)
@@ -44,7 +45,7 @@ func (s *frameSender) run(ctx context.Context) {
 const idlePause = time.Hour
 
 // cut returns the batch that is due, or else how long to wait.
-func (s *frameSender) cut(now, lastSend time.Time) (batch []run.Frame, pause time.Duration, finished bool) {
+func (s *Sender) cut(now, lastSend time.Time) (batch []run.Frame, pause time.Duration, finished bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.abandoned || s.last > 0 && s.next > s.last {
@@ -60,8 +61,8 @@ func (s *frameSender) cut(now, lastSend time.Time) (batch []run.Frame, pause tim
 		}
 		return s.frames(int(s.flight.Last - s.next + 1)), 0, false
 	}
-	limit, next := batchBytes, lastSend.Add(max(s.pause, batchPause))
-	if s.pause > 0 {
+	limit, next := batchBytes, lastSend.Add(max(s.config.Pause, batchPause))
+	if s.config.Pause > 0 {
 		limit = sharedBytes
 	}
 	n, size := 0, 0
@@ -75,7 +76,7 @@ func (s *frameSender) cut(now, lastSend time.Time) (batch []run.Frame, pause tim
 	}
 	switch complete := s.last > 0 && s.nextToQueue > s.last; {
 	case complete:
-	case size >= limit && (s.pause == 0 || !now.Before(next)):
+	case size >= limit && (s.config.Pause == 0 || !now.Before(next)):
 	case size >= limit:
 		return nil, next.Sub(now), false
 	case now.Before(due):
@@ -85,7 +86,7 @@ func (s *frameSender) cut(now, lastSend time.Time) (batch []run.Frame, pause tim
 }
 
 // frames returns the first n frames of the queue; the lock is held.
-func (s *frameSender) frames(n int) []run.Frame {
+func (s *Sender) frames(n int) []run.Frame {
 	batch := make([]run.Frame, n)
 	for i := range batch {
 		batch[i] = s.queue[i].frame
@@ -96,15 +97,15 @@ func (s *frameSender) frames(n int) []run.Frame {
 // sendBatch sends a batch until it is stored, or the log is abandoned. It returns false
 // if the context ended. If the gateway refuses content, ship finds it by halving
 // the batch, at most splits times, and replaces it: see redaction.
-func (s *frameSender) sendBatch(ctx context.Context, batch []run.Frame, splits *int) bool {
+func (s *Sender) sendBatch(ctx context.Context, batch []run.Frame, splits *int) bool {
 	first, last := batch[0].N, batch[len(batch)-1].N
-	s.recordBatch(record{Flight: &bounds{First: first, Last: last}, Steps: s.steps.changed(), Request: s.steps.request})
+	s.config.RecordBatch(Batch{Bounds: Bounds{First: first, Last: last}, Steps: s.steps.changed(), Request: s.steps.Request})
 	if ctx.Err() != nil {
 		return false
 	}
-	retry := pauses(batchPause, sendRetryLimit)
+	pauses := retry.Doubling(batchPause, sendRetryLimit)
 	for level := redactNone; ; {
-		err := s.try(ctx, run.FrameBatch{Key: s.key, Executor: s.executor, Set: s.set, Frames: level.apply(batch, s.fault)})
+		err := s.try(ctx, run.FrameBatch{Key: s.config.Key, Executor: s.config.Executor, Set: s.config.Set, Frames: level.apply(batch, s.fault)})
 		if ctx.Err() != nil {
 			return false
 		}
@@ -114,9 +115,9 @@ func (s *frameSender) sendBatch(ctx context.Context, batch []run.Frame, splits *
 			s.stored(batch)
 			return true
 		case run.CodeConflict, run.CodeNotFound, run.CodeForbidden:
-			s.log.WarnContext(ctx, "gateway refuses frames", "error", err)
-			if s.refused(err) {
-				s.abandon()
+			s.config.Log.WarnContext(ctx, "gateway refuses frames", "error", err)
+			if s.config.Refused(err) {
+				s.Abandon()
 			}
 		case run.CodeInvalid, run.CodeTooLarge, run.CodeNotSupported, run.CodeUnreadable:
 			if half := len(batch) / 2; half > 0 && *splits > 0 {
@@ -130,44 +131,44 @@ func (s *frameSender) sendBatch(ctx context.Context, batch []run.Frame, splits *
 			}
 			continue // waiting does not help
 		default:
-			s.log.DebugContext(ctx, "failed to send frames", "error", err)
+			s.config.Log.DebugContext(ctx, "failed to send frames", "error", err)
 		}
 		s.setFailing(true)
 		if s.isAbandoned() {
 			return true
 		}
-		if !retry.wait(ctx, nil) {
+		if retry.Sleep(ctx, pauses.NextBackOff()) != nil {
 			return false
 		}
 	}
 }
 
 // try makes one call, and marks the sender as failing while the call takes long.
-func (s *frameSender) try(ctx context.Context, b run.FrameBatch) error {
+func (s *Sender) try(ctx context.Context, b run.FrameBatch) error {
 	slow := time.AfterFunc(sendTimeout/5, func() { s.setFailing(true) })
 	defer slow.Stop()
 	callCtx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	return s.api.AppendFrames(callCtx, b)
+	return s.config.API.AppendFrames(callCtx, b)
 }
 
-func (s *frameSender) setFailing(failing bool) {
+func (s *Sender) setFailing(failing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failing = failing
 	s.wakeReader()
 }
 
-func (s *frameSender) isAbandoned() bool {
+func (s *Sender) isAbandoned() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.abandoned
 }
 
 // stored removes a batch from the queue.
-func (s *frameSender) stored(batch []run.Frame) {
+func (s *Sender) stored(batch []run.Frame) {
 	for _, f := range batch {
-		s.steps.add(f)
+		s.steps.Add(f)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-package agent
+package frames
 
 import (
 	"fmt"
@@ -63,13 +63,13 @@ func TestFrameSender_marks_refused_frames(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			withSender(t, &entry{}, func(t *testing.T, s *frameSender, d *recordingAPI) {
+			withSender(t, start(), func(t *testing.T, s *Sender, d *recordingAPI) {
 				d.refuse = c.refuse
 				for _, f := range all {
-					s.push(f)
+					s.Push(f)
 				}
-				s.finish(int64(len(all)))
-				<-s.done
+				s.Finish(int64(len(all)))
+				<-s.Done
 				require.LessOrEqual(t, d.calls, c.calls)
 				require.Len(t, d.frames, len(all), "every number is sent")
 				kinds := 0
@@ -82,7 +82,7 @@ func TestFrameSender_marks_refused_frames(t *testing.T) {
 				require.Equal(t, c.kinds, kinds)
 				require.Contains(t, text(d.frames), c.missing)
 				require.GreaterOrEqual(t, strings.Count(text(d.frames), "line "), lines-c.lost)
-				require.Equal(t, run.StatusSuccess, s.steps.results()[0].Status, "the steps are known all the same")
+				require.Equal(t, run.StatusSuccess, s.steps.Results()[0].Status, "the steps are known all the same")
 			})
 		})
 	}
@@ -102,12 +102,12 @@ func bounded(stored int64) func([]run.Frame) error {
 // A gateway that refuses everything costs few calls, and the sending ends: the
 // task's result does not wait for it.
 func TestFrameSender_abandons_a_refused_log(t *testing.T) {
-	withSender(t, &entry{}, func(t *testing.T, s *frameSender, d *recordingAPI) {
+	withSender(t, start(), func(t *testing.T, s *Sender, d *recordingAPI) {
 		d.refuse = func([]run.Frame) error { return run.Errorf(run.CodeInvalid, "no") }
 		for _, f := range taskFrames(1000) {
-			s.push(f)
+			s.Push(f)
 		}
-		<-s.done
+		<-s.Done
 		require.Less(t, d.calls, 60)
 		require.Empty(t, d.frames)
 	})
@@ -116,7 +116,7 @@ func TestFrameSender_abandons_a_refused_log(t *testing.T) {
 // If the gateway refuses all output, the sender does not try each half of each
 // batch.
 func TestFrameSender_stops_searching_when_all_is_refused(t *testing.T) {
-	withSender(t, &entry{}, func(t *testing.T, s *frameSender, d *recordingAPI) {
+	withSender(t, start(), func(t *testing.T, s *Sender, d *recordingAPI) {
 		d.refuse = refused(func(f run.Frame) bool { return f.Stream == run.StreamStdout })
 		const batches, size = 20, run.MaxFrameData
 		n := int64(0)
@@ -124,10 +124,10 @@ func TestFrameSender_stops_searching_when_all_is_refused(t *testing.T) {
 			n++
 			f := output(n, size)
 			f.Stream = run.StreamStdout
-			require.NoError(t, s.offer(t.Context(), f))
+			require.NoError(t, s.Offer(t.Context(), f))
 		}
-		s.finish(n)
-		<-s.done
+		s.Finish(n)
+		<-s.Done
 		require.Less(t, d.calls, 2*batches+60)
 		require.Len(t, d.frames, int(n))
 	})

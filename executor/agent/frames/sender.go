@@ -1,4 +1,4 @@
-package agent
+package frames
 
 import (
 	"context"
@@ -19,9 +19,9 @@ const (
 	// batchPause is the least time between two batches that are not full. A line that
 	// arrives after a longer silence is sent at once.
 	batchPause = 100 * time.Millisecond
-	// sharedPause is the same in an executor set, where recording a batch is a call to
+	// SharedPause is the same in an executor set, where recording a batch is a call to
 	// an API server. It also applies to full batches, which are larger in a set.
-	sharedPause = 500 * time.Millisecond
+	SharedPause = 500 * time.Millisecond
 	sharedBytes = queueBytes
 	// batchLinger is how long a frame waits for more frames, unless it is the last: a
 	// short task is then one batch, and the delay is not visible.
@@ -37,31 +37,31 @@ const (
 	frameOverhead = 64
 )
 
-// senderConfig is the configuration of a frame sender.
-type senderConfig struct {
-	key      run.Key
-	executor string
-	set      string
-	api      run.ExecutorAPI
-	log      *slog.Logger
-	// recordBatch records the bounds of a batch before the first try.
-	recordBatch func(r record)
-	// refused is called if the gateway answers that the claim is not ours, or that the
+// Config is the configuration of a frame sender.
+type Config struct {
+	Key      run.Key
+	Executor string
+	Set      string
+	API      run.ExecutorAPI
+	Log      *slog.Logger
+	// RecordBatch records a batch before the first try.
+	RecordBatch func(b Batch)
+	// Refused is called if the gateway answers that the claim is not ours, or that the
 	// executor was removed. It reports whether that is permanent.
-	refused func(err error) bool
-	// pause, unless it is 0, is the least time between two batches, including full
+	Refused func(err error) bool
+	// Pause, unless it is 0, is the least time between two batches, including full
 	// ones, where recording a batch is expensive.
-	pause time.Duration
+	Pause time.Duration
 }
 
-// frameSender sends the frames of one task to the gateway, in order and in batches
+// Sender sends the frames of one task to the gateway, in order and in batches
 // whose bounds stay the same over retries and restarts.
-type frameSender struct {
-	senderConfig
+type Sender struct {
+	config Config
 
 	wake  chan struct{} // of capacity 1: there may be something to send
-	done  chan struct{} // closed when all frames are stored, or the log is abandoned
-	steps stepFold      // after the frames before next; used by run alone
+	Done  chan struct{} // closed when all frames are stored, or the log is abandoned
+	steps Fold          // after the frames before next; used by run alone
 	fault error         // why the gateway refused frames last; used by run alone
 	// refusing is set if no frame of the last batch was stored unchanged; used by run
 	// alone.
@@ -74,7 +74,7 @@ type frameSender struct {
 	next        int64         // the first frame that is not stored
 	nextToQueue int64         // the next frame to be queued
 	last        int64         // number of the last frame; 0 while it is unknown
-	flight      bounds        // a batch of an earlier process, to be sent again with the same bounds
+	flight      Bounds        // a batch of an earlier process, to be sent again with the same bounds
 	failing     bool          // the last try failed, or takes long
 	behind      bool          // frames from nextToQueue on were read and not kept
 	abandoned   bool          // the log was abandoned
@@ -88,45 +88,70 @@ type queued struct {
 	due   time.Time
 }
 
-// newFrameSender creates a frame sender that continues from the entry.
-func newFrameSender(config senderConfig, e *entry) *frameSender {
-	s := &frameSender{
-		senderConfig: config,
-		wake:         make(chan struct{}, 1),
-		done:         make(chan struct{}),
-		resume:       make(chan struct{}),
-		steps:        foldFrom(e),
-		next:         e.firstUnsent(),
-		nextToQueue:  e.firstUnsent(),
+// Batch is a batch that is about to be sent. All frames before it are stored.
+type Batch struct {
+	Bounds Bounds
+	// Steps is the state of the steps before the batch, nil if it has not changed since
+	// the last batch; Request is then valid too.
+	Steps   []run.StepResult
+	Request *Request
+}
+
+// Position is where an earlier process stopped sending.
+type Position struct {
+	// Next is the first frame that is not known to be stored, and Fold the state of the
+	// steps before it.
+	Next int64
+	Fold Fold
+	// Flight is a batch that may have been sent, nil for none.
+	Flight *Bounds
+	// Ended means that the number of the last frame is known: Last, or 0 if the log was
+	// abandoned.
+	Ended bool
+	Last  int64
+	// Setup holds the frames of the setup.
+	Setup []run.Frame
+}
+
+// NewSender creates a frame sender that continues from a position.
+func NewSender(config Config, at Position) *Sender {
+	s := &Sender{
+		config:      config,
+		wake:        make(chan struct{}, 1),
+		Done:        make(chan struct{}),
+		resume:      make(chan struct{}),
+		steps:       at.Fold,
+		next:        at.Next,
+		nextToQueue: at.Next,
 	}
-	if e.Flight != nil {
-		s.flight = *e.Flight
+	if at.Flight != nil {
+		s.flight = *at.Flight
 	}
-	if e.State == stateEnded {
-		s.last, s.abandoned = e.Last, e.Last == 0
+	if at.Ended {
+		s.last, s.abandoned = at.Last, at.Last == 0
 	}
-	for _, f := range e.Setup {
-		s.push(f)
+	for _, f := range at.Setup {
+		s.Push(f)
 	}
 	return s
 }
 
-// nextFrame returns the number of the next frame to offer.
-func (s *frameSender) nextFrame() int64 {
+// NextFrame returns the number of the next frame to offer.
+func (s *Sender) NextFrame() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.nextToQueue
 }
 
-// push queues a frame regardless of the size of the queue. It ignores frames that
+// Push queues a frame regardless of the size of the queue. It ignores frames that
 // are queued or stored already.
-func (s *frameSender) push(f run.Frame) {
+func (s *Sender) Push(f run.Frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.add(f)
 }
 
-func (s *frameSender) add(f run.Frame) {
+func (s *Sender) add(f run.Frame) {
 	if f.N != s.nextToQueue || s.behind || s.abandoned {
 		return
 	}
@@ -147,10 +172,10 @@ func (s *frameSender) add(f run.Frame) {
 	}
 }
 
-// offer queues a frame. While the gateway accepts frames, offer waits for space in
+// Offer queues a frame. While the gateway accepts frames, offer waits for space in
 // the queue. While it does not, offer discards frames that exceed the queue, and
 // the reader must read them again: see onRewind.
-func (s *frameSender) offer(ctx context.Context, f run.Frame) error {
+func (s *Sender) Offer(ctx context.Context, f run.Frame) error {
 	for {
 		s.mu.Lock()
 		switch {
@@ -173,16 +198,16 @@ func (s *frameSender) offer(ctx context.Context, f run.Frame) error {
 	}
 }
 
-// finish sets the number of the last frame.
-func (s *frameSender) finish(last int64) {
+// Finish sets the number of the last frame.
+func (s *Sender) Finish(last int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = last
 	s.wakeSender()
 }
 
-// skipTo skips lost frames, if none is queued.
-func (s *frameSender) skipTo(n int64) bool {
+// SkipTo skips lost frames, if none is queued.
+func (s *Sender) SkipTo(n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) > 0 || s.flight.Last >= s.next {
@@ -192,22 +217,22 @@ func (s *frameSender) skipTo(n int64) bool {
 	return true
 }
 
-// missesFrames reports whether frames are missing that can not be read any more.
-func (s *frameSender) missesFrames() bool {
+// MissesFrames reports whether frames are missing that can not be read any more.
+func (s *Sender) MissesFrames() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.abandoned && (s.last == 0 || s.nextToQueue <= s.last)
 }
 
-// allStored reports whether all frames up to the last are stored.
-func (s *frameSender) allStored() bool {
+// AllStored reports whether all frames up to the last are stored.
+func (s *Sender) AllStored() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last > 0 && s.next > s.last
 }
 
-// abandon ends the sending: frames that are not stored are lost.
-func (s *frameSender) abandon() {
+// Abandon ends the sending: frames that are not stored are lost.
+func (s *Sender) Abandon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.abandoned = true
@@ -216,17 +241,17 @@ func (s *frameSender) abandon() {
 	s.wakeSender()
 }
 
-// onRewind sets a function that is called once, when frames that were read and not
+// OnRewind sets a function that is called once, when frames that were read and not
 // kept can be read again. The reader then returns to the next frame to queue.
-func (s *frameSender) onRewind(interrupt func()) {
+func (s *Sender) OnRewind(interrupt func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.interrupt = interrupt
 	s.rewindReader()
 }
 
-// isBehind reports whether frames were read and not kept.
-func (s *frameSender) isBehind() bool {
+// IsBehind reports whether frames were read and not kept.
+func (s *Sender) IsBehind() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.behind && !s.abandoned
@@ -234,7 +259,7 @@ func (s *frameSender) isBehind() bool {
 
 // rewindReader interrupts the reader if frames can be read again. The caller holds the
 // lock.
-func (s *frameSender) rewindReader() {
+func (s *Sender) rewindReader() {
 	if s.behind && !s.failing && len(s.queue) == 0 && s.interrupt != nil {
 		s.behind = false
 		s.interrupt()
@@ -243,7 +268,7 @@ func (s *frameSender) rewindReader() {
 }
 
 // wakeSender wakes the sender. The caller holds the lock.
-func (s *frameSender) wakeSender() {
+func (s *Sender) wakeSender() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -251,7 +276,7 @@ func (s *frameSender) wakeSender() {
 }
 
 // wakeReader wakes waiting readers. The caller holds the lock.
-func (s *frameSender) wakeReader() {
+func (s *Sender) wakeReader() {
 	close(s.resume)
 	s.resume = make(chan struct{})
 }
@@ -262,4 +287,11 @@ func frameSize(f run.Frame) int {
 		size += len(k) + len(v)
 	}
 	return size
+}
+
+// Waiting returns how many frames are queued, and their size.
+func (s *Sender) Waiting() (frames, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue), s.bytes
 }

@@ -1,4 +1,4 @@
-package agent
+package statedir
 
 import (
 	"crypto/rand"
@@ -30,19 +30,22 @@ const (
 	maxHostPart = 40
 )
 
-// identity holds the ids of an executor. It lasts as long as the state dir.
-type identity struct {
-	id        string
-	journalID string
-	lock      *flock.Flock
+// Identity holds the ids of an executor. It lasts as long as the state dir. An executor
+// whose journal is elsewhere has an Identity with two ids and no state dir.
+type Identity struct {
+	ID        string
+	JournalID string
+
+	dir  string
+	lock *flock.Flock
 }
 
-// openIdentity creates the state dir if it does not exist, locks it, and reads or
+// Open creates the state dir if it does not exist, locks it, and reads or
 // creates the ids. Errors: CodeConflict if another process holds the state dir, it
 // belongs to another id than the requested one, or it is a copy; CodeInvalid if the
 // requested id is malformed.
-func openIdentity(dir, requested, host string) (*identity, error) {
-	if requested != "" && !validID(requested) {
+func Open(dir, requested, host string) (*Identity, error) {
+	if requested != "" && !ValidID(requested) {
 		return nil, run.Errorf(run.CodeInvalid, "%q is not an executor id: it consists of 1 to %d of a-z, A-Z, 0-9, '.', '_' and '-'", requested, maxID)
 	}
 	if err := durable.MkdirAll(filepath.Join(dir, journalName), 0o700); err != nil {
@@ -55,33 +58,39 @@ func openIdentity(dir, requested, host string) (*identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	who := &identity{lock: lock}
+	who := &Identity{dir: dir, lock: lock}
 	if err := who.read(dir, requested, host); err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
 	return who, nil
 }
 
-func (i *identity) read(dir, requested, host string) error {
+func (i *Identity) read(dir, requested, host string) error {
 	fresh := requested
 	if fresh == "" {
 		fresh = FreshID(host)
 	}
 	var err error
-	if i.id, err = readOrMake(filepath.Join(dir, idName), fresh); err != nil {
+	if i.ID, err = readOrMake(filepath.Join(dir, idName), fresh); err != nil {
 		return err
 	}
-	if requested != "" && requested != i.id {
-		return run.Errorf(run.CodeConflict, "state dir %s belongs to executor %s, not to %s", dir, i.id, requested)
+	if requested != "" && requested != i.ID {
+		return run.Errorf(run.CodeConflict, "state dir %s belongs to executor %s, not to %s", dir, i.ID, requested)
 	}
 	if err := checkFingerprint(dir); err != nil {
 		return err
 	}
-	i.journalID, err = readOrMake(filepath.Join(dir, journalName, journalIDName), strings.ToLower(rand.Text()))
+	i.JournalID, err = readOrMake(filepath.Join(dir, journalName, journalIDName), strings.ToLower(rand.Text()))
 	return err
 }
 
-func (i *identity) close() error {
+// Journal returns the journal in the state dir.
+func (i *Identity) Journal() *Journal {
+	return NewJournal(filepath.Join(i.dir, journalName), i.JournalID)
+}
+
+// Close releases the state dir. It does nothing for an identity without one.
+func (i *Identity) Close() error {
 	if i.lock == nil {
 		return nil
 	}
@@ -111,8 +120,8 @@ func FreshID(host string) string {
 	return hostPart(host) + "-" + strings.ToLower(rand.Text()[:8])
 }
 
-// validID reports whether an id is valid in queue names and heartbeat details.
-func validID(id string) bool {
+// ValidID reports whether an id is valid in queue names and heartbeat details.
+func ValidID(id string) bool {
 	for i := range len(id) {
 		c := id[i]
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {

@@ -1,4 +1,4 @@
-package agent
+package frames
 
 import (
 	"fmt"
@@ -60,14 +60,14 @@ func (level redaction) apply(batch []run.Frame, why error) []run.Frame {
 
 // logRefused logs that frames were refused at a level, and abandons the log after the
 // last level.
-func (s *frameSender) logRefused(why error, level redaction, first, last int64) {
+func (s *Sender) logRefused(why error, level redaction, first, last int64) {
 	if level == redactNone {
 		s.fault = why
 	}
 	if level+1 < abandonLog {
-		s.log.Error("removing the content of frames that the gateway refuses", "error", why, "first", first, "last", last)
+		s.config.Log.Error("removing the content of frames that the gateway refuses", "error", why, "first", first, "last", last)
 		return
 	}
-	s.log.Error("abandoning the rest of a log that the gateway refuses", "error", why, "from", first)
-	s.abandon()
+	s.config.Log.Error("abandoning the rest of a log that the gateway refuses", "error", why, "from", first)
+	s.Abandon()
 }

@@ -1,4 +1,4 @@
-package agent_test
+package statedir_test
 
 import (
 	"os"
@@ -7,18 +7,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/executor/agent"
+	"github.com/drover-run/drover/executor/agent/statedir"
 	"github.com/drover-run/drover/internal/testenv"
 )
 
-// TestStateDirID_survives_a_loss_of_power checks that both ids are on disk. With
+// TestID_survives_a_loss_of_power checks that both ids are on disk. With
 // another id the executor would not find its tasks, and with another journal id it
 // would report them as lost.
-func TestStateDirID_survives_a_loss_of_power(t *testing.T) {
+func TestID_survives_a_loss_of_power(t *testing.T) {
 	t.Parallel()
 	disk := testenv.RequireDisk(t)
 	dir := filepath.Join(disk.Dir, "new", "executor")
-	before, err := agent.StateDirID(dir, "")
+	before, err := statedir.ID(dir, "")
 	require.NoError(t, err)
 	journal := filepath.Join(dir, "journal", "id")
 	previous, err := os.ReadFile(journal)
@@ -28,7 +28,7 @@ func TestStateDirID_survives_a_loss_of_power(t *testing.T) {
 	now, err := os.ReadFile(journal)
 	require.NoError(t, err, "the journal's id was lost")
 	require.Equal(t, string(previous), string(now))
-	after, err := agent.StateDirID(dir, "")
+	after, err := statedir.ID(dir, "")
 	require.NoError(t, err)
 	require.Equal(t, before, after)
 }

@@ -1,4 +1,4 @@
-package agent
+package statedir
 
 import (
 	"bytes"
@@ -14,23 +14,26 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// files is a Journal in a directory, with one file per key. A line that a crash cut
+// Journal is an executor.Journal in a directory, with one file per key. A line that a crash cut
 // off counts as not written. An append survives the death of the process without a
 // sync; records that must survive the death of the host are synced.
-type files struct {
+type Journal struct {
 	dir string
 	id  string
 }
 
-var _ executor.Journal = (*files)(nil)
+var _ executor.Journal = (*Journal)(nil)
+
+// NewJournal returns the journal with an id in a directory, which must exist.
+func NewJournal(dir, id string) *Journal { return &Journal{dir: dir, id: id} }
 
 const journalSuffix = ".jsonl"
 
 // ID implements Journal.
-func (j *files) ID() string { return j.id }
+func (j *Journal) ID() string { return j.id }
 
 // Load implements Journal. It ignores files whose names are not keys.
-func (j *files) Load() ([]executor.JournalEntry, error) {
+func (j *Journal) Load() ([]executor.JournalEntry, error) {
 	list, err := os.ReadDir(j.dir)
 	if err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
@@ -51,12 +54,12 @@ func (j *files) Load() ([]executor.JournalEntry, error) {
 	return all, nil
 }
 
-func (j *files) path(key run.Key) string {
+func (j *Journal) path(key run.Key) string {
 	return filepath.Join(j.dir, key.String()+journalSuffix)
 }
 
 // open reads the file of a key and truncates a torn last line.
-func (j *files) open(key run.Key) (executor.JournalEntry, error) {
+func (j *Journal) open(key run.Key) (executor.JournalEntry, error) {
 	path := j.path(key)
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -75,7 +78,7 @@ func (j *files) open(key run.Key) (executor.JournalEntry, error) {
 }
 
 // Create implements Journal.
-func (j *files) Create(key run.Key, line []byte) (executor.Lines, error) {
+func (j *Journal) Create(key run.Key, line []byte) (executor.Lines, error) {
 	f, err := os.OpenFile(j.path(key), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	switch {
 	case errors.Is(err, fs.ErrExist):
@@ -91,7 +94,7 @@ func (j *files) Create(key run.Key, line []byte) (executor.Lines, error) {
 }
 
 // Check implements Journal.
-func (j *files) Check() error {
+func (j *Journal) Check() error {
 	f, err := os.CreateTemp(j.dir, ".check-*")
 	if err != nil {
 		return fmt.Errorf("check journal: %w", err)
@@ -104,23 +107,23 @@ func (j *files) Check() error {
 }
 
 // Close implements Journal: the files are closed one by one.
-func (j *files) Close() error { return nil }
+func (j *Journal) Close() error { return nil }
 
 // fileLines is the file of one key.
 type fileLines struct {
-	journal *files
+	journal *Journal
 	file    *os.File
 	size    int64 // of the valid lines
 	named   bool  // the file's name was synced
-	rewrite int64 // size from which a rewrite pays; 0 means compactFrom
+	rewrite int64 // size from which a rewrite pays; 0 means CompactFrom
 }
 
-// compactFrom is the least size of a file that is rewritten. Only tasks with long
+// CompactFrom is the least size of a file that is rewritten. Only tasks with long
 // output reach it, through the records of their batches.
-const compactFrom = 256 << 10
+const CompactFrom = 256 << 10
 
 // NeedsRewrite implements Lines.
-func (f *fileLines) NeedsRewrite() bool { return f.size >= max(f.rewrite, compactFrom) }
+func (f *fileLines) NeedsRewrite() bool { return f.size >= max(f.rewrite, CompactFrom) }
 
 // Rewrite implements Lines.
 func (f *fileLines) Rewrite(line []byte) error {
