@@ -308,13 +308,14 @@ func (a *Agent) execute(ctx context.Context, d Delivery) Outcome {
 	if !fresh {
 		return t.deliveredAgain()
 	}
-	out := t.claim(ctx, d)
+	delivered := &delivery{task: t, Delivery: d}
+	out := delivered.accept(ctx)
 	if out.Pending() && !t.in(keyReleased) {
 		select {
 		case a.spawn <- t:
 			return Outcome{}
 		case <-a.ended:
-			out = t.drop(errShutdown.Error())
+			out = delivered.drop(errShutdown.Error())
 		}
 	}
 	if a.shared != nil && a.shared.Valid() != nil {
@@ -348,11 +349,12 @@ func (a *Agent) Adopt(ctx context.Context, o Adoption) (Outcome, error) {
 			return Outcome{Executor: a.identity.ID}, err
 		}
 	}
-	adopt := t.adopt
+	adopted := &adoption{task: t, Adoption: o}
+	adopt := adopted.adopt
 	if fresh {
-		adopt = t.adoptAbsent
+		adopt = adopted.adoptAbsent
 	}
-	out, err := adopt(ctx, o)
+	out, err := adopt(ctx)
 	out.Executor = a.identity.ID
 	return out, err
 }

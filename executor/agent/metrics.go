@@ -1,10 +1,9 @@
 package agent
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/drover-run/drover/executor/agent/archives"
 	"github.com/drover-run/drover/run"
 )
 
@@ -118,22 +117,14 @@ func (t *task) count(outcome string) {
 	}
 }
 
-// Outcomes of a try to transfer an archive for a step.
-const (
-	transferMoved     = "moved"
-	transferFailed    = "failed"      // permanent: the step fails
-	transferBrokenOff = "interrupted" // it is retried
-	transferStopped   = "stopped"     // the step no longer waits
-)
-
 // transferred counts a try to transfer an archive for a step.
-func (m *metrics) transferred(step, outcome string, bytes int64, took time.Duration) {
-	if step == "" {
+func (m *metrics) transferred(t archives.Try) {
+	if t.Step == "" {
 		return // the type of the step is not known yet
 	}
-	m.transfers.WithLabelValues(step, outcome).Inc()
-	m.transferBytes.WithLabelValues(step).Add(float64(bytes))
-	if outcome == transferMoved {
-		m.transferTime.WithLabelValues(step).Observe(took.Seconds())
+	m.transfers.WithLabelValues(t.Step, string(t.Outcome)).Inc()
+	m.transferBytes.WithLabelValues(t.Step).Add(float64(t.Bytes))
+	if t.Outcome == archives.Moved {
+		m.transferTime.WithLabelValues(t.Step).Observe(t.Took.Seconds())
 	}
 }

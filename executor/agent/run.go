@@ -33,7 +33,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	start := func(t *task) {
 		running++
 		group.Go(func() {
-			t.run(work)
+			newExecution(t).run(work)
 			select {
 			case finished <- struct{}{}:
 			case <-work.Done():

@@ -37,7 +37,6 @@ func tooLarge() map[string]int {
 
 		"cli/clitest.Gateway":             66,
 		"cli/remote.Client":               60,
-		"executor/agent.task":             104,
 		"gateway.Server":                  120, // one method for each operation of the API
 		"records/internal/sqlstore.Store": 129,
 		"records/internal/sqlstore.tx":    128,
