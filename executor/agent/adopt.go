@@ -23,6 +23,9 @@ func (o *adoption) adopt(ctx context.Context) (Outcome, error) {
 		return Outcome{NeverStarted: o.entry.Reason, JournalID: o.a.identity.JournalID}, nil
 	case stateNew, stateClaimed:
 		defer o.mu.Unlock()
+		if o.entry.State == stateNew && !o.delivered {
+			return Outcome{}, run.Errorf(run.CodeUnavailable, "another call looks for what ran of %s", o.key)
+		}
 		return o.closeKey("the executor lost its claim before it began")
 	default: // starting, launched or ended
 	}

@@ -304,7 +304,7 @@ func (a *Agent) execute(ctx context.Context, d Delivery) Outcome {
 		return Outcome{Requeued: errShutdown.Error()}
 	}
 	defer a.calls.Done()
-	t, fresh := a.getOrAdd(d.Key)
+	t, fresh := a.getOrAdd(d.Key, true)
 	if !fresh {
 		return t.deliveredAgain()
 	}
@@ -341,7 +341,7 @@ func (a *Agent) Adopt(ctx context.Context, o Adoption) (Outcome, error) {
 		return Outcome{}, run.Errorf(run.CodeUnavailable, "%w", errShutdown)
 	}
 	defer a.calls.Done()
-	t, fresh := a.getOrAdd(o.Key)
+	t, fresh := a.getOrAdd(o.Key, false)
 	if fresh && a.shared != nil {
 		found, err := a.shared.Request(ctx, o.Key, executor.KeyRequest{Token: o.Token})
 		if err != nil || found {
@@ -400,14 +400,15 @@ func (a *Agent) closeCalls() {
 }
 
 // getOrAdd returns the task of a key, or adds it. One caller at a time thus handles a
-// new key.
-func (a *Agent) getOrAdd(key run.Key) (t *task, fresh bool) {
+// new key; delivered says whether for a delivery.
+func (a *Agent) getOrAdd(key run.Key, delivered bool) (t *task, fresh bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if t, ok := a.tasks[key]; ok {
 		return t, false
 	}
 	t = newTask(a, key)
+	t.delivered = delivered
 	a.tasks[key] = t
 	return t, true
 }

@@ -28,7 +28,7 @@ func (k keyHandler) Adopt(ctx context.Context, p executor.JournalEntry) error {
 		return run.Errorf(run.CodeUnavailable, "%w", errShutdown)
 	}
 	defer a.calls.Done()
-	t, fresh := a.getOrAdd(p.Key)
+	t, fresh := a.getOrAdd(p.Key, false)
 	if !fresh {
 		return run.Errorf(run.CodeConflict, "%s is being handled", p.Key)
 	}

@@ -173,7 +173,6 @@ func TestTransitions_of_the_journal(t *testing.T) {
 		stateClaimed:  {stateClosed, stateEnded, stateStarting},
 		stateStarting: {stateClosed, stateEnded, stateLaunched},
 		stateLaunched: {stateEnded},
-		stateClosed:   {stateLaunched},
 	}, list)
 }
 
@@ -212,7 +211,7 @@ func TestTransitions_properties(t *testing.T) {
 			if before.ended() {
 				require.True(t, after.ended(), "%s forgets the end of %s", e, s)
 			}
-			if before == stateClosed && e != eventFollowed {
+			if before == stateClosed {
 				require.Equal(t, stateClosed, after, "%s opens a closed key: %s", e, s)
 			}
 			if s.in(keyErased, keyReleased) {

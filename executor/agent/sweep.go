@@ -87,7 +87,7 @@ func (a *Agent) orphans(ctx context.Context) []run.Key {
 
 // removeOrphan removes an environment. Meanwhile no call can begin with its key.
 func (a *Agent) removeOrphan(ctx context.Context, key run.Key) {
-	t, fresh := a.getOrAdd(key)
+	t, fresh := a.getOrAdd(key, false)
 	if !fresh {
 		return
 	}

@@ -20,6 +20,9 @@ type task struct {
 	a   *Agent
 	key run.Key
 	log *slog.Logger
+	// delivered means that a delivery added the key to this process. Any other caller
+	// that adds a key without an entry does not know yet what ran of it.
+	delivered bool
 
 	stopping   chan struct{} // closed once a stop is requested
 	closed     chan struct{} // closed once the claim is closed: the environment may be removed
