@@ -110,7 +110,7 @@ func (r *Registration) register(ctx context.Context) error {
 		// an invalid registration once an operator changes the pool.
 		r.config.Log.WarnContext(ctx, "failed to register executor", "error", err)
 		if retry.Sleep(ctx, pauses.NextBackOff()) != nil {
-			return nil
+			return nil //nolint:nilerr // ctx ended
 		}
 	}
 }
