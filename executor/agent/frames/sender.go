@@ -80,7 +80,7 @@ type Sender struct {
 	abandoned   bool          // the log was abandoned
 	resume      chan struct{} // closed, and replaced, when the reader may continue
 
-	interrupt func() // see onRewind
+	interrupt func() // see OnRewind
 }
 
 type queued struct {
@@ -174,7 +174,7 @@ func (s *Sender) add(f run.Frame) {
 
 // Offer queues a frame. While the gateway accepts frames, offer waits for space in
 // the queue. While it does not, offer discards frames that exceed the queue, and
-// the reader must read them again: see onRewind.
+// the reader must read them again: see OnRewind.
 func (s *Sender) Offer(ctx context.Context, f run.Frame) error {
 	for {
 		s.mu.Lock()
