@@ -16,7 +16,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shell"
-	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/internal/testenv/pages"
 	"github.com/drover-run/drover/run"
@@ -124,7 +124,7 @@ func TestDriver_vanished_leaves_no_process(t *testing.T) {
 			break
 		}
 		if f.Kind == run.FrameOutput {
-			killed, err := shim.Kill(filepath.Join(state, "tasks", def.Key.String()))
+			killed, err := process.Kill(filepath.Join(state, "tasks", def.Key.String()))
 			require.NoError(t, err)
 			require.True(t, killed)
 		}

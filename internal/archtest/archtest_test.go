@@ -71,7 +71,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./internal/suggest", own: []string{"internal/suggest"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/truncate", own: []string{"internal/truncate"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/keylock", own: []string{"internal/keylock"}, banned: []string{"github.com/", "go.temporal.io"}},
-		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "executor/transfer", "internal/archive", "internal/durable", "internal/mask", "internal/retry", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
+		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "executor/shim/journal", "executor/shim/process", "executor/transfer", "internal/archive", "internal/durable", "internal/mask", "internal/retry", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
 	}
 	for _, tt := range tests {
 		t.Run(strings.TrimPrefix(tt.pattern, "./"), func(t *testing.T) {
