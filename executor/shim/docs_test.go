@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/testenv/pages"
 	"github.com/drover-run/drover/run"
 )
@@ -15,7 +16,7 @@ import (
 func TestPage_variables(t *testing.T) {
 	t.Parallel()
 	const page = "variables.md"
-	inCode := slices.Collect(maps.Keys(environment(run.ShimSpec{}, account{name: "user", home: "/home/user"}, run.StepDef{}, "/output")))
+	inCode := slices.Collect(maps.Keys(environment(run.ShimSpec{}, process.Account{Name: "user", Home: "/home/user"}, run.StepDef{}, "/output")))
 	var onPage []string
 	for _, name := range pages.FirstColumn(pages.Table(t, page, "## Variables that Drover sets")) {
 		if !strings.HasPrefix(name, run.VariableItem) {
