@@ -70,6 +70,10 @@ $(PLUGINS):
 generate: ## Generate code from api/openapi.yaml and from the protocol of fleeting plugins
 	$(GO) generate ./api/... ./gateway/... ./fleeting/wire
 
+.PHONY: reference
+reference: ## Write docs/cli.md from the commands and their flags
+	$(GO) test -count=1 -run TestPage_commands ./cmd/drover -update
+
 .PHONY: busybox-image
 busybox-image: ## Build the local image of examples/service.yaml from the host's static busybox
 	examples/busybox-image.sh

@@ -38,8 +38,8 @@ func (a *Fleets) WatchFleet(ctx context.Context, in contract.WatchFleetInput) (c
 	return contract.WatchFleetResult{Plan: fromPlan(out.Plan), Gone: out.Gone, AfterChange: out.After}, nil
 }
 
-// StepFleet is contract.ActivityStepFleet.
-func (a *Fleets) StepFleet(ctx context.Context, in contract.StepFleetInput) error {
+// RunFleetStep is contract.ActivityRunFleetStep.
+func (a *Fleets) RunFleetStep(ctx context.Context, in contract.RunFleetStepInput) error {
 	ctx, end := startHeartbeats(ctx)
 	defer end()
 	return errcode.ToTemporal(a.worker.Step(ctx, in.Fleet, in.ID, toPlan(in.Plan)))

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"go.temporal.io/sdk/activity"
-
 	"github.com/drover-run/drover/activities/errcode"
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/records"
@@ -62,7 +60,7 @@ func (a *Retention) ExpireLogs(ctx context.Context, in contract.ExpireLogsInput)
 	}
 	before := a.now().Add(-in.Keep.MaxAge.Std())
 	out.More, err = runPaced(ctx, func(ctx context.Context) error {
-		return newPace(a.now, in.Keep.PerSecond, runsAtOnce).repeat(ctx, func(n int) (bool, error) {
+		return newPace(a.now, in.PerSecond, runsAtOnce).repeat(ctx, func(n int) (bool, error) {
 			done, err := a.store.ExpireLogs(ctx, before, n)
 			a.metrics.record(ctx, run.RetentionLogs, done.Runs, done.Bytes, err)
 			out.Runs += done.Runs
@@ -120,18 +118,13 @@ func (a *Retention) RemoveEvents(ctx context.Context, in contract.RemoveEventsIn
 	if in.MaxAge > 0 {
 		keep.Since = a.now().Add(-in.MaxAge.Std())
 	}
-	some := func(ctx context.Context, n int) (bool, error) {
-		removed, err := a.store.RemoveEvents(ctx, keep, n*hundred)
-		a.metrics.record(ctx, run.RetentionEvents, removed, 0, err)
-		out.Removed += removed
-		return removed == n*hundred, err
-	}
-	if activity.IsActivity(ctx) && activity.GetInfo(ctx).IsLocalActivity {
-		out.More, err = some(ctx, eventsAtOnce) // the activity must return within a workflow task
-		return out, errcode.ToTemporal(err)
-	}
 	out.More, err = runPaced(ctx, func(ctx context.Context) error {
-		return newPace(a.now, in.PerSecond, eventsAtOnce).repeat(ctx, func(n int) (bool, error) { return some(ctx, n) })
+		return newPace(a.now, in.PerSecond, eventsAtOnce).repeat(ctx, func(n int) (bool, error) {
+			removed, err := a.store.RemoveEvents(ctx, keep, n*hundred)
+			a.metrics.record(ctx, run.RetentionEvents, removed, 0, err)
+			out.Removed += removed
+			return removed == n*hundred, err
+		})
 	})
 	return out, err
 }

@@ -84,7 +84,7 @@ func callActivity(t *testing.T, kind run.RetentionKind, a *activities.Retention,
 	hour := run.Duration(time.Hour)
 	switch kind {
 	case run.RetentionLogs:
-		out, err := a.ExpireLogs(t.Context(), contract.ExpireLogsInput{Keep: run.LogRetention{MaxAge: hour, PerSecond: perSecond}})
+		out, err := a.ExpireLogs(t.Context(), contract.ExpireLogsInput{Keep: run.LogRetention{MaxAge: hour}, PerSecond: perSecond})
 		return out.Runs, out.More, err
 	case run.RetentionRuns:
 		out, err := a.DeleteRuns(t.Context(), contract.DeleteRunsInput{Keep: run.RunsRetention{MaxAge: hour, Keep: 3}, PerSecond: perSecond})
@@ -240,7 +240,7 @@ func TestRetention_stops_with_its_worker(t *testing.T) {
 	cancel(errors.New("the worker was stopped"))
 	m := activities.NewRetentionMetrics()
 	a := activities.NewRetention(s, m, s.clock)
-	_, err := a.ExpireLogs(ctx, contract.ExpireLogsInput{Keep: run.LogRetention{MaxAge: 1, PerSecond: 1}})
+	_, err := a.ExpireLogs(ctx, contract.ExpireLogsInput{Keep: run.LogRetention{MaxAge: 1}, PerSecond: 1})
 	require.Error(t, err)
 	require.Empty(t, counters(t, m), "that is no failure")
 }

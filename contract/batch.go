@@ -19,54 +19,54 @@ type BatchInput struct {
 
 // Assignment is a task that a batch runs, with its progress so far.
 type Assignment struct {
-	Task     int        `json:"t"`
-	Name     string     `json:"n"`
-	Pool     string     `json:"p"`
-	Retry    run.Retry  `json:"r,omitzero"`
-	OnLost   run.OnLost `json:"l,omitempty"`
-	Attempt  int        `json:"a"`
-	Dispatch int        `json:"d"`
+	Task     int        `json:"task"`
+	Name     string     `json:"name"`
+	Pool     string     `json:"pool"`
+	Retry    run.Retry  `json:"retry,omitzero"`
+	OnLost   run.OnLost `json:"on_lost,omitempty"`
+	Attempt  int        `json:"attempt"`
+	Dispatch int        `json:"dispatch"`
 	// Requeued counts how often this attempt was requeued in a row.
-	Requeued int `json:"g,omitempty"`
+	Requeued int `json:"requeued,omitempty"`
 	// Wait is how long the task waits before it is dispatched, and Reason why.
-	Wait   run.Duration `json:"b,omitempty"`
-	Reason string       `json:"w,omitempty"`
+	Wait   run.Duration `json:"wait,omitempty"`
+	Reason string       `json:"reason,omitempty"`
 	// Last is the result of the previous attempt.
 	Last *run.TaskResult `json:"last,omitempty"`
 	// Adopt says that an executor holds this dispatch, so the batch only adopts
 	// the task.
-	Adopt *Heartbeat `json:"h,omitempty"`
+	Adopt *Heartbeat `json:"adopt,omitempty"`
 	// Recover says that another execution had the task and is closed: the batch
 	// first reads the state of the task from the records.
-	Recover bool `json:"c,omitempty"`
+	Recover bool `json:"recover,omitempty"`
 	// Withdrawn says why the task must not start, or start another attempt; ""
 	// if it may.
-	Withdrawn string `json:"u,omitempty"`
+	Withdrawn string `json:"withdrawn,omitempty"`
 }
 
-// BatchMore is the payload of SignalBatchMore. Without tasks it only checks
+// BatchAddTasks is the payload of SignalBatchAddTasks. Without tasks it only checks
 // whether the batch is open.
-type BatchMore struct {
+type BatchAddTasks struct {
 	Tasks []Assignment `json:"tasks,omitempty"`
 }
 
-// BatchWithdraw is the payload of SignalBatchWithdraw: tasks that must not
+// BatchWithdrawTasks is the payload of SignalBatchWithdrawTasks: tasks that must not
 // start, or start another attempt. Tasks that run already continue.
-type BatchWithdraw struct {
+type BatchWithdrawTasks struct {
 	Tasks  []int  `json:"tasks"`
 	Reason string `json:"reason"`
 }
 
-// Report is the payload of SignalReport. Its content is in the records too.
-type Report struct {
-	Batch int       `json:"n"`
-	Ended []TaskEnd `json:"e,omitempty"`
+// BatchReport is the payload of SignalBatchReport. Its content is in the records too.
+type BatchReport struct {
+	Batch int       `json:"batch"`
+	Ended []TaskEnd `json:"ended,omitempty"`
 	// Returned are tasks that the batch returns because its history is long.
-	Returned []Assignment `json:"back,omitempty"`
+	Returned []Assignment `json:"returned,omitempty"`
 }
 
 // TaskEnd is the final status of a task.
 type TaskEnd struct {
-	Task   int        `json:"t"`
-	Status run.Status `json:"s"`
+	Task   int        `json:"task"`
+	Status run.Status `json:"status"`
 }

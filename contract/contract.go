@@ -2,8 +2,9 @@
 // payload types. Both sides of every call import it, and nothing else of each
 // other.
 //
-// Payloads are JSON; fields may be added, never renamed or removed, since stored
-// histories hold them.
+// Payloads are JSON. Stored histories hold all of these names, so a release may
+// add names but never rename or remove one. The name of a field is that of its
+// Go field in snake case.
 package contract
 
 import (
@@ -30,11 +31,11 @@ const (
 
 // Signals of the run workflow.
 const (
-	SignalAdmit   = "admit"   // no payload
-	SignalStop    = "stop"    // no payload
-	SignalCancel  = "cancel"  // no payload
-	SignalApprove = "approve" // Approve
-	SignalReport  = "report"  // Report, from a batch
+	SignalAdmit       = "admit"        // no payload
+	SignalStop        = "stop"         // no payload
+	SignalCancel      = "cancel"       // no payload
+	SignalApprove     = "approve"      // Approve
+	SignalBatchReport = "batch-report" // BatchReport
 	// SignalExecutorRemoved notifies a run that an executor which holds one of
 	// its tasks was removed; the payload is ExecutorRemoved. Both workflows
 	// receive it.
@@ -46,13 +47,13 @@ const (
 
 // SignalGrant notifies the workflow of a change group that a slot may be free,
 // or that a run waits for one; no payload.
-const SignalGrant = "grant"
+const SignalGrant = "grant-slots"
 
 // Signals of the batch workflow.
 const (
-	SignalBatchStop     = "batch-stop"     // Stop
-	SignalBatchMore     = "batch-more"     // BatchMore
-	SignalBatchWithdraw = "batch-withdraw" // BatchWithdraw
+	SignalBatchStop          = "batch-stop"           // Stop
+	SignalBatchAddTasks      = "batch-add-tasks"      // BatchAddTasks
+	SignalBatchWithdrawTasks = "batch-withdraw-tasks" // BatchWithdrawTasks
 )
 
 // QueryState is the query of both workflows that returns their state.
@@ -60,15 +61,15 @@ const QueryState = "state"
 
 // Activity types.
 const (
-	ActivityLoadPlan    = "load-plan"
-	ActivityBegin       = "begin"
-	ActivityApply       = "apply"
-	ActivityExpand      = "expand"
-	ActivityHolders     = "holders"
-	ActivityExecuteTask = "execute-task"
-	ActivityAdoptTask   = "adopt-task"
-	ActivityStopTask    = "stop-task"
-	ActivityGrant       = "grant"
+	ActivityLoadPlan      = "load-plan"
+	ActivityBeginRun      = "begin-run"
+	ActivityApplyChanges  = "apply-changes"
+	ActivityExpandForeach = "expand-foreach"
+	ActivityListHolders   = "list-holders"
+	ActivityExecuteTask   = "execute-task"
+	ActivityAdoptTask     = "adopt-task"
+	ActivityStopTask      = "stop-task"
+	ActivityGrantSlots    = "grant-slots"
 )
 
 // ControlQueue is the task queue of all workflows and control activities.
@@ -100,7 +101,7 @@ func RunWorkflowID(id run.ID) string { return runPrefix + string(id) }
 // BatchWorkflowID is the workflow id of a run's n-th batch.
 func BatchWorkflowID(id run.ID, n int) string { return fmt.Sprintf("%s%s/%d", runPrefix, id, n) }
 
-const changeGroupPrefix = "changegroup:"
+const changeGroupPrefix = "change-group:"
 
 // ChangeGroupWorkflowID is the workflow id of a change group.
 func ChangeGroupWorkflowID(name string) string { return changeGroupPrefix + name }
@@ -126,12 +127,12 @@ type ChangeGroupState struct {
 	Granted int `json:"granted"` // runs that got their slots
 }
 
-// GrantInput is the input of the activity grant.
+// GrantInput is the input of the activity grant-slots.
 type GrantInput struct {
 	Name string `json:"name"`
 }
 
-// GrantResult is the result of the activity grant.
+// GrantResult is the result of the activity grant-slots.
 type GrantResult struct {
 	Granted int  `json:"granted"`
 	More    bool `json:"more,omitempty"` // to be called again at once
@@ -161,7 +162,7 @@ const (
 	// does not count as an attempt. The details are a Requeue. Another executor
 	// may hold the task: only the journal of the claim can say that no step of
 	// it ran.
-	ErrorRequeued = "given_back"
+	ErrorRequeued = "requeued"
 )
 
 // RunInput starts the run workflow.
@@ -182,7 +183,7 @@ type ExecuteInput struct {
 	// JournalID is, for adopt-task, the journal that the last heartbeat named;
 	// "" if it is not known. An executor with another journal never answers
 	// NeverStarted for the key.
-	JournalID string `json:"journal,omitempty"`
+	JournalID string `json:"journal_id,omitempty"`
 	// ClaimProof is, for execute-task, the proof for the gateway that the executor
 	// got the key. The relay that hands the task out sets it, so no history
 	// holds it.
@@ -201,7 +202,7 @@ type Requeue struct {
 	Reason   string `json:"reason"` // a sentence for users
 	// JournalID is the executor's journal if that journal held the claim, or is
 	// closed to the key. It then guarantees that no step ran or will run.
-	JournalID string `json:"journal,omitempty"`
+	JournalID string `json:"journal_id,omitempty"`
 }
 
 // ExecuteResult is the result of execute-task and adopt-task. Exactly one field
@@ -214,7 +215,7 @@ type ExecuteResult struct {
 	// The value is the reason.
 	NeverStarted string `json:"never_started,omitempty"`
 	// JournalID is the journal that guarantees NeverStarted.
-	JournalID string `json:"journal,omitempty"`
+	JournalID string `json:"journal_id,omitempty"`
 	// Claimed: another executor holds the task already, since Temporal
 	// delivered the activity again or the workflow was reset. Executor is "" if
 	// the holder is not known; the records know it.
@@ -223,11 +224,11 @@ type ExecuteResult struct {
 
 // Heartbeat is the details of every heartbeat, at most 512 bytes.
 type Heartbeat struct {
-	Executor  string `json:"e"`
-	Set       string `json:"s,omitempty"` // the executor set of which it is a member
-	JournalID string `json:"j"`
-	Key       string `json:"k"`
-	Frame     int64  `json:"f,omitempty"`
+	Executor  string `json:"executor"`
+	Set       string `json:"set,omitempty"` // the executor set of which it is a member
+	JournalID string `json:"journal_id"`
+	Key       string `json:"key"`
+	Frame     int64  `json:"frame,omitempty"`
 }
 
 // StopInput is the input of stop-task.

@@ -2,8 +2,7 @@ package contract
 
 import "github.com/drover-run/drover/run"
 
-// ActivityRemoveEvents removes old events: a bounded number as a local
-// activity, else for a bounded time.
+// ActivityRemoveEvents removes old events, for a bounded time.
 const ActivityRemoveEvents = "remove-events"
 
 // RemoveEventsInput is the input of remove-events. An event is kept only if

@@ -59,5 +59,5 @@ type ExecutorState struct {
 	LastContact time.Time `json:"last_contact,omitzero"`
 	// NextCheck is the time until the next check, 0 if the workflow can wait for a
 	// signal.
-	NextCheck run.Duration `json:"again,omitempty"`
+	NextCheck run.Duration `json:"next_check,omitempty"`
 }

@@ -14,8 +14,8 @@ const SignalFleet = "fleet-changed"
 const (
 	// ActivityWatchFleet watches the fleet and returns when an action is due.
 	ActivityWatchFleet = "watch-fleet"
-	// ActivityStepFleet carries out the actions.
-	ActivityStepFleet = "step-fleet"
+	// ActivityRunFleetStep carries out the actions.
+	ActivityRunFleetStep = "run-fleet-step"
 	// ActivityBootstrapInstance makes an instance an executor.
 	ActivityBootstrapInstance = "bootstrap-instance"
 )
@@ -78,10 +78,10 @@ type WatchFleetResult struct {
 	// Gone says that the fleet does not exist any more.
 	Gone bool `json:"gone,omitempty"`
 	// WorkerStopping says that the worker stops, and that another worker must continue.
-	WorkerStopping bool `json:"again,omitempty"`
+	WorkerStopping bool `json:"worker_stopping,omitempty"`
 	// AfterChange is the Change of the input if that step had ended when the plan was
-	// made. Older workers ran no steps concurrently with the watch.
-	AfterChange string `json:"after,omitempty"`
+	// made.
+	AfterChange string `json:"after_change,omitempty"`
 }
 
 // FleetPlan has the actions that are due for a fleet. Each InstanceAction names
@@ -101,18 +101,18 @@ type FleetPlan struct {
 type FleetRequest struct {
 	Count   int    `json:"count"`
 	Reason  string `json:"reason"`
-	Message string `json:"why,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
 // InstanceAction is an action on the instance of one row, and its reason.
 type InstanceAction struct {
-	Number  int    `json:"n"`
-	Reason  string `json:"r,omitempty"`
-	Message string `json:"w,omitempty"`
+	Number  int    `json:"number"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
-// StepFleetInput is the input of step-fleet.
-type StepFleetInput struct {
+// RunFleetStepInput is the input of run-fleet-step.
+type RunFleetStepInput struct {
 	Fleet string `json:"fleet"`
 	// ID identifies the step permanently: a repeated step requests nothing
 	// twice.

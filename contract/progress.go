@@ -3,8 +3,7 @@ package contract
 import "github.com/drover-run/drover/run"
 
 // The payloads of the activities that read and write the records, which call
-// records.Progress. Types of which there is one for each task have short field
-// names.
+// records.Progress.
 
 // LoadPlanInput is the input of load-plan.
 type LoadPlanInput struct {
@@ -18,20 +17,20 @@ type PlanPage struct {
 	More bool     `json:"more,omitempty"` // more pages follow
 }
 
-// BeginInput is the input of begin.
+// BeginInput is the input of begin-run.
 type BeginInput struct {
 	Run run.ID `json:"run"`
 	// Plan requests the first page of the plan with the result.
 	Plan bool `json:"plan,omitempty"`
 }
 
-// BeginResult is the result of begin.
+// BeginResult is the result of begin-run.
 type BeginResult struct {
-	Status run.Progress `json:"standing"`
+	Status run.Progress `json:"status"`
 	Page   *PlanPage    `json:"page,omitempty"`
 }
 
-// ApplyInput is the input of apply: the decisions of a workflow, to be written
+// ApplyInput is the input of apply-changes: the decisions of a workflow, to be written
 // in one transaction.
 type ApplyInput struct {
 	Run   run.ID           `json:"run"`
@@ -43,21 +42,21 @@ type ApplyInput struct {
 	Finish bool `json:"finish,omitempty"`
 }
 
-// ApplyResult is the result of apply.
+// ApplyResult is the result of apply-changes.
 type ApplyResult struct {
-	Status run.Progress `json:"standing"`
+	Status run.Progress `json:"status"`
 	// Mismatched has the tasks whose status differs from the change, in the order
 	// of the changes; usually there is none.
-	Mismatched []run.TaskStatus `json:"differs,omitempty"`
+	Mismatched []run.TaskStatus `json:"mismatched,omitempty"`
 }
 
-// ExpandInput is the input of expand.
+// ExpandInput is the input of expand-foreach.
 type ExpandInput struct {
 	Run  run.ID `json:"run"`
 	Task int    `json:"task"` // a foreach task
 }
 
-// ExpandResult is the result of expand: the tasks that were created from a
+// ExpandResult is the result of expand-foreach: the tasks that were created from a
 // list, with consecutive numbers, or why there are none.
 type ExpandResult struct {
 	First int    `json:"first,omitempty"`
@@ -65,7 +64,7 @@ type ExpandResult struct {
 	Fault string `json:"fault,omitempty"` // a sentence
 }
 
-// HoldersInput is the input of holders.
+// HoldersInput is the input of list-holders.
 type HoldersInput struct {
 	Run run.ID `json:"run"`
 	// Tasks are the requested tasks; empty means all that are not final.
@@ -74,7 +73,7 @@ type HoldersInput struct {
 	Executors []string `json:"executors,omitempty"`
 }
 
-// HoldersResult is the result of holders: the executor that holds each claim,
+// HoldersResult is the result of list-holders: the executor that holds each claim,
 // ascending by task.
 type HoldersResult struct {
 	Holders []Holder `json:"holders,omitempty"`
@@ -86,9 +85,9 @@ type HoldersResult struct {
 // Holder is the executor that has the open claim of a task: the claim of its
 // newest dispatch.
 type Holder struct {
-	Task     int    `json:"t"`
-	Attempt  int    `json:"a"`
-	Dispatch int    `json:"d"`
-	Executor string `json:"e"`
-	Set      string `json:"s,omitempty"` // of the executor
+	Task     int    `json:"task"`
+	Attempt  int    `json:"attempt"`
+	Dispatch int    `json:"dispatch"`
+	Executor string `json:"executor"`
+	Set      string `json:"set,omitempty"` // of the executor
 }

@@ -37,7 +37,8 @@ const ActivityExpireLogs = "expire-logs"
 
 // ExpireLogsInput is the input of expire-logs.
 type ExpireLogsInput struct {
-	Keep run.LogRetention `json:"keep"`
+	Keep      run.LogRetention `json:"keep"`
+	PerSecond int              `json:"per_second,omitempty"` // 0 is no bound
 }
 
 // ExpireLogsResult is the result of expire-logs.

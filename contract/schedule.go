@@ -14,9 +14,9 @@ const ScheduledRunWorkflow = "scheduled-run"
 
 // Activities of a firing.
 const (
-	ActivityFire     = "fire"
-	ActivityAwaitRun = "await-run"
-	ActivityEndRun   = "end-run"
+	ActivityFireSchedule = "fire-schedule"
+	ActivityAwaitRun     = "await-run"
+	ActivityEndRun       = "end-run"
 )
 
 // AttributeScheduledFor is the search attribute that Temporal sets on the
@@ -27,7 +27,7 @@ const AttributeScheduledFor = "TemporalScheduledStartTime"
 // firing ends: the run failed, and no run was created.
 const (
 	ErrorRunFailed  = "run_failed"
-	ErrorNotCreated = "not_made"
+	ErrorNotCreated = "run_not_created"
 )
 
 // ScheduleID is the id of a schedule in Temporal.
@@ -62,16 +62,16 @@ type ScheduledRunOutput struct {
 	Result run.Result `json:"result,omitempty"`
 }
 
-// FireInput is the input of fire.
+// FireInput is the input of fire-schedule.
 type FireInput struct {
-	Schedule string    `json:"schedule"`
-	Key      string    `json:"key"` // of the firing: it creates one run
-	For      time.Time `json:"for"` // the scheduled time
-	At       time.Time `json:"at"`  // when the workflow was started
+	Schedule     string    `json:"schedule"`
+	Key          string    `json:"key"`           // of the firing: it creates one run
+	ScheduledFor time.Time `json:"scheduled_for"` // the scheduled time
+	Started      time.Time `json:"started"`       // when the workflow was started
 }
 
-// FireResult is the result of fire. At most one field is set; none if the
-// schedule was deleted.
+// FireResult is the result of fire-schedule. At most one field is set; none if
+// the schedule was deleted.
 type FireResult struct {
 	Run run.ID `json:"run,omitempty"`
 	// Refused says why no run can be created.

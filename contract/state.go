@@ -14,7 +14,7 @@ type RunState struct {
 	// Statuses is the state of the graph, one byte a task.
 	Statuses []byte `json:"statuses"`
 	// DynamicTasks has the tasks that were created from lists, in order.
-	DynamicTasks []graph.DynamicTasks `json:"grown,omitempty"`
+	DynamicTasks []graph.DynamicTasks `json:"dynamic_tasks,omitempty"`
 	// Started is when the run began; the timeout of the run counts from there.
 	Started time.Time `json:"started"`
 	// LastBatch is the number of the newest batch.
@@ -24,7 +24,7 @@ type RunState struct {
 	Ready []Assignment `json:"ready,omitempty"`
 	Stop  *Stop        `json:"stop,omitempty"`
 	// Interrupted says that the stop of the run interrupted a task.
-	Interrupted bool `json:"cut,omitempty"`
+	Interrupted bool `json:"interrupted,omitempty"`
 	// FailedTask is the task whose failure made the result failed, -1 for none.
 	FailedTask int `json:"failed_task"`
 	// Result and Reason are the values that were written last.
@@ -37,22 +37,22 @@ type RunState struct {
 
 // OpenBatch is a batch that has not reported all of its tasks.
 type OpenBatch struct {
-	Batch    int   `json:"n"`
-	Assigned int   `json:"given"` // tasks assigned in total
-	Tasks    []int `json:"tasks"` // tasks that it has not reported, ascending
+	Batch    int   `json:"batch"`
+	Assigned int   `json:"assigned"` // tasks assigned in total
+	Tasks    []int `json:"tasks"`    // tasks that it has not reported, ascending
 }
 
 // Limits bound one execution. They are part of the input, so a history keeps
 // the limits with which it began. Zero fields mean the defaults of package
 // workflows.
 type Limits struct {
-	Inline int `json:"inline,omitempty"` // most tasks of a run without batches
-	Batch  int `json:"batch,omitempty"`  // most tasks assigned to one batch in total
-	Open   int `json:"open,omitempty"`   // most open batches
-	Events int `json:"events,omitempty"` // history events after which an execution tries to end
+	InlineTasks   int `json:"inline_tasks,omitempty"`   // most tasks of a run without batches
+	BatchTasks    int `json:"batch_tasks,omitempty"`    // most tasks assigned to one batch in total
+	OpenBatches   int `json:"open_batches,omitempty"`   // most open batches
+	HistoryEvents int `json:"history_events,omitempty"` // history events after which an execution tries to end
 	// IdleTimeout is how long the workflow of a change group waits for the next
 	// signal.
-	IdleTimeout run.Duration `json:"linger,omitempty"`
+	IdleTimeout run.Duration `json:"idle_timeout,omitempty"`
 }
 
 // RunOutput is the result of the run workflow, for operators. Programs that

@@ -8,9 +8,9 @@ const WebhookWorkflow = "webhook"
 // changed or deleted it; no payload.
 const SignalWebhook = "webhook-changed"
 
-// ActivityDeliver delivers the events of a webhook, for as long as the webhook
+// ActivityDeliverEvents delivers the events of a webhook, for as long as the webhook
 // exists and is enabled.
-const ActivityDeliver = "deliver"
+const ActivityDeliverEvents = "deliver-events"
 
 // WaitQueue is the task queue of long-running control activities: they mostly
 // wait, and there may be many at once.
@@ -26,16 +26,16 @@ type WebhookInput struct {
 	Limits *Limits `json:"limits,omitempty"`
 }
 
-// DeliverInput is the input of deliver.
+// DeliverInput is the input of deliver-events.
 type DeliverInput struct {
 	Name string `json:"name"`
 }
 
-// DeliverResult is the result of deliver.
+// DeliverResult is the result of deliver-events.
 type DeliverResult struct {
 	// WorkerStopping says that its worker stops, and that there are more events to
 	// deliver.
-	WorkerStopping bool `json:"again,omitempty"`
+	WorkerStopping bool `json:"worker_stopping,omitempty"`
 	// Reason says why there is no receiver any more; for users.
-	Reason string `json:"why,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }

@@ -39,8 +39,8 @@ func (s *Scheduler) Fire(ctx context.Context, in contract.FireInput) (contract.F
 	if err := s.endStale(ctx, in); err != nil {
 		return contract.FireResult{}, err
 	}
-	firing := records.Firing{Key: in.Key, Firing: run.Firing{For: in.For, At: in.At}}
-	r, err := s.engine.create(ctx, run.CreateRequest{Spec: row.ScheduledSpec(in.For), Subject: firingSubject(in.Schedule)}, records.IdempotencyKey{
+	firing := records.Firing{Key: in.Key, Firing: run.Firing{For: in.ScheduledFor, At: in.Started}}
+	r, err := s.engine.create(ctx, run.CreateRequest{Spec: row.ScheduledSpec(in.ScheduledFor), Subject: firingSubject(in.Schedule)}, records.IdempotencyKey{
 		// The digest does not depend on the specification, since the key
 		// belongs to one firing.
 		Subject: firingSubject(in.Schedule), Key: in.Key, Digest: "firing",
@@ -82,7 +82,7 @@ func refusal(err error) string {
 // handleOrphan handles a firing of a schedule that the records do not have. It
 // fails while the schedule may still be in creation.
 func (s *Scheduler) handleOrphan(ctx context.Context, in contract.FireInput) error {
-	if time.Since(in.At) < orphanAge {
+	if time.Since(in.Started) < orphanAge {
 		return run.Errorf(run.CodeUnavailable, "schedule %s is not stored yet", in.Schedule)
 	}
 	s.logger.WarnContext(ctx, "deleting orphaned schedule in temporal", "schedule", in.Schedule)

@@ -78,23 +78,16 @@ func (r *logReader) pieces(ctx context.Context) ([]piece, error) {
 		out = append(out, p)
 	}
 	for _, b := range batches {
-		switch {
-		case b.Packed:
-			blocks, err := r.blocks(ctx, b)
-			if err != nil {
-				return nil, err
-			}
-			for i := range blocks {
-				add(piece{batch: b, first: blocks[i].First, block: &blocks[i], outline: blocks[i].LogOutline})
-			}
-		case b.Outline == nil: // stored by an older version
-			frames, err := r.engine.logs.GetFrames(ctx, b.Source, b.First)
-			if err != nil {
-				return nil, err
-			}
-			add(piece{batch: b, first: b.First, outline: run.OutlineOf(frames)})
-		default:
+		if !b.Packed {
 			add(piece{batch: b, first: b.First, outline: *b.Outline})
+			continue
+		}
+		blocks, err := r.blocks(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		for i := range blocks {
+			add(piece{batch: b, first: blocks[i].First, block: &blocks[i], outline: blocks[i].LogOutline})
 		}
 	}
 	return out, nil

@@ -289,7 +289,7 @@ func TestScheduler_lists(t *testing.T) {
 }
 
 func firingOf(schedule, workflow string, at time.Time) contract.FireInput {
-	return contract.FireInput{Schedule: schedule, Key: contract.FiringKey(workflow, "first"), For: at, At: at}
+	return contract.FireInput{Schedule: schedule, Key: contract.FiringKey(workflow, "first"), ScheduledFor: at, Started: at}
 }
 
 func TestScheduler_fires_once(t *testing.T) {

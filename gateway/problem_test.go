@@ -4,41 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"net/http"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/internal/testenv/pages"
 	"github.com/drover-run/drover/run"
 )
 
 // codes reads the codes from the source, so that the test covers a new one.
 func codes(t *testing.T) []run.Code {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../run/error.go", nil, 0)
-	require.NoError(t, err)
-	var found []run.Code
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok {
-			return true
-		}
-		if kind, ok := spec.Type.(*ast.Ident); !ok || kind.Name != "Code" {
-			return true
-		}
-		literal, ok := spec.Values[0].(*ast.BasicLit)
-		require.True(t, ok)
-		text, err := strconv.Unquote(literal.Value)
-		require.NoError(t, err)
-		found = append(found, run.Code(text))
-		return true
-	})
-	require.Greater(t, len(found), 15)
-	return found
+	var all []run.Code
+	for _, code := range pages.OfType(t, "run/error.go", "Code") {
+		all = append(all, run.Code(code))
+	}
+	require.Greater(t, len(all), 15)
+	return all
 }
 
 func TestKindOf_has_every_code(t *testing.T) {

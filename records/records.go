@@ -409,8 +409,8 @@ type Batch struct {
 	// Packed reports that it stands for all batches from the first frame to
 	// Last, in one object.
 	Packed bool
-	Bytes  int64 // the stored size of the object; 0 if not known
-	// Outline is of a batch that is not packed; nil if not known.
+	Bytes  int64 // the stored size of the object
+	// Outline is of a batch that is not packed; nil for a packed log.
 	Outline *run.LogOutline
 }
 

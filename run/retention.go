@@ -53,9 +53,6 @@ type Retention struct {
 // MaxAge ago.
 type LogRetention struct {
 	MaxAge Duration `json:"max_age,omitempty"` // 0 is no bound
-	// PerSecond was the rate for logs alone in versions that had no
-	// Retention.PerSecond. It applies if Retention.PerSecond is not set.
-	PerSecond int `json:"per_second,omitempty"`
 }
 
 // RunsRetention says which ended runs are deleted: those that exceed every
@@ -75,8 +72,7 @@ type EventRetention struct {
 // ArchiveRetention says which workspaces and caches are removed. Each artifact
 // has its own retention time.
 type ArchiveRetention struct {
-	// On enables the removal of archives. Versions that removed archives
-	// elsewhere do not set it.
+	// On enables the removal of archives.
 	On bool `json:"on,omitempty"`
 	// Workspaces is how long workspaces are kept after the end of their run; 0
 	// keeps them as long as the run.
@@ -109,7 +105,7 @@ type RetentionStatus struct {
 	Running bool `json:"-"`
 	// Removing is the kind that is being removed, "" between two checks; Next is
 	// then the time of the next check.
-	Removing RetentionKind `json:"doing,omitempty"`
+	Removing RetentionKind `json:"removing,omitempty"`
 	Next     time.Time     `json:"next,omitzero"`
 	// Removed counts what was removed since Since.
 	Since   time.Time                      `json:"since,omitzero"`

@@ -3,7 +3,7 @@
 // expands specifications; package graph decides when a task may start.
 //
 // It does no I/O and imports the standard library alone, so every other package may
-// depend on it. docs/architecture.md describes the terms and semantics.
+// depend on it. docs/life-of-a-run.md describes how a run proceeds.
 package run
 
 import "time"

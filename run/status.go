@@ -100,47 +100,46 @@ func (s Status) Valid() bool { return slices.Contains(Statuses(), s) }
 type Progress struct {
 	Phase         Phase  `json:"phase"`
 	Result        Result `json:"result,omitempty"`
-	StopRequested bool   `json:"stop,omitempty"`
+	StopRequested bool   `json:"stop_requested,omitempty"`
 	Approved      []int  `json:"approved,omitempty"` // the numbers of the tasks with enough approvals
 }
 
-// TaskChange sets the state of one task in the records. A run's workflow sends
-// many, so the names of its JSON fields are short.
+// TaskChange sets the state of one task in the records.
 type TaskChange struct {
-	Task     int    `json:"t"`
-	Attempt  int    `json:"a,omitempty"`
-	Dispatch int    `json:"d,omitempty"`
-	Status   Status `json:"s"`
-	Reason   string `json:"w,omitempty"`
+	Task     int    `json:"task"`
+	Attempt  int    `json:"attempt,omitempty"`
+	Dispatch int    `json:"dispatch,omitempty"`
+	Status   Status `json:"status"`
+	Reason   string `json:"reason,omitempty"`
 	// Result is set if the task ended: its steps, times and exit code.
-	Result *TaskResult `json:"r,omitempty"`
+	Result *TaskResult `json:"result,omitempty"`
 	// Executor is the executor of a running task, as far as the workflow knows.
 	// It does not replace the executor that claimed the task. If there is no
 	// reason, the reason of a running task stays.
-	Executor string `json:"e,omitempty"`
+	Executor string `json:"executor,omitempty"`
 	// IfUnclaimed leaves the change out if an executor has claimed the task,
 	// that is if it is running. So the workflow withdraws a queued task without
 	// a race: afterwards the task is final, and claims of it are refused. A
 	// change that queues another dispatch of the same attempt is left out if
 	// the newest dispatch is claimed, unless Released names that claim's
 	// journal. So the steps of an attempt start at most once.
-	IfUnclaimed bool    `json:"u,omitempty"`
-	Released    Release `json:"l,omitzero"`
+	IfUnclaimed bool    `json:"if_unclaimed,omitempty"`
+	Released    Release `json:"released,omitzero"`
 }
 
 // Release names the journal that vouches that no step of a dispatch ran or will
 // run. Without a JournalID, the executor or the set vouches that was queried
 // about its claim. The zero value is none.
 type Release struct {
-	Executor  string `json:"e,omitempty"`
-	Set       string `json:"s,omitempty"`
-	JournalID string `json:"j,omitempty"`
+	Executor  string `json:"executor,omitempty"`
+	Set       string `json:"set,omitempty"`
+	JournalID string `json:"journal_id,omitempty"`
 }
 
 // TaskStatus is the status of one task in the records.
 type TaskStatus struct {
-	Task     int    `json:"t"`
-	Attempt  int    `json:"a,omitempty"`
-	Dispatch int    `json:"d,omitempty"`
-	Status   Status `json:"s"`
+	Task     int    `json:"task"`
+	Attempt  int    `json:"attempt,omitempty"`
+	Dispatch int    `json:"dispatch,omitempty"`
+	Status   Status `json:"status"`
 }

@@ -22,6 +22,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/testenv/pages"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -569,14 +570,12 @@ func TestSchema_keys(t *testing.T) {
 	slices.Sort(inParser)
 	require.Equal(t, inParser, inSchema)
 
-	page, err := os.ReadFile(filepath.Join("..", "docs", "run-file.md"))
-	require.NoError(t, err)
 	var onPage []string
-	for _, m := range regexp.MustCompile("(?m)^#{3,4} `([^`]+)`$").FindAllSubmatch(page, -1) {
-		onPage = append(onPage, regexp.MustCompile(`\.[A-Z]+\b`).ReplaceAllString(string(m[1]), ".*"))
+	for _, m := range regexp.MustCompile("(?m)^#{3,4} `([^`]+)`$").FindAllStringSubmatch(pages.Read(t, "run-file.md"), -1) {
+		onPage = append(onPage, regexp.MustCompile(`\.[A-Z]+\b`).ReplaceAllString(m[1], ".*"))
 	}
-	slices.Sort(onPage)
-	require.Equal(t, inSchema, onPage, "the headings of docs/run-file.md")
+	pages.RequireSame(t, "run-file.md", inSchema, onPage)
+	require.Len(t, onPage, len(inSchema), "docs/run-file.md has a heading twice")
 
 	inExample := make(map[string]bool)
 	var visit func(path string, v any)

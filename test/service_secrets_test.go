@@ -19,11 +19,14 @@ import (
 // both mask the secret.
 func TestSecrets_of_services(t *testing.T) {
 	t.Parallel()
-	image := testenv.BusyboxImage(t, testenv.RequireDocker(t))
+	docker := testenv.RequireDocker(t)
+	image := testenv.BusyboxImage(t, docker)
+	// The task waits for a service with a port until it listens or ends.
+	service := testenv.ImageVariant(t, docker, image, "EXPOSE 1")
 	dev := harness.StartDev(t, nil, "--executor", "docker")
 	client := harness.NewClient(t, dev.Server, dev.Token)
 	secret := rand.Text()
-	encoded := base64.StdEncoding.EncodeToString([]byte(secret)) // computed here, so that the service exits soon
+	encoded := base64.StdEncoding.EncodeToString([]byte(secret))
 	id := client.Submit(fmt.Sprintf(`name: services
 group: /test/services
 secrets: {PASSWORD: %s}
@@ -33,7 +36,7 @@ tasks:
     steps: [{run: 'true'}]
     services:
     - {name: db, image: %s, environment: {PASSWORD: %s, ENCODED: "%s"}, command: [/bin/sh, -c, 'echo "first $PASSWORD"; echo "$ENCODED"; echo "last $PASSWORD"; exit 3']}
-`, secret, image, image, secret, encoded)).ID
+`, secret, image, service, secret, encoded)).ID
 	r := client.AwaitPhase(id, api.PhaseFinished, waitTimeout)
 	require.Equal(t, api.StatusFailed, r.Tasks["a"].Status)
 	status, log, err := client.Do(t.Context(), http.MethodGet, "/api/v1/runs/"+id+"/tasks/a/logs?step=setup", "", "")
@@ -44,6 +47,6 @@ tasks:
 		require.NotContains(t, r.Tasks["a"].Reason, hidden)
 	}
 	require.Contains(t, log, "service db: first ***\n")
-	require.Contains(t, r.Tasks["a"].Reason, "service db ("+image+") ended at once: ")
+	require.Contains(t, r.Tasks["a"].Reason, "service db ("+service+") ended at once: ")
 	require.Contains(t, r.Tasks["a"].Reason, ": last ***")
 }

@@ -63,8 +63,8 @@ func TestControl_registers_by_contract_names(t *testing.T) {
 		contract.RetentionWorkflow, contract.ExecutorWorkflow, contract.FleetWorkflow,
 	}, r.workflows)
 	require.ElementsMatch(t, []string{
-		contract.ActivityLoadPlan, contract.ActivityExpand, contract.ActivityBegin, contract.ActivityApply, contract.ActivityHolders,
-		contract.ActivityFire, contract.ActivityEndRun, contract.ActivityRemoveEvents, contract.ActivityGrant,
+		contract.ActivityLoadPlan, contract.ActivityExpandForeach, contract.ActivityBeginRun, contract.ActivityApplyChanges, contract.ActivityListHolders,
+		contract.ActivityFireSchedule, contract.ActivityEndRun, contract.ActivityRemoveEvents, contract.ActivityGrantSlots,
 		contract.ActivityDeleteRuns, contract.ActivityExpireExecutor, contract.ActivityExpireLogs, contract.ActivityExpireArchives,
 	}, r.activities)
 }
@@ -74,5 +74,5 @@ func TestWait_registers_by_contract_names(t *testing.T) {
 	var r registered
 	RegisterWait(&r, WaitDeps{})
 	require.Empty(t, r.workflows)
-	require.ElementsMatch(t, []string{contract.ActivityDeliver, contract.ActivityAwaitRun}, r.activities)
+	require.ElementsMatch(t, []string{contract.ActivityDeliverEvents, contract.ActivityAwaitRun}, r.activities)
 }

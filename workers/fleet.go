@@ -27,6 +27,6 @@ func NewFleet(c client.Client, fleet string, fleets activities.FleetWorker, opts
 func RegisterFleet(r worker.ActivityRegistry, fleets activities.FleetWorker) {
 	a := activities.NewFleets(fleets)
 	r.RegisterActivityWithOptions(a.WatchFleet, activity.RegisterOptions{Name: contract.ActivityWatchFleet})
-	r.RegisterActivityWithOptions(a.StepFleet, activity.RegisterOptions{Name: contract.ActivityStepFleet})
+	r.RegisterActivityWithOptions(a.RunFleetStep, activity.RegisterOptions{Name: contract.ActivityRunFleetStep})
 	r.RegisterActivityWithOptions(a.BootstrapInstance, activity.RegisterOptions{Name: contract.ActivityBootstrapInstance})
 }

@@ -34,7 +34,7 @@ func NewWait(c client.Client, deps WaitDeps, opts ControlOptions) worker.Worker 
 // RegisterWait registers the waiting activities by their contract names.
 func RegisterWait(r worker.ActivityRegistry, deps WaitDeps) {
 	w := activities.NewWebhooks(deps.Webhooks)
-	r.RegisterActivityWithOptions(w.Deliver, activity.RegisterOptions{Name: contract.ActivityDeliver})
+	r.RegisterActivityWithOptions(w.Deliver, activity.RegisterOptions{Name: contract.ActivityDeliverEvents})
 	runs := activities.NewRuns(deps.Runs)
 	r.RegisterActivityWithOptions(runs.AwaitRun, activity.RegisterOptions{Name: contract.ActivityAwaitRun})
 }

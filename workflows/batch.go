@@ -32,9 +32,9 @@ func newBatchRunner(root workflow.Context, in contract.BatchInput) *batchRunner 
 	}
 	b.taskSet = newTaskSet(calls{run: in.Run, priority: contract.Priority(in.Priority, in.Group)}, b.writes, b.limits)
 	b.signals = signals{
-		on(root, contract.SignalBatchMore, func(ctx workflow.Context, m contract.BatchMore) { b.taskSet.start(ctx, m.Tasks...) }),
+		on(root, contract.SignalBatchAddTasks, func(ctx workflow.Context, m contract.BatchAddTasks) { b.taskSet.start(ctx, m.Tasks...) }),
 		on(root, contract.SignalBatchStop, func(ctx workflow.Context, s contract.Stop) { b.taskSet.stop(ctx, s) }),
-		on(root, contract.SignalBatchWithdraw, func(ctx workflow.Context, w contract.BatchWithdraw) {
+		on(root, contract.SignalBatchWithdrawTasks, func(ctx workflow.Context, w contract.BatchWithdrawTasks) {
 			b.taskSet.withdraw(ctx, w.Tasks, w.Reason)
 		}),
 		on(root, contract.SignalExecutorRemoved, func(ctx workflow.Context, e contract.ExecutorRemoved) { b.taskSet.remove(ctx, e) }),
@@ -120,7 +120,7 @@ func (b *batchRunner) complete(ctx workflow.Context) bool {
 		b.report.resetIdle()
 		return false
 	}
-	if b.orphan || b.taskSet.stopped != nil || b.taskSet.assigned >= b.limits.Batch || b.taskSet.historyExhausted(ctx) {
+	if b.orphan || b.taskSet.stopped != nil || b.taskSet.assigned >= b.limits.BatchTasks || b.taskSet.historyExhausted(ctx) {
 		return true
 	}
 	return b.report.idleExpired(ctx)

@@ -17,7 +17,7 @@ import (
 func inBatches(t *testing.T, size int, plan run.Plan) *workflowEnv {
 	t.Helper()
 	w := newWorkflowEnv(t, plan)
-	w.limits = &contract.Limits{Inline: 2, Batch: size}
+	w.limits = &contract.Limits{InlineTasks: 2, BatchTasks: size}
 	return w
 }
 
@@ -145,7 +145,7 @@ func TestBatch_without_a_run(t *testing.T) {
 	w := newWorkflowEnv(t, newPlan(wide("a", 2)))
 	w.on("a[I=1]", leaveQueued)
 	w.phase = run.PhaseRunning
-	w.env.OnSignalExternalWorkflow(anything, contract.RunWorkflowID(runID), "", contract.SignalReport, anything).Return(errWorkflowNotFound())
+	w.env.OnSignalExternalWorkflow(anything, contract.RunWorkflowID(runID), "", contract.SignalBatchReport, anything).Return(errWorkflowNotFound())
 	w.env.SetStartWorkflowOptions(startOptions(contract.BatchWorkflowID(runID, 1)))
 	var tasks []contract.Assignment
 	for i := range 2 {
@@ -162,7 +162,7 @@ func TestBatch_recovers(t *testing.T) {
 	t.Parallel()
 	w := newWorkflowEnv(t, newPlan(wide("a", 4)))
 	w.phase = run.PhaseRunning
-	w.env.OnSignalExternalWorkflow(anything, contract.RunWorkflowID(runID), "", contract.SignalReport, anything).Return(nil)
+	w.env.OnSignalExternalWorkflow(anything, contract.RunWorkflowID(runID), "", contract.SignalBatchReport, anything).Return(nil)
 	w.env.SetStartWorkflowOptions(startOptions(contract.BatchWorkflowID(runID, 2)))
 	w.onAdopt("a[I=2]", answer(run.StatusSuccess, "", ""))
 	w.tasks[1].Status, w.tasks[1].Attempt, w.tasks[1].Dispatch = run.StatusFailed, 1, 1

@@ -68,14 +68,14 @@ func (b *batches) dispatch(ctx workflow.Context) {
 	b.pingUnwatched(ctx)
 	ready := b.filterReady()
 	if newest := b.open[b.last]; newest != nil && !newest.closed && len(ready) > 0 {
-		n := min(len(ready), b.r.limits.Batch-newest.assigned)
+		n := min(len(ready), b.r.limits.BatchTasks-newest.assigned)
 		if n > 0 {
 			b.addTasks(ctx, newest, ready[:n])
 			ready = ready[n:]
 		}
 	}
-	for len(ready) > 0 && b.unclosed() < b.r.limits.Open {
-		n := min(len(ready), b.r.limits.Batch)
+	for len(ready) > 0 && b.unclosed() < b.r.limits.OpenBatches {
+		n := min(len(ready), b.r.limits.BatchTasks)
 		b.start(ctx, ready[:n])
 		ready = ready[n:]
 	}
@@ -153,7 +153,7 @@ func (b *batches) start(ctx workflow.Context, tasks []contract.Assignment) {
 func (b *batches) addTasks(ctx workflow.Context, to *batch, tasks []contract.Assignment) {
 	b.assign(to, tasks)
 	given := slices.Clone(tasks)
-	b.signalBatch(ctx, to, contract.SignalBatchMore, contract.BatchMore{Tasks: given}, func() {
+	b.signalBatch(ctx, to, contract.SignalBatchAddTasks, contract.BatchAddTasks{Tasks: given}, func() {
 		// The batch ended before it received these tasks.
 		for _, a := range given {
 			if b.ended(to.n, a.Task) {
@@ -211,7 +211,7 @@ func (b *batches) withdraw(ctx workflow.Context, tasks []int) {
 		}
 	}
 	for _, n := range workflow.DeterministicKeys(by) {
-		b.signalBatch(ctx, b.open[n], contract.SignalBatchWithdraw, contract.BatchWithdraw{Tasks: by[n], Reason: failFastReason}, nil)
+		b.signalBatch(ctx, b.open[n], contract.SignalBatchWithdrawTasks, contract.BatchWithdrawTasks{Tasks: by[n], Reason: failFastReason}, nil)
 	}
 }
 
@@ -247,7 +247,7 @@ func (b *batches) pingUnwatched(ctx workflow.Context) {
 		if to := b.open[n]; !to.watched && !to.closed && len(to.tasks) > 0 {
 			unwatched = true
 			if due {
-				b.signalBatch(ctx, to, contract.SignalBatchMore, contract.BatchMore{}, nil)
+				b.signalBatch(ctx, to, contract.SignalBatchAddTasks, contract.BatchAddTasks{}, nil)
 			}
 		}
 	}

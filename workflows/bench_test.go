@@ -95,7 +95,7 @@ func benchLimits() *contract.Limits {
 	if _, err := fmt.Sscan(os.Getenv("BENCH_OPEN"), &n); err != nil {
 		return nil
 	}
-	return &contract.Limits{Open: n}
+	return &contract.Limits{OpenBatches: n}
 }
 
 // BenchmarkRuns has eight clients that each execute runs of one task, one run

@@ -23,26 +23,26 @@ func (c calls) loadPlan(ctx workflow.Context, page int) (contract.PlanPage, erro
 }
 
 func (c calls) begin(ctx workflow.Context, plan bool) (contract.BeginResult, error) {
-	return callRecords[contract.BeginResult](ctx, contract.ActivityBegin, contract.BeginInput{Run: c.run, Plan: plan})
+	return callRecords[contract.BeginResult](ctx, contract.ActivityBeginRun, contract.BeginInput{Run: c.run, Plan: plan})
 }
 
 func (c calls) apply(ctx workflow.Context, in contract.ApplyInput) (contract.ApplyResult, error) {
 	in.Run = c.run
-	return callRecords[contract.ApplyResult](ctx, contract.ActivityApply, in)
+	return callRecords[contract.ApplyResult](ctx, contract.ActivityApplyChanges, in)
 }
 
 func (c calls) expand(ctx workflow.Context, task int) (contract.ExpandResult, error) {
-	return callRecords[contract.ExpandResult](ctx, contract.ActivityExpand, contract.ExpandInput{Run: c.run, Task: task})
+	return callRecords[contract.ExpandResult](ctx, contract.ActivityExpandForeach, contract.ExpandInput{Run: c.run, Task: task})
 }
 
 func (c calls) holders(ctx workflow.Context, tasks ...int) (contract.HoldersResult, error) {
-	return callRecords[contract.HoldersResult](ctx, contract.ActivityHolders, contract.HoldersInput{Run: c.run, Tasks: tasks})
+	return callRecords[contract.HoldersResult](ctx, contract.ActivityListHolders, contract.HoldersInput{Run: c.run, Tasks: tasks})
 }
 
 // holdersAndRemoved is like holders, and also returns which of the executors were
 // removed.
 func (c calls) holdersAndRemoved(ctx workflow.Context, executors []string, tasks ...int) (contract.HoldersResult, error) {
-	return callRecords[contract.HoldersResult](ctx, contract.ActivityHolders, contract.HoldersInput{Run: c.run, Tasks: tasks, Executors: executors})
+	return callRecords[contract.HoldersResult](ctx, contract.ActivityListHolders, contract.HoldersInput{Run: c.run, Tasks: tasks, Executors: executors})
 }
 
 // execute schedules execute-task. The future yields a contract.ExecuteResult.
@@ -75,7 +75,7 @@ type firing struct{ schedule string }
 
 func (f firing) fire(ctx workflow.Context, in contract.FireInput) (out contract.FireResult, err error) {
 	ctx = workflow.WithActivityOptions(ctx, controlOptions())
-	err = workflow.ExecuteActivity(ctx, contract.ActivityFire, in).Get(ctx, &out)
+	err = workflow.ExecuteActivity(ctx, contract.ActivityFireSchedule, in).Get(ctx, &out)
 	return out, err
 }
 
@@ -90,10 +90,10 @@ func (f firing) end(ctx workflow.Context, id run.ID) error {
 	return workflow.ExecuteActivity(ctx, contract.ActivityEndRun, contract.EndRunInput{Run: id}).Get(ctx, nil)
 }
 
-// deliverEvents schedules the deliver activity.
+// deliverEvents schedules deliver-events.
 func deliverEvents(ctx workflow.Context, name string) workflow.Future {
 	ctx = workflow.WithActivityOptions(ctx, waitOptions("deliver events to "+name))
-	return workflow.ExecuteActivity(ctx, contract.ActivityDeliver, contract.DeliverInput{Name: name})
+	return workflow.ExecuteActivity(ctx, contract.ActivityDeliverEvents, contract.DeliverInput{Name: name})
 }
 
 // expireExecutor reads the state of an executor, and removes it if it expired.
@@ -107,9 +107,9 @@ func watchFleet(ctx workflow.Context, in contract.WatchFleetInput) workflow.Futu
 	return workflow.ExecuteActivity(ctx, contract.ActivityWatchFleet, in)
 }
 
-func stepFleet(ctx workflow.Context, in contract.StepFleetInput) error {
-	ctx = workflow.WithActivityOptions(ctx, fleetOptions(in.Fleet, "step "+in.ID))
-	return workflow.ExecuteActivity(ctx, contract.ActivityStepFleet, in).Get(ctx, nil)
+func stepFleet(ctx workflow.Context, in contract.RunFleetStepInput) error {
+	ctx = workflow.WithActivityOptions(ctx, fleetOptions(in.Fleet, "fleet step "+in.ID))
+	return workflow.ExecuteActivity(ctx, contract.ActivityRunFleetStep, in).Get(ctx, nil)
 }
 
 func bootstrapInstance(ctx workflow.Context, in contract.BootstrapInstanceInput) error {
@@ -121,8 +121,8 @@ func deleteRuns(ctx workflow.Context, in contract.DeleteRunsInput) (contract.Del
 	return removeData[contract.DeleteRunsResult](ctx, "delete runs", contract.ActivityDeleteRuns, in)
 }
 
-func expireLogs(ctx workflow.Context, keep run.LogRetention) (contract.ExpireLogsResult, error) {
-	return removeData[contract.ExpireLogsResult](ctx, "remove expired logs", contract.ActivityExpireLogs, contract.ExpireLogsInput{Keep: keep})
+func expireLogs(ctx workflow.Context, in contract.ExpireLogsInput) (contract.ExpireLogsResult, error) {
+	return removeData[contract.ExpireLogsResult](ctx, "remove expired logs", contract.ActivityExpireLogs, in)
 }
 
 func expireArchives(ctx workflow.Context, in contract.ExpireArchivesInput) (contract.ExpireArchivesResult, error) {
@@ -131,12 +131,6 @@ func expireArchives(ctx workflow.Context, in contract.ExpireArchivesInput) (cont
 
 func removeEvents(ctx workflow.Context, in contract.RemoveEventsInput) (contract.RemoveEventsResult, error) {
 	return removeData[contract.RemoveEventsResult](ctx, "remove old events", contract.ActivityRemoveEvents, in)
-}
-
-// removeEventsLocally is removeEvents for executions that began when it was a
-// local activity.
-func removeEventsLocally(ctx workflow.Context, in contract.RemoveEventsInput) (contract.RemoveEventsResult, error) {
-	return callRecords[contract.RemoveEventsResult](ctx, contract.ActivityRemoveEvents, in)
 }
 
 // removeData executes an activity of the retention workflow.
@@ -155,7 +149,7 @@ func callRecords[Out, In any](ctx workflow.Context, activity string, in In) (Out
 	if err == nil || refused(err) {
 		return out, err
 	}
-	workflow.GetLogger(ctx).Warn("the records did not answer, trying on", "activity", activity, "error", err)
+	workflow.GetLogger(ctx).Warn("failed to call the records, retrying", "activity", activity, "error", err)
 	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, controlOptions()), activity, in).Get(ctx, &out)
 	return out, err
 }

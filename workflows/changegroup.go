@@ -29,8 +29,8 @@ const (
 // all slots that are due.
 func ChangeGroup(ctx workflow.Context, in contract.ChangeGroupInput) error {
 	g := &changeGroupRunner{in: in, maxEvents: groupEvents, linger: groupLinger}
-	if l := in.Limits; l != nil && l.Events > 0 {
-		g.maxEvents = l.Events
+	if l := in.Limits; l != nil && l.HistoryEvents > 0 {
+		g.maxEvents = l.HistoryEvents
 	}
 	if l := in.Limits; l != nil && l.IdleTimeout > 0 {
 		g.linger = l.IdleTimeout.Std()
@@ -96,7 +96,7 @@ func (g *changeGroupRunner) await(ctx, root workflow.Context) (over bool) {
 	for {
 		if g.timer == nil {
 			left := g.lastSignal.Add(g.linger).Sub(workflow.Now(ctx))
-			g.timer = workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{Summary: "nothing to grant"})
+			g.timer = workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{Summary: "idle timeout"})
 		}
 		// ctx is disconnected and never cancelled.
 		_ = workflow.Await(ctx, func() bool { return g.signals.waiting() || g.timer.IsReady() || root.Err() != nil })
@@ -116,7 +116,7 @@ func (g *changeGroupRunner) await(ctx, root workflow.Context) (over bool) {
 // grant admits all runs that can be admitted.
 func (g *changeGroupRunner) grant(ctx workflow.Context) error {
 	for more := true; more; {
-		out, err := callRecords[contract.GrantResult](ctx, contract.ActivityGrant, contract.GrantInput{Name: g.in.Name})
+		out, err := callRecords[contract.GrantResult](ctx, contract.ActivityGrantSlots, contract.GrantInput{Name: g.in.Name})
 		if err != nil {
 			if refused(err) {
 				return temporal.NewNonRetryableApplicationError("the records refuse to grant slots", string(run.CodeInternal), err)

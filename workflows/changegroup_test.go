@@ -157,8 +157,8 @@ func TestChangeGroup_continues_as_new(t *testing.T) {
 		signal string
 	}{
 		"when_it_is_told":                  {nil, contract.SignalForceContinue},
-		"when_it_is_full":                  {&contract.Limits{Events: 50}, ""},
-		"when_it_is_full_and_told_of_more": {&contract.Limits{Events: 50}, contract.SignalGrant},
+		"when_it_is_full":                  {&contract.Limits{HistoryEvents: 50}, ""},
+		"when_it_is_full_and_told_of_more": {&contract.Limits{HistoryEvents: 50}, contract.SignalGrant},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

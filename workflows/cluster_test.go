@@ -361,6 +361,17 @@ func (g *scenarioRun) finished(result run.Result, statuses ...run.Status) {
 	}
 }
 
+// awaitContinued waits until a workflow has continued as new.
+func (f *cluster) awaitContinued(t testing.TB, workflowID string) {
+	t.Helper()
+	testenv.Await(t, 30*time.Second, func() (bool, string) {
+		d, err := f.client.DescribeWorkflowExecution(t.Context(), workflowID, "")
+		require.NoError(t, err)
+		info := d.GetWorkflowExecutionInfo()
+		return info.GetFirstRunId() != info.GetExecution().GetRunId(), "it does not continue as new"
+	})
+}
+
 // histories returns the histories of a run's workflow, or of one of its
 // batches, oldest first, once the workflow has closed.
 func (f *cluster) histories(t testing.TB, workflowID string) []*historypb.History {

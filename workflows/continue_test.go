@@ -47,10 +47,10 @@ func TestContinueAsNew_with_open_batches(t *testing.T) {
 
 	next := adopted(t, w)
 	next.env.SetStartTime(in.State.Started.Add(2 * time.Hour))
-	next.signal(time.Minute, contract.SignalReport, contract.Report{Batch: 1, Ended: []contract.TaskEnd{{Task: 0, Status: run.StatusSuccess}, {Task: 1, Status: run.StatusSuccess}}})
-	next.signal(2*time.Minute, contract.SignalReport, contract.Report{Batch: 1, Ended: []contract.TaskEnd{{Task: 1, Status: run.StatusFailed}}})
-	next.signal(3*time.Minute, contract.SignalReport, contract.Report{Batch: 2, Ended: []contract.TaskEnd{{Task: 2, Status: run.StatusSuccess}}})
-	next.env.OnSignalExternalWorkflow(anything, contract.BatchWorkflowID(runID, 2), "", contract.SignalBatchMore, anything).Return(errWorkflowNotFound())
+	next.signal(time.Minute, contract.SignalBatchReport, contract.BatchReport{Batch: 1, Ended: []contract.TaskEnd{{Task: 0, Status: run.StatusSuccess}, {Task: 1, Status: run.StatusSuccess}}})
+	next.signal(2*time.Minute, contract.SignalBatchReport, contract.BatchReport{Batch: 1, Ended: []contract.TaskEnd{{Task: 1, Status: run.StatusFailed}}})
+	next.signal(3*time.Minute, contract.SignalBatchReport, contract.BatchReport{Batch: 2, Ended: []contract.TaskEnd{{Task: 2, Status: run.StatusSuccess}}})
+	next.env.OnSignalExternalWorkflow(anything, contract.BatchWorkflowID(runID, 2), "", contract.SignalBatchAddTasks, anything).Return(errWorkflowNotFound())
 	next.finishTask(1, run.StatusSuccess)
 	next.finishTask(2, run.StatusSuccess)
 	next.env.ExecuteWorkflow(contract.RunWorkflow, in)
@@ -75,7 +75,7 @@ func TestContinueAsNew_keeps_the_timeout(t *testing.T) {
 	next := adopted(t, w)
 	begin := in.State.Started.Add(2 * time.Hour)
 	next.env.SetStartTime(begin)
-	next.env.OnSignalExternalWorkflow(anything, contract.BatchWorkflowID(runID, 1), "", contract.SignalBatchMore, anything).Return(nil)
+	next.env.OnSignalExternalWorkflow(anything, contract.BatchWorkflowID(runID, 1), "", contract.SignalBatchAddTasks, anything).Return(nil)
 	var stops []contract.Stop
 	next.env.OnSignalExternalWorkflow(anything, contract.BatchWorkflowID(runID, 1), "", contract.SignalBatchStop, anything).
 		Return(func(_, _, _, _ string, payload any) error {
@@ -86,7 +86,7 @@ func TestContinueAsNew_keeps_the_timeout(t *testing.T) {
 		for i := range 3 {
 			next.finishTask(i, run.StatusSkipped)
 		}
-		next.env.SignalWorkflow(contract.SignalReport, contract.Report{Batch: 1, Ended: []contract.TaskEnd{
+		next.env.SignalWorkflow(contract.SignalBatchReport, contract.BatchReport{Batch: 1, Ended: []contract.TaskEnd{
 			{Task: 0, Status: run.StatusSkipped}, {Task: 1, Status: run.StatusSkipped}, {Task: 2, Status: run.StatusSkipped},
 		}})
 	})
@@ -109,7 +109,7 @@ func TestContinueAsNew_finds_a_lost_batch(t *testing.T) {
 	in := w.continued()
 
 	next := adopted(t, w)
-	next.env.OnSignalExternalWorkflow(anything, contract.BatchWorkflowID(runID, 1), "", contract.SignalBatchMore, anything).Return(errWorkflowNotFound())
+	next.env.OnSignalExternalWorkflow(anything, contract.BatchWorkflowID(runID, 1), "", contract.SignalBatchAddTasks, anything).Return(errWorkflowNotFound())
 	next.onAdopt("a[I=0]", answer(run.StatusSuccess, "", ""))
 	next.env.ExecuteWorkflow(contract.RunWorkflow, in)
 	require.NoError(t, next.env.GetWorkflowError())
@@ -147,10 +147,10 @@ func TestLongHistory_of_a_batch(t *testing.T) {
 	w.phase = run.PhaseRunning
 	w.on("a", failStep)
 	w.env.SetStartWorkflowOptions(startOptions(contract.BatchWorkflowID(runID, 1)))
-	var reports []contract.Report
-	w.env.OnSignalExternalWorkflow(anything, contract.RunWorkflowID(runID), "", contract.SignalReport, anything).
+	var reports []contract.BatchReport
+	w.env.OnSignalExternalWorkflow(anything, contract.RunWorkflowID(runID), "", contract.SignalBatchReport, anything).
 		Return(func(_, _, _, _ string, payload any) error {
-			reports = append(reports, payload.(contract.Report))
+			reports = append(reports, payload.(contract.BatchReport))
 			return nil
 		})
 	w.at(time.Second, func() { w.env.SetCurrentHistoryLength(5_000) })

@@ -25,7 +25,7 @@ func (r *runner) applyResults() {
 }
 
 // applyReport applies a report of a batch. It is idempotent.
-func (r *runner) applyReport(rep contract.Report) {
+func (r *runner) applyReport(rep contract.BatchReport) {
 	for _, e := range rep.Ended {
 		if r.batches.ended(rep.Batch, e.Task) {
 			r.ended(e.Task, e.Status)
@@ -91,7 +91,7 @@ func (r *runner) inline(ctx workflow.Context, tasks int) bool {
 	if r.taskSet.historyExhausted(ctx) {
 		return false
 	}
-	return r.open <= r.limits.Inline || tasks == 1 && r.taskSet.idle() && r.batches.idle()
+	return r.open <= r.limits.InlineTasks || tasks == 1 && r.taskSet.idle() && r.batches.idle()
 }
 
 // withdraw withdraws, once, the tasks that fail fast forbids to start.

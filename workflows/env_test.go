@@ -144,7 +144,7 @@ func (w *workflowEnv) complete(task, attempt, dispatch int, result contract.Exec
 // not wake itself.
 func (w *workflowEnv) completeIn(batch, task, attempt, dispatch int, result contract.ExecuteResult) {
 	w.complete(task, attempt, dispatch, result, nil)
-	require.NoError(w.t, w.env.SignalWorkflowByID(contract.BatchWorkflowID(runID, batch), contract.SignalBatchMore, contract.BatchMore{}))
+	require.NoError(w.t, w.env.SignalWorkflowByID(contract.BatchWorkflowID(runID, batch), contract.SignalBatchAddTasks, contract.BatchAddTasks{}))
 }
 
 // requests returns the calls of executors, in order.

@@ -22,8 +22,8 @@ const executorEvents = 500
 // starts it again.
 func Executor(ctx workflow.Context, in contract.ExecutorInput) error {
 	w := &executorRunner{in: in, maxEvents: executorEvents, state: contract.ExecutorState{Executor: in.Executor}}
-	if in.Limits != nil && in.Limits.Events > 0 {
-		w.maxEvents = in.Limits.Events
+	if in.Limits != nil && in.Limits.HistoryEvents > 0 {
+		w.maxEvents = in.Limits.HistoryEvents
 	}
 	w.signals = signals{
 		onBare(ctx, contract.SignalExecutor, func(workflow.Context) { w.notified = true }),
@@ -126,7 +126,7 @@ func (w *executorRunner) setTimer(ctx workflow.Context) {
 	var timerCtx workflow.Context
 	timerCtx, w.cancel = workflow.WithCancel(ctx)
 	w.fireAt = due
-	w.timer = workflow.NewTimerWithOptions(timerCtx, wait, workflow.TimerOptions{Summary: "check whether it is offline"})
+	w.timer = workflow.NewTimerWithOptions(timerCtx, wait, workflow.TimerOptions{Summary: "next check"})
 }
 
 // updateDetails updates the details in Temporal's web UI.

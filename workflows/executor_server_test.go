@@ -23,7 +23,13 @@ func (f *cluster) ExpireExecutor(ctx context.Context, id string) (run.Executor, 
 
 // runExecutorScenarios plays executor workflows on the server.
 func (f *cluster) runExecutorScenarios(t *testing.T) {
-	for name, signal := range map[string]string{"temporary": contract.SignalExecutor, "continued": contract.SignalForceContinue} {
+	for name, c := range map[string]struct {
+		signal string
+		checks int // that follow the signal
+	}{
+		"temporary": {contract.SignalExecutor, 1},
+		"continued": {contract.SignalForceContinue, 2}, // the next execution begins with a check
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := &fakeExecutorRecords{e: run.Executor{ID: string(newRunID()), Pool: "linux", State: run.ExecutorOnline}, again: []time.Duration{300 * time.Millisecond, time.Hour}}
@@ -43,8 +49,8 @@ func (f *cluster) runExecutorScenarios(t *testing.T) {
 			trigger(contract.SignalExecutor)
 			looked(2)
 			h.set(run.ExecutorDraining)
-			trigger(signal)
-			looked(3)
+			trigger(c.signal)
+			looked(2 + c.checks)
 			h.set(run.ExecutorRemoved)
 			trigger(contract.SignalExecutor)
 			f.keep(t, contract.ExecutorWorkflow, name, id)

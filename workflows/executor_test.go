@@ -134,7 +134,7 @@ func TestExecutor_continues_as_new(t *testing.T) {
 		do     func(env *testsuite.TestWorkflowEnvironment)
 	}{
 		"on request": {nil, func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalForceContinue, nil) }},
-		"when its history is long": {&contract.Limits{Events: 5}, func(env *testsuite.TestWorkflowEnvironment) {
+		"when its history is long": {&contract.Limits{HistoryEvents: 5}, func(env *testsuite.TestWorkflowEnvironment) {
 			env.SetCurrentHistoryLength(6)
 			env.SignalWorkflow(contract.SignalExecutor, nil)
 		}},

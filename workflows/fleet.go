@@ -14,11 +14,6 @@ import (
 // new. A step takes a dozen events.
 const fleetEvents = 2000
 
-// changeConcurrentStep is the change that runs the step that creates and deletes
-// machines concurrently with the watch. It can be removed once no execution of
-// a fleet that began without it is left.
-const changeConcurrentStep = "fleet-change-beside"
-
 // Fleet is the fleet workflow. A fleet worker watches the fleet and returns a
 // plan, and the workflow executes the plan as steps, one after the other. A
 // step that asks the plugin to create or delete machines may take long: one
@@ -31,8 +26,8 @@ func Fleet(ctx workflow.Context, in contract.FleetInput) error {
 		f.state = *in.State
 	}
 	f.state.Bootstrapping, f.state.Change = nil, "" // they belong to the execution before
-	if in.Limits != nil && in.Limits.Events > 0 {
-		f.maxEvents = in.Limits.Events
+	if in.Limits != nil && in.Limits.HistoryEvents > 0 {
+		f.maxEvents = in.Limits.HistoryEvents
 	}
 	f.signals = signals{
 		onBare(ctx, contract.SignalFleet, func(workflow.Context) { f.changed = true }),
@@ -118,9 +113,6 @@ func (f *fleetRunner) executePlan(ctx workflow.Context, out contract.WatchFleetR
 	if emptyPlan(p) {
 		return nil
 	}
-	if workflow.GetVersion(ctx, changeConcurrentStep, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
-		return f.step(ctx, f.nextStepID(ctx), p)
-	}
 	concurrent := contract.FleetPlan{Request: p.Request, Delete: p.Delete}
 	p.Request, p.Delete = nil, nil
 	if p.End {
@@ -171,7 +163,7 @@ func (f *fleetRunner) nextStepID(ctx workflow.Context) string {
 }
 
 func (f *fleetRunner) step(ctx workflow.Context, id string, p contract.FleetPlan) error {
-	if err := stepFleet(ctx, contract.StepFleetInput{Fleet: f.in.Fleet, ID: id, Plan: p}); err != nil {
+	if err := stepFleet(ctx, contract.RunFleetStepInput{Fleet: f.in.Fleet, ID: id, Plan: p}); err != nil {
 		return err
 	}
 	f.recordStep(ctx, p)

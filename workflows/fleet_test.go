@@ -33,7 +33,7 @@ type fakeFleetWorker struct {
 	changes []string // the change in progress when each watch began
 	// stepGate, if set, blocks steps that create machines until it is closed.
 	stepGate   chan struct{}
-	oldVersion bool // a worker of a version without changes beside the watch
+	stalePlans bool // its plans never include the effects of the change in progress
 	// onWatch, if set, is called as each watch begins.
 	onWatch      func(n int)
 	bootstrapped []int // bootstrapped instances
@@ -56,7 +56,7 @@ func (f *fakeFleetWorker) Watch(ctx context.Context, _ string, u controller.InPr
 		f.onWatch(len(f.watches))
 	}
 	var out controller.WatchResult
-	if !f.oldVersion {
+	if !f.stalePlans {
 		out.After = u.Change
 	}
 	found := len(f.plans) > 0
@@ -115,7 +115,7 @@ func newFleetEnv(t *testing.T, f *fakeFleetWorker, meanwhile func(*testsuite.Tes
 	if meanwhile != nil {
 		first := sync.OnceFunc(func() { meanwhile(env) })
 		env.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, _ converter.EncodedValues) {
-			if info.ActivityType.Name == contract.ActivityStepFleet {
+			if info.ActivityType.Name == contract.ActivityRunFleetStep {
 				first()
 			}
 		})
@@ -192,7 +192,7 @@ func TestFleet_watches_during_a_slow_change(t *testing.T) {
 func TestFleet_drops_a_change_planned_before_the_last_one_ended(t *testing.T) {
 	t.Parallel()
 	request := controller.Plan{Request: controller.Request{Count: 2}}
-	f := &fakeFleetWorker{deleted: true, oldVersion: true, stepGate: make(chan struct{}), plans: []controller.Plan{request, request, {Drain: order(1)}}}
+	f := &fakeFleetWorker{deleted: true, stalePlans: true, stepGate: make(chan struct{}), plans: []controller.Plan{request, request, {Drain: order(1)}}}
 	f.onWatch = func(n int) {
 		if n == 2 {
 			close(f.stepGate)
@@ -220,7 +220,7 @@ func TestFleet_continues_as_new(t *testing.T) {
 		do     func(env *testsuite.TestWorkflowEnvironment)
 	}{
 		"on request": {nil, func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalForceContinue, nil) }},
-		"when its history is long": {&contract.Limits{Events: 5}, func(env *testsuite.TestWorkflowEnvironment) {
+		"when its history is long": {&contract.Limits{HistoryEvents: 5}, func(env *testsuite.TestWorkflowEnvironment) {
 			env.SetCurrentHistoryLength(6)
 			env.SignalWorkflow(contract.SignalFleet, nil)
 		}},

@@ -106,13 +106,14 @@ func restarts() []scenario {
 			},
 		},
 		{
-			name: "kept-in-batches", limits: &contract.Limits{Inline: 2, Batch: 5}, batches: 3, executions: 2,
+			name: "kept-in-batches", limits: &contract.Limits{InlineTasks: 2, BatchTasks: 5}, batches: 3, executions: 2,
 			plan:    keeping(newPlan(wide("a", 20), node("b", 0)), allBut(21, run.StatusSuccess, 1, 2, 3, 5, 6, 7, 8, 11, 12, 13, 17, 20)),
 			actions: map[string][]executorAction{"execute a[I=3]": {doUntil(false, over.Load)}},
 			drive: func(g *scenarioRun) {
 				g.awaitStatus(3, run.StatusRunning)
 				g.awaitStatus(17, run.StatusSuccess)
 				g.signal(contract.SignalForceContinue, nil)
+				g.f.awaitContinued(g.t, contract.RunWorkflowID(g.id))
 				over.Store(true)
 				g.finished(run.ResultSuccess)
 				require.Zero(g.t, g.f.count(g.id, "execute a[I=0]"))
@@ -179,12 +180,7 @@ func (f *cluster) runGroupScenarios(t *testing.T) {
 		trigger(contract.SignalGrant)
 		l.awaitGranted(t, 1)
 		trigger(contract.SignalForceContinue)
-		testenv.Await(t, 30*time.Second, func() (bool, string) {
-			d, err := f.client.DescribeWorkflowExecution(t.Context(), id, "")
-			require.NoError(t, err)
-			info := d.GetWorkflowExecutionInfo()
-			return info.GetFirstRunId() != info.GetExecution().GetRunId(), "it does not continue as new"
-		})
+		f.awaitContinued(t, id)
 		l.join(1)
 		trigger(contract.SignalGrant)
 		l.awaitGranted(t, 2)
@@ -217,8 +213,8 @@ func (f *cluster) runGroupScenarios(t *testing.T) {
 		f.keep(t, contract.ChangeGroupWorkflow, "cancelled", id)
 	})
 	for name, limits := range map[string]*contract.Limits{
-		"signals-while-it-continues": {Events: 20, IdleTimeout: run.Duration(time.Minute)},
-		"signals-all-the-time":       {Events: 100, IdleTimeout: run.Duration(time.Minute)},
+		"signals-while-it-continues": {HistoryEvents: 20, IdleTimeout: run.Duration(time.Minute)},
+		"signals-all-the-time":       {HistoryEvents: 100, IdleTimeout: run.Duration(time.Minute)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,33 +13,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// changeRemovals is the change that asks the records about removed executors.
-// It can be removed once no run that began without it is left.
-const changeRemovals = "executor-removals"
-
-// changeSets is the change by which any member of an executor set may adopt a
-// task of the set, also if the records name the holder, and by which the
-// removal of a set ends the wait for each of its members. It can be removed
-// once no run that began without it is left.
-const changeSets = "set-removals"
-
-// supportsSetRemovals reports whether this execution has changeSets.
-func supportsSetRemovals(ctx workflow.Context) bool {
-	return workflow.GetVersion(ctx, changeSets, workflow.DefaultVersion, 1) != workflow.DefaultVersion
-}
-
-// checksRemovals reports whether this execution has changeRemovals.
-func checksRemovals(ctx workflow.Context) bool {
-	return workflow.GetVersion(ctx, changeRemovals, workflow.DefaultVersion, 1) != workflow.DefaultVersion
-}
-
 // checkRemoved checks whether the executor that is to adopt the task was removed
 // before the records listed this run as waiting for it. After that, a signal
 // reports a removal.
 func (j *taskRun) checkRemoved(ctx workflow.Context, executor string) {
-	if !checksRemovals(ctx) {
-		return
-	}
 	noted := j.taskSet.writes.noteWithFuture(ctx, run.TaskChange{
 		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusRunning, Executor: executor,
 	})
@@ -63,9 +40,6 @@ func (j *taskRun) checkRemoved(ctx workflow.Context, executor string) {
 // has run.
 func (j *taskRun) handleRemoval(ctx workflow.Context, executor, why string) outcome {
 	reason := removalReason(executor, why)
-	if !checksRemovals(ctx) {
-		return outcome{kind: outcomeLost, reason: reason}
-	}
 	out, err := j.taskSet.calls.holders(ctx, j.Task)
 	for _, h := range out.Holders {
 		if h.Task != j.Task || h.Attempt != j.Attempt || h.Dispatch != j.Dispatch {
@@ -74,11 +48,8 @@ func (j *taskRun) handleRemoval(ctx workflow.Context, executor, why string) outc
 		if _, removed := j.taskSet.removed[h.Executor]; removed || h.Executor == executor {
 			return outcome{kind: outcomeLost, reason: reason}
 		}
-		next := contract.Heartbeat{Executor: h.Executor}
-		if h.Set != "" && supportsSetRemovals(ctx) {
-			next.Set = h.Set // any member may have it by now
-		}
-		return j.adopt(ctx, next)
+		// If the executor is a member of a set, any member may have the task by now.
+		return j.adopt(ctx, contract.Heartbeat{Executor: h.Executor, Set: h.Set})
 	}
 	if err != nil { // the records refuse: the run no longer exists
 		return outcome{kind: outcomeLost, reason: reason}
@@ -95,7 +66,7 @@ func (c *taskSet) failRunning(ctx workflow.Context, gone contract.ExecutorRemove
 			tasks = append(tasks, j.Task)
 		}
 	})
-	if len(tasks) == 0 || !checksRemovals(ctx) {
+	if len(tasks) == 0 {
 		return
 	}
 	workflow.Go(ctx, func(ctx workflow.Context) {
@@ -123,7 +94,7 @@ func (c *taskSet) failSets(ctx workflow.Context, gone contract.ExecutorRemoved) 
 			tasks = append(tasks, j.Task)
 		}
 	})
-	if len(tasks) == 0 || !supportsSetRemovals(ctx) {
+	if len(tasks) == 0 {
 		return
 	}
 	workflow.Go(ctx, func(ctx workflow.Context) {

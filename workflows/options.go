@@ -175,12 +175,12 @@ const (
 
 // limits returns the limits with defaults for what is not set.
 func limits(given *contract.Limits) contract.Limits {
-	l := contract.Limits{Inline: inlineTasks, Batch: batchTasks, Open: openBatches, Events: historyEvents}
+	l := contract.Limits{InlineTasks: inlineTasks, BatchTasks: batchTasks, OpenBatches: openBatches, HistoryEvents: historyEvents}
 	if given == nil {
 		return l
 	}
 	for _, f := range []struct{ to, from *int }{
-		{&l.Inline, &given.Inline}, {&l.Batch, &given.Batch}, {&l.Open, &given.Open}, {&l.Events, &given.Events},
+		{&l.InlineTasks, &given.InlineTasks}, {&l.BatchTasks, &given.BatchTasks}, {&l.OpenBatches, &given.OpenBatches}, {&l.HistoryEvents, &given.HistoryEvents},
 	} {
 		if *f.from > 0 {
 			*f.to = *f.from

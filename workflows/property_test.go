@@ -86,7 +86,7 @@ func expect(t *testing.T, p run.Plan, outcomes []taskOutcome) (statuses []run.St
 func TestRun_ends_as_its_graph_says(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
-		for name, limits := range map[string]*contract.Limits{"inline": nil, "batches": {Inline: 1, Batch: 4}} {
+		for name, limits := range map[string]*contract.Limits{"inline": nil, "batches": {InlineTasks: 1, BatchTasks: 4}} {
 			t.Run(fmt.Sprintf("%d_%s", seed, name), func(t *testing.T) {
 				t.Parallel()
 				p, outcomes := randomPlan(rand.New(rand.NewPCG(seed, 1)))
@@ -100,7 +100,7 @@ func TestRun_ends_as_its_graph_says(t *testing.T) {
 func TestRun_restarted_ends_as_its_graph_says(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
-		for name, limits := range map[string]*contract.Limits{"inline": nil, "batches": {Inline: 1, Batch: 4}} {
+		for name, limits := range map[string]*contract.Limits{"inline": nil, "batches": {InlineTasks: 1, BatchTasks: 4}} {
 			t.Run(fmt.Sprintf("%d_%s", seed, name), func(t *testing.T) {
 				t.Parallel()
 				r := rand.New(rand.NewPCG(seed, 2))

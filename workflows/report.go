@@ -15,7 +15,7 @@ import (
 type report struct {
 	run         run.ID
 	batch       int
-	pending     contract.Report
+	pending     contract.BatchReport
 	sending     bool
 	runGone     bool // the run's workflow does not exist
 	last        time.Time
@@ -64,10 +64,10 @@ func (p *report) send(ctx workflow.Context, last bool) {
 	}
 	out := p.pending
 	out.Batch = p.batch
-	p.pending, p.sending, p.last = contract.Report{}, true, workflow.Now(ctx)
+	p.pending, p.sending, p.last = contract.BatchReport{}, true, workflow.Now(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		// A signal without a run ID goes to the workflow's newest execution.
-		err := workflow.SignalExternalWorkflow(ctx, contract.RunWorkflowID(p.run), "", contract.SignalReport, out).Get(ctx, nil)
+		err := workflow.SignalExternalWorkflow(ctx, contract.RunWorkflowID(p.run), "", contract.SignalBatchReport, out).Get(ctx, nil)
 		p.sending, p.runGone = false, isGone(err)
 		if err != nil && !p.runGone { // the workflow has too many pending signals
 			p.pending.Ended = append(out.Ended, p.pending.Ended...)

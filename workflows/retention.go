@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,25 +16,15 @@ import (
 // new: a few dozen rounds.
 const retentionEvents = 1_000
 
-// changeArchives is the change that lets the workflow remove archives, and
-// removes events by an activity with a rate limit. Executions that began
-// without it continue without it until a configuration with archives arrives.
-const changeArchives = "retention-archives"
-
 // Retention is the retention workflow: it removes data that the configuration
 // no longer keeps, sleeps, and checks again. It ends if the configuration keeps
 // everything.
 func Retention(ctx workflow.Context, in contract.RetentionInput) error {
 	s := &retentionRunner{in: in, maxEvents: retentionEvents}
-	if in.Limits != nil && in.Limits.Events > 0 {
-		s.maxEvents = in.Limits.Events
+	if in.Limits != nil && in.Limits.HistoryEvents > 0 {
+		s.maxEvents = in.Limits.HistoryEvents
 	}
-	s.archives = workflow.GetVersion(ctx, changeArchives, workflow.DefaultVersion, 1) != workflow.DefaultVersion
-	s.policy = in.Retention
-	if !s.archives {
-		s.policy = withoutArchives(in.Retention)
-	}
-	s.status = run.RetentionStatus{Retention: s.policy, Since: in.Since, Removed: maps.Clone(in.Removed)}
+	s.status = run.RetentionStatus{Retention: in.Retention, Since: in.Since, Removed: maps.Clone(in.Removed)}
 	if s.status.Since.IsZero() {
 		s.status.Since = workflow.GetInfo(ctx).WorkflowStartTime
 	}
@@ -43,7 +32,7 @@ func Retention(ctx workflow.Context, in contract.RetentionInput) error {
 		s.status.Removed = map[run.RetentionKind]run.RetentionSum{}
 	}
 	s.signals = signals{
-		on(ctx, contract.SignalRetention, s.configure),
+		on(ctx, contract.SignalRetention, func(_ workflow.Context, r run.Retention) { s.in.Retention = r }),
 		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { s.forced = true }),
 	}
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryState, func() (run.RetentionStatus, error) { return s.status, nil },
@@ -68,34 +57,10 @@ var errEverythingKept = errors.New("everything is kept")
 // retentionRunner is one execution of the retention workflow.
 type retentionRunner struct {
 	in        contract.RetentionInput // for the next execution, with the newest configuration
-	policy    run.Retention           // the part of the configuration that this execution applies
-	archives  bool                    // see changeArchives
-	updates   int                     // configurations with archives received by an execution that began without them
 	maxEvents int                     // maximum length of the history
 	signals   signals
 	forced    bool
 	status    run.RetentionStatus
-}
-
-// withoutArchives returns the part of a configuration that a version before
-// changeArchives supports.
-func withoutArchives(r run.Retention) run.Retention {
-	r.Archives, r.PerSecond = run.ArchiveRetention{}, 0
-	return r
-}
-
-// configure sets the configuration from a signal. During an upgrade, a worker
-// of the previous version may have received the same signal without
-// understanding all of it; so each signal has a version of its own.
-func (s *retentionRunner) configure(ctx workflow.Context, r run.Retention) {
-	s.in.Retention, s.policy = r, r
-	if !s.archives && r != withoutArchives(r) {
-		s.updates++
-		change := fmt.Sprintf("%s-%d", changeArchives, s.updates)
-		if workflow.GetVersion(ctx, change, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
-			s.policy = withoutArchives(r)
-		}
-	}
 }
 
 func (s *retentionRunner) run(ctx workflow.Context) error {
@@ -117,9 +82,9 @@ func (s *retentionRunner) drainSignals(ctx workflow.Context) error {
 	s.signals.drain(ctx)
 	info := workflow.GetInfo(ctx)
 	switch {
-	case s.policy.Off():
+	case s.in.Retention.Off():
 		return errEverythingKept
-	case s.policy != s.status.Retention || s.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > s.maxEvents:
+	case s.in.Retention != s.status.Retention || s.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > s.maxEvents:
 		return errFull
 	}
 	return nil
@@ -143,19 +108,13 @@ func (s *retentionRunner) removeAll(ctx workflow.Context, kind run.RetentionKind
 	return nil
 }
 
-// rate returns the limit of removals per second, 0 for none.
-func (s *retentionRunner) rate() int {
-	return cmp.Or(s.status.Retention.PerSecond, s.status.Retention.Logs.PerSecond)
-}
-
 func (s *retentionRunner) expireLogs(ctx workflow.Context) error {
 	keep := s.status.Retention.Logs
 	if keep.MaxAge == 0 {
 		return nil
 	}
-	keep.PerSecond = s.rate()
 	return s.removeAll(ctx, run.RetentionLogs, func() (int, int64, bool, error) {
-		out, err := expireLogs(ctx, keep)
+		out, err := expireLogs(ctx, contract.ExpireLogsInput{Keep: keep, PerSecond: s.status.Retention.PerSecond})
 		return out.Runs, out.Bytes, out.More, err
 	})
 }
@@ -172,7 +131,7 @@ func (s *retentionRunner) expireArchives(ctx workflow.Context) error {
 			continue
 		}
 		err := s.removeAll(ctx, kind.Retention(), func() (int, int64, bool, error) {
-			out, err := expireArchives(ctx, contract.ExpireArchivesInput{Kind: kind, Keep: keep, PerSecond: s.rate()})
+			out, err := expireArchives(ctx, contract.ExpireArchivesInput{Kind: kind, Keep: keep, PerSecond: s.status.Retention.PerSecond})
 			return out.Archives, out.Bytes, out.More, err
 		})
 		if err != nil {
@@ -188,7 +147,7 @@ func (s *retentionRunner) deleteRuns(ctx workflow.Context) error {
 		return nil
 	}
 	return s.removeAll(ctx, run.RetentionRuns, func() (int, int64, bool, error) {
-		out, err := deleteRuns(ctx, contract.DeleteRunsInput{Keep: keep, PerSecond: s.rate()})
+		out, err := deleteRuns(ctx, contract.DeleteRunsInput{Keep: keep, PerSecond: s.status.Retention.PerSecond})
 		return out.Deleted, 0, out.More, err
 	})
 }
@@ -198,13 +157,9 @@ func (s *retentionRunner) removeEvents(ctx workflow.Context) error {
 	if keep == (run.EventRetention{}) {
 		return nil
 	}
-	in := contract.RemoveEventsInput{MaxAge: keep.MaxAge, Newest: keep.Keep, PerSecond: s.rate()}
+	in := contract.RemoveEventsInput{MaxAge: keep.MaxAge, Newest: keep.Keep, PerSecond: s.status.Retention.PerSecond}
 	return s.removeAll(ctx, run.RetentionEvents, func() (int, int64, bool, error) {
-		remove := removeEvents
-		if !s.archives {
-			remove = removeEventsLocally
-		}
-		out, err := remove(ctx, in)
+		out, err := removeEvents(ctx, in)
 		return out.Removed, 0, out.More, err
 	})
 }
@@ -214,7 +169,7 @@ func (s *retentionRunner) removeEvents(ctx workflow.Context) error {
 func (s *retentionRunner) sleep(ctx workflow.Context) error {
 	s.status.Removing, s.status.Next = "", workflow.Now(ctx).Add(s.status.Retention.Interval.Std())
 	workflow.SetCurrentDetails(ctx, s.details())
-	timer := workflow.NewTimerWithOptions(ctx, s.status.Retention.Interval.Std(), workflow.TimerOptions{Summary: "until the next round"})
+	timer := workflow.NewTimerWithOptions(ctx, s.status.Retention.Interval.Std(), workflow.TimerOptions{Summary: "next round"})
 	for !timer.IsReady() {
 		if err := workflow.Await(ctx, func() bool { return timer.IsReady() || s.signals.waiting() }); err != nil {
 			return err

@@ -179,42 +179,6 @@ func TestRetention_removes_all_kinds(t *testing.T) {
 	}, retentionStatus(t, env).Removed)
 }
 
-// TestRetention_begun_before has an execution of a version that did not remove
-// archives: it continues like that until a configuration has archives.
-func TestRetention_begun_before(t *testing.T) {
-	t.Parallel()
-	for name, seen := range map[string]bool{"then_told": true, "told_while_versions_are_mixed": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := &fakeRetentionStore{events: 1}
-			env := newRetentionEnv(t, a)
-			version := func(change string, v workflow.Version) {
-				env.OnGetVersion(change, workflow.DefaultVersion, workflow.Version(1)).Return(v)
-			}
-			version("retention-archives", workflow.DefaultVersion)
-			version("retention-archives-2", 1)
-			if seen {
-				version("retention-archives-1", 1)
-			} else {
-				version("retention-archives-1", workflow.DefaultVersion)
-			}
-			before := keepAllKinds()
-			before.Archives = run.ArchiveRetention{}
-			env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalRetention, keepAllKinds()) }, 30*time.Minute)
-			env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalRetention, keepAllKinds()) }, 90*time.Minute)
-			begin := env.Now()
-			var again *workflow.ContinueAsNewError
-			require.ErrorAs(t, executeRetention(env, before, nil), &again)
-			require.Equal(t, map[bool]time.Duration{true: 30 * time.Minute, false: 90 * time.Minute}[seen], env.Now().Sub(begin).Round(time.Minute))
-			var in contract.RetentionInput
-			require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
-			require.Equal(t, keepAllKinds(), in.Retention)
-			require.NotContains(t, a.order, run.RetentionArtifacts)
-			require.Equal(t, int64(1), in.Removed[run.RetentionEvents].Count)
-		})
-	}
-}
-
 func TestRetention_deletes_only_configured_kinds(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]run.Retention{
@@ -259,7 +223,7 @@ func TestRetention_continues_as_new(t *testing.T) {
 	env := newRetentionEnv(t, a)
 	env.SetCurrentHistoryLength(51)
 	var again *workflow.ContinueAsNewError
-	require.ErrorAs(t, executeRetention(env, keepThree(), &contract.Limits{Events: 50}), &again, "also while there is more to delete")
+	require.ErrorAs(t, executeRetention(env, keepThree(), &contract.Limits{HistoryEvents: 50}), &again, "also while there is more to delete")
 }
 
 func TestRetention_cancelled(t *testing.T) {

@@ -298,7 +298,7 @@ func contacts() []scenario {
 }
 
 func batched() []scenario {
-	small := &contract.Limits{Inline: 2, Batch: 5}
+	small := &contract.Limits{InlineTasks: 2, BatchTasks: 5}
 	chain := append(chainOfPairs(6), node("last", 5))
 	var over atomic.Bool
 	failFast := newPlan(node("a"), wide("b", 8))
@@ -339,6 +339,7 @@ func batched() []scenario {
 				g.awaitStatus(7, run.StatusSuccess)
 				g.signal(contract.SignalForceContinue, nil)
 				g.signal(contract.SignalApprove, contract.Approve{Task: 99})
+				g.f.awaitContinued(g.t, contract.RunWorkflowID(g.id))
 				over.Store(true)
 				g.finished(run.ResultSuccess)
 			},
@@ -373,7 +374,7 @@ func dynamic() []scenario {
 			},
 		},
 		{
-			name: "foreach-batches-continued", limits: &contract.Limits{Inline: 2, Batch: 5}, batches: 3, executions: 2,
+			name: "foreach-batches-continued", limits: &contract.Limits{InlineTasks: 2, BatchTasks: 5}, batches: 3, executions: 2,
 			plan:    newPlan(listed("build"), node("join", 0)),
 			before:  func(g *scenarioRun) { g.lists[0] = 11 },
 			actions: map[string][]executorAction{"execute build[3]": {doUntil(false, over.Load)}},
@@ -389,6 +390,7 @@ func dynamic() []scenario {
 				})
 				g.signal(contract.SignalForceContinue, nil)
 				g.signal(contract.SignalApprove, contract.Approve{Task: 99})
+				g.f.awaitContinued(g.t, contract.RunWorkflowID(g.id))
 				over.Store(true)
 				g.finished(run.ResultSuccess)
 				require.Equal(g.t, 1, g.f.count(g.id, "execute build[10]"))

@@ -20,10 +20,10 @@ func ScheduledRun(ctx workflow.Context, in contract.ScheduledRunInput) (contract
 	info := workflow.GetInfo(ctx)
 	f := firing{schedule: in.Schedule}
 	fired, err := f.fire(detached, contract.FireInput{
-		Schedule: in.Schedule,
-		Key:      contract.FiringKey(info.WorkflowExecution.ID, info.FirstRunID),
-		For:      scheduledFor(ctx),
-		At:       info.WorkflowStartTime,
+		Schedule:     in.Schedule,
+		Key:          contract.FiringKey(info.WorkflowExecution.ID, info.FirstRunID),
+		ScheduledFor: scheduledFor(ctx),
+		Started:      info.WorkflowStartTime,
 	})
 	switch {
 	case err != nil:

@@ -164,11 +164,6 @@ func (j *taskRun) recover(ctx workflow.Context) outcome {
 	return j.lookUp(ctx, "the workflow that queued it is gone")
 }
 
-// changeHolders is the change that adopts a task from the executor that holds a
-// claim for another dispatch than this execution knows. It can be removed once
-// no run that began without it is left.
-const changeHolders = "adopt-any-dispatch"
-
 // lookUp reads the holder of the task from the records, and adopts the task
 // from it. If no executor has claimed the task, it is queued again: the claim
 // comes before any step. The records may be ahead of an execution that was
@@ -182,12 +177,7 @@ func (j *taskRun) lookUp(ctx workflow.Context, reason string) outcome {
 		if h.Task != j.Task || h.Attempt < j.Attempt {
 			continue
 		}
-		if h.Attempt != j.Attempt || h.Dispatch != j.Dispatch {
-			if workflow.GetVersion(ctx, changeHolders, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
-				continue
-			}
-			j.Attempt, j.Dispatch = h.Attempt, h.Dispatch
-		}
+		j.Attempt, j.Dispatch = h.Attempt, h.Dispatch
 		return j.adopt(ctx, contract.Heartbeat{Executor: h.Executor, Set: h.Set})
 	}
 	return outcome{kind: outcomeNotStarted, reason: reason}

@@ -142,5 +142,5 @@ func (c *taskSet) historyExhausted(ctx workflow.Context) bool { return historyEx
 
 func historyExhausted(ctx workflow.Context, l contract.Limits) bool {
 	info := workflow.GetInfo(ctx)
-	return info.GetCurrentHistoryLength() >= l.Events || info.GetContinueAsNewSuggested()
+	return info.GetCurrentHistoryLength() >= l.HistoryEvents || info.GetContinueAsNewSuggested()
 }

@@ -19,8 +19,8 @@ const webhookEvents = 1000
 // position in the event log.
 func Webhook(ctx workflow.Context, in contract.WebhookInput) error {
 	w := &webhookRunner{in: in, maxEvents: webhookEvents}
-	if in.Limits != nil && in.Limits.Events > 0 {
-		w.maxEvents = in.Limits.Events
+	if in.Limits != nil && in.Limits.HistoryEvents > 0 {
+		w.maxEvents = in.Limits.HistoryEvents
 	}
 	w.signals = signals{
 		onBare(ctx, contract.SignalWebhook, func(workflow.Context) { w.changed = true }),

@@ -114,7 +114,7 @@ func TestWebhook_continues_as_new(t *testing.T) {
 		limits *contract.Limits
 	}{
 		"when_it_is_told": {contract.SignalForceContinue, nil},
-		"when_it_is_full": {contract.SignalWebhook, &contract.Limits{Events: 1}},
+		"when_it_is_full": {contract.SignalWebhook, &contract.Limits{HistoryEvents: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
 )
 
@@ -64,6 +65,6 @@ func TestErrors_others(t *testing.T) {
 	require.Equal(t, string(run.CodeInternal), application.Type())
 	require.False(t, application.NonRetryable(), "what is not known is tried again")
 	require.Equal(t, run.CodeInternal, run.CodeOf(FromTemporal(errors.New("odd"))))
-	foreign := temporal.NewApplicationError("x", "given_back")
+	foreign := temporal.NewApplicationError("x", contract.ErrorRequeued)
 	require.Equal(t, run.CodeInternal, run.CodeOf(FromTemporal(foreign)))
 }

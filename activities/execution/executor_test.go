@@ -82,7 +82,7 @@ func TestExecutor_ExecuteTask(t *testing.T) {
 		require.Equal(t, "host-1", result.Claimed.Executor)
 		require.Equal(t, taskKey.String(), result.Claimed.Key)
 	})
-	t.Run("given_back", func(t *testing.T) {
+	t.Run("requeued", func(t *testing.T) {
 		t.Parallel()
 		a := &fakeAgent{out: agent.Outcome{Executor: "host-1", Requeued: "no room"}}
 		env, _ := activityEnv(a)

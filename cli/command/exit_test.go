@@ -3,14 +3,11 @@ package command
 import (
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/internal/testenv/pages"
 	"github.com/drover-run/drover/run"
 )
 
@@ -18,21 +15,10 @@ import (
 // covers new ones.
 func codes(t *testing.T) []run.Code {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../run/error.go", nil, 0)
-	require.NoError(t, err)
 	var all []run.Code
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok {
-			return true
-		}
-		if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "Code" {
-			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-			require.NoError(t, err)
-			all = append(all, run.Code(value))
-		}
-		return true
-	})
+	for _, code := range pages.OfType(t, "run/error.go", "Code") {
+		all = append(all, run.Code(code))
+	}
 	require.Greater(t, len(all), 15)
 	return all
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
@@ -73,7 +74,7 @@ func TestHand(t *testing.T) {
 		}
 		require.Equal(t, shim.ExitDone, g.exit(t))
 		require.Equal(t, shim.ExitDone, p.exit())
-		journal, err := os.ReadFile(filepath.Join(p.dir, shim.JournalFile))
+		journal, err := os.ReadFile(filepath.Join(p.dir, journal.File))
 		require.NoError(t, err)
 		require.Equal(t, string(journal), strings.Join(lines, "\n")+"\n")
 	})
@@ -103,7 +104,7 @@ func TestHand(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, g.stdin.Close())
 		require.Equal(t, shim.ExitOrder, g.exit(t))
-		require.False(t, shim.HasJournal(p.dir))
+		require.False(t, journal.Exists(p.dir))
 	})
 	t.Run("is refused", func(t *testing.T) {
 		t.Parallel()
@@ -148,7 +149,7 @@ func TestInherit(t *testing.T) {
 	}, `test "$GIVEN$OVER" = yesyes && test "$(pwd -P)" = "`+realPath(t, cmd.Dir)+`"`)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
-	for f, err := range shim.Tail(t.Context(), dir, 1, nil) {
+	for f, err := range journal.Tail(t.Context(), dir, 1, nil) {
 		require.NoError(t, err)
 		if f.Result != nil {
 			require.Equal(t, run.StatusSuccess, f.Result.Status, f.Result.Reason)

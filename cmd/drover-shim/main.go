@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/version"
 	"github.com/drover-run/drover/run"
 )
@@ -75,7 +77,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 			if !*follow {
 				return read(*dir, *from, stdout, stderr)
 			}
-			if !shim.HasJournal(*dir) { // a shim without an order may wait indefinitely
+			if !journal.Exists(*dir) { // a shim without an order may wait indefinitely
 				_, _ = fmt.Fprintln(stderr, "drover-shim read: there is no journal")
 				return shim.ExitNoJournal
 			}
@@ -145,7 +147,7 @@ func runTask(ctx context.Context, o shim.Options, order string) int {
 func stop(dir string, grace time.Duration, stdout, stderr io.Writer) int {
 	err := shim.WriteStop(dir, shim.StopRequest{Grace: grace})
 	if err == nil {
-		_, err = shim.Wake(dir)
+		_, err = process.Wake(dir)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "drover-shim stop:", err)

@@ -15,12 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
-// process is a shim that a test started.
-type process struct {
+// shimProcess is a shim that a test started.
+type shimProcess struct {
 	t      testing.TB
 	cmd    *exec.Cmd
 	dir    string
@@ -28,9 +30,9 @@ type process struct {
 	exited chan struct{}
 }
 
-func start(t testing.TB, stdin io.Reader, stdout io.Writer, args ...string) *process {
+func start(t testing.TB, stdin io.Reader, stdout io.Writer, args ...string) *shimProcess {
 	t.Helper()
-	p := &process{t: t, dir: filepath.Join(t.TempDir(), "task"), exited: make(chan struct{})}
+	p := &shimProcess{t: t, dir: filepath.Join(t.TempDir(), "task"), exited: make(chan struct{})}
 	args = append([]string{args[0], "--dir", p.dir}, args[1:]...)
 	p.cmd = exec.CommandContext(t.Context(), testenv.BuildShim(t), args...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, &p.stderr
@@ -46,7 +48,7 @@ func start(t testing.TB, stdin io.Reader, stdout io.Writer, args ...string) *pro
 	return p
 }
 
-func (p *process) exit() int {
+func (p *shimProcess) exit() int {
 	p.t.Helper()
 	select {
 	case <-p.exited:
@@ -57,11 +59,11 @@ func (p *process) exit() int {
 }
 
 // await reads the journal until a frame of the kind.
-func (p *process) await(kind run.FrameKind) run.Frame {
+func (p *shimProcess) await(kind run.FrameKind) run.Frame {
 	p.t.Helper()
 	for {
 		ended := p.ended()
-		for f, err := range shim.Tail(p.t.Context(), p.dir, 1, nil) {
+		for f, err := range journal.Tail(p.t.Context(), p.dir, 1, nil) {
 			if run.CodeOf(err) == run.CodeNotFound && !ended {
 				break // it is about to begin
 			}
@@ -73,7 +75,7 @@ func (p *process) await(kind run.FrameKind) run.Frame {
 	}
 }
 
-func (p *process) ended() bool {
+func (p *shimProcess) ended() bool {
 	select {
 	case <-p.exited:
 		return true
@@ -115,7 +117,7 @@ func TestExitCodes(t *testing.T) {
 		t.Parallel()
 		p := start(t, strings.NewReader(`{"v":1,"first_frame":1,`), nil, "run")
 		require.Equal(t, shim.ExitOrder, p.exit())
-		require.False(t, shim.HasJournal(p.dir))
+		require.False(t, journal.Exists(p.dir))
 	})
 	t.Run("order file missing", func(t *testing.T) {
 		t.Parallel()
@@ -136,13 +138,13 @@ func TestExitCodes(t *testing.T) {
 		t.Parallel()
 		p := start(t, order(t, nil, "true"), nil, "run")
 		require.Equal(t, shim.ExitDone, p.exit())
-		before, err := os.ReadFile(filepath.Join(p.dir, shim.JournalFile))
+		before, err := os.ReadFile(filepath.Join(p.dir, journal.File))
 		require.NoError(t, err)
 		again := exec.CommandContext(t.Context(), testenv.BuildShim(t), "run", "--dir", p.dir)
 		again.Stdin = order(t, nil, "echo no")
 		_ = again.Run()
 		require.Equal(t, shim.ExitExists, again.ProcessState.ExitCode())
-		after, err := os.ReadFile(filepath.Join(p.dir, shim.JournalFile))
+		after, err := os.ReadFile(filepath.Join(p.dir, journal.File))
 		require.NoError(t, err)
 		require.Equal(t, string(before), string(after))
 	})
@@ -213,7 +215,7 @@ func TestRead_verify(t *testing.T) {
 	code, out, _ := shimCommand(t, "read", "--dir", p.dir, "--verify")
 	require.Equal(t, shim.ExitDone, code)
 	require.Equal(t, shim.Done, out)
-	name := filepath.Join(p.dir, shim.JournalFile)
+	name := filepath.Join(p.dir, journal.File)
 	journal, err := os.ReadFile(name)
 	require.NoError(t, err)
 	damaged := bytes.Replace(journal, []byte(`"d":"`), []byte(`"d":"!`), 1)
@@ -223,7 +225,7 @@ func TestRead_verify(t *testing.T) {
 	require.Equal(t, shim.ExitDamaged, code)
 	require.NoError(t, p.cmd.Process.Kill())
 	testenv.Await(t, 30*time.Second, func() (bool, string) {
-		alive, err := shim.Alive(p.dir)
+		alive, err := process.Alive(p.dir)
 		return err == nil && !alive, "the shim runs"
 	})
 	code, _, _ = shimCommand(t, "read", "--dir", p.dir, "--verify")
@@ -253,7 +255,7 @@ func TestStdout(t *testing.T) {
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, shim.ExitDone, p.exit())
 	<-ended
-	journal, err := os.ReadFile(filepath.Join(p.dir, shim.JournalFile))
+	journal, err := os.ReadFile(filepath.Join(p.dir, journal.File))
 	require.NoError(t, err)
 	require.Equal(t, "nonce "+strings.ReplaceAll(strings.TrimSpace(string(journal)), "\n", "\nnonce ")+"\n", copied.String())
 }
@@ -269,39 +271,6 @@ func TestStdout_is_not_read(t *testing.T) {
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, shim.ExitDone, p.exit(), "the end does not wait either")
 	require.NoError(t, r.Close())
-}
-
-func TestSignals(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		args   []string
-		signal syscall.Signal
-		want   run.Status
-	}{
-		"SIGTERM is a stop":              {[]string{"run"}, syscall.SIGTERM, run.StatusStopped},
-		"SIGINT is a stop":               {[]string{"run"}, syscall.SIGINT, run.StatusStopped},
-		"SIGUSR1 is a stop":              {[]string{"run"}, syscall.SIGUSR1, run.StatusStopped},
-		"SIGUSR1 is a stop on a host":    {[]string{"run", "--host"}, syscall.SIGUSR1, run.StatusStopped},
-		"SIGTERM on a host is external":  {[]string{"run", "--host"}, syscall.SIGTERM, run.StatusFailed},
-		"SIGHUP and SIGPIPE are ignored": {[]string{"run"}, syscall.SIGHUP, run.StatusSuccess},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := start(t, order(t, nil, "echo begun; sleep 2"), nil, tt.args...)
-			p.await(run.FrameOutput)
-			require.NoError(t, p.cmd.Process.Signal(tt.signal))
-			if tt.want == run.StatusSuccess {
-				require.NoError(t, p.cmd.Process.Signal(syscall.SIGPIPE))
-			}
-			r := p.await(run.FrameTaskEnd).Result
-			require.Equal(t, tt.want, r.Status, r.Reason)
-			if tt.want == run.StatusFailed {
-				require.Equal(t, run.CauseVanished, r.Cause)
-				require.Contains(t, r.Reason, "outside")
-			}
-			require.Equal(t, shim.ExitDone, p.exit())
-		})
-	}
 }
 
 // A daemon leaves its process group, its session and its parent. The shim finds it

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/run"
 )
 
@@ -34,7 +35,7 @@ type followOptions struct {
 // read prints the current content of the journal.
 func read(dir string, from int64, stdout, stderr io.Writer) int {
 	out := newLineWriter(stdout, 0)
-	return printLines(shim.ReadLines(dir, from), dir, out, stderr)
+	return printLines(journal.ReadLines(dir, from), dir, out, stderr)
 }
 
 // verify decodes the current content of the journal. The other readers pass lines
@@ -42,9 +43,9 @@ func read(dir string, from int64, stdout, stderr io.Writer) int {
 // continues.
 func verify(dir string, from int64, stdout, stderr io.Writer) int {
 	decoded := func(yield func([]byte, error) bool) {
-		for line, err := range shim.ReadLines(dir, from) {
+		for line, err := range journal.ReadLines(dir, from) {
 			if err == nil {
-				_, err = shim.Decode(line)
+				_, err = journal.Decode(line)
 			}
 			if !yield(line, err) || err != nil {
 				return
@@ -70,7 +71,7 @@ func followJournal(ctx context.Context, f followOptions, stdin io.Reader, stdout
 		}()
 	}
 	out := newLineWriter(stdout, f.keepalive)
-	return printLines(shim.TailLines(ctx, f.dir, f.from, new(shim.Watcher)), f.dir, out, stderr)
+	return printLines(journal.TailLines(ctx, f.dir, f.from, new(journal.Watcher)), f.dir, out, stderr)
 }
 
 func printLines(lines iter.Seq2[[]byte, error], dir string, out *lineWriter, stderr io.Writer) int {
@@ -80,13 +81,13 @@ func printLines(lines iter.Seq2[[]byte, error], dir string, out *lineWriter, std
 	}
 	for line, err := range lines {
 		if run.CodeOf(err) == run.CodeNotFound {
-			if !shim.HasJournal(dir) {
+			if !journal.Exists(dir) {
 				return fail(shim.ExitNoJournal, err)
 			}
 			return fail(shim.ExitEnded, err)
 		}
-		if errors.Is(err, shim.ErrDamaged) {
-			if ended, _ := shim.Ended(dir); ended {
+		if errors.Is(err, journal.ErrDamaged) {
+			if ended, _ := journal.Ended(dir); ended {
 				return fail(shim.ExitSpoiled, err)
 			}
 			return fail(shim.ExitDamaged, err)

@@ -96,6 +96,6 @@ func retentionOptions() client.StartWorkflowOptions {
 		TaskQueue:                contract.ControlQueue,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "removes data that is no longer kept",
+		StaticSummary:            "removal of expired data",
 	}
 }

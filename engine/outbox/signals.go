@@ -17,7 +17,7 @@ func SignalChangeGroup(ctx context.Context, starter Starter, name string) error 
 		TaskQueue:                contract.ControlQueue,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "grants the slots of change group " + name,
+		StaticSummary:            "change group " + name,
 	}
 	_, err := starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalGrant, nil, options,
 		contract.ChangeGroupWorkflow, contract.ChangeGroupInput{Name: name})
@@ -32,7 +32,7 @@ func SignalExecutor(ctx context.Context, starter Starter, id string) error {
 		TaskQueue:                contract.ControlQueue,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "looks after executor " + id,
+		StaticSummary:            "executor " + id,
 	}
 	_, err := starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalExecutor, nil, options,
 		contract.ExecutorWorkflow, contract.ExecutorInput{Executor: id})
@@ -47,7 +47,7 @@ func SignalFleet(ctx context.Context, starter Starter, name string) error {
 		TaskQueue:                contract.ControlQueue,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "looks after fleet " + name,
+		StaticSummary:            "fleet " + name,
 	}
 	_, err := starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalFleet, nil, options,
 		contract.FleetWorkflow, contract.FleetInput{Fleet: name})
@@ -75,6 +75,6 @@ func webhookOptions(name string) client.StartWorkflowOptions {
 		TaskQueue:                contract.ControlQueue,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "events to " + name,
+		StaticSummary:            "webhook " + name,
 	}
 }

@@ -8,32 +8,41 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
+// adoption takes over a task under a new token.
+type adoption struct {
+	*task
+	Adoption
+}
+
 // adopt takes over a key that this process already has.
-func (t *task) adopt(ctx context.Context, o Adoption) (Outcome, error) {
-	t.mu.Lock()
-	switch t.entry.State {
+func (o *adoption) adopt(ctx context.Context) (Outcome, error) {
+	o.mu.Lock()
+	switch o.entry.State {
 	case stateClosed:
-		defer t.mu.Unlock()
-		return Outcome{NeverStarted: t.entry.Reason, JournalID: t.a.identity.journalID}, nil
+		defer o.mu.Unlock()
+		return Outcome{NeverStarted: o.entry.Reason, JournalID: o.a.identity.JournalID}, nil
 	case stateNew, stateClaimed:
-		defer t.mu.Unlock()
-		return t.closeKey("the executor lost its claim before it began")
+		defer o.mu.Unlock()
+		if o.entry.State == stateNew && !o.delivered {
+			return Outcome{}, run.Errorf(run.CodeUnavailable, "another call looks for what ran of %s", o.key)
+		}
+		return o.closeKey("the executor lost its claim before it began")
 	default: // starting, launched or ended
 	}
-	retired := t.states.in(keyRetired)
-	err := t.record(eventAdopted, record{Token: o.Token}, executor.Kept)
+	retired := o.states.in(keyRetired)
+	err := o.record(eventAdopted, record{Token: o.Token}, executor.Kept)
 	if err == nil {
-		t.notify()
+		o.notify()
 	}
-	t.mu.Unlock()
+	o.mu.Unlock()
 	if err != nil {
 		return Outcome{}, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
 	}
-	t.log.InfoContext(ctx, "task adopted")
-	wake(t.adopted)
-	t.beat(ctx, o.Token)
+	o.log.InfoContext(ctx, "task adopted")
+	wake(o.claim.adopted)
+	o.heartbeat.send(ctx, o.Token)
 	if retired { // report its result again
-		return Outcome{}, t.spawn()
+		return Outcome{}, o.spawn()
 	}
 	return Outcome{}, nil
 }
@@ -57,46 +66,46 @@ func (t *task) closeKey(reason string) (Outcome, error) {
 	t.count(outcomeRequeued)
 	t.notify()
 	t.log.Info("key closed", "reason", reason)
-	return Outcome{NeverStarted: reason, JournalID: t.a.identity.journalID}, nil
+	return Outcome{NeverStarted: reason, JournalID: t.a.identity.JournalID}, nil
 }
 
 // adoptAbsent answers an adoption of a key that is not in the journal.
-func (t *task) adoptAbsent(ctx context.Context, o Adoption) (Outcome, error) {
-	held, err := t.journalHeldKey(ctx, o.JournalID)
+func (o *adoption) adoptAbsent(ctx context.Context) (Outcome, error) {
+	held, err := o.journalHeldKey(ctx)
 	if err != nil {
-		t.erase()
+		o.erase()
 		return Outcome{}, err
 	}
 	if held {
-		t.mu.Lock()
-		out, err := t.closeKey("the executor never began it")
-		t.mu.Unlock()
+		o.mu.Lock()
+		out, err := o.closeKey("the executor never began it")
+		o.mu.Unlock()
 		if err != nil {
-			t.erase()
+			o.erase()
 		}
 		return out, err
 	}
-	return t.adoptForeign(ctx, o)
+	return o.adoptForeign(ctx)
 }
 
 // journalHeldKey reports whether this journal held the key. An absent entry proves that
 // nothing ran only if no earlier journal of the same executor held the key.
-func (t *task) journalHeldKey(ctx context.Context, journalID string) (bool, error) {
-	if t.a.shared != nil {
+func (o *adoption) journalHeldKey(ctx context.Context) (bool, error) {
+	if o.a.shared != nil {
 		// In a set, the entry of a claimed key is removed only after its answer. A
 		// missing entry was therefore deleted from outside.
-		states, err := t.a.api.ClaimStates(ctx, t.a.identity.id, []run.Key{t.key})
+		states, err := o.a.api.ClaimStates(ctx, o.a.identity.ID, []run.Key{o.key})
 		if err != nil {
 			return false, fmt.Errorf("look up the holder of the claim: %w", err)
 		}
-		if s := states[t.key]; s == run.ClaimOpen || s == run.ClaimClosed {
+		if s := states[o.key]; s == run.ClaimOpen || s == run.ClaimClosed {
 			return false, nil
 		}
 	}
-	if journalID != "" {
-		return journalID == t.a.identity.journalID, nil
+	if o.JournalID != "" {
+		return o.JournalID == o.a.identity.JournalID, nil
 	}
-	_, err := t.claimDefinition(ctx)
+	_, err := o.claim.definition(ctx)
 	switch run.CodeOf(err) {
 	case "":
 		return true, nil
@@ -109,31 +118,31 @@ func (t *task) journalHeldKey(ctx context.Context, journalID string) (bool, erro
 
 // adoptForeign takes over a key of a journal that was lost. If the environment
 // still exists, the executor follows it.
-func (t *task) adoptForeign(ctx context.Context, o Adoption) (Outcome, error) {
-	_, err := t.a.driver.Attach(ctx, t.key)
+func (o *adoption) adoptForeign(ctx context.Context) (Outcome, error) {
+	_, err := o.a.driver.Attach(ctx, o.key)
 	switch run.CodeOf(err) {
 	case "":
 	case run.CodeNotFound:
-		t.mu.Lock()
-		result := t.resultOf(run.StatusFailed, run.CauseVanished, "the executor's journal was lost, and the environment is gone")
-		t.mu.Unlock()
-		t.erase()
-		t.count(string(result.Status))
+		o.mu.Lock()
+		result := o.resultOf(run.StatusFailed, run.CauseVanished, "the executor's journal was lost, and the environment is gone")
+		o.mu.Unlock()
+		o.erase()
+		o.count(string(result.Status))
 		return Outcome{Ended: result}, nil
 	default:
-		t.erase()
+		o.erase()
 		return Outcome{}, fmt.Errorf("look for the environment: %w", err)
 	}
-	t.mu.Lock()
-	t.entry.Damaged = true
-	err = t.record(eventFollowed, record{Token: o.Token, FirstFrame: 1}, executor.Synced)
+	o.mu.Lock()
+	o.entry.Damaged = true
+	err = o.record(eventFollowed, record{Token: o.Token, FirstFrame: 1}, executor.Synced)
 	if err == nil {
-		t.move(eventSlotTaken)
+		o.move(eventSlotTaken)
 	}
-	t.mu.Unlock()
+	o.mu.Unlock()
 	if err != nil {
-		t.erase()
+		o.erase()
 		return Outcome{}, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
 	}
-	return Outcome{}, t.spawn()
+	return Outcome{}, o.spawn()
 }

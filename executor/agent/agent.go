@@ -11,13 +11,14 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent/registration"
+	"github.com/drover-run/drover/executor/agent/statedir"
 	"github.com/drover-run/drover/run"
 )
 
@@ -103,38 +104,30 @@ func defaultTiming() timing {
 // Agent is one executor: it owns the journal of a state dir and the life cycle of
 // the tasks in it. Its methods are safe for concurrent use.
 type Agent struct {
-	driver   executor.Driver
-	api      run.ExecutorAPI
-	tokens   Tokens
-	log      *slog.Logger
-	opts     Options
-	identity *identity
-	journal  *journal
-	shared   executor.Shared // the journal, if the executor is a member of a set; else nil
-	slots    *slots
-	metrics  *metrics
-	machine  machine
+	driver       executor.Driver
+	api          run.ExecutorAPI
+	tokens       Tokens
+	log          *slog.Logger
+	opts         Options
+	identity     *statedir.Identity
+	journal      *journal
+	shared       executor.Shared // the journal, if the executor is a member of a set; else nil
+	slots        *registration.Slots
+	registration *registration.Registration
+	metrics      *metrics
+	machine      machine
 
-	spawn      chan *task    // tasks to run, received by Run
-	ended      chan struct{} // closed when Run receives no more tasks
-	unhealthy  chan struct{} // of capacity 1: wakes the health loop
-	sweep      chan struct{} // of capacity 1: wakes the sweep
-	renewNow   chan struct{} // of capacity 1: renews the registration at once
-	retire     chan struct{} // of capacity 1: wakes the loop for retired keys
-	registered chan struct{} // closed once the executor is registered
+	spawn  chan *task    // tasks to run, received by Run
+	ended  chan struct{} // closed when Run receives no more tasks
+	sweep  chan struct{} // of capacity 1: wakes the sweep
+	retire chan struct{} // of capacity 1: wakes the loop for retired keys
 
-	closeOnce    sync.Once
-	registerOnce sync.Once
+	closeOnce sync.Once
 
 	calls       sync.WaitGroup // of Execute and Adopt; counted up under mu
 	mu          sync.Mutex
 	callsClosed bool // no call is accepted any more
 	tasks       map[run.Key]*task
-	draining    bool
-	// drainRequested is set while the gateway requests a drain.
-	drainRequested bool
-	healthErr      error // why the executor does not poll for tasks; nil: healthy
-	suspensions    int   // how many times suspend was called
 }
 
 // New opens the state dir. Run releases it; if Run is never called, Close
@@ -162,30 +155,41 @@ func New(d Deps, o Options) (*Agent, error) {
 		return nil, fmt.Errorf("open the executor's state: %w", err)
 	}
 	if d.Journal == nil {
-		d.Journal = &files{dir: filepath.Join(o.StateDir, journalName), id: who.journalID}
+		d.Journal = who.Journal()
 	}
 	shared, _ := d.Journal.(executor.Shared)
 	a := &Agent{
-		driver:     d.Driver,
-		api:        d.API,
-		tokens:     d.Tokens,
-		log:        d.Logger.With("executor", who.id),
-		opts:       o,
-		identity:   who,
-		journal:    &journal{Journal: d.Journal},
-		shared:     shared,
-		slots:      newSlots(o.Slots),
-		spawn:      make(chan *task),
-		ended:      make(chan struct{}),
-		unhealthy:  make(chan struct{}, 1),
-		sweep:      make(chan struct{}, 1),
-		renewNow:   make(chan struct{}, 1),
-		retire:     make(chan struct{}, 1),
-		registered: make(chan struct{}),
-		machine:    newMachine(),
-		tasks:      map[run.Key]*task{},
-		healthErr:  errNotRegistered,
+		driver:   d.Driver,
+		api:      d.API,
+		tokens:   d.Tokens,
+		log:      d.Logger.With("executor", who.ID),
+		opts:     o,
+		identity: who,
+		journal:  &journal{Journal: d.Journal},
+		shared:   shared,
+		slots:    registration.NewSlots(o.Slots),
+		spawn:    make(chan *task),
+		ended:    make(chan struct{}),
+		sweep:    make(chan struct{}, 1),
+		retire:   make(chan struct{}, 1),
+		machine:  newMachine(),
+		tasks:    map[run.Key]*task{},
 	}
+	a.registration = registration.New(registration.Config{
+		API:      a.api,
+		Log:      a.log,
+		Executor: a.description(),
+		Features: d.Driver.Features,
+		Check:    a.check,
+		Slots:    a.slots,
+		Timing: registration.Timing{
+			RetryFirst: o.timing.retryFirst,
+			RetryLimit: o.timing.retryLimit,
+			Call:       o.timing.call,
+			Check:      o.timing.check,
+			Shutdown:   o.timing.shutdown,
+		},
+	})
 	a.metrics = newMetrics(a)
 	if err := a.loadJournal(); err != nil {
 		return nil, errors.Join(fmt.Errorf("read the executor's journal: %w", err), a.Close())
@@ -195,22 +199,22 @@ func New(d Deps, o Options) (*Agent, error) {
 
 // identify returns the identity of the executor, from the state dir or from the
 // journal that was given.
-func identify(j executor.Journal, o Options) (*identity, error) {
+func identify(j executor.Journal, o Options) (*statedir.Identity, error) {
 	switch {
 	case j == nil:
 		host, err := os.Hostname()
 		if err != nil {
 			host = ""
 		}
-		return openIdentity(o.StateDir, o.ID, host)
-	case !validID(o.ID):
+		return statedir.Open(o.StateDir, o.ID, host)
+	case !statedir.ValidID(o.ID):
 		return nil, run.Errorf(run.CodeInvalid, "%q is not an executor id", o.ID)
 	}
-	return &identity{id: o.ID, journalID: j.ID()}, nil
+	return &statedir.Identity{ID: o.ID, JournalID: j.ID()}, nil
 }
 
 // ID returns the executor's id.
-func (a *Agent) ID() string { return a.identity.id }
+func (a *Agent) ID() string { return a.identity.ID }
 
 // Pool returns the pool that the executor serves.
 func (a *Agent) Pool() string { return a.opts.Pool }
@@ -238,19 +242,46 @@ func (a *Agent) Close() error {
 			t.closeFile()
 		}
 		a.journal.seal.Store(true)
-		err = errors.Join(a.journal.Close(), a.identity.close())
+		err = errors.Join(a.journal.Close(), a.identity.Close())
 	})
 	return err
+}
+
+// Health returns nil while the executor accepts tasks, and otherwise the reason why
+// not.
+func (a *Agent) Health() error { return a.registration.Health() }
+
+// description returns the executor as it registers, without the features of the driver.
+func (a *Agent) description() run.Executor {
+	return run.Executor{
+		ID: a.identity.ID, JournalID: a.identity.JournalID, Pool: a.opts.Pool,
+		OS: a.opts.OS, Arch: a.opts.Arch, Labels: a.opts.Labels,
+		Slots: a.opts.Slots, Version: a.opts.Version, State: run.ExecutorOnline,
+		Set: a.set(), Temporary: a.opts.Temporary || a.shared != nil, RemoveAfter: a.opts.RemoveAfter,
+	}
+}
+
+// check returns nil if a task can be journaled and started.
+func (a *Agent) check(ctx context.Context) error {
+	if err := a.journal.Check(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.opts.timing.call)
+	defer cancel()
+	if err := a.driver.Check(ctx); err != nil {
+		return fmt.Errorf("check driver: %w", err)
+	}
+	return nil
 }
 
 // Reserve waits until the executor may poll for a task: a slot is free and the
 // executor can run tasks. It fails only with ctx. After each success the caller
 // must call Unreserve once the poll, and the delivery that it returned, are
 // finished.
-func (a *Agent) Reserve(ctx context.Context) error { return a.slots.reserve(ctx) }
+func (a *Agent) Reserve(ctx context.Context) error { return a.slots.Reserve(ctx) }
 
 // Unreserve ends a reservation.
-func (a *Agent) Unreserve() { a.slots.unreserve() }
+func (a *Agent) Unreserve() { a.slots.Unreserve() }
 
 // Execute accepts a delivered task. It returns a pending outcome once the claim is
 // held and journaled; from then on the task runs independently of ctx. Any other
@@ -258,7 +289,7 @@ func (a *Agent) Unreserve() { a.slots.unreserve() }
 // blocks until Run runs.
 func (a *Agent) Execute(ctx context.Context, d Delivery) Outcome {
 	out := a.execute(ctx, d)
-	out.Executor = a.identity.id
+	out.Executor = a.identity.ID
 	return out
 }
 
@@ -273,17 +304,18 @@ func (a *Agent) execute(ctx context.Context, d Delivery) Outcome {
 		return Outcome{Requeued: errShutdown.Error()}
 	}
 	defer a.calls.Done()
-	t, fresh := a.getOrAdd(d.Key)
+	t, fresh := a.getOrAdd(d.Key, true)
 	if !fresh {
 		return t.deliveredAgain()
 	}
-	out := t.claim(ctx, d)
+	delivered := &delivery{task: t, Delivery: d}
+	out := delivered.accept(ctx)
 	if out.Pending() && !t.in(keyReleased) {
 		select {
 		case a.spawn <- t:
 			return Outcome{}
 		case <-a.ended:
-			out = t.drop(errShutdown.Error())
+			out = delivered.drop(errShutdown.Error())
 		}
 	}
 	if a.shared != nil && a.shared.Valid() != nil {
@@ -309,20 +341,21 @@ func (a *Agent) Adopt(ctx context.Context, o Adoption) (Outcome, error) {
 		return Outcome{}, run.Errorf(run.CodeUnavailable, "%w", errShutdown)
 	}
 	defer a.calls.Done()
-	t, fresh := a.getOrAdd(o.Key)
+	t, fresh := a.getOrAdd(o.Key, false)
 	if fresh && a.shared != nil {
 		found, err := a.shared.Request(ctx, o.Key, executor.KeyRequest{Token: o.Token})
 		if err != nil || found {
 			a.forget(t)
-			return Outcome{Executor: a.identity.id}, err
+			return Outcome{Executor: a.identity.ID}, err
 		}
 	}
-	adopt := t.adopt
+	adopted := &adoption{task: t, Adoption: o}
+	adopt := adopted.adopt
 	if fresh {
-		adopt = t.adoptAbsent
+		adopt = adopted.adoptAbsent
 	}
-	out, err := adopt(ctx, o)
-	out.Executor = a.identity.id
+	out, err := adopt(ctx)
+	out.Executor = a.identity.ID
 	return out, err
 }
 
@@ -367,14 +400,15 @@ func (a *Agent) closeCalls() {
 }
 
 // getOrAdd returns the task of a key, or adds it. One caller at a time thus handles a
-// new key.
-func (a *Agent) getOrAdd(key run.Key) (t *task, fresh bool) {
+// new key; delivered says whether for a delivery.
+func (a *Agent) getOrAdd(key run.Key, delivered bool) (t *task, fresh bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if t, ok := a.tasks[key]; ok {
 		return t, false
 	}
 	t = newTask(a, key)
+	t.delivered = delivered
 	a.tasks[key] = t
 	return t, true
 }

@@ -36,3 +36,11 @@ func (p retryPauses) wait(ctx context.Context, wake <-chan struct{}) bool {
 func jitter(d time.Duration) time.Duration {
 	return d - d/10 + rand.N(d/5+1)
 }
+
+// wake signals a channel of capacity 1.
+func wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

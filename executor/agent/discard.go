@@ -9,46 +9,46 @@ import (
 )
 
 // stopOnRequest passes a stop request on to the environment.
-func (t *task) stopOnRequest(ctx context.Context, h executor.Handle) {
+func (x *execution) stopOnRequest(ctx context.Context, h executor.Handle) {
 	select {
-	case <-t.stopping:
-	case <-t.over:
+	case <-x.stopping:
+	case <-x.over:
 		return
 	case <-ctx.Done():
 		return
 	}
-	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+	retry := pauses(x.a.opts.timing.retryFirst, x.a.opts.timing.retryLimit)
 	for {
-		t.log.InfoContext(ctx, "stopping task")
-		err := h.Stop(ctx, t.grace())
+		x.log.InfoContext(ctx, "stopping task")
+		err := h.Stop(ctx, x.grace())
 		if err == nil || run.CodeOf(err) == run.CodeNotFound {
 			return
 		}
-		t.log.WarnContext(ctx, "failed to stop task", "error", err)
-		if !retry.wait(ctx, t.over) || t.progress().ended() {
+		x.log.WarnContext(ctx, "failed to stop task", "error", err)
+		if !retry.wait(ctx, x.over) || x.progress().ended() {
 			return
 		}
 	}
 }
 
-func (t *task) grace() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.entry.Grace > 0 {
-		return t.entry.Grace
+func (x *execution) grace() time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.entry.Grace > 0 {
+		return x.entry.Grace
 	}
 	return run.StopGrace
 }
 
 // remove removes the environment. It returns false if the context ended first.
-func (t *task) remove(ctx context.Context, h executor.Handle) bool {
-	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+func (x *execution) remove(ctx context.Context, h executor.Handle) bool {
+	retry := pauses(x.a.opts.timing.retryFirst, x.a.opts.timing.retryLimit)
 	for {
 		err := h.Remove(ctx)
 		if err == nil || run.CodeOf(err) == run.CodeNotFound {
 			return true
 		}
-		t.log.WarnContext(ctx, "failed to remove environment", "error", err)
+		x.log.WarnContext(ctx, "failed to remove environment", "error", err)
 		if !retry.wait(ctx, nil) {
 			return false
 		}
@@ -56,32 +56,32 @@ func (t *task) remove(ctx context.Context, h executor.Handle) bool {
 }
 
 // discard stops and removes the environment of a closed claim.
-func (t *task) discard(ctx context.Context) {
-	t.log.InfoContext(ctx, "removing environment of a closed claim")
-	if t.a.shared != nil && !t.confirmOwnership(ctx, record{}) {
+func (x *execution) discard(ctx context.Context) {
+	x.log.InfoContext(ctx, "removing environment of a closed claim")
+	if x.a.shared != nil && !x.confirmOwnership(ctx, record{}) {
 		return
 	}
-	h := t.attachAny(ctx)
+	h := x.attachAny(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	if h != nil {
-		if t.in(stateLaunched) {
-			t.stopAndWait(ctx, h)
+		if x.in(stateLaunched) {
+			x.stopAndWait(ctx, h)
 		}
-		if !t.remove(ctx, h) {
+		if !x.remove(ctx, h) {
 			return
 		}
 	}
-	t.erase()
+	x.erase()
 }
 
 // attachAny finds the environment. It returns nil if there is none or the context
 // ended.
-func (t *task) attachAny(ctx context.Context) executor.Handle {
-	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+func (x *execution) attachAny(ctx context.Context) executor.Handle {
+	retry := pauses(x.a.opts.timing.retryFirst, x.a.opts.timing.retryLimit)
 	for {
-		h, err := t.a.driver.Attach(ctx, t.key)
+		h, err := x.a.driver.Attach(ctx, x.key)
 		switch {
 		case err == nil:
 			return h
@@ -95,13 +95,13 @@ func (t *task) attachAny(ctx context.Context) executor.Handle {
 }
 
 // stopAndWait stops the task and gives its steps the usual grace period to end.
-func (t *task) stopAndWait(ctx context.Context, h executor.Handle) {
-	ctx, cancel := context.WithTimeout(ctx, t.grace()+t.a.opts.timing.call)
+func (x *execution) stopAndWait(ctx context.Context, h executor.Handle) {
+	ctx, cancel := context.WithTimeout(ctx, x.grace()+x.a.opts.timing.call)
 	defer cancel()
-	if err := h.Stop(ctx, t.grace()); err != nil {
+	if err := h.Stop(ctx, x.grace()); err != nil {
 		return
 	}
-	for f, err := range h.Events(ctx, t.sender.nextFrame()) {
+	for f, err := range h.Events(ctx, x.sender.NextFrame()) {
 		if err != nil || f.Kind == run.FrameTaskEnd {
 			return
 		}

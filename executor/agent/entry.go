@@ -3,14 +3,9 @@ package agent
 import (
 	"time"
 
+	"github.com/drover-run/drover/executor/agent/frames"
 	"github.com/drover-run/drover/run"
 )
-
-// bounds are the first and last number of a batch of frames.
-type bounds struct {
-	First int64 `json:"a"`
-	Last  int64 `json:"b"`
-}
 
 // record is one line of a journal entry: a change of the state of its key. Fields
 // that are not set have not changed.
@@ -25,11 +20,11 @@ type record struct {
 	StepCount  int           `json:"step_count,omitempty"`
 	// Flight is the batch that is being sent. All frames before it are stored, and
 	// Steps is the state of the steps after those.
-	Flight *bounds          `json:"flight,omitempty"`
+	Flight *frames.Bounds   `json:"flight,omitempty"`
 	Steps  []run.StepResult `json:"steps,omitempty"`
 	// Request is the step that waited for the executor at that time; it is valid with
 	// Steps.
-	Request *pendingRequest `json:"ask,omitempty"`
+	Request *frames.Request `json:"ask,omitempty"`
 	Result  *run.TaskResult `json:"result,omitempty"`
 	Last    int64           `json:"last,omitempty"` // number of the last frame, if Result is known
 	// Tail holds the frames up to Last that the executor created itself, since no
@@ -94,4 +89,19 @@ func (e *entry) firstUnsent() int64 {
 // definition any more.
 func (e *entry) begun() bool {
 	return e.State == stateEnded || e.Flight != nil && e.Flight.Last >= e.FirstFrame && e.FirstFrame > 0
+}
+
+// fold returns the state of the steps that the entry has.
+func (e *entry) fold() frames.Fold { return frames.NewFold(e.Steps, e.Request) }
+
+// position returns where an earlier process stopped sending frames.
+func (e *entry) position() frames.Position {
+	return frames.Position{
+		Next:   e.firstUnsent(),
+		Fold:   e.fold(),
+		Flight: e.Flight,
+		Ended:  e.State == stateEnded,
+		Last:   e.Last,
+		Setup:  e.Setup,
+	}
 }

@@ -10,24 +10,33 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
+// launcher starts the environment of a task, or finds it again.
+type launcher struct {
+	*execution
+
+	hidden *mask.Set // the secrets of the definition, once it is known
+}
+
+func newLauncher(x *execution) *launcher { return &launcher{execution: x, hidden: mask.NewSet(nil)} }
+
 // environment starts or finds the task's environment, in any state. It returns nil
 // if there is none: then the result is known, the key is closed, or ctx ended.
-func (t *task) environment(ctx context.Context) executor.Handle {
-	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+func (l *launcher) environment(ctx context.Context) executor.Handle {
+	retry := pauses(l.a.opts.timing.retryFirst, l.a.opts.timing.retryLimit)
 	for ctx.Err() == nil {
 		var h executor.Handle
 		var err error
-		switch t.progress() {
+		switch l.progress() {
 		case stateClaimed, stateClaimSent, stateStarting:
-			h, err = t.start(ctx)
+			h, err = l.start(ctx)
 		case stateLaunched:
-			h, err = t.resume(ctx)
+			h, err = l.resume(ctx)
 		case stateEndUnrecorded, stateEnded:
-			return t.attachAny(ctx)
+			return l.attachAny(ctx)
 		case stateRequeueUnrecorded:
-			unwritten := t.recorded() == stateNew
-			if err = t.requeue(t.dropReason()); unwritten && run.CodeOf(err) == run.CodeConflict {
-				t.release() // its entry was written after all: the member that finds it has the task
+			unwritten := l.recorded() == stateNew
+			if err = l.requeue(l.dropReason()); unwritten && run.CodeOf(err) == run.CodeConflict {
+				l.release() // its entry was written after all: the member that finds it has the task
 				return nil
 			}
 		default: // new or closed
@@ -39,16 +48,16 @@ func (t *task) environment(ctx context.Context) executor.Handle {
 		if err == nil {
 			return h
 		}
-		t.log.WarnContext(ctx, "environment is not available yet", "error", err)
-		t.mu.Lock()
-		changed := t.changed
-		t.mu.Unlock()
+		l.log.WarnContext(ctx, "environment is not available yet", "error", err)
+		l.mu.Lock()
+		changed := l.changed
+		l.mu.Unlock()
 		retry.wait(ctx, changed)
 	}
-	if t.progress().launchable() && !t.in(keyClaimClosed) {
+	if l.progress().launchable() && !l.in(keyClaimClosed) {
 		// The process ends, and nothing of the key ran: another executor may run it.
-		if err := t.requeue(errShutdown.Error()); err != nil {
-			t.log.WarnContext(ctx, "failed to requeue task", "error", err)
+		if err := l.requeue(errShutdown.Error()); err != nil {
+			l.log.WarnContext(ctx, "failed to requeue task", "error", err)
 		}
 	}
 	return nil
@@ -64,44 +73,44 @@ func (t *task) dropReason() string {
 // start starts the environment of a key none of whose steps can have run. A nil
 // error means that the state has advanced: to launched, with a handle, to ended, or
 // to closed. After an error the caller retries.
-func (t *task) start(ctx context.Context) (executor.Handle, error) {
-	if err := t.recoverClaim(ctx); err != nil || !t.progress().launchable() {
+func (l *launcher) start(ctx context.Context) (executor.Handle, error) {
+	if err := l.recoverClaim(ctx); err != nil || !l.progress().launchable() {
 		return nil, err
 	}
-	t.a.hitFailpoint(pointStarting, t.key)
+	l.a.hitFailpoint(pointStarting, l.key)
 	startCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t.mu.Lock()
-	t.abort = cancel
-	def, stopped := *t.def, t.states.in(stopRequested)
-	t.mu.Unlock()
+	l.mu.Lock()
+	l.abort = cancel
+	def, stopped := *l.def, l.states.in(stopRequested)
+	l.mu.Unlock()
 	if stopped {
-		t.conclude(t.stoppedResult(), "")
+		l.conclude(l.stoppedResult(), "")
 		return nil, nil
 	}
 	if def.Fault != "" {
-		t.mu.Lock()
-		result := t.resultOf(run.StatusFailed, run.CauseInput, def.Fault)
-		t.mu.Unlock()
-		t.conclude(result, "could not start: "+def.Fault)
+		l.mu.Lock()
+		result := l.resultOf(run.StatusFailed, run.CauseInput, def.Fault)
+		l.mu.Unlock()
+		l.conclude(result, "could not start: "+def.Fault)
 		return nil, nil
 	}
-	hidden := mask.NewSet(def.Secrets)
-	h, err := t.a.driver.Start(startCtx, executor.Task{
+	l.hidden = mask.NewSet(def.Secrets)
+	h, err := l.a.driver.Start(startCtx, executor.Task{
 		Definition: def,
-		Log:        func(line string) { t.setupLine(hidden.String(line)) },
-		Launch:     func() (int64, error) { return t.launch(startCtx) },
-		Keep:       t.a.shared != nil,
+		Log:        func(line string) { l.setupLine(l.hidden.String(line)) },
+		Launch:     func() (int64, error) { return l.launch(startCtx) },
+		Keep:       l.a.shared != nil,
 	})
-	t.a.hitFailpoint(pointStarted, t.key)
+	l.a.hitFailpoint(pointStarted, l.key)
 	if err == nil {
-		return h, t.markAlreadyStarted()
+		return h, l.markAlreadyStarted()
 	}
-	err = masked(err, hidden)
-	if t.in(stateLaunched) {
+	err = masked(err, l.hidden)
+	if l.in(stateLaunched) {
 		return nil, err
 	}
-	return nil, t.handleStartFailure(ctx, err)
+	return nil, l.handleStartFailure(ctx, err)
 }
 
 // masked hides secrets in an error of a driver, which may contain output of a
@@ -116,84 +125,84 @@ func masked(err error, hidden *mask.Set) error {
 
 // markAlreadyStarted records that the driver found steps that had begun, although the
 // journal has no launch.
-func (t *task) markAlreadyStarted() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.states.in(stateStarting) {
+func (l *launcher) markAlreadyStarted() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.states.in(stateStarting) {
 		return nil
 	}
-	t.log.Error("steps had begun without a launch in the journal")
-	t.entry.Damaged = true
-	return t.record(eventStepsFound, record{FirstFrame: 1, Grace: t.def.Grace, StepCount: len(t.def.Steps)}, executor.Synced)
+	l.log.Error("steps had begun without a launch in the journal")
+	l.entry.Damaged = true
+	return l.record(eventStepsFound, record{FirstFrame: 1, Grace: l.def.Grace, StepCount: len(l.def.Steps)}, executor.Synced)
 }
 
 // handleStartFailure handles a start that failed before any step could run: it ends the
 // task or requeues it.
-func (t *task) handleStartFailure(ctx context.Context, err error) error {
-	t.mu.Lock()
-	now := t.states
-	t.mu.Unlock()
+func (l *launcher) handleStartFailure(ctx context.Context, err error) error {
+	l.mu.Lock()
+	now := l.states
+	l.mu.Unlock()
 	switch {
 	case now.in(stateClosed, keyReleased) || ctx.Err() != nil:
 		return nil //nolint:nilerr // nothing more to do, or environment handles it
 	case now.in(stopRequested):
-		t.conclude(t.stoppedResult(), "")
+		l.conclude(l.stoppedResult(), "")
 		return nil
 	}
 	switch code := codeOf(err); code {
 	case run.CodeUnavailable, run.CodeCanceled, run.CodeTimeout, run.CodeExhausted:
-		t.a.suspend(err)
-		return t.requeue(fmt.Sprintf("the environment could not be started: %v", err))
+		l.a.registration.Suspend(err)
+		return l.requeue(fmt.Sprintf("the environment could not be started: %v", err))
 	case run.CodeConflict, run.CodeClaimed:
-		return t.requeue(fmt.Sprintf("the task is not this executor's: %v", err))
+		return l.requeue(fmt.Sprintf("the task is not this executor's: %v", err))
 	default:
 		reason := err.Error()
 		if code == run.CodeInternal {
-			t.log.ErrorContext(ctx, "failed to start environment", "error", err)
+			l.log.ErrorContext(ctx, "failed to start environment", "error", err)
 		}
-		t.mu.Lock()
-		result := t.resultOf(run.StatusFailed, run.CauseStart, reason)
-		t.mu.Unlock()
-		t.conclude(result, "could not start: "+reason)
+		l.mu.Lock()
+		result := l.resultOf(run.StatusFailed, run.CauseStart, reason)
+		l.mu.Unlock()
+		l.conclude(result, "could not start: "+reason)
 		return nil
 	}
 }
 
 // launch is the driver's request for permission to run the steps. Once it returns
 // nil they may have run, regardless of later errors.
-func (t *task) launch(ctx context.Context) (int64, error) {
-	t.a.hitFailpoint(pointLaunch, t.key)
-	if err := t.confirmClaim(ctx); err != nil {
+func (l *launcher) launch(ctx context.Context) (int64, error) {
+	l.a.hitFailpoint(pointLaunch, l.key)
+	if err := l.confirmClaim(ctx); err != nil {
 		return 0, err
 	}
-	first, err := t.decideLaunch(ctx)
+	first, err := l.decideLaunch(ctx)
 	if err == nil {
-		t.a.hitFailpoint(pointLaunched, t.key)
+		l.a.hitFailpoint(pointLaunched, l.key)
 	}
 	return first, err
 }
 
-func (t *task) decideLaunch(ctx context.Context) (int64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (l *launcher) decideLaunch(ctx context.Context) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
-	case !t.states.in(stateStarting):
-		return 0, run.Errorf(run.CodeConflict, "the key is %s", t.states[regionProgress])
-	case t.states.in(stopRequested):
+	case !l.states.in(stateStarting):
+		return 0, run.Errorf(run.CodeConflict, "the key is %s", l.states[regionProgress])
+	case l.states.in(stopRequested):
 		return 0, run.Errorf(run.CodeCanceled, "the task was stopped")
-	case t.states.in(keyClaimClosed):
+	case l.states.in(keyClaimClosed):
 		return 0, run.Errorf(run.CodeConflict, "the claim is closed")
 	case ctx.Err() != nil:
 		return 0, run.Errorf(run.CodeCanceled, "the start was canceled")
 	}
-	first := int64(len(t.entry.Setup)) + 1
-	err := t.record(eventLaunched, record{
+	first := int64(len(l.entry.Setup)) + 1
+	err := l.record(eventLaunched, record{
 		FirstFrame: first,
-		Grace:      t.def.Grace,
-		StepCount:  len(t.def.Steps),
+		Grace:      l.def.Grace,
+		StepCount:  len(l.def.Steps),
 	}, executor.Synced)
-	if err != nil && !t.states.in(keyReleased) {
-		t.a.suspend(err)
+	if err != nil && !l.states.in(keyReleased) {
+		l.a.registration.Suspend(err)
 	}
 	if err != nil {
 		return 0, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
@@ -204,64 +213,61 @@ func (t *task) decideLaunch(ctx context.Context) (int64, error) {
 // confirmClaim confirms the claim at the gateway if there was no heartbeat for so long
 // that the workflow may have asked another executor about the key: the process was
 // frozen, or Temporal is unreachable.
-func (t *task) confirmClaim(ctx context.Context) error {
-	t.mu.Lock()
-	now, contact := t.a.now(), t.contact
-	// Compare both clocks: the monotonic one stops while the host sleeps.
-	silence := max(now.Sub(contact), now.Round(0).Sub(contact.Round(0)))
-	stale := t.states.in(tokenRefused) || silence > t.a.opts.timing.stale
-	t.mu.Unlock()
+func (l *launcher) confirmClaim(ctx context.Context) error {
+	l.mu.Lock()
+	stale := l.states.in(tokenRefused) || l.heartbeat.silence() > l.a.opts.timing.stale
+	l.mu.Unlock()
 	if !stale {
 		return nil
 	}
-	_, err := t.claimDefinition(ctx)
+	_, err := l.claim.definition(ctx)
 	return err
 }
 
 // recoverClaim verifies, after a restart, that this executor may start the key: Temporal
 // accepts the token, and the gateway returns the definition again.
-func (t *task) recoverClaim(ctx context.Context) error {
-	t.mu.Lock()
-	known, token := t.def != nil && !t.states.in(tokenRefused), t.entry.Token
-	t.mu.Unlock()
+func (l *launcher) recoverClaim(ctx context.Context) error {
+	l.mu.Lock()
+	known, token := l.def != nil && !l.states.in(tokenRefused), l.entry.Token
+	l.mu.Unlock()
 	if known {
 		return nil
 	}
-	if err := t.firstHeartbeat(ctx, token); err != nil {
+	if err := l.heartbeat.first(ctx, token); err != nil {
 		switch {
 		case errors.Is(err, ErrStopRequested):
-			t.requestStop()
-			t.conclude(t.stoppedResult(), "")
+			l.requestStop()
+			l.conclude(l.stoppedResult(), "")
 			return nil
 		case run.CodeOf(err) == run.CodeNotFound:
-			t.refuse(token)
+			l.refuse(token)
 		}
 		return fmt.Errorf("verify the token: %w", err)
 	}
-	if err := t.reloadDefinition(ctx); err != nil {
+	if err := l.reloadDefinition(ctx); err != nil {
 		return err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.states.in(stateClaimSent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.states.in(stateClaimSent) {
 		return nil
 	}
-	return t.record(eventGranted, record{}, executor.Lazy)
+	return l.record(eventGranted, record{}, executor.Lazy)
 }
 
 // reloadDefinition requests the definition of a key that an earlier process claimed.
-func (t *task) reloadDefinition(ctx context.Context) error {
-	def, err := t.claimDefinition(ctx)
+func (l *launcher) reloadDefinition(ctx context.Context) error {
+	def, err := l.claim.definition(ctx)
 	switch codeOf(err) {
 	case "":
-		t.mu.Lock()
-		t.def = &def
-		t.mu.Unlock()
+		l.mu.Lock()
+		l.def = &def
+		l.mu.Unlock()
 		return nil
 	case run.CodeConflict, run.CodeClaimed, run.CodeNotFound:
-		wake(t.a.sweep)
-		if t.progress().launchable() {
-			return t.requeue(fmt.Sprintf("the claim was refused: %v", err))
+		wake(l.a.sweep)
+		if l.progress().launchable() {
+			return l.requeue(fmt.Sprintf("the claim was refused: %v", err))
 		}
 	default:
 	}
@@ -270,39 +276,39 @@ func (t *task) reloadDefinition(ctx context.Context) error {
 
 // resume finds the environment of a key whose steps may have begun, and starts the
 // steps if they have not.
-func (t *task) resume(ctx context.Context) (executor.Handle, error) {
-	h, err := t.a.driver.Attach(ctx, t.key)
+func (l *launcher) resume(ctx context.Context) (executor.Handle, error) {
+	h, err := l.a.driver.Attach(ctx, l.key)
 	if run.CodeOf(err) == run.CodeNotFound {
-		t.vanished("the environment is gone")
+		l.vanished("the environment is gone")
 		return nil, nil
 	}
-	t.mu.Lock()
-	begun, damaged := t.entry.begun(), t.entry.Damaged
-	t.mu.Unlock()
+	l.mu.Lock()
+	begun, damaged := l.entry.begun(), l.entry.Damaged
+	l.mu.Unlock()
 	if err != nil || begun || damaged {
 		return h, err
 	}
-	t.mu.Lock()
-	known := t.def != nil
-	t.mu.Unlock()
+	l.mu.Lock()
+	known := l.def != nil
+	l.mu.Unlock()
 	if !known {
-		if err := t.reloadDefinition(ctx); err != nil {
+		if err := l.reloadDefinition(ctx); err != nil {
 			return nil, err
 		}
 	}
-	t.mu.Lock()
-	def, first := *t.def, t.entry.FirstFrame
-	t.mu.Unlock()
-	h, err = t.a.driver.Start(ctx, executor.Task{
+	l.mu.Lock()
+	def, first := *l.def, l.entry.FirstFrame
+	l.mu.Unlock()
+	h, err = l.a.driver.Start(ctx, executor.Task{
 		Definition: def,
 		Log:        func(string) {},
 		Launch:     func() (int64, error) { return first, nil },
 		Resume:     true,
 	})
-	t.a.hitFailpoint(pointStarted, t.key)
+	l.a.hitFailpoint(pointStarted, l.key)
 	switch run.CodeOf(err) {
 	case run.CodeNotFound:
-		t.vanished("the environment is gone")
+		l.vanished("the environment is gone")
 		return nil, nil
 	default:
 		return h, err
@@ -310,9 +316,9 @@ func (t *task) resume(ctx context.Context) (executor.Handle, error) {
 }
 
 // vanished ends a task whose environment is gone without a result.
-func (t *task) vanished(reason string) {
-	t.mu.Lock()
-	result := t.resultOf(run.StatusFailed, run.CauseVanished, reason)
-	t.mu.Unlock()
-	t.conclude(result, reason)
+func (l *launcher) vanished(reason string) {
+	l.mu.Lock()
+	result := l.resultOf(run.StatusFailed, run.CauseVanished, reason)
+	l.mu.Unlock()
+	l.conclude(result, reason)
 }

@@ -7,7 +7,7 @@ const IllegalTransition = illegalTransition
 func (a *Agent) Seal() { a.journal.seal.Store(true) }
 
 // Unlock releases the lock of the state dir, as a dead process does.
-func (a *Agent) Unlock() error { return a.identity.close() }
+func (a *Agent) Unlock() error { return a.identity.Close() }
 
 // SlotsInUse returns how many tasks take a slot.
-func (a *Agent) SlotsInUse() int { return a.slots.inUse() }
+func (a *Agent) SlotsInUse() int { return a.slots.InUse() }

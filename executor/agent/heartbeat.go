@@ -3,20 +3,44 @@ package agent
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/drover-run/drover/run"
 )
 
-// heartbeats sends a heartbeat every few seconds, until the outcome was accepted or
+// heartbeat tells the service that this executor has the task.
+type heartbeat struct {
+	t *task
+
+	mu      sync.Mutex
+	contact time.Time // when the service last accepted the token
+}
+
+// first verifies the token before the executor acts on the delivery.
+func (b *heartbeat) first(ctx context.Context, token []byte) error {
+	b.t.mu.Lock()
+	b.t.move(eventSlotTaken)
+	details := b.t.details()
+	b.t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, b.t.a.opts.timing.call)
+	defer cancel()
+	err := b.t.a.tokens.Heartbeat(ctx, token, details)
+	if err == nil {
+		b.recordContact()
+	}
+	return err
+}
+
+// run sends a heartbeat every few seconds, until the outcome was accepted or
 // ctx ends. Only a stop request in the answer stops the task.
-func (t *task) heartbeats(ctx context.Context) {
-	timer := time.NewTimer(t.untilHeartbeat())
+func (b *heartbeat) run(ctx context.Context) {
+	timer := time.NewTimer(b.untilDue())
 	defer timer.Stop()
 	for {
-		t.mu.Lock()
-		token, now, changed := t.entry.Token, t.states, t.changed
-		t.mu.Unlock()
+		b.t.mu.Lock()
+		token, now, changed := b.t.entry.Token, b.t.states, b.t.changed
+		b.t.mu.Unlock()
 		if now.in(tokenAnswered, stateClosed) {
 			select { // until adopted
 			case <-changed:
@@ -36,41 +60,41 @@ func (t *task) heartbeats(ctx context.Context) {
 			continue
 		case <-due:
 		}
-		pause := t.a.opts.timing.heartbeat
-		if !t.beat(ctx, token) {
-			pause = min(pause, t.a.opts.timing.retryFirst*5)
+		pause := b.t.a.opts.timing.heartbeat
+		if !b.send(ctx, token) {
+			pause = min(pause, b.t.a.opts.timing.retryFirst*5)
 		}
 		timer.Reset(jitter(pause))
 	}
 }
 
-// untilHeartbeat returns when the next heartbeat is due: at once, unless the
+// untilDue returns when the next heartbeat is due: at once, unless the
 // process has just sent the first one.
-func (t *task) untilHeartbeat() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.contact.IsZero() {
+func (b *heartbeat) untilDue() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.contact.IsZero() {
 		return 0
 	}
-	return jitter(t.a.opts.timing.heartbeat)
+	return jitter(b.t.a.opts.timing.heartbeat)
 }
 
-// beat sends one heartbeat, and reports whether the service answered.
-func (t *task) beat(ctx context.Context, token []byte) bool {
-	t.mu.Lock()
-	details := t.details()
-	t.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, t.a.opts.timing.call)
+// send sends one heartbeat, and reports whether the service answered.
+func (b *heartbeat) send(ctx context.Context, token []byte) bool {
+	b.t.mu.Lock()
+	details := b.t.details()
+	b.t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, b.t.a.opts.timing.call)
 	defer cancel()
-	err := t.a.tokens.Heartbeat(ctx, token, details)
+	err := b.t.a.tokens.Heartbeat(ctx, token, details)
 	switch {
 	case errors.Is(err, ErrStopRequested):
-		t.recordContact()
-		t.requestStop()
+		b.recordContact()
+		b.t.requestStop()
 	case err == nil:
-		t.recordContact()
+		b.recordContact()
 	case run.CodeOf(err) == run.CodeNotFound:
-		t.refuse(token)
+		b.t.refuse(token)
 	default:
 		return false
 	}
@@ -78,8 +102,17 @@ func (t *task) beat(ctx context.Context, token []byte) bool {
 }
 
 // recordContact records that the service accepted the token just now.
-func (t *task) recordContact() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.contact = t.a.now()
+func (b *heartbeat) recordContact() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.contact = b.t.a.now()
+}
+
+// silence returns how long ago the service last accepted the token.
+func (b *heartbeat) silence() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.t.a.now()
+	// Compare both clocks: the monotonic one stops while the host sleeps.
+	return max(now.Sub(b.contact), now.Round(0).Sub(b.contact.Round(0)))
 }

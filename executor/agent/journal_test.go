@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent/frames"
+	"github.com/drover-run/drover/executor/agent/statedir"
 	"github.com/drover-run/drover/run"
 )
 
@@ -18,9 +20,7 @@ func journalKey(task int) run.Key {
 	return run.Key{Run: "01jz0000000000000000000000", Task: task, Attempt: 1, Dispatch: 1}
 }
 
-func filesIn(dir string) *journal { return &journal{Journal: &files{dir: dir}} }
-
-func dirOf(j *journal) string { return j.Journal.(*files).dir }
+func filesIn(dir string) *journal { return &journal{Journal: statedir.NewJournal(dir, "journal")} }
 
 func TestJournal_round_trip(t *testing.T) {
 	t.Parallel()
@@ -33,8 +33,8 @@ func TestJournal_round_trip(t *testing.T) {
 		{Setup: []run.Frame{{N: 1}}},
 		{Setup: []run.Frame{{N: 2}}},
 		{State: stateLaunched, FirstFrame: 3, Grace: time.Second, StepCount: 2},
-		{Flight: &bounds{First: 1, Last: 4}, Steps: []run.StepResult{{Status: run.StatusRunning}}},
-		{Flight: &bounds{First: 5, Last: 6}},
+		{Flight: &frames.Bounds{First: 1, Last: 4}, Steps: []run.StepResult{{Status: run.StatusRunning}}},
+		{Flight: &frames.Bounds{First: 5, Last: 6}},
 		{Token: []byte("two")},
 	}
 	want := entry{}
@@ -63,17 +63,20 @@ func TestJournal_round_trip(t *testing.T) {
 
 func TestJournal_compacts(t *testing.T) {
 	t.Parallel()
-	j := filesIn(t.TempDir())
+	dir := t.TempDir()
+	j := filesIn(dir)
 	f, err := j.create(journalKey(1), record{State: stateClaimed, Token: []byte("token")})
 	require.NoError(t, err)
 	want := entry{}
 	want.apply(record{Version: recordVersion, State: stateClaimed, Token: []byte("token")})
 	for n := range int64(20_000) {
-		r := record{Flight: &bounds{First: n, Last: n}}
+		r := record{Flight: &frames.Bounds{First: n, Last: n}}
 		require.NoError(t, f.append(r, executor.Kept))
 		want.apply(r)
 		require.NoError(t, f.compact(want.record))
-		require.LessOrEqual(t, f.lines.(*fileLines).size, int64(compactFrom))
+		info, err := os.Stat(filepath.Join(dir, journalKey(1).String()+".jsonl"))
+		require.NoError(t, err)
+		require.LessOrEqual(t, info.Size(), int64(statedir.CompactFrom))
 	}
 	require.NoError(t, f.append(record{Reason: "after"}, executor.Synced))
 	want.apply(record{Reason: "after"})
@@ -87,11 +90,12 @@ func TestJournal_compacts(t *testing.T) {
 
 func TestJournal_cuts_a_torn_line(t *testing.T) {
 	t.Parallel()
-	j := filesIn(t.TempDir())
+	dir := t.TempDir()
+	j := filesIn(dir)
 	f, err := j.create(journalKey(1), record{State: stateClaimed})
 	require.NoError(t, err)
 	require.NoError(t, f.close())
-	path := filepath.Join(dirOf(j), journalKey(1).String()+journalSuffix)
+	path := filepath.Join(dir, journalKey(1).String()+".jsonl")
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, append(content, `{"state":"laun`...), 0o600))
@@ -110,9 +114,10 @@ func TestJournal_cuts_a_torn_line(t *testing.T) {
 
 func TestJournal_ignores_foreign_files(t *testing.T) {
 	t.Parallel()
-	j := filesIn(t.TempDir())
+	dir := t.TempDir()
+	j := filesIn(dir)
 	for _, name := range []string{"id", "notes.txt", "x.jsonl", ".check-1"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dirOf(j), name), []byte("x"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
 	}
 	all, err := j.load()
 	require.NoError(t, err)
@@ -149,21 +154,4 @@ func FuzzParseEntry(f *testing.F) {
 		require.Equal(t, size, sameSize)
 		require.Empty(t, cmp.Diff(e, again, cmp.AllowUnexported(entry{})))
 	})
-}
-
-func TestIdentity(t *testing.T) {
-	t.Parallel()
-	for host, want := range map[string]string{
-		"":                       "executor",
-		"Build-7.example.org":    "build-7",
-		"ö":                      "executor",
-		strings.Repeat("h", 100): strings.Repeat("h", maxHostPart),
-	} {
-		require.Equal(t, want, hostPart(host))
-	}
-	for id, ok := range map[string]bool{"a.b_C-9": true, "": false, "a/b": false, strings.Repeat("x", 101): false} {
-		require.Equal(t, ok, validID(id), id)
-	}
-	_, err := openIdentity(t.TempDir(), "a b", "")
-	require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 }

@@ -8,78 +8,89 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent/frames"
 	"github.com/drover-run/drover/run"
 )
 
+// execution runs a task in this process, once, from the state that the journal has. It
+// follows the environment, sends the frames and reports the outcome.
+type execution struct {
+	*task
+
+	over chan struct{} // closed once the result is known
+}
+
+func newExecution(t *task) *execution { return &execution{task: t, over: make(chan struct{})} }
+
 // run drives the task from its current state, until it is over and removed,
 // requeued, or ctx ends.
-func (t *task) run(ctx context.Context) {
+func (x *execution) run(ctx context.Context) {
 	work, cancel := context.WithCancelCause(ctx)
 	stopWatch := make(chan struct{})
 	var side sync.WaitGroup
-	t.mu.Lock()
-	t.sender = t.newFrameSender(work)
-	t.steps = foldFrom(&t.entry)
-	if t.states[regionProgress].ended() {
-		close(t.over)
+	x.mu.Lock()
+	x.sender = x.newFrameSender(work)
+	x.seen.reset(x.entry.fold())
+	if x.states[regionProgress].ended() {
+		close(x.over)
 	}
-	t.mu.Unlock()
+	x.mu.Unlock()
 	side.Go(func() {
 		select {
-		case <-t.releasedCh:
+		case <-x.releasedCh:
 			cancel(executor.ErrLost)
-		case <-t.closed:
+		case <-x.closed:
 			cancel(errClaimClosed)
 		case <-stopWatch:
 		}
 	})
-	side.Go(func() { t.heartbeats(work) })
-	side.Go(func() { t.sender.run(work) })
-	side.Go(func() { t.reclaim(work) })
+	side.Go(func() { x.heartbeat.run(work) })
+	side.Go(func() { x.sender.Run(work) })
+	side.Go(func() { x.claim.run(work) })
 
-	t.runLifecycle(work, &side)
+	x.runLifecycle(work, &side)
 
 	close(stopWatch)
 	cancel(errShutdown)
 	side.Wait()
-	if t.in(keyClaimClosed) {
-		t.discard(ctx)
+	if x.in(keyClaimClosed) {
+		x.discard(ctx)
 	}
 	if ctx.Err() != nil {
-		t.closeFile()
+		x.closeFile()
 	}
 }
 
 // runLifecycle does the work of run; side holds the goroutines that must end with it.
-func (t *task) runLifecycle(ctx context.Context, side *sync.WaitGroup) {
+func (x *execution) runLifecycle(ctx context.Context, side *sync.WaitGroup) {
 	var h executor.Handle
 	found := make(chan struct{})
-	if t.progress().ended() {
+	if x.progress().ended() {
 		// The completion does not wait for the environment.
 		side.Go(func() {
-			there := t.attachAny(ctx)
+			there := x.attachAny(ctx)
 			h = there
 			close(found)
-			t.read(ctx, there) // h may be replaced meanwhile
+			x.read(ctx, there) // h may be replaced meanwhile
 		})
 	} else {
-		h = t.environment(ctx)
+		h = newLauncher(x).environment(ctx)
 		close(found)
-		if t.in(stateClosed) {
-			t.reportRequeue(ctx)
+		if x.in(stateClosed) {
+			x.reportRequeue(ctx)
 			return
 		}
-		if ctx.Err() != nil || t.in(keyReleased) {
+		if ctx.Err() != nil || x.in(keyReleased) {
 			return
 		}
 		started := h // h may be replaced below, while these still run
-		side.Go(func() { t.read(ctx, started) })
+		side.Go(func() { x.read(ctx, started) })
 		if started != nil {
-			side.Go(func() { t.stopOnRequest(ctx, started) })
-			side.Go(func() { t.serveSteps(ctx, started) })
+			side.Go(func() { x.stopOnRequest(ctx, started) })
+			side.Go(func() { x.serveSteps(ctx, started) })
 		}
 	}
-	if !t.finish(ctx) {
+	if !x.finish(ctx) {
 		return
 	}
 	select {
@@ -88,39 +99,39 @@ func (t *task) runLifecycle(ctx context.Context, side *sync.WaitGroup) {
 		return
 	}
 	if h == nil {
-		h = t.attachAny(ctx) // a failed start may have left an environment
+		h = x.attachAny(ctx) // a failed start may have left an environment
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	if h != nil && (!t.recordAllStored(ctx) || !t.remove(ctx, h)) {
+	if h != nil && (!x.recordAllStored(ctx) || !x.remove(ctx, h)) {
 		return
 	}
-	t.a.hitFailpoint(pointRemoved, t.key)
-	if t.a.shared != nil {
-		t.erase() // a set learns from the claim that the key has begun: see journalHeldKey
+	x.a.hitFailpoint(pointRemoved, x.key)
+	if x.a.shared != nil {
+		x.erase() // a set learns from the claim that the key has begun: see journalHeldKey
 		return
 	}
-	if h != nil || t.recordAllStored(ctx) {
-		t.retire()
+	if h != nil || x.recordAllStored(ctx) {
+		x.retire()
 	}
 }
 
 // finish waits for the result, completes the task and waits until all frames are
 // stored. It returns false if the context ended first.
-func (t *task) finish(ctx context.Context) bool {
+func (x *execution) finish(ctx context.Context) bool {
 	select {
-	case <-t.over:
+	case <-x.over:
 	case <-ctx.Done():
 		return false
 	}
-	t.awaitFrames(ctx)
-	t.a.hitFailpoint(pointFramesSent, t.key)
-	if !t.complete(ctx) {
+	x.awaitFrames(ctx)
+	x.a.hitFailpoint(pointFramesSent, x.key)
+	if !x.complete(ctx) {
 		return false
 	}
 	select {
-	case <-t.sender.done:
+	case <-x.sender.Done:
 		return true
 	case <-ctx.Done():
 		return false
@@ -130,24 +141,24 @@ func (t *task) finish(ctx context.Context) bool {
 // recordAllStored records that no frames are left to read from the environment, which
 // is removed next. A process that finds the entry without the environment then
 // misses nothing. In a set the record must succeed, as in confirmOwnership.
-func (t *task) recordAllStored(ctx context.Context) bool {
-	t.mu.Lock()
-	last := t.entry.Last
-	t.mu.Unlock()
+func (x *execution) recordAllStored(ctx context.Context) bool {
+	x.mu.Lock()
+	last := x.entry.Last
+	x.mu.Unlock()
 	r := record{}
 	if last > 0 {
-		r.Flight = &bounds{First: last + 1, Last: last}
+		r.Flight = &frames.Bounds{First: last + 1, Last: last}
 	}
-	if t.a.shared != nil {
-		return t.confirmOwnership(ctx, r)
+	if x.a.shared != nil {
+		return x.confirmOwnership(ctx, r)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	if last == 0 {
 		return true
 	}
-	if err := t.append(r, executor.Kept); err != nil {
-		t.log.WarnContext(ctx, "failed to record that all frames are stored", "error", err)
+	if err := x.append(r, executor.Kept); err != nil {
+		x.log.WarnContext(ctx, "failed to record that all frames are stored", "error", err)
 	}
 	return true
 }
@@ -156,14 +167,14 @@ func (t *task) recordAllStored(ctx context.Context) bool {
 // Until the line is written, another member may have the key and need what the
 // action removes. It returns false if another member has the key, or if the context
 // ended first.
-func (t *task) confirmOwnership(ctx context.Context, r record) bool {
-	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+func (x *execution) confirmOwnership(ctx context.Context, r record) bool {
+	retry := pauses(x.a.opts.timing.retryFirst, x.a.opts.timing.retryLimit)
 	for {
-		err := t.ensureEndRecorded()
+		err := x.ensureEndRecorded()
 		if err == nil {
-			t.mu.Lock()
-			err = t.append(r, executor.Kept)
-			t.mu.Unlock()
+			x.mu.Lock()
+			err = x.append(r, executor.Kept)
+			x.mu.Unlock()
 		}
 		switch {
 		case err == nil:
@@ -171,43 +182,45 @@ func (t *task) confirmOwnership(ctx context.Context, r record) bool {
 		case errors.Is(err, executor.ErrLost), errors.Is(err, errErased):
 			return false
 		}
-		t.log.WarnContext(ctx, "failed to record the removal of the environment", "error", err)
-		if !retry.wait(ctx, t.releasedCh) {
+		x.log.WarnContext(ctx, "failed to record the removal of the environment", "error", err)
+		if !retry.wait(ctx, x.releasedCh) {
 			return false
 		}
 	}
 }
 
 // newFrameSender creates the frame sender of the task. The caller holds the lock.
-func (t *task) newFrameSender(ctx context.Context) *frameSender {
+func (x *execution) newFrameSender(ctx context.Context) *frames.Sender {
 	pause := time.Duration(0)
-	if t.a.shared != nil {
-		pause = sharedPause
+	if x.a.shared != nil {
+		pause = frames.SharedPause
 	}
-	return newFrameSender(senderConfig{
-		key:         t.key,
-		executor:    t.a.identity.id,
-		set:         t.a.set(),
-		api:         t.a.api,
-		log:         t.log,
-		recordBatch: func(r record) { t.recordBatch(ctx, r) },
-		refused:     t.framesRefused,
-		pause:       pause,
-	}, &t.entry)
+	return frames.NewSender(frames.Config{
+		Key:      x.key,
+		Executor: x.a.identity.ID,
+		Set:      x.a.set(),
+		API:      x.a.api,
+		Log:      x.log,
+		RecordBatch: func(b frames.Batch) {
+			x.recordBatch(ctx, record{Flight: &b.Bounds, Steps: b.Steps, Request: b.Request})
+		},
+		Refused: x.framesRefused,
+		Pause:   pause,
+	}, x.entry.position())
 }
 
 // recordBatch records the bounds of a batch before it is sent. In a set it retries
 // until they are recorded: another member may have to send the same batch.
-func (t *task) recordBatch(ctx context.Context, r record) {
-	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+func (x *execution) recordBatch(ctx context.Context, r record) {
+	retry := pauses(x.a.opts.timing.retryFirst, x.a.opts.timing.retryLimit)
 	for {
-		err := t.tryRecordBatch(r)
+		err := x.tryRecordBatch(r)
 		if err == nil {
 			return
 		}
-		t.log.WarnContext(ctx, "failed to record a batch", "error", err)
+		x.log.WarnContext(ctx, "failed to record a batch", "error", err)
 		switch {
-		case t.a.shared == nil:
+		case x.a.shared == nil:
 			return
 		case errors.Is(err, executor.ErrLost):
 			<-ctx.Done()
@@ -218,14 +231,14 @@ func (t *task) recordBatch(ctx context.Context, r record) {
 	}
 }
 
-func (t *task) tryRecordBatch(r record) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := t.append(r, executor.Kept); err != nil {
+func (x *execution) tryRecordBatch(r record) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.append(r, executor.Kept); err != nil {
 		return err
 	}
-	if err := t.file.compact(t.entry.record); err != nil {
-		t.log.Warn("failed to compact the journal", "error", err)
+	if err := x.file.compact(x.entry.record); err != nil {
+		x.log.Warn("failed to compact the journal", "error", err)
 	}
 	return nil
 }
@@ -233,43 +246,43 @@ func (t *task) tryRecordBatch(r record) error {
 // framesRefused reports whether the gateway will never accept the task's frames:
 // its result is known, and no caller waits any more. If the executor was removed,
 // other members of its set still send them.
-func (t *task) framesRefused(err error) bool {
-	t.a.suspectRemoval(err)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	wake(t.a.sweep)
-	return t.states.in(tokenAnswered) && (t.a.shared == nil || run.CodeOf(err) != run.CodeForbidden)
+func (x *execution) framesRefused(err error) bool {
+	x.a.registration.SuspectRemoval(err)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	wake(x.a.sweep)
+	return x.states.in(tokenAnswered) && (x.a.shared == nil || run.CodeOf(err) != run.CodeForbidden)
 }
 
 // awaitFrames waits until all frames are stored, but not for long: an unavailable
 // gateway does not delay a result.
-func (t *task) awaitFrames(ctx context.Context) {
-	timer := time.NewTimer(t.a.opts.timing.framesTimeout)
+func (x *execution) awaitFrames(ctx context.Context) {
+	timer := time.NewTimer(x.a.opts.timing.framesTimeout)
 	defer timer.Stop()
 	select {
-	case <-t.sender.done:
+	case <-x.sender.Done:
 	case <-timer.C:
-		t.log.WarnContext(ctx, "task completes before all frames are stored")
+		x.log.WarnContext(ctx, "task completes before all frames are stored")
 	case <-ctx.Done():
 	}
 }
 
 // complete reports the outcome until it is accepted. It returns false if the
 // context ended first.
-func (t *task) complete(ctx context.Context) bool {
-	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+func (x *execution) complete(ctx context.Context) bool {
+	retry := pauses(x.a.opts.timing.retryFirst, x.a.opts.timing.retryLimit)
 	for ctx.Err() == nil {
-		if t.in(keyReleased) {
+		if x.in(keyReleased) {
 			return false
 		}
-		t.mu.Lock()
-		token, now, changed := t.entry.Token, t.states, t.changed
-		outcome := Outcome{Executor: t.a.identity.id, Ended: t.entry.Result}
+		x.mu.Lock()
+		token, now, changed := x.entry.Token, x.states, x.changed
+		outcome := Outcome{Executor: x.a.identity.ID, Ended: x.entry.Result}
 		closed := now.in(stateClosed)
 		if closed { // the token may belong to an adoption, which can not be requeued
-			outcome = Outcome{Executor: t.a.identity.id, JournalID: t.a.identity.journalID, NeverStarted: fmt.Sprintf("executor %s requeued it: %s", t.a.identity.id, t.entry.Reason)}
+			outcome = Outcome{Executor: x.a.identity.ID, JournalID: x.a.identity.JournalID, NeverStarted: fmt.Sprintf("executor %s requeued it: %s", x.a.identity.ID, x.entry.Reason)}
 		}
-		t.mu.Unlock()
+		x.mu.Unlock()
 		if now.in(tokenAnswered) {
 			return true
 		}
@@ -277,26 +290,26 @@ func (t *task) complete(ctx context.Context) bool {
 			if closed {
 				return false // a later adoption finds the key closed
 			}
-			t.signal(eventSlotSuspended)
+			x.signal(eventSlotSuspended)
 			select {
 			case <-changed:
 			case <-ctx.Done():
 			}
 			continue
 		}
-		err := t.ensureEndRecorded()
+		err := x.ensureEndRecorded()
 		if err == nil {
-			err = t.a.complete(ctx, token, outcome)
+			err = x.a.complete(ctx, token, outcome)
 		}
 		switch {
 		case err == nil:
-			t.a.hitFailpoint(pointAccepted, t.key)
-			t.answered(token)
-			t.a.hitFailpoint(pointAnswered, t.key)
+			x.a.hitFailpoint(pointAccepted, x.key)
+			x.answered(token)
+			x.a.hitFailpoint(pointAnswered, x.key)
 		case run.CodeOf(err) == run.CodeNotFound:
-			t.refuse(token)
+			x.refuse(token)
 		default:
-			t.log.WarnContext(ctx, "failed to complete task", "error", err)
+			x.log.WarnContext(ctx, "failed to complete task", "error", err)
 			retry.wait(ctx, changed)
 		}
 	}
@@ -354,33 +367,33 @@ func (t *task) requeue(reason string) error {
 
 // reportRequeue reports that the key was closed, also when the executor shuts
 // down, and retires the key once the report was accepted.
-func (t *task) reportRequeue(ctx context.Context) {
-	t.mu.Lock()
-	token := t.entry.Token
-	t.mu.Unlock()
+func (x *execution) reportRequeue(ctx context.Context) {
+	x.mu.Lock()
+	token := x.entry.Token
+	x.mu.Unlock()
 	if token == nil {
 		return
 	}
-	ctx, cancel := t.shutdownContext(ctx)
+	ctx, cancel := x.shutdownContext(ctx)
 	defer cancel()
-	if !t.complete(ctx) {
+	if !x.complete(ctx) {
 		return
 	}
-	if t.a.shared != nil { // a failed start leaves its environment in a set
-		if err := t.a.removeEnvironment(ctx, t.key); err != nil {
-			t.log.WarnContext(ctx, "failed to remove environment", "error", err)
+	if x.a.shared != nil { // a failed start leaves its environment in a set
+		if err := x.a.removeEnvironment(ctx, x.key); err != nil {
+			x.log.WarnContext(ctx, "failed to remove environment", "error", err)
 		}
-		t.erase()
+		x.erase()
 		return
 	}
-	t.retire()
+	x.retire()
 }
 
 // shutdownContext returns a context that ends a fixed time after ctx.
-func (t *task) shutdownContext(ctx context.Context) (context.Context, context.CancelFunc) {
+func (x *execution) shutdownContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(t.a.opts.timing.shutdown, cancel)
+		time.AfterFunc(x.a.opts.timing.shutdown, cancel)
 	})
 	return late, func() { stop(); cancel() }
 }

@@ -1,10 +1,9 @@
 package agent
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/drover-run/drover/executor/agent/archives"
 	"github.com/drover-run/drover/run"
 )
 
@@ -57,7 +56,7 @@ func newMetrics(a *Agent) *metrics {
 	m.all = []prometheus.Collector{
 		m.claims, m.tasks, m.transfers, m.transferBytes, m.transferTime,
 		gauge("drover_executor_slots", "Tasks that the executor runs at a time.", func() float64 { return float64(a.opts.Slots) }),
-		gauge("drover_executor_slots_used", "Tasks that take a slot.", func() float64 { return float64(a.slots.inUse()) }),
+		gauge("drover_executor_slots_used", "Tasks that take a slot.", func() float64 { return float64(a.slots.InUse()) }),
 		gauge("drover_executor_frames_waiting", "Frames in memory that the gateway has not stored yet.", func() float64 {
 			frames, _ := a.unsentFrames()
 			return float64(frames)
@@ -104,18 +103,11 @@ func (a *Agent) unsentFrames() (frames, bytes int) {
 		s := t.sender
 		t.mu.Unlock()
 		if s != nil {
-			n, size := s.waiting()
+			n, size := s.Waiting()
 			frames, bytes = frames+n, bytes+size
 		}
 	}
 	return frames, bytes
-}
-
-// waiting returns how many frames are queued, and their size.
-func (s *frameSender) waiting() (frames, bytes int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.queue), s.bytes
 }
 
 // count counts the outcome of a task once; a repeated report does not count.
@@ -125,22 +117,14 @@ func (t *task) count(outcome string) {
 	}
 }
 
-// Outcomes of a try to transfer an archive for a step.
-const (
-	transferMoved     = "moved"
-	transferFailed    = "failed"      // permanent: the step fails
-	transferBrokenOff = "interrupted" // it is retried
-	transferStopped   = "stopped"     // the step no longer waits
-)
-
 // transferred counts a try to transfer an archive for a step.
-func (m *metrics) transferred(step, outcome string, bytes int64, took time.Duration) {
-	if step == "" {
+func (m *metrics) transferred(t archives.Try) {
+	if t.Step == "" {
 		return // the type of the step is not known yet
 	}
-	m.transfers.WithLabelValues(step, outcome).Inc()
-	m.transferBytes.WithLabelValues(step).Add(float64(bytes))
-	if outcome == transferMoved {
-		m.transferTime.WithLabelValues(step).Observe(took.Seconds())
+	m.transfers.WithLabelValues(t.Step, string(t.Outcome)).Inc()
+	m.transferBytes.WithLabelValues(t.Step).Add(float64(t.Bytes))
+	if t.Outcome == archives.Moved {
+		m.transferTime.WithLabelValues(t.Step).Observe(t.Took.Seconds())
 	}
 }

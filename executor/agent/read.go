@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"time"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/internal/truncate"
@@ -14,30 +15,30 @@ const setupCut = "further lines of the setup are left out"
 
 // setupLine adds a line to the setup's log. After the launch there is no frame
 // number left for it.
-func (t *task) setupLine(line string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := len(t.entry.Setup)
-	if !t.states[regionProgress].launchable() || n > run.MaxSetupFrames {
+func (l *launcher) setupLine(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.entry.Setup)
+	if !l.states[regionProgress].launchable() || n > run.MaxSetupFrames {
 		return
 	}
 	if n == run.MaxSetupFrames {
 		line = setupCut
 	}
-	f := t.systemFrame(int64(n)+1, line)
-	if err := t.append(record{Setup: []run.Frame{f}}, executor.Lazy); err != nil {
-		t.log.Warn("failed to record a line of the setup", "error", err)
+	f := systemFrame(int64(n)+1, l.a.now(), line)
+	if err := l.append(record{Setup: []run.Frame{f}}, executor.Lazy); err != nil {
+		l.log.Warn("failed to record a line of the setup", "error", err)
 		return
 	}
-	t.sender.push(f)
+	l.sender.Push(f)
 }
 
 // systemFrame creates a log line of the executor itself.
-func (t *task) systemFrame(n int64, line string) run.Frame {
+func systemFrame(n int64, now time.Time, line string) run.Frame {
 	return run.Frame{
 		Version: run.FrameOutput.Version(),
 		N:       n,
-		Time:    t.a.now(),
+		Time:    now,
 		Kind:    run.FrameOutput,
 		Step:    run.SetupStep,
 		Stream:  run.StreamSystem,
@@ -47,39 +48,39 @@ func (t *task) systemFrame(n int64, line string) run.Frame {
 
 // conclude ends a task whose environment reports no end. A non-empty line reports
 // the end in the log.
-func (t *task) conclude(result *run.TaskResult, line string) {
-	t.mu.Lock()
-	next := max(t.steps.seen, int64(len(t.entry.Setup)), t.entry.firstUnsent()-1) + 1
-	inFlight := t.entry.Flight != nil && t.entry.Flight.Last >= next
-	damaged := t.entry.Damaged
-	t.mu.Unlock()
+func (x *execution) conclude(result *run.TaskResult, line string) {
+	x.mu.Lock()
+	next := max(x.seen.last(), int64(len(x.entry.Setup)), x.entry.firstUnsent()-1) + 1
+	inFlight := x.entry.Flight != nil && x.entry.Flight.Last >= next
+	damaged := x.entry.Damaged
+	x.mu.Unlock()
 	if inFlight || damaged {
 		// The frames of the batch in flight are gone with the environment, and it is
 		// unknown whether they were stored: their numbers can not be used again.
-		t.end(record{Result: result})
-		t.sender.abandon()
+		x.end(record{Result: result})
+		x.sender.Abandon()
 		return
 	}
-	t.end(t.tail(result, line, next))
+	x.end(x.tail(result, line, next))
 }
 
 // tail creates the last frames of a task, from number next on. It skips the numbers
 // of a batch in flight, whose bounds never change.
-func (t *task) tail(result *run.TaskResult, line string, next int64) record {
-	t.mu.Lock()
-	if t.entry.Flight != nil {
-		next = max(next, t.entry.Flight.Last+1)
+func (x *execution) tail(result *run.TaskResult, line string, next int64) record {
+	x.mu.Lock()
+	if x.entry.Flight != nil {
+		next = max(next, x.entry.Flight.Last+1)
 	}
-	t.mu.Unlock()
+	x.mu.Unlock()
 	var tail []run.Frame
 	if line != "" {
-		tail = append(tail, t.systemFrame(next, line))
+		tail = append(tail, systemFrame(next, x.a.now(), line))
 		next++
 	}
 	tail = append(tail, run.Frame{
 		Version: run.FrameTaskEnd.Version(),
 		N:       next,
-		Time:    t.a.now(),
+		Time:    x.a.now(),
 		Kind:    run.FrameTaskEnd,
 		Step:    run.SetupStep,
 		Result:  result,
@@ -88,37 +89,37 @@ func (t *task) tail(result *run.TaskResult, line string, next int64) record {
 }
 
 // end records the result. Only the first call has an effect.
-func (t *task) end(r record) {
-	t.a.hitFailpoint(pointEnd, t.key)
-	first := t.recordEnd(r)
-	t.a.hitFailpoint(pointEnded, t.key)
+func (x *execution) end(r record) {
+	x.a.hitFailpoint(pointEnd, x.key)
+	first := x.recordEnd(r)
+	x.a.hitFailpoint(pointEnded, x.key)
 	if first {
-		close(t.over) // from here on the result is reported
+		close(x.over) // from here on the result is reported
 	}
 }
 
 // recordEnd reports whether this was the first end.
-func (t *task) recordEnd(r record) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.states.in(stateEnded, stateEndUnrecorded, stateClosed, keyReleased) {
+func (x *execution) recordEnd(r record) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.states.in(stateEnded, stateEndUnrecorded, stateClosed, keyReleased) {
 		return false
 	}
-	if err := t.record(eventEnded, r, executor.Kept); err != nil {
-		if t.states.in(keyReleased) || errors.Is(err, errIllegalTransition) {
+	if err := x.record(eventEnded, r, executor.Kept); err != nil {
+		if x.states.in(keyReleased) || errors.Is(err, errIllegalTransition) {
 			return false // the member that has the key finds its end
 		}
 		// The result is reported nevertheless; the next process would read it again.
-		t.log.Warn("failed to record the end", "error", err)
-		if t.a.shared != nil {
-			t.applyUnrecorded(eventEndUnrecorded, r)
+		x.log.Warn("failed to record the end", "error", err)
+		if x.a.shared != nil {
+			x.applyUnrecorded(eventEndUnrecorded, r)
 		} else {
-			t.applyUnrecorded(eventEnded, r)
+			x.applyUnrecorded(eventEnded, r)
 		}
 	}
-	t.sender.finish(r.Last)
-	t.count(string(r.Result.Status))
-	t.log.Debug("task ended", "status", string(r.Result.Status), "reason", r.Result.Reason)
+	x.sender.Finish(r.Last)
+	x.count(string(r.Result.Status))
+	x.log.Debug("task ended", "status", string(r.Result.Status), "reason", r.Result.Reason)
 	return true
 }
 
@@ -126,12 +127,12 @@ func (t *task) recordEnd(r record) bool {
 // it is recorded, the result is not reported: the claim would be closed, and the
 // member that takes over the key could not distinguish an environment that has
 // ended from one that must be stopped, and would not send the remaining frames.
-func (t *task) ensureEndRecorded() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.states.in(stateEndUnrecorded) {
+func (x *execution) ensureEndRecorded() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.states.in(stateEndUnrecorded) {
 		return nil
 	}
-	e := t.entry.record
-	return t.record(eventEndRecorded, record{Result: e.Result, Last: e.Last, Tail: e.Tail}, executor.Kept)
+	e := x.entry.record
+	return x.record(eventEndRecorded, record{Result: e.Result, Last: e.Last, Tail: e.Tail}, executor.Kept)
 }

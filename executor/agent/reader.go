@@ -22,7 +22,8 @@ var (
 
 // reader passes the frames of a task to its frame sender. One goroutine uses it.
 type reader struct {
-	*task
+	*execution
+
 	h      executor.Handle // nil: there is no environment
 	began  bool            // a frame of the environment was read
 	misses int             // how many times a frame was missing
@@ -31,18 +32,18 @@ type reader struct {
 
 // read passes all frames of the task to the frame sender, and ends the task when
 // its result is known.
-func (t *task) read(ctx context.Context, h executor.Handle) {
-	if t.sender.allStored() {
+func (x *execution) read(ctx context.Context, h executor.Handle) {
+	if x.sender.AllStored() {
 		return // an earlier process recorded that
 	}
-	r := &reader{task: t, h: h}
-	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+	r := &reader{execution: x, h: h}
+	retry := pauses(x.a.opts.timing.retryFirst, x.a.opts.timing.retryLimit)
 	for ctx.Err() == nil {
 		passCtx, cancel := context.WithCancelCause(ctx)
-		t.sender.onRewind(func() { cancel(errRewind) })
-		from := t.sender.nextFrame()
+		x.sender.OnRewind(func() { cancel(errRewind) })
+		from := x.sender.NextFrame()
 		err := r.readOnce(passCtx, from)
-		if err == nil && t.sender.isBehind() {
+		if err == nil && x.sender.IsBehind() {
 			<-passCtx.Done() // wait until more frames can be read
 		}
 		rewind := errors.Is(context.Cause(passCtx), errRewind)
@@ -51,13 +52,13 @@ func (t *task) read(ctx context.Context, h executor.Handle) {
 		case rewind:
 			continue
 		case err == nil:
-			if ctx.Err() == nil && t.sender.missesFrames() {
-				t.log.ErrorContext(ctx, "skipping frames that were lost with the environment", "from", from)
-				t.sender.abandon()
+			if ctx.Err() == nil && x.sender.MissesFrames() {
+				x.log.ErrorContext(ctx, "skipping frames that were lost with the environment", "from", from)
+				x.sender.Abandon()
 			}
 			return
-		case t.sender.nextFrame() > from:
-			retry = pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+		case x.sender.NextFrame() > from:
+			retry = pauses(x.a.opts.timing.retryFirst, x.a.opts.timing.retryLimit)
 		}
 		if ctx.Err() == nil {
 			r.logReadError(err)
@@ -91,11 +92,11 @@ func (r *reader) readOnce(ctx context.Context, from int64) error {
 		if f.N < from {
 			continue
 		}
-		r.addFrame(f)
+		r.seen.add(f)
 		if f.Kind == run.FrameTaskEnd {
 			r.endByFrame(f)
 		}
-		if err := r.sender.offer(ctx, f); err != nil {
+		if err := r.sender.Offer(ctx, f); err != nil {
 			return err
 		}
 		if f.Kind == run.FrameTaskEnd {
@@ -198,11 +199,11 @@ func (r *reader) skip(n int64) bool {
 		return false
 	}
 	if r.misses >= maxMisses {
-		r.log.Error("abandoning the log after missing frames", "from", r.sender.nextFrame())
-		r.sender.abandon()
+		r.log.Error("abandoning the log after missing frames", "from", r.sender.NextFrame())
+		r.sender.Abandon()
 		return true
 	}
-	return r.sender.skipTo(n)
+	return r.sender.SkipTo(n)
 }
 
 // fill yields placeholders for lost frames, from number next up to but not
@@ -210,7 +211,7 @@ func (r *reader) skip(n int64) bool {
 func (r *reader) fill(next, end int64, yield func(run.Frame, error) bool) bool {
 	line := fmt.Sprintf("drover: the frames %d to %d of this log are missing", next, end-1)
 	for n := next; n < end; n++ {
-		f := r.systemFrame(n, line)
+		f := systemFrame(n, r.a.now(), line)
 		if n > next {
 			f.Data = nil
 		}
@@ -222,14 +223,14 @@ func (r *reader) fill(next, end int64, yield func(run.Frame, error) bool) bool {
 }
 
 // endByFrame ends the task with the result of its last frame.
-func (t *task) endByFrame(f run.Frame) {
+func (x *execution) endByFrame(f run.Frame) {
 	result := f.Result
 	if result == nil {
-		t.mu.Lock()
-		result = t.resultOf(run.StatusFailed, run.CauseVanished, "the task's end has no result")
-		t.mu.Unlock()
+		x.mu.Lock()
+		result = x.resultOf(run.StatusFailed, run.CauseVanished, "the task's end has no result")
+		x.mu.Unlock()
 	}
-	t.end(record{Result: result, Last: f.N})
+	x.end(record{Result: result, Last: f.N})
 }
 
 // endedWithoutFrame ends a task whose environment ended without a task_end frame; next
@@ -266,5 +267,5 @@ func (r *reader) truncateLog(why error, next int64) {
 		r.log.Warn("failed to record the end of the log", "error", err)
 		r.entry.apply(tail)
 	}
-	r.sender.finish(tail.Last)
+	r.sender.Finish(tail.Last)
 }

@@ -2,51 +2,41 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/drover-run/drover/executor"
-	"github.com/drover-run/drover/executor/transfer"
-	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/executor/agent/archives"
+	"github.com/drover-run/drover/executor/agent/frames"
 )
-
-// pendingRequest is a pending request of a step that waits for the executor.
-type pendingRequest struct {
-	Frame int64 `json:"n"` // frame that holds the request
-	Step  int   `json:"s"`
-}
-
-var errRequestEnded = errors.New("the step no longer waits")
 
 // serveSteps moves archives for the steps that request it, until ctx ends. Any
 // process may repeat an unfinished request: nothing becomes visible before it is
 // complete, and the shim accepts one answer only.
-func (t *task) serveSteps(ctx context.Context, h executor.Handle) {
-	archives, ok := h.(executor.ArchiveHandle)
+func (x *execution) serveSteps(ctx context.Context, h executor.Handle) {
+	handle, ok := h.(executor.ArchiveHandle)
 	for {
-		request, changed := t.currentRequest()
+		request, changed := x.seen.request()
 		if request != nil {
 			if !ok {
-				t.log.ErrorContext(ctx, "the driver does not support archive transfers")
+				x.log.ErrorContext(ctx, "the driver does not support archive transfers")
 				return
 			}
 			serving, cancel := context.WithCancelCause(ctx)
 			served := make(chan struct{})
 			go func() {
 				defer close(served)
-				t.serveStep(serving, archives, *request)
+				x.serveStep(serving, handle, *request)
 			}()
 			select {
 			case <-changed:
-			case <-t.over: // without the environment, no frame ends the step
+			case <-x.over: // without the environment, no frame ends the step
 			case <-served:
 			}
-			cancel(errRequestEnded)
+			cancel(archives.ErrRequestEnded)
 			<-served
 		}
 		select {
 		case <-changed:
-		case <-t.over:
+		case <-x.over:
 			return
 		case <-ctx.Done():
 			return
@@ -54,60 +44,29 @@ func (t *task) serveSteps(ctx context.Context, h executor.Handle) {
 	}
 }
 
-// currentRequest returns the pending request, nil for none, and a channel that is closed
-// once the request changes.
-func (t *task) currentRequest() (*pendingRequest, <-chan struct{}) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.steps.request, t.requestChanged
-}
-
-// addFrame adds a frame that was read.
-func (t *task) addFrame(f run.Frame) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before := t.steps.request
-	t.steps.add(f)
-	if t.steps.request != before {
-		close(t.requestChanged)
-		t.requestChanged = make(chan struct{})
-	}
-}
-
-// serveStep performs a step's request and sends the answer, retrying as often as
-// necessary.
-func (t *task) serveStep(ctx context.Context, archives executor.ArchiveHandle, request pendingRequest) {
-	t.a.hitFailpoint(pointAsked, t.key)
-	e := &archiveTransfer{task: t, archives: archives, request: request, log: t.log.With("step", request.Step), started: time.Now()}
-	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
-	for {
-		answer, err := e.run(ctx)
-		e.measure(ctx, answer, err)
-		if err == nil {
-			t.a.hitFailpoint(pointMoved, t.key)
-			err = e.answer(ctx, answer)
-		}
-		switch {
-		case err == nil:
-			t.a.hitFailpoint(pointAcknowledged, t.key)
-			return
-		case ctx.Err() != nil:
-			return
-		case requestEnded(err):
-			return // the frames report how the step ended
-		}
-		e.log.WarnContext(ctx, "failed to move an archive, retrying", "error", loggable(err))
-		if e.progressed() {
-			retry = pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
-		}
-		if !retry.wait(ctx, nil) {
-			return
-		}
-	}
-}
-
-// requestEnded reports whether the shim answered that the step no longer waits.
-func requestEnded(err error) bool {
-	fault, ok := errors.AsType[*transfer.FaultError](err)
-	return ok && fault.Code == run.CodeConflict || errors.Is(err, errRequestEnded)
+// serveStep performs a step's request.
+func (x *execution) serveStep(ctx context.Context, handle executor.ArchiveHandle, request frames.Request) {
+	x.a.hitFailpoint(pointAsked, x.key)
+	timing := x.a.opts.timing
+	archives.New(archives.Config{
+		Key:      x.key,
+		Executor: x.a.identity.ID,
+		API:      x.a.api,
+		Timing: archives.Timing{
+			RetryFirst: timing.retryFirst,
+			RetryLimit: timing.retryLimit,
+			Prepare:    timing.prepare,
+			Stall:      timing.stall,
+			Answer:     timing.call,
+		},
+		SuspectRemoval: x.a.registration.SuspectRemoval,
+		Measure:        x.a.metrics.transferred,
+		Reached: func(s archives.Stage) {
+			x.a.hitFailpoint(map[archives.Stage]failpoint{
+				archives.StageMoving:       pointMoving,
+				archives.StageMoved:        pointMoved,
+				archives.StageAcknowledged: pointAcknowledged,
+			}[s], x.key)
+		},
+	}, handle, request, x.log.With("step", request.Step)).Serve(ctx)
 }

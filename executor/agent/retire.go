@@ -14,14 +14,14 @@ const retiredAtOnce = 500
 // records have closed its claim. Until then Temporal may lose the result (its
 // workflow is reset, its database is restored) and request it again. Without the
 // entry the executor would answer that the key never began.
-func (t *task) retire() {
-	kept := newTask(t.a, t.key)
+func (x *execution) retire() {
+	kept := newTask(x.a, x.key)
 	kept.counted.Store(true)
-	if !t.replace(kept) {
+	if !x.replace(kept) {
 		return
 	}
 	if kept.in(keyRetired) {
-		wake(t.a.retire)
+		wake(x.a.retire)
 		return
 	}
 	// It was adopted since, and its result must be reported again.
@@ -43,7 +43,7 @@ func (t *task) replace(kept *task) bool {
 	if kept.states.in(tokenAnswered) {
 		kept.move(eventRetired)
 	}
-	kept.steps = foldFrom(&kept.entry)
+	kept.seen.reset(kept.entry.fold())
 	t.file = nil
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
@@ -102,7 +102,7 @@ func (a *Agent) forgetClosed(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.opts.timing.call)
 	defer cancel()
-	states, err := a.api.ClaimStates(ctx, a.identity.id, keys)
+	states, err := a.api.ClaimStates(ctx, a.identity.ID, keys)
 	if err != nil {
 		a.log.DebugContext(ctx, "failed to query claims", "error", err)
 		return true

@@ -9,9 +9,8 @@ import (
 )
 
 var (
-	errShutdown      = errors.New("the executor is shutting down")
-	errClaimClosed   = errors.New("the claim is closed")
-	errNotRegistered = errors.New("the executor is not registered yet")
+	errShutdown    = errors.New("the executor is shutting down")
+	errClaimClosed = errors.New("the claim is closed")
 )
 
 // Run registers the executor, resumes the keys of the journal and runs tasks until
@@ -34,7 +33,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	start := func(t *task) {
 		running++
 		group.Go(func() {
-			t.run(work)
+			newExecution(t).run(work)
 			select {
 			case finished <- struct{}{}:
 			case <-work.Done():
@@ -48,11 +47,11 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	}
 	removed := make(chan error, 1)
 	group.Go(func() {
-		if err := a.registrationLoop(work); err != nil {
+		if err := a.registration.Run(work); err != nil {
 			removed <- err
 		}
 	})
-	group.Go(func() { a.healthLoop(work) })
+	group.Go(func() { a.registration.CheckHealth(work) })
 	group.Go(func() { a.sweepLoop(work) })
 	group.Go(func() { a.retiredLoop(work) })
 
@@ -66,7 +65,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 			running--
 		case removedErr = <-removed:
 			a.log.ErrorContext(ctx, "executor was removed", "error", removedErr)
-			a.drain()
+			a.registration.Close(errShutdown)
 			if a.shared != nil {
 				return removedErr // its keys belong to the set
 			}
@@ -75,7 +74,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 			}
 			ending = true
 		case <-done:
-			a.drain()
+			a.registration.Close(errShutdown)
 			if removedErr != nil || !a.opts.DrainFinish {
 				return removedErr
 			}
@@ -89,14 +88,6 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		a.forgetAll(work)
 	}
 	return removedErr
-}
-
-// drain stops taking tasks.
-func (a *Agent) drain() {
-	a.mu.Lock()
-	a.draining = true
-	a.slots.setOpen(false)
-	a.mu.Unlock()
 }
 
 // clear removes all remaining environments and entries of a removed executor.

@@ -17,7 +17,7 @@ var _ executor.KeyHandler = keyHandler{}
 func (k keyHandler) Accepting() bool {
 	k.a.mu.Lock()
 	defer k.a.mu.Unlock()
-	return !k.a.callsClosed && !k.a.draining
+	return !k.a.callsClosed && !k.a.registration.Closed()
 }
 
 // Adopt implements KeyHandler. It does the same as loadJournal and Run do with a key that the
@@ -28,7 +28,7 @@ func (k keyHandler) Adopt(ctx context.Context, p executor.JournalEntry) error {
 		return run.Errorf(run.CodeUnavailable, "%w", errShutdown)
 	}
 	defer a.calls.Done()
-	t, fresh := a.getOrAdd(p.Key)
+	t, fresh := a.getOrAdd(p.Key, false)
 	if !fresh {
 		return run.Errorf(run.CodeConflict, "%s is being handled", p.Key)
 	}
@@ -43,7 +43,7 @@ func (k keyHandler) Adopt(ctx context.Context, p executor.JournalEntry) error {
 	if !t.hasWork() {
 		return nil // a closed key: the agent keeps it in memory
 	}
-	wake(t.adopted)
+	wake(t.claim.adopted)
 	select {
 	case a.spawn <- t:
 	case <-a.ended: // Close leaves it to the other members
@@ -72,13 +72,13 @@ func (k keyHandler) Deliver(ctx context.Context, key run.Key, o executor.KeyRequ
 	if o.Token != nil {
 		ctx, cancel := k.a.untilEnded(ctx)
 		defer cancel()
-		t.handleRequest(ctx, o)
+		k.adoptOnRequest(ctx, t, o)
 	}
 	return true
 }
 
-// handleRequest adopts a task of this member on the request of another member.
-func (t *task) handleRequest(ctx context.Context, o executor.KeyRequest) {
+// adoptOnRequest adopts a task of this member on the request of another member.
+func (k keyHandler) adoptOnRequest(ctx context.Context, t *task, o executor.KeyRequest) {
 	t.mu.Lock()
 	known := string(t.entry.Token) == string(o.Token)
 	t.mu.Unlock()
@@ -86,12 +86,13 @@ func (t *task) handleRequest(ctx context.Context, o executor.KeyRequest) {
 		o.Ack()
 		return
 	}
-	out, err := t.adopt(ctx, Adoption{Key: t.key, Token: o.Token})
+	requested := &adoption{task: t, Adoption: Adoption{Key: t.key, Token: o.Token}}
+	out, err := requested.adopt(ctx)
 	if err != nil {
 		t.log.WarnContext(ctx, "failed to adopt task", "error", err)
 		return // the request is delivered again
 	}
-	if out.Pending() || t.answerRequest(ctx, o.Token, out) {
+	if out.Pending() || k.answerRequest(ctx, t, o.Token, out) {
 		o.Ack()
 	}
 }
@@ -112,8 +113,8 @@ func (a *Agent) untilEnded(ctx context.Context) (context.Context, context.Cancel
 
 // answerRequest reports the outcome of a key of which nothing ran. It returns false
 // if the report was not accepted; the request then stays pending.
-func (t *task) answerRequest(ctx context.Context, token []byte, out Outcome) bool {
-	out.Executor = t.a.identity.id
+func (k keyHandler) answerRequest(ctx context.Context, t *task, token []byte, out Outcome) bool {
+	out.Executor = t.a.identity.ID
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for {
 		err := t.a.complete(ctx, token, out)
@@ -137,7 +138,7 @@ func (a *Agent) join(ctx context.Context) (leave func()) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		select {
-		case <-a.registered:
+		case <-a.registration.Registered():
 			a.shared.Run(member, keyHandler{a})
 		case <-member.Done():
 		}

@@ -155,7 +155,7 @@ const (
 	// the journal.
 	eventStepsFound event = "steps found"
 	// eventFollowed, recorded: an adoption found the environment of a journal that was
-	// lost. The key may have been closed by another adoption at the same time.
+	// lost.
 	eventFollowed event = "followed"
 	// eventEnded, recorded: the result is known.
 	eventEnded event = "ended"
@@ -237,7 +237,7 @@ func transitions() []transition {
 		{eventGranted, of(stateClaimSent), owned, stateStarting},
 		{eventLaunched, of(stateStarting), of(keyActive, stopNone), stateLaunched},
 		{eventStepsFound, of(stateStarting), owned, stateLaunched},
-		{eventFollowed, of(stateNew, stateClosed), of(keyActive, keyClaimClosed), stateLaunched},
+		{eventFollowed, of(stateNew), of(keyActive, keyClaimClosed), stateLaunched},
 		{eventEnded, of(stateClaimed, stateClaimSent, stateStarting, stateLaunched), always, stateEnded},
 		{eventEndUnrecorded, of(stateClaimed, stateClaimSent, stateStarting, stateLaunched), always, stateEndUnrecorded},
 		{eventEndRecorded, of(stateEndUnrecorded), owned, stateEnded},
@@ -481,13 +481,13 @@ func (t *task) enter(next states) {
 	switch {
 	case last[regionSlot] == next[regionSlot]:
 	case entered(slotUsed):
-		t.a.slots.take()
+		t.a.slots.Take()
 	case entered(slotWaiting):
-		t.a.slots.suspend()
+		t.a.slots.Suspend()
 	case last.in(slotUsed):
-		t.a.slots.release()
+		t.a.slots.Release()
 	case last.in(slotWaiting):
-		t.a.slots.finish()
+		t.a.slots.Finish()
 	}
 }
 

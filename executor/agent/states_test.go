@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent/registration"
 )
 
 // statesByRegion lists all states, in the order of a task's life cycle.
@@ -172,7 +173,6 @@ func TestTransitions_of_the_journal(t *testing.T) {
 		stateClaimed:  {stateClosed, stateEnded, stateStarting},
 		stateStarting: {stateClosed, stateEnded, stateLaunched},
 		stateLaunched: {stateEnded},
-		stateClosed:   {stateLaunched},
 	}, list)
 }
 
@@ -211,7 +211,7 @@ func TestTransitions_properties(t *testing.T) {
 			if before.ended() {
 				require.True(t, after.ended(), "%s forgets the end of %s", e, s)
 			}
-			if before == stateClosed && e != eventFollowed {
+			if before == stateClosed {
 				require.Equal(t, stateClosed, after, "%s opens a closed key: %s", e, s)
 			}
 			if s.in(keyErased, keyReleased) {
@@ -229,7 +229,7 @@ func TestTask_illegal_transition(t *testing.T) {
 	var logged strings.Builder
 	a := &Agent{
 		log: slog.New(slog.NewTextHandler(&logged, nil)), machine: newMachine(),
-		slots: newSlots(1), journal: filesIn(t.TempDir()),
+		slots: registration.NewSlots(1), journal: filesIn(t.TempDir()),
 	}
 	k := newTask(a, journalKey(1))
 	require.NoError(t, k.record(eventDelivered, record{Token: []byte("t")}, executor.Kept))

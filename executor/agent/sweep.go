@@ -49,9 +49,9 @@ func (a *Agent) sweepOnce(ctx context.Context) bool {
 	if len(keys) == 0 {
 		return false
 	}
-	states, err := a.api.ClaimStates(ctx, a.identity.id, keys)
+	states, err := a.api.ClaimStates(ctx, a.identity.ID, keys)
 	if err != nil {
-		a.suspectRemoval(err)
+		a.registration.SuspectRemoval(err)
 		a.log.DebugContext(ctx, "failed to query claims", "error", err)
 		return true
 	}
@@ -87,7 +87,7 @@ func (a *Agent) orphans(ctx context.Context) []run.Key {
 
 // removeOrphan removes an environment. Meanwhile no call can begin with its key.
 func (a *Agent) removeOrphan(ctx context.Context, key run.Key) {
-	t, fresh := a.getOrAdd(key)
+	t, fresh := a.getOrAdd(key, false)
 	if !fresh {
 		return
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/agent/frames"
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -18,10 +20,12 @@ type task struct {
 	a   *Agent
 	key run.Key
 	log *slog.Logger
+	// delivered means that a delivery added the key to this process. Any other caller
+	// that adds a key without an entry does not know yet what ran of it.
+	delivered bool
 
 	stopping   chan struct{} // closed once a stop is requested
 	closed     chan struct{} // closed once the claim is closed: the environment may be removed
-	over       chan struct{} // closed once the result is known
 	releasedCh chan struct{} // closed once another member of the set has the key
 
 	// mu is the lock of the key: every decision to start, and every answer about the
@@ -31,39 +35,39 @@ type task struct {
 	entry  entry
 	file   *journalFile // nil: the journal has no entry of the key
 	def    *run.Definition
-	sender *frameSender
-	steps  stepFold // after all frames seen
+	sender *frames.Sender
 	// requeueReason is why the key is to be requeued, if that could not be journaled
 	// at once.
 	requeueReason string
-	contact       time.Time
 	changed       chan struct{} // closed, and replaced, when the token or the answer changed
 	abort         context.CancelCauseFunc
-	// requestChanged is closed, and replaced, when the pending request changed.
-	requestChanged chan struct{}
-	token          []byte    // of the delivery, nil if there was none
-	claimProof     string    // proves that Temporal handed out the task
-	unknown        time.Time // since when the gateway has no claim
+	token         []byte    // of the delivery, nil if there was none
+	unknown       time.Time // since when the gateway has no claim
 
-	adopted chan struct{} // of capacity 1: wakes reclaim
-	counted atomic.Bool   // its outcome is in the metrics
+	// The heartbeat and the frames have locks of their own, and take no other lock while
+	// they hold theirs.
+	claim     *claim
+	heartbeat *heartbeat
+	seen      *seenFrames
+
+	counted atomic.Bool // its outcome is in the metrics
 }
 
 func newTask(a *Agent, key run.Key) *task {
-	return &task{
+	t := &task{
 		a:          a,
 		key:        key,
 		log:        a.log.With("run_id", string(key.Run), "key", key.String()),
 		stopping:   make(chan struct{}),
 		closed:     make(chan struct{}),
-		over:       make(chan struct{}),
 		releasedCh: make(chan struct{}),
 		changed:    make(chan struct{}),
 		states:     initialStates(),
-
-		requestChanged: make(chan struct{}),
-		adopted:        make(chan struct{}, 1),
+		seen:       newSeenFrames(),
 	}
+	t.claim = &claim{t: t, adopted: make(chan struct{}, 1)}
+	t.heartbeat = &heartbeat{t: t}
+	return t
 }
 
 // hasWork reports whether run has work to do.
@@ -119,11 +123,11 @@ func (t *task) append(r record, d executor.Durability) error {
 // details returns the heartbeat details of the task. The caller holds the lock.
 func (t *task) details() HeartbeatDetails {
 	return HeartbeatDetails{
-		Executor:  t.a.identity.id,
+		Executor:  t.a.identity.ID,
 		Set:       t.a.set(),
-		JournalID: t.a.identity.journalID,
+		JournalID: t.a.identity.JournalID,
 		Key:       t.key,
-		Frame:     t.steps.seen,
+		Frame:     t.seen.last(),
 	}
 }
 
@@ -239,4 +243,43 @@ func (t *task) closeFile() {
 		t.log.Warn("failed to close journal entry", "error", err)
 	}
 	t.file = nil
+}
+
+// requeuedOutcome is the outcome of a key that is closed in this journal, or whose claim
+// this journal held.
+func (t *task) requeuedOutcome(reason string) Outcome {
+	return Outcome{Requeued: reason, JournalID: t.a.identity.JournalID}
+}
+
+// deliveredAgain answers for a delivered key that this process already has.
+func (t *task) deliveredAgain() Outcome {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.states.in(stateClosed) {
+		return t.requeuedOutcome(t.entry.Reason)
+	}
+	d := t.details()
+	return Outcome{Claimed: &d}
+}
+
+// stoppedResult is the result of a task that was stopped before its steps began.
+func (t *task) stoppedResult() *run.TaskResult {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.resultOf(run.StatusStopped, "", "stopped before it began")
+}
+
+// resultOf builds a result that the shim did not report. The caller holds the lock.
+func (t *task) resultOf(status run.Status, cause run.Cause, reason string) *run.TaskResult {
+	n := t.entry.StepCount
+	if t.def != nil {
+		n = len(t.def.Steps)
+	}
+	return &run.TaskResult{
+		Status: status,
+		Cause:  cause,
+		Reason: truncate.String(reason, run.MaxReason, ""),
+		Ended:  t.a.now(),
+		Steps:  t.seen.final(n, run.StatusFailed),
+	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
 
-	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/run"
 )
 
@@ -29,7 +29,7 @@ const (
 type attachment struct {
 	conn  types.HijackedResponse
 	nonce []byte
-	lines *shim.LineReader
+	lines *journal.LineReader
 	tail  tail
 	first int64 // number of the first frame the shim will write, if known; else 0
 }
@@ -46,7 +46,7 @@ func (d *Driver) attach(ctx context.Context, id, nonce string, stdin bool) (*att
 		return nil, &run.Error{Code: run.CodeUnavailable, Message: "attach to container " + id + ": " + daemonText(err), Err: err}
 	}
 	a := &attachment{conn: conn, nonce: []byte(nonce + " ")}
-	a.lines = shim.NewLineReader(&demultiplexer{source: conn.Reader, stderr: &a.tail})
+	a.lines = journal.NewLineReader(&demultiplexer{source: conn.Reader, stderr: &a.tail})
 	return a, nil
 }
 
@@ -108,7 +108,7 @@ func (a *attachment) next(ctx context.Context, timeout time.Duration) (f run.Fra
 	for {
 		line, err := a.lines.Next()
 		switch {
-		case errors.Is(err, shim.ErrDamaged):
+		case errors.Is(err, journal.ErrDamaged):
 			continue // only this copy is damaged; the journal has the line
 		case err != nil:
 			if cause := context.Cause(ctx); cause != nil {
@@ -121,7 +121,7 @@ func (a *attachment) next(ctx context.Context, timeout time.Duration) (f run.Fra
 			_, _ = a.tail.Write(line)
 			continue
 		}
-		f, err = shim.Decode(text)
+		f, err = journal.Decode(text)
 		return f, int64(len(text)), err
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/run"
 )
 
@@ -111,7 +111,7 @@ func newTestAttachment(t *testing.T, streams io.Reader) *attachment {
 		require.NoError(t, theirs.Close())
 	})
 	a := &attachment{conn: types.HijackedResponse{Conn: ours}, nonce: []byte("nonce ")}
-	a.lines = shim.NewLineReader(&demultiplexer{source: iotest.HalfReader(streams), stderr: &a.tail})
+	a.lines = journal.NewLineReader(&demultiplexer{source: iotest.HalfReader(streams), stderr: &a.tail})
 	return a
 }
 
@@ -130,14 +130,14 @@ func TestReadFrames_leaves_out_a_torn_line(t *testing.T) {
 func TestReadFrames_of_a_damaged_journal(t *testing.T) {
 	t.Parallel()
 	const frames = `{"v":1,"n":3}` + "\n" + `{"v":1,"n":4}` + "\n"
-	for name, journal := range map[string]io.Reader{
+	for name, in := range map[string]io.Reader{
 		"an endless line": io.MultiReader(strings.NewReader(frames), io.LimitReader(endless{}, 64<<20)),
 		"a gap":           strings.NewReader(frames + `{"v":1,"n":6}` + "\n"),
 		"garbage":         strings.NewReader(frames + "garbage\n"),
 	} {
 		var got []int64
-		_, err := readFrames(journal, 4, func(f run.Frame, _ int64) bool { got = append(got, f.N); return true })
-		require.ErrorIs(t, err, shim.ErrDamaged, name)
+		_, err := readFrames(in, 4, func(f run.Frame, _ int64) bool { got = append(got, f.N); return true })
+		require.ErrorIs(t, err, journal.ErrDamaged, name)
 		require.Equal(t, []int64{4}, got, name)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/run"
 )
 
@@ -205,7 +206,7 @@ func (f *follower) closeGap(ctx context.Context, n int64) (ended bool, err error
 	}
 	// The shim writes its journal before the stream.
 	if err = f.readArchived(ctx); err == nil && f.next < n && !f.done {
-		err = shim.Damaged("the journal lacks the frames %d to %d", f.next, n-1)
+		err = journal.Damaged("the journal lacks the frames %d to %d", f.next, n-1)
 	}
 	return false, err
 }

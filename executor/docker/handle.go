@@ -11,7 +11,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/drover-run/drover/executor"
-	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/run"
 )
 
@@ -30,7 +30,7 @@ func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 	return func(yield func(run.Frame, error) bool) {
 		f := &follower{handle: h, next: from, yield: func(frame run.Frame) bool { return yield(frame, nil) }}
 		err := f.follow(ctx)
-		if errors.Is(err, shim.ErrDamaged) {
+		if errors.Is(err, journal.ErrDamaged) {
 			err = f.damage(ctx, err)
 		}
 		if err != nil && !f.done {

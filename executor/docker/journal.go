@@ -11,6 +11,8 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/run"
 )
 
@@ -21,7 +23,7 @@ var (
 )
 
 // journalPath is the shim's journal in a main container.
-func journalPath() string { return path.Join(taskDir, shim.JournalFile) }
+func journalPath() string { return path.Join(taskDir, journal.File) }
 
 // hasJournal reports whether the shim has begun its journal, that is, whether a
 // step can have run.
@@ -94,22 +96,22 @@ func (d *Driver) archivedJournal(ctx context.Context, id string, from int64, tak
 
 // readFrames reads the lines of a journal. A last line without a newline was
 // cut off when its writer died, and is not a frame. readFrames reports whether
-// the caller wants more frames. Errors wrap shim.ErrDamaged, unless reading
+// the caller wants more frames. Errors wrap journal.ErrDamaged, unless reading
 // itself failed.
-func readFrames(journal io.Reader, from int64, take func(f run.Frame, size int64) bool) (requested bool, err error) {
-	for lines := shim.NewReader(journal); ; {
+func readFrames(in io.Reader, from int64, take func(f run.Frame, size int64) bool) (requested bool, err error) {
+	for lines := journal.NewReader(in); ; {
 		line, n, err := lines.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return true, nil
-		case errors.Is(err, shim.ErrDamaged):
+		case errors.Is(err, journal.ErrDamaged):
 			return true, err
 		case err != nil:
 			return true, daemonError(err, "read a journal")
 		case n < from:
 			continue
 		}
-		frame, err := shim.Decode(line)
+		frame, err := journal.Decode(line)
 		if err != nil {
 			return true, err
 		}
@@ -130,7 +132,7 @@ func (f *follower) checkEnd(ctx context.Context) error {
 	if err := f.readArchived(ctx); err != nil || f.done { // includes frames written since
 		return err
 	}
-	return shim.Damaged("the journal lacks the end of the task")
+	return journal.Damaged("the journal lacks the end of the task")
 }
 
 // readArchived yields the frames from f.next on that the archived journal has.
@@ -146,11 +148,11 @@ func (f *follower) readArchived(ctx context.Context) error {
 // journal. The shim may keep running to wait for the acknowledgment.
 func (d *Driver) endWritten(ctx context.Context, id string) (bool, error) {
 	const enough = 4 << 10
-	text, err := d.copyFile(ctx, id, path.Join(taskDir, shim.LockFile), enough)
+	text, err := d.copyFile(ctx, id, path.Join(taskDir, process.LockFile), enough)
 	if err != nil {
 		return false, err
 	}
-	state, err := shim.DecodeState(text)
+	state, err := process.DecodeState(text)
 	return err == nil && state.Ended, nil
 }
 

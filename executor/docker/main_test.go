@@ -241,14 +241,7 @@ func (b *bench) volumesNamed(t testing.TB, prefix string) []string {
 // variant builds an image from the busybox image and Dockerfile instructions.
 func (b *bench) variant(t testing.TB, changes ...string) string {
 	t.Helper()
-	created, err := b.cli.ContainerCreate(t.Context(), &container.Config{Image: b.image}, nil, nil, nil, "")
-	require.NoError(t, err)
-	name := "drover-test/variant:" + newID(t)
-	_, err = b.cli.ContainerCommit(t.Context(), created.ID, container.CommitOptions{Reference: name, Changes: changes})
-	require.NoError(t, err)
-	require.NoError(t, b.cli.ContainerRemove(t.Context(), created.ID, container.RemoveOptions{}))
-	b.removeImageAfter(t, name)
-	return name
+	return testenv.ImageVariant(t, b.cli, b.image, changes...)
 }
 
 // removeImageAfter removes an image at the end of the test.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/executor"
-	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
@@ -118,14 +118,14 @@ func errorText(err error) string {
 func (b *bench) damage(h executor.Handle, s recording, change func([]byte) []byte) {
 	b.Helper()
 	dir, _, _ := strings.Cut(s.output(run.StreamStdout), "\n")
-	content, err := h.CopyFrom(b.limit(), path.Join(dir, shim.JournalFile))
+	content, err := h.CopyFrom(b.limit(), path.Join(dir, journal.File))
 	require.NoError(b, err)
 	from := tar.NewReader(content)
 	_, err = from.Next()
 	require.NoError(b, err)
-	journal, err := io.ReadAll(from)
+	text, err := io.ReadAll(from)
 	require.NoError(b, err)
 	require.NoError(b, content.Close())
-	name := tar.Header{Typeflag: tar.TypeReg, Name: shim.JournalFile, Mode: 0o600}
-	require.NoError(b, h.CopyTo(b.limit(), dir, bytes.NewReader(archive(b, []tar.Header{name}, string(change(journal))))))
+	name := tar.Header{Typeflag: tar.TypeReg, Name: journal.File, Mode: 0o600}
+	require.NoError(b, h.CopyTo(b.limit(), dir, bytes.NewReader(archive(b, []tar.Header{name}, string(change(text))))))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/run"
 )
 
@@ -83,7 +84,7 @@ func (f *follower) read(ctx context.Context, s *session) (code int, err error) {
 		line, err := s.line(ctx)
 		if errors.Is(err, io.EOF) {
 			code, err := s.outcome()
-			f.damageErr = shim.Damaged("%s", s.stderr.String())
+			f.damageErr = journal.Damaged("%s", s.stderr.String())
 			return code, err
 		}
 		if err != nil {
@@ -92,7 +93,7 @@ func (f *follower) read(ctx context.Context, s *session) (code int, err error) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue // a keepalive
 		}
-		frame, err := shim.Decode(line)
+		frame, err := journal.Decode(line)
 		if err != nil {
 			return 0, err
 		}
@@ -191,7 +192,7 @@ func (f *follower) finish(ctx context.Context, pod *corev1.Pod) error {
 	switch {
 	case f.done:
 		return nil
-	case errors.Is(err, shim.ErrDamaged):
+	case errors.Is(err, journal.ErrDamaged):
 		return executor.Damaged(err, true)
 	case err != nil:
 		return err
@@ -206,7 +207,7 @@ func (f *follower) finishDamaged(ctx context.Context) error {
 	switch {
 	case f.done:
 		return nil
-	case err != nil && !errors.Is(err, shim.ErrDamaged):
+	case err != nil && !errors.Is(err, journal.ErrDamaged):
 		return err
 	}
 	return executor.Damaged(f.damageErr, true)
@@ -216,7 +217,7 @@ func (f *follower) finishDamaged(ctx context.Context) error {
 // running, if that ended the reader.
 func (f *follower) damage(code int, err error) error {
 	switch {
-	case errors.Is(err, shim.ErrDamaged):
+	case errors.Is(err, journal.ErrDamaged):
 		return err
 	case err == nil && code == shim.ExitDamaged:
 		return f.damageErr

@@ -16,12 +16,13 @@ import (
 	execerrors "k8s.io/client-go/util/exec"
 
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/run"
 )
 
 const (
 	// execBuffer is the read buffer size for a program's output. It must not be
-	// smaller than the buffer of a shim.LineReader, which then uses this
+	// smaller than the buffer of a journal.LineReader, which then uses this
 	// buffer.
 	execBuffer = 64 << 10
 	// tailBytes is how many of the last bytes of a program's stderr are kept.
@@ -39,8 +40,8 @@ var (
 type session struct {
 	stdin  *io.PipeWriter // nil if the program has no stdin
 	stdout *io.PipeReader
-	source *bufio.Reader    // of stdout
-	lines  *shim.LineReader // of source
+	source *bufio.Reader       // of stdout
+	lines  *journal.LineReader // of source
 	stderr tail
 	cancel context.CancelCauseFunc
 	watch  *watchdog
@@ -84,7 +85,7 @@ func (d *Driver) exec(ctx context.Context, e execution) (*session, error) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stdout, sink := io.Pipe()
 	s := &session{stdout: stdout, source: bufio.NewReaderSize(stdout, execBuffer), cancel: cancel, done: make(chan struct{})}
-	s.lines = shim.NewLineReader(s.source)
+	s.lines = journal.NewLineReader(s.source)
 	s.watch = newWatchdog(sink, e.stallTimeout, func() { cancel(errStalled) })
 	options := remotecommand.StreamOptions{Stdout: s.watch, Stderr: &s.stderr}
 	var source *io.PipeReader
@@ -139,13 +140,13 @@ func (s *session) outcome() (code int, err error) {
 
 // line returns the next line that the program prints, including the newline,
 // valid until the next call. The error is io.EOF at any end of the stream, the
-// error of ctx, or one that wraps shim.ErrDamaged for a line that is too long.
+// error of ctx, or one that wraps journal.ErrDamaged for a line that is too long.
 func (s *session) line(ctx context.Context) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })
 	defer stop()
 	line, err := s.lines.Next()
 	switch {
-	case err == nil, errors.Is(err, shim.ErrDamaged):
+	case err == nil, errors.Is(err, journal.ErrDamaged):
 		return line, err
 	case ctx.Err() != nil:
 		return nil, ServerError(context.Cause(ctx), "follow the task")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/run"
 )
 
@@ -93,7 +94,7 @@ func (d *Driver) hasJournal(ctx context.Context, pod string) (bool, error) {
 	}
 	defer s.close()
 	_, err = s.line(ctx)
-	if err == nil || errors.Is(err, shim.ErrDamaged) {
+	if err == nil || errors.Is(err, journal.ErrDamaged) {
 		return true, nil // frames and keepalives are printed only if there is a journal
 	}
 	if !errors.Is(err, io.EOF) {

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/run"
 )
 
@@ -25,25 +25,25 @@ func (d *Driver) readLog(ctx context.Context, pod, nonce string, from int64, tak
 	}
 	defer func() { _ = log.Close() }()
 	mark, last := []byte(nonce+" "), int64(0)
-	for lines := shim.NewLineReader(log); ; {
+	for lines := journal.NewLineReader(log); ; {
 		line, err := lines.Next()
 		text, ours := bytes.CutPrefix(line, mark)
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil // an incomplete last line was cut off when its writer died
-		case err != nil && !errors.Is(err, shim.ErrDamaged):
+		case err != nil && !errors.Is(err, journal.ErrDamaged):
 			return ServerError(err, "read the log of the pod %s", pod)
 		case !ours:
 			continue
 		case err != nil:
 			return err
 		}
-		frame, err := shim.Decode(text)
+		frame, err := journal.Decode(text)
 		if err != nil {
 			return err
 		}
 		if last > 0 && frame.N > last+1 && frame.N > from {
-			return shim.Damaged("the copy in the container's log lacks the frames %d to %d", max(last+1, from), frame.N-1)
+			return journal.Damaged("the copy in the container's log lacks the frames %d to %d", max(last+1, from), frame.N-1)
 		}
 		last = frame.N
 		if frame.N >= from && !take(frame) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/run"
 )
 
@@ -57,7 +57,7 @@ func TestDriver_readLog(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorIs(t, err, shim.ErrDamaged)
+			require.ErrorIs(t, err, journal.ErrDamaged)
 			require.Contains(t, err.Error(), c.reason)
 		})
 	}
@@ -65,12 +65,12 @@ func TestDriver_readLog(t *testing.T) {
 
 func TestSession_line_is_bounded(t *testing.T) {
 	t.Parallel()
-	d := newCutDriver(t, strings.Repeat("x", shim.MaxLine+1)+"\nnext\n")
+	d := newCutDriver(t, strings.Repeat("x", journal.MaxLine+1)+"\nnext\n")
 	s, err := d.exec(t.Context(), execution{pod: "pod", container: mainContainer})
 	require.NoError(t, err)
 	defer s.close()
 	_, err = s.line(t.Context())
-	require.ErrorIs(t, err, shim.ErrDamaged)
+	require.ErrorIs(t, err, journal.ErrDamaged)
 	line, err := s.line(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "next\n", string(line))

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/executortest"
 	"github.com/drover-run/drover/executor/shell"
-	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
@@ -44,7 +44,7 @@ func TestConformance(t *testing.T) {
 			Config: string(config),
 			Vanish: func(t testing.TB, key run.Key) {
 				t.Helper()
-				killed, err := shim.Kill(filepath.Join(state, "tasks", key.String()))
+				killed, err := process.Kill(filepath.Join(state, "tasks", key.String()))
 				require.NoError(t, err)
 				require.True(t, killed)
 			},
@@ -86,7 +86,7 @@ func leftovers(t testing.TB, state string) []string {
 func memoryDir(t *testing.T) string {
 	t.Helper()
 	const memory = "/dev/shm"
-	if !shim.InMemory(memory) {
+	if !process.InMemory(memory) {
 		return ""
 	}
 	dir, err := os.MkdirTemp(memory, "drover-test-*") //nolint:usetesting // in memory

@@ -14,6 +14,8 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
@@ -34,9 +36,9 @@ var _ executor.Handle = (*handle)(nil)
 // Events implements executor.Handle.
 func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
-		for f, err := range shim.Tail(ctx, h.dir, from, h.driver.watcher) {
+		for f, err := range journal.Tail(ctx, h.dir, from, h.driver.watcher) {
 			switch {
-			case errors.Is(err, shim.ErrDamaged):
+			case errors.Is(err, journal.ErrDamaged):
 				err = h.damaged(ctx, err)
 			case run.CodeOf(err) == run.CodeNotFound:
 				err = h.vanished(ctx)
@@ -55,19 +57,19 @@ func (h *handle) vanished(ctx context.Context) error {
 	if _, err := os.Stat(h.dir); err != nil {
 		return run.Errorf(run.CodeNotFound, "the task's directory was removed from outside")
 	}
-	state, damage := shim.ReadState(h.dir)
+	state, damage := process.ReadState(h.dir)
 	if err := h.killLeftovers(ctx, state); err != nil {
 		return run.Errorf(run.CodeUnavailable, "kill the remaining processes of the task: %w", err)
 	}
 	switch {
 	case damage != nil:
 		return run.Errorf(run.CodeNotFound, "the task's directory is damaged")
-	case state.Boot != "" && state.Boot != shim.BootID():
+	case state.Boot != "" && state.Boot != process.BootID():
 		return run.Errorf(run.CodeNotFound, "the host was rebooted")
-	case !shim.HasJournal(h.dir) && diskFull(h.dir):
+	case !journal.Exists(h.dir) && diskFull(h.dir):
 		// The shim's log has no room for a message, and no step has begun.
 		return executor.Ended(run.CauseStart, "the disk of the executor's state dir is full, so the task could not begin")
-	case !shim.HasJournal(h.dir):
+	case !journal.Exists(h.dir):
 		return run.Errorf(run.CodeNotFound, "drover-shim ended before the task began%s", h.lastLogLine())
 	}
 	return run.Errorf(run.CodeNotFound, "drover-shim was killed from outside%s", h.lastLogLine())
@@ -76,12 +78,12 @@ func (h *handle) vanished(ctx context.Context) error {
 // damaged converts the error for a damaged journal. The error is final once
 // nothing writes to the journal any more.
 func (h *handle) damaged(ctx context.Context, damage error) error {
-	ended, err := shim.Ended(h.dir)
+	ended, err := journal.Ended(h.dir)
 	if err != nil {
 		return run.Errorf(run.CodeUnavailable, "check whether the shim is running: %w", err)
 	}
 	if ended {
-		state, _ := shim.ReadState(h.dir)
+		state, _ := process.ReadState(h.dir)
 		if err := h.killLeftovers(ctx, state); err != nil {
 			return run.Errorf(run.CodeUnavailable, "kill the remaining processes of the task: %w", err)
 		}
@@ -119,7 +121,7 @@ func (h *handle) Stop(_ context.Context, grace time.Duration) error {
 	if err != nil {
 		return run.Errorf(run.CodeUnavailable, "stop task %s: %w", h.key, err)
 	}
-	if _, err := shim.Wake(h.dir); err != nil {
+	if _, err := process.Wake(h.dir); err != nil {
 		return run.Errorf(run.CodeUnavailable, "stop task %s: %w", h.key, err)
 	}
 	return nil

@@ -5,11 +5,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/process"
 )
 
 // leftovers returns the processes in the session of the task's shim.
-func (h *handle) leftovers(state shim.State) ([]int, error) {
+func (h *handle) leftovers(state process.State) ([]int, error) {
 	processes, err := unix.SysctlKinfoProcSlice("kern.proc.uid", os.Getuid())
 	if err != nil {
 		return nil, err

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/process"
 )
 
 // leftovers returns the processes of the task's steps. It finds them by an
 // environment variable that contains the task's directory, or by the session of
 // the task's shim.
-func (h *handle) leftovers(state shim.State) ([]int, error) {
+func (h *handle) leftovers(state process.State) ([]int, error) {
 	mark := []byte("\x00" + shim.VariableOutput + "=" + h.dir + "/")
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -34,7 +35,7 @@ func (h *handle) leftovers(state shim.State) ([]int, error) {
 
 // inSession reports whether a process whose environment is not readable is in
 // the shim's session and has its working directory in the task's directory.
-func (h *handle) inSession(pid string, state shim.State) bool {
+func (h *handle) inSession(pid string, state process.State) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return false

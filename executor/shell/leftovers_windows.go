@@ -1,5 +1,5 @@
 package shell
 
-import "github.com/drover-run/drover/executor/shim"
+import "github.com/drover-run/drover/executor/shim/process"
 
-func (h *handle) leftovers(shim.State) ([]int, error) { return nil, nil }
+func (h *handle) leftovers(process.State) ([]int, error) { return nil, nil }

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/run"
 )
@@ -49,7 +49,7 @@ func (h *handle) end(ctx context.Context) error {
 	if clean(h.dir) {
 		return nil
 	}
-	alive, err := shim.Alive(h.dir)
+	alive, err := process.Alive(h.dir)
 	if err != nil {
 		return err
 	}
@@ -61,13 +61,13 @@ func (h *handle) end(ctx context.Context) error {
 	if clean(h.dir) {
 		return nil
 	}
-	state, _ := shim.ReadState(h.dir) // if it is damaged, the processes are found by the directory
+	state, _ := process.ReadState(h.dir) // if it is damaged, the processes are found by the directory
 	return h.killLeftovers(ctx, state)
 }
 
 // clean reports whether the shim has confirmed that no process is left.
 func clean(dir string) bool {
-	state, err := shim.ReadState(dir)
+	state, err := process.ReadState(dir)
 	return err == nil && state.Clean
 }
 
@@ -77,7 +77,7 @@ func (h *handle) endShim(ctx context.Context) error {
 		return err
 	}
 	gone := make(chan error, 1)
-	go func() { gone <- shim.AwaitEnd(h.dir) }()
+	go func() { gone <- process.AwaitEnd(h.dir) }()
 	timer := time.NewTimer(endTimeout)
 	defer timer.Stop()
 	select {
@@ -86,14 +86,14 @@ func (h *handle) endShim(ctx context.Context) error {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	if _, err := shim.Kill(h.dir); err != nil {
+	if _, err := process.Kill(h.dir); err != nil {
 		return err
 	}
 	return <-gone
 }
 
 // killLeftovers kills the remaining processes of the steps until none is found.
-func (h *handle) killLeftovers(ctx context.Context, state shim.State) error {
+func (h *handle) killLeftovers(ctx context.Context, state process.State) error {
 	for deadline := time.Now().Add(sweepTimeout); ; {
 		left, err := h.leftovers(state)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/run"
 )
 
@@ -34,7 +34,7 @@ func findSecretsRoot(given, state string) secretsRoot {
 	const short = 8
 	name := fmt.Sprintf("drover-%d-%s", os.Getuid(), hex.EncodeToString(sum[:short]))
 	for _, dir := range candidates {
-		if shim.InMemory(dir) {
+		if process.InMemory(dir) {
 			return secretsRoot{dir: filepath.Join(dir, name)}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"runtime"
 
 	"github.com/drover-run/drover/executor"
-	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/internal/keylock"
 	"github.com/drover-run/drover/run"
 )
@@ -58,7 +58,7 @@ type Driver struct {
 	base     map[string]string
 	userName string
 	log      *slog.Logger
-	watcher  *shim.Watcher
+	watcher  *journal.Watcher
 	locks    keylock.Locks[run.Key]
 
 	children children
@@ -85,7 +85,7 @@ func New(o Options) (*Driver, error) {
 	}
 	d := &Driver{
 		tasks: filepath.Join(state, "tasks"), trash: filepath.Join(state, "trash"), shim: binary,
-		log: o.Logger, watcher: new(shim.Watcher),
+		log: o.Logger, watcher: new(journal.Watcher),
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)

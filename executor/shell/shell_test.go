@@ -16,8 +16,9 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shell"
-	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/internal/testenv/pages"
 	"github.com/drover-run/drover/run"
 )
 
@@ -123,7 +124,7 @@ func TestDriver_vanished_leaves_no_process(t *testing.T) {
 			break
 		}
 		if f.Kind == run.FrameOutput {
-			killed, err := shim.Kill(filepath.Join(state, "tasks", def.Key.String()))
+			killed, err := process.Kill(filepath.Join(state, "tasks", def.Key.String()))
 			require.NoError(t, err)
 			require.True(t, killed)
 		}
@@ -149,6 +150,10 @@ func TestDriver_environment(t *testing.T) {
 	require.True(t, strings.HasSuffix(lines[1], "/tmp"))
 	require.Equal(t, "DROVER_OUTPUT DROVER_RUN_COUNTER DROVER_RUN_GROUP DROVER_RUN_ID DROVER_TASK_ATTEMPT DROVER_TASK_NAME "+
 		"EXTRA HOME LANG LOGNAME OLDPWD PATH PWD SHELL TMPDIR USER ", lines[2], "no variable of the executor")
+
+	inSteps := slices.DeleteFunc(strings.Fields(lines[2]), func(name string) bool { return strings.HasPrefix(name, "DROVER_") })
+	inSteps = slices.DeleteFunc(inSteps, func(name string) bool { return slices.Contains([]string{"EXTRA", "PWD", "OLDPWD"}, name) })
+	pages.RequireSame(t, "variables.md", inSteps, pages.FirstColumn(pages.Table(t, "variables.md", "## Variables of the environment")))
 }
 
 func TestDriver_files_are_private(t *testing.T) {

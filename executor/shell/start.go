@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/executor"
-	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/journal"
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/run"
 )
@@ -130,16 +131,16 @@ func (d *Driver) giveUp(ctx context.Context, h *handle, task executor.Task, caus
 // task has begun.
 func (h *handle) lock(ctx context.Context) (*os.File, error) {
 	for deadline := time.Now().Add(lockTimeout); ; {
-		lock, err := shim.Lock(h.dir)
+		lock, err := process.Lock(h.dir)
 		switch {
-		case err == nil && shim.HasJournal(h.dir):
+		case err == nil && journal.Exists(h.dir):
 			_ = lock.Close()
 			return nil, nil // as documented
 		case err == nil:
 			return lock, nil
-		case !errors.Is(err, shim.ErrLocked):
+		case !errors.Is(err, process.ErrLocked):
 			return nil, run.Errorf(run.CodeUnavailable, "lock the task's directory: %w", err)
-		case shim.HasJournal(h.dir):
+		case journal.Exists(h.dir):
 			return nil, nil // as documented
 		case time.Now().After(deadline):
 			return nil, run.Errorf(run.CodeUnavailable, "the directory of task %s is locked, and no task has begun in it", h.key)

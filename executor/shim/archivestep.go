@@ -53,7 +53,7 @@ func (t *task) runArchiveStep(n int) outcome {
 		return t.failed(n, nil, could+": "+err.Error())
 	}
 	defer listener.close()
-	listener.serve(t.journal.appendRequest(run.Frame{Time: time.Now().UTC(), Step: n}))
+	listener.serve(t.journal.AppendRequest(run.Frame{Time: time.Now().UTC(), Step: n}))
 	var answer transfer.Answer
 	select {
 	case answer = <-listener.answers:
@@ -175,7 +175,7 @@ func (t *task) interruptedOutcome(n int, by interruption) outcome {
 func (t *task) print(n int, lines []string) {
 	for _, line := range lines {
 		text := truncate.String(t.secrets.String(line), run.MaxFrameData-1, "") + "\n"
-		t.journal.add(run.Frame{
+		t.journal.Add(run.Frame{
 			Time: time.Now().UTC(), Kind: run.FrameOutput, Step: n, Stream: run.StreamSystem, Data: []byte(text),
 		})
 	}

@@ -1,13 +1,14 @@
 // Package shim supervises one task inside its environment: it runs the steps in
 // order, enforces their timeouts, and reports events as numbered frames. The binary
-// is cmd/drover-shim; drivers read its journal through Tail and Scan. It imports the
-// domain and the system, nothing else, so that the binary stays small.
+// is cmd/drover-shim. Package journal has the journal, which drivers read, and package
+// process all that depends on the system. They import the domain and the system,
+// nothing else, so that the binary stays small.
 //
 // # Directory
 //
 // A shim has a directory of its own in the environment:
 //
-//	lock      locked by the shim as long as it runs; holds a State
+//	lock      locked by the shim as long as it runs; holds a process.State
 //	journal   one run.Frame a line, as JSON; begun by exclusive create
 //	stop      the request to stop the task: a StopRequest
 //	order     the socket that accepts the order, if Options.Order is nil

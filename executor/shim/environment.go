@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/run"
 )
 
@@ -21,11 +22,11 @@ const VariableOutput = "DROVER_OUTPUT"
 
 // environment returns the variables of a step: those of the environment, the task,
 // the step and Drover.
-func environment(o run.ShimSpec, owner account, step run.StepDef, outputs string) map[string]string {
+func environment(o run.ShimSpec, owner process.Account, step run.StepDef, outputs string) map[string]string {
 	d := o.Definition
-	env := map[string]string{"PATH": defaultPath, "HOME": owner.home}
-	if owner.name != "" {
-		env["USER"] = owner.name
+	env := map[string]string{"PATH": defaultPath, "HOME": owner.Home}
+	if owner.Name != "" {
+		env["USER"] = owner.Name
 	}
 	maps.Copy(env, o.BaseEnvironment)
 	maps.Copy(env, d.Environment)
@@ -53,7 +54,7 @@ func list(env map[string]string) []string {
 
 // workingDir returns the directory of a step and creates it if it is missing. A
 // relative directory is relative to the next outer one.
-func workingDir(o run.ShimSpec, owner account, step run.StepDef) (string, error) {
+func workingDir(o run.ShimSpec, owner process.Account, step run.StepDef) (string, error) {
 	dir := string(filepath.Separator)
 	for _, d := range []string{o.WorkingDir, o.Definition.WorkingDir, step.WorkingDir} {
 		switch {
@@ -68,7 +69,7 @@ func workingDir(o run.ShimSpec, owner account, step run.StepDef) (string, error)
 }
 
 // makeDir creates a directory and its parents, all owned by the account.
-func makeDir(dir string, owner account) error {
+func makeDir(dir string, owner process.Account) error {
 	info, err := os.Stat(dir)
 	switch {
 	case err == nil && info.IsDir():
@@ -83,7 +84,7 @@ func makeDir(dir string, owner account) error {
 			return err
 		}
 	}
-	if err := owner.makeIn(filepath.Dir(dir), filepath.Base(dir)); err != nil {
+	if err := owner.MakeIn(filepath.Dir(dir), filepath.Base(dir)); err != nil {
 		return fmt.Errorf("create the working directory: %w", err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
 )
@@ -98,16 +99,16 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 }
 
 // parseHelperResponse parses the output of a file helper that has ended.
-func parseHelperResponse(output []byte, how exit) (helperResponse, error) {
+func parseHelperResponse(output []byte, how process.Exit) (helperResponse, error) {
 	var d helperResponse
 	lines := bytes.Split(bytes.TrimSpace(output), []byte("\n"))
 	last := lines[len(lines)-1]
 	switch err := json.Unmarshal(last, &d); {
-	case how.signal != "":
-		return d, run.Errorf(run.CodeInternal, "drover-shim was killed by signal %d (%s) while it was working", how.code-128, how.signal)
+	case how.Signal != "":
+		return d, run.Errorf(run.CodeInternal, "drover-shim was killed by signal %d (%s) while it was working", how.Code-128, how.Signal)
 	case err != nil:
 		first, _, _ := strings.Cut(string(lines[0]), "\n")
-		return d, run.Errorf(run.CodeInternal, "drover-shim ended with code %d while it was working: %s", how.code, shortReason(first))
+		return d, run.Errorf(run.CodeInternal, "drover-shim ended with code %d while it was working: %s", how.Code, shortReason(first))
 	case d.Code != "":
 		return d, run.Errorf(d.Code, "%s", shortReason(d.Fault))
 	}

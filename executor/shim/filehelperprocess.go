@@ -9,6 +9,8 @@ import (
 	"os"
 	"runtime"
 	"sync"
+
+	"github.com/drover-run/drover/executor/shim/process"
 )
 
 const (
@@ -27,7 +29,7 @@ type fileHelper struct {
 
 	mu      sync.Mutex
 	aborted bool
-	process *process
+	process *process.Process
 	ours    []*os.File // our ends of its pipes
 }
 
@@ -41,7 +43,7 @@ func (w *fileHelper) abort() {
 	defer w.mu.Unlock()
 	w.aborted = true
 	if w.process != nil {
-		w.task.reaper.kill(w.process)
+		w.task.reaper.Kill(w.process)
 	}
 	for _, f := range w.ours {
 		_ = f.Close()
@@ -78,9 +80,9 @@ func (w *fileHelper) do(l helperRequest, in io.Reader, out io.Writer) (helperRes
 		inFault = w.feed(pipes.stdin, in)
 	}
 	_ = pipes.stdin.Close()
-	<-w.process.done
+	<-w.process.Done
 	side.Wait()
-	how := w.process.exit()
+	how := w.process.Exit()
 	w.mu.Lock()
 	aborted := w.aborted
 	for _, f := range w.ours {
@@ -140,11 +142,11 @@ func (w *fileHelper) start() (p pipes, err error) {
 			w.abort() // closes ours
 		}
 	}()
-	c := command{path: self, args: []string{self, fileHelperCommand}, dir: string(os.PathSeparator), env: helperEnvironment(), user: w.task.user}
+	c := process.Command{Path: self, Args: []string{self, fileHelperCommand}, Dir: string(os.PathSeparator), Env: helperEnvironment(), User: w.task.user}
 	for _, pipe := range []struct {
 		ours, theirs **os.File
 		write        bool // ours
-	}{{&p.stdin, &c.stdin, true}, {&p.stdout, &c.stdout, false}, {&p.stderr, &c.stderr, false}} {
+	}{{&p.stdin, &c.Stdin, true}, {&p.stdout, &c.Stdout, false}, {&p.stderr, &c.Stderr, false}} {
 		r, o, err := os.Pipe()
 		if err != nil {
 			return p, fmt.Errorf("create a pipe: %w", err)
@@ -163,7 +165,7 @@ func (w *fileHelper) start() (p pipes, err error) {
 	if w.aborted {
 		return p, errAborted
 	}
-	w.process, err = w.task.reaper.start(c)
+	w.process, err = w.task.reaper.Start(c)
 	if err != nil {
 		return p, fmt.Errorf("start drover-shim: %w", plain(err))
 	}

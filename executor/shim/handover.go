@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/run"
 )
@@ -107,7 +108,7 @@ func Handover(ctx context.Context, dir string, order []byte) error {
 		switch {
 		case answered && err == nil:
 			return nil
-		case HasJournal(dir): // the journal exists before the response, and before the socket is removed
+		case journal.Exists(dir): // the journal exists before the response, and before the socket is removed
 			return ErrBegun
 		case answered:
 			return err

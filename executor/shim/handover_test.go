@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/run"
 )
 
@@ -25,7 +26,7 @@ func startReceiver(t *testing.T, dir string) (order chan run.ShimSpec) {
 	go func() {
 		o, err := r.receive()
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, JournalFile), nil, 0o600)
+			err = os.WriteFile(filepath.Join(dir, journal.File), nil, 0o600)
 		}
 		r.answer(err)
 		order <- o

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/drover-run/drover/executor/shim/journal"
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/run"
 )
@@ -27,7 +29,7 @@ const (
 // safe for concurrent use. If the journal can not be written its callers block, and
 // so do the processes that write to the pipes.
 type sink struct {
-	journal *journal
+	journal *journal.Writer
 	step    int
 
 	mu      sync.Mutex
@@ -38,7 +40,7 @@ type sink struct {
 	frames  []run.Frame
 }
 
-func newSink(j *journal, step int) *sink {
+func newSink(j *journal.Writer, step int) *sink {
 	s := &sink{journal: j, step: step}
 	s.timer = time.AfterFunc(time.Hour, s.flush)
 	s.timer.Stop()
@@ -87,7 +89,7 @@ func (s *sink) write(all bool) {
 	if len(s.frames) == 0 {
 		return
 	}
-	s.journal.append(s.frames...)
+	s.journal.Append(s.frames...)
 	s.pending = append(s.pending[:0], rest...)
 	s.since = time.Now()
 	if len(rest) == 0 {
@@ -136,8 +138,8 @@ func (p *pipeReader) empty(buf []byte, take func(n int)) error {
 		return err
 	}
 	for total := 0; total < pipeSize; {
-		n, err := readNow(p.pipe, buf)
-		if errors.Is(err, errNothingThere) {
+		n, err := process.ReadNow(p.pipe, buf)
+		if errors.Is(err, process.ErrEmptyPipe) {
 			break
 		}
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/run"
 )
@@ -20,7 +21,7 @@ func TestDrain_of_a_reader_that_is_late(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			j, err := createJournal(dir, 1, nil)
+			j, err := journal.Create(dir, journal.Options{First: 1})
 			require.NoError(t, err)
 			r, w, err := os.Pipe()
 			require.NoError(t, err)
@@ -54,7 +55,10 @@ func TestDrain_of_a_reader_that_is_late(t *testing.T) {
 			<-ended
 			to.flush()
 			var output strings.Builder
-			for _, f := range frames(t, dir, 1) {
+			for line, err := range journal.ReadLines(dir, 1) {
+				require.NoError(t, err)
+				f, err := journal.Decode(line)
+				require.NoError(t, err)
 				output.Write(f.Data)
 			}
 			require.Equal(t, text+"the last\n", output.String())

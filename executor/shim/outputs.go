@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
@@ -18,9 +19,12 @@ import (
 // last value of a key counts. budget is how many bytes of keys and values the task
 // has left. Steps write the file, so errors have messages for the user.
 func readOutputs(path string, budget int) (map[string]string, error) {
-	f, err := openRegular(path)
+	f, err := process.OpenRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // no outputs, and no error
+	}
+	if errors.Is(err, process.ErrNotRegular) {
+		err = errors.New("$DROVER_OUTPUT is not a regular file any more")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("put out what can not be read: %w", err)
@@ -89,10 +93,6 @@ const maxQuoted = 40
 func errTooMuch() error {
 	return fmt.Errorf("put out too much: a task may put out %d bytes", run.MaxOutputBytes)
 }
-
-// errNotRegular is the error of a file that is not read: a step may have replaced
-// it.
-var errNotRegular = errors.New("$DROVER_OUTPUT is not a regular file any more")
 
 // validOutput reports whether key is a name of letters, digits, "_", "-" and
 // ".".

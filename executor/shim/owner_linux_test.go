@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/run"
 )
 
@@ -57,7 +58,7 @@ func TestMakeDir_changes_the_owner_of_its_own_directories_only(t *testing.T) {
 	held, err := os.Open(location)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, held.Close()) }()
-	owner := account{other: true, uid: 12345, gid: 12345}
+	owner := process.Account{Other: true, UID: 12345, GID: 12345}
 
 	stop := swapping(t, location, link)
 	defer stop()
@@ -74,7 +75,7 @@ func TestMakeDir_changes_the_owner_of_all_created_directories(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
 	dir := t.TempDir()
-	require.NoError(t, makeDir(filepath.Join(dir, "a", "b"), account{other: true, uid: 12345, gid: 12345}))
+	require.NoError(t, makeDir(filepath.Join(dir, "a", "b"), process.Account{Other: true, UID: 12345, GID: 12345}))
 	for _, name := range []string{"a", "a/b"} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		require.NoError(t, err)

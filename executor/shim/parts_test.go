@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/run"
 )
 
@@ -163,37 +164,16 @@ func TestWorkingDir(t *testing.T) {
 		{base + "/e", "f", base + "/e/f"},
 	} {
 		o.Definition.WorkingDir = tt.task
-		got, err := workingDir(o, account{}, run.StepDef{WorkingDir: tt.step})
+		got, err := workingDir(o, process.Account{}, run.StepDef{WorkingDir: tt.step})
 		require.NoError(t, err)
 		require.Equal(t, tt.want, got)
 		require.DirExists(t, got)
 	}
 	require.NoError(t, os.WriteFile(base+"/file", nil, 0o600))
-	_, err := workingDir(o, account{}, run.StepDef{WorkingDir: base + "/file"})
+	_, err := workingDir(o, process.Account{}, run.StepDef{WorkingDir: base + "/file"})
 	require.ErrorContains(t, err, "not a directory")
-	_, err = workingDir(o, account{}, run.StepDef{WorkingDir: base + "/file/below"})
+	_, err = workingDir(o, process.Account{}, run.StepDef{WorkingDir: base + "/file/below"})
 	require.Error(t, err)
-}
-
-func TestLookPath(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	require.NoError(t, os.MkdirAll(dir+"/bin/tool.d", 0o755))
-	require.NoError(t, os.WriteFile(dir+"/bin/tool", nil, 0o755))
-	require.NoError(t, os.WriteFile(dir+"/bin/text", nil, 0o644))
-	for _, tt := range []struct{ name, path, want string }{
-		{"tool", "/no/such:" + dir + "/bin", dir + "/bin/tool"},
-		{"tool", "bin", dir + "/bin/tool"},
-		{"./bin/tool", "", dir + "/bin/tool"},
-		{"/bin/x", "", "/bin/x"},
-		{"text", dir + "/bin", ""},
-		{"tool.d", dir + "/bin", ""},
-		{"tool", "", ""},
-	} {
-		got, err := lookPath(tt.name, tt.path, dir)
-		require.Equal(t, tt.want, got, tt.name)
-		require.Equal(t, tt.want == "", err != nil, tt.name)
-	}
 }
 
 func TestShortReason(t *testing.T) {
@@ -203,30 +183,4 @@ func TestShortReason(t *testing.T) {
 	require.LessOrEqual(t, len(long), run.MaxReason)
 	require.Equal(t, "ä...", long[len(long)-5:])
 	require.True(t, bytes.HasPrefix([]byte(long), []byte("ä")))
-}
-
-func TestState(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s, err := ReadState(dir)
-	require.NoError(t, err)
-	require.Zero(t, s)
-	lock, err := Lock(dir)
-	require.NoError(t, err)
-	for _, want := range []State{{PID: 1234567890, Boot: strings.Repeat("x", 36)}, {PID: 1, Clean: true}} {
-		require.NoError(t, want.write(lock))
-		got, err := ReadState(dir)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
-	alive, err := Alive(dir)
-	require.NoError(t, err)
-	require.True(t, alive)
-	_, err = Lock(dir)
-	require.ErrorIs(t, err, ErrLocked)
-	require.NoError(t, lock.Close())
-	alive, err = Alive(dir)
-	require.NoError(t, err)
-	require.False(t, alive)
-	require.NoError(t, AwaitEnd(dir))
 }

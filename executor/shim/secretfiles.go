@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/run"
 )
 
@@ -19,7 +20,7 @@ func (t *task) writeSecrets() error {
 	if len(files) == 0 {
 		return nil
 	}
-	if dir == "" || !InMemory(dir) {
+	if dir == "" || !process.InMemory(dir) {
 		return errors.New("secrets as files need a directory in memory, and there is none here")
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -29,13 +30,13 @@ func (t *task) writeSecrets() error {
 	}
 	// If another component created the directory, as a cluster does for a shim that is
 	// not root, the environment has no other user.
-	location, err := openDir(dir)
+	location, err := process.OpenDir(dir)
 	if err != nil {
 		return fmt.Errorf("open the directory of the secrets: %w", err)
 	}
 	defer func() { _ = location.Close() }()
 	_ = location.Chmod(0o700)
-	return t.user.own(location)
+	return t.user.Own(location)
 }
 
 func (t *task) writeSecret(path, content string) error {
@@ -44,7 +45,7 @@ func (t *task) writeSecret(path, content string) error {
 		return err
 	}
 	_, err = f.WriteString(content)
-	return errors.Join(err, t.user.own(f), f.Close())
+	return errors.Join(err, t.user.Own(f), f.Close())
 }
 
 // dropSecrets removes those files after the processes of the task have ended.

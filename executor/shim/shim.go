@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/drover-run/drover/executor/shim/journal"
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/run"
 )
@@ -60,7 +62,7 @@ func Run(ctx context.Context, o Options) int {
 		return ExitFiles
 	}
 	lock, err := o.lock()
-	if errors.Is(err, ErrLocked) {
+	if errors.Is(err, process.ErrLocked) {
 		o.Log.ErrorContext(ctx, "another shim runs in the directory", "dir", o.Dir)
 		return ExitLocked
 	}
@@ -70,8 +72,8 @@ func Run(ctx context.Context, o Options) int {
 	}
 	defer func() { _ = lock.Close() }()
 
-	if o.Order == nil && HasJournal(o.Dir) {
-		o.Log.ErrorContext(ctx, "shim refuses to run the steps again", "error", errExists)
+	if o.Order == nil && journal.Exists(o.Dir) {
+		o.Log.ErrorContext(ctx, "shim refuses to run the steps again", "error", journal.ErrExists)
 		return ExitExists
 	}
 	order, begun, err := o.takeOrder(ctx)
@@ -79,31 +81,31 @@ func Run(ctx context.Context, o Options) int {
 		o.Log.ErrorContext(ctx, "shim refuses the order", "error", err)
 		return ExitOrder
 	}
-	if HasJournal(o.Dir) { // createJournal checks again; checked here so that the state stays unchanged
-		o.Log.ErrorContext(ctx, "shim refuses to run the steps again", "error", errExists)
-		begun(errExists)
+	if journal.Exists(o.Dir) { // journal.Create checks again; checked here so that the state stays unchanged
+		o.Log.ErrorContext(ctx, "shim refuses to run the steps again", "error", journal.ErrExists)
+		begun(journal.ErrExists)
 		return ExitExists
 	}
 	o.complete(&order)
 	control := newControl(o, order.Definition.Grace)
 	control.listen()
-	state := State{PID: os.Getpid(), Boot: BootID()}
+	state := process.State{PID: os.Getpid(), Boot: process.BootID()}
 	// Written before the check for a stop request: the writer of a later request finds
 	// the process number.
-	if err := state.write(lock); err != nil {
+	if err := state.Write(lock); err != nil {
 		o.Log.ErrorContext(ctx, "failed to write state", "error", err)
 		begun(err)
 		return ExitFiles
 	}
 	control.checkStopFile()
 
-	var copyTo *stdoutCopy
+	var copyTo *journal.Copy
 	if o.Stdout != nil {
-		copyTo = newStdoutCopy(o.Stdout, o.Nonce)
+		copyTo = journal.NewCopy(o.Stdout, o.Nonce)
 	}
-	j, err := createJournal(o.Dir, order.FirstFrame, copyTo)
+	j, err := journal.Create(o.Dir, journal.Options{First: order.FirstFrame, LogLimit: order.Definition.LogLimit, Copy: copyTo})
 	begun(err)
-	if errors.Is(err, errExists) {
+	if errors.Is(err, journal.ErrExists) {
 		o.Log.ErrorContext(ctx, "shim refuses to run the steps again", "error", err)
 		return ExitExists
 	}
@@ -111,27 +113,26 @@ func Run(ctx context.Context, o Options) int {
 		o.Log.ErrorContext(ctx, "failed to create journal", "error", err)
 		return ExitFiles
 	}
-	j.limit.most = order.Definition.LogLimit
 	if o.OrderFile != "" {
 		_ = os.Remove(o.OrderFile)
 	}
 	t := &task{
-		dir: o.Dir, host: o.Host, order: order, journal: j, reaper: newReaper(), control: control,
+		dir: o.Dir, host: o.Host, order: order, journal: j, reaper: process.NewReaper(), control: control,
 		secrets: mask.NewSet(order.Definition.Secrets), started: started,
 	}
 	result := t.run()
 
 	control.end()
 	state.Clean = true
-	if err := state.write(lock); err != nil {
+	if err := state.Write(lock); err != nil {
 		o.Log.ErrorContext(ctx, "failed to write the clean end", "error", err)
 	}
-	j.append(run.Frame{Time: result.Ended, Kind: run.FrameTaskEnd, Step: run.SetupStep, Status: result.Status, ExitCode: result.ExitCode, TimedOut: result.TimedOut, Result: &result})
-	if err := j.close(); err != nil {
+	j.Append(run.Frame{Time: result.Ended, Kind: run.FrameTaskEnd, Step: run.SetupStep, Status: result.Status, ExitCode: result.ExitCode, TimedOut: result.TimedOut, Result: &result})
+	if err := j.Close(); err != nil {
 		o.Log.ErrorContext(ctx, "failed to sync journal", "error", err)
 	}
 	state.Ended = true
-	if err := state.write(lock); err != nil {
+	if err := state.Write(lock); err != nil {
 		o.Log.ErrorContext(ctx, "failed to write that the journal is complete", "error", err)
 	}
 	if o.Linger {
@@ -139,15 +140,15 @@ func Run(ctx context.Context, o Options) int {
 	}
 	drainCtx, cancel := context.WithTimeout(ctx, drainCopy)
 	defer cancel()
-	copyTo.close(drainCtx.Done())
+	copyTo.Close(drainCtx.Done())
 	return ExitDone
 }
 
 func (o Options) lock() (*os.File, error) {
 	if o.LockFD > 0 {
-		return inheritedLock(o.LockFD), nil
+		return process.InheritedLock(o.LockFD), nil
 	}
-	return Lock(o.Dir)
+	return process.Lock(o.Dir)
 }
 
 // takeOrder waits for the order. It returns a function that reports to the sender

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/run"
 )
 
@@ -46,13 +47,13 @@ type outcome struct {
 // runStep runs one step to its end and writes its frames.
 func (t *task) runStep(n int) outcome {
 	started := time.Now().UTC()
-	t.journal.add(run.Frame{Time: started, Kind: run.FrameStepStart, Step: n, Status: run.StatusRunning})
+	t.journal.Add(run.Frame{Time: started, Kind: run.FrameStepStart, Step: n, Status: run.StatusRunning})
 	out := t.execute(n)
 	out.result.Started, out.result.Ended = started, time.Now().UTC()
 	if len(out.outputs) > 0 {
-		t.journal.add(run.Frame{Time: out.result.Ended, Kind: run.FrameOutputs, Step: n, Outputs: out.outputs})
+		t.journal.Add(run.Frame{Time: out.result.Ended, Kind: run.FrameOutputs, Step: n, Outputs: out.outputs})
 	}
-	t.journal.add(stepEnd(n, out.result))
+	t.journal.Add(stepEnd(n, out.result))
 	return out
 }
 
@@ -79,23 +80,23 @@ func (t *task) execute(n int) outcome {
 	t.drain(readers)
 	to.flush()
 
-	e, oomKilled := p.exit(), t.outOfMemory()
-	out := outcome{by: by, result: run.StepResult{ExitCode: &e.code}}
+	e, oomKilled := p.Exit(), t.outOfMemory()
+	out := outcome{by: by, result: run.StepResult{ExitCode: &e.Code}}
 	switch {
 	case by == wasStopped:
 		out.result.Status = run.StatusStopped
 	case by == taskTimedOut:
 		out.result.Status, out.result.TimedOut = run.StatusFailed, true
 	case by == stepTimedOut:
-		out = t.failed(n, &e.code, "timed out after "+step.Timeout.String())
+		out = t.failed(n, &e.Code, "timed out after "+step.Timeout.String())
 		out.by, out.cause, out.result.TimedOut = by, run.CauseTimeout, true
 	case oomKilled && t.isMemoryFailure(e):
-		out = t.failed(n, &e.code, "ran out of memory (exit code "+strconv.Itoa(e.code)+")")
+		out = t.failed(n, &e.Code, "ran out of memory (exit code "+strconv.Itoa(e.Code)+")")
 		out.cause = run.CauseOOM
-	case e.signal != "":
-		out = t.failed(n, &e.code, fmt.Sprintf("was killed by signal %d (%s)", e.code-128, e.signal))
-	case e.code != 0:
-		out = t.failed(n, &e.code, "exited with code "+strconv.Itoa(e.code))
+	case e.Signal != "":
+		out = t.failed(n, &e.Code, fmt.Sprintf("was killed by signal %d (%s)", e.Code-128, e.Signal))
+	case e.Code != 0:
+		out = t.failed(n, &e.Code, "exited with code "+strconv.Itoa(e.Code))
 	default:
 		out.result.Status = run.StatusSuccess
 	}
@@ -106,8 +107,8 @@ func (t *task) execute(n int) outcome {
 // that was killed because of a lack of memory. That may be a child of the step,
 // because of which the step failed; on a host it may be a process of any other
 // task.
-func (t *task) isMemoryFailure(e exit) bool {
-	return e.killed || e.code == exitKilled || (e.code != 0 && !t.control.host)
+func (t *task) isMemoryFailure(e process.Exit) bool {
+	return e.Killed || e.Code == exitKilled || (e.Code != 0 && !t.control.host)
 }
 
 // outOfMemory reports whether a process was killed because of a lack of memory
@@ -118,7 +119,7 @@ func (t *task) outOfMemory() bool {
 		return false
 	}
 	before := t.oomSeen
-	t.oomSeen = oomKills()
+	t.oomSeen = process.OOMKills()
 	return t.oomSeen > before
 }
 
@@ -165,13 +166,13 @@ func (t *task) stepName(n int) string {
 
 // prepare writes the script and returns the command that runs it, and the file for
 // its outputs.
-func (t *task) prepare(n int) (c command, outputs string, err error) {
+func (t *task) prepare(n int) (c process.Command, outputs string, err error) {
 	d := t.order.Definition
 	step := d.Steps[n]
-	if c.dir, err = workingDir(t.order, t.user, step); err != nil {
+	if c.Dir, err = workingDir(t.order, t.user, step); err != nil {
 		return c, "", err
 	}
-	script := filepath.Join(t.steps, "step-"+strconv.Itoa(n)+scriptSuffix(d.Shell))
+	script := filepath.Join(t.steps, "step-"+strconv.Itoa(n)+process.ScriptSuffix(d.Shell))
 	outputs = filepath.Join(t.steps, "step-"+strconv.Itoa(n)+".out")
 	for path, content := range map[string]string{script: step.Script, outputs: ""} {
 		if err := t.writeFile(path, content); err != nil {
@@ -179,9 +180,9 @@ func (t *task) prepare(n int) (c command, outputs string, err error) {
 		}
 	}
 	env := environment(t.order, t.user, step, outputs)
-	c.args = append(append(c.args, d.Shell...), script)
-	c.env, c.user = list(env), t.user
-	c.path, err = lookPath(c.args[0], env["PATH"], c.dir)
+	c.Args = append(append(c.Args, d.Shell...), script)
+	c.Env, c.User = list(env), t.user
+	c.Path, err = process.LookPath(c.Args[0], env["PATH"], c.Dir)
 	return c, outputs, err
 }
 
@@ -193,24 +194,24 @@ func (t *task) writeFile(path, content string) error {
 		return fmt.Errorf("write the script: %w", err)
 	}
 	_, err = f.WriteString(content)
-	if err := errors.Join(err, t.user.own(f), f.Close()); err != nil {
+	if err := errors.Join(err, t.user.Own(f), f.Close()); err != nil {
 		return fmt.Errorf("write the script: %w", err)
 	}
 	return nil
 }
 
 // spawn starts the command and copies its output to a sink.
-func (t *task) spawn(c command, n int) (_ *process, _ []*pipeReader, _ *sink, err error) {
+func (t *task) spawn(c process.Command, n int) (_ *process.Process, _ []*pipeReader, _ *sink, err error) {
 	var files []*os.File
 	defer func() {
 		for _, f := range files {
 			_ = f.Close()
 		}
 	}()
-	if c.stdin, err = os.Open(os.DevNull); err != nil {
+	if c.Stdin, err = os.Open(os.DevNull); err != nil {
 		return nil, nil, nil, fmt.Errorf("open %s: %w", os.DevNull, err)
 	}
-	files = append(files, c.stdin)
+	files = append(files, c.Stdin)
 	outR, outW, err := os.Pipe()
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("create a pipe: %w", err)
@@ -221,8 +222,8 @@ func (t *task) spawn(c command, n int) (_ *process, _ []*pipeReader, _ *sink, er
 		return nil, nil, nil, errors.Join(fmt.Errorf("create a pipe: %w", err), outR.Close())
 	}
 	files = append(files, errW)
-	c.stdout, c.stderr = outW, errW
-	p, err := t.reaper.start(c)
+	c.Stdout, c.Stderr = outW, errW
+	p, err := t.reaper.Start(c)
 	if err != nil {
 		return nil, nil, nil, errors.Join(plain(err), outR.Close(), errR.Close())
 	}

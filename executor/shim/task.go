@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/drover-run/drover/executor/shim/journal"
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
@@ -14,17 +16,21 @@ import (
 // steps have left when the task has ended.
 const leftoverGrace = time.Second
 
+// stepsDir is the directory in the shim's directory for the files of steps that have a
+// user of their own.
+const stepsDir = "steps"
+
 // task is a running task. One goroutine runs it.
 type task struct {
 	dir         string
 	steps       string // scripts and outputs
 	host        bool   // the environment is not of the task's own
 	order       run.ShimSpec
-	journal     *journal
-	reaper      *reaper
+	journal     *journal.Writer
+	reaper      *process.Reaper
 	control     *control
 	secrets     *mask.Set
-	user        account
+	user        process.Account
 	started     time.Time
 	deadline    <-chan time.Time // of the task; nil for none
 	outputBytes int
@@ -50,7 +56,7 @@ func (t *task) run() run.TaskResult {
 	} else {
 		t.runSteps(&r)
 	}
-	t.reaper.sweep(leftoverGrace)
+	t.reaper.Sweep(leftoverGrace)
 	t.dropSecrets()
 	for _, p := range t.background {
 		p.finish()
@@ -69,15 +75,15 @@ func (t *task) setUp() error {
 	}
 	var err error
 	if home := t.order.BaseEnvironment["HOME"]; name == "" && home != "" {
-		t.user = account{home: home} // all that the user database would contain
-	} else if t.user, err = lookUpAccount(name); err != nil {
+		t.user = process.Account{Home: home} // all that the user database would contain
+	} else if t.user, err = process.LookUpAccount(name); err != nil {
 		return err
 	}
 	if err := t.writeSecrets(); err != nil {
 		return err
 	}
 	t.steps = t.dir
-	if !t.user.other {
+	if !t.user.Other {
 		return nil
 	}
 	t.steps = filepath.Join(t.dir, stepsDir)
@@ -87,12 +93,12 @@ func (t *task) setUp() error {
 	if err := os.Chmod(t.dir, 0o711); err != nil { //nolint:gosec // the user of the steps must get through
 		return err
 	}
-	steps, err := openDir(t.steps)
+	steps, err := process.OpenDir(t.steps)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = steps.Close() }()
-	return t.user.own(steps)
+	return t.user.Own(steps)
 }
 
 func (t *task) runSteps(r *run.TaskResult) {
@@ -103,7 +109,7 @@ func (t *task) runSteps(r *run.TaskResult) {
 		}
 		failed := r.Status == run.StatusFailed
 		if step.When == run.WhenOnSuccess && failed || step.When == run.WhenOnFailure && !failed {
-			t.journal.add(run.Frame{Time: time.Now().UTC(), Kind: run.FrameStepEnd, Step: n, Status: run.StatusSkipped})
+			t.journal.Add(run.Frame{Time: time.Now().UTC(), Kind: run.FrameStepEnd, Step: n, Status: run.StatusSkipped})
 			continue
 		}
 		out := t.runStep(n)
@@ -154,7 +160,7 @@ func (t *task) interrupted() interruption {
 
 // await waits for the end of a step's first process, and ends it on a timeout or a
 // stop request.
-func (t *task) await(p *process, timeout time.Duration) interruption {
+func (t *task) await(p *process.Process, timeout time.Duration) interruption {
 	var expired <-chan time.Time
 	if timeout > 0 {
 		timer := time.NewTimer(timeout)
@@ -163,7 +169,7 @@ func (t *task) await(p *process, timeout time.Duration) interruption {
 	}
 	var by interruption
 	select {
-	case <-p.done:
+	case <-p.Done:
 		return uninterrupted
 	case <-expired:
 		by = stepTimedOut
@@ -176,13 +182,13 @@ func (t *task) await(p *process, timeout time.Duration) interruption {
 	if by == wasStopped {
 		grace = t.control.grace()
 	}
-	t.reaper.terminate(p)
+	t.reaper.Terminate(p)
 	end := time.Now().Add(grace)
 	kill := time.NewTimer(grace)
 	defer kill.Stop()
 	for {
 		select {
-		case <-p.done:
+		case <-p.Done:
 			return by
 		case <-t.control.stopUpdated: // a stop meanwhile, or one with a shorter grace
 			if sooner := time.Now().Add(t.control.grace()); sooner.Before(end) {
@@ -190,7 +196,7 @@ func (t *task) await(p *process, timeout time.Duration) interruption {
 				kill.Reset(time.Until(end))
 			}
 		case <-kill.C:
-			t.reaper.kill(p)
+			t.reaper.Kill(p)
 		}
 	}
 }

@@ -87,10 +87,15 @@ func TestFleet_servers_that_vanish_while_they_are_created(t *testing.T) {
 	w.start()
 	w.submit(4)
 	w.awaitCount(run.InstanceReady, 4)
-	require.Len(t, w.ledger(), 5, "no other machine was lost")
+	machines := 0
 	for _, i := range w.ledger() {
+		if i.Instance == "" {
+			continue // a request that the crash of the plugin interrupted
+		}
+		machines++
 		require.Equal(t, i.Instance == vanished, i.State == run.InstanceGone, i.Message)
 	}
+	require.Equal(t, 5, machines, "no other machine was lost")
 	inits, err := c.Count("Init")
 	require.NoError(t, err)
 	require.LessOrEqual(t, inits, 2, "the plugin exited at most once")

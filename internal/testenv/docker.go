@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -16,9 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 	"github.com/gofrs/flock"
+	"github.com/stretchr/testify/require"
 )
 
 // busyboxLayout is part of the test image's tag. Increase it when the output of
@@ -88,6 +91,23 @@ func BusyboxImage(t testing.TB, cli *client.Client) string {
 	if _, err := cli.ImageInspect(t.Context(), name); err != nil {
 		t.Fatalf("the busybox image was not imported: %v", err)
 	}
+	return name
+}
+
+// ImageVariant returns the name of a copy of an image with changes: instructions
+// of a Dockerfile, such as "EXPOSE 80". The copy is removed after the test.
+func ImageVariant(t testing.TB, cli *client.Client, base string, changes ...string) string {
+	t.Helper()
+	created, err := cli.ContainerCreate(t.Context(), &container.Config{Image: base}, nil, nil, nil, "")
+	require.NoError(t, err)
+	name := "drover-test/variant:" + strings.ToLower(rand.Text())
+	_, err = cli.ContainerCommit(t.Context(), created.ID, container.CommitOptions{Reference: name, Changes: changes})
+	require.NoError(t, err)
+	require.NoError(t, cli.ContainerRemove(t.Context(), created.ID, container.RemoveOptions{}))
+	t.Cleanup(func() {
+		_, err := cli.ImageRemove(context.WithoutCancel(t.Context()), name, image.RemoveOptions{Force: true})
+		require.NoError(t, err)
+	})
 	return name
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-run/drover/records/internal/sqlstore"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 	"github.com/drover-run/drover/run"
 )
 
@@ -66,9 +66,9 @@ func (b *backend) announceOnce(ctx context.Context, unnumbered bool) {
 	if err != nil {
 		b.mu.Lock()
 		for id := range b.pending.runs {
-			a.add(sqlstore.Commit{Runs: []run.ID{id}})
+			a.add(sqldb.Commit{Runs: []run.ID{id}})
 		}
-		a.add(sqlstore.Commit{Events: b.pending.events, Outbox: b.pending.outbox})
+		a.add(sqldb.Commit{Events: b.pending.events, Outbox: b.pending.outbox})
 		b.pending = a
 		b.mu.Unlock()
 		if ctx.Err() == nil {
@@ -131,13 +131,13 @@ func number(ctx context.Context, tx *sql.Tx, a *announcement) (int, error) {
 			return 0, err
 		}
 		ids = append(ids, id)
-		a.add(sqlstore.Commit{Runs: []run.ID{owner}})
+		a.add(sqldb.Commit{Runs: []run.ID{owner}})
 	}
 	if err := rows.Err(); err != nil || len(ids) == 0 {
 		return 0, err
 	}
-	if _, err := tx.ExecContext(ctx, `UPDATE events e SET number = s.last + u.place
-		FROM unnest($1::bigint[]) WITH ORDINALITY AS u (id, place), event_sequence s WHERE e.id = u.id`, ids); err != nil {
+	if _, err := tx.ExecContext(ctx, `UPDATE events e SET number = s.last + u.ordinal
+		FROM unnest($1::bigint[]) WITH ORDINALITY AS u (id, ordinal), event_sequence s WHERE e.id = u.id`, ids); err != nil {
 		return 0, err
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE event_sequence SET last = last + $1`, len(ids))

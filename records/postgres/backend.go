@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/drover-run/drover/internal/retry"
-	"github.com/drover-run/drover/records/internal/sqlstore"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 	"github.com/drover-run/drover/run"
 )
 
@@ -33,7 +33,7 @@ const (
 type backend struct {
 	db     *sql.DB
 	config *pgx.ConnConfig
-	hub    *sqlstore.Hub
+	hub    *sqldb.Hub
 	logger *slog.Logger
 	name   string // identifies this process in notifications
 
@@ -48,7 +48,7 @@ type backend struct {
 	close      func() error // once
 }
 
-func newBackend(ctx context.Context, db *sql.DB, config *pgx.ConnConfig, hub *sqlstore.Hub, logger *slog.Logger) *backend {
+func newBackend(ctx context.Context, db *sql.DB, config *pgx.ConnConfig, hub *sqldb.Hub, logger *slog.Logger) *backend {
 	b := &backend{db: db, config: config, hub: hub, logger: logger, name: rand.Text(), wake: make(chan struct{}, 1)}
 	background, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	b.stop, b.close = func() { stop(sql.ErrConnDone) }, sync.OnceValue(b.closeAll)
@@ -57,7 +57,7 @@ func newBackend(ctx context.Context, db *sql.DB, config *pgx.ConnConfig, hub *sq
 	return b
 }
 
-// Close implements sqlstore.Backend.
+// Close implements sqldb.Backend.
 func (b *backend) Close() error { return b.close() }
 
 func (b *backend) closeAll() error {
@@ -67,9 +67,9 @@ func (b *backend) closeAll() error {
 	return b.db.Close()
 }
 
-// Write implements sqlstore.Backend. Row locks order the transactions. Write
+// Write implements sqldb.Backend. Row locks order the transactions. Write
 // retries those that deadlock.
-func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) error {
+func (b *backend) Write(ctx context.Context, fn func(sqldb.Querier) error) error {
 	var last error
 	_, _ = backoff.Retry(ctx, func() (struct{}, error) {
 		if last = b.transact(ctx, nil, fn); retryable(last) {
@@ -83,12 +83,12 @@ func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) er
 	return last
 }
 
-// Read implements sqlstore.Backend.
-func (b *backend) Read(ctx context.Context, fn func(sqlstore.Querier) error) error {
+// Read implements sqldb.Backend.
+func (b *backend) Read(ctx context.Context, fn func(sqldb.Querier) error) error {
 	return b.transact(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, fn)
 }
 
-func (b *backend) transact(ctx context.Context, opts *sql.TxOptions, fn func(sqlstore.Querier) error) error {
+func (b *backend) transact(ctx context.Context, opts *sql.TxOptions, fn func(sqldb.Querier) error) error {
 	if b.closed.Load() {
 		return sql.ErrConnDone
 	}
@@ -106,8 +106,8 @@ func (b *backend) transact(ctx context.Context, opts *sql.TxOptions, fn func(sql
 	return nil
 }
 
-// Committed implements sqlstore.Backend.
-func (b *backend) Committed(c sqlstore.Commit) {
+// Committed implements sqldb.Backend.
+func (b *backend) Committed(c sqldb.Commit) {
 	b.hub.Signal(c.Runs...)
 	if c.Outbox {
 		b.hub.SignalOutbox()
@@ -136,7 +136,7 @@ func (q querier) Query(ctx context.Context, query string, args ...any) (*sql.Row
 	return q.tx.QueryContext(ctx, numbered(query), args...)
 }
 
-func (q querier) QueryRow(ctx context.Context, query string, args ...any) sqlstore.Row {
+func (q querier) QueryRow(ctx context.Context, query string, args ...any) sqldb.Row {
 	return q.tx.QueryRowContext(ctx, numbered(query), args...)
 }
 
@@ -166,7 +166,7 @@ type announcement struct {
 	outbox bool
 }
 
-func (a *announcement) add(c sqlstore.Commit) {
+func (a *announcement) add(c sqldb.Commit) {
 	if a.runs == nil {
 		a.runs = make(map[run.ID]struct{})
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/drover-run/drover/records/internal/sqlstore"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 	"github.com/drover-run/drover/run"
 )
 
@@ -28,8 +28,8 @@ const (
 	classShutdown   = "57P"
 )
 
-func dialect() sqlstore.Dialect {
-	return sqlstore.Dialect{
+func dialect() sqldb.Dialect {
+	return sqldb.Dialect{
 		Explain:     `EXPLAIN `,
 		LockSharing: `SELECT pg_advisory_xact_lock(` + strconv.FormatInt(lockSharing, 10) + `)`,
 		LockPools:   `SELECT pg_advisory_xact_lock(` + strconv.FormatInt(lockPools, 10) + `)`,

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/internal/sqlstore"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 	"github.com/drover-run/drover/run"
 )
 
@@ -80,9 +81,9 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(openError(config, err), db.Close())
 	}
-	hub := sqlstore.NewHub()
+	hub := sqldb.NewHub()
 	b := newBackend(ctx, db, config, hub, opts.Logger)
-	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, sqlstore.Options{Now: opts.Now, Observer: opts.Observer, Keys: opts.Keys})}, nil
+	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, sqldb.Options{Now: opts.Now, Observer: opts.Observer, Keys: opts.Keys})}, nil
 }
 
 // tune sets the settings of every connection. All statements are designed to
@@ -100,7 +101,7 @@ func tune(config *pgx.ConnConfig) {
 
 // migrate migrates the database to the schema of this build, one process at a
 // time.
-func migrate(ctx context.Context, db *sql.DB) (*sqlstore.Schema, error) {
+func migrate(ctx context.Context, db *sql.DB) (*sqldb.Schema, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func migrate(ctx context.Context, db *sql.DB) (*sqlstore.Schema, error) {
 	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, int64(lockMigrations)); err != nil {
 		return nil, fmt.Errorf("lock the schema: %w", err)
 	}
-	schema, err := sqlstore.NewSchema(goose.DialectPostgres, db, migrations)
+	schema, err := sqldb.NewSchema(goose.DialectPostgres, db, migrations)
 	if err == nil {
 		err = schema.Migrate(ctx)
 	}

@@ -10,14 +10,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/drover-run/drover/records/internal/sqlstore"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 )
 
 // backend has one connection that writes and several that read, each with its
 // own prepared statements: preparing costs more than running most of them.
 type backend struct {
 	db  *sql.DB
-	hub *sqlstore.Hub
+	hub *sqldb.Hub
 
 	writes  writes
 	writer  chan *session // holds the writing session while it is idle
@@ -31,7 +31,7 @@ type backend struct {
 	close      func() error // once
 }
 
-func newBackend(ctx context.Context, db *sql.DB, hub *sqlstore.Hub, opts Options) (*backend, error) {
+func newBackend(ctx context.Context, db *sql.DB, hub *sqldb.Hub, opts Options) (*backend, error) {
 	b := &backend{
 		db: db, hub: hub, writer: make(chan *session, 1), readers: make(chan *session, opts.Readers), checkpointDue: make(chan struct{}, 1),
 	}
@@ -40,7 +40,7 @@ func newBackend(ctx context.Context, db *sql.DB, hub *sqlstore.Hub, opts Options
 		b.readers <- &session{db: db, interruptible: true}
 	}
 	// The first use reveals whether the file can be used at all.
-	if err := b.Write(ctx, func(sqlstore.Querier) error { return nil }); err != nil {
+	if err := b.Write(ctx, func(sqldb.Querier) error { return nil }); err != nil {
 		return nil, err
 	}
 	background, stop := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -51,8 +51,8 @@ func newBackend(ctx context.Context, db *sql.DB, hub *sqlstore.Hub, opts Options
 	return b, nil
 }
 
-// Read implements sqlstore.Backend.
-func (b *backend) Read(ctx context.Context, fn func(sqlstore.Querier) error) error {
+// Read implements sqldb.Backend.
+func (b *backend) Read(ctx context.Context, fn func(sqldb.Querier) error) error {
 	return withSession(ctx, b.readers, func(s *session) error { return s.transact(ctx, "BEGIN", fn) })
 }
 
@@ -82,15 +82,15 @@ func ctxError(ctx context.Context) error {
 	return err
 }
 
-// Committed implements sqlstore.Backend.
-func (b *backend) Committed(c sqlstore.Commit) {
+// Committed implements sqldb.Backend.
+func (b *backend) Committed(c sqldb.Commit) {
 	b.hub.Signal(c.Runs...)
 	if c.Outbox {
 		b.hub.SignalOutbox()
 	}
 }
 
-// Close implements sqlstore.Backend. It waits for calls in progress.
+// Close implements sqldb.Backend. It waits for calls in progress.
 func (b *backend) Close() error { return b.close() }
 
 func (b *backend) closeAll() error {
@@ -119,7 +119,7 @@ type session struct {
 }
 
 // transact runs fn in a transaction. It checks ctx before each statement.
-func (s *session) transact(ctx context.Context, begin string, fn func(sqlstore.Querier) error) error {
+func (s *session) transact(ctx context.Context, begin string, fn func(sqldb.Querier) error) error {
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (s *session) prepare(ctx context.Context, query string) (*sql.Stmt, error) 
 	return stmt, nil
 }
 
-// Exec implements sqlstore.Querier.
+// Exec implements sqldb.Querier.
 func (s *session) Exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, ctxError(ctx)
@@ -251,7 +251,7 @@ func (s *session) Exec(ctx context.Context, query string, args ...any) (sql.Resu
 	return stmt.ExecContext(ctx, args...)
 }
 
-// Query implements sqlstore.Querier.
+// Query implements sqldb.Querier.
 func (s *session) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, ctxError(ctx)
@@ -267,8 +267,8 @@ func (s *session) Query(ctx context.Context, query string, args ...any) (*sql.Ro
 	return stmt.QueryContext(ctx, args...)
 }
 
-// QueryRow implements sqlstore.Querier.
-func (s *session) QueryRow(ctx context.Context, query string, args ...any) sqlstore.Row {
+// QueryRow implements sqldb.Querier.
+func (s *session) QueryRow(ctx context.Context, query string, args ...any) sqldb.Row {
 	if err := ctx.Err(); err != nil {
 		return failed{ctxError(ctx)}
 	}

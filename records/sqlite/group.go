@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/drover-run/drover/records/internal/sqlstore"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 )
 
 // maxGroup bounds how many calls share one transaction, and so how long the
@@ -21,7 +21,7 @@ var errGroupPanicked = errors.New("another call broke the transaction off")
 // write is one call of Write.
 type write struct {
 	ctx  context.Context //nolint:containedctx // of one call
-	fn   func(sqlstore.Querier) error
+	fn   func(sqldb.Querier) error
 	err  error
 	done chan struct{} // closed once err holds
 }
@@ -67,10 +67,10 @@ func (q *writes) take() []*write {
 	return group
 }
 
-// Write implements sqlstore.Backend. A commit waits for the disk, so all calls
+// Write implements sqldb.Backend. A commit waits for the disk, so all calls
 // that wait meanwhile share the next commit: the call that gets the connection
 // runs them all. Each call is a savepoint, and fails alone.
-func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) error {
+func (b *backend) Write(ctx context.Context, fn func(sqldb.Querier) error) error {
 	if ctx.Err() != nil {
 		return ctxError(ctx)
 	}

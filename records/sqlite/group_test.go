@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/internal/testenv"
-	"github.com/drover-run/drover/records/internal/sqlstore"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 )
 
 var errOwn = errors.New("the call's own error")
@@ -30,10 +30,10 @@ func newGrouped(t *testing.T) *grouped {
 	t.Helper()
 	db, err := sql.Open("sqlite", dsn(filepath.Join(t.TempDir(), "drover.db")))
 	require.NoError(t, err)
-	b, err := newBackend(t.Context(), db, sqlstore.NewHub(), Options{Readers: 1, Logger: slog.New(slog.DiscardHandler)})
+	b, err := newBackend(t.Context(), db, sqldb.NewHub(), Options{Readers: 1, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
-	require.NoError(t, b.Write(t.Context(), func(q sqlstore.Querier) error {
+	require.NoError(t, b.Write(t.Context(), func(q sqldb.Querier) error {
 		_, err := q.Exec(t.Context(), "CREATE TABLE lines (line TEXT NOT NULL)")
 		return err
 	}))
@@ -41,7 +41,7 @@ func newGrouped(t *testing.T) *grouped {
 }
 
 // call starts a call, and returns when it waits.
-func (g *grouped) call(ctx context.Context, fn func(sqlstore.Querier) error) {
+func (g *grouped) call(ctx context.Context, fn func(sqldb.Querier) error) {
 	g.t.Helper()
 	done := make(chan error, 1)
 	g.calls = append(g.calls, done)
@@ -72,12 +72,12 @@ func (g *grouped) release() []error {
 	return errs
 }
 
-func (g *grouped) insert(ctx context.Context, q sqlstore.Querier, line string) error {
+func (g *grouped) insert(ctx context.Context, q sqldb.Querier, line string) error {
 	_, err := q.Exec(ctx, "INSERT INTO lines (line) VALUES (?)", line)
 	return err
 }
 
-func count(ctx context.Context, q sqlstore.Querier) (n int, err error) {
+func count(ctx context.Context, q sqldb.Querier) (n int, err error) {
 	err = q.QueryRow(ctx, "SELECT count(*) FROM lines").Scan(&n)
 	return n, err
 }
@@ -85,7 +85,7 @@ func count(ctx context.Context, q sqlstore.Querier) (n int, err error) {
 // committed returns how many lines a reader sees.
 func (g *grouped) committed() (n int) {
 	g.t.Helper()
-	require.NoError(g.t, g.Read(g.t.Context(), func(q sqlstore.Querier) (err error) {
+	require.NoError(g.t, g.Read(g.t.Context(), func(q sqldb.Querier) (err error) {
 		n, err = count(g.t.Context(), q)
 		return err
 	}))
@@ -97,17 +97,17 @@ func TestWrite_calls_that_wait_share_a_commit(t *testing.T) {
 	g := newGrouped(t)
 	ctx := t.Context()
 	for _, line := range []string{"a", "b"} {
-		g.call(ctx, func(q sqlstore.Querier) error { return g.insert(ctx, q, line) })
+		g.call(ctx, func(q sqldb.Querier) error { return g.insert(ctx, q, line) })
 	}
-	g.call(ctx, func(q sqlstore.Querier) error { return errors.Join(g.insert(ctx, q, "failed"), errOwn) })
+	g.call(ctx, func(q sqldb.Querier) error { return errors.Join(g.insert(ctx, q, "failed"), errOwn) })
 	ending, end := context.WithCancelCause(ctx)
-	g.call(ending, func(q sqlstore.Querier) error {
+	g.call(ending, func(q sqldb.Querier) error {
 		err := g.insert(ctx, q, "ended")
 		end(errOwn)
 		return err
 	})
 	inside, outside := 0, 0
-	g.call(ctx, func(q sqlstore.Querier) (err error) {
+	g.call(ctx, func(q sqldb.Querier) (err error) {
 		outside = g.committed() //nolint:contextcheck // it reads with the context of the test
 		inside, err = count(ctx, q)
 		return errors.Join(err, g.insert(ctx, q, "c"))
@@ -125,11 +125,11 @@ func TestWrite_call_canceled_while_it_waits(t *testing.T) {
 	t.Parallel()
 	g := newGrouped(t)
 	ctx, end := context.WithCancelCause(t.Context())
-	g.call(ctx, func(q sqlstore.Querier) error { return g.insert(t.Context(), q, "never") })
+	g.call(ctx, func(q sqldb.Querier) error { return g.insert(t.Context(), q, "never") })
 	end(errOwn)
 	require.ErrorIs(t, <-g.calls[0], errOwn)
 	g.calls = nil
-	g.call(t.Context(), func(q sqlstore.Querier) error { return g.insert(t.Context(), q, "a") })
+	g.call(t.Context(), func(q sqldb.Querier) error { return g.insert(t.Context(), q, "a") })
 	require.NoError(t, errors.Join(g.release()...))
 	require.Equal(t, 1, g.committed())
 }
@@ -138,12 +138,12 @@ func TestWrite_call_canceled_while_it_waits(t *testing.T) {
 // SQLite rolls back their transaction, as it does after some errors.
 func TestWrite_transaction_is_lost(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]func(q sqlstore.Querier) error{
-		"ended": func(q sqlstore.Querier) error {
+	for name, fault := range map[string]func(q sqldb.Querier) error{
+		"ended": func(q sqldb.Querier) error {
 			_, err := q.Exec(t.Context(), "ROLLBACK")
 			return err
 		},
-		"panic": func(sqlstore.Querier) error {
+		"panic": func(sqldb.Querier) error {
 			var none *session
 			none.stmts = nil
 			return nil
@@ -152,14 +152,14 @@ func TestWrite_transaction_is_lost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGrouped(t)
-			g.call(t.Context(), func(q sqlstore.Querier) error { return g.insert(t.Context(), q, "a") })
+			g.call(t.Context(), func(q sqldb.Querier) error { return g.insert(t.Context(), q, "a") })
 			g.call(t.Context(), fault)
-			g.call(t.Context(), func(q sqlstore.Querier) error { return g.insert(t.Context(), q, "b") })
+			g.call(t.Context(), func(q sqldb.Querier) error { return g.insert(t.Context(), q, "b") })
 			for _, err := range g.release() {
 				require.Error(t, err)
 			}
 			require.Zero(t, g.committed())
-			require.NoError(t, g.Write(t.Context(), func(q sqlstore.Querier) error { return g.insert(t.Context(), q, "c") }))
+			require.NoError(t, g.Write(t.Context(), func(q sqldb.Querier) error { return g.insert(t.Context(), q, "c") }))
 			require.Equal(t, 1, g.committed())
 		})
 	}

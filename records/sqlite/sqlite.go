@@ -23,6 +23,7 @@ import (
 	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/internal/sqlstore"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 	"github.com/drover-run/drover/run"
 )
 
@@ -79,12 +80,12 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(openError(path, err), db.Close())
 	}
-	hub := sqlstore.NewHub()
+	hub := sqldb.NewHub()
 	b, err := newBackend(ctx, db, hub, opts)
 	if err != nil {
 		return nil, errors.Join(openError(path, err), db.Close())
 	}
-	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, sqlstore.Options{Now: opts.Now, Observer: opts.Observer, Keys: opts.Keys})}, nil
+	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, sqldb.Options{Now: opts.Now, Observer: opts.Observer, Keys: opts.Keys})}, nil
 }
 
 // dsn returns the data source name, with the settings of every connection. The
@@ -105,7 +106,7 @@ func dsn(path string) string {
 }
 
 // migrate migrates the file to the schema of this build, one process at a time.
-func migrate(ctx context.Context, db *sql.DB, path string) (*sqlstore.Schema, error) {
+func migrate(ctx context.Context, db *sql.DB, path string) (*sqldb.Schema, error) {
 	if err := durable.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func migrate(ctx context.Context, db *sql.DB, path string) (*sqlstore.Schema, er
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
-	schema, err := sqlstore.NewSchema(goose.DialectSQLite3, db, migrations)
+	schema, err := sqldb.NewSchema(goose.DialectSQLite3, db, migrations)
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +141,8 @@ func openError(path string, err error) error {
 	}
 }
 
-func dialect() sqlstore.Dialect {
-	return sqlstore.Dialect{
+func dialect() sqldb.Dialect {
+	return sqldb.Dialect{
 		Explain:   `EXPLAIN QUERY PLAN `,
 		LastEvent: `SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'events'`,
 		Code:      code,

@@ -9,9 +9,9 @@ import (
 // DynamicTasks names the tasks that were created from the list of a foreach task:
 // Width tasks with consecutive numbers from First.
 type DynamicTasks struct {
-	Task  int `json:"t"`
-	First int `json:"f"`
-	Width int `json:"w"`
+	Task  int `json:"task"`
+	First int `json:"first"`
+	Width int `json:"width"`
 }
 
 // AwaitsDynamicTasks reports whether a task is a foreach task whose dynamic tasks were not

@@ -215,6 +215,14 @@ func (p *Process) Stop() error {
 	}
 }
 
+// Output returns what the process has written to its standard streams.
+func (p *Process) Output() string {
+	p.t.Helper()
+	data, err := os.ReadFile(p.log)
+	require.NoError(p.t, err)
+	return string(data)
+}
+
 func (p *Process) tail() string {
 	data, err := os.ReadFile(p.log)
 	if err != nil {

@@ -34,7 +34,7 @@ const startTimeout = time.Minute
 func record(ctx context.Context, flags []string) error {
 	dir, err := os.MkdirTemp("", "drover-histories-")
 	if err != nil {
-		return fmt.Errorf("making a data dir: %w", err)
+		return fmt.Errorf("create data directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	address, stop, err := serve(ctx, dir)
@@ -49,7 +49,7 @@ func record(ctx context.Context, flags []string) error {
 	test.Env = append(os.Environ(), "DROVER_TEST_TEMPORAL="+address, "DROVER_REQUIRE=temporal")
 	test.Stdout, test.Stderr = os.Stdout, os.Stderr
 	if err := test.Run(); err != nil {
-		return fmt.Errorf("playing the scenarios: %w", err)
+		return fmt.Errorf("play scenarios: %w", err)
 	}
 	return nil
 }
@@ -63,10 +63,10 @@ func serve(ctx context.Context, dir string) (address string, stop func(), err er
 	server.Cancel = func() error { return server.Process.Signal(syscall.SIGTERM) }
 	out, err := server.StdoutPipe()
 	if err != nil {
-		return "", nil, fmt.Errorf("reading what the server says: %w", err)
+		return "", nil, fmt.Errorf("read output of server: %w", err)
 	}
 	if err := server.Start(); err != nil {
-		return "", nil, fmt.Errorf("starting bin/drover start temporal: %w", err)
+		return "", nil, fmt.Errorf("start bin/drover start temporal: %w", err)
 	}
 	stop = func() {
 		_ = server.Process.Signal(syscall.SIGTERM)

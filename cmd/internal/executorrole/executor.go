@@ -16,6 +16,7 @@ import (
 	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/agent"
+	"github.com/drover-run/drover/executor/agent/statedir"
 	"github.com/drover-run/drover/executor/docker"
 	"github.com/drover-run/drover/executor/shell"
 	"github.com/drover-run/drover/internal/config"
@@ -84,7 +85,7 @@ func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journa
 			Environment: map[string]string{"PATH": os.Getenv("PATH")},
 		})
 	case "docker":
-		id, err := agent.StateDirID(cfg.StateDir, cfg.ID)
+		id, err := statedir.ID(cfg.StateDir, cfg.ID)
 		if err != nil {
 			return nil, fmt.Errorf("open the executor's state: %w", err)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/executor"
-	"github.com/drover-run/drover/executor/agent"
+	"github.com/drover-run/drover/executor/agent/statedir"
 	"github.com/drover-run/drover/executor/kubernetes"
 	"github.com/drover-run/drover/executor/kubernetes/executorset"
 	"github.com/drover-run/drover/internal/config"
@@ -22,7 +22,7 @@ func openSet(ctx context.Context, cfg *config.Executor, p *process.Process) (*ex
 	if err != nil {
 		host = ""
 	}
-	cfg.ID = agent.FreshID(host)
+	cfg.ID = statedir.FreshID(host)
 	kubernetes.LogTo(p.Logger)
 	k := cfg.Kubernetes
 	cluster, namespace, err := kubernetes.Connect(connectionOf(k))
@@ -59,7 +59,7 @@ func newKubernetes(cfg config.Executor, journal executor.Journal, p *process.Pro
 	}
 	if set, ok := journal.(*executorset.Set); ok {
 		options.Owner = set.Owner
-	} else if options.ExecutorID, err = agent.StateDirID(cfg.StateDir, cfg.ID); err != nil {
+	} else if options.ExecutorID, err = statedir.ID(cfg.StateDir, cfg.ID); err != nil {
 		return nil, fmt.Errorf("open the executor's state: %w", err)
 	}
 	return kubernetes.New(options)

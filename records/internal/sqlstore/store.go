@@ -1,197 +1,78 @@
 // Package sqlstore is the part of a records.Store that is the same for every
-// SQL database. It writes portable SQL with ? for parameters. Dialect and
-// Backend hold the differences, which packages sqlite and postgres supply.
+// SQL database. Its store consists of one store for each aggregate; package sqldb
+// has what all of them need.
 package sqlstore
 
 import (
 	"context"
-	"database/sql"
-	"slices"
-	"time"
 
-	"github.com/drover-run/drover/internal/keyring"
-	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/internal/sqlstore/archives"
+	"github.com/drover-run/drover/records/internal/sqlstore/changegroups"
+	"github.com/drover-run/drover/records/internal/sqlstore/events"
+	"github.com/drover-run/drover/records/internal/sqlstore/executors"
+	"github.com/drover-run/drover/records/internal/sqlstore/fleets"
+	"github.com/drover-run/drover/records/internal/sqlstore/logs"
+	"github.com/drover-run/drover/records/internal/sqlstore/outbox"
+	"github.com/drover-run/drover/records/internal/sqlstore/runs"
+	"github.com/drover-run/drover/records/internal/sqlstore/schedules"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
+	"github.com/drover-run/drover/records/internal/sqlstore/webhooks"
 	"github.com/drover-run/drover/run"
 )
 
-// Querier runs statements in one transaction.
-type Querier interface {
-	Exec(ctx context.Context, query string, args ...any) (sql.Result, error)
-	Query(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRow(ctx context.Context, query string, args ...any) Row
-}
+// The stores of the aggregates have names here, so that Store can embed them.
+type (
+	archiveStore     = archives.Store
+	changeGroupStore = changegroups.Store
+	eventStore       = events.Store
+	executorStore    = executors.Store
+	fleetStore       = fleets.Store
+	logStore         = logs.Store
+	outboxStore      = outbox.Store
+	runStore         = runs.Store
+	scheduleStore    = schedules.Store
+	webhookStore     = webhooks.Store
+)
 
-// Row is the only row of a query. Scan returns sql.ErrNoRows where there is none.
-type Row interface {
-	Scan(dest ...any) error
-}
-
-// Backend runs transactions.
-type Backend interface {
-	// Write runs fn in a transaction and commits it if fn returns nil. It may
-	// run fn again if the database requires that.
-	Write(ctx context.Context, fn func(Querier) error) error
-	// Read runs fn on one snapshot.
-	Read(ctx context.Context, fn func(Querier) error) error
-	// Committed is called after each commit that changed something.
-	Committed(c Commit)
-	Close() error
-}
-
-// Commit describes the changes of a transaction.
-type Commit struct {
-	Runs   []run.ID
-	Events bool
-	Outbox bool
-	// Garbage and Packing concern this process only.
-	Garbage bool
-	Packing bool
-}
-
-// Dialect holds the SQL that differs between databases.
-type Dialect struct {
-	// ForUpdate and SkipLocked follow a SELECT that locks its rows.
-	ForUpdate  string
-	SkipLocked string
-	// ForKeyShare follows a SELECT whose rows others may not lock for update until
-	// the transaction ends, so that an executor is not removed meanwhile.
-	ForKeyShare string
-	// LockPools keeps others from putting and deleting pools until the
-	// transaction ends; "" if the database serializes writers.
-	LockPools string
-	// LockSharing keeps others from changing which runs share logs until the
-	// transaction ends; "" if the database serializes writers.
-	LockSharing string
-	// Explain precedes a SELECT to get its query plan.
-	Explain string
-	// LastEvent selects the greatest event number.
-	LastEvent string
-	// Code returns the code of a driver's error, "" where it has none.
-	Code func(err error) run.Code
-}
-
-// Store is a records.Store over a Backend.
+// Store is a records.Store over a backend.
 type Store struct {
-	backend  Backend
-	dialect  Dialect
-	schema   *Schema
-	hub      *Hub
-	now      func() time.Time
-	observer records.Observer // nil: none
-	keys     *keyring.Ring
-}
+	*archiveStore
+	*changeGroupStore
+	*eventStore
+	*executorStore
+	*fleetStore
+	*logStore
+	*outboxStore
+	*runStore
+	*scheduleStore
+	*webhookStore
 
-// Options are common to all kinds of Store.
-type Options struct {
-	Now      func() time.Time // nil: time.Now
-	Observer records.Observer // nil: none
-	Keys     *keyring.Ring    // nil: secrets are stored in the clear
+	db *sqldb.DB
 }
 
 // New returns a Store. The backend's Committed must signal hub.
-func New(b Backend, d Dialect, schema *Schema, hub *Hub, opts Options) *Store {
-	if opts.Now == nil {
-		opts.Now = time.Now
+func New(b sqldb.Backend, d sqldb.Dialect, schema *sqldb.Schema, hub *sqldb.Hub, opts sqldb.Options) *Store {
+	db := sqldb.New(b, d, schema, hub, opts)
+	return &Store{
+		archiveStore:     archives.NewStore(db),
+		changeGroupStore: changegroups.NewStore(db),
+		eventStore:       events.NewStore(db),
+		executorStore:    executors.NewStore(db),
+		fleetStore:       fleets.NewStore(db),
+		logStore:         logs.NewStore(db),
+		outboxStore:      outbox.NewStore(db),
+		runStore:         runs.NewStore(db),
+		scheduleStore:    schedules.NewStore(db),
+		webhookStore:     webhooks.NewStore(db),
+		db:               db,
 	}
-	return &Store{backend: b, dialect: d, schema: schema, hub: hub, now: opts.Now, observer: opts.Observer, keys: opts.Keys}
 }
 
 // Check implements records.Store.
-func (s *Store) Check(ctx context.Context) error {
-	return s.read(ctx, "check the records store", s.schema.check(ctx))
-}
+func (s *Store) Check(ctx context.Context) error { return s.db.Check(ctx) }
 
 // Close implements records.Store.
-func (s *Store) Close() error { return s.backend.Close() }
-
-// OutboxWake implements records.Outbox.
-func (s *Store) OutboxWake() <-chan struct{} { return s.hub.OutboxWake() }
-
-// GarbageWake implements records.Garbage.
-func (s *Store) GarbageWake() <-chan struct{} { return s.hub.GarbageWake() }
+func (s *Store) Close() error { return s.db.Close() }
 
 // Watch implements records.Events.
-func (s *Store) Watch(id run.ID) (signal <-chan struct{}, stop func()) { return s.hub.Watch(id) }
-
-// tx is a writing transaction.
-type tx struct {
-	Querier
-	dialect *Dialect
-	keys    *keyring.Ring
-	now     int64
-	events  []run.Event
-	groups  map[string]*groupRow // locked groups
-	runs    map[run.ID]*runRow   // locked runs that may be preempted
-	members map[run.ID][]string  // the groups of runs, as far as they were read
-	bumped  []string             // groups whose versions are bumped
-	ticks   int64
-	commit  Commit
-	// observed holds the calls of the observer for after the commit.
-	observed []func(records.Observer)
-}
-
-// write runs fn in a transaction, appends the events that fn emitted, and wakes
-// the watchers of its changes. fn may run more than once.
-func (s *Store) write(ctx context.Context, doing string, fn func(t *tx) error) error {
-	var commit Commit
-	var observed []func(records.Observer)
-	err := s.backend.Write(ctx, func(q Querier) error {
-		t := &tx{Querier: q, dialect: &s.dialect, keys: s.keys, now: s.now().UnixNano()}
-		if err := fn(t); err != nil {
-			return err
-		}
-		if err := t.saveVersions(ctx); err != nil {
-			return err
-		}
-		if err := t.appendEvents(ctx); err != nil {
-			return err
-		}
-		commit, observed = t.commit, t.observed
-		return nil
-	})
-	if err != nil {
-		return s.wrap(doing, err)
-	}
-	if len(commit.Runs) > 0 || commit.Outbox {
-		s.backend.Committed(commit)
-	}
-	if commit.Garbage {
-		s.hub.SignalGarbage()
-	}
-	if commit.Packing {
-		s.hub.SignalPacking()
-	}
-	if s.observer != nil {
-		for _, report := range observed {
-			report(s.observer)
-		}
-	}
-	return nil
-}
-
-func (s *Store) read(ctx context.Context, doing string, fn func(q Querier) error) error {
-	return s.wrap(doing, s.backend.Read(ctx, fn))
-}
-
-// markChanged marks the run as changed.
-func (t *tx) markChanged(id run.ID) {
-	if slices.Contains(t.commit.Runs, id) {
-		return
-	}
-	t.commit.Runs = append(t.commit.Runs, id)
-}
-
-// toTime and fromTime convert between stored and Go times.
-func toTime(ns int64) time.Time {
-	if ns == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, ns).UTC()
-}
-
-func fromTime(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
+func (s *Store) Watch(id run.ID) (signal <-chan struct{}, stop func()) { return s.db.Watch(id) }

@@ -21,10 +21,10 @@ func testGroupReject(t *testing.T, d *fixture.Database) {
 	require.Len(t, page.Runs, 1, "nothing is stored")
 	spec := fixture.Grouped(3, "g")
 	spec.Admission = run.AdmissionManual
-	parked := fixture.Create(t, s, spec)
-	fixture.RequireCode(t, run.CodeChangeGroupBusy, s.StartRun(t.Context(), parked.ID, nil))
+	notStarted := fixture.Create(t, s, spec)
+	fixture.RequireCode(t, run.CodeChangeGroupBusy, s.StartRun(t.Context(), notStarted.ID, nil))
 	fixture.Finish(t, s, a.ID)
-	require.NoError(t, s.StartRun(t.Context(), parked.ID, nil))
+	require.NoError(t, s.StartRun(t.Context(), notStarted.ID, nil))
 }
 
 func testGroupCancelQueued(t *testing.T, d *fixture.Database) {

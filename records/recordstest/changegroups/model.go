@@ -62,7 +62,7 @@ type modelGroup struct {
 type slotState int
 
 const (
-	slotParked slotState = iota
+	slotNotStarted slotState = iota
 	slotWaiting
 	slotHolding
 	slotDone
@@ -245,7 +245,7 @@ func (m *groupModel) check() {
 		g := m.groups[name]
 		want := run.ChangeGroup{
 			Name: name, MaxRunning: g.limit, OnBusy: g.policy, Version: token[name],
-			Running: ids(m.members(name, slotHolding)), Queued: ids(m.members(name, slotWaiting), m.members(name, slotParked)),
+			Running: ids(m.members(name, slotHolding)), Queued: ids(m.members(name, slotWaiting), m.members(name, slotNotStarted)),
 		}
 		require.Equal(m.rt, want, groups[i])
 		if m.changed[name] {

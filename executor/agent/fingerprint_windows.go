@@ -1,6 +1,0 @@
-package agent
-
-import "os"
-
-// inodeOf returns nothing: Go exposes no file numbers on Windows.
-func inodeOf(os.FileInfo) (string, bool) { return "", false }

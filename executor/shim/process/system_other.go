@@ -1,0 +1,9 @@
+//go:build !linux
+
+package process
+
+// BootID returns "": this system has no boot id.
+func BootID() string { return "" }
+
+// OOMKills returns 0: this system has no such count.
+func OOMKills() int { return 0 }

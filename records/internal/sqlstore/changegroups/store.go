@@ -1,0 +1,10 @@
+// Package changegroups stores change groups and the queues of their runs.
+package changegroups
+
+import "github.com/drover-run/drover/records/internal/sqlstore/sqldb"
+
+// Store is the part of a records.Store that concerns change groups.
+type Store struct{ db *sqldb.DB }
+
+// NewStore returns a Store in a database.
+func NewStore(db *sqldb.DB) *Store { return &Store{db: db} }

@@ -1,0 +1,289 @@
+package executors
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
+	"github.com/drover-run/drover/run"
+)
+
+const poolColumns = `name, driver, os, arch, labels, privileged, shared, is_default, flavor, kubernetes`
+
+func scanPool(row sqldb.Scanner) (run.Pool, error) {
+	var p run.Pool
+	var labels, flavor, kubernetes string
+	if err := row.Scan(&p.Name, &p.Driver, &p.OS, &p.Arch, &labels, &p.Privileged, &p.Shared, &p.Default, &flavor, &kubernetes); err != nil {
+		return p, err
+	}
+	return p, errors.Join(sqldb.Unmarshal(labels, &p.Labels), sqldb.Unmarshal(flavor, &p.Flavor), sqldb.Unmarshal(kubernetes, &p.Kubernetes))
+}
+
+// ReadPool reads a pool without computed fields. Errors: not_found.
+func ReadPool(ctx context.Context, q sqldb.Querier, name, lock string) (run.Pool, error) {
+	p, err := scanPool(q.QueryRow(ctx, `SELECT `+poolColumns+` FROM pools WHERE name = ?`+lock, name))
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, run.Errorf(run.CodeNotFound, "there is no pool %s", name)
+	}
+	return p, err
+}
+
+// ensurePool creates the pool of an executor, or checks that they fit. The pool
+// is locked until the transaction ends.
+func ensurePool(ctx context.Context, t *sqldb.Tx, e run.Executor, labels string) error {
+	if _, err := t.Exec(ctx, `INSERT INTO pools (name, driver, os, arch, labels, privileged, is_default) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO NOTHING`, e.Pool, e.Driver, e.OS, e.Arch, labels, e.Privileged, false); err != nil {
+		return err
+	}
+	p, err := ReadPool(ctx, t, e.Pool, t.Dialect.ForUpdate)
+	if err != nil {
+		return err
+	}
+	if faults := poolFaults(e, p); len(faults) > 0 {
+		return run.InvalidError(fmt.Sprintf("executor %s does not fit pool %s: %s: %s", e.ID, e.Pool, faults[0].Path, faults[0].Detail), faults)
+	}
+	return nil
+}
+
+// poolFaults returns the contradictions between an executor and its pool.
+func poolFaults(e run.Executor, p run.Pool) (faults []run.Fault) {
+	differ := func(what, executors, pools string) {
+		if pools != "" && executors != pools {
+			faults = append(faults, run.Fault{Path: what, Code: run.CodeInvalid, Detail: fmt.Sprintf("it is %s, and pool %s is for %s", executors, p.Name, pools)})
+		}
+	}
+	differ("driver", e.Driver, p.Driver)
+	differ("os", e.OS, p.OS)
+	differ("arch", e.Arch, p.Arch)
+	return faults
+}
+
+// ListPools implements records.Store.
+func (s *Store) ListPools(ctx context.Context) ([]run.Pool, error) {
+	var out []run.Pool
+	err := s.db.Read(ctx, "list pools", func(q sqldb.Querier) (err error) {
+		out, err = s.pools(ctx, q, "")
+		return err
+	})
+	return out, err
+}
+
+// GetPool implements records.Store.
+func (s *Store) GetPool(ctx context.Context, name string) (out run.Pool, err error) {
+	err = s.db.Read(ctx, "read a pool", func(q sqldb.Querier) error {
+		out, err = s.pool(ctx, q, name)
+		return err
+	})
+	return out, err
+}
+
+func (s *Store) pool(ctx context.Context, q sqldb.Querier, name string) (run.Pool, error) {
+	found, err := s.pools(ctx, q, name)
+	switch {
+	case err != nil:
+		return run.Pool{}, err
+	case len(found) == 0:
+		return run.Pool{}, run.Errorf(run.CodeNotFound, "there is no pool %s", name)
+	}
+	return found[0], nil
+}
+
+// pools reads all pools, or the one with a name, with the computed fields.
+func (s *Store) pools(ctx context.Context, q sqldb.Querier, name string) ([]run.Pool, error) {
+	var out []run.Pool
+	index := make(map[string]int)
+	where, args := ``, []any(nil)
+	if name != "" {
+		where, args = ` WHERE name = ?`, []any{name}
+	}
+	err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+		p, err := scanPool(row)
+		index[p.Name] = len(out)
+		out = append(out, p)
+		return err
+	}, `SELECT `+poolColumns+` FROM pools`+where+` ORDER BY name`, args...)
+	if err != nil {
+		return nil, err
+	}
+	now := s.db.Now().UnixNano()
+	if err := eachExecutor(ctx, q, now, func(e run.Executor) {
+		if i, ok := index[e.Pool]; ok {
+			countExecutor(&out[i], e)
+		}
+	}); err != nil {
+		return nil, err
+	}
+	if name != "" {
+		where = ` AND pool = ?`
+	}
+	return out, sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+		var pool string
+		var queued, running int
+		var started float64
+		if err := row.Scan(&pool, &queued, &running, &started); err != nil {
+			return err
+		}
+		if i, ok := index[pool]; ok {
+			out[i].Queued, out[i].Running = queued, running
+			if started > 0 {
+				out[i].MeanElapsed = max(0, time.Duration(now-int64(started)))
+			}
+		}
+		return nil
+	}, `SELECT pool, count(CASE WHEN status = 'queued' THEN 1 END), count(CASE WHEN status = 'running' THEN 1 END),
+		coalesce(CAST(avg(CASE WHEN status = 'running' AND started_at > 0 THEN started_at END) AS DOUBLE PRECISION), 0)
+		FROM tasks WHERE status IN ('queued', 'running')`+where+` GROUP BY pool`, args...)
+}
+
+// countExecutor adds an executor to the counts of its pool.
+func countExecutor(p *run.Pool, e run.Executor) {
+	switch e.State { //nolint:exhaustive // none is removed
+	case run.ExecutorOnline:
+		p.Online++
+		p.Slots += e.Slots
+		p.SlotsUsed += e.SlotsUsed
+	case run.ExecutorDraining:
+		p.Draining++
+	case run.ExecutorOffline:
+		p.Offline++
+	}
+}
+
+// PutPool implements records.Store.
+func (s *Store) PutPool(ctx context.Context, p run.Pool) (out run.Pool, created bool, err error) {
+	texts := make([]string, 3)
+	for i, v := range []any{p.Labels, p.Flavor, p.Kubernetes} {
+		if texts[i], err = sqldb.Marshal(v); err != nil {
+			return out, false, s.db.Wrap("put a pool", err)
+		}
+	}
+	err = s.db.Write(ctx, "put a pool", func(t *sqldb.Tx) error {
+		// A default replaces another, so concurrent calls must see each other.
+		if t.Dialect.LockPools != "" {
+			if _, err := t.Exec(ctx, t.Dialect.LockPools); err != nil {
+				return err
+			}
+		}
+		prev, err := ReadPool(ctx, t, p.Name, t.Dialect.ForUpdate)
+		if created = run.CodeOf(err) == run.CodeNotFound; err != nil && !created {
+			return err
+		}
+		if !created && prev.Driver != p.Driver && prev.Container() != p.Container() {
+			if err := checkPoolIdle(ctx, t, p.Name, "cannot change from "+prev.Driver+" to "+p.Driver); err != nil {
+				return err
+			}
+		}
+		if err := checkExecutorsFit(ctx, t, p); err != nil {
+			return err
+		}
+		if p.Default {
+			if err := clearDefault(ctx, t, p); err != nil {
+				return err
+			}
+		}
+		if _, err := t.Exec(ctx, `INSERT INTO pools (`+poolColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET driver = excluded.driver, os = excluded.os, arch = excluded.arch, labels = excluded.labels,
+			privileged = excluded.privileged, shared = excluded.shared, is_default = excluded.is_default, flavor = excluded.flavor, kubernetes = excluded.kubernetes`,
+			p.Name, p.Driver, p.OS, p.Arch, texts[0], p.Privileged, p.Shared, p.Default, texts[1], texts[2]); err != nil {
+			return err
+		}
+		out, err = s.pool(ctx, t, p.Name)
+		return err
+	})
+	return out, created, err
+}
+
+// checkExecutorsFit refuses a pool that contradicts an executor that serves it.
+func checkExecutorsFit(ctx context.Context, t *sqldb.Tx, p run.Pool) error {
+	var misfit error
+	err := eachExecutor(ctx, t, t.Now, func(e run.Executor) {
+		if e.Pool != p.Name || misfit != nil {
+			return
+		}
+		if faults := poolFaults(e, p); len(faults) > 0 {
+			misfit = run.Errorf(run.CodeConflict, "executor %s serves pool %s and does not fit: its %s differs: %s; remove it first",
+				e.ID, p.Name, faults[0].Path, faults[0].Detail)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return misfit
+}
+
+// clearDefault clears the default mark of other pools of a pool's kind.
+func clearDefault(ctx context.Context, t *sqldb.Tx, p run.Pool) error {
+	same := `<>`
+	if !p.Container() {
+		same = `=`
+	}
+	_, err := t.Exec(ctx, `UPDATE pools SET is_default = ? WHERE is_default AND name <> ? AND driver `+same+` ?`, false, p.Name, run.DriverShell)
+	return err
+}
+
+// DeletePool implements records.Store.
+func (s *Store) DeletePool(ctx context.Context, name string) error {
+	return s.db.Write(ctx, "delete a pool", func(t *sqldb.Tx) error {
+		if t.Dialect.LockPools != "" {
+			if _, err := t.Exec(ctx, t.Dialect.LockPools); err != nil {
+				return err
+			}
+		}
+		if _, err := ReadPool(ctx, t, name, t.Dialect.ForUpdate); err != nil {
+			return err
+		}
+		var executors int
+		if err := t.QueryRow(ctx, `SELECT count(*) FROM executors WHERE NOT removed AND pool = ?`, name).Scan(&executors); err != nil {
+			return err
+		}
+		if executors > 0 {
+			return run.Errorf(run.CodeConflict, "pool %s cannot be deleted: %d executors that are not removed serve it", name, executors)
+		}
+		if err := checkNoFleet(ctx, t, name); err != nil {
+			return err
+		}
+		if err := checkPoolIdle(ctx, t, name, "cannot be deleted"); err != nil {
+			return err
+		}
+		_, err := t.Exec(ctx, `DELETE FROM pools WHERE name = ?`, name)
+		return err
+	})
+}
+
+// checkNoFleet refuses to delete a pool that a fleet uses: new executors would
+// have no pool.
+func checkNoFleet(ctx context.Context, t *sqldb.Tx, name string) error {
+	var users []string
+	if err := sqldb.Each(ctx, t, func(row sqldb.Scanner) error {
+		var user string
+		err := row.Scan(&user)
+		users = append(users, user)
+		return err
+	}, `SELECT name FROM fleets WHERE pool = ? AND mode <> ? ORDER BY name`, name, run.FleetDeleted); err != nil {
+		return err
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	return run.Errorf(run.CodeConflict, "pool %s cannot be deleted: fleet %s uses it; delete the fleet first, or move it to another pool",
+		name, strings.Join(users, ", "))
+}
+
+// checkPoolIdle refuses a change while a pool has unfinished tasks.
+func checkPoolIdle(ctx context.Context, t *sqldb.Tx, name, what string) error {
+	var open run.ID
+	err := t.QueryRow(ctx, `SELECT s.run_id FROM run_states s JOIN tasks t ON t.run_id = s.run_id
+		WHERE s.prefix = '' AND s.state IN ('queued', 'running') AND t.pool = ?
+		AND t.status IN ('not_started', 'waiting_approval', 'queued', 'running') LIMIT 1`, name).Scan(&open)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	return run.Errorf(run.CodeConflict, "pool %s %s: it has unfinished tasks, for example of run %s", name, what, open)
+}

@@ -1,0 +1,97 @@
+package fleets
+
+import (
+	"context"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/internal/sqlstore/rows"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
+	"github.com/drover-run/drover/run"
+)
+
+// ViewFleet implements records.Store.
+func (s *Store) ViewFleet(ctx context.Context, name string) (v records.FleetView, err error) {
+	err = s.db.Read(ctx, "view a fleet", func(q sqldb.Querier) error {
+		f, err := rows.ExistingFleet(ctx, q, s.db.Keys, name, "")
+		if err != nil {
+			return err
+		}
+		v, err = s.viewFleet(ctx, q, f)
+		return err
+	})
+	return v, err
+}
+
+// viewFleet reads all inputs of a scaling decision about one fleet.
+func (s *Store) viewFleet(ctx context.Context, q sqldb.Querier, f *rows.Fleet) (records.FleetView, error) {
+	v, err := s.fleetAlone(ctx, q, f)
+	if err != nil {
+		return v, err
+	}
+	now := s.db.Now().UnixNano()
+	if err := q.QueryRow(ctx, `SELECT count(*), count(CASE WHEN queued_at <= ? THEN 1 END) FROM tasks
+		WHERE pool = ? AND status IN ('queued', 'running') AND status = 'queued'`,
+		now-int64(run.SlotTimeout), f.Spec.Pool).Scan(&v.Queued, &v.Overdue); err != nil {
+		return v, err
+	}
+	if err := q.QueryRow(ctx, `SELECT coalesce(sum(CASE WHEN e.slots > coalesce(h.tasks, 0) THEN e.slots - coalesce(h.tasks, 0) ELSE 0 END), 0)
+		FROM executors e LEFT JOIN (SELECT executor, count(*) AS tasks FROM tasks
+			WHERE pool = ? AND status IN ('queued', 'running') AND status = 'running' GROUP BY executor) h ON h.executor = e.id
+		WHERE e.pool = ? AND e.fleet = '' AND NOT e.removed AND NOT e.draining AND NOT e.drain_requested AND e.last_contact BETWEEN ? AND ?`,
+		f.Spec.Pool, f.Spec.Pool, now-int64(run.ExecutorTimeout), now+int64(run.ExecutorTimeout)).Scan(&v.FreeSlots); err != nil {
+		return v, err
+	}
+	var others []*rows.Fleet
+	if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+		other, err := rows.ScanFleet(s.db.Keys, row)
+		others = append(others, other)
+		return err
+	}, `SELECT `+rows.FleetColumns+` FROM fleets WHERE pool = ? AND mode <> ? AND name <> ? ORDER BY name`, f.Spec.Pool, run.FleetDeleted, f.Name); err != nil {
+		return v, err
+	}
+	for _, other := range others {
+		o, err := s.fleetAlone(ctx, q, other)
+		if err != nil {
+			return v, err
+		}
+		v.Pool = append(v.Pool, o)
+	}
+	return v, nil
+}
+
+// fleetAlone reads the inputs that belong to the fleet itself, and not to its
+// pool.
+func (s *Store) fleetAlone(ctx context.Context, q sqldb.Querier, f *rows.Fleet) (v records.FleetView, err error) {
+	v.Fleet, v.PolicyState = f.Fleet, f.PolicyState
+	if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+		r, err := scanLedger(row)
+		v.Instances = append(v.Instances, r)
+		return err
+	}, `SELECT `+ledgerColumns+` FROM fleet_instances WHERE fleet = ? AND state <> 'gone' ORDER BY number`, f.Name); err != nil {
+		return v, err
+	}
+	if v.Executors, err = fleetExecutors(ctx, q, f, s.db.Now().UnixNano()); err != nil {
+		return v, err
+	}
+	if f.Spec.Quota != nil {
+		v.QuotaShares, err = s.quotaShares(ctx, q, f)
+	}
+	return v, err
+}
+
+// lockFleets keeps others from changing the fleets that share a fleet's quota
+// or pool. It locks their rows in the same order for all.
+func lockFleets(ctx context.Context, t *sqldb.Tx, name string) error {
+	return sqldb.Each(ctx, t, func(row sqldb.Scanner) error { return row.Scan(new(string)) },
+		`SELECT name FROM fleets WHERE quota <> '' AND quota = (SELECT quota FROM fleets WHERE name = ?)
+			OR pool = (SELECT pool FROM fleets WHERE name = ?) ORDER BY name`+t.Dialect.ForUpdate, name, name)
+}
+
+// withinCapacity returns as many of the rows to add as the capacity allows.
+func (s *Store) withinCapacity(ctx context.Context, t *sqldb.Tx, f *rows.Fleet, c records.FleetChanges) ([]records.LedgerChange, error) {
+	v, err := s.viewFleet(ctx, t, f)
+	if err != nil {
+		return nil, err
+	}
+	return c.Add[:min(len(c.Add), max(0, c.Capacity(v)))], nil
+}

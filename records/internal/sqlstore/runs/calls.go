@@ -1,0 +1,220 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/internal/sqlstore/changegroups"
+	"github.com/drover-run/drover/records/internal/sqlstore/rows"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
+	"github.com/drover-run/drover/run"
+)
+
+// StartRun implements records.Store.
+func (s *Store) StartRun(ctx context.Context, id run.ID, token run.Token) error {
+	return s.change(ctx, "start a run", id, token, func(t *sqldb.Tx, r *rows.Run) error {
+		switch {
+		case r.Phase != run.PhaseQueued:
+			return rows.WrongPhase(r, "only a queued run can be started")
+		case r.Admission != run.AdmissionManual:
+			return rows.WrongPhase(r, "it starts automatically")
+		case r.Admitted:
+			return nil // it waits for its change groups
+		}
+		groups, err := changegroups.GroupsOf(ctx, t, r)
+		if err != nil {
+			return err
+		}
+		admitted, err := changegroups.TryAdmit(ctx, t, groups, changegroups.QueueKey{ID: id, Priority: r.Priority, Since: t.Now})
+		if err != nil {
+			return err
+		}
+		r.Admitted = true
+		if !admitted {
+			return changegroups.SetSlotState(ctx, t, id, changegroups.SlotWaiting, t.Now)
+		}
+		if err := changegroups.AdmitRun(ctx, t, r); err != nil {
+			return err
+		}
+		return t.Enqueue(ctx, id, records.OutboxAdmit, 0)
+	})
+}
+
+// CancelRun implements records.Store.
+func (s *Store) CancelRun(ctx context.Context, id run.ID, token run.Token) error {
+	return s.change(ctx, "cancel a run", id, token, func(t *sqldb.Tx, r *rows.Run) error {
+		if r.Phase != run.PhaseQueued {
+			return rows.WrongPhase(r, "only a queued run can be cancelled")
+		}
+		return changegroups.Cancel(ctx, t, r, "")
+	})
+}
+
+// StopRun implements records.Store.
+func (s *Store) StopRun(ctx context.Context, id run.ID, token run.Token) error {
+	return s.change(ctx, "stop a run", id, token, func(t *sqldb.Tx, r *rows.Run) error {
+		switch {
+		case r.Phase != run.PhaseRunning:
+			return rows.WrongPhase(r, "only a running run can be stopped")
+		case r.StopRequested:
+			return nil
+		}
+		r.StopRequested = true
+		return t.Enqueue(ctx, id, records.OutboxStop, 0)
+	})
+}
+
+// ApproveTask implements records.Store.
+func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string, token run.Token) error {
+	return s.change(ctx, "approve a task", id, token, func(t *sqldb.Tx, r *rows.Run) error {
+		x, err := rows.TaskNamed(ctx, t, id, task)
+		if err != nil {
+			return err
+		}
+		if x.Status != run.StatusWaitingApproval || r.Phase.Final() {
+			return run.Errorf(run.CodeNotWaitingApproval, "task %s is %s and does not wait for an approval", task, x.Status)
+		}
+		spec, err := rows.TaskSpec(ctx, t, id, x.Node)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(r.Approved, x.Number) {
+			return run.Errorf(run.CodeNotWaitingApproval, "task %s has been approved", task)
+		}
+		done, err := t.Exec(ctx, `INSERT INTO approvals (run_id, task, subject, approved_at) VALUES (?, ?, ?, ?)
+			ON CONFLICT DO NOTHING`, id, x.Number, subject, t.Now)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return cmp.Or[error](err, run.Errorf(run.CodeNotWaitingApproval, "%s has approved task %s before", subject, task))
+		}
+		var given int
+		if err := t.QueryRow(ctx, `SELECT count(*) FROM approvals WHERE run_id = ? AND task = ?`, id, x.Number).Scan(&given); err != nil {
+			return err
+		}
+		r.Version++ // an approval changes the run, even if more are needed
+		if given < spec.Approval.Approvers {
+			return nil
+		}
+		r.Approved = append(r.Approved, x.Number)
+		return t.Enqueue(ctx, id, records.OutboxApprove, x.Number)
+	})
+}
+
+// Annotate implements records.Store.
+func (s *Store) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) error {
+	return s.change(ctx, "annotate a run", id, token, func(t *sqldb.Tx, r *rows.Run) error {
+		text, err := sqldb.Marshal(annotations)
+		if err != nil {
+			return err
+		}
+		r.Version++
+		if task != "" {
+			x, err := rows.TaskNamed(ctx, t, id, task)
+			if err != nil {
+				return err
+			}
+			_, err = t.Exec(ctx, `UPDATE tasks SET annotations = ? WHERE run_id = ? AND number = ?`, text, id, x.Number)
+			return err
+		}
+		var texts rows.DetailScan
+		if err := t.QueryRow(ctx, `SELECT `+rows.DetailColumns+` FROM run_details d WHERE d.run_id = ?`, id).Scan(texts.Dest()...); err != nil {
+			return err
+		}
+		details, err := texts.Parse()
+		if err != nil {
+			return err
+		}
+		for name, value := range details.Annotations {
+			if _, err := t.Exec(ctx, `DELETE FROM run_annotations WHERE name = ? AND value = ? AND run_id = ?`, name, value, id); err != nil {
+				return err
+			}
+		}
+		if err := insertAnnotations(ctx, t, id, annotations); err != nil {
+			return err
+		}
+		_, err = t.Exec(ctx, `UPDATE run_details SET annotations = ? WHERE run_id = ?`, text, id)
+		return err
+	})
+}
+
+// CloseLost implements records.Store.
+func (s *Store) CloseLost(ctx context.Context, id run.ID, reason string) error {
+	reason = sqldb.Clip(reason)
+	return s.change(ctx, "close a lost run", id, nil, func(t *sqldb.Tx, r *rows.Run) error {
+		if r.Phase.Final() {
+			return nil
+		}
+		r.Phase, r.Result, r.Reason, r.Ended = run.PhaseFinished, run.ResultFailed, reason, t.Now
+		tasks, err := rows.QueryTasks(ctx, t, `run_id = ? ORDER BY number`, id)
+		if err != nil {
+			return err
+		}
+		if err := rows.CloseTasks(ctx, t, r, tasks, func(x *rows.Task) (run.Status, string) {
+			if x.Status == run.StatusRunning || x.Attempt > 1 || x.Started != 0 {
+				return run.StatusFailed, reason
+			}
+			return run.StatusSkipped, reason
+		}); err != nil {
+			return err
+		}
+		groups, err := changegroups.GroupsOf(ctx, t, r)
+		if err != nil {
+			return err
+		}
+		if err := changegroups.ReleaseSlots(ctx, t, id, groups); err != nil {
+			return err
+		}
+		t.Emit(r.Event(t.Now))
+		// The workflow has ended, so there is nothing to notify.
+		_, err = t.Exec(ctx, `DELETE FROM outbox WHERE run_id = ?`, id)
+		return err
+	})
+}
+
+// change runs fn on a locked run and stores the changes. If fn changes only
+// rows beside the run, fn raises the version. change checks the token first,
+// and bumps the versions of the token's groups and of the run's groups. fn may
+// request locks on other runs by needLocksError; change then calls fn again
+// with them locked.
+func (s *Store) change(
+	ctx context.Context, doing string, id run.ID, token run.Token, fn func(t *sqldb.Tx, r *rows.Run) error,
+) error {
+	return changegroups.WithRunLocks(ctx, s.db, doing, func(t *sqldb.Tx, preempted []run.ID) error {
+		groups, err := changegroups.LockRunsWithGroups(ctx, t, append(preempted, id))
+		if err != nil {
+			return err
+		}
+		prev := changegroups.LocksOf(t).Runs[id]
+		if prev == nil {
+			return rows.RunNotFound(id)
+		}
+		if err := changegroups.LockGroups(ctx, t, append(groups, token.Groups()...)); err != nil {
+			return err
+		}
+		if err := changegroups.CheckToken(t, token); err != nil {
+			return err
+		}
+		r := prev.Clone()
+		if err := fn(t, r); err != nil {
+			return err
+		}
+		changed := r.Version != prev.Version || r.Phase != prev.Phase || r.Admitted != prev.Admitted || r.StopRequested != prev.StopRequested
+		if !changed && token == nil {
+			return nil
+		}
+		own, err := changegroups.GroupsOf(ctx, t, r)
+		if err != nil {
+			return err
+		}
+		changegroups.BumpVersions(t, append(own, token.Groups()...)...)
+		if !changed {
+			return nil
+		}
+		r.Version = prev.Version
+		return rows.SaveRun(ctx, t, prev, r)
+	})
+}

@@ -1,0 +1,296 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/internal/sqlstore/changegroups"
+	"github.com/drover-run/drover/records/internal/sqlstore/rows"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
+	"github.com/drover-run/drover/run"
+)
+
+// newRun is a run prepared outside of the transaction.
+type newRun struct {
+	records.NewRun
+	header      string
+	secretNames []string
+	secrets     string
+	annotations string
+	pages       []string
+	nodes       []int // nodes that have tasks
+	specs       []string
+	matrices    []string
+	axes        []string // by task
+}
+
+func prepare(r records.NewRun) (*newRun, error) {
+	n := &newRun{NewRun: r, secretNames: r.Spec.SecretNames()}
+	header := *r.Spec
+	header.Tasks, header.Secrets, header.Annotations = nil, nil, nil
+	var err error
+	if n.header, err = sqldb.Marshal(header); err != nil {
+		return nil, err
+	}
+	if n.secrets, err = sqldb.SecretsText(r.Spec.Secrets); err != nil {
+		return nil, err
+	}
+	if n.annotations, err = sqldb.Marshal(r.Spec.Annotations); err != nil {
+		return nil, err
+	}
+	for _, page := range run.SplitPlan(r.Plan, run.MaxPlanPage) {
+		text, err := sqldb.Marshal(page)
+		if err != nil {
+			return nil, err
+		}
+		n.pages = append(n.pages, text)
+	}
+	return n, n.prepareTasks()
+}
+
+func (n *newRun) prepareTasks() error {
+	n.axes = make([]string, len(n.Tasks))
+	last := -1
+	for i, t := range n.Tasks {
+		if len(t.Axis) > 0 {
+			axis, err := sqldb.Marshal(t.Axis)
+			if err != nil {
+				return err
+			}
+			n.axes[i] = axis
+		}
+		if t.Node == last { // the tasks of a node are consecutive
+			continue
+		}
+		last = t.Node
+		bare := *n.Spec.Tasks[t.Spec]
+		matrix, err := sqldb.Marshal(bare.Matrix)
+		if err != nil {
+			return err
+		}
+		bare.Matrix = nil
+		spec, err := sqldb.Marshal(bare)
+		if err != nil {
+			return err
+		}
+		n.nodes, n.specs, n.matrices = append(n.nodes, t.Node), append(n.specs, spec), append(n.matrices, matrix)
+	}
+	return nil
+}
+
+// CreateRun implements records.Store.
+func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error) {
+	n, err := prepare(r)
+	if err != nil {
+		return run.Run{}, s.db.Wrap("prepare a run", err)
+	}
+	var row *rows.Run
+	var known run.ID
+	err = changegroups.WithRunLocks(ctx, s.db, "create a run", func(t *sqldb.Tx, preempted []run.ID) error {
+		var err error
+		if known, err = lookupIdempotencyKey(ctx, t, r.IdempotencyKey); err != nil || known != "" {
+			return err
+		}
+		row = &rows.Run{
+			Name: r.Spec.Name, Group: r.Spec.Group, Priority: cmp.Or(r.Spec.Priority, run.DefaultPriority),
+			Admission: cmp.Or(r.Spec.Admission, run.AdmissionAuto), Phase: run.PhaseQueued, Result: run.ResultUnknown,
+			Counts: rows.Counts{}, Version: 1, Grouped: len(r.Spec.ChangeGroups) > 0,
+		}
+		if len(r.Tasks) > 0 {
+			row.Counts[run.StatusNotStarted] = len(r.Tasks)
+		}
+		if len(r.Spec.SetupErrors) > 0 {
+			row.Phase = run.PhaseSetupError
+		}
+		if r.Restart != nil {
+			row.RestartedFrom = r.Restart.From
+			preempted = append(preempted, r.Restart.From)
+		}
+		groups, err := changegroups.LockRunsWithGroups(ctx, t, preempted)
+		if err != nil {
+			return err
+		}
+		if err := changegroups.LockGroups(ctx, t, slices.Concat(groups, r.Spec.ChangeGroups, r.Token.Groups())); err != nil {
+			return err
+		}
+		if err := changegroups.CheckToken(t, r.Token); err != nil {
+			return err
+		}
+		if err := assignNumber(ctx, t, row, r.Time); err != nil {
+			return err
+		}
+		// This comes first, since the rest is useless if it fails.
+		if err := joinGroups(ctx, t, row, r.Spec.ChangeGroups); err != nil {
+			return err
+		}
+		changegroups.BumpVersions(t, r.Token.Groups()...)
+		if err := insertRun(ctx, t, row, n); err != nil {
+			return err
+		}
+		if r.Restart != nil {
+			if err := restart(ctx, t, row, r.Restart, changegroups.LocksOf(t).Runs[r.Restart.From]); err != nil {
+				return err
+			}
+			changegroups.BumpVersions(t, changegroups.LocksOf(t).Members[r.Restart.From]...)
+		}
+		return storeIdempotencyKey(ctx, t, r.IdempotencyKey, row.ID)
+	})
+	switch {
+	case err != nil:
+		return run.Run{}, err
+	case known != "":
+		return s.replay(ctx, known)
+	}
+	if r.Restart != nil {
+		return s.GetRun(ctx, row.ID)
+	}
+	return n.created(row)
+}
+
+// joinGroups adds a new run to its change groups, which are locked.
+func joinGroups(ctx context.Context, t *sqldb.Tx, r *rows.Run, groups []string) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	groups = slices.Compact(slices.Sorted(slices.Values(groups)))
+	at := changegroups.SlotDone
+	switch {
+	case r.Phase.Final():
+	case r.Admission == run.AdmissionManual:
+		at = changegroups.SlotNotStarted
+	default:
+		admitted, err := changegroups.TryAdmit(ctx, t, groups, changegroups.QueueKey{ID: r.ID, Priority: r.Priority, Since: t.Now})
+		if err != nil {
+			return err
+		}
+		at = changegroups.SlotWaiting
+		if admitted {
+			at = changegroups.SlotHolding
+		}
+	}
+	changegroups.BumpVersions(t, groups...)
+	return sqldb.Bulk(ctx, t, `INSERT INTO run_changegroups (name, run_id, state, priority, since) VALUES `, `(?, ?, ?, ?, ?)`, ``, len(groups),
+		func(i int, args []any) []any { return append(args, groups[i], r.ID, at, r.Priority, t.Now) })
+}
+
+// assignNumber assigns the run its counter, id and time. It locks the row of the
+// counter, so that ids and counters of a group root are in the same order.
+func assignNumber(ctx context.Context, t *sqldb.Tx, row *rows.Run, at time.Time) error {
+	root := run.GroupRoot(row.Group)
+	var last run.ID
+	if err := t.QueryRow(ctx, `INSERT INTO counters (root, counter) VALUES (?, 1)
+		ON CONFLICT (root) DO UPDATE SET counter = counters.counter + 1 RETURNING counter, last_id`, root).Scan(&row.Counter, &last); err != nil {
+		return err
+	}
+	created := sqldb.ToTime(t.Now)
+	if !at.IsZero() {
+		created = at.UTC()
+	}
+	var err error
+	if row.ID, err = sqldb.NextID(last, created, !at.IsZero()); err != nil {
+		return err
+	}
+	stamp, err := sqldb.IDTime(row.ID)
+	if err != nil {
+		return err
+	}
+	// The time of a run and that of its id are the same, to the millisecond.
+	if created.Before(stamp) {
+		created = stamp
+	}
+	row.Created = sqldb.FromTime(created)
+	if row.Phase.Final() {
+		row.Ended = row.Created
+	}
+	if row.ID > last {
+		_, err = t.Exec(ctx, `UPDATE counters SET last_id = ? WHERE root = ?`, row.ID, root)
+	}
+	return err
+}
+
+func insertRun(ctx context.Context, t *sqldb.Tx, row *rows.Run, n *newRun) error {
+	counted, err := sqldb.Marshal(row.Counts)
+	if err != nil {
+		return err
+	}
+	if _, err := t.Exec(ctx, `INSERT INTO runs (id, name, group_path, counter, priority, admission, admitted, phase, result, reason,
+		created_at, ended_at, counts, grouped, restarted_from) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		row.ID, row.Name, row.Group, row.Counter, row.Priority, row.Admission, row.Admitted, row.Phase, row.Result, row.Reason,
+		row.Created, row.Ended, counted, row.Grouped, row.RestartedFrom); err != nil {
+		return err
+	}
+	names, err := sqldb.Marshal(n.secretNames)
+	if err != nil {
+		return err
+	}
+	if _, err := t.Exec(ctx, `INSERT INTO run_details (run_id, header, secret_names, annotations) VALUES (?, ?, ?, ?)`,
+		row.ID, n.header, names, n.annotations); err != nil {
+		return err
+	}
+	if n.secrets != "" {
+		if _, err := t.Exec(ctx, `INSERT INTO run_secrets (run_id, secrets) VALUES (?, ?)`, row.ID, t.Keys.Seal(sqldb.RunLabel(row.ID), n.secrets)); err != nil {
+			return err
+		}
+	}
+	if err := insertLookups(ctx, t, row, n.Spec.Annotations); err != nil {
+		return err
+	}
+	if err := insertTasks(ctx, t, row.ID, n); err != nil {
+		return err
+	}
+	t.MarkChanged(row.ID)
+	t.Emit(row.Event(row.Created))
+	if row.Phase.Final() {
+		return nil
+	}
+	return t.Enqueue(ctx, row.ID, records.OutboxStart, 0)
+}
+
+// insertLookups writes the index rows by which lists find the run.
+func insertLookups(ctx context.Context, t *sqldb.Tx, row *rows.Run, annotations map[string]string) error {
+	if err := rows.InsertState(ctx, t, row); err != nil {
+		return err
+	}
+	return insertAnnotations(ctx, t, row.ID, annotations)
+}
+
+func insertAnnotations(ctx context.Context, t *sqldb.Tx, id run.ID, annotations map[string]string) error {
+	keys := slices.Sorted(maps.Keys(annotations))
+	return sqldb.Bulk(ctx, t, `INSERT INTO run_annotations (name, value, run_id) VALUES `, `(?, ?, ?)`, ``, len(keys),
+		func(i int, args []any) []any { return append(args, keys[i], annotations[keys[i]], id) })
+}
+
+func insertTasks(ctx context.Context, t *sqldb.Tx, id run.ID, n *newRun) error {
+	if err := sqldb.Bulk(ctx, t, `INSERT INTO plan_pages (run_id, page, plan) VALUES `, `(?, ?, ?)`, ``, len(n.pages),
+		func(i int, args []any) []any { return append(args, id, i, n.pages[i]) }); err != nil {
+		return err
+	}
+	if err := sqldb.Bulk(ctx, t, `INSERT INTO task_specs (run_id, node, spec, matrix) VALUES `, `(?, ?, ?, ?)`, ``, len(n.nodes),
+		func(i int, args []any) []any { return append(args, id, n.nodes[i], n.specs[i], n.matrices[i]) }); err != nil {
+		return err
+	}
+	return sqldb.Bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool) VALUES `, `(?, ?, ?, ?, ?, ?, ?)`, ``, len(n.Tasks),
+		func(i int, args []any) []any {
+			x := n.Tasks[i]
+			return append(args, id, i, x.Node, x.Name, x.Spec, n.axes[i], x.Pool)
+		})
+}
+
+// created returns the run as it was stored.
+func (n *newRun) created(row *rows.Run) (run.Run, error) {
+	header := *n.Spec
+	out := row.Summary(&rows.RunDetails{Header: header, SecretNames: n.secretNames, Annotations: n.Spec.Annotations})
+	out.Tasks = make([]run.Task, len(n.Tasks))
+	for i, x := range n.Tasks {
+		t := rows.Task{Number: i, Node: x.Node, Name: x.Name, Pool: x.Pool, TaskState: rows.TaskState{Status: run.StatusNotStarted}}
+		var err error
+		if out.Tasks[i], err = t.Task(n.Spec.Tasks[x.Spec]); err != nil {
+			return run.Run{}, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,77 @@
+package runs
+
+import (
+	"context"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/internal/sqlstore/rows"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
+	"github.com/drover-run/drover/run"
+)
+
+// Expand implements records.Store.
+func (s *Store) Expand(ctx context.Context, id run.ID, task int) (records.Expanded, error) {
+	var out records.Expanded
+	err := s.db.Write(ctx, "expand a foreach", func(t *sqldb.Tx) error {
+		var err error
+		out, err = expand(ctx, t, id, task)
+		return err
+	})
+	return out, err
+}
+
+func expand(ctx context.Context, t *sqldb.Tx, id run.ID, task int) (out records.Expanded, err error) {
+	prev, err := rows.LockRun(ctx, t, id)
+	if err != nil {
+		return out, err
+	}
+	x, err := rows.TaskNumbered(ctx, t, id, task)
+	if err != nil {
+		return out, err
+	}
+	// A task that stands for others has the smallest number of its node.
+	if err := t.QueryRow(ctx, `SELECT COALESCE(MIN(number), 0), COUNT(*) FROM tasks WHERE run_id = ? AND node = ? AND number > ?`,
+		id, x.Node, task).Scan(&out.First, &out.Width); err != nil || out.Width > 0 {
+		return out, err
+	}
+	if prev.Phase.Final() {
+		return out, run.Errorf(run.CodeConflict, "run %s is %s", id, prev.Phase)
+	}
+	spec, err := rows.TaskSpec(ctx, t, id, x.Node)
+	if err != nil {
+		return out, err
+	}
+	if err := t.QueryRow(ctx, `SELECT COUNT(*) FROM tasks WHERE run_id = ?`, id).Scan(&out.First); err != nil {
+		return out, err
+	}
+	items, err := run.ForeachItems(spec.Foreach, outputs(ctx, t, id), run.MaxTasks-out.First)
+	switch run.CodeOf(err) {
+	case "":
+	case run.CodeNotFound, run.CodeInvalid:
+		return records.Expanded{Fault: sqldb.Clip(err.Error())}, nil
+	default:
+		return out, err
+	}
+	out.Width = len(items)
+	return out, insertItems(ctx, t, prev, x, out.First, items)
+}
+
+// insertItems stores the tasks for the items of a list.
+func insertItems(ctx context.Context, t *sqldb.Tx, prev *rows.Run, x *rows.Task, first int, items []string) error {
+	axes := make([]string, len(items))
+	for i, item := range items {
+		var err error
+		if axes[i], err = sqldb.Marshal(run.ItemAxis(item, i)); err != nil {
+			return err
+		}
+	}
+	if err := sqldb.Bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool) VALUES `, `(?, ?, ?, ?, ?, ?, ?)`, ``, len(items),
+		func(i int, args []any) []any {
+			return append(args, prev.ID, first+i, x.Node, run.ItemName(x.Name, i), x.SpecName, axes[i], x.Pool)
+		}); err != nil {
+		return err
+	}
+	r := prev.Clone()
+	r.Counts[run.StatusNotStarted] += len(items)
+	return rows.SaveRun(ctx, t, prev, r)
+}

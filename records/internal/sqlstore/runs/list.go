@@ -1,0 +1,84 @@
+package runs
+
+import (
+	"context"
+	"slices"
+
+	"github.com/drover-run/drover/records/internal/sqlstore/changegroups"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
+	"github.com/drover-run/drover/run"
+)
+
+// ListRuns implements records.Store.
+func (s *Store) ListRuns(ctx context.Context, q run.ListQuery) (run.Page, error) {
+	at, err := parseCursor(q)
+	if err != nil {
+		return run.Page{}, err
+	}
+	if err := checkSize(q); err != nil {
+		return run.Page{}, err
+	}
+	limit := q.Limit
+	if limit < 1 {
+		limit = sqldb.DefaultLimit
+	}
+	var page run.Page
+	err = s.db.Read(ctx, "list runs", func(tx sqldb.Querier) error {
+		page = run.Page{}
+		var err error
+		if page.Token, err = changegroups.ReadToken(ctx, tx, q.TokenFor); err != nil {
+			return err
+		}
+		accessPath, err := chooseAccessPath(ctx, tx, q, at)
+		if err != nil || accessPath.none() {
+			return err
+		}
+		runs, err := accessPath.runs(ctx, tx, at, limit+1)
+		if err != nil {
+			return err
+		}
+		more := len(runs) > limit
+		if more {
+			runs = runs[:limit]
+		}
+		back := false // whether there are runs in the other direction
+		if at.id != "" {
+			if back, err = accessPath.any(ctx, tx, cursor{id: at.id, back: !at.back, inclusive: true}); err != nil {
+				return err
+			}
+		}
+		if at.back {
+			slices.Reverse(runs)
+			more, back = back, more
+		}
+		page.Runs = runs
+		if len(runs) == 0 {
+			return nil
+		}
+		if more {
+			page.Next = formatCursor(q, cursor{id: runs[len(runs)-1].ID})
+		}
+		if back {
+			page.Prev = formatCursor(q, cursor{id: runs[0].ID, back: true})
+		}
+		return nil
+	})
+	return page, err
+}
+
+// maxValues bounds how many groups, change groups and annotations a query may
+// name each, since its cost grows with them.
+const maxValues = 100
+
+func checkSize(q run.ListQuery) error {
+	var faults []run.Fault
+	for path, n := range map[string]int{"group": len(q.Groups), "changegroup": len(q.ChangeGroups), "annotation": len(q.Annotations)} {
+		if n > maxValues {
+			faults = append(faults, run.Fault{Path: path, Code: run.CodeInvalid, Detail: "a list takes at most 100 values of one kind"})
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return run.InvalidError(faults[0].Detail, faults)
+}

@@ -1,0 +1,161 @@
+package runs
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/internal/sqlstore/archives"
+	"github.com/drover-run/drover/records/internal/sqlstore/logs"
+	"github.com/drover-run/drover/records/internal/sqlstore/rows"
+	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
+	"github.com/drover-run/drover/run"
+)
+
+// RestartSource implements records.Store.
+func (s *Store) RestartSource(ctx context.Context, id run.ID) (*run.Spec, run.Run, error) {
+	old, err := s.GetRun(ctx, id)
+	if err != nil {
+		return nil, run.Run{}, err
+	}
+	spec := new(run.Spec)
+	err = s.db.Read(ctx, "read the source of a restart", func(q sqldb.Querier) error {
+		*spec = run.Spec{}
+		var header, annotations string
+		if err := q.QueryRow(ctx, `SELECT header, annotations FROM run_details WHERE run_id = ?`, id).Scan(&header, &annotations); err != nil {
+			return err
+		}
+		if err := sqldb.Unmarshal(header, spec); err != nil {
+			return err
+		}
+		if err := sqldb.Unmarshal(annotations, &spec.Annotations); err != nil {
+			return err
+		}
+		if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+			var secrets string
+			if err := row.Scan(&secrets); err != nil {
+				return err
+			}
+			return sqldb.OpenSecrets(s.db.Keys, sqldb.RunLabel(id), secrets, &spec.Secrets)
+		}, `SELECT secrets FROM run_secrets WHERE run_id = ?`, id); err != nil {
+			return err
+		}
+		spec.Tasks = make(map[string]*run.TaskSpec)
+		return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+			var name, text, matrix string
+			if err := row.Scan(&name, &text, &matrix); err != nil {
+				return err
+			}
+			task := new(run.TaskSpec)
+			spec.Tasks[name] = task
+			if err := sqldb.Unmarshal(text, task); err != nil {
+				return err
+			}
+			return sqldb.Unmarshal(matrix, &task.Matrix)
+		}, `SELECT t.name, s.spec, s.matrix FROM (SELECT DISTINCT node, spec_name AS name FROM tasks WHERE run_id = ?) t
+			JOIN task_specs s ON s.node = t.node WHERE s.run_id = ?`, id, id)
+	})
+	return spec, old, err
+}
+
+// restart makes a new run the restart of an old one, which is locked: it links
+// them, and copies the kept tasks.
+func restart(ctx context.Context, t *sqldb.Tx, r *rows.Run, how *records.Restart, old *rows.Run) error {
+	if old == nil {
+		return rows.RunNotFound(how.From)
+	}
+	if !old.Phase.Final() {
+		return rows.WrongPhase(old, "only a run that is final can be restarted")
+	}
+	if err := link(ctx, t, r, old); err != nil {
+		return err
+	}
+	if len(how.Kept) == 0 {
+		return nil
+	}
+	kept, err := keepTasks(ctx, t, r, how)
+	if err != nil {
+		return err
+	}
+	if err := logs.LockSharing(ctx, t); err != nil {
+		return err
+	}
+	if err := logs.KeepExpired(ctx, t, r.ID, how.From, kept); err != nil {
+		return err
+	}
+	return sqldb.InChunks(kept, func(placeholders string, args []any) error {
+		args = append([]any{r.ID, how.From}, args...)
+		if _, err := t.Exec(ctx, `INSERT INTO task_outputs (run_id, task, attempt, dispatch, outputs)
+			SELECT ?, task, attempt, dispatch, outputs FROM task_outputs WHERE run_id = ? AND task IN `+placeholders, args...); err != nil {
+			return err
+		}
+		if err := archives.KeepArchives(ctx, t, placeholders, args); err != nil {
+			return err
+		}
+		_, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, packed, bytes, outline,
+			source_run, source_task)
+			SELECT ?, task, attempt, dispatch, first_frame, last_frame, task_end, packed, bytes, outline,
+			CASE WHEN source_run = '' THEN run_id ELSE source_run END, CASE WHEN source_run = '' THEN task ELSE source_task END
+			FROM log_batches WHERE run_id = ? AND task IN `+placeholders, args...)
+		return err
+	})
+}
+
+// link adds the new run to the restarts of the old one.
+func link(ctx context.Context, t *sqldb.Tx, r, old *rows.Run) error {
+	var text string
+	if err := t.QueryRow(ctx, `SELECT restarted_as FROM run_details WHERE run_id = ?`, old.ID).Scan(&text); err != nil {
+		return err
+	}
+	var as []run.ID
+	if err := sqldb.Unmarshal(text, &as); err != nil {
+		return err
+	}
+	text, err := sqldb.Marshal(append(as, r.ID))
+	if err != nil {
+		return err
+	}
+	if _, err := t.Exec(ctx, `UPDATE run_details SET restarted_as = ? WHERE run_id = ?`, text, old.ID); err != nil {
+		return err
+	}
+	return rows.SaveRun(ctx, t, old, old.Clone())
+}
+
+// keepTasks copies the end states of tasks, and returns their numbers, which
+// are the same in both runs.
+func keepTasks(ctx context.Context, t *sqldb.Tx, r *rows.Run, how *records.Restart) ([]int, error) {
+	tasks, err := rows.QueryTasks(ctx, t, `run_id = ? ORDER BY number`, how.From)
+	if err != nil {
+		return nil, err
+	}
+	numbers := slices.Sorted(maps.Keys(how.Kept))
+	kept := make([]*rows.Task, 0, len(numbers))
+	for _, n := range numbers {
+		if how.Kept[n] != n || n >= len(tasks) || !tasks[n].Status.Final() {
+			return nil, run.Errorf(run.CodeConflict, "task %d of run %s cannot be kept as task %d", how.Kept[n], how.From, n)
+		}
+		x := &tasks[n]
+		// Frames that arrive after this copy would reach the old run only.
+		if err := checkComplete(ctx, t, how.From, x); err != nil {
+			return nil, err
+		}
+		kept = append(kept, x)
+		r.Counts.Move(run.StatusNotStarted, x.Status)
+		if x.Annotations == "" {
+			continue
+		}
+		if _, err := t.Exec(ctx, `UPDATE tasks SET annotations = ? WHERE run_id = ? AND number = ?`, x.Annotations, r.ID, n); err != nil {
+			return nil, err
+		}
+	}
+	if err := rows.SaveTasks(ctx, t, r.ID, kept); err != nil {
+		return nil, err
+	}
+	counted, err := sqldb.Marshal(r.Counts)
+	if err != nil {
+		return nil, err
+	}
+	_, err = t.Exec(ctx, `UPDATE runs SET counts = ? WHERE id = ?`, counted, r.ID)
+	return numbers, err
+}
