@@ -116,7 +116,7 @@ func checkGroups(t *testing.T, c *clientPool, ctx context.Context, runs []api.Ru
 				running[g][e.Run] = true
 				most[g] = max(most[g], len(running[g]))
 				limit := l.at(g, e.Time)
-				require.LessOrEqual(t, len(running[g]), limit, "change group %s at event %d", g, e.Number)
+				require.LessOrEqual(t, len(running[g]), limit, "change group %s at event %d of %s; its limits: %+v", g, e.Number, e.Time, l.set[g])
 			case run.Phase(e.Phase).Final():
 				delete(running[g], e.Run)
 			}

@@ -83,7 +83,7 @@ func TestCompile_reports_all_faults(t *testing.T) {
 	text := []byte(`capacity_per_instance: -1
 max_instances: 1000000
 weight: 0
-hold_down: -5s
+hold_down: 9000h
 scale_throttle: {limit: -2, burst: -1}
 policy:
   - periods: ["* * * *", "* * * * *"]
@@ -131,10 +131,10 @@ policy:
 
 func TestReadScaling_refuses(t *testing.T) {
 	t.Parallel()
-	_, err := spec.ReadScaling([]byte("polcy: []\nweight: heavy\nmax_instances: 1.5\npolicy: [{idle_time: 5}]\n"), spec.FormatYAML)
+	_, err := spec.ReadScaling([]byte("polcy: []\nweight: heavy\nmax_instances: 1.5\npolicy: [{idle_time: 5}]\nhold_down: -5s\n"), spec.FormatYAML)
 	var coded *run.Error
 	require.ErrorAs(t, err, &coded)
-	require.Equal(t, "the scaling settings have 4 faults", coded.Message)
+	require.Equal(t, "the scaling settings have 5 faults", coded.Message)
 	require.Contains(t, coded.Faults[0].Detail, `did you mean "policy"?`)
 	_, err = spec.ReadScaling([]byte("[]"), spec.FormatYAML)
 	require.Error(t, err)
