@@ -57,7 +57,7 @@ func fromPlan(p controller.Plan) contract.FleetPlan {
 		GiveUp: fromOrders(p.GiveUp), Drain: fromOrders(p.Drain), Delete: fromOrders(p.Delete), Lost: fromOrders(p.Lost), End: p.End,
 	}
 	if p.Request.Count > 0 {
-		out.Request = &contract.FleetRequest{Count: p.Request.Count, Reason: p.Request.Reason, Message: p.Request.Why}
+		out.Request = &contract.FleetRequest{Count: p.Request.Count, Reason: p.Request.Reason, Message: p.Request.Message}
 	}
 	for _, o := range p.Bootstrap {
 		out.Bootstrap = append(out.Bootstrap, o.Number)
@@ -68,7 +68,7 @@ func fromPlan(p controller.Plan) contract.FleetPlan {
 func fromOrders(all []controller.Order) []contract.InstanceAction {
 	var out []contract.InstanceAction
 	for _, o := range all {
-		out = append(out, contract.InstanceAction{Number: o.Number, Reason: o.Reason, Message: o.Why})
+		out = append(out, contract.InstanceAction{Number: o.Number, Reason: o.Reason, Message: o.Message})
 	}
 	return out
 }
@@ -76,7 +76,7 @@ func fromOrders(all []controller.Order) []contract.InstanceAction {
 func toPlan(p contract.FleetPlan) controller.Plan {
 	out := controller.Plan{GiveUp: toOrders(p.GiveUp), Drain: toOrders(p.Drain), Delete: toOrders(p.Delete), Lost: toOrders(p.Lost), End: p.End}
 	if p.Request != nil {
-		out.Request = controller.Request{Count: p.Request.Count, Reason: p.Request.Reason, Why: p.Request.Message}
+		out.Request = controller.Request{Count: p.Request.Count, Reason: p.Request.Reason, Message: p.Request.Message}
 	}
 	return out
 }
@@ -84,7 +84,7 @@ func toPlan(p contract.FleetPlan) controller.Plan {
 func toOrders(all []contract.InstanceAction) []controller.Order {
 	var out []controller.Order
 	for _, o := range all {
-		out = append(out, controller.Order{Number: o.Number, Reason: o.Reason, Why: o.Message})
+		out = append(out, controller.Order{Number: o.Number, Reason: o.Reason, Message: o.Message})
 	}
 	return out
 }

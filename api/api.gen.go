@@ -964,7 +964,6 @@ type FleetEventList struct {
 
 // FleetInstance An instance in the ledger of a fleet.
 type FleetInstance struct {
-	AskedAt    time.Time          `json:"asked_at"`
 	Cause      FleetInstanceCause `json:"cause"`
 	CreatedAt  time.Time          `json:"created_at,omitempty,omitzero"`
 	DeletingAt time.Time          `json:"deleting_at,omitempty,omitzero"`
@@ -976,25 +975,26 @@ type FleetInstance struct {
 	Instance string    `json:"instance,omitempty,omitzero"`
 	LastUsed time.Time `json:"last_used,omitempty,omitzero"`
 
+	// Message The reason of the state, as a sentence.
+	Message string `json:"message,omitempty,omitzero"`
+
 	// MissingFrom Since when the plugin does not list the instance, although it should.
 	MissingFrom time.Time `json:"missing_from,omitempty,omitzero"`
 	Number      int       `json:"number"`
 	ReadyAt     time.Time `json:"ready_at,omitempty,omitzero"`
 
 	// Reason The reason of the state, as a word.
-	Reason    string             `json:"reason,omitempty,omitzero"`
-	Request   string             `json:"request,omitempty,omitzero"`
-	RunningAt time.Time          `json:"running_at,omitempty,omitzero"`
-	State     FleetInstanceState `json:"state"`
+	Reason      string             `json:"reason,omitempty,omitzero"`
+	Request     string             `json:"request,omitempty,omitzero"`
+	RequestedAt time.Time          `json:"requested_at"`
+	RunningAt   time.Time          `json:"running_at,omitempty,omitzero"`
+	State       FleetInstanceState `json:"state"`
 
 	// Tasks The number of its tasks.
 	Tasks int `json:"tasks,omitempty,omitzero"`
 
 	// Uses The number of tasks that it has taken.
 	Uses int `json:"uses,omitempty,omitzero"`
-
-	// Why The reason of the state, as a sentence.
-	Why string `json:"why,omitempty,omitzero"`
 }
 
 // FleetInstanceCause defines model for FleetInstance.Cause.

@@ -203,7 +203,7 @@ func fleetInstancesCommand(f *registryFlags) *cobra.Command {
 			t := render.NewTable(f.env.Stdout, "NUMBER", "INSTANCE", "STATE", "CAUSE", "EXECUTOR", "TASKS", "USES", "ASKED", "READY", "GONE", "WHY")
 			for _, x := range answer.Value.Instances {
 				t.Row(strconv.Itoa(x.Number), x.Instance, string(x.State), string(x.Cause), x.Executor, strconv.Itoa(x.Tasks), strconv.Itoa(x.Uses),
-					f.env.Ago(x.AskedAt), f.env.Ago(x.ReadyAt), f.env.Ago(x.GoneAt), x.Why)
+					f.env.Ago(x.RequestedAt), f.env.Ago(x.ReadyAt), f.env.Ago(x.GoneAt), x.Message)
 			}
 			return t.Flush()
 		},

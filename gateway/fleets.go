@@ -229,7 +229,7 @@ func looksLikeCredential(key string) bool {
 func viewInstance(x run.FleetInstance) api.FleetInstance {
 	return api.FleetInstance{
 		Number: x.Number, Instance: x.Instance, Request: x.Request, Cause: api.FleetInstanceCause(x.Cause), State: api.FleetInstanceState(x.State),
-		Reason: x.Reason, Why: x.Message, Executor: x.Executor, Tasks: x.Tasks, Uses: x.Uses, AskedAt: x.RequestedAt.UTC(), CreatedAt: x.CreatedAt.UTC(),
+		Reason: x.Reason, Message: x.Message, Executor: x.Executor, Tasks: x.Tasks, Uses: x.Uses, RequestedAt: x.RequestedAt.UTC(), CreatedAt: x.CreatedAt.UTC(),
 		RunningAt: x.RunningAt.UTC(), ReadyAt: x.ReadyAt.UTC(), DrainingAt: x.DrainingAt.UTC(), DeletingAt: x.DeletingAt.UTC(),
 		GoneAt: x.GoneAt.UTC(), LastUsed: x.LastUsed.UTC(), MissingFrom: x.MissingFrom.UTC(),
 	}

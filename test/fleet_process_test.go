@@ -94,7 +94,7 @@ func (f *fleetEnv) bursts(sizes []int, most int, ran, remoteDir string) {
 	uses := 0
 	for _, i := range f.awaitZero() {
 		require.LessOrEqual(f.t, i.Uses, most)
-		require.NotEmpty(f.t, i.Why)
+		require.NotEmpty(f.t, i.Message)
 		require.NotEmpty(f.t, i.Reason)
 		uses += i.Uses
 	}

@@ -140,7 +140,7 @@ func TestFleet_survives_kills(t *testing.T) {
 	for _, i := range all {
 		require.LessOrEqual(t, i.Uses, 2)
 		require.EqualValues(t, "requested", i.Cause, "the worker recognizes the machines from before the kill")
-		require.NotEmpty(t, i.Why)
+		require.NotEmpty(t, i.Message)
 		uses += i.Uses
 	}
 	require.GreaterOrEqual(t, uses, 6, "a task that is requeued by a drain counts as a use")

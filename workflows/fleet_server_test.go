@@ -17,7 +17,7 @@ import (
 
 // runFleetScenarios plays fleet workflows on the server.
 func (f *cluster) runFleetScenarios(t *testing.T) {
-	grow, drain := controller.Plan{Request: controller.Request{Count: 2, Reason: "demand", Why: "two tasks wait"}}, controller.Plan{Drain: order(1)}
+	grow, drain := controller.Plan{Request: controller.Request{Count: 2, Reason: "demand", Message: "two tasks wait"}}, controller.Plan{Drain: order(1)}
 	for name, c := range map[string]struct {
 		plans  []controller.Plan
 		signal string // sent once the plans are done

@@ -124,20 +124,20 @@ func newFleetEnv(t *testing.T, f *fakeFleetWorker, meanwhile func(*testsuite.Tes
 }
 
 func order(number int) []controller.Order {
-	return []controller.Order{{Number: number, Reason: "idle", Why: "so"}}
+	return []controller.Order{{Number: number, Reason: "idle", Message: "so"}}
 }
 
 func TestFleet_executes_the_plan(t *testing.T) {
 	t.Parallel()
 	f := &fakeFleetWorker{deleted: true, fail: 1, plans: []controller.Plan{
-		{Request: controller.Request{Count: 2, Reason: "demand", Why: "two wait"}}, {Drain: order(1)}, {Delete: order(1), Lost: order(2), GiveUp: order(3)}, {End: true},
+		{Request: controller.Request{Count: 2, Reason: "demand", Message: "two wait"}}, {Drain: order(1)}, {Delete: order(1), Lost: order(2), GiveUp: order(3)}, {End: true},
 	}}
 	env := newFleetEnv(t, f, nil)
 	env.ExecuteWorkflow(contract.FleetWorkflow, contract.FleetInput{Fleet: "linux"})
 	require.NoError(t, env.GetWorkflowError())
 	// The step that creates and deletes machines is separate from the others.
 	require.ElementsMatch(t, []controller.Plan{
-		{Request: controller.Request{Count: 2, Reason: "demand", Why: "two wait"}}, {Drain: order(1)}, {Lost: order(2), GiveUp: order(3)}, {Delete: order(1)}, {End: true},
+		{Request: controller.Request{Count: 2, Reason: "demand", Message: "two wait"}}, {Drain: order(1)}, {Lost: order(2), GiveUp: order(3)}, {Delete: order(1)}, {End: true},
 	}, f.done)
 	require.Equal(t, controller.Plan{End: true}, f.done[len(f.done)-1])
 	require.Len(t, f.steps, 6)

@@ -97,12 +97,12 @@ func controlFleet(r *http.Request, f *api.Fleet) {
 
 func fleetInstances(w http.ResponseWriter, r *http.Request) {
 	all := []api.FleetInstance{{
-		Number: 2, Instance: "vm-b", Cause: "requested", State: "ready", Executor: "x-b", Tasks: 1, Uses: 3, AskedAt: Start(), ReadyAt: Start(),
-		Why: "executor x-b serves pool linux",
+		Number: 2, Instance: "vm-b", Cause: "requested", State: "ready", Executor: "x-b", Tasks: 1, Uses: 3, RequestedAt: Start(), ReadyAt: Start(),
+		Message: "executor x-b serves pool linux",
 	}}
 	if r.URL.Query().Get("gone") == "true" {
 		all = append(all, api.FleetInstance{
-			Number: 1, Instance: "vm-a", Cause: "requested", State: "gone", Uses: 4, AskedAt: Start(), GoneAt: Start(), Why: "it has taken 4 tasks",
+			Number: 1, Instance: "vm-a", Cause: "requested", State: "gone", Uses: 4, RequestedAt: Start(), GoneAt: Start(), Message: "it has taken 4 tasks",
 		})
 	}
 	answer(w, http.StatusOK, api.FleetInstanceList{Instances: all})

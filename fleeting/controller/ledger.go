@@ -130,7 +130,7 @@ func (r row) scalingInstance(now time.Time, threshold int) scaling.Instance {
 		state = scaling.StateDraining
 	}
 	return scaling.Instance{
-		ID: strconv.Itoa(r.Number), State: state, AskedAt: r.RequestedAt, IdleSince: idle,
+		ID: strconv.Itoa(r.Number), State: state, RequestedAt: r.RequestedAt, IdleSince: idle,
 		Busy: r.busy(), Used: r.uses(), Unhealthy: r.unhealthy(now, threshold) != "",
 	}
 }

@@ -30,16 +30,16 @@ const maxOrders = 200
 
 // Order is one change of a ledger row, and its reason.
 type Order struct {
-	Number int
-	Reason string
-	Why    string
+	Number  int
+	Reason  string
+	Message string
 }
 
 // Request requests instances.
 type Request struct {
-	Count  int
-	Reason string
-	Why    string
+	Count   int
+	Reason  string
+	Message string
 }
 
 // Plan lists the changes to make. The zero value has none.
@@ -140,7 +140,7 @@ func (p *planner) lost(r row) bool {
 
 func (p *planner) order(to *[]Order, r row, reason, why string) {
 	if !p.out.full() {
-		*to = append(*to, Order{Number: r.Number, Reason: reason, Why: why})
+		*to = append(*to, Order{Number: r.Number, Reason: reason, Message: why})
 	}
 }
 
@@ -288,24 +288,24 @@ func (p *planner) scale() {
 		switch {
 		case a.Kind == scaling.Request:
 			if !byHand && !p.s.changing {
-				p.out.Request = Request{Count: a.Count, Reason: string(a.Reason), Why: a.Why}
+				p.out.Request = Request{Count: a.Count, Reason: string(a.Reason), Message: a.Message}
 			}
 		case r.Misses > 0 || r.Reason == reasonBootstrap: // the cause is not known yet
 		case byHand && (a.Reason == scaling.ReasonIdle || a.Reason == scaling.ReasonOverLimit):
 		case p.requestInFlight(r):
 		case a.Kind == scaling.GiveUp && r.Instance == "":
 			gone[r.Number] = true
-			p.out.memory.recordFailure(p.s.now, r.RequestedAt, a.Why)
-			p.order(&p.out.GiveUp, r, string(a.Reason), a.Why)
+			p.out.memory.recordFailure(p.s.now, r.RequestedAt, a.Message)
+			p.order(&p.out.GiveUp, r, string(a.Reason), a.Message)
 		default:
 			gone[r.Number] = true
 			if a.Kind == scaling.GiveUp {
-				p.out.memory.recordFailure(p.s.now, r.RequestedAt, a.Why)
+				p.out.memory.recordFailure(p.s.now, r.RequestedAt, a.Message)
 			}
 			if ill := r.unhealthy(p.s.now, p.s.view.Fleet.Spec.Failures()); ill != "" && a.Reason == scaling.ReasonUnhealthy {
-				a.Why = ill
+				a.Message = ill
 			}
-			p.order(&p.out.Drain, r, string(a.Reason), a.Why)
+			p.order(&p.out.Drain, r, string(a.Reason), a.Message)
 		}
 	}
 	if p.out.memory.Failures > p.s.memory.Failures { // the pause after a failure comes first
@@ -343,7 +343,7 @@ func (p *planner) byHand(desired int, gone map[int]bool) {
 			missing = min(missing, shareOf(p.s.now, p.s.view.Fleet, total, total+missing, p.s.view.QuotaShares)-total)
 		}
 		if missing > 0 && !p.s.changing && !p.s.now.Before(p.s.memory.FailedAt.Add(scaling.PauseAfter(p.s.memory.Failures))) {
-			p.out.Request = Request{Count: missing, Reason: reasonByHand, Why: why}
+			p.out.Request = Request{Count: missing, Reason: reasonByHand, Message: why}
 		}
 		return
 	}

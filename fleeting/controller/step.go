@@ -112,13 +112,13 @@ func (s *step) removeLost(ctx context.Context) (func(context.Context) error, err
 			return
 		}
 		for _, e := range r.executors {
-			_, err := s.w.store.RemoveExecutor(ctx, e.ID, run.Removal{Reason: "its machine is gone: " + o.Why})
+			_, err := s.w.store.RemoveExecutor(ctx, e.ID, run.Removal{Reason: "its machine is gone: " + o.Message})
 			if run.CodeOf(err) == run.CodeConflict { // the executor has just renewed its registration, and has tasks
 				return
 			}
 			errs = append(errs, ignoreGone(err))
 		}
-		b.set(r, "gone", o.Reason, o.Why, func(n *records.LedgerRow) { n.State, n.GoneAt = run.InstanceGone, b.now })
+		b.set(r, "gone", o.Reason, o.Message, func(n *records.LedgerRow) { n.State, n.GoneAt = run.InstanceGone, b.now })
 	})
 	return nil, errors.Join(append(errs, s.write(ctx, s.view, b.changes))...)
 }
@@ -135,7 +135,7 @@ func (s *step) giveUp(ctx context.Context) (func(context.Context) error, error) 
 	b := &changeSet{now: s.w.now()}
 	s.forEachOrder(s.plan.GiveUp, func(o Order, r row) {
 		if r.State == run.InstanceRequested && r.Instance == "" {
-			b.set(r, "gone", o.Reason, o.Why, func(n *records.LedgerRow) { n.State, n.GoneAt = run.InstanceGone, b.now })
+			b.set(r, "gone", o.Reason, o.Message, func(n *records.LedgerRow) { n.State, n.GoneAt = run.InstanceGone, b.now })
 		}
 	})
 	return nil, s.write(ctx, s.view, b.changes)
@@ -150,10 +150,10 @@ func (s *step) drain(ctx context.Context) (func(context.Context) error, error) {
 			return
 		}
 		if r.State != run.InstanceDraining {
-			b.set(r, "draining", o.Reason, o.Why, func(n *records.LedgerRow) { n.State, n.DrainingAt = run.InstanceDraining, b.now })
+			b.set(r, "draining", o.Reason, o.Message, func(n *records.LedgerRow) { n.State, n.DrainingAt = run.InstanceDraining, b.now })
 		}
 		for _, e := range r.executors {
-			_, err := s.w.store.DrainExecutor(ctx, e.ID, true, "its instance is deleted: "+o.Why)
+			_, err := s.w.store.DrainExecutor(ctx, e.ID, true, "its instance is deleted: "+o.Message)
 			errs = append(errs, ignoreGone(err))
 		}
 	})
@@ -173,14 +173,14 @@ func (s *step) delete(ctx context.Context) (func(context.Context) error, error) 
 			return
 		}
 		if r.Instance == "" {
-			b.set(r, "gone", o.Reason, o.Why, func(n *records.LedgerRow) { n.State, n.GoneAt = run.InstanceGone, b.now })
+			b.set(r, "gone", o.Reason, o.Message, func(n *records.LedgerRow) { n.State, n.GoneAt = run.InstanceGone, b.now })
 			return
 		}
 		kind := "deleting"
 		if r.State == run.InstanceDeleting {
 			kind = "deleting_again"
 		}
-		b.set(r, kind, o.Reason, o.Why, func(n *records.LedgerRow) { n.State, n.DeletingAt = run.InstanceDeleting, b.now })
+		b.set(r, kind, o.Reason, o.Message, func(n *records.LedgerRow) { n.State, n.DeletingAt = run.InstanceDeleting, b.now })
 		going = append(going, r)
 		ids = append(ids, r.Instance)
 	})
@@ -239,7 +239,7 @@ func (s *step) request(ctx context.Context) (func(context.Context) error, error)
 	q := s.plan.Request
 	for range q.Count {
 		b.add(records.LedgerRow{FleetInstance: run.FleetInstance{
-			Request: s.id, Cause: run.CauseRequested, State: run.InstanceRequested, RequestedAt: b.now, Reason: q.Reason, Message: q.Why,
+			Request: s.id, Cause: run.CauseRequested, State: run.InstanceRequested, RequestedAt: b.now, Reason: q.Reason, Message: q.Message,
 		}}, "requested")
 	}
 	b.changes.Request = s.id

@@ -53,7 +53,7 @@ func (d *decider) wake(t time.Time) {
 }
 
 func (d *decider) act(kind Kind, id string, reason Reason, format string, args ...any) {
-	d.actions = append(d.actions, Action{Kind: kind, ID: id, Reason: reason, Why: fmt.Sprintf(format, args...)})
+	d.actions = append(d.actions, Action{Kind: kind, ID: id, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
 // sort orders the instances by removal: first those that are nearest to their
@@ -82,7 +82,7 @@ func (d *decider) exhausted(i Instance) bool {
 // others in serving.
 func (d *decider) retire() {
 	for _, i := range d.in.Instances {
-		deadline := i.AskedAt.Add(d.in.Limits.RequestTimeout)
+		deadline := i.RequestedAt.Add(d.in.Limits.RequestTimeout)
 		switch {
 		case i.State.terminating():
 		case i.State.pending() && i.Busy == 0 && !d.in.Now.Before(deadline):
@@ -195,7 +195,7 @@ func (d *decider) grow() {
 	if d.waiting() == 0 {
 		reason, why = ReasonIdleCount, fmt.Sprintf("%d idle slots are required; %d slots are free", d.figures.Idle, d.figures.Free)
 	}
-	d.actions = append(d.actions, Action{Kind: Request, Count: n, Reason: reason, Why: why})
+	d.actions = append(d.actions, Action{Kind: Request, Count: n, Reason: reason, Message: why})
 }
 
 // limited reports whether the number of instances is limited. A quota of 0 is a

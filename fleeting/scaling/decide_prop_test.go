@@ -70,7 +70,7 @@ func (f *fleet) decide() scaling.Decision {
 	seen := make(map[string]bool)
 	for _, a := range d.Actions {
 		require.NotEmpty(f.t, a.Reason)
-		require.NotEmpty(f.t, a.Why)
+		require.NotEmpty(f.t, a.Message)
 		if a.Kind == scaling.Request {
 			f.request(a)
 			continue
@@ -91,7 +91,7 @@ func (f *fleet) request(a scaling.Action) {
 	}
 	for range a.Count {
 		f.made++
-		f.in.Instances = append(f.in.Instances, scaling.Instance{ID: fmt.Sprintf("i%03d", f.made), State: scaling.StateRequested, AskedAt: f.in.Now})
+		f.in.Instances = append(f.in.Instances, scaling.Instance{ID: fmt.Sprintf("i%03d", f.made), State: scaling.StateRequested, RequestedAt: f.in.Now})
 	}
 	if f.in.Limits.MaxInstances > 0 || f.in.Quota != nil {
 		require.LessOrEqual(f.t, len(f.in.Instances), f.maxInstances(), "never above the limits")

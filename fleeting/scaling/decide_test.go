@@ -15,7 +15,7 @@ var noon = time.Date(2026, 3, 17, 12, 0, 0, 0, time.UTC)
 
 // ready returns an instance that has been idle for ten minutes.
 func ready(id string) scaling.Instance {
-	return scaling.Instance{ID: id, State: scaling.StateReady, AskedAt: noon.Add(-time.Hour), IdleSince: noon.Add(-10 * time.Minute)}
+	return scaling.Instance{ID: id, State: scaling.StateReady, RequestedAt: noon.Add(-time.Hour), IdleSince: noon.Add(-10 * time.Minute)}
 }
 
 // summary returns the actions of a decision in short form.
@@ -43,7 +43,7 @@ func TestDecide(t *testing.T) {
 	draining.State = scaling.StateDraining
 	young := ready("young")
 	young.IdleSince = noon.Add(-time.Minute)
-	coming := scaling.Instance{ID: "coming", State: scaling.StateRequested, AskedAt: noon.Add(-time.Minute)}
+	coming := scaling.Instance{ID: "coming", State: scaling.StateRequested, RequestedAt: noon.Add(-time.Minute)}
 	limits := scaling.Limits{Capacity: 2, MaxInstances: 4, RequestTimeout: 15 * time.Minute}
 	one := 1
 	tests := []struct {
@@ -133,7 +133,7 @@ func TestDecide(t *testing.T) {
 			require.Equal(t, tt.held, d.Held)
 			require.Equal(t, tt.nextAt, d.NextAt)
 			for _, a := range d.Actions {
-				require.NotEmpty(t, a.Why)
+				require.NotEmpty(t, a.Message)
 			}
 		})
 	}

@@ -87,7 +87,7 @@ func TestSupplyOf(t *testing.T) {
 	in := scaling.Input{Now: noon, Limits: scaling.Limits{Capacity: 2, RequestTimeout: time.Hour}}
 	require.Equal(t, scaling.Supply{PerInstance: 2, Room: scaling.Unlimited}, scaling.SupplyOf(in))
 	in.Instances = []scaling.Instance{
-		{ID: "1", State: scaling.StateRequested, AskedAt: noon},
+		{ID: "1", State: scaling.StateRequested, RequestedAt: noon},
 		{ID: "2", State: scaling.StateReady, Busy: 1},
 		{ID: "3", State: scaling.StateDraining},
 		{ID: "4", State: scaling.StateReady, Unhealthy: true},
@@ -201,7 +201,7 @@ func TestDivide_requests_nothing_twice(t *testing.T) {
 			}
 			for range asked {
 				inputs[i].Instances = append(inputs[i].Instances, scaling.Instance{
-					ID: fmt.Sprintf("i%d", len(inputs[i].Instances)), State: scaling.StateRequested, AskedAt: noon,
+					ID: fmt.Sprintf("i%d", len(inputs[i].Instances)), State: scaling.StateRequested, RequestedAt: noon,
 				})
 			}
 			return asked

@@ -25,13 +25,13 @@ func (s State) terminating() bool { return s == StateDraining || s == StateDelet
 
 // Instance is one instance of the fleet, until it is gone.
 type Instance struct {
-	ID        string    `json:"id"` // of the ledger row, which exists before the machine
-	State     State     `json:"state"`
-	AskedAt   time.Time `json:"asked_at"`
-	IdleSince time.Time `json:"idle_since,omitzero"` // when its last task ended, or it became ready
-	Busy      int       `json:"busy,omitempty"`      // tasks that it holds
-	Used      int       `json:"used,omitempty"`      // tasks that it has taken, including those that it holds
-	Unhealthy bool      `json:"unhealthy,omitempty"`
+	ID          string    `json:"id"` // of the ledger row, which exists before the machine
+	State       State     `json:"state"`
+	RequestedAt time.Time `json:"requested_at"`
+	IdleSince   time.Time `json:"idle_since,omitzero"` // when its last task ended, or it became ready
+	Busy        int       `json:"busy,omitempty"`      // tasks that it holds
+	Used        int       `json:"used,omitempty"`      // tasks that it has taken, including those that it holds
+	Unhealthy   bool      `json:"unhealthy,omitempty"`
 }
 
 // Demand is the fleet's share of the tasks of the pool (see Divide), without
@@ -113,11 +113,11 @@ const (
 
 // Action is one action, and its reason.
 type Action struct {
-	Kind   Kind   `json:"kind"`
-	ID     string `json:"id,omitempty"`    // of the instance; "" for a request
-	Count  int    `json:"count,omitempty"` // of a request
-	Reason Reason `json:"reason"`
-	Why    string `json:"why"` // the reason, as a message
+	Kind    Kind   `json:"kind"`
+	ID      string `json:"id,omitempty"`    // of the instance; "" for a request
+	Count   int    `json:"count,omitempty"` // of a request
+	Reason  Reason `json:"reason"`
+	Message string `json:"message"` // the reason, as a message
 }
 
 // Figures are the numbers behind a decision.

@@ -214,7 +214,7 @@ func (w *simulation) decide() {
 
 func (w *simulation) create() {
 	w.made++
-	m := &machine{Instance: scaling.Instance{ID: fmt.Sprintf("%07d", w.made), State: scaling.StateRequested, AskedAt: w.now}}
+	m := &machine{Instance: scaling.Instance{ID: fmt.Sprintf("%07d", w.made), State: scaling.StateRequested, RequestedAt: w.now}}
 	w.machines[m.ID] = m
 	w.order = append(w.order, m)
 	w.push(w.options.Boot+time.Duration(w.chance.Int64N(int64(w.options.Boot/4)+1)), eventReady, m)
