@@ -148,11 +148,16 @@ func (l *limits) add(group string, s setLimit) {
 
 // at returns the greatest limit that may have been in force at an event. The
 // event's time is the begin of its transaction, which may have waited for another
-// transaction.
+// transaction: as long as the slowest change of a limit, and some seconds.
 func (l *limits) at(group string, t time.Time) int {
-	const waited = 5 * time.Second
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	waited := 5 * time.Second
+	for _, all := range l.set {
+		for _, s := range all {
+			waited = max(waited, 5*time.Second+s.done.Sub(s.requested))
+		}
+	}
 	greatest := 0
 	for i, s := range l.set[group] {
 		ended := i+1 < len(l.set[group]) && l.set[group][i+1].done.Before(t)
