@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -183,13 +182,6 @@ func groupsCommand(env session.Env) *cobra.Command {
 		Example: "  drover groups list\n  drover groups list --under /project",
 	}
 	command.Parent(groups)
-	unknown := groups.RunE
-	groups.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) > 0 && strings.HasPrefix(args[0], "/") {
-			return command.RenamedError(c.CommandPath()+" PATH", "groups list")
-		}
-		return unknown(c, args)
-	}
 	c := &cobra.Command{
 		Use:   "list [PATH...]",
 		Short: "Count the open runs of groups, and show the last run of each",

@@ -37,7 +37,7 @@ func executorsCommand(env session.Env) *cobra.Command {
   drover executors delete host-7-shell --reason "disk failure"`,
 	}
 	f := newRegistryFlags(env, c)
-	c.AddCommand(listExecutorsCommand(f), getExecutorCommand(f), drainExecutorsCommand(f), resumeExecutorsCommand(f), deleteExecutorsCommand(f), command.Renamed("remove", "executors delete"))
+	c.AddCommand(listExecutorsCommand(f), getExecutorCommand(f), drainExecutorsCommand(f), resumeExecutorsCommand(f), deleteExecutorsCommand(f))
 	return c
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
-	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/cli/session"
@@ -26,8 +25,7 @@ func poolsCommand(env session.Env) *cobra.Command {
   drover pools delete linux`,
 	}
 	f := newRegistryFlags(env, c)
-	c.AddCommand(listPoolsCommand(f), getPoolCommand(f), applyPoolCommand(f), setPoolCommand(f), deletePoolsCommand(f),
-		command.Renamed("put", "pools set"))
+	c.AddCommand(listPoolsCommand(f), getPoolCommand(f), applyPoolCommand(f), setPoolCommand(f), deletePoolsCommand(f))
 	return c
 }
 

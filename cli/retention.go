@@ -31,7 +31,7 @@ func retentionCommand(env session.Env) *cobra.Command {
 	command.Parent(c)
 	f.conn.AddTo(c)
 	f.output.AddTo(c, render.AsTable)
-	c.AddCommand(getRetentionCommand(f), previewRetentionCommand(f), command.Renamed("show", "retention get"))
+	c.AddCommand(getRetentionCommand(f), previewRetentionCommand(f))
 	return c
 }
 

@@ -40,7 +40,6 @@ func schedulesCommand(env session.Env) *cobra.Command {
 	c.AddCommand(
 		listSchedulesCommand(f), getScheduleCommand(f), applyScheduleCommand(f), deleteScheduleCommand(f),
 		pauseScheduleCommand(f), resumeScheduleCommand(f), triggerScheduleCommand(f), backfillScheduleCommand(f),
-		command.Renamed("set", "schedules apply -f FILE"),
 	)
 	return c
 }

@@ -40,15 +40,11 @@ func PrintError(w io.Writer, command *cobra.Command, err error) {
 
 func hintFor(command *cobra.Command, err error) string {
 	var usage *usageError
-	var renamed *renamedError
 	var hinted interface {
 		error
 		Hint() string
 	}
 	switch {
-	case errors.As(err, &renamed):
-		command, _, _ := strings.Cut(renamed.now, " -")
-		return fmt.Sprintf("See drover %s --help.", command)
 	case errors.As(err, &hinted):
 		return hinted.Hint()
 	case errors.As(err, &usage) && command != nil:

@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/cli"
-	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cmd/internal/executorrole"
 	"github.com/drover-run/drover/cmd/internal/process"
 )
@@ -15,11 +14,7 @@ func processCommands() []*cobra.Command {
 	dev, start := devCommand(), startCommand()
 	dev.GroupID, start.GroupID = cli.GroupProcess, cli.GroupProcess
 	dev.RunE = process.Interruptible(dev.RunE)
-	commands := []*cobra.Command{dev, start, tokensCommand(), keysCommand(), recordsCommand(), process.HealthCommand(), process.ConfigCommand()}
-	for _, c := range start.Commands() {
-		commands = append(commands, command.Renamed(c.Name(), "start "+c.Name()))
-	}
-	return append(commands, command.Renamed("fleet", "start fleet-worker"), command.Renamed("token", "tokens create", "key", "keys create relay"))
+	return []*cobra.Command{dev, start, tokensCommand(), keysCommand(), recordsCommand(), process.HealthCommand(), process.ConfigCommand()}
 }
 
 // startCommand starts one of the processes of an installation.

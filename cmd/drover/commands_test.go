@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,36 +17,6 @@ func execute(t *testing.T, args ...string) (code command.ExitCode, stdout, stder
 	env := session.Env{Stdout: &out, Stderr: &errs, LookupEnv: func(string) (string, bool) { return "", false }}
 	code = command.Execute(t.Context(), addPluginCommands(cli.New(env, processCommands()...)), args)
 	return code, out.String(), errs.String()
-}
-
-// TestCommands_renamed checks that a former name fails with a hint at the new
-// one, which exists.
-func TestCommands_renamed(t *testing.T) {
-	t.Parallel()
-	for old, now := range map[string]string{
-		"gateway --listen 127.0.0.1:0": "start gateway",
-		"control":                      "start control",
-		"executor --pool linux":        "start executor",
-		"fleet --help":                 "start fleet-worker",
-		"relay":                        "start relay",
-		"temporal":                     "start temporal",
-		"token new --name ci":          "tokens create",
-		"token":                        "tokens create",
-		"token key --file k":           "keys create relay",
-		"records key":                  "keys create encryption",
-		"records reseal":               "records reencrypt",
-	} {
-		t.Run(old, func(t *testing.T) {
-			t.Parallel()
-			code, stdout, stderr := execute(t, strings.Fields(old)...)
-			require.Equal(t, command.ExitInvalid, code)
-			require.Empty(t, stdout)
-			require.Contains(t, stderr, " is now drover "+now+"\nSee drover "+now+" --help.\n")
-			code, stdout, _ = execute(t, append(strings.Fields(now), "--help")...)
-			require.Equal(t, command.ExitOK, code)
-			require.Contains(t, stdout, "drover "+now+" [flags]")
-		})
-	}
 }
 
 func TestCommands_help(t *testing.T) {

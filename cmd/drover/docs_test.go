@@ -93,7 +93,6 @@ func requireCommand(t *testing.T, root *cobra.Command, of string, args []string)
 	t.Helper()
 	command, rest, err := root.Find(args)
 	require.NoError(t, err, of)
-	require.NotContains(t, command.Short, "Renamed to drover", "%s is a former name", of)
 	if command.HasAvailableSubCommands() && len(rest) > 0 {
 		require.Regexp(t, `^(-|[A-Z.…]|help$)`, rest[0], "%s: there is no command %q", of, rest[0])
 	}

@@ -16,7 +16,7 @@ const reencryptBatch = 500
 
 func recordsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "records", Short: "Maintain the records", Example: "  drover records reencrypt --config /etc/drover.yaml"}
-	cmd.AddCommand(reencryptCommand(), command.Renamed("key", "keys create encryption"), command.Renamed("reseal", "records reencrypt"))
+	cmd.AddCommand(reencryptCommand())
 	return cmd
 }
 
