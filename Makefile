@@ -23,7 +23,7 @@ help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: build ## Build Drover and run two graphs on an embedded Temporal server
+demo: build ## Build Drover and run a graph of tasks on an embedded Temporal server
 	@examples/demo.sh
 
 .PHONY: dev
@@ -36,7 +36,7 @@ build: bin/drover bin/drover-shim ## Build bin/drover and bin/drover-shim (the f
 
 .PHONY: bin/drover bin/drover-agent bin/drover-shim
 bin/drover bin/drover-agent bin/drover-shim:
-	$(GO) build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$(@F)
+	tools/progress.sh $(GO) build -v -ldflags '$(LDFLAGS)' -o $@ ./cmd/$(@F)
 
 # bin/server/drover is drover without the embedded Temporal server.
 .PHONY: bin/server/drover
