@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,7 +11,6 @@ import (
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
-	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/run"
 )
 
@@ -20,8 +18,7 @@ import (
 type restartFlags struct {
 	from, key string
 	tasks     []string
-	variables []string
-	secrets   []string
+	variables variableFlags
 	token     string
 	watch     *watcher
 	following bool
@@ -34,7 +31,7 @@ func restartCommand(f *runsFlags) *cobra.Command {
 		Short: "Create a new run from one that has ended",
 		Long: `Creates a new run from one that has ended, and prints its id. Tasks that failed or were stopped run again, with all tasks that
 depend on them; --from start runs all tasks, and --task selects tasks to run, with all tasks that depend on them. Other tasks
-keep their results, logs and outputs. Variables and secrets override those of the old run; a secret is read from a file.`,
+keep their results, logs and outputs. Variables and secrets override those of the old run.`,
 		Example: `  drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1
   drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --from start --env COMMIT=4f2a --follow
   drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --task deploy --secret TOKEN=@token.txt`,
@@ -44,8 +41,7 @@ keep their results, logs and outputs. Variables and secrets override those of th
 	flags := c.Flags()
 	flags.StringVar(&r.from, "from", "", "start, or failed (the default without --task)")
 	flags.StringArrayVar(&r.tasks, "task", nil, "task to run again, or a task with an expansion (repeatable)")
-	flags.StringArrayVarP(&r.variables, "env", "e", nil, "environment variable NAME=VALUE (repeatable)")
-	flags.StringArrayVar(&r.secrets, "secret", nil, "secret NAME=@FILE, or NAME=@- for standard input (repeatable)")
+	r.variables.addTo(c)
 	flags.StringVar(&r.key, "idempotency-key", "", "creates one run for all restarts with this key in 24 hours")
 	addToken(c, &r.token)
 	flags.BoolVarP(&r.following, "follow", "f", false, "show the new run until it has ended")
@@ -64,10 +60,10 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 		body.From = api.RestartFrom(run.RestartFailed)
 	}
 	var err error
-	if body.Environment, err = r.readVariables(); err != nil {
+	if body.Environment, err = r.variables.readVariables(f.env); err != nil {
 		return err
 	}
-	if body.Secrets, err = r.readSecrets(f.env); err != nil {
+	if body.Secrets, err = r.variables.readSecrets(f.env); err != nil {
 		return err
 	}
 	client, err := f.conn.Open()
@@ -91,36 +87,6 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	}
 	_, err = fmt.Fprintln(f.env.Stdout, created.Value.ID)
 	return err
-}
-
-// readVariables parses NAME=VALUE.
-func (r *restartFlags) readVariables() (map[string]string, error) {
-	out := make(map[string]string, len(r.variables))
-	for _, text := range r.variables {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok || name == "" {
-			return nil, command.Invalid("--env takes NAME=VALUE, not %q", text)
-		}
-		out[name] = value
-	}
-	return out, nil
-}
-
-// readSecrets parses NAME=@FILE: other users of the host could see a value on the
-// command line. Errors do not contain the argument, which may be a secret.
-func (r *restartFlags) readSecrets(env session.Env) (map[string]string, error) {
-	out := make(map[string]string, len(r.secrets))
-	for _, text := range r.secrets {
-		name, file, ok := strings.Cut(text, "=@")
-		if !ok || name == "" || file == "" {
-			return nil, command.Invalid("--secret takes NAME=@FILE, or NAME=@- for the standard input: others can see the command line")
-		}
-		var err error
-		if out[name], err = readSecret(env, file); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
 }
 
 func deleteCommand(f *runsFlags) *cobra.Command {

@@ -25,6 +25,7 @@ func runCommand(env session.Env) *cobra.Command {
 		output    render.Format
 		watch     = &watcher{env: env}
 		following bool
+		variables variableFlags
 		change    specChange
 		key       string
 	)
@@ -36,7 +37,8 @@ func runCommand(env session.Env) *cobra.Command {
 With --follow it shows the progress of the run until it has ended: on a terminal as a table with the log below, else as lines.
 The exit code is then the outcome of the run. Ctrl-C ends the command and not the run.`,
 		Example: `  drover run examples/hello.yaml --follow
-  drover run build.yaml --env COMMIT=4f2a
+  drover run build.yaml --env COMMIT=4f2a --env-file build.env
+  drover run deploy.yaml --secret TOKEN --secret KEY=@key.pem
   drover run nightly.yaml --idempotency-key nightly-2026-01-31
   generate-spec | drover run - -o json`,
 		Args:              cobra.ExactArgs(1),
@@ -44,6 +46,12 @@ The exit code is then the outcome of the run. Ctrl-C ends the command and not th
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := readSpecFile(env, args[0])
 			if err != nil {
+				return err
+			}
+			if change.variables, err = variables.readVariables(env); err != nil {
+				return err
+			}
+			if change.secrets, err = variables.readSecrets(env); err != nil {
 				return err
 			}
 			body, media := file.data, file.media()
@@ -79,7 +87,7 @@ The exit code is then the outcome of the run. Ctrl-C ends the command and not th
 	}
 	flags := c.Flags()
 	flags.BoolVarP(&following, "follow", "f", false, "show the run until it has ended")
-	flags.StringArrayVarP(&change.variables, "env", "e", nil, "environment variable NAME=VALUE of the run, overrides the file (repeatable)")
+	variables.addTo(c)
 	flags.StringVar(&key, "idempotency-key", "", "creates one run for all submissions with this key in 24 hours")
 	addToken(c, &change.token)
 	watch.addTo(c)

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
-	"strings"
 
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/session"
@@ -71,11 +71,14 @@ func (f *specFile) validate() (*run.Spec, error) {
 
 // specChange is the changes of flags to a specification.
 type specChange struct {
-	variables []string // NAME=VALUE, for the environment of the run
+	variables map[string]string // for the environment of the run
+	secrets   map[string]string // values by name
 	token     string
 }
 
-func (c specChange) empty() bool { return len(c.variables) == 0 && c.token == "" }
+func (c specChange) empty() bool {
+	return len(c.variables) == 0 && len(c.secrets) == 0 && c.token == ""
+}
 
 // tokenKey is the key of the update token, which a request has beside the keys of
 // its specification.
@@ -91,12 +94,13 @@ func (f *specFile) change(c specChange) ([]byte, error) {
 	if s.Environment == nil {
 		s.Environment = make(map[string]string)
 	}
-	for _, v := range c.variables {
-		name, value, ok := strings.Cut(v, "=")
-		if !ok || name == "" {
-			return nil, command.Invalid("--env takes NAME=VALUE, not %q", v)
-		}
-		s.Environment[name] = value
+	maps.Copy(s.Environment, c.variables)
+	if s.Secrets == nil {
+		s.Secrets = make(map[string]run.Secret)
+	}
+	for name, value := range c.secrets {
+		s.Secrets[name] = run.Secret(value)
+		delete(s.SecretsFrom, name)
 	}
 	body, err := spec.Marshal(s)
 	if err != nil {

@@ -160,9 +160,12 @@ func (d *dev) temporal() config.Temporal {
 }
 
 func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
-	providers, err := secrets.Open(d.cfg.Gateway.SecretProvidersFile, os.LookupEnv, d.Logger)
-	if err != nil {
-		return errors.Join(err, listener.Close())
+	providers := secrets.Environment(os.LookupEnv, d.Logger)
+	if path := d.cfg.Gateway.SecretProvidersFile; path != "" {
+		var err error
+		if providers, err = secrets.Open(path, os.LookupEnv, d.Logger); err != nil {
+			return errors.Join(err, listener.Close())
+		}
 	}
 	d.deps.Secrets = providers
 	d.engine = engine.New(d.deps)

@@ -75,6 +75,19 @@ func Open(path string, lookup func(name string) (string, bool), log *slog.Logger
 	return s, errors.Join(faults...)
 }
 
+// DefaultProvider is the provider of the set that Environment returns, and
+// DefaultPrefix begins the names of the variables that it provides.
+const (
+	DefaultProvider = "env"
+	DefaultPrefix   = "SECRET_"
+)
+
+// Environment returns a set with one provider for the runs of all groups: it
+// provides the variables of the process whose names begin with DefaultPrefix.
+func Environment(lookup func(name string) (string, bool), log *slog.Logger) *Set {
+	return &Set{entries: map[string]entry{DefaultProvider: {provider: environment{prefix: DefaultPrefix, lookup: lookup}}}, log: log}
+}
+
 func (x settings) open(lookup func(string) (string, bool)) (Provider, error) {
 	for _, g := range x.Groups {
 		if !strings.HasPrefix(g, "/") {
