@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,7 @@ import (
 type logsFlags struct {
 	*runsFlags
 	query      remote.LogQuery
+	step       string
 	tail       int
 	timestamps bool
 	save       string
@@ -39,7 +41,7 @@ func logsCommand(f *runsFlags) *cobra.Command {
 Without TASK it prints the logs of all tasks that have begun, one after the other, and prefixes each line with the name of its task;
 with --save, it writes each log to a file of its own in a directory.`,
 		Example: `  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --follow --tail 20
-  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --step setup --timestamps
+  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --step 2 --timestamps
   drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --since 10m --stream stderr
   drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 'test[GO=1.26]' --attempt 1
   drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 --save logs/`,
@@ -62,7 +64,7 @@ with --save, it writes each log to a file of its own in a directory.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&l.query.Step, "step", "", "only this step: its number from 0, or setup")
+	flags.StringVar(&l.step, "step", "", "only this step: its number from 1, its name, or setup")
 	flags.StringSliceVar(&l.query.Streams, "stream", nil, "only this stream: stdout, stderr or system (repeatable)")
 	flags.IntVar(&l.query.Attempt, "attempt", 0, "number of the attempt, from 1 (default: the newest)")
 	flags.BoolVarP(&l.query.Follow, "follow", "f", false, "follow until the step, or the task, has ended")
@@ -95,10 +97,20 @@ func (l *logsFlags) check(c *cobra.Command) error {
 
 // printOrSaveOne prints or saves the log of one task.
 func (l *logsFlags) printOrSaveOne(c *cobra.Command, client *remote.Client) error {
+	if err := l.selectStep(c, client); err != nil {
+		return err
+	}
 	err := l.printOrSave(c, client)
 	switch {
-	case l.query.Step != "" && run.CodeOf(err) == run.CodeInvalid:
-		return l.checkStep(c, client, err)
+	case l.query.Step != "" && run.CodeOf(err) == run.CodeNotFound:
+		steps, runErr := l.steps(c, client)
+		if n, numberErr := strconv.Atoi(l.query.Step); runErr == nil && numberErr == nil && n >= len(steps) {
+			return l.noStep(steps)
+		}
+		if runErr != nil {
+			return runErr
+		}
+		return err
 	case err == nil && l.empty:
 		return l.explainEmpty(c, client)
 	}
@@ -116,29 +128,53 @@ func (l *logsFlags) printOrSave(c *cobra.Command, client *remote.Client) error {
 	return l.saveTo(c, client, l.query, path)
 }
 
-// checkStep returns an error that names the steps of the task if it does not have
-// the step, and else the given error.
-func (l *logsFlags) checkStep(c *cobra.Command, client *remote.Client, err error) error {
-	answer, runErr := client.Run(c.Context(), l.query.Run)
-	if runErr != nil {
+// selectStep sets the step of the query from --step: a number that counts from 1
+// as in the reasons of tasks, the name of a step, or setup.
+func (l *logsFlags) selectStep(c *cobra.Command, client *remote.Client) error {
+	n, err := strconv.Atoi(l.step)
+	switch {
+	case l.step == "" || l.step == setupStep:
+		l.query.Step = l.step
+		return nil
+	case err == nil && n >= 1:
+		l.query.Step = strconv.Itoa(n - 1) // the API counts from 0
+		return nil
+	}
+	steps, err := l.steps(c, client)
+	if err != nil {
 		return err
+	}
+	n = slices.IndexFunc(steps, func(s api.Step) bool { return s.Name == l.step })
+	if n < 0 {
+		return l.noStep(steps)
+	}
+	l.query.Step = strconv.Itoa(n)
+	return nil
+}
+
+// steps returns the steps of the task.
+func (l *logsFlags) steps(c *cobra.Command, client *remote.Client) ([]api.Step, error) {
+	answer, err := client.Run(c.Context(), l.query.Run)
+	if err != nil {
+		return nil, err
 	}
 	task, ok := answer.Value.Tasks[l.query.Task]
 	if !ok {
-		return noTask(answer.Value, l.query.Task)
+		return nil, noTask(answer.Value, l.query.Task)
 	}
-	steps := task.Steps
-	if n, numberErr := strconv.Atoi(l.query.Step); l.query.Step == setupStep || numberErr == nil && n >= 0 && n < len(steps) {
-		return err
-	}
+	return task.Steps, nil
+}
+
+// noStep returns the error for an unknown step, which names the steps of the task.
+func (l *logsFlags) noStep(steps []api.Step) error {
 	names := make([]string, len(steps), len(steps)+1)
 	for i, s := range steps {
-		names[i] = strconv.Itoa(i)
+		names[i] = strconv.Itoa(i + 1)
 		if s.Name != "" {
 			names[i] += " (" + render.Plain(s.Name) + ")"
 		}
 	}
-	return command.Invalid("task %s has no step %s; its steps are %s", l.query.Task, l.query.Step, strings.Join(append(names, setupStep), ", "))
+	return run.Errorf(run.CodeNotFound, "task %s has no step %s; its steps are %s", l.query.Task, l.step, strings.Join(append(names, setupStep), ", "))
 }
 
 // setupStep is the value of --step that selects the log of the environment.
@@ -244,7 +280,7 @@ const timestampFormat = "2006-01-02T15:04:05.000000000Z07:00"
 // printOrSaveAll prints or saves the logs of all tasks that have begun.
 func (l *logsFlags) printOrSaveAll(c *cobra.Command, client *remote.Client) error {
 	q := l.query
-	if q.Follow || q.Step != "" || q.Offset != 0 || q.Attempt != 0 {
+	if q.Follow || l.step != "" || q.Offset != 0 || q.Attempt != 0 {
 		return command.Invalid("--follow, --step, --offset and --attempt need a TASK; drover runs get %s --follow shows all that runs", q.Run)
 	}
 	answer, err := client.Run(c.Context(), q.Run)

@@ -30,7 +30,7 @@ func (e *Engine) Logs(ctx context.Context, q run.LogQuery) (run.LogReader, error
 		return nil, err
 	}
 	if q.Step != nil && (*q.Step < run.SetupStep || *q.Step >= len(t.Steps)) {
-		return nil, run.Errorf(run.CodeInvalid, "task %s has steps 0 to %d, and setup", q.Task, len(t.Steps)-1)
+		return nil, run.Errorf(run.CodeNotFound, "task %s has no step %d; it has the steps 0 to %d, and setup", q.Task, *q.Step, len(t.Steps)-1)
 	}
 	if q.Attempt > t.Attempt {
 		return nil, run.Errorf(run.CodeNotFound, "task %s has no attempt %d; its newest is %d", q.Task, q.Attempt, t.Attempt)

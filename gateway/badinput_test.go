@@ -49,7 +49,7 @@ func strictService(t *testing.T) *runtest.Service {
 			if q.Task != "a" {
 				return nil, run.Errorf(run.CodeNotFound, "run %s has no task %s", q.Run, q.Task)
 			}
-			return nil, run.Errorf(run.CodeInvalid, "task a has 1 step, so there is no step %d", *q.Step)
+			return nil, run.Errorf(run.CodeNotFound, "task a has 1 step, so there is no step %d", *q.Step)
 		},
 	}
 }
@@ -136,7 +136,7 @@ func TestServer_bad_input(t *testing.T) {
 		"step x":              {call{path: logs + "?step=x"}, 400, run.CodeInvalid, `not "x"`, "step"},
 		"step -1":             {call{path: logs + "?step=-1"}, 400, run.CodeInvalid, "setup", "step"},
 		"step 1.5":            {call{path: logs + "?step=1.5"}, 400, run.CodeInvalid, "", "step"},
-		"step beyond":         {call{path: logs + "?step=7"}, 400, run.CodeInvalid, "step 7", ""},
+		"step beyond":         {call{path: logs + "?step=7"}, 404, run.CodeNotFound, "step 7", ""},
 		"negative offset":     {call{path: logs + "?offset=-1"}, 400, run.CodeInvalid, "at least 0", "offset"},
 		"attempt 0":           {call{path: logs + "?attempt=0"}, 400, run.CodeInvalid, "at least 1", "attempt"},
 		"follow perhaps":      {call{path: logs + "?follow=perhaps"}, 400, run.CodeInvalid, "true or false", "follow"},

@@ -55,7 +55,7 @@ func TestBadInput(t *testing.T) {
 		"the wrong phase":           {"POST", "/runs/" + manual + "/stop", "application/json", "{}", "", 409, "wrong_phase", ""},
 		"not waiting for approval":  {"POST", "/runs/" + manual + "/tasks/t/approve", "application/json", "{}", "", 409, "not_waiting_approval", ""},
 		"a bad step number":         {"GET", "/runs/" + other + "/tasks/t/logs?step=first", "", "", "", 400, "invalid", ""},
-		"a step that is not there":  {"GET", "/runs/" + other + "/tasks/t/logs?step=7", "", "", "", 400, "invalid", ""},
+		"a step that is not there":  {"GET", "/runs/" + other + "/tasks/t/logs?step=7", "", "", "", 404, "not_found", ""},
 		"a negative offset":         {"GET", "/runs/" + other + "/tasks/t/logs?offset=-1", "", "", "", 400, "invalid", ""},
 		"an unknown task":           {"GET", "/runs/" + other + "/tasks/u/logs", "", "", "", 404, "not_found", ""},
 		"a bad cursor":              {"GET", "/runs?cursor=nonsense", "", "", "", 400, "invalid", ""},

@@ -266,7 +266,7 @@ func (g *Gateway) streamLog(w http.ResponseWriter, r *http.Request) {
 		key.attempt = t.Attempt
 	}
 	if step, err := strconv.Atoi(q.Get("step")); q.Get("step") != "" && q.Get("step") != "setup" && (err != nil || step >= len(t.Steps)) {
-		problem(w, http.StatusBadRequest, "invalid", fmt.Sprintf("task %s has steps 0 to %d, and setup", key.task, len(t.Steps)-1))
+		problem(w, http.StatusNotFound, "not_found", fmt.Sprintf("task %s has no step %d; it has the steps 0 to %d, and setup", key.task, step, len(t.Steps)-1))
 		return
 	}
 	offset, _ := strconv.ParseInt(q.Get("offset"), 10, 64)
