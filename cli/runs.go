@@ -77,7 +77,7 @@ func listRunsCommand(f *runsFlags) *cobra.Command {
 	flags.IntVar(&filter.limit, "limit", 25, "number of runs to list, 1 to 100")
 	flags.StringVar(&filter.cursor, "cursor", "", "cursor of the next page, from the previous list")
 	flags.BoolVar(&filter.ascending, "oldest-first", false, "oldest first")
-	flags.BoolVar(&filter.all, "all", false, "list all runs, page by page")
+	flags.BoolVar(&filter.all, "all", false, "list all runs")
 	_ = c.RegisterFlagCompletionFunc("changegroup", completeChangeGroups(f.conn, 0))
 	_ = c.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions(toStrings(run.Phases()), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("result", cobra.FixedCompletions(toStrings(run.Results()), cobra.ShellCompDirectiveNoFileComp))
@@ -110,6 +110,7 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 		return err
 	}
 	var runs []api.Run
+	all := render.Pages{Key: "runs"}
 	var token string
 	for {
 		page, err := client.Runs(c.Context(), params)
@@ -119,6 +120,9 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 		if f.output == render.AsJSON && !filter.all {
 			return render.JSON(f.env.Stdout, page.Raw)
 		}
+		if err := all.Add(page.Raw); err != nil {
+			return err
+		}
 		runs, token = append(runs, page.Value.Runs...), page.Value.ChangegroupToken
 		params.Cursor = page.Value.NextCursor
 		if !filter.all || params.Cursor == "" {
@@ -126,12 +130,7 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 		}
 	}
 	if f.output == render.AsJSON {
-		for _, r := range runs {
-			if err := render.Line(f.env.Stdout, r); err != nil {
-				return err
-			}
-		}
-		return nil
+		return all.Print(f.env.Stdout)
 	}
 	if err := f.printRuns(runs); err != nil {
 		return err

@@ -63,12 +63,13 @@ func listSchedulesCommand(f *schedulesFlags) *cobra.Command {
 	}
 	c.Flags().IntVar(&limit, "limit", limit, "number of schedules to list, 1 to 100")
 	c.Flags().StringVar(&params.After, "after", "", "only schedules with names after this one")
-	c.Flags().BoolVar(&all, "all", false, "list all schedules, page by page")
+	c.Flags().BoolVar(&all, "all", false, "list all schedules")
 	return c
 }
 
 func (f *schedulesFlags) list(ctx context.Context, client *remote.Client, params api.ListSchedulesParams, all bool) error {
 	t := render.NewTable(f.env.Stdout, "NAME", "GROUP", "TIMES", "OVERLAP", "STATE", "NEXT", "FIRED")
+	items := render.Pages{Key: "schedules"}
 	for {
 		page, err := client.Schedules(ctx, &params)
 		if err != nil {
@@ -77,13 +78,10 @@ func (f *schedulesFlags) list(ctx context.Context, client *remote.Client, params
 		if f.output == render.AsJSON && !all {
 			return render.JSON(f.env.Stdout, page.Raw)
 		}
+		if err := items.Add(page.Raw); err != nil {
+			return err
+		}
 		for _, x := range page.Value.Schedules {
-			if f.output == render.AsJSON {
-				if err := render.Line(f.env.Stdout, x); err != nil {
-					return err
-				}
-				continue
-			}
 			t.Row(x.Name, x.Group, times(x), string(x.Overlap), scheduleState(x), f.next(x), strconv.Itoa(x.Fired))
 		}
 		if params.After = page.Value.NextAfter; !all || params.After == "" {
@@ -91,7 +89,7 @@ func (f *schedulesFlags) list(ctx context.Context, client *remote.Client, params
 		}
 	}
 	if f.output == render.AsJSON {
-		return nil
+		return items.Print(f.env.Stdout)
 	}
 	if err := t.Flush(); err != nil {
 		return err
