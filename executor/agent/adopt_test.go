@@ -70,40 +70,58 @@ func (quietTokens) Complete(context.Context, []byte, agent.Outcome) error       
 
 // Two adoptions of a key without an entry arrive at the same time. While the first one
 // looks for the environment, nothing is known of the key: the second one must not
-// answer that the key never started.
+// answer that the key never started. The task is executed once, also if it was adopted
+// before Run began.
 func TestAgent_adopts_an_unknown_key_twice_at_once(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		driver := &slowDriver{asked: make(chan struct{}, 2), found: make(chan struct{})}
-		a, err := agent.New(agent.Deps{Driver: driver, API: quietAPI{}, Tokens: quietTokens{}}, agent.Options{Pool: "pool", StateDir: t.TempDir()})
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- a.Run(ctx) }()
-		adoption := agent.Adoption{Key: run.Key{Run: testRun, Attempt: 1, Dispatch: 1}, Token: []byte("first"), JournalID: "lost"}
-		type answer struct {
-			out agent.Outcome
-			err error
-		}
-		first := make(chan answer)
-		go func() {
-			out, err := a.Adopt(t.Context(), adoption)
-			first <- answer{out, err}
-		}()
-		<-driver.asked
+	for name, before := range map[string]bool{"while it runs": false, "before it runs": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				driver := &slowDriver{asked: make(chan struct{}, 4), found: make(chan struct{})}
+				a, err := agent.New(agent.Deps{Driver: driver, API: quietAPI{}, Tokens: quietTokens{}}, agent.Options{Pool: "pool", StateDir: t.TempDir()})
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error)
+				start := func() {
+					go func() { ended <- a.Run(ctx) }()
+					synctest.Wait()
+				}
+				if !before {
+					start()
+				}
+				adoption := agent.Adoption{Key: run.Key{Run: testRun, Attempt: 1, Dispatch: 1}, Token: []byte("first"), JournalID: "lost"}
+				type answer struct {
+					out agent.Outcome
+					err error
+				}
+				first := make(chan answer)
+				go func() {
+					out, err := a.Adopt(t.Context(), adoption)
+					first <- answer{out, err}
+				}()
+				<-driver.asked
+				if before {
+					start()
+				}
 
-		adoption.Token = []byte("second")
-		second, secondErr := a.Adopt(t.Context(), adoption)
-		close(driver.found)
-		got := <-first
-		again, againErr := a.Adopt(t.Context(), adoption)
-		cancel()
-		require.NoError(t, <-ended)
+				adoption.Token = []byte("second")
+				second, secondErr := a.Adopt(t.Context(), adoption)
+				close(driver.found)
+				got := <-first
+				again, againErr := a.Adopt(t.Context(), adoption)
+				synctest.Wait()
+				attached := len(driver.asked)
+				cancel()
+				require.NoError(t, <-ended)
 
-		require.NoError(t, got.err)
-		require.True(t, got.out.Pending(), "%+v", got.out)
-		require.Equal(t, run.CodeUnavailable, run.CodeOf(secondErr), "%+v", second)
-		require.NoError(t, againErr, "the service asks again")
-		require.True(t, again.Pending(), "%+v", again)
-	})
+				require.NoError(t, got.err)
+				require.True(t, got.out.Pending(), "%+v", got.out)
+				require.Equal(t, run.CodeUnavailable, run.CodeOf(secondErr), "%+v", second)
+				require.NoError(t, againErr, "the service asks again")
+				require.True(t, again.Pending(), "%+v", again)
+				require.Equal(t, 1, attached, "one execution attached to the environment")
+			})
+		})
+	}
 }

@@ -117,6 +117,8 @@ type Agent struct {
 	metrics      *metrics
 	machine      machine
 
+	restored []*task // tasks of the journal, until Run starts them
+
 	spawn  chan *task    // tasks to run, received by Run
 	ended  chan struct{} // closed when Run receives no more tasks
 	sweep  chan struct{} // of capacity 1: wakes the sweep
@@ -443,6 +445,7 @@ func (a *Agent) loadJournal() error {
 		}
 		if active {
 			a.tasks[l.key] = t
+			a.restored = append(a.restored, t)
 		}
 	}
 	return nil

@@ -31,6 +31,10 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 
 	running, finished := 0, make(chan struct{})
 	start := func(t *task) {
+		if t.executed {
+			return // a restored task was adopted before Run began
+		}
+		t.executed = true
 		running++
 		group.Go(func() {
 			newExecution(t).run(work)
@@ -40,11 +44,12 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 			}
 		})
 	}
-	for _, t := range a.all() {
+	for _, t := range a.restored {
 		if t.hasWork() {
 			start(t)
 		}
 	}
+	a.restored = nil
 	removed := make(chan error, 1)
 	group.Go(func() {
 		if err := a.registration.Run(work); err != nil {

@@ -23,6 +23,7 @@ type task struct {
 	// delivered means that a delivery added the key to this process. Any other caller
 	// that adds a key without an entry does not know yet what ran of it.
 	delivered bool
+	executed  bool // it has an execution; only Run's goroutine uses it
 
 	stopping   chan struct{} // closed once a stop is requested
 	closed     chan struct{} // closed once the claim is closed: the environment may be removed
