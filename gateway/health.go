@@ -14,7 +14,7 @@ func (s *Server) GetHealth(c echo.Context) error { return c.String(http.StatusOK
 
 // GetReady implements ServerInterface.
 func (s *Server) GetReady(c echo.Context) error {
-	if err := s.runs.Ready(c.Request().Context()); err != nil {
+	if err := s.ready(c.Request().Context()); err != nil {
 		return err
 	}
 	return c.String(http.StatusOK, "ok\n")

@@ -7,6 +7,7 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -30,7 +31,10 @@ import (
 
 // Deps are the dependencies of a Server.
 type Deps struct {
-	Runs        run.Service     // required
+	Runs run.Service // required
+	// Ready returns an error while the process cannot serve its first submission; nil
+	// means Runs.Ready.
+	Ready       func(context.Context) error
 	ExecutorAPI run.ExecutorAPI // nil: the gateway does not serve executors
 	// Webhooks, Schedules, Fleets, Artifacts and Retention are optional: if one is
 	// nil, the gateway answers its calls with not_supported.
@@ -102,6 +106,7 @@ func (o Options) withDefaults() Options {
 // Server is the gateway. Its methods are safe for concurrent use.
 type Server struct {
 	runs        run.Service
+	ready       func(context.Context) error
 	executorAPI run.ExecutorAPI
 	webhooks    run.Webhooks
 	schedules   run.Schedules
@@ -125,6 +130,9 @@ func New(deps Deps, opts Options) (*Server, error) {
 	if deps.Runs == nil || deps.Logger == nil {
 		return nil, errors.New("create gateway: Runs and Logger are required")
 	}
+	if deps.Ready == nil {
+		deps.Ready = deps.Runs.Ready
+	}
 	if deps.Auth == nil && opts.Address != "" && !hostcheck.IsLoopback(hostcheck.Name(opts.Address)) {
 		return nil, errNoTokens(opts.Address)
 	}
@@ -133,7 +141,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		runs: deps.Runs, executorAPI: deps.ExecutorAPI, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, artifacts: deps.Artifacts, retention: deps.Retention,
+		runs: deps.Runs, ready: deps.Ready, executorAPI: deps.ExecutorAPI, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, artifacts: deps.Artifacts, retention: deps.Retention,
 		auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
 		streams: newStreams(), opts: opts.withDefaults(),
 	}

@@ -1,12 +1,15 @@
 package test
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/test/harness"
 )
 
@@ -35,5 +38,32 @@ func TestStop_while_starting(t *testing.T) {
 			require.True(t, p.Running())
 			require.NoError(t, p.Stop())
 		})
+	}
+}
+
+// TestReady submits a run as soon as the readiness check of a new `drover dev`
+// succeeds: the pools of its executors exist by then.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	for range 3 {
+		dir, address := t.TempDir(), harness.FreeAddress(t)
+		p := harness.Start(t, dir, nil, "dev", "--data-dir", filepath.Join(dir, "data"), "--http", address, "--temporal", "127.0.0.1:0",
+			"--temporal-ui", "", "--executor", "shell")
+		testenv.Await(t, waitTimeout, func() (bool, string) {
+			answer, err := scriptClient.Get("http://" + address + "/readyz") //nolint:noctx // the client has a timeout
+			if err != nil {
+				return false, err.Error()
+			}
+			defer func() { _ = answer.Body.Close() }()
+			return answer.StatusCode == http.StatusOK, answer.Status
+		})
+		token, err := os.ReadFile(filepath.Join(dir, "data", "token"))
+		require.NoError(t, err)
+		client := harness.NewClient(t, "http://"+address, strings.TrimSpace(string(token)))
+		status, text, err := client.Do(t.Context(), http.MethodPost, "/api/v1/runs", "application/yaml",
+			"name: first\ngroup: /test/ready\ntasks: {a: {pool: shell, steps: [{run: 'true'}]}}\n")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusCreated, status, text)
+		require.NoError(t, p.Stop())
 	}
 }

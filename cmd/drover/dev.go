@@ -30,6 +30,7 @@ import (
 	"github.com/drover-run/drover/internal/keyring"
 	"github.com/drover-run/drover/internal/secrets"
 	"github.com/drover-run/drover/internal/tokens"
+	"github.com/drover-run/drover/run"
 )
 
 func devCommand() *cobra.Command {
@@ -74,6 +75,8 @@ type dev struct {
 	deps   engine.Deps
 	client client.Client
 	engine *engine.Engine
+	// registered is closed once the executors have registered, and their pools exist.
+	registered chan struct{}
 }
 
 func runDev(ctx context.Context, cfg config.Config, out, errOut io.Writer) error {
@@ -97,7 +100,7 @@ func runDev(ctx context.Context, cfg config.Config, out, errOut io.Writer) error
 	if err != nil {
 		return err
 	}
-	d := &dev{parts: parts{p}, cfg: cfg, dir: dir}
+	d := &dev{parts: parts{p}, cfg: cfg, dir: dir, registered: make(chan struct{})}
 	listener, err := d.start(ctx)
 	if err == nil {
 		d.printAddresses(out, listener, time.Since(begin))
@@ -183,12 +186,12 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	}
 	gatewayConfig := d.cfg.Gateway
 	gatewayConfig.TLSCertFile, gatewayConfig.TLSKeyFile = "", ""
-	if err := d.addGateway(gatewayConfig, d.stores, d.engine, d.client, known, payloads, listener); err != nil {
+	if err := d.addGateway(gatewayConfig, d.stores, d.engine, d.ready, d.client, known, payloads, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	d.addOutboxDispatcher(d.stores, d.client)
 	d.addControl(config.Config{Retention: d.cfg.Retention, Archives: d.cfg.Archives}, d.stores, d.deps, d.client, contract.Namespace)
-	d.AddTelemetry(d.cfg.Telemetry, d.engine.Ready)
+	d.AddTelemetry(d.cfg.Telemetry, d.ready)
 	fleet := d.cfg.Fleet
 	fleet.StateDir = filepath.Join(d.dir, "fleets")
 	if err := d.addFleets(fleet, d.stores, d.client, client.Options{HostPort: d.cfg.Dev.Temporal, Namespace: contract.Namespace}); err != nil {
@@ -227,6 +230,16 @@ func (d *dev) addExecutors(ctx context.Context) error {
 	return d.awaitRegistered(ctx, agents)
 }
 
+// ready returns nil once runs can be submitted to the pools of the executors.
+func (d *dev) ready(ctx context.Context) error {
+	select {
+	case <-d.registered:
+		return d.engine.Ready(ctx)
+	default:
+		return run.Errorf(run.CodeUnavailable, "drover dev is starting: its executors have not registered yet")
+	}
+}
+
 // awaitRegistered waits until all executors have registered, so that their pools
 // exist when drover dev reports that it is ready.
 func (d *dev) awaitRegistered(ctx context.Context, agents []*agent.Agent) error {
@@ -248,6 +261,7 @@ func (d *dev) awaitRegistered(ctx context.Context, agents []*agent.Agent) error 
 			}
 		}
 		if missing == 0 {
+			close(d.registered)
 			return nil
 		}
 		select {

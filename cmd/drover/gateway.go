@@ -68,7 +68,7 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	if s.deps.Secrets, err = secrets.Open(cfg.Gateway.SecretProvidersFile, os.LookupEnv, s.Logger); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if err := s.addGateway(cfg.Gateway, s.stores, engine.New(s.deps), s.client, auth, payloads, listener); err != nil {
+	if err := s.addGateway(cfg.Gateway, s.stores, engine.New(s.deps), nil, s.client, auth, payloads, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	s.addOutboxDispatcher(s.stores, s.client)

@@ -40,9 +40,11 @@ func (p parts) addOutboxDispatcher(s *stores, c client.Client) {
 	p.Stages.Add("archive garbage collector", maintenance.NewArchiveGarbageCollector(s.records, s.blobs, p.Logger, maintained).Run)
 }
 
-// addGateway serves clients and executors on listener.
+// addGateway serves clients and executors on listener. ready is nil if the service
+// alone decides whether the gateway is ready.
 func (p parts) addGateway(
-	cfg config.Gateway, s *stores, service *engine.Engine, c client.Client, auth tokens.Authenticator, payloads http.Handler, listener net.Listener,
+	cfg config.Gateway, s *stores, service *engine.Engine, ready func(context.Context) error, c client.Client,
+	auth tokens.Authenticator, payloads http.Handler, listener net.Listener,
 ) error {
 	var tlsConfig *tls.Config
 	if cfg.TLSCertFile != "" {
@@ -56,7 +58,7 @@ func (p parts) addGateway(
 		return err
 	}
 	server, err := gateway.New(gateway.Deps{
-		Runs: service, ExecutorAPI: service, Webhooks: engine.NewWebhooks(s.records), Schedules: engine.NewScheduler(service, s.records, c),
+		Runs: service, Ready: ready, ExecutorAPI: service, Webhooks: engine.NewWebhooks(s.records), Schedules: engine.NewScheduler(service, s.records, c),
 		Fleets: engine.NewFleets(s.records), Artifacts: service,
 		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
