@@ -1823,7 +1823,7 @@ type Task struct {
 	Pool     string            `json:"pool"`
 	QueuedAt time.Time         `json:"queued_at,omitempty,omitzero"`
 
-	// Reason Why the task waits, or why it failed.
+	// Reason Why the task waits, or why it failed. What is true of this task only, such as its position in a queue, follows a semicolon.
 	Reason    string    `json:"reason"`
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
 	Status    Status    `json:"status"`

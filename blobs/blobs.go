@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/aws/smithy-go"
 	"gocloud.dev/blob"
@@ -29,6 +31,7 @@ type Store struct {
 	name    string     // the URL without its parameters
 	dir     *directory // of a file:// bucket on this host, else nil
 	packers packers
+	written atomic.Pointer[time.Time] // when Check last wrote an object, nil for never
 }
 
 // Open opens the bucket of a URL: file:///dir (created if it does not exist),
@@ -54,20 +57,6 @@ func Open(ctx context.Context, address string) (*Store, error) {
 		return nil, run.Errorf(run.CodeInvalid, "open the blob store: %w", err)
 	}
 	return &Store{bucket: bucket, name: u.Scheme + "://" + u.Host + u.Path, dir: dir}, nil
-}
-
-// Check returns nil when the bucket answers. Errors: unavailable.
-func (s *Store) Check(ctx context.Context) error {
-	ok, err := s.bucket.IsAccessible(ctx)
-	switch {
-	case refusesCredentials(err):
-		return run.Errorf(run.CodeUnavailable, "reach the blob store %s: the credentials are refused: %w", s.name, err)
-	case err != nil:
-		return run.Errorf(run.CodeUnavailable, "reach the blob store %s: %w", s.name, err)
-	case !ok:
-		return run.Errorf(run.CodeUnavailable, "no bucket %s: create it first", s.name)
-	}
-	return nil
 }
 
 // refusesCredentials reports whether a store does not know the credentials, or

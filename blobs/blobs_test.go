@@ -39,3 +39,22 @@ func TestStore_file_leaves_no_temporary_files(t *testing.T) {
 	}))
 	require.Len(t, files, 1)
 }
+
+// TestCheck_needs_writes checks a directory that can be read and not written: a file
+// has the name that the object of the check needs as a directory.
+func TestCheck_needs_writes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open := func() *blobs.Store {
+		s, err := blobs.Open(t.Context(), "file://"+dir)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	require.NoError(t, open().Check(t.Context()))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "check")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "check"), nil, 0o600))
+	err := open().Check(t.Context())
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
+	require.ErrorContains(t, err, "write to the blob store file://"+dir)
+}

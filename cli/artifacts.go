@@ -28,6 +28,7 @@ func artifactsCommand(env session.Env) *cobra.Command {
 	command.Parent(c)
 	f.conn.AddTo(c)
 	c.AddCommand(listArtifactsCommand(f), getArtifactCommand(f))
+	f.conn.AcceptLast(c.Commands()...)
 	return c
 }
 

@@ -77,9 +77,11 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	if errors.Is(err, remote.ErrUncertain) {
 		return run.Errorf(run.CodeUnavailable, "%w; check whether the run was restarted with drover runs get %s", err, id)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	remember(f.env, f.conn, created.Value.ID)
+	switch {
 	case r.following:
 		return r.watch.follow(c.Context(), client, created.Value, f.output)
 	case f.output == render.AsJSON:

@@ -32,7 +32,8 @@ so nothing is lost when a process dies.
 
   drover dev                              all of Drover in one process, with an embedded Temporal server
   drover run examples/hello.yaml --follow
-  drover ps                               the newest runs; drover status ID and drover logs ID TASK show one
+  drover ps                               the newest runs; drover status ID and drover logs ID TASK show one;
+                                          the ID "last" is the run that you submitted last
 
 Resources are nouns with the verbs list, get, apply -f FILE (create or update from a file), set (change fields), delete, pause,
 resume, drain and trigger, as far as they have a meaning.
@@ -88,6 +89,7 @@ func shortcut(env session.Env, name string, build func(*runsFlags) *cobra.Comman
 	c.Short += " (short for " + long + ")"
 	c.Use = strings.Replace(c.Use, c.Name(), name, 1)
 	f.conn.AddTo(c)
+	f.conn.AcceptLast(c)
 	f.output.AddTo(c, render.AsTable)
 	return c
 }

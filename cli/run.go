@@ -75,6 +75,7 @@ The exit code is then the outcome of the run. Ctrl-C ends the command and not th
 			if err != nil {
 				return file.fault(err)
 			}
+			remember(env, conn, created.Value.ID)
 			if following {
 				return watch.follow(c.Context(), client, created.Value, output)
 			}
@@ -94,6 +95,14 @@ The exit code is then the outcome of the run. Ctrl-C ends the command and not th
 	conn.AddTo(c)
 	output.AddTo(c, render.AsTable)
 	return c
+}
+
+// remember records a submitted run as the last one. The run exists, so a fault is
+// only a warning.
+func remember(env session.Env, conn *session.Connection, id string) {
+	if err := conn.RememberRun(id); err != nil {
+		_, _ = fmt.Fprintf(env.Stderr, "warning: %q will not be this run: %v\n", session.LastRun, err)
+	}
 }
 
 // watcher shows the progress of a run.

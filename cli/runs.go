@@ -38,6 +38,7 @@ func runsCommand(env session.Env) *cobra.Command {
 		listRunsCommand(f), getRunCommand(f), logsCommand(f), outputsCommand(f), startCommand(f), stopCommand(f), cancelCommand(f), approveCommand(f),
 		annotateCommand(f), restartCommand(f), explainCommand(f), deleteCommand(f),
 	)
+	f.conn.AcceptLast(c.Commands()...)
 	return c
 }
 

@@ -226,19 +226,13 @@ func (l *live) urgent(m *model, columns, rows int) (shown []*task, rest []string
 	return shown, waiting
 }
 
-// waiting counts the tasks that are queued, by reason.
+// waiting counts the tasks that are queued, by cause.
 func (l *live) waiting(m *model, columns int) []string {
-	counts := make(map[string]int)
-	for _, t := range m.tasks {
-		if t.status == run.StatusQueued {
-			counts[t.reason]++
-		}
-	}
 	style := styleOf(run.StatusQueued)
-	lines := make([]string, 0, len(counts))
-	for _, reason := range sortedKeys(counts) {
-		text := fmt.Sprintf(" %s %d queued", l.symbol(style), counts[reason])
-		if reason != "" {
+	var lines []string
+	for _, group := range m.waits() {
+		text := fmt.Sprintf(" %s %d queued", l.symbol(style), len(group.names))
+		if reason := group.reason(); reason != "" {
 			text += ": " + clean(reason)
 		}
 		lines = append(lines, l.paint(style.colour, fit(text, columns, l.mark())))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ type plain struct {
 	screen      Screen
 	writers     map[string]*writer // by task
 	partial     map[partialKey][]byte
-	reported    map[string]bool // printed reasons for waiting
+	reported    map[string]bool // printed causes of waiting
 	unavailable bool
 }
 
@@ -222,25 +223,18 @@ func (p *plain) logLine(s source, text []byte) {
 	p.printLogLine(s, p.screen.logText(string(bytes.TrimSuffix(text, []byte("\r")))))
 }
 
-// refreshed prints why tasks wait, each reason once.
+// refreshed prints why tasks wait, each cause once.
 func (p *plain) refreshed(m *model) {
-	waiting := make(map[string][]string)
-	for _, t := range m.tasks {
-		if t.status == run.StatusQueued && t.reason != "" {
-			waiting[t.reason] = append(waiting[t.reason], t.name)
-		}
-	}
-	for reason := range p.reported {
-		if waiting[reason] == nil {
-			delete(p.reported, reason)
-		}
-	}
-	for _, reason := range sortedKeys(waiting) {
-		if p.reported[reason] || len(p.reported) > maxListed {
+	groups := slices.DeleteFunc(m.waits(), func(g waitGroup) bool { return g.cause == "" })
+	maps.DeleteFunc(p.reported, func(cause string, _ bool) bool {
+		return !slices.ContainsFunc(groups, func(g waitGroup) bool { return g.cause == cause })
+	})
+	for _, g := range groups {
+		if p.reported[g.cause] || len(p.reported) > maxListed {
 			continue
 		}
-		p.reported[reason] = true
-		p.print(p.format(p.screen.Now(), "%s: %s", waitingText(waiting[reason]), reason))
+		p.reported[g.cause] = true
+		p.print(p.format(p.screen.Now(), "%s: %s", waitingText(g.names), g.reason()))
 	}
 }
 

@@ -169,8 +169,8 @@ func TestPlain_reports_waiting_once(t *testing.T) {
 	}
 	s.plain.refreshed(s.model)
 	s.plain.refreshed(s.model)
-	require.Equal(t, "12:01:00 c waits: all 2 slots of pool shell are in use\n"+
-		"12:01:00 a and 1 more wait: no executor of pool gpu is online\n", s.out.String())
+	require.Equal(t, "12:01:00 a and 1 more wait: no executor of pool gpu is online\n"+
+		"12:01:00 c waits: all 2 slots of pool shell are in use\n", s.out.String())
 }
 
 func TestPlain_end_without_the_gateway(t *testing.T) {

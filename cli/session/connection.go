@@ -77,4 +77,4 @@ func (c *Connection) address(known Context) string {
 	return cmp.Or(c.server, c.env.Variable(variableServer), known.Server, defaultServer)
 }
 
-func sameServer(a, b string) bool { return strings.TrimRight(a, "/") == strings.TrimRight(b, "/") }
+func sameServer(a, b string) bool { return serverKey(a) == serverKey(b) }

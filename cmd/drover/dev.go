@@ -243,35 +243,13 @@ func (d *dev) ready(ctx context.Context) error {
 // awaitRegistered waits until all executors have registered, so that their pools
 // exist when drover dev reports that it is ready.
 func (d *dev) awaitRegistered(ctx context.Context, agents []*agent.Agent) error {
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		online := map[string]bool{}
-		list, err := d.engine.Executors(ctx)
-		if err != nil {
-			return fmt.Errorf("wait for the executors: %w", err)
-		}
-		for _, e := range list {
-			online[e.ID] = e.State == "online"
-		}
-		missing := 0
-		for _, a := range agents {
-			if !online[a.ID()] {
-				missing++
-			}
-		}
-		if missing == 0 {
-			close(d.registered)
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case err := <-d.Stages.Failed():
+	for _, a := range agents {
+		if err := d.await(ctx, a.Registered()); err != nil {
 			return err
-		case <-ticker.C:
 		}
 	}
+	close(d.registered)
+	return nil
 }
 
 func (d *dev) await(ctx context.Context, ready <-chan struct{}) error {

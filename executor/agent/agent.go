@@ -249,6 +249,10 @@ func (a *Agent) Close() error {
 	return err
 }
 
+// Registered returns a channel that is closed once the gateway has registered the
+// executor: its pool exists from then on.
+func (a *Agent) Registered() <-chan struct{} { return a.registration.Registered() }
+
 // Health returns nil while the executor accepts tasks, and otherwise the reason why
 // not.
 func (a *Agent) Health() error { return a.registration.Health() }

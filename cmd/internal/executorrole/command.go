@@ -5,10 +5,12 @@ package executorrole
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/cmd/internal/process"
+	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/executor/controlplane"
 	"github.com/drover-run/drover/internal/config"
 )
@@ -80,7 +82,21 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	agent, err := Add(ctx, p, cfg.Executor, c, gatewayAPI)
 	if err == nil {
 		p.AddTelemetry(cfg.Telemetry, func(context.Context) error { return agent.Health() })
-		process.Announce(cmd.OutOrStdout(), "executor %s serves pool %s", agent.ID(), agent.Pool())
+		announce(p, agent, cmd.OutOrStdout())
 	}
 	return p.Finish(ctx, err, func() error { c.Close(); return nil })
+}
+
+// announce reports that the executor is ready, once it has registered: tasks of its
+// pool are accepted from then on.
+func announce(p *process.Process, a *agent.Agent, w io.Writer) {
+	p.Stages.Add("announcement", func(ctx context.Context) error {
+		select {
+		case <-a.Registered():
+			process.Announce(w, "executor %s serves pool %s", a.ID(), a.Pool())
+			<-ctx.Done()
+		case <-ctx.Done():
+		}
+		return nil
+	})
 }
