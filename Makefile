@@ -175,7 +175,8 @@ workflowcheck: ## Check the workflows for non-determinism
 	$(TOOL) workflowcheck -config workflows/workflowcheck.config.yaml ./workflows/...
 
 .PHONY: replay
-replay: ## Replay every stored history on the current workflows
+replay: ## Replay every stored history on the current workflows, and check that no history or migration was changed
+	@tools/compat.sh
 	$(GO) test -count=1 -run 'Replay' ./workflows/...
 
 .PHONY: histories

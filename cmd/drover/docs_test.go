@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -75,6 +76,33 @@ func TestPages_name_commands(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPage_glossary checks that the glossary has an entry for each kind of
+// resource that can be listed, and that its entries of phases, results, drivers
+// and scopes name the values that exist.
+func TestPage_glossary(t *testing.T) {
+	t.Parallel()
+	const page = "glossary.md"
+	entries := map[string]string{}
+	heading := regexp.MustCompile(`^- (\*\*[^*]+\*\*(, or )?)+:`)
+	for line := range strings.Lines(pages.Read(t, page)) {
+		terms := heading.FindString(line)
+		for _, term := range regexp.MustCompile(`\*\*([^*]+)\*\*`).FindAllStringSubmatch(terms, -1) {
+			entries[strings.ReplaceAll(strings.ToLower(term[1]), " ", "")] = line
+		}
+	}
+	for _, c := range visible(allCommands()) {
+		if c.Name() == "list" {
+			kind := strings.TrimSuffix(c.Parent().Name(), "s")
+			require.Contains(t, entries, kind, "docs/%s has no entry for what %q lists", page, c.CommandPath())
+		}
+	}
+	drivers := func(name, _ string) bool { return strings.HasPrefix(name, "Driver") }
+	pages.RequireSame(t, page, pages.OfType(t, "run/status.go", "Phase"), pages.Quoted(entries["phase"]))
+	pages.RequireSame(t, page, pages.OfType(t, "run/status.go", "Result"), pages.Quoted(entries["result"]))
+	pages.RequireSame(t, page, pages.OfType(t, "internal/tokens/scope.go", "Scope"), pages.Quoted(entries["scope"]))
+	pages.RequireSame(t, page, pages.Constants(t, "run/pool.go", drivers), pages.Quoted(entries["driver"]))
 }
 
 // requireCommands checks the commands of a line of a shell.

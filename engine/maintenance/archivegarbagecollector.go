@@ -55,12 +55,12 @@ func NewArchiveGarbageCollector(store records.ArchiveRetention, objects ArchiveR
 }
 
 // Run sweeps at intervals, until ctx ends.
-func (k *ArchiveGarbageCollector) Run(ctx context.Context) error {
+func (g *ArchiveGarbageCollector) Run(ctx context.Context) error {
 	ticker := time.NewTicker(archiveGarbageInterval)
 	defer ticker.Stop()
 	for {
-		if err := k.Collect(ctx); err != nil && ctx.Err() == nil {
-			k.logger.WarnContext(ctx, "failed to remove unreferenced archive objects", "error", err)
+		if err := g.Collect(ctx); err != nil && ctx.Err() == nil {
+			g.logger.WarnContext(ctx, "failed to remove unreferenced archive objects", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -71,26 +71,26 @@ func (k *ArchiveGarbageCollector) Run(ctx context.Context) error {
 }
 
 // Collect removes all unreferenced objects, or as many as it can.
-func (k *ArchiveGarbageCollector) Collect(ctx context.Context) error {
+func (g *ArchiveGarbageCollector) Collect(ctx context.Context) error {
 	for {
-		objects, err := k.store.TakeObjects(ctx, archiveBatch, objectLease)
+		objects, err := g.store.TakeObjects(ctx, archiveBatch, objectLease)
 		if err != nil || len(objects) == 0 {
 			return err
 		}
 		done := make([]string, 0, len(objects))
 		var failed error
 		for _, object := range objects {
-			if failed = k.objects.DeleteArchive(ctx, object); failed != nil {
+			if failed = g.objects.DeleteArchive(ctx, object); failed != nil {
 				break // the others are taken again when their lease ends
 			}
 			done = append(done, object)
 		}
-		k.metrics.removed.Add(float64(len(done)))
-		if err := errors.Join(failed, k.store.CompleteObjects(ctx, done)); err != nil {
+		g.metrics.removed.Add(float64(len(done)))
+		if err := errors.Join(failed, g.store.CompleteObjects(ctx, done)); err != nil {
 			return err
 		}
 		// The pause leaves the stores to other clients.
-		if err := retry.Sleep(ctx, k.pause); err != nil {
+		if err := retry.Sleep(ctx, g.pause); err != nil {
 			return err
 		}
 	}

@@ -61,14 +61,14 @@ func NewCompactor(store records.Packing, logs LogPacker, logger *slog.Logger, me
 // Run packs the logs that are due: immediately, when logs of this process end,
 // and every minute, until ctx ends. It retries a log that it cannot pack when
 // the lease has ended.
-func (p *Compactor) Run(ctx context.Context) error {
+func (c *Compactor) Run(ctx context.Context) error {
 	ticker, stale := time.NewTicker(packEvery), time.NewTicker(staleEvery)
 	defer ticker.Stop()
 	defer stale.Stop()
 	for {
-		wake := p.store.PackingWake()
-		if err := p.Pack(ctx); err != nil && ctx.Err() == nil {
-			p.logger.WarnContext(ctx, "failed to pack logs", "error", err)
+		wake := c.store.PackingWake()
+		if err := c.Pack(ctx); err != nil && ctx.Err() == nil {
+			c.logger.WarnContext(ctx, "failed to pack logs", "error", err)
 			wake = nil // an unavailable store is not called at every end of a task
 		}
 		select {
@@ -77,58 +77,58 @@ func (p *Compactor) Run(ctx context.Context) error {
 		case <-wake:
 		case <-ticker.C:
 		case <-stale.C:
-			if _, err := p.store.PackStale(ctx, time.Now().Add(-staleAfter)); err != nil && ctx.Err() == nil {
-				p.logger.WarnContext(ctx, "failed to find logs without a last frame", "error", err)
+			if _, err := c.store.PackStale(ctx, time.Now().Add(-staleAfter)); err != nil && ctx.Err() == nil {
+				c.logger.WarnContext(ctx, "failed to find logs without a last frame", "error", err)
 			}
 		}
 	}
 }
 
 // Pack packs all logs that are due, or as many as it can.
-func (p *Compactor) Pack(ctx context.Context) error {
+func (c *Compactor) Pack(ctx context.Context) error {
 	var failed error
 	for failed == nil {
-		logs, err := p.store.TakePacking(ctx, packAtOnce, packLease)
+		logs, err := c.store.TakePacking(ctx, packAtOnce, packLease)
 		if err != nil || len(logs) == 0 {
 			return err
 		}
-		failed = p.packAll(ctx, logs)
+		failed = c.packAll(ctx, logs)
 	}
 	return failed
 }
 
-func (p *Compactor) packAll(ctx context.Context, logs []records.PackingLog) error {
+func (c *Compactor) packAll(ctx context.Context, logs []records.PackingLog) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, packLimit, errors.New("the lease ends"))
 	defer cancel()
 	var errs []error
 	for _, log := range logs {
-		errs = append(errs, p.pack(ctx, log))
+		errs = append(errs, c.pack(ctx, log))
 	}
 	return errors.Join(errs...)
 }
 
 // pack packs one log. It is no error if another process has packed the log
 // meanwhile, or if the log was removed.
-func (p *Compactor) pack(ctx context.Context, log records.PackingLog) error {
+func (c *Compactor) pack(ctx context.Context, log records.PackingLog) error {
 	began := time.Now()
-	size, err := p.logs.PackFrames(ctx, log.Key, log.Last, p.frames(ctx, log))
+	size, err := c.logs.PackFrames(ctx, log.Key, log.Last, c.frames(ctx, log))
 	if err == nil {
-		err = p.store.SwitchPacked(ctx, log, size)
+		err = c.store.SwitchPacked(ctx, log, size)
 	}
 	if run.CodeOf(err) == run.CodeConflict {
 		return nil
 	}
 	if err == nil {
-		p.metrics.logPacked(log, size, time.Since(began))
+		c.metrics.logPacked(log, size, time.Since(began))
 	}
 	return err
 }
 
 // frames yields the frames of a log. A missing frame is an error.
-func (p *Compactor) frames(ctx context.Context, log records.PackingLog) iter.Seq2[run.Frame, error] {
+func (c *Compactor) frames(ctx context.Context, log records.PackingLog) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
 		last := int64(0)
-		for frames, err := range p.pieces(ctx, log) {
+		for frames, err := range c.pieces(ctx, log) {
 			if err != nil {
 				yield(run.Frame{}, err)
 				return
@@ -153,22 +153,22 @@ func (p *Compactor) frames(ctx context.Context, log records.PackingLog) iter.Seq
 }
 
 // pieces yields the frames of a log as they are stored.
-func (p *Compactor) pieces(ctx context.Context, log records.PackingLog) iter.Seq2[[]run.Frame, error] {
+func (c *Compactor) pieces(ctx context.Context, log records.PackingLog) iter.Seq2[[]run.Frame, error] {
 	return func(yield func([]run.Frame, error) bool) {
 		for _, b := range log.Batches {
 			if !b.Packed {
-				if frames, err := p.logs.GetFrames(ctx, b.Source, b.First); !yield(frames, err) || err != nil {
+				if frames, err := c.logs.GetFrames(ctx, b.Source, b.First); !yield(frames, err) || err != nil {
 					return
 				}
 				continue
 			}
-			blocks, err := p.logs.PackedBlocks(ctx, b.Source, b.Last, b.Bytes)
+			blocks, err := c.logs.PackedBlocks(ctx, b.Source, b.Last, b.Bytes)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			for _, block := range blocks {
-				if frames, err := p.logs.PackedFrames(ctx, b.Source, b.Last, block); !yield(frames, err) || err != nil {
+				if frames, err := c.logs.PackedFrames(ctx, b.Source, b.Last, block); !yield(frames, err) || err != nil {
 					return
 				}
 			}

@@ -47,13 +47,13 @@ func NewGarbageCollector(store records.Garbage, logs LogRemover, logger *slog.Lo
 // Run collects the garbage immediately, after deletions by this process, and
 // every minute, until ctx ends. Objects that it cannot remove stay recorded,
 // and are retried a minute later.
-func (j *GarbageCollector) Run(ctx context.Context) error {
+func (g *GarbageCollector) Run(ctx context.Context) error {
 	ticker := time.NewTicker(garbageInterval)
 	defer ticker.Stop()
 	for {
-		wake := j.store.GarbageWake()
-		if err := j.Collect(ctx); err != nil && ctx.Err() == nil {
-			j.logger.WarnContext(ctx, "failed to collect garbage", "error", err)
+		wake := g.store.GarbageWake()
+		if err := g.Collect(ctx); err != nil && ctx.Err() == nil {
+			g.logger.WarnContext(ctx, "failed to collect garbage", "error", err)
 			wake = nil // an unavailable store is not called at every deletion
 		}
 		select {
@@ -66,26 +66,26 @@ func (j *GarbageCollector) Run(ctx context.Context) error {
 }
 
 // Collect removes all recorded garbage, or as much as it can.
-func (j *GarbageCollector) Collect(ctx context.Context) error {
+func (g *GarbageCollector) Collect(ctx context.Context) error {
 	for {
-		batches, err := j.store.TakeGarbage(ctx, garbageBatch)
+		batches, err := g.store.TakeGarbage(ctx, garbageBatch)
 		if err != nil || len(batches) == 0 {
 			return err
 		}
-		done, failed := j.remove(ctx, batches)
-		if err := errors.Join(failed, j.store.CompleteGarbage(ctx, done)); err != nil {
+		done, failed := g.remove(ctx, batches)
+		if err := errors.Join(failed, g.store.CompleteGarbage(ctx, done)); err != nil {
 			return err
 		}
 	}
 }
 
 // remove returns the batches that it removed, and why it did not remove all.
-func (j *GarbageCollector) remove(ctx context.Context, batches []records.GarbageBatch) (done []records.GarbageBatch, failed error) {
+func (g *GarbageCollector) remove(ctx context.Context, batches []records.GarbageBatch) (done []records.GarbageBatch, failed error) {
 	failures := 0
 	for _, b := range batches {
-		remove := j.logs.DeleteFrames
+		remove := g.logs.DeleteFrames
 		if b.Packed {
-			remove = j.logs.DeletePacked
+			remove = g.logs.DeletePacked
 		}
 		if err := remove(ctx, b.Key, b.Frame); err != nil {
 			failed = err

@@ -38,28 +38,28 @@ func NewRetentionSupervisor(c RetentionClient, r run.Retention, logger *slog.Log
 
 // Run signals the workflow immediately, and then checks every hour that it
 // runs, until ctx ends.
-func (k *RetentionSupervisor) Run(ctx context.Context) error {
+func (s *RetentionSupervisor) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	do := k.configure
+	do := s.configure
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
 		}
-		switch err := k.call(ctx, do); {
+		switch err := s.call(ctx, do); {
 		case err == nil:
-			do = k.ensure
+			do = s.ensure
 			timer.Reset(superviseInterval)
 		case ctx.Err() == nil:
-			k.logger.WarnContext(ctx, "failed to supervise the retention workflow", "retry_in", superviseRetry, "error", err)
+			s.logger.WarnContext(ctx, "failed to supervise the retention workflow", "retry_in", superviseRetry, "error", err)
 			timer.Reset(superviseRetry)
 		}
 	}
 }
 
-func (k *RetentionSupervisor) call(ctx context.Context, do func(context.Context) error) error {
+func (s *RetentionSupervisor) call(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, outbox.CallTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
 	return do(ctx)
@@ -67,26 +67,26 @@ func (k *RetentionSupervisor) call(ctx context.Context, do func(context.Context)
 
 // configure sends the settings to the workflow. It starts the workflow if it
 // does not run.
-func (k *RetentionSupervisor) configure(ctx context.Context) error {
-	if k.retention.Off() {
-		err := k.client.SignalWorkflow(ctx, contract.RetentionWorkflowID, "", contract.SignalRetention, k.retention)
+func (s *RetentionSupervisor) configure(ctx context.Context) error {
+	if s.retention.Off() {
+		err := s.client.SignalWorkflow(ctx, contract.RetentionWorkflowID, "", contract.SignalRetention, s.retention)
 		if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 			return nil
 		}
 		return err
 	}
-	_, err := k.client.SignalWithStartWorkflow(ctx, contract.RetentionWorkflowID, contract.SignalRetention, k.retention,
-		retentionOptions(), contract.RetentionWorkflow, contract.RetentionInput{Retention: k.retention})
+	_, err := s.client.SignalWithStartWorkflow(ctx, contract.RetentionWorkflowID, contract.SignalRetention, s.retention,
+		retentionOptions(), contract.RetentionWorkflow, contract.RetentionInput{Retention: s.retention})
 	return err
 }
 
 // ensure starts the workflow if it was terminated. It does not send the
 // settings again: another process may have newer ones by now.
-func (k *RetentionSupervisor) ensure(ctx context.Context) error {
-	if k.retention.Off() {
+func (s *RetentionSupervisor) ensure(ctx context.Context) error {
+	if s.retention.Off() {
 		return nil
 	}
-	_, err := k.client.ExecuteWorkflow(ctx, retentionOptions(), contract.RetentionWorkflow, contract.RetentionInput{Retention: k.retention})
+	_, err := s.client.ExecuteWorkflow(ctx, retentionOptions(), contract.RetentionWorkflow, contract.RetentionInput{Retention: s.retention})
 	return err
 }
 

@@ -35,7 +35,7 @@ func NewWebhookSupervisor(store WebhookLister, starter outbox.Starter, logger *s
 }
 
 // Run checks immediately, and then every hour until ctx ends.
-func (k *WebhookSupervisor) Run(ctx context.Context) error {
+func (s *WebhookSupervisor) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -45,16 +45,16 @@ func (k *WebhookSupervisor) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		next := superviseInterval
-		if err := k.startAll(ctx); err != nil && ctx.Err() == nil {
-			k.logger.WarnContext(ctx, "failed to start webhook workflows", "retry_in", superviseRetry, "error", err)
+		if err := s.startAll(ctx); err != nil && ctx.Err() == nil {
+			s.logger.WarnContext(ctx, "failed to start webhook workflows", "retry_in", superviseRetry, "error", err)
 			next = superviseRetry
 		}
 		timer.Reset(next)
 	}
 }
 
-func (k *WebhookSupervisor) startAll(ctx context.Context) error {
-	all, err := k.store.ListWebhooks(ctx)
+func (s *WebhookSupervisor) startAll(ctx context.Context) error {
+	all, err := s.store.ListWebhooks(ctx)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (k *WebhookSupervisor) startAll(ctx context.Context) error {
 		if !w.Enabled {
 			continue
 		}
-		if err := k.start(ctx, w.Name); err != nil {
+		if err := s.start(ctx, w.Name); err != nil {
 			return err
 		}
 	}
@@ -70,8 +70,8 @@ func (k *WebhookSupervisor) startAll(ctx context.Context) error {
 }
 
 // start starts the workflow of a webhook if it does not run.
-func (k *WebhookSupervisor) start(ctx context.Context, name string) error {
+func (s *WebhookSupervisor) start(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, outbox.CallTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
-	return outbox.StartWebhook(ctx, k.starter, name)
+	return outbox.StartWebhook(ctx, s.starter, name)
 }

@@ -66,13 +66,13 @@ func NewDispatcher(store Store, starter Starter, logger *slog.Logger, metrics *M
 
 // Run delivers until ctx ends. It survives outages of the database and of
 // Temporal: rows wait in the records and are retried with backoff.
-func (p *Dispatcher) Run(ctx context.Context) error {
+func (d *Dispatcher) Run(ctx context.Context) error {
 	ticker := time.NewTicker(idleCheck)
 	defer ticker.Stop()
 	for {
-		more, err := p.deliver(ctx)
+		more, err := d.deliver(ctx)
 		if err != nil && ctx.Err() == nil {
-			p.logger.WarnContext(ctx, "failed to read the outbox", "error", err)
+			d.logger.WarnContext(ctx, "failed to read the outbox", "error", err)
 		}
 		if more && err == nil {
 			continue
@@ -80,7 +80,7 @@ func (p *Dispatcher) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-p.store.OutboxWake():
+		case <-d.store.OutboxWake():
 		case <-ticker.C:
 		}
 	}
@@ -88,8 +88,8 @@ func (p *Dispatcher) Run(ctx context.Context) error {
 
 // deliver leases rows that are due and delivers them. more is true if it
 // delivered some, because then the next rows of the same runs may be due.
-func (p *Dispatcher) deliver(ctx context.Context) (more bool, err error) {
-	rows, err := p.store.TakeOutbox(ctx, dispatchBatch, dispatchLease)
+func (d *Dispatcher) deliver(ctx context.Context) (more bool, err error) {
+	rows, err := d.store.TakeOutbox(ctx, dispatchBatch, dispatchLease)
 	if err != nil {
 		return false, err
 	}
@@ -97,7 +97,7 @@ func (p *Dispatcher) deliver(ctx context.Context) (more bool, err error) {
 	group.SetLimit(16)
 	for _, row := range rows {
 		group.Go(func() error {
-			p.deliverRow(ctx, row)
+			d.deliverRow(ctx, row)
 			return nil
 		})
 	}
@@ -105,44 +105,44 @@ func (p *Dispatcher) deliver(ctx context.Context) (more bool, err error) {
 	return len(rows) > 0, nil
 }
 
-func (p *Dispatcher) deliverRow(ctx context.Context, row records.OutboxRow) {
-	err := p.notify(ctx, row)
+func (d *Dispatcher) deliverRow(ctx context.Context, row records.OutboxRow) {
+	err := d.notify(ctx, row)
 	if err == nil {
-		p.metrics.delivered.WithLabelValues(string(row.Kind), "done").Inc()
-		if err := p.store.CompleteOutbox(ctx, row.ID); err != nil && ctx.Err() == nil {
-			p.logger.WarnContext(ctx, "failed to remove an outbox row, it will be delivered again", "run_id", row.Run, "error", err)
+		d.metrics.delivered.WithLabelValues(string(row.Kind), "done").Inc()
+		if err := d.store.CompleteOutbox(ctx, row.ID); err != nil && ctx.Err() == nil {
+			d.logger.WarnContext(ctx, "failed to remove an outbox row, it will be delivered again", "run_id", row.Run, "error", err)
 		}
 		return
 	}
-	p.metrics.delivered.WithLabelValues(string(row.Kind), "retry").Inc()
+	d.metrics.delivered.WithLabelValues(string(row.Kind), "retry").Inc()
 	if ctx.Err() != nil {
 		return // the lease ends by itself
 	}
 	delay := retry.DoublingAfter(firstRetry, lastRetry, row.Attempts).NextBackOff()
-	p.logger.WarnContext(ctx, "failed to notify a workflow, retrying", "run_id", row.Run, "kind", row.Kind,
+	d.logger.WarnContext(ctx, "failed to notify a workflow, retrying", "run_id", row.Run, "kind", row.Kind,
 		"attempt", row.Attempts, "retry_in", delay, "error", err)
-	if err := p.store.RetryOutbox(ctx, row.ID, delay); err != nil {
-		p.logger.WarnContext(ctx, "failed to release an outbox row", "run_id", row.Run, "error", err)
+	if err := d.store.RetryOutbox(ctx, row.ID, delay); err != nil {
+		d.logger.WarnContext(ctx, "failed to release an outbox row", "run_id", row.Run, "error", err)
 	}
 }
 
 // notify starts or signals the workflow of a row. A signal also starts the
 // workflow if it has not started yet, and is dropped if the workflow has
 // closed.
-func (p *Dispatcher) notify(ctx context.Context, row records.OutboxRow) error {
+func (d *Dispatcher) notify(ctx context.Context, row records.OutboxRow) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, CallTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
 	switch row.Kind { //nolint:exhaustive // the others are of runs
 	case records.OutboxWebhook:
-		return signalWebhook(ctx, p.starter, row.Webhook)
+		return signalWebhook(ctx, d.starter, row.Webhook)
 	case records.OutboxGrant:
-		return SignalChangeGroup(ctx, p.starter, row.ChangeGroup)
+		return SignalChangeGroup(ctx, d.starter, row.ChangeGroup)
 	case records.OutboxExecutor:
-		return SignalExecutor(ctx, p.starter, row.Executor)
+		return SignalExecutor(ctx, d.starter, row.Executor)
 	case records.OutboxFleet:
-		return SignalFleet(ctx, p.starter, row.Fleet)
+		return SignalFleet(ctx, d.starter, row.Fleet)
 	}
-	r, err := p.store.GetSummary(ctx, row.Run)
+	r, err := d.store.GetSummary(ctx, row.Run)
 	if run.CodeOf(err) == run.CodeNotFound {
 		return nil // deleted meanwhile
 	}
@@ -153,18 +153,18 @@ func (p *Dispatcher) notify(ctx context.Context, row records.OutboxRow) error {
 	input := contract.RunInput{Run: row.Run}
 	switch row.Kind {
 	case records.OutboxStart:
-		_, err = p.starter.ExecuteWorkflow(ctx, options, contract.RunWorkflow, input)
+		_, err = d.starter.ExecuteWorkflow(ctx, options, contract.RunWorkflow, input)
 	case records.OutboxApprove:
-		_, err = p.starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalApprove, contract.Approve{Task: row.Task},
+		_, err = d.starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalApprove, contract.Approve{Task: row.Task},
 			options, contract.RunWorkflow, input)
 	case records.OutboxExecutorRemoved:
-		_, err = p.starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalExecutorRemoved,
+		_, err = d.starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalExecutorRemoved,
 			contract.ExecutorRemoved{Executor: row.Executor, Reason: row.Reason}, options, contract.RunWorkflow, input)
 	case records.OutboxAdmit, records.OutboxStop, records.OutboxCancel:
 		signal := map[records.OutboxKind]string{
 			records.OutboxAdmit: contract.SignalAdmit, records.OutboxStop: contract.SignalStop, records.OutboxCancel: contract.SignalCancel,
 		}[row.Kind]
-		_, err = p.starter.SignalWithStartWorkflow(ctx, options.ID, signal, nil, options, contract.RunWorkflow, input)
+		_, err = d.starter.SignalWithStartWorkflow(ctx, options.ID, signal, nil, options, contract.RunWorkflow, input)
 	default:
 		return run.Errorf(run.CodeInternal, "outbox row %d has the unknown kind %q", row.ID, row.Kind)
 	}

@@ -12,13 +12,7 @@ import (
 // SignalChangeGroup makes the change-group workflow grant slots. It starts the
 // workflow if it does not run.
 func SignalChangeGroup(ctx context.Context, starter Starter, name string) error {
-	options := client.StartWorkflowOptions{
-		ID:                       contract.ChangeGroupWorkflowID(name),
-		TaskQueue:                contract.ControlQueue,
-		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "change group " + name,
-	}
+	options := singleton(contract.ChangeGroupWorkflowID(name), "change group "+name)
 	_, err := starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalGrant, nil, options,
 		contract.ChangeGroupWorkflow, contract.ChangeGroupInput{Name: name})
 	return err
@@ -27,13 +21,7 @@ func SignalChangeGroup(ctx context.Context, starter Starter, name string) error 
 // SignalExecutor makes the executor workflow check an executor. It starts the
 // workflow if it does not run.
 func SignalExecutor(ctx context.Context, starter Starter, id string) error {
-	options := client.StartWorkflowOptions{
-		ID:                       contract.ExecutorWorkflowID(id),
-		TaskQueue:                contract.ControlQueue,
-		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "executor " + id,
-	}
+	options := singleton(contract.ExecutorWorkflowID(id), "executor "+id)
 	_, err := starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalExecutor, nil, options,
 		contract.ExecutorWorkflow, contract.ExecutorInput{Executor: id})
 	return err
@@ -42,13 +30,7 @@ func SignalExecutor(ctx context.Context, starter Starter, id string) error {
 // SignalFleet signals the fleet workflow. It starts the workflow if it does not
 // run.
 func SignalFleet(ctx context.Context, starter Starter, name string) error {
-	options := client.StartWorkflowOptions{
-		ID:                       contract.FleetWorkflowID(name),
-		TaskQueue:                contract.ControlQueue,
-		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "fleet " + name,
-	}
+	options := singleton(contract.FleetWorkflowID(name), "fleet "+name)
 	_, err := starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalFleet, nil, options,
 		contract.FleetWorkflow, contract.FleetInput{Fleet: name})
 	return err
@@ -70,11 +52,17 @@ func StartWebhook(ctx context.Context, starter Starter, name string) error {
 
 // webhookOptions returns the options for every start of a webhook workflow.
 func webhookOptions(name string) client.StartWorkflowOptions {
+	return singleton(contract.WebhookWorkflowID(name), "webhook "+name)
+}
+
+// singleton returns the options for every start of a workflow of which at most
+// one runs, and which starts again after it has ended.
+func singleton(id, summary string) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
-		ID:                       contract.WebhookWorkflowID(name),
+		ID:                       id,
 		TaskQueue:                contract.ControlQueue,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "webhook " + name,
+		StaticSummary:            summary,
 	}
 }

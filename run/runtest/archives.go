@@ -8,33 +8,33 @@ import (
 )
 
 // FindArchives implements run.ArchiveAPI.
-func (d *ExecutorAPI) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef, error) {
-	if d.FindArchivesFunc == nil {
+func (a *ExecutorAPI) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef, error) {
+	if a.FindArchivesFunc == nil {
 		return nil, unset("FindArchives")
 	}
-	return d.FindArchivesFunc(ctx, q)
+	return a.FindArchivesFunc(ctx, q)
 }
 
 // OpenArchive implements run.ArchiveAPI.
-func (d *ExecutorAPI) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadCloser, error) {
-	if d.OpenArchiveFunc == nil {
+func (a *ExecutorAPI) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadCloser, error) {
+	if a.OpenArchiveFunc == nil {
 		return nil, unset("OpenArchive")
 	}
-	return d.OpenArchiveFunc(ctx, r)
+	return a.OpenArchiveFunc(ctx, r)
 }
 
 // BeginArchive implements run.ArchiveAPI.
-func (d *ExecutorAPI) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.ArchiveUpload, error) {
-	if d.BeginArchiveFunc == nil {
+func (a *ExecutorAPI) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.ArchiveUpload, error) {
+	if a.BeginArchiveFunc == nil {
 		return run.ArchiveUpload{}, unset("BeginArchive")
 	}
-	return d.BeginArchiveFunc(ctx, s)
+	return a.BeginArchiveFunc(ctx, s)
 }
 
 // SaveArchive implements run.ArchiveAPI.
-func (d *ExecutorAPI) SaveArchive(ctx context.Context, u run.ArchiveUpload, content io.Reader) (run.ArchiveInfo, error) {
-	if d.SaveArchiveFunc == nil {
+func (a *ExecutorAPI) SaveArchive(ctx context.Context, u run.ArchiveUpload, content io.Reader) (run.ArchiveInfo, error) {
+	if a.SaveArchiveFunc == nil {
 		return run.ArchiveInfo{}, unset("SaveArchive")
 	}
-	return d.SaveArchiveFunc(ctx, u, content)
+	return a.SaveArchiveFunc(ctx, u, content)
 }

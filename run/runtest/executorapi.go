@@ -29,55 +29,55 @@ var (
 )
 
 // Register implements run.ExecutorAPI.
-func (d *ExecutorAPI) Register(ctx context.Context, e run.Executor) (run.DesiredState, error) {
-	if d.RegisterFunc == nil {
+func (a *ExecutorAPI) Register(ctx context.Context, e run.Executor) (run.DesiredState, error) {
+	if a.RegisterFunc == nil {
 		return run.DesiredState{}, unset("Register")
 	}
-	return d.RegisterFunc(ctx, e)
+	return a.RegisterFunc(ctx, e)
 }
 
 // Renew implements run.ExecutorAPI.
-func (d *ExecutorAPI) Renew(ctx context.Context, r run.Renewal) (run.DesiredState, error) {
-	if d.RenewFunc == nil {
+func (a *ExecutorAPI) Renew(ctx context.Context, r run.Renewal) (run.DesiredState, error) {
+	if a.RenewFunc == nil {
 		return run.DesiredState{}, unset("Renew")
 	}
-	return d.RenewFunc(ctx, r)
+	return a.RenewFunc(ctx, r)
 }
 
 // Claim implements run.ExecutorAPI.
-func (d *ExecutorAPI) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error) {
-	if d.ClaimFunc == nil {
+func (a *ExecutorAPI) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error) {
+	if a.ClaimFunc == nil {
 		return run.Definition{}, unset("Claim")
 	}
-	return d.ClaimFunc(ctx, c)
+	return a.ClaimFunc(ctx, c)
 }
 
 // AppendFrames implements run.ExecutorAPI.
-func (d *ExecutorAPI) AppendFrames(ctx context.Context, b run.FrameBatch) error {
-	if d.AppendFramesFunc == nil {
+func (a *ExecutorAPI) AppendFrames(ctx context.Context, b run.FrameBatch) error {
+	if a.AppendFramesFunc == nil {
 		return unset("Ship")
 	}
-	return d.AppendFramesFunc(ctx, b)
+	return a.AppendFramesFunc(ctx, b)
 }
 
 // ClaimStates implements run.ExecutorAPI.
-func (d *ExecutorAPI) ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error) {
-	if d.ClaimStatesFunc == nil {
+func (a *ExecutorAPI) ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error) {
+	if a.ClaimStatesFunc == nil {
 		return nil, unset("ClaimStates")
 	}
-	return d.ClaimStatesFunc(ctx, executor, keys)
+	return a.ClaimStatesFunc(ctx, executor, keys)
 }
 
 // LocateArchive implements run.ArchiveLocator.
-func (d *ExecutorAPI) LocateArchive(ctx context.Context, r run.ArchiveRead) (string, error) {
-	if d.LocateArchiveFunc == nil {
+func (a *ExecutorAPI) LocateArchive(ctx context.Context, r run.ArchiveRead) (string, error) {
+	if a.LocateArchiveFunc == nil {
 		return "", nil
 	}
-	return d.LocateArchiveFunc(ctx, r)
+	return a.LocateArchiveFunc(ctx, r)
 }
 
 // LocateArtifact implements run.ArchiveLocator: an ExecutorAPI has no
 // artifacts.
-func (d *ExecutorAPI) LocateArtifact(context.Context, run.ArtifactRef, int64) (run.Artifact, string, error) {
+func (a *ExecutorAPI) LocateArtifact(context.Context, run.ArtifactRef, int64) (run.Artifact, string, error) {
 	return run.Artifact{}, "", unset("LocateArtifact")
 }

@@ -109,16 +109,16 @@ func (s *Set) Create(key run.Key, line []byte) (executor.Lines, error) {
 	if err := s.reserve(key); err != nil {
 		return nil, err
 	}
-	p := &entry{set: s, key: key, term: "1", content: append(bytes.Clone(line), '\n')}
+	e := &entry{set: s, key: key, term: "1", content: append(bytes.Clone(line), '\n')}
 	object := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   s.name(key),
 			Labels: kubernetes.Labels(key, s.options.Member, s.options.Name),
 			Annotations: map[string]string{
-				annotationSet: s.options.Name, annotationHolder: s.options.Member, annotationTerm: p.term,
+				annotationSet: s.options.Name, annotationHolder: s.options.Member, annotationTerm: e.term,
 			},
 		},
-		Data: map[string]string{journalField: string(p.content)},
+		Data: map[string]string{journalField: string(e.content)},
 	}
 	err := s.do(func(ctx context.Context) error {
 		created, err := s.configMaps().Create(ctx, object, metav1.CreateOptions{})
@@ -128,14 +128,14 @@ func (s *Set) Create(key run.Key, line []byte) (executor.Lines, error) {
 		case err != nil:
 			return kubernetes.ServerError(err, "create the entry of %s", key)
 		}
-		p.setObject(created)
+		e.setObject(created)
 		return nil
 	})
-	s.finishReservation(key, p, err)
+	s.finishReservation(key, e, err)
 	if err != nil {
 		return nil, err
 	}
-	return p, nil
+	return e, nil
 }
 
 // reserve reserves a key within this process until finishReservation is called.
@@ -150,202 +150,202 @@ func (s *Set) reserve(key run.Key) error {
 }
 
 // finishReservation ends the reservation and, without an error, opens the entry.
-func (s *Set) finishReservation(key run.Key, p *entry, err error) {
+func (s *Set) finishReservation(key run.Key, e *entry, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.busy, key)
 	if err == nil {
-		s.entries[key] = p
+		s.entries[key] = e
 	}
 }
 
 // closeEntry closes an entry on this member.
-func (s *Set) closeEntry(p *entry) {
+func (s *Set) closeEntry(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.entries[p.key] == p {
-		delete(s.entries, p.key)
+	if s.entries[e.key] == e {
+		delete(s.entries, e.key)
 	}
 }
 
 // setObject stores the object as it was read or written. The caller holds the lock,
 // or the entry is new.
-func (p *entry) setObject(object *corev1.ConfigMap) {
-	p.object, p.uid = object, object.UID
+func (e *entry) setObject(object *corev1.ConfigMap) {
+	e.object, e.uid = object, object.UID
 }
 
 // Append implements executor.Lines. A lazy line is written with the next line
 // that is not lazy, or after lazyLimit.
-func (p *entry) Append(line []byte, d executor.Durability) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.lost {
+func (e *entry) Append(line []byte, d executor.Durability) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lost {
 		return executor.ErrLost
 	}
-	if len(p.content)+len(line) > maxJournal {
-		return run.Errorf(run.CodeTooLarge, "the entry of %s is full", p.key)
+	if len(e.content)+len(line) > maxJournal {
+		return run.Errorf(run.CodeTooLarge, "the entry of %s is full", e.key)
 	}
-	content := append(append(bytes.Clone(p.content), line...), '\n')
+	content := append(append(bytes.Clone(e.content), line...), '\n')
 	if d == executor.Lazy {
-		p.content = content
-		if p.dirtySince.IsZero() {
-			p.dirtySince = p.set.now()
+		e.content = content
+		if e.dirtySince.IsZero() {
+			e.dirtySince = e.set.now()
 		}
 		return nil
 	}
-	return p.write(content)
+	return e.write(content)
 }
 
 // NeedsRewrite implements executor.Lines.
-func (p *entry) NeedsRewrite() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.content) > rewriteSize
+func (e *entry) NeedsRewrite() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.content) > rewriteSize
 }
 
 // Rewrite implements executor.Lines. The new content is written with the next
 // line.
-func (p *entry) Rewrite(line []byte) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.lost {
+func (e *entry) Rewrite(line []byte) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lost {
 		return executor.ErrLost
 	}
-	p.content = append(bytes.Clone(line), '\n')
+	e.content = append(bytes.Clone(line), '\n')
 	return nil
 }
 
 // Close implements executor.Lines.
-func (p *entry) Close() error {
-	defer p.set.closeEntry(p)
-	return p.flush()
+func (e *entry) Close() error {
+	defer e.set.closeEntry(e)
+	return e.flush()
 }
 
 // flush writes the lazy lines.
-func (p *entry) flush() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dirtySince.IsZero() || p.lost {
+func (e *entry) flush() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.dirtySince.IsZero() || e.lost {
 		return nil
 	}
-	return p.write(p.content)
+	return e.write(e.content)
 }
 
 // overdue reports whether lazy lines have waited longer than lazyLimit.
-func (p *entry) overdue(now time.Time) bool {
-	if !p.mu.TryLock() { // a write is in progress
+func (e *entry) overdue(now time.Time) bool {
+	if !e.mu.TryLock() { // a write is in progress
 		return false
 	}
-	defer p.mu.Unlock()
-	return !p.dirtySince.IsZero() && now.Sub(p.dirtySince) > lazyLimit
+	defer e.mu.Unlock()
+	return !e.dirtySince.IsZero() && now.Sub(e.dirtySince) > lazyLimit
 }
 
 // write writes the lines. The caller holds the lock.
-func (p *entry) write(content []byte) error {
-	err := p.set.do(func(ctx context.Context) error {
+func (e *entry) write(content []byte) error {
+	err := e.set.do(func(ctx context.Context) error {
 		for n := 1; ; n++ {
-			object := p.object.DeepCopy()
+			object := e.object.DeepCopy()
 			object.Data = map[string]string{journalField: string(content)}
-			if p.adoptedToken != nil && object.Annotations[annotationAdopt] == encodeToken(p.adoptedToken) {
+			if e.adoptedToken != nil && object.Annotations[annotationAdopt] == encodeToken(e.adoptedToken) {
 				delete(object.Annotations, annotationAdopt)
 			}
-			written, err := p.set.configMaps().Update(ctx, object, metav1.UpdateOptions{})
+			written, err := e.set.configMaps().Update(ctx, object, metav1.UpdateOptions{})
 			if err == nil {
-				p.setObject(written)
+				e.setObject(written)
 				return nil
 			}
-			if err := p.reread(ctx, err, n); err != nil {
+			if err := e.reread(ctx, err, n); err != nil {
 				return err
 			}
 		}
 	})
 	switch {
 	case err == nil:
-		p.content, p.dirtySince = content, time.Time{}
+		e.content, e.dirtySince = content, time.Time{}
 	case errors.Is(err, executor.ErrLost):
-		p.lost = true
-		p.set.closeEntry(p)
+		e.lost = true
+		e.set.closeEntry(e)
 	}
 	return err
 }
 
 // reread reads the object again after the server refused a write. It returns an
 // error unless another try may succeed.
-func (p *entry) reread(ctx context.Context, refused error, n int) error {
+func (e *entry) reread(ctx context.Context, refused error, n int) error {
 	switch {
 	case apierrors.IsNotFound(refused):
 		return executor.ErrLost
 	case !apierrors.IsConflict(refused), n >= writeTries:
-		return unavailable(kubernetes.ServerError(refused, "write the entry of %s", p.key))
+		return unavailable(kubernetes.ServerError(refused, "write the entry of %s", e.key))
 	}
-	object, err := p.set.configMaps().Get(ctx, p.object.Name, metav1.GetOptions{})
+	object, err := e.set.configMaps().Get(ctx, e.object.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return executor.ErrLost
 	case err != nil:
-		return unavailable(kubernetes.ServerError(err, "read the entry of %s", p.key))
-	case !p.matches(object):
+		return unavailable(kubernetes.ServerError(err, "read the entry of %s", e.key))
+	case !e.matches(object):
 		return executor.ErrLost
 	}
-	p.setObject(object)
+	e.setObject(object)
 	return nil
 }
 
 // matches reports whether an object is this entry in this member's term.
-func (p *entry) matches(object metav1.Object) bool {
+func (e *entry) matches(object metav1.Object) bool {
 	annotations := object.GetAnnotations()
-	return object.GetUID() == p.uid && annotations[annotationHolder] == p.set.options.Member && annotations[annotationTerm] == p.term
+	return object.GetUID() == e.uid && annotations[annotationHolder] == e.set.options.Member && annotations[annotationTerm] == e.term
 }
 
 // Remove implements executor.Lines. Objects that the entry owns are deleted
 // with it.
-func (p *entry) Remove() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.lost {
+func (e *entry) Remove() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lost {
 		return executor.ErrLost
 	}
 	background := metav1.DeletePropagationBackground
-	err := p.set.do(func(ctx context.Context) error {
+	err := e.set.do(func(ctx context.Context) error {
 		for n := 1; ; n++ {
-			err := p.set.configMaps().Delete(ctx, p.object.Name, metav1.DeleteOptions{
-				Preconditions:     &metav1.Preconditions{UID: &p.uid, ResourceVersion: &p.object.ResourceVersion},
+			err := e.set.configMaps().Delete(ctx, e.object.Name, metav1.DeleteOptions{
+				Preconditions:     &metav1.Preconditions{UID: &e.uid, ResourceVersion: &e.object.ResourceVersion},
 				PropagationPolicy: &background,
 			})
 			if err == nil {
 				return nil
 			}
-			if err := p.reread(ctx, err, n); err != nil {
+			if err := e.reread(ctx, err, n); err != nil {
 				return err
 			}
 		}
 	})
 	if err == nil || errors.Is(err, executor.ErrLost) {
-		p.lost = true
-		p.set.closeEntry(p)
+		e.lost = true
+		e.set.closeEntry(e)
 	}
 	return err
 }
 
 // markAdopted records that an adopt order was carried out. The next write removes it
 // from the entry.
-func (p *entry) markAdopted(token []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.adoptedToken = token
-	if p.dirtySince.IsZero() {
-		p.dirtySince = p.set.now()
+func (e *entry) markAdopted(token []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.adoptedToken = token
+	if e.dirtySince.IsZero() {
+		e.dirtySince = e.set.now()
 	}
 }
 
 // release closes the entry because another member holds the key. It reports
 // whether the entry was still open.
-func (p *entry) release() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	previous := p.lost
-	p.lost = true
-	p.set.closeEntry(p)
+func (e *entry) release() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	previous := e.lost
+	e.lost = true
+	e.set.closeEntry(e)
 	return !previous
 }
 

@@ -195,12 +195,12 @@ func (s *Set) Valid() error {
 // Options.Owner.
 func (s *Set) Owner(key run.Key) *metav1.OwnerReference {
 	s.mu.Lock()
-	p := s.entries[key]
+	e := s.entries[key]
 	s.mu.Unlock()
-	if p == nil {
+	if e == nil {
 		return nil
 	}
-	return &metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: s.name(key), UID: p.uid}
+	return &metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: s.name(key), UID: e.uid}
 }
 
 // Has implements executor.Shared.

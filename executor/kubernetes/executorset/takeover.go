@@ -36,10 +36,10 @@ func (w *watcher) reconcileAll(ctx context.Context) {
 		w.reconcile(ctx, object)
 	}
 	now := w.now()
-	for _, p := range w.heldEntries() {
-		if p.overdue(now) {
+	for _, e := range w.heldEntries() {
+		if e.overdue(now) {
 			w.group.Go(func() {
-				if err := p.flush(); err != nil {
+				if err := e.flush(); err != nil {
 					w.log.DebugContext(ctx, "failed to write lazy lines", "error", err)
 				}
 			})
@@ -68,15 +68,15 @@ func (w *watcher) reconcile(ctx context.Context, object *metav1.PartialObjectMet
 		return
 	}
 	w.mu.Lock()
-	p, busy := w.entries[key], w.busy[key]
+	e, busy := w.entries[key], w.busy[key]
 	w.mu.Unlock()
 	holder, stored := object.Annotations[annotationHolder], w.index.entry(object.Name) != nil
 	switch {
 	case busy:
-	case p != nil && stored && p.matches(object):
-		w.deliver(ctx, p, object)
-	case p != nil:
-		w.group.Go(func() { w.confirm(ctx, p) })
+	case e != nil && stored && e.matches(object):
+		w.deliver(ctx, e, object)
+	case e != nil:
+		w.group.Go(func() { w.confirm(ctx, e) })
 	case !stored:
 	case holder == w.options.Member:
 		w.adoptKey(ctx, key, holder)
@@ -103,35 +103,35 @@ func (w *watcher) checkLease(ctx context.Context, member string) {
 
 // confirm checks whether this member still holds an entry. The index may be
 // older than the last write.
-func (w *watcher) confirm(ctx context.Context, p *entry) {
+func (w *watcher) confirm(ctx context.Context, e *entry) {
 	ctx, cancel := context.WithTimeoutCause(ctx, writeTimeout, errSlow)
 	defer cancel()
-	object, err := w.configMaps().Get(ctx, w.name(p.key), metav1.GetOptions{})
+	object, err := w.configMaps().Get(ctx, w.name(e.key), metav1.GetOptions{})
 	switch {
-	case err == nil && p.matches(object):
+	case err == nil && e.matches(object):
 	case err == nil || apierrors.IsNotFound(err):
-		if p.release() {
-			w.handler.Release(p.key)
+		if e.release() {
+			w.handler.Release(e.key)
 		}
 	default:
 		w.log.DebugContext(ctx, "failed to read an entry", "error", err)
-		if object := w.index.entry(w.name(p.key)); object != nil {
+		if object := w.index.entry(w.name(e.key)); object != nil {
 			return // the next scan decides
 		}
 		w.index.markChanged(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-			Name: w.name(p.key), Labels: kubernetes.Labels(p.key, w.options.Member, w.options.Name),
+			Name: w.name(e.key), Labels: kubernetes.Labels(e.key, w.options.Member, w.options.Name),
 			Annotations: map[string]string{annotationSet: w.options.Name},
 		}})
 	}
 }
 
 // deliver delivers the orders for a key to the executor.
-func (w *watcher) deliver(ctx context.Context, p *entry, object *metav1.PartialObjectMetadata) {
-	stop, adopt := p.orders.takeNew(object.Annotations)
+func (w *watcher) deliver(ctx context.Context, e *entry, object *metav1.PartialObjectMetadata) {
+	stop, adopt := e.orders.takeNew(object.Annotations)
 	if stop {
 		w.group.Go(func() {
-			if !w.handler.Deliver(ctx, p.key, executor.KeyRequest{Stop: true}) {
-				p.orders.resetStop()
+			if !w.handler.Deliver(ctx, e.key, executor.KeyRequest{Stop: true}) {
+				e.orders.resetStop()
 			}
 		})
 	}
@@ -145,12 +145,12 @@ func (w *watcher) deliver(ctx context.Context, p *entry, object *metav1.PartialO
 	}
 	w.group.Go(func() {
 		taken := false
-		w.handler.Deliver(ctx, p.key, executor.KeyRequest{Token: token, Ack: func() {
+		w.handler.Deliver(ctx, e.key, executor.KeyRequest{Token: token, Ack: func() {
 			taken = true
-			p.markAdopted(token)
+			e.markAdopted(token)
 		}})
 		if !taken {
-			p.orders.resetAdopt(adopt)
+			e.orders.resetAdopt(adopt)
 		}
 	})
 }
@@ -163,15 +163,15 @@ func (w *watcher) adoptKey(ctx context.Context, key run.Key, from string) {
 		return
 	}
 	w.group.Go(func() {
-		p, err := w.adopt(ctx, key, from)
-		w.finishReservation(key, p, err)
+		e, err := w.adopt(ctx, key, from)
+		w.finishReservation(key, e, err)
 		if err != nil {
 			w.log.DebugContext(ctx, "failed to adopt a key", "key", key.String(), "error", err)
 			return
 		}
-		if err := w.handler.Adopt(ctx, executor.JournalEntry{Key: key, Content: bytes.Clone(p.content), Lines: p}); err != nil {
+		if err := w.handler.Adopt(ctx, executor.JournalEntry{Key: key, Content: bytes.Clone(e.content), Lines: e}); err != nil {
 			w.log.DebugContext(ctx, "the executor refused an adopted key", "key", key.String(), "error", err)
-			w.closeEntry(p)
+			w.closeEntry(e)
 		}
 	})
 }
@@ -211,9 +211,9 @@ func (w *watcher) adopt(ctx context.Context, key run.Key, from string) (*entry, 
 
 // entryOf returns the entry for an object that this member holds.
 func (s *Set) entryOf(key run.Key, object *corev1.ConfigMap) *entry {
-	p := &entry{set: s, key: key, term: object.Annotations[annotationTerm], content: []byte(object.Data[journalField])}
-	p.setObject(object)
-	return p
+	e := &entry{set: s, key: key, term: object.Annotations[annotationTerm], content: []byte(object.Data[journalField])}
+	e.setObject(object)
+	return e
 }
 
 // removeStaleLeases removes the leases of members that vanished long ago and hold no keys.
@@ -257,10 +257,10 @@ func (s *Set) verify(ctx context.Context) error {
 	for i := range found.Items {
 		byName[found.Items[i].Name] = &found.Items[i]
 	}
-	for _, p := range entries {
-		if object := byName[s.name(p.key)]; (object == nil || !p.matches(object)) && p.release() {
+	for _, e := range entries {
+		if object := byName[s.name(e.key)]; (object == nil || !e.matches(object)) && e.release() {
 			s.mu.Lock()
-			s.unreported = append(s.unreported, p.key)
+			s.unreported = append(s.unreported, e.key)
 			s.mu.Unlock()
 		}
 	}

@@ -1,7 +1,6 @@
 package executors
 
 import (
-	"sync"
 	"testing"
 	"time"
 
@@ -99,24 +98,12 @@ func testFreeSlots(t *testing.T, d *fixture.Database) {
 // testPoolRace runs workers of two fleets of one pool that concurrently request
 // machines for the same tasks.
 func testPoolRace(t *testing.T, d *fixture.Database) {
-	const tasks, workers, rounds = 7, 4, 5
+	const tasks = 7
 	s := d.Store(t)
 	putFleet(t, s, "a", nil)
 	putFleet(t, s, "b", nil)
 	capacity := func(v records.FleetView) int { return tasks - len(v.Instances) - len(v.Pool[0].Instances) }
-	var all sync.WaitGroup
-	for worker := range workers {
-		all.Go(func() {
-			for range rounds {
-				if _, err := s.ChangeFleet(t.Context(), []string{"a", "b"}[worker%2], records.FleetChanges{
-					Capacity: capacity, Add: []records.LedgerChange{ledgerRow(run.InstanceRequested), ledgerRow(run.InstanceRequested)},
-				}); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
+	requestConcurrently(t, s, capacity)
 	v, err := s.ViewFleet(t.Context(), "a")
 	require.NoError(t, err)
 	require.Equal(t, tasks, len(v.Instances)+len(v.Pool[0].Instances))

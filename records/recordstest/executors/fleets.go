@@ -275,7 +275,7 @@ func testFleetQuota(t *testing.T, d *fixture.Database) {
 // testFleetQuotaRace runs workers of two fleets that concurrently request the
 // rest of the quota that they share.
 func testFleetQuotaRace(t *testing.T, d *fixture.Database) {
-	const limit, workers, rounds = 7, 4, 5
+	const limit = 7
 	s := d.Store(t)
 	shared := func(x *run.FleetSpec) { x.Quota = &run.FleetQuota{Name: "q", Limit: limit} }
 	putFleet(t, s, "a", shared)
@@ -287,19 +287,7 @@ func testFleetQuotaRace(t *testing.T, d *fixture.Database) {
 		}
 		return limit - instances
 	}
-	var all sync.WaitGroup
-	for worker := range workers {
-		all.Go(func() {
-			for range rounds {
-				if _, err := s.ChangeFleet(t.Context(), []string{"a", "b"}[worker%2], records.FleetChanges{
-					Capacity: capacity, Add: []records.LedgerChange{ledgerRow(run.InstanceRequested), ledgerRow(run.InstanceRequested)},
-				}); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
+	requestConcurrently(t, s, capacity)
 	total := 0
 	for _, name := range []string{"a", "b"} {
 		instances, err := s.FleetInstances(t.Context(), name, false)
@@ -307,6 +295,25 @@ func testFleetQuotaRace(t *testing.T, d *fixture.Database) {
 		total += len(instances)
 	}
 	require.Equal(t, limit, total)
+}
+
+// requestConcurrently runs workers of the fleets a and b, each of which requests
+// two machines at a time, five times, as far as there is capacity.
+func requestConcurrently(t *testing.T, s records.Store, capacity func(records.FleetView) int) {
+	t.Helper()
+	var workers sync.WaitGroup
+	for _, fleet := range []string{"a", "b", "a", "b"} {
+		workers.Go(func() {
+			for range 5 {
+				if _, err := s.ChangeFleet(t.Context(), fleet, records.FleetChanges{
+					Capacity: capacity, Add: []records.LedgerChange{ledgerRow(run.InstanceRequested), ledgerRow(run.InstanceRequested)},
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	workers.Wait()
 }
 
 func testUpcoming(t *testing.T, d *fixture.Database) {
