@@ -124,9 +124,6 @@ func openError(config *pgx.ConnConfig, err error) error {
 	if _, ok := errors.AsType[*run.Error](err); ok {
 		return err
 	}
-	return &run.Error{
-		Code:    run.CodeUnavailable,
-		Message: fmt.Sprintf("the records database %s at %s:%d cannot be opened", config.Database, config.Host, config.Port),
-		Err:     err,
-	}
+	return sqldb.WithCause(run.CodeUnavailable,
+		fmt.Sprintf("the records database %s at %s:%d cannot be opened", config.Database, config.Host, config.Port), err)
 }

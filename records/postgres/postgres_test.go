@@ -101,6 +101,8 @@ func TestOpen_refused(t *testing.T) {
 	t.Parallel()
 	_, err := postgres.Open(t.Context(), "postgres://user:hunter2@127.0.0.1:1/db?connect_timeout=2", postgres.Options{})
 	require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
+	require.ErrorContains(t, err, "the records database db at 127.0.0.1:1 cannot be opened: ")
+	require.ErrorContains(t, err, "connection refused")
 	require.NotContains(t, err.Error(), "hunter2")
 	_, err = postgres.Open(t.Context(), "postgres://user:hunter2@:::/db?sslmode=perhaps", postgres.Options{})
 	require.Equal(t, run.CodeInvalid, run.CodeOf(err))

@@ -135,10 +135,7 @@ func openError(path string, err error) error {
 	if _, ok := errors.AsType[*run.Error](err); ok {
 		return err
 	}
-	return &run.Error{
-		Code: run.CodeUnavailable, Message: "the records store " + path + " cannot be opened",
-		Err: fmt.Errorf("open %s: %w", path, err),
-	}
+	return sqldb.WithCause(run.CodeUnavailable, "the records store "+path+" cannot be opened", err)
 }
 
 func dialect() sqldb.Dialect {

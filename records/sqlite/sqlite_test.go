@@ -119,6 +119,7 @@ func TestOpen_no_database(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("this is no database ", 100)), 0o600))
 	_, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
+	require.ErrorContains(t, err, "file is not a database")
 	_, err = sqlite.Open(t.Context(), filepath.Join(path, "below", "a.db"), sqlite.Options{})
 	require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
 }
