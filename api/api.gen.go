@@ -501,6 +501,24 @@ func (e Status) Valid() bool {
 	}
 }
 
+// Defines values for Streams.
+const (
+	StreamsMerged Streams = "merged"
+	StreamsSplit  Streams = "split"
+)
+
+// Valid indicates whether the value is a known member of the Streams enum.
+func (e Streams) Valid() bool {
+	switch e {
+	case StreamsMerged:
+		return true
+	case StreamsSplit:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TaskSpecOnExecutorLost.
 const (
 	TaskSpecOnExecutorLostFail  TaskSpecOnExecutorLost = "fail"
@@ -1103,12 +1121,14 @@ type LogChunk struct {
 	Offset int64 `json:"offset"`
 
 	// Step -1 is the setup of the environment.
-	Step   int            `json:"step"`
+	Step int `json:"step"`
+
+	// Stream All output of a step with `streams: merged` is `stdout`.
 	Stream LogChunkStream `json:"stream"`
 	Time   time.Time      `json:"time"`
 }
 
-// LogChunkStream defines model for LogChunk.Stream.
+// LogChunkStream All output of a step with `streams: merged` is `stdout`.
 type LogChunkStream string
 
 // LogStart defines model for LogStart.
@@ -1791,6 +1811,11 @@ type StepSpec struct {
 	// SaveWorkspace Passes files to the tasks that depend on this one.
 	SaveWorkspace SaveWorkspace `json:"save_workspace,omitempty,omitzero"`
 
+	// Streams How the output of a step is read. `merged`: stdout and stderr through one pipe, in the order of the writes; all
+	// of it is output to `stdout`. `split`: through two pipes, in whole lines, each marked with its stream. That of a
+	// step overrides that of its task.
+	Streams Streams `json:"streams,omitempty,omitzero"`
+
 	// Timeout A Go duration string.
 	//
 	// Example: 1h30m
@@ -1798,6 +1823,11 @@ type StepSpec struct {
 	When       When     `json:"when,omitempty,omitzero"`
 	WorkingDir string   `json:"working_dir,omitempty,omitzero"`
 }
+
+// Streams How the output of a step is read. `merged`: stdout and stderr through one pipe, in the order of the writes; all
+// of it is output to `stdout`. `split`: through two pipes, in whole lines, each marked with its stream. That of a
+// step overrides that of its task.
+type Streams string
 
 // Task defines model for Task.
 type Task struct {
@@ -1884,6 +1914,11 @@ type TaskSpec struct {
 	Shell    []string      `json:"shell,omitempty,omitzero"`
 	Skip     bool          `json:"skip,omitempty,omitzero"`
 	Steps    []StepSpec    `json:"steps,omitempty,omitzero"`
+
+	// Streams How the output of a step is read. `merged`: stdout and stderr through one pipe, in the order of the writes; all
+	// of it is output to `stdout`. `split`: through two pipes, in whole lines, each marked with its stream. That of a
+	// step overrides that of its task.
+	Streams Streams `json:"streams,omitempty,omitzero"`
 
 	// Timeout A Go duration string.
 	//
@@ -2265,7 +2300,7 @@ type GetTaskLogsParams struct {
 	// Offset The number of bytes to skip at the start of the selected log. Not with `since` and `tail`.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// Stream Only output to these streams.
+	// Stream Only output to these streams. All output of a step with `streams: merged`, the default, is `stdout`.
 	Stream []GetTaskLogsParamsStream `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
 
 	// Since Only output since this time, by the clock of the executor: RFC 3339, or a duration before now, such as

@@ -65,7 +65,7 @@ with --save, it writes each log to a file of its own in a directory.`,
 	}
 	flags := c.Flags()
 	flags.StringVar(&l.step, "step", "", "only this step: its number from 1, its name, or setup")
-	flags.StringSliceVar(&l.query.Streams, "stream", nil, "only this stream: stdout, stderr or system (repeatable)")
+	flags.StringSliceVar(&l.query.Streams, "stream", nil, "only this stream: stdout (all output of steps with merged streams), stderr or system (repeatable)")
 	flags.IntVar(&l.query.Attempt, "attempt", 0, "number of the attempt, from 1 (default: the newest)")
 	flags.BoolVarP(&l.query.Follow, "follow", "f", false, "follow until the step, or the task, has ended")
 	flags.Int64Var(&l.query.Offset, "offset", 0, "number of bytes to skip")

@@ -66,6 +66,9 @@ type StepDef struct {
 	WorkingDir  string            `json:"working_dir,omitempty"`
 	Timeout     time.Duration     `json:"timeout,omitempty"`
 	When        When              `json:"when"`
+	// Streams is how the output of a script is read. "" means merged. Executors
+	// of an older version ignore it and read two pipes, each by itself.
+	Streams Streams `json:"streams,omitempty"`
 	ArchiveStep
 }
 
@@ -130,6 +133,9 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 			Name: s.Name, Script: s.Run, Environment: s.Environment, WorkingDir: s.WorkingDir,
 			Timeout: s.Timeout.Std(), When: cmp.Or(s.When, WhenOnSuccess),
 			ArchiveStep: s.ArchiveStep,
+		}
+		if s.Run != "" {
+			d.Steps[i].Streams = cmp.Or(s.Streams, t.Streams)
 		}
 	}
 	return d

@@ -81,6 +81,20 @@ func TestRequiredSpecVersion(t *testing.T) {
 	}
 }
 
+// A step's streams override those of its task; archive steps have no output to read.
+func TestDefine_streams(t *testing.T) {
+	t.Parallel()
+	task := &run.TaskSpec{Streams: run.StreamsSplit, Steps: []run.Step{
+		{Run: "true"}, {Run: "true", Streams: run.StreamsMerged},
+		{ArchiveStep: run.ArchiveStep{RestoreWorkspace: &run.RestoreWorkspace{}}},
+	}}
+	var got []run.Streams
+	for _, s := range run.Define(&run.Spec{}, task, run.ExpandedTask{}, run.Key{}, 1).Steps {
+		got = append(got, s.Streams)
+	}
+	require.Equal(t, []run.Streams{run.StreamsSplit, run.StreamsMerged, ""}, got)
+}
+
 func TestDefine(t *testing.T) {
 	t.Parallel()
 	header := &run.Spec{

@@ -86,7 +86,8 @@ type TaskSpec struct {
 	Services     []ServiceSpec       `json:"services,omitempty"`
 	Environment  map[string]string   `json:"environment,omitempty"`
 	WorkingDir   string              `json:"working_dir,omitempty"`
-	Shell        []string            `json:"shell,omitempty"` // nil means DefaultShell
+	Shell        []string            `json:"shell,omitempty"`   // nil means DefaultShell
+	Streams      Streams             `json:"streams,omitempty"` // of steps that name none; "" means merged
 	User         string              `json:"user,omitempty"`
 	Privileged   bool                `json:"privileged,omitempty"`
 	Resources    Resources           `json:"resources,omitzero"`
@@ -160,7 +161,8 @@ type Step struct {
 	Environment map[string]string `json:"environment,omitempty"`
 	WorkingDir  string            `json:"working_dir,omitempty"`
 	Timeout     Duration          `json:"timeout,omitempty"`
-	When        When              `json:"when,omitempty"` // "" means on_success
+	When        When              `json:"when,omitempty"`    // "" means on_success
+	Streams     Streams           `json:"streams,omitempty"` // "" means those of the task
 
 	ArchiveStep
 }
@@ -174,6 +176,19 @@ const (
 	WhenOnSuccess When = "on_success"
 	WhenOnFailure When = "on_failure"
 	WhenAlways    When = "always"
+)
+
+// Streams says how the two outputs of a step, stdout and stderr, reach its log.
+type Streams string
+
+// The ways to read the outputs of a step.
+const (
+	// StreamsMerged is one pipe for both: the log has the order of the writes, and
+	// all output counts as stdout.
+	StreamsMerged Streams = "merged"
+	// StreamsSplit is a pipe for each: every line is marked with its stream, and
+	// lines are kept whole.
+	StreamsSplit Streams = "split"
 )
 
 // Depend names a task that must be final first, and the outcomes with which the

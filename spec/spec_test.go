@@ -42,6 +42,7 @@ func fullSpec() *run.Spec {
 				Pool: "linux", Image: "golang:1.26", PullPolicy: run.PullAlways, Platform: "linux/amd64",
 				Services:    []run.ServiceSpec{{Name: "db", Image: "postgres:16", Environment: map[string]string{"PORT": "5432"}, Command: []string{"postgres", "-c", "fsync=off"}}},
 				Environment: map[string]string{"A": "b"}, WorkingDir: "/src", Shell: []string{"/bin/sh", "-e"}, User: "1000",
+				Streams:    run.StreamsSplit,
 				Privileged: true, Resources: run.Resources{CPU: "2", Memory: "4Gi", PIDs: 512},
 				Volumes: []run.Volume{{Path: "/scratch", Tmpfs: &run.Tmpfs{Size: "64Mi"}}, {Path: "/tmp", Tmpfs: &run.Tmpfs{}}},
 				Steps: []run.Step{

@@ -82,6 +82,7 @@ func checkContainer(l *faultList, p run.Path, t *run.TaskSpec) {
 	for i, arg := range items(l, t.Shell) {
 		checkText(l, p.Key("shell").Index(i), arg)
 	}
+	checkEnum(l, p.Key("streams"), t.Streams, run.StreamsMerged, run.StreamsSplit)
 	if t.User != "" && !userPattern.MatchString(t.User) {
 		l.add(p.Key("user"), run.FaultBadFormat, "%s is not a user such as 1000, app or 1000:1000", quote(t.User))
 	}
@@ -234,4 +235,5 @@ func checkStep(l *faultList, p run.Path, s *run.Step) {
 	checkText(l, p.Key("working_dir"), s.WorkingDir)
 	checkTimeout(l, p.Key("timeout"), s.Timeout)
 	checkEnum(l, p.Key("when"), s.When, run.WhenOnSuccess, run.WhenOnFailure, run.WhenAlways)
+	checkEnum(l, p.Key("streams"), s.Streams, run.StreamsMerged, run.StreamsSplit)
 }

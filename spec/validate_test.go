@@ -164,6 +164,8 @@ func TestValidateRun_Faults(t *testing.T) {
 		"step variable":        {step(func(s *run.Step) { s.Environment["DROVER_A"] = "" }), []string{"tasks.build.steps[0].environment.DROVER_A reserved"}},
 		"step timeout":         {step(func(s *run.Step) { s.Timeout = -1 }), []string{"tasks.build.steps[0].timeout out_of_range"}},
 		"when":                 {step(func(s *run.Step) { s.When = "on_succes" }), []string{"tasks.build.steps[0].when bad_value"}},
+		"streams of a step":    {step(func(s *run.Step) { s.Streams = "both" }), []string{"tasks.build.steps[0].streams bad_value"}},
+		"streams of a task":    {build(func(t *run.TaskSpec) { t.Streams = "Merged" }), []string{"tasks.build.streams bad_value"}},
 		"unknown dependency":   {test(run.Depend{Task: "build"}, run.Depend{Task: "biuld"}), []string{"tasks.test.depends[1].task unknown_dependency"}},
 		"unnamed dependency":   {test(run.Depend{}), []string{"tasks.test.depends[0].task required"}},
 		"self dependency":      {test(run.Depend{Task: "test"}), []string{"tasks.test.depends[0].task cycle"}},

@@ -21,6 +21,7 @@ const (
 	nameShare  = 3   // divisor: names take at most a third of the columns
 	logShare   = 3   // divisor: the log takes at least a third of the rows
 	tail       = 15  // lines of the log of a failed task at the end
+	tailOfEach = 5   // lines of it that each stream keeps, however much the others print
 	tails      = 3   // failed tasks whose logs are shown at the end
 	tick       = time.Second
 )
@@ -29,7 +30,7 @@ const (
 type live struct {
 	screen      Screen
 	canvas      canvas
-	partial     map[source]string
+	partial     map[partialKey]string
 	log         []logLine            // the last lines of all logs together
 	tails       map[source][]logLine // the last lines of each log
 	unavailable error
@@ -39,10 +40,11 @@ type live struct {
 
 type logLine struct {
 	task, text string
+	stream     api.LogChunkStream
 }
 
 func newLive(s Screen) *live {
-	return &live{screen: s, canvas: canvas{screen: s}, partial: make(map[source]string), tails: make(map[source][]logLine), dirty: true}
+	return &live{screen: s, canvas: canvas{screen: s}, partial: make(map[partialKey]string), tails: make(map[source][]logLine), dirty: true}
 }
 
 func (l *live) logOpened(source) {}
@@ -61,28 +63,46 @@ func (l *live) availability(err error) { l.unavailable, l.dirty = err, true }
 func (l *live) output(o output) {
 	l.dirty = true
 	if o.ended {
-		if rest := l.partial[o.source]; rest != "" {
-			l.line(o.source, rest)
+		for _, stream := range logStreams() {
+			key := partialKey{source: o.source, stream: stream}
+			if rest := l.partial[key]; rest != "" {
+				l.line(key, rest)
+			}
+			delete(l.partial, key)
 		}
-		delete(l.partial, o.source)
 		return
 	}
-	text := l.partial[o.source] + string(o.chunk.Data)
+	key := partialKey{source: o.source, stream: o.chunk.Stream}
+	text := l.partial[key] + string(o.chunk.Data)
 	for {
 		i := strings.IndexByte(text, '\n')
 		if i < 0 {
 			break
 		}
-		l.line(o.source, text[:i])
+		l.line(key, text[:i])
 		text = text[i+1:]
 	}
-	l.partial[o.source] = truncate.Tail(text, maxLine)
+	l.partial[key] = truncate.Tail(text, maxLine)
 }
 
-func (l *live) line(s source, text string) {
-	line := logLine{task: s.task, text: visible(text)}
+func (l *live) line(of partialKey, text string) {
+	line := logLine{task: of.task, text: visible(text), stream: of.stream}
 	l.log = lastN(append(l.log, line), keptLines)
-	l.tails[s] = lastN(append(l.tails[s], line), tail)
+	l.tails[of.source] = lastOfEach(append(l.tails[of.source], line))
+}
+
+// lastOfEach returns the last lines, with the last ones of each stream among them:
+// what a step printed last to stderr is not lost behind its stdout.
+func lastOfEach(lines []logLine) []logLine {
+	if len(lines) <= tail {
+		return lines
+	}
+	count := make(map[api.LogChunkStream]int)
+	for _, line := range lines {
+		count[line.stream]++
+	}
+	oldest := max(0, slices.IndexFunc(lines, func(line logLine) bool { return count[line.stream] > tailOfEach }))
+	return slices.Delete(lines, oldest, oldest+1)
 }
 
 func lastN[T any](s []T, most int) []T {

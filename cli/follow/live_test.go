@@ -51,7 +51,7 @@ func liveOf(s Screen) (*live, *model) {
 	set("gpu", run.StatusQueued, "no executor of pool gpu is online").started = time.Time{}
 	l := newLive(s)
 	for i := range 30 {
-		l.line(source{"build[GO=1.26]", 2}, fmt.Sprintf("line %d \x1b[31mred\x1b[0m", i))
+		l.line(partialKey{source: source{"build[GO=1.26]", 2}}, fmt.Sprintf("line %d \x1b[31mred\x1b[0m", i))
 	}
 	return l, m
 }
@@ -114,7 +114,7 @@ func TestLive_end(t *testing.T) {
 	var out bytes.Buffer
 	s := testScreen(&out)
 	l, m := liveOf(s)
-	l.output(output{source: source{"lint", 1}, chunk: api.LogChunk{Data: []byte("checking\nbad name")}})
+	l.output(output{source: source{"lint", 1}, chunk: api.LogChunk{Stream: api.LogChunkStreamStdout, Data: []byte("checking\nbad name")}})
 	l.output(output{source: source{"lint", 1}, ended: true})
 	l.availability(errors.New("refused"))
 	l.tick(m)
@@ -140,7 +140,7 @@ func TestLive_end_with_warnings(t *testing.T) {
 		m.counts[t.status]--
 		m.counts[run.StatusFailed]++
 		t.status, t.attempt, t.allowed = run.StatusFailed, 1, t.name != "d"
-		l.line(source{t.name, 1}, "log of "+t.name)
+		l.line(partialKey{source: source{t.name, 1}}, "log of "+t.name)
 	}
 	require.Equal(t, " ! a  failed", strings.TrimRight(l.row(m.byName["a"], 1, 40), " "))
 	require.Equal(t, " x d  failed", strings.TrimRight(l.row(m.byName["d"], 1, 40), " "))
@@ -152,6 +152,34 @@ func TestLive_end_with_warnings(t *testing.T) {
 		"failed: d\nrun r1 finished: failed in 1s\n", after)
 }
 
+// The end of a log has the last lines of both streams, in their order, whichever
+// printed more.
+func TestLive_end_of_both_streams(t *testing.T) {
+	t.Parallel()
+	l, _ := liveOf(testScreen(&bytes.Buffer{}))
+	s := source{"lint", 1}
+	show := func(stream api.LogChunkStream, text string) {
+		l.output(output{source: s, chunk: api.LogChunk{Stream: stream, Data: []byte(text)}})
+	}
+	show(api.LogChunkStreamStderr, "warning\nerror: no such")
+	show(api.LogChunkStreamStdout, "begun\n")
+	show(api.LogChunkStreamStderr, " file\n")
+	for i := range 100 {
+		show(api.LogChunkStreamStdout, fmt.Sprintf("out %d\n", i))
+	}
+	show(api.LogChunkStreamStderr, "exit 1")
+	l.output(output{source: s, ended: true})
+	var got []string
+	for _, line := range l.tails[s] {
+		got = append(got, line.text)
+	}
+	want := []string{"warning", "error: no such file"}
+	for i := 88; i < 100; i++ {
+		want = append(want, fmt.Sprintf("out %d", i))
+	}
+	require.Equal(t, append(want, "exit 1"), got)
+}
+
 func TestLive_draws_only_changes(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -161,7 +189,7 @@ func TestLive_draws_only_changes(t *testing.T) {
 	drawn := out.Len()
 	l.tick(m)
 	require.Equal(t, drawn, out.Len(), "nothing has changed")
-	l.line(source{"lint", 1}, "more")
+	l.line(partialKey{source: source{"lint", 1}}, "more")
 	l.dirty = true
 	l.tick(m)
 	require.Contains(t, out.String()[drawn:], "lint | more")

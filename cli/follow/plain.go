@@ -34,6 +34,10 @@ type partialKey struct {
 	stream api.LogChunkStream
 }
 
+func logStreams() []api.LogChunkStream {
+	return []api.LogChunkStream{api.LogChunkStreamSystem, api.LogChunkStreamStdout, api.LogChunkStreamStderr}
+}
+
 // writer is the buffered output of one task.
 type writer struct {
 	reading []int // attempts whose logs are still being read
@@ -187,7 +191,7 @@ func (p *plain) output(o output) {
 		p.write(key, o.chunk.Data)
 		return
 	}
-	for _, stream := range []api.LogChunkStream{api.LogChunkStreamSystem, api.LogChunkStreamStdout, api.LogChunkStreamStderr} {
+	for _, stream := range logStreams() {
 		key.stream = stream
 		if rest := p.partial[key]; len(rest) > 0 {
 			p.logLine(o.source, rest)

@@ -73,13 +73,18 @@ func itoa(n int) string {
 }
 
 func binaryOutput(b *bench) {
-	s := b.run(b.define(`printf '\000\001\377\376\r\n\033[31m'; printf '\377' >&2`))
+	d := b.define(`printf '\000\001\377\376\r\n\033[31m'; printf '\377' >&2`)
+	require.Equal(b, "\x00\x01\xff\xfe\r\n\x1b[31m\xff", b.run(d).output(run.StreamStdout))
+	d = b.split(d)
+	s := b.run(d)
 	require.Equal(b, "\x00\x01\xff\xfe\r\n\x1b[31m", s.output(run.StreamStdout))
 	require.Equal(b, "\xff", s.output(run.StreamStderr))
 }
 
 func noNewline(b *bench) {
-	s := b.run(b.define("printf one", "printf two >&2", "printf three; exit 1"))
+	d := b.define("printf one", "printf two >&2", "printf three; exit 1")
+	require.Equal(b, "onetwothree", b.run(d).output(run.StreamStdout))
+	s := b.run(b.split(d))
 	require.Equal(b, "onethree", s.output(run.StreamStdout))
 	require.Equal(b, "two", s.output(run.StreamStderr))
 }
@@ -108,8 +113,16 @@ func masked(b *bench) {
 	d.Environment = map[string]string{"TOKEN": "hunter2"}
 	d.Secrets = []string{"hunter2", "of lines"}
 	s := b.run(d)
+	require.Equal(b, "value=***\n***\nkey\n***\n", s.output(run.StreamStdout))
+	requireMasked(b, s)
+	s = b.run(b.split(d))
 	require.Equal(b, "value=***\n***\n", s.output(run.StreamStdout))
 	require.Equal(b, "key\n***\n", s.output(run.StreamStderr))
+	requireMasked(b, s)
+}
+
+func requireMasked(b *bench, s recording) {
+	b.Helper()
 	for _, f := range s.frames {
 		for _, value := range f.Outputs {
 			require.NotContains(b, value, "hunter2")

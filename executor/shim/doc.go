@@ -29,6 +29,11 @@
 // After the end SIGTERM is the acknowledgment that a shim with Options.Linger waits
 // for.
 //
+// # Output
+//
+// A step has one pipe for stdout and stderr, or two that are read in the order of the
+// writes (run.Streams). Secrets are masked before a frame is written.
+//
 // # Background processes
 //
 // Processes that a step leaves running live until the task ends; their output is

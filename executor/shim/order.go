@@ -37,6 +37,11 @@ func ReadOrder(r io.Reader) (run.ShimSpec, error) {
 		default:
 			return o, fmt.Errorf("step %d has the unknown condition %q", i+1, s.When)
 		}
+		switch s.Streams {
+		case "", run.StreamsMerged, run.StreamsSplit:
+		default:
+			return o, fmt.Errorf("step %d has the unknown streams %q", i+1, s.Streams)
+		}
 	}
 	return o, nil
 }

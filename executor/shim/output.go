@@ -1,7 +1,9 @@
 package shim
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,11 @@ const (
 	// flushAfter is how long output may wait for more, so that a burst of lines
 	// becomes one frame.
 	flushAfter = 10 * time.Millisecond
+	// lineAfter is how long the beginning of a line waits for its end, where lines are
+	// kept whole. A prompt is shown then.
+	lineAfter = time.Second
+	// maxLine is the longest line that is kept whole.
+	maxLine = 64 << 10
 	// readSize is how much is read from a pipe at once.
 	readSize = 64 << 10
 	// pipeSize exceeds the capacity of pipes.
@@ -31,19 +38,36 @@ const (
 type sink struct {
 	journal *journal.Writer
 	step    int
+	whole   bool // lines are kept whole
 
 	mu      sync.Mutex
-	stream  run.Stream
 	pending []byte
-	since   time.Time // arrival of the first pending byte
+	pieces  []piece // of pending
 	timer   *time.Timer
 	frames  []run.Frame
+	lines   map[run.Stream]*line // begun lines, if whole
+	late    *time.Timer
 }
 
-func newSink(j *journal.Writer, step int) *sink {
-	s := &sink{journal: j, step: step}
+// piece is pending output of one stream.
+type piece struct {
+	stream run.Stream
+	since  time.Time // arrival of its first byte
+	size   int
+}
+
+// line is the beginning of a line.
+type line struct {
+	text  []byte
+	since time.Time
+}
+
+func newSink(j *journal.Writer, step int, whole bool) *sink {
+	s := &sink{journal: j, step: step, whole: whole, lines: make(map[run.Stream]*line)}
 	s.timer = time.AfterFunc(time.Hour, s.flush)
 	s.timer.Stop()
+	s.late = time.AfterFunc(time.Hour, s.flushLate)
+	s.late.Stop()
 	return s
 }
 
@@ -51,14 +75,62 @@ func newSink(j *journal.Writer, step int) *sink {
 func (s *sink) add(stream run.Stream, p []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stream != stream {
-		s.write(true)
-		s.stream = stream
+	if s.whole {
+		s.addLines(stream, p)
+	} else {
+		s.append(stream, p)
 	}
+}
+
+// addLines adds the lines that p completes, and keeps the beginning of the next one.
+func (s *sink) addLines(stream run.Stream, p []byte) {
+	begun := s.lines[stream]
+	if begun == nil {
+		begun = &line{}
+		s.lines[stream] = begun
+	}
+	complete := bytes.LastIndexByte(p, '\n') + 1
+	if rest := len(p) - complete; rest > maxLine || complete == 0 && len(begun.text)+rest > maxLine {
+		complete = len(p)
+	}
+	if complete > 0 {
+		s.append(stream, begun.text)
+		begun.text = begun.text[:0]
+		s.append(stream, p[:complete])
+		p = p[complete:]
+	}
+	if len(p) == 0 {
+		return
+	}
+	if len(begun.text) == 0 {
+		begun.since = time.Now()
+		if !s.waits() {
+			s.late.Reset(lineAfter)
+		}
+	}
+	begun.text = append(begun.text, p...)
+}
+
+// waits reports whether a begun line waits for its end.
+func (s *sink) waits() bool {
+	for _, begun := range s.lines {
+		if len(begun.text) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// append adds output to the pending one.
+func (s *sink) append(stream run.Stream, p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	if n := len(s.pieces); n == 0 || s.pieces[n-1].stream != stream {
+		s.pieces = append(s.pieces, piece{stream: stream, since: time.Now()})
+	}
+	s.pieces[len(s.pieces)-1].size += len(p)
 	waiting := len(s.pending) > 0
-	if !waiting {
-		s.since = time.Now()
-	}
 	s.pending = append(s.pending, p...)
 	if len(s.pending) >= run.MaxFrameData {
 		s.write(false)
@@ -75,84 +147,235 @@ func (s *sink) flush() {
 	s.write(true)
 }
 
-// write writes full frames, and with all also the rest.
+// flushLate adds the lines whose end did not arrive in time.
+func (s *sink) flushLate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := lineAfter
+	for stream, begun := range s.lines {
+		if len(begun.text) == 0 {
+			continue
+		}
+		if wait := lineAfter - time.Since(begun.since); wait > 0 {
+			next = min(next, wait)
+			s.late.Reset(next)
+			continue
+		}
+		s.append(stream, begun.text)
+		begun.text = begun.text[:0]
+	}
+}
+
+// finish writes the pending output and the begun lines of the streams.
+func (s *sink) finish(streams ...run.Stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, stream := range streams {
+		if begun := s.lines[stream]; begun != nil {
+			s.append(stream, begun.text)
+			begun.text = begun.text[:0]
+		}
+	}
+	s.write(true)
+}
+
+// write writes full frames and those of all streams but the last one, and with all
+// also the rest.
 func (s *sink) write(all bool) {
 	s.frames = s.frames[:0]
 	rest := s.pending
-	for len(rest) >= run.MaxFrameData || (all && len(rest) > 0) {
-		n := min(len(rest), run.MaxFrameData)
-		s.frames = append(s.frames, run.Frame{
-			Time: s.since.UTC(), Kind: run.FrameOutput, Step: s.step, Stream: s.stream, Data: rest[:n],
-		})
-		rest = rest[n:]
+	var last piece
+	for i, p := range s.pieces {
+		ended := all || i < len(s.pieces)-1
+		for p.size >= run.MaxFrameData || ended && p.size > 0 {
+			n := min(p.size, run.MaxFrameData)
+			s.frames = append(s.frames, run.Frame{
+				Time: p.since.UTC(), Kind: run.FrameOutput, Step: s.step, Stream: p.stream, Data: rest[:n],
+			})
+			rest = rest[n:]
+			p.size -= n
+		}
+		last = p
 	}
 	if len(s.frames) == 0 {
 		return
 	}
 	s.journal.Append(s.frames...)
 	s.pending = append(s.pending[:0], rest...)
-	s.since = time.Now()
+	s.pieces = s.pieces[:0]
 	if len(rest) == 0 {
 		s.timer.Stop()
+		return
+	}
+	last.since = time.Now()
+	s.pieces = append(s.pieces, last)
+}
+
+// source is where the output of a step comes from.
+type source interface {
+	// Read waits for output. The error is io.EOF after its end, os.ErrDeadlineExceeded
+	// after the deadline.
+	Read(buf []byte) (stream run.Stream, n int, err error)
+	// ReadNow is like Read, with process.ErrEmptyPipe instead of waiting.
+	ReadNow(buf []byte) (stream run.Stream, n int, err error)
+	SetReadDeadline(at time.Time) error
+	// Close closes the source and ends Read.
+	Close() error
+}
+
+// onePipe is a pipe whose output is of one stream.
+type onePipe struct {
+	*os.File
+	stream run.Stream
+}
+
+func (p onePipe) Read(buf []byte) (run.Stream, int, error) {
+	n, err := p.File.Read(buf)
+	return p.stream, n, err
+}
+
+func (p onePipe) ReadNow(buf []byte) (run.Stream, int, error) {
+	n, err := process.ReadNow(p.File, buf)
+	return p.stream, n, err
+}
+
+// bothPipes are a pipe for stdout and one for stderr.
+type bothPipes struct{ *process.Outputs }
+
+func (p bothPipes) Read(buf []byte) (run.Stream, int, error) {
+	i, n, err := p.Outputs.Read(buf)
+	return streams[i], n, err
+}
+
+func (p bothPipes) ReadNow(buf []byte) (run.Stream, int, error) {
+	i, n, err := p.Outputs.ReadNow(buf)
+	return streams[i], n, err
+}
+
+// streams are the outputs of a process, in the order of its file descriptors.
+var streams = [...]run.Stream{run.StreamStdout, run.StreamStderr}
+
+// stepPipes are the pipes of a step.
+type stepPipes struct {
+	stdout, stderr *os.File // for the step
+	sources        []source
+}
+
+// openPipes creates the pipes of a step.
+func openPipes(how run.Streams) (stepPipes, error) {
+	if how == run.StreamsSplit {
+		both, w, err := process.NewOutputs()
+		if err != nil { // not on this system
+			return separatePipes()
+		}
+		return stepPipes{stdout: w[0], stderr: w[1], sources: []source{bothPipes{both}}}, nil
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return stepPipes{}, fmt.Errorf("create a pipe: %w", err)
+	}
+	return stepPipes{stdout: w, stderr: w, sources: []source{onePipe{r, run.StreamStdout}}}, nil
+}
+
+// separatePipes creates two pipes that are read each by itself.
+func separatePipes() (stepPipes, error) {
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return stepPipes{}, fmt.Errorf("create a pipe: %w", err)
+	}
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		return stepPipes{}, errors.Join(fmt.Errorf("create a pipe: %w", err), outR.Close(), outW.Close())
+	}
+	return stepPipes{
+		stdout: outW, stderr: errW,
+		sources: []source{onePipe{outR, run.StreamStdout}, onePipe{errR, run.StreamStderr}},
+	}, nil
+}
+
+func (p stepPipes) closeWriters() {
+	_ = p.stdout.Close()
+	if p.stderr != p.stdout {
+		_ = p.stderr.Close()
 	}
 }
 
-// pipeReader copies the output of a pipe to a sink, masked.
+func (p stepPipes) closeSources() error {
+	var errs []error
+	for _, s := range p.sources {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// pipeReader copies the output of a source to a sink, masked.
 type pipeReader struct {
-	pipe   *os.File
+	pipe   source
 	read   atomic.Int64  // bytes
-	done   chan struct{} // closed at the end of the pipe
+	done   chan struct{} // closed at the end of the source
 	caught atomic.Pointer[chan struct{}]
 }
 
-// newPipeReader starts to read. It ends with the pipe, or with finish.
-func newPipeReader(pipe *os.File, secrets *mask.Set, to *sink, stream run.Stream) *pipeReader {
+// newPipeReader starts to read. It ends with the source, or with finish.
+func newPipeReader(pipe source, secrets *mask.Set, to *sink) *pipeReader {
 	p := &pipeReader{pipe: pipe, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		defer to.flush()
-		masked := secrets.Stream(func(text []byte) { to.add(stream, text) })
-		defer masked.Close()
-		buf := make([]byte, readSize)
-		take := func(n int) {
+		masked := make(map[run.Stream]*mask.Stream)
+		buf := make([]byte, max(readSize, os.Getpagesize()))
+		take := func(stream run.Stream, n int) {
+			if n == 0 {
+				return
+			}
+			m := masked[stream]
+			if m == nil {
+				m = secrets.Stream(func(text []byte) { to.add(stream, text) })
+				masked[stream] = m
+			}
 			p.read.Add(int64(n))
-			masked.Write(buf[:n])
+			m.Write(buf[:n])
 		}
 		for {
-			n, err := pipe.Read(buf)
-			take(n)
+			stream, n, err := pipe.Read(buf)
+			take(stream, n)
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				err = p.empty(buf, take)
 			}
 			if err != nil {
-				return
+				break
+			}
+		}
+		for _, stream := range streams {
+			if m := masked[stream]; m != nil {
+				m.Close()
+				to.finish(stream)
 			}
 		}
 	}()
 	return p
 }
 
-// empty reads the current content of the pipe, for catchUp.
-func (p *pipeReader) empty(buf []byte, take func(n int)) error {
+// empty reads the current content of the source, for catchUp.
+func (p *pipeReader) empty(buf []byte, take func(run.Stream, int)) error {
 	if err := p.pipe.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
 	for total := 0; total < pipeSize; {
-		n, err := process.ReadNow(p.pipe, buf)
+		stream, n, err := p.pipe.ReadNow(buf)
 		if errors.Is(err, process.ErrEmptyPipe) {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		take(n)
+		take(stream, n)
 		total += n
 	}
 	close(*p.caught.Load())
 	return nil
 }
 
-// catchUp returns once all current content of the pipe has reached the sink. On a
+// catchUp returns once all current content of the source has reached the sink. On a
 // busy machine silence for a while is no proof of that. It is not for concurrent
 // use.
 func (p *pipeReader) catchUp() {

@@ -79,6 +79,7 @@ func TestReadOrder(t *testing.T) {
 		`{"v":1,"first_frame":0,"definition":{"steps":[{}]}}`,
 		`{"v":1,"first_frame":1,"definition":{}}`,
 		`{"v":1,"first_frame":1,"definition":{"steps":[{"when":"never"}]}}`,
+		`{"v":1,"first_frame":1,"definition":{"steps":[{"streams":"both"}]}}`,
 	} {
 		_, err := ReadOrder(strings.NewReader(text))
 		require.Error(t, err, text)

@@ -78,7 +78,7 @@ func (t *task) execute(n int) outcome {
 	}
 	by := t.await(p, step.Timeout)
 	t.drain(readers)
-	to.flush()
+	to.finish(streams[:]...)
 
 	e, oomKilled := p.Exit(), t.outOfMemory()
 	out := outcome{by: by, result: run.StepResult{ExitCode: &e.Code}}
@@ -202,35 +202,25 @@ func (t *task) writeFile(path, content string) error {
 
 // spawn starts the command and copies its output to a sink.
 func (t *task) spawn(c process.Command, n int) (_ *process.Process, _ []*pipeReader, _ *sink, err error) {
-	var files []*os.File
-	defer func() {
-		for _, f := range files {
-			_ = f.Close()
-		}
-	}()
 	if c.Stdin, err = os.Open(os.DevNull); err != nil {
 		return nil, nil, nil, fmt.Errorf("open %s: %w", os.DevNull, err)
 	}
-	files = append(files, c.Stdin)
-	outR, outW, err := os.Pipe()
+	defer func() { _ = c.Stdin.Close() }()
+	how := t.order.Definition.Steps[n].Streams
+	pipes, err := openPipes(how)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("create a pipe: %w", err)
+		return nil, nil, nil, err
 	}
-	files = append(files, outW)
-	errR, errW, err := os.Pipe()
-	if err != nil {
-		return nil, nil, nil, errors.Join(fmt.Errorf("create a pipe: %w", err), outR.Close())
-	}
-	files = append(files, errW)
-	c.Stdout, c.Stderr = outW, errW
+	defer pipes.closeWriters()
+	c.Stdout, c.Stderr = pipes.stdout, pipes.stderr
 	p, err := t.reaper.Start(c)
 	if err != nil {
-		return nil, nil, nil, errors.Join(plain(err), outR.Close(), errR.Close())
+		return nil, nil, nil, errors.Join(plain(err), pipes.closeSources())
 	}
-	to := newSink(t.journal, n)
-	readers := []*pipeReader{
-		newPipeReader(outR, t.secrets, to, run.StreamStdout),
-		newPipeReader(errR, t.secrets, to, run.StreamStderr),
+	to := newSink(t.journal, n, how == run.StreamsSplit)
+	var readers []*pipeReader
+	for _, s := range pipes.sources {
+		readers = append(readers, newPipeReader(s, t.secrets, to))
 	}
 	return p, readers, to, nil
 }
