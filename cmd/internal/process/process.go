@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/api/serviceerror"
@@ -27,6 +28,9 @@ type Process struct {
 // New returns the state that the parts of a process share.
 func New(ctx context.Context, cfg config.Config, w io.Writer) (*Process, error) {
 	logger := newLogger(cfg.Log, w)
+	for _, unknown := range config.UnknownVariables(os.Environ()) {
+		logger.WarnContext(ctx, "ignored an environment variable", "reason", unknown)
+	}
 	telemetry, err := newTelemetry()
 	if err != nil {
 		return nil, err
