@@ -18,6 +18,36 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for Action.
+const (
+	ActionApprove Action = "approve"
+	ActionCancel  Action = "cancel"
+	ActionCreate  Action = "create"
+	ActionReject  Action = "reject"
+	ActionStart   Action = "start"
+	ActionStop    Action = "stop"
+)
+
+// Valid indicates whether the value is a known member of the Action enum.
+func (e Action) Valid() bool {
+	switch e {
+	case ActionApprove:
+		return true
+	case ActionCancel:
+		return true
+	case ActionCreate:
+		return true
+	case ActionReject:
+		return true
+	case ActionStart:
+		return true
+	case ActionStop:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Admission.
 const (
 	AdmissionAuto   Admission = "auto"
@@ -597,15 +627,57 @@ func (e GetTaskLogsParamsStream) Valid() bool {
 	}
 }
 
+// Action A call that changed the run: `create` is a submission, a restart or a schedule, `stop` the request to stop. Drover itself
+// rejects tasks whose approval timed out.
+type Action string
+
 // Admission defines model for Admission.
 type Admission string
 
 // Annotations defines model for Annotations.
 type Annotations map[string]string
 
+// Approval A task that waits for approval.
+type Approval struct {
+	ApprovedBy []string `json:"approved_by"`
+
+	// Approvers The number of required approvals.
+	Approvers int `json:"approvers"`
+
+	// ExpiresAt When Drover rejects the task; absent if it waits for any time.
+	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
+
+	// From Who may approve and reject; absent if every token with the scope may.
+	From    []string `json:"from,omitempty,omitzero"`
+	Group   string   `json:"group"`
+	Run     string   `json:"run"`
+	RunName string   `json:"run_name"`
+	Task    string   `json:"task"`
+
+	// WaitingSince Absent if a version that did not record it made the task wait.
+	WaitingSince time.Time `json:"waiting_since,omitempty,omitzero"`
+}
+
+// ApprovalPage defines model for ApprovalPage.
+type ApprovalPage struct {
+	Approvals []Approval `json:"approvals"`
+
+	// NextAfter For `after` of the next page; absent on the last.
+	NextAfter string `json:"next_after,omitempty,omitzero"`
+}
+
 // ApprovalSpec defines model for ApprovalSpec.
 type ApprovalSpec struct {
-	Approvers int `json:"approvers"`
+	// Approvers How many different subjects must approve.
+	Approvers int `json:"approvers,omitempty,omitzero"`
+
+	// From The subjects that may approve and reject: names of tokens. By default all.
+	From []string `json:"from,omitempty,omitzero"`
+
+	// Timeout A Go duration string.
+	//
+	// Example: 1h30m
+	Timeout Duration `json:"timeout,omitempty,omitzero"`
 }
 
 // ArchiveInfo defines model for ArchiveInfo.
@@ -772,6 +844,23 @@ type ClaimStatesRequest struct {
 	Keys     []Key  `json:"keys"`
 }
 
+// ClientAction defines model for ClientAction.
+type ClientAction struct {
+	// Action A call that changed the run: `create` is a submission, a restart or a schedule, `stop` the request to stop. Drover itself
+	// rejects tasks whose approval timed out.
+	Action Action `json:"action"`
+
+	// Actor The name of the token, `local` on a gateway without tokens, `schedule:` and the name of a schedule; empty for Drover itself.
+	Actor string `json:"actor"`
+
+	// Reason Of a rejection.
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Task The task that was approved or rejected.
+	Task string    `json:"task,omitempty,omitzero"`
+	Time time.Time `json:"time"`
+}
+
 // Condition defines model for Condition.
 type Condition string
 
@@ -821,6 +910,12 @@ type Duration = string
 
 // Event defines model for Event.
 type Event struct {
+	// Action A call that changed the run: `create` is a submission, a restart or a schedule, `stop` the request to stop. Drover itself
+	// rejects tasks whose approval timed out.
+	Action Action `json:"action,omitempty,omitzero"`
+
+	// Actor Who made the call, as in the actions of a run.
+	Actor    string `json:"actor,omitempty,omitzero"`
 	Attempt  int    `json:"attempt,omitempty,omitzero"`
 	Executor string `json:"executor,omitempty,omitzero"`
 	ExitCode *int   `json:"exit_code,omitempty"`
@@ -1273,6 +1368,17 @@ type Registration struct {
 	Version   string `json:"version,omitempty,omitzero"`
 }
 
+// Rejection defines model for Rejection.
+type Rejection struct {
+	// ChangegroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
+	// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
+	// refused does not invalidate it.
+	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
+
+	// Reason Why. The message of the task has it.
+	Reason string `json:"reason"`
+}
+
 // Renewal defines model for Renewal.
 type Renewal struct {
 	// Drained The executor is draining, and has no task and no open poll.
@@ -1305,6 +1411,10 @@ type Restart struct {
 
 	// Secrets Write-only.
 	Secrets map[string]string `json:"secrets,omitempty,omitzero"`
+
+	// Spec A run file, YAML or JSON, that replaces the specification; `from` must be `start`. A secret with the value
+	// `[redacted]` keeps the value of the old run, if the same subject gave it there.
+	Spec string `json:"spec,omitempty,omitzero"`
 
 	// Tasks Names of tasks; the name of an expanded task selects all of its expansion.
 	Tasks []string `json:"tasks,omitempty,omitzero"`
@@ -1455,8 +1565,10 @@ type RetentionSum struct {
 
 // Run defines model for Run.
 type Run struct {
-	Admission   Admission   `json:"admission"`
-	Annotations Annotations `json:"annotations"`
+	// Actions The calls that changed the run after its creation, oldest first. Absent in lists.
+	Actions     []ClientAction `json:"actions,omitempty,omitzero"`
+	Admission   Admission      `json:"admission"`
+	Annotations Annotations    `json:"annotations"`
 
 	// ChangegroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
 	// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
@@ -1465,8 +1577,11 @@ type Run struct {
 	Changegroups     []string    `json:"changegroups"`
 
 	// Counter Dense, per the first two elements of the group.
-	Counter     int64             `json:"counter"`
-	CreatedAt   time.Time         `json:"created_at"`
+	Counter   int64     `json:"counter"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The actor that created the run, as in `actions`. Absent for runs of versions that did not record it.
+	CreatedBy   string            `json:"created_by,omitempty,omitzero"`
 	EndedAt     time.Time         `json:"ended_at,omitempty,omitzero"`
 	Environment map[string]string `json:"environment"`
 	Group       string            `json:"group"`
@@ -1867,6 +1982,15 @@ type TaskApproval struct {
 
 	// Approvers The number of required approvals.
 	Approvers int `json:"approvers"`
+
+	// ExpiresAt When Drover rejects the task that waits; absent if never.
+	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
+
+	// From Who may approve and reject; absent if every token with the scope may.
+	From []string `json:"from,omitempty,omitzero"`
+
+	// RejectedBy Who rejected the task; its reason says why.
+	RejectedBy string `json:"rejected_by,omitempty,omitzero"`
 }
 
 // TaskResult defines model for TaskResult.
@@ -2082,6 +2206,16 @@ type ExecutorRefused = Problem
 
 // Nothing defines model for Nothing.
 type Nothing = map[string]interface{}
+
+// ListApprovalsParams defines parameters for ListApprovals.
+type ListApprovalsParams struct {
+	// Group Only of runs of this group and of all groups below it.
+	Group string `form:"group,omitempty" json:"group,omitempty,omitzero"`
+
+	// After The `next_after` of the previous page.
+	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
+	Limit *int   `form:"limit,omitempty" json:"limit,omitempty"`
+}
 
 // ListChangeGroupsParams defines parameters for ListChangeGroups.
 type ListChangeGroupsParams struct {
@@ -2420,6 +2554,9 @@ type PutTaskAnnotationsJSONRequestBody = Annotations
 // ApproveTaskJSONRequestBody defines body for ApproveTask for application/json ContentType.
 type ApproveTaskJSONRequestBody = RunAction
 
+// RejectTaskJSONRequestBody defines body for RejectTask for application/json ContentType.
+type RejectTaskJSONRequestBody = Rejection
+
 // DeleteScheduleJSONRequestBody defines body for DeleteSchedule for application/json ContentType.
 type DeleteScheduleJSONRequestBody = DeleteScheduleJSONBody
 
@@ -2641,6 +2778,13 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 
 // The interface specification for the client above.
 type ClientInterface interface {
+
+	// ListApprovals List the tasks that wait for approval
+	//
+	// By run, oldest first, and then by the number of the task.
+	//
+	// Corresponds with GET /api/v1/approvals (the `ListApprovals` operationId).
+	ListApprovals(ctx context.Context, params *ListApprovalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListChangeGroups Read change groups and their update token
 	//
@@ -3224,6 +3368,14 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/runs/{id}/restart (the `RestartRun` operationId).
 	RestartRun(ctx context.Context, id RunID, params *RestartRunParams, body RestartRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetRunSpec Read the specification of a run
+	//
+	// The specification as it was submitted, in its canonical form: short forms are written out. The value of each secret is
+	// `[redacted]`, which a submission does not accept. It is kept as long as the run.
+	//
+	// Corresponds with GET /api/v1/runs/{id}/spec (the `GetRunSpec` operationId).
+	GetRunSpec(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// StartRunWithBody Start a queued run with manual admission
 	//
 	// The run in the answer is running, unless it must wait for its change groups.
@@ -3276,7 +3428,8 @@ type ClientInterface interface {
 
 	// ApproveTaskWithBody Approve a task that waits for approval
 	//
-	// The approval counts for the name of the token. 409 `not_waiting_approval` if the task does not wait for approval.
+	// The approval counts for the name of the token. 409 `not_waiting_approval` if the task does not wait for approval, and 403
+	// `forbidden` if the approval of the task does not name the caller.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3285,7 +3438,8 @@ type ClientInterface interface {
 
 	// ApproveTask Approve a task that waits for approval
 	//
-	// The approval counts for the name of the token. 409 `not_waiting_approval` if the task does not wait for approval.
+	// The approval counts for the name of the token. 409 `not_waiting_approval` if the task does not wait for approval, and 403
+	// `forbidden` if the approval of the task does not name the caller.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3303,6 +3457,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs (the `GetTaskLogs` operationId).
 	GetTaskLogs(ctx context.Context, id RunID, task TaskName, params *GetTaskLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RejectTaskWithBody Reject a task that waits for approval
+	//
+	// The task fails with the reason, and never runs. 409 `not_waiting_approval` if the task does not wait for approval, and 403
+	// `forbidden` if the approval of the task does not name the caller.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/tasks/{task}/reject (the `RejectTask` operationId).
+	RejectTaskWithBody(ctx context.Context, id RunID, task TaskName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RejectTask Reject a task that waits for approval
+	//
+	// The task fails with the reason, and never runs. 409 `not_waiting_approval` if the task does not wait for approval, and 403
+	// `forbidden` if the approval of the task does not name the caller.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/tasks/{task}/reject (the `RejectTask` operationId).
+	RejectTask(ctx context.Context, id RunID, task TaskName, body RejectTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSchedules List schedules
 	//
@@ -3469,6 +3643,23 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /readyz (the `GetReady` operationId).
 	GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// ListApprovals List the tasks that wait for approval
+//
+// By run, oldest first, and then by the number of the task.
+//
+// Corresponds with GET /api/v1/approvals (the `ListApprovals` operationId).
+func (c *Client) ListApprovals(ctx context.Context, params *ListApprovalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListApprovalsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // ListChangeGroups Read change groups and their update token
@@ -4743,6 +4934,24 @@ func (c *Client) RestartRun(ctx context.Context, id RunID, params *RestartRunPar
 	return c.Client.Do(req)
 }
 
+// GetRunSpec Read the specification of a run
+//
+// The specification as it was submitted, in its canonical form: short forms are written out. The value of each secret is
+// `[redacted]`, which a submission does not accept. It is kept as long as the run.
+//
+// Corresponds with GET /api/v1/runs/{id}/spec (the `GetRunSpec` operationId).
+func (c *Client) GetRunSpec(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRunSpecRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // StartRunWithBody Start a queued run with manual admission
 //
 // The run in the answer is running, unless it must wait for its change groups.
@@ -4855,7 +5064,8 @@ func (c *Client) PutTaskAnnotations(ctx context.Context, id RunID, task TaskName
 
 // ApproveTaskWithBody Approve a task that waits for approval
 //
-// The approval counts for the name of the token. 409 `not_waiting_approval` if the task does not wait for approval.
+// The approval counts for the name of the token. 409 `not_waiting_approval` if the task does not wait for approval, and 403
+// `forbidden` if the approval of the task does not name the caller.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4874,7 +5084,8 @@ func (c *Client) ApproveTaskWithBody(ctx context.Context, id RunID, task TaskNam
 
 // ApproveTask Approve a task that waits for approval
 //
-// The approval counts for the name of the token. 409 `not_waiting_approval` if the task does not wait for approval.
+// The approval counts for the name of the token. 409 `not_waiting_approval` if the task does not wait for approval, and 403
+// `forbidden` if the approval of the task does not name the caller.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4903,6 +5114,46 @@ func (c *Client) ApproveTask(ctx context.Context, id RunID, task TaskName, body 
 // Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs (the `GetTaskLogs` operationId).
 func (c *Client) GetTaskLogs(ctx context.Context, id RunID, task TaskName, params *GetTaskLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetTaskLogsRequest(c.Server, id, task, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RejectTaskWithBody Reject a task that waits for approval
+//
+// The task fails with the reason, and never runs. 409 `not_waiting_approval` if the task does not wait for approval, and 403
+// `forbidden` if the approval of the task does not name the caller.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/runs/{id}/tasks/{task}/reject (the `RejectTask` operationId).
+func (c *Client) RejectTaskWithBody(ctx context.Context, id RunID, task TaskName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRejectTaskRequestWithBody(c.Server, id, task, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RejectTask Reject a task that waits for approval
+//
+// The task fails with the reason, and never runs. 409 `not_waiting_approval` if the task does not wait for approval, and 403
+// `forbidden` if the approval of the task does not name the caller.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/runs/{id}/tasks/{task}/reject (the `RejectTask` operationId).
+func (c *Client) RejectTask(ctx context.Context, id RunID, task TaskName, body RejectTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRejectTaskRequest(c.Server, id, task, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5297,6 +5548,76 @@ func (c *Client) GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewListApprovalsRequest constructs an http.Request for the ListApprovals method
+func NewListApprovalsRequest(server string, params *ListApprovalsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/approvals")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "group", params.Group, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
 }
 
 // NewListChangeGroupsRequest constructs an http.Request for the ListChangeGroups method
@@ -7802,6 +8123,40 @@ func NewRestartRunRequestWithBody(server string, id RunID, params *RestartRunPar
 	return req, nil
 }
 
+// NewGetRunSpecRequest constructs an http.Request for the GetRunSpec method
+func NewGetRunSpecRequest(server string, id RunID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/spec", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewStartRunRequest calls the generic StartRun builder with application/json body
 func NewStartRunRequest(server string, id RunID, body StartRunJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -8188,6 +8543,60 @@ func NewGetTaskLogsRequest(server string, id RunID, task TaskName, params *GetTa
 		req.Header.Set("Last-Event-ID", headerParam0)
 
 	}
+
+	return req, nil
+}
+
+// NewRejectTaskRequest calls the generic RejectTask builder with application/json body
+func NewRejectTaskRequest(server string, id RunID, task TaskName, body RejectTaskJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRejectTaskRequestWithBody(server, id, task, "application/json", bodyReader)
+}
+
+// NewRejectTaskRequestWithBody constructs an http.Request for the RejectTask method, with any body, and a specified content type
+func NewRejectTaskRequestWithBody(server string, id RunID, task TaskName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "task", task, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/tasks/%s/reject", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }

@@ -8,5 +8,6 @@ func EventOf(e run.Event) Event {
 		Number: e.Number, Type: EventType(e.Type), Time: e.Time.UTC(), Run: string(e.Run), Group: e.Group,
 		Phase: Phase(e.Phase), Result: Result(e.Result), Reason: e.Reason, Task: e.Task, Status: Status(e.Status),
 		Attempt: e.Attempt, Executor: e.Executor, ExitCode: e.ExitCode,
+		Action: Action(e.Action), Actor: e.Actor,
 	}
 }

@@ -95,6 +95,9 @@ func eventText(env session.Env, e api.Event) string {
 	} else {
 		text += fmt.Sprintf("%s, %s", e.Phase, e.Result)
 	}
+	if e.Action != "" {
+		text += fmt.Sprintf(" (%s)", byActor(string(e.Action), e.Actor))
+	}
 	if e.Reason != "" {
 		text += ": " + e.Reason
 	}

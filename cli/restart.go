@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -9,9 +10,11 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/editor"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // restartFlags are the flags of the command restart.
@@ -22,6 +25,9 @@ type restartFlags struct {
 	token     string
 	watch     *watcher
 	following bool
+	edit      bool
+	file      string
+	edited    *editor.File // after the editor
 }
 
 func restartCommand(f *runsFlags) *cobra.Command {
@@ -31,9 +37,14 @@ func restartCommand(f *runsFlags) *cobra.Command {
 		Short: "Create a new run from one that has ended",
 		Long: `Creates a new run from one that has ended, and prints its id. Tasks that failed or were stopped run again, with all tasks that
 depend on them; --from start runs all tasks, and --task selects tasks to run, with all tasks that depend on them. Other tasks
-keep their results, logs and outputs. Variables and secrets override those of the old run.`,
+keep their results, logs and outputs. Variables and secrets override those of the old run.
+
+With --edit the specification of the old run is opened in the editor that VISUAL or EDITOR names, and the changed one runs from its
+start, linked to the old run; an unchanged or empty file cancels the restart. --file takes the changed specification from a file.
+Secrets are shown as [redacted], and keep their values if you gave them to the old run; else give them again.`,
 		Example: `  drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1
   drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --from start --env COMMIT=4f2a --follow
+  drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --edit
   drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --task deploy --secret TOKEN=@token.txt`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: f.completeRun(1),
 		RunE: func(c *cobra.Command, args []string) error { return r.restart(c, f, args[0]) },
@@ -41,6 +52,8 @@ keep their results, logs and outputs. Variables and secrets override those of th
 	flags := c.Flags()
 	flags.StringVar(&r.from, "from", "", "start, or failed (the default without --task)")
 	flags.StringArrayVar(&r.tasks, "task", nil, "task to run again, or a task with an expansion (repeatable)")
+	flags.BoolVar(&r.edit, "edit", false, "change the specification in an editor, and run all tasks of it")
+	flags.StringVar(&r.file, "file", "", `run file that replaces the specification, all of whose tasks run ("-" is standard input)`)
 	r.variables.addTo(c)
 	flags.StringVar(&r.key, "idempotency-key", "", "creates one run for all restarts with this key in 24 hours")
 	addToken(c, &r.token)
@@ -54,6 +67,15 @@ keep their results, logs and outputs. Variables and secrets override those of th
 func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error {
 	if r.from != "" && len(r.tasks) > 0 {
 		return command.Invalid("--from and --task exclude each other")
+	}
+	changed := r.edit || r.file != ""
+	switch {
+	case r.edit && r.file != "":
+		return command.Invalid("--edit and --file exclude each other")
+	case changed && (len(r.tasks) > 0 || r.from == string(run.RestartFailed)):
+		return command.Invalid("a changed specification runs from its start: leave out --from and --task")
+	case changed:
+		r.from = string(run.RestartStart)
 	}
 	body := api.Restart{From: api.RestartFrom(r.from), Tasks: r.tasks, ChangegroupToken: r.token}
 	if r.from == "" && len(r.tasks) == 0 {
@@ -70,12 +92,30 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	if err != nil {
 		return err
 	}
+	changedSpec, err := r.changedSpec(c.Context(), f, client, id)
+	switch {
+	case errors.Is(err, editor.ErrUnchanged):
+		_, err = fmt.Fprintln(f.env.Stderr, "Restart cancelled: the specification is unchanged or empty.")
+		return err
+	case err != nil:
+		return err
+	case changedSpec != nil:
+		body.Spec = string(changedSpec.data)
+	}
 	created, err := client.Restart(c.Context(), id, body, r.key)
+	if r.edited != nil && err == nil {
+		r.edited.Remove()
+	} else if r.edited != nil {
+		_, _ = fmt.Fprintf(f.env.Stderr, "The changed file is kept: drover runs restart %s --file %s\n", id, r.edited.Path)
+	}
 	if errors.Is(err, remote.ErrUncertain) && r.key != "" {
 		return run.Errorf(run.CodeUnavailable, "%w; repeat the restart with the same --idempotency-key", err)
 	}
 	if errors.Is(err, remote.ErrUncertain) {
 		return run.Errorf(run.CodeUnavailable, "%w; check whether the run was restarted with drover runs get %s", err, id)
+	}
+	if err != nil && changedSpec != nil {
+		return changedSpec.fault(err)
 	}
 	if err != nil {
 		return err
@@ -89,6 +129,62 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	}
 	_, err = fmt.Fprintln(f.env.Stdout, created.Value.ID)
 	return err
+}
+
+// changedSpec returns the specification that replaces the one of the old run, nil if
+// none does.
+func (r *restartFlags) changedSpec(ctx context.Context, f *runsFlags, client *remote.Client, id string) (*specFile, error) {
+	switch {
+	case r.file != "":
+		return readSpecFile(f.env, r.file)
+	case !r.edit:
+		return nil, nil //nolint:nilnil // there is none, which is no error
+	}
+	answer, err := client.RunSpec(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	text, err := spec.WriteYAML(answer.Raw)
+	if err != nil {
+		return nil, err
+	}
+	head := fmt.Sprintf("# The specification of run %s. Save a change to run it from its start, as a restart of that run;\n"+
+		"# without a change, or if the file is empty, nothing happens. Secrets that stay [redacted] keep their values.\n", id)
+	if r.edited, err = editor.Edit(ctx, f.env, "run.yaml", append([]byte(head), text...)); err != nil {
+		return nil, err
+	}
+	return &specFile{name: r.edited.Path, data: r.edited.Text, format: spec.FormatYAML}, nil
+}
+
+func specCommand(f *runsFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "spec ID",
+		Short: "Print the specification of a run",
+		Long: `Prints the specification of a run as it was submitted, as YAML, or with -o json as JSON. Short forms are written out, and the value
+of each secret is [redacted], which a submission does not accept.`,
+		Example:           "  drover runs spec 01k8z3m6w4v6q2d1c9x7b5a3n1 > run.yaml",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: f.completeRun(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := f.conn.Open()
+			if err != nil {
+				return err
+			}
+			answer, err := client.RunSpec(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if f.output == render.AsJSON {
+				return render.JSON(f.env.Stdout, answer.Raw)
+			}
+			text, err := spec.WriteYAML(answer.Raw)
+			if err != nil {
+				return err
+			}
+			_, err = f.env.Stdout.Write(text)
+			return err
+		},
+	}
 }
 
 func deleteCommand(f *runsFlags) *cobra.Command {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-run/drover/cli/approvals"
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/cli/session"
@@ -61,7 +62,7 @@ Exit codes: 0 done, 1 the run failed, 2 wrong usage or an invalid specification,
 func Commands(env session.Env) []*cobra.Command {
 	env = env.WithDefaults()
 	all := []*cobra.Command{
-		initCommand(env), runCommand(env), validateCommand(env), runsCommand(env), artifactsCommand(env), executorsCommand(env), poolsCommand(env), eventsCommand(env),
+		initCommand(env), runCommand(env), validateCommand(env), runsCommand(env), approvals.Command(env), artifactsCommand(env), executorsCommand(env), poolsCommand(env), eventsCommand(env),
 		changeGroupsCommand(env), groupsCommand(env), webhooksCommand(env), schedulesCommand(env), fleetsCommand(env), retentionCommand(env),
 		psCommand(env), statusCommand(env), logsShortcut(env),
 	}

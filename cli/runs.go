@@ -36,7 +36,7 @@ func runsCommand(env session.Env) *cobra.Command {
 	f.output.AddTo(c, render.AsTable)
 	c.AddCommand(
 		listRunsCommand(f), getRunCommand(f), logsCommand(f), outputsCommand(f), startCommand(f), stopCommand(f), cancelCommand(f), approveCommand(f),
-		annotateCommand(f), restartCommand(f), explainCommand(f), deleteCommand(f),
+		rejectCommand(f), annotateCommand(f), restartCommand(f), specCommand(f), explainCommand(f), deleteCommand(f),
 	)
 	f.conn.AcceptLast(c.Commands()...)
 	return c
@@ -280,7 +280,7 @@ func (f *runsFlags) printRun(r api.Run) error {
 	t.Field("phase", string(r.Phase))
 	t.Field("result", resultText(r.Result, len(r.Warnings)))
 	t.Field("reason", r.Reason)
-	t.Field("created", f.env.Clock(r.CreatedAt))
+	t.Field("created", byActor(f.env.Clock(r.CreatedAt), r.CreatedBy))
 	t.Field("started", f.env.Clock(r.StartedAt))
 	t.Field("ended", f.env.Clock(r.EndedAt))
 	t.Field("took", f.took(r))
@@ -293,6 +293,9 @@ func (f *runsFlags) printRun(r api.Run) error {
 	t.Field("changegroups", strings.Join(r.Changegroups, ", "))
 	t.Field("update token", r.ChangegroupToken)
 	t.Field("annotations", pairs(r.Annotations))
+	for _, a := range r.Actions {
+		t.Field(string(a.Action), f.actionText(a))
+	}
 	t.Field("restarted from", r.RestartedFrom)
 	t.Field("restarted as", strings.Join(r.RestartedAs, ", "))
 	for _, e := range r.SetupErrors {
@@ -314,6 +317,26 @@ func (f *runsFlags) printRun(r api.Run) error {
 		t.Row(name, string(task.Status), took, strconv.Itoa(task.Attempt), task.Executor, task.Reason)
 	}
 	return t.Flush()
+}
+
+// byActor adds who did something to when it was done.
+func byActor(when, actor string) string {
+	if actor == "" {
+		return when
+	}
+	return when + " by " + actor
+}
+
+// actionText returns when and by whom a run was changed.
+func (f *runsFlags) actionText(a api.ClientAction) string {
+	text := byActor(f.env.Clock(a.Time), a.Actor)
+	if a.Task != "" {
+		text = a.Task + ", " + text
+	}
+	if a.Reason != "" {
+		text += ": " + render.Plain(a.Reason)
+	}
+	return text
 }
 
 // sortedTaskNames returns the names of tasks by their number.

@@ -138,6 +138,45 @@ func approveCommand(f *runsFlags) *cobra.Command {
 	return c
 }
 
+func rejectCommand(f *runsFlags) *cobra.Command {
+	token, reason := "", ""
+	c := &cobra.Command{
+		Use:   "reject ID TASK...",
+		Short: "Reject tasks that wait for approval",
+		Long: `Rejects tasks that wait for approval: they fail with the reason, and never run. The rejection is recorded for the name of the
+token.`,
+		Example:           `  drover runs reject 01k8z3m6w4v6q2d1c9x7b5a3n1 deploy --reason "not during the freeze"`,
+		Args:              cobra.MinimumNArgs(2),
+		ValidArgsFunction: f.completeTasks(waitsForApproval),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkToken(token, args[1:]); err != nil {
+				return err
+			}
+			if strings.TrimSpace(reason) == "" {
+				return command.Invalid("--reason is missing: it is what others learn of the task")
+			}
+			client, err := f.conn.Open()
+			if err != nil {
+				return err
+			}
+			return forEach(args[1:], func(task string) error {
+				answer, err := client.Reject(c.Context(), args[0], task, api.Rejection{Reason: reason, ChangegroupToken: token})
+				if err != nil {
+					return err
+				}
+				if f.output == render.AsJSON {
+					return render.JSON(f.env.Stdout, answer.Raw)
+				}
+				_, err = fmt.Fprintf(f.env.Stdout, "%s rejected\n", task)
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why; the message of the task has it (required)")
+	addToken(c, &token)
+	return c
+}
+
 func waitsForApproval(t api.Task) bool { return t.Status == api.StatusWaitingApproval }
 
 func annotateCommand(f *runsFlags) *cobra.Command {

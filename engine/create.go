@@ -21,18 +21,19 @@ func (e *Engine) create(ctx context.Context, req run.CreateRequest, key records.
 		return run.Run{}, err
 	}
 	created, err := e.store.CreateRun(ctx, records.NewRun{
-		Spec: req.Spec, Plan: expansion.Plan, Tasks: expansion.Tasks, Token: req.Token, IdempotencyKey: key,
+		Spec: req.Spec, Plan: expansion.Plan, Tasks: expansion.Tasks, Actor: req.Subject, SecretsBy: req.Subject, Token: req.Token, IdempotencyKey: key,
 	})
 	if err != nil {
 		return run.Run{}, err
 	}
-	return e.finishCreate(ctx, created)
+	return e.finishCreate(ctx, created, req.Subject)
 }
 
 // finishCreate counts a created run in the metrics, and explains its state.
-func (e *Engine) finishCreate(ctx context.Context, r run.Run) (run.Run, error) {
+func (e *Engine) finishCreate(ctx context.Context, r run.Run, subject string) (run.Run, error) {
 	if !r.Replayed {
 		e.metrics.created.Inc()
+		e.logAction(ctx, r.ID, run.Action{Kind: run.ActionCreate, Actor: subject})
 	}
 	return e.explain(ctx, r)
 }

@@ -71,6 +71,7 @@ type Deps struct {
 // use. Any number of processes may run one on the same stores.
 type Engine struct {
 	*archives.Service // run.Artifacts, and the part of run.ExecutorAPI for archives
+	approvals
 
 	store   Store
 	logs    LogStore
@@ -94,6 +95,7 @@ func New(deps Deps) *Engine {
 	e := &Engine{
 		store: deps.Store, logs: deps.Logs, logger: deps.Logger, metrics: deps.Metrics, secrets: deps.Secrets, limit: deps.LogLimit,
 	}
+	e.approvals = approvals{engine: e}
 	e.Service = archives.New(archives.Deps{
 		Store: deps.Store, Objects: deps.Archives, Options: deps.Archiving, Logger: deps.Logger, Metrics: deps.Metrics.archives,
 		Resolve: e.resolveSecrets,
@@ -116,24 +118,22 @@ func (e *Engine) List(ctx context.Context, q run.ListQuery) (run.Page, error) {
 
 // Start implements run.Service.
 func (e *Engine) Start(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
-	return e.change(ctx, id, token, e.store.StartRun)
+	return e.change(ctx, id, token, run.Action{Kind: run.ActionStart, Actor: run.ActorOf(ctx)}, e.store.StartRun)
 }
 
 // Cancel implements run.Service.
 func (e *Engine) Cancel(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
-	return e.change(ctx, id, token, e.store.CancelRun)
+	return e.change(ctx, id, token, run.Action{Kind: run.ActionCancel, Actor: run.ActorOf(ctx)}, e.store.CancelRun)
 }
 
 // Stop implements run.Service.
 func (e *Engine) Stop(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
-	return e.change(ctx, id, token, e.store.StopRun)
+	return e.change(ctx, id, token, run.Action{Kind: run.ActionStop, Actor: run.ActorOf(ctx)}, e.store.StopRun)
 }
 
-// Approve implements run.Service.
-func (e *Engine) Approve(ctx context.Context, id run.ID, task, subject string, token run.Token) (run.Run, error) {
-	return e.change(ctx, id, token, func(ctx context.Context, id run.ID, token run.Token) error {
-		return e.store.ApproveTask(ctx, id, task, subject, token)
-	})
+// Spec implements run.Service.
+func (e *Engine) Spec(ctx context.Context, id run.ID) (*run.Spec, error) {
+	return e.store.RunSpec(ctx, id)
 }
 
 // Annotate implements run.Service.
@@ -141,16 +141,33 @@ func (e *Engine) Annotate(ctx context.Context, id run.ID, task string, annotatio
 	if faults := spec.ValidateAnnotations(annotations); len(faults) > 0 {
 		return run.Run{}, run.InvalidError("the annotations are not valid", faults)
 	}
-	return e.change(ctx, id, token, func(ctx context.Context, id run.ID, token run.Token) error {
+	return e.change(ctx, id, token, run.Action{}, func(ctx context.Context, id run.ID, token run.Token) error {
 		return e.store.Annotate(ctx, id, task, annotations, token)
 	})
 }
 
+// change makes a change of a run, and logs the action if it has a kind.
 func (e *Engine) change(
-	ctx context.Context, id run.ID, token run.Token, change func(context.Context, run.ID, run.Token) error,
+	ctx context.Context, id run.ID, token run.Token, action run.Action, change func(context.Context, run.ID, run.Token) error,
 ) (run.Run, error) {
 	if err := change(ctx, id, token); err != nil {
 		return run.Run{}, err
 	}
+	e.logAction(ctx, id, action)
 	return e.Get(ctx, id)
+}
+
+// logAction logs who changed a run.
+func (e *Engine) logAction(ctx context.Context, id run.ID, a run.Action) {
+	if a.Kind == "" {
+		return
+	}
+	args := []any{"run_id", id, "action", a.Kind, "actor", a.Actor}
+	if a.Task != "" {
+		args = append(args, "task", a.Task)
+	}
+	if a.Reason != "" {
+		args = append(args, "reason", a.Reason)
+	}
+	e.logger.InfoContext(ctx, "run changed by a client", args...)
 }

@@ -44,7 +44,7 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 		case run.StatusNotStarted:
 			t.Reason = dependencyReason(t.Depends, open)
 		case run.StatusWaitingApproval:
-			t.Reason = fmt.Sprintf("waits for approval: %d of %d given", len(t.ApprovedBy), max(1, t.Approval.Approvers))
+			t.Reason = approvalReason(t)
 		case run.StatusQueued:
 			if queues == nil {
 				var err error
@@ -56,6 +56,23 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 		}
 	}
 	return r, nil
+}
+
+// approvalReason returns how many approvals a task has, who may give the others, and
+// until when.
+func approvalReason(t *run.Task) string {
+	reason := fmt.Sprintf("waits for approval: %d of %d given", len(t.ApprovedBy), max(1, t.Approval.Approvers))
+	if from := t.Approval.From; len(from) > 0 {
+		names, more := from[:min(len(from), maxNamed)], ""
+		if len(from) > maxNamed {
+			more = fmt.Sprintf(" or %d more", len(from)-maxNamed)
+		}
+		reason += "; from " + strings.Join(names, ", ") + more
+	}
+	if !t.ApprovalDue.IsZero() {
+		reason += "; rejected at " + t.ApprovalDue.Format(time.RFC3339)
+	}
+	return reason
 }
 
 // queueInfo holds what queued tasks wait for, and their positions in the

@@ -40,6 +40,7 @@ func (s *Scheduler) Fire(ctx context.Context, in contract.FireInput) (contract.F
 		return contract.FireResult{}, err
 	}
 	firing := records.Firing{Key: in.Key, Firing: run.Firing{For: in.ScheduledFor, At: in.Started}}
+	ctx = run.WithActor(ctx, firingSubject(in.Schedule))
 	r, err := s.engine.create(ctx, run.CreateRequest{Spec: row.ScheduledSpec(in.ScheduledFor), Subject: firingSubject(in.Schedule)}, records.IdempotencyKey{
 		// The digest does not depend on the specification, since the key
 		// belongs to one firing.
@@ -109,7 +110,7 @@ func (s *Scheduler) endStale(ctx context.Context, in contract.FireInput) error {
 			return err
 		}
 		if terminated {
-			if err := s.EndRun(ctx, f.Run); err != nil {
+			if err := s.EndRun(run.WithActor(ctx, firingSubject(in.Schedule)), f.Run); err != nil {
 				return err
 			}
 		}

@@ -35,6 +35,9 @@ func digest(kind string, parts ...any) string {
 func createDigest(spec *run.Spec) string { return digest("create", spec, revealed(spec.Secrets)) }
 
 func restartDigest(req run.RestartRequest) string {
+	if req.Spec != nil {
+		return digest("restart", req.Run, req.From, req.Tasks, req.Environment, revealed(req.Secrets), req.Spec, revealed(req.Spec.Secrets))
+	}
 	return digest("restart", req.Run, req.From, req.Tasks, req.Environment, revealed(req.Secrets))
 }
 

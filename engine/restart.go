@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/drover-run/drover/records"
@@ -17,15 +18,20 @@ func (e *Engine) Restart(ctx context.Context, req run.RestartRequest) (run.Run, 
 	if err := checkRestart(req); err != nil {
 		return run.Run{}, err
 	}
-	spec, old, err := e.store.RestartSource(ctx, req.Run)
+	source, err := e.store.RestartSource(ctx, req.Run)
 	if err != nil {
 		return run.Run{}, err
 	}
+	old := source.Run
 	switch {
 	case old.Phase != run.PhaseFinished && old.Phase != run.PhaseCancelled:
 		return run.Run{}, run.Errorf(run.CodeWrongPhase, "run %s is %s: only a run that is finished or cancelled can be restarted", old.ID, old.Phase)
 	case req.From == run.RestartFailed && old.Result == run.ResultSuccess && len(old.Warnings()) == 0:
 		return run.Run{}, run.Errorf(run.CodeWrongPhase, "run %s succeeded: there is nothing to restart from; restart it from its start, or name tasks", old.ID)
+	}
+	spec, secretsBy, err := restartSpec(source, req)
+	if err != nil {
+		return run.Run{}, err
 	}
 	mergeMap(&spec.Environment, req.Environment)
 	mergeMap(&spec.Secrets, req.Secrets)
@@ -41,17 +47,19 @@ func (e *Engine) Restart(ctx context.Context, req run.RestartRequest) (run.Run, 
 		return run.Run{}, err
 	}
 	created, err := e.store.CreateRun(ctx, records.NewRun{
-		Spec: spec, Plan: expansion.Plan, Tasks: expansion.Tasks, Token: req.Token, Restart: restart,
+		Spec: spec, Plan: expansion.Plan, Tasks: expansion.Tasks, Actor: req.Subject, SecretsBy: secretsBy, Token: req.Token, Restart: restart,
 		IdempotencyKey: idempotencyKey(req.Subject, req.IdempotencyKey, restartDigest(req)),
 	})
 	if err != nil {
 		return run.Run{}, err
 	}
-	return e.finishCreate(ctx, created)
+	return e.finishCreate(ctx, created, req.Subject)
 }
 
 func checkRestart(req run.RestartRequest) error {
 	switch {
+	case req.Spec != nil && req.From != run.RestartStart:
+		return fault("from", run.FaultContradiction, `a changed specification runs from its start: from must be "start"`)
 	case len(req.Tasks) > 0 && req.From != "":
 		return fault("from", run.FaultContradiction, "from and tasks exclude each other")
 	case len(req.Tasks) > 0:
@@ -60,6 +68,57 @@ func checkRestart(req run.RestartRequest) error {
 		return fault("from", run.FaultBadValue, `from must be "start" or "failed", or tasks must name what is to run again`)
 	}
 	return nil
+}
+
+// restartSpec returns the specification of a restart, and who gave the values of its
+// secrets. In a changed specification, a hidden secret gets its value of the old run
+// only if the same subject gave it there: the steps are new, and could show it.
+func restartSpec(source records.Source, req run.RestartRequest) (*run.Spec, string, error) {
+	if req.Spec == nil {
+		switch {
+		case overridden(source.Spec.Secrets, req.Secrets):
+			return source.Spec, req.Subject, nil
+		case len(req.Secrets) > 0 && req.Subject != source.SecretsBy:
+			return source.Spec, "", nil // of two subjects
+		}
+		return source.Spec, source.SecretsBy, nil
+	}
+	out := *req.Spec
+	out.Secrets = maps.Clone(req.Spec.Secrets)
+	var faults []run.Fault
+	for _, name := range slices.Sorted(maps.Keys(out.Secrets)) {
+		if _, given := req.Secrets[name]; given || out.Secrets[name] != run.HiddenSecret {
+			continue
+		}
+		value, known := source.Spec.Secrets[name]
+		switch {
+		case !known:
+			faults = append(faults, run.Fault{
+				Path: "secrets." + name, Code: run.FaultBadValue, Detail: fmt.Sprintf("run %s has no secret of this name: give its value", req.Run),
+			})
+		case source.SecretsBy == "" || source.SecretsBy != req.Subject:
+			faults = append(faults, run.Fault{
+				Path: "secrets." + name, Code: run.FaultRequired,
+				Detail: "another subject gave its value, which a changed specification could show: give the value again",
+			})
+		default:
+			out.Secrets[name] = value
+		}
+	}
+	if len(faults) > 0 {
+		return nil, "", run.InvalidError("the specification is not valid", faults)
+	}
+	return &out, req.Subject, nil
+}
+
+// overridden reports whether a restart gives the values of all secrets again.
+func overridden(old, given map[string]run.Secret) bool {
+	for name := range old {
+		if _, ok := given[name]; !ok {
+			return false
+		}
+	}
+	return true
 }
 
 func fault(path string, code run.Code, detail string) error {

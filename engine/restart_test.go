@@ -167,3 +167,48 @@ func TestRestart_refuses(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, bad.RestartedAs)
 }
+
+// A changed specification gets the values of secrets only from the subject who gave
+// them: its steps could show them.
+func TestRestart_changed_specification(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	old := b.ended(t, run.StatusFailed)
+	changed := func() *run.Spec {
+		spec, err := b.Spec(t.Context(), old.ID)
+		require.NoError(t, err)
+		require.Equal(t, run.HiddenSecret, spec.Secrets["S"])
+		spec.Tasks["c"] = twoSteps()
+		return spec
+	}
+	for name, req := range map[string]run.RestartRequest{
+		"another subject":  {From: run.RestartStart, Subject: "other"},
+		"from the failure": {From: run.RestartFailed, Subject: "s"},
+	} {
+		req.Run, req.Spec = old.ID, changed()
+		_, err := b.Restart(t.Context(), req)
+		require.Equal(t, run.CodeInvalid, run.CodeOf(err), name)
+	}
+	secretOf := func(id run.ID) run.Secret {
+		source, err := b.store.RestartSource(t.Context(), id)
+		require.NoError(t, err)
+		return source.Spec.Secrets["S"]
+	}
+	r, err := b.Restart(t.Context(), run.RestartRequest{Run: old.ID, From: run.RestartStart, Subject: "s", Spec: changed()})
+	require.NoError(t, err)
+	require.Len(t, r.Tasks, 3)
+	require.Equal(t, old.ID, r.RestartedFrom)
+	require.Equal(t, run.Secret("old"), secretOf(r.ID))
+	r, err = b.Restart(t.Context(), run.RestartRequest{
+		Run: old.ID, From: run.RestartStart, Subject: "other", Spec: changed(), Secrets: map[string]run.Secret{"S": "mine"},
+	})
+	require.NoError(t, err)
+	require.Equal(t, run.Secret("mine"), secretOf(r.ID))
+	// A restart by another subject does not make the secret its own.
+	r, err = b.Restart(t.Context(), run.RestartRequest{Run: old.ID, From: run.RestartStart, Subject: "other"})
+	require.NoError(t, err)
+	source, err := b.store.RestartSource(t.Context(), r.ID)
+	require.NoError(t, err)
+	require.Equal(t, "other", source.Run.CreatedBy)
+	require.Equal(t, "s", source.SecretsBy)
+}

@@ -15,7 +15,7 @@ import (
 const principalKey = "drover.principal"
 
 // local is the principal of calls to a gateway without tokens: any process on its
-// host.
+// host. No header names a caller: without authentication it could be false.
 func local() tokens.Principal {
 	return tokens.Principal{Name: "local", Scopes: []tokens.Scope{tokens.Admin}}
 }
@@ -35,6 +35,7 @@ func (s *Server) authorize(op openapi.Operation) echo.MiddlewareFunc {
 				return run.Errorf(run.CodeForbidden, "token %s does not have the scope %s", p.Name, op.Scope)
 			}
 			c.Set(principalKey, p)
+			c.SetRequest(c.Request().WithContext(run.WithActor(c.Request().Context(), p.Name)))
 			return next(c)
 		}
 	}

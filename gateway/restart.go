@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // RestartRun implements ServerInterface.
@@ -34,7 +35,21 @@ func (s *Server) RestartRun(c echo.Context, id api.RunID, params api.RestartRunP
 			req.Secrets[name] = run.Secret(value)
 		}
 	}
-	return s.writeCreated(c, func(ctx context.Context) (run.Run, error) { return s.runs.Restart(ctx, req) })
+	if body.Spec == "" {
+		return s.writeCreated(c, func(ctx context.Context) (run.Run, error) { return s.runs.Restart(ctx, req) })
+	}
+	// The service validates it, after it has replaced the hidden secrets.
+	if req.Spec, err = spec.Read([]byte(body.Spec), spec.FormatYAML); err != nil {
+		return err
+	}
+	text := putBody[run.Spec]{data: []byte(body.Spec), format: spec.FormatYAML}
+	return s.writeCreated(c, func(ctx context.Context) (run.Run, error) {
+		r, err := s.runs.Restart(ctx, req)
+		if err != nil {
+			return run.Run{}, text.locateFaults(err, spec.Locate)
+		}
+		return r, nil
+	})
 }
 
 // writeCreated makes a call that creates a run, and answers with the run.

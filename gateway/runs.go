@@ -65,6 +65,57 @@ func (s *Server) ApproveTask(c echo.Context, id api.RunID, task api.TaskName) er
 	})
 }
 
+// RejectTask implements ServerInterface.
+func (s *Server) RejectTask(c echo.Context, id api.RunID, task api.TaskName) error {
+	var body api.Rejection
+	if err := s.decode(c, &body, strict); err != nil {
+		return err
+	}
+	token, err := run.ParseToken(body.ChangegroupToken)
+	if err != nil {
+		return err
+	}
+	r, err := s.runs.Reject(c.Request().Context(), run.ID(id), task, subject(c), body.Reason, token)
+	if err != nil {
+		return err
+	}
+	return renderRun(c, http.StatusOK, r)
+}
+
+// ListApprovals implements ServerInterface.
+func (s *Server) ListApprovals(c echo.Context, params api.ListApprovalsParams) error {
+	q := run.ApprovalQuery{Group: params.Group, After: params.After}
+	if q.Group != "" {
+		if faults := checkGroup("group", q.Group); len(faults) > 0 {
+			return run.InvalidError(faults[0].Detail, faults)
+		}
+	}
+	if params.Limit != nil {
+		q.Limit = *params.Limit
+	}
+	page, err := s.runs.Approvals(c.Request().Context(), q)
+	if err != nil {
+		return err
+	}
+	v := api.ApprovalPage{Approvals: make([]api.Approval, len(page.Approvals)), NextAfter: page.After}
+	for i, w := range page.Approvals {
+		v.Approvals[i] = api.Approval{
+			Run: string(w.Run), RunName: w.RunName, Group: w.Group, Task: w.Task, Approvers: w.Approval.Approvers,
+			ApprovedBy: listOf(w.ApprovedBy), From: w.Approval.From, WaitingSince: w.Since.UTC(), ExpiresAt: w.Due.UTC(),
+		}
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+// GetRunSpec implements ServerInterface.
+func (s *Server) GetRunSpec(c echo.Context, id api.RunID) error {
+	spec, err := s.runs.Spec(c.Request().Context(), run.ID(id))
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, spec)
+}
+
 // act makes a call whose only argument is an update token, and answers with the
 // run.
 func (s *Server) act(c echo.Context, id string, call func(context.Context, run.ID, run.Token) (run.Run, error)) error {

@@ -57,6 +57,10 @@ func viewRun(r run.Run) api.Run {
 	for _, id := range r.RestartedAs {
 		v.RestartedAs = append(v.RestartedAs, string(id))
 	}
+	v.CreatedBy = r.CreatedBy
+	for _, a := range r.Actions {
+		v.Actions = append(v.Actions, api.ClientAction{Action: api.Action(a.Kind), Actor: a.Actor, Time: a.Time.UTC(), Task: a.Task, Reason: a.Reason})
+	}
 	v.Tests = viewTests(r.Tests)
 	if r.Tasks == nil {
 		v.TaskCounts = viewCounts(r.TaskCounts)
@@ -98,7 +102,10 @@ func viewTask(t *run.Task) api.Task {
 		}
 	}
 	if t.Approval.Approvers > 0 {
-		v.Approval = api.TaskApproval{Approvers: t.Approval.Approvers, ApprovedBy: listOf(t.ApprovedBy)}
+		v.Approval = api.TaskApproval{
+			Approvers: t.Approval.Approvers, ApprovedBy: listOf(t.ApprovedBy), From: t.Approval.From, RejectedBy: t.RejectedBy,
+			ExpiresAt: t.ApprovalDue.UTC(),
+		}
 	}
 	return v
 }

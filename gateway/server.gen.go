@@ -14,6 +14,9 @@ import (
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ListApprovals List the tasks that wait for approval
+	// (GET /api/v1/approvals)
+	ListApprovals(ctx echo.Context, params ListApprovalsParams) error
 	// ListChangeGroups Read change groups and their update token
 	// (GET /api/v1/changegroups)
 	ListChangeGroups(ctx echo.Context, params ListChangeGroupsParams) error
@@ -149,6 +152,9 @@ type ServerInterface interface {
 	// RestartRun Create a new run from a final one
 	// (POST /api/v1/runs/{id}/restart)
 	RestartRun(ctx echo.Context, id RunID, params RestartRunParams) error
+	// GetRunSpec Read the specification of a run
+	// (GET /api/v1/runs/{id}/spec)
+	GetRunSpec(ctx echo.Context, id RunID) error
 	// StartRun Start a queued run with manual admission
 	// (POST /api/v1/runs/{id}/start)
 	StartRun(ctx echo.Context, id RunID) error
@@ -164,6 +170,9 @@ type ServerInterface interface {
 	// GetTaskLogs Read the log of a task
 	// (GET /api/v1/runs/{id}/tasks/{task}/logs)
 	GetTaskLogs(ctx echo.Context, id RunID, task TaskName, params GetTaskLogsParams) error
+	// RejectTask Reject a task that waits for approval
+	// (POST /api/v1/runs/{id}/tasks/{task}/reject)
+	RejectTask(ctx echo.Context, id RunID, task TaskName) error
 	// ListSchedules List schedules
 	// (GET /api/v1/schedules)
 	ListSchedules(ctx echo.Context, params ListSchedulesParams) error
@@ -220,6 +229,38 @@ type ServerInterface interface {
 // ServerInterfaceWrapper converts echo contexts to parameters.
 type ServerInterfaceWrapper struct {
 	Handler ServerInterface
+}
+
+// ListApprovals converts echo context to params.
+func (w *ServerInterfaceWrapper) ListApprovals(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListApprovalsParams
+	// ------------- Optional query parameter "group" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "group", ctx.QueryParams(), &params.Group, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter group: %s", err))
+	}
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", ctx.QueryParams(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter after: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListApprovals(ctx, params)
+	return err
 }
 
 // ListChangeGroups converts echo context to params.
@@ -1336,6 +1377,22 @@ func (w *ServerInterfaceWrapper) RestartRun(ctx echo.Context) error {
 	return err
 }
 
+// GetRunSpec converts echo context to params.
+func (w *ServerInterfaceWrapper) GetRunSpec(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetRunSpec(ctx, id)
+	return err
+}
+
 // StartRun converts echo context to params.
 func (w *ServerInterfaceWrapper) StartRun(ctx echo.Context) error {
 	var err error
@@ -1528,6 +1585,30 @@ func (w *ServerInterfaceWrapper) GetTaskLogs(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetTaskLogs(ctx, id, task, params)
+	return err
+}
+
+// RejectTask converts echo context to params.
+func (w *ServerInterfaceWrapper) RejectTask(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "task" -------------
+	var task TaskName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "task", ctx.Param("task"), &task, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter task: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RejectTask(ctx, id, task)
 	return err
 }
 
@@ -1829,6 +1910,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/api/v1/runs/:id/annotations", wrapper.PutRunAnnotations, options.OperationMiddlewares["putRunAnnotations"]...)
 	router.PUT(options.BaseURL+"/api/v1/runs/:id/tasks/:task/annotations", wrapper.PutTaskAnnotations, options.OperationMiddlewares["putTaskAnnotations"]...)
 	router.POST(options.BaseURL+"/api/v1/runs/:id/tasks/:task/approve", wrapper.ApproveTask, options.OperationMiddlewares["approveTask"]...)
+	router.POST(options.BaseURL+"/api/v1/runs/:id/tasks/:task/reject", wrapper.RejectTask, options.OperationMiddlewares["rejectTask"]...)
+	router.GET(options.BaseURL+"/api/v1/approvals", wrapper.ListApprovals, options.OperationMiddlewares["listApprovals"]...)
+	router.GET(options.BaseURL+"/api/v1/runs/:id/spec", wrapper.GetRunSpec, options.OperationMiddlewares["getRunSpec"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/tasks/:task/logs", wrapper.GetTaskLogs, options.OperationMiddlewares["getTaskLogs"]...)
 	router.GET(options.BaseURL+"/api/v1/changegroups", wrapper.ListChangeGroups, options.OperationMiddlewares["listChangeGroups"]...)
 	router.GET(options.BaseURL+"/api/v1/changegroups/:name", wrapper.GetChangeGroup, options.OperationMiddlewares["getChangeGroup"]...)

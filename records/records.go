@@ -22,6 +22,7 @@ type Store interface {
 	Runs
 	Progress
 	ChangeGroups
+	Approving
 	Executors
 	Registry
 	Outbox
@@ -61,7 +62,10 @@ type Runs interface {
 	CreateRun(ctx context.Context, r NewRun) (run.Run, error)
 	// RestartSource returns the specification of a run with its secrets, and
 	// its tasks, to create a new run from. Errors: not_found.
-	RestartSource(ctx context.Context, id run.ID) (*run.Spec, run.Run, error)
+	RestartSource(ctx context.Context, id run.ID) (Source, error)
+	// RunSpec returns the specification of a run. Each secret has the placeholder
+	// of package run instead of its value. Errors: not_found.
+	RunSpec(ctx context.Context, id run.ID) (*run.Spec, error)
 	// DeleteRun removes a final run and all its rows. Garbage removes the bytes
 	// of its logs. Errors: not_found, wrong_phase.
 	DeleteRun(ctx context.Context, id run.ID) error
@@ -89,6 +93,7 @@ type Runs interface {
 	// groups have free slots. CancelRun cancels a queued run and its tasks.
 	// StopRun marks a running run as StopRequested. To start or stop again is
 	// no error and appends no second row, as long as the phase is still right.
+	// The actor of the context (run.WithActor) is recorded with the change.
 	//
 	// These calls and those that follow check the token, and bump the versions
 	// of its groups and of the run's groups. Errors: not_found, wrong_phase,
@@ -99,8 +104,16 @@ type Runs interface {
 	// ApproveTask records an approval by subject. When the task has as many as
 	// it needs, it appends an outbox row of OutboxApprove. Errors: not_found,
 	// not_waiting_approval (also if this subject has approved, or if the task
-	// has all approvals that it needs).
+	// has all approvals that it needs or was rejected), forbidden (the approval
+	// of the task does not name the subject).
 	ApproveTask(ctx context.Context, id run.ID, task, subject string, token run.Token) error
+	// RejectTask makes a task failed that waits for approval, with the reason,
+	// and appends an outbox row of OutboxApprove: the workflow then finds that the
+	// task is final. Errors: not_found, not_waiting_approval, forbidden (as
+	// ApproveTask).
+	RejectTask(ctx context.Context, id run.ID, task, subject, reason string, token run.Token) error
+	// Approvals: see run.Service.
+	Approvals(ctx context.Context, q run.ApprovalQuery) (run.ApprovalPage, error)
 	// Annotate replaces the annotations of the run, or of the task if one is
 	// named.
 	Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) error
@@ -142,6 +155,10 @@ type NewRun struct {
 	Tasks []run.ExpandedTask
 	Time  time.Time // for tests; zero means the store's clock
 
+	Actor string // who creates it
+	// SecretsBy gave the values of its secrets: "" if that is unknown, or several
+	// did.
+	SecretsBy      string
 	Token          run.Token // nil for none
 	IdempotencyKey IdempotencyKey
 	Restart        *Restart // nil unless it restarts an old run
@@ -152,6 +169,14 @@ type IdempotencyKey struct {
 	Subject string // the client: keys of different subjects are independent
 	Key     string
 	Digest  string // of the request; the same key with another digest is refused
+}
+
+// Source is a run to be restarted.
+type Source struct {
+	Spec *run.Spec // with the values of its secrets
+	// SecretsBy is who gave them; "" if that is not known.
+	SecretsBy string
+	Run       run.Run
 }
 
 // Restart names the run that a new run restarts.
@@ -249,6 +274,14 @@ type GroupWait struct {
 	Holding    int      // runs that hold a slot
 	Holders    []run.ID // the first few of them
 	Position   int      // in the queue, from 1
+}
+
+// Approving holds the calls that end the wait for approvals.
+type Approving interface {
+	// ExpireApprovals rejects up to n tasks whose approval timed out, as RejectTask
+	// does, each in a transaction of its own. It returns how many. Fewer than n
+	// means that no more are due.
+	ExpireApprovals(ctx context.Context, n int) (int, error)
 }
 
 // Garbage holds the objects that deleted runs and packed logs left in the blob

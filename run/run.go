@@ -6,7 +6,10 @@
 // depend on it. docs/life-of-a-run.md describes how a run proceeds.
 package run
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Run is a run as clients see it. It never holds the value of a secret.
 type Run struct {
@@ -29,6 +32,11 @@ type Run struct {
 	EndedAt       time.Time
 	RestartedFrom ID
 	RestartedAs   []ID
+	// CreatedBy is the actor that created it, "" if that is not recorded.
+	CreatedBy string
+	// Actions are the calls of clients that changed it after its creation,
+	// oldest first; nil in lists.
+	Actions []Action
 
 	// Version increases with every change of the run or of one of its tasks.
 	Version int64
@@ -84,7 +92,13 @@ type Task struct {
 	Annotations  map[string]string
 	Approval     Approval
 	ApprovedBy   []string
-	Steps        []StepState
+	// RejectedBy is the actor that rejected it; "" if it was not rejected, or by
+	// Drover because its approval timed out. Set if the whole run is read.
+	RejectedBy string
+	// ApprovalDue is when it is rejected unless it is approved before: zero if it
+	// does not wait, or for any time. Set if the whole run is read.
+	ApprovalDue time.Time
+	Steps       []StepState
 	// LogsExpired says that its logs were removed. It is set only if the task
 	// is read alone.
 	LogsExpired bool
@@ -102,8 +116,8 @@ type EventType string
 
 // The types of event.
 const (
-	EventRun  EventType = "run"  // phase, result or reason of a run changed
-	EventTask EventType = "task" // status, reason, attempt or executor of a task changed
+	EventRun  EventType = "run"  // phase, result or reason of a run changed, or a client acted on it
+	EventTask EventType = "task" // status, reason, attempt or executor of a task changed, or a client acted on it
 )
 
 // Event is one change, committed in the same transaction as the state that it
@@ -122,4 +136,44 @@ type Event struct {
 	Attempt  int
 	Executor string
 	ExitCode *int
+	// Action is the call of a client that caused the event, and Actor its
+	// subject; both "" if another change caused it.
+	Action ActionKind
+	Actor  string
+}
+
+// Action is a call of a client that changed a run.
+type Action struct {
+	Kind   ActionKind
+	Actor  string // "" is Drover itself
+	Time   time.Time
+	Task   string // "" for the run
+	Reason string // that the actor gave, of a rejection
+}
+
+// ActionKind is the kind of an action.
+type ActionKind string
+
+// The kinds of actions.
+const (
+	ActionCreate  ActionKind = "create" // a submission, a restart or a schedule
+	ActionStart   ActionKind = "start"
+	ActionCancel  ActionKind = "cancel"
+	ActionStop    ActionKind = "stop"
+	ActionApprove ActionKind = "approve"
+	ActionReject  ActionKind = "reject"
+)
+
+type actorKey struct{}
+
+// WithActor returns a context for calls on behalf of an authenticated subject.
+// The records store it with what the calls change.
+func WithActor(ctx context.Context, subject string) context.Context {
+	return context.WithValue(ctx, actorKey{}, subject)
+}
+
+// ActorOf returns the subject of WithActor. It returns "" for Drover itself.
+func ActorOf(ctx context.Context) string {
+	subject, _ := ctx.Value(actorKey{}).(string)
+	return subject
 }

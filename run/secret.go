@@ -13,6 +13,10 @@ type Secret string
 
 const redacted = "[redacted]"
 
+// HiddenSecret stands for the value of a secret in a specification that is read
+// back. It is not a valid value.
+const HiddenSecret Secret = redacted
+
 // String implements fmt.Stringer with a placeholder.
 func (Secret) String() string { return redacted }
 

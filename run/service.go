@@ -36,8 +36,18 @@ type Service interface {
 	// none of its tasks executes any more. Errors: not_found, wrong_phase.
 	Stop(ctx context.Context, id ID, token Token) (Run, error)
 	// Approve approves a waiting task on behalf of subject. Errors: not_found,
-	// not_waiting_approval.
+	// not_waiting_approval, forbidden (the task does not name the subject).
 	Approve(ctx context.Context, id ID, task, subject string, token Token) (Run, error)
+	// Reject rejects a waiting task on behalf of subject: the task fails with the
+	// reason, and never runs. Errors: not_found, not_waiting_approval, forbidden,
+	// invalid (no reason).
+	Reject(ctx context.Context, id ID, task, subject, reason string, token Token) (Run, error)
+	// Approvals returns a page of the tasks that wait for approval, by run and
+	// number. Errors: invalid.
+	Approvals(ctx context.Context, q ApprovalQuery) (ApprovalPage, error)
+	// Spec returns the specification of a run as it was submitted; the value of
+	// each secret is hidden. Errors: not_found.
+	Spec(ctx context.Context, id ID) (*Spec, error)
 	// Annotate replaces the annotations of the run, or of the task where one
 	// is named. Errors: not_found, invalid.
 	Annotate(ctx context.Context, id ID, task string, annotations map[string]string, token Token) (Run, error)
@@ -112,6 +122,10 @@ type RestartRequest struct {
 	// Tasks are to run again, with all tasks that depend on them; all others
 	// keep their results. An expansion may be named as a whole.
 	Tasks []string
+	// Spec, if not nil, replaces the specification; From must be RestartStart. A
+	// secret whose value is hidden keeps the value of the old run, if the subject
+	// gave it there.
+	Spec *Spec
 	// Environment and Secrets override those of the old run.
 	Environment map[string]string
 	Secrets     map[string]Secret
@@ -143,6 +157,33 @@ type DeleteQuery struct {
 type Deleted struct {
 	Runs int
 	More bool // more matching runs are left
+}
+
+// ApprovalQuery selects tasks that wait for approval.
+type ApprovalQuery struct {
+	Group string // this path and below; "" means all
+	Limit int    // 1 to 100; 0 means 25
+	After string // of the page before
+}
+
+// ApprovalPage is one page of tasks that wait for approval. After is for the next
+// query; it is "" on the last page.
+type ApprovalPage struct {
+	Approvals []WaitingApproval
+	After     string
+}
+
+// WaitingApproval is a task that waits for approval.
+type WaitingApproval struct {
+	Run        ID
+	RunName    string
+	Group      string
+	Number     int // of the task
+	Task       string
+	Approval   Approval
+	ApprovedBy []string
+	Since      time.Time // when it began to wait; zero if that is not recorded
+	Due        time.Time // when it is rejected; zero if never
 }
 
 // GroupQuery selects groups by path: either those of Paths, each counted with

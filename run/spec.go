@@ -211,6 +211,11 @@ const (
 // Approval says how many distinct subjects must approve a task; 0 is none.
 type Approval struct {
 	Approvers int `json:"approvers,omitempty"`
+	// From names the subjects that may approve and reject; nil means all.
+	From []string `json:"from,omitempty"`
+	// Timeout is how long the task waits before Drover rejects it; 0: for any
+	// time.
+	Timeout Duration `json:"timeout,omitempty"`
 }
 
 // Retry says how often and after which outcomes a task is retried.

@@ -114,13 +114,12 @@ func (d *decoder) duration(p run.Path, n *yaml.Node, to *run.Duration) {
 	*to = run.Duration(v)
 }
 
-// approval accepts true, false or the number of approvers in a map.
+// approval accepts true, false or a map, in which one approver is the default.
 func (d *decoder) approval(p run.Path, n *yaml.Node, v reflect.Value) {
 	if n.Kind == yaml.MappingNode {
-		before := len(d.faults)
 		d.object(p, n, v)
-		if v.IsZero() && len(d.faults) == before {
-			d.fault(p.Key("approvers"), n.Line, run.FaultRequired, "the number of approvers is missing")
+		if a, ok := v.Addr().Interface().(*run.Approval); ok && a.Approvers == 0 {
+			a.Approvers = 1
 		}
 		return
 	}

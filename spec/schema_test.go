@@ -114,6 +114,16 @@ func schemaRules() []schemaRule {
 			[]string{"secret_files: [A]\n", "registries: {h: {username: u, password_secret: p}}\n", "secrets: {A: b}\nsecrets_from: {A: {provider: p, name: n}}\n"},
 		},
 		{
+			"A secret is not `[redacted]`, which stands for a value that is hidden.",
+			[]ruleFault{{code: run.FaultBadValue, path: `^secrets\.`, detail: "placeholder"}},
+			[]string{"secrets: {T: '[redacted]'}\n"},
+		},
+		{
+			"`from` of an approval names at least as many subjects as `approvers` says.",
+			[]ruleFault{{code: run.FaultContradiction, path: `\.approval\.from$`}},
+			[]string{"approval: {approvers: 2, from: [ann]}"},
+		},
+		{
 			"The names of services, the paths of volumes, the names of artifacts and the values of an axis are unique.",
 			[]ruleFault{
 				{code: run.FaultDuplicate, path: `\.services\[\d+\]\.name$`},

@@ -244,7 +244,6 @@ func TestValidate_Faults(t *testing.T) {
 		"large number":            {minimal + "priority: 9999999999\n", []string{"6 priority out_of_range"}, ""},
 		"hexadecimal":             {minimal + "    resources: {pids: 0x10}\n", []string{"6 tasks.a.resources.pids out_of_range"}, ""},
 		"approval":                {minimal + "    approval: 2\n", []string{"6 tasks.a.approval wrong_type"}, ""},
-		"approval without number": {minimal + "    approval: {}\n", []string{"6 tasks.a.approval.approvers required"}, ""},
 		"approval by none":        {minimal + "    approval: {approvers: 0}\n", []string{"6 tasks.a.approval.approvers out_of_range"}, ""},
 		"approval by":             {minimal + "    approval: {aprovers: 2}\n", []string{"6 tasks.a.approval.aprovers unknown_field"}, ""},
 		"dependency as a list":    {minimal + "    depends: [[a]]\n", []string{"6 tasks.a.depends[0] wrong_type"}, ""},

@@ -102,6 +102,9 @@ func checkHeader(l *faultList, s *run.Spec) {
 	checkEnvironment(l, "environment", s.Environment)
 	for name, secret := range sorted(l, s.Secrets) {
 		checkVariable(l, run.Path("secrets").Key(name), name, secret.Reveal())
+		if secret == run.HiddenSecret {
+			l.add(run.Path("secrets").Key(name), run.FaultBadValue, "it is the placeholder of a value that is hidden: give the value")
+		}
 	}
 	checkSecretRefs(l, s)
 	secrets := s.SecretNames()

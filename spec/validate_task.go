@@ -33,12 +33,41 @@ func checkTask(l *faultList, name, group string, t *run.TaskSpec) {
 	checkContainer(l, p, t)
 	checkSteps(l, p.Key("steps"), t.Steps)
 	checkArchives(l, p.Key("steps"), group, t.Steps)
-	if a := t.Approval.Approvers; a < 0 || a > run.MaxApprovers {
-		l.add(p.Key("approval").Key("approvers"), run.FaultOutOfRange, "it is %d; it must be 0 to %d", a, run.MaxApprovers)
-	}
+	checkApproval(l, p.Key("approval"), t.Approval)
 	checkTimeout(l, p.Key("timeout"), t.Timeout)
 	checkRetry(l, p.Key("retry"), t.Retry)
 	checkEnum(l, p.Key("on_executor_lost"), t.OnLost, run.OnLostFail, run.OnLostRetry)
+}
+
+func checkApproval(l *faultList, p run.Path, a run.Approval) {
+	if a.Approvers < 0 || a.Approvers > run.MaxApprovers {
+		l.add(p.Key("approvers"), run.FaultOutOfRange, "it is %d; it must be 0 to %d", a.Approvers, run.MaxApprovers)
+	}
+	if a.Approvers == 0 && (a.From != nil || a.Timeout != 0) {
+		l.add(p.Key("approvers"), run.FaultRequired, "the number of approvers is missing")
+	}
+	checkTimeout(l, p.Key("timeout"), a.Timeout)
+	if a.From == nil {
+		return
+	}
+	at := p.Key("from")
+	switch {
+	case len(a.From) > run.MaxApprovers:
+		l.add(at, run.FaultOverLimit, "%d subjects are named; the limit is %d", len(a.From), run.MaxApprovers)
+	case len(a.From) < a.Approvers:
+		l.add(at, run.FaultContradiction, "%d approvals are needed, and only %d subjects may give them", a.Approvers, len(a.From))
+	}
+	seen := make(map[string]bool, len(a.From))
+	for i, subject := range items(l, a.From) {
+		switch {
+		case subject == "":
+			l.add(at.Index(i), run.FaultRequired, "it is the name of a subject")
+		case seen[subject]:
+			l.add(at.Index(i), run.FaultDuplicate, "the subject %s is named twice", quote(subject))
+		}
+		checkText(l, at.Index(i), subject)
+		seen[subject] = true
+	}
 }
 
 // checkPlacement checks the fields that decide where the task runs.

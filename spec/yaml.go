@@ -98,3 +98,29 @@ func invalidUTF8(data []byte) (int, bool) {
 	}
 	return 0, true
 }
+
+// WriteYAML returns a JSON document as YAML, with its keys in the same order and
+// scripts in block style.
+func WriteYAML(document []byte) ([]byte, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(document, &root); err != nil { // YAML contains JSON
+		return nil, fmt.Errorf("read the document: %w", err)
+	}
+	plainStyle(&root)
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(&root), encoder.Close()); err != nil {
+		return nil, fmt.Errorf("write the document: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// plainStyle removes the style of JSON from a node. The encoder quotes what would
+// change its type without quotes.
+func plainStyle(n *yaml.Node) {
+	n.Style = 0
+	for _, child := range n.Content {
+		plainStyle(child)
+	}
+}

@@ -66,7 +66,7 @@ func killAt(t *testing.T, point string) {
 	c := &restartingClient{t: t, dev: dev}
 	spec := func(name, more, script string) string {
 		return fmt.Sprintf("name: %s\ngroup: /test/outbox\n%s\ntasks: {t: {%ssteps: [{run: 'echo ran >> %s; %s'}]}}\n",
-			name, more, map[bool]string{true: "approval: true, "}[name == "approved"], filepath.Join(dir, name), script)
+			name, more, map[bool]string{true: "approval: true, "}[name == "approved" || name == "rejected"], filepath.Join(dir, name), script)
 	}
 	await := "while [ ! -e " + filepath.Join(dir, "go") + " ]; do sleep 0.05; done"
 	runs := []*expectedRun{
@@ -77,6 +77,7 @@ func killAt(t *testing.T, point string) {
 		{name: "approved", spec: spec("approved", "", "true"), phase: api.PhaseFinished, result: api.ResultSuccess},
 		{name: "stopped", spec: spec("stopped", "", "sleep 600"), phase: api.PhaseFinished, result: api.ResultStopped},
 		{name: "cancelled", spec: spec("cancelled", "admission: manual", "true"), phase: api.PhaseCancelled, result: api.ResultUnknown},
+		{name: "rejected", spec: spec("rejected", "", "true"), phase: api.PhaseFinished, result: api.ResultFailed},
 	}
 	c.callUntilAnswered(http.MethodPut, "/changegroups/outbox", "", `{"max_running": 1}`)
 	for _, r := range runs {
@@ -85,6 +86,8 @@ func killAt(t *testing.T, point string) {
 	// A call whose response was lost is repeated; it may have succeeded before.
 	c.callUntilAnswered(http.MethodPost, "/runs/"+runs[3].id+"/start", "", "{}")
 	c.callUntilAnswered(http.MethodPost, "/runs/"+runs[6].id+"/cancel", "", "{}")
+	c.await(runs[7].id, func(r api.Run) bool { return r.Tasks["t"].Status == "waiting_approval" })
+	c.callUntilAnswered(http.MethodPost, "/runs/"+runs[7].id+"/tasks/t/reject", "", `{"reason": "no"}`)
 	c.await(runs[4].id, func(r api.Run) bool { return r.Tasks["t"].Status == "waiting_approval" })
 	c.callUntilAnswered(http.MethodPost, "/runs/"+runs[4].id+"/tasks/t/approve", "", "{}")
 	testenv.Await(t, waitTimeout, func() (bool, string) {
@@ -242,8 +245,8 @@ func (c *restartingClient) check(dir string, runs []*expectedRun) {
 		require.Equal(c.t, "true", header.Get("Idempotent-Replayed"))
 		require.Contains(c.t, text, r.id)
 		data, err := os.ReadFile(filepath.Join(dir, r.name))
-		if r.phase == api.PhaseCancelled {
-			require.ErrorIs(c.t, err, os.ErrNotExist, "the run never started")
+		if r.phase == api.PhaseCancelled || r.result == api.ResultFailed {
+			require.ErrorIs(c.t, err, os.ErrNotExist, "the run never started, or its task was rejected")
 			continue
 		}
 		require.NoError(c.t, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // groupState is the state of a Gateway besides its runs, for the commands on change
@@ -251,6 +252,14 @@ func (g *Gateway) restart(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := *g.groups.specs[id]
+	if body.Spec != "" {
+		changed, err := spec.Read([]byte(body.Spec), spec.FormatYAML)
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		s = *changed
+	}
 	s.Environment, s.Secrets = maps.Clone(s.Environment), maps.Clone(s.Secrets)
 	for name, value := range body.Environment {
 		if s.Environment == nil {

@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -121,6 +122,27 @@ func (c *Client) Cancel(ctx context.Context, id, token string) (Answer[api.Run],
 func (c *Client) Approve(ctx context.Context, id, task, token string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ApproveTask(ctx, id, task, api.RunAction{ChangegroupToken: token})
+	})
+}
+
+// Reject rejects a task that waits for approval.
+func (c *Client) Reject(ctx context.Context, id, task string, body api.Rejection) (Answer[api.Run], error) {
+	return call[api.Run](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
+		return c.api.RejectTask(ctx, id, task, body)
+	})
+}
+
+// Approvals returns a page of the tasks that wait for approval.
+func (c *Client) Approvals(ctx context.Context, params *api.ListApprovalsParams) (Answer[api.ApprovalPage], error) {
+	return call[api.ApprovalPage](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ListApprovals(ctx, params)
+	})
+}
+
+// RunSpec returns the specification of a run.
+func (c *Client) RunSpec(ctx context.Context, id string) (Answer[json.RawMessage], error) {
+	return call[json.RawMessage](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
+		return c.api.GetRunSpec(ctx, id)
 	})
 }
 

@@ -84,6 +84,10 @@ func (k *killer) ApproveTask(ctx context.Context, id run.ID, task, subject strin
 	return k.changed(k.Store.ApproveTask(ctx, id, task, subject, token))
 }
 
+func (k *killer) RejectTask(ctx context.Context, id run.ID, task, subject, reason string, token run.Token) error {
+	return k.changed(k.Store.RejectTask(ctx, id, task, subject, reason, token))
+}
+
 func (k *killer) Begin(ctx context.Context, id run.ID) (run.Progress, error) {
 	status, err := k.Store.Begin(ctx, id)
 	if err == nil {

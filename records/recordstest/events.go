@@ -49,7 +49,7 @@ func testEvents(t *testing.T, d *fixture.Database) {
 		return e
 	}
 	want := []run.Event{
-		event(1, run.EventRun, func(e *run.Event) { e.Phase = run.PhaseQueued }),
+		event(1, run.EventRun, func(e *run.Event) { e.Phase, e.Action = run.PhaseQueued, run.ActionCreate }),
 		event(2, run.EventRun, func(*run.Event) {}),
 		event(3, run.EventTask, func(e *run.Event) { e.Task, e.Status, e.Attempt = "all[N=0]", run.StatusQueued, 1 }),
 		event(4, run.EventTask, func(e *run.Event) {

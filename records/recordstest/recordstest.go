@@ -19,6 +19,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) fixture.Open) {
 	}{
 		{"Runs", runTests()},
 		{"Calls", callTests()},
+		{"Approvals", approvalTests()},
 		{"List", listTests()},
 		{"Progress", progressTests()},
 		{"ChangeGroups", changegroups.Tests()},

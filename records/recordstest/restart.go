@@ -31,11 +31,11 @@ func testRestartSource(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	spec := rich()
 	r := fixture.Create(t, s, spec)
-	got, old, err := s.RestartSource(t.Context(), r.ID)
+	got, err := s.RestartSource(t.Context(), r.ID)
 	require.NoError(t, err)
-	require.Equal(t, r.ID, old.ID)
-	require.Equal(t, spec, got, "with matrices, secrets and annotations")
-	_, _, err = s.RestartSource(t.Context(), "01jd0000000000000000000000")
+	require.Equal(t, r.ID, got.Run.ID)
+	require.Equal(t, spec, got.Spec, "with matrices, secrets and annotations")
+	_, err = s.RestartSource(t.Context(), "01jd0000000000000000000000")
 	fixture.RequireCode(t, run.CodeNotFound, err)
 }
 
@@ -68,9 +68,9 @@ func restarted(t *testing.T, s records.Store, of run.ID) run.Run {
 
 func restartOf(t *testing.T, s records.Store, of run.ID) records.NewRun {
 	t.Helper()
-	spec, _, err := s.RestartSource(t.Context(), of)
+	source, err := s.RestartSource(t.Context(), of)
 	require.NoError(t, err)
-	n := fixture.NewRun(t, spec)
+	n := fixture.NewRun(t, source.Spec)
 	n.Restart = &records.Restart{From: of, Kept: map[int]int{0: 0}}
 	return n
 }

@@ -70,7 +70,7 @@ func RunSealed(t *testing.T, open func(keys *keyring.Ring) records.Store) {
 	})
 	for name, keys := range map[string]*keyring.Ring{"no key": nil, "another key": other} {
 		using(keys, func(s records.Store) {
-			_, _, err := s.RestartSource(t.Context(), created.ID)
+			_, err := s.RestartSource(t.Context(), created.ID)
 			require.Equal(t, run.CodeInternal, run.CodeOf(err), name)
 			require.ErrorContains(t, err, "the secrets of run/"+string(created.ID)+" cannot be read")
 			_, err = s.AcquireWebhook(t.Context(), "hook")
@@ -116,9 +116,9 @@ func createSecrets(t *testing.T, s records.Store, hidden run.Secret) run.Run {
 // requireSecrets checks the secrets that createSecrets stored.
 func requireSecrets(t *testing.T, s records.Store, id run.ID, hidden run.Secret) {
 	t.Helper()
-	spec, _, err := s.RestartSource(t.Context(), id)
+	source, err := s.RestartSource(t.Context(), id)
 	require.NoError(t, err)
-	require.Equal(t, map[string]run.Secret{"TOKEN": hidden}, spec.Secrets)
+	require.Equal(t, map[string]run.Secret{"TOKEN": hidden}, source.Spec.Secrets)
 	d, err := s.AcquireWebhook(t.Context(), "hook")
 	require.NoError(t, err)
 	require.Equal(t, run.Secret(webhookSecret), d.Secret)

@@ -23,6 +23,9 @@ type Service struct {
 	CancelFunc         func(context.Context, run.ID, run.Token) (run.Run, error)
 	StopFunc           func(context.Context, run.ID, run.Token) (run.Run, error)
 	ApproveFunc        func(ctx context.Context, id run.ID, task, subject string, token run.Token) (run.Run, error)
+	RejectFunc         func(ctx context.Context, id run.ID, task, subject, reason string, token run.Token) (run.Run, error)
+	ApprovalsFunc      func(context.Context, run.ApprovalQuery) (run.ApprovalPage, error)
+	SpecFunc           func(context.Context, run.ID) (*run.Spec, error)
 	AnnotateFunc       func(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) (run.Run, error)
 	RestartFunc        func(context.Context, run.RestartRequest) (run.Run, error)
 	DeleteFunc         func(context.Context, run.ID) error
@@ -101,6 +104,30 @@ func (s *Service) Approve(ctx context.Context, id run.ID, task, subject string, 
 		return run.Run{}, unset("Approve")
 	}
 	return s.ApproveFunc(ctx, id, task, subject, token)
+}
+
+// Reject implements run.Service.
+func (s *Service) Reject(ctx context.Context, id run.ID, task, subject, reason string, token run.Token) (run.Run, error) {
+	if s.RejectFunc == nil {
+		return run.Run{}, unset("Reject")
+	}
+	return s.RejectFunc(ctx, id, task, subject, reason, token)
+}
+
+// Approvals implements run.Service.
+func (s *Service) Approvals(ctx context.Context, q run.ApprovalQuery) (run.ApprovalPage, error) {
+	if s.ApprovalsFunc == nil {
+		return run.ApprovalPage{}, unset("Approvals")
+	}
+	return s.ApprovalsFunc(ctx, q)
+}
+
+// Spec implements run.Service.
+func (s *Service) Spec(ctx context.Context, id run.ID) (*run.Spec, error) {
+	if s.SpecFunc == nil {
+		return nil, unset("Spec")
+	}
+	return s.SpecFunc(ctx, id)
 }
 
 // Annotate implements run.Service.

@@ -131,24 +131,25 @@ type RunDetails struct {
 	Header      run.Spec
 	SecretNames []string
 	Annotations map[string]string
+	CreatedBy   string
 	restartedAs []run.ID
 }
 
 // DetailColumns are the columns that DetailScan reads, of the table run_details
 // with the alias d.
-const DetailColumns = `d.header, d.secret_names, d.annotations, d.restarted_as`
+const DetailColumns = `d.header, d.secret_names, d.annotations, d.restarted_as, d.created_by`
 
 // DetailScan reads DetailColumns as texts, which parse decodes.
-type DetailScan struct{ header, secretNames, annotations, restartedAs string }
+type DetailScan struct{ header, secretNames, annotations, restartedAs, createdBy string }
 
 // Dest returns the destinations of DetailColumns.
 func (d *DetailScan) Dest() []any {
-	return []any{&d.header, &d.secretNames, &d.annotations, &d.restartedAs}
+	return []any{&d.header, &d.secretNames, &d.annotations, &d.restartedAs, &d.createdBy}
 }
 
 // Parse decodes what was read.
 func (d *DetailScan) Parse() (RunDetails, error) {
-	var out RunDetails
+	out := RunDetails{CreatedBy: d.createdBy}
 	if err := sqldb.Unmarshal(d.header, &out.Header); err != nil {
 		return out, err
 	}
@@ -168,7 +169,7 @@ func (r *Run) Summary(d *RunDetails) run.Run {
 		Priority: r.Priority, Admission: r.Admission, Phase: r.Phase, Result: r.Result, Reason: r.Reason,
 		Annotations: d.Annotations, Environment: d.Header.Environment, SecretNames: d.SecretNames,
 		SetupErrors: d.Header.SetupErrors, CreatedAt: sqldb.ToTime(r.Created), StartedAt: sqldb.ToTime(r.Started),
-		EndedAt: sqldb.ToTime(r.Ended), RestartedFrom: r.RestartedFrom, RestartedAs: d.restartedAs, Version: r.Version, TaskCounts: map[run.Status]int(r.Counts),
+		EndedAt: sqldb.ToTime(r.Ended), RestartedFrom: r.RestartedFrom, RestartedAs: d.restartedAs, CreatedBy: d.CreatedBy, Version: r.Version, TaskCounts: map[run.Status]int(r.Counts),
 	}
 }
 

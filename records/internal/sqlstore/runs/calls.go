@@ -1,9 +1,7 @@
 package runs
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/internal/sqlstore/changegroups"
@@ -33,9 +31,15 @@ func (s *Store) StartRun(ctx context.Context, id run.ID, token run.Token) error 
 		}
 		r.Admitted = true
 		if !admitted {
-			return changegroups.SetSlotState(ctx, t, id, changegroups.SlotWaiting, t.Now)
+			if err := changegroups.SetSlotState(ctx, t, id, changegroups.SlotWaiting, t.Now); err != nil {
+				return err
+			}
+			return recordAction(ctx, t, r, run.ActionStart)
 		}
 		if err := changegroups.AdmitRun(ctx, t, r); err != nil {
+			return err
+		}
+		if err := recordAction(ctx, t, r, run.ActionStart); err != nil {
 			return err
 		}
 		return t.Enqueue(ctx, id, records.OutboxAdmit, 0)
@@ -48,7 +52,10 @@ func (s *Store) CancelRun(ctx context.Context, id run.ID, token run.Token) error
 		if r.Phase != run.PhaseQueued {
 			return rows.WrongPhase(r, "only a queued run can be cancelled")
 		}
-		return changegroups.Cancel(ctx, t, r, "")
+		if err := changegroups.Cancel(ctx, t, r, ""); err != nil {
+			return err
+		}
+		return recordAction(ctx, t, r, run.ActionCancel)
 	})
 }
 
@@ -62,45 +69,10 @@ func (s *Store) StopRun(ctx context.Context, id run.ID, token run.Token) error {
 			return nil
 		}
 		r.StopRequested = true
+		if err := recordAction(ctx, t, r, run.ActionStop); err != nil {
+			return err
+		}
 		return t.Enqueue(ctx, id, records.OutboxStop, 0)
-	})
-}
-
-// ApproveTask implements records.Store.
-func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string, token run.Token) error {
-	return s.change(ctx, "approve a task", id, token, func(t *sqldb.Tx, r *rows.Run) error {
-		x, err := rows.TaskNamed(ctx, t, id, task)
-		if err != nil {
-			return err
-		}
-		if x.Status != run.StatusWaitingApproval || r.Phase.Final() {
-			return run.Errorf(run.CodeNotWaitingApproval, "task %s is %s and does not wait for an approval", task, x.Status)
-		}
-		spec, err := rows.TaskSpec(ctx, t, id, x.Node)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(r.Approved, x.Number) {
-			return run.Errorf(run.CodeNotWaitingApproval, "task %s has been approved", task)
-		}
-		done, err := t.Exec(ctx, `INSERT INTO approvals (run_id, task, subject, approved_at) VALUES (?, ?, ?, ?)
-			ON CONFLICT DO NOTHING`, id, x.Number, subject, t.Now)
-		if err != nil {
-			return err
-		}
-		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return cmp.Or[error](err, run.Errorf(run.CodeNotWaitingApproval, "%s has approved task %s before", subject, task))
-		}
-		var given int
-		if err := t.QueryRow(ctx, `SELECT count(*) FROM approvals WHERE run_id = ? AND task = ?`, id, x.Number).Scan(&given); err != nil {
-			return err
-		}
-		r.Version++ // an approval changes the run, even if more are needed
-		if given < spec.Approval.Approvers {
-			return nil
-		}
-		r.Approved = append(r.Approved, x.Number)
-		return t.Enqueue(ctx, id, records.OutboxApprove, x.Number)
 	})
 }
 

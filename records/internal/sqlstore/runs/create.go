@@ -227,8 +227,8 @@ func insertRun(ctx context.Context, t *sqldb.Tx, row *rows.Run, n *newRun) error
 	if err != nil {
 		return err
 	}
-	if _, err := t.Exec(ctx, `INSERT INTO run_details (run_id, header, secret_names, annotations) VALUES (?, ?, ?, ?)`,
-		row.ID, n.header, names, n.annotations); err != nil {
+	if _, err := t.Exec(ctx, `INSERT INTO run_details (run_id, header, secret_names, annotations, created_by, secrets_by) VALUES (?, ?, ?, ?, ?, ?)`,
+		row.ID, n.header, names, n.annotations, n.Actor, n.SecretsBy); err != nil {
 		return err
 	}
 	if n.secrets != "" {
@@ -243,7 +243,9 @@ func insertRun(ctx context.Context, t *sqldb.Tx, row *rows.Run, n *newRun) error
 		return err
 	}
 	t.MarkChanged(row.ID)
-	t.Emit(row.Event(row.Created))
+	created := row.Event(row.Created)
+	created.Action, created.Actor = run.ActionCreate, n.Actor
+	t.Emit(created)
 	if row.Phase.Final() {
 		return nil
 	}
@@ -283,7 +285,7 @@ func insertTasks(ctx context.Context, t *sqldb.Tx, id run.ID, n *newRun) error {
 // created returns the run as it was stored.
 func (n *newRun) created(row *rows.Run) (run.Run, error) {
 	header := *n.Spec
-	out := row.Summary(&rows.RunDetails{Header: header, SecretNames: n.secretNames, Annotations: n.Spec.Annotations})
+	out := row.Summary(&rows.RunDetails{Header: header, SecretNames: n.secretNames, Annotations: n.Spec.Annotations, CreatedBy: n.Actor})
 	out.Tasks = make([]run.Task, len(n.Tasks))
 	for i, x := range n.Tasks {
 		t := rows.Task{Number: i, Node: x.Node, Name: x.Name, Pool: x.Pool, TaskState: rows.TaskState{Status: run.StatusNotStarted}}

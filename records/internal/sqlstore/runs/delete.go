@@ -45,8 +45,8 @@ func (s *Store) DeleteRun(ctx context.Context, id run.ID) error {
 			return err
 		}
 		for _, table := range []string{
-			"run_changegroups", "run_secrets", "run_details", "plan_pages", "task_specs", "task_outputs", "approvals", "claims",
-			"log_batches", "expired_logs", "tasks", "outbox",
+			"run_changegroups", "run_secrets", "run_details", "plan_pages", "task_specs", "task_outputs", "approvals", "approval_waits",
+			"run_actions", "claims", "log_batches", "expired_logs", "tasks", "outbox",
 		} {
 			if _, err := t.Exec(ctx, `DELETE FROM `+table+` WHERE run_id = ?`, id); err != nil {
 				return err

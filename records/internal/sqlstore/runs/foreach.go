@@ -37,6 +37,9 @@ func expand(ctx context.Context, t *sqldb.Tx, id run.ID, task int) (out records.
 	if prev.Phase.Final() {
 		return out, run.Errorf(run.CodeConflict, "run %s is %s", id, prev.Phase)
 	}
+	if x.Status == run.StatusFailed { // its approval was refused
+		return records.Expanded{Fault: x.Reason}, nil
+	}
 	spec, err := rows.TaskSpec(ctx, t, id, x.Node)
 	if err != nil {
 		return out, err

@@ -42,6 +42,12 @@ func (s *Store) GetRun(ctx context.Context, id run.ID, tokenFor ...string) (run.
 		if out.Tests, err = archives.TestsOf(ctx, q, id); err != nil {
 			return err
 		}
+		if out.Actions, err = queryActions(ctx, q, id); err != nil {
+			return err
+		}
+		if err := addDecisions(ctx, q, id, out.Tasks, out.Actions); err != nil {
+			return err
+		}
 		return addOutputsAndApprovals(ctx, q, id, out.Tasks, "", nil)
 	})
 	return out, err

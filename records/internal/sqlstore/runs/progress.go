@@ -148,7 +148,7 @@ func apply(ctx context.Context, t *sqldb.Tx, prev, r *rows.Run, tasks map[int]*r
 	if c.Reason != "" {
 		r.Reason = sqldb.Clip(c.Reason)
 	}
-	var changed []*rows.Task
+	var changed, waiting []*rows.Task
 	for i := range c.Tasks {
 		x := tasks[c.Tasks[i].Task]
 		before := x.TaskState
@@ -166,12 +166,18 @@ func apply(ctx context.Context, t *sqldb.Tx, prev, r *rows.Run, tasks map[int]*r
 		if x.Status != before.Status {
 			r.Counts.Move(before.Status, x.Status)
 		}
+		if x.Status == run.StatusWaitingApproval && before.Status != x.Status {
+			waiting = append(waiting, x)
+		}
 		t.Emit(x.Event(r, t.Now))
 		if !slices.Contains(changed, x) {
 			changed = append(changed, x)
 		}
 	}
 	if err := rows.SaveTasks(ctx, t, r.ID, changed); err != nil {
+		return err
+	}
+	if err := beginWaits(ctx, t, r.ID, waiting); err != nil {
 		return err
 	}
 	if c.Finish {

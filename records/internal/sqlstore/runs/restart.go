@@ -2,6 +2,8 @@ package runs
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"maps"
 	"slices"
 
@@ -14,49 +16,81 @@ import (
 )
 
 // RestartSource implements records.Store.
-func (s *Store) RestartSource(ctx context.Context, id run.ID) (*run.Spec, run.Run, error) {
+func (s *Store) RestartSource(ctx context.Context, id run.ID) (records.Source, error) {
 	old, err := s.GetRun(ctx, id)
 	if err != nil {
-		return nil, run.Run{}, err
+		return records.Source{}, err
 	}
-	spec := new(run.Spec)
+	out := records.Source{Run: old}
 	err = s.db.Read(ctx, "read the source of a restart", func(q sqldb.Querier) error {
-		*spec = run.Spec{}
-		var header, annotations string
-		if err := q.QueryRow(ctx, `SELECT header, annotations FROM run_details WHERE run_id = ?`, id).Scan(&header, &annotations); err != nil {
+		var err error
+		if out.Spec, out.SecretsBy, err = readSpec(ctx, q, id); err != nil {
 			return err
 		}
-		if err := sqldb.Unmarshal(header, spec); err != nil {
-			return err
-		}
-		if err := sqldb.Unmarshal(annotations, &spec.Annotations); err != nil {
-			return err
-		}
-		if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+		out.Spec.Secrets = nil
+		return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
 			var secrets string
 			if err := row.Scan(&secrets); err != nil {
 				return err
 			}
-			return sqldb.OpenSecrets(s.db.Keys, sqldb.RunLabel(id), secrets, &spec.Secrets)
-		}, `SELECT secrets FROM run_secrets WHERE run_id = ?`, id); err != nil {
+			return sqldb.OpenSecrets(s.db.Keys, sqldb.RunLabel(id), secrets, &out.Spec.Secrets)
+		}, `SELECT secrets FROM run_secrets WHERE run_id = ?`, id)
+	})
+	return out, err
+}
+
+// RunSpec implements records.Store. It does not read the values of secrets.
+func (s *Store) RunSpec(ctx context.Context, id run.ID) (*run.Spec, error) {
+	var spec *run.Spec
+	err := s.db.Read(ctx, "read a specification", func(q sqldb.Querier) error {
+		var err error
+		spec, _, err = readSpec(ctx, q, id)
+		return err
+	})
+	return spec, err
+}
+
+// readSpec reads the specification of a run, with hidden secrets, and who gave their
+// values.
+func readSpec(ctx context.Context, q sqldb.Querier, id run.ID) (*run.Spec, string, error) {
+	spec := new(run.Spec)
+	var header, annotations, names, secretsBy string
+	err := q.QueryRow(ctx, `SELECT header, annotations, secret_names, secrets_by FROM run_details WHERE run_id = ?`, id).
+		Scan(&header, &annotations, &names, &secretsBy)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, "", rows.RunNotFound(id)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	var secrets []string
+	if err := errors.Join(sqldb.Unmarshal(header, spec), sqldb.Unmarshal(annotations, &spec.Annotations), sqldb.Unmarshal(names, &secrets)); err != nil {
+		return nil, "", err
+	}
+	for _, name := range secrets {
+		if _, provided := spec.SecretsFrom[name]; provided {
+			continue
+		}
+		if spec.Secrets == nil {
+			spec.Secrets = make(map[string]run.Secret, len(secrets))
+		}
+		spec.Secrets[name] = run.HiddenSecret
+	}
+	spec.Tasks = make(map[string]*run.TaskSpec)
+	err = sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+		var name, text, matrix string
+		if err := row.Scan(&name, &text, &matrix); err != nil {
 			return err
 		}
-		spec.Tasks = make(map[string]*run.TaskSpec)
-		return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
-			var name, text, matrix string
-			if err := row.Scan(&name, &text, &matrix); err != nil {
-				return err
-			}
-			task := new(run.TaskSpec)
-			spec.Tasks[name] = task
-			if err := sqldb.Unmarshal(text, task); err != nil {
-				return err
-			}
-			return sqldb.Unmarshal(matrix, &task.Matrix)
-		}, `SELECT t.name, s.spec, s.matrix FROM (SELECT DISTINCT node, spec_name AS name FROM tasks WHERE run_id = ?) t
-			JOIN task_specs s ON s.node = t.node WHERE s.run_id = ?`, id, id)
-	})
-	return spec, old, err
+		task := new(run.TaskSpec)
+		spec.Tasks[name] = task
+		if err := sqldb.Unmarshal(text, task); err != nil {
+			return err
+		}
+		return sqldb.Unmarshal(matrix, &task.Matrix)
+	}, `SELECT t.name, s.spec, s.matrix FROM (SELECT DISTINCT node, spec_name AS name FROM tasks WHERE run_id = ?) t
+		JOIN task_specs s ON s.node = t.node WHERE s.run_id = ?`, id, id)
+	return spec, secretsBy, err
 }
 
 // restart makes a new run the restart of an old one, which is locked: it links

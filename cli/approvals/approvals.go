@@ -1,0 +1,89 @@
+// Package approvals has the commands on tasks that wait for approval.
+package approvals
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/session"
+)
+
+// Command returns the command approvals.
+func Command(env session.Env) *cobra.Command {
+	conn, output := session.New(env), render.Format("")
+	c := &cobra.Command{
+		Use:   "approvals",
+		Short: "List tasks that wait for approval",
+		Example: `  drover approvals list
+  drover runs approve ID TASK
+  drover runs reject ID TASK --reason "not during the freeze"`,
+	}
+	command.Parent(c)
+	conn.AddTo(c)
+	output.AddTo(c, render.AsTable)
+	c.AddCommand(listCommand(env, conn, &output))
+	return c
+}
+
+func listCommand(env session.Env, conn *session.Connection, output *render.Format) *cobra.Command {
+	group := ""
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List tasks that wait for approval",
+		Long: `Lists all tasks that wait for approval, those of the oldest run first: how many approvals they have, who may give them, and when
+they are rejected.`,
+		Example:           "  drover approvals list --group /project/42\n  drover approvals list -o json",
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := conn.Open()
+			if err != nil {
+				return err
+			}
+			most := 100
+			params := &api.ListApprovalsParams{Group: group, Limit: &most}
+			all := render.Pages{Key: "approvals"}
+			var waiting []api.Approval
+			for {
+				page, err := client.Approvals(c.Context(), params)
+				if err != nil {
+					return err
+				}
+				if err := all.Add(page.Raw); err != nil {
+					return err
+				}
+				waiting = append(waiting, page.Value.Approvals...)
+				if params.After = page.Value.NextAfter; params.After == "" {
+					break
+				}
+			}
+			if *output == render.AsJSON {
+				return all.Print(env.Stdout)
+			}
+			return show(env, waiting)
+		},
+	}
+	c.Flags().StringVar(&group, "group", "", "only of runs of this group and of all groups below it")
+	return c
+}
+
+func show(env session.Env, waiting []api.Approval) error {
+	t := render.NewTable(env.Stdout, "RUN", "NAME", "GROUP", "TASK", "APPROVED", "FROM", "WAITING", "EXPIRES")
+	for _, w := range waiting {
+		given := fmt.Sprintf("%d of %d", len(w.ApprovedBy), w.Approvers)
+		if len(w.ApprovedBy) > 0 {
+			given += " (" + strings.Join(w.ApprovedBy, ", ") + ")"
+		}
+		since := ""
+		if !w.WaitingSince.IsZero() {
+			since = env.Ago(w.WaitingSince)
+		}
+		t.Row(w.Run, w.RunName, w.Group, w.Task, given, strings.Join(w.From, ", "), since, env.Clock(w.ExpiresAt))
+	}
+	return t.Flush()
+}
