@@ -225,6 +225,30 @@ func (e FleetInstanceState) Valid() bool {
 	}
 }
 
+// Defines values for InputType.
+const (
+	InputTypeBoolean InputType = "boolean"
+	InputTypeChoice  InputType = "choice"
+	InputTypeNumber  InputType = "number"
+	InputTypeString  InputType = "string"
+)
+
+// Valid indicates whether the value is a known member of the InputType enum.
+func (e InputType) Valid() bool {
+	switch e {
+	case InputTypeBoolean:
+		return true
+	case InputTypeChoice:
+		return true
+	case InputTypeNumber:
+		return true
+	case InputTypeString:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KeyStateState.
 const (
 	KeyStateStateClosed  KeyStateState = "closed"
@@ -1066,6 +1090,30 @@ type HeldTask struct {
 	Task      string    `json:"task"`
 }
 
+// Input An input of a run. Texts refer to it as `{{ input "name" }}`: the names of the run and of steps, variables, images,
+// pools and keys of caches. An input is not a secret.
+type Input struct {
+	// Default The value of a run that gives none; it may also be a number or a boolean.
+	Default     string `json:"default,omitempty,omitzero"`
+	Description string `json:"description,omitempty,omitzero"`
+
+	// Options The values of a choice.
+	Options []string `json:"options,omitempty,omitzero"`
+
+	// Pattern A regular expression that matches the whole of a string.
+	Pattern string `json:"pattern,omitempty,omitzero"`
+
+	// Required A run without a value is refused.
+	Required bool      `json:"required,omitempty,omitzero"`
+	Type     InputType `json:"type,omitempty,omitzero"`
+}
+
+// InputType defines model for Input.Type.
+type InputType string
+
+// InputValues Values of inputs by name, as texts; a specification may also have numbers and booleans here.
+type InputValues map[string]string
+
 // Interval All multiples of a duration since 1970, shifted by an offset.
 type Interval struct {
 	// Every A Go duration string.
@@ -1283,6 +1331,9 @@ type Restart struct {
 	Environment      map[string]string `json:"environment,omitempty,omitzero"`
 	From             RestartFrom       `json:"from,omitempty,omitzero"`
 
+	// InputValues Values of inputs by name, as texts; a specification may also have numbers and booleans here.
+	InputValues InputValues `json:"input_values,omitempty,omitzero"`
+
 	// Secrets Write-only.
 	Secrets map[string]string `json:"secrets,omitempty,omitzero"`
 
@@ -1451,9 +1502,13 @@ type Run struct {
 	Environment map[string]string `json:"environment"`
 	Group       string            `json:"group"`
 	ID          string            `json:"id"`
-	Name        string            `json:"name"`
-	Phase       Phase             `json:"phase"`
-	Priority    int               `json:"priority"`
+
+	// InputValues The values of the inputs by name, also those of defaults: strings, numbers and booleans. Absent if the
+	// specification declares no inputs.
+	InputValues map[string]interface{} `json:"input_values,omitempty,omitzero"`
+	Name        string                 `json:"name"`
+	Phase       Phase                  `json:"phase"`
+	Priority    int                    `json:"priority"`
 
 	// Reason Why the run waits, why it failed or was stopped, or with which warnings it succeeded.
 	Reason string `json:"reason"`
@@ -1714,9 +1769,15 @@ type Spec struct {
 	FailFast         bool              `json:"fail_fast,omitempty,omitzero"`
 
 	// Group An absolute path of at least two elements.
-	Group    string `json:"group"`
-	Name     string `json:"name"`
-	Priority int    `json:"priority,omitempty,omitzero"`
+	Group string `json:"group"`
+
+	// InputValues Values of inputs by name, as texts; a specification may also have numbers and booleans here.
+	InputValues InputValues `json:"input_values,omitempty,omitzero"`
+
+	// Inputs The inputs that the run has, by name.
+	Inputs   map[string]Input `json:"inputs,omitempty,omitzero"`
+	Name     string           `json:"name"`
+	Priority int              `json:"priority,omitempty,omitzero"`
 
 	// Registries By registry host.
 	Registries map[string]struct {
@@ -3170,7 +3231,8 @@ type ClientInterface interface {
 	// Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
 	// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 	// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
-	// `environment` and `secrets` override those of the old run.
+	// `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
+	// inputs of the old one, and values that are not given stay the same.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3182,7 +3244,8 @@ type ClientInterface interface {
 	// Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
 	// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 	// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
-	// `environment` and `secrets` override those of the old run.
+	// `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
+	// inputs of the old one, and values that are not given stay the same.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4669,7 +4732,8 @@ func (c *Client) CancelRun(ctx context.Context, id RunID, body CancelRunJSONRequ
 // Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
 // failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 // selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
-// `environment` and `secrets` override those of the old run.
+// `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
+// inputs of the old one, and values that are not given stay the same.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4691,7 +4755,8 @@ func (c *Client) RestartRunWithBody(ctx context.Context, id RunID, params *Resta
 // Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
 // failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 // selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
-// `environment` and `secrets` override those of the old run.
+// `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
+// inputs of the old one, and values that are not given stay the same.
 //
 // Takes a body of the `application/json` content type.
 //

@@ -31,7 +31,7 @@ func restartCommand(f *runsFlags) *cobra.Command {
 		Short: "Create a new run from one that has ended",
 		Long: `Creates a new run from one that has ended, and prints its id. Tasks that failed or were stopped run again, with all tasks that
 depend on them; --from start runs all tasks, and --task selects tasks to run, with all tasks that depend on them. Other tasks
-keep their results, logs and outputs. Variables and secrets override those of the old run.`,
+keep their results, logs and outputs. Variables, inputs and secrets override those of the old run.`,
 		Example: `  drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1
   drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --from start --env COMMIT=4f2a --follow
   drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --task deploy --secret TOKEN=@token.txt`,
@@ -61,6 +61,9 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	}
 	var err error
 	if body.Environment, err = r.variables.readVariables(f.env); err != nil {
+		return err
+	}
+	if body.InputValues, err = r.variables.inputs.read(); err != nil {
 		return err
 	}
 	if body.Secrets, err = r.variables.readSecrets(f.env); err != nil {

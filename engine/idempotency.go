@@ -35,7 +35,11 @@ func digest(kind string, parts ...any) string {
 func createDigest(spec *run.Spec) string { return digest("create", spec, revealed(spec.Secrets)) }
 
 func restartDigest(req run.RestartRequest) string {
-	return digest("restart", req.Run, req.From, req.Tasks, req.Environment, revealed(req.Secrets))
+	parts := []any{req.Run, req.From, req.Tasks, req.Environment, revealed(req.Secrets)}
+	if len(req.InputValues) > 0 { // digests of earlier versions stay valid
+		parts = append(parts, req.InputValues)
+	}
+	return digest("restart", parts...)
 }
 
 // revealed returns secrets in the clear, for the digest: their own encoding

@@ -1,6 +1,10 @@
 package run
 
-import "time"
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+)
 
 // Duration is a time span that is written as a Go duration string ("90s").
 type Duration time.Duration
@@ -47,8 +51,13 @@ type Spec struct {
 	// Untrusted says that other runs of the group do not trust this run. It may
 	// read their caches, but it writes to separate ones. It cannot read secrets
 	// of providers.
-	Untrusted bool                 `json:"untrusted,omitempty"`
-	Tasks     map[string]*TaskSpec `json:"tasks"`
+	Untrusted bool `json:"untrusted,omitempty"`
+	// Inputs declares the inputs of the run, and InputValues has their values as
+	// they are written. Package inputs checks both, and replaces the references
+	// to inputs; from then on, InputValues has a value for each input.
+	Inputs      map[string]Input     `json:"inputs,omitempty"`
+	InputValues map[string]string    `json:"input_values,omitempty"`
+	Tasks       map[string]*TaskSpec `json:"tasks"`
 }
 
 // DefaultPriority is the priority of a run that names none.
@@ -62,6 +71,71 @@ const (
 	AdmissionAuto   Admission = "auto"
 	AdmissionManual Admission = "manual" // it stays queued until a call of Start
 )
+
+// Input declares an input of a run: a value that a client sets when it submits
+// the run. Inputs are no secrets.
+type Input struct {
+	Type        InputType `json:"type,omitempty"`    // "" means string
+	Default     *string   `json:"default,omitempty"` // nil: none
+	Options     []string  `json:"options,omitempty"` // the values of a choice
+	Required    bool      `json:"required,omitempty"`
+	Description string    `json:"description,omitempty"`
+	Pattern     string    `json:"pattern,omitempty"` // a regular expression that matches the whole string
+}
+
+// InputType is the type of the value of an input.
+type InputType string
+
+// The types of inputs.
+const (
+	InputString  InputType = "string"
+	InputNumber  InputType = "number"
+	InputBoolean InputType = "boolean"
+	InputChoice  InputType = "choice" // a string, one of the options
+)
+
+// Typed returns the value that a text stands for: a float64 for a number, a bool
+// for a boolean, and the text itself otherwise. It returns nil for a text that
+// is none of the type.
+func (i Input) Typed(text string) any {
+	switch i.Type {
+	case InputNumber:
+		// The numbers are those of JSON, which are the same in all languages.
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil || !json.Valid([]byte(text)) {
+			return nil
+		}
+		return x
+	case InputBoolean:
+		switch text {
+		case "true":
+			return true
+		case "false":
+			return false
+		}
+		return nil
+	case "", InputString, InputChoice:
+	}
+	return text
+}
+
+// TypedInputs returns the values of the inputs by name, of the types that Typed
+// returns: of all inputs if the references were replaced, else of those that
+// have a value. It returns nil for a run without inputs.
+func (s *Spec) TypedInputs() map[string]any {
+	if len(s.Inputs) == 0 {
+		return nil
+	}
+	values := make(map[string]any, len(s.Inputs))
+	for name, in := range s.Inputs {
+		if text, ok := s.InputValues[name]; ok {
+			if value := in.Typed(text); value != nil {
+				values[name] = value
+			}
+		}
+	}
+	return values
+}
 
 // SecretRef names a secret that a provider of the gateway holds.
 type SecretRef struct {
@@ -242,6 +316,10 @@ const (
 	MaxApprovers       = 100       // of one task
 	MaxAnnotations     = 100       // of one run or task
 	MaxAnnotationBytes = 1 << 10   // of an annotation's value
+	MaxInputs          = 100       // of one run
+	MaxInputBytes      = 16 << 10  // of an input's value
+	MaxInputOptions    = 100       // of one input
+	MaxPatternBytes    = 200       // of an input's pattern
 	MaxArchivePaths    = 1000      // of one archive step
 	MaxArchivePath     = 4 << 10   // of one of them, in bytes
 	MaxCacheKeys       = 20        // of one restore_cache

@@ -338,7 +338,8 @@ func (d *decoder) fieldsOf(t reflect.Type) []field {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		fields = append(fields, field{
 			name: name, index: f.Index,
-			loose:       slices.Contains([]reflect.Type{reflect.TypeFor[run.Resources](), reflect.TypeFor[run.Tmpfs]()}, t) || name == "user",
+			loose: slices.Contains([]reflect.Type{reflect.TypeFor[run.Resources](), reflect.TypeFor[run.Tmpfs]()}, t) || name == "user" ||
+				t == reflect.TypeFor[run.Input]() && (name == "default" || name == "options"),
 			allowsEmpty: slices.Contains(run.ArchiveStepTypes(), name),
 			positive:    slices.Contains([]string{"priority", "max_attempts", "approvers"}, name),
 			expands:     expandedIn(t, name),

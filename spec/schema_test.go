@@ -105,6 +105,52 @@ func schemaRules() []schemaRule {
 			[]string{"foreach: a"},
 		},
 		{
+			"The default, the options, the pattern and `required` of an input agree with its type and with each other.",
+			[]ruleFault{
+				{code: run.FaultBadValue, path: `^inputs\.\w+\.(default|options)\b`},
+				{code: run.FaultWrongType, path: `^inputs\.\w+\.default$`, detail: "is not a number|is neither true nor false"},
+				{code: run.FaultContradiction, path: `^inputs\.\w+\.(required|options|pattern)$`},
+				{code: run.FaultRequired, path: `^inputs\b`, detail: "has a default or is required|has options"},
+				{code: run.FaultBadFormat, path: `^inputs\.\w+\.(pattern|default)$`, detail: "is not a regular expression|does not match"},
+				{code: run.FaultOverLimit, path: `^inputs\.\w+\.(pattern|default)$`, detail: "repeats too much|with a pattern"},
+				{code: run.FaultDuplicate, path: `^inputs\.\w+\.options\[\d+\]$`},
+			},
+			[]string{
+				"inputs: {a: {default: '{{ x }}'}}\n", "inputs: {a: {type: number, default: b}}\n", "inputs: {a: {default: b, required: true}}\n",
+				"inputs: {a: {type: number}}\n", "inputs: {a: {type: choice}}\n", "inputs: {a: {pattern: '('}}\n", "inputs: {a: {pattern: 'b{1000}', required: true}}\n",
+				"inputs: {a: {type: choice, options: [b, b], required: true}}\n", "inputs: {a: {options: [b]}}\n",
+			},
+		},
+		{
+			"`input_values` names inputs of the file, has values that they allow, and has one for each required input.",
+			[]ruleFault{
+				{code: run.FaultUnknownInput, path: `^input_values\b`},
+				{code: run.FaultRequired, path: `^input_values\b`},
+				{code: run.FaultBadValue, path: `^input_values\b`},
+				{code: run.FaultWrongType, path: `^input_values\b`, detail: "is not a number|is neither true nor false"},
+				{code: run.FaultBadFormat, path: `^input_values\b`, detail: "does not match"},
+				{code: run.FaultOverLimit, path: `^input_values\b`, detail: "with a pattern"},
+			},
+			[]string{
+				"input_values: {a: b}\n", "inputs: {a: {required: true}}\n", "inputs: {a: {type: number, default: 1}}\ninput_values: {a: b}\n",
+				"inputs: {a: {pattern: b*}}\ninput_values: {a: c}\n", "inputs: {a: {}}\ninput_values: {a: '{{ b }}'}\n",
+			},
+		},
+		{
+			"References to inputs are well-formed and name an input of the file, and the file keeps all rules with the references replaced.",
+			[]ruleFault{
+				{code: run.FaultUnknownInput},
+				{code: run.FaultBadFormat, detail: "^an input is named as|has a string that cannot be read"},
+				{code: run.FaultBadFormat, detail: "^with its inputs replaced"},
+				{code: run.FaultBadValue, detail: "^with its inputs replaced"},
+				{code: run.FaultRequired, detail: "^with its inputs replaced"},
+				{code: run.FaultOverLimit, detail: "with its inputs replaced"},
+			},
+			[]string{
+				`image: '{{ input "a" }}'`, "environment: {A: '{{ input }}'}", "inputs: {a: {default: ' '}}\nenvironment: {A: '{{ input \"b\" }}'}\n",
+			},
+		},
+		{
 			"`secret_files` and `password_secret` name secrets of the file, and no secret is both in `secrets` and in `secrets_from`.",
 			[]ruleFault{
 				{code: run.FaultUnknownSecret, path: `^secret_files\[\d+\]$`},

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -22,11 +23,11 @@ func (s *Store) RestartSource(ctx context.Context, id run.ID) (*run.Spec, run.Ru
 	spec := new(run.Spec)
 	err = s.db.Read(ctx, "read the source of a restart", func(q sqldb.Querier) error {
 		*spec = run.Spec{}
-		var header, annotations string
-		if err := q.QueryRow(ctx, `SELECT header, annotations FROM run_details WHERE run_id = ?`, id).Scan(&header, &annotations); err != nil {
+		var header, annotations, source string
+		if err := q.QueryRow(ctx, `SELECT header, annotations, source FROM run_details WHERE run_id = ?`, id).Scan(&header, &annotations, &source); err != nil {
 			return err
 		}
-		if err := sqldb.Unmarshal(header, spec); err != nil {
+		if err := sqldb.Unmarshal(cmp.Or(source, header), spec); err != nil {
 			return err
 		}
 		if err := sqldb.Unmarshal(annotations, &spec.Annotations); err != nil {
@@ -40,6 +41,9 @@ func (s *Store) RestartSource(ctx context.Context, id run.ID) (*run.Spec, run.Ru
 			return sqldb.OpenSecrets(s.db.Keys, sqldb.RunLabel(id), secrets, &spec.Secrets)
 		}, `SELECT secrets FROM run_secrets WHERE run_id = ?`, id); err != nil {
 			return err
+		}
+		if source != "" {
+			return nil // it has the tasks, as they were written
 		}
 		spec.Tasks = make(map[string]*run.TaskSpec)
 		return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
