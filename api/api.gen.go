@@ -1917,8 +1917,10 @@ type TaskSpec struct {
 	Foreach     string                  `json:"foreach,omitempty,omitzero"`
 	Image       string                  `json:"image,omitempty,omitzero"`
 
-	// Matrix Axes and their values; the task is expanded to all combinations.
-	Matrix         map[string][]string    `json:"matrix,omitempty,omitzero"`
+	// Matrix Axes and their values; the task is expanded to all combinations. `exclude` removes the combinations that have
+	// all values of an item. `include` then adds the values of an item to the combinations whose axes have the same
+	// values, or else a combination.
+	Matrix         TaskSpec_Matrix        `json:"matrix,omitempty,omitzero"`
 	OnExecutorLost TaskSpecOnExecutorLost `json:"on_executor_lost,omitempty,omitzero"`
 
 	// Platform Example: linux/amd64
@@ -1969,6 +1971,15 @@ type TaskSpecDepends0 = string
 // TaskSpec_Depends_Item defines model for TaskSpec.depends.Item.
 type TaskSpec_Depends_Item struct {
 	union json.RawMessage
+}
+
+// TaskSpec_Matrix Axes and their values; the task is expanded to all combinations. `exclude` removes the combinations that have
+// all values of an item. `include` then adds the values of an item to the combinations whose axes have the same
+// values, or else a combination.
+type TaskSpec_Matrix struct {
+	Exclude              []map[string]string `json:"exclude,omitempty,omitzero"`
+	Include              []map[string]string `json:"include,omitempty,omitzero"`
+	AdditionalProperties map[string][]string `json:"-"`
 }
 
 // TaskSpecOnExecutorLost defines model for TaskSpec.OnExecutorLost.
@@ -2469,6 +2480,89 @@ type DeleteWebhookJSONRequestBody = DeleteWebhookJSONBody
 
 // PutWebhookJSONRequestBody defines body for PutWebhook for application/json ContentType.
 type PutWebhookJSONRequestBody = WebhookSpec
+
+// Getter for additional properties for TaskSpec_Matrix. Returns the specified
+// element and whether it was found
+func (a TaskSpec_Matrix) Get(fieldName string) (value []string, found bool) {
+	if a.AdditionalProperties != nil {
+		value, found = a.AdditionalProperties[fieldName]
+	}
+	return
+}
+
+// Setter for additional properties for TaskSpec_Matrix
+func (a *TaskSpec_Matrix) Set(fieldName string, value []string) {
+	if a.AdditionalProperties == nil {
+		a.AdditionalProperties = make(map[string][]string)
+	}
+	a.AdditionalProperties[fieldName] = value
+}
+
+// Override default JSON handling for TaskSpec_Matrix to handle AdditionalProperties
+func (a *TaskSpec_Matrix) UnmarshalJSON(b []byte) error {
+	object := make(map[string]json.RawMessage)
+	err := json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["exclude"]; found {
+		err = json.Unmarshal(raw, &a.Exclude)
+		if err != nil {
+			return fmt.Errorf("error reading 'exclude': %w", err)
+		}
+		delete(object, "exclude")
+	}
+
+	if raw, found := object["include"]; found {
+		err = json.Unmarshal(raw, &a.Include)
+		if err != nil {
+			return fmt.Errorf("error reading 'include': %w", err)
+		}
+		delete(object, "include")
+	}
+
+	if len(object) != 0 {
+		a.AdditionalProperties = make(map[string][]string)
+		for fieldName, fieldBuf := range object {
+			var fieldVal []string
+			err := json.Unmarshal(fieldBuf, &fieldVal)
+			if err != nil {
+				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
+			}
+			a.AdditionalProperties[fieldName] = fieldVal
+		}
+	}
+	return nil
+}
+
+// Override default JSON handling for TaskSpec_Matrix to handle AdditionalProperties
+func (a TaskSpec_Matrix) MarshalJSON() ([]byte, error) {
+	var err error
+	object := make(map[string]json.RawMessage)
+
+	if a.Exclude != nil {
+		object["exclude"], err = json.Marshal(a.Exclude)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'exclude': %w", err)
+		}
+	}
+
+	if a.Include != nil {
+		object["include"], err = json.Marshal(a.Include)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'include': %w", err)
+		}
+	}
+
+	for fieldName, field := range a.AdditionalProperties {
+		object[fieldName], err = json.Marshal(field)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
+		}
+	}
+	return json.Marshal(object)
+}
 
 // AsTaskSpecApproval0 returns the union data inside the TaskSpec_Approval as a TaskSpecApproval0
 func (t TaskSpec_Approval) AsTaskSpecApproval0() (TaskSpecApproval0, error) {

@@ -152,29 +152,97 @@ type Registry struct {
 
 // TaskSpec describes one task, or one expansion of tasks.
 type TaskSpec struct {
-	Pool         string              `json:"pool,omitempty"`
-	Requires     *Requires           `json:"requires,omitempty"`
-	Image        string              `json:"image,omitempty"`
-	PullPolicy   PullPolicy          `json:"pull_policy,omitempty"` // "" means if_not_present
-	Platform     string              `json:"platform,omitempty"`    // os/arch[/variant]
-	Services     []ServiceSpec       `json:"services,omitempty"`
-	Environment  map[string]string   `json:"environment,omitempty"`
-	WorkingDir   string              `json:"working_dir,omitempty"`
-	Shell        []string            `json:"shell,omitempty"` // nil means DefaultShell
-	User         string              `json:"user,omitempty"`
-	Privileged   bool                `json:"privileged,omitempty"`
-	Resources    Resources           `json:"resources,omitzero"`
-	Volumes      []Volume            `json:"volumes,omitempty"`
-	Steps        []Step              `json:"steps"`
-	Depends      []Depend            `json:"depends,omitempty"`
-	Approval     Approval            `json:"approval,omitzero"`
-	AllowFailure bool                `json:"allow_failure,omitempty"`
-	Skip         bool                `json:"skip,omitempty"`
-	Timeout      Duration            `json:"timeout,omitempty"` // from the start of its environment; 0: none
-	Retry        Retry               `json:"retry,omitzero"`
-	OnLost       OnLost              `json:"on_executor_lost,omitempty"` // "" means fail
-	Matrix       map[string][]string `json:"matrix,omitempty"`
-	Foreach      string              `json:"foreach,omitempty"`
+	Pool         string            `json:"pool,omitempty"`
+	Requires     *Requires         `json:"requires,omitempty"`
+	Image        string            `json:"image,omitempty"`
+	PullPolicy   PullPolicy        `json:"pull_policy,omitempty"` // "" means if_not_present
+	Platform     string            `json:"platform,omitempty"`    // os/arch[/variant]
+	Services     []ServiceSpec     `json:"services,omitempty"`
+	Environment  map[string]string `json:"environment,omitempty"`
+	WorkingDir   string            `json:"working_dir,omitempty"`
+	Shell        []string          `json:"shell,omitempty"` // nil means DefaultShell
+	User         string            `json:"user,omitempty"`
+	Privileged   bool              `json:"privileged,omitempty"`
+	Resources    Resources         `json:"resources,omitzero"`
+	Volumes      []Volume          `json:"volumes,omitempty"`
+	Steps        []Step            `json:"steps"`
+	Depends      []Depend          `json:"depends,omitempty"`
+	Approval     Approval          `json:"approval,omitzero"`
+	AllowFailure bool              `json:"allow_failure,omitempty"`
+	Skip         bool              `json:"skip,omitempty"`
+	Timeout      Duration          `json:"timeout,omitempty"` // from the start of its environment; 0: none
+	Retry        Retry             `json:"retry,omitzero"`
+	OnLost       OnLost            `json:"on_executor_lost,omitempty"` // "" means fail
+	Matrix       Matrix            `json:"matrix,omitzero"`
+	Foreach      string            `json:"foreach,omitempty"`
+}
+
+// Matrix expands a task to one task for each combination of the values of its
+// axes. Its JSON has the axes beside include and exclude.
+type Matrix struct {
+	Axes map[string][]string `json:"axes"` // beside the other keys
+	// Exclude removes the combinations that have all values of an entry.
+	Exclude []map[string]string `json:"exclude,omitempty"`
+	// Include adds the values of an entry, after Exclude, to each combination of
+	// which it changes no value of an axis. An entry that fits none is a
+	// combination of its own.
+	Include []map[string]string `json:"include,omitempty"`
+}
+
+// The keys of a matrix that are no axes.
+const (
+	MatrixInclude = "include"
+	MatrixExclude = "exclude"
+)
+
+// IsZero reports whether there is no expansion.
+func (m Matrix) IsZero() bool { return len(m.Axes) == 0 && len(m.Include) == 0 && len(m.Exclude) == 0 }
+
+// MarshalJSON implements json.Marshaler.
+func (m Matrix) MarshalJSON() ([]byte, error) {
+	if m.IsZero() {
+		return []byte("null"), nil
+	}
+	all := make(map[string]any, len(m.Axes)+2)
+	for name, values := range m.Axes {
+		all[name] = values
+	}
+	if len(m.Include) > 0 {
+		all[MatrixInclude] = m.Include
+	}
+	if len(m.Exclude) > 0 {
+		all[MatrixExclude] = m.Exclude
+	}
+	return json.Marshal(all)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *Matrix) UnmarshalJSON(b []byte) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(b, &all); err != nil {
+		return err
+	}
+	*m = Matrix{}
+	for key, raw := range all {
+		var err error
+		switch key {
+		case MatrixInclude:
+			err = json.Unmarshal(raw, &m.Include)
+		case MatrixExclude:
+			err = json.Unmarshal(raw, &m.Exclude)
+		default:
+			var values []string
+			err = json.Unmarshal(raw, &values)
+			if m.Axes == nil {
+				m.Axes = make(map[string][]string, len(all))
+			}
+			m.Axes[key] = values
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DefaultShell is the shell of a task that names none. The path of the step's
@@ -309,6 +377,8 @@ const (
 	MaxForeach      = 5_000     // items of one foreach
 	MaxNameLength   = 100       // of a run's or a task's name, in bytes
 	MaxAttempts     = 100       // of one task
+	MaxMatrixItems  = 100       // of include, and of exclude, of one matrix
+	MaxMatrixKeys   = 20        // that include of one matrix adds to the axes
 
 	MaxExpandedName    = 250       // of a task's name with the suffix of its expansion, in bytes
 	MaxGroupLength     = 500       // of a run's group, in bytes

@@ -90,6 +90,19 @@ func schemaRules() []schemaRule {
 			[]string{"matrix: {A: [" + strings.Repeat("x", 250) + "]}"},
 		},
 		{
+			"The items of `exclude` name values of axes and leave a combination, and those of `include` add at most 20 keys and no second task of a name.",
+			[]ruleFault{
+				{code: run.FaultBadValue, path: `\.matrix\.exclude\[\d+\]`},
+				{code: run.FaultContradiction, path: `\.matrix\.exclude$`},
+				{code: run.FaultDuplicate, path: `\.matrix\.include\[\d+\]$`},
+				{code: run.FaultOverLimit, path: `\.matrix\.include`, detail: "keys to the axes|the name would have"},
+			},
+			[]string{
+				"matrix: {A: [1], exclude: [{B: 1}]}", "matrix: {A: [1], exclude: [{A: 2}]}", "matrix: {A: [1], exclude: [{A: 1}]}",
+				"matrix: {A: [1], include: [{B: 1, A: 2}, {A: 2, B: 1}]}", "matrix: {include: [{A: " + strings.Repeat("x", 250) + "}]}",
+			},
+		},
+		{
 			"References to outputs are well-formed, are in a key that expands them, and name an output of a task on which this task depends.",
 			[]ruleFault{
 				{code: run.CodeNotSupported, detail: "outputs are allowed|before any task has run"},
@@ -594,6 +607,8 @@ func TestSchema_keys(t *testing.T) {
 	walk = func(path string, typ reflect.Type) {
 		switch {
 		case typ == reflect.TypeFor[time.Time]():
+		case typ == reflect.TypeFor[run.Matrix](): // it has axes beside its fields
+			inParser = append(inParser, path+".*", path+".include", path+".include[].*", path+".exclude", path+".exclude[].*")
 		case typ.Kind() == reflect.Pointer:
 			walk(path, typ.Elem())
 		case typ.Kind() == reflect.Slice:

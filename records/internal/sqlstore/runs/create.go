@@ -80,7 +80,7 @@ func (n *newRun) prepareTasks() error {
 		if err != nil {
 			return err
 		}
-		bare.Matrix = nil
+		bare.Matrix = run.Matrix{}
 		spec, err := sqldb.Marshal(bare)
 		if err != nil {
 			return err
