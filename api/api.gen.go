@@ -1094,8 +1094,8 @@ type HeldTask struct {
 // pools and keys of caches. An input is not a secret.
 type Input struct {
 	// Default The value of a run that gives none; it may also be a number or a boolean.
-	Default     string `json:"default,omitempty,omitzero"`
-	Description string `json:"description,omitempty,omitzero"`
+	Default     *string `json:"default,omitempty"`
+	Description string  `json:"description,omitempty,omitzero"`
 
 	// Options The values of a choice.
 	Options []string `json:"options,omitempty,omitzero"`
@@ -2007,6 +2007,23 @@ type TestSummary struct {
 // refused does not invalidate it.
 type UpdateToken = string
 
+// Validation defines model for Validation.
+type Validation struct {
+	Group string `json:"group"`
+
+	// Inputs The declared inputs by name. `input_values` of the specification are not in them.
+	Inputs map[string]Input `json:"inputs"`
+
+	// Name As it is written, with references to inputs.
+	Name string `json:"name"`
+
+	// Tasks The number of tasks after expansion.
+	Tasks int `json:"tasks"`
+
+	// Warnings Probable mistakes, such as a template in a text that does not expand it.
+	Warnings []Fault `json:"warnings,omitempty,omitzero"`
+}
+
 // Volume defines model for Volume.
 type Volume struct {
 	Path  string `json:"path"`
@@ -2474,6 +2491,9 @@ type ResumeScheduleJSONRequestBody = ScheduleNote
 
 // TriggerScheduleJSONRequestBody defines body for TriggerSchedule for application/json ContentType.
 type TriggerScheduleJSONRequestBody = ScheduleTrigger
+
+// ValidateSpecJSONRequestBody defines body for ValidateSpec for application/json ContentType.
+type ValidateSpecJSONRequestBody = Spec
 
 // DeleteWebhookJSONRequestBody defines body for DeleteWebhook for application/json ContentType.
 type DeleteWebhookJSONRequestBody = DeleteWebhookJSONBody
@@ -3537,6 +3557,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/schedules/{name}/trigger (the `TriggerSchedule` operationId).
 	TriggerSchedule(ctx context.Context, name ScheduleName, body TriggerScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ValidateSpecWithBody Check a specification, and describe its inputs
+	//
+	// Checks a specification like a submission, without pools and providers of secrets, and creates nothing. Values of
+	// required inputs may be missing. Errors: 400 if the body cannot be parsed, 422 with all faults if it is invalid.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/validate (the `ValidateSpec` operationId).
+	ValidateSpecWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ValidateSpec Check a specification, and describe its inputs
+	//
+	// Checks a specification like a submission, without pools and providers of secrets, and creates nothing. Values of
+	// required inputs may be missing. Errors: 400 if the body cannot be parsed, 422 with all faults if it is invalid.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/validate (the `ValidateSpec` operationId).
+	ValidateSpec(ctx context.Context, body ValidateSpecJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListWebhooks List the webhooks
 	//
@@ -5279,6 +5319,46 @@ func (c *Client) TriggerScheduleWithBody(ctx context.Context, name ScheduleName,
 // Corresponds with POST /api/v1/schedules/{name}/trigger (the `TriggerSchedule` operationId).
 func (c *Client) TriggerSchedule(ctx context.Context, name ScheduleName, body TriggerScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTriggerScheduleRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ValidateSpecWithBody Check a specification, and describe its inputs
+//
+// Checks a specification like a submission, without pools and providers of secrets, and creates nothing. Values of
+// required inputs may be missing. Errors: 400 if the body cannot be parsed, 422 with all faults if it is invalid.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/validate (the `ValidateSpec` operationId).
+func (c *Client) ValidateSpecWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewValidateSpecRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ValidateSpec Check a specification, and describe its inputs
+//
+// Checks a specification like a submission, without pools and providers of secrets, and creates nothing. Values of
+// required inputs may be missing. Errors: 400 if the body cannot be parsed, 422 with all faults if it is invalid.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/validate (the `ValidateSpec` operationId).
+func (c *Client) ValidateSpec(ctx context.Context, body ValidateSpecJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewValidateSpecRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8675,6 +8755,46 @@ func NewTriggerScheduleRequestWithBody(server string, name ScheduleName, content
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/schedules/%s/trigger", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewValidateSpecRequest calls the generic ValidateSpec builder with application/json body
+func NewValidateSpecRequest(server string, body ValidateSpecJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewValidateSpecRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewValidateSpecRequestWithBody constructs an http.Request for the ValidateSpec method, with any body, and a specified content type
+func NewValidateSpecRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/validate")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
