@@ -255,6 +255,30 @@ func (e FleetInstanceState) Valid() bool {
 	}
 }
 
+// Defines values for InputType.
+const (
+	InputTypeBoolean InputType = "boolean"
+	InputTypeChoice  InputType = "choice"
+	InputTypeNumber  InputType = "number"
+	InputTypeString  InputType = "string"
+)
+
+// Valid indicates whether the value is a known member of the InputType enum.
+func (e InputType) Valid() bool {
+	switch e {
+	case InputTypeBoolean:
+		return true
+	case InputTypeChoice:
+		return true
+	case InputTypeNumber:
+		return true
+	case InputTypeString:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KeyStateState.
 const (
 	KeyStateStateClosed  KeyStateState = "closed"
@@ -1179,6 +1203,30 @@ type HeldTask struct {
 	Task      string    `json:"task"`
 }
 
+// Input An input of a run. Texts refer to it as `{{ input "name" }}`: the names of the run and of steps, variables, images,
+// pools and keys of caches. An input is not a secret.
+type Input struct {
+	// Default The value of a run that gives none; it may also be a number or a boolean.
+	Default     *string `json:"default,omitempty"`
+	Description string  `json:"description,omitempty,omitzero"`
+
+	// Options The values of a choice.
+	Options []string `json:"options,omitempty,omitzero"`
+
+	// Pattern A regular expression that matches the whole of a string.
+	Pattern string `json:"pattern,omitempty,omitzero"`
+
+	// Required A run without a value is refused.
+	Required bool      `json:"required,omitempty,omitzero"`
+	Type     InputType `json:"type,omitempty,omitzero"`
+}
+
+// InputType defines model for Input.Type.
+type InputType string
+
+// InputValues Values of inputs by name, as texts; a specification may also have numbers and booleans here.
+type InputValues map[string]string
+
 // Interval All multiples of a duration since 1970, shifted by an offset.
 type Interval struct {
 	// Every A Go duration string.
@@ -1409,6 +1457,9 @@ type Restart struct {
 	Environment      map[string]string `json:"environment,omitempty,omitzero"`
 	From             RestartFrom       `json:"from,omitempty,omitzero"`
 
+	// InputValues Values of inputs by name, as texts; a specification may also have numbers and booleans here.
+	InputValues InputValues `json:"input_values,omitempty,omitzero"`
+
 	// Secrets Write-only.
 	Secrets map[string]string `json:"secrets,omitempty,omitzero"`
 
@@ -1586,9 +1637,13 @@ type Run struct {
 	Environment map[string]string `json:"environment"`
 	Group       string            `json:"group"`
 	ID          string            `json:"id"`
-	Name        string            `json:"name"`
-	Phase       Phase             `json:"phase"`
-	Priority    int               `json:"priority"`
+
+	// InputValues The values of the inputs by name, also those of defaults: strings, numbers and booleans. Absent if the
+	// specification declares no inputs.
+	InputValues map[string]interface{} `json:"input_values,omitempty,omitzero"`
+	Name        string                 `json:"name"`
+	Phase       Phase                  `json:"phase"`
+	Priority    int                    `json:"priority"`
 
 	// Reason Why the run waits, why it failed or was stopped, or with which warnings it succeeded.
 	Reason string `json:"reason"`
@@ -1849,9 +1904,15 @@ type Spec struct {
 	FailFast         bool              `json:"fail_fast,omitempty,omitzero"`
 
 	// Group An absolute path of at least two elements.
-	Group    string `json:"group"`
-	Name     string `json:"name"`
-	Priority int    `json:"priority,omitempty,omitzero"`
+	Group string `json:"group"`
+
+	// InputValues Values of inputs by name, as texts; a specification may also have numbers and booleans here.
+	InputValues InputValues `json:"input_values,omitempty,omitzero"`
+
+	// Inputs The inputs that the run has, by name.
+	Inputs   map[string]Input `json:"inputs,omitempty,omitzero"`
+	Name     string           `json:"name"`
+	Priority int              `json:"priority,omitempty,omitzero"`
 
 	// Registries By registry host.
 	Registries map[string]struct {
@@ -2010,8 +2071,10 @@ type TaskSpec struct {
 	Foreach     string                  `json:"foreach,omitempty,omitzero"`
 	Image       string                  `json:"image,omitempty,omitzero"`
 
-	// Matrix Axes and their values; the task is expanded to all combinations.
-	Matrix         map[string][]string    `json:"matrix,omitempty,omitzero"`
+	// Matrix Axes and their values; the task is expanded to all combinations. `exclude` removes the combinations that have
+	// all values of an item. `include` then adds the values of an item to the combinations whose axes have the same
+	// values, or else a combination.
+	Matrix         TaskSpec_Matrix        `json:"matrix,omitempty,omitzero"`
 	OnExecutorLost TaskSpecOnExecutorLost `json:"on_executor_lost,omitempty,omitzero"`
 
 	// Platform Example: linux/amd64
@@ -2069,6 +2132,15 @@ type TaskSpec_Depends_Item struct {
 	union json.RawMessage
 }
 
+// TaskSpec_Matrix Axes and their values; the task is expanded to all combinations. `exclude` removes the combinations that have
+// all values of an item. `include` then adds the values of an item to the combinations whose axes have the same
+// values, or else a combination.
+type TaskSpec_Matrix struct {
+	Exclude              []map[string]string `json:"exclude,omitempty,omitzero"`
+	Include              []map[string]string `json:"include,omitempty,omitzero"`
+	AdditionalProperties map[string][]string `json:"-"`
+}
+
 // TaskSpecOnExecutorLost defines model for TaskSpec.OnExecutorLost.
 type TaskSpecOnExecutorLost string
 
@@ -2093,6 +2165,23 @@ type TestSummary struct {
 // none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
 // refused does not invalidate it.
 type UpdateToken = string
+
+// Validation defines model for Validation.
+type Validation struct {
+	Group string `json:"group"`
+
+	// Inputs The declared inputs by name. `input_values` of the specification are not in them.
+	Inputs map[string]Input `json:"inputs"`
+
+	// Name As it is written, with references to inputs.
+	Name string `json:"name"`
+
+	// Tasks The number of tasks after expansion.
+	Tasks int `json:"tasks"`
+
+	// Warnings Probable mistakes, such as a template in a text that does not expand it.
+	Warnings []Fault `json:"warnings,omitempty,omitzero"`
+}
 
 // Volume defines model for Volume.
 type Volume struct {
@@ -2575,11 +2664,97 @@ type ResumeScheduleJSONRequestBody = ScheduleNote
 // TriggerScheduleJSONRequestBody defines body for TriggerSchedule for application/json ContentType.
 type TriggerScheduleJSONRequestBody = ScheduleTrigger
 
+// ValidateSpecJSONRequestBody defines body for ValidateSpec for application/json ContentType.
+type ValidateSpecJSONRequestBody = Spec
+
 // DeleteWebhookJSONRequestBody defines body for DeleteWebhook for application/json ContentType.
 type DeleteWebhookJSONRequestBody = DeleteWebhookJSONBody
 
 // PutWebhookJSONRequestBody defines body for PutWebhook for application/json ContentType.
 type PutWebhookJSONRequestBody = WebhookSpec
+
+// Getter for additional properties for TaskSpec_Matrix. Returns the specified
+// element and whether it was found
+func (a TaskSpec_Matrix) Get(fieldName string) (value []string, found bool) {
+	if a.AdditionalProperties != nil {
+		value, found = a.AdditionalProperties[fieldName]
+	}
+	return
+}
+
+// Setter for additional properties for TaskSpec_Matrix
+func (a *TaskSpec_Matrix) Set(fieldName string, value []string) {
+	if a.AdditionalProperties == nil {
+		a.AdditionalProperties = make(map[string][]string)
+	}
+	a.AdditionalProperties[fieldName] = value
+}
+
+// Override default JSON handling for TaskSpec_Matrix to handle AdditionalProperties
+func (a *TaskSpec_Matrix) UnmarshalJSON(b []byte) error {
+	object := make(map[string]json.RawMessage)
+	err := json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["exclude"]; found {
+		err = json.Unmarshal(raw, &a.Exclude)
+		if err != nil {
+			return fmt.Errorf("error reading 'exclude': %w", err)
+		}
+		delete(object, "exclude")
+	}
+
+	if raw, found := object["include"]; found {
+		err = json.Unmarshal(raw, &a.Include)
+		if err != nil {
+			return fmt.Errorf("error reading 'include': %w", err)
+		}
+		delete(object, "include")
+	}
+
+	if len(object) != 0 {
+		a.AdditionalProperties = make(map[string][]string)
+		for fieldName, fieldBuf := range object {
+			var fieldVal []string
+			err := json.Unmarshal(fieldBuf, &fieldVal)
+			if err != nil {
+				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
+			}
+			a.AdditionalProperties[fieldName] = fieldVal
+		}
+	}
+	return nil
+}
+
+// Override default JSON handling for TaskSpec_Matrix to handle AdditionalProperties
+func (a TaskSpec_Matrix) MarshalJSON() ([]byte, error) {
+	var err error
+	object := make(map[string]json.RawMessage)
+
+	if a.Exclude != nil {
+		object["exclude"], err = json.Marshal(a.Exclude)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'exclude': %w", err)
+		}
+	}
+
+	if a.Include != nil {
+		object["include"], err = json.Marshal(a.Include)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'include': %w", err)
+		}
+	}
+
+	for fieldName, field := range a.AdditionalProperties {
+		object[fieldName], err = json.Marshal(field)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
+		}
+	}
+	return json.Marshal(object)
+}
 
 // AsTaskSpecApproval0 returns the union data inside the TaskSpec_Approval as a TaskSpecApproval0
 func (t TaskSpec_Approval) AsTaskSpecApproval0() (TaskSpecApproval0, error) {
@@ -3349,7 +3524,8 @@ type ClientInterface interface {
 	// Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
 	// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 	// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
-	// `environment` and `secrets` override those of the old run.
+	// `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
+	// inputs of the old one, and values that are not given stay the same.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3361,7 +3537,8 @@ type ClientInterface interface {
 	// Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
 	// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 	// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
-	// `environment` and `secrets` override those of the old run.
+	// `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
+	// inputs of the old one, and values that are not given stay the same.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3589,6 +3766,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/schedules/{name}/trigger (the `TriggerSchedule` operationId).
 	TriggerSchedule(ctx context.Context, name ScheduleName, body TriggerScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ValidateSpecWithBody Check a specification, and describe its inputs
+	//
+	// Checks a specification like a submission, without pools and providers of secrets, and creates nothing. Values of
+	// required inputs may be missing. Errors: 400 if the body cannot be parsed, 422 with all faults if it is invalid.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/validate (the `ValidateSpec` operationId).
+	ValidateSpecWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ValidateSpec Check a specification, and describe its inputs
+	//
+	// Checks a specification like a submission, without pools and providers of secrets, and creates nothing. Values of
+	// required inputs may be missing. Errors: 400 if the body cannot be parsed, 422 with all faults if it is invalid.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/validate (the `ValidateSpec` operationId).
+	ValidateSpec(ctx context.Context, body ValidateSpecJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListWebhooks List the webhooks
 	//
@@ -4895,7 +5092,8 @@ func (c *Client) CancelRun(ctx context.Context, id RunID, body CancelRunJSONRequ
 // Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
 // failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 // selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
-// `environment` and `secrets` override those of the old run.
+// `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
+// inputs of the old one, and values that are not given stay the same.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4917,7 +5115,8 @@ func (c *Client) RestartRunWithBody(ctx context.Context, id RunID, params *Resta
 // Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
 // failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 // selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
-// `environment` and `secrets` override those of the old run.
+// `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
+// inputs of the old one, and values that are not given stay the same.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5406,6 +5605,46 @@ func (c *Client) TriggerScheduleWithBody(ctx context.Context, name ScheduleName,
 // Corresponds with POST /api/v1/schedules/{name}/trigger (the `TriggerSchedule` operationId).
 func (c *Client) TriggerSchedule(ctx context.Context, name ScheduleName, body TriggerScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTriggerScheduleRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ValidateSpecWithBody Check a specification, and describe its inputs
+//
+// Checks a specification like a submission, without pools and providers of secrets, and creates nothing. Values of
+// required inputs may be missing. Errors: 400 if the body cannot be parsed, 422 with all faults if it is invalid.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/validate (the `ValidateSpec` operationId).
+func (c *Client) ValidateSpecWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewValidateSpecRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ValidateSpec Check a specification, and describe its inputs
+//
+// Checks a specification like a submission, without pools and providers of secrets, and creates nothing. Values of
+// required inputs may be missing. Errors: 400 if the body cannot be parsed, 422 with all faults if it is invalid.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/validate (the `ValidateSpec` operationId).
+func (c *Client) ValidateSpec(ctx context.Context, body ValidateSpecJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewValidateSpecRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8960,6 +9199,46 @@ func NewTriggerScheduleRequestWithBody(server string, name ScheduleName, content
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/schedules/%s/trigger", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewValidateSpecRequest calls the generic ValidateSpec builder with application/json body
+func NewValidateSpecRequest(server string, body ValidateSpecJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewValidateSpecRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewValidateSpecRequestWithBody constructs an http.Request for the ValidateSpec method, with any body, and a specified content type
+func NewValidateSpecRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/validate")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}

@@ -37,7 +37,7 @@ func restartCommand(f *runsFlags) *cobra.Command {
 		Short: "Create a new run from one that has ended",
 		Long: `Creates a new run from one that has ended, and prints its id. Tasks that failed or were stopped run again, with all tasks that
 depend on them; --from start runs all tasks, and --task selects tasks to run, with all tasks that depend on them. Other tasks
-keep their results, logs and outputs. Variables and secrets override those of the old run.
+keep their results, logs and outputs. Variables, inputs and secrets override those of the old run.
 
 With --edit the specification of the old run is opened in the editor that VISUAL or EDITOR names, and the changed one runs from its
 start, linked to the old run; an unchanged or empty file cancels the restart. --file takes the changed specification from a file.
@@ -83,6 +83,9 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	}
 	var err error
 	if body.Environment, err = r.variables.readVariables(f.env); err != nil {
+		return err
+	}
+	if body.InputValues, err = r.variables.inputs.read(); err != nil {
 		return err
 	}
 	if body.Secrets, err = r.variables.readSecrets(f.env); err != nil {

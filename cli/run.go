@@ -28,6 +28,7 @@ func runCommand(env session.Env) *cobra.Command {
 		variables variableFlags
 		change    specChange
 		key       string
+		helping   bool
 	)
 	c := &cobra.Command{
 		Use:   "run FILE",
@@ -35,9 +36,14 @@ func runCommand(env session.Env) *cobra.Command {
 		Long: `Submits the specification in FILE, YAML or JSON ("-" is standard input), and prints the id of the run.
 
 With --follow it shows the progress of the run until it has ended: on a terminal as a table with the log below, else as lines.
-The exit code is then the outcome of the run. Ctrl-C ends the command and not the run.`,
+The exit code is then the outcome of the run. Ctrl-C ends the command and not the run.
+
+--help-inputs shows the inputs of the file, which --input sets. Inputs are shown to all who can read the run: pass secrets with
+--secret.`,
 		Example: `  drover run examples/hello.yaml --follow
   drover run build.yaml --env COMMIT=4f2a --env-file build.env
+  drover run deploy.yaml --help-inputs
+  drover run deploy.yaml -i environment=production -i dry_run=false
   drover run deploy.yaml --secret TOKEN --secret KEY=@key.pem
   drover run nightly.yaml --idempotency-key nightly-2026-01-31
   generate-spec | drover run - -o json`,
@@ -46,6 +52,12 @@ The exit code is then the outcome of the run. Ctrl-C ends the command and not th
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := readSpecFile(env, args[0])
 			if err != nil {
+				return err
+			}
+			if helping {
+				return printInputs(env, file, output)
+			}
+			if change.inputs, err = variables.inputs.read(); err != nil {
 				return err
 			}
 			if change.variables, err = variables.readVariables(env); err != nil {
@@ -89,6 +101,7 @@ The exit code is then the outcome of the run. Ctrl-C ends the command and not th
 	flags := c.Flags()
 	flags.BoolVarP(&following, "follow", "f", false, "show the run until it has ended")
 	variables.addTo(c)
+	flags.BoolVar(&helping, "help-inputs", false, "show the inputs of the file, and submit nothing")
 	flags.StringVar(&key, "idempotency-key", "", "creates one run for all submissions with this key in 24 hours")
 	addToken(c, &change.token)
 	watch.addTo(c)

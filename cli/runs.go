@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -292,6 +293,7 @@ func (f *runsFlags) printRun(r api.Run) error {
 	t.Field("priority", strconv.Itoa(r.Priority))
 	t.Field("changegroups", strings.Join(r.Changegroups, ", "))
 	t.Field("update token", r.ChangegroupToken)
+	t.Field("inputs", pairs(inputTexts(r.InputValues)))
 	t.Field("annotations", pairs(r.Annotations))
 	for _, a := range r.Actions {
 		t.Field(string(a.Action), f.actionText(a))
@@ -349,6 +351,19 @@ func sortedTaskNames(tasks map[string]api.Task) []string {
 		return cmp.Or(cmp.Compare(tasks[a].Number, tasks[b].Number), cmp.Compare(a, b))
 	})
 	return names
+}
+
+// inputTexts returns the values of inputs as texts.
+func inputTexts(values map[string]any) map[string]string {
+	texts := make(map[string]string, len(values))
+	for name, value := range values {
+		if text, ok := value.(string); ok {
+			texts[name] = text
+		} else if text, err := json.Marshal(value); err == nil {
+			texts[name] = string(text) // 1000000, and not 1e+06
+		}
+	}
+	return texts
 }
 
 // pairs formats a map as k=v, sorted by key.

@@ -60,9 +60,10 @@ func readFile(env session.Env, name string) ([]byte, error) {
 }
 
 // validate checks the specification as far as possible without a gateway: only
-// the gateway knows the pools.
-func (f *specFile) validate() (*run.Spec, error) {
-	s, err := spec.Validate(f.data, f.format)
+// the gateway knows the pools. Without values of inputs, it accepts that required
+// ones are missing.
+func (f *specFile) validate(inputs map[string]string) (*run.Spec, error) {
+	s, err := spec.Parser{InputValues: inputs, NoInputs: len(inputs) == 0}.Validate(f.data, f.format)
 	if err != nil {
 		return nil, f.fault(err)
 	}
@@ -73,11 +74,12 @@ func (f *specFile) validate() (*run.Spec, error) {
 type specChange struct {
 	variables map[string]string // for the environment of the run
 	secrets   map[string]string // values by name
+	inputs    map[string]string // likewise
 	token     string
 }
 
 func (c specChange) empty() bool {
-	return len(c.variables) == 0 && len(c.secrets) == 0 && c.token == ""
+	return len(c.variables) == 0 && len(c.secrets) == 0 && len(c.inputs) == 0 && c.token == ""
 }
 
 // tokenKey is the key of the update token, which a request has beside the keys of
@@ -87,7 +89,7 @@ const tokenKey = "changegroup_token"
 // change returns the changed specification as JSON.
 func (f *specFile) change(c specChange) ([]byte, error) {
 	token := ""
-	s, err := spec.Parser{Extra: map[string]*string{tokenKey: &token}}.Read(f.data, f.format)
+	s, err := spec.Parser{Extra: map[string]*string{tokenKey: &token}, InputValues: c.inputs}.Read(f.data, f.format)
 	if err != nil {
 		return nil, f.fault(err)
 	}

@@ -16,30 +16,39 @@ import (
 
 // fileResult is the result of validate for one file.
 type fileResult struct {
-	File   string      `json:"file"`
-	Valid  bool        `json:"valid"`
-	Name   string      `json:"name,omitempty"`
-	Tasks  int         `json:"tasks,omitempty"` // after expansion
-	Errors []api.Fault `json:"errors,omitempty"`
+	File  string `json:"file"`
+	Valid bool   `json:"valid"`
+	Name  string `json:"name,omitempty"`
+	Tasks int    `json:"tasks,omitempty"` // after expansion
+	// Inputs are those that the file declares.
+	Inputs map[string]run.Input `json:"inputs,omitempty"`
+	Errors []api.Fault          `json:"errors,omitempty"`
 	// Warnings are probable mistakes in a valid file.
 	Warnings []api.Fault `json:"warnings,omitempty"`
 }
 
 func validateCommand(env session.Env) *cobra.Command {
 	var output render.Format
+	var values inputFlags
 	c := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check specifications without a gateway",
 		Long: `Checks specifications, YAML or JSON ("-" is standard input), and prints every fault with its line. It uses no gateway, so it
 does not check whether the pools exist. In a valid file it warns about templates in places that do not expand them; warnings do
-not change the exit code.`,
+not change the exit code.
+
+Values of required inputs may be missing, unless --input gives any. The JSON has the inputs of each file.`,
 		Example:           "  drover validate build.yaml\n  drover validate -o json *.yaml",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeAllSpecs,
 		RunE: func(c *cobra.Command, args []string) error {
+			inputs, err := values.read()
+			if err != nil {
+				return err
+			}
 			good := true
 			for _, name := range args {
-				v, err := validateFile(env, name)
+				v, err := validateFile(env, name, inputs)
 				if err != nil {
 					good = false
 				}
@@ -63,18 +72,19 @@ not change the exit code.`,
 			return nil
 		},
 	}
+	values.addTo(c)
 	output.AddTo(c, render.AsTable)
 	return c
 }
 
 // validateFile checks one file.
-func validateFile(env session.Env, name string) (fileResult, error) {
+func validateFile(env session.Env, name string, inputs map[string]string) (fileResult, error) {
 	v := fileResult{File: name}
 	file, err := readSpecFile(env, name)
 	var s *run.Spec
 	if err == nil {
 		v.File = file.name
-		s, err = file.validate()
+		s, err = file.validate(inputs)
 	}
 	if err == nil {
 		x, faults := spec.Expand(s, nil)
@@ -87,7 +97,7 @@ func validateFile(env session.Env, name string) (fileResult, error) {
 		v.Errors = faultsOf(err)
 		return v, err
 	}
-	v.Valid, v.Name = true, s.Name
+	v.Valid, v.Name, v.Inputs = true, s.Name, s.Inputs
 	v.Warnings = apiFaults(spec.Warnings(file.data, file.format))
 	return v, nil
 }

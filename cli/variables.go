@@ -1,21 +1,29 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/joho/godotenv"
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
-// variableFlags are the flags for the variables and the secrets of a run.
+// variableFlags are the flags for the variables, the inputs and the secrets of a
+// run.
 type variableFlags struct {
 	variables, files, secrets []string
+	inputs                    inputFlags
 }
 
 func (v *variableFlags) addTo(c *cobra.Command) {
@@ -25,6 +33,104 @@ func (v *variableFlags) addTo(c *cobra.Command) {
 	flags.StringArrayVar(&v.secrets, "secret", nil, "secret of the run: NAME with its value from the environment here, NAME=@FILE, NAME=@- for standard input, "+
 		"or NAME=VALUE, which other users of the host can see; overrides the file (repeatable)")
 	_ = c.MarkFlagFilename("env-file")
+	v.inputs.addTo(c)
+}
+
+// inputFlags are values of inputs, NAME=VALUE each.
+type inputFlags []string
+
+func (f *inputFlags) addTo(c *cobra.Command) {
+	c.Flags().StringArrayVarP((*[]string)(f), "input", "i", nil, "input NAME=VALUE of the run; overrides the file (repeatable)")
+	_ = c.RegisterFlagCompletionFunc("input", completeInputs)
+}
+
+// read returns the values by name, nil without any. Later ones override earlier
+// ones.
+func (f inputFlags) read() (map[string]string, error) {
+	if len(f) == 0 {
+		return nil, nil
+	}
+	out := make(map[string]string, len(f))
+	for _, text := range f {
+		name, value, given := strings.Cut(text, "=")
+		if name == "" || !given {
+			return nil, command.Invalid("--input takes NAME=VALUE, not %q", text)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// completeInputs completes the names of the inputs of a run file, and the values
+// of those that have few.
+func completeInputs(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	if len(args) == 0 {
+		return nil, directive
+	}
+	data, err := os.ReadFile(args[0])
+	if err != nil {
+		return nil, directive
+	}
+	s, err := spec.Read(data, formatOf(args[0], data))
+	if err != nil {
+		return nil, directive
+	}
+	name, _, valued := strings.Cut(typed, "=")
+	var words []string
+	for _, known := range slices.Sorted(maps.Keys(s.Inputs)) {
+		in := s.Inputs[known]
+		switch {
+		case !valued:
+			words = append(words, cobra.CompletionWithDesc(known+"=", render.Plain(in.Description)))
+		case known == name && in.Type == run.InputBoolean:
+			words = append(words, known+"=true", known+"=false")
+		case known == name:
+			for _, option := range in.Options {
+				words = append(words, known+"="+option)
+			}
+		}
+	}
+	return words, directive
+}
+
+// printInputs prints the inputs that a run file declares.
+func printInputs(env session.Env, file *specFile, output render.Format) error {
+	s, err := spec.Parser{Extra: map[string]*string{tokenKey: new(string)}}.Read(file.data, file.format)
+	if err != nil {
+		return file.fault(err)
+	}
+	if output == render.AsJSON {
+		declared := s.Inputs
+		if declared == nil {
+			declared = map[string]run.Input{}
+		}
+		return render.Line(env.Stdout, map[string]any{"inputs": declared})
+	}
+	if len(s.Inputs) == 0 {
+		_, err := fmt.Fprintf(env.Stdout, "%s has no inputs\n", file.name)
+		return err
+	}
+	t := render.NewTable(env.Stdout, "INPUT", "TYPE", "DEFAULT", "VALUES", "DESCRIPTION")
+	for _, name := range slices.Sorted(maps.Keys(s.Inputs)) {
+		in := s.Inputs[name]
+		otherwise, values := "", strings.Join(in.Options, ", ")
+		switch value, set := s.InputValues[name]; {
+		case set:
+			otherwise = value + " (input_values)"
+		case in.Required:
+			otherwise = "(required)"
+		case in.Default != nil:
+			otherwise = *in.Default
+		case in.Type == run.InputBoolean:
+			otherwise = "false"
+		}
+		if in.Pattern != "" {
+			values = in.Pattern
+		}
+		t.Row(name, string(cmp.Or(in.Type, run.InputString)), otherwise, values, in.Description)
+	}
+	return t.Flush()
 }
 
 // readVariables returns the variables by name. Those of --env override those of

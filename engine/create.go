@@ -6,6 +6,7 @@ import (
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/inputs"
 	"github.com/drover-run/drover/spec"
 )
 
@@ -16,12 +17,12 @@ func (e *Engine) Create(ctx context.Context, req run.CreateRequest) (run.Run, er
 
 // create creates a run, once for each key that is not zero.
 func (e *Engine) create(ctx context.Context, req run.CreateRequest, key records.IdempotencyKey) (run.Run, error) {
-	expansion, err := e.expand(ctx, req.Spec)
+	x, err := e.expand(ctx, req.Spec)
 	if err != nil {
 		return run.Run{}, err
 	}
 	created, err := e.store.CreateRun(ctx, records.NewRun{
-		Spec: req.Spec, Plan: expansion.Plan, Tasks: expansion.Tasks, Actor: req.Subject, SecretsBy: req.Subject, Token: req.Token, IdempotencyKey: key,
+		Spec: x.spec, Source: x.source, Plan: x.Plan, Tasks: x.Tasks, Actor: req.Subject, SecretsBy: req.Subject, Token: req.Token, IdempotencyKey: key,
 	})
 	if err != nil {
 		return run.Run{}, err
@@ -38,20 +39,37 @@ func (e *Engine) finishCreate(ctx context.Context, r run.Run, subject string) (r
 	return e.explain(ctx, r)
 }
 
-// expand validates a specification, and expands it to tasks.
-func (e *Engine) expand(ctx context.Context, of *run.Spec) (spec.Expansion, error) {
+// expansion is a specification that is ready for execution.
+type expansion struct {
+	spec.Expansion
+
+	spec   *run.Spec // with its references to inputs replaced
+	source *run.Spec // as it was written, if it has references to inputs
+}
+
+// expand validates a specification, replaces its references to inputs, and
+// expands it to tasks.
+func (e *Engine) expand(ctx context.Context, of *run.Spec) (expansion, error) {
 	faults, err := spec.ValidateRunContext(ctx, of)
 	if err != nil {
-		return spec.Expansion{}, err
+		return expansion{}, err
 	}
 	faults = append(faults, e.checkSecrets(of)...)
-	var expansion spec.Expansion
+	var x expansion
+	if len(faults) == 0 {
+		var replaced bool
+		if x.spec, replaced, faults = inputs.Resolve(of, inputs.MissingFault); replaced {
+			source := *of
+			source.InputValues = x.spec.InputValues // also those of defaults, for a restart
+			x.source = &source
+		}
+	}
 	if len(faults) == 0 {
 		pools, err := e.store.ListPools(ctx)
 		if err != nil {
-			return spec.Expansion{}, err
+			return expansion{}, err
 		}
-		expansion, faults = spec.Expand(of, func(name string, t *run.TaskSpec) (string, error) {
+		x.Expansion, faults = spec.Expand(x.spec, func(name string, t *run.TaskSpec) (string, error) {
 			pool, faults := choosePool(name, t, pools)
 			if len(faults) > 0 {
 				return "", run.InvalidError("no pool fits", faults)
@@ -60,9 +78,9 @@ func (e *Engine) expand(ctx context.Context, of *run.Spec) (spec.Expansion, erro
 		})
 	}
 	if len(faults) > 0 {
-		return spec.Expansion{}, faultsError(faults)
+		return expansion{}, faultsError(faults)
 	}
-	return expansion, nil
+	return x, nil
 }
 
 // faultsError returns the error for an invalid specification: not_supported only if

@@ -35,10 +35,14 @@ func digest(kind string, parts ...any) string {
 func createDigest(spec *run.Spec) string { return digest("create", spec, revealed(spec.Secrets)) }
 
 func restartDigest(req run.RestartRequest) string {
-	if req.Spec != nil {
-		return digest("restart", req.Run, req.From, req.Tasks, req.Environment, revealed(req.Secrets), req.Spec, revealed(req.Spec.Secrets))
+	parts := []any{req.Run, req.From, req.Tasks, req.Environment, revealed(req.Secrets)}
+	if len(req.InputValues) > 0 { // digests of earlier versions stay valid
+		parts = append(parts, req.InputValues)
 	}
-	return digest("restart", req.Run, req.From, req.Tasks, req.Environment, revealed(req.Secrets))
+	if req.Spec != nil {
+		parts = append(parts, req.Spec, revealed(req.Spec.Secrets))
+	}
+	return digest("restart", parts...)
 }
 
 // revealed returns secrets in the clear, for the digest: their own encoding

@@ -38,16 +38,17 @@ func (e *Engine) Restart(ctx context.Context, req run.RestartRequest) (run.Run, 
 	for name := range req.Secrets {
 		delete(spec.SecretsFrom, name)
 	}
-	expansion, err := e.expand(ctx, spec)
+	mergeMap(&spec.InputValues, req.InputValues)
+	x, err := e.expand(ctx, spec)
 	if err != nil {
 		return run.Run{}, err
 	}
 	restart := &records.Restart{From: old.ID}
-	if err := keepResults(&expansion, old, req, restart); err != nil {
+	if err := keepResults(&x.Expansion, old, req, restart); err != nil {
 		return run.Run{}, err
 	}
 	created, err := e.store.CreateRun(ctx, records.NewRun{
-		Spec: spec, Plan: expansion.Plan, Tasks: expansion.Tasks, Actor: req.Subject, SecretsBy: secretsBy, Token: req.Token, Restart: restart,
+		Spec: x.spec, Source: x.source, Plan: x.Plan, Tasks: x.Tasks, Actor: req.Subject, SecretsBy: secretsBy, Token: req.Token, Restart: restart,
 		IdempotencyKey: idempotencyKey(req.Subject, req.IdempotencyKey, restartDigest(req)),
 	})
 	if err != nil {

@@ -26,7 +26,7 @@ func (s *Server) RestartRun(c echo.Context, id api.RunID, params api.RestartRunP
 		return err
 	}
 	req := run.RestartRequest{
-		Run: run.ID(id), From: run.RestartFrom(body.From), Tasks: body.Tasks, Environment: body.Environment,
+		Run: run.ID(id), From: run.RestartFrom(body.From), Tasks: body.Tasks, Environment: body.Environment, InputValues: body.InputValues,
 		Subject: subject(c), Token: token, IdempotencyKey: params.IdempotencyKey,
 	}
 	if len(body.Secrets) > 0 {

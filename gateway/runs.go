@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // CreateRun implements ServerInterface.
@@ -35,6 +37,43 @@ func (s *Server) CreateRun(c echo.Context, params api.CreateRunParams) error {
 	return s.writeCreated(c, func(ctx context.Context) (run.Run, error) {
 		return s.runs.Create(ctx, run.CreateRequest{Spec: parsed, Subject: subject(c), Token: token, IdempotencyKey: params.IdempotencyKey})
 	})
+}
+
+// ValidateSpec implements ServerInterface.
+func (s *Server) ValidateSpec(c echo.Context) error {
+	data, media, err := s.readBody(c)
+	if err != nil {
+		return err
+	}
+	format := spec.FormatYAML
+	if media == mediaJSON {
+		format = spec.FormatJSON
+	}
+	parser := spec.Parser{Extra: map[string]*string{"changegroup_token": new("")}, NoInputs: true}
+	parsed, err := parser.ValidateContext(c.Request().Context(), data, format)
+	if err != nil {
+		return err
+	}
+	x, faults := spec.Expand(parsed, nil)
+	if len(faults) > 0 {
+		return run.InvalidError("the specification is not valid", spec.Locate(faults, data, format))
+	}
+	v := api.Validation{Name: parsed.Name, Group: parsed.Group, Tasks: len(x.Tasks), Inputs: make(map[string]api.Input, len(parsed.Inputs))}
+	for name, in := range parsed.Inputs {
+		v.Inputs[name] = viewInput(in)
+	}
+	for _, f := range spec.Warnings(data, format) {
+		v.Warnings = append(v.Warnings, api.Fault{Path: f.Path, Line: f.Line, Code: string(f.Code), Detail: f.Detail})
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+// viewInput makes the default type explicit.
+func viewInput(in run.Input) api.Input {
+	return api.Input{
+		Type: api.InputType(cmp.Or(in.Type, run.InputString)), Default: in.Default, Options: in.Options, Required: in.Required,
+		Description: in.Description, Pattern: in.Pattern,
+	}
 }
 
 // GetRun implements ServerInterface.

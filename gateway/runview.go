@@ -50,7 +50,7 @@ func viewRun(r run.Run) api.Run {
 		ID: string(r.ID), Counter: r.Counter, Name: r.Name, Group: r.Group, Changegroups: listOf(r.ChangeGroups),
 		Priority: r.Priority, Admission: api.Admission(r.Admission), Phase: api.Phase(r.Phase), Result: api.Result(r.Result),
 		Reason: r.Reason, Annotations: mapOf(r.Annotations), Environment: mapOf(r.Environment),
-		SecretNames: listOf(r.SecretNames), SetupErrors: r.SetupErrors,
+		InputValues: r.InputValues, SecretNames: listOf(r.SecretNames), SetupErrors: r.SetupErrors,
 		CreatedAt: r.CreatedAt.UTC(), StartedAt: r.StartedAt.UTC(), EndedAt: r.EndedAt.UTC(),
 		RestartedFrom: string(r.RestartedFrom), ChangegroupToken: r.Token.String(),
 	}

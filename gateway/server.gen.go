@@ -197,6 +197,9 @@ type ServerInterface interface {
 	// TriggerSchedule Fire a schedule now, paused or not
 	// (POST /api/v1/schedules/{name}/trigger)
 	TriggerSchedule(ctx echo.Context, name ScheduleName) error
+	// ValidateSpec Check a specification, and describe its inputs
+	// (POST /api/v1/validate)
+	ValidateSpec(ctx echo.Context) error
 	// ListWebhooks List the webhooks
 	// (GET /api/v1/webhooks)
 	ListWebhooks(ctx echo.Context) error
@@ -1749,6 +1752,15 @@ func (w *ServerInterfaceWrapper) TriggerSchedule(ctx echo.Context) error {
 	return err
 }
 
+// ValidateSpec converts echo context to params.
+func (w *ServerInterfaceWrapper) ValidateSpec(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ValidateSpec(ctx)
+	return err
+}
+
 // ListWebhooks converts echo context to params.
 func (w *ServerInterfaceWrapper) ListWebhooks(ctx echo.Context) error {
 	var err error
@@ -1901,6 +1913,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/api/v1/runs", wrapper.DeleteRuns, options.OperationMiddlewares["deleteRuns"]...)
 	router.GET(options.BaseURL+"/api/v1/runs", wrapper.ListRuns, options.OperationMiddlewares["listRuns"]...)
 	router.POST(options.BaseURL+"/api/v1/runs", wrapper.CreateRun, options.OperationMiddlewares["createRun"]...)
+	router.POST(options.BaseURL+"/api/v1/validate", wrapper.ValidateSpec, options.OperationMiddlewares["validateSpec"]...)
 	router.DELETE(options.BaseURL+"/api/v1/runs/:id", wrapper.DeleteRun, options.OperationMiddlewares["deleteRun"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id", wrapper.GetRun, options.OperationMiddlewares["getRun"]...)
 	router.POST(options.BaseURL+"/api/v1/runs/:id/restart", wrapper.RestartRun, options.OperationMiddlewares["restartRun"]...)

@@ -61,10 +61,12 @@ type Runs interface {
 	// that is kept have not arrived yet).
 	CreateRun(ctx context.Context, r NewRun) (run.Run, error)
 	// RestartSource returns the specification of a run with its secrets, and
-	// its tasks, to create a new run from. Errors: not_found.
+	// its tasks, to create a new run from. References to inputs are as they were
+	// written, with the values of all inputs beside them. Errors: not_found.
 	RestartSource(ctx context.Context, id run.ID) (Source, error)
 	// RunSpec returns the specification of a run. Each secret has the placeholder
-	// of package run instead of its value. Errors: not_found.
+	// of package run instead of its value. References to inputs are as in
+	// RestartSource. Errors: not_found.
 	RunSpec(ctx context.Context, id run.ID) (*run.Spec, error)
 	// DeleteRun removes a final run and all its rows. Garbage removes the bytes
 	// of its logs. Errors: not_found, wrong_phase.
@@ -150,7 +152,11 @@ type Stats struct {
 // NewRun is a run to be stored. The store does not validate it.
 type NewRun struct {
 	Spec *run.Spec // secrets are stored in a table of their own, never in the clear elsewhere
-	Plan run.Plan
+	// Source is the specification with its references to inputs, from which a
+	// restart with other values starts; nil if Spec never had any. Its secrets
+	// and annotations are ignored.
+	Source *run.Spec
+	Plan   run.Plan
 	// Tasks are in the order of their numbers.
 	Tasks []run.ExpandedTask
 	Time  time.Time // for tests; zero means the store's clock

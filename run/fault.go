@@ -22,6 +22,7 @@ const (
 	FaultUnknownDependency Code = "unknown_dependency" // no such task
 	FaultCycle             Code = "cycle"              // tasks that depend on themselves
 	FaultUnknownSecret     Code = "unknown_secret"     // no such secret
+	FaultUnknownInput      Code = "unknown_input"      // no such input
 	FaultUnknownPool       Code = "unknown_pool"       // no such pool, or none that matches
 	FaultPoolMismatch      Code = "pool_mismatch"      // the pool cannot run such a task
 	FaultTooMany           Code = "too_many_faults"    // more faults than are reported

@@ -28,18 +28,21 @@ type Plan struct {
 // Node is a task of the specification, or an expansion of it: Width tasks with
 // consecutive numbers from First.
 type Node struct {
-	Name         string `json:"n"`
-	First        int    `json:"f"`
-	Width        int    `json:"w"`
-	Axes         []Axis `json:"x,omitempty"` // sorted by name; empty unless expanded
-	Pool         int    `json:"p,omitempty"`
-	Depends      []Edge `json:"d,omitempty"`
-	Skip         bool   `json:"s,omitempty"`
-	AllowFailure bool   `json:"i,omitempty"`
-	Approvers    int    `json:"a,omitempty"`
-	Retry        Retry  `json:"r,omitzero"`
-	OnLost       OnLost `json:"l,omitempty"`
-	Steps        int    `json:"-"`
+	Name  string `json:"n"`
+	First int    `json:"f"`
+	Width int    `json:"w"`
+	Axes  []Axis `json:"x,omitempty"` // sorted by name; empty unless expanded
+	// Names are the suffixes of the names of the tasks, without brackets, if the
+	// tasks are not all combinations of axes. There are no Axes then.
+	Names        []string `json:"m,omitempty"`
+	Pool         int      `json:"p,omitempty"`
+	Depends      []Edge   `json:"d,omitempty"`
+	Skip         bool     `json:"s,omitempty"`
+	AllowFailure bool     `json:"i,omitempty"`
+	Approvers    int      `json:"a,omitempty"`
+	Retry        Retry    `json:"r,omitzero"`
+	OnLost       OnLost   `json:"l,omitempty"`
+	Steps        int      `json:"-"`
 	// Foreach says that the node has one foreach task, which is replaced by
 	// tasks created from a list: see Graph.AddDynamicTasks.
 	Foreach bool `json:"e,omitempty"`
@@ -70,6 +73,9 @@ const (
 // TaskName returns the name of the i-th task of the node: the axes sorted by
 // name form the suffix, and the last axis varies fastest.
 func (n Node) TaskName(i int) string {
+	if i < len(n.Names) {
+		return n.Name + "[" + n.Names[i] + "]"
+	}
 	if len(n.Axes) == 0 {
 		return n.Name
 	}
@@ -201,8 +207,13 @@ func parts(n Node, maxBytes int) []Node {
 	bare := Node{Name: n.Name, First: n.First, Width: n.Width}
 	room := maxBytes - jsonSize(bare) - len(`,"x":[],"d":[],`)
 	head := n
-	head.Axes, head.Depends = nil, nil
+	head.Axes, head.Names, head.Depends = nil, nil, nil
 	out := []Node{head}
+	for names := range chunks(n.Names, room) {
+		part := bare
+		part.Names = names
+		out = append(out, part)
+	}
 	for _, axis := range n.Axes {
 		room := room - jsonSize(Axis{Name: axis.Name, Values: []string{}})
 		for values := range chunks(axis.Values, room) {
@@ -242,6 +253,7 @@ func chunks[T any](list []T, maxBytes int) func(func([]T) bool) {
 // continued appends the lists of a part to those of the node.
 func continued(n, part Node) Node {
 	n.Depends = slices.Concat(n.Depends, part.Depends)
+	n.Names = slices.Concat(n.Names, part.Names)
 	n.Axes = slices.Clone(n.Axes)
 	for _, axis := range part.Axes {
 		if last := len(n.Axes) - 1; last >= 0 && n.Axes[last].Name == axis.Name {

@@ -25,6 +25,7 @@ type Run struct {
 	Reason        string
 	Annotations   map[string]string
 	Environment   map[string]string
+	InputValues   map[string]any // as Spec.TypedInputs returns them
 	SecretNames   []string
 	SetupErrors   []string
 	CreatedAt     time.Time

@@ -129,6 +129,8 @@ type RestartRequest struct {
 	// Environment and Secrets override those of the old run.
 	Environment map[string]string
 	Secrets     map[string]Secret
+	// InputValues override values of inputs of the old run.
+	InputValues map[string]string
 
 	Subject        string
 	Token          Token

@@ -1,6 +1,10 @@
 package run
 
-import "time"
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+)
 
 // Duration is a time span that is written as a Go duration string ("90s").
 type Duration time.Duration
@@ -47,8 +51,13 @@ type Spec struct {
 	// Untrusted says that other runs of the group do not trust this run. It may
 	// read their caches, but it writes to separate ones. It cannot read secrets
 	// of providers.
-	Untrusted bool                 `json:"untrusted,omitempty"`
-	Tasks     map[string]*TaskSpec `json:"tasks"`
+	Untrusted bool `json:"untrusted,omitempty"`
+	// Inputs declares the inputs of the run, and InputValues has their values as
+	// they are written. Package inputs checks both, and replaces the references
+	// to inputs; from then on, InputValues has a value for each input.
+	Inputs      map[string]Input     `json:"inputs,omitempty"`
+	InputValues map[string]string    `json:"input_values,omitempty"`
+	Tasks       map[string]*TaskSpec `json:"tasks"`
 }
 
 // DefaultPriority is the priority of a run that names none.
@@ -62,6 +71,71 @@ const (
 	AdmissionAuto   Admission = "auto"
 	AdmissionManual Admission = "manual" // it stays queued until a call of Start
 )
+
+// Input declares an input of a run: a value that a client sets when it submits
+// the run. Inputs are no secrets.
+type Input struct {
+	Type        InputType `json:"type,omitempty"`    // "" means string
+	Default     *string   `json:"default,omitempty"` // nil: none
+	Options     []string  `json:"options,omitempty"` // the values of a choice
+	Required    bool      `json:"required,omitempty"`
+	Description string    `json:"description,omitempty"`
+	Pattern     string    `json:"pattern,omitempty"` // a regular expression that matches the whole string
+}
+
+// InputType is the type of the value of an input.
+type InputType string
+
+// The types of inputs.
+const (
+	InputString  InputType = "string"
+	InputNumber  InputType = "number"
+	InputBoolean InputType = "boolean"
+	InputChoice  InputType = "choice" // a string, one of the options
+)
+
+// Typed returns the value that a text stands for: a float64 for a number, a bool
+// for a boolean, and the text itself otherwise. It returns nil for a text that
+// is none of the type.
+func (i Input) Typed(text string) any {
+	switch i.Type {
+	case InputNumber:
+		// The numbers are those of JSON, which are the same in all languages.
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil || !json.Valid([]byte(text)) {
+			return nil
+		}
+		return x
+	case InputBoolean:
+		switch text {
+		case "true":
+			return true
+		case "false":
+			return false
+		}
+		return nil
+	case "", InputString, InputChoice:
+	}
+	return text
+}
+
+// TypedInputs returns the values of the inputs by name, of the types that Typed
+// returns: of all inputs if the references were replaced, else of those that
+// have a value. It returns nil for a run without inputs.
+func (s *Spec) TypedInputs() map[string]any {
+	if len(s.Inputs) == 0 {
+		return nil
+	}
+	values := make(map[string]any, len(s.Inputs))
+	for name, in := range s.Inputs {
+		if text, ok := s.InputValues[name]; ok {
+			if value := in.Typed(text); value != nil {
+				values[name] = value
+			}
+		}
+	}
+	return values
+}
 
 // SecretRef names a secret that a provider of the gateway holds.
 type SecretRef struct {
@@ -78,30 +152,98 @@ type Registry struct {
 
 // TaskSpec describes one task, or one expansion of tasks.
 type TaskSpec struct {
-	Pool         string              `json:"pool,omitempty"`
-	Requires     *Requires           `json:"requires,omitempty"`
-	Image        string              `json:"image,omitempty"`
-	PullPolicy   PullPolicy          `json:"pull_policy,omitempty"` // "" means if_not_present
-	Platform     string              `json:"platform,omitempty"`    // os/arch[/variant]
-	Services     []ServiceSpec       `json:"services,omitempty"`
-	Environment  map[string]string   `json:"environment,omitempty"`
-	WorkingDir   string              `json:"working_dir,omitempty"`
-	Shell        []string            `json:"shell,omitempty"`   // nil means DefaultShell
-	Streams      Streams             `json:"streams,omitempty"` // of steps that name none; "" means merged
-	User         string              `json:"user,omitempty"`
-	Privileged   bool                `json:"privileged,omitempty"`
-	Resources    Resources           `json:"resources,omitzero"`
-	Volumes      []Volume            `json:"volumes,omitempty"`
-	Steps        []Step              `json:"steps"`
-	Depends      []Depend            `json:"depends,omitempty"`
-	Approval     Approval            `json:"approval,omitzero"`
-	AllowFailure bool                `json:"allow_failure,omitempty"`
-	Skip         bool                `json:"skip,omitempty"`
-	Timeout      Duration            `json:"timeout,omitempty"` // from the start of its environment; 0: none
-	Retry        Retry               `json:"retry,omitzero"`
-	OnLost       OnLost              `json:"on_executor_lost,omitempty"` // "" means fail
-	Matrix       map[string][]string `json:"matrix,omitempty"`
-	Foreach      string              `json:"foreach,omitempty"`
+	Pool         string            `json:"pool,omitempty"`
+	Requires     *Requires         `json:"requires,omitempty"`
+	Image        string            `json:"image,omitempty"`
+	PullPolicy   PullPolicy        `json:"pull_policy,omitempty"` // "" means if_not_present
+	Platform     string            `json:"platform,omitempty"`    // os/arch[/variant]
+	Services     []ServiceSpec     `json:"services,omitempty"`
+	Environment  map[string]string `json:"environment,omitempty"`
+	WorkingDir   string            `json:"working_dir,omitempty"`
+	Shell        []string          `json:"shell,omitempty"`   // nil means DefaultShell
+	Streams      Streams           `json:"streams,omitempty"` // of steps that name none; "" means merged
+	User         string            `json:"user,omitempty"`
+	Privileged   bool              `json:"privileged,omitempty"`
+	Resources    Resources         `json:"resources,omitzero"`
+	Volumes      []Volume          `json:"volumes,omitempty"`
+	Steps        []Step            `json:"steps"`
+	Depends      []Depend          `json:"depends,omitempty"`
+	Approval     Approval          `json:"approval,omitzero"`
+	AllowFailure bool              `json:"allow_failure,omitempty"`
+	Skip         bool              `json:"skip,omitempty"`
+	Timeout      Duration          `json:"timeout,omitempty"` // from the start of its environment; 0: none
+	Retry        Retry             `json:"retry,omitzero"`
+	OnLost       OnLost            `json:"on_executor_lost,omitempty"` // "" means fail
+	Matrix       Matrix            `json:"matrix,omitzero"`
+	Foreach      string            `json:"foreach,omitempty"`
+}
+
+// Matrix expands a task to one task for each combination of the values of its
+// axes. Its JSON has the axes beside include and exclude.
+type Matrix struct {
+	Axes map[string][]string `json:"axes"` // beside the other keys
+	// Exclude removes the combinations that have all values of an entry.
+	Exclude []map[string]string `json:"exclude,omitempty"`
+	// Include adds the values of an entry, after Exclude, to each combination of
+	// which it changes no value of an axis. An entry that fits none is a
+	// combination of its own.
+	Include []map[string]string `json:"include,omitempty"`
+}
+
+// The keys of a matrix that are no axes.
+const (
+	MatrixInclude = "include"
+	MatrixExclude = "exclude"
+)
+
+// IsZero reports whether there is no expansion.
+func (m Matrix) IsZero() bool { return len(m.Axes) == 0 && len(m.Include) == 0 && len(m.Exclude) == 0 }
+
+// MarshalJSON implements json.Marshaler.
+func (m Matrix) MarshalJSON() ([]byte, error) {
+	if m.IsZero() {
+		return []byte("null"), nil
+	}
+	all := make(map[string]any, len(m.Axes)+2)
+	for name, values := range m.Axes {
+		all[name] = values
+	}
+	if len(m.Include) > 0 {
+		all[MatrixInclude] = m.Include
+	}
+	if len(m.Exclude) > 0 {
+		all[MatrixExclude] = m.Exclude
+	}
+	return json.Marshal(all)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *Matrix) UnmarshalJSON(b []byte) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(b, &all); err != nil {
+		return err
+	}
+	*m = Matrix{}
+	for key, raw := range all {
+		var err error
+		switch key {
+		case MatrixInclude:
+			err = json.Unmarshal(raw, &m.Include)
+		case MatrixExclude:
+			err = json.Unmarshal(raw, &m.Exclude)
+		default:
+			var values []string
+			err = json.Unmarshal(raw, &values)
+			if m.Axes == nil {
+				m.Axes = make(map[string][]string, len(all))
+			}
+			m.Axes[key] = values
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DefaultShell is the shell of a task that names none. The path of the step's
@@ -255,6 +397,8 @@ const (
 	MaxForeach      = 5_000     // items of one foreach
 	MaxNameLength   = 100       // of a run's or a task's name, in bytes
 	MaxAttempts     = 100       // of one task
+	MaxMatrixItems  = 100       // of include, and of exclude, of one matrix
+	MaxMatrixKeys   = 20        // that include of one matrix adds to the axes
 
 	MaxExpandedName    = 250       // of a task's name with the suffix of its expansion, in bytes
 	MaxGroupLength     = 500       // of a run's group, in bytes
@@ -262,6 +406,10 @@ const (
 	MaxApprovers       = 100       // of one task
 	MaxAnnotations     = 100       // of one run or task
 	MaxAnnotationBytes = 1 << 10   // of an annotation's value
+	MaxInputs          = 100       // of one run
+	MaxInputBytes      = 16 << 10  // of an input's value
+	MaxInputOptions    = 100       // of one input
+	MaxPatternBytes    = 200       // of an input's pattern
 	MaxArchivePaths    = 1000      // of one archive step
 	MaxArchivePath     = 4 << 10   // of one of them, in bytes
 	MaxCacheKeys       = 20        // of one restore_cache

@@ -134,6 +134,11 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	case *run.Approval:
 		d.approval(p, n, v)
 		return
+	case *run.Matrix:
+		if d.is(p, n, yaml.MappingNode) {
+			d.matrix(p, n, to)
+		}
+		return
 	case *run.Depend:
 		if n.Kind == yaml.ScalarNode {
 			to.Task = d.text(p, n, false)
@@ -338,7 +343,8 @@ func (d *decoder) fieldsOf(t reflect.Type) []field {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		fields = append(fields, field{
 			name: name, index: f.Index,
-			loose:       slices.Contains([]reflect.Type{reflect.TypeFor[run.Resources](), reflect.TypeFor[run.Tmpfs]()}, t) || name == "user",
+			loose: slices.Contains([]reflect.Type{reflect.TypeFor[run.Resources](), reflect.TypeFor[run.Tmpfs]()}, t) || name == "user" ||
+				t == reflect.TypeFor[run.Input]() && (name == "default" || name == "options"),
 			allowsEmpty: slices.Contains(run.ArchiveStepTypes(), name),
 			positive:    slices.Contains([]string{"priority", "max_attempts", "approvers"}, name),
 			expands:     expandedIn(t, name),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/drover-run/drover/run"
 )
@@ -94,8 +95,15 @@ func addPoolFault(l *faultList, name string, err error) {
 // node returns a task's node without its number and pool.
 func node(name string, t *run.TaskSpec, index map[string]int) run.Node {
 	n := run.Node{
-		Name: name, Width: width(t), Axes: shownAxes(t), Skip: t.Skip, AllowFailure: t.AllowFailure,
+		Name: name, Width: width(t), Skip: t.Skip, AllowFailure: t.AllowFailure,
 		Foreach: t.Foreach != "", Approvers: t.Approval.Approvers, Retry: t.Retry, OnLost: t.OnLost, Steps: len(t.Steps),
+	}
+	if irregular(t.Matrix) {
+		for _, c := range combinations(t.Matrix) {
+			n.Names = append(n.Names, c.name)
+		}
+	} else {
+		n.Axes = shownAxes(t)
 	}
 	for _, d := range t.Depends {
 		n.Depends = append(n.Depends, run.Edge{Node: index[d.Task], On: run.Mask(d.On)})
@@ -104,7 +112,13 @@ func node(name string, t *run.TaskSpec, index map[string]int) run.Node {
 }
 
 func appendTasks(tasks []run.ExpandedTask, index int, n run.Node, t *run.TaskSpec, pool string) []run.ExpandedTask {
-	axes := slices.Sorted(maps.Keys(t.Matrix))
+	if irregular(t.Matrix) {
+		for i, c := range combinations(t.Matrix) {
+			tasks = append(tasks, run.ExpandedTask{Name: n.TaskName(i), Node: index, Spec: n.Name, Pool: pool, Axis: c.values})
+		}
+		return tasks
+	}
+	axes := slices.Sorted(maps.Keys(t.Matrix.Axes))
 	for i := range n.Width {
 		task := run.ExpandedTask{Name: n.TaskName(i), Node: index, Spec: n.Name, Pool: pool}
 		if len(axes) > 0 {
@@ -112,7 +126,7 @@ func appendTasks(tasks []run.ExpandedTask, index int, n run.Node, t *run.TaskSpe
 		}
 		rest := i
 		for _, axe := range slices.Backward(axes) {
-			values := t.Matrix[axe]
+			values := t.Matrix.Axes[axe]
 			task.Axis[axe] = values[rest%len(values)]
 			rest /= len(values)
 		}
@@ -125,9 +139,9 @@ func appendTasks(tasks []run.ExpandedTask, index int, n run.Node, t *run.TaskSpe
 // appear in task names: the plan needs nothing else.
 func shownAxes(t *run.TaskSpec) []run.Axis {
 	var axes []run.Axis
-	for _, name := range slices.Sorted(maps.Keys(t.Matrix)) {
-		axis := run.Axis{Name: name, Values: make([]string, len(t.Matrix[name]))}
-		for i, v := range t.Matrix[name] {
+	for _, name := range slices.Sorted(maps.Keys(t.Matrix.Axes)) {
+		axis := run.Axis{Name: name, Values: make([]string, len(t.Matrix.Axes[name]))}
+		for i, v := range t.Matrix.Axes[name] {
 			axis.Values[i] = run.ShownValue(v)
 		}
 		axes = append(axes, axis)
@@ -136,17 +150,160 @@ func shownAxes(t *run.TaskSpec) []run.Axis {
 }
 
 // width returns the number of tasks to which a task expands, MaxTasks+1 if it
-// is more than MaxTasks.
+// is more than MaxTasks. The matrix of the task must be without faults.
 func width(t *run.TaskSpec) int {
+	n := greatestWidth(t)
+	if t == nil || n > run.MaxTasks || !irregular(t.Matrix) {
+		return n
+	}
+	return len(combinations(t.Matrix))
+}
+
+// greatestWidth returns the number of tasks to which a task expands if exclude
+// removes none, and if include only adds tasks. It bounds the cost of the
+// expansion.
+func greatestWidth(t *run.TaskSpec) int {
 	if t == nil {
 		return 1
 	}
 	n := 1
-	for _, values := range t.Matrix {
+	for _, values := range t.Matrix.Axes {
 		// Both factors are bounded, so the product cannot overflow.
 		n = min(n*min(len(values), run.MaxTasks+1), run.MaxTasks+1)
 	}
-	return n
+	if len(t.Matrix.Axes) == 0 && len(t.Matrix.Include) > 0 {
+		n = 0
+	}
+	return min(n+len(t.Matrix.Include), run.MaxTasks+1)
+}
+
+// irregular reports whether a matrix has other tasks than all combinations of its
+// axes.
+func irregular(m run.Matrix) bool { return len(m.Include) > 0 || len(m.Exclude) > 0 }
+
+// bounded reports whether a matrix keeps the limits of its items, which bound the
+// cost of combinations.
+func bounded(m run.Matrix) bool {
+	return len(m.Include) <= run.MaxMatrixItems && len(m.Exclude) <= run.MaxMatrixItems && addedKeys(m) <= run.MaxMatrixKeys
+}
+
+// addedKeys returns the number of keys of include that are no axes.
+func addedKeys(m run.Matrix) int {
+	added := make(map[string]bool)
+	for _, item := range m.Include {
+		for key := range item {
+			if _, axis := m.Axes[key]; !axis {
+				added[key] = true
+			}
+		}
+	}
+	return len(added)
+}
+
+// combination is one task of an irregular matrix.
+type combination struct {
+	name    string // AXIS=value,..., the suffix of the name of its task
+	values  map[string]string
+	include int // the index of the item that made it; -1 if the axes did
+}
+
+// combinations returns the tasks of an irregular matrix whose axes and items have
+// no fault: those of the axes without those that exclude removes, in the order of
+// a matrix without exclude, and then those of include. An item of include changes
+// combinations of the axes only, and no value of an axis, but it may change the
+// value of an earlier item.
+func combinations(m run.Matrix) []combination {
+	axes := slices.Sorted(maps.Keys(m.Axes))
+	excluded, included := picksOf(m, axes, m.Exclude), picksOf(m, axes, m.Include)
+	used := make([]bool, len(m.Include))
+	var out []combination
+	for at := firstOf(m, axes); at != nil; at = nextOf(m, axes, at) {
+		if slices.ContainsFunc(excluded, func(p picks) bool { return p.match(at) }) {
+			continue
+		}
+		c := combination{values: make(map[string]string, len(axes)), include: -1}
+		for i, axis := range axes {
+			c.values[axis] = m.Axes[axis][at[i]]
+		}
+		c.name = suffix(axes, c.values)
+		for i, p := range included {
+			if p.match(at) {
+				used[i] = true
+				maps.Copy(c.values, m.Include[i])
+			}
+		}
+		out = append(out, c)
+	}
+	for i, item := range m.Include {
+		if !used[i] {
+			out = append(out, combination{name: suffix(slices.Sorted(maps.Keys(item)), item), values: maps.Clone(item), include: i})
+		}
+	}
+	return out
+}
+
+// firstOf returns the first combination of axes, as indexes of their values, nil
+// if there are no axes.
+func firstOf(m run.Matrix, axes []string) []int {
+	if len(axes) == 0 || slices.ContainsFunc(axes, func(a string) bool { return len(m.Axes[a]) == 0 }) {
+		return nil
+	}
+	return make([]int, len(axes))
+}
+
+// nextOf changes a combination to the next one and returns it, nil after the last
+// one. The last axis varies fastest.
+func nextOf(m run.Matrix, axes []string, at []int) []int {
+	for i := range slices.Backward(at) {
+		if at[i]++; at[i] < len(m.Axes[axes[i]]) {
+			return at
+		}
+		at[i] = 0
+	}
+	return nil
+}
+
+// picks are the values of axes that an item names, as indexes.
+type picks struct {
+	values []struct{ axis, value int }
+	none   bool // it names a value that its axis does not have
+}
+
+func (p picks) match(at []int) bool {
+	if p.none {
+		return false
+	}
+	for _, v := range p.values {
+		if at[v.axis] != v.value {
+			return false
+		}
+	}
+	return true
+}
+
+func picksOf(m run.Matrix, axes []string, items []map[string]string) []picks {
+	out := make([]picks, len(items))
+	for i, item := range items {
+		for a, axis := range axes {
+			text, named := item[axis]
+			if !named {
+				continue
+			}
+			value := slices.Index(m.Axes[axis], text)
+			out[i].none = out[i].none || value < 0
+			out[i].values = append(out[i].values, struct{ axis, value int }{a, value})
+		}
+	}
+	return out
+}
+
+// suffix returns the suffix of a name of a task: the values of sorted keys.
+func suffix(keys []string, values map[string]string) string {
+	all := make([]string, len(keys))
+	for i, key := range keys {
+		all[i] = key + "=" + run.ShownValue(values[key])
+	}
+	return strings.Join(all, ",")
 }
 
 // inOrder returns the names of the tasks by their distance from the tasks

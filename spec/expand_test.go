@@ -19,7 +19,7 @@ func TestExpand(t *testing.T) {
 		Tasks: map[string]*run.TaskSpec{
 			"zero": {Steps: steps},
 			"build": {
-				Steps: steps, Matrix: map[string][]string{"OS": {"linux", "a/b"}, "GO": {"1.25", "1.26"}},
+				Steps: steps, Matrix: run.Matrix{Axes: map[string][]string{"OS": {"linux", "a/b"}, "GO": {"1.25", "1.26"}}},
 				Depends: []run.Depend{{Task: "zero", On: []run.Condition{run.OnSuccess, run.OnSkipped}}}, Approval: run.Approval{Approvers: 2},
 			},
 			"after": {Steps: steps[:1], Depends: []run.Depend{{Task: "build"}, {Task: "zero"}}, Skip: true, AllowFailure: true},

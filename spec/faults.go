@@ -8,6 +8,7 @@ import (
 
 	"github.com/drover-run/drover/internal/suggest"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/inputs"
 )
 
 // Bounds of the cost of suggestions: each compares a word with all known names.
@@ -23,6 +24,7 @@ type faultList struct {
 	suggestions int             // how many are left
 	compared    int             // how many names may still be compared
 	done        <-chan struct{} // of the request; nil if the request cannot be cancelled
+	missing     inputs.Missing
 }
 
 func newFaultList() *faultList {

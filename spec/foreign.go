@@ -45,6 +45,14 @@ func foreignWords(t reflect.Type) map[string]string {
 		return foreignInTask()
 	case reflect.TypeFor[run.Step]():
 		return foreignInStep()
+	case reflect.TypeFor[run.Input]():
+		return words(map[string]string{
+			"value":                     `use "default", or "input_values" of the run`,
+			"enum choices values oneof": `use "options"`,
+			"desc help":                 `use "description"`,
+			"regex regexp":              `use "pattern"`,
+			"optional":                  `use "required"`,
+		})
 	case reflect.TypeFor[run.ServiceSpec]():
 		return words(map[string]string{
 			"env variables vars": `use "environment"`,
@@ -101,7 +109,8 @@ func foreignInRun() map[string]string {
 		"schedule cron":         "a schedule is a file of its own: see drover schedules",
 		"workflow rules if":     "a run file has no conditions: the client decides whether to submit it",
 		"env variables vars":    hintVariables,
-		"params inputs":         hintVariables + ", and --env of drover run",
+		"params parameters":     `use "inputs"`,
+		"values arguments args": `use "input_values"`,
 		"script run commands":   `use "tasks" with "steps"`,
 		"command":               `use "tasks" with "steps"`,
 		"beforescript":          `use a first step in the "steps" of each task`,

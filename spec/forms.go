@@ -132,6 +132,36 @@ func (d *decoder) approval(p run.Path, n *yaml.Node, v reflect.Value) {
 	}
 }
 
+// matrix reads the axes of a matrix, and include and exclude beside them.
+func (d *decoder) matrix(p run.Path, n *yaml.Node, to *run.Matrix) {
+	for _, e := range d.entries(p, n) {
+		if d.stop() {
+			return
+		}
+		at := p.Key(e.key)
+		d.note(at, e.line)
+		switch e.key {
+		case run.MatrixInclude, run.MatrixExclude:
+			items := &to.Include
+			if e.key == run.MatrixExclude {
+				items = &to.Exclude
+			}
+			if !null(e.value) {
+				d.value(at, e.value, reflect.ValueOf(items).Elem(), field{})
+			}
+		default:
+			var values []string
+			if !null(e.value) { // checkMatrix reports an empty axis
+				d.value(at, e.value, reflect.ValueOf(&values).Elem(), field{loose: true})
+			}
+			if to.Axes == nil {
+				to.Axes = make(map[string][]string)
+			}
+			to.Axes[e.key] = values
+		}
+	}
+}
+
 // raw returns a value as JSON, for fields that are stored unchanged.
 func (d *decoder) raw(p run.Path, n *yaml.Node) json.RawMessage {
 	b, err := json.Marshal(d.plain(p, n, 0))

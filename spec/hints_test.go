@@ -21,7 +21,7 @@ func TestValidate_words_of_other_systems(t *testing.T) {
 			"jobs: {}": `"tasks"`, "stages: [a]": `"depends"`, "on: push": "no triggers", "env: {}": `"environment"`, "variables: {}": `"environment"`,
 			"script: [a]": `"steps"`, "needs: [a]": `"depends"`, "image: a": "a key of a task", "services: {}": "a key of a task", "run: a": `"steps"`,
 			"before_script: [a]": `"steps"`, "if: a": "no conditions", "default: {}": "anchors", "include: a": "anchors", "concurrency: a": `"changegroups"`,
-			"schedule: a": "drover schedules", "depends: [a]": "a key of a task", "save_cache: {}": "a key of a step", "params: {}": "--env",
+			"schedule: a": "drover schedules", "depends: [a]": "a key of a task", "save_cache: {}": "a key of a step", "params: {}": `"inputs"`,
 			"runs-on: a": `"pool"`, "cache: {}": `"restore_cache"`, "allow_failure: true": "it is a key of a task", "handlerOn: {}": `"depends"`,
 		},
 		minimal + "    ": {

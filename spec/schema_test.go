@@ -90,6 +90,19 @@ func schemaRules() []schemaRule {
 			[]string{"matrix: {A: [" + strings.Repeat("x", 250) + "]}"},
 		},
 		{
+			"The items of `exclude` name values of axes and leave a combination, and those of `include` add at most 20 keys and no second task of a name.",
+			[]ruleFault{
+				{code: run.FaultBadValue, path: `\.matrix\.exclude\[\d+\]`},
+				{code: run.FaultContradiction, path: `\.matrix\.exclude$`},
+				{code: run.FaultDuplicate, path: `\.matrix\.include\[\d+\]$`},
+				{code: run.FaultOverLimit, path: `\.matrix\.include`, detail: "keys to the axes|the name would have"},
+			},
+			[]string{
+				"matrix: {A: [1], exclude: [{B: 1}]}", "matrix: {A: [1], exclude: [{A: 2}]}", "matrix: {A: [1], exclude: [{A: 1}]}",
+				"matrix: {A: [1], include: [{B: 1, A: 2}, {A: 2, B: 1}]}", "matrix: {include: [{A: " + strings.Repeat("x", 250) + "}]}",
+			},
+		},
+		{
 			"References to outputs are well-formed, are in a key that expands them, and name an output of a task on which this task depends.",
 			[]ruleFault{
 				{code: run.CodeNotSupported, detail: "outputs are allowed|before any task has run"},
@@ -103,6 +116,52 @@ func schemaRules() []schemaRule {
 			"A `foreach` contains a reference to an output.",
 			[]ruleFault{{code: run.FaultBadValue, path: `\.foreach$`, detail: "foreach needs an output"}},
 			[]string{"foreach: a"},
+		},
+		{
+			"The default, the options, the pattern and `required` of an input agree with its type and with each other.",
+			[]ruleFault{
+				{code: run.FaultBadValue, path: `^inputs\.\w+\.(default|options)\b`},
+				{code: run.FaultWrongType, path: `^inputs\.\w+\.default$`, detail: "is not a number|is neither true nor false"},
+				{code: run.FaultContradiction, path: `^inputs\.\w+\.(required|options|pattern)$`},
+				{code: run.FaultRequired, path: `^inputs\b`, detail: "has a default or is required|has options"},
+				{code: run.FaultBadFormat, path: `^inputs\.\w+\.(pattern|default)$`, detail: "is not a regular expression|does not match"},
+				{code: run.FaultOverLimit, path: `^inputs\.\w+\.(pattern|default)$`, detail: "repeats too much|with a pattern"},
+				{code: run.FaultDuplicate, path: `^inputs\.\w+\.options\[\d+\]$`},
+			},
+			[]string{
+				"inputs: {a: {default: '{{ x }}'}}\n", "inputs: {a: {type: number, default: b}}\n", "inputs: {a: {default: b, required: true}}\n",
+				"inputs: {a: {type: number}}\n", "inputs: {a: {type: choice}}\n", "inputs: {a: {pattern: '('}}\n", "inputs: {a: {pattern: 'b{1000}', required: true}}\n",
+				"inputs: {a: {type: choice, options: [b, b], required: true}}\n", "inputs: {a: {options: [b]}}\n",
+			},
+		},
+		{
+			"`input_values` names inputs of the file, has values that they allow, and has one for each required input.",
+			[]ruleFault{
+				{code: run.FaultUnknownInput, path: `^input_values\b`},
+				{code: run.FaultRequired, path: `^input_values\b`},
+				{code: run.FaultBadValue, path: `^input_values\b`},
+				{code: run.FaultWrongType, path: `^input_values\b`, detail: "is not a number|is neither true nor false"},
+				{code: run.FaultBadFormat, path: `^input_values\b`, detail: "does not match"},
+				{code: run.FaultOverLimit, path: `^input_values\b`, detail: "with a pattern"},
+			},
+			[]string{
+				"input_values: {a: b}\n", "inputs: {a: {required: true}}\n", "inputs: {a: {type: number, default: 1}}\ninput_values: {a: b}\n",
+				"inputs: {a: {pattern: b*}}\ninput_values: {a: c}\n", "inputs: {a: {}}\ninput_values: {a: '{{ b }}'}\n",
+			},
+		},
+		{
+			"References to inputs are well-formed and name an input of the file, and the file keeps all rules with the references replaced.",
+			[]ruleFault{
+				{code: run.FaultUnknownInput},
+				{code: run.FaultBadFormat, detail: "^an input is named as|has a string that cannot be read"},
+				{code: run.FaultBadFormat, detail: "^with its inputs replaced"},
+				{code: run.FaultBadValue, detail: "^with its inputs replaced"},
+				{code: run.FaultRequired, detail: "^with its inputs replaced"},
+				{code: run.FaultOverLimit, detail: "with its inputs replaced"},
+			},
+			[]string{
+				`image: '{{ input "a" }}'`, "environment: {A: '{{ input }}'}", "inputs: {a: {default: ' '}}\nenvironment: {A: '{{ input \"b\" }}'}\n",
+			},
 		},
 		{
 			"`secret_files` and `password_secret` name secrets of the file, and no secret is both in `secrets` and in `secrets_from`.",
@@ -558,6 +617,8 @@ func TestSchema_keys(t *testing.T) {
 	walk = func(path string, typ reflect.Type) {
 		switch {
 		case typ == reflect.TypeFor[time.Time]():
+		case typ == reflect.TypeFor[run.Matrix](): // it has axes beside its fields
+			inParser = append(inParser, path+".*", path+".include", path+".include[].*", path+".exclude", path+".exclude[].*")
 		case typ.Kind() == reflect.Pointer:
 			walk(path, typ.Elem())
 		case typ.Kind() == reflect.Slice:

@@ -14,6 +14,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"mime"
 	"path"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/inputs"
 )
 
 // Format is the format of an input.
@@ -68,6 +70,10 @@ type Parser struct {
 	// Extra has additional keys that are allowed at the top of a specification,
 	// and the variables that receive their values, which are strings.
 	Extra map[string]*string
+	// InputValues are values of inputs, which override those in the specification.
+	InputValues map[string]string
+	// NoInputs accepts a specification without values of required inputs.
+	NoInputs bool
 }
 
 // Read reads a specification. The error is a *run.Error: CodeTooLarge above
@@ -84,6 +90,7 @@ func (p Parser) Read(data []byte, format Format) (*run.Spec, error) {
 	if len(d.faults) > 0 {
 		return nil, invalid(d.faults)
 	}
+	p.setInputs(s)
 	return s, nil
 }
 
@@ -103,6 +110,7 @@ func (p Parser) ValidateContext(ctx context.Context, data []byte, format Format)
 	d := newDecoder(p.Extra)
 	d.done = ctx.Done()
 	s := d.document(root)
+	p.setInputs(s)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("read the specification: %w", context.Cause(ctx))
 	}
@@ -110,7 +118,11 @@ func (p Parser) ValidateContext(ctx context.Context, data []byte, format Format)
 		return nil, invalid(d.faults)
 	}
 	faults := d.faults
-	content, err := ValidateRunContext(ctx, s)
+	missing := inputs.MissingFault
+	if p.NoInputs {
+		missing = inputs.MissingStandIn
+	}
+	content, err := validateRun(ctx, s, missing)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +136,17 @@ func (p Parser) ValidateContext(ctx context.Context, data []byte, format Format)
 	}
 	locate(faults, root)
 	return nil, invalid(faults)
+}
+
+// setInputs overrides values of inputs.
+func (p Parser) setInputs(s *run.Spec) {
+	if len(p.InputValues) == 0 {
+		return
+	}
+	if s.InputValues == nil {
+		s.InputValues = make(map[string]string)
+	}
+	maps.Copy(s.InputValues, p.InputValues)
 }
 
 // Marshal writes a specification as JSON in its canonical form, secrets in the

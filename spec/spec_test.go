@@ -59,7 +59,7 @@ func fullSpec() *run.Spec {
 				Depends:  []run.Depend{{Task: "checkout"}, {Task: "lint", On: []run.Condition{run.OnSuccess, run.OnSkipped}}},
 				Approval: run.Approval{Approvers: 2}, AllowFailure: true, Skip: true, Timeout: run.Duration(30 * time.Minute),
 				Retry:  run.Retry{MaxAttempts: 2, On: []run.RetryOn{run.RetryFailed, run.RetryStartFailed}, Backoff: run.Duration(5 * time.Second)},
-				OnLost: run.OnLostRetry, Matrix: map[string][]string{"GO": {"1.25", "1.26"}}, Foreach: "{{ x }}",
+				OnLost: run.OnLostRetry, Matrix: run.Matrix{Axes: map[string][]string{"GO": {"1.25", "1.26"}}}, Foreach: "{{ x }}",
 			},
 			"lint": {
 				Requires: &run.Requires{Driver: "docker", OS: "linux", Arch: "amd64", Labels: map[string]string{"rack": "7"}},

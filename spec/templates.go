@@ -3,7 +3,6 @@ package spec
 import (
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -11,17 +10,21 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// templates is a kind of templates that a text may have.
+// templates is a set of the kinds of templates that a text may have.
 type templates int
 
 const (
-	noTemplates templates = iota
-	outputTemplates
+	outputTemplates templates = 1 << iota
 	cacheKeyTemplates
+	inputTemplates
+
+	noTemplates templates = 0
 )
 
 var (
 	outputTemplatePattern   = regexp.MustCompile(`\{\{-?\s*output\b`)
+	inputTemplatePattern    = regexp.MustCompile(`\{\{-?\s*input\b`)
+	foreignInputPattern     = regexp.MustCompile(`\{\{-?\s*(?:\.|\$)?(?:inputs|params)\b`)
 	cacheKeyTemplatePattern = regexp.MustCompile(`\{\{-?\s*(?:` + strings.Join(run.CacheKeyFunctions(), "|") + ")\\s*[\"`(|}-]")
 )
 
@@ -41,12 +44,33 @@ func Warnings(data []byte, format Format) []run.Fault {
 
 // expandedIn returns the templates that are expanded in a field of a type.
 func expandedIn(t reflect.Type, field string) templates {
-	switch {
-	case t == reflect.TypeFor[run.TaskSpec]() && slices.Contains([]string{"environment", "foreach"}, field),
-		t == reflect.TypeFor[run.Step]() && field == "environment":
-		return outputTemplates
-	case t == reflect.TypeFor[run.SaveCache]() && field == "key", t == reflect.TypeFor[run.RestoreCache]() && field == "keys":
-		return cacheKeyTemplates
+	switch t {
+	case reflect.TypeFor[run.Spec]():
+		if field == "name" || field == "environment" {
+			return inputTemplates
+		}
+	case reflect.TypeFor[run.TaskSpec]():
+		switch field {
+		case "environment", "foreach":
+			return outputTemplates | inputTemplates
+		case "image", "pool":
+			return inputTemplates
+		}
+	case reflect.TypeFor[run.ServiceSpec]():
+		if field == "image" || field == "environment" {
+			return inputTemplates
+		}
+	case reflect.TypeFor[run.Step]():
+		switch field {
+		case "environment":
+			return outputTemplates | inputTemplates
+		case "name":
+			return inputTemplates
+		}
+	case reflect.TypeFor[run.SaveCache](), reflect.TypeFor[run.RestoreCache]():
+		if field == "key" || field == "keys" {
+			return cacheKeyTemplates | inputTemplates
+		}
 	}
 	return noTemplates
 }
@@ -58,13 +82,18 @@ func (d *decoder) checkTemplates(p run.Path, n *yaml.Node, expanded templates) {
 		return
 	}
 	outputs, keys := outputTemplatePattern.MatchString(n.Value), cacheKeyTemplatePattern.MatchString(n.Value)
+	inputs := inputTemplatePattern.MatchString(n.Value)
 	var detail string
 	switch {
-	case outputs && expanded != outputTemplates:
+	case inputs && expanded&inputTemplates == 0:
+		detail = `{{ input "name" }} is not expanded here: set a variable in "environment", and use the variable`
+	case expanded&inputTemplates != 0 && foreignInputPattern.MatchString(n.Value):
+		detail = `it is not expanded: an input is named as {{ input "name" }}`
+	case outputs && expanded&outputTemplates == 0:
 		detail = `{{ output "task" "key" }} is not expanded here: set a variable in "environment" of the task or step, and use the variable`
-	case keys && expanded != cacheKeyTemplates:
+	case keys && expanded&cacheKeyTemplates == 0:
 		detail = "templates of cache keys are not expanded here: the text is used as it is"
-	case strings.Contains(n.Value, "${{") && (outputs || keys):
+	case strings.Contains(n.Value, "${{") && (outputs || keys || inputs):
 		detail = "the dollar sign before {{ stays in the text"
 	case strings.Contains(n.Value, "${{"):
 		detail = "${{ }} is not expanded: the text is used as it is"

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/inputs"
 )
 
 var variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -18,7 +19,8 @@ var variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // ValidateRun returns all faults of the specification of a run, in the order of its fields
 // and at most MaxFaults and one more; none for a valid specification. It does
 // not check pools: see CheckPool and ChoosePool. Its cost grows linearly with
-// the size of the specification.
+// the size of the specification. A specification with inputs is checked as
+// written, and then with its references to inputs replaced.
 func ValidateRun(s *run.Spec) []run.Fault {
 	l := newFaultList()
 	checkSpec(l, s)
@@ -28,7 +30,12 @@ func ValidateRun(s *run.Spec) []run.Fault {
 // ValidateRunContext is ValidateRun with a context. It returns the cause if ctx ends
 // before the validation does.
 func ValidateRunContext(ctx context.Context, s *run.Spec) ([]run.Fault, error) {
+	return validateRun(ctx, s, inputs.MissingFault)
+}
+
+func validateRun(ctx context.Context, s *run.Spec, missing inputs.Missing) ([]run.Fault, error) {
 	l := newFaultList()
+	l.missing = missing
 	l.done = ctx.Done()
 	checkSpec(l, s)
 	if ctx.Err() != nil {
@@ -42,6 +49,29 @@ func checkSpec(l *faultList, s *run.Spec) {
 		l.add("", run.FaultRequired, "there is no specification")
 		return
 	}
+	for _, f := range inputs.Check(s, l.missing) {
+		l.add(run.Path(f.Path), f.Code, "%s", f.Detail)
+	}
+	checkContent(l, s)
+	if len(l.faults) > 0 {
+		return // of texts with faults, the values of inputs say nothing
+	}
+	resolved, replaced, faults := inputs.Resolve(s, l.missing)
+	for _, f := range faults {
+		l.add(run.Path(f.Path), f.Code, "%s", f.Detail)
+	}
+	if !replaced || len(faults) > 0 {
+		return
+	}
+	checkContent(l, resolved)
+	for i := range l.faults {
+		l.faults[i].Detail = "with its inputs replaced: " + l.faults[i].Detail
+	}
+}
+
+// checkContent checks all but the inputs. References to inputs are text like any
+// other, where that is possible.
+func checkContent(l *faultList, s *run.Spec) {
 	checkHeader(l, s)
 	switch {
 	case len(s.Tasks) == 0 && len(s.SetupErrors) == 0:

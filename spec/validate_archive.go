@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/inputs"
 )
 
 // checkArchives checks the archive steps of a task.
@@ -190,7 +191,7 @@ func checkCacheKey(l *faultList, p run.Path, key string) {
 		l.add(p, run.CodeNotSupported, "outputs are allowed in the environment of tasks and steps only; use a variable here: {{ env \"NAME\" }}")
 		return
 	}
-	if err := run.CheckCacheKeyTemplate(key); err != nil {
+	if err := run.CheckCacheKeyTemplate(inputs.Plain(key)); err != nil {
 		l.add(p, run.FaultBadFormat, "%s", err.Error())
 	}
 }

@@ -19,7 +19,7 @@ const (
 func checkMatrices(l *faultList, s *run.Spec) {
 	total := 0
 	for name, t := range sorted(l, s.Tasks) {
-		total += width(t)
+		total += greatestWidth(t)
 		if t == nil || len(s.Tasks) > run.MaxTasks {
 			continue
 		}
@@ -35,15 +35,11 @@ func checkMatrices(l *faultList, s *run.Spec) {
 
 func checkMatrix(l *faultList, name string, t *run.TaskSpec) {
 	p := run.Path("tasks").Key(name).Key("matrix")
-	length := len(name) + len("[]") + 2*len(t.Matrix) - 1 // and an equals sign each, and commas
-	for axis, values := range sorted(l, t.Matrix) {
+	before := len(l.faults)
+	length := len(name) + len("[]") + 2*len(t.Matrix.Axes) - 1 // and an equals sign each, and commas
+	for axis, values := range sorted(l, t.Matrix.Axes) {
 		at := p.Key(axis)
-		switch {
-		case !variablePattern.MatchString(axis):
-			l.add(at, run.FaultBadFormat, "%s is not the name of an axis: letters, digits and underscores, no digit first", quote(axis))
-		case strings.HasPrefix(axis, run.VariablePrefix):
-			l.add(at, run.FaultReserved, "names that begin with %s are reserved", run.VariablePrefix)
-		}
+		checkAxisName(l, at, axis)
 		if len(values) == 0 {
 			l.add(at, run.FaultRequired, "an axis has at least one value")
 		}
@@ -64,8 +60,91 @@ func checkMatrix(l *faultList, name string, t *run.TaskSpec) {
 		}
 		length += len(axis) + longest
 	}
-	if len(t.Matrix) > 0 && length > run.MaxExpandedName {
+	if len(t.Matrix.Axes) > 0 && length > run.MaxExpandedName {
 		l.add(p, run.FaultOverLimit, "the longest name would have %d bytes with its suffix; the limit is %d", length, run.MaxExpandedName)
+	}
+	checkInclude(l, p.Key(run.MatrixInclude), t.Matrix)
+	checkExclude(l, p.Key(run.MatrixExclude), t.Matrix)
+	if irregular(t.Matrix) && len(l.faults) == before && greatestWidth(t) <= run.MaxTasks {
+		checkCombinations(l, p, name, t.Matrix)
+	}
+}
+
+func checkAxisName(l *faultList, p run.Path, axis string) {
+	switch {
+	case !variablePattern.MatchString(axis):
+		l.add(p, run.FaultBadFormat, "%s is not the name of an axis: letters, digits and underscores, no digit first", quote(axis))
+	case strings.HasPrefix(axis, run.VariablePrefix):
+		l.add(p, run.FaultReserved, "names that begin with %s are reserved", run.VariablePrefix)
+	}
+}
+
+// checkInclude checks the items that add combinations and values.
+func checkInclude(l *faultList, p run.Path, m run.Matrix) {
+	if len(m.Include) > run.MaxMatrixItems {
+		l.add(p, run.FaultOverLimit, "there are %d items; the limit is %d", len(m.Include), run.MaxMatrixItems)
+		return
+	}
+	for i, item := range items(l, m.Include) {
+		at := p.Index(i)
+		if len(item) == 0 {
+			l.add(at, run.FaultRequired, "the item is empty")
+		}
+		for key, value := range sorted(l, item) {
+			checkAxisName(l, at.Key(key), key)
+			checkText(l, at.Key(key), value)
+			checkNoOutput(l, at.Key(key), value, "a matrix is expanded before any task has run")
+			if len(value) > run.MaxExpandedName {
+				l.add(at.Key(key), run.FaultOverLimit, "the value has %d bytes; the limit is %d", len(value), run.MaxExpandedName)
+			}
+		}
+	}
+	if n := addedKeys(m); n > run.MaxMatrixKeys {
+		l.add(p, run.FaultOverLimit, "the items add %d keys to the axes; the limit is %d", n, run.MaxMatrixKeys)
+	}
+}
+
+// checkExclude checks the items that remove combinations: each names values of
+// axes.
+func checkExclude(l *faultList, p run.Path, m run.Matrix) {
+	if len(m.Exclude) > run.MaxMatrixItems {
+		l.add(p, run.FaultOverLimit, "there are %d items; the limit is %d", len(m.Exclude), run.MaxMatrixItems)
+		return
+	}
+	axes := slices.Sorted(maps.Keys(m.Axes))
+	for i, item := range items(l, m.Exclude) {
+		at := p.Index(i)
+		if len(item) == 0 {
+			l.add(at, run.FaultRequired, "the item is empty, and would remove all combinations")
+		}
+		for key, value := range sorted(l, item) {
+			switch values, known := m.Axes[key]; {
+			case !known:
+				l.add(at.Key(key), run.FaultBadValue, "%s is not an axis of the matrix%s", quote(key), l.didYouMean(key, axes))
+			case !slices.Contains(values, value):
+				l.add(at.Key(key), run.FaultBadValue, "%s is none of the values of the axis %s%s", quote(value), key, l.didYouMean(value, values))
+			}
+		}
+	}
+}
+
+// checkCombinations checks the names of the tasks of a matrix with include or
+// exclude.
+func checkCombinations(l *faultList, p run.Path, name string, m run.Matrix) {
+	all := combinations(m)
+	if len(all) == 0 {
+		l.add(p.Key(run.MatrixExclude), run.FaultContradiction, "the items remove all combinations")
+	}
+	seen := make(map[string]bool, len(all))
+	for _, c := range items(l, all) {
+		at := p.Key(run.MatrixInclude).Index(max(c.include, 0))
+		if n := len(name) + len("[]") + len(c.name); n > run.MaxExpandedName {
+			l.add(at, run.FaultOverLimit, "the name would have %d bytes with its suffix; the limit is %d", n, run.MaxExpandedName)
+		}
+		if seen[c.name] {
+			l.add(at, run.FaultDuplicate, "there is already a task %s", quote(name+"["+c.name+"]"))
+		}
+		seen[c.name] = true
 	}
 }
 

@@ -59,6 +59,7 @@ type outputCheck struct {
 type matrixNames struct {
 	axes  []string        // sorted
 	picks map[string]bool // AXIS=value, as in task names
+	names map[string]bool // of a matrix with include or exclude: the suffixes; else nil
 }
 
 func (c *outputCheck) environment(task string, p run.Path, env map[string]string) {
@@ -72,7 +73,7 @@ func (c *outputCheck) foreach(task string, p run.Path, t *run.TaskSpec) {
 	if t.Foreach == "" {
 		return
 	}
-	if len(t.Matrix) > 0 {
+	if !t.Matrix.IsZero() {
 		c.add(p, run.FaultContradiction, "a task has a matrix or a foreach, not both")
 	}
 	checkText(c.faultList, p, t.Foreach)
@@ -120,13 +121,18 @@ func (c *outputCheck) oneTask(t *run.TaskSpec, name, suffix string) bool {
 		index, ok := strings.CutSuffix(suffix, "]")
 		i, err := strconv.Atoi(index)
 		return ok && err == nil && run.ItemName(name, i) == name+"["+suffix && i >= 0 && i < run.MaxForeach
-	case len(t.Matrix) == 0:
+	case t.Matrix.IsZero():
 		return suffix == ""
-	case suffix == "" || width(t) > run.MaxTasks:
+	case suffix == "" || greatestWidth(t) > run.MaxTasks:
 		return false
+	case !bounded(t.Matrix):
+		return true // checkMatrix has reported it
 	}
 	rest, ok := strings.CutSuffix(suffix, "]")
 	m := c.matrix(name, t)
+	if m.names != nil {
+		return ok && m.names[rest]
+	}
 	for i, axis := range m.axes {
 		if !ok {
 			return false
@@ -142,8 +148,14 @@ func (c *outputCheck) oneTask(t *run.TaskSpec, name, suffix string) bool {
 func (c *outputCheck) matrix(name string, t *run.TaskSpec) *matrixNames {
 	m := c.matrices[name]
 	if m == nil {
-		m = &matrixNames{axes: slices.Sorted(maps.Keys(t.Matrix)), picks: make(map[string]bool)}
-		for axis, values := range t.Matrix {
+		m = &matrixNames{axes: slices.Sorted(maps.Keys(t.Matrix.Axes)), picks: make(map[string]bool)}
+		if irregular(t.Matrix) {
+			m.names = make(map[string]bool)
+			for _, combination := range combinations(t.Matrix) {
+				m.names[combination.name] = true
+			}
+		}
+		for axis, values := range t.Matrix.Axes {
 			for _, v := range values {
 				m.picks[axis+"="+run.ShownValue(v)] = true
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/inputs"
 )
 
 var (
@@ -120,6 +121,9 @@ func checkContainer(l *faultList, p run.Path, t *run.TaskSpec) {
 }
 
 func checkImage(l *faultList, p run.Path, image string) {
+	if inputs.HasReference(image) {
+		return // it is checked again once the reference is replaced
+	}
 	if !imagePattern.MatchString(image) {
 		l.add(p, run.FaultBadFormat, "%s is not the name of an image such as golang:1.26 or ghcr.io/owner/name:tag", quote(image))
 	}

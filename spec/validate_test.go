@@ -33,7 +33,7 @@ func valid() *run.Spec {
 					{Name: "vet", Run: "go vet ./...", Environment: map[string]string{"X": "y"}, When: run.WhenAlways},
 					{Run: "true"},
 				},
-				Approval: run.Approval{Approvers: 2}, Matrix: map[string][]string{"GO": {"1.25", "1.26"}},
+				Approval: run.Approval{Approvers: 2}, Matrix: run.Matrix{Axes: map[string][]string{"GO": {"1.25", "1.26"}}},
 				Retry:  run.Retry{MaxAttempts: 3, On: []run.RetryOn{run.RetryFailed}},
 				OnLost: run.OnLostRetry,
 			},
@@ -185,13 +185,13 @@ func TestValidateRun_Faults(t *testing.T) {
 		"retry outcomes":          {build(func(t *run.TaskSpec) { t.Retry.On = []run.RetryOn{"lost"} }), []string{"tasks.build.retry.on[0] bad_value"}},
 		"on executor lost":        {build(func(t *run.TaskSpec) { t.OnLost = "wait" }), []string{"tasks.build.on_executor_lost bad_value"}},
 		"foreach":                 {build(func(t *run.TaskSpec) { t.Foreach = "[]" }), []string{"tasks.build.foreach contradiction", "tasks.build.foreach bad_value"}},
-		"axis name":               {build(func(t *run.TaskSpec) { t.Matrix["a-b"] = []string{"1"} }), []string{"tasks.build.matrix.a-b bad_format"}},
-		"reserved axis":           {build(func(t *run.TaskSpec) { t.Matrix["DROVER_A"] = []string{"1"} }), []string{"tasks.build.matrix.DROVER_A reserved"}},
-		"empty axis":              {build(func(t *run.TaskSpec) { t.Matrix["A"] = nil }), []string{"tasks.build.matrix.A required"}},
-		"axis value twice":        {build(func(t *run.TaskSpec) { t.Matrix["A"] = []string{"x", "x"} }), []string{"tasks.build.matrix.A[1] duplicate"}},
-		"names that clash":        {build(func(t *run.TaskSpec) { t.Matrix["A"] = []string{"x/y", "z", "x y"} }), []string{"tasks.build.matrix.A[2] duplicate"}},
-		"long names":              {build(func(t *run.TaskSpec) { t.Matrix["A"] = []string{strings.Repeat("x", 250)} }), []string{"tasks.build.matrix over_limit"}},
-		"output in a matrix":      {build(func(t *run.TaskSpec) { t.Matrix["A"] = []string{`{{output "a" "b"}}`} }), []string{"tasks.build.matrix.A[0] not_supported"}},
+		"axis name":               {build(func(t *run.TaskSpec) { t.Matrix.Axes["a-b"] = []string{"1"} }), []string{"tasks.build.matrix.a-b bad_format"}},
+		"reserved axis":           {build(func(t *run.TaskSpec) { t.Matrix.Axes["DROVER_A"] = []string{"1"} }), []string{"tasks.build.matrix.DROVER_A reserved"}},
+		"empty axis":              {build(func(t *run.TaskSpec) { t.Matrix.Axes["A"] = nil }), []string{"tasks.build.matrix.A required"}},
+		"axis value twice":        {build(func(t *run.TaskSpec) { t.Matrix.Axes["A"] = []string{"x", "x"} }), []string{"tasks.build.matrix.A[1] duplicate"}},
+		"names that clash":        {build(func(t *run.TaskSpec) { t.Matrix.Axes["A"] = []string{"x/y", "z", "x y"} }), []string{"tasks.build.matrix.A[2] duplicate"}},
+		"long names":              {build(func(t *run.TaskSpec) { t.Matrix.Axes["A"] = []string{strings.Repeat("x", 250)} }), []string{"tasks.build.matrix over_limit"}},
+		"output in a matrix":      {build(func(t *run.TaskSpec) { t.Matrix.Axes["A"] = []string{`{{output "a" "b"}}`} }), []string{"tasks.build.matrix.A[0] not_supported"}},
 		"too many after all":      {build(func(t *run.TaskSpec) { t.Matrix = wide(100, 100) }), []string{"tasks over_limit"}},
 		"far too many":            {build(func(t *run.TaskSpec) { t.Matrix = wide(200, 200, 200, 200, 200, 200, 200, 200, 200, 200) }), []string{"tasks over_limit"}},
 		"too many dependencies":   {func(s target) { s.Tasks["test"].Depends = make([]run.Depend, 100_001) }, []string{"tasks over_limit"}},
@@ -212,7 +212,7 @@ func TestValidateRun_Faults(t *testing.T) {
 	}
 }
 
-func wide(sizes ...int) map[string][]string {
+func wide(sizes ...int) run.Matrix {
 	m := make(map[string][]string)
 	for i, n := range sizes {
 		for v := range n {
@@ -220,7 +220,7 @@ func wide(sizes ...int) map[string][]string {
 			m[axis] = append(m[axis], fmt.Sprint(v))
 		}
 	}
-	return m
+	return run.Matrix{Axes: m}
 }
 
 func TestValidateRun_TooManyTasks(t *testing.T) {
@@ -311,7 +311,7 @@ func TestValidateRun_Foreach(t *testing.T) {
 		require.Equal(t, []string{"tasks.join.environment.A bad_value"}, found(spec.ValidateRun(s)), bad)
 	}
 	delete(s.Tasks, "join")
-	s.Tasks["build"].Matrix = map[string][]string{"A": {"x"}}
+	s.Tasks["build"].Matrix = run.Matrix{Axes: map[string][]string{"A": {"x"}}}
 	s.Tasks["build"].Foreach = `{{ output "nan" "items" }}`
 	require.Equal(t, []string{"tasks.build.foreach contradiction", "tasks.build.foreach unknown_dependency"}, found(spec.ValidateRun(s)))
 }
@@ -327,7 +327,7 @@ func TestValidateRun_Outputs(t *testing.T) {
 	}
 	s := &run.Spec{Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
 		"a": task(""), "b": task(`{{ output "a" "k" }}`, "a"), "c": task(`{{ output "a" "k" }}{{ output "b" "k" }}`, "b"),
-		"m": {Steps: []run.Step{{Run: "x"}}, Matrix: map[string][]string{"X": {"1", "2/3"}, "Y": {"z"}}},
+		"m": {Steps: []run.Step{{Run: "x"}}, Matrix: run.Matrix{Axes: map[string][]string{"X": {"1", "2/3"}, "Y": {"z"}}}},
 		"n": task(`{{ output "m[X=2-3,Y=z]" "k" }}`, "m"),
 	}}
 	require.Empty(t, spec.ValidateRun(s))

@@ -261,6 +261,10 @@ func (g *Gateway) restart(w http.ResponseWriter, r *http.Request) {
 		s = *changed
 	}
 	s.Environment, s.Secrets = maps.Clone(s.Environment), maps.Clone(s.Secrets)
+	if s.InputValues = maps.Clone(s.InputValues); s.InputValues == nil {
+		s.InputValues = make(map[string]string)
+	}
+	maps.Copy(s.InputValues, body.InputValues)
 	for name, value := range body.Environment {
 		if s.Environment == nil {
 			s.Environment = make(map[string]string)

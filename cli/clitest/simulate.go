@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/inputs"
 	"github.com/drover-run/drover/spec"
 )
 
@@ -29,9 +30,12 @@ func (g *Gateway) add(s *run.Spec) api.Run {
 
 // RunOf returns the run of a specification in its initial state.
 func RunOf(id string, s *run.Spec) api.Run {
+	if resolved, _, faults := inputs.Resolve(s, inputs.MissingFault); len(faults) == 0 {
+		s = resolved
+	}
 	r := api.Run{
 		ID: id, Counter: 1, Name: s.Name, Group: s.Group, Changegroups: slices.Concat([]string{}, s.ChangeGroups), Priority: 3, Admission: api.AdmissionAuto,
-		Phase: api.PhaseQueued, Result: api.ResultUnknown, Annotations: s.Annotations, Environment: s.Environment,
+		Phase: api.PhaseQueued, Result: api.ResultUnknown, Annotations: s.Annotations, Environment: s.Environment, InputValues: s.TypedInputs(),
 		SecretNames: slices.AppendSeq([]string{}, maps.Keys(s.Secrets)), CreatedAt: Start(), Tasks: make(map[string]api.Task),
 	}
 	slices.Sort(r.SecretNames)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -94,5 +95,8 @@ func (e *faultyFileError) writeFaults(w io.Writer) {
 			place += ":" + strconv.Itoa(f.Line)
 		}
 		_, _ = fmt.Fprintf(w, "%s: %s\n", place, faultText(f))
+	}
+	if slices.ContainsFunc(e.err.Faults, func(f run.Fault) bool { return strings.HasPrefix(f.Path, "input_values") }) {
+		_, _ = fmt.Fprintln(w, "Set inputs with --input NAME=VALUE; drover run FILE --help-inputs lists them.")
 	}
 }

@@ -16,6 +16,7 @@ import (
 func restartTests() map[string]func(t *testing.T, d *fixture.Database) {
 	return map[string]func(t *testing.T, d *fixture.Database){
 		"source":           testRestartSource,
+		"source/inputs":    testRestartSourceInputs,
 		"keeps_and_links":  testRestartKeeps,
 		"refused":          testRestartRefused,
 		"delete":           testDelete,
@@ -37,6 +38,46 @@ func testRestartSource(t *testing.T, d *fixture.Database) {
 	require.Equal(t, spec, got.Spec, "with matrices, secrets and annotations")
 	_, err = s.RestartSource(t.Context(), "01jd0000000000000000000000")
 	fixture.RequireCode(t, run.CodeNotFound, err)
+}
+
+// testRestartSourceInputs checks that a run has the values of inputs, and that a
+// restart gets the references to them.
+func testRestartSourceInputs(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	of := func(value string) *run.Spec {
+		spec := fixture.OneTask("/a/b")
+		spec.Name, spec.Annotations = "to "+value, map[string]string{"k": "v"}
+		spec.Secrets = map[string]run.Secret{"S": "hunter2"}
+		spec.Inputs = map[string]run.Input{"x": {Default: new("a")}, "n": {Type: run.InputNumber, Required: true}}
+		spec.InputValues = map[string]string{"x": "b", "n": "1.50"}
+		spec.Tasks["build"].Environment = map[string]string{"X": value}
+		spec.Tasks["build"].Matrix = run.Matrix{
+			Axes:    map[string][]string{"A": {"1", "2"}},
+			Exclude: []map[string]string{{"A": "1"}}, Include: []map[string]string{{"A": "3", "B": "4"}},
+		}
+		return spec
+	}
+	n := fixture.NewRun(t, of("b"))
+	n.Source = of(`{{ input "x" }}`)
+	created, err := s.CreateRun(t.Context(), n)
+	require.NoError(t, err)
+	for _, r := range []run.Run{created, fixture.Get(t, s, created.ID)} {
+		require.Equal(t, "to b", r.Name)
+		require.Equal(t, map[string]any{"x": "b", "n": 1.5}, r.InputValues)
+		require.Equal(t, []string{"build[A=2]", "build[A=3,B=4]"}, []string{r.Tasks[0].Name, r.Tasks[1].Name})
+	}
+	require.NoError(t, s.Annotate(t.Context(), created.ID, "", map[string]string{"k": "new"}, nil))
+	want := of(`{{ input "x" }}`)
+	want.Annotations["k"] = "new"
+	got, err := s.RestartSource(t.Context(), created.ID)
+	require.NoError(t, err)
+	require.Equal(t, want, got.Spec)
+
+	fixture.Begin(t, s, created.ID)
+	fixture.Apply(t, s, created.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(1, 1, 1)}})
+	claimed := fixture.Claim(t, s, run.Key{Run: created.ID, Task: 1, Attempt: 1, Dispatch: 1})
+	require.Equal(t, "b", claimed.Environment["X"])
+	require.Equal(t, "4", claimed.Environment["B"])
 }
 
 // halfFailed creates a run of the tasks "build" and "later", of which build has

@@ -40,7 +40,7 @@ func rich() *run.Spec {
 		Timeout:     run.Duration(2 * time.Hour),
 		Tasks: map[string]*run.TaskSpec{
 			"build": {
-				Pool: "linux", Image: "golang", Environment: map[string]string{"A": "b"}, Matrix: map[string][]string{"GO": {"1.25", "1.26"}},
+				Pool: "linux", Image: "golang", Environment: map[string]string{"A": "b"}, Matrix: run.Matrix{Axes: map[string][]string{"GO": {"1.25", "1.26"}}},
 				Steps: []run.Step{{Run: "go build"}, {Name: "vet", Run: "go vet", When: run.WhenAlways}},
 			},
 			"deploy": {

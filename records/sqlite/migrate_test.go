@@ -25,12 +25,12 @@ func TestSchema_next_migration(t *testing.T) {
 	defer func() { require.NoError(t, s.Close()) }()
 	require.NoError(t, s.Check(t.Context()))
 
-	present, err := filepath.Glob("migrations/*.sql")
+	known, err := filepath.Glob("migrations/*.sql")
 	require.NoError(t, err)
 	files := fstest.MapFS{
-		"migrations/90000_color.sql": {Data: []byte("-- +goose Up\nALTER TABLE runs ADD COLUMN color TEXT NOT NULL DEFAULT 'none';\n")},
+		"migrations/99999_color.sql": {Data: []byte("-- +goose Up\nALTER TABLE runs ADD COLUMN color TEXT NOT NULL DEFAULT 'none';\n")},
 	}
-	for _, name := range present {
+	for _, name := range known {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
 		files[filepath.ToSlash(name)] = &fstest.MapFile{Data: text}

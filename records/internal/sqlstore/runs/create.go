@@ -18,6 +18,7 @@ import (
 type newRun struct {
 	records.NewRun
 	header      string
+	source      string // "" for none
 	secretNames []string
 	secrets     string
 	annotations string
@@ -35,6 +36,13 @@ func prepare(r records.NewRun) (*newRun, error) {
 	var err error
 	if n.header, err = sqldb.Marshal(header); err != nil {
 		return nil, err
+	}
+	if r.Source != nil {
+		source := *r.Source
+		source.Secrets, source.Annotations = nil, nil
+		if n.source, err = sqldb.Marshal(source); err != nil {
+			return nil, err
+		}
 	}
 	if n.secrets, err = sqldb.SecretsText(r.Spec.Secrets); err != nil {
 		return nil, err
@@ -72,7 +80,7 @@ func (n *newRun) prepareTasks() error {
 		if err != nil {
 			return err
 		}
-		bare.Matrix = nil
+		bare.Matrix = run.Matrix{}
 		spec, err := sqldb.Marshal(bare)
 		if err != nil {
 			return err
@@ -227,8 +235,8 @@ func insertRun(ctx context.Context, t *sqldb.Tx, row *rows.Run, n *newRun) error
 	if err != nil {
 		return err
 	}
-	if _, err := t.Exec(ctx, `INSERT INTO run_details (run_id, header, secret_names, annotations, created_by, secrets_by) VALUES (?, ?, ?, ?, ?, ?)`,
-		row.ID, n.header, names, n.annotations, n.Actor, n.SecretsBy); err != nil {
+	if _, err := t.Exec(ctx, `INSERT INTO run_details (run_id, header, secret_names, annotations, created_by, secrets_by, source) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		row.ID, n.header, names, n.annotations, n.Actor, n.SecretsBy, n.source); err != nil {
 		return err
 	}
 	if n.secrets != "" {

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -54,9 +55,9 @@ func (s *Store) RunSpec(ctx context.Context, id run.ID) (*run.Spec, error) {
 // values.
 func readSpec(ctx context.Context, q sqldb.Querier, id run.ID) (*run.Spec, string, error) {
 	spec := new(run.Spec)
-	var header, annotations, names, secretsBy string
-	err := q.QueryRow(ctx, `SELECT header, annotations, secret_names, secrets_by FROM run_details WHERE run_id = ?`, id).
-		Scan(&header, &annotations, &names, &secretsBy)
+	var header, annotations, names, secretsBy, source string
+	err := q.QueryRow(ctx, `SELECT header, annotations, secret_names, secrets_by, source FROM run_details WHERE run_id = ?`, id).
+		Scan(&header, &annotations, &names, &secretsBy, &source)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, "", rows.RunNotFound(id)
 	}
@@ -64,7 +65,7 @@ func readSpec(ctx context.Context, q sqldb.Querier, id run.ID) (*run.Spec, strin
 		return nil, "", err
 	}
 	var secrets []string
-	if err := errors.Join(sqldb.Unmarshal(header, spec), sqldb.Unmarshal(annotations, &spec.Annotations), sqldb.Unmarshal(names, &secrets)); err != nil {
+	if err := errors.Join(sqldb.Unmarshal(cmp.Or(source, header), spec), sqldb.Unmarshal(annotations, &spec.Annotations), sqldb.Unmarshal(names, &secrets)); err != nil {
 		return nil, "", err
 	}
 	for _, name := range secrets {
@@ -75,6 +76,9 @@ func readSpec(ctx context.Context, q sqldb.Querier, id run.ID) (*run.Spec, strin
 			spec.Secrets = make(map[string]run.Secret, len(secrets))
 		}
 		spec.Secrets[name] = run.HiddenSecret
+	}
+	if source != "" {
+		return spec, secretsBy, nil // it has the tasks, as they were written
 	}
 	spec.Tasks = make(map[string]*run.TaskSpec)
 	err = sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
