@@ -537,6 +537,33 @@ func (e TaskSpecRetryOn) Valid() bool {
 	}
 }
 
+// Defines values for TaskSpecShell0.
+const (
+	TaskSpecShell0Bash   TaskSpecShell0 = "bash"
+	TaskSpecShell0Pwsh   TaskSpecShell0 = "pwsh"
+	TaskSpecShell0Python TaskSpecShell0 = "python"
+	TaskSpecShell0Sh     TaskSpecShell0 = "sh"
+	TaskSpecShell0Zsh    TaskSpecShell0 = "zsh"
+)
+
+// Valid indicates whether the value is a known member of the TaskSpecShell0 enum.
+func (e TaskSpecShell0) Valid() bool {
+	switch e {
+	case TaskSpecShell0Bash:
+		return true
+	case TaskSpecShell0Pwsh:
+		return true
+	case TaskSpecShell0Python:
+		return true
+	case TaskSpecShell0Sh:
+		return true
+	case TaskSpecShell0Zsh:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for When.
 const (
 	WhenAlways    When = "always"
@@ -1881,9 +1908,11 @@ type TaskSpec struct {
 		On          []TaskSpecRetryOn `json:"on,omitempty,omitzero"`
 	} `json:"retry,omitempty,omitzero"`
 	Services []ServiceSpec `json:"services,omitempty,omitzero"`
-	Shell    []string      `json:"shell,omitempty,omitzero"`
-	Skip     bool          `json:"skip,omitempty,omitzero"`
-	Steps    []StepSpec    `json:"steps,omitempty,omitzero"`
+
+	// Shell The name of a shell, or a program with its arguments.
+	Shell TaskSpec_Shell `json:"shell,omitempty,omitzero"`
+	Skip  bool           `json:"skip,omitempty,omitzero"`
+	Steps []StepSpec     `json:"steps,omitempty,omitzero"`
 
 	// Timeout A Go duration string.
 	//
@@ -1915,6 +1944,17 @@ type TaskSpecOnExecutorLost string
 
 // TaskSpecRetryOn defines model for TaskSpec.Retry.On.
 type TaskSpecRetryOn string
+
+// TaskSpecShell0 defines model for TaskSpec.Shell.0.
+type TaskSpecShell0 string
+
+// TaskSpecShell1 defines model for TaskSpec.Shell.1.
+type TaskSpecShell1 = []string
+
+// TaskSpec_Shell The name of a shell, or a program with its arguments.
+type TaskSpec_Shell struct {
+	union json.RawMessage
+}
 
 // TestSummary The summary of test reports.
 type TestSummary struct {
@@ -2529,6 +2569,68 @@ func (t TaskSpec_Depends_Item) MarshalJSON() ([]byte, error) {
 }
 
 func (t *TaskSpec_Depends_Item) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
+
+// AsTaskSpecShell0 returns the union data inside the TaskSpec_Shell as a TaskSpecShell0
+func (t TaskSpec_Shell) AsTaskSpecShell0() (TaskSpecShell0, error) {
+	var body TaskSpecShell0
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromTaskSpecShell0 overwrites any union data inside the TaskSpec_Shell as the provided TaskSpecShell0
+func (t *TaskSpec_Shell) FromTaskSpecShell0(v TaskSpecShell0) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeTaskSpecShell0 performs a merge with any union data inside the TaskSpec_Shell, using the provided TaskSpecShell0
+func (t *TaskSpec_Shell) MergeTaskSpecShell0(v TaskSpecShell0) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsTaskSpecShell1 returns the union data inside the TaskSpec_Shell as a TaskSpecShell1
+func (t TaskSpec_Shell) AsTaskSpecShell1() (TaskSpecShell1, error) {
+	var body TaskSpecShell1
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromTaskSpecShell1 overwrites any union data inside the TaskSpec_Shell as the provided TaskSpecShell1
+func (t *TaskSpec_Shell) FromTaskSpecShell1(v TaskSpecShell1) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeTaskSpecShell1 performs a merge with any union data inside the TaskSpec_Shell, using the provided TaskSpecShell1
+func (t *TaskSpec_Shell) MergeTaskSpecShell1(v TaskSpecShell1) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t TaskSpec_Shell) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *TaskSpec_Shell) UnmarshalJSON(b []byte) error {
 	err := t.union.UnmarshalJSON(b)
 	return err
 }

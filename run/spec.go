@@ -86,7 +86,7 @@ type TaskSpec struct {
 	Services     []ServiceSpec       `json:"services,omitempty"`
 	Environment  map[string]string   `json:"environment,omitempty"`
 	WorkingDir   string              `json:"working_dir,omitempty"`
-	Shell        []string            `json:"shell,omitempty"` // nil means DefaultShell
+	Shell        Shell               `json:"shell,omitempty"` // nil means DefaultShell
 	User         string              `json:"user,omitempty"`
 	Privileged   bool                `json:"privileged,omitempty"`
 	Resources    Resources           `json:"resources,omitzero"`
@@ -103,9 +103,34 @@ type TaskSpec struct {
 	Foreach      string              `json:"foreach,omitempty"`
 }
 
-// DefaultShell is the shell of a task that names none. The path of the step's
-// script is appended to it.
-func DefaultShell() []string { return []string{"/bin/sh", "-e"} }
+// Shell is the program that runs the scripts of a task, and its arguments. The path
+// of the script is appended. In a run file it may be one of ShellNames instead.
+type Shell []string
+
+// DefaultShell is the shell of a task that names none.
+func DefaultShell() Shell { return Shell{"/bin/sh", "-e"} }
+
+// ShellNames returns the names that NamedShell knows.
+func ShellNames() []string { return []string{"sh", "bash", "zsh", "pwsh", "python"} }
+
+// NamedShell returns the shell with a name. Each ends at the first command that
+// fails, and those that can also fail because of a command within a pipeline, as
+// users of other systems expect.
+func NamedShell(name string) (Shell, bool) {
+	switch name {
+	case "sh":
+		return DefaultShell(), true
+	case "bash":
+		return Shell{"bash", "-e", "-o", "pipefail"}, true
+	case "zsh":
+		return Shell{"zsh", "-e", "-o", "pipefail"}, true
+	case "pwsh":
+		return Shell{"pwsh", "-NoProfile", "-NonInteractive", "-File"}, true
+	case "python":
+		return Shell{"python3", "-u"}, true
+	}
+	return nil, false
+}
 
 // Requires selects a pool by its properties.
 type Requires struct {

@@ -134,6 +134,11 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	case *run.Approval:
 		d.approval(p, n, v)
 		return
+	case *run.Shell:
+		if isString(n) {
+			d.shell(p, n, to)
+			return
+		}
 	case *run.Depend:
 		if n.Kind == yaml.ScalarNode {
 			to.Task = d.text(p, n, false)

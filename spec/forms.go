@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/drover-run/drover/internal/suggest"
 	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
@@ -131,6 +132,23 @@ func (d *decoder) approval(p run.Path, n *yaml.Node, v reflect.Value) {
 	if strings.EqualFold(n.Value, "true") {
 		v.Set(reflect.ValueOf(run.Approval{Approvers: 1}))
 	}
+}
+
+// shell accepts the name of a shell instead of a list.
+func (d *decoder) shell(p run.Path, n *yaml.Node, to *run.Shell) {
+	names := run.ShellNames()
+	known, ok := run.NamedShell(n.Value)
+	if ok {
+		*to = known
+		return
+	}
+	hint := "; for another program write a list such as [" + run.DefaultShell()[0] + ", -e]"
+	if words := strings.Fields(n.Value); len(words) > 1 {
+		hint = "; write a program and its arguments as a list: [" + strings.Join(words, ", ") + "]"
+	} else if s := suggest.Nearest(n.Value, names); s != "" {
+		hint = "; did you mean " + quote(s) + "?"
+	}
+	d.fault(p, n.Line, run.FaultBadValue, "%s is none of %s%s", quote(n.Value), strings.Join(names, ", "), hint)
 }
 
 // raw returns a value as JSON, for fields that are stored unchanged.

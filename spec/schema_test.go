@@ -334,7 +334,7 @@ func schemaValues() []any {
 		"/a/./b", "/a/..b", "/...", "/./..", "../a", "a/../b", "!", "!a", "!..", "!!..", "a=b", "1", "0", "1A", "DROVER_X", "x.y",
 		"0s", "90s", "1h30m", "-5s", "-0s", "+5s", "5", ".5h", ".s", "1.s", "1µs", "1d", "1h 5m", "2e3s",
 		"0.5", ".5", "5.", "500m", "5n", "4Gi", "4GB", "0Mi", "0.0", "1e9", "0e5", "1e-3", "1E", "+1", "1Ki ",
-		"auto", "manual", "always", "success", "failure", "failed", "fail", "on_failure", "never", "Always",
+		"bash", "auto", "manual", "always", "success", "failure", "failed", "fail", "on_failure", "never", "Always",
 		"golang:1.26", "Golang", "ghcr.io/a/b", "a//b", "a@sha256:" + strings.Repeat("0", 32), "linux/amd64", "linux/", "1000:1000", ":1", "-x", "a:b:c",
 		"{{ x }}", "${{ x }}", `{{ output "plan" "k" }}`, strings.Repeat("x", 100), strings.Repeat("x", 101), strings.Repeat("x", 1024), strings.Repeat("x", 1025),
 		"/a/" + strings.Repeat("x", 497), "/a/" + strings.Repeat("x", 498), strings.Repeat("x", 4097), strings.Repeat("x", 513),

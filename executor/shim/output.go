@@ -38,6 +38,7 @@ type sink struct {
 	since   time.Time // arrival of the first pending byte
 	timer   *time.Timer
 	frames  []run.Frame
+	tail    outputTail
 }
 
 func newSink(j *journal.Writer, step int) *sink {
@@ -60,6 +61,7 @@ func (s *sink) add(stream run.Stream, p []byte) {
 		s.since = time.Now()
 	}
 	s.pending = append(s.pending, p...)
+	s.tail.add(p)
 	if len(s.pending) >= run.MaxFrameData {
 		s.write(false)
 	}

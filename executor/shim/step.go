@@ -96,7 +96,7 @@ func (t *task) execute(n int) outcome {
 	case e.Signal != "":
 		out = t.failed(n, &e.Code, fmt.Sprintf("was killed by signal %d (%s)", e.Code-128, e.Signal))
 	case e.Code != 0:
-		out = t.failed(n, &e.Code, "exited with code "+strconv.Itoa(e.Code))
+		out = t.failed(n, &e.Code, "exited with code "+strconv.Itoa(e.Code)+to.hint(&t.order.Definition))
 	default:
 		out.result.Status = run.StatusSuccess
 	}
