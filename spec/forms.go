@@ -134,6 +134,25 @@ func (d *decoder) approval(p run.Path, n *yaml.Node, v reflect.Value) {
 	}
 }
 
+// failFast accepts true, false or what happens to running tasks in a map.
+func (d *decoder) failFast(p run.Path, n *yaml.Node, v reflect.Value) {
+	if n.Kind == yaml.MappingNode {
+		before := len(d.faults)
+		d.object(p, n, v)
+		if v.IsZero() && len(d.faults) == before {
+			d.fault(p.Key("running"), n.Line, run.FaultRequired, "say what happens to running tasks: %s or %s", run.FailFastStop, run.FailFastContinue)
+		}
+		return
+	}
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
+		d.fault(p, n.Line, run.FaultWrongType, "%s where true, false or {running: %s} is expected", describe(n), run.FailFastContinue)
+		return
+	}
+	if strings.EqualFold(n.Value, "true") {
+		v.Set(reflect.ValueOf(run.FailFast{Running: run.FailFastStop}))
+	}
+}
+
 // shell accepts the name of a shell instead of a list.
 func (d *decoder) shell(p run.Path, n *yaml.Node, to *run.Shell) {
 	names := run.ShellNames()

@@ -155,10 +155,15 @@ func schemaRules() []schemaRule {
 			[]string{"steps: [{save_workspace: {to: a/../..}}]", "volumes: [{path: /a/.., tmpfs: {}}]"},
 		},
 		{
+			"In a `retry`, `exit_codes` need `failed` in `on`, and `backoff_factor`, `backoff_max` and `backoff_jitter` need a `backoff`. Only steps with `run` are retried.",
+			[]ruleFault{{code: run.FaultContradiction, path: `\.retry(\.(exit_codes|backoff_\w+))?$`}},
+			[]string{"retry: {on: [oom], exit_codes: [1]}", "retry: {backoff_factor: 2}", "steps: [{save_workspace: {}, retry: {max_attempts: 2}}]"},
+		},
+		{
 			"The greatest size, amount of CPU and duration.",
 			[]ruleFault{
 				{code: run.FaultBadFormat, path: `\.(cpu|memory|size)$`, detail: "is not an amount"},
-				{code: run.FaultBadFormat, path: `(^|\.)(timeout|backoff|retention)$`, detail: "is not a duration"},
+				{code: run.FaultBadFormat, path: `(^|\.)(timeout|backoff|backoff_max|retention)$`, detail: "is not a duration"},
 			},
 			[]string{"resources: {memory: 100E}", "resources: {cpu: '1e99'}", "timeout: 3000000h"},
 		},
@@ -173,7 +178,7 @@ func schemaRules() []schemaRule {
 		},
 		{
 			"How a number is written: `3.0` is not an integer, and a quantity has at most 18 digits on either side of the point.",
-			[]ruleFault{{code: run.FaultWrongType, path: `(priority|pids|max_attempts|approvers)$`, detail: "an unquoted number where a whole number"}},
+			[]ruleFault{{code: run.FaultWrongType, path: `(priority|pids|max_attempts|approvers|exit_codes\[\d+\])$`, detail: "an unquoted number where a whole number"}},
 			[]string{"priority: 3.0\n", "resources: {pids: 3.0}", "resources: {cpu: 0.1234567890123456789}"},
 		},
 		{
@@ -328,6 +333,9 @@ func schemaValues() []any {
 		map[string]any{"os": "linux"},
 		map[string]any{"labels": map[string]any{}},
 		map[string]any{"max_attempts": 1},
+		map[string]any{"running": "stop"},
+		map[string]any{"running": "continue"},
+		map[string]any{"running": nil},
 	}
 	for _, s := range []string{
 		"", " ", "\t", "\u00a0", "\u3000", "a", "A", "abc", "a b", "a\nb", "a\x00", "\x7f", "\u0085", "ä", "_", "-", "..", ".", "...", "a/b", "/", "//", "/a", "/a/b", "/a//b",

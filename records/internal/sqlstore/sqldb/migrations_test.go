@@ -14,8 +14,14 @@ import (
 // table is part of databases in use: it never changes, and the next change of the
 // schema is a new file and a new line.
 var released = map[string][]string{
-	"sqlite":   {"88278e150244a4220cf6b28402ec1956d423bc544e8f5c282170f0ba0a280efe"},
-	"postgres": {"1df64f63b943f0fd159846b2db81ceca8c3f280be2e47de1b65b7e974beba8e2"},
+	"sqlite": {
+		"88278e150244a4220cf6b28402ec1956d423bc544e8f5c282170f0ba0a280efe",
+		"d7be115dd6b20d20067b0fe2b1fde96715665a41e29ed411cc69e501c7a4b103", // 00006
+	},
+	"postgres": {
+		"1df64f63b943f0fd159846b2db81ceca8c3f280be2e47de1b65b7e974beba8e2",
+		"d7be115dd6b20d20067b0fe2b1fde96715665a41e29ed411cc69e501c7a4b103", // 00006
+	},
 }
 
 func TestMigrations_unchanged(t *testing.T) {
