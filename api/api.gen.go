@@ -174,6 +174,24 @@ func (e ExecutorState) Valid() bool {
 	}
 }
 
+// Defines values for FailFastSpecRunning.
+const (
+	FailFastSpecRunningContinue FailFastSpecRunning = "continue"
+	FailFastSpecRunningStop     FailFastSpecRunning = "stop"
+)
+
+// Valid indicates whether the value is a known member of the FailFastSpecRunning enum.
+func (e FailFastSpecRunning) Valid() bool {
+	switch e {
+	case FailFastSpecRunningContinue:
+		return true
+	case FailFastSpecRunningStop:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FleetMode.
 const (
 	FleetModeActive   FleetMode = "active"
@@ -516,6 +534,33 @@ func (e RetentionKind) Valid() bool {
 	}
 }
 
+// Defines values for RetrySpecOn.
+const (
+	RetrySpecOnFailed      RetrySpecOn = "failed"
+	RetrySpecOnOom         RetrySpecOn = "oom"
+	RetrySpecOnStartFailed RetrySpecOn = "start_failed"
+	RetrySpecOnTimeout     RetrySpecOn = "timeout"
+	RetrySpecOnVanished    RetrySpecOn = "vanished"
+)
+
+// Valid indicates whether the value is a known member of the RetrySpecOn enum.
+func (e RetrySpecOn) Valid() bool {
+	switch e {
+	case RetrySpecOnFailed:
+		return true
+	case RetrySpecOnOom:
+		return true
+	case RetrySpecOnStartFailed:
+		return true
+	case RetrySpecOnTimeout:
+		return true
+	case RetrySpecOnVanished:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Status.
 const (
 	StatusCancelled       Status = "cancelled"
@@ -591,18 +636,27 @@ func (e TaskSpecOnExecutorLost) Valid() bool {
 	}
 }
 
-// Defines values for TaskSpecRetryOn.
+// Defines values for TaskSpecShell0.
 const (
-	TaskSpecRetryOnFailed      TaskSpecRetryOn = "failed"
-	TaskSpecRetryOnStartFailed TaskSpecRetryOn = "start_failed"
+	TaskSpecShell0Bash   TaskSpecShell0 = "bash"
+	TaskSpecShell0Pwsh   TaskSpecShell0 = "pwsh"
+	TaskSpecShell0Python TaskSpecShell0 = "python"
+	TaskSpecShell0Sh     TaskSpecShell0 = "sh"
+	TaskSpecShell0Zsh    TaskSpecShell0 = "zsh"
 )
 
-// Valid indicates whether the value is a known member of the TaskSpecRetryOn enum.
-func (e TaskSpecRetryOn) Valid() bool {
+// Valid indicates whether the value is a known member of the TaskSpecShell0 enum.
+func (e TaskSpecShell0) Valid() bool {
 	switch e {
-	case TaskSpecRetryOnFailed:
+	case TaskSpecShell0Bash:
 		return true
-	case TaskSpecRetryOnStartFailed:
+	case TaskSpecShell0Pwsh:
+		return true
+	case TaskSpecShell0Python:
+		return true
+	case TaskSpecShell0Sh:
+		return true
+	case TaskSpecShell0Zsh:
 		return true
 	default:
 		return false
@@ -853,7 +907,7 @@ type ClaimRequest struct {
 	Set string `json:"set,omitempty,omitzero"`
 
 	// SpecVersion The version of task definitions that the executor supports: 1 scripts, 2 steps that transfer archives, 3 secrets as
-	// files. A task that needs a higher version is refused with 409, and requeued. The default is 1.
+	// files, 4 steps that are retried. A task that needs a higher version is refused with 409, and requeued. The default is 1.
 	SpecVersion int `json:"spec_version,omitempty,omitzero"`
 }
 
@@ -1012,6 +1066,15 @@ type ExecutorState string
 type ExecutorList struct {
 	Executors []Executor `json:"executors"`
 }
+
+// FailFastSpec defines model for FailFastSpec.
+type FailFastSpec struct {
+	// Running What happens to running tasks.
+	Running FailFastSpecRunning `json:"running"`
+}
+
+// FailFastSpecRunning What happens to running tasks.
+type FailFastSpecRunning string
 
 // Fault defines model for Fault.
 type Fault struct {
@@ -1614,6 +1677,34 @@ type RetentionSum struct {
 	Kind RetentionKind `json:"kind"`
 }
 
+// RetrySpec How often and after which outcomes a task is attempted again, or a script within an attempt. A script has no outcomes
+// `start_failed` and `vanished`.
+type RetrySpec struct {
+	// Backoff A Go duration string.
+	//
+	// Example: 1h30m
+	Backoff Duration `json:"backoff,omitempty,omitzero"`
+
+	// BackoffFactor The factor by which each later wait grows.
+	BackoffFactor float32 `json:"backoff_factor,omitempty,omitzero"`
+
+	// BackoffJitter The share of each wait that is random.
+	BackoffJitter float32 `json:"backoff_jitter,omitempty,omitzero"`
+
+	// BackoffMax A Go duration string.
+	//
+	// Example: 1h30m
+	BackoffMax Duration `json:"backoff_max,omitempty,omitzero"`
+
+	// ExitCodes The exit codes to which `failed` is restricted.
+	ExitCodes   []int         `json:"exit_codes,omitempty,omitzero"`
+	MaxAttempts int           `json:"max_attempts,omitempty,omitzero"`
+	On          []RetrySpecOn `json:"on,omitempty,omitzero"`
+}
+
+// RetrySpecOn defines model for RetrySpec.On.
+type RetrySpecOn string
+
 // Run defines model for Run.
 type Run struct {
 	// Actions The calls that changed the run after its creation, oldest first. Absent in lists.
@@ -1901,7 +1992,9 @@ type Spec struct {
 	ChangegroupToken string            `json:"changegroup_token,omitempty,omitzero"`
 	Changegroups     []string          `json:"changegroups,omitempty,omitzero"`
 	Environment      map[string]string `json:"environment,omitempty,omitzero"`
-	FailFast         bool              `json:"fail_fast,omitempty,omitzero"`
+
+	// FailFast What the first failure does to other tasks. True is `{running: stop}`.
+	FailFast Spec_FailFast `json:"fail_fast,omitempty,omitzero"`
 
 	// Group An absolute path of at least two elements.
 	Group string `json:"group"`
@@ -1946,6 +2039,14 @@ type Spec struct {
 	Untrusted bool `json:"untrusted,omitempty,omitzero"`
 }
 
+// SpecFailFast0 defines model for Spec.FailFast.0.
+type SpecFailFast0 = bool
+
+// Spec_FailFast What the first failure does to other tasks. True is `{running: stop}`.
+type Spec_FailFast struct {
+	union json.RawMessage
+}
+
 // Status defines model for Status.
 type Status string
 
@@ -1976,7 +2077,11 @@ type StepSpec struct {
 
 	// RestoreWorkspace Unpacks the workspaces of all tasks that this one depends on, directly or indirectly, in the order of level and then name: later ones override earlier ones.
 	RestoreWorkspace RestoreWorkspace `json:"restore_workspace,omitempty,omitzero"`
-	Run              string           `json:"run,omitempty,omitzero"`
+
+	// Retry How often and after which outcomes a task is attempted again, or a script within an attempt. A script has no outcomes
+	// `start_failed` and `vanished`.
+	Retry RetrySpec `json:"retry,omitempty,omitzero"`
+	Run   string    `json:"run,omitempty,omitzero"`
 
 	// SaveArtifacts Stores files of the run as an artifact.
 	SaveArtifacts SaveArtifacts `json:"save_artifacts,omitempty,omitzero"`
@@ -2015,7 +2120,11 @@ type Task struct {
 	Approval TaskApproval `json:"approval,omitempty,omitzero"`
 
 	// Attempt The newest attempt, from 1; 0 before the task is queued.
-	Attempt int          `json:"attempt"`
+	Attempt int `json:"attempt"`
+
+	// Cause Why the task failed: `step`, `timeout`, `start`, `input`, `oom` (it ran out of memory), `vanished` or `executor_lost`.
+	// Absent unless the status is failed. Later versions may add causes.
+	Cause   string       `json:"cause,omitempty,omitzero"`
 	Depends []Dependency `json:"depends"`
 	EndedAt time.Time    `json:"ended_at,omitempty,omitzero"`
 
@@ -2089,18 +2198,16 @@ type TaskSpec struct {
 		OS     string            `json:"os,omitempty,omitzero"`
 	} `json:"requires,omitempty,omitzero"`
 	Resources Resources `json:"resources,omitempty,omitzero"`
-	Retry     struct {
-		// Backoff A Go duration string.
-		//
-		// Example: 1h30m
-		Backoff     Duration          `json:"backoff,omitempty,omitzero"`
-		MaxAttempts int               `json:"max_attempts,omitempty,omitzero"`
-		On          []TaskSpecRetryOn `json:"on,omitempty,omitzero"`
-	} `json:"retry,omitempty,omitzero"`
+
+	// Retry How often and after which outcomes a task is attempted again, or a script within an attempt. A script has no outcomes
+	// `start_failed` and `vanished`.
+	Retry    RetrySpec     `json:"retry,omitempty,omitzero"`
 	Services []ServiceSpec `json:"services,omitempty,omitzero"`
-	Shell    []string      `json:"shell,omitempty,omitzero"`
-	Skip     bool          `json:"skip,omitempty,omitzero"`
-	Steps    []StepSpec    `json:"steps,omitempty,omitzero"`
+
+	// Shell The name of a shell, or a program with its arguments.
+	Shell TaskSpec_Shell `json:"shell,omitempty,omitzero"`
+	Skip  bool           `json:"skip,omitempty,omitzero"`
+	Steps []StepSpec     `json:"steps,omitempty,omitzero"`
 
 	// Streams How the output of a step is read. `merged`: stdout and stderr through one pipe, in the order of the writes; all
 	// of it is output to `stdout`. `split`: through two pipes, in whole lines, each marked with its stream. That of a
@@ -2144,8 +2251,16 @@ type TaskSpec_Matrix struct {
 // TaskSpecOnExecutorLost defines model for TaskSpec.OnExecutorLost.
 type TaskSpecOnExecutorLost string
 
-// TaskSpecRetryOn defines model for TaskSpec.Retry.On.
-type TaskSpecRetryOn string
+// TaskSpecShell0 defines model for TaskSpec.Shell.0.
+type TaskSpecShell0 string
+
+// TaskSpecShell1 defines model for TaskSpec.Shell.1.
+type TaskSpecShell1 = []string
+
+// TaskSpec_Shell The name of a shell, or a program with its arguments.
+type TaskSpec_Shell struct {
+	union json.RawMessage
+}
 
 // TestSummary The summary of test reports.
 type TestSummary struct {
@@ -2756,6 +2871,68 @@ func (a TaskSpec_Matrix) MarshalJSON() ([]byte, error) {
 	return json.Marshal(object)
 }
 
+// AsSpecFailFast0 returns the union data inside the Spec_FailFast as a SpecFailFast0
+func (t Spec_FailFast) AsSpecFailFast0() (SpecFailFast0, error) {
+	var body SpecFailFast0
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromSpecFailFast0 overwrites any union data inside the Spec_FailFast as the provided SpecFailFast0
+func (t *Spec_FailFast) FromSpecFailFast0(v SpecFailFast0) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeSpecFailFast0 performs a merge with any union data inside the Spec_FailFast, using the provided SpecFailFast0
+func (t *Spec_FailFast) MergeSpecFailFast0(v SpecFailFast0) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsFailFastSpec returns the union data inside the Spec_FailFast as a FailFastSpec
+func (t Spec_FailFast) AsFailFastSpec() (FailFastSpec, error) {
+	var body FailFastSpec
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromFailFastSpec overwrites any union data inside the Spec_FailFast as the provided FailFastSpec
+func (t *Spec_FailFast) FromFailFastSpec(v FailFastSpec) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeFailFastSpec performs a merge with any union data inside the Spec_FailFast, using the provided FailFastSpec
+func (t *Spec_FailFast) MergeFailFastSpec(v FailFastSpec) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t Spec_FailFast) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *Spec_FailFast) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
+
 // AsTaskSpecApproval0 returns the union data inside the TaskSpec_Approval as a TaskSpecApproval0
 func (t TaskSpec_Approval) AsTaskSpecApproval0() (TaskSpecApproval0, error) {
 	var body TaskSpecApproval0
@@ -2876,6 +3053,68 @@ func (t TaskSpec_Depends_Item) MarshalJSON() ([]byte, error) {
 }
 
 func (t *TaskSpec_Depends_Item) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
+
+// AsTaskSpecShell0 returns the union data inside the TaskSpec_Shell as a TaskSpecShell0
+func (t TaskSpec_Shell) AsTaskSpecShell0() (TaskSpecShell0, error) {
+	var body TaskSpecShell0
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromTaskSpecShell0 overwrites any union data inside the TaskSpec_Shell as the provided TaskSpecShell0
+func (t *TaskSpec_Shell) FromTaskSpecShell0(v TaskSpecShell0) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeTaskSpecShell0 performs a merge with any union data inside the TaskSpec_Shell, using the provided TaskSpecShell0
+func (t *TaskSpec_Shell) MergeTaskSpecShell0(v TaskSpecShell0) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsTaskSpecShell1 returns the union data inside the TaskSpec_Shell as a TaskSpecShell1
+func (t TaskSpec_Shell) AsTaskSpecShell1() (TaskSpecShell1, error) {
+	var body TaskSpecShell1
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromTaskSpecShell1 overwrites any union data inside the TaskSpec_Shell as the provided TaskSpecShell1
+func (t *TaskSpec_Shell) FromTaskSpecShell1(v TaskSpecShell1) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeTaskSpecShell1 performs a merge with any union data inside the TaskSpec_Shell, using the provided TaskSpecShell1
+func (t *TaskSpec_Shell) MergeTaskSpecShell1(v TaskSpecShell1) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t TaskSpec_Shell) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *TaskSpec_Shell) UnmarshalJSON(b []byte) error {
 	err := t.union.UnmarshalJSON(b)
 	return err
 }

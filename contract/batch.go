@@ -42,6 +42,8 @@ type Assignment struct {
 	// Withdrawn says why the task must not start, or start another attempt; ""
 	// if it may.
 	Withdrawn string `json:"withdrawn,omitempty"`
+	// Stop says that a withdrawn task is also stopped if an executor runs it.
+	Stop bool `json:"stop,omitempty"`
 }
 
 // BatchAddTasks is the payload of SignalBatchAddTasks. Without tasks it only checks
@@ -51,10 +53,11 @@ type BatchAddTasks struct {
 }
 
 // BatchWithdrawTasks is the payload of SignalBatchWithdrawTasks: tasks that must not
-// start, or start another attempt. Tasks that run already continue.
+// start, or start another attempt. Tasks that run already continue unless Stop is set.
 type BatchWithdrawTasks struct {
 	Tasks  []int  `json:"tasks"`
 	Reason string `json:"reason"`
+	Stop   bool   `json:"stop,omitempty"`
 }
 
 // BatchReport is the payload of SignalBatchReport. Its content is in the records too.

@@ -29,7 +29,7 @@ func fullRun() run.Run {
 		Version: 12,
 		Tasks: []run.Task{{
 			Number: 0, Name: "a[GO=1.25,OS=linux]", Status: run.StatusFailed, Reason: "step 0 exited with 3", Pool: "linux", Executor: "host-7",
-			Attempt: 2, Dispatch: 1, ExitCode: new(3), TimedOut: true, QueuedAt: at, StartedAt: at, EndedAt: at,
+			Attempt: 2, Dispatch: 1, ExitCode: new(3), TimedOut: true, Cause: run.CauseTimeout, QueuedAt: at, StartedAt: at, EndedAt: at,
 			Depends: []run.Depend{{Task: "b"}, {Task: "c", On: []run.Condition{run.OnFailure, run.OnSkipped}}},
 			Outputs: map[string]string{"o": "1"}, Annotations: map[string]string{"x": "y"},
 			Approval: run.Approval{Approvers: 2}, ApprovedBy: []string{"me"},
@@ -57,7 +57,7 @@ func TestServer_GetRun(t *testing.T) {
 		"started_at": "2026-01-02T02:04:05.000006Z", "ended_at": "2026-01-02T02:04:05.000006Z", "restarted_from": "x", "restarted_as": ["y"],
 		"tasks": {
 			"a[GO=1.25,OS=linux]": {"number": 0, "status": "failed", "reason": "step 0 exited with 3", "pool": "linux", "executor": "host-7",
-				"attempt": 2, "exit_code": 3, "timed_out": true, "queued_at": "2026-01-02T02:04:05.000006Z",
+				"attempt": 2, "exit_code": 3, "timed_out": true, "cause": "timeout", "queued_at": "2026-01-02T02:04:05.000006Z",
 				"started_at": "2026-01-02T02:04:05.000006Z", "ended_at": "2026-01-02T02:04:05.000006Z",
 				"depends": [{"task": "b", "on": ["success"]}, {"task": "c", "on": ["failure", "skipped"]}], "outputs": {"o": "1"},
 				"annotations": {"x": "y"}, "approval": {"approvers": 2, "approved_by": ["me"]},

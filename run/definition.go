@@ -69,6 +69,7 @@ type StepDef struct {
 	// Streams is how the output of a script is read. "" means merged. Executors
 	// of an older version ignore it and read two pipes, each by itself.
 	Streams Streams `json:"streams,omitempty"`
+	Retry   Retry   `json:"retry,omitzero"`
 	ArchiveStep
 }
 
@@ -131,7 +132,7 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 	for i, s := range t.Steps {
 		d.Steps[i] = StepDef{
 			Name: s.Name, Script: s.Run, Environment: s.Environment, WorkingDir: s.WorkingDir,
-			Timeout: s.Timeout.Std(), When: cmp.Or(s.When, WhenOnSuccess),
+			Timeout: s.Timeout.Std(), When: cmp.Or(s.When, WhenOnSuccess), Retry: s.Retry,
 			ArchiveStep: s.ArchiveStep,
 		}
 		if s.Run != "" {
@@ -257,16 +258,23 @@ const (
 	specVersionScripts     = 1
 	specVersionArchives    = 2
 	specVersionSecretFiles = 3
+	specVersionStepRetries = 4
 
 	// NewestSpecVersion is the newest version of the specification that this build
 	// supports.
-	NewestSpecVersion = specVersionSecretFiles
+	NewestSpecVersion = specVersionStepRetries
 )
 
 // RequiredSpecVersion returns the version of the specification that a task needs: the
 // oldest version that an executor and its shim must support to run the task
-// correctly. It is 1, 2 if steps transfer archives, and 3 if secrets are files.
+// correctly. It is 1, 2 if steps transfer archives, 3 if secrets are files, and 4 if
+// steps are retried.
 func RequiredSpecVersion(d *Definition) int {
+	for i := range d.Steps {
+		if d.Steps[i].Retry.MaxAttempts > 1 {
+			return specVersionStepRetries
+		}
+	}
 	if len(d.SecretFiles) > 0 {
 		return specVersionSecretFiles
 	}
@@ -287,8 +295,11 @@ func CheckSpecVersion(d *Definition, specVersion int) error {
 	if required <= max(specVersion, specVersionScripts) {
 		return nil
 	}
-	if required == specVersionSecretFiles {
+	switch required {
+	case specVersionSecretFiles:
 		subject = "secrets as files"
+	case specVersionStepRetries:
+		subject = "steps that are retried"
 	}
 	return Errorf(CodeConflict, "the task has %s, which this version of the executor does not support", subject)
 }

@@ -11,14 +11,17 @@ import (
 // pages, which SplitPlan creates and MergePlans joins: a page may end within a
 // node.
 type Plan struct {
-	Priority  int       `json:"priority"`
-	FailFast  bool      `json:"fail_fast,omitempty"`
-	Timeout   Duration  `json:"timeout,omitempty"`
-	Admission Admission `json:"admission,omitempty"`
-	Group     string    `json:"group"`
-	Name      string    `json:"name"`
-	Pools     []string  `json:"pools"` // Node.Pool is an index into Pools
-	Nodes     []Node    `json:"nodes"`
+	Priority int  `json:"priority"`
+	FailFast bool `json:"fail_fast,omitempty"`
+	// StopRunning says that fail fast also stops running tasks. Plans of versions
+	// without it let them continue.
+	StopRunning bool      `json:"stop_running,omitempty"`
+	Timeout     Duration  `json:"timeout,omitempty"`
+	Admission   Admission `json:"admission,omitempty"`
+	Group       string    `json:"group"`
+	Name        string    `json:"name"`
+	Pools       []string  `json:"pools"` // Node.Pool is an index into Pools
+	Nodes       []Node    `json:"nodes"`
 	// Kept has, in a restarted run, the statuses of the tasks that keep their
 	// results: a byte a task as in Graph.Statuses, 0 (not started) for tasks
 	// that run again. Empty if all tasks run.

@@ -85,6 +85,7 @@ type Task struct {
 	Dispatch     int
 	ExitCode     *int
 	TimedOut     bool
+	Cause        Cause // why it failed; "" if it did not, or if that is not known
 	QueuedAt     time.Time
 	StartedAt    time.Time
 	EndedAt      time.Time

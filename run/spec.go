@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -46,7 +47,7 @@ type Spec struct {
 	SecretFiles []string            `json:"secret_files,omitempty"`
 	Registries  map[string]Registry `json:"registries,omitempty"`
 	Timeout     Duration            `json:"timeout,omitempty"` // of the whole run from its start; 0: none
-	FailFast    bool                `json:"fail_fast,omitempty"`
+	FailFast    FailFast            `json:"fail_fast,omitzero"`
 	SetupErrors []string            `json:"setup_errors,omitempty"`
 	// Untrusted says that other runs of the group do not trust this run. It may
 	// read their caches, but it writes to separate ones. It cannot read secrets
@@ -58,6 +59,55 @@ type Spec struct {
 	Inputs      map[string]Input     `json:"inputs,omitempty"`
 	InputValues map[string]string    `json:"input_values,omitempty"`
 	Tasks       map[string]*TaskSpec `json:"tasks"`
+}
+
+// FailFast says what happens to the other tasks after the first failure of a task
+// without allow_failure. In the zero value nothing does.
+type FailFast struct {
+	// Running says what happens to tasks that run. Tasks that wait are skipped.
+	Running FailFastRunning `json:"running"`
+}
+
+// FailFastRunning says what happens to running tasks.
+type FailFastRunning string
+
+// The values of FailFast.Running.
+const (
+	FailFastStop     FailFastRunning = "stop" // the short form is fail_fast: true
+	FailFastContinue FailFastRunning = "continue"
+)
+
+// MarshalJSON implements json.Marshaler. It prefers the forms that versions without
+// FailFastRunning can read.
+func (f FailFast) MarshalJSON() ([]byte, error) {
+	switch f.Running {
+	case "":
+		return []byte("false"), nil
+	case FailFastStop:
+		return []byte("true"), nil
+	case FailFastContinue:
+	}
+	return json.Marshal(map[string]FailFastRunning{"running": f.Running})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (f *FailFast) UnmarshalJSON(data []byte) error {
+	var on bool
+	if json.Unmarshal(data, &on) == nil {
+		*f = FailFast{}
+		if on {
+			f.Running = FailFastStop
+		}
+		return nil
+	}
+	var fields struct {
+		Running FailFastRunning `json:"running"`
+	}
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return err
+	}
+	f.Running = fields.Running
+	return nil
 }
 
 // DefaultPriority is the priority of a run that names none.
@@ -160,7 +210,7 @@ type TaskSpec struct {
 	Services     []ServiceSpec     `json:"services,omitempty"`
 	Environment  map[string]string `json:"environment,omitempty"`
 	WorkingDir   string            `json:"working_dir,omitempty"`
-	Shell        []string          `json:"shell,omitempty"`   // nil means DefaultShell
+	Shell        Shell             `json:"shell,omitempty"`   // nil means DefaultShell
 	Streams      Streams           `json:"streams,omitempty"` // of steps that name none; "" means merged
 	User         string            `json:"user,omitempty"`
 	Privileged   bool              `json:"privileged,omitempty"`
@@ -246,9 +296,34 @@ func (m *Matrix) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// DefaultShell is the shell of a task that names none. The path of the step's
-// script is appended to it.
+// Shell is the program that runs the scripts of a task, and its arguments. The path
+// of the script is appended. In a run file it may be one of ShellNames instead.
+type Shell []string
+
+// DefaultShell is the shell of a task that names none.
 func DefaultShell() []string { return []string{"/bin/sh", "-e"} }
+
+// ShellNames returns the names that NamedShell knows.
+func ShellNames() []string { return []string{"sh", "bash", "zsh", "pwsh", "python"} }
+
+// NamedShell returns the shell with a name. Each ends at the first command that
+// fails, and those that can also fail because of a command within a pipeline, as
+// users of other systems expect.
+func NamedShell(name string) (Shell, bool) {
+	switch name {
+	case "sh":
+		return DefaultShell(), true
+	case "bash":
+		return Shell{"bash", "-e", "-o", "pipefail"}, true
+	case "zsh":
+		return Shell{"zsh", "-e", "-o", "pipefail"}, true
+	case "pwsh":
+		return Shell{"pwsh", "-NoProfile", "-NonInteractive", "-File"}, true
+	case "python":
+		return Shell{"python3", "-u"}, true
+	}
+	return nil, false
+}
 
 // Requires selects a pool by its properties.
 type Requires struct {
@@ -305,6 +380,8 @@ type Step struct {
 	Timeout     Duration          `json:"timeout,omitempty"`
 	When        When              `json:"when,omitempty"`    // "" means on_success
 	Streams     Streams           `json:"streams,omitempty"` // "" means those of the task
+	// Retry repeats a script that fails, within the attempt of the task.
+	Retry Retry `json:"retry,omitzero"`
 
 	ArchiveStep
 }
@@ -360,21 +437,108 @@ type Approval struct {
 	Timeout Duration `json:"timeout,omitempty"`
 }
 
-// Retry says how often and after which outcomes a task is retried.
+// Retry says how often and after which outcomes a task is retried, or a step within
+// an attempt of its task.
 type Retry struct {
 	MaxAttempts int       `json:"max_attempts,omitempty"` // 0 means 1
 	On          []RetryOn `json:"on,omitempty"`           // nil means [failed, start_failed]
-	Backoff     Duration  `json:"backoff,omitempty"`      // before each new attempt
+	// ExitCodes, if there are any, restricts RetryFailed to these exit codes.
+	ExitCodes []int `json:"exit_codes,omitempty"`
+	// Backoff is the wait before the second attempt. BackoffFactor multiplies each
+	// later wait; 0 means 1. BackoffMax limits the waits; 0 means none.
+	Backoff       Duration `json:"backoff,omitempty"`
+	BackoffFactor float64  `json:"backoff_factor,omitempty"`
+	BackoffMax    Duration `json:"backoff_max,omitempty"`
+	// BackoffJitter is the share of each wait that is random, up to 1: a wait is
+	// shorter by at most this share.
+	BackoffJitter float64 `json:"backoff_jitter,omitempty"`
 }
 
-// RetryOn is an outcome after which a task may be retried.
+// RetryOn is an outcome after which a task or a step may be retried.
 type RetryOn string
 
-// The outcomes that can be retried.
+// The outcomes that can be retried. RetryFailed includes the ones below it.
 const (
-	RetryFailed      RetryOn = "failed"       // a step failed
 	RetryStartFailed RetryOn = "start_failed" // its environment could not be started
+	RetryFailed      RetryOn = "failed"       // any other failure
+	RetryTimeout     RetryOn = "timeout"      // a timeout passed
+	RetryOOM         RetryOn = "oom"          // it was killed because it ran out of memory
+	RetryVanished    RetryOn = "vanished"     // its environment is gone
 )
+
+// Allows reports whether a failure with this cause and exit code may be retried. The
+// number of attempts does not matter. The loss of an executor has a policy of its
+// own, OnLost.
+func (r Retry) Allows(cause Cause, exitCode *int) bool {
+	on := r.On
+	if on == nil {
+		on = []RetryOn{RetryFailed, RetryStartFailed}
+	}
+	named := RetryOn("")
+	switch cause {
+	case CauseInput, CauseExecutorLost:
+		return false
+	case CauseStart:
+		return slices.Contains(on, RetryStartFailed)
+	case CauseTimeout:
+		named = RetryTimeout
+	case CauseOOM:
+		named = RetryOOM
+	case CauseVanished:
+		named = RetryVanished
+	case CauseStep:
+	}
+	if named != "" && slices.Contains(on, named) {
+		return true
+	}
+	return slices.Contains(on, RetryFailed) &&
+		(len(r.ExitCodes) == 0 || exitCode != nil && slices.Contains(r.ExitCodes, *exitCode))
+}
+
+// maxGrownBackoff limits waits that grow, if the policy names no limit.
+const maxGrownBackoff = 24 * time.Hour
+
+// Delay returns the wait after a failed attempt, which is counted from 1. It is a
+// pure function, so that a workflow may use it: the jitter is a hash of the seed,
+// which identifies what is retried, and of the attempt.
+func (r Retry) Delay(attempt int, seed string) time.Duration {
+	limit := r.BackoffMax
+	if limit <= 0 {
+		limit = max(r.Backoff, Duration(maxGrownBackoff))
+	}
+	wait := min(r.Backoff, limit)
+	for i := 1; i < attempt && r.BackoffFactor > 1 && wait > 0 && wait < limit; i++ {
+		grown := float64(wait) * r.BackoffFactor
+		if grown >= float64(limit) {
+			wait = limit
+			break
+		}
+		wait = Duration(grown)
+	}
+	if r.BackoffJitter <= 0 || wait <= 0 {
+		return wait.Std()
+	}
+	random := fraction(seed + "/" + strconv.Itoa(attempt))
+	shorter := time.Duration(float64(wait) * (1 - r.BackoffJitter*random)).Round(time.Millisecond)
+	if shorter <= 0 {
+		return wait.Std() // whether a workflow waits at all does not depend on the jitter
+	}
+	return shorter
+}
+
+// fraction returns a number from 0 up to 1 that is a hash of the text.
+func fraction(text string) float64 {
+	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
+	h := uint64(offset)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * prime
+	}
+	// The upper bits of FNV hardly depend on the last characters: this mixes them.
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	h ^= h >> 31
+	return float64(h>>11) / (1 << 53)
+}
 
 // OnLost is the policy for the tasks of a lost executor that is removed.
 type OnLost string
@@ -396,7 +560,8 @@ const (
 	MaxOutputBytes  = 1 << 20   // of one task's outputs
 	MaxForeach      = 5_000     // items of one foreach
 	MaxNameLength   = 100       // of a run's or a task's name, in bytes
-	MaxAttempts     = 100       // of one task
+	MaxAttempts     = 100       // of one task, and of one step
+	MaxExitCodes    = 100       // of one retry policy
 	MaxMatrixItems  = 100       // of include, and of exclude, of one matrix
 	MaxMatrixKeys   = 20        // that include of one matrix adds to the axes
 

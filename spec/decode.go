@@ -131,6 +131,9 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	case *json.RawMessage:
 		*to = d.raw(p, n)
 		return
+	case *run.FailFast:
+		d.failFast(p, n, v)
+		return
 	case *run.Approval:
 		d.approval(p, n, v)
 		return
@@ -139,6 +142,11 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 			d.matrix(p, n, to)
 		}
 		return
+	case *run.Shell:
+		if isString(n) {
+			d.shell(p, n, to)
+			return
+		}
 	case *run.Depend:
 		if n.Kind == yaml.ScalarNode {
 			to.Task = d.text(p, n, false)
@@ -170,7 +178,7 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	case reflect.Int:
 		d.integer(p, n, v, f)
 	case reflect.Float64:
-		d.number(p, n, v)
+		d.number(p, n, v, f)
 	default:
 		// No type of package run comes here: a test walks them all.
 		d.fault(p, n.Line, run.CodeNotSupported, "it cannot be read")
@@ -304,7 +312,7 @@ func (d *decoder) integer(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	}
 }
 
-func (d *decoder) number(p run.Path, n *yaml.Node, v reflect.Value) {
+func (d *decoder) number(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	if tag := n.ShortTag(); n.Kind != yaml.ScalarNode || tag != "!!int" && tag != "!!float" {
 		d.fault(p, n.Line, run.FaultWrongType, "%s where a number is expected", describe(n))
 		return
@@ -312,6 +320,10 @@ func (d *decoder) number(p run.Path, n *yaml.Node, v reflect.Value) {
 	x, err := strconv.ParseFloat(n.Value, 64)
 	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
 		d.fault(p, n.Line, run.FaultOutOfRange, "%s is not a decimal number in the allowed range", quote(n.Value))
+		return
+	}
+	if f.positive && x < 1 {
+		d.fault(p, n.Line, run.FaultOutOfRange, "it is %s; it must be at least 1", n.Value)
 		return
 	}
 	v.SetFloat(x)
@@ -346,7 +358,7 @@ func (d *decoder) fieldsOf(t reflect.Type) []field {
 			loose: slices.Contains([]reflect.Type{reflect.TypeFor[run.Resources](), reflect.TypeFor[run.Tmpfs]()}, t) || name == "user" ||
 				t == reflect.TypeFor[run.Input]() && (name == "default" || name == "options"),
 			allowsEmpty: slices.Contains(run.ArchiveStepTypes(), name),
-			positive:    slices.Contains([]string{"priority", "max_attempts", "approvers"}, name),
+			positive:    slices.Contains([]string{"priority", "max_attempts", "approvers", "backoff_factor"}, name),
 			expands:     expandedIn(t, name),
 		})
 	}

@@ -35,7 +35,7 @@ func Expand(s *run.Spec, pool func(name string, t *run.TaskSpec) (string, error)
 		return Expansion{}, l.faults
 	}
 	x := Expansion{Plan: run.Plan{
-		Priority: s.Priority, FailFast: s.FailFast, Timeout: s.Timeout, Admission: s.Admission,
+		Priority: s.Priority, FailFast: s.FailFast.Running != "", StopRunning: s.FailFast.Running == run.FailFastStop, Timeout: s.Timeout, Admission: s.Admission,
 		Group: s.Group, Name: s.Name,
 	}}
 	if x.Plan.Priority == 0 {

@@ -15,7 +15,7 @@ func TestExpand(t *testing.T) {
 	t.Parallel()
 	steps := []run.Step{{Run: "true"}, {Run: "true"}}
 	s := &run.Spec{
-		Name: "n", Group: "/a/b", FailFast: true, Timeout: run.Duration(7),
+		Name: "n", Group: "/a/b", FailFast: run.FailFast{Running: run.FailFastStop}, Timeout: run.Duration(7),
 		Tasks: map[string]*run.TaskSpec{
 			"zero": {Steps: steps},
 			"build": {
@@ -31,7 +31,7 @@ func TestExpand(t *testing.T) {
 	})
 	require.Empty(t, faults)
 	require.Equal(t, run.Plan{
-		Priority: run.DefaultPriority, FailFast: true, Timeout: 7, Admission: run.AdmissionAuto, Group: "/a/b", Name: "n",
+		Priority: run.DefaultPriority, FailFast: true, StopRunning: true, Timeout: 7, Admission: run.AdmissionAuto, Group: "/a/b", Name: "n",
 		Pools: []string{"shell", "docker"},
 		Nodes: []run.Node{
 			{Name: "alone", First: 0, Width: 1, Retry: run.Retry{MaxAttempts: 3}, OnLost: run.OnLostRetry, Steps: 2},

@@ -70,7 +70,10 @@ func foreignWords(t reflect.Type) map[string]string {
 			"max limit attempts count maximumattempts retries": `use "max_attempts", which counts the first attempt`,
 			"when retryon":                      `use "on"`,
 			"delay interval intervalsec wait":   `use "backoff"`,
-			"maxinterval multiplier backoffmax": `the "backoff" does not grow: leave it out`,
+			"multiplier factor exponent":        `use "backoff_factor"`,
+			"maxinterval maxdelay backofflimit": `use "backoff_max"`,
+			"jitter":                            `use "backoff_jitter"`,
+			"exitcode codes":                    `use "exit_codes"`,
 		})
 	case reflect.TypeFor[run.Resources]():
 		return words(map[string]string{
@@ -185,6 +188,7 @@ func foreignInStep() map[string]string {
 		"dir cwd workdir workingdirectory": `use "working_dir"`,
 		"timeoutminutes timeoutsec":        hintTimeout,
 		"timeoutinminutes":                 hintTimeout,
+		"retries attempts retrypolicy":     `use "retry" with "max_attempts"`,
 		"continueonerror allowfailure":     `a step that fails fails its task: end the script of "run" with || true`,
 		"id label":                         `use "name"`,
 		"needs dependson depends":          `steps run in order; "depends" is a key of a task`,

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/drover-run/drover/internal/suggest"
 	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
@@ -160,6 +161,42 @@ func (d *decoder) matrix(p run.Path, n *yaml.Node, to *run.Matrix) {
 			to.Axes[e.key] = values
 		}
 	}
+}
+
+// failFast accepts true, false or what happens to running tasks in a map.
+func (d *decoder) failFast(p run.Path, n *yaml.Node, v reflect.Value) {
+	if n.Kind == yaml.MappingNode {
+		before := len(d.faults)
+		d.object(p, n, v)
+		if v.IsZero() && len(d.faults) == before {
+			d.fault(p.Key("running"), n.Line, run.FaultRequired, "say what happens to running tasks: %s or %s", run.FailFastStop, run.FailFastContinue)
+		}
+		return
+	}
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
+		d.fault(p, n.Line, run.FaultWrongType, "%s where true, false or {running: %s} is expected", describe(n), run.FailFastContinue)
+		return
+	}
+	if strings.EqualFold(n.Value, "true") {
+		v.Set(reflect.ValueOf(run.FailFast{Running: run.FailFastStop}))
+	}
+}
+
+// shell accepts the name of a shell instead of a list.
+func (d *decoder) shell(p run.Path, n *yaml.Node, to *run.Shell) {
+	names := run.ShellNames()
+	known, ok := run.NamedShell(n.Value)
+	if ok {
+		*to = known
+		return
+	}
+	hint := "; for another program write a list such as [" + run.DefaultShell()[0] + ", -e]"
+	if words := strings.Fields(n.Value); len(words) > 1 {
+		hint = "; write a program and its arguments as a list: [" + strings.Join(words, ", ") + "]"
+	} else if s := suggest.Nearest(n.Value, names); s != "" {
+		hint = "; did you mean " + quote(s) + "?"
+	}
+	d.fault(p, n.Line, run.FaultBadValue, "%s is none of %s%s", quote(n.Value), strings.Join(names, ", "), hint)
 }
 
 // raw returns a value as JSON, for fields that are stored unchanged.

@@ -224,10 +224,15 @@ func schemaRules() []schemaRule {
 			[]string{"steps: [{save_workspace: {to: a/../..}}]", "volumes: [{path: /a/.., tmpfs: {}}]"},
 		},
 		{
+			"In a `retry`, `exit_codes` need `failed` in `on`, and `backoff_factor`, `backoff_max` and `backoff_jitter` need a `backoff`. Only steps with `run` are retried.",
+			[]ruleFault{{code: run.FaultContradiction, path: `\.retry(\.(exit_codes|backoff_\w+))?$`}},
+			[]string{"retry: {on: [oom], exit_codes: [1]}", "retry: {backoff_factor: 2}", "steps: [{save_workspace: {}, retry: {max_attempts: 2}}]"},
+		},
+		{
 			"The greatest size, amount of CPU and duration.",
 			[]ruleFault{
 				{code: run.FaultBadFormat, path: `\.(cpu|memory|size)$`, detail: "is not an amount"},
-				{code: run.FaultBadFormat, path: `(^|\.)(timeout|backoff|retention)$`, detail: "is not a duration"},
+				{code: run.FaultBadFormat, path: `(^|\.)(timeout|backoff|backoff_max|retention)$`, detail: "is not a duration"},
 			},
 			[]string{"resources: {memory: 100E}", "resources: {cpu: '1e99'}", "timeout: 3000000h"},
 		},
@@ -242,7 +247,7 @@ func schemaRules() []schemaRule {
 		},
 		{
 			"How a number is written: `3.0` is not an integer, and a quantity has at most 18 digits on either side of the point.",
-			[]ruleFault{{code: run.FaultWrongType, path: `(priority|pids|max_attempts|approvers)$`, detail: "an unquoted number where a whole number"}},
+			[]ruleFault{{code: run.FaultWrongType, path: `(priority|pids|max_attempts|approvers|exit_codes\[\d+\])$`, detail: "an unquoted number where a whole number"}},
 			[]string{"priority: 3.0\n", "resources: {pids: 3.0}", "resources: {cpu: 0.1234567890123456789}"},
 		},
 		{
@@ -397,13 +402,16 @@ func schemaValues() []any {
 		map[string]any{"os": "linux"},
 		map[string]any{"labels": map[string]any{}},
 		map[string]any{"max_attempts": 1},
+		map[string]any{"running": "stop"},
+		map[string]any{"running": "continue"},
+		map[string]any{"running": nil},
 	}
 	for _, s := range []string{
 		"", " ", "\t", "\u00a0", "\u3000", "a", "A", "abc", "a b", "a\nb", "a\x00", "\x7f", "\u0085", "ä", "_", "-", "..", ".", "...", "a/b", "/", "//", "/a", "/a/b", "/a//b",
 		"/a/./b", "/a/..b", "/...", "/./..", "../a", "a/../b", "!", "!a", "!..", "!!..", "a=b", "1", "0", "1A", "DROVER_X", "x.y",
 		"0s", "90s", "1h30m", "-5s", "-0s", "+5s", "5", ".5h", ".s", "1.s", "1µs", "1d", "1h 5m", "2e3s",
 		"0.5", ".5", "5.", "500m", "5n", "4Gi", "4GB", "0Mi", "0.0", "1e9", "0e5", "1e-3", "1E", "+1", "1Ki ",
-		"auto", "manual", "always", "success", "failure", "failed", "fail", "on_failure", "never", "Always",
+		"bash", "auto", "manual", "always", "success", "failure", "failed", "fail", "on_failure", "never", "Always",
 		"golang:1.26", "Golang", "ghcr.io/a/b", "a//b", "a@sha256:" + strings.Repeat("0", 32), "linux/amd64", "linux/", "1000:1000", ":1", "-x", "a:b:c",
 		"{{ x }}", "${{ x }}", `{{ output "plan" "k" }}`, strings.Repeat("x", 100), strings.Repeat("x", 101), strings.Repeat("x", 1024), strings.Repeat("x", 1025),
 		"/a/" + strings.Repeat("x", 497), "/a/" + strings.Repeat("x", 498), strings.Repeat("x", 4097), strings.Repeat("x", 513),

@@ -36,7 +36,7 @@ func fullSpec() *run.Spec {
 		Secrets:     map[string]run.Secret{"TOKEN": "hunter2", "PIN": "0042"},
 		SecretFiles: []string{"PIN"},
 		Registries:  map[string]run.Registry{"ghcr.io": {Username: "u", PasswordSecret: "TOKEN"}},
-		Timeout:     run.Duration(2 * time.Hour), FailFast: true, SetupErrors: []string{"none"}, Untrusted: true,
+		Timeout:     run.Duration(2 * time.Hour), FailFast: run.FailFast{Running: run.FailFastStop}, SetupErrors: []string{"none"}, Untrusted: true,
 		Tasks: map[string]*run.TaskSpec{
 			"build": {
 				Pool: "linux", Image: "golang:1.26", PullPolicy: run.PullAlways, Platform: "linux/amd64",

@@ -128,6 +128,7 @@ func checkHeader(l *faultList, s *run.Spec) {
 		l.add("priority", run.FaultOutOfRange, "the priority is %d; it must be 1 (first) to 5 (last)", s.Priority)
 	}
 	checkEnum(l, "admission", s.Admission, run.AdmissionAuto, run.AdmissionManual)
+	checkEnum(l, "fail_fast.running", s.FailFast.Running, run.FailFastStop, run.FailFastContinue)
 	checkAnnotations(l, s.Annotations)
 	checkEnvironment(l, "environment", s.Environment)
 	for name, secret := range sorted(l, s.Secrets) {

@@ -36,7 +36,7 @@ func checkTask(l *faultList, name, group string, t *run.TaskSpec) {
 	checkArchives(l, p.Key("steps"), group, t.Steps)
 	checkApproval(l, p.Key("approval"), t.Approval)
 	checkTimeout(l, p.Key("timeout"), t.Timeout)
-	checkRetry(l, p.Key("retry"), t.Retry)
+	checkRetry(l, p.Key("retry"), t.Retry, run.RetryFailed, run.RetryStartFailed, run.RetryTimeout, run.RetryOOM, run.RetryVanished)
 	checkEnum(l, p.Key("on_executor_lost"), t.OnLost, run.OnLostFail, run.OnLostRetry)
 }
 
@@ -205,7 +205,8 @@ func checkVolumes(l *faultList, p run.Path, volumes []run.Volume) {
 	}
 }
 
-func checkRetry(l *faultList, p run.Path, r run.Retry) {
+// checkRetry checks a retry policy; allowed are its outcomes.
+func checkRetry(l *faultList, p run.Path, r run.Retry, allowed ...run.RetryOn) {
 	if r.MaxAttempts < 0 || r.MaxAttempts > run.MaxAttempts {
 		l.add(p.Key("max_attempts"), run.FaultOutOfRange, "it is %d; it must be 1 to %d", r.MaxAttempts, run.MaxAttempts)
 	}
@@ -214,9 +215,53 @@ func checkRetry(l *faultList, p run.Path, r run.Retry) {
 	}
 	for i, on := range items(l, r.On) {
 		at := p.Key("on").Index(i)
-		checkOne(l, at, on, r.On[:i], run.RetryFailed, run.RetryStartFailed)
+		checkOne(l, at, on, r.On[:i], allowed...)
 	}
+	checkExitCodes(l, p.Key("exit_codes"), r)
 	checkTimeout(l, p.Key("backoff"), r.Backoff)
+	checkTimeout(l, p.Key("backoff_max"), r.BackoffMax)
+	if f := r.BackoffFactor; f != 0 && (f < 1 || f > maxBackoffFactor) {
+		l.add(p.Key("backoff_factor"), run.FaultOutOfRange, "it is %g; it must be 1 to %d", f, maxBackoffFactor)
+	}
+	if j := r.BackoffJitter; j < 0 || j > 1 {
+		l.add(p.Key("backoff_jitter"), run.FaultOutOfRange, "it is %g; it must be 0 to 1", j)
+	}
+	if r.Backoff > 0 {
+		return
+	}
+	for _, field := range []struct {
+		key   string
+		isSet bool
+	}{{"backoff_factor", r.BackoffFactor > 1}, {"backoff_max", r.BackoffMax > 0}, {"backoff_jitter", r.BackoffJitter > 0}} {
+		if field.isSet {
+			l.add(p.Key(field.key), run.FaultContradiction, "it has no effect without backoff, the wait before the second attempt")
+		}
+	}
+}
+
+// maxBackoffFactor is the greatest factor by which waits grow.
+const maxBackoffFactor = 100
+
+func checkExitCodes(l *faultList, p run.Path, r run.Retry) {
+	switch {
+	case r.ExitCodes == nil:
+		return
+	case len(r.ExitCodes) == 0:
+		l.add(p, run.FaultRequired, "the list is empty; leave it out for all exit codes")
+	case len(r.ExitCodes) > run.MaxExitCodes:
+		l.add(p, run.FaultOverLimit, "there are %d exit codes; the limit is %d", len(r.ExitCodes), run.MaxExitCodes)
+		return
+	case r.On != nil && !slices.Contains(r.On, run.RetryFailed):
+		l.add(p, run.FaultContradiction, "exit codes belong to the outcome %s, which is not in the list on", run.RetryFailed)
+	}
+	for i, code := range items(l, r.ExitCodes) {
+		switch {
+		case code < 1:
+			l.add(p.Index(i), run.FaultOutOfRange, "it is %d; it must be at least 1", code)
+		case slices.Contains(r.ExitCodes[:i], code):
+			l.add(p.Index(i), run.FaultDuplicate, "%d is there already", code)
+		}
+	}
 }
 
 // checkOne checks an item of a list of enumerated values. Only a few items
@@ -264,6 +309,10 @@ func checkStep(l *faultList, p run.Path, s *run.Step) {
 		l.add(p.Key("name"), run.FaultOverLimit, "the name has %d bytes; the limit is %d", len(s.Name), run.MaxNameLength)
 	}
 	checkText(l, p.Key("name"), s.Name)
+	checkRetry(l, p.Key("retry"), s.Retry, run.RetryFailed, run.RetryTimeout, run.RetryOOM)
+	if s.Type() != run.StepRun && s.Retry.MaxAttempts > 1 {
+		l.add(p.Key("retry"), run.FaultContradiction, "only steps with run are retried")
+	}
 	checkEnvironment(l, p.Key("environment"), s.Environment)
 	checkText(l, p.Key("working_dir"), s.WorkingDir)
 	checkTimeout(l, p.Key("timeout"), s.Timeout)

@@ -35,7 +35,7 @@ func newBatchRunner(root workflow.Context, in contract.BatchInput) *batchRunner 
 		on(root, contract.SignalBatchAddTasks, func(ctx workflow.Context, m contract.BatchAddTasks) { b.taskSet.start(ctx, m.Tasks...) }),
 		on(root, contract.SignalBatchStop, func(ctx workflow.Context, s contract.Stop) { b.taskSet.stop(ctx, s) }),
 		on(root, contract.SignalBatchWithdrawTasks, func(ctx workflow.Context, w contract.BatchWithdrawTasks) {
-			b.taskSet.withdraw(ctx, w.Tasks, w.Reason)
+			b.taskSet.withdraw(ctx, w.Tasks, w.Reason, w.Stop)
 		}),
 		on(root, contract.SignalExecutorRemoved, func(ctx workflow.Context, e contract.ExecutorRemoved) { b.taskSet.remove(ctx, e) }),
 	}

@@ -87,7 +87,7 @@ func (b *batches) filterReady() []contract.Assignment {
 	var out []contract.Assignment
 	for _, a := range b.ready {
 		if !b.r.graph.MayStart(a.Task) && b.r.plan.FailFast {
-			a.Withdrawn = failFastReason
+			a.Withdrawn, a.Stop = failFastReason, b.r.plan.StopRunning
 		}
 		// An executor may hold the task. Such a task is always followed.
 		if (b.r.stopped != nil || a.Withdrawn != "") && a.Adopt == nil && !a.Recover {
@@ -211,7 +211,7 @@ func (b *batches) withdraw(ctx workflow.Context, tasks []int) {
 		}
 	}
 	for _, n := range workflow.DeterministicKeys(by) {
-		b.signalBatch(ctx, b.open[n], contract.SignalBatchWithdrawTasks, contract.BatchWithdrawTasks{Tasks: by[n], Reason: failFastReason}, nil)
+		b.signalBatch(ctx, b.open[n], contract.SignalBatchWithdrawTasks, contract.BatchWithdrawTasks{Tasks: by[n], Reason: failFastReason, Stop: b.r.plan.StopRunning}, nil)
 	}
 }
 

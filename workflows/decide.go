@@ -94,14 +94,15 @@ func (r *runner) inline(ctx workflow.Context, tasks int) bool {
 	return r.open <= r.limits.InlineTasks || tasks == 1 && r.taskSet.idle() && r.batches.idle()
 }
 
-// withdraw withdraws, once, the tasks that fail fast forbids to start.
+// withdraw withdraws, once, the tasks that fail fast forbids to start, and stops those
+// that run if the plan says so.
 func (r *runner) withdraw(ctx workflow.Context) {
 	if r.failFastApplied || !r.graph.FailingFast() {
 		return
 	}
 	r.failFastApplied = true
 	if tasks := r.graph.TasksToWithdraw(); len(tasks) > 0 {
-		r.taskSet.withdraw(ctx, tasks, failFastReason)
+		r.taskSet.withdraw(ctx, tasks, failFastReason, r.plan.StopRunning)
 		r.batches.withdraw(ctx, tasks)
 	}
 }

@@ -163,6 +163,13 @@ const (
 	// firstBackoff and maxBackoff bound the backoff of requeued tasks.
 	firstBackoff = time.Second
 	maxBackoff   = 30 * time.Second
+	// changeRetryConditions is the change ID of the exit codes and of the causes
+	// oom, timeout and vanished in retry policies.
+	changeRetryConditions = "retry-conditions"
+
+	// changeStopRunning is the change ID of fail_fast that stops running tasks.
+	changeStopRunning = "fail-fast-stops-running"
+
 	// maxStopBackoff bounds the backoff of repeated stops: a task that does not
 	// end for days must not fill the history.
 	maxStopBackoff = time.Hour

@@ -131,7 +131,7 @@ func (j *taskRun) handle(ctx workflow.Context, out outcome) (more bool) {
 		j.released = out.released
 		return j.requeue(ctx, out.reason, requeueBackoff(j.Requeued))
 	case outcomeEnded:
-		return j.handleEnd(ctx, *out.result, j.retries(*out.result))
+		return j.handleEnd(ctx, *out.result, j.retries(ctx, *out.result))
 	case outcomeLost:
 		lost := run.TaskResult{Status: run.StatusFailed, Cause: run.CauseExecutorLost, Reason: out.reason, Ended: workflow.Now(ctx)}
 		return j.handleEnd(ctx, lost, j.OnLost == run.OnLostRetry)
@@ -144,11 +144,14 @@ func (j *taskRun) handleEnd(ctx workflow.Context, result run.TaskResult, retry b
 	if !result.Status.Final() {
 		result.Status, result.Reason = run.StatusFailed, fmt.Sprintf("its executor reported the status %q as its end", result.Status)
 	}
+	if result.Status == run.StatusStopped && j.Stop && j.taskSet.stopped == nil {
+		result.Reason = j.Withdrawn
+	}
 	if result.Status != run.StatusFailed || !retry || j.mustNotStart() || j.Attempt >= max(1, j.Retry.MaxAttempts) {
 		j.end(run.TaskChange{Status: result.Status, Reason: result.Reason, Result: &result})
 		return false
 	}
-	wait := j.Retry.Backoff.Std()
+	wait := j.Retry.Delay(j.Attempt, fmt.Sprintf("%s/%d", j.taskSet.calls.run, j.Task))
 	reason := retryReason(j.Attempt, result.Reason, wait)
 	result.Steps = nil // the records have the attempt's steps; this copy may move to another execution
 	j.Last = &result
@@ -159,21 +162,19 @@ func (j *taskRun) handleEnd(ctx workflow.Context, result run.TaskResult, retry b
 
 // retries reports whether the retry policy allows another attempt after a
 // failure.
-func (j *taskRun) retries(r run.TaskResult) bool {
-	on := j.Retry.On
-	if on == nil {
-		on = []run.RetryOn{run.RetryFailed, run.RetryStartFailed}
-	}
-	switch r.Cause {
-	case run.CauseExecutorLost:
+func (j *taskRun) retries(ctx workflow.Context, r run.TaskResult) bool {
+	if r.Cause == run.CauseExecutorLost {
 		return j.OnLost == run.OnLostRetry
-	case run.CauseInput:
-		return false
-	case run.CauseStart:
-		return slices.Contains(on, run.RetryStartFailed)
-	case run.CauseStep, run.CauseTimeout, run.CauseOOM, run.CauseVanished:
 	}
-	return slices.Contains(on, run.RetryFailed)
+	policy := j.Retry
+	fine := func(on run.RetryOn) bool { return on != run.RetryFailed && on != run.RetryStartFailed }
+	if (len(policy.ExitCodes) > 0 || slices.ContainsFunc(policy.On, fine)) &&
+		workflow.GetVersion(ctx, changeRetryConditions, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		// A control worker that did not know these conditions has decided so.
+		policy.ExitCodes = nil
+		policy.On = slices.DeleteFunc(slices.Clone(policy.On), fine)
+	}
+	return policy.Allows(r.Cause, r.ExitCode)
 }
 
 // skip ends a task that no executor holds and that must not start.

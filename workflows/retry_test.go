@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
 )
 
@@ -68,6 +69,10 @@ func TestRetry_only_on_named_causes(t *testing.T) {
 		"a failed start, on failed":               {[]run.RetryOn{run.RetryFailed}, failStart, 1},
 		"a failed start, on start_failed":         {[]run.RetryOn{run.RetryStartFailed}, failStart, 2},
 		"an environment that vanished":            {[]run.RetryOn{run.RetryFailed}, answer(run.StatusFailed, run.CauseVanished, ""), 2},
+		"no memory, on failed":                    {[]run.RetryOn{run.RetryFailed}, answer(run.StatusFailed, run.CauseOOM, ""), 2},
+		"no memory, on oom":                       {[]run.RetryOn{run.RetryOOM}, answer(run.StatusFailed, run.CauseOOM, ""), 2},
+		"no memory, on timeout":                   {[]run.RetryOn{run.RetryTimeout}, answer(run.StatusFailed, run.CauseOOM, ""), 1},
+		"a failed step, on oom":                   {[]run.RetryOn{run.RetryOOM}, failStep, 1},
 		"a removed executor, reported by its own": {nil, answer(run.StatusFailed, run.CauseExecutorLost, ""), 1},
 		"a task that was stopped from outside":    {nil, answer(run.StatusStopped, "", ""), 1},
 	} {
@@ -104,4 +109,59 @@ func TestResult_without_a_final_status(t *testing.T) {
 	w.on("a", answer(run.StatusRunning, "", ""))
 	require.Equal(t, run.ResultFailed, w.run().Result)
 	require.Equal(t, `its executor reported the status "running" as its end`, w.tasks[0].Reason)
+}
+
+func TestRetry_waits_grow(t *testing.T) {
+	t.Parallel()
+	policy := run.Retry{MaxAttempts: 5, Backoff: run.Duration(time.Second), BackoffFactor: 3, BackoffMax: run.Duration(5 * time.Second)}
+	w := newWorkflowEnv(t, newPlan(retrying("a", policy)))
+	w.on("a", failStep, failStep, failStep, failStep, succeed)
+	begin := w.env.Now()
+	require.Equal(t, run.ResultSuccess, w.run().Result)
+	require.Equal(t, 14*time.Second, w.env.Now().Sub(begin).Round(time.Second), "1 s, 3 s, 5 s, 5 s")
+	require.Equal(t, "attempt 2 failed: step 1 exited with code 3; tried again after 3s", w.writes(0)[2].Reason)
+}
+
+func TestRetry_jitter_is_a_function_of_the_attempt(t *testing.T) {
+	t.Parallel()
+	reasons := func() (out []string) {
+		policy := run.Retry{MaxAttempts: 4, Backoff: run.Duration(time.Minute), BackoffJitter: 0.5}
+		w := newWorkflowEnv(t, newPlan(retrying("a", policy), retrying("b", policy)))
+		w.on("a", failStep)
+		w.on("b", failStep)
+		require.Equal(t, run.ResultFailed, w.run().Result)
+		for task := range 2 {
+			for _, c := range w.writes(task)[1:4] {
+				out = append(out, c.Reason)
+			}
+		}
+		return out
+	}
+	first := reasons()
+	require.Equal(t, first, reasons(), "another execution decides alike")
+	waits := map[string]bool{}
+	for _, reason := range first {
+		_, wait, ok := strings.Cut(reason, "tried again after ")
+		require.True(t, ok)
+		d, err := time.ParseDuration(wait)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, d, 30*time.Second)
+		require.LessOrEqual(t, d, time.Minute)
+		waits[wait] = true
+	}
+	require.Len(t, waits, 6, "each attempt of each task has a wait of its own")
+}
+
+func TestRetry_only_after_exit_codes(t *testing.T) {
+	t.Parallel()
+	for code, attempts := range map[int]int{3: 3, 4: 1} {
+		w := newWorkflowEnv(t, newPlan(retrying("a", run.Retry{MaxAttempts: 3, ExitCodes: []int{3, 70}})))
+		w.on("a", func(w *workflowEnv, key run.Key) (contract.ExecuteResult, error) {
+			out, err := failStep(w, key)
+			out.Ended.ExitCode = &code
+			return out, err
+		})
+		require.Equal(t, run.ResultFailed, w.run().Result)
+		require.Len(t, w.requests(), attempts)
+	}
 }

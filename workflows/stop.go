@@ -105,15 +105,16 @@ func (r *runner) failure() string {
 	return "task " + r.graph.Name(r.failedTask) + " failed"
 }
 
-// propagateStop sends a stop to the holders of the tasks of a stopped task set until
-// every task has ended. The cancellation of execute-task would reach an
+// propagateStop sends a stop to the holders of the tasks that are to be stopped, until
+// each of them has ended. The cancellation of execute-task would reach an
 // executor with its next heartbeat anyway; this is faster, and it also reaches
 // an executor that returns after it was out of contact. A holder may appear
 // late: a claim can be in flight while the run is stopped.
 func (c *taskSet) propagateStop(ctx workflow.Context) {
 	defer func() { c.propagatingStop = false }()
-	for wait := time.Second; len(c.taskRuns) > 0; wait = min(2*wait, maxStopBackoff) {
-		found, err := c.calls.holders(ctx, workflow.DeterministicKeys(c.taskRuns)...)
+	for wait := time.Second; c.hasStopping(); wait = min(2*wait, maxStopBackoff) {
+		requests := c.stopRequests
+		found, err := c.calls.holders(ctx, c.stopping()...)
 		if err != nil { // the records refuse: the run no longer exists
 			workflow.GetLogger(ctx).Warn("failed to read the holders of tasks", "error", err)
 		}
@@ -121,7 +122,8 @@ func (c *taskSet) propagateStop(ctx workflow.Context) {
 		for _, h := range found.Holders {
 			holders[h.Task] = h
 		}
-		c.each(func(j *taskRun) {
+		for _, task := range c.stopping() {
+			j := c.taskRuns[task]
 			holder, set := j.holder, j.set
 			if holder == "" && set == "" {
 				holder, set = holders[j.Task].Executor, holders[j.Task].Set
@@ -129,8 +131,11 @@ func (c *taskSet) propagateStop(ctx workflow.Context) {
 			if (holder != "" || set != "") && j.cancelStopRetry == nil && (!j.stopAcknowledged || wait >= stopResendInterval) {
 				j.sendStop(ctx, contract.HolderQueue(holder, set))
 			}
-		})
-		_, _ = workflow.AwaitWithTimeout(ctx, wait, func() bool { return len(c.taskRuns) == 0 })
+		}
+		woken, _ := workflow.AwaitWithTimeout(ctx, wait, func() bool { return !c.hasStopping() || c.stopRequests != requests })
+		if woken { // more tasks are to be stopped
+			wait = time.Second / 2
+		}
 	}
 }
 

@@ -96,7 +96,7 @@ func (j *taskRun) wake(ctx workflow.Context) {
 	err := j.answer.Get(ctx, &result)
 	j.answer = nil
 	if err == nil && result.Ended != nil && result.Ended.Status.Final() &&
-		(result.Ended.Status != run.StatusFailed || !j.retries(*result.Ended)) {
+		(result.Ended.Status != run.StatusFailed || !j.retries(ctx, *result.Ended)) {
 		j.handle(ctx, outcomeOf(result, run.Release{}))
 		j.cancel()
 		return
@@ -187,12 +187,12 @@ func (j *taskRun) lookUp(ctx workflow.Context, reason string) outcome {
 func (j *taskRun) mustNotStart() bool { return j.taskSet.stopped != nil || j.Withdrawn != "" }
 
 // withdraw forbids the task to start. The records decide whether an executor
-// already holds it.
-func (j *taskRun) withdraw(ctx workflow.Context, reason string) {
+// already holds it; then stop stops it.
+func (j *taskRun) withdraw(ctx workflow.Context, reason string, stop bool) {
 	if j.Withdrawn != "" || j.ended {
 		return
 	}
-	j.Withdrawn = reason
+	j.Withdrawn, j.Stop = reason, stop
 	if j.answer == nil {
 		j.cancel() // ends a wait; adoption continues
 		return
@@ -203,8 +203,12 @@ func (j *taskRun) withdraw(ctx workflow.Context, reason string) {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		var status run.TaskStatus
 		_ = written.Get(ctx, &status)
-		if status.Status == run.StatusSkipped && !j.ended {
+		switch {
+		case j.ended:
+		case status.Status == run.StatusSkipped:
 			j.skipped = true
+			j.cancel()
+		case stop:
 			j.cancel()
 		}
 	})

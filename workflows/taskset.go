@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"slices"
+
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/drover-run/drover/contract"
@@ -20,6 +22,8 @@ type taskSet struct {
 	assigned int               // tasks started in total
 	// propagatingStop is true while a coroutine propagates a stop.
 	propagatingStop bool
+	// stopRequests counts what wakes that coroutine: more tasks are to be stopped.
+	stopRequests int
 }
 
 // ending is a task that left the task set.
@@ -42,6 +46,9 @@ func (c *taskSet) start(ctx workflow.Context, tasks ...contract.Assignment) {
 			continue
 		}
 		c.assigned++
+		if a.Stop = a.Stop && stopsRunning(ctx); a.Stop {
+			c.stopRequests++
+		}
 		c.taskRuns[a.Task] = newTaskRun(ctx, c, a)
 	}
 	c.startPropagateStop(ctx)
@@ -95,24 +102,61 @@ func (c *taskSet) stop(ctx workflow.Context, why contract.Stop) {
 		return
 	}
 	c.stopped = &why
+	c.stopRequests++
 	c.each(func(j *taskRun) { j.cancel() })
 	c.startPropagateStop(ctx)
 }
 
 func (c *taskSet) startPropagateStop(ctx workflow.Context) {
-	if c.stopped != nil && !c.propagatingStop && len(c.taskRuns) > 0 {
+	if !c.propagatingStop && c.hasStopping() {
 		c.propagatingStop = true
 		workflow.Go(ctx, c.propagateStop)
 	}
 }
 
+// stopping returns the tasks that are to be stopped, ascending.
+func (c *taskSet) stopping() []int {
+	tasks := workflow.DeterministicKeys(c.taskRuns)
+	if c.stopped != nil {
+		return tasks
+	}
+	return slices.DeleteFunc(tasks, func(task int) bool { return !c.taskRuns[task].Stop })
+}
+
+// hasStopping reports whether there are any. It has no side effects, so conditions
+// may call it.
+func (c *taskSet) hasStopping() bool {
+	if c.stopped != nil {
+		return len(c.taskRuns) > 0
+	}
+	// The result does not depend on the order.
+	//workflowcheck:ignore
+	for _, j := range c.taskRuns {
+		if j.Stop {
+			return true
+		}
+	}
+	return false
+}
+
+// stopsRunning reports whether this execution stops single tasks. A control worker
+// that did not know how has let them continue.
+func stopsRunning(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, changeStopRunning, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
 // withdraw forbids tasks to start a first or another attempt. A task that an
-// executor holds continues.
-func (c *taskSet) withdraw(ctx workflow.Context, tasks []int, reason string) {
+// executor holds continues, or is stopped.
+func (c *taskSet) withdraw(ctx workflow.Context, tasks []int, reason string, stop bool) {
+	stop = stop && stopsRunning(ctx)
 	for _, task := range tasks {
 		if j := c.taskRuns[task]; j != nil {
-			j.withdraw(ctx, reason)
+			j.withdraw(ctx, reason, stop)
 		}
+	}
+	if stop {
+		c.stopRequests++
+		c.startPropagateStop(ctx)
 	}
 }
 

@@ -47,6 +47,7 @@ type sink struct {
 	frames  []run.Frame
 	lines   map[run.Stream]*line // begun lines, if whole
 	late    *time.Timer
+	tail    outputTail
 }
 
 // piece is pending output of one stream.
@@ -132,6 +133,7 @@ func (s *sink) append(stream run.Stream, p []byte) {
 	s.pieces[len(s.pieces)-1].size += len(p)
 	waiting := len(s.pending) > 0
 	s.pending = append(s.pending, p...)
+	s.tail.add(p)
 	if len(s.pending) >= run.MaxFrameData {
 		s.write(false)
 	}

@@ -61,13 +61,13 @@ func stepEnd(n int, r run.StepResult) run.Frame {
 	return run.Frame{Time: r.Ended, Kind: run.FrameStepEnd, Step: n, Status: r.Status, ExitCode: r.ExitCode, TimedOut: r.TimedOut}
 }
 
-// execute runs a step, and returns its outcome.
-func (t *task) execute(n int) outcome {
+// executeOnce runs a step for the attempt-th time, and returns its outcome.
+func (t *task) executeOnce(n, attempt int) outcome {
 	step := t.order.Definition.Steps[n]
 	if step.ArchiveType() != "" {
 		return t.runArchiveStep(n)
 	}
-	c, outputs, err := t.prepare(n)
+	c, outputs, err := t.prepare(n, attempt)
 	if err != nil {
 		return t.failed(n, nil, "could not be started: "+err.Error())
 	}
@@ -96,7 +96,7 @@ func (t *task) execute(n int) outcome {
 	case e.Signal != "":
 		out = t.failed(n, &e.Code, fmt.Sprintf("was killed by signal %d (%s)", e.Code-128, e.Signal))
 	case e.Code != 0:
-		out = t.failed(n, &e.Code, "exited with code "+strconv.Itoa(e.Code))
+		out = t.failed(n, &e.Code, "exited with code "+strconv.Itoa(e.Code)+to.hint(&t.order.Definition))
 	default:
 		out.result.Status = run.StatusSuccess
 	}
@@ -112,12 +112,9 @@ func (t *task) isMemoryFailure(e process.Exit) bool {
 }
 
 // outOfMemory reports whether a process was killed because of a lack of memory
-// since its last call. Only the control group of an environment begins with the
-// task, and counts its processes only.
+// since its last call. The control group of an environment counts the processes of
+// the task only; that of a host counts those of other tasks too.
 func (t *task) outOfMemory() bool {
-	if t.host {
-		return false
-	}
 	before := t.oomSeen
 	t.oomSeen = process.OOMKills()
 	return t.oomSeen > before
@@ -166,14 +163,18 @@ func (t *task) stepName(n int) string {
 
 // prepare writes the script and returns the command that runs it, and the file for
 // its outputs.
-func (t *task) prepare(n int) (c process.Command, outputs string, err error) {
+func (t *task) prepare(n, attempt int) (c process.Command, outputs string, err error) {
 	d := t.order.Definition
 	step := d.Steps[n]
 	if c.Dir, err = workingDir(t.order, t.user, step); err != nil {
 		return c, "", err
 	}
-	script := filepath.Join(t.steps, "step-"+strconv.Itoa(n)+process.ScriptSuffix(d.Shell))
-	outputs = filepath.Join(t.steps, "step-"+strconv.Itoa(n)+".out")
+	name := "step-" + strconv.Itoa(n)
+	if attempt > 1 { // processes of the earlier attempts may still use its files
+		name += "-attempt-" + strconv.Itoa(attempt)
+	}
+	script := filepath.Join(t.steps, name+process.ScriptSuffix(d.Shell))
+	outputs = filepath.Join(t.steps, name+".out")
 	for path, content := range map[string]string{script: step.Script, outputs: ""} {
 		if err := t.writeFile(path, content); err != nil {
 			return c, "", err

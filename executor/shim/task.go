@@ -51,6 +51,9 @@ func (t *task) run() run.TaskResult {
 		defer timer.Stop()
 		t.deadline = timer.C
 	}
+	if t.host { // its control group is older than the task
+		t.oomSeen = process.OOMKills()
+	}
 	if err := t.setUp(); err != nil {
 		r.Status, r.Cause, r.Reason = run.StatusFailed, run.CauseStart, err.Error()
 	} else {

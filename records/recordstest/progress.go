@@ -93,7 +93,7 @@ func testApplyLife(t *testing.T, d *fixture.Database) {
 	require.Equal(t, "x", task.Executor)
 
 	change := fixture.Ended(0, 1, 1, run.StatusFailed)
-	change.Result.TimedOut, change.Result.Reason = true, "the step took too long"
+	change.Result.TimedOut, change.Result.Reason, change.Result.Cause = true, "the step took too long", run.CauseTimeout
 	status, tasks := fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{change}, Result: run.ResultFailed, Reason: "build failed"})
 	require.Equal(t, run.Progress{Phase: run.PhaseRunning, Result: run.ResultFailed}, status)
 	require.Equal(t, []run.TaskStatus{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusFailed}}, tasks)
@@ -103,6 +103,7 @@ func testApplyLife(t *testing.T, d *fixture.Database) {
 	require.Equal(t, run.StatusFailed, after.Status)
 	require.Equal(t, "the step took too long", after.Reason)
 	require.True(t, after.TimedOut)
+	require.Equal(t, run.CauseTimeout, after.Cause)
 	require.Equal(t, 1, *after.ExitCode)
 	require.Equal(t, change.Result.Ended, after.EndedAt)
 	require.Equal(t, task.StartedAt, after.StartedAt, "the start is that of the claim")

@@ -35,15 +35,13 @@ func OOMKills() int {
 	return 0
 }
 
-// oomFiles returns the possible files of the count: in the process's own control
-// group, version 2 and 1, and in the root that a container sees.
+// oomFiles returns the possible files of the count, the closest first: in the
+// process's own control group, version 2 and 1, and in the root that a container
+// sees.
 func oomFiles() []string {
 	const root = "/sys/fs/cgroup"
-	files := []string{root + "/memory.events", root + "/memory/memory.oom_control"}
-	text, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return files
-	}
+	var files []string
+	text, _ := os.ReadFile("/proc/self/cgroup")
 	for line := range strings.Lines(string(text)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		switch {
@@ -54,5 +52,5 @@ func oomFiles() []string {
 			files = append(files, path.Join(root, "memory", parts[2], "memory.oom_control"))
 		}
 	}
-	return files
+	return append(files, root+"/memory.events", root+"/memory/memory.oom_control")
 }

@@ -32,6 +32,7 @@ type TaskState struct {
 	Dispatch int
 	exitCode sql.NullInt64
 	timedOut bool
+	cause    run.Cause
 	Queued   int64
 	Started  int64
 	Ended    int64
@@ -39,11 +40,11 @@ type TaskState struct {
 }
 
 const taskColumns = `number, node, name, spec_name, axis, pool, annotations, status, reason, executor, attempt, dispatch,
-	exit_code, timed_out, queued_at, started_at, ended_at, steps`
+	exit_code, timed_out, cause, queued_at, started_at, ended_at, steps`
 
 func (t *Task) scan(row sqldb.Scanner) error {
 	err := row.Scan(&t.Number, &t.Node, &t.Name, &t.SpecName, &t.Axis, &t.Pool, &t.Annotations, &t.Status, &t.Reason, &t.Executor,
-		&t.Attempt, &t.Dispatch, &t.exitCode, &t.timedOut, &t.Queued, &t.Started, &t.Ended, &t.Steps)
+		&t.Attempt, &t.Dispatch, &t.exitCode, &t.timedOut, &t.cause, &t.Queued, &t.Started, &t.Ended, &t.Steps)
 	t.stored = t.TaskState
 	return err
 }
@@ -88,7 +89,7 @@ func QueryTasks(ctx context.Context, q sqldb.Querier, where string, args ...any)
 
 // SaveTasks writes the states of tasks of one run.
 func SaveTasks(ctx context.Context, t *sqldb.Tx, id run.ID, tasks []*Task) error {
-	const set = `status = ?, reason = ?, executor = ?, attempt = ?, dispatch = ?, exit_code = ?, timed_out = ?,
+	const set = `status = ?, reason = ?, executor = ?, attempt = ?, dispatch = ?, exit_code = ?, timed_out = ?, cause = ?,
 		queued_at = ?, started_at = ?, ended_at = ?, steps = ?`
 	for _, x := range tasks {
 		observeTask(t, x)
@@ -96,7 +97,7 @@ func SaveTasks(ctx context.Context, t *sqldb.Tx, id run.ID, tasks []*Task) error
 	if len(tasks) < sqldb.SomeRows {
 		for _, x := range tasks {
 			if _, err := t.Exec(ctx, `UPDATE tasks SET `+set+` WHERE run_id = ? AND number = ?`, x.Status, x.Reason, x.Executor,
-				x.Attempt, x.Dispatch, x.exitCode, x.timedOut, x.Queued, x.Started, x.Ended, x.Steps, id, x.Number); err != nil {
+				x.Attempt, x.Dispatch, x.exitCode, x.timedOut, x.cause, x.Queued, x.Started, x.Ended, x.Steps, id, x.Number); err != nil {
 				return err
 			}
 		}
@@ -104,14 +105,14 @@ func SaveTasks(ctx context.Context, t *sqldb.Tx, id run.ID, tasks []*Task) error
 	}
 	// The casts give PostgreSQL the types of the parameters.
 	const tuple = `(CAST(? AS TEXT), CAST(? AS INTEGER), CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS INTEGER), CAST(? AS INTEGER),
-		CAST(? AS INTEGER), CAST(? AS BOOLEAN), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS TEXT))`
-	return sqldb.Bulk(ctx, t, `WITH v (run_id, number, status, reason, executor, attempt, dispatch, exit_code, timed_out, queued_at, started_at, ended_at, steps)
+		CAST(? AS INTEGER), CAST(? AS BOOLEAN), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS TEXT))`
+	return sqldb.Bulk(ctx, t, `WITH v (run_id, number, status, reason, executor, attempt, dispatch, exit_code, timed_out, cause, queued_at, started_at, ended_at, steps)
 		AS (VALUES `, tuple, `) UPDATE tasks SET status = v.status, reason = v.reason, executor = v.executor, attempt = v.attempt,
-		dispatch = v.dispatch, exit_code = v.exit_code, timed_out = v.timed_out, queued_at = v.queued_at, started_at = v.started_at,
+		dispatch = v.dispatch, exit_code = v.exit_code, timed_out = v.timed_out, cause = v.cause, queued_at = v.queued_at, started_at = v.started_at,
 		ended_at = v.ended_at, steps = v.steps FROM v WHERE tasks.run_id = v.run_id AND tasks.number = v.number`,
 		len(tasks), func(i int, args []any) []any {
 			x := tasks[i]
-			return append(args, id, x.Number, x.Status, x.Reason, x.Executor, x.Attempt, x.Dispatch, x.exitCode, x.timedOut,
+			return append(args, id, x.Number, x.Status, x.Reason, x.Executor, x.Attempt, x.Dispatch, x.exitCode, x.timedOut, x.cause,
 				x.Queued, x.Started, x.Ended, x.Steps)
 		})
 }
@@ -129,6 +130,9 @@ func (t *Task) Task(spec *run.TaskSpec) (run.Task, error) {
 	if t.exitCode.Valid {
 		code := int(t.exitCode.Int64)
 		out.ExitCode = &code
+	}
+	if t.Status == run.StatusFailed {
+		out.Cause = t.cause
 	}
 	if err := sqldb.Unmarshal(t.Annotations, &out.Annotations); err != nil {
 		return out, err

@@ -124,7 +124,7 @@ func (t *Task) setResult(result *run.TaskResult) error {
 	if t.Reason == "" {
 		t.Reason = sqldb.Clip(result.Reason)
 	}
-	t.exitCode, t.timedOut = sql.NullInt64{}, result.TimedOut
+	t.exitCode, t.timedOut, t.cause = sql.NullInt64{}, result.TimedOut, result.Cause
 	if result.ExitCode != nil {
 		t.exitCode = sql.NullInt64{Int64: int64(*result.ExitCode), Valid: true}
 	}

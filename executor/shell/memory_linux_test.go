@@ -1,0 +1,67 @@
+package shell_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/shell"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+)
+
+// memoryGroup creates a control group with a limit of memory, and returns the file
+// that moves a process into it.
+func memoryGroup(t *testing.T) string {
+	t.Helper()
+	for _, v := range []struct{ root, limit string }{{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"}} {
+		dir := filepath.Join(v.root, fmt.Sprintf("drover-test-%d", os.Getpid()))
+		if os.Mkdir(dir, 0o755) != nil {
+			continue
+		}
+		t.Cleanup(func() { testenv.Await(t, 10*time.Second, func() (bool, string) { return os.Remove(dir) == nil, dir }) })
+		if os.WriteFile(filepath.Join(dir, v.limit), []byte("50000000"), 0o600) == nil {
+			return filepath.Join(dir, "cgroup.procs")
+		}
+	}
+	t.Skip("needs root, and a hierarchy of control groups for memory that can be written")
+	return ""
+}
+
+// TestDriver_out_of_memory: the service of an executor may have a limit of memory.
+func TestDriver_out_of_memory(t *testing.T) {
+	t.Parallel()
+	group := memoryGroup(t)
+	shim := filepath.Join(t.TempDir(), "shim")
+	script := fmt.Sprintf("#!/bin/sh\necho $$ > %s\nexec %s \"$@\"\n", group, testenv.BuildShim(t))
+	require.NoError(t, os.WriteFile(shim, []byte(script), 0o700)) //nolint:gosec // a program
+	d, err := shell.New(shell.Options{StateDir: t.TempDir(), ShimPath: shim})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	for n, tt := range []struct {
+		script string
+		cause  run.Cause
+		reason string
+	}{
+		{"x=$(head -c 200000000 /dev/zero | tr '\\0' a)", run.CauseOOM, "step 1 ran out of memory (exit code 137)"},
+		{"kill -9 $$", run.CauseStep, "step 1 was killed by signal 9 (killed)"},
+		{"exit 137", run.CauseStep, "step 1 exited with code 137"},
+	} {
+		h, err := d.Start(t.Context(), executor.Task{Definition: definition(n, tt.script), Launch: func() (int64, error) { return 1, nil }})
+		require.NoError(t, err)
+		var result *run.TaskResult
+		for f, err := range h.Events(t.Context(), 1) {
+			require.NoError(t, err)
+			result = f.Result
+		}
+		require.NotNil(t, result)
+		require.Equal(t, tt.cause, result.Cause, "%s: %s", tt.script, result.Reason)
+		require.Equal(t, tt.reason, result.Reason)
+		require.NoError(t, h.Remove(t.Context()))
+	}
+}
