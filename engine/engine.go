@@ -129,6 +129,11 @@ func (e *Engine) Stop(ctx context.Context, id run.ID, token run.Token) (run.Run,
 	return e.change(ctx, id, token, e.store.StopRun)
 }
 
+// ForceStop implements run.Service.
+func (e *Engine) ForceStop(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
+	return e.change(ctx, id, token, e.store.ForceStopRun)
+}
+
 // Approve implements run.Service.
 func (e *Engine) Approve(ctx context.Context, id run.ID, task, subject string, token run.Token) (run.Run, error) {
 	return e.change(ctx, id, token, func(ctx context.Context, id run.ID, token run.Token) error {

@@ -56,6 +56,9 @@ type Definition struct {
 	Steps    []StepDef     `json:"steps"`
 	Timeout  time.Duration `json:"timeout,omitempty"`
 	Grace    time.Duration `json:"grace"`
+	// CleanupTimeout bounds the steps that run after a stop or after Timeout; 0
+	// means DefaultCleanupTimeout.
+	CleanupTimeout time.Duration `json:"cleanup_timeout,omitempty"`
 }
 
 // StepDef is a step as an executor runs it.
@@ -110,11 +113,12 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 		Image: t.Image, PullPolicy: cmp.Or(t.PullPolicy, PullIfNotPresent), Platform: t.Platform,
 		Services: t.Services, WorkingDir: t.WorkingDir, Shell: t.Shell, User: t.User, Privileged: t.Privileged,
 		Resources: t.Resources, Volumes: t.Volumes, Timeout: t.Timeout.Std(), Grace: StopGrace,
-		Environment: environment(header, t, x, key, counter),
-		SecretFiles: secretFiles(header),
-		Secrets:     masked(header.Secrets),
-		Auth:        auth(header),
-		Steps:       make([]StepDef, len(t.Steps)),
+		CleanupTimeout: t.CleanupTimeout.Std(),
+		Environment:    environment(header, t, x, key, counter),
+		SecretFiles:    secretFiles(header),
+		Secrets:        masked(header.Secrets),
+		Auth:           auth(header),
+		Steps:          make([]StepDef, len(t.Steps)),
 	}
 	if len(header.SecretsFrom) > 0 {
 		d.SecretsFrom, d.Registries = header.SecretsFrom, header.Registries
@@ -251,16 +255,23 @@ const (
 	specVersionScripts     = 1
 	specVersionArchives    = 2
 	specVersionSecretFiles = 3
+	specVersionCleanup     = 4
 
 	// NewestSpecVersion is the newest version of the specification that this build
 	// supports.
-	NewestSpecVersion = specVersionSecretFiles
+	NewestSpecVersion = specVersionCleanup
 )
 
 // RequiredSpecVersion returns the version of the specification that a task needs: the
 // oldest version that an executor and its shim must support to run the task
-// correctly. It is 1, 2 if steps transfer archives, and 3 if secrets are files.
+// correctly. It is 1, 2 if steps transfer archives, 3 if secrets are files, and 4 if
+// it has steps that run after a stop only, or a timeout of the cleanup. A step that
+// always runs does not require 4: without it, an older executor runs the step in all
+// other cases.
 func RequiredSpecVersion(d *Definition) int {
+	if d.CleanupTimeout > 0 || slices.ContainsFunc(d.Steps, func(s StepDef) bool { return s.When == WhenOnStop }) {
+		return specVersionCleanup
+	}
 	if len(d.SecretFiles) > 0 {
 		return specVersionSecretFiles
 	}
@@ -281,8 +292,11 @@ func CheckSpecVersion(d *Definition, specVersion int) error {
 	if required <= max(specVersion, specVersionScripts) {
 		return nil
 	}
-	if required == specVersionSecretFiles {
+	switch required {
+	case specVersionSecretFiles:
 		subject = "secrets as files"
+	case specVersionCleanup:
+		subject = "steps that run after a stop"
 	}
 	return Errorf(CodeConflict, "the task has %s, which this version of the executor does not support", subject)
 }

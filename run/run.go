@@ -29,6 +29,8 @@ type Run struct {
 	EndedAt       time.Time
 	RestartedFrom ID
 	RestartedAs   []ID
+	// StopRequested says that the run is to stop, or was stopped.
+	StopRequested bool
 
 	// Version increases with every change of the run or of one of its tasks.
 	Version int64

@@ -78,29 +78,32 @@ type Registry struct {
 
 // TaskSpec describes one task, or one expansion of tasks.
 type TaskSpec struct {
-	Pool         string              `json:"pool,omitempty"`
-	Requires     *Requires           `json:"requires,omitempty"`
-	Image        string              `json:"image,omitempty"`
-	PullPolicy   PullPolicy          `json:"pull_policy,omitempty"` // "" means if_not_present
-	Platform     string              `json:"platform,omitempty"`    // os/arch[/variant]
-	Services     []ServiceSpec       `json:"services,omitempty"`
-	Environment  map[string]string   `json:"environment,omitempty"`
-	WorkingDir   string              `json:"working_dir,omitempty"`
-	Shell        []string            `json:"shell,omitempty"` // nil means DefaultShell
-	User         string              `json:"user,omitempty"`
-	Privileged   bool                `json:"privileged,omitempty"`
-	Resources    Resources           `json:"resources,omitzero"`
-	Volumes      []Volume            `json:"volumes,omitempty"`
-	Steps        []Step              `json:"steps"`
-	Depends      []Depend            `json:"depends,omitempty"`
-	Approval     Approval            `json:"approval,omitzero"`
-	AllowFailure bool                `json:"allow_failure,omitempty"`
-	Skip         bool                `json:"skip,omitempty"`
-	Timeout      Duration            `json:"timeout,omitempty"` // from the start of its environment; 0: none
-	Retry        Retry               `json:"retry,omitzero"`
-	OnLost       OnLost              `json:"on_executor_lost,omitempty"` // "" means fail
-	Matrix       map[string][]string `json:"matrix,omitempty"`
-	Foreach      string              `json:"foreach,omitempty"`
+	Pool         string            `json:"pool,omitempty"`
+	Requires     *Requires         `json:"requires,omitempty"`
+	Image        string            `json:"image,omitempty"`
+	PullPolicy   PullPolicy        `json:"pull_policy,omitempty"` // "" means if_not_present
+	Platform     string            `json:"platform,omitempty"`    // os/arch[/variant]
+	Services     []ServiceSpec     `json:"services,omitempty"`
+	Environment  map[string]string `json:"environment,omitempty"`
+	WorkingDir   string            `json:"working_dir,omitempty"`
+	Shell        []string          `json:"shell,omitempty"` // nil means DefaultShell
+	User         string            `json:"user,omitempty"`
+	Privileged   bool              `json:"privileged,omitempty"`
+	Resources    Resources         `json:"resources,omitzero"`
+	Volumes      []Volume          `json:"volumes,omitempty"`
+	Steps        []Step            `json:"steps"`
+	Depends      []Depend          `json:"depends,omitempty"`
+	Approval     Approval          `json:"approval,omitzero"`
+	AllowFailure bool              `json:"allow_failure,omitempty"`
+	Skip         bool              `json:"skip,omitempty"`
+	Timeout      Duration          `json:"timeout,omitempty"` // from the start of its environment; 0: none
+	Retry        Retry             `json:"retry,omitzero"`
+	OnLost       OnLost            `json:"on_executor_lost,omitempty"` // "" means fail
+	// CleanupTimeout bounds the cleanup steps that run after a stop, or after the
+	// timeout of the task; 0 means DefaultCleanupTimeout.
+	CleanupTimeout Duration            `json:"cleanup_timeout,omitempty"`
+	Matrix         map[string][]string `json:"matrix,omitempty"`
+	Foreach        string              `json:"foreach,omitempty"`
 }
 
 // DefaultShell is the shell of a task that names none. The path of the step's
@@ -173,7 +176,8 @@ type When string
 const (
 	WhenOnSuccess When = "on_success"
 	WhenOnFailure When = "on_failure"
-	WhenAlways    When = "always"
+	WhenAlways    When = "always"  // also after a stop, and after the timeout of the task
+	WhenOnStop    When = "on_stop" // only then
 )
 
 // Depend names a task that must be final first, and the outcomes with which the
@@ -251,6 +255,9 @@ const (
 
 // StopGrace is the time between SIGTERM and SIGKILL for a step that is stopped.
 const StopGrace = 10 * time.Second
+
+// DefaultCleanupTimeout is the timeout of the cleanup of a task that names none.
+const DefaultCleanupTimeout = 5 * time.Minute
 
 // ValidName reports whether name is valid for a task, service or pool: 1 to
 // MaxNameLength of a to z, 0 to 9, dot, underscore and dash, and not dots

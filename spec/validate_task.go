@@ -37,6 +37,7 @@ func checkTask(l *faultList, name, group string, t *run.TaskSpec) {
 		l.add(p.Key("approval").Key("approvers"), run.FaultOutOfRange, "it is %d; it must be 0 to %d", a, run.MaxApprovers)
 	}
 	checkTimeout(l, p.Key("timeout"), t.Timeout)
+	checkTimeout(l, p.Key("cleanup_timeout"), t.CleanupTimeout)
 	checkRetry(l, p.Key("retry"), t.Retry)
 	checkEnum(l, p.Key("on_executor_lost"), t.OnLost, run.OnLostFail, run.OnLostRetry)
 }
@@ -233,5 +234,5 @@ func checkStep(l *faultList, p run.Path, s *run.Step) {
 	checkEnvironment(l, p.Key("environment"), s.Environment)
 	checkText(l, p.Key("working_dir"), s.WorkingDir)
 	checkTimeout(l, p.Key("timeout"), s.Timeout)
-	checkEnum(l, p.Key("when"), s.When, run.WhenOnSuccess, run.WhenOnFailure, run.WhenAlways)
+	checkEnum(l, p.Key("when"), s.When, run.WhenOnSuccess, run.WhenOnFailure, run.WhenAlways, run.WhenOnStop)
 }

@@ -20,6 +20,8 @@ type taskSet struct {
 	assigned int               // tasks started in total
 	// propagatingStop is true while a coroutine propagates a stop.
 	propagatingStop bool
+	// newlyForced is true until that coroutine has taken note that the stop is forced.
+	newlyForced bool
 }
 
 // ending is a task that left the task set.
@@ -89,9 +91,15 @@ func (c *taskSet) each(f func(*taskRun)) {
 }
 
 // stop ends every task as soon as no executor runs it. Further calls have no
-// effect.
+// effect, except the first that is forced: it ends the cleanup of the tasks.
 func (c *taskSet) stop(ctx workflow.Context, why contract.Stop) {
 	if c.stopped != nil {
+		if why.Force && !c.stopped.Force {
+			forced := *c.stopped
+			forced.Force = true
+			c.stopped, c.newlyForced = &forced, c.propagatingStop
+			c.startPropagateStop(ctx)
+		}
 		return
 	}
 	c.stopped = &why

@@ -57,7 +57,7 @@ func TestSession_that_was_cut(t *testing.T) {
 			return err
 		}},
 		"stop": {answer: shim.Done, apply: func(ctx context.Context, d *Driver) error {
-			return d.stop(ctx, "pod", time.Second)
+			return d.stop(ctx, "pod", time.Second, false)
 		}},
 		"services": {answer: shim.Done, apply: func(ctx context.Context, d *Driver) error {
 			return d.awaitPorts(ctx, "pod", 1)

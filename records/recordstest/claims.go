@@ -153,6 +153,9 @@ func testClaimTooOld(t *testing.T, d *fixture.Database) {
 		"secret files": {3, func(x *run.Spec) {
 			x.Secrets, x.SecretFiles = map[string]run.Secret{"TOKEN": "hunter2"}, []string{"TOKEN"}
 		}},
+		"steps after a stop": {4, func(x *run.Spec) {
+			x.Tasks["build"].Steps = append(x.Tasks["build"].Steps, run.Step{Run: "true", When: run.WhenOnStop})
+		}},
 	} {
 		spec := fixture.OneTask("/a/b")
 		tt.change(spec)

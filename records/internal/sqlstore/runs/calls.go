@@ -66,6 +66,18 @@ func (s *Store) StopRun(ctx context.Context, id run.ID, token run.Token) error {
 	})
 }
 
+// ForceStopRun implements records.Store.
+func (s *Store) ForceStopRun(ctx context.Context, id run.ID, token run.Token) error {
+	return s.change(ctx, "force the stop of a run", id, token, func(t *sqldb.Tx, r *rows.Run) error {
+		if r.Phase != run.PhaseRunning {
+			return rows.WrongPhase(r, "only a running run can be stopped")
+		}
+		r.StopRequested = true
+		r.Version++ // also if a stop was requested before
+		return t.Enqueue(ctx, id, records.OutboxForceStop, 0)
+	})
+}
+
 // ApproveTask implements records.Store.
 func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string, token run.Token) error {
 	return s.change(ctx, "approve a task", id, token, func(t *sqldb.Tx, r *rows.Run) error {
