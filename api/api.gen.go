@@ -14,9 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oapi-codegen/runtime"
-
 	"github.com/drover-run/drover/run"
+	"github.com/oapi-codegen/runtime"
 )
 
 // Defines values for Admission.
@@ -86,6 +85,7 @@ func (e ArtifactEntryType) Valid() bool {
 const (
 	ConditionFailure Condition = "failure"
 	ConditionSkipped Condition = "skipped"
+	ConditionStopped Condition = "stopped"
 	ConditionSuccess Condition = "success"
 )
 
@@ -95,6 +95,8 @@ func (e Condition) Valid() bool {
 	case ConditionFailure:
 		return true
 	case ConditionSkipped:
+		return true
+	case ConditionStopped:
 		return true
 	case ConditionSuccess:
 		return true

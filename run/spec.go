@@ -195,6 +195,7 @@ const (
 	OnSuccess Condition = "success"
 	OnFailure Condition = "failure"
 	OnSkipped Condition = "skipped"
+	OnStopped Condition = "stopped"
 )
 
 // Approval says how many distinct subjects must approve a task; 0 is none.
