@@ -59,6 +59,9 @@ func TestSession_that_was_cut(t *testing.T) {
 		"stop": {answer: shim.Done, apply: func(ctx context.Context, d *Driver) error {
 			return d.stop(ctx, "pod", time.Second, false)
 		}},
+		"abort": {answer: shim.Done, apply: func(ctx context.Context, d *Driver) error {
+			return d.stop(ctx, "pod", 0, true)
+		}},
 		"services": {answer: shim.Done, apply: func(ctx context.Context, d *Driver) error {
 			return d.awaitPorts(ctx, "pod", 1)
 		}},
