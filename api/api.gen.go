@@ -115,6 +115,7 @@ func (e ArtifactEntryType) Valid() bool {
 const (
 	ConditionFailure Condition = "failure"
 	ConditionSkipped Condition = "skipped"
+	ConditionStopped Condition = "stopped"
 	ConditionSuccess Condition = "success"
 )
 
@@ -124,6 +125,8 @@ func (e Condition) Valid() bool {
 	case ConditionFailure:
 		return true
 	case ConditionSkipped:
+		return true
+	case ConditionStopped:
 		return true
 	case ConditionSuccess:
 		return true
@@ -667,6 +670,7 @@ func (e TaskSpecShell0) Valid() bool {
 const (
 	WhenAlways    When = "always"
 	WhenOnFailure When = "on_failure"
+	WhenOnStop    When = "on_stop"
 	WhenOnSuccess When = "on_success"
 )
 
@@ -676,6 +680,8 @@ func (e When) Valid() bool {
 	case WhenAlways:
 		return true
 	case WhenOnFailure:
+		return true
+	case WhenOnStop:
 		return true
 	case WhenOnSuccess:
 		return true
@@ -907,7 +913,7 @@ type ClaimRequest struct {
 	Set string `json:"set,omitempty,omitzero"`
 
 	// SpecVersion The version of task definitions that the executor supports: 1 scripts, 2 steps that transfer archives, 3 secrets as
-	// files, 4 steps that are retried. A task that needs a higher version is refused with 409, and requeued. The default is 1.
+	// files, 4 steps that are retried or run after a stop. A task that needs a higher version is refused with 409, and requeued. The default is 1.
 	SpecVersion int `json:"spec_version,omitempty,omitzero"`
 }
 
@@ -1747,6 +1753,9 @@ type Run struct {
 	SetupErrors   []string  `json:"setup_errors,omitempty,omitzero"`
 	StartedAt     time.Time `json:"started_at,omitempty,omitzero"`
 
+	// StopRequested A stop was requested. The run is finished when the cleanup of its tasks has ended.
+	StopRequested bool `json:"stop_requested,omitempty,omitzero"`
+
 	// TaskCounts The number of tasks by status. In lists only.
 	TaskCounts map[string]int `json:"task_counts,omitempty,omitzero"`
 
@@ -1782,6 +1791,17 @@ type RunPage struct {
 	// PrevCursor Absent on the first page.
 	PrevCursor string `json:"prev_cursor,omitempty,omitzero"`
 	Runs       []Run  `json:"runs"`
+}
+
+// RunStop defines model for RunStop.
+type RunStop struct {
+	// ChangegroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
+	// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
+	// refused does not invalidate it.
+	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
+
+	// Force Kill the tasks; no step cleans up. It ends a cleanup that has begun.
+	Force bool `json:"force,omitempty,omitzero"`
 }
 
 // SaveArtifacts Stores files of the run as an artifact.
@@ -2173,6 +2193,11 @@ type TaskSpec struct {
 
 	// Approval True requires one approval.
 	Approval TaskSpec_Approval `json:"approval,omitempty,omitzero"`
+
+	// CleanupTimeout A Go duration string.
+	//
+	// Example: 1h30m
+	CleanupTimeout Duration `json:"cleanup_timeout,omitempty,omitzero"`
 
 	// Depends Names of tasks, or objects where an outcome other than success lets this task start.
 	Depends     []TaskSpec_Depends_Item `json:"depends,omitempty,omitzero"`
@@ -2750,7 +2775,7 @@ type RestartRunJSONRequestBody = Restart
 type StartRunJSONRequestBody = RunAction
 
 // StopRunJSONRequestBody defines body for StopRun for application/json ContentType.
-type StopRunJSONRequestBody = RunAction
+type StopRunJSONRequestBody = RunStop
 
 // PutTaskAnnotationsJSONRequestBody defines body for PutTaskAnnotations for application/json ContentType.
 type PutTaskAnnotationsJSONRequestBody = Annotations
@@ -3812,7 +3837,9 @@ type ClientInterface interface {
 
 	// StopRunWithBody Stop a running run
 	//
-	// The call returns immediately; the run is finished when its last task has stopped.
+	// The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
+	// `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
+	// with `force`, tasks are killed and no step cleans up, also if the run is being stopped already.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3821,7 +3848,9 @@ type ClientInterface interface {
 
 	// StopRun Stop a running run
 	//
-	// The call returns immediately; the run is finished when its last task has stopped.
+	// The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
+	// `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
+	// with `force`, tasks are killed and no step cleans up, also if the run is being stopped already.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5430,7 +5459,9 @@ func (c *Client) StartRun(ctx context.Context, id RunID, body StartRunJSONReques
 
 // StopRunWithBody Stop a running run
 //
-// The call returns immediately; the run is finished when its last task has stopped.
+// The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
+// `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
+// with `force`, tasks are killed and no step cleans up, also if the run is being stopped already.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5449,7 +5480,9 @@ func (c *Client) StopRunWithBody(ctx context.Context, id RunID, contentType stri
 
 // StopRun Stop a running run
 //
-// The call returns immediately; the run is finished when its last task has stopped.
+// The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
+// `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
+// with `force`, tasks are killed and no step cleans up, also if the run is being stopped already.
 //
 // Takes a body of the `application/json` content type.
 //

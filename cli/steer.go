@@ -22,12 +22,32 @@ func startCommand(f *runsFlags) *cobra.Command {
 }
 
 func stopCommand(f *runsFlags) *cobra.Command {
-	return f.actionCommand(&cobra.Command{
+	force := false
+	c := f.actionCommand(&cobra.Command{
 		Use: "stop ID...", Short: "Stop running runs",
 		Long: `Stops running runs. It returns immediately; a run is finished when its last task has stopped (drover runs get ID --follow
-waits for that).`,
-		Example: "  drover runs stop 01k8z3m6w4v6q2d1c9x7b5a3n1",
-	}, (*remote.Client).Stop)
+waits for that). Before that, steps with "when: always" or "when: on_stop" clean up, for at most the cleanup_timeout of their
+task. A second stop, or --force, kills the tasks and ends the cleanup at once.`,
+		Example: "  drover runs stop 01k8z3m6w4v6q2d1c9x7b5a3n1\n  drover runs stop --force 01k8z3m6w4v6q2d1c9x7b5a3n1",
+	}, func(client *remote.Client, ctx context.Context, id, token string) (remote.Answer[api.Run], error) {
+		return stopRun(ctx, client, id, token, force)
+	})
+	c.Flags().BoolVar(&force, "force", false, "kill the tasks, without a cleanup")
+	return c
+}
+
+// stopRun stops a run; a stop of a run that is being stopped already is forced. The
+// decision is the client's: a call that is only repeated, since its answer was lost,
+// must not end a cleanup.
+func stopRun(ctx context.Context, client *remote.Client, id, token string, force bool) (remote.Answer[api.Run], error) {
+	if !force {
+		known, err := client.Run(ctx, id)
+		if err != nil {
+			return known, err
+		}
+		force = known.Value.Phase == api.PhaseRunning && known.Value.StopRequested
+	}
+	return client.Stop(ctx, id, token, force)
 }
 
 func cancelCommand(f *runsFlags) *cobra.Command {

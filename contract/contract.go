@@ -33,6 +33,7 @@ const (
 const (
 	SignalAdmit       = "admit"        // no payload
 	SignalStop        = "stop"         // no payload
+	SignalForceStop   = "force-stop"   // no payload
 	SignalCancel      = "cancel"       // no payload
 	SignalApprove     = "approve"      // Approve
 	SignalBatchReport = "batch-report" // BatchReport
@@ -234,6 +235,9 @@ type Heartbeat struct {
 // StopInput is the input of stop-task.
 type StopInput struct {
 	Key run.Key `json:"key"`
+	// Force means that the task stops without a cleanup, or that its cleanup ends.
+	// An older executor, which never cleans up, ignores it.
+	Force bool `json:"force,omitempty"`
 }
 
 // StopResult is the result of stop-task.

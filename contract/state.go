@@ -68,6 +68,9 @@ type Stop struct {
 	Reason string `json:"reason"` // a sentence
 	// TimedOut says that the run's timeout is the reason: the result is failed.
 	TimedOut bool `json:"timed_out,omitempty"`
+	// Force says that no task of the run cleans up any more. A later stop of a
+	// stopped run may add it.
+	Force bool `json:"force,omitempty"`
 }
 
 // ExecutorRemoved is the payload of SignalExecutorRemoved.

@@ -131,6 +131,11 @@ func (e *Engine) Stop(ctx context.Context, id run.ID, token run.Token) (run.Run,
 	return e.change(ctx, id, token, run.Action{Kind: run.ActionStop, Actor: run.ActorOf(ctx)}, e.store.StopRun)
 }
 
+// ForceStop implements run.Service.
+func (e *Engine) ForceStop(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
+	return e.change(ctx, id, token, run.Action{Kind: run.ActionStop, Actor: run.ActorOf(ctx)}, e.store.ForceStopRun)
+}
+
 // Spec implements run.Service.
 func (e *Engine) Spec(ctx context.Context, id run.ID) (*run.Spec, error) {
 	return e.store.RunSpec(ctx, id)

@@ -78,8 +78,13 @@ type Handle interface {
 	// CopyFrom reads path of the environment as a tar stream.
 	CopyFrom(ctx context.Context, path string) (io.ReadCloser, error)
 	// Stop asks the shim to stop the task: SIGTERM to the running step, SIGKILL after
-	// grace. It returns once the shim has the request; Events reports the end.
+	// grace, and then the cleanup steps. It returns once the shim has the request;
+	// Events reports the end. Repeated calls have no further effect.
 	Stop(ctx context.Context, grace time.Duration) error
+	// Abort is Stop without a cleanup: no cleanup step begins any more, and one that
+	// runs is stopped like any other step. A grace of 0 kills the running step at
+	// once. It may follow Stop; a later Stop does not take it back.
+	Abort(ctx context.Context, grace time.Duration) error
 	// Remove removes the environment and all its contents, running or not. It is
 	// idempotent.
 	Remove(ctx context.Context) error

@@ -38,6 +38,7 @@ type KeyRequest struct {
 	// Token is the token of an adoption; nil for none.
 	Token []byte
 	Stop  bool // the task is to be stopped
+	Force bool // with Stop: without a cleanup
 	// Ack is to be called once the token was journaled.
 	Ack func()
 }

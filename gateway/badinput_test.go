@@ -105,7 +105,7 @@ func TestServer_bad_input(t *testing.T) {
 		"unknown run to start": {call{post, aRun + "/start", "", nil}, 404, run.CodeNotFound, "", ""},
 		"wrong phase":          {call{post, aRun + "/stop", "{}", nil}, 409, run.CodeWrongPhase, "finished", ""},
 		"stop as text":         {call{post, aRun + "/stop", "", map[string]string{"Content-Type": "text/plain"}}, 415, run.CodeUnsupportedMedia, "", ""},
-		"stop with a key":      {call{post, aRun + "/stop", `{"force": true}`, nil}, 422, run.CodeInvalid, "force", ""},
+		"stop with a key":      {call{post, aRun + "/stop", `{"forced": true}`, nil}, 422, run.CodeInvalid, "forced", ""},
 		"stop with rubbish":    {call{post, aRun + "/stop", `{`, nil}, 400, run.CodeUnreadable, "", ""},
 		"two bodies":           {call{post, aRun + "/stop", `{}{}`, nil}, 400, run.CodeUnreadable, "", ""},
 		"not waiting":          {call{post, aRun + "/tasks/a/approve", "", nil}, 409, run.CodeNotWaitingApproval, "queued", ""},

@@ -95,7 +95,17 @@ func (s *Server) StartRun(c echo.Context, id api.RunID) error { return s.act(c, 
 func (s *Server) CancelRun(c echo.Context, id api.RunID) error { return s.act(c, id, s.runs.Cancel) }
 
 // StopRun implements ServerInterface.
-func (s *Server) StopRun(c echo.Context, id api.RunID) error { return s.act(c, id, s.runs.Stop) }
+func (s *Server) StopRun(c echo.Context, id api.RunID) error {
+	var body api.RunStop
+	if err := s.decode(c, &body, strict); err != nil {
+		return err
+	}
+	call := s.runs.Stop
+	if body.Force {
+		call = s.runs.ForceStop
+	}
+	return s.actWith(c, id, body.ChangegroupToken, call)
+}
 
 // ApproveTask implements ServerInterface.
 func (s *Server) ApproveTask(c echo.Context, id api.RunID, task api.TaskName) error {
@@ -162,7 +172,14 @@ func (s *Server) act(c echo.Context, id string, call func(context.Context, run.I
 	if err := s.decode(c, &body, strict); err != nil {
 		return err
 	}
-	token, err := run.ParseToken(body.ChangegroupToken)
+	return s.actWith(c, id, body.ChangegroupToken, call)
+}
+
+// actWith is act for a call whose body was read.
+func (s *Server) actWith(
+	c echo.Context, id, text string, call func(context.Context, run.ID, run.Token) (run.Run, error),
+) error {
+	token, err := run.ParseToken(text)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func fullRun() run.Run {
 		Admission: run.AdmissionManual, Phase: run.PhaseRunning, Result: run.ResultFailed, Reason: "task a failed",
 		Annotations: map[string]string{"commit": "4f2a"}, Environment: map[string]string{"K": "V"}, SecretNames: []string{"TOKEN"},
 		SetupErrors: []string{"no"}, CreatedAt: at, StartedAt: at, EndedAt: at, RestartedFrom: "x", RestartedAs: []run.ID{"y"},
-		Version: 12,
+		StopRequested: true, Version: 12,
 		Tasks: []run.Task{{
 			Number: 0, Name: "a[GO=1.25,OS=linux]", Status: run.StatusFailed, Reason: "step 0 exited with 3", Pool: "linux", Executor: "host-7",
 			Attempt: 2, Dispatch: 1, ExitCode: new(3), TimedOut: true, Cause: run.CauseTimeout, QueuedAt: at, StartedAt: at, EndedAt: at,
@@ -54,7 +54,7 @@ func TestServer_GetRun(t *testing.T) {
 	want := `{"id": "01jd0000000000000000000000", "counter": 7, "name": "build", "group": "/project/42", "changegroups": ["g"], "priority": 2,
 		"admission": "manual", "phase": "running", "result": "failed", "reason": "task a failed", "annotations": {"commit": "4f2a"},
 		"environment": {"K": "V"}, "secret_names": ["TOKEN"], "setup_errors": ["no"], "created_at": "2026-01-02T02:04:05.000006Z",
-		"started_at": "2026-01-02T02:04:05.000006Z", "ended_at": "2026-01-02T02:04:05.000006Z", "restarted_from": "x", "restarted_as": ["y"],
+		"started_at": "2026-01-02T02:04:05.000006Z", "ended_at": "2026-01-02T02:04:05.000006Z", "stop_requested": true, "restarted_from": "x", "restarted_as": ["y"],
 		"tasks": {
 			"a[GO=1.25,OS=linux]": {"number": 0, "status": "failed", "reason": "step 0 exited with 3", "pool": "linux", "executor": "host-7",
 				"attempt": 2, "exit_code": 3, "timed_out": true, "cause": "timeout", "queued_at": "2026-01-02T02:04:05.000006Z",
@@ -138,7 +138,7 @@ func TestServer_actions(t *testing.T) {
 		}
 	}
 	service := &runtest.Service{
-		StartFunc: act("start"), StopFunc: act("stop"), CancelFunc: act("cancel"),
+		StartFunc: act("start"), StopFunc: act("stop"), ForceStopFunc: act("force-stop"), CancelFunc: act("cancel"),
 		ApproveFunc: func(_ context.Context, id run.ID, task, subject string, _ run.Token) (run.Run, error) {
 			calls <- made{Call: "approve", Task: task, Subject: subject}
 			return run.Run{ID: id}, nil
@@ -157,6 +157,8 @@ func TestServer_actions(t *testing.T) {
 	}{
 		{http.MethodPost, "/start", "", "", made{Call: "start"}},
 		{http.MethodPost, "/stop", "{}", "application/json", made{Call: "stop"}},
+		{http.MethodPost, "/stop", "", "", made{Call: "stop"}},
+		{http.MethodPost, "/stop", `{"force": true}`, "application/json", made{Call: "force-stop"}},
 		{http.MethodPost, "/cancel", "", "application/json", made{Call: "cancel"}},
 		{http.MethodPost, task + "/approve", "", "", made{Call: "approve", Task: name, Subject: "local"}},
 		{http.MethodPost, "/tasks/" + name + "/approve", "", "", made{Call: "approve", Task: name, Subject: "local"}},

@@ -52,6 +52,7 @@ func viewRun(r run.Run) api.Run {
 		Reason: r.Reason, Annotations: mapOf(r.Annotations), Environment: mapOf(r.Environment),
 		InputValues: r.InputValues, SecretNames: listOf(r.SecretNames), SetupErrors: r.SetupErrors,
 		CreatedAt: r.CreatedAt.UTC(), StartedAt: r.StartedAt.UTC(), EndedAt: r.EndedAt.UTC(),
+		StopRequested: r.StopRequested,
 		RestartedFrom: string(r.RestartedFrom), ChangegroupToken: r.Token.String(),
 	}
 	for _, id := range r.RestartedAs {

@@ -103,6 +103,9 @@ type Runs interface {
 	StartRun(ctx context.Context, id run.ID, token run.Token) error
 	CancelRun(ctx context.Context, id run.ID, token run.Token) error
 	StopRun(ctx context.Context, id run.ID, token run.Token) error
+	// ForceStopRun is StopRun without the cleanup of the tasks. A run that is being
+	// stopped may be stopped by force too; each call appends a row.
+	ForceStopRun(ctx context.Context, id run.ID, token run.Token) error
 	// ApproveTask records an approval by subject. When the task has as many as
 	// it needs, it appends an outbox row of OutboxApprove. Errors: not_found,
 	// not_waiting_approval (also if this subject has approved, or if the task
@@ -465,9 +468,13 @@ type OutboxKind string
 
 // The kinds of outbox row. Delivering any of them twice is harmless.
 const (
-	OutboxStart   OutboxKind = "start"   // start the run's workflow
-	OutboxAdmit   OutboxKind = "admit"   // notify it that it may start
-	OutboxStop    OutboxKind = "stop"    // signal it to stop
+	OutboxStart OutboxKind = "start" // start the run's workflow
+	OutboxAdmit OutboxKind = "admit" // notify it that it may start
+	OutboxStop  OutboxKind = "stop"  // signal it to stop
+	// OutboxForceStop signals it to stop without a cleanup. A dispatcher that does not
+	// know the kind leaves the row to a newer one.
+	OutboxForceStop OutboxKind = "force-stop"
+
 	OutboxCancel  OutboxKind = "cancel"  // notify it that it was cancelled
 	OutboxApprove OutboxKind = "approve" // notify it that Task was approved
 	OutboxGrant   OutboxKind = "grant"   // notify the workflow of ChangeGroup that a slot may be free

@@ -56,6 +56,9 @@ type Definition struct {
 	Steps    []StepDef     `json:"steps"`
 	Timeout  time.Duration `json:"timeout,omitempty"`
 	Grace    time.Duration `json:"grace"`
+	// CleanupTimeout bounds the steps that run after a stop or after Timeout; 0
+	// means DefaultCleanupTimeout.
+	CleanupTimeout time.Duration `json:"cleanup_timeout,omitempty"`
 }
 
 // StepDef is a step as an executor runs it.
@@ -114,11 +117,12 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 		Image: t.Image, PullPolicy: cmp.Or(t.PullPolicy, PullIfNotPresent), Platform: t.Platform,
 		Services: t.Services, WorkingDir: t.WorkingDir, Shell: t.Shell, User: t.User, Privileged: t.Privileged,
 		Resources: t.Resources, Volumes: t.Volumes, Timeout: t.Timeout.Std(), Grace: StopGrace,
-		Environment: environment(header, t, x, key, counter),
-		SecretFiles: secretFiles(header),
-		Secrets:     masked(header.Secrets),
-		Auth:        auth(header),
-		Steps:       make([]StepDef, len(t.Steps)),
+		CleanupTimeout: t.CleanupTimeout.Std(),
+		Environment:    environment(header, t, x, key, counter),
+		SecretFiles:    secretFiles(header),
+		Secrets:        masked(header.Secrets),
+		Auth:           auth(header),
+		Steps:          make([]StepDef, len(t.Steps)),
 	}
 	if len(header.SecretsFrom) > 0 {
 		d.SecretsFrom, d.Registries = header.SecretsFrom, header.Registries
@@ -258,22 +262,23 @@ const (
 	specVersionScripts     = 1
 	specVersionArchives    = 2
 	specVersionSecretFiles = 3
-	specVersionStepRetries = 4
+	specVersionStepControl = 4
 
 	// NewestSpecVersion is the newest version of the specification that this build
 	// supports.
-	NewestSpecVersion = specVersionStepRetries
+	NewestSpecVersion = specVersionStepControl
 )
 
 // RequiredSpecVersion returns the version of the specification that a task needs: the
 // oldest version that an executor and its shim must support to run the task
 // correctly. It is 1, 2 if steps transfer archives, 3 if secrets are files, and 4 if
-// steps are retried.
+// it decides more about its steps than whether they run on success or on failure: it
+// retries them, runs them after a stop only, or has a timeout of the cleanup. A step
+// that always runs does not require 4: without it, an older executor runs the step in
+// all other cases.
 func RequiredSpecVersion(d *Definition) int {
-	for i := range d.Steps {
-		if d.Steps[i].Retry.MaxAttempts > 1 {
-			return specVersionStepRetries
-		}
+	if d.CleanupTimeout > 0 || slices.ContainsFunc(d.Steps, func(s StepDef) bool { return s.When == WhenOnStop || s.Retry.MaxAttempts > 1 }) {
+		return specVersionStepControl
 	}
 	if len(d.SecretFiles) > 0 {
 		return specVersionSecretFiles
@@ -298,8 +303,8 @@ func CheckSpecVersion(d *Definition, specVersion int) error {
 	switch required {
 	case specVersionSecretFiles:
 		subject = "secrets as files"
-	case specVersionStepRetries:
-		subject = "steps that are retried"
+	case specVersionStepControl:
+		subject = "steps that are retried or run after a stop"
 	}
 	return Errorf(CodeConflict, "the task has %s, which this version of the executor does not support", subject)
 }

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,10 +65,16 @@ func TestRequiredSpecVersion(t *testing.T) {
 	plain := run.Definition{Steps: []run.StepDef{{Script: "true"}}}
 	archives := run.Definition{Steps: []run.StepDef{{Script: "true"}, {ArchiveStep: run.ArchiveStep{RestoreWorkspace: &run.RestoreWorkspace{}}}}}
 	files := run.Definition{Steps: plain.Steps, SecretFiles: map[string]string{"A": ""}}
+	onStop := run.Definition{Steps: []run.StepDef{{Script: "true"}, {Script: "true", When: run.WhenOnStop}}}
+	bounded := run.Definition{Steps: plain.Steps, CleanupTimeout: time.Minute}
+	always := run.Definition{Steps: []run.StepDef{{Script: "true", When: run.WhenAlways}}}
 	for name, tt := range map[string]struct {
 		d       run.Definition
 		version int
-	}{"scripts": {plain, 1}, "archives": {archives, 2}, "secret files": {files, 3}} {
+	}{
+		"scripts": {plain, 1}, "archives": {archives, 2}, "secret files": {files, 3},
+		"on stop": {onStop, 4}, "cleanup timeout": {bounded, 4}, "always": {always, 1},
+	} {
 		require.Equal(t, tt.version, run.RequiredSpecVersion(&tt.d), name)
 		require.NoError(t, run.CheckSpecVersion(&tt.d, run.NewestSpecVersion), name)
 		for specVersion := range tt.version {

@@ -71,6 +71,7 @@ const (
 	MaskSuccess OnMask = 1 << iota
 	MaskFailure
 	MaskSkipped
+	MaskStopped
 )
 
 // TaskName returns the name of the i-th task of the node: the axes sorted by
@@ -128,6 +129,8 @@ func Mask(conditions []Condition) OnMask {
 			m |= MaskFailure
 		case OnSkipped:
 			m |= MaskSkipped
+		case OnStopped:
+			m |= MaskStopped
 		}
 	}
 	return m
@@ -147,7 +150,7 @@ func (m OnMask) String() string {
 	for _, c := range []struct {
 		mask OnMask
 		word Condition
-	}{{MaskSuccess, OnSuccess}, {MaskFailure, OnFailure}, {MaskSkipped, OnSkipped}} {
+	}{{MaskSuccess, OnSuccess}, {MaskFailure, OnFailure}, {MaskSkipped, OnSkipped}, {MaskStopped, OnStopped}} {
 		if m.OrDefault()&c.mask != 0 {
 			words = append(words, string(c.word))
 		}

@@ -38,6 +38,8 @@ type Run struct {
 	// Actions are the calls of clients that changed it after its creation,
 	// oldest first; nil in lists.
 	Actions []Action
+	// StopRequested says that the run is to stop, or was stopped.
+	StopRequested bool
 
 	// Version increases with every change of the run or of one of its tasks.
 	Version int64

@@ -35,6 +35,9 @@ type Service interface {
 	// Stop stops a running run. It returns at once; the run is finished when
 	// none of its tasks executes any more. Errors: not_found, wrong_phase.
 	Stop(ctx context.Context, id ID, token Token) (Run, error)
+	// ForceStop is Stop without a cleanup: the tasks of the run are killed, and
+	// cleanup steps do not begin, or end, if the run is being stopped already.
+	ForceStop(ctx context.Context, id ID, token Token) (Run, error)
 	// Approve approves a waiting task on behalf of subject. Errors: not_found,
 	// not_waiting_approval, forbidden (the task does not name the subject).
 	Approve(ctx context.Context, id ID, task, subject string, token Token) (Run, error)

@@ -224,8 +224,11 @@ type TaskSpec struct {
 	Timeout      Duration          `json:"timeout,omitempty"` // from the start of its environment; 0: none
 	Retry        Retry             `json:"retry,omitzero"`
 	OnLost       OnLost            `json:"on_executor_lost,omitempty"` // "" means fail
-	Matrix       Matrix            `json:"matrix,omitzero"`
-	Foreach      string            `json:"foreach,omitempty"`
+	// CleanupTimeout bounds the cleanup steps that run after a stop, or after the
+	// timeout of the task; 0 means DefaultCleanupTimeout.
+	CleanupTimeout Duration `json:"cleanup_timeout,omitempty"`
+	Matrix         Matrix   `json:"matrix,omitzero"`
+	Foreach        string   `json:"foreach,omitempty"`
 }
 
 // Matrix expands a task to one task for each combination of the values of its
@@ -394,7 +397,8 @@ type When string
 const (
 	WhenOnSuccess When = "on_success"
 	WhenOnFailure When = "on_failure"
-	WhenAlways    When = "always"
+	WhenAlways    When = "always"  // also after a stop, and after the timeout of the task
+	WhenOnStop    When = "on_stop" // only then
 )
 
 // Streams says how the two outputs of a step, stdout and stderr, reach its log.
@@ -425,6 +429,7 @@ const (
 	OnSuccess Condition = "success"
 	OnFailure Condition = "failure"
 	OnSkipped Condition = "skipped"
+	OnStopped Condition = "stopped"
 )
 
 // Approval says how many distinct subjects must approve a task; 0 is none.
@@ -584,6 +589,9 @@ const (
 
 // StopGrace is the time between SIGTERM and SIGKILL for a step that is stopped.
 const StopGrace = 10 * time.Second
+
+// DefaultCleanupTimeout is the timeout of the cleanup of a task that names none.
+const DefaultCleanupTimeout = 5 * time.Minute
 
 // ValidName reports whether name is valid for a task, service or pool: 1 to
 // MaxNameLength of a to z, 0 to 9, dot, underscore and dash, and not dots

@@ -190,7 +190,7 @@ func checkDepends(l *faultList, name string, t *run.TaskSpec, s *run.Spec, names
 			l.add(p.Key("on"), run.FaultRequired, "the list is empty; leave it out for success")
 		}
 		for j, on := range items(l, d.On) {
-			checkOne(l, p.Key("on").Index(j), on, d.On[:j], run.OnSuccess, run.OnFailure, run.OnSkipped)
+			checkOne(l, p.Key("on").Index(j), on, d.On[:j], run.OnSuccess, run.OnFailure, run.OnSkipped, run.OnStopped)
 		}
 	}
 }

@@ -36,6 +36,7 @@ func checkTask(l *faultList, name, group string, t *run.TaskSpec) {
 	checkArchives(l, p.Key("steps"), group, t.Steps)
 	checkApproval(l, p.Key("approval"), t.Approval)
 	checkTimeout(l, p.Key("timeout"), t.Timeout)
+	checkTimeout(l, p.Key("cleanup_timeout"), t.CleanupTimeout)
 	checkRetry(l, p.Key("retry"), t.Retry, run.RetryFailed, run.RetryStartFailed, run.RetryTimeout, run.RetryOOM, run.RetryVanished)
 	checkEnum(l, p.Key("on_executor_lost"), t.OnLost, run.OnLostFail, run.OnLostRetry)
 }
@@ -316,6 +317,6 @@ func checkStep(l *faultList, p run.Path, s *run.Step) {
 	checkEnvironment(l, p.Key("environment"), s.Environment)
 	checkText(l, p.Key("working_dir"), s.WorkingDir)
 	checkTimeout(l, p.Key("timeout"), s.Timeout)
-	checkEnum(l, p.Key("when"), s.When, run.WhenOnSuccess, run.WhenOnFailure, run.WhenAlways)
+	checkEnum(l, p.Key("when"), s.When, run.WhenOnSuccess, run.WhenOnFailure, run.WhenAlways, run.WhenOnStop)
 	checkEnum(l, p.Key("streams"), s.Streams, run.StreamsMerged, run.StreamsSplit)
 }

@@ -59,10 +59,10 @@ func (c calls) adopt(ctx workflow.Context, a contract.Assignment) (contract.Exec
 	return out, err
 }
 
-func (c calls) stop(ctx workflow.Context, queue string, a contract.Assignment) (contract.StopResult, error) {
+func (c calls) stop(ctx workflow.Context, queue string, a contract.Assignment, force bool) (contract.StopResult, error) {
 	ctx = workflow.WithActivityOptions(ctx, stopOptions(queue, a.Name))
 	var out contract.StopResult
-	err := workflow.ExecuteActivity(ctx, contract.ActivityStopTask, contract.StopInput{Key: c.key(a)}).Get(ctx, &out)
+	err := workflow.ExecuteActivity(ctx, contract.ActivityStopTask, contract.StopInput{Key: c.key(a), Force: force}).Get(ctx, &out)
 	return out, err
 }
 

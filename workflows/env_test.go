@@ -126,7 +126,11 @@ func (w *workflowEnv) adoptTask(ctx context.Context, in contract.ExecuteInput) (
 func (w *workflowEnv) stopTask(ctx context.Context, in contract.StopInput) (contract.StopResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stops = append(w.stops, fmt.Sprintf("%d.%d.%d on %s", in.Key.Task, in.Key.Attempt, in.Key.Dispatch, activity.GetInfo(ctx).TaskQueue))
+	text := fmt.Sprintf("%d.%d.%d on %s", in.Key.Task, in.Key.Attempt, in.Key.Dispatch, activity.GetInfo(ctx).TaskQueue)
+	if in.Force {
+		text += " by force"
+	}
+	w.stops = append(w.stops, text)
 	return contract.StopResult{Known: true}, nil
 }
 

@@ -104,6 +104,15 @@ func TestKept_stopped(t *testing.T) {
 	require.Equal(t, "task a was stopped before the run was restarted", out.Reason)
 }
 
+// A task that accepts the outcome stopped starts after a task that was stopped.
+func TestKept_stopped_is_an_outcome(t *testing.T) {
+	t.Parallel()
+	plan := newPlan(node("a"), on(node("b", 0), run.MaskSuccess|run.MaskStopped), node("c", 0))
+	w := newWorkflowEnv(t, keeping(plan, map[int]run.Status{0: run.StatusStopped}))
+	require.Equal(t, run.ResultStopped, w.run().Result)
+	require.Equal(t, []run.Status{run.StatusStopped, run.StatusSuccess, run.StatusSkipped}, w.statuses())
+}
+
 // All tasks are kept: the run has nothing to do and ends.
 func TestKept_everything(t *testing.T) {
 	t.Parallel()

@@ -64,6 +64,7 @@ func (r *runner) newSignals(ctx workflow.Context) signals {
 		onBare(ctx, contract.SignalAdmit, func(workflow.Context) { r.recheck = true }),
 		onBare(ctx, contract.SignalCancel, func(workflow.Context) { r.recheck = true }),
 		onBare(ctx, contract.SignalStop, func(ctx workflow.Context) { r.stop(ctx, contract.Stop{Reason: stopReason}) }),
+		onBare(ctx, contract.SignalForceStop, func(ctx workflow.Context) { r.stop(ctx, contract.Stop{Reason: stopReason, Force: true}) }),
 		on(ctx, contract.SignalApprove, func(_ workflow.Context, a contract.Approve) { r.approve(a.Task) }),
 		on(ctx, contract.SignalBatchReport, func(_ workflow.Context, rep contract.BatchReport) { r.applyReport(rep) }),
 		on(ctx, contract.SignalExecutorRemoved, func(ctx workflow.Context, e contract.ExecutorRemoved) {

@@ -32,9 +32,13 @@ func timeoutReason(p run.Plan) string {
 
 // stop ends the run as soon as no executor runs a task of it: it skips the
 // tasks that have not started, and stops the others. Only the first reason
-// counts.
+// counts, but a later stop may be forced.
 func (r *runner) stop(ctx workflow.Context, why contract.Stop) {
-	if r.stopped != nil || r.phase != run.PhaseRunning || r.graph == nil {
+	if r.phase != run.PhaseRunning || r.graph == nil {
+		return
+	}
+	if r.stopped != nil {
+		r.forceStop(ctx, why)
 		return
 	}
 	r.stopped = &why
@@ -42,6 +46,19 @@ func (r *runner) stop(ctx workflow.Context, why contract.Stop) {
 	r.skipUnstarted(why)
 	r.taskSet.stop(ctx, why)
 	r.batches.stop(ctx, why)
+}
+
+// forceStop ends the cleanup of the tasks of a stopped run, if the stop is forced
+// and no earlier one was.
+func (r *runner) forceStop(ctx workflow.Context, why contract.Stop) {
+	if !why.Force || r.stopped.Force {
+		return
+	}
+	forced := *r.stopped
+	forced.Force = true
+	r.stopped = &forced
+	r.taskSet.stop(ctx, forced)
+	r.batches.stop(ctx, forced)
 }
 
 func (r *runner) skipUnstarted(why contract.Stop) {
@@ -132,9 +149,18 @@ func (c *taskSet) propagateStop(ctx workflow.Context) {
 				j.sendStop(ctx, contract.HolderQueue(holder, set))
 			}
 		}
-		woken, _ := workflow.AwaitWithTimeout(ctx, wait, func() bool { return !c.hasStopping() || c.stopRequests != requests })
+		woken, _ := workflow.AwaitWithTimeout(ctx, wait, func() bool { return !c.hasStopping() || c.stopRequests != requests || c.newlyForced })
 		if woken { // more tasks are to be stopped
 			wait = time.Second / 2
+		}
+		if c.newlyForced { // the holders have acknowledged another request, or have yet to receive it
+			c.newlyForced = false
+			c.each(func(j *taskRun) {
+				j.stopAcknowledged = false
+				if j.cancelStopRetry != nil {
+					j.cancelStopRetry()
+				}
+			})
 		}
 	}
 }
@@ -144,11 +170,16 @@ func (c *taskSet) propagateStop(ctx workflow.Context) {
 // died meanwhile.
 func (j *taskRun) sendStop(ctx workflow.Context, queue string) {
 	ctx, j.cancelStopRetry = workflow.WithCancel(ctx)
+	force := j.taskSet.stopped != nil && j.taskSet.stopped.Force
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		out, err := j.taskSet.calls.stop(ctx, queue, j.Assignment)
-		if err != nil && !j.ended {
+		out, err := j.taskSet.calls.stop(ctx, queue, j.Assignment, force)
+		if err != nil && !j.ended && ctx.Err() == nil {
 			workflow.GetLogger(ctx).Warn("failed to send a stop to an executor", "task", j.Name, "queue", queue, "error", err)
 		}
-		j.stopAcknowledged, j.cancelStopRetry = out.Known, nil
+		acknowledged := out.Known
+		if !force && j.taskSet.stopped != nil && j.taskSet.stopped.Force {
+			acknowledged = false // of the request before
+		}
+		j.stopAcknowledged, j.cancelStopRetry = acknowledged, nil
 	})
 }

@@ -24,6 +24,8 @@ type taskSet struct {
 	propagatingStop bool
 	// stopRequests counts what wakes that coroutine: more tasks are to be stopped.
 	stopRequests int
+	// newlyForced is true until that coroutine has taken note that the stop is forced.
+	newlyForced bool
 }
 
 // ending is a task that left the task set.
@@ -96,9 +98,15 @@ func (c *taskSet) each(f func(*taskRun)) {
 }
 
 // stop ends every task as soon as no executor runs it. Further calls have no
-// effect.
+// effect, except the first that is forced: it ends the cleanup of the tasks.
 func (c *taskSet) stop(ctx workflow.Context, why contract.Stop) {
 	if c.stopped != nil {
+		if why.Force && !c.stopped.Force {
+			forced := *c.stopped
+			forced.Force = true
+			c.stopped, c.newlyForced = &forced, c.propagatingStop
+			c.startPropagateStop(ctx)
+		}
 		return
 	}
 	c.stopped = &why

@@ -18,7 +18,7 @@ import (
 type TaskAgent interface {
 	Execute(ctx context.Context, d agent.Delivery) agent.Outcome
 	Adopt(ctx context.Context, o agent.Adoption) (agent.Outcome, error)
-	StopTask(ctx context.Context, key run.Key) (bool, error)
+	StopTask(ctx context.Context, key run.Key, force bool) (bool, error)
 }
 
 var _ TaskAgent = (*agent.Agent)(nil)
@@ -63,7 +63,7 @@ func (e *Executor) AdoptTask(ctx context.Context, in contract.ExecuteInput) (con
 
 // StopTask is contract.ActivityStopTask.
 func (e *Executor) StopTask(ctx context.Context, in contract.StopInput) (contract.StopResult, error) {
-	known, err := e.agent.StopTask(ctx, in.Key)
+	known, err := e.agent.StopTask(ctx, in.Key, in.Force)
 	if err != nil {
 		return contract.StopResult{}, errcode.ToTemporal(err)
 	}

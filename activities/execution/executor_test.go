@@ -27,6 +27,7 @@ type fakeAgent struct {
 	delivered []agent.Delivery
 	adopted   []agent.Adoption
 	stopped   []run.Key
+	forced    []bool
 }
 
 func (a *fakeAgent) Execute(_ context.Context, d agent.Delivery) agent.Outcome {
@@ -39,8 +40,8 @@ func (a *fakeAgent) Adopt(_ context.Context, o agent.Adoption) (agent.Outcome, e
 	return a.out, a.err
 }
 
-func (a *fakeAgent) StopTask(_ context.Context, key run.Key) (bool, error) {
-	a.stopped = append(a.stopped, key)
+func (a *fakeAgent) StopTask(_ context.Context, key run.Key, force bool) (bool, error) {
+	a.stopped, a.forced = append(a.stopped, key), append(a.forced, force)
 	return a.known, nil
 }
 
@@ -131,7 +132,10 @@ func TestExecutor_StopTask(t *testing.T) {
 	var result contract.StopResult
 	require.NoError(t, value.Get(&result))
 	require.True(t, result.Known)
-	require.Equal(t, []run.Key{taskKey}, a.stopped)
+	_, err = env.ExecuteActivity(contract.ActivityStopTask, contract.StopInput{Key: taskKey, Force: true})
+	require.NoError(t, err)
+	require.Equal(t, []run.Key{taskKey, taskKey}, a.stopped)
+	require.Equal(t, []bool{false, true}, a.forced)
 }
 
 // tokenClient answers with an error and records its calls.

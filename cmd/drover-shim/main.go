@@ -21,7 +21,7 @@ import (
 const usage = `usage: drover-shim run  --dir DIR [--order FILE|-|socket] [--stdout NONCE] [--host] [--strict] [--inherit]
        drover-shim hand --dir DIR [--timeout DURATION] [--pulse DURATION]
        drover-shim read --dir DIR [--from N] [--follow [--pulse DURATION] | --verify]
-       drover-shim stop --dir DIR [--grace DURATION]
+       drover-shim stop --dir DIR [--grace DURATION] [--abort]
        drover-shim await-port --ports PORT,...|--count N [--timeout DURATION]
        drover-shim install --dir DIR
        drover-shim unpack --dir DIR
@@ -103,7 +103,8 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		return shim.FileHelper(ctx, stdin, stdout, stderr)
 	case "stop":
 		grace := flags.Duration("grace", run.StopGrace, "the `time` between SIGTERM and SIGKILL")
-		do = func() int { return stop(*dir, *grace, stdout, stderr) }
+		abort := flags.Bool("abort", false, "run no cleanup steps")
+		do = func() int { return stop(*dir, shim.StopRequest{Grace: *grace, Abort: *abort}, stdout, stderr) }
 	case "await-port":
 		ports := flags.String("ports", "", "TCP `ports`, separated by commas; one of them is enough")
 		count := flags.Int("count", 0, "the `number` of ports to wait for instead, any of them")
@@ -144,8 +145,8 @@ func runTask(ctx context.Context, o shim.Options, order string) int {
 	return shim.Run(ctx, o)
 }
 
-func stop(dir string, grace time.Duration, stdout, stderr io.Writer) int {
-	err := shim.WriteStop(dir, shim.StopRequest{Grace: grace})
+func stop(dir string, request shim.StopRequest, stdout, stderr io.Writer) int {
+	err := shim.WriteStop(dir, request)
 	if err == nil {
 		_, err = process.Wake(dir)
 	}

@@ -80,6 +80,10 @@ func (k *killer) StopRun(ctx context.Context, id run.ID, token run.Token) error 
 	return k.changed(k.Store.StopRun(ctx, id, token))
 }
 
+func (k *killer) ForceStopRun(ctx context.Context, id run.ID, token run.Token) error {
+	return k.changed(k.Store.ForceStopRun(ctx, id, token))
+}
+
 func (k *killer) ApproveTask(ctx context.Context, id run.ID, task, subject string, token run.Token) error {
 	return k.changed(k.Store.ApproveTask(ctx, id, task, subject, token))
 }

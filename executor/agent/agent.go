@@ -365,24 +365,24 @@ func (a *Agent) Adopt(ctx context.Context, o Adoption) (Outcome, error) {
 	return out, err
 }
 
-// Stop stops a task. It reports whether the executor has the task; the outcome of
-// the task reports its end.
-func (a *Agent) Stop(key run.Key) bool {
+// Stop stops a task; force means without a cleanup. It reports whether the executor
+// has the task; the outcome of the task reports its end.
+func (a *Agent) Stop(key run.Key, force bool) bool {
 	t := a.find(key)
-	return t != nil && t.requestStop()
+	return t != nil && t.requestStop(force)
 }
 
-// StopTask stops a task of this executor, or of another member of its set. It
-// reports whether a member has the task. Errors: CodeUnavailable, if that is
-// unknown for now.
-func (a *Agent) StopTask(ctx context.Context, key run.Key) (bool, error) {
-	if a.Stop(key) {
+// StopTask stops a task of this executor, or of another member of its set; force
+// means without a cleanup. It reports whether a member has the task. Errors:
+// CodeUnavailable, if that is unknown for now.
+func (a *Agent) StopTask(ctx context.Context, key run.Key, force bool) (bool, error) {
+	if a.Stop(key, force) {
 		return true, nil
 	}
 	if a.shared == nil {
 		return false, nil
 	}
-	return a.shared.Request(ctx, key, executor.KeyRequest{Stop: true})
+	return a.shared.Request(ctx, key, executor.KeyRequest{Stop: true, Force: force})
 }
 
 // beginCall counts a call that may write to the journal. It returns false if the

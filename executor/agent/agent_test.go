@@ -76,12 +76,12 @@ func TestAgent_stop(t *testing.T) {
 		},
 		"by_order_while_it_runs": {
 			script: script{hang: true},
-			stop:   func(w *testEnv, p *process) { require.True(w.t, p.agent.Stop(key)) },
+			stop:   func(w *testEnv, p *process) { require.True(w.t, p.agent.Stop(key, false)) },
 			began:  1,
 		},
 		"by_order_while_it_starts": {
 			script: script{delay: time.Hour},
-			stop:   func(w *testEnv, p *process) { require.True(w.t, p.agent.Stop(key)) },
+			stop:   func(w *testEnv, p *process) { require.True(w.t, p.agent.Stop(key, false)) },
 		},
 		"by_heartbeat_while_it_starts": {
 			script: script{delay: time.Hour},
@@ -90,8 +90,8 @@ func TestAgent_stop(t *testing.T) {
 		"twice": {
 			script: script{hang: true},
 			stop: func(w *testEnv, p *process) {
-				require.True(w.t, p.agent.Stop(key))
-				require.True(w.t, p.agent.Stop(key))
+				require.True(w.t, p.agent.Stop(key, false))
+				require.True(w.t, p.agent.Stop(key, false))
 			},
 			began: 1,
 		},
@@ -99,7 +99,7 @@ func TestAgent_stop(t *testing.T) {
 			script: script{hang: true},
 			stop: func(w *testEnv, p *process) {
 				p.host.setDown(true)
-				require.True(w.t, p.agent.Stop(key))
+				require.True(w.t, p.agent.Stop(key, false))
 				w.sleep(time.Minute)
 				p.host.setDown(false)
 			},
@@ -122,7 +122,7 @@ func TestAgent_stop(t *testing.T) {
 				w.script = func(run.Key) script { return c.script }
 				h := w.newHost(1)
 				p := h.start(nil)
-				require.False(t, p.agent.Stop(key))
+				require.False(t, p.agent.Stop(key, false))
 				w.submit(0)
 				w.sleep(7 * time.Second)
 				c.stop(w, p)

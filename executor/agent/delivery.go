@@ -69,7 +69,7 @@ func (d *delivery) accept(ctx context.Context) Outcome {
 // if the key is closed, a stop was requested or the executor accepts no tasks.
 func (d *delivery) write(e event, r record, durability executor.Durability) Outcome {
 	d.mu.Lock()
-	closed, stopped, fresh := d.states.in(stateClosed), d.states.in(stopRequested), d.file == nil
+	closed, stopped, fresh := d.states.in(stateClosed), d.states.stopped(), d.file == nil
 	var err error
 	none := d.a.registration.NotAccepting()
 	if !closed && !stopped && none == nil {

@@ -17,16 +17,41 @@ func (x *execution) stopOnRequest(ctx context.Context, h executor.Handle) {
 	case <-ctx.Done():
 		return
 	}
+	x.log.InfoContext(ctx, "stopping task")
+	if !x.in(stopForced) && !x.passStop(ctx, x.forced, func() error { return h.Stop(ctx, x.grace()) }) {
+		return
+	}
+	select {
+	case <-x.forced:
+	case <-x.over: // the cleanup has ended
+		return
+	case <-ctx.Done():
+		return
+	}
+	x.log.InfoContext(ctx, "stopping task without a cleanup")
+	x.passStop(ctx, nil, func() error { return h.Abort(ctx, 0) })
+}
+
+// passStop passes a stop request on until the environment has it, or until another
+// request replaces it. It returns false if no further request is of use.
+func (x *execution) passStop(ctx context.Context, replaced <-chan struct{}, pass func() error) bool {
 	retry := pauses(x.a.opts.timing.retryFirst, x.a.opts.timing.retryLimit)
 	for {
-		x.log.InfoContext(ctx, "stopping task")
-		err := h.Stop(ctx, x.grace())
-		if err == nil || run.CodeOf(err) == run.CodeNotFound {
-			return
+		err := pass()
+		if err == nil {
+			return true
+		}
+		if run.CodeOf(err) == run.CodeNotFound {
+			return false
 		}
 		x.log.WarnContext(ctx, "failed to stop task", "error", err)
-		if !retry.wait(ctx, x.over) || x.progress().ended() {
-			return
+		if !retry.wait(ctx, replaced) || x.progress().ended() {
+			return false
+		}
+		select {
+		case <-replaced:
+			return true
+		default:
 		}
 	}
 }
@@ -94,11 +119,13 @@ func (x *execution) attachAny(ctx context.Context) executor.Handle {
 	}
 }
 
-// stopAndWait stops the task and gives its steps the usual grace period to end.
+// stopAndWait stops the task and gives its steps the usual grace period to end. No
+// cleanup step runs: the slots of the run's change groups are free, and another
+// attempt may run already, so a cleanup would disturb those.
 func (x *execution) stopAndWait(ctx context.Context, h executor.Handle) {
 	ctx, cancel := context.WithTimeout(ctx, x.grace()+x.a.opts.timing.call)
 	defer cancel()
-	if err := h.Stop(ctx, x.grace()); err != nil {
+	if err := h.Abort(ctx, x.grace()); err != nil {
 		return
 	}
 	for f, err := range h.Events(ctx, x.sender.NextFrame()) {

@@ -110,6 +110,7 @@ type script struct {
 	delay    time.Duration    // of Start, before the launch
 	late     error            // of the first Start, after the launch
 	hang     bool             // ends only when stopped
+	cleanup  time.Duration    // how long it cleans up after a stop
 	bulk     int              // bytes of a line; 0: few
 	transfer *archiveTransfer // what the step requests after its lines
 }

@@ -82,7 +82,7 @@ func (l *launcher) start(ctx context.Context) (executor.Handle, error) {
 	defer cancel(nil)
 	l.mu.Lock()
 	l.abort = cancel
-	def, stopped := *l.def, l.states.in(stopRequested)
+	def, stopped := *l.def, l.states.stopped()
 	l.mu.Unlock()
 	if stopped {
 		l.conclude(l.stoppedResult(), "")
@@ -145,7 +145,7 @@ func (l *launcher) handleStartFailure(ctx context.Context, err error) error {
 	switch {
 	case now.in(stateClosed, keyReleased) || ctx.Err() != nil:
 		return nil //nolint:nilerr // nothing more to do, or environment handles it
-	case now.in(stopRequested):
+	case now.stopped():
 		l.conclude(l.stoppedResult(), "")
 		return nil
 	}
@@ -188,7 +188,7 @@ func (l *launcher) decideLaunch(ctx context.Context) (int64, error) {
 	switch {
 	case !l.states.in(stateStarting):
 		return 0, run.Errorf(run.CodeConflict, "the key is %s", l.states[regionProgress])
-	case l.states.in(stopRequested):
+	case l.states.stopped():
 		return 0, run.Errorf(run.CodeCanceled, "the task was stopped")
 	case l.states.in(keyClaimClosed):
 		return 0, run.Errorf(run.CodeConflict, "the claim is closed")
@@ -236,7 +236,7 @@ func (l *launcher) recoverClaim(ctx context.Context) error {
 	if err := l.heartbeat.first(ctx, token); err != nil {
 		switch {
 		case errors.Is(err, ErrStopRequested):
-			l.requestStop()
+			l.requestStop(false)
 			l.conclude(l.stoppedResult(), "")
 			return nil
 		case run.CodeOf(err) == run.CodeNotFound:

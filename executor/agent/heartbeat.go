@@ -90,7 +90,7 @@ func (b *heartbeat) send(ctx context.Context, token []byte) bool {
 	switch {
 	case errors.Is(err, ErrStopRequested):
 		b.recordContact()
-		b.t.requestStop()
+		b.t.requestStop(false)
 	case err == nil:
 		b.recordContact()
 	case run.CodeOf(err) == run.CodeNotFound:

@@ -41,6 +41,7 @@ type env struct {
 	starter   int           // the last call of Start
 	gone      chan struct{} // closed when it is removed
 	stop      chan struct{}
+	abort     chan struct{}
 
 	mu      sync.Mutex
 	frames  []run.Frame
@@ -48,6 +49,8 @@ type env struct {
 	ended   error        // it ended without a task_end
 	damage  damage
 	stopped bool
+	aborted bool
+	cleaned int // times that the cleanup began
 	removed bool
 	changed chan struct{}
 }
@@ -119,6 +122,9 @@ func (e *env) shim(w *testEnv, s script) {
 			continue
 		case <-e.stop:
 			status = run.StatusStopped
+			if !e.cleanUp(w, s.cleanup) {
+				return
+			}
 		case <-e.gone:
 			return
 		case <-w.ctx.Done():
@@ -149,6 +155,29 @@ func (e *env) shim(w *testEnv, s script) {
 	result.Steps = []run.StepResult{step}
 	e.add(run.Frame{Kind: run.FrameStepEnd, Status: status})
 	e.add(run.Frame{Kind: run.FrameTaskEnd, Result: &result})
+}
+
+// cleanUp takes some time after a stop. It returns false if the environment is gone.
+func (e *env) cleanUp(w *testEnv, takes time.Duration) bool {
+	e.mu.Lock()
+	aborted := e.aborted
+	if !aborted && takes > 0 {
+		e.cleaned++
+	}
+	e.mu.Unlock()
+	if aborted || takes == 0 {
+		return true
+	}
+	select {
+	case <-time.After(takes):
+		return true
+	case <-e.abort:
+		return true
+	case <-e.gone:
+		return false
+	case <-w.ctx.Done():
+		return false
+	}
 }
 
 // procDriver is the driver of one process.
@@ -302,7 +331,7 @@ func (h *host) put(key run.Key) {
 }
 
 func newEnv(key run.Key) *env {
-	return &env{key: key, gone: make(chan struct{}), stop: make(chan struct{}), changed: make(chan struct{})}
+	return &env{key: key, gone: make(chan struct{}), stop: make(chan struct{}), abort: make(chan struct{}), changed: make(chan struct{})}
 }
 
 func (h *host) drop(key run.Key) {
@@ -387,6 +416,25 @@ func (h *procHandle) Stop(context.Context, time.Duration) error {
 		}
 		h.env.mu.Lock()
 		defer h.env.mu.Unlock()
+		if !h.env.stopped {
+			h.env.stopped = true
+			close(h.env.stop)
+		}
+		return nil
+	})
+}
+
+func (h *procHandle) Abort(context.Context, time.Duration) error {
+	return do(h.process, func() error {
+		if err := h.host.reach(); err != nil {
+			return err
+		}
+		h.env.mu.Lock()
+		defer h.env.mu.Unlock()
+		if !h.env.aborted {
+			h.env.aborted = true
+			close(h.env.abort)
+		}
 		if !h.env.stopped {
 			h.env.stopped = true
 			close(h.env.stop)

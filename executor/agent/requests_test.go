@@ -234,7 +234,7 @@ func TestTransfer_stopped(t *testing.T) {
 			defer w.api.mu.Unlock()
 			return w.api.archives.begun > 0, "nothing is saved"
 		})
-		require.True(t, p.agent.Stop(w.api.lastClaim(0)))
+		require.True(t, p.agent.Stop(w.api.lastClaim(0), false))
 		w.awaitEnd(time.Minute, 0)
 		require.Equal(t, run.StatusStopped, w.outcome(0).Status)
 		advance(time.Minute)

@@ -66,8 +66,8 @@ func (k keyHandler) Deliver(ctx context.Context, key run.Key, o executor.KeyRequ
 		return false // the request stays in the journal for the next holder of the key
 	}
 	defer k.a.calls.Done()
-	if o.Stop {
-		t.requestStop()
+	if o.Stop || o.Force {
+		t.requestStop(o.Force)
 	}
 	if o.Token != nil {
 		ctx, cancel := k.a.untilEnded(ctx)

@@ -78,14 +78,14 @@ func TestSet_stop(t *testing.T) {
 				w.sleep(7 * time.Second)
 				q := s.start(nil)
 				w.sleep(5 * time.Second)
-				known, err := q.agent.StopTask(w.ctx, run.Key{Run: testRun, Task: 7, Attempt: 1, Dispatch: 1})
+				known, err := q.agent.StopTask(w.ctx, run.Key{Run: testRun, Task: 7, Attempt: 1, Dispatch: 1}, false)
 				require.NoError(t, err)
 				require.False(t, known)
 				if kill {
 					p.kill()
 				}
 				begun := time.Now()
-				known, err = q.agent.StopTask(w.ctx, key)
+				known, err = q.agent.StopTask(w.ctx, key, false)
 				require.NoError(t, err)
 				require.True(t, known)
 				w.awaitEnd(time.Minute, 0)

@@ -28,8 +28,8 @@ import (
 //     outcome was accepted. That the service refused the token is known in memory only.
 //   - Ownership says whether this process works on the key. It begins as active in
 //     each process; erased and released are final.
-//   - Stop says whether a stop was requested. The service repeats the request to the
-//     next process.
+//   - Stop says whether a stop was requested, and whether it was forced. The service
+//     repeats the request to the next process.
 //   - Slot says how the task counts towards the slots of the executor.
 //
 // A task begins in the states of initialStates, or, if the journal has the key, in
@@ -86,6 +86,7 @@ const (
 const (
 	stopNone      state = "not stopped"
 	stopRequested state = "stop requested"
+	stopForced    state = "stop forced" // without a cleanup
 )
 
 // The states of the slot.
@@ -114,7 +115,7 @@ func (s state) region() region {
 		return regionToken
 	case keyActive, keyRetired, keyClaimClosed, keyErased, keyReleased:
 		return regionOwnership
-	case stopNone, stopRequested:
+	case stopNone, stopRequested, stopForced:
 		return regionStop
 	case slotNone, slotUsed, slotWaiting:
 		return regionSlot
@@ -193,6 +194,8 @@ const (
 
 	// eventStopRequested: a user, a timeout or a workflow wants the task to stop.
 	eventStopRequested event = "stop requested"
+	// eventStopForced: a user wants it to stop without a cleanup, or the cleanup to end.
+	eventStopForced event = "stop forced"
 
 	// eventSlotTaken: the task counts: it was delivered, restored or followed.
 	eventSlotTaken event = "slot taken"
@@ -267,7 +270,9 @@ func transitions() []transition {
 		{eventReleased, of(keyErased), always, keyReleased}, // while the entry was being removed
 
 		{eventStopRequested, of(stopNone), always, stopRequested},
-		{eventStopRequested, of(stopRequested), always, unchanged},
+		{eventStopRequested, of(stopRequested, stopForced), always, unchanged},
+		{eventStopForced, of(stopNone, stopRequested), always, stopForced},
+		{eventStopForced, of(stopForced), always, unchanged},
 
 		{eventSlotTaken, of(slotNone), owned, slotUsed},
 		{eventSlotTaken, of(slotNone), of(keyErased, keyReleased), unchanged},
@@ -309,6 +314,9 @@ func statesOf(e *entry) states {
 func (s states) in(list ...state) bool {
 	return slices.ContainsFunc(list, func(one state) bool { return s[one.region()] == one })
 }
+
+// stopped reports whether a stop was requested.
+func (s states) stopped() bool { return s.in(stopRequested, stopForced) }
 
 // meet reports whether the task is in one of these states in each region that has
 // states among them.
@@ -469,8 +477,11 @@ func (t *task) enter(next states) {
 	last := t.states
 	t.states = next
 	entered := func(s state) bool { return next.in(s) && !last.in(s) }
-	if entered(stopRequested) {
+	if next.stopped() && !last.stopped() {
 		close(t.stopping)
+	}
+	if entered(stopForced) {
+		close(t.forced)
 	}
 	if entered(keyClaimClosed) {
 		close(t.closed)

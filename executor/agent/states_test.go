@@ -25,7 +25,7 @@ var statesByRegion = [regionCount][]state{
 	},
 	regionToken:     {tokenNone, tokenValid, tokenRefused, tokenAnswered},
 	regionOwnership: {keyActive, keyRetired, keyClaimClosed, keyErased, keyReleased},
-	regionStop:      {stopNone, stopRequested},
+	regionStop:      {stopNone, stopRequested, stopForced},
 	regionSlot:      {slotNone, slotUsed, slotWaiting},
 }
 
@@ -202,7 +202,7 @@ func TestTransitions_properties(t *testing.T) {
 			}
 			if e == eventLaunched {
 				require.True(t, s.in(stateStarting), "launched without the claim: %s", s)
-				require.False(t, s.in(stopRequested), "launched after a stop: %s", s)
+				require.False(t, s.stopped(), "launched after a stop: %s", s)
 				require.True(t, s.in(keyActive), "launched without the key: %s", s)
 			}
 			if !before.launchable() {
@@ -217,8 +217,11 @@ func TestTransitions_properties(t *testing.T) {
 			if s.in(keyErased, keyReleased) {
 				require.True(t, next.in(keyErased, keyReleased), "%s continues a task that is over: %s", e, s)
 			}
-			if s.in(stopRequested) {
-				require.True(t, next.in(stopRequested), "%s forgets a stop: %s", e, s)
+			if s.stopped() {
+				require.True(t, next.stopped(), "%s forgets a stop: %s", e, s)
+			}
+			if s.in(stopForced) {
+				require.True(t, next.in(stopForced), "%s forgets that a stop is forced: %s", e, s)
 			}
 		}
 	}

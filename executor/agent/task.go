@@ -26,6 +26,7 @@ type task struct {
 	executed  bool // it has an execution; only Run's goroutine uses it
 
 	stopping   chan struct{} // closed once a stop is requested
+	forced     chan struct{} // closed once a stop is forced
 	closed     chan struct{} // closed once the claim is closed: the environment may be removed
 	releasedCh chan struct{} // closed once another member of the set has the key
 
@@ -60,6 +61,7 @@ func newTask(a *Agent, key run.Key) *task {
 		key:        key,
 		log:        a.log.With("run_id", string(key.Run), "key", key.String()),
 		stopping:   make(chan struct{}),
+		forced:     make(chan struct{}),
 		closed:     make(chan struct{}),
 		releasedCh: make(chan struct{}),
 		changed:    make(chan struct{}),
@@ -132,18 +134,24 @@ func (t *task) details() HeartbeatDetails {
 	}
 }
 
-// requestStop stops the task in any state. It reports whether there is anything to
-// stop.
-func (t *task) requestStop() bool {
+// requestStop stops the task in any state; force means without a cleanup. It reports
+// whether there is anything to stop. The service repeats requests, so a repeated one
+// is not forced.
+func (t *task) requestStop(force bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.states.in(stateClosed) {
 		return false
 	}
-	if t.states.in(stopRequested) {
+	known := t.states.stopped()
+	if force {
+		t.move(eventStopForced)
+	} else {
+		t.move(eventStopRequested)
+	}
+	if known {
 		return true
 	}
-	t.move(eventStopRequested)
 	if t.abort != nil && t.states[regionProgress].launchable() {
 		t.abort(errStopped)
 	}

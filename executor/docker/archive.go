@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/drover-run/drover/executor/shim"
 )
@@ -38,10 +37,9 @@ func archiveOf(files ...archiveFile) (io.Reader, error) {
 	return &buffer, nil
 }
 
-// stopRequestArchive packs the file that passes the grace period of a stop request to the
-// shim.
-func stopRequestArchive(grace time.Duration) (io.Reader, error) {
-	text, err := json.Marshal(shim.StopRequest{Grace: grace})
+// stopRequestArchive packs the file that passes a stop request to the shim.
+func stopRequestArchive(r shim.StopRequest) (io.Reader, error) {
+	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode the stop request: %w", err)
 	}

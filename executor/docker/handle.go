@@ -11,6 +11,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/run"
 )
@@ -42,18 +43,34 @@ func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 // Stop implements executor.Handle. A file carries the grace period, since it
 // may differ from the definition's. The signal alone requests the stop.
 func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
-	request, err := stopRequestArchive(grace)
-	if err == nil {
-		err = h.driver.client.CopyToContainer(ctx, h.id, taskDir, request, container.CopyToContainerOptions{})
+	return h.stop(ctx, shim.StopRequest{Grace: grace})
+}
+
+// Abort implements executor.Handle. Without its file the request would be one with a
+// cleanup, so it fails if the file cannot be written.
+func (h *handle) Abort(ctx context.Context, grace time.Duration) error {
+	return h.stop(ctx, shim.StopRequest{Grace: grace, Abort: true})
+}
+
+func (h *handle) stop(ctx context.Context, r shim.StopRequest) error {
+	request, unwritten := stopRequestArchive(r)
+	if unwritten == nil {
+		unwritten = h.driver.client.CopyToContainer(ctx, h.id, taskDir, request, container.CopyToContainerOptions{})
 	}
-	if cerrdefs.IsNotFound(err) {
+	if cerrdefs.IsNotFound(unwritten) {
 		return nil // removed
 	}
-	if err != nil {
-		h.driver.log.WarnContext(ctx, "failed to write the grace period of a stop request", "key", h.key.String(), "error", err)
+	if unwritten != nil {
+		h.driver.log.WarnContext(ctx, "failed to write a stop request", "key", h.key.String(), "error", unwritten)
 	}
-	err = h.driver.client.ContainerKill(ctx, h.id, "SIGTERM")
-	if err == nil || cerrdefs.IsConflict(err) || cerrdefs.IsNotFound(err) { // conflict: the container is not running any more
+	err := h.driver.client.ContainerKill(ctx, h.id, "SIGTERM")
+	switch {
+	case cerrdefs.IsConflict(err) || cerrdefs.IsNotFound(err): // conflict: the container is not running any more
+		return nil
+	case err == nil && r.Abort:
+		err = unwritten
+	}
+	if err == nil {
 		return nil
 	}
 	return daemonError(err, "stop the task %s", h.key)

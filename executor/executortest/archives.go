@@ -408,7 +408,7 @@ func archiveTimeout(b *bench) {
 // continues.
 func archiveStopped(b *bench) {
 	d := b.steps(script("head -c 30000000 /dev/urandom > noise"), saves("", ""), script("echo no"))
-	d.Steps[2].When = run.WhenAlways
+	d.Steps[2].When = run.WhenOnFailure
 	var packing *transfer.Packing
 	h, began := b.start(d), time.Now()
 	s := b.serveOn(h, func(m archiveServer, frame run.Frame) {

@@ -35,6 +35,8 @@ type childTask struct {
 	// Move makes the child begin the first transfer that a step requests, report that,
 	// and hang.
 	Move bool
+	// Stop makes the child stop the task at its first output.
+	Stop bool
 }
 
 // The reports of a child.
@@ -101,6 +103,12 @@ func child(text string, open Open) int {
 			}
 			report(saysMoving)
 			select {}
+		}
+		if o.Stop && f.Kind == run.FrameOutput {
+			o.Stop = false
+			if err := h.Stop(ctx, grace); err != nil {
+				return fail(err)
+			}
 		}
 		if f.Kind == run.FrameOutput {
 			report("output", strconv.Quote(string(f.Data)))

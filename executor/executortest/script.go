@@ -21,6 +21,9 @@ type Script struct {
 	Vanished error
 	// IgnoreStop makes the task ignore a stop.
 	IgnoreStop bool
+	// CleansUp makes the task clean up after a stop: it runs until Scripted.End, an
+	// Abort, or Scripted.Vanish.
+	CleansUp bool
 }
 
 // Succeeds is the script of a task with one step that prints the lines.

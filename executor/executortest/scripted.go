@@ -16,6 +16,7 @@ type Counts struct {
 	Begun    int // times its steps began; more than one is a double start
 	Attaches int
 	Stops    int
+	Aborts   int
 	Removes  int
 }
 

@@ -92,8 +92,24 @@ func (h *scriptedHandle) Stop(context.Context, time.Duration) error {
 		return s.down
 	}
 	s.count(h.key).Stops++
-	if e := s.envs[h.key]; e != nil && e.begun && !e.script.IgnoreStop {
+	if e := s.envs[h.key]; e != nil && e.begun && !e.script.IgnoreStop && !e.script.CleansUp {
 		s.end(e, run.TaskResult{Status: run.StatusStopped, Reason: "stopped"})
+	}
+	s.notify()
+	return nil
+}
+
+// Abort implements executor.Handle.
+func (h *scriptedHandle) Abort(context.Context, time.Duration) error {
+	s := h.driver
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil {
+		return s.down
+	}
+	s.count(h.key).Aborts++
+	if e := s.envs[h.key]; e != nil && e.begun && !e.script.IgnoreStop {
+		s.end(e, run.TaskResult{Status: run.StatusStopped, Reason: "aborted"})
 	}
 	s.notify()
 	return nil

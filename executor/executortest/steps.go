@@ -123,7 +123,7 @@ func stepTimeoutKill(b *bench) {
 
 func taskTimeout(b *bench) {
 	d := b.define("true", "sleep 300", "echo no")
-	d.Steps[2].When = run.WhenAlways
+	d.Steps[2].When = run.WhenOnFailure
 	d.Timeout = time.Second
 	s := b.run(d)
 	r := s.result()

@@ -57,7 +57,10 @@ func TestSession_that_was_cut(t *testing.T) {
 			return err
 		}},
 		"stop": {answer: shim.Done, apply: func(ctx context.Context, d *Driver) error {
-			return d.stop(ctx, "pod", time.Second)
+			return d.stop(ctx, "pod", time.Second, false)
+		}},
+		"abort": {answer: shim.Done, apply: func(ctx context.Context, d *Driver) error {
+			return d.stop(ctx, "pod", 0, true)
 		}},
 		"services": {answer: shim.Done, apply: func(ctx context.Context, d *Driver) error {
 			return d.awaitPorts(ctx, "pod", 1)

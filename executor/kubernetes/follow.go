@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -114,9 +115,17 @@ func (d *Driver) hasJournal(ctx context.Context, pod string) (bool, error) {
 	return false, run.Errorf(run.CodeUnavailable, "ask the shim whether it has begun: exit code %d: %s", code, s.stderr.String())
 }
 
-// stop requests the shim to stop its task.
-func (d *Driver) stop(ctx context.Context, pod string, grace time.Duration) error {
-	code, stderr, err := d.execWait(ctx, pod, "stop", "--dir", taskDir, "--grace", grace.String())
+// stop requests the shim to stop its task, with or without a cleanup. The shim of a
+// pod may be older than this executor: it then has no cleanup, and no option for it.
+func (d *Driver) stop(ctx context.Context, pod string, grace time.Duration, abort bool) error {
+	args := []string{"stop", "--dir", taskDir, "--grace", grace.String()}
+	code, stderr, err := shim.ExitUsage, "", error(nil)
+	if abort {
+		code, stderr, err = d.execWait(ctx, pod, append(slices.Clone(args), "--abort")...)
+	}
+	if err == nil && code == shim.ExitUsage {
+		code, stderr, err = d.execWait(ctx, pod, args...)
+	}
 	if err == nil && code != shim.ExitDone {
 		err = run.Errorf(run.CodeUnavailable, "exit code %d: %s", code, strings.TrimSpace(stderr))
 	}

@@ -40,7 +40,16 @@ func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 
 // Stop implements executor.Handle.
 func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
-	err := h.driver.stop(ctx, h.pod, grace)
+	return h.stop(ctx, grace, false)
+}
+
+// Abort implements executor.Handle.
+func (h *handle) Abort(ctx context.Context, grace time.Duration) error {
+	return h.stop(ctx, grace, true)
+}
+
+func (h *handle) stop(ctx context.Context, grace time.Duration, abort bool) error {
+	err := h.driver.stop(ctx, h.pod, grace, abort)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}

@@ -114,7 +114,16 @@ func (h *handle) lastLogLine() string {
 
 // Stop implements executor.Handle.
 func (h *handle) Stop(_ context.Context, grace time.Duration) error {
-	err := shim.WriteStop(h.dir, shim.StopRequest{Grace: grace})
+	return h.request(shim.StopRequest{Grace: grace})
+}
+
+// Abort implements executor.Handle.
+func (h *handle) Abort(_ context.Context, grace time.Duration) error {
+	return h.request(shim.StopRequest{Grace: grace, Abort: true})
+}
+
+func (h *handle) request(r shim.StopRequest) error {
+	err := shim.WriteStop(h.dir, r)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the task has ended and was removed
 	}

@@ -73,7 +73,7 @@ func clean(dir string) bool {
 
 // endShim requests the shim to end its task at once, or kills the shim.
 func (h *handle) endShim(ctx context.Context) error {
-	if err := h.Stop(ctx, 0); err != nil {
+	if err := h.Abort(ctx, 0); err != nil {
 		return err
 	}
 	gone := make(chan error, 1)

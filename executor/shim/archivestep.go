@@ -40,6 +40,9 @@ func (t *task) runArchiveStep(n int) outcome {
 	step := t.order.Definition.Steps[n]
 	clock := newStepClock(step.Timeout)
 	defer clock.stop()
+	interrupted, release := t.watch(n)
+	defer release()
+	clock.interrupted = interrupted
 	e, by, err := t.prepareTransfer(n, clock)
 	if by != uninterrupted {
 		return t.interruptedOutcome(n, by)
@@ -59,10 +62,7 @@ func (t *task) runArchiveStep(n int) outcome {
 	case answer = <-listener.answers:
 	case <-clock.expired:
 		by = stepTimedOut
-	case <-t.deadline:
-		by = taskTimedOut
-	case <-t.control.stopped:
-		by = wasStopped
+	case by = <-clock.interrupted:
 	}
 	listener.close()
 	if by != uninterrupted {
@@ -147,10 +147,7 @@ func (t *task) evaluate(l keysRequest, clock *stepClock) (keys []string, by inte
 		return keys, by, err
 	case <-clock.expired:
 		by = stepTimedOut
-	case <-t.deadline:
-		by = taskTimedOut
-	case <-t.control.stopped:
-		by = wasStopped
+	case by = <-clock.interrupted:
 	}
 	w.abort()
 	<-done
@@ -160,13 +157,13 @@ func (t *task) evaluate(l keysRequest, clock *stepClock) (keys []string, by inte
 // interruptedOutcome is the outcome of a step that was interrupted.
 func (t *task) interruptedOutcome(n int, by interruption) outcome {
 	switch by {
-	case wasStopped:
+	case wasStopped, wasAborted:
 		return outcome{by: by, result: run.StepResult{Status: run.StatusStopped}}
 	case stepTimedOut:
 		out := t.failed(n, nil, "timed out after "+t.order.Definition.Steps[n].Timeout.String())
 		out.by, out.cause, out.result.TimedOut = by, run.CauseTimeout, true
 		return out
-	case taskTimedOut, uninterrupted:
+	case taskTimedOut, cleanupTimedOut, uninterrupted:
 	}
 	return outcome{by: by, result: run.StepResult{Status: run.StatusFailed, TimedOut: true}}
 }
@@ -181,10 +178,12 @@ func (t *task) print(n int, lines []string) {
 	}
 }
 
-// stepClock is the timeout of a step.
+// stepClock is the timeout of a step, and what else ends it.
 type stepClock struct {
 	timer   *time.Timer
 	expired <-chan time.Time // nil: never
+	// interrupted receives an event outside of the step: see task.watch.
+	interrupted <-chan interruption
 }
 
 func newStepClock(limit time.Duration) *stepClock {

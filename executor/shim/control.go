@@ -13,6 +13,7 @@ type control struct {
 	strict       bool // a signal without a stop request does not come from Drover
 	defaultGrace time.Duration
 	stopped      chan struct{} // closed at the first stop
+	aborted      chan struct{} // closed at the first stop without a cleanup
 	stopUpdated  chan struct{} // receives a value for each
 	acknowledged chan struct{} // closed by the first signal after the end
 
@@ -26,7 +27,7 @@ type control struct {
 func newControl(o Options, grace time.Duration) *control {
 	return &control{
 		dir: o.Dir, host: o.Host, strict: o.Host || o.Strict, defaultGrace: grace,
-		stopped: make(chan struct{}), stopUpdated: make(chan struct{}, 1), acknowledged: make(chan struct{}),
+		stopped: make(chan struct{}), aborted: make(chan struct{}), stopUpdated: make(chan struct{}, 1), acknowledged: make(chan struct{}),
 	}
 }
 
@@ -54,7 +55,10 @@ func (c *control) signal(explicit bool) {
 	if !ok {
 		request.Grace = c.defaultGrace
 	}
-	c.stop(request, !ok && !explicit && c.strict)
+	outside := !explicit && c.strict
+	// Something outside is about to end the environment: there is no time to clean up.
+	request.Abort = request.Abort || outside
+	c.stop(request, !ok && outside)
 }
 
 func (c *control) stop(request StopRequest, external bool) {
@@ -63,12 +67,15 @@ func (c *control) stop(request StopRequest, external bool) {
 	select {
 	case <-c.stopped:
 		c.external = c.external && external
-		if request.Grace < c.request.Grace {
-			c.request = request
-		}
+		request.Grace = min(request.Grace, c.request.Grace)
+		request.Abort = request.Abort || c.request.Abort
+		c.request = request
 	default:
 		c.request, c.external = request, external
 		close(c.stopped)
+	}
+	if request.Abort && !c.isAbortedLocked() {
+		close(c.aborted)
 	}
 	select {
 	case c.stopUpdated <- struct{}{}:
@@ -80,6 +87,23 @@ func (c *control) grace() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.request.Grace
+}
+
+// isAborted reports whether no cleanup step may run.
+func (c *control) isAborted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.isAbortedLocked()
+}
+
+// isAbortedLocked is isAborted for a caller that holds the lock.
+func (c *control) isAbortedLocked() bool {
+	select {
+	case <-c.aborted:
+		return true
+	default:
+		return false
+	}
 }
 
 // isExternal reports whether the stop did not come from Drover.

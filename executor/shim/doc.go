@@ -22,9 +22,10 @@
 //
 // Before the end of the task SIGTERM, SIGINT and SIGUSR1 request a stop: the step's
 // process group gets SIGTERM, and SIGKILL after the grace of the definition (or of
-// the file stop); no further step runs. With Options.Host or Options.Strict, a
-// SIGTERM or SIGINT without the file stop comes from the shutdown of the host or the
-// environment: the task ends as failed.
+// the file stop); then only cleanup steps run, and none if the request says so. With
+// Options.Host or Options.Strict, a SIGTERM or SIGINT comes from the shutdown of the
+// host or the environment: there is no cleanup, and the task ends as failed unless
+// the file stop exists.
 //
 // After the end SIGTERM is the acknowledgment that a shim with Options.Linger waits
 // for.

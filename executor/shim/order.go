@@ -33,7 +33,7 @@ func ReadOrder(r io.Reader) (run.ShimSpec, error) {
 		switch s.When {
 		case "":
 			s.When = run.WhenOnSuccess
-		case run.WhenOnSuccess, run.WhenOnFailure, run.WhenAlways:
+		case run.WhenOnSuccess, run.WhenOnFailure, run.WhenAlways, run.WhenOnStop:
 		default:
 			return o, fmt.Errorf("step %d has the unknown condition %q", i+1, s.When)
 		}

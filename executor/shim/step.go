@@ -33,6 +33,8 @@ const (
 	stepTimedOut
 	taskTimedOut
 	wasStopped
+	cleanupTimedOut // the timeout of the cleanup has passed
+	wasAborted      // a stop ended the cleanup
 )
 
 // outcome is the result of a step.
@@ -76,16 +78,18 @@ func (t *task) executeOnce(n, attempt int) outcome {
 		code := exitNotStarted
 		return t.failed(n, &code, "could not be started: "+err.Error())
 	}
-	by := t.await(p, step.Timeout)
+	interrupted, release := t.watch(n)
+	by := t.await(p, step.Timeout, interrupted)
+	release()
 	t.drain(readers)
 	to.finish(streams[:]...)
 
 	e, oomKilled := p.Exit(), t.outOfMemory()
 	out := outcome{by: by, result: run.StepResult{ExitCode: &e.Code}}
 	switch {
-	case by == wasStopped:
+	case by == wasStopped, by == wasAborted:
 		out.result.Status = run.StatusStopped
-	case by == taskTimedOut:
+	case by == taskTimedOut, by == cleanupTimedOut:
 		out.result.Status, out.result.TimedOut = run.StatusFailed, true
 	case by == stepTimedOut:
 		out = t.failed(n, &e.Code, "timed out after "+step.Timeout.String())

@@ -18,7 +18,8 @@ func (t *task) execute(n int) outcome {
 	for attempt := 1; ; attempt++ {
 		t.outputBytes = before // outputs of earlier attempts do not count
 		out := t.executeOnce(n, attempt)
-		failed := out.result.Status == run.StatusFailed && out.by != taskTimedOut
+		// Steps of a cleanup run once: its time is short, and the task has ended already.
+		failed := out.result.Status == run.StatusFailed && out.by != taskTimedOut && t.cleanup.cause == uninterrupted
 		if !failed || attempt == most || !policy.Allows(out.cause, out.result.ExitCode) {
 			if failed && attempt > 1 {
 				out.reason += fmt.Sprintf("; it was attempted %d times", attempt)

@@ -16,6 +16,9 @@ const StopFile = "stop"
 // StopRequest is the content of the stop file.
 type StopRequest struct {
 	Grace time.Duration `json:"grace"`
+	// Abort means that no cleanup step begins, and that a running one is stopped as
+	// well. An older shim, which never cleans up, ignores it.
+	Abort bool `json:"abort,omitempty"`
 }
 
 // WriteStop writes a stop request to the directory. The shim reads it on a signal,

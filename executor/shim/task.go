@@ -32,7 +32,8 @@ type task struct {
 	secrets     *mask.Set
 	user        process.Account
 	started     time.Time
-	deadline    <-chan time.Time // of the task; nil for none
+	deadline    <-chan struct{} // closed when the timeout of the task has passed; nil for none
+	cleanup     cleanup
 	outputBytes int
 	oomSeen     int // processes that were killed because of a lack of memory
 	background  []*pipeReader
@@ -47,13 +48,14 @@ func (t *task) run() run.TaskResult {
 		r.Steps[i].Status = run.StatusSkipped
 	}
 	if d.Timeout > 0 {
-		timer := time.NewTimer(d.Timeout - time.Since(t.started))
+		var timer *time.Timer
+		t.deadline, timer = newTimeout(d.Timeout - time.Since(t.started))
 		defer timer.Stop()
-		t.deadline = timer.C
 	}
 	if t.host { // its control group is older than the task
 		t.oomSeen = process.OOMKills()
 	}
+	defer t.cleanup.end()
 	if err := t.setUp(); err != nil {
 		r.Status, r.Cause, r.Reason = run.StatusFailed, run.CauseStart, err.Error()
 	} else {
@@ -105,24 +107,39 @@ func (t *task) setUp() error {
 }
 
 func (t *task) runSteps(r *run.TaskResult) {
+	begun := false // a step has begun: there may be something to clean up
 	for n, step := range t.order.Definition.Steps {
 		if by := t.interrupted(); by != uninterrupted {
 			t.end(r, by, "")
+			if begun {
+				t.cleanUp(r, n, by)
+			}
 			return
 		}
 		failed := r.Status == run.StatusFailed
-		if step.When == run.WhenOnSuccess && failed || step.When == run.WhenOnFailure && !failed {
+		if step.When == run.WhenOnSuccess && failed || step.When == run.WhenOnFailure && !failed || step.When == run.WhenOnStop {
 			t.journal.Add(run.Frame{Time: time.Now().UTC(), Kind: run.FrameStepEnd, Step: n, Status: run.StatusSkipped})
 			continue
 		}
+		begun = true
 		out := t.runStep(n)
 		r.Steps[n] = out.result
+		by := out.by
+		if t.cleanup.cause != uninterrupted { // it continued as a step of the cleanup
+			by = t.cleanup.cause
+		}
 		switch {
-		case out.by == wasStopped || out.by == taskTimedOut:
+		case by == wasStopped || by == taskTimedOut:
 			if !failed {
 				r.ExitCode = out.result.ExitCode
 			}
-			t.end(r, out.by, " in "+t.stepName(n))
+			t.end(r, by, " in "+t.stepName(n))
+			if t.cleanup.cause != uninterrupted {
+				t.addCleanup(r, n, out, " in ")
+			}
+			if out.by != cleanupTimedOut && out.by != wasAborted {
+				t.cleanUp(r, n+1, by)
+			}
 			return
 		case out.result.Status == run.StatusFailed && !failed: // the first failure decides
 			r.Status, r.Cause, r.Reason = run.StatusFailed, out.cause, out.reason
@@ -163,7 +180,7 @@ func (t *task) interrupted() interruption {
 
 // await waits for the end of a step's first process, and ends it on a timeout or a
 // stop request.
-func (t *task) await(p *process.Process, timeout time.Duration) interruption {
+func (t *task) await(p *process.Process, timeout time.Duration, interrupted <-chan interruption) interruption {
 	var expired <-chan time.Time
 	if timeout > 0 {
 		timer := time.NewTimer(timeout)
@@ -176,13 +193,10 @@ func (t *task) await(p *process.Process, timeout time.Duration) interruption {
 		return uninterrupted
 	case <-expired:
 		by = stepTimedOut
-	case <-t.deadline:
-		by = taskTimedOut
-	case <-t.control.stopped:
-		by = wasStopped
+	case by = <-interrupted:
 	}
 	grace := t.order.Definition.Grace
-	if by == wasStopped {
+	if by == wasStopped || by == wasAborted {
 		grace = t.control.grace()
 	}
 	t.reaper.Terminate(p)

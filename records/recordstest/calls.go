@@ -16,6 +16,7 @@ func callTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"Start/wrong_phase":           testStartWrongPhase,
 		"Cancel":                      testCancel,
 		"Stop":                        testStop,
+		"Stop_by_force":               testForceStop,
 		"Approve":                     testApprove,
 		"Approve/by_one_subject_only": testApproveOnce,
 		"Annotate/run_and_task":       testAnnotate,
@@ -93,6 +94,32 @@ func testStop(t *testing.T, d *fixture.Database) {
 	})
 	fixture.RequireCode(t, run.CodeWrongPhase, s.StopRun(t.Context(), r.ID, nil))
 	require.Equal(t, run.ResultStopped, fixture.Get(t, s, r.ID).Result)
+}
+
+func testForceStop(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	for name, stoppedBefore := range map[string]bool{"at once": false, "after a stop": true} {
+		r := fixture.Create(t, s, fixture.OneTask("/a/b"))
+		fixture.RequireCode(t, run.CodeWrongPhase, s.ForceStopRun(t.Context(), r.ID, nil))
+		fixture.Begin(t, s, r.ID)
+		require.False(t, fixture.Get(t, s, r.ID).StopRequested)
+		kinds := []records.OutboxKind{records.OutboxStart}
+		if stoppedBefore {
+			require.NoError(t, s.StopRun(t.Context(), r.ID, nil))
+			kinds = append(kinds, records.OutboxStop)
+		}
+		require.NoError(t, s.ForceStopRun(t.Context(), r.ID, nil))
+		require.Equal(t, append(kinds, records.OutboxForceStop), fixture.Drain(t, s), name)
+		require.True(t, fixture.Get(t, s, r.ID).StopRequested)
+		status, err := s.Begin(t.Context(), r.ID)
+		require.NoError(t, err)
+		require.True(t, status.StopRequested)
+		fixture.Apply(t, s, r.ID, records.Changes{
+			Tasks:  []run.TaskChange{{Task: 0, Status: run.StatusSkipped, Reason: "the run was stopped"}},
+			Result: run.ResultStopped, Finish: true,
+		})
+		fixture.RequireCode(t, run.CodeWrongPhase, s.ForceStopRun(t.Context(), r.ID, nil))
+	}
 }
 
 func approvable(approvers int) *run.Spec {

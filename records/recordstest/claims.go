@@ -156,6 +156,9 @@ func testClaimTooOld(t *testing.T, d *fixture.Database) {
 		"retried steps": {4, func(x *run.Spec) {
 			x.Tasks["build"].Steps[0].Retry.MaxAttempts = 2
 		}},
+		"steps after a stop": {4, func(x *run.Spec) {
+			x.Tasks["build"].Steps = append(x.Tasks["build"].Steps, run.Step{Run: "true", When: run.WhenOnStop})
+		}},
 	} {
 		spec := fixture.OneTask("/a/b")
 		tt.change(spec)

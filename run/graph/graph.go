@@ -22,7 +22,8 @@ import (
 //     everywhere, as in GitLab CI: a dependency that lists success holds, one that
 //     lists only failure does not, fail fast is not triggered, and the run's result
 //     stays success. The status of the task stays failed: Warnings returns such tasks.
-//   - A stopped or cancelled task matches nothing.
+//   - A cancelled task matches nothing. A stopped task matches stopped alone; after a
+//     stop of the whole run, the caller skips all tasks that have not begun.
 //   - A task with skip set is skipped at once.
 //   - With fail fast, after the first failure that is not allowed, a task starts only
 //     if it has a dependency that lists failure and whose node has a failed task whose

@@ -157,7 +157,15 @@ func TestGraph_Conditions(t *testing.T) {
 			},
 			want: outcomes{"a": success, "b": success, "c": skipped}, result: run.ResultSuccess,
 		},
-		"a stopped parent matches nothing": {
+		"a stopped parent matches stopped": {
+			chart: func(c *chart) {
+				c.add("a", nil).add("b", edges{"a": run.MaskStopped}).add("c", edges{"a": run.MaskSuccess | run.MaskStopped}).
+					add("d", edges{"b": run.MaskStopped})
+			},
+			outcomes: outcomes{"a": stopped},
+			want:     outcomes{"a": stopped, "b": success, "c": success, "d": skipped}, result: run.ResultStopped,
+		},
+		"a stopped parent matches nothing else": {
 			chart: func(c *chart) {
 				c.add("a", nil).add("b", edges{"a": run.MaskFailure | run.MaskSuccess | run.MaskSkipped}).
 					add("c", edges{"b": 0}).add("d", edges{"b": run.MaskSkipped})

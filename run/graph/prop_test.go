@@ -64,7 +64,8 @@ func (w graphCase) expected() []run.Status {
 				}
 				holds = holds && (s == run.StatusSuccess && on&run.MaskSuccess != 0 ||
 					s == run.StatusFailed && on&run.MaskFailure != 0 ||
-					s == run.StatusSkipped && on&run.MaskSkipped != 0)
+					s == run.StatusSkipped && on&run.MaskSkipped != 0 ||
+					s == run.StatusStopped && on&run.MaskStopped != 0)
 			}
 		}
 		for task := n.First; task < n.First+n.Width; task++ {

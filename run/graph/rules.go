@@ -190,6 +190,8 @@ func outcomeOf(n run.Node, b byte) run.OnMask {
 		return run.MaskFailure
 	case byteSkipped:
 		return run.MaskSkipped
+	case byteStopped:
+		return run.MaskStopped
 	}
 	return 0
 }

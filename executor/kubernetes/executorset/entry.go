@@ -37,6 +37,12 @@ const (
 	annotationStop  = "drover.run/stop"
 )
 
+// The values of annotationStop.
+const (
+	stopPlain  = "true"
+	stopForced = "force" // without a cleanup; an older member takes it for a plain one
+)
+
 // Bounds of the journal of an entry. A ConfigMap may have 1 MiB.
 const (
 	rewriteSize = 64 << 10
@@ -71,17 +77,19 @@ var _ executor.Lines = (*entry)(nil)
 // orders records which orders were delivered to the executor.
 type orders struct {
 	mu             sync.Mutex
-	stopDelivered  bool
+	stopDelivered  string // value of the annotation
 	adoptDelivered string // value of the annotation; "" if the order may be delivered again
 }
 
 // takeNew returns the orders of an entry that were not delivered yet, and marks
 // them as delivered.
-func (o *orders) takeNew(annotations map[string]string) (stop bool, adopt string) {
+func (o *orders) takeNew(annotations map[string]string) (stop, adopt string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if stop = annotations[annotationStop] != "" && !o.stopDelivered; stop {
-		o.stopDelivered = true
+	// A plain order that arrives after a forced one replaces its annotation, but not
+	// its effect.
+	if s := annotations[annotationStop]; s != "" && s != o.stopDelivered && o.stopDelivered != stopForced {
+		o.stopDelivered, stop = s, s
 	}
 	if a := annotations[annotationAdopt]; a != "" && a != o.adoptDelivered {
 		o.adoptDelivered, adopt = a, a
@@ -93,7 +101,7 @@ func (o *orders) takeNew(annotations map[string]string) (stop bool, adopt string
 func (o *orders) resetStop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.stopDelivered = false
+	o.stopDelivered = ""
 }
 
 func (o *orders) resetAdopt(adopt string) {

@@ -128,9 +128,9 @@ func (w *watcher) confirm(ctx context.Context, e *entry) {
 // deliver delivers the orders for a key to the executor.
 func (w *watcher) deliver(ctx context.Context, e *entry, object *metav1.PartialObjectMetadata) {
 	stop, adopt := e.orders.takeNew(object.Annotations)
-	if stop {
+	if stop != "" {
 		w.group.Go(func() {
-			if !w.handler.Deliver(ctx, e.key, executor.KeyRequest{Stop: true}) {
+			if !w.handler.Deliver(ctx, e.key, executor.KeyRequest{Stop: true, Force: stop == stopForced}) {
 				e.orders.resetStop()
 			}
 		})
@@ -281,7 +281,10 @@ func (s *Set) takeUnreported() []run.Key {
 func (s *Set) Request(ctx context.Context, key run.Key, o executor.KeyRequest) (bool, error) {
 	annotations := make(map[string]string)
 	if o.Stop {
-		annotations[annotationStop] = "true"
+		annotations[annotationStop] = stopPlain
+	}
+	if o.Stop && o.Force {
+		annotations[annotationStop] = stopForced
 	}
 	if o.Token != nil {
 		annotations[annotationAdopt] = encodeToken(o.Token)

@@ -169,7 +169,7 @@ func (r *Run) Summary(d *RunDetails) run.Run {
 		Priority: r.Priority, Admission: r.Admission, Phase: r.Phase, Result: r.Result, Reason: r.Reason,
 		Annotations: d.Annotations, Environment: d.Header.Environment, InputValues: d.Header.TypedInputs(), SecretNames: d.SecretNames,
 		SetupErrors: d.Header.SetupErrors, CreatedAt: sqldb.ToTime(r.Created), StartedAt: sqldb.ToTime(r.Started),
-		EndedAt: sqldb.ToTime(r.Ended), RestartedFrom: r.RestartedFrom, RestartedAs: d.restartedAs, CreatedBy: d.CreatedBy, Version: r.Version, TaskCounts: map[run.Status]int(r.Counts),
+		EndedAt: sqldb.ToTime(r.Ended), RestartedFrom: r.RestartedFrom, RestartedAs: d.restartedAs, CreatedBy: d.CreatedBy, StopRequested: r.StopRequested, Version: r.Version, TaskCounts: map[run.Status]int(r.Counts),
 	}
 }
 

@@ -76,6 +76,21 @@ func (s *Store) StopRun(ctx context.Context, id run.ID, token run.Token) error {
 	})
 }
 
+// ForceStopRun implements records.Store.
+func (s *Store) ForceStopRun(ctx context.Context, id run.ID, token run.Token) error {
+	return s.change(ctx, "force the stop of a run", id, token, func(t *sqldb.Tx, r *rows.Run) error {
+		if r.Phase != run.PhaseRunning {
+			return rows.WrongPhase(r, "only a running run can be stopped")
+		}
+		r.StopRequested = true
+		r.Version++ // also if a stop was requested before
+		if err := recordAction(ctx, t, r, run.ActionStop); err != nil {
+			return err
+		}
+		return t.Enqueue(ctx, id, records.OutboxForceStop, 0)
+	})
+}
+
 // Annotate implements records.Store.
 func (s *Store) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) error {
 	return s.change(ctx, "annotate a run", id, token, func(t *sqldb.Tx, r *rows.Run) error {
