@@ -1772,7 +1772,10 @@ type StepResult = run.StepResult
 // StepSpec One of `run` and the archive steps.
 type StepSpec struct {
 	Environment map[string]string `json:"environment,omitempty,omitzero"`
-	Name        string            `json:"name,omitempty,omitzero"`
+
+	// If A condition in CEL, evaluated before the task begins. The step is skipped if it is false.
+	If   string `json:"if,omitempty,omitzero"`
+	Name string `json:"name,omitempty,omitzero"`
 
 	// RestoreCache Unpacks the first cache that is found: for each key the cache with exactly this key, or else the newest whose key
 	// begins with it. It is not a failure if there is none.
@@ -1854,7 +1857,10 @@ type TaskSpec struct {
 	Depends     []TaskSpec_Depends_Item `json:"depends,omitempty,omitzero"`
 	Environment map[string]string       `json:"environment,omitempty,omitzero"`
 	Foreach     string                  `json:"foreach,omitempty,omitzero"`
-	Image       string                  `json:"image,omitempty,omitzero"`
+
+	// If A condition in CEL. The task is skipped if it is false.
+	If    string `json:"if,omitempty,omitzero"`
+	Image string `json:"image,omitempty,omitzero"`
 
 	// Matrix Axes and their values; the task is expanded to all combinations.
 	Matrix         map[string][]string    `json:"matrix,omitempty,omitzero"`

@@ -66,6 +66,8 @@ type StepDef struct {
 	WorkingDir  string            `json:"working_dir,omitempty"`
 	Timeout     time.Duration     `json:"timeout,omitempty"`
 	When        When              `json:"when"`
+	// Skip says that the step is skipped, whatever the outcome of earlier steps.
+	Skip bool `json:"skip,omitempty"`
 	ArchiveStep
 }
 
@@ -251,16 +253,21 @@ const (
 	specVersionScripts     = 1
 	specVersionArchives    = 2
 	specVersionSecretFiles = 3
+	specVersionConditions  = 4
 
 	// NewestSpecVersion is the newest version of the specification that this build
 	// supports.
-	NewestSpecVersion = specVersionSecretFiles
+	NewestSpecVersion = specVersionConditions
 )
 
 // RequiredSpecVersion returns the version of the specification that a task needs: the
 // oldest version that an executor and its shim must support to run the task
-// correctly. It is 1, 2 if steps transfer archives, and 3 if secrets are files.
+// correctly. It is 1, 2 if steps transfer archives, 3 if secrets are files, and 4 if
+// conditions skip steps.
 func RequiredSpecVersion(d *Definition) int {
+	if slices.ContainsFunc(d.Steps, func(s StepDef) bool { return s.Skip }) {
+		return specVersionConditions
+	}
 	if len(d.SecretFiles) > 0 {
 		return specVersionSecretFiles
 	}
@@ -281,8 +288,11 @@ func CheckSpecVersion(d *Definition, specVersion int) error {
 	if required <= max(specVersion, specVersionScripts) {
 		return nil
 	}
-	if required == specVersionSecretFiles {
+	switch required {
+	case specVersionSecretFiles:
 		subject = "secrets as files"
+	case specVersionConditions:
+		subject = "steps that a condition skips"
 	}
 	return Errorf(CodeConflict, "the task has %s, which this version of the executor does not support", subject)
 }

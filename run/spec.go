@@ -93,6 +93,7 @@ type TaskSpec struct {
 	Volumes      []Volume            `json:"volumes,omitempty"`
 	Steps        []Step              `json:"steps"`
 	Depends      []Depend            `json:"depends,omitempty"`
+	If           string              `json:"if,omitempty"` // a condition: see package spec/condition
 	Approval     Approval            `json:"approval,omitzero"`
 	AllowFailure bool                `json:"allow_failure,omitempty"`
 	Skip         bool                `json:"skip,omitempty"`
@@ -161,6 +162,7 @@ type Step struct {
 	WorkingDir  string            `json:"working_dir,omitempty"`
 	Timeout     Duration          `json:"timeout,omitempty"`
 	When        When              `json:"when,omitempty"` // "" means on_success
+	If          string            `json:"if,omitempty"`   // a condition, evaluated before the task begins
 
 	ArchiveStep
 }
@@ -235,6 +237,7 @@ const (
 	MaxForeach      = 5_000     // items of one foreach
 	MaxNameLength   = 100       // of a run's or a task's name, in bytes
 	MaxAttempts     = 100       // of one task
+	MaxConditions   = 1_000     // different conditions of the tasks and steps of one run
 
 	MaxExpandedName    = 250       // of a task's name with the suffix of its expansion, in bytes
 	MaxGroupLength     = 500       // of a run's group, in bytes

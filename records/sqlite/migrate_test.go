@@ -14,7 +14,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// TestSchema_next_migration applies a second migration, which a later build may
+// TestSchema_next_migration applies one more migration, which a later build may
 // have, to a store in use.
 func TestSchema_next_migration(t *testing.T) {
 	t.Parallel()
@@ -25,11 +25,15 @@ func TestSchema_next_migration(t *testing.T) {
 	defer func() { require.NoError(t, s.Close()) }()
 	require.NoError(t, s.Check(t.Context()))
 
-	initial, err := os.ReadFile("migrations/00001_init.sql")
-	require.NoError(t, err)
 	files := fstest.MapFS{
-		"migrations/00001_init.sql":  {Data: initial},
-		"migrations/00002_color.sql": {Data: []byte("-- +goose Up\nALTER TABLE runs ADD COLUMN color TEXT NOT NULL DEFAULT 'none';\n")},
+		"migrations/99999_color.sql": {Data: []byte("-- +goose Up\nALTER TABLE runs ADD COLUMN color TEXT NOT NULL DEFAULT 'none';\n")},
+	}
+	current, err := filepath.Glob("migrations/*.sql")
+	require.NoError(t, err)
+	for _, name := range current {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		files[filepath.ToSlash(name)] = &fstest.MapFile{Data: text}
 	}
 	db := raw(t, path)
 	next, err := sqldb.NewSchema(goose.DialectSQLite3, db, files)

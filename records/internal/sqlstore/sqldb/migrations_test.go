@@ -14,8 +14,14 @@ import (
 // table is part of databases in use: it never changes, and the next change of the
 // schema is a new file and a new line.
 var released = map[string][]string{
-	"sqlite":   {"88278e150244a4220cf6b28402ec1956d423bc544e8f5c282170f0ba0a280efe"},
-	"postgres": {"1df64f63b943f0fd159846b2db81ceca8c3f280be2e47de1b65b7e974beba8e2"},
+	"sqlite": {
+		"88278e150244a4220cf6b28402ec1956d423bc544e8f5c282170f0ba0a280efe",
+		"b7f7f94476127ce6db766fcac267d61cfa34f1444898745435c066f1fdb798f5",
+	},
+	"postgres": {
+		"1df64f63b943f0fd159846b2db81ceca8c3f280be2e47de1b65b7e974beba8e2",
+		"b7f7f94476127ce6db766fcac267d61cfa34f1444898745435c066f1fdb798f5",
+	},
 }
 
 func TestMigrations_unchanged(t *testing.T) {
