@@ -739,7 +739,7 @@ type ClaimRequest struct {
 	Set string `json:"set,omitempty,omitzero"`
 
 	// SpecVersion The version of task definitions that the executor supports: 1 scripts, 2 steps that transfer archives, 3 secrets as
-	// files. A task that needs a higher version is refused with 409, and requeued. The default is 1.
+	// files, 4 steps that a condition skips. A task that needs a higher version is refused with 409, and requeued. The default is 1.
 	SpecVersion int `json:"spec_version,omitempty,omitzero"`
 }
 

@@ -229,7 +229,7 @@ func (c *outputCheck) condition(task string, t *run.TaskSpec, p run.Path, text s
 	if text == "" {
 		return
 	}
-	compiled, ok := c.compile(p, conditionKey{text: text, scope: condition.ScopeOf(t.Foreach != "", len(t.Matrix) > 0)})
+	compiled, ok := c.compile(p, conditionKey{text: text, scope: condition.ScopeOf(t.Foreach != "", len(axesOf(t)) > 0)})
 	if !ok {
 		return
 	}
@@ -245,8 +245,8 @@ func (c *outputCheck) condition(task string, t *run.TaskSpec, p run.Path, text s
 		c.conditionTask(task, ref, add)
 	}
 	for _, ref := range refs.Axes {
-		if _, ok := t.Matrix[ref.Name]; !ok {
-			add(run.FaultBadValue, ref.Fault("the matrix has no axis %s%s", quote(ref.Name), c.didYouMean(ref.Name, slices.Sorted(maps.Keys(t.Matrix)))))
+		if axes := axesOf(t); axes[ref.Name] == nil {
+			add(run.FaultBadValue, ref.Fault("the matrix has no axis %s%s", quote(ref.Name), c.didYouMean(ref.Name, slices.Sorted(maps.Keys(axes)))))
 		}
 	}
 	c.conditionEnvironment(t, env, refs.Env, add)
@@ -302,7 +302,7 @@ func (c *outputCheck) conditionEnvironment(t *run.TaskSpec, step map[string]stri
 	}
 	for _, ref := range refs {
 		value, known := lookUp(ref.Name, step, t.Environment, c.spec.Environment)
-		_, axis := t.Matrix[ref.Name]
+		axis := axesOf(t)[ref.Name] != nil
 		switch {
 		case c.isSecret(ref.Name):
 			add(run.FaultBadValue, ref.Fault("%s is a secret, and conditions cannot read secrets", quote(ref.Name)))
@@ -316,6 +316,9 @@ func (c *outputCheck) conditionEnvironment(t *run.TaskSpec, step map[string]stri
 		}
 	}
 }
+
+// axesOf returns the axes that conditions of a task can read, with their values.
+func axesOf(t *run.TaskSpec) map[string][]string { return t.Matrix }
 
 // lookUp returns the value of a variable from the first environment that has it.
 func lookUp(name string, environments ...map[string]string) (string, bool) {

@@ -3,6 +3,7 @@ package condition_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -109,6 +110,28 @@ func TestCompile_faults(t *testing.T) {
 		_, faults := condition.Compile(text, condition.ScopeTask)
 		require.NotEmpty(t, faults, text)
 	}
+}
+
+// FuzzCompile checks that no expression takes long or panics.
+func FuzzCompile(f *testing.F) {
+	for _, text := range []string{
+		`tasks.a.outputs.k == "v" && env.A in ["b"]`, `[1,2].all(a, [3].exists(b, a == b))`, `'x'.matches('(a+)+$')`, `{'a': 1}.a == 1 ? true : false`,
+		`timestamp("2026-01-01T00:00:00Z") > timestamp("2025-01-01T00:00:00Z")`, `duration("1h") == duration("60m")`, `b"x" + b"y" == b"xy"`, `((((([[[[{`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		began := time.Now()
+		c, faults := condition.Compile(text, condition.ScopeMatrix)
+		if c != nil {
+			_, _ = c.Holds(t.Context(), values)
+		} else if len(faults) == 0 {
+			t.Error("there is neither a condition nor a fault")
+		}
+		if spent := time.Since(began); spent > 2*time.Second {
+			t.Errorf("it took %s", spent)
+		}
+	})
 }
 
 func TestCondition_Refs(t *testing.T) {

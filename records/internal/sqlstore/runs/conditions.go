@@ -124,7 +124,11 @@ func (d *decider) decide(ctx context.Context, x *rows.Task) (verdict, error) {
 		return verdict{unavailable: run.Errorf(run.CodeUnavailable, "too many conditions are to be evaluated at once")}, nil
 	}
 	defer func(began time.Time) { d.spent += time.Since(began) }(time.Now())
-	n, err := d.node(ctx, x.Node)
+	var axis map[string]string
+	if err := sqldb.Unmarshal(x.Axis, &axis); err != nil {
+		return verdict{}, err
+	}
+	n, err := d.node(ctx, x, axis)
 	switch {
 	case err != nil:
 		return verdict{}, err
@@ -185,38 +189,33 @@ func (d *decider) save(ctx context.Context) error {
 	return nil
 }
 
-// node reads and compiles the conditions of a node.
-func (d *decider) node(ctx context.Context, node int) (*nodeConditions, error) {
-	if n := d.nodes[node]; n != nil {
+// node reads and compiles the conditions of the node of a task. axis are the
+// variables of its expansion.
+func (d *decider) node(ctx context.Context, x *rows.Task, axis map[string]string) (*nodeConditions, error) {
+	if n := d.nodes[x.Node]; n != nil {
 		return n, nil
 	}
-	text, err := rows.TaskSpec(ctx, d.t, d.r.ID, node)
+	text, err := rows.TaskSpec(ctx, d.t, d.r.ID, x.Node)
 	if err != nil {
 		return nil, err
 	}
-	var matrix string
-	if err := d.t.QueryRow(ctx, `SELECT matrix FROM task_specs WHERE run_id = ? AND node = ?`, d.r.ID, node).Scan(&matrix); err != nil {
-		return nil, err
-	}
-	if err := sqldb.Unmarshal(matrix, &text.Matrix); err != nil {
-		return nil, err
-	}
 	n := &nodeConditions{spec: text, steps: make([]*condition.Condition, len(text.Steps))}
-	n.task = n.compile(text.If)
+	scope := condition.ScopeOf(text.Foreach != "", len(axis) > 0)
+	n.task = n.compile(text.If, scope)
 	for i, s := range text.Steps {
-		n.steps[i] = n.compile(s.If)
+		n.steps[i] = n.compile(s.If, scope)
 	}
-	d.nodes[node] = n
+	d.nodes[x.Node] = n
 	return n, nil
 }
 
 // compile compiles a condition, nil for none. It was valid when the run was created,
 // but another version of Drover may have created the run.
-func (n *nodeConditions) compile(text string) *condition.Condition {
+func (n *nodeConditions) compile(text string, scope condition.Scope) *condition.Condition {
 	if text == "" {
 		return nil
 	}
-	c, faults := condition.Compile(text, condition.ScopeOf(n.spec.Foreach != "", len(n.spec.Matrix) > 0))
+	c, faults := condition.Compile(text, scope)
 	if len(faults) > 0 {
 		n.fault = "if: " + condition.Shown(text) + ": " + faults[0].In(text)
 	}
