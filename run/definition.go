@@ -66,7 +66,7 @@ type StepDef struct {
 	WorkingDir  string            `json:"working_dir,omitempty"`
 	Timeout     time.Duration     `json:"timeout,omitempty"`
 	When        When              `json:"when"`
-	// Skip says that the step is skipped, whatever the outcome of earlier steps.
+	// Skip says that the step is skipped, for each outcome of earlier steps.
 	Skip bool `json:"skip,omitempty"`
 	ArchiveStep
 }

@@ -126,7 +126,7 @@ func (r *runner) assignment(task int) contract.Assignment {
 
 // conditions waits for the records to decide tasks that have a condition and need
 // an approval. The records evaluate the condition when the task begins to wait, so
-// that nobody approves a task that is skipped. Conditions of other tasks are
+// that no client approves a task that is skipped. Conditions of other tasks are
 // evaluated when the task is queued: see taskRun.reconcile.
 type conditions struct {
 	r    *runner

@@ -95,7 +95,7 @@ func when(b *bench) {
 	require.Equal(b, []run.Status{run.StatusFailed, run.StatusSkipped, run.StatusSuccess, run.StatusSuccess, run.StatusFailed}, statuses(s.result()))
 }
 
-// skip skips steps whatever the outcome of those before.
+// skip skips steps also after a success or a failure.
 func skip(b *bench) {
 	d := b.define("echo one", "exit 9", "exit 2", "echo failure", "echo never")
 	d.Steps[3].When, d.Steps[4].When = run.WhenAlways, run.WhenAlways

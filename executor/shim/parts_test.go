@@ -75,7 +75,7 @@ func TestReadOrder(t *testing.T) {
 		require.Error(t, err, "a part is never taken for the whole")
 	}
 	for _, text := range []string{
-		`{"v":4,"first_frame":1,"definition":{"steps":[{}]}}`,
+		`{"v":5,"first_frame":1,"definition":{"steps":[{}]}}`,
 		`{"v":1,"first_frame":0,"definition":{"steps":[{}]}}`,
 		`{"v":1,"first_frame":1,"definition":{}}`,
 		`{"v":1,"first_frame":1,"definition":{"steps":[{"when":"never"}]}}`,
