@@ -80,7 +80,7 @@ func (a *Run) Apply(ctx context.Context, in contract.ApplyInput) (contract.Apply
 // Expand creates the tasks of a foreach.
 func (a *Run) Expand(ctx context.Context, in contract.ExpandInput) (contract.ExpandResult, error) {
 	x, err := a.progress.Expand(ctx, in.Run, in.Task)
-	return contract.ExpandResult{First: x.First, Width: x.Width, Fault: x.Fault}, errcode.ToTemporal(err)
+	return contract.ExpandResult{First: x.First, Width: x.Width, Fault: x.Fault, Skipped: x.Skipped}, errcode.ToTemporal(err)
 }
 
 // Holders returns the holders of the requested tasks, in ascending order, and

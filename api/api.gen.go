@@ -913,7 +913,8 @@ type ClaimRequest struct {
 	Set string `json:"set,omitempty,omitzero"`
 
 	// SpecVersion The version of task definitions that the executor supports: 1 scripts, 2 steps that transfer archives, 3 secrets as
-	// files, 4 steps that are retried or run after a stop. A task that needs a higher version is refused with 409, and requeued. The default is 1.
+	// files, 4 steps that are retried, run after a stop, or are skipped by a condition. A task that needs a higher version is
+	// refused with 409, and requeued. The default is 1.
 	SpecVersion int `json:"spec_version,omitempty,omitzero"`
 }
 
@@ -2089,7 +2090,10 @@ type StepResult = run.StepResult
 // StepSpec One of `run` and the archive steps.
 type StepSpec struct {
 	Environment map[string]string `json:"environment,omitempty,omitzero"`
-	Name        string            `json:"name,omitempty,omitzero"`
+
+	// If A condition in CEL, evaluated before the task begins. The step is skipped if it is false.
+	If   string `json:"if,omitempty,omitzero"`
+	Name string `json:"name,omitempty,omitzero"`
 
 	// RestoreCache Unpacks the first cache that is found: for each key the cache with exactly this key, or else the newest whose key
 	// begins with it. It is not a failure if there is none.
@@ -2203,7 +2207,10 @@ type TaskSpec struct {
 	Depends     []TaskSpec_Depends_Item `json:"depends,omitempty,omitzero"`
 	Environment map[string]string       `json:"environment,omitempty,omitzero"`
 	Foreach     string                  `json:"foreach,omitempty,omitzero"`
-	Image       string                  `json:"image,omitempty,omitzero"`
+
+	// If A condition in CEL. The task is skipped if it is false.
+	If    string `json:"if,omitempty,omitzero"`
+	Image string `json:"image,omitempty,omitzero"`
 
 	// Matrix Axes and their values; the task is expanded to all combinations. `exclude` removes the combinations that have
 	// all values of an item. `include` then adds the values of an item to the combinations whose axes have the same

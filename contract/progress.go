@@ -62,6 +62,8 @@ type ExpandResult struct {
 	First int    `json:"first,omitempty"`
 	Width int    `json:"width,omitempty"`
 	Fault string `json:"fault,omitempty"` // a sentence
+	// Skipped says why the condition of the task skips it; "" if it does not.
+	Skipped string `json:"skipped,omitempty"`
 }
 
 // HoldersInput is the input of list-holders.

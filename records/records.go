@@ -205,7 +205,11 @@ type Progress interface {
 	// Begin makes a queued run running, if it is admitted (auto, or started),
 	// and returns its state. It changes nothing in a run that began before.
 	Begin(ctx context.Context, id run.ID) (run.Progress, error)
-	// Apply writes what the workflow decided. It leaves out changes of final
+	// Apply writes what the workflow decided. A change by which a task with
+	// conditions would first be queued, or wait for approvals, evaluates them: the
+	// task becomes skipped if its condition is false, and failed if a condition has
+	// no value. The change is left out while outputs that a condition reads have not
+	// arrived. It leaves out changes of final
 	// tasks, changes of an earlier attempt or dispatch than the stored one, and
 	// all changes of a final run. A change to queued does not undo a claim: it
 	// is left out too while the same dispatch is running. Apply returns the
@@ -229,11 +233,13 @@ type Progress interface {
 }
 
 // Expanded describes the tasks created from a list: Width of them with
-// consecutive numbers from First. Else Fault is the reason why there are none.
+// consecutive numbers from First. Else Fault is the reason why there are none, or
+// Skipped is why the condition of the task skips it.
 type Expanded struct {
-	First int
-	Width int
-	Fault string
+	First   int
+	Width   int
+	Fault   string
+	Skipped string
 }
 
 // Holder is the executor that has claimed a task.

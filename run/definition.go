@@ -73,6 +73,8 @@ type StepDef struct {
 	// of an older version ignore it and read two pipes, each by itself.
 	Streams Streams `json:"streams,omitempty"`
 	Retry   Retry   `json:"retry,omitzero"`
+	// Skip says that the step is skipped, for each outcome of earlier steps.
+	Skip bool `json:"skip,omitempty"`
 	ArchiveStep
 }
 
@@ -273,11 +275,11 @@ const (
 // oldest version that an executor and its shim must support to run the task
 // correctly. It is 1, 2 if steps transfer archives, 3 if secrets are files, and 4 if
 // it decides more about its steps than whether they run on success or on failure: it
-// retries them, runs them after a stop only, or has a timeout of the cleanup. A step
-// that always runs does not require 4: without it, an older executor runs the step in
-// all other cases.
+// retries them, runs them after a stop only, skips them by a condition, or has a
+// timeout of the cleanup. A step that always runs does not require 4: without it, an
+// older executor runs the step in all other cases.
 func RequiredSpecVersion(d *Definition) int {
-	if d.CleanupTimeout > 0 || slices.ContainsFunc(d.Steps, func(s StepDef) bool { return s.When == WhenOnStop || s.Retry.MaxAttempts > 1 }) {
+	if d.CleanupTimeout > 0 || slices.ContainsFunc(d.Steps, func(s StepDef) bool { return s.When == WhenOnStop || s.Retry.MaxAttempts > 1 || s.Skip }) {
 		return specVersionStepControl
 	}
 	if len(d.SecretFiles) > 0 {
@@ -304,7 +306,7 @@ func CheckSpecVersion(d *Definition, specVersion int) error {
 	case specVersionSecretFiles:
 		subject = "secrets as files"
 	case specVersionStepControl:
-		subject = "steps that are retried or run after a stop"
+		subject = "steps that are retried, run after a stop, or are skipped by a condition"
 	}
 	return Errorf(CodeConflict, "the task has %s, which this version of the executor does not support", subject)
 }

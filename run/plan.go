@@ -49,6 +49,8 @@ type Node struct {
 	// Foreach says that the node has one foreach task, which is replaced by
 	// tasks created from a list: see Graph.AddDynamicTasks.
 	Foreach bool `json:"e,omitempty"`
+	// If says that the node has a condition, which the records evaluate.
+	If bool `json:"c,omitempty"`
 }
 
 // Axis is one dimension of a matrix.

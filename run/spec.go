@@ -218,6 +218,7 @@ type TaskSpec struct {
 	Volumes      []Volume          `json:"volumes,omitempty"`
 	Steps        []Step            `json:"steps"`
 	Depends      []Depend          `json:"depends,omitempty"`
+	If           string            `json:"if,omitempty"` // a condition: see package spec/condition
 	Approval     Approval          `json:"approval,omitzero"`
 	AllowFailure bool              `json:"allow_failure,omitempty"`
 	Skip         bool              `json:"skip,omitempty"`
@@ -384,7 +385,8 @@ type Step struct {
 	When        When              `json:"when,omitempty"`    // "" means on_success
 	Streams     Streams           `json:"streams,omitempty"` // "" means those of the task
 	// Retry repeats a script that fails, within the attempt of the task.
-	Retry Retry `json:"retry,omitzero"`
+	Retry Retry  `json:"retry,omitzero"`
+	If    string `json:"if,omitempty"` // a condition, evaluated before the task begins
 
 	ArchiveStep
 }
@@ -569,6 +571,7 @@ const (
 	MaxExitCodes    = 100       // of one retry policy
 	MaxMatrixItems  = 100       // of include, and of exclude, of one matrix
 	MaxMatrixKeys   = 20        // that include of one matrix adds to the axes
+	MaxConditions   = 1_000     // different conditions of the tasks and steps of one run
 
 	MaxExpandedName    = 250       // of a task's name with the suffix of its expansion, in bytes
 	MaxGroupLength     = 500       // of a run's group, in bytes

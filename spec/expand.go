@@ -96,7 +96,7 @@ func addPoolFault(l *faultList, name string, err error) {
 func node(name string, t *run.TaskSpec, index map[string]int) run.Node {
 	n := run.Node{
 		Name: name, Width: width(t), Skip: t.Skip, AllowFailure: t.AllowFailure,
-		Foreach: t.Foreach != "", Approvers: t.Approval.Approvers, Retry: t.Retry, OnLost: t.OnLost, Steps: len(t.Steps),
+		Foreach: t.Foreach != "", If: t.If != "", Approvers: t.Approval.Approvers, Retry: t.Retry, OnLost: t.OnLost, Steps: len(t.Steps),
 	}
 	if irregular(t.Matrix) {
 		for _, c := range combinations(t.Matrix) {

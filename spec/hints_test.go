@@ -26,14 +26,14 @@ func TestValidate_words_of_other_systems(t *testing.T) {
 		},
 		minimal + "    ": {
 			"needs: [a]": `use "depends"`, "depends_on: [a]": `use "depends"`, "dependsOn: [a]": `use "depends"`, "env: {}": `"environment"`, "script: [a]": `"steps"`,
-			"run: a": `"steps"`, "if: a": `"on"`, "rules: []": `"depends"`, "when: manual": `"skip"`, "runs-on: a": `"requires"`, "tags: [a]": `"pool"`,
+			"run: a": `"steps"`, "condition: a": `"if"`, "rules: []": `"depends"`, "when: manual": `"skip"`, "runs-on: a": `"requires"`, "tags: [a]": `"pool"`,
 			"container: a": `"image"`, "strategy: {}": `"matrix"`, "stage: a": `"depends"`, "artifacts: {}": `"save_artifacts"`, "cache: {}": `"save_cache"`,
 			"timeout-minutes: 5": `"timeout"`, "continue-on-error: true": `"allow_failure"`, "uses: a": "no actions",
 			"with: {}": "no actions", "before_script: [a]": `"steps"`, "after_script: [a]": `"when"`, "working-directory: a": `"working_dir"`,
 			"outputs: {}": "$DROVER_OUTPUT", "secrets: {}": "a key of the run", "name: a": "is the name", "parallel: 2": `"matrix"`, "commands: [a]": `"steps"`,
 		},
 		minimal + "  b:\n    steps:\n    - run: a\n      ": {
-			"script: a": `"run"`, "command: a": `"run"`, "env: {}": `"environment"`, "if: a": `"when"`, "uses: a": `"run"`, "with: {}": `"run"`,
+			"script: a": `"run"`, "command: a": `"run"`, "env: {}": `"environment"`, "rules: []": `"if"`, "uses: a": `"run"`, "with: {}": `"run"`,
 			"working-directory: a": `"working_dir"`, "image: a": "a key of a task", "shell: a": "a key of a task", "depends: [a]": "in order",
 			"continue-on-error: true": "|| true", "artifacts: {}": `"save_artifacts"`, "id: a": `"name"`, "timeout_minutes: 3": `"timeout"`, "secrets: {}": "a key of the run",
 			"persist_to_workspace: {}": `"save_workspace"`, "cache: {}": `"restore_cache"`,

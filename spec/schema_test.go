@@ -113,6 +113,11 @@ func schemaRules() []schemaRule {
 			[]string{`environment: {A: '{{ output "z" "k" }}'}`, "environment: {A: '{{ output }}'}", "environment: {A: '{{ output }}'}\n", `foreach: '{{ output "b" "k" }}'`},
 		},
 		{
+			"A condition (`if`) is an expression of the right types. It reads tasks on which this task depends, variables that the file sets, axes of the `matrix`, and no secret.",
+			[]ruleFault{{code: run.FaultBadFormat, path: `\.if$`}, {code: run.FaultBadValue, path: `\.if$`}, {code: run.FaultUnknownDependency, path: `\.if$`}},
+			[]string{"if: 1 + 1", "if: tasks.z.status == 'success'", "if: env.NONE == ''", "steps: [{run: a, if: success()}]"},
+		},
+		{
 			"A `foreach` contains a reference to an output.",
 			[]ruleFault{{code: run.FaultBadValue, path: `\.foreach$`, detail: "foreach needs an output"}},
 			[]string{"foreach: a"},

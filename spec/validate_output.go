@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec/condition"
 )
 
 // checkNoOutput rejects references to outputs where outputs are not allowed.
@@ -41,6 +42,7 @@ func checkOutputs(l *faultList, s *run.Spec, sound bool) {
 		for i, step := range items(l, t.Steps) {
 			c.environment(name, p.Key("steps").Index(i).Key("environment"), step.Environment)
 		}
+		c.conditions(name, p, t)
 	}
 }
 
@@ -53,6 +55,8 @@ type outputCheck struct {
 	names    []string // of all tasks, sorted
 	above    *lineage
 	matrices map[string]*matrixNames // by task
+	compiled map[conditionKey]compiledCondition
+	secrets  map[string]bool
 }
 
 // matrixNames has the parts of the names of an expansion.
@@ -212,4 +216,157 @@ func newLineage(s *run.Spec) *lineage {
 func (l *lineage) has(task, other string) bool {
 	at := l.index[other]
 	return l.above[l.index[task]][at/wordBits]&(1<<(at%wordBits)) != 0
+}
+
+type conditionKey struct {
+	text  string
+	scope condition.Scope
+}
+
+type compiledCondition struct {
+	condition *condition.Condition // nil if there are faults
+	faults    []condition.Fault
+}
+
+// conditions checks the conditions of a task and of its steps.
+func (c *outputCheck) conditions(task string, p run.Path, t *run.TaskSpec) {
+	c.condition(task, t, p.Key("if"), t.If, nil)
+	for i, step := range items(c.faultList, t.Steps) {
+		c.condition(task, t, p.Key("steps").Index(i).Key("if"), step.If, step.Environment)
+	}
+}
+
+// condition checks a condition. env is the environment of the step, nil for a task.
+func (c *outputCheck) condition(task string, t *run.TaskSpec, p run.Path, text string, env map[string]string) {
+	if text == "" {
+		return
+	}
+	axes := axesOf(t)
+	compiled, ok := c.compile(p, conditionKey{text: text, scope: condition.ScopeOf(t.Foreach != "", len(axes) > 0)})
+	if !ok {
+		return
+	}
+	for _, f := range compiled.faults {
+		c.add(p, run.FaultBadFormat, "%s", f.In(text))
+	}
+	if compiled.condition == nil {
+		return
+	}
+	add := func(code run.Code, f condition.Fault) { c.add(p, code, "%s", f.In(text)) }
+	refs := compiled.condition.Refs()
+	for _, ref := range refs.Tasks {
+		c.conditionTask(task, ref, add)
+	}
+	for _, ref := range refs.Axes {
+		if !axes[ref.Name] {
+			add(run.FaultBadValue, ref.Fault("the matrix has no axis %s%s", quote(ref.Name), c.didYouMean(ref.Name, slices.Sorted(maps.Keys(axes)))))
+		}
+	}
+	for _, ref := range refs.Inputs {
+		if _, known := c.spec.Inputs[ref.Name]; !known {
+			add(run.FaultBadValue, ref.Fault("there is no input %s%s", quote(ref.Name), c.didYouMean(ref.Name, slices.Sorted(maps.Keys(c.spec.Inputs)))))
+		}
+	}
+	c.conditionEnvironment(t, axes, env, refs.Env, add)
+}
+
+// compile compiles a condition, once for all tasks that have it. ok is false if the
+// run has too many different conditions.
+func (c *outputCheck) compile(p run.Path, key conditionKey) (compiled compiledCondition, ok bool) {
+	if compiled, ok = c.compiled[key]; ok {
+		return compiled, true
+	}
+	switch n := len(c.compiled); {
+	case n > run.MaxConditions:
+		return compiled, false // reported already
+	case n == run.MaxConditions:
+		c.add(p, run.FaultOverLimit, "the run has more than %d different conditions", run.MaxConditions)
+		c.compiled[key] = compiled
+		return compiled, false
+	case n == 0:
+		c.compiled = make(map[conditionKey]compiledCondition)
+	}
+	compiled.condition, compiled.faults = condition.Compile(key.text, key.scope)
+	c.compiled[key] = compiled
+	return compiled, true
+}
+
+// conditionTask checks that a condition reads a task that ends before its own task
+// begins.
+func (c *outputCheck) conditionTask(task string, ref condition.Ref, add func(run.Code, condition.Fault)) {
+	base, suffix, _ := strings.Cut(ref.Name, "[")
+	target, known := c.spec.Tasks[base]
+	switch {
+	case !known:
+		add(run.FaultUnknownDependency, ref.Fault("there is no task %s%s", quote(ref.Name), c.didYouMean(base, c.taskNames())))
+		return
+	case base == task:
+		add(run.FaultUnknownDependency, ref.Fault("the condition of a task cannot read the task itself"))
+		return
+	case target != nil && !c.oneTask(target, base, suffix):
+		add(run.FaultBadValue, ref.Fault("%s is an expansion: name one of its tasks in full, as in tasks[\"%s[...]\"]", quote(ref.Name), base))
+	}
+	if c.sound && !c.dependsOn(task, base) {
+		add(run.FaultUnknownDependency, ref.Fault("the task does not depend on %s, directly or through others, so that may not have ended yet", quote(base)))
+	}
+}
+
+// conditionEnvironment checks the variables of the environment that a condition
+// reads.
+func (c *outputCheck) conditionEnvironment(
+	t *run.TaskSpec, axes map[string]bool, step map[string]string, refs []condition.Ref, add func(run.Code, condition.Fault),
+) {
+	tested := make(map[string]bool)
+	for _, ref := range refs {
+		tested[ref.Name] = tested[ref.Name] || ref.Tested
+	}
+	for _, ref := range refs {
+		value, known := lookUp(ref.Name, step, t.Environment, c.spec.Environment)
+		switch {
+		case c.isSecret(ref.Name):
+			add(run.FaultBadValue, ref.Fault("%s is a secret, and conditions cannot read secrets", quote(ref.Name)))
+		case axes[ref.Name]:
+		case known && run.HasOutputRef(value):
+			add(run.FaultBadValue, ref.Fault("the value of %s has an output in it; read the output itself, as tasks.NAME.outputs.KEY", quote(ref.Name)))
+		case !known && strings.HasPrefix(ref.Name, run.VariablePrefix):
+			add(run.FaultBadValue, ref.Fault("Drover sets %s when the task begins; conditions have run, matrix and item instead", quote(ref.Name)))
+		case !known && !tested[ref.Name]:
+			add(run.FaultBadValue, ref.Fault("neither the run nor the task sets the variable %s; has(env.NAME) tests for one that only some runs set", quote(ref.Name)))
+		}
+	}
+}
+
+// axesOf returns the axes that conditions of a task can read, those of include among
+// them.
+func axesOf(t *run.TaskSpec) map[string]bool {
+	axes := make(map[string]bool, len(t.Matrix.Axes))
+	for name := range t.Matrix.Axes {
+		axes[name] = true
+	}
+	for _, item := range t.Matrix.Include[:min(len(t.Matrix.Include), run.MaxMatrixItems)] {
+		for name := range item {
+			axes[name] = true
+		}
+	}
+	return axes
+}
+
+// lookUp returns the value of a variable from the first environment that has it.
+func lookUp(name string, environments ...map[string]string) (string, bool) {
+	for _, env := range environments {
+		if value, ok := env[name]; ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+func (c *outputCheck) isSecret(name string) bool {
+	if c.secrets == nil {
+		c.secrets = make(map[string]bool)
+		for _, name := range c.spec.SecretNames() {
+			c.secrets[name] = true
+		}
+	}
+	return c.secrets[name]
 }

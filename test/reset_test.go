@@ -30,7 +30,7 @@ import (
 // its second attempt. Each start of an attempt appends a line to a file of that
 // attempt. The backoff puts a workflow task between the event that records an
 // attempt and the event that schedules it: a reset in between loses only the
-// second event.
+// second event. A fourth task is skipped by its condition.
 type threeTasks struct{ dir string }
 
 func (g threeTasks) spec(pause string) string {
@@ -38,7 +38,8 @@ func (g threeTasks) spec(pause string) string {
 	return fmt.Sprintf("name: reset\ngroup: /test/reset\nenvironment: {DIR: %q}\ntasks:\n", g.dir) +
 		"  a: {steps: [{run: '" + mark + pause + "'}]}\n" +
 		"  b:\n    depends: [a]\n    retry: {max_attempts: 2, backoff: 1s}\n    steps: [{run: '" + mark + pause + "; [ $DROVER_TASK_ATTEMPT = 2 ]'}]\n" +
-		"  c: {depends: [b], steps: [{run: '" + mark + pause + "'}]}\n"
+		"  c: {depends: [b], if: tasks.b.status == \"success\", steps: [{run: '" + mark + pause + "'}]}\n" +
+		"  d: {depends: [c], if: tasks.c.status != \"success\", steps: [{run: '" + mark + pause + "'}]}\n"
 }
 
 // requireOnce checks that the steps of each attempt began exactly once.
@@ -56,6 +57,7 @@ func (g threeTasks) requireOnce(t *testing.T, r api.Run) {
 	for name, attempt := range map[string]int{"a": 1, "b": 2, "c": 1} {
 		require.Equal(t, attempt, r.Tasks[name].Attempt, name)
 	}
+	require.Equal(t, api.StatusSkipped, r.Tasks["d"].Status)
 }
 
 // resetEnv is a Drover and a Temporal client that resets the workflows of its

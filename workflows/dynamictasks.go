@@ -73,6 +73,11 @@ func (g *dynamicTasks) applyOne(a expandAnswer) bool {
 		g.fail(a.task, a.Fault)
 		return true
 	}
+	if a.Skipped != "" {
+		r.writes.put(run.TaskChange{Task: a.task, Status: run.StatusSkipped, Reason: a.Skipped})
+		r.ended(a.task, run.StatusSkipped)
+		return true
+	}
 	if a.First > r.graph.Len() {
 		return false
 	}

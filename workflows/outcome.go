@@ -25,6 +25,7 @@ const (
 	outcomeLost                            // its executor was removed: reason
 	outcomeAlreadyFinal                    // the records have it as final: status
 	outcomeReturned                        // another execution continues it
+	outcomeCondition                       // its condition could not be evaluated yet: queue it again
 )
 
 // outcome is the outcome of a dispatch.
@@ -130,6 +131,8 @@ func (j *taskRun) handle(ctx workflow.Context, out outcome) (more bool) {
 		j.Requeued++
 		j.released = out.released
 		return j.requeue(ctx, out.reason, requeueBackoff(j.Requeued))
+	case outcomeCondition:
+		return j.requeue(ctx, "", 0)
 	case outcomeEnded:
 		return j.handleEnd(ctx, *out.result, j.retries(ctx, *out.result))
 	case outcomeLost:

@@ -37,6 +37,10 @@ type fakeRecords struct {
 	lists    map[int]int       // number of items of the list of a foreach task
 	expanded map[int]records.Expanded
 	expands  int
+	// conditions has, by task, the statuses in which the records answer the first
+	// changes that let the task begin: "" if its condition holds, not_started if it
+	// cannot be evaluated yet.
+	conditions map[int][]run.Status
 }
 
 type fakeTask struct {
@@ -144,6 +148,15 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (run
 			f.waitsFor[x.Task] = x.Executor
 		}
 		t := f.tasks[x.Task]
+		if answers := f.conditions[x.Task]; len(answers) > 0 && open && t.Attempt == 0 && !t.Status.Final() && (x.Status == run.StatusQueued || x.Status == run.StatusWaitingApproval) {
+			f.conditions[x.Task] = answers[1:]
+			switch answers[0] {
+			case run.StatusNotStarted:
+				continue
+			case run.StatusSkipped, run.StatusFailed:
+				x = run.TaskChange{Task: x.Task, Status: answers[0], Reason: "if: x is false"}
+			}
+		}
 		was, now := run.Key{Attempt: t.Attempt, Dispatch: t.Dispatch}, run.Key{Attempt: x.Attempt, Dispatch: x.Dispatch}
 		switch {
 		case !open, t.Status.Final(), now.Before(was), now == was && rank(x.Status) < rank(t.Status),
@@ -191,6 +204,9 @@ func (f *fakeRecords) Expand(_ context.Context, _ run.ID, task int) (records.Exp
 	}
 	if f.phase.Final() {
 		return records.Expanded{}, run.Errorf(run.CodeConflict, "the run is %s", f.phase)
+	}
+	if answers := f.conditions[task]; len(answers) > 0 && answers[0] == run.StatusSkipped {
+		return records.Expanded{Skipped: "if: x is false"}, nil
 	}
 	x := records.Expanded{First: len(f.tasks), Width: f.lists[task]}
 	if x.Width == 0 {

@@ -28,6 +28,7 @@ type runner struct {
 	signals      signals
 	visibility   visibility
 	dynamicTasks dynamicTasks
+	conditions   conditions
 
 	phase    run.Phase
 	started  time.Time
@@ -56,6 +57,7 @@ func newRunner(root workflow.Context, in contract.RunInput) *runner {
 	r.batches = newBatches(r)
 	r.signals = r.newSignals(root)
 	r.dynamicTasks.r = r
+	r.conditions.r = r
 	return r
 }
 
@@ -96,6 +98,7 @@ func (r *runner) turn(ctx workflow.Context) (again bool, err error) {
 	r.taskSet.wake(ctx)
 	r.applyResults()
 	r.dynamicTasks.apply()
+	r.conditions.apply(ctx)
 	r.decide(ctx)
 	if r.dirty() {
 		return true, r.write(ctx)
@@ -110,7 +113,7 @@ func (r *runner) turn(ctx workflow.Context) (again bool, err error) {
 func (r *runner) await(ctx workflow.Context) {
 	// ctx is disconnected and never cancelled.
 	_ = workflow.Await(ctx, func() bool {
-		return r.signals.waiting() || len(r.taskSet.endings) > 0 || r.taskSet.answered() || !r.writes.empty() || r.batches.hasWork() || r.dynamicTasks.hasWork() ||
+		return r.signals.waiting() || len(r.taskSet.endings) > 0 || r.taskSet.answered() || !r.writes.empty() || r.batches.hasWork() || r.dynamicTasks.hasWork() || r.conditions.hasWork() ||
 			r.timedOut() || (r.stopped == nil && r.root.Err() != nil)
 	})
 }
@@ -119,7 +122,7 @@ func (r *runner) await(ctx workflow.Context) {
 // activity is open, no start of or signal to a batch is in flight, and no
 // signal is unread.
 func (r *runner) idle() bool {
-	return r.taskSet.idle() && r.writes.empty() && r.batches.quiet() && r.dynamicTasks.idle() && !r.signals.waiting()
+	return r.taskSet.idle() && r.writes.empty() && r.batches.quiet() && r.dynamicTasks.idle() && r.conditions.idle() && !r.signals.waiting()
 }
 
 // dirty reports whether there are changes to write.

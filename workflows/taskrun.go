@@ -37,6 +37,7 @@ type taskRun struct {
 	ended            bool
 	released         run.Release         // the journal that confirms that no step of the previous dispatch ran; zero for none
 	stopAcknowledged bool                // the holder has acknowledged the stop
+	conditionWaits   int                 // how often the condition of the task could not be evaluated yet
 	cancelStopRetry  workflow.CancelFunc // ends the retries of stop-task; nil if there are none
 }
 
@@ -145,6 +146,15 @@ func (j *taskRun) reconcile(ctx workflow.Context, s run.TaskStatus) (out outcome
 		return outcome{kind: outcomeAlreadyFinal, status: s.Status}, false
 	case s.Attempt == j.Attempt && s.Dispatch == j.Dispatch && s.Status == run.StatusQueued:
 		return outcome{}, true
+	}
+	if s.Attempt == 0 && (s.Status == run.StatusNotStarted || s.Status == run.StatusWaitingApproval) {
+		// The task has a condition that reads outputs which have not arrived.
+		j.conditionWaits++
+		_ = workflow.Sleep(j.ctx, requeueBackoff(j.conditionWaits+1)) // cut short by a stop or withdrawal
+		if j.mustNotStart() {
+			return outcome{kind: outcomeNotClaimed}, false
+		}
+		return outcome{kind: outcomeCondition}, false
 	}
 	j.Attempt, j.Dispatch = max(1, s.Attempt), s.Dispatch
 	return j.lookUp(ctx, "another execution of its workflow queued it"), false

@@ -18,6 +18,7 @@ func stepCases() []testCase {
 		{name: "step_retry", run: stepRetry},
 		{name: "step_retry_limited", run: stepRetryLimited},
 		{name: "step_retry_ends_with_the_task", run: stepRetryEnds},
+		{name: "skip", run: skip},
 		{name: "step_timeout", run: stepTimeout},
 		{name: "step_timeout_after_grace", run: stepTimeoutKill},
 		{name: "task_timeout", run: taskTimeout},
@@ -95,6 +96,17 @@ func when(b *bench) {
 	require.Equal(b, 3, *s.result().ExitCode, "the first failure decides")
 	require.Equal(b, "step 1 exited with code 3", s.result().Reason)
 	require.Equal(b, []run.Status{run.StatusFailed, run.StatusSkipped, run.StatusSuccess, run.StatusSuccess, run.StatusFailed}, statuses(s.result()))
+}
+
+// skip skips steps also after a success or a failure.
+func skip(b *bench) {
+	d := b.define("echo one", "exit 9", "exit 2", "echo failure", "echo never")
+	d.Steps[3].When, d.Steps[4].When = run.WhenAlways, run.WhenAlways
+	d.Steps[1].Skip, d.Steps[4].Skip = true, true
+	s := b.run(d)
+	require.Equal(b, "one\nfailure\n", s.output(""))
+	require.Equal(b, "step 3 exited with code 2", s.result().Reason)
+	require.Equal(b, []run.Status{run.StatusSuccess, run.StatusSkipped, run.StatusFailed, run.StatusSuccess, run.StatusSkipped}, statuses(s.result()))
 }
 
 func stepTimeout(b *bench) {

@@ -43,9 +43,9 @@ func (c *cleanup) end() {
 }
 
 // cleansUp reports whether a step is a cleanup step: it also runs after a stop and
-// after the timeout of the task.
+// after the timeout of the task, unless a condition skips it.
 func cleansUp(step run.StepDef) bool {
-	return step.When == run.WhenAlways || step.When == run.WhenOnStop
+	return !step.Skip && (step.When == run.WhenAlways || step.When == run.WhenOnStop)
 }
 
 // cleanupTimeout returns the timeout of the task's cleanup.

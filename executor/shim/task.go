@@ -117,7 +117,7 @@ func (t *task) runSteps(r *run.TaskResult) {
 			return
 		}
 		failed := r.Status == run.StatusFailed
-		if step.When == run.WhenOnSuccess && failed || step.When == run.WhenOnFailure && !failed || step.When == run.WhenOnStop {
+		if step.Skip || step.When == run.WhenOnSuccess && failed || step.When == run.WhenOnFailure && !failed || step.When == run.WhenOnStop {
 			t.journal.Add(run.Frame{Time: time.Now().UTC(), Kind: run.FrameStepEnd, Step: n, Status: run.StatusSkipped})
 			continue
 		}

@@ -37,7 +37,8 @@ func TestImports(t *testing.T) {
 		{pattern: "./run/graph", own: []string{"run", "run/graph"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./run/inputs", own: []string{"run", "run/inputs"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./run", own: []string{"run"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/", "gopkg.in/"}},
-		{pattern: "./spec", own: []string{"run", "run/inputs", "spec"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./spec/condition", own: []string{"spec/condition"}, banned: []string{"go.temporal.io", "google.golang.org/grpc"}},
+		{pattern: "./spec", own: []string{"run", "run/inputs", "spec", "spec/condition"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./contract", own: []string{"run", "run/graph", "contract"}},
 		{pattern: "./workflows", own: []string{"run", "run/graph", "contract", "workflows"}},
 		{pattern: "./cli", banned: []string{"go.temporal.io", module + "/engine", module + "/records", module + "/executor", module + "/gateway"}},
@@ -75,7 +76,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./activities/execution", own: []string{"run", "run/graph", "contract", "executor", "executor/agent", "executor/agent/archives", "executor/agent/frames", "executor/agent/registration", "executor/agent/statedir", "executor/transfer", "internal/archive", "internal/dirlock", "internal/durable", "internal/mask", "internal/retry", "activities/errcode", "activities/execution"}},
 		{pattern: "./cmd/drover-agent", banned: []string{
 			"go.temporal.io/server", "modernc.org", "github.com/jackc", "github.com/labstack", "gocloud.dev", "github.com/aws", "cloud.google.com", "github.com/Azure",
-			"github.com/hashicorp", "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/kube-openapi/pkg/util/proto", "github.com/google/gnostic-models",
+			"github.com/hashicorp", "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/kube-openapi/pkg/util/proto", "github.com/google/gnostic-models", "cel.dev/cel-go",
 			module + "/activities/fleet", module + "/blobs", module + "/engine", module + "/fleeting", module + "/gateway", module + "/records", module + "/relay", module + "/spec", module + "/workflows",
 		}},
 		{pattern: "-tags=noembedded ./cmd/drover", banned: []string{"go.temporal.io/server", module + "/internal/temporalite"}},

@@ -31,6 +31,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) fixture.Open) {
 		{"Due", dueTests()},
 		{"Outputs", outputTests()},
 		{"Foreach", foreachTests()},
+		{"Conditions", conditionTests()},
 		{"Contact", executors.ContactTests()},
 		{"Observer", observerTests()},
 		{"Executors", executors.ExecutorTests()},

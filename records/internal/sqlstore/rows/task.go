@@ -19,9 +19,15 @@ type Task struct {
 	Axis        string
 	Pool        string
 	Annotations string
+	// Conditions is "" if the task has none, ConditionsOpen until they are
+	// evaluated, and then the decision as JSON.
+	Conditions string
 	TaskState
 	stored TaskState // as in the database
 }
+
+// ConditionsOpen says that the conditions of a task are not evaluated yet.
+const ConditionsOpen = "open"
 
 // TaskState is the part of a task that changes while it runs.
 type TaskState struct {
@@ -39,11 +45,11 @@ type TaskState struct {
 	Steps    string // JSON of []run.StepResult
 }
 
-const taskColumns = `number, node, name, spec_name, axis, pool, annotations, status, reason, executor, attempt, dispatch,
+const taskColumns = `number, node, name, spec_name, axis, pool, annotations, conditions, status, reason, executor, attempt, dispatch,
 	exit_code, timed_out, cause, queued_at, started_at, ended_at, steps`
 
 func (t *Task) scan(row sqldb.Scanner) error {
-	err := row.Scan(&t.Number, &t.Node, &t.Name, &t.SpecName, &t.Axis, &t.Pool, &t.Annotations, &t.Status, &t.Reason, &t.Executor,
+	err := row.Scan(&t.Number, &t.Node, &t.Name, &t.SpecName, &t.Axis, &t.Pool, &t.Annotations, &t.Conditions, &t.Status, &t.Reason, &t.Executor,
 		&t.Attempt, &t.Dispatch, &t.exitCode, &t.timedOut, &t.cause, &t.Queued, &t.Started, &t.Ended, &t.Steps)
 	t.stored = t.TaskState
 	return err

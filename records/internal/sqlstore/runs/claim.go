@@ -29,9 +29,14 @@ func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, 
 		if err := checkClaim(ctx, t, c, prev, x); err != nil {
 			return err
 		}
+		late, err := decideLate(ctx, t, prev, x)
+		if err != nil {
+			return err
+		}
 		if d, err = define(ctx, t, prev, x, c.Key); err != nil {
 			return err
 		}
+		d.Fault = cmp.Or(late, d.Fault)
 		if err := checkSpecVersion(ctx, t, c, &d); err != nil {
 			return err
 		}
@@ -214,7 +219,7 @@ func define(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task, key run
 	d := run.Define(&spec, resolved, expanded, key, r.Counter)
 	pool.Define(&d)
 	d.Fault = cmp.Or(fault, d.Fault)
-	return d, nil
+	return d, skipSteps(&d, x)
 }
 
 // ClaimStates implements records.Store.

@@ -40,6 +40,9 @@ func expand(ctx context.Context, t *sqldb.Tx, id run.ID, task int) (out records.
 	if x.Status == run.StatusFailed { // its approval was refused
 		return records.Expanded{Fault: x.Reason}, nil
 	}
+	if fault, skipped, err := decideList(ctx, t, prev, x); err != nil || fault != "" || skipped != "" {
+		return records.Expanded{Fault: fault, Skipped: skipped}, err
+	}
 	spec, err := rows.TaskSpec(ctx, t, id, x.Node)
 	if err != nil {
 		return out, err
@@ -56,11 +59,32 @@ func expand(ctx context.Context, t *sqldb.Tx, id run.ID, task int) (out records.
 		return out, err
 	}
 	out.Width = len(items)
-	return out, insertItems(ctx, t, prev, x, out.First, items)
+	return out, insertItems(ctx, t, prev, x, out.First, items, conditionsOf(spec))
+}
+
+// decideList evaluates the condition of a foreach task, if no approval has done so.
+// It returns why the task has no valid condition, or why it is skipped.
+func decideList(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task) (fault, skipped string, err error) {
+	if x.Conditions != rows.ConditionsOpen {
+		return "", "", nil
+	}
+	d := newDecider(t, r, nil)
+	v, err := d.decide(ctx, x)
+	switch {
+	case err != nil:
+		return "", "", err
+	case v.unavailable != nil:
+		return "", "", v.unavailable
+	case v.status == run.StatusSkipped:
+		return "", sqldb.Clip(v.reason), nil
+	case v.status == run.StatusFailed:
+		return sqldb.Clip(v.reason), "", nil
+	}
+	return "", "", d.save(ctx)
 }
 
 // insertItems stores the tasks for the items of a list.
-func insertItems(ctx context.Context, t *sqldb.Tx, prev *rows.Run, x *rows.Task, first int, items []string) error {
+func insertItems(ctx context.Context, t *sqldb.Tx, prev *rows.Run, x *rows.Task, first int, items []string, conditions string) error {
 	axes := make([]string, len(items))
 	for i, item := range items {
 		var err error
@@ -68,9 +92,9 @@ func insertItems(ctx context.Context, t *sqldb.Tx, prev *rows.Run, x *rows.Task,
 			return err
 		}
 	}
-	if err := sqldb.Bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool) VALUES `, `(?, ?, ?, ?, ?, ?, ?)`, ``, len(items),
+	if err := sqldb.Bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool, conditions) VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?)`, ``, len(items),
 		func(i int, args []any) []any {
-			return append(args, prev.ID, first+i, x.Node, run.ItemName(x.Name, i), x.SpecName, axes[i], x.Pool)
+			return append(args, prev.ID, first+i, x.Node, run.ItemName(x.Name, i), x.SpecName, axes[i], x.Pool, conditions)
 		}); err != nil {
 		return err
 	}

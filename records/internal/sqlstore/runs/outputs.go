@@ -59,8 +59,14 @@ func outputsOfTask(ctx context.Context, t *sqldb.Tx, id run.ID, ref run.OutputRe
 	if err := checkComplete(ctx, t, id, x); err != nil {
 		return nil, err
 	}
+	return storedOutputs(ctx, t, id, x)
+}
+
+// storedOutputs returns the outputs of the newest dispatch of a task that have
+// arrived.
+func storedOutputs(ctx context.Context, t *sqldb.Tx, id run.ID, x *rows.Task) (map[string]string, error) {
 	var text string
-	err = t.QueryRow(ctx, `SELECT outputs FROM task_outputs WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
+	err := t.QueryRow(ctx, `SELECT outputs FROM task_outputs WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
 		id, x.Number, x.Attempt, x.Dispatch).Scan(&text)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err

@@ -149,6 +149,7 @@ func apply(ctx context.Context, t *sqldb.Tx, prev, r *rows.Run, tasks map[int]*r
 		r.Reason = sqldb.Clip(c.Reason)
 	}
 	var changed, waiting []*rows.Task
+	conditions := newDecider(t, r, tasks)
 	for i := range c.Tasks {
 		x := tasks[c.Tasks[i].Task]
 		before := x.TaskState
@@ -157,7 +158,14 @@ func apply(ctx context.Context, t *sqldb.Tx, prev, r *rows.Run, tasks map[int]*r
 		} else if claimed {
 			continue
 		}
-		if err := x.Apply(&c.Tasks[i], t.Now); err != nil {
+		change, ok, err := conditions.change(ctx, x, &c.Tasks[i])
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := x.Apply(change, t.Now); err != nil {
 			return err
 		}
 		if x.TaskState == before {
@@ -175,6 +183,9 @@ func apply(ctx context.Context, t *sqldb.Tx, prev, r *rows.Run, tasks map[int]*r
 		}
 	}
 	if err := rows.SaveTasks(ctx, t, r.ID, changed); err != nil {
+		return err
+	}
+	if err := conditions.save(ctx); err != nil {
 		return err
 	}
 	if err := beginWaits(ctx, t, r.ID, waiting); err != nil {

@@ -1,0 +1,175 @@
+// Package condition compiles and evaluates the conditions of tasks and steps: CEL
+// expressions over the inputs, the environment and the annotations of a run, and
+// the statuses and outputs of earlier tasks.
+//
+// Conditions come from users, and the records evaluate them within transactions.
+// So everything is limited: the length of an expression, the nesting, the cost of
+// an evaluation. An expression has no access to the clock, to randomness or to
+// anything else than its Values.
+package condition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+
+	"github.com/drover-run/drover/internal/truncate"
+)
+
+// Limits of an expression.
+const (
+	MaxBytes = 2 << 10 // of its text
+
+	// maxCost is in units of CEL, of which a computer does some million in a
+	// second. A comparison costs 1 to 3, and a search in a text costs 1 for each 10
+	// bytes.
+	maxCost      = 20_000
+	maxNesting   = 50
+	maxNodes     = 1_000 // after the expansion of macros
+	maxLoops     = 2     // nested comprehensions
+	maxRegexSize = 1_000 // instructions
+	maxFaults    = 5     // of one expression
+	maxShown     = 200   // bytes of an expression in a reason
+)
+
+// Scope says which variables an expression has in addition to those that all have.
+type Scope int
+
+// The scopes.
+const (
+	ScopeTask    Scope = iota
+	ScopeMatrix        // a task with a matrix: matrix
+	ScopeForeach       // a task with a foreach: item and item_index
+)
+
+// ScopeOf returns the scope of the conditions of a task and its steps.
+func ScopeOf(foreach, matrix bool) Scope {
+	switch {
+	case foreach:
+		return ScopeForeach
+	case matrix:
+		return ScopeMatrix
+	}
+	return ScopeTask
+}
+
+// Condition is a compiled expression. It is safe for concurrent use.
+type Condition struct {
+	text    string
+	program cel.Program
+	refs    Refs
+}
+
+// Fault is a fault of an expression.
+type Fault struct {
+	Line   int // from 1, 0 if the fault has no position
+	Column int // in characters, from 1
+	Detail string
+}
+
+// In returns the detail with its position. It names the line only if text has several.
+func (f Fault) In(text string) string {
+	switch {
+	case f.Line == 0:
+		return f.Detail
+	case strings.Contains(strings.TrimSpace(text), "\n"):
+		return fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Detail)
+	}
+	return fmt.Sprintf("column %d: %s", f.Column, f.Detail)
+}
+
+// Compile parses an expression and checks its types. The condition is nil if there
+// are faults. Compile does not check the names that the expression reads: see Refs.
+func Compile(text string, scope Scope) (*Condition, []Fault) {
+	switch {
+	case len(text) > MaxBytes:
+		return nil, []Fault{{Detail: fmt.Sprintf("the expression has %d bytes; the limit is %d", len(text), MaxBytes)}}
+	case !utf8.ValidString(text):
+		return nil, []Fault{{Detail: "the expression is not valid UTF-8"}}
+	case strings.TrimSpace(text) == "":
+		return nil, []Fault{{Detail: "the expression is blank"}}
+	}
+	env, err := environment(scope)
+	if err != nil {
+		return nil, []Fault{{Detail: "the expression cannot be read: " + err.Error()}}
+	}
+	ast, issues := env.Compile(text)
+	switch {
+	case issues.Err() == nil:
+	case strings.Contains(text, "{{"):
+		return nil, []Fault{{Detail: "a condition is an expression without {{ and }}: tasks.NAME.outputs.KEY is an output"}}
+	default:
+		return nil, faultsOf(issues)
+	}
+	if out := ast.OutputType(); !out.IsExactType(cel.BoolType) && !out.IsExactType(cel.DynType) {
+		return nil, []Fault{{Detail: fmt.Sprintf("the expression is of the type %s; a condition is a bool", out)}}
+	}
+	refs, faults := references(ast)
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(maxCost))
+	if err != nil {
+		return nil, []Fault{{Detail: plain(err.Error())}}
+	}
+	return &Condition{text: text, program: program, refs: refs}, nil
+}
+
+// Text returns the text of the expression.
+func (c *Condition) Text() string { return c.text }
+
+// Refs returns what the expression reads.
+func (c *Condition) Refs() *Refs { return &c.refs }
+
+// Holds evaluates the condition. The error is a sentence for users.
+func (c *Condition) Holds(ctx context.Context, v Values) (bool, error) {
+	value, _, err := c.program.ContextEval(ctx, v.activation())
+	if err != nil {
+		text := plain(err.Error())
+		if strings.Contains(text, "cost limit exceeded") {
+			text = "its evaluation takes too long"
+		}
+		return false, errors.New(text)
+	}
+	holds, ok := value.Value().(bool)
+	if !ok {
+		return false, fmt.Errorf("its value is of the type %s; a condition is a bool", value.Type().TypeName())
+	}
+	return holds, nil
+}
+
+// Shown returns an expression as it appears in reasons: on one line, and shortened
+// if it is long.
+func Shown(text string) string {
+	return truncate.String(strings.Join(strings.Fields(text), " "), maxShown, "…")
+}
+
+func faultsOf(issues *cel.Issues) []Fault {
+	var out []Fault
+	for _, e := range issues.Errors() {
+		if len(out) == maxFaults {
+			break
+		}
+		f := Fault{Detail: plain(e.Message)}
+		if e.Location != nil && e.Location.Line() > 0 {
+			f.Line, f.Column = e.Location.Line(), e.Location.Column()+1
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// plain shortens a message of the library and begins it in lower case, as all of
+// ours do.
+func plain(message string) string {
+	message = strings.ReplaceAll(message, " (in container '')", "")
+	message, _, _ = strings.Cut(message, " expecting {") // a list of all tokens
+	message, _, _ = strings.Cut(message, "\n")
+	first, n := utf8.DecodeRuneInString(message)
+	return string(unicode.ToLower(first)) + message[n:]
+}

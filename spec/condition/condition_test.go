@@ -1,0 +1,166 @@
+package condition_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/spec/condition"
+)
+
+var values = condition.Values{
+	Inputs:      map[string]any{"deploy": true, "count": int64(3), "target": "prod"},
+	Env:         map[string]string{"STAGE": "prod", "EMPTY": ""},
+	Annotations: map[string]string{"branch": "main"},
+	Tasks: map[string]condition.Task{
+		"build":    {Status: "success", Outputs: map[string]string{"changed": "yes", "long": strings.Repeat("a", 1<<20)}},
+		"my-task":  {Status: "failed"},
+		"make[0]":  {Status: "skipped"},
+		"go[V=.1]": {Status: "success"},
+	},
+	Run:    condition.Run{ID: "01", Name: "nightly", Group: "/a/b", Counter: 7},
+	Matrix: map[string]string{"OS": "linux"},
+	Item:   `{"a":1}`, ItemIndex: 2,
+}
+
+func TestCondition_Holds(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		text  string
+		scope condition.Scope
+		holds bool
+		err   string
+	}{
+		{text: "true", holds: true},
+		{text: `tasks.build.status == "success"`, holds: true},
+		{text: `tasks["my-task"].status == "failed" && tasks["make[0]"].status == "skipped"`, holds: true},
+		{text: `tasks.build.outputs.changed == "yes"`, holds: true},
+		{text: `has(tasks.build.outputs.other)`},
+		{text: `tasks.build.outputs.other == "x"`, err: "no such key: other"},
+		{text: `tasks.build.outputs.size() > 1`, holds: true},
+		{text: `"changed" in tasks.build.outputs`, holds: true},
+		{text: `inputs.deploy`, holds: true},
+		{text: `inputs.target`, err: "its value is of the type string; a condition is a bool"},
+		{text: `inputs.count > 2 && inputs.count > 2.5`, holds: true},
+		{text: `inputs.missing == "x"`, err: "no such key: missing"},
+		{text: `env.STAGE == "prod" && env.EMPTY == "" && !has(env.NONE)`, holds: true},
+		{text: `annotations.branch in ["main", "release"]`, holds: true},
+		{text: `run.name == "nightly" && run.group.startsWith("/a/") && run.counter == 7 && run.id == "01"`, holds: true},
+		{text: `matrix.OS == "linux"`, scope: condition.ScopeMatrix, holds: true},
+		{text: `item.contains("a") && item_index == 2`, scope: condition.ScopeForeach, holds: true},
+		{text: `tasks.build.outputs.changed.matches("^y")`, holds: true},
+		{text: `[1, 2, 3].exists(n, n == inputs.count)`, holds: true},
+		{text: `1 / (inputs.count - 3) == 1`, err: "division by zero"},
+		{text: `tasks.build.outputs.long.contains("b")`},
+		{text: `tasks.build.outputs.long.matches("(a|b)*c")`, err: "its evaluation takes too long"},
+		{text: `[1,2,3].all(a, [1,2,3].all(b, !tasks.build.outputs.long.contains("b")))`, err: "its evaluation takes too long"},
+	}
+	for _, tt := range tests {
+		t.Run(condition.Shown(tt.text), func(t *testing.T) {
+			t.Parallel()
+			c, faults := condition.Compile(tt.text, tt.scope)
+			require.Empty(t, faults)
+			holds, err := c.Holds(t.Context(), values)
+			if tt.err != "" {
+				require.EqualError(t, err, tt.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.holds, holds)
+		})
+	}
+}
+
+func TestCompile_faults(t *testing.T) {
+	t.Parallel()
+	tests := map[string]string{
+		"":                 "the expression is blank",
+		"\xff":             "the expression is not valid UTF-8",
+		"${{ success() }}": "a condition is an expression without {{ and }}: tasks.NAME.outputs.KEY is an output",
+		strings.Repeat("a", condition.MaxBytes+1): "the expression has 2049 bytes; the limit is 2048",
+		"tasks.build.status =":                    "column 20: syntax error: token recognition error at: '='",
+		"tasks.build.state == 'x'":                "column 12: undefined field 'state'",
+		"tasks.build.status == 1":                 "column 20: found no matching overload for '_==_' applied to '(string, int)'",
+		"success()":                               "column 8: undeclared reference to 'success'",
+		"env.STAGE":                               "the expression is of the type string; a condition is a bool",
+		"item == 'x'":                             "column 1: undeclared reference to 'item'",
+		"true &&\n  foo":                          "line 2, column 3: undeclared reference to 'foo'",
+		"tasks.size() > 1":                        `column 1: name a task: tasks.NAME or tasks["NAME"]`,
+		"tasks[env.STAGE].status == 'x'":          `column 1: name a task: tasks.NAME or tasks["NAME"]`,
+		"tasks.exists(t, t == 'x')":               `column 1: name a task: tasks.NAME or tasks["NAME"]`,
+		"['x'].exists(tasks, tasks == 'x')":       "column 13: tasks is a variable of all conditions; choose another name for the variable of the loop",
+		"'x'.matches('(')":                        "column 13: invalid matches argument",
+	}
+	for text, want := range tests {
+		t.Run(condition.Shown(text), func(t *testing.T) {
+			t.Parallel()
+			_, faults := condition.Compile(text, condition.ScopeTask)
+			require.NotEmpty(t, faults)
+			require.Equal(t, want, faults[0].In(text))
+		})
+	}
+	for _, text := range []string{
+		strings.Repeat("(", 100) + "true" + strings.Repeat(")", 100),
+		"[1].all(a, [1].all(b, [1].all(c, true)))",
+		"[" + strings.Repeat("1,", 1000) + "1].size() == 1",
+		"'x'.matches('(((a{10}){10}){10}){10}')",
+	} {
+		_, faults := condition.Compile(text, condition.ScopeTask)
+		require.NotEmpty(t, faults, text)
+	}
+}
+
+// FuzzCompile checks that no expression takes long or panics.
+func FuzzCompile(f *testing.F) {
+	for _, text := range []string{
+		`tasks.a.outputs.k == "v" && env.A in ["b"]`, `[1,2].all(a, [3].exists(b, a == b))`, `'x'.matches('(a+)+$')`, `{'a': 1}.a == 1 ? true : false`,
+		`timestamp("2026-01-01T00:00:00Z") > timestamp("2025-01-01T00:00:00Z")`, `duration("1h") == duration("60m")`, `b"x" + b"y" == b"xy"`, `((((([[[[{`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		began := time.Now()
+		c, faults := condition.Compile(text, condition.ScopeMatrix)
+		if c != nil {
+			_, _ = c.Holds(t.Context(), values)
+		} else if len(faults) == 0 {
+			t.Error("there is neither a condition nor a fault")
+		}
+		if spent := time.Since(began); spent > 2*time.Second {
+			t.Errorf("it took %s", spent)
+		}
+	})
+}
+
+func TestCondition_Refs(t *testing.T) {
+	t.Parallel()
+	c, faults := condition.Compile(`tasks.a.status == "success" && tasks["b-1"].outputs.k == "v" && size(tasks.c.outputs) > 0 `+
+		`&& has(env.A) && "B" in env && env.C == env["D"] && matrix.X == "1" && inputs.i == 1 && tasks.outputs.status == ""`, condition.ScopeMatrix)
+	require.Empty(t, faults)
+	var tasks, env []string
+	for _, r := range c.Refs().Tasks {
+		name := r.Name
+		if r.Outputs {
+			name += " outputs"
+		}
+		tasks = append(tasks, name)
+	}
+	for _, r := range c.Refs().Env {
+		name := r.Name
+		if r.Tested {
+			name += " tested"
+		}
+		env = append(env, name)
+	}
+	require.Equal(t, []string{"a", "b-1 outputs", "c outputs", "outputs"}, tasks)
+	require.Equal(t, []string{"A tested", "B tested", "C", "D"}, env)
+	require.Len(t, c.Refs().Axes, 1)
+	require.Len(t, c.Refs().Inputs, 1)
+	require.False(t, c.Refs().Item)
+
+	c, faults = condition.Compile("item_index > 0", condition.ScopeForeach)
+	require.Empty(t, faults)
+	require.True(t, c.Refs().Item)
+}
