@@ -104,6 +104,7 @@ type EventType string
 const (
 	EventRun  EventType = "run"  // phase, result or reason of a run changed
 	EventTask EventType = "task" // status, reason, attempt or executor of a task changed
+	EventExec EventType = "exec" // a session in a task began or ended; the reason says whose, and which command or end
 )
 
 // Event is one change, committed in the same transaction as the state that it

@@ -227,6 +227,7 @@ func (t *task) spawn(c process.Command, n int) (_ *process.Process, _ []*pipeRea
 	if err != nil {
 		return nil, nil, nil, errors.Join(plain(err), outR.Close(), errR.Close())
 	}
+	_ = p.RecordStep(t.dir) // without it there are no sessions, which must not fail the step
 	to := newSink(t.journal, n)
 	readers := []*pipeReader{
 		newPipeReader(outR, t.secrets, to, run.StreamStdout),

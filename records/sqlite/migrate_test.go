@@ -25,11 +25,18 @@ func TestSchema_next_migration(t *testing.T) {
 	defer func() { require.NoError(t, s.Close()) }()
 	require.NoError(t, s.Check(t.Context()))
 
-	initial, err := os.ReadFile("migrations/00001_init.sql")
+	files := fstest.MapFS{}
+	released, err := filepath.Glob("migrations/*.sql")
 	require.NoError(t, err)
-	files := fstest.MapFS{
-		"migrations/00001_init.sql":  {Data: initial},
-		"migrations/00002_color.sql": {Data: []byte("-- +goose Up\nALTER TABLE runs ADD COLUMN color TEXT NOT NULL DEFAULT 'none';\n")},
+	for _, name := range released {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		files[name] = &fstest.MapFile{Data: text}
+	}
+	for name, file := range map[string]*fstest.MapFile{
+		"migrations/99999_color.sql": {Data: []byte("-- +goose Up\nALTER TABLE runs ADD COLUMN color TEXT NOT NULL DEFAULT 'none';\n")},
+	} {
+		files[name] = file
 	}
 	db := raw(t, path)
 	next, err := sqldb.NewSchema(goose.DialectSQLite3, db, files)

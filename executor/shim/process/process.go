@@ -16,6 +16,9 @@ type Command struct {
 	Env                   []string
 	Stdin, Stdout, Stderr *os.File
 	User                  Account
+	// Session starts the program in a session of its own; Terminal makes its stdin the
+	// terminal of that session. Both work on Unix only.
+	Session, Terminal bool
 }
 
 // Exit is the exit status of a process.
