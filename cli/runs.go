@@ -38,7 +38,7 @@ func runsCommand(env session.Env) *cobra.Command {
 	c.AddCommand(
 		listRunsCommand(f), getRunCommand(f), logsCommand(f), outputsCommand(f), startCommand(f), stopCommand(f), cancelCommand(f), approveCommand(f),
 		annotateCommand(f), restartCommand(f), explainCommand(f), deleteCommand(f),
-		exec.Command(env, f.conn, f.completeTasks(isRunning)),
+		exec.Command(env, f.conn, f.completeTasks(isRunning)), exec.Release(env, f.conn, f.completeTasks(isRunning)),
 	)
 	return c
 }

@@ -56,6 +56,9 @@ type Definition struct {
 	Steps    []StepDef     `json:"steps"`
 	Timeout  time.Duration `json:"timeout,omitempty"`
 	Grace    time.Duration `json:"grace"`
+	// HoldOnFailure keeps the environment of a failed task for this time. An executor
+	// of an earlier version ignores it.
+	HoldOnFailure time.Duration `json:"hold_on_failure,omitempty"`
 }
 
 // StepDef is a step as an executor runs it.
@@ -109,7 +112,7 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 		Key: key, RunName: header.Name, RunGroup: header.Group, RunCounter: counter, Task: x.Name,
 		Image: t.Image, PullPolicy: cmp.Or(t.PullPolicy, PullIfNotPresent), Platform: t.Platform,
 		Services: t.Services, WorkingDir: t.WorkingDir, Shell: t.Shell, User: t.User, Privileged: t.Privileged,
-		Resources: t.Resources, Volumes: t.Volumes, Timeout: t.Timeout.Std(), Grace: StopGrace,
+		Resources: t.Resources, Volumes: t.Volumes, Timeout: t.Timeout.Std(), Grace: StopGrace, HoldOnFailure: t.HoldOnFailure.Std(),
 		Environment: environment(header, t, x, key, counter),
 		SecretFiles: secretFiles(header),
 		Secrets:     masked(header.Secrets),

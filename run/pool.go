@@ -43,6 +43,9 @@ type Pool struct {
 // Define adds the settings of the pool to the definition of one of its tasks.
 func (p Pool) Define(d *Definition) {
 	d.Kubernetes = p.Kubernetes
+	if p.Exec == ExecForbidden {
+		d.HoldOnFailure = 0
+	}
 	if p.Shared {
 		d.PullPolicy = PullAlways
 	}

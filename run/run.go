@@ -124,3 +124,26 @@ type Event struct {
 	Executor string
 	ExitCode *int
 }
+
+// MaxHold is the longest time for which a failed task may be held: it keeps a slot.
+const MaxHold = 24 * time.Hour
+
+// HoldReason returns the reason of a running task whose steps have ended with a
+// failure and whose environment is held, "" if it is not. A task that is not held
+// ends within moments of its last step.
+func HoldReason(spec *TaskSpec, t *Task) string {
+	if spec.HoldOnFailure <= 0 || t.Status != StatusRunning {
+		return ""
+	}
+	failed := false
+	for _, s := range t.Steps {
+		if !s.Status.Final() {
+			return ""
+		}
+		failed = failed || s.Status == StatusFailed
+	}
+	if !failed {
+		return ""
+	}
+	return "failed; its environment is held for " + spec.HoldOnFailure.Std().String() + ", or until drover runs release"
+}

@@ -101,6 +101,9 @@ type TaskSpec struct {
 	OnLost       OnLost              `json:"on_executor_lost,omitempty"` // "" means fail
 	Matrix       map[string][]string `json:"matrix,omitempty"`
 	Foreach      string              `json:"foreach,omitempty"`
+
+	// HoldOnFailure keeps the environment of each failed attempt for this time; 0: not.
+	HoldOnFailure Duration `json:"hold_on_failure,omitempty"`
 }
 
 // DefaultShell is the shell of a task that names none. The path of the step's

@@ -37,6 +37,9 @@ func checkTask(l *faultList, name, group string, t *run.TaskSpec) {
 		l.add(p.Key("approval").Key("approvers"), run.FaultOutOfRange, "it is %d; it must be 0 to %d", a, run.MaxApprovers)
 	}
 	checkTimeout(l, p.Key("timeout"), t.Timeout)
+	if h := t.HoldOnFailure.Std(); h < 0 || h > run.MaxHold {
+		l.add(p.Key("hold_on_failure"), run.FaultOutOfRange, "it is %s; it must be 0 to %s", h, run.MaxHold)
+	}
 	checkRetry(l, p.Key("retry"), t.Retry)
 	checkEnum(l, p.Key("on_executor_lost"), t.OnLost, run.OnLostFail, run.OnLostRetry)
 }

@@ -194,3 +194,38 @@ func TestExec(t *testing.T) {
 		return len(reasons) == 8, strings.Join(reasons, "\n")
 	})
 }
+
+// TestHold looks into the environment of a failed task, which keeps its slot, and
+// releases it.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	p := harness.StartParts(t, "1", nil)
+	spec := `{"name": "hold", "group": "/tests/hold", "tasks": {"build": {"pool": "shell", "hold_on_failure": "1h",
+		"steps": [{"run": "echo kept > file; exit 3"}]}}}`
+	id, next := p.Submit(spec).ID, ""
+	held := func(r api.Run) bool { return strings.Contains(r.Tasks["build"].Reason, "its environment is held for 1h0m0s") }
+	r := p.Await(id, time.Minute, held)
+	require.EqualValues(t, "running", r.Tasks["build"].Status)
+	next = p.Submit(strings.Replace(spec, "exit 3", "exit 0", 1)).ID
+
+	p.Processes[harness.Executor].Kill()
+	p.Launch(harness.Executor).AwaitReady()
+	p.AwaitExecutor("online")
+	testenv.Await(t, time.Minute, func() (bool, string) { // the executor adopts the task
+		s := startExec(t, p.Client, id, "build", "cat", "file")
+		return s.end() == 0 && s.stdout.String() == "kept\n", s.stderr.String()
+	})
+	require.True(t, held(p.Get(id)))
+	require.EqualValues(t, "queued", p.Get(next).Tasks["build"].Status, "the held task has the slot")
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, harness.Drover(t), "runs", "release", id, "build")
+	cmd.Env = append(os.Environ(), "DROVER_SERVER="+p.Server, "DROVER_TOKEN="+p.Token, "XDG_CONFIG_HOME="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	r = p.AwaitPhase(id, "finished", time.Minute)
+	require.EqualValues(t, "failed", r.Result)
+	require.Equal(t, 3, *r.Tasks["build"].ExitCode)
+	require.EqualValues(t, "success", p.AwaitPhase(next, "finished", time.Minute).Result)
+}

@@ -49,14 +49,39 @@ command, and never the task.`,
 	return c
 }
 
+// Release returns the command that ends the hold of a failed task.
+func Release(env session.Env, conn *session.Connection, complete cobra.CompletionFunc) *cobra.Command {
+	return &cobra.Command{
+		Use:   "release ID TASK",
+		Short: "End the hold of a failed task",
+		Long: `Ends the time for which hold_on_failure keeps the environment of a failed task. The task then ends as failed. The token needs the
+scope exec.`,
+		Example:           "  drover runs release 01k8z3m6w4v6q2d1c9x7b5a3n1 build",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: complete,
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := conn.Open()
+			if err != nil {
+				return err
+			}
+			return start(c.Context(), env, client, args, execstream.StartRequest{Command: []string{"release"}, Release: true})
+		},
+	}
+}
+
 func execute(ctx context.Context, env session.Env, client *remote.Client, args []string, tty bool) error {
 	const names = 2 // the run and the task
-	request := execstream.StartRequest{Command: args[names:], TTY: tty}
+	return start(ctx, env, client, args, execstream.StartRequest{Command: args[names:], TTY: tty})
+}
+
+// start runs a session in the run and the task of the arguments.
+func start(ctx context.Context, env session.Env, client *remote.Client, args []string, request execstream.StartRequest) error {
+	tty := request.TTY
 	if tty {
 		columns, rows := env.TerminalSize()
 		request.Size, request.Term = size(columns, rows), env.Variable("TERM")
 	}
-	start, err := execstream.Encode(execstream.Start, request)
+	first, err := execstream.Encode(execstream.Start, request)
 	if err != nil {
 		return run.Errorf(run.CodeTooLarge, "the command is too long")
 	}
@@ -73,12 +98,15 @@ func execute(ctx context.Context, env session.Env, client *remote.Client, args [
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := conn.Send(ctx, start); err != nil {
+	if err := conn.Send(ctx, first); err != nil {
 		return lost(err)
 	}
 	s := &stream{conn: conn, env: env, credits: make(chan struct{}, execstream.Window)}
 	for range execstream.Window {
 		s.credits <- struct{}{}
+	}
+	if request.Release {
+		return s.receive(ctx)
 	}
 	go s.sendInput(ctx) // blocks in the read of stdin, and ends with the process
 	if tty && env.Resizes != nil {

@@ -46,6 +46,9 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if args[0] == "exec-command" { // used by drover-shim exec itself
 		return execCommand(args[1:], stderr)
 	}
+	if args[0] == "hold" { // used by the shim itself
+		return hold(ctx)
+	}
 	flags := flag.NewFlagSet("drover-shim "+args[0], flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	dir := flags.String("dir", "", "the task's `directory`")

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 
 	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/executor/shim/session"
@@ -33,4 +36,12 @@ func execCommand(args []string, stderr io.Writer) int {
 		return shim.ExitUsage
 	}
 	return session.Exec(pid, args[1], args[fixed:], stderr)
+}
+
+// hold waits for a signal. The process holds the environment of a failed task.
+func hold(ctx context.Context) int {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	<-ctx.Done()
+	return shim.ExitDone
 }

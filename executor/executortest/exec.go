@@ -21,6 +21,9 @@ func execCases() []testCase {
 		{name: "exec_of_no_command", needs: sessions, run: execNoCommand},
 		{name: "exec_as_the_user", needs: func(f executor.Features) bool { return f.Exec && f.User }, run: execUser},
 		{name: "exec_ends_with_its_connection", needs: sessions, run: execDisconnected},
+		{name: "hold_released", needs: sessions, run: holdReleased},
+		{name: "hold_stopped", needs: sessions, run: holdStopped},
+		{name: "hold_expires", needs: sessions, run: holdExpires},
 	}
 }
 
@@ -160,4 +163,58 @@ func execDisconnected(b *bench) {
 		}, waitTimeout, 10*time.Millisecond, "the command lives on")
 		b.finish(h)
 	}
+}
+
+// held starts a definition that fails in its first step, and waits until it is held.
+func (b *bench) held(limit time.Duration) executor.ExecHandle {
+	b.Helper()
+	d := b.define("echo kept > file; exit 3", "echo never")
+	d.Steps = append(d.Steps, run.StepDef{Script: "echo cleaned up", When: run.WhenAlways})
+	d.WorkingDir, d.Environment, d.HoldOnFailure = "place", map[string]string{"COLOR": "blue"}, limit
+	h, ok := b.start(d).(executor.ExecHandle)
+	require.True(b, ok, "the driver declares sessions")
+	read(b.limit(), h, 1, func(s recording) bool {
+		f := s.frames[len(s.frames)-1]
+		return f.Kind == run.FrameOutput && f.Stream == run.StreamSystem && strings.Contains(string(f.Data), "its environment is held")
+	})
+	return h
+}
+
+// finishHeld follows a held task to its end.
+func (b *bench) finishHeld(h executor.ExecHandle, why string) {
+	b.Helper()
+	s := b.follow(h)
+	r := s.result()
+	require.Equal(b, run.StatusFailed, r.Status, r.Reason)
+	require.Equal(b, 3, *r.ExitCode)
+	require.Contains(b, s.stepOutput(0), why+"\n")
+	require.Equal(b, "cleaned up\n", s.stepOutput(2))
+	b.remove(h)
+}
+
+func holdReleased(b *bench) {
+	h := b.held(time.Hour)
+	for range 2 {
+		stdout, stderr, status := b.session(h, execstream.StartRequest{Command: []string{"sh", "-c", "echo $COLOR; cat file"}})
+		require.Equal(b, execstream.ExitStatus{}, status, stderr)
+		require.Equal(b, "blue\nkept\n", stdout)
+	}
+	_, _, status := b.session(h, execstream.StartRequest{Command: []string{"release"}, Release: true})
+	require.Equal(b, execstream.ExitStatus{}, status)
+	b.finishHeld(h, "released")
+}
+
+func holdStopped(b *bench) {
+	h := b.held(time.Hour)
+	require.NoError(b, h.Stop(b.limit(), grace))
+	b.finishHeld(h, "released by a stop")
+}
+
+func holdExpires(b *bench) {
+	b.finishHeld(b.held(200*time.Millisecond), "released after 200ms")
+	// A running step cannot be released.
+	h := b.waiting(func(d *run.Definition) { d.HoldOnFailure = time.Hour })
+	_, _, status := b.session(h, execstream.StartRequest{Command: []string{"release"}, Release: true})
+	require.Contains(b, status.Error, "not held")
+	b.finish(h)
 }

@@ -56,6 +56,9 @@ type Message struct {
 type StartRequest struct {
 	Command []string `json:"command"`
 	TTY     bool     `json:"tty,omitempty"`
+	// Release ends the time for which a failed task is held, and runs no command;
+	// Command only says so in the events.
+	Release bool `json:"release,omitempty"`
 	// Term is TERM of a session with a terminal; Size is the size of the terminal.
 	Term string `json:"term,omitempty"`
 	Size Size   `json:"size,omitzero"`

@@ -2,9 +2,11 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 )
 
 // Step is the first process of the running step of a task.
@@ -35,6 +37,21 @@ func FindStep(dir string) (Step, error) {
 		return Step{}, err
 	}
 	return Step{PID: pid, User: user}, nil
+}
+
+// holder is the command line of the process that holds a failed task.
+const holder = "drover-shim\x00hold\x00"
+
+// Release ends the process that holds a failed task. It fails if a step runs.
+func (s Step) Release() error {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(s.PID) + "/cmdline")
+	if err != nil || string(line) != holder {
+		return errors.New("the task is not held: a step is running")
+	}
+	if err := syscall.Kill(s.PID, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("release the task: %w", err)
+	}
+	return nil
 }
 
 // accountOf returns the account under which a process runs.

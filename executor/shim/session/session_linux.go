@@ -144,6 +144,12 @@ func (s *server) run(ctx context.Context) execstream.ExitStatus {
 	if err != nil {
 		return execstream.ExitStatus{Error: err.Error()}
 	}
+	if request.Release {
+		if err := step.Release(); err != nil {
+			return execstream.ExitStatus{Error: err.Error()}
+		}
+		return execstream.ExitStatus{}
+	}
 	command := process.Command{
 		Path: "/proc/self/exe", Dir: "/", User: step.User, Session: true, Terminal: request.TTY, Env: []string{"GOMAXPROCS=1"},
 		Args: append([]string{"drover-shim", "exec-command", strconv.Itoa(step.PID), request.Term}, request.Command...),
