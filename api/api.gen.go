@@ -137,6 +137,7 @@ func (e Condition) Valid() bool {
 
 // Defines values for EventType.
 const (
+	EventTypeExec EventType = "exec"
 	EventTypeRun  EventType = "run"
 	EventTypeTask EventType = "task"
 )
@@ -144,6 +145,8 @@ const (
 // Valid indicates whether the value is a known member of the EventType enum.
 func (e EventType) Valid() bool {
 	switch e {
+	case EventTypeExec:
+		return true
 	case EventTypeRun:
 		return true
 	case EventTypeTask:
@@ -438,6 +441,42 @@ func (e Phase) Valid() bool {
 	case PhaseRunning:
 		return true
 	case PhaseSetupError:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PoolExec.
+const (
+	PoolExecAllowed   PoolExec = "allowed"
+	PoolExecForbidden PoolExec = "forbidden"
+)
+
+// Valid indicates whether the value is a known member of the PoolExec enum.
+func (e PoolExec) Valid() bool {
+	switch e {
+	case PoolExecAllowed:
+		return true
+	case PoolExecForbidden:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PoolSpecExec.
+const (
+	PoolSpecExecAllowed   PoolSpecExec = "allowed"
+	PoolSpecExecForbidden PoolSpecExec = "forbidden"
+)
+
+// Valid indicates whether the value is a known member of the PoolSpecExec enum.
+func (e PoolSpecExec) Valid() bool {
+	switch e {
+	case PoolSpecExecAllowed:
+		return true
+	case PoolSpecExecForbidden:
 		return true
 	default:
 		return false
@@ -1372,6 +1411,9 @@ type Pool struct {
 	Draining int    `json:"draining"`
 	Driver   string `json:"driver"`
 
+	// Exec Whether clients may run commands in the tasks of the pool.
+	Exec PoolExec `json:"exec,omitempty,omitzero"`
+
 	// Flavor The size of the slots of a pool.
 	Flavor Flavor `json:"flavor"`
 
@@ -1400,6 +1442,9 @@ type Pool struct {
 	SlotsUsed int `json:"slots_used"`
 }
 
+// PoolExec Whether clients may run commands in the tasks of the pool.
+type PoolExec string
+
 // PoolList defines model for PoolList.
 type PoolList struct {
 	Pools []Pool `json:"pools"`
@@ -1416,6 +1461,9 @@ type PoolSpec struct {
 
 	// Driver Such as `shell`, `docker` or `kubernetes`. All but `shell` run containers.
 	Driver string `json:"driver"`
+
+	// Exec Whether clients may run commands in the tasks of the pool.
+	Exec PoolSpecExec `json:"exec,omitempty,omitzero"`
 
 	// Flavor The size of the slots of a pool.
 	Flavor Flavor `json:"flavor,omitempty,omitzero"`
@@ -1436,6 +1484,9 @@ type PoolSpec struct {
 	// the credentials of its own run, regardless of its `pull_policy`. Not for the driver `shell`.
 	Shared bool `json:"shared,omitempty,omitzero"`
 }
+
+// PoolSpecExec Whether clients may run commands in the tasks of the pool.
+type PoolSpecExec string
 
 // Problem defines model for Problem.
 type Problem struct {
@@ -2004,6 +2055,30 @@ type ServiceSpec struct {
 	Name        string            `json:"name"`
 }
 
+// SessionOffer defines model for SessionOffer.
+type SessionOffer struct {
+	ID string `json:"id"`
+
+	// Key One dispatch of one attempt of one task.
+	Key Key `json:"key"`
+
+	// Token Allows one call of `joinSession`.
+	Token string `json:"token"`
+}
+
+// SessionOffers defines model for SessionOffers.
+type SessionOffers struct {
+	Sessions []SessionOffer `json:"sessions"`
+}
+
+// SessionQuery defines model for SessionQuery.
+type SessionQuery struct {
+	Executor string `json:"executor"`
+
+	// Set The executor set of which it is a member.
+	Set string `json:"set,omitempty,omitzero"`
+}
+
 // Spec A run to submit. The short forms that the parts describe are allowed too.
 type Spec struct {
 	Admission   Admission   `json:"admission,omitempty,omitzero"`
@@ -2498,6 +2573,14 @@ type SaveArchiveParams struct {
 	DroverArchive ArchiveReference `json:"Drover-Archive"`
 }
 
+// JoinSessionParams defines parameters for JoinSession.
+type JoinSessionParams struct {
+	Executor string `form:"executor" json:"executor"`
+
+	// DroverSession The token of the offer, which allows one call.
+	DroverSession string `json:"Drover-Session"`
+}
+
 // RemoveExecutorJSONBody defines parameters for RemoveExecutor.
 type RemoveExecutorJSONBody = map[string]interface{}
 
@@ -2729,6 +2812,9 @@ type RegisterExecutorJSONRequestBody = Registration
 
 // RenewExecutorJSONRequestBody defines body for RenewExecutor for application/json ContentType.
 type RenewExecutorJSONRequestBody = Renewal
+
+// AwaitSessionsJSONRequestBody defines body for AwaitSessions for application/json ContentType.
+type AwaitSessionsJSONRequestBody = SessionQuery
 
 // RemoveExecutorJSONRequestBody defines body for RemoveExecutor for application/json ContentType.
 type RemoveExecutorJSONRequestBody = RemoveExecutorJSONBody
@@ -3398,6 +3484,32 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/executor/renew (the `RenewExecutor` operationId).
 	RenewExecutor(ctx context.Context, body RenewExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// AwaitSessionsWithBody Wait for sessions in the tasks of an executor
+	//
+	// Answers when there is an offer, or after about 25 seconds without one.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/executor/sessions/await (the `AwaitSessions` operationId).
+	AwaitSessionsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AwaitSessions Wait for sessions in the tasks of an executor
+	//
+	// Answers when there is an offer, or after about 25 seconds without one.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/executor/sessions/await (the `AwaitSessions` operationId).
+	AwaitSessions(ctx context.Context, body AwaitSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// JoinSession Join a session
+	//
+	// Upgrades the connection to a WebSocket that carries the messages of `execInTask`: the executor receives those of the client.
+	// 503 if another gateway holds the session: the token stays valid, and the executor connects again. 409 if the token is not valid.
+	//
+	// Corresponds with GET /api/v1/executor/sessions/{session}/join (the `JoinSession` operationId).
+	JoinSession(ctx context.Context, session string, params *JoinSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListExecutors List the executors that are not removed
 	//
 	// Corresponds with GET /api/v1/executors (the `ListExecutors` operationId).
@@ -3897,6 +4009,18 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/runs/{id}/tasks/{task}/approve (the `ApproveTask` operationId).
 	ApproveTask(ctx context.Context, id RunID, task TaskName, body ApproveTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExecInTask Run a command in a running task
+	//
+	// Upgrades the connection to a WebSocket with the subprotocol `drover.exec.v1`. Each binary message is a byte for its kind and
+	// up to 32 KiB of data. The first message of the client is `S`, the command as JSON: `{"command": ["sh"], "tty": true,
+	// "term": "xterm", "size": {"rows": 24, "cols": 80}}`. Further messages of the client are `i` (stdin), `e` (the end of stdin)
+	// and `r` (a new size). The gateway sends `o` (stdout, or the terminal), `E` (stderr), `a` (one message of stdin was read) and,
+	// as the last one, `x`: `{"code": 0}`, or `{"error": "...", "problem": "conflict"}` if the session ended before the command.
+	// A client has at most 8 messages of stdin in flight. `drover runs exec` is such a client.
+	//
+	// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/exec (the `ExecInTask` operationId).
+	ExecInTask(ctx context.Context, id RunID, task TaskName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetTaskLogs Read the log of a task
 	//
@@ -4500,6 +4624,62 @@ func (c *Client) RenewExecutorWithBody(ctx context.Context, contentType string, 
 // Corresponds with POST /api/v1/executor/renew (the `RenewExecutor` operationId).
 func (c *Client) RenewExecutor(ctx context.Context, body RenewExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRenewExecutorRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AwaitSessionsWithBody Wait for sessions in the tasks of an executor
+//
+// Answers when there is an offer, or after about 25 seconds without one.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/executor/sessions/await (the `AwaitSessions` operationId).
+func (c *Client) AwaitSessionsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAwaitSessionsRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AwaitSessions Wait for sessions in the tasks of an executor
+//
+// Answers when there is an offer, or after about 25 seconds without one.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/executor/sessions/await (the `AwaitSessions` operationId).
+func (c *Client) AwaitSessions(ctx context.Context, body AwaitSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAwaitSessionsRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// JoinSession Join a session
+//
+// Upgrades the connection to a WebSocket that carries the messages of `execInTask`: the executor receives those of the client.
+// 503 if another gateway holds the session: the token stays valid, and the executor connects again. 409 if the token is not valid.
+//
+// Corresponds with GET /api/v1/executor/sessions/{session}/join (the `JoinSession` operationId).
+func (c *Client) JoinSession(ctx context.Context, session string, params *JoinSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewJoinSessionRequest(c.Server, session, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5570,6 +5750,28 @@ func (c *Client) ApproveTaskWithBody(ctx context.Context, id RunID, task TaskNam
 // Corresponds with POST /api/v1/runs/{id}/tasks/{task}/approve (the `ApproveTask` operationId).
 func (c *Client) ApproveTask(ctx context.Context, id RunID, task TaskName, body ApproveTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewApproveTaskRequest(c.Server, id, task, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExecInTask Run a command in a running task
+//
+// Upgrades the connection to a WebSocket with the subprotocol `drover.exec.v1`. Each binary message is a byte for its kind and
+// up to 32 KiB of data. The first message of the client is `S`, the command as JSON: `{"command": ["sh"], "tty": true,
+// "term": "xterm", "size": {"rows": 24, "cols": 80}}`. Further messages of the client are `i` (stdin), `e` (the end of stdin)
+// and `r` (a new size). The gateway sends `o` (stdout, or the terminal), `E` (stderr), `a` (one message of stdin was read) and,
+// as the last one, `x`: `{"code": 0}`, or `{"error": "...", "problem": "conflict"}` if the session ended before the command.
+// A client has at most 8 messages of stdin in flight. `drover runs exec` is such a client.
+//
+// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/exec (the `ExecInTask` operationId).
+func (c *Client) ExecInTask(ctx context.Context, id RunID, task TaskName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExecInTaskRequest(c.Server, id, task)
 	if err != nil {
 		return nil, err
 	}
@@ -6797,6 +6999,116 @@ func NewRenewExecutorRequestWithBody(server string, contentType string, body io.
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewAwaitSessionsRequest calls the generic AwaitSessions builder with application/json body
+func NewAwaitSessionsRequest(server string, body AwaitSessionsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAwaitSessionsRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewAwaitSessionsRequestWithBody constructs an http.Request for the AwaitSessions method, with any body, and a specified content type
+func NewAwaitSessionsRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/executor/sessions/await")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewJoinSessionRequest constructs an http.Request for the JoinSession method
+func NewJoinSessionRequest(server string, session string, params *JoinSessionParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "session", session, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/executor/sessions/%s/join", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "executor", params.Executor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Drover-Session", params.DroverSession, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Drover-Session", headerParam0)
+
+	}
 
 	return req, nil
 }
@@ -8896,6 +9208,47 @@ func NewApproveTaskRequestWithBody(server string, id RunID, task TaskName, conte
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewExecInTaskRequest constructs an http.Request for the ExecInTask method
+func NewExecInTaskRequest(server string, id RunID, task TaskName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "task", task, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/tasks/%s/exec", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }

@@ -94,6 +94,9 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 	t.Field("privileged", strconv.FormatBool(p.Privileged))
 	t.Field("shared", strconv.FormatBool(p.Shared))
 	t.Field("default", strconv.FormatBool(p.Default))
+	if p.Exec != "" {
+		t.Field("exec", string(p.Exec))
+	}
 	t.Field("flavor", flavorText(p.Flavor))
 	t.Field("executors", fmt.Sprintf("%d online, %d draining, %d offline", p.Online, p.Draining, p.Offline))
 	t.Field("slots", fraction(p.SlotsUsed, p.Slots))
@@ -161,6 +164,7 @@ default, the labels that tasks may require, the flavor, and the settings of pods
 	flags.BoolVar(&change.spec.Privileged, "privileged", false, "allow privileged tasks")
 	flags.BoolVar(&change.spec.Shared, "shared", false, "isolate images of runs: pull images for each task with the credentials of its own run")
 	flags.BoolVar(&change.spec.Default, "default", false, "use this pool for tasks without a pool, instead of another pool of its kind")
+	flags.StringVar((*string)(&change.spec.Exec), "exec", "", "allowed or forbidden: whether clients may run commands in its tasks")
 	flags.StringVar(&change.spec.Flavor.Name, "flavor-name", "", "name of the size of a slot")
 	flags.StringVar(&change.spec.Flavor.Memory, "flavor-memory", "", "memory of a slot, such as 8Gi")
 	flags.Float64Var(&change.spec.Flavor.Weight, "flavor-weight", 0, "weight of a slot")
@@ -185,6 +189,7 @@ func (w poolChange) merge(c *cobra.Command, client *remote.Client, name string) 
 		"privileged":    func() { spec.Privileged = w.spec.Privileged },
 		"shared":        func() { spec.Shared = w.spec.Shared },
 		"default":       func() { spec.Default = w.spec.Default },
+		"exec":          func() { spec.Exec = w.spec.Exec },
 		"flavor-name":   func() { spec.Flavor.Name = w.spec.Flavor.Name },
 		"flavor-memory": func() { spec.Flavor.Memory = w.spec.Flavor.Memory },
 		"flavor-weight": func() { spec.Flavor.Weight = w.spec.Flavor.Weight },
@@ -205,8 +210,8 @@ func currentPool(c *cobra.Command, client *remote.Client, name string) (api.Pool
 		v := was.Value
 		spec = api.PoolSpec{
 			Driver: v.Driver, OS: v.OS, Arch: v.Arch, Labels: v.Labels, Privileged: v.Privileged, Shared: v.Shared,
-			Default: v.Default,
-			Flavor:  v.Flavor, Kubernetes: v.Kubernetes,
+			Default: v.Default, Exec: api.PoolSpecExec(v.Exec),
+			Flavor: v.Flavor, Kubernetes: v.Kubernetes,
 		}
 	case run.CodeOf(err) != run.CodeNotFound:
 		return spec, err
@@ -218,7 +223,7 @@ func applyPoolCommand(f *registryFlags) *cobra.Command {
 	return newApplier("pool", "driver", (*remote.Client).PutPool, f.printPool).bind(&cobra.Command{
 		Short: "Create or update a pool from a file",
 		Long: `Creates or updates a pool from a YAML or JSON file, or from standard input with -. The file is the whole pool, with the keys of the
-API: driver, os, arch, labels, privileged, shared, default, flavor, kubernetes. The name is in the file, or given by --name.`,
+API: driver, os, arch, labels, privileged, shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
 		Example: "  drover pools apply -f pool.yaml\n  drover pools apply -f pool.yaml --name cluster",
 	}, f.env, f.conn)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/exec"
 	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/run"
@@ -38,6 +39,7 @@ func runsCommand(env session.Env) *cobra.Command {
 	c.AddCommand(
 		listRunsCommand(f), getRunCommand(f), logsCommand(f), outputsCommand(f), startCommand(f), stopCommand(f), cancelCommand(f), approveCommand(f),
 		rejectCommand(f), annotateCommand(f), restartCommand(f), specCommand(f), explainCommand(f), deleteCommand(f),
+		exec.Command(env, f.conn, f.completeTasks(isRunning)), exec.Release(env, f.conn, f.completeTasks(isRunning)),
 	)
 	f.conn.AcceptLast(c.Commands()...)
 	return c

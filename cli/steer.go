@@ -287,3 +287,5 @@ func mergeAnnotations(
 	}
 	return all, nil
 }
+
+func isRunning(t api.Task) bool { return t.Status == api.StatusRunning }

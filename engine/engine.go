@@ -13,6 +13,7 @@ import (
 	"log/slog"
 
 	"github.com/drover-run/drover/engine/archives"
+	"github.com/drover-run/drover/engine/sessions"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
@@ -45,6 +46,7 @@ type Store interface {
 	records.Registry
 	records.Events
 	records.Archives
+	records.Sessions
 	EventFloor(ctx context.Context, id run.ID) (int64, error)
 	ListFleets(ctx context.Context) ([]run.Fleet, error)
 	// Check returns nil if the database answers and its schema is current.
@@ -63,6 +65,8 @@ type Deps struct {
 	// Archives stores archives; nil: there are none. Archiving limits them.
 	Archives  archives.Store
 	Archiving archives.Options
+	// Sessions are the bounds of commands in running tasks.
+	Sessions sessions.Options
 	// LogLimit is how many bytes of output are kept for a task; 0 for all.
 	LogLimit int64
 }
@@ -70,7 +74,8 @@ type Deps struct {
 // Engine implements run.Service and run.ExecutorAPI. It is safe for concurrent
 // use. Any number of processes may run one on the same stores.
 type Engine struct {
-	*archives.Service // run.Artifacts, and the part of run.ExecutorAPI for archives
+	*archives.Service  // run.Artifacts, and the part of run.ExecutorAPI for archives
+	*sessions.Sessions // commands in running tasks
 	approvals
 
 	store   Store
@@ -96,6 +101,7 @@ func New(deps Deps) *Engine {
 		store: deps.Store, logs: deps.Logs, logger: deps.Logger, metrics: deps.Metrics, secrets: deps.Secrets, limit: deps.LogLimit,
 	}
 	e.approvals = approvals{engine: e}
+	e.Sessions = sessions.New(deps.Store, deps.Logger, deps.Sessions)
 	e.Service = archives.New(archives.Deps{
 		Store: deps.Store, Objects: deps.Archives, Options: deps.Archiving, Logger: deps.Logger, Metrics: deps.Metrics.archives,
 		Resolve: e.resolveSecrets,

@@ -102,6 +102,18 @@ type ArchiveHandle interface {
 	Connect(ctx context.Context) (io.ReadWriteCloser, error)
 }
 
+// ExecHandle is a Handle in whose environment clients may run commands. Drivers with
+// Features.Exec return it.
+type ExecHandle interface {
+	Handle
+	// Exec starts a session in the environment: the messages of package execstream go
+	// both ways. The end of the connection, also by the end of this process, ends the
+	// command and all its processes, and not the task. Close may be called at any time
+	// and repeatedly. ctx covers establishing the connection only. Errors:
+	// CodeUnavailable.
+	Exec(ctx context.Context) (io.ReadWriteCloser, error)
+}
+
 // Features lists what a driver can do. The conformance suite runs a case only if
 // the driver declares the feature.
 type Features struct {
@@ -117,4 +129,5 @@ type Features struct {
 	Archives   bool // handles implement ArchiveHandle
 	// SecretFiles: secrets as files, in memory.
 	SecretFiles bool
+	Exec        bool // handles implement ExecHandle
 }

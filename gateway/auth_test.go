@@ -18,7 +18,7 @@ import (
 func testTokens(t *testing.T) *tokens.List {
 	t.Helper()
 	var list []tokens.Token
-	for _, s := range []tokens.Scope{tokens.Read, tokens.Write, tokens.Admin, tokens.Executor} {
+	for _, s := range []tokens.Scope{tokens.Read, tokens.Write, tokens.Exec, tokens.Admin, tokens.Executor} {
 		list = append(list, tokens.Token{Name: string(s), Hash: tokens.Hash("secret-" + string(s)), Scopes: []tokens.Scope{s}})
 	}
 	known, err := tokens.NewList(list)
@@ -31,16 +31,17 @@ func testTokens(t *testing.T) *tokens.List {
 func TestServer_scopes(t *testing.T) {
 	t.Parallel()
 	allowed := map[string][]string{
-		"none":     {"", "wrong", "read", "write", "admin", "executor"},
+		"none":     {"", "wrong", "read", "write", "exec", "admin", "executor"},
 		"read":     {"read", "write", "admin"},
 		"write":    {"write", "admin"},
+		"exec":     {"exec", "admin"},
 		"admin":    {"admin"},
 		"executor": {"executor", "admin"},
 	}
 	base := serve(t, gateway.Deps{ExecutorAPI: &runtest.ExecutorAPI{}, Auth: testTokens(t)}, gateway.Options{})
 	for path, item := range contract(t).Paths.Map() {
 		for method, op := range item.Operations() {
-			for _, token := range []string{"", "wrong", "read", "write", "admin", "executor"} {
+			for _, token := range []string{"", "wrong", "read", "write", "exec", "admin", "executor"} {
 				t.Run(op.OperationID+"/"+token, func(t *testing.T) {
 					t.Parallel()
 					c := call{method: method, path: strings.NewReplacer("{id}", runID, "{task}", "a", "{name}", "p").Replace(path)}

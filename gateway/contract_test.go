@@ -56,7 +56,7 @@ func TestContract_routes(t *testing.T) {
 
 func TestContract_operations(t *testing.T) {
 	t.Parallel()
-	scopes := []any{"none", "read", "write", "admin", "executor"}
+	scopes := []any{"none", "read", "write", "exec", "admin", "executor"}
 	for path, item := range contract(t).Paths.Map() {
 		for method, op := range item.Operations() {
 			name := method + " " + path

@@ -56,6 +56,12 @@ type ServerInterface interface {
 	// RenewExecutor Renew the registration of an executor
 	// (POST /api/v1/executor/renew)
 	RenewExecutor(ctx echo.Context) error
+	// AwaitSessions Wait for sessions in the tasks of an executor
+	// (POST /api/v1/executor/sessions/await)
+	AwaitSessions(ctx echo.Context) error
+	// JoinSession Join a session
+	// (GET /api/v1/executor/sessions/{session}/join)
+	JoinSession(ctx echo.Context, session string, params JoinSessionParams) error
 	// ListExecutors List the executors that are not removed
 	// (GET /api/v1/executors)
 	ListExecutors(ctx echo.Context) error
@@ -167,6 +173,9 @@ type ServerInterface interface {
 	// ApproveTask Approve a task that waits for approval
 	// (POST /api/v1/runs/{id}/tasks/{task}/approve)
 	ApproveTask(ctx echo.Context, id RunID, task TaskName) error
+	// ExecInTask Run a command in a running task
+	// (GET /api/v1/runs/{id}/tasks/{task}/exec)
+	ExecInTask(ctx echo.Context, id RunID, task TaskName) error
 	// GetTaskLogs Read the log of a task
 	// (GET /api/v1/runs/{id}/tasks/{task}/logs)
 	GetTaskLogs(ctx echo.Context, id RunID, task TaskName, params GetTaskLogsParams) error
@@ -535,6 +544,59 @@ func (w *ServerInterfaceWrapper) RenewExecutor(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.RenewExecutor(ctx)
+	return err
+}
+
+// AwaitSessions converts echo context to params.
+func (w *ServerInterfaceWrapper) AwaitSessions(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AwaitSessions(ctx)
+	return err
+}
+
+// JoinSession converts echo context to params.
+func (w *ServerInterfaceWrapper) JoinSession(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "session" -------------
+	var session string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "session", ctx.Param("session"), &session, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter session: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params JoinSessionParams
+	// ------------- Required query parameter "executor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "executor", ctx.QueryParams(), &params.Executor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter executor: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Required header parameter "Drover-Session" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Drover-Session")]; found {
+		var DroverSession string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Drover-Session, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Drover-Session", valueList[0], &DroverSession, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Drover-Session: %s", err))
+		}
+
+		params.DroverSession = DroverSession
+	} else {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter Drover-Session is required, but not found"))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.JoinSession(ctx, session, params)
 	return err
 }
 
@@ -1485,6 +1547,30 @@ func (w *ServerInterfaceWrapper) ApproveTask(ctx echo.Context) error {
 	return err
 }
 
+// ExecInTask converts echo context to params.
+func (w *ServerInterfaceWrapper) ExecInTask(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "task" -------------
+	var task TaskName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "task", ctx.Param("task"), &task, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter task: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExecInTask(ctx, id, task)
+	return err
+}
+
 // GetTaskLogs converts echo context to params.
 func (w *ServerInterfaceWrapper) GetTaskLogs(ctx echo.Context) error {
 	var err error
@@ -1926,6 +2012,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/runs/:id/tasks/:task/reject", wrapper.RejectTask, options.OperationMiddlewares["rejectTask"]...)
 	router.GET(options.BaseURL+"/api/v1/approvals", wrapper.ListApprovals, options.OperationMiddlewares["listApprovals"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/spec", wrapper.GetRunSpec, options.OperationMiddlewares["getRunSpec"]...)
+	router.GET(options.BaseURL+"/api/v1/runs/:id/tasks/:task/exec", wrapper.ExecInTask, options.OperationMiddlewares["execInTask"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/tasks/:task/logs", wrapper.GetTaskLogs, options.OperationMiddlewares["getTaskLogs"]...)
 	router.GET(options.BaseURL+"/api/v1/changegroups", wrapper.ListChangeGroups, options.OperationMiddlewares["listChangeGroups"]...)
 	router.GET(options.BaseURL+"/api/v1/changegroups/:name", wrapper.GetChangeGroup, options.OperationMiddlewares["getChangeGroup"]...)
@@ -1972,6 +2059,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/executor/claim", wrapper.ClaimTask, options.OperationMiddlewares["claimTask"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/frames", wrapper.AppendFrames, options.OperationMiddlewares["appendFrames"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/claim-states", wrapper.GetClaimStates, options.OperationMiddlewares["getClaimStates"]...)
+	router.POST(options.BaseURL+"/api/v1/executor/sessions/await", wrapper.AwaitSessions, options.OperationMiddlewares["awaitSessions"]...)
+	router.GET(options.BaseURL+"/api/v1/executor/sessions/:session/join", wrapper.JoinSession, options.OperationMiddlewares["joinSession"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/archives/find", wrapper.FindArchives, options.OperationMiddlewares["findArchives"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/archives/begin", wrapper.BeginArchive, options.OperationMiddlewares["beginArchive"]...)
 	router.GET(options.BaseURL+"/api/v1/executor/archives", wrapper.OpenArchive, options.OperationMiddlewares["openArchive"]...)

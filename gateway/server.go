@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway/exec"
 	"github.com/drover-run/drover/gateway/openapi"
 	"github.com/drover-run/drover/internal/hostcheck"
 	"github.com/drover-run/drover/internal/tokens"
@@ -43,6 +44,8 @@ type Deps struct {
 	Fleets    run.Fleets
 	Artifacts run.Artifacts
 	Retention run.RetentionAPI
+	// Sessions serves commands in running tasks; nil means not_supported.
+	Sessions exec.Sessions
 	// Codec, if not nil, answers /codec/decode and /codec/encode for the tools of
 	// Temporal.
 	Codec http.Handler
@@ -105,6 +108,8 @@ func (o Options) withDefaults() Options {
 
 // Server is the gateway. Its methods are safe for concurrent use.
 type Server struct {
+	*exec.Operations
+
 	runs        run.Service
 	ready       func(context.Context) error
 	executorAPI run.ExecutorAPI
@@ -148,6 +153,11 @@ func New(deps Deps, opts Options) (*Server, error) {
 	if s.metrics, err = newMetrics(deps); err != nil {
 		return nil, fmt.Errorf("register metrics of the gateway: %w", err)
 	}
+	s.Operations = &exec.Operations{Sessions: deps.Sessions, Server: exec.Server{
+		Subject: subject, Open: s.streams.open, CheckExecutor: checkBinding, Failed: executorError,
+		Decode:   func(c echo.Context, v any) error { return s.decode(c, v, lenient) },
+		Streamed: func(c echo.Context) { c.Set(streamedKey, true) },
+	}}
 	s.echo = s.router(ops, deps.Codec)
 	return s, nil
 }

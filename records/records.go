@@ -37,6 +37,7 @@ type Store interface {
 	Schedules
 	Fleets
 	Ledger
+	Sessions
 
 	// Check returns nil if the database answers and its schema is current.
 	Check(ctx context.Context) error

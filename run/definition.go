@@ -59,6 +59,9 @@ type Definition struct {
 	// CleanupTimeout bounds the steps that run after a stop or after Timeout; 0
 	// means DefaultCleanupTimeout.
 	CleanupTimeout time.Duration `json:"cleanup_timeout,omitempty"`
+	// HoldOnFailure keeps the environment of a failed task for this time. An executor
+	// of an earlier version ignores it.
+	HoldOnFailure time.Duration `json:"hold_on_failure,omitempty"`
 }
 
 // StepDef is a step as an executor runs it.
@@ -119,12 +122,12 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 		Image: t.Image, PullPolicy: cmp.Or(t.PullPolicy, PullIfNotPresent), Platform: t.Platform,
 		Services: t.Services, WorkingDir: t.WorkingDir, Shell: t.Shell, User: t.User, Privileged: t.Privileged,
 		Resources: t.Resources, Volumes: t.Volumes, Timeout: t.Timeout.Std(), Grace: StopGrace,
-		CleanupTimeout: t.CleanupTimeout.Std(),
-		Environment:    environment(header, t, x, key, counter),
-		SecretFiles:    secretFiles(header),
-		Secrets:        masked(header.Secrets),
-		Auth:           auth(header),
-		Steps:          make([]StepDef, len(t.Steps)),
+		CleanupTimeout: t.CleanupTimeout.Std(), HoldOnFailure: t.HoldOnFailure.Std(),
+		Environment: environment(header, t, x, key, counter),
+		SecretFiles: secretFiles(header),
+		Secrets:     masked(header.Secrets),
+		Auth:        auth(header),
+		Steps:       make([]StepDef, len(t.Steps)),
 	}
 	if len(header.SecretsFrom) > 0 {
 		d.SecretsFrom, d.Registries = header.SecretsFrom, header.Registries

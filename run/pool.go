@@ -19,6 +19,8 @@ type Pool struct {
 	// the hosts of the pool. Each task then pulls its images with the
 	// credentials of its own run, also if its pull policy says otherwise.
 	Shared bool
+	// Exec says whether clients may open sessions in its tasks; "" means ExecAllowed.
+	Exec ExecPolicy
 	// Default says that tasks which name no pool prefer this one. There is at
 	// most one default pool that runs containers, and one that does not.
 	Default bool
@@ -41,6 +43,9 @@ type Pool struct {
 // Define adds the settings of the pool to the definition of one of its tasks.
 func (p Pool) Define(d *Definition) {
 	d.Kubernetes = p.Kubernetes
+	if p.Exec == ExecForbidden {
+		d.HoldOnFailure = 0
+	}
 	if p.Shared {
 		d.PullPolicy = PullAlways
 	}
@@ -48,6 +53,15 @@ func (p Pool) Define(d *Definition) {
 
 // Container reports whether the pool's driver runs tasks from images.
 func (p Pool) Container() bool { return p.Driver != DriverShell }
+
+// ExecPolicy says whether clients may run commands in the tasks of a pool.
+type ExecPolicy string
+
+// The policies.
+const (
+	ExecAllowed   ExecPolicy = "allowed"
+	ExecForbidden ExecPolicy = "forbidden"
+)
 
 // Drivers that Drover handles specially.
 const (

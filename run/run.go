@@ -122,6 +122,7 @@ type EventType string
 const (
 	EventRun  EventType = "run"  // phase, result or reason of a run changed, or a client acted on it
 	EventTask EventType = "task" // status, reason, attempt or executor of a task changed, or a client acted on it
+	EventExec EventType = "exec" // a session in a task began or ended; the reason says whose, and which command or end
 )
 
 // Event is one change, committed in the same transaction as the state that it
@@ -180,4 +181,27 @@ func WithActor(ctx context.Context, subject string) context.Context {
 func ActorOf(ctx context.Context) string {
 	subject, _ := ctx.Value(actorKey{}).(string)
 	return subject
+}
+
+// MaxHold is the longest time for which a failed task may be held: it keeps a slot.
+const MaxHold = 24 * time.Hour
+
+// HoldReason returns the reason of a running task whose steps have ended with a
+// failure and whose environment is held, "" if it is not. A task that is not held
+// ends within moments of its last step.
+func HoldReason(spec *TaskSpec, t *Task) string {
+	if spec.HoldOnFailure <= 0 || t.Status != StatusRunning {
+		return ""
+	}
+	failed := false
+	for _, s := range t.Steps {
+		if !s.Status.Final() {
+			return ""
+		}
+		failed = failed || s.Status == StatusFailed
+	}
+	if !failed {
+		return ""
+	}
+	return "failed; its environment is held for " + spec.HoldOnFailure.Std().String() + ", or until drover runs release"
 }

@@ -230,6 +230,8 @@ type TaskSpec struct {
 	CleanupTimeout Duration `json:"cleanup_timeout,omitempty"`
 	Matrix         Matrix   `json:"matrix,omitzero"`
 	Foreach        string   `json:"foreach,omitempty"`
+	// HoldOnFailure keeps the environment of each failed attempt for this time; 0: not.
+	HoldOnFailure Duration `json:"hold_on_failure,omitempty"`
 }
 
 // Matrix expands a task to one task for each combination of the values of its

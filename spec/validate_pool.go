@@ -45,6 +45,11 @@ func ValidatePool(p run.Pool) []run.Fault {
 	if p.Shared && p.Driver == run.DriverShell {
 		l.add("shared", run.FaultContradiction, "shared isolates the images of runs; driver %s has no images, and its tasks share the files of the host", run.DriverShell)
 	}
+	switch p.Exec {
+	case "", run.ExecAllowed, run.ExecForbidden:
+	default:
+		l.add("exec", run.FaultBadFormat, "%s is neither %s nor %s", quote(string(p.Exec)), run.ExecAllowed, run.ExecForbidden)
+	}
 	checkLabels(l, "labels", p.Labels)
 	checkFlavor(l, p.Flavor)
 	if p.Kubernetes != nil {

@@ -37,6 +37,9 @@ func checkTask(l *faultList, name, group string, t *run.TaskSpec) {
 	checkApproval(l, p.Key("approval"), t.Approval)
 	checkTimeout(l, p.Key("timeout"), t.Timeout)
 	checkTimeout(l, p.Key("cleanup_timeout"), t.CleanupTimeout)
+	if h := t.HoldOnFailure.Std(); h < 0 || h > run.MaxHold {
+		l.add(p.Key("hold_on_failure"), run.FaultOutOfRange, "it is %s; it must be 0 to %s", h, run.MaxHold)
+	}
 	checkRetry(l, p.Key("retry"), t.Retry, run.RetryFailed, run.RetryStartFailed, run.RetryTimeout, run.RetryOOM, run.RetryVanished)
 	checkEnum(l, p.Key("on_executor_lost"), t.OnLost, run.OnLostFail, run.OnLostRetry)
 }

@@ -5,6 +5,7 @@ package session
 import (
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/drover-run/drover/cli/render"
@@ -26,6 +27,11 @@ type Env struct {
 	IsTerminal func() bool
 	// TerminalSize returns the columns and rows of the terminal; nil: 80 x 24.
 	TerminalSize func() (columns, rows int)
+	// MakeRaw switches the terminal that is Stdin to the raw mode; nil: Stdin is none.
+	MakeRaw func() (restore func(), err error)
+	// Resizes returns a channel that receives a value when the size of the terminal
+	// changes; nil: it does not.
+	Resizes func() (resized <-chan os.Signal, stop func())
 	// Now is the clock for relative times; nil: time.Now.
 	Now func() time.Time
 	// Location is the time zone of printed times; nil: time.Local.

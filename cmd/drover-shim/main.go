@@ -27,6 +27,7 @@ const usage = `usage: drover-shim run  --dir DIR [--order FILE|-|socket] [--stdo
        drover-shim unpack --dir DIR
        drover-shim pack --path PATH
        drover-shim connect --dir DIR
+       drover-shim exec --dir DIR
        drover-shim version
 `
 
@@ -41,6 +42,12 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if len(args) == 0 {
 		_, _ = io.WriteString(stderr, usage)
 		return shim.ExitUsage
+	}
+	if args[0] == "exec-command" { // used by drover-shim exec itself
+		return execCommand(args[1:], stderr)
+	}
+	if args[0] == "hold" { // used by the shim itself
+		return hold(ctx)
 	}
 	flags := flag.NewFlagSet("drover-shim "+args[0], flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -99,6 +106,8 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		do = func() int { return pack(ctx, *path, stdout, stderr) }
 	case "connect":
 		do = func() int { return connect(ctx, *dir, stdin, stdout, stderr) }
+	case "exec":
+		do = func() int { return serveSession(ctx, *dir, stdin, stdout, stderr) }
 	case "file-helper": // used by the shim itself
 		return shim.FileHelper(ctx, stdin, stdout, stderr)
 	case "stop":

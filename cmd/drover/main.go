@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -26,8 +27,8 @@ func main() {
 
 // systemEnv returns the environment of this process for the client commands.
 func systemEnv() session.Env {
-	out := int(os.Stdout.Fd())
-	return session.Env{
+	in, out := int(os.Stdin.Fd()), int(os.Stdout.Fd())
+	env := session.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		LookupEnv: os.LookupEnv, UserConfigDir: os.UserConfigDir,
 		IsTerminal: func() bool { return term.IsTerminal(out) },
@@ -38,5 +39,16 @@ func systemEnv() session.Env {
 			}
 			return columns, rows
 		},
+		Resizes: resizes,
 	}
+	if term.IsTerminal(in) {
+		env.MakeRaw = func() (restore func(), err error) {
+			state, err := term.MakeRaw(in)
+			if err != nil {
+				return nil, fmt.Errorf("set the mode of the terminal: %w", err)
+			}
+			return func() { _ = term.Restore(in, state) }, nil
+		}
+	}
+	return env
 }

@@ -60,7 +60,7 @@ func (p parts) addGateway(
 	}
 	server, err := gateway.New(gateway.Deps{
 		Runs: service, Ready: ready, ExecutorAPI: service, Webhooks: engine.NewWebhooks(s.records), Schedules: engine.NewScheduler(service, s.records, c),
-		Fleets: engine.NewFleets(s.records), Artifacts: service,
+		Fleets: engine.NewFleets(s.records), Artifacts: service, Sessions: service,
 		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
@@ -73,6 +73,7 @@ func (p parts) addGateway(
 	if err != nil {
 		return fmt.Errorf("create the gateway: %w", err)
 	}
+	p.Stages.Add("sessions", service.RunSessions)
 	p.Stages.Add("gateway", func(ctx context.Context) error { return server.Run(ctx, listener) })
 	return nil
 }

@@ -56,7 +56,7 @@ accepts bound tokens only.`,
 		},
 	}
 	cmd.Flags().StringVar(&entry.Name, "name", "", "name of the token, shown in approvals and logs")
-	cmd.Flags().StringSliceVar(&scopes, "scopes", []string{string(tokens.Read)}, "scopes of the token: read, write, admin, executor")
+	cmd.Flags().StringSliceVar(&scopes, "scopes", []string{string(tokens.Read)}, "scopes of the token: read, write, exec, admin, executor")
 	cmd.Flags().StringVar(&entry.Executor, "executor", "", "only for the executor with this id, or with a * at its end for all ids with this prefix")
 	cmd.Flags().StringVar(&entry.Pool, "pool", "", "only for tasks of this pool; needs --executor")
 	cmd.Flags().StringVar(&entry.Set, "set", "", "for members of this executor set; needs --executor")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/agent/registration"
+	"github.com/drover-run/drover/executor/agent/sessions"
 	"github.com/drover-run/drover/executor/agent/statedir"
 	"github.com/drover-run/drover/run"
 )
@@ -116,6 +117,7 @@ type Agent struct {
 	registration *registration.Registration
 	metrics      *metrics
 	machine      machine
+	sessions     *sessions.Sessions // nil if the executor API has none
 
 	restored []*task // tasks of the journal, until Run starts them
 
@@ -193,6 +195,9 @@ func New(d Deps, o Options) (*Agent, error) {
 		},
 	})
 	a.metrics = newMetrics(a)
+	if s, ok := d.API.(sessions.API); ok && d.Driver.Features().Exec {
+		a.sessions = sessions.New(s, who.ID, a.set(), a.log)
+	}
 	if err := a.loadJournal(); err != nil {
 		return nil, errors.Join(fmt.Errorf("read the executor's journal: %w", err), a.Close())
 	}

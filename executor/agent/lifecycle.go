@@ -88,6 +88,7 @@ func (x *execution) runLifecycle(ctx context.Context, side *sync.WaitGroup) {
 		if started != nil {
 			side.Go(func() { x.stopOnRequest(ctx, started) })
 			side.Go(func() { x.serveSteps(ctx, started) })
+			side.Go(func() { x.a.sessions.Serve(ctx, x.key, started, x.over) })
 		}
 	}
 	if !x.finish(ctx) {

@@ -58,6 +58,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	})
 	group.Go(func() { a.registration.CheckHealth(work) })
 	group.Go(func() { a.sweepLoop(work) })
+	group.Go(func() { a.sessions.Run(work) })
 	group.Go(func() { a.retiredLoop(work) })
 
 	var removedErr error // why Run returns once the last task has ended

@@ -120,7 +120,7 @@ func (d *Driver) Close() error {
 func (d *Driver) Features() executor.Features {
 	return executor.Features{
 		Name: "docker", Images: true, Services: true, User: true, Tmpfs: true,
-		Resources: true, PIDs: true, Privileged: d.options.AllowPrivileged, Copy: true, Archives: true,
+		Resources: true, PIDs: true, Privileged: d.options.AllowPrivileged, Copy: true, Archives: true, Exec: true,
 		SecretFiles: true,
 	}
 }

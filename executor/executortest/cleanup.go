@@ -161,6 +161,7 @@ func cleanupAborted(b *bench) {
 // cleanupAbortedBefore aborts a task whose step has the grace period of a stop.
 func cleanupAbortedBefore(b *bench) {
 	d := b.define("trap 'echo asked' TERM; echo begun; while true; do sleep 0.1 || true; done", "echo no")
+	d.Steps[0].Streams = run.StreamsSplit // the shell reports on stderr that sleep was terminated
 	d.Steps[1].When = run.WhenAlways
 	h := b.start(d)
 	b.awaitOutput(h, "begun")

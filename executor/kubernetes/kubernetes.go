@@ -119,7 +119,7 @@ func (d *Driver) Close() error {
 func (d *Driver) Features() executor.Features {
 	return executor.Features{
 		Name: "kubernetes", Images: true, Services: true, User: true, Tmpfs: true,
-		Resources: true, Privileged: d.options.AllowPrivileged, Copy: true, Archives: true,
+		Resources: true, Privileged: d.options.AllowPrivileged, Copy: true, Archives: true, Exec: true,
 		SecretFiles: true,
 	}
 }

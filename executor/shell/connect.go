@@ -16,7 +16,12 @@ var _ executor.ArchiveHandle = (*handle)(nil)
 // for a dial from this process, so a shim process dials from the task's
 // directory.
 func (h *handle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), h.driver.shim, "connect", "--dir", h.dir)
+	return h.join(ctx, "connect")
+}
+
+// join runs a second shim process, whose stdin and stdout are the connection.
+func (h *handle) join(ctx context.Context, command string) (*connection, error) {
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), h.driver.shim, command, "--dir", h.dir)
 	cmd.Env = []string{"GOMAXPROCS=1"} // the process only copies, mostly inside the kernel
 	c := &connection{cmd: cmd}
 	var err error

@@ -17,6 +17,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim/journal"
+	"github.com/drover-run/drover/executor/shim/session"
 	"github.com/drover-run/drover/internal/keylock"
 	"github.com/drover-run/drover/run"
 )
@@ -120,7 +121,7 @@ func (d *Driver) Close() error {
 
 // Features implements executor.Driver.
 func (d *Driver) Features() executor.Features {
-	return executor.Features{Name: Name, Copy: true, Archives: true, SecretFiles: d.secrets.dir != ""}
+	return executor.Features{Name: Name, Copy: true, Archives: true, SecretFiles: d.secrets.dir != "", Exec: session.Supported}
 }
 
 // Check implements executor.Driver. The shim must be executable and the state

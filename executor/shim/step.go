@@ -222,6 +222,7 @@ func (t *task) spawn(c process.Command, n int) (_ *process.Process, _ []*pipeRea
 	if err != nil {
 		return nil, nil, nil, errors.Join(plain(err), pipes.closeSources())
 	}
+	_ = p.RecordStep(t.dir) // without it there are no sessions, which must not fail the step
 	to := newSink(t.journal, n, how == run.StreamsSplit)
 	var readers []*pipeReader
 	for _, s := range pipes.sources {

@@ -60,6 +60,7 @@ func (t *task) run() run.TaskResult {
 		r.Status, r.Cause, r.Reason = run.StatusFailed, run.CauseStart, err.Error()
 	} else {
 		t.runSteps(&r)
+		t.hold(&r)
 	}
 	t.reaper.Sweep(leftoverGrace)
 	t.dropSecrets()

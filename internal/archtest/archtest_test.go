@@ -73,14 +73,14 @@ func TestImports(t *testing.T) {
 		{pattern: "./internal/suggest", own: []string{"internal/suggest"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/truncate", own: []string{"internal/truncate"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/keylock", own: []string{"internal/keylock"}, banned: []string{"github.com/", "go.temporal.io"}},
-		{pattern: "./activities/execution", own: []string{"run", "run/graph", "contract", "executor", "executor/agent", "executor/agent/archives", "executor/agent/frames", "executor/agent/registration", "executor/agent/statedir", "executor/transfer", "internal/archive", "internal/dirlock", "internal/durable", "internal/mask", "internal/retry", "activities/errcode", "activities/execution"}},
+		{pattern: "./activities/execution", own: []string{"run", "run/graph", "contract", "executor", "executor/agent", "executor/agent/archives", "executor/agent/frames", "executor/agent/registration", "executor/agent/sessions", "executor/agent/statedir", "executor/transfer", "internal/archive", "internal/dirlock", "internal/durable", "internal/execstream", "internal/mask", "internal/retry", "activities/errcode", "activities/execution"}},
 		{pattern: "./cmd/drover-agent", banned: []string{
 			"go.temporal.io/server", "modernc.org", "github.com/jackc", "github.com/labstack", "gocloud.dev", "github.com/aws", "cloud.google.com", "github.com/Azure",
 			"github.com/hashicorp", "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/kube-openapi/pkg/util/proto", "github.com/google/gnostic-models", "cel.dev/cel-go",
 			module + "/activities/fleet", module + "/blobs", module + "/engine", module + "/fleeting", module + "/gateway", module + "/records", module + "/relay", module + "/spec", module + "/workflows",
 		}},
 		{pattern: "-tags=noembedded ./cmd/drover", banned: []string{"go.temporal.io/server", module + "/internal/temporalite"}},
-		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "executor/shim/journal", "executor/shim/process", "executor/transfer", "internal/archive", "internal/durable", "internal/mask", "internal/retry", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
+		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "executor/shim/journal", "executor/shim/process", "executor/shim/session", "executor/transfer", "internal/archive", "internal/durable", "internal/execstream", "internal/mask", "internal/retry", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
 	}
 	for _, tt := range tests {
 		t.Run(strings.TrimPrefix(tt.pattern, "./"), func(t *testing.T) {

@@ -14,12 +14,15 @@ const (
 	Write    Scope = "write" // implies read
 	Admin    Scope = "admin" // implies all others
 	Executor Scope = "executor"
+	// Exec allows commands in running tasks, and thus reading their secrets. Only
+	// Admin implies it.
+	Exec Scope = "exec"
 )
 
 // Valid reports whether s is one of the scopes.
 func (s Scope) Valid() bool {
 	switch s {
-	case Read, Write, Admin, Executor:
+	case Read, Write, Admin, Executor, Exec:
 		return true
 	}
 	return false
@@ -33,7 +36,7 @@ func (s Scope) allows(required Scope) bool {
 		return true
 	case Write:
 		return required == Write || required == Read
-	case Read, Executor:
+	case Read, Executor, Exec:
 		return required == s
 	}
 	return false

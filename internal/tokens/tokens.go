@@ -85,7 +85,7 @@ func NewList(tokens []Token) (*List, error) {
 		}
 		for _, s := range t.Scopes {
 			if !s.Valid() {
-				errs = append(errs, fmt.Errorf("token %s: %q is not a scope (read, write, admin, executor)", t.Name, s))
+				errs = append(errs, fmt.Errorf("token %s: %q is not a scope (read, write, exec, admin, executor)", t.Name, s))
 			}
 		}
 		if err := t.validate(t.Scopes); err != nil {

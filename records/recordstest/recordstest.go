@@ -46,6 +46,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) fixture.Open) {
 		{"Sharing", sharingTests()},
 		{"Fleets", executors.FleetTests()},
 		{"Membership", executors.MembershipTests()},
+		{"Sessions", executors.SessionTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,3 +1,6 @@
+// Package process holds the parts of a shim that depend on the system: the accounts
+// and processes of the steps, and the process of the shim itself with its lock,
+// state and signals.
 package process
 
 import (
@@ -16,6 +19,9 @@ type Command struct {
 	Env                   []string
 	Stdin, Stdout, Stderr *os.File
 	User                  Account
+	// Session starts the program in a session of its own; Terminal makes its stdin the
+	// terminal of that session. Both work on Unix only.
+	Session, Terminal bool
 }
 
 // Exit is the exit status of a process.

@@ -48,7 +48,7 @@ func (r *Reaper) Start(c Command) (*Process, error) {
 		Dir:   c.Dir,
 		Env:   c.Env,
 		Files: []uintptr{c.Stdin.Fd(), c.Stdout.Fd(), c.Stderr.Fd()},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Credential: c.User.credential()},
+		Sys:   &syscall.SysProcAttr{Setpgid: !c.Session, Setsid: c.Session, Setctty: c.Terminal, Credential: c.User.credential()},
 	}
 	r.mu.Lock() // until the process is registered: it may end at once
 	defer r.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-run/drover/records/internal/sqlstore/outbox"
 	"github.com/drover-run/drover/records/internal/sqlstore/runs"
 	"github.com/drover-run/drover/records/internal/sqlstore/schedules"
+	"github.com/drover-run/drover/records/internal/sqlstore/sessions"
 	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 	"github.com/drover-run/drover/records/internal/sqlstore/webhooks"
 	"github.com/drover-run/drover/run"
@@ -31,6 +32,7 @@ type (
 	outboxStore      = outbox.Store
 	runStore         = runs.Store
 	scheduleStore    = schedules.Store
+	sessionStore     = sessions.Store
 	webhookStore     = webhooks.Store
 )
 
@@ -45,6 +47,7 @@ type Store struct {
 	*outboxStore
 	*runStore
 	*scheduleStore
+	*sessionStore
 	*webhookStore
 
 	db *sqldb.DB
@@ -63,6 +66,7 @@ func New(b sqldb.Backend, d sqldb.Dialect, schema *sqldb.Schema, hub *sqldb.Hub,
 		outboxStore:      outbox.NewStore(db),
 		runStore:         runs.NewStore(db),
 		scheduleStore:    schedules.NewStore(db),
+		sessionStore:     sessions.NewStore(db),
 		webhookStore:     webhooks.NewStore(db),
 		db:               db,
 	}

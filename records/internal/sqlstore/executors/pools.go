@@ -12,12 +12,12 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-const poolColumns = `name, driver, os, arch, labels, privileged, shared, is_default, flavor, kubernetes`
+const poolColumns = `name, driver, os, arch, labels, privileged, shared, is_default, flavor, kubernetes, exec_policy`
 
 func scanPool(row sqldb.Scanner) (run.Pool, error) {
 	var p run.Pool
 	var labels, flavor, kubernetes string
-	if err := row.Scan(&p.Name, &p.Driver, &p.OS, &p.Arch, &labels, &p.Privileged, &p.Shared, &p.Default, &flavor, &kubernetes); err != nil {
+	if err := row.Scan(&p.Name, &p.Driver, &p.OS, &p.Arch, &labels, &p.Privileged, &p.Shared, &p.Default, &flavor, &kubernetes, &p.Exec); err != nil {
 		return p, err
 	}
 	return p, errors.Join(sqldb.Unmarshal(labels, &p.Labels), sqldb.Unmarshal(flavor, &p.Flavor), sqldb.Unmarshal(kubernetes, &p.Kubernetes))
@@ -185,10 +185,11 @@ func (s *Store) PutPool(ctx context.Context, p run.Pool) (out run.Pool, created 
 				return err
 			}
 		}
-		if _, err := t.Exec(ctx, `INSERT INTO pools (`+poolColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		if _, err := t.Exec(ctx, `INSERT INTO pools (`+poolColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET driver = excluded.driver, os = excluded.os, arch = excluded.arch, labels = excluded.labels,
-			privileged = excluded.privileged, shared = excluded.shared, is_default = excluded.is_default, flavor = excluded.flavor, kubernetes = excluded.kubernetes`,
-			p.Name, p.Driver, p.OS, p.Arch, texts[0], p.Privileged, p.Shared, p.Default, texts[1], texts[2]); err != nil {
+			privileged = excluded.privileged, shared = excluded.shared, is_default = excluded.is_default, flavor = excluded.flavor, kubernetes = excluded.kubernetes,
+			exec_policy = excluded.exec_policy`,
+			p.Name, p.Driver, p.OS, p.Arch, texts[0], p.Privileged, p.Shared, p.Default, texts[1], texts[2], p.Exec); err != nil {
 			return err
 		}
 		out, err = s.pool(ctx, t, p.Name)

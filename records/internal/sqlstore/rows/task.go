@@ -154,6 +154,9 @@ func (t *Task) Task(spec *run.TaskSpec) (run.Task, error) {
 			out.Steps[i].StepResult = results[i]
 		}
 	}
+	if out.Reason == "" {
+		out.Reason = run.HoldReason(spec, &out)
+	}
 	return out, nil
 }
 

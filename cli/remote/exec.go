@@ -1,0 +1,49 @@
+package remote
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/execstream"
+	"github.com/drover-run/drover/internal/execstream/socket"
+	"github.com/drover-run/drover/run"
+)
+
+// Exec opens the connection of a session in a task. The caller sends the command as
+// the first message, and closes the connection.
+func (c *Client) Exec(ctx context.Context, id, task string) (*socket.Conn, error) {
+	request, err := api.NewExecInTaskRequest(c.api.Server, id, task)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.identify(ctx, request); err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
+	defer cancel()
+	client := &http.Client{Transport: c.opts.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	conn, response, err := socket.Dial(limited, client, request.URL.String(), request.Header)
+	switch {
+	case err == nil:
+		return conn, nil
+	case response == nil:
+		return nil, c.unreachable(limited, err)
+	case response.StatusCode == http.StatusNotFound:
+		return nil, run.Errorf(run.CodeNotSupported, "%s has no sessions in tasks: it is of an earlier version, or a proxy before it does not pass WebSockets", c.opts.Server)
+	}
+	body, readErr := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if readErr != nil || response.StatusCode < http.StatusMultipleChoices {
+		return nil, c.unreachable(limited, err)
+	}
+	return nil, c.statusError(response, body)
+}
+
+// ExecError returns the error of a session that ended before its command.
+func ExecError(status execstream.ExitStatus) error {
+	if status.Problem != "" { // the gateway refused it
+		return run.Errorf(run.Code(status.Problem), "%s", status.Error)
+	}
+	return run.Errorf(run.CodeCanceled, "the session ended: %s", status.Error)
+}

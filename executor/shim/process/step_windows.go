@@ -1,0 +1,4 @@
+package process
+
+// RecordStep does nothing: there are no sessions on Windows.
+func (*Process) RecordStep(string) error { return nil }
