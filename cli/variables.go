@@ -174,9 +174,7 @@ func readEnvFile(env session.Env, name string, out map[string]string) error {
 	if err != nil {
 		return run.Errorf(run.CodeInvalid, "read %s: it is not a list of NAME=VALUE lines", name)
 	}
-	for name, value := range found {
-		out[name] = value
-	}
+	maps.Copy(out, found)
 	return nil
 }
 

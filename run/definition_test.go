@@ -92,7 +92,8 @@ func TestRequiredSpecVersion(t *testing.T) {
 func TestDefine_streams(t *testing.T) {
 	t.Parallel()
 	task := &run.TaskSpec{Streams: run.StreamsSplit, Steps: []run.Step{
-		{Run: "true"}, {Run: "true", Streams: run.StreamsMerged},
+		{Run: "true"},
+		{Run: "true", Streams: run.StreamsMerged},
 		{ArchiveStep: run.ArchiveStep{RestoreWorkspace: &run.RestoreWorkspace{}}},
 	}}
 	var got []run.Streams

@@ -119,7 +119,7 @@ func (d *decoder) duration(p run.Path, n *yaml.Node, to *run.Duration) {
 func (d *decoder) approval(p run.Path, n *yaml.Node, v reflect.Value) {
 	if n.Kind == yaml.MappingNode {
 		d.object(p, n, v)
-		if a, ok := v.Addr().Interface().(*run.Approval); ok && a.Approvers == 0 {
+		if a, ok := reflect.TypeAssert[*run.Approval](v.Addr()); ok && a.Approvers == 0 {
 			a.Approvers = 1
 		}
 		return

@@ -62,8 +62,7 @@ func (s *execSession) end() int {
 	s.t.Helper()
 	select {
 	case err := <-s.ended:
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			return exit.ExitCode()
 		}
 		require.NoError(s.t, err)
@@ -88,7 +87,7 @@ func execEvents(t *testing.T, c *harness.Client, id string) (reasons []string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Server+"/api/v1/events?run="+id, nil)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+c.Token)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := scriptClient.Do(req)
 	if err != nil {
 		return nil
 	}
@@ -202,11 +201,13 @@ func TestHold(t *testing.T) {
 	p := harness.StartParts(t, "1", nil)
 	spec := `{"name": "hold", "group": "/tests/hold", "tasks": {"build": {"pool": "shell", "hold_on_failure": "1h",
 		"steps": [{"run": "echo kept > file; exit 3"}]}}}`
-	id, next := p.Submit(spec).ID, ""
-	held := func(r api.Run) bool { return strings.Contains(r.Tasks["build"].Reason, "its environment is held for 1h0m0s") }
+	id := p.Submit(spec).ID
+	held := func(r api.Run) bool {
+		return strings.Contains(r.Tasks["build"].Reason, "its environment is held for 1h0m0s")
+	}
 	r := p.Await(id, time.Minute, held)
 	require.EqualValues(t, "running", r.Tasks["build"].Status)
-	next = p.Submit(strings.Replace(spec, "exit 3", "exit 0", 1)).ID
+	next := p.Submit(strings.Replace(spec, "exit 3", "exit 0", 1)).ID
 
 	p.Processes[harness.Executor].Kill()
 	p.Launch(harness.Executor).AwaitReady()

@@ -50,7 +50,7 @@ func TestReady(t *testing.T) {
 		p := harness.Start(t, dir, nil, "dev", "--data-dir", filepath.Join(dir, "data"), "--http", address, "--temporal", "127.0.0.1:0",
 			"--temporal-ui", "", "--executor", "shell")
 		testenv.Await(t, waitTimeout, func() (bool, string) {
-			answer, err := scriptClient.Get("http://" + address + "/readyz") //nolint:noctx // the client has a timeout
+			answer, err := scriptClient.Get("http://" + address + "/readyz")
 			if err != nil {
 				return false, err.Error()
 			}

@@ -19,7 +19,7 @@ func conditional(n run.Node, approvers int) run.Node {
 func withConditions(w *workflowEnv, answers map[int][]run.Status) *workflowEnv {
 	w.fakeRecords.mu.Lock()
 	defer w.fakeRecords.mu.Unlock()
-	w.fakeRecords.conditions = answers
+	w.conditions = answers
 	return w
 }
 

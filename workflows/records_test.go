@@ -150,7 +150,7 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (run
 		t := f.tasks[x.Task]
 		if answers := f.conditions[x.Task]; len(answers) > 0 && open && t.Attempt == 0 && !t.Status.Final() && (x.Status == run.StatusQueued || x.Status == run.StatusWaitingApproval) {
 			f.conditions[x.Task] = answers[1:]
-			switch answers[0] {
+			switch answers[0] { //nolint:exhaustive // the answers of conditions
 			case run.StatusNotStarted:
 				continue
 			case run.StatusSkipped, run.StatusFailed:

@@ -125,7 +125,7 @@ type stream struct {
 
 func size(columns, rows int) execstream.Size {
 	const largest = 1 << 15
-	return execstream.Size{Rows: uint16(min(max(rows, 0), largest)), Cols: uint16(min(max(columns, 0), largest))} //nolint:gosec // bounded
+	return execstream.Size{Rows: uint16(min(max(rows, 0), largest)), Cols: uint16(min(max(columns, 0), largest))}
 }
 
 // sendInput sends stdin until its end.

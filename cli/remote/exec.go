@@ -24,7 +24,7 @@ func (c *Client) Exec(ctx context.Context, id, task string) (*socket.Conn, error
 	limited, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
 	client := &http.Client{Transport: c.opts.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	conn, response, err := socket.Dial(limited, client, request.URL.String(), request.Header)
+	conn, response, err := socket.Dial(limited, client, request.URL.String(), request.Header) //nolint:bodyclose // Dial returns at most a copy in memory
 	switch {
 	case err == nil:
 		return conn, nil

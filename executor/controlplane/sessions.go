@@ -46,7 +46,7 @@ func (c *Client) JoinSession(ctx context.Context, executor, id, token string) (e
 	defer cancel()
 	// Each try makes a connection of its own, which may reach another gateway.
 	client := &http.Client{Transport: c.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	conn, response, err := socket.Dial(limited, client, request.URL.String(), request.Header)
+	conn, response, err := socket.Dial(limited, client, request.URL.String(), request.Header) //nolint:bodyclose // Dial returns at most a copy in memory
 	switch {
 	case err == nil:
 		return conn, nil

@@ -75,9 +75,8 @@ func (s recording) marked() (lines []string) {
 				begun += prefix
 			}
 			begun += text
-			if strings.HasSuffix(begun, "\n") {
-				lines = append(lines, strings.TrimSuffix(begun, "\n"))
-				begun = ""
+			if line, complete := strings.CutSuffix(begun, "\n"); complete {
+				lines, begun = append(lines, line), ""
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func TestDriver_out_of_memory(t *testing.T) {
 	group := memoryGroup(t)
 	shim := filepath.Join(t.TempDir(), "shim")
 	script := fmt.Sprintf("#!/bin/sh\necho $$ > %s\nexec %s \"$@\"\n", group, testenv.BuildShim(t))
-	require.NoError(t, os.WriteFile(shim, []byte(script), 0o700)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(shim, []byte(script), 0o700))
 	d, err := shell.New(shell.Options{StateDir: t.TempDir(), ShimPath: shim})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })

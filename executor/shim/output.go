@@ -246,16 +246,16 @@ type bothPipes struct{ *process.Outputs }
 
 func (p bothPipes) Read(buf []byte) (run.Stream, int, error) {
 	i, n, err := p.Outputs.Read(buf)
-	return streams[i], n, err
+	return streams()[i], n, err
 }
 
 func (p bothPipes) ReadNow(buf []byte) (run.Stream, int, error) {
 	i, n, err := p.Outputs.ReadNow(buf)
-	return streams[i], n, err
+	return streams()[i], n, err
 }
 
 // streams are the outputs of a process, in the order of its file descriptors.
-var streams = [...]run.Stream{run.StreamStdout, run.StreamStderr}
+func streams() [2]run.Stream { return [2]run.Stream{run.StreamStdout, run.StreamStderr} }
 
 // stepPipes are the pipes of a step.
 type stepPipes struct {
@@ -347,7 +347,7 @@ func newPipeReader(pipe source, secrets *mask.Set, to *sink) *pipeReader {
 				break
 			}
 		}
-		for _, stream := range streams {
+		for _, stream := range streams() {
 			if m := masked[stream]; m != nil {
 				m.Close()
 				to.finish(stream)

@@ -109,7 +109,7 @@ func TestSink_lines(t *testing.T) {
 			for _, p := range tt.in {
 				to.add(p.stream, []byte(p.text))
 			}
-			to.finish(streams[:]...)
+			to.finish(run.StreamStdout, run.StreamStderr)
 			require.NoError(t, j.Close())
 			var got []piece
 			for _, f := range readOutput(t, dir) {
@@ -144,7 +144,7 @@ func TestSink_begun_lines(t *testing.T) {
 		return false
 	}
 	require.Eventually(t, shown, time.Minute, 20*time.Millisecond)
-	to.finish(streams[:]...)
+	to.finish(run.StreamStdout, run.StreamStderr)
 	require.NoError(t, j.Close())
 }
 

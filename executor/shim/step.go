@@ -82,7 +82,7 @@ func (t *task) executeOnce(n, attempt int) outcome {
 	by := t.await(p, step.Timeout, interrupted)
 	release()
 	t.drain(readers)
-	to.finish(streams[:]...)
+	to.finish(run.StreamStdout, run.StreamStderr)
 
 	e, oomKilled := p.Exit(), t.outOfMemory()
 	out := outcome{by: by, result: run.StepResult{ExitCode: &e.Code}}

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// otherVariables are the variables with the prefix of settings that are none: those
+// otherVariables returns the variables with the prefix of settings that are none: those
 // of the client commands, those that a step gets (an executor may itself run in a
 // step), and those of the project's own tests. A name with "_" at its end stands for
 // all names that begin with it.
-var otherVariables = []string{
-	"SERVER", "TOKEN", "CONTEXT", "OUTPUT", "RUN_", "TASK_", "ITEM", "ITEM_", "TEST_", "CHAOS_", "REQUIRE", "SOAK", "GATE_LOG",
+func otherVariables() []string {
+	return []string{"SERVER", "TOKEN", "CONTEXT", "OUTPUT", "RUN_", "TASK_", "ITEM", "ITEM_", "TEST_", "CHAOS_", "REQUIRE", "SOAK", "GATE_LOG"}
 }
 
 // UnknownVariables returns a sentence for each variable with Drover's prefix that no
@@ -21,7 +21,7 @@ func UnknownVariables(environ []string) []string {
 	for _, assignment := range environ {
 		variable, _, _ := strings.Cut(assignment, "=")
 		name, ok := strings.CutPrefix(variable, variablePrefix)
-		if !ok || strings.Contains(name, variableLevels) || slices.ContainsFunc(otherVariables, func(other string) bool {
+		if !ok || strings.Contains(name, variableLevels) || slices.ContainsFunc(otherVariables(), func(other string) bool {
 			return name == other || strings.HasSuffix(other, "_") && strings.HasPrefix(name, other)
 		}) {
 			continue

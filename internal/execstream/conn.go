@@ -118,7 +118,7 @@ func Copy(ctx context.Context, client, command Conn, seen func()) (*ExitStatus, 
 	cancel(err)
 	if status == nil {
 		err = context.Cause(ctx) // the first
-		tell(client, err)
+		tell(client, err)        //nolint:contextcheck // ctx has ended
 	}
 	command.Close()
 	finish(client)

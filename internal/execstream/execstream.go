@@ -124,7 +124,7 @@ func Write(w io.Writer, m Message) error {
 	}
 	buffer := make([]byte, headerSize, headerSize+len(m.Data))
 	buffer[0] = byte(m.Kind)
-	binary.BigEndian.PutUint32(buffer[1:], uint32(len(m.Data))) //nolint:gosec // at most MaxData
+	binary.BigEndian.PutUint32(buffer[1:], uint32(len(m.Data)))
 	_, err := w.Write(append(buffer, m.Data...))
 	return err
 }

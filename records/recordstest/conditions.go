@@ -123,7 +123,9 @@ func testConditionsOfSteps(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	id, _ := fixture.Running(t, s, conditional("", func(s *run.Spec) {
 		s.Tasks["b"].Steps = []run.Step{
-			{Run: "0", If: `tasks.a.status == "success"`}, {Run: "1"}, {Run: "2", If: `env.STAGE == "test"`},
+			{Run: "0", If: `tasks.a.status == "success"`},
+			{Run: "1"},
+			{Run: "2", If: `env.STAGE == "test"`},
 			{Run: "3", If: `env.STAGE == "own"`, Environment: map[string]string{"STAGE": "own"}},
 		}
 	}))

@@ -51,7 +51,7 @@ func TestResolve(t *testing.T) {
 	require.Equal(t, map[string]string{"target": "staging", "workers": "1.50", "dry": "false", "note": ""}, got.InputValues)
 	require.Equal(t, map[string]any{"target": "staging", "workers": 1.5, "dry": false, "note": ""}, got.TypedInputs())
 	a := got.Tasks["a"]
-	require.Equal(t, "", a.Pool)
+	require.Empty(t, a.Pool)
 	require.Equal(t, `false{{ output "b" "c" }}`, a.Environment["C"])
 	require.Equal(t, run.ServiceSpec{Name: "db", Image: "db:staging", Environment: map[string]string{"D": "staging"}}, a.Services[0])
 	require.Equal(t, "for staging", a.Steps[0].Name)

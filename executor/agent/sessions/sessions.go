@@ -137,7 +137,7 @@ func (s *Sessions) join(ctx context.Context, o execstream.Offer) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
+	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })() //nolint:contextcheck // the task's context ends the session too
 	client, err := s.connect(ctx, o)
 	if err != nil {
 		s.log.WarnContext(ctx, "failed to join a session", "session", o.ID, "key", key.String(), "error", err)

@@ -62,5 +62,5 @@ func execAs(pid int, term string, command []string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", command[0], fs.ErrNotExist)
 	}
-	return fmt.Errorf("%s: %w", command[0], syscall.Exec(file, command, env)) //nolint:gosec // the client names the command
+	return fmt.Errorf("%s: %w", command[0], syscall.Exec(file, command, env))
 }

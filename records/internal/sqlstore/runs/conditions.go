@@ -111,7 +111,7 @@ func (d *decider) change(ctx context.Context, x *rows.Task, c *run.TaskChange) (
 	case err != nil:
 		return nil, false, err
 	case v.unavailable != nil:
-		return nil, false, nil
+		return nil, false, nil //nolint:nilerr // the workflow asks again
 	case v.status != "":
 		return &run.TaskChange{Task: c.Task, Attempt: x.Attempt, Dispatch: x.Dispatch, Status: v.status, Reason: v.reason}, true, nil
 	}
@@ -238,7 +238,7 @@ func (d *decider) holds(
 	case ctx.Err() != nil:
 		return verdict{}, false, context.Cause(ctx)
 	case err != nil:
-		return verdict{status: run.StatusFailed, reason: where + condition.Shown(c.Text()) + ": " + err.Error()}, false, nil
+		return verdict{status: run.StatusFailed, reason: where + condition.Shown(c.Text()) + ": " + err.Error()}, false, nil //nolint:nilerr // a verdict
 	}
 	return verdict{}, holds, nil
 }
