@@ -18,6 +18,7 @@ func withIf(text string) *run.Spec {
 	on := func(name string) []run.Depend { return []run.Depend{{Task: name}} }
 	return &run.Spec{
 		Name: "n", Group: "/a/b", Environment: map[string]string{"STAGE": "test"}, Secrets: map[string]run.Secret{"TOKEN": "x"},
+		Inputs:      map[string]run.Input{"x": {Type: run.InputNumber, Default: new("1")}},
 		SecretsFrom: map[string]run.SecretRef{"DB": {Provider: "p", Name: "n"}},
 		Tasks: map[string]*run.TaskSpec{
 			"a":    {Steps: steps},
@@ -40,6 +41,7 @@ func TestValidateRun_conditions(t *testing.T) {
 		`has(env.OTHER) && env.OTHER == "x"`:      "",
 		`"OTHER" in env && env.OTHER == "x"`:      "",
 		`inputs.x == 1 && annotations.y == "z"`:   "",
+		`inputs.z == 1`:                           `bad_value column 1: there is no input "z"`,
 		`run.counter > 3 && run.name != ""`:       "",
 		"tasks.a.status = 1":                      "bad_format column 16: syntax error: token recognition error at: '= '",
 		"1 + 1":                                   "bad_format the expression is of the type int; a condition is a bool",
