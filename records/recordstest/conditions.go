@@ -141,7 +141,7 @@ func testConditionsOfSteps(t *testing.T, d *fixture.Database) {
 	key := run.Key{Run: id, Task: 1, Attempt: 1, Dispatch: 1}
 	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "old", JournalID: "jo", SpecVersion: 3})
 	fixture.RequireCode(t, run.CodeConflict, err)
-	require.ErrorContains(t, err, "steps that a condition skips")
+	require.ErrorContains(t, err, "are skipped by a condition")
 	require.Equal(t, []bool{true, false, false, false}, skipped(key))
 	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Queued(1, 2, 1)}})
 	require.Equal(t, []bool{true, false, false, false}, skipped(run.Key{Run: id, Task: 1, Attempt: 2, Dispatch: 1}))
