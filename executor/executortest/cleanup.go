@@ -63,14 +63,14 @@ func cleanupAfterStop(b *bench) {
 
 func cleanupAfterTimeout(b *bench) {
 	d := b.defineCleanup()
-	d.Timeout = time.Second
+	d.Timeout = 5 * time.Second // the first step prints before, also on a busy host
 	s := b.run(d)
 	b.requireCleanedUp(s, run.StatusFailed)
 	r := s.result()
 	require.Equal(b, run.StatusFailed, r.Status)
 	require.Equal(b, run.CauseTimeout, r.Cause)
 	require.True(b, r.TimedOut)
-	require.Equal(b, "the task timed out after 1s in step 1", r.Reason)
+	require.Equal(b, "the task timed out after 5s in step 1", r.Reason)
 }
 
 func cleanupNotAfterSuccess(b *bench) {
@@ -99,7 +99,7 @@ func cleanupContinues(b *bench) {
 func cleanupTimeout(b *bench) {
 	d := b.define(hangs, "echo cleaning; sleep 300", "echo no")
 	d.Steps[1].When, d.Steps[2].When = run.WhenAlways, run.WhenAlways
-	d.CleanupTimeout = time.Second
+	d.CleanupTimeout = 3 * time.Second
 	h := b.start(d)
 	b.awaitOutput(h, "begun")
 	asked := time.Now()
@@ -109,7 +109,7 @@ func cleanupTimeout(b *bench) {
 	require.Equal(b, "begun\ncleaning\n", s.output(run.StreamStdout))
 	r := s.result()
 	require.Equal(b, run.StatusStopped, r.Status)
-	require.Equal(b, "stopped in step 1; the cleanup timed out after 1s in step 2", r.Reason)
+	require.Equal(b, "stopped in step 1; the cleanup timed out after 3s in step 2", r.Reason)
 	require.Equal(b, []run.Status{run.StatusStopped, run.StatusFailed, run.StatusSkipped}, statuses(r))
 	require.True(b, r.Steps[1].TimedOut)
 	b.remove(h)
@@ -118,7 +118,7 @@ func cleanupTimeout(b *bench) {
 func cleanupTimeoutKills(b *bench) {
 	d := b.define(hangs, "trap '' TERM; echo cleaning; while true; do sleep 0.1; done")
 	d.Steps[1].When = run.WhenOnStop
-	d.Timeout, d.CleanupTimeout, d.Grace = time.Second, 300*time.Millisecond, 200*time.Millisecond
+	d.Timeout, d.CleanupTimeout, d.Grace = 5*time.Second, 3*time.Second, 200*time.Millisecond
 	r := b.run(d).result()
 	require.Equal(b, run.CauseTimeout, r.Cause)
 	require.Equal(b, 137, *r.Steps[1].ExitCode)

@@ -82,10 +82,10 @@ func stepRetryEnds(b *bench) {
 
 	d = b.define("exit 3", "echo no")
 	d.Steps[0].Retry = run.Retry{MaxAttempts: 5, Backoff: run.Duration(time.Hour)}
-	d.Timeout = 2 * time.Second
+	d.Timeout = 5 * time.Second
 	s = b.run(d)
 	r = s.result()
 	require.Equal(b, run.CauseTimeout, r.Cause, r.Reason)
-	require.Equal(b, "the task timed out after 2s in step 1", r.Reason)
+	require.Equal(b, "the task timed out after 5s in step 1", r.Reason)
 	require.NotContains(b, s.output(run.StreamStdout), "no")
 }
