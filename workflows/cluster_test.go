@@ -42,6 +42,7 @@ type cluster struct {
 	actions        map[run.ID]map[string][]executorAction
 	calls          map[run.ID]map[string]int
 	stopped        map[run.Key]bool
+	forced         map[run.Key]bool // stopped without a cleanup
 	pending        sync.WaitGroup
 	waitingFakes   *waitingFakes
 	groupQueues    map[string]*fakeGroupQueue // by change group
@@ -65,7 +66,7 @@ func newCluster(t testing.TB) *cluster {
 	require.NoError(t, err)
 	f := &cluster{
 		client: c, records: map[run.ID]*fakeRecords{}, actions: map[run.ID]map[string][]executorAction{},
-		calls: map[run.ID]map[string]int{}, stopped: map[run.Key]bool{}, waitingFakes: newWaitingFakes(), groupQueues: map[string]*fakeGroupQueue{},
+		calls: map[run.ID]map[string]int{}, stopped: map[run.Key]bool{}, forced: map[run.Key]bool{}, waitingFakes: newWaitingFakes(), groupQueues: map[string]*fakeGroupQueue{},
 		retentionStore: &fakeRetentionStore{runs: 2_500, events: 10}, executors: map[string]*fakeExecutorRecords{}, lost: map[string]string{removedExecutor: "it burnt"},
 	}
 	running := []worker.Worker{
@@ -165,6 +166,7 @@ func (f *cluster) stop(_ context.Context, in contract.StopInput) (contract.StopR
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.stopped[in.Key] = true
+	f.forced[in.Key] = f.forced[in.Key] || in.Force
 	return contract.StopResult{Known: true}, nil
 }
 
@@ -172,6 +174,12 @@ func (f *cluster) isStopped(key run.Key) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.stopped[key]
+}
+
+func (f *cluster) isForced(key run.Key) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.forced[key]
 }
 
 // claim claims a task with a first heartbeat, as executors do.
@@ -258,6 +266,27 @@ func doThenOr(deaf bool, over func() bool, result contract.ExecuteResult) execut
 		})
 		return contract.ExecuteResult{}, activity.ErrResultPending
 	}
+}
+
+// doCleanUp cleans up after a stop until a stop is forced.
+func doCleanUp(ctx context.Context, f *cluster, in contract.ExecuteInput) (contract.ExecuteResult, error) {
+	if !f.claim(ctx, in, "host-1") {
+		return contract.ExecuteResult{}, requeued("host-1", "the claim was refused")
+	}
+	token := activity.GetInfo(ctx).TaskToken
+	ctx = context.WithoutCancel(ctx)
+	f.pending.Go(func() {
+		ticker := time.NewTicker(50 * time.Millisecond)
+		defer ticker.Stop()
+		for n := 0; n < 2_000 && !f.isForced(in.Key); n++ {
+			<-ticker.C
+			if n%20 == 19 { // that the task is cancelled is known
+				_ = f.client.RecordActivityHeartbeat(ctx, token, contract.Heartbeat{Executor: "host-1", Key: in.Key.String(), Frame: int64(n)})
+			}
+		}
+		_ = f.client.CompleteActivity(ctx, token, ended(run.StatusStopped, "", "its cleanup was stopped"), nil)
+	})
+	return contract.ExecuteResult{}, activity.ErrResultPending
 }
 
 func (f *cluster) heartbeat(ctx context.Context, key run.Key, token []byte, deaf bool, over func() bool, result contract.ExecuteResult) {

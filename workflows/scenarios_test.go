@@ -150,6 +150,19 @@ func stopping() []scenario {
 			},
 		},
 		{
+			name: "force-stop", plan: newPlan(node("a"), node("b", 0)), actions: map[string][]executorAction{"execute a": {doCleanUp}},
+			drive: func(g *scenarioRun) {
+				g.awaitStatus(0, run.StatusRunning)
+				g.requestStop()
+				g.await("the executor knows of the stop", func(*fakeRecords) bool {
+					return g.f.isStopped(run.Key{Run: g.id, Attempt: 1, Dispatch: 1})
+				})
+				g.signal(contract.SignalForceStop, nil)
+				g.finished(run.ResultStopped, run.StatusStopped, run.StatusSkipped)
+				require.Equal(g.t, "its cleanup was stopped", g.tasks[0].Reason)
+			},
+		},
+		{
 			name: "stop-by-heartbeat", plan: newPlan(node("a")), actions: map[string][]executorAction{"execute a": {doUntil(true, never)}},
 			drive: func(g *scenarioRun) {
 				g.awaitStatus(0, run.StatusRunning)
