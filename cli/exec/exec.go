@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,6 +50,11 @@ command, and never the task.`,
 	return c
 }
 
+const (
+	releasePoll    = 100 * time.Millisecond
+	releaseTimeout = 10 * time.Second // from the end of the session to the end of the task
+)
+
 // Release returns the command that ends the hold of a failed task.
 func Release(env session.Env, conn *session.Connection, complete cobra.CompletionFunc) *cobra.Command {
 	return &cobra.Command{
@@ -64,8 +70,42 @@ scope exec.`,
 			if err != nil {
 				return err
 			}
-			return start(c.Context(), env, client, args, execstream.StartRequest{Command: []string{"release"}, Release: true})
+			return release(c.Context(), env, client, args)
 		},
+	}
+}
+
+// release ends the hold of a task. The end of the task may end the session before it
+// answers, so the state of the task decides then.
+func release(ctx context.Context, env session.Env, client *remote.Client, args []string) error {
+	held, err := client.Run(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	ended := start(ctx, env, client, args, execstream.StartRequest{Command: []string{"release"}, Release: true})
+	if run.CodeOf(ended) != run.CodeCanceled {
+		return ended
+	}
+	ticker := time.NewTicker(releasePoll)
+	defer ticker.Stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, releaseTimeout, ended)
+	defer cancel()
+	for {
+		now, err := client.Run(ctx, args[0])
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		before, after := held.Value.Tasks[args[1]], now.Value.Tasks[args[1]]
+		if after.Status != before.Status || after.Attempt != before.Attempt {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
 	}
 }
 
