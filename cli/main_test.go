@@ -99,9 +99,9 @@ func mkcontext(ts *testscript.TestScript, _ bool, args []string) {
 	token := ts.MkAbs(args[0] + ".token")
 	ts.Check(os.MkdirAll(filepath.Dir(token), 0o700))
 	ts.Check(os.WriteFile(token, []byte(clitest.Token+"\n"), 0o600))
-	_, err := session.WriteContext(session.Env{
+	_, _, err := session.AddContext(session.Env{
 		LookupEnv: func(string) (string, bool) { return ts.MkAbs(args[0]), true },
-	}, session.Context{Server: args[1], TokenFile: token})
+	}, "dev", session.Context{Server: args[1], TokenFile: token}, func(string) bool { return false })
 	ts.Check(err)
 }
 
@@ -134,21 +134,41 @@ func TestContextPath(t *testing.T) {
 	require.Equal(t, "/tmp/c.yaml", session.ContextPath(env))
 }
 
-func TestWriteContext(t *testing.T) {
+func TestAddContext(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	env := session.Env{UserConfigDir: func() (string, error) { return filepath.Join(dir, "config"), nil }}
-	for _, server := range []string{"http://127.0.0.1:1", "http://127.0.0.1:2"} {
-		path, err := session.WriteContext(env, session.Context{Server: server, TokenFile: "/data/token"})
+	add := func(server string, others bool) (string, bool) {
+		t.Helper()
+		name, current, err := session.AddContext(env, "dev", session.Context{Server: server, TokenFile: "/data/token"}, func(string) bool { return others })
 		require.NoError(t, err)
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.Contains(t, string(data), "server: "+server+"\ntoken_file: /data/token\n")
-		info, err := os.Stat(path)
-		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+		return name, current
 	}
-	left, err := os.ReadDir(filepath.Join(dir, "config", "drover"))
+	for _, step := range []struct {
+		server  string
+		others  bool // the other servers answer
+		name    string
+		current bool
+	}{
+		{"http://127.0.0.1:1", true, "dev", true},
+		{"http://127.0.0.1:2", true, "dev-2", false},
+		{"http://127.0.0.1:1", true, "dev", true},
+		{"http://127.0.0.1:3", false, "dev", true},
+	} {
+		name, current := add(step.server, step.others)
+		require.Equal(t, step.name, name, step.server)
+		require.Equal(t, step.current, current, step.server)
+	}
+	all, err := session.ReadContexts(env)
 	require.NoError(t, err)
-	require.Len(t, left, 1)
+	require.Equal(t, []string{"dev", "dev-2"}, all.Names())
+	require.Equal(t, session.Context{Server: "http://127.0.0.1:3", TokenFile: "/data/token"}, all.Contexts["dev"])
+	info, err := os.Stat(session.ContextPath(env))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	require.NoError(t, os.WriteFile(session.ContextPath(env), []byte("damaged"), 0o600))
+	name, current := add("http://127.0.0.1:4", true)
+	require.Equal(t, "dev", name)
+	require.True(t, current)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/drover-run/drover/cli/approvals"
 	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/contexts"
 	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/cli/session"
 )
@@ -39,8 +40,8 @@ so nothing is lost when a process dies.
 Resources are nouns with the verbs list, get, apply -f FILE (create or update from a file), set (change fields), delete, pause,
 resume, drain and trigger, as far as they have a meaning.
 
-Client commands use the gateway of drover dev by default. Select another one with --server and --token, or with the variables
-DROVER_SERVER and DROVER_TOKEN.
+Client commands use the gateway of drover dev by default. Select another one with drover login and drover context use, with
+--server and --token-file, or with the variables DROVER_SERVER and DROVER_TOKEN.
 
 Exit codes: 0 done, 1 the run failed, 2 wrong usage or an invalid specification, 3 the run was stopped or cancelled,
 4 the gateway cannot be reached or does not allow it, 5 anything else.`,
@@ -64,7 +65,7 @@ func Commands(env session.Env) []*cobra.Command {
 	all := []*cobra.Command{
 		initCommand(env), runCommand(env), validateCommand(env), runsCommand(env), approvals.Command(env), artifactsCommand(env), executorsCommand(env), poolsCommand(env), eventsCommand(env),
 		changeGroupsCommand(env), groupsCommand(env), webhooksCommand(env), schedulesCommand(env), fleetsCommand(env), retentionCommand(env),
-		psCommand(env), statusCommand(env), logsShortcut(env),
+		psCommand(env), statusCommand(env), logsShortcut(env), contexts.Command(env), contexts.LoginCommand(env),
 	}
 	for _, c := range all {
 		c.GroupID = GroupClient

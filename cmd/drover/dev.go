@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -75,6 +76,8 @@ type dev struct {
 	deps   engine.Deps
 	client client.Client
 	engine *engine.Engine
+	// otherContext is the name of its context if that is not the current one.
+	otherContext string
 	// registered is closed once the executors have registered, and their pools exist.
 	registered chan struct{}
 }
@@ -276,10 +279,24 @@ func (d *dev) writeToken(server string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("store the admin token: %w", err)
 	}
-	if _, err := session.WriteContext(systemEnv(), session.Context{Server: server, TokenFile: file}); err != nil {
-		d.Logger.Warn("failed to write the context file: the command line needs --server and --token for this server", "error", err)
+	name, current, err := session.AddContext(systemEnv(), "dev", session.Context{Server: server, TokenFile: file}, answers)
+	switch {
+	case err != nil:
+		d.Logger.Warn("failed to write the context file: the command line needs --server and --token-file for this server", "error", err)
+	case !current:
+		d.otherContext = name
 	}
 	return token, nil
+}
+
+// answers reports whether a server answers.
+func answers(server string) bool {
+	client := http.Client{Timeout: time.Second}
+	response, err := client.Get(server + "/healthz") //nolint:noctx // the client has a timeout
+	if err != nil {
+		return false
+	}
+	return response.Body.Close() == nil
 }
 
 func (d *dev) printAddresses(out io.Writer, listener net.Listener, took time.Duration) {
@@ -288,6 +305,9 @@ func (d *dev) printAddresses(out io.Writer, listener net.Listener, took time.Dur
 		fmt.Fprintf(out, "Temporal UI   http://%s/namespaces/%s/workflows\n", d.cfg.Dev.TemporalUI, contract.Namespace)
 	}
 	fmt.Fprintf(out, "State         %s\n", d.dir)
+	if d.otherContext != "" {
+		fmt.Fprintf(out, "Context       %s; another one is current: drover context use %s\n", d.otherContext, d.otherContext)
+	}
 	process.Announce(out, "drover dev serves after %.1f s; submit with: drover run FILE --follow", took.Seconds())
 }
 
