@@ -208,7 +208,7 @@ func readToken(env session.Env, file string) (string, error) {
 			_, _ = fmt.Fprint(env.Stderr, "Token: ")
 		}
 		line, err := bufio.NewReader(env.Stdin).ReadString('\n')
-		if err != nil && err != io.EOF { //nolint:errorlint // ReadString returns it itself
+		if err != nil && err != io.EOF {
 			return "", run.Errorf(run.CodeInvalid, "read the token: %w", err)
 		}
 		text = line
