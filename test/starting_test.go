@@ -1,8 +1,10 @@
 package test
 
 import (
+	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -65,5 +67,23 @@ func TestReady(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusCreated, status, text)
 		require.NoError(t, p.Stop())
+	}
+}
+
+// TestDev_address_in_use starts a `drover dev` whose addresses another process has: it
+// ends with a line that names the flag.
+func TestDev_address_in_use(t *testing.T) {
+	t.Parallel()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	for _, flag := range []string{"--http", "--temporal", "--temporal-ui"} {
+		dir := t.TempDir()
+		cmd := exec.CommandContext(t.Context(), harness.Drover(t), "dev", "--data-dir", filepath.Join(dir, "data"), "--executor", "none",
+			"--http", "127.0.0.1:0", "--temporal", "127.0.0.1:0", "--temporal-ui", "", flag, listener.Addr().String())
+		cmd.Env = append(os.Environ(), "DROVER_CONTEXT="+filepath.Join(dir, "context.yaml"))
+		out, err := cmd.CombinedOutput()
+		require.Error(t, err)
+		require.Equal(t, "drover: "+listener.Addr().String()+" is in use by another process: stop it, or choose another address with "+flag+"\n", string(out))
 	}
 }

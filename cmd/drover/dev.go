@@ -76,6 +76,8 @@ type dev struct {
 	deps   engine.Deps
 	client client.Client
 	engine *engine.Engine
+	// noDocker is true if it looked for a Docker daemon, and none answered.
+	noDocker bool
 	// otherContext is the name of its context if that is not the current one.
 	otherContext string
 	// registered is closed once the executors have registered, and their pools exist.
@@ -108,6 +110,9 @@ func runDev(ctx context.Context, cfg config.Config, out, errOut io.Writer) error
 	if err == nil {
 		d.printAddresses(out, listener, time.Since(begin))
 	}
+	if err == nil {
+		d.Stages.Add("report of running tasks", func(ctx context.Context) error { return d.reportRunning(ctx, out) })
+	}
 	return d.Finish(ctx, err, func() error {
 		if d.client != nil {
 			d.client.Close()
@@ -121,25 +126,24 @@ func runDev(ctx context.Context, cfg config.Config, out, errOut io.Writer) error
 
 // start adds all parts, each as soon as the parts that it depends on are ready.
 func (d *dev) start(ctx context.Context) (net.Listener, error) {
-	if err := resolvePorts(ctx, &d.cfg.Dev); err != nil {
+	listener, err := listen(ctx, "--http", d.cfg.Dev.HTTP)
+	if err != nil {
 		return nil, err
+	}
+	if err := resolvePorts(ctx, &d.cfg.Dev); err != nil {
+		return nil, errors.Join(err, listener.Close())
 	}
 	server := newTemporalServer(d.cfg, d.dir, d.Logger)
 	d.Stages.Add("temporal server", server.Run)
-	var err error
 	keys := filepath.Join(d.dir, "records.keys")
 	if err := createKeyFile(keys); err != nil {
-		return nil, err
+		return nil, errors.Join(err, listener.Close())
 	}
 	d.stores, d.deps, err = d.openStores(ctx,
 		config.Records{Driver: "sqlite", Path: filepath.Join(d.dir, "records.db"), KeysFile: keys},
 		config.Blobs{URL: "file://" + filepath.Join(d.dir, "blobs")}, d.cfg.Archives, d.cfg.Logs)
 	if err != nil {
-		return nil, err
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", d.cfg.Dev.HTTP)
-	if err != nil {
-		return nil, fmt.Errorf("listen for the HTTP API: %w", err)
+		return nil, errors.Join(err, listener.Close())
 	}
 	if err := d.await(ctx, server.Ready()); err != nil {
 		return nil, errors.Join(err, listener.Close())
@@ -207,7 +211,8 @@ func (d *dev) addExecutors(ctx context.Context) error {
 	drivers := d.cfg.Dev.Executors
 	if len(drivers) == 0 {
 		drivers = []string{"shell"}
-		if executorrole.DockerAnswers(ctx, d.cfg.Executor.Docker.Host) {
+		d.noDocker = !executorrole.DockerAnswers(ctx, d.cfg.Executor.Docker.Host)
+		if !d.noDocker {
 			drivers = append(drivers, "docker")
 		}
 	}
@@ -299,12 +304,37 @@ func answers(server string) bool {
 	return response.Body.Close() == nil
 }
 
+// reportRunning waits for the end of the process, and reports what continues after it.
+// As the last part it is stopped first, while the others still run.
+func (d *dev) reportRunning(ctx context.Context, out io.Writer) error {
+	<-ctx.Done()
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), time.Second, errors.New("the records did not answer in time"))
+	defer cancel()
+	list, err := d.engine.Executors(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // the report is only for information
+	}
+	tasks := 0
+	for _, e := range list {
+		if e.State == run.ExecutorOnline {
+			tasks += e.Tasks
+		}
+	}
+	if tasks > 0 {
+		fmt.Fprintf(out, "stopping: %d running tasks continue; drover dev on %s adopts them, and drover runs stop ends them then\n", tasks, d.dir)
+	}
+	return nil
+}
+
 func (d *dev) printAddresses(out io.Writer, listener net.Listener, took time.Duration) {
 	fmt.Fprintf(out, "HTTP API      http://%s (token in %s)\n", listener.Addr(), filepath.Join(d.dir, "token"))
 	if d.cfg.Dev.TemporalUI != "" {
 		fmt.Fprintf(out, "Temporal UI   http://%s/namespaces/%s/workflows\n", d.cfg.Dev.TemporalUI, contract.Namespace)
 	}
 	fmt.Fprintf(out, "State         %s\n", d.dir)
+	if d.noDocker {
+		fmt.Fprintln(out, "Docker        no daemon answers: there is no pool for tasks with images; start a daemon, then drover dev again")
+	}
 	if d.otherContext != "" {
 		fmt.Fprintf(out, "Context       %s; another one is current: drover context use %s\n", d.otherContext, d.otherContext)
 	}

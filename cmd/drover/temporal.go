@@ -10,6 +10,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -78,26 +79,42 @@ func newTemporalServer(cfg config.Config, dir string, logger *slog.Logger) *temp
 // ports: the server needs its own address before it listens.
 func resolvePorts(ctx context.Context, cfg *config.Dev) error {
 	var err error
-	if cfg.Temporal, err = resolvePort(ctx, cfg.Temporal); err != nil {
+	if cfg.Temporal, err = resolvePort(ctx, "--temporal", cfg.Temporal); err != nil {
 		return err
 	}
 	if cfg.TemporalUI != "" {
-		cfg.TemporalUI, err = resolvePort(ctx, cfg.TemporalUI)
+		cfg.TemporalUI, err = resolvePort(ctx, "--temporal-ui", cfg.TemporalUI)
 	}
 	return err
 }
 
-func resolvePort(ctx context.Context, address string) (string, error) {
+func resolvePort(ctx context.Context, flag, address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", fmt.Errorf("read the address %q: %w", address, err)
 	}
-	if port != "0" {
-		return address, nil
+	if port != "0" { // the server's own error comes late, and among others
+		listener, err := listen(ctx, flag, address)
+		if err != nil {
+			return "", err
+		}
+		return address, listener.Close()
 	}
 	found, err := freeport.On(ctx, host)
 	if err != nil {
 		return "", err
 	}
 	return net.JoinHostPort(host, strconv.Itoa(found)), nil
+}
+
+// listen listens at the address of a flag.
+func listen(ctx context.Context, flag, address string) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is in use by another process: stop it, or choose another address with %s", address, flag)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen at the address of %s: %w", flag, err)
+	}
+	return listener, nil
 }
