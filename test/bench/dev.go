@@ -16,9 +16,8 @@ import (
 	"syscall"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/test/harness"
 )
 
 // dev is the measured `drover dev`.
@@ -78,16 +77,9 @@ func startDev(ctx context.Context, binary, stored string) (*dev, error) {
 		return nil, errors.New("drover dev ended before it was ready")
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }()
-	data, err := os.ReadFile(filepath.Join(dir, "context.yaml"))
+	c, err := harness.Context(dir)
 	if err != nil {
-		return nil, fmt.Errorf("read the context: %w", err)
-	}
-	var c struct {
-		Server    string `yaml:"server"`
-		TokenFile string `yaml:"token_file"`
-	}
-	if err := yaml.Unmarshal(data, &c); err != nil {
-		return nil, fmt.Errorf("read the context: %w", err)
+		return nil, err
 	}
 	token, err := os.ReadFile(c.TokenFile)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/internal/testenv"
 )
 
@@ -34,17 +34,23 @@ func NewClient(t testing.TB, server, token string) *Client {
 	return &Client{t: t, Server: server, Token: token, http: &http.Client{Timeout: 2 * time.Minute}}
 }
 
+// Context returns the current context of the context file in dir.
+func Context(dir string) (session.Context, error) {
+	all, err := session.ReadContexts(session.Env{LookupEnv: func(name string) (string, bool) {
+		return filepath.Join(dir, "context.yaml"), name == "DROVER_CONTEXT"
+	}})
+	if err != nil {
+		return session.Context{}, err
+	}
+	return all.Find("")
+}
+
 // ContextClient returns a client of the server in the context file that
 // `drover dev` wrote to dir.
 func ContextClient(t testing.TB, dir string) *Client {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "context.yaml"))
+	c, err := Context(dir)
 	require.NoError(t, err)
-	var c struct {
-		Server    string `yaml:"server"`
-		TokenFile string `yaml:"token_file"`
-	}
-	require.NoError(t, yaml.Unmarshal(data, &c))
 	token, err := os.ReadFile(c.TokenFile)
 	require.NoError(t, err)
 	return NewClient(t, c.Server, strings.TrimSpace(string(token)))
