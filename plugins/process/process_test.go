@@ -43,6 +43,10 @@ func group(t *testing.T, config InstanceGroup) *InstanceGroup {
 		require.NoError(t, err)
 		for _, id := range ids {
 			awaitState(t, &config, id, provider.StateDeleted)
+			// A supervisor that starts late still makes its lock file, until the
+			// directory is gone.
+			require.Eventually(t, func() bool { return os.RemoveAll(filepath.Join(config.dir, id)) == nil },
+				awaitTimeout, 5*time.Millisecond, "%s is not removed", id)
 		}
 	})
 	return &config
