@@ -561,19 +561,20 @@ const (
 // Limits of a specification. Package spec checks each of them, with an error that
 // names it.
 const (
-	MaxRequestBytes = 8 << 20   // of one request body
-	MaxTasks        = 10_000    // of one run, after expansion
-	MaxSteps        = 256       // of one task
-	MaxScriptBytes  = 512 << 10 // of one step's script
-	MaxChangeGroups = 64        // of one run
-	MaxOutputBytes  = 1 << 20   // of one task's outputs
-	MaxForeach      = 5_000     // items of one foreach
-	MaxNameLength   = 100       // of a run's or a task's name, in bytes
-	MaxAttempts     = 100       // of one task, and of one step
-	MaxExitCodes    = 100       // of one retry policy
-	MaxMatrixItems  = 100       // of include, and of exclude, of one matrix
-	MaxMatrixKeys   = 20        // that include of one matrix adds to the axes
-	MaxConditions   = 1_000     // different conditions of the tasks and steps of one run
+	MaxRequestBytes  = 8 << 20   // of one request body
+	MaxTasks         = 10_000    // of one run, after expansion
+	MaxSteps         = 256       // of one task
+	MaxScriptBytes   = 512 << 10 // of one step's script
+	MaxChangeGroups  = 64        // of one run
+	MaxOutputBytes   = 1 << 20   // of one task's outputs
+	MaxForeach       = 5_000     // items of one foreach
+	MaxNameLength    = 100       // of a run's or a task's name, in bytes
+	MaxAttempts      = 100       // of one task, and of one step
+	MaxExitCodes     = 100       // of one retry policy
+	MaxMatrixItems   = 100       // of include, and of exclude, of one matrix
+	MaxMatrixKeys    = 20        // that include of one matrix adds to the axes
+	MaxConditions    = 1_000     // different conditions of the tasks and steps of one run
+	MaxConditionText = 64 << 10  // bytes of these conditions together: compiling them takes time
 
 	MaxExpandedName    = 250       // of a task's name with the suffix of its expansion, in bytes
 	MaxGroupLength     = 500       // of a run's group, in bytes

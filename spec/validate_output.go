@@ -56,7 +56,12 @@ type outputCheck struct {
 	above    *lineage
 	matrices map[string]*matrixNames // by task
 	compiled map[conditionKey]compiledCondition
-	secrets  map[string]bool
+	// conditionText is how many bytes were compiled, and tooManyConditions says that
+	// no more are.
+	conditionText     int
+	tooManyConditions bool
+
+	secrets map[string]bool
 }
 
 // matrixNames has the parts of the names of an expansion.
@@ -276,14 +281,20 @@ func (c *outputCheck) compile(p run.Path, key conditionKey) (compiled compiledCo
 	if compiled, ok = c.compiled[key]; ok {
 		return compiled, true
 	}
-	switch n := len(c.compiled); {
-	case n > run.MaxConditions:
+	if c.tooManyConditions {
 		return compiled, false // reported already
-	case n == run.MaxConditions:
+	}
+	c.conditionText += len(key.text)
+	switch {
+	case len(c.compiled) == run.MaxConditions:
 		c.add(p, run.FaultOverLimit, "the run has more than %d different conditions", run.MaxConditions)
-		c.compiled[key] = compiled
+		c.tooManyConditions = true
 		return compiled, false
-	case n == 0:
+	case c.conditionText > run.MaxConditionText:
+		c.add(p, run.FaultOverLimit, "the different conditions of the run have more than %d bytes together", run.MaxConditionText)
+		c.tooManyConditions = true
+		return compiled, false
+	case c.compiled == nil:
 		c.compiled = make(map[conditionKey]compiledCondition)
 	}
 	compiled.condition, compiled.faults = condition.Compile(key.text, key.scope)

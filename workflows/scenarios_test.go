@@ -51,8 +51,20 @@ func simple() []scenario {
 	failFast.Nodes[1].Pool = 1
 	allowed := node("a")
 	allowed.AllowFailure = true
+	approvedIf := conditional(node("asked", 0), 1)
 	var fail, over atomic.Bool
 	return []scenario{
+		{
+			name: "if-conditions", plan: newPlan(node("a"), conditional(node("true", 0), 0), conditional(node("false", 0), 0), conditional(node("late"), 0), approvedIf),
+			before: func(g *scenarioRun) {
+				g.conditions = map[int][]run.Status{
+					2: {run.StatusSkipped}, 3: {run.StatusNotStarted, run.StatusNotStarted}, 4: {run.StatusNotStarted, run.StatusSkipped},
+				}
+			},
+			drive: func(g *scenarioRun) {
+				g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess, run.StatusSkipped, run.StatusSuccess, run.StatusSkipped)
+			},
+		},
 		{name: "one", plan: newPlan(node("a")), drive: func(g *scenarioRun) { g.finished(run.ResultSuccess, run.StatusSuccess) }},
 		{name: "fan", plan: newPlan(node("a"), wide("b", 20, 0), node("c", 1)), drive: func(g *scenarioRun) { g.finished(run.ResultSuccess) }},
 		{

@@ -179,7 +179,7 @@ func (s *Sessions) ServeSession(ctx context.Context, id run.ID, task, subject st
 	if run.CodeOf(err) != run.CodeInternal {
 		status.Error = err.Error()
 	} else {
-		s.log.ErrorContext(ctx, "failed to open a session", "run", id, "task", task, "error", err)
+		s.log.ErrorContext(ctx, "failed to open a session", "run_id", id, "task", task, "error", err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()

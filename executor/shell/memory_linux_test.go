@@ -24,7 +24,11 @@ func memoryGroup(t *testing.T) string {
 		if os.Mkdir(dir, 0o755) != nil {
 			continue
 		}
-		t.Cleanup(func() { testenv.Await(t, 10*time.Second, func() (bool, string) { return os.Remove(dir) == nil, dir }) })
+		// The kernel refuses until the last shim in the group has exited. The context of
+		// the test has ended by then, so that testenv.Await cannot wait for it.
+		t.Cleanup(func() {
+			require.Eventually(t, func() bool { return os.Remove(dir) == nil }, 10*time.Second, 10*time.Millisecond, dir)
+		})
 		if os.WriteFile(filepath.Join(dir, v.limit), []byte("50000000"), 0o600) == nil {
 			return filepath.Join(dir, "cgroup.procs")
 		}

@@ -54,6 +54,8 @@ const (
 	defaultKeepEnded   = 10 * time.Minute
 	// How long Decrease waits for the pid of a supervisor that is starting.
 	pidTimeout = 2 * time.Second
+	// Directories that are being removed have this prefix.
+	forgottenPrefix = ".forgotten-"
 )
 
 // Init implements provider.InstanceGroup.
@@ -90,6 +92,9 @@ func (g *InstanceGroup) Init(_ context.Context, log hclog.Logger, settings provi
 
 // Update implements provider.InstanceGroup.
 func (g *InstanceGroup) Update(_ context.Context, fn func(string, provider.State)) error {
+	if err := g.removeForgotten(); err != nil {
+		return err
+	}
 	ids, err := g.ids()
 	if err != nil {
 		return err
@@ -105,8 +110,8 @@ func (g *InstanceGroup) Update(_ context.Context, fn func(string, provider.State
 		}
 		if s.state == provider.StateDeleted && time.Since(s.ended.At) > g.KeepEnded.Or(defaultKeepEnded) {
 			g.log.Debug("removing the directory of an instance", "id", id, "why", s.ended.Why)
-			if err := os.RemoveAll(dir); err != nil {
-				return fmt.Errorf("remove an instance's directory: %w", err)
+			if err := g.forget(id); err != nil {
+				return err
 			}
 			continue
 		}
@@ -230,6 +235,31 @@ func (g *InstanceGroup) ids() ([]string, error) {
 		}
 	}
 	return ids, nil
+}
+
+// forget removes the directory of an ended instance. The directory leaves its
+// place at once: a supervisor that starts late must not find a directory without
+// the record of the end in it, and run the command.
+func (g *InstanceGroup) forget(id string) error {
+	err := os.Rename(filepath.Join(g.dir, id), filepath.Join(g.dir, forgottenPrefix+id))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove an instance's directory: %w", err)
+	}
+	return g.removeForgotten()
+}
+
+// removeForgotten removes what forget moved, also what a killed plugin left.
+func (g *InstanceGroup) removeForgotten() error {
+	entries, err := os.ReadDir(g.dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), forgottenPrefix) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(g.dir, e.Name())))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove an instance's directory: %w", err)
+	}
+	return nil
 }
 
 func (g *InstanceGroup) dirOf(id string) (string, error) {

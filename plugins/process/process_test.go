@@ -5,6 +5,7 @@ package process
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -43,6 +44,7 @@ func group(t *testing.T, config InstanceGroup) *InstanceGroup {
 		require.NoError(t, err)
 		for _, id := range ids {
 			awaitState(t, &config, id, provider.StateDeleted)
+			require.NoError(t, config.forget(id)) // a supervisor that starts late writes nothing any more
 		}
 	})
 	return &config
@@ -199,6 +201,25 @@ func TestGroup_ends_an_instance_that_was_only_recorded(t *testing.T) {
 	require.Equal(t, provider.StateDeleted, states(t, g)[vars.ID])
 	require.Zero(t, Supervise([]string{vars.Dir, "1s", "touch", filepath.Join(vars.Dir, "ran")}, os.Stderr), "a supervisor that starts late")
 	require.NoFileExists(t, filepath.Join(vars.Dir, "ran"))
+}
+
+func TestGroup_forgets_an_instance_before_its_supervisor_starts(t *testing.T) {
+	t.Parallel()
+	g := group(t, InstanceGroup{Name: "g", StateDir: t.TempDir(), Command: []string{"sleep", "1000"}})
+	vars := instance.Vars{ID: instance.NewID("g"), Group: "g"}
+	vars.Dir = filepath.Join(g.dir, vars.ID)
+	require.NoError(t, g.writeRecord(vars))
+	require.NoError(t, g.forget(vars.ID))
+	require.NoError(t, g.forget(vars.ID), "it is gone already")
+	ran := filepath.Join(t.TempDir(), "ran")
+	require.Equal(t, exitSupervisor, Supervise([]string{vars.Dir, "1s", "touch", ran}, io.Discard))
+	require.NoFileExists(t, ran)
+
+	require.NoError(t, os.Mkdir(filepath.Join(g.dir, forgottenPrefix+"g-left"), 0o700), "a plugin that was killed left it")
+	require.Empty(t, states(t, g))
+	entries, err := os.ReadDir(g.dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
 }
 
 func TestGroup_limits_and_refuses(t *testing.T) {

@@ -150,8 +150,11 @@ func (s *Sessions) join(ctx context.Context, o execstream.Offer) {
 		return
 	}
 	s.log.InfoContext(ctx, "session began", "session", o.ID, "key", key.String())
-	_, err = execstream.Copy(ctx, client, execstream.NewStream(stream), func() {})
-	s.log.InfoContext(ctx, "session ended", "session", o.ID, "key", key.String(), "error", err)
+	how := "its command ended"
+	if _, err := execstream.Copy(ctx, client, execstream.NewStream(stream), func() {}); err != nil {
+		how = err.Error()
+	}
+	s.log.InfoContext(ctx, "session ended", "session", o.ID, "key", key.String(), "reason", how)
 }
 
 // connect connects to the gateway that holds the session.
