@@ -729,6 +729,21 @@ func (e When) Valid() bool {
 	}
 }
 
+// Defines values for StreamEventsParamsFrom.
+const (
+	StreamEventsParamsFromNow StreamEventsParamsFrom = "now"
+)
+
+// Valid indicates whether the value is a known member of the StreamEventsParamsFrom enum.
+func (e StreamEventsParamsFrom) Valid() bool {
+	switch e {
+	case StreamEventsParamsFromNow:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetTaskLogsParamsStream.
 const (
 	GetTaskLogsParamsStreamStderr GetTaskLogsParamsStream = "stderr"
@@ -2543,6 +2558,10 @@ type StreamEventsParams struct {
 	// After Begin after this number; by default with the oldest event that exists.
 	After *int64 `form:"after,omitempty" json:"after,omitempty"`
 
+	// From `now` begins after the newest event, for clients that show what happens. Not with `after`. `Last-Event-ID`
+	// overrides it.
+	From StreamEventsParamsFrom `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
 	// Run Only events of this run.
 	Run string `form:"run,omitempty" json:"run,omitempty,omitzero"`
 
@@ -2552,6 +2571,9 @@ type StreamEventsParams struct {
 	// LastEventID Like `after`, for clients that resume. It overrides `after`.
 	LastEventID string `json:"Last-Event-ID,omitempty,omitzero"`
 }
+
+// StreamEventsParamsFrom defines parameters for StreamEvents.
+type StreamEventsParamsFrom string
 
 // OpenArchiveParams defines parameters for OpenArchive.
 type OpenArchiveParams struct {
@@ -6533,6 +6555,14 @@ func NewStreamEventsRequest(server string, params *StreamEventsParams) (*http.Re
 				}
 			}
 
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
 		}
 
 		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "run", params.Run, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {

@@ -15,6 +15,11 @@ func (e *Engine) EventFloor(ctx context.Context, id run.ID) (int64, error) {
 	return e.store.EventFloor(ctx, id)
 }
 
+// LastEvent implements run.Service.
+func (e *Engine) LastEvent(ctx context.Context) (int64, error) {
+	return e.store.LastEvent(ctx)
+}
+
 // Events implements run.Service.
 func (e *Engine) Events(ctx context.Context, q run.EventQuery) iter.Seq2[run.Event, error] {
 	return func(yield func(run.Event, error) bool) {

@@ -17,6 +17,11 @@ func (s *Server) StreamEvents(c echo.Context, params api.StreamEventsParams) err
 	if err != nil {
 		return err
 	}
+	if params.From != "" && params.LastEventID == "" {
+		if q.After, err = s.runs.LastEvent(c.Request().Context()); err != nil {
+			return err
+		}
+	}
 	ctx, closeStream := s.streams.open(c.Request().Context())
 	defer closeStream()
 	// A stream of an unknown run, or of removed events, would never yield them: refuse it first.
@@ -61,6 +66,9 @@ func eventQuery(params api.StreamEventsParams) (run.EventQuery, error) {
 	q := run.EventQuery{Run: run.ID(params.Run), Group: params.Group}
 	if params.After != nil {
 		q.After = *params.After
+	}
+	if params.From != "" && params.After != nil {
+		return q, run.Errorf(run.CodeInvalid, "from and after exclude each other")
 	}
 	if params.LastEventID != "" {
 		last, err := lastEventID(params.LastEventID)

@@ -92,6 +92,17 @@ func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// serveUI answers the web UI's requests, where the contract has no path.
+func (s *Server) serveUI(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if c.Path() != "" || !s.ui.Serves(c.Request()) {
+			return next(c)
+		}
+		s.ui.ServeHTTP(c.Response(), c.Request())
+		return nil
+	}
+}
+
 // checkRequest checks the query against the contract and limits the time of
 // calls that do not stream.
 func (s *Server) checkRequest(op openapi.Operation) echo.MiddlewareFunc {

@@ -23,6 +23,7 @@ import (
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/gateway/exec"
 	"github.com/drover-run/drover/gateway/openapi"
+	"github.com/drover-run/drover/gateway/ui"
 	"github.com/drover-run/drover/internal/hostcheck"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
@@ -125,6 +126,7 @@ type Server struct {
 	streams     *streams
 	opts        Options
 	echo        *echo.Echo
+	ui          *ui.Handler
 }
 
 var _ ServerInterface = (*Server)(nil)
@@ -158,6 +160,9 @@ func New(deps Deps, opts Options) (*Server, error) {
 		Decode:   func(c echo.Context, v any) error { return s.decode(c, v, lenient) },
 		Streamed: func(c echo.Context) { c.Set(streamedKey, true) },
 	}}
+	if s.ui, err = ui.New(); err != nil {
+		return nil, err
+	}
 	s.echo = s.router(ops, deps.Codec)
 	return s, nil
 }
@@ -180,7 +185,7 @@ func (s *Server) router(ops map[string]openapi.Operation, codec http.Handler) *e
 	if host := hostcheck.Name(s.opts.Address); host != "" && net.ParseIP(host) == nil {
 		own = append(own, host)
 	}
-	e.Use(identify, s.observe, s.recoverPanics, newHosts(own, s.opts.CodecOrigins).middleware)
+	e.Use(identify, s.observe, s.recoverPanics, newHosts(own, s.opts.CodecOrigins).middleware, s.serveUI)
 	checks := make(map[string][]echo.MiddlewareFunc, len(ops))
 	for id, op := range ops {
 		checks[id] = []echo.MiddlewareFunc{s.authorize(op), s.checkRequest(op), s.checkBody(op)}

@@ -82,6 +82,8 @@ type Service interface {
 	// the run, or any event if id is "". It returns 0 if no such event was
 	// removed. Errors: not_found.
 	EventFloor(ctx context.Context, id ID) (int64, error)
+	// LastEvent returns the number of the newest event, or 0 if there was none.
+	LastEvent(ctx context.Context) (int64, error)
 	// Events yields the events after q.After, oldest first, and then waits for
 	// new ones until ctx ends. Errors: gone (the next event was removed).
 	Events(ctx context.Context, q EventQuery) iter.Seq2[Event, error]

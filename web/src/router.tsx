@@ -1,0 +1,75 @@
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, Outlet, redirect } from '@tanstack/react-router'
+
+import { LiveProvider, useEvents } from './api/events'
+import { setZone, useZone } from './lib/time'
+import { Runs, type RunFilters } from './pages/Runs'
+
+function Frame() {
+  const live = useEvents()
+  const zone = useZone()
+  return (
+    <LiveProvider value={live}>
+      <div className="app">
+        <header className="top">
+          <Link to="/runs" className="brand"><img src="/icon.svg" alt="" width="22" height="22" />Drover</Link>
+          <nav aria-label="Main">
+            <Link to="/runs">Runs</Link>
+          </nav>
+          <div className="end">
+            <button onClick={() => setZone(zone === 'utc' ? 'local' : 'utc')} title="Show times in local time or in UTC">{zone === 'utc' ? 'UTC' : 'Local time'}</button>
+            <span className="live" data-live={live} role="status">{{ live: 'live', connecting: 'connecting', lost: 'connection lost, trying again' }[live]}</span>
+          </div>
+        </header>
+        <main><Outlet /></main>
+      </div>
+    </LiveProvider>
+  )
+}
+
+const root = createRootRoute({ component: Frame, notFoundComponent: () => <div className="empty"><h1>There is no such page.</h1><p><Link to="/runs">To the runs</Link></p></div> })
+
+const texts = (value: unknown): string[] | undefined => {
+  const list = (Array.isArray(value) ? value : [value]).filter((v): v is string => typeof v === 'string' && v !== '')
+  return list.length > 0 ? list : undefined
+}
+const text = (value: unknown) => (typeof value === 'string' || typeof value === 'number' ? String(value) : undefined)
+
+const home = createRoute({ getParentRoute: () => root, path: '/', beforeLoad: () => { throw redirect({ to: '/runs', replace: true }) } })
+
+export const runsRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/runs',
+  validateSearch: (search: Record<string, unknown>): RunFilters => ({
+    phase: texts(search.phase), result: texts(search.result), group: text(search.group), changegroup: text(search.changegroup),
+    annotation: text(search.annotation), cursor: text(search.cursor),
+  }),
+  component: Runs,
+})
+
+export const runRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/runs/$id',
+  component: lazyRouteComponent(() => import('./pages/Run'), 'RunPage'),
+})
+const runGraph = createRoute({ getParentRoute: () => runRoute, path: '/', component: lazyRouteComponent(() => import('./run/Graph'), 'GraphTab') })
+const runTimeline = createRoute({ getParentRoute: () => runRoute, path: '/timeline', component: lazyRouteComponent(() => import('./run/Timeline'), 'TimelineTab') })
+const runTasks = createRoute({ getParentRoute: () => runRoute, path: '/tasks', component: lazyRouteComponent(() => import('./run/TaskTable'), 'TasksTab') })
+export const taskRoute = createRoute({
+  getParentRoute: () => runRoute,
+  path: '/tasks/$task',
+  validateSearch: (search: Record<string, unknown>): { attempt?: number; line?: number } => ({
+    attempt: Number(search.attempt) || undefined, line: Number(search.line) || undefined,
+  }),
+  component: lazyRouteComponent(() => import('./run/TaskLog'), 'TaskLog'),
+})
+
+export const router = createRouter({
+  routeTree: root.addChildren([home, runsRoute, runRoute.addChildren([runGraph, runTimeline, runTasks, taskRoute])]),
+  defaultPreload: 'intent',
+})
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router
+  }
+}
