@@ -14,6 +14,8 @@ function Frame() {
           <Link to="/runs" className="brand"><img src="/icon.svg" alt="" width="22" height="22" />Drover</Link>
           <nav aria-label="Main">
             <Link to="/runs">Runs</Link>
+            <Link to="/approvals">Approvals</Link>
+            <Link to="/operations">Operations</Link>
           </nav>
           <div className="end">
             <button onClick={() => setZone(zone === 'utc' ? 'local' : 'utc')} title="Show times in local time or in UTC">{zone === 'utc' ? 'UTC' : 'Local time'}</button>
@@ -63,8 +65,21 @@ export const taskRoute = createRoute({
   component: lazyRouteComponent(() => import('./run/TaskLog'), 'TaskLog'),
 })
 
+const operations = createRoute({ getParentRoute: () => root, path: '/operations', component: lazyRouteComponent(() => import('./pages/Operations'), 'Operations') })
+const executors = createRoute({ getParentRoute: () => operations, path: '/', component: lazyRouteComponent(() => import('./pages/Operations'), 'Executors') })
+const pools = createRoute({ getParentRoute: () => operations, path: '/pools', component: lazyRouteComponent(() => import('./pages/Operations'), 'Pools') })
+const fleets = createRoute({ getParentRoute: () => operations, path: '/fleets', component: lazyRouteComponent(() => import('./pages/Operations'), 'Fleets') })
+const changeGroups = createRoute({ getParentRoute: () => operations, path: '/changegroups', component: lazyRouteComponent(() => import('./pages/Operations'), 'ChangeGroups') })
+const schedules = createRoute({ getParentRoute: () => operations, path: '/schedules', component: lazyRouteComponent(() => import('./pages/Operations'), 'Schedules') })
+const webhooks = createRoute({ getParentRoute: () => operations, path: '/webhooks', component: lazyRouteComponent(() => import('./pages/Operations'), 'Webhooks') })
+const approvals = createRoute({ getParentRoute: () => root, path: '/approvals', component: lazyRouteComponent(() => import('./pages/Operations'), 'Approvals') })
+
 export const router = createRouter({
-  routeTree: root.addChildren([home, runsRoute, runRoute.addChildren([runGraph, runTimeline, runTasks, taskRoute])]),
+  routeTree: root.addChildren([
+    home, runsRoute, approvals,
+    runRoute.addChildren([runGraph, runTimeline, runTasks, taskRoute]),
+    operations.addChildren([executors, pools, fleets, changeGroups, schedules, webhooks]),
+  ]),
   defaultPreload: 'intent',
 })
 
