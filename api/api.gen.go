@@ -137,9 +137,10 @@ func (e Condition) Valid() bool {
 
 // Defines values for EventType.
 const (
-	EventTypeExec EventType = "exec"
-	EventTypeRun  EventType = "run"
-	EventTypeTask EventType = "task"
+	EventTypeExec  EventType = "exec"
+	EventTypeRun   EventType = "run"
+	EventTypeStage EventType = "stage"
+	EventTypeTask  EventType = "task"
 )
 
 // Valid indicates whether the value is a known member of the EventType enum.
@@ -148,6 +149,8 @@ func (e EventType) Valid() bool {
 	case EventTypeExec:
 		return true
 	case EventTypeRun:
+		return true
+	case EventTypeStage:
 		return true
 	case EventTypeTask:
 		return true
@@ -1049,9 +1052,12 @@ type Event struct {
 	Reason   string `json:"reason,omitempty,omitzero"`
 	Result   Result `json:"result,omitempty,omitzero"`
 	Run      string `json:"run"`
-	Status   Status `json:"status,omitempty,omitzero"`
 
-	// Task The task, in task events only; so are the fields below.
+	// Stage The stage of a running task: `prepare` after its claim.
+	Stage  Stage  `json:"stage,omitempty,omitzero"`
+	Status Status `json:"status,omitempty,omitzero"`
+
+	// Task The task, absent in events of runs; so are the fields below.
 	Task string    `json:"task,omitempty,omitzero"`
 	Time time.Time `json:"time"`
 	Type EventType `json:"type"`
@@ -2143,6 +2149,26 @@ type Spec_FailFast struct {
 	union json.RawMessage
 }
 
+// Stage `prepare`: pull of images, start of the environment, and steps that restore a workspace or a cache. `step`: a step with
+// a script. `transfer`: a step that saves a workspace, a cache or artifacts. `cleanup`: steps that begin after the task
+// failed, was stopped or timed out, and the end of its remaining processes. Later versions may add stages.
+type Stage = string
+
+// StageTimes defines model for StageTimes.
+type StageTimes struct {
+	// EndedAt Absent for the current stage.
+	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
+
+	// Stage `prepare`: pull of images, start of the environment, and steps that restore a workspace or a cache. `step`: a step with
+	// a script. `transfer`: a step that saves a workspace, a cache or artifacts. `cleanup`: steps that begin after the task
+	// failed, was stopped or timed out, and the end of its remaining processes. Later versions may add stages.
+	Stage     Stage     `json:"stage"`
+	StartedAt time.Time `json:"started_at"`
+
+	// Step The index of the step, from 0; absent outside of steps.
+	Step *int `json:"step,omitempty"`
+}
+
 // Status defines model for Status.
 type Status string
 
@@ -2238,11 +2264,18 @@ type Task struct {
 	QueuedAt time.Time         `json:"queued_at,omitempty,omitzero"`
 
 	// Reason Why the task waits, or why it failed. What is true of this task only, such as its position in a queue, follows a semicolon.
-	Reason    string    `json:"reason"`
-	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
-	Status    Status    `json:"status"`
-	Steps     []Step    `json:"steps"`
-	TimedOut  bool      `json:"timed_out"`
+	Reason string `json:"reason"`
+
+	// Stage The current stage. Absent unless the status is running.
+	Stage Stage `json:"stage,omitempty,omitzero"`
+
+	// Stages The stages of the newest attempt, in their order, from the claim on. Stages of steps have the clock of the executor.
+	// Absent before the claim.
+	Stages    []StageTimes `json:"stages,omitempty,omitzero"`
+	StartedAt time.Time    `json:"started_at,omitempty,omitzero"`
+	Status    Status       `json:"status"`
+	Steps     []Step       `json:"steps"`
+	TimedOut  bool         `json:"timed_out"`
 }
 
 // TaskApproval Absent if the task needs no approval.

@@ -84,8 +84,8 @@ func reportAvailability(env session.Env) func(error) {
 
 func eventText(env session.Env, e api.Event) string {
 	text := fmt.Sprintf("%d  %s  %s  ", e.Number, env.Clock(e.Time), e.Run)
-	if e.Type == api.EventTypeTask {
-		text += fmt.Sprintf("%s %s", e.Task, e.Status)
+	if e.Task != "" {
+		text += fmt.Sprintf("%s %s", e.Task, render.TaskStatus(e.Status, e.Stage))
 		if e.Executor != "" {
 			text += " on " + e.Executor
 		}

@@ -78,7 +78,7 @@ func (f *runsFlags) explainTasks(r api.Run) error {
 			}
 		}
 		shown++
-		t.Row(name, string(task.Status), task.Reason)
+		t.Row(name, render.TaskStatus(task.Status, task.Stage), task.Reason)
 	}
 	if more := dependent - maxDependent; more > 0 {
 		t.Row("...", string(run.StatusNotStarted), count(more, "task")+" more")

@@ -87,6 +87,7 @@ type Task struct {
 	Dispatch     int
 	ExitCode     *int
 	TimedOut     bool
+	Stage        Stage // while it is running; "" otherwise
 	Cause        Cause // why it failed; "" if it did not, or if that is not known
 	QueuedAt     time.Time
 	StartedAt    time.Time
@@ -122,7 +123,10 @@ type EventType string
 const (
 	EventRun  EventType = "run"  // phase, result or reason of a run changed, or a client acted on it
 	EventTask EventType = "task" // status, reason, attempt or executor of a task changed, or a client acted on it
-	EventExec EventType = "exec" // a session in a task began or ended; the reason says whose, and which command or end
+	// EventStage: the stage of a running task changed. Changes within a moment are one
+	// event, and a dispatch has at most MaxStageEvents.
+	EventStage EventType = "stage"
+	EventExec  EventType = "exec" // a session in a task began or ended; the reason says whose, and which command or end
 )
 
 // Event is one change, committed in the same transaction as the state that it
@@ -138,6 +142,7 @@ type Event struct {
 	Reason   string
 	Task     string // of a task event; likewise below
 	Status   Status
+	Stage    Stage // of a running task
 	Attempt  int
 	Executor string
 	ExitCode *int

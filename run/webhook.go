@@ -72,7 +72,7 @@ type Webhook struct {
 }
 
 // EventTypes lists all types of event.
-func EventTypes() []EventType { return []EventType{EventRun, EventTask, EventExec} }
+func EventTypes() []EventType { return []EventType{EventRun, EventTask, EventStage, EventExec} }
 
 // Start returns the number of the first event to deliver, 0 if From names none,
 // and whether From is well formed.

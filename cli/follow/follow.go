@@ -223,7 +223,7 @@ func (f *follower) drainLogs(ctx context.Context) error {
 
 func (f *follower) event(ctx context.Context, e api.Event) {
 	var before *task
-	if t := f.model.byName[e.Task]; t != nil && e.Type == api.EventTypeTask {
+	if t := f.model.byName[e.Task]; t != nil && (e.Type == api.EventTypeTask || e.Type == api.EventTypeStage) {
 		was := *t
 		before = &was
 	}

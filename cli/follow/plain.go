@@ -150,8 +150,10 @@ func (p *plain) taskText(m *model, e api.Event, before, now *task) string {
 		return fmt.Sprintf("waits for approval%s (drover runs approve %s %s)", because, m.id, now.name)
 	case run.StatusRunning:
 		switch {
+		case e.Type == api.EventTypeStage:
+			return now.statusText()
 		case before == nil || before.status != run.StatusRunning || before.attempt != now.attempt:
-			return "running on " + now.executor + nth(now.attempt) + because
+			return now.statusText() + " on " + now.executor + nth(now.attempt) + because
 		case now.reason != before.reason && now.reason != "":
 			return "still running" + because
 		case now.reason != before.reason || now.executor != before.executor:

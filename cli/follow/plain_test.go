@@ -116,6 +116,27 @@ run r1 finished: failed in 14s (task test failed)
 `, s.out.String())
 }
 
+func TestPlain_prints_stages(t *testing.T) {
+	t.Parallel()
+	s := newPlainTest("build")
+	stage := func(kind api.EventType, stage api.Stage) {
+		s.event(api.Event{Type: kind, Task: "build", Status: api.StatusRunning, Stage: stage, Attempt: 1, Executor: "host-7"})
+	}
+	stage(api.EventTypeTask, "prepare")
+	stage(api.EventTypeStage, "step")
+	stage(api.EventTypeStage, "transfer")
+	stage(api.EventTypeStage, "cleanup")
+	s.task("build", api.StatusSuccess, 1, "")
+	s.task("build", api.StatusRunning, 2, "") // an older gateway
+	require.Equal(t, `12:00:01 build preparing on host-7
+12:00:02 build running
+12:00:03 build uploading
+12:00:04 build cleaning up
+12:00:05 build success in 4s
+12:00:06 build running on host-7 (attempt 2)
+`, s.out.String())
+}
+
 func TestPlain_keeps_a_task_in_order(t *testing.T) {
 	t.Parallel()
 	s := newPlainTest("a", "b")

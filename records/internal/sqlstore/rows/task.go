@@ -154,6 +154,7 @@ func (t *Task) Task(spec *run.TaskSpec) (run.Task, error) {
 			out.Steps[i].StepResult = results[i]
 		}
 	}
+	out.Stage = run.CurrentStage(&out)
 	if out.Reason == "" {
 		out.Reason = run.HoldReason(spec, &out)
 	}
@@ -169,6 +170,11 @@ func (t *Task) Event(r *Run, at int64) run.Event {
 	if t.exitCode.Valid {
 		code := int(t.exitCode.Int64)
 		e.ExitCode = &code
+	}
+	if t.Status == run.StatusRunning {
+		var steps []run.StepResult
+		_ = sqldb.Unmarshal(t.Steps, &steps) // a read of the task reports the error
+		e.Stage = run.LatestStage(steps)
 	}
 	return e
 }
