@@ -127,7 +127,7 @@ type FleetQuota struct {
 type FleetConnector struct {
 	OS                   string   `json:"os,omitempty"`
 	Arch                 string   `json:"arch,omitempty"`
-	Protocol             string   `json:"protocol,omitempty"` // ssh, winrm or winrm+https
+	Protocol             string   `json:"protocol,omitempty"` // ssh, or "" for the same
 	ProtocolPort         int      `json:"protocol_port,omitempty"`
 	Username             string   `json:"username,omitempty"`
 	Password             string   `json:"password,omitempty"`
@@ -361,8 +361,12 @@ type ScalingPolicy struct {
 	// IdleCount is the minimum, ScaleFactorLimit, unless it is 0, the maximum.
 	ScaleFactor      float64 `json:"scale_factor,omitempty"`
 	ScaleFactorLimit int     `json:"scale_factor_limit,omitempty"`
-	// PreemptiveMode creates instances for tasks that are about to be ready;
-	// without it, an instance is created only when a task waits. nil means that
-	// it is on if IdleCount is not 0.
+	// PreemptiveMode adds instances only ahead of tasks: waiting tasks take the
+	// free slots that IdleCount and ScaleFactor keep, and request no instances
+	// themselves. nil means that it is on if IdleCount is not 0. It has no
+	// effect if IdleCount is 0, because then no slot would ever be free.
 	PreemptiveMode *bool `json:"preemptive_mode,omitempty"`
+	// UpcomingTasks also adds instances for tasks that are about to be ready.
+	// It excludes preemptive mode.
+	UpcomingTasks bool `json:"upcoming_tasks,omitempty"`
 }

@@ -85,7 +85,11 @@ func checkFleetTimes(l *faultList, s run.FleetSpec) {
 
 func checkFleetConnector(l *faultList, c run.FleetConnector) {
 	const path = run.Path("connector_config")
-	checkEnum(l, path.Key("protocol"), c.Protocol, "ssh", "winrm", "winrm+https")
+	if c.Protocol == "winrm" || c.Protocol == "winrm+https" {
+		l.add(path.Key("protocol"), run.CodeNotSupported, "Drover connects to instances by ssh only, and not by %s", c.Protocol)
+	} else {
+		checkEnum(l, path.Key("protocol"), c.Protocol, "ssh")
+	}
 	if c.ProtocolPort < 0 || c.ProtocolPort > 65535 {
 		l.add(path.Key("protocol_port"), run.FaultOutOfRange, "%d is not a port", c.ProtocolPort)
 	}

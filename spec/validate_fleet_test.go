@@ -9,6 +9,17 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
+func TestValidateFleet_protocol(t *testing.T) {
+	t.Parallel()
+	for protocol, want := range map[string][]string{
+		"": nil, "ssh": nil, "telnet": {"connector_config.protocol bad_value"},
+		"winrm": {"connector_config.protocol not_supported"}, "winrm+https": {"connector_config.protocol not_supported"},
+	} {
+		s := run.FleetSpec{Pool: "linux", Plugin: "aws", ConnectorConfig: run.FleetConnector{Protocol: protocol}}
+		require.Equal(t, want, found(spec.ValidateFleet("linux", s)), protocol)
+	}
+}
+
 func TestValidateFleet_plugin(t *testing.T) {
 	t.Parallel()
 	for plugin, want := range map[string][]string{

@@ -141,7 +141,7 @@ func (t *watch) round(ctx context.Context) (Plan, error) {
 // count. The count reads many rows, so it runs at a limited rate.
 func (t *watch) countUpcoming(ctx context.Context, v records.FleetView, rules *scaling.Rules) error {
 	now := t.w.now()
-	if !rules.At(now).Preemptive {
+	if !rules.At(now).Upcoming {
 		t.upcoming = 0
 		return nil
 	}
