@@ -1794,7 +1794,7 @@ type Run struct {
 	Phase       Phase                  `json:"phase"`
 	Priority    int                    `json:"priority"`
 
-	// Reason Why the run waits, why it failed or was stopped, or with which warnings it succeeded.
+	// Reason Why the run waits, why it failed or was stopped, or with which warnings it succeeded. While Temporal is out of reach, the reason of an open run says so.
 	Reason string `json:"reason"`
 
 	// RestartedAs The runs that were created from this one, oldest first.
@@ -2237,7 +2237,7 @@ type Task struct {
 	Pool     string            `json:"pool"`
 	QueuedAt time.Time         `json:"queued_at,omitempty,omitzero"`
 
-	// Reason Why the task waits, or why it failed. What is true of this task only, such as its position in a queue, follows a semicolon.
+	// Reason Why the task waits, or why it failed. Details such as its position in a queue, and what the fleets of its pool report, follow a semicolon.
 	Reason    string    `json:"reason"`
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
 	Status    Status    `json:"status"`

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -107,6 +109,53 @@ type FleetSpec struct {
 	// Memory of an instance, in Kubernetes notation. It determines the weight,
 	// unless Weight is set.
 	Memory string `json:"memory,omitempty"`
+}
+
+// minCredential is the length in bytes from which Credentials returns a value:
+// shorter ones occur in any text.
+const minCredential = 4
+
+// Credentials returns the values of the configuration that look like credentials,
+// so that messages of the plugin can be shown without them.
+func (s FleetSpec) Credentials() []string {
+	var found []string
+	add := func(text string) {
+		if len(text) >= minCredential {
+			found = append(found, text)
+		}
+	}
+	add(s.ConnectorConfig.Password)
+	var config any
+	if len(s.PluginConfig) > 0 && json.Unmarshal(s.PluginConfig, &config) == nil {
+		eachCredential(config, false, add)
+	}
+	return found
+}
+
+func eachCredential(value any, underCredential bool, add func(string)) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			eachCredential(inner, underCredential || LooksLikeCredential(key), add)
+		}
+	case []any:
+		for _, inner := range value {
+			eachCredential(inner, underCredential, add)
+		}
+	case string:
+		if underCredential {
+			add(value)
+		}
+	}
+}
+
+// LooksLikeCredential reports whether values below a key of plugin_config are
+// hidden. Plugins choose their own keys, so it rather reports too many.
+func LooksLikeCredential(key string) bool {
+	key = strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(strings.ToLower(key))
+	return slices.ContainsFunc([]string{"password", "passwd", "passphrase", "secret", "token", "private", "credential"}, func(word string) bool {
+		return strings.Contains(key, word)
+	}) || strings.HasSuffix(key, "key") || strings.HasSuffix(key, "keys")
 }
 
 // Policies for instances that the fleet did not request.
