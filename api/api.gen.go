@@ -2221,7 +2221,8 @@ type Task struct {
 	// Attempt The newest attempt, from 1; 0 before the task is queued.
 	Attempt int `json:"attempt"`
 
-	// Cause Why the task failed: `step`, `timeout`, `start`, `input`, `oom` (it ran out of memory), `vanished` or `executor_lost`.
+	// Cause Why the task failed: `step`, `timeout`, `start`, `input`, `oom` (it ran out of memory), `vanished`, `executor_lost` or
+	// `instance_acquire_timeout` (no instance of a fleet took it in time).
 	// Absent unless the status is failed. Later versions may add causes.
 	Cause   string       `json:"cause,omitempty,omitzero"`
 	Depends []Dependency `json:"depends"`

@@ -98,6 +98,10 @@ type FleetSpec struct {
 	// DrainTimeout is how long an executor that is unhealthy, or not in
 	// contact, may take to release its tasks; 0 means an hour.
 	DrainTimeout Duration `json:"drain_timeout,omitempty"`
+	// InstanceAcquireTimeout is how long a task may be queued before it fails,
+	// if only instances of fleets can take it; 0 means no limit. If several
+	// fleets serve the pool, the longest of their limits applies.
+	InstanceAcquireTimeout Duration `json:"instance_acquire_timeout,omitempty"`
 	// FailureThreshold is how many consecutive health checks may fail; 0 means
 	// 3.
 	FailureThreshold int `json:"failure_threshold,omitempty"`

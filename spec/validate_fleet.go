@@ -76,6 +76,7 @@ func checkFleetTimes(l *faultList, s run.FleetSpec) {
 		{"update_interval_when_expecting", s.UpdateIntervalWhenExpecting},
 		{"deletion_retry_interval", s.DeletionRetryInterval},
 		{"drain_timeout", s.DrainTimeout},
+		{"instance_acquire_timeout", s.InstanceAcquireTimeout},
 	} {
 		if d := c.value.Std(); d != 0 && (d < minFleetInterval || d > maxFleetInterval) {
 			l.add(c.path, run.FaultOutOfRange, "it is %s; it must be from %s to %s", d, minFleetInterval, maxFleetInterval)
