@@ -256,7 +256,7 @@ func (t *watch) fleetStatus(v records.FleetView, p planResult, pluginErr error, 
 	}
 	switch {
 	case pluginErr != nil:
-		s.Error, s.ErrorAt = pluginErr.Error(), now
+		s.Error, s.ErrorAt = withoutCredentials(v.Fleet.Spec, pluginErr.Error()), now
 	case !t.listed:
 		s.Error, s.ErrorAt = t.status.Error, t.status.ErrorAt
 	default:
