@@ -1800,7 +1800,7 @@ type Run struct {
 	Phase       Phase                  `json:"phase"`
 	Priority    int                    `json:"priority"`
 
-	// Reason Why the run waits, why it failed or was stopped, or with which warnings it succeeded.
+	// Reason Why the run waits, why it failed or was stopped, or with which warnings it succeeded. While Temporal is out of reach, the reason of an open run says so.
 	Reason string `json:"reason"`
 
 	// RestartedAs The runs that were created from this one, oldest first.
@@ -2247,7 +2247,8 @@ type Task struct {
 	// Attempt The newest attempt, from 1; 0 before the task is queued.
 	Attempt int `json:"attempt"`
 
-	// Cause Why the task failed: `step`, `timeout`, `start`, `input`, `oom` (it ran out of memory), `vanished` or `executor_lost`.
+	// Cause Why the task failed: `step`, `timeout`, `start`, `input`, `oom` (it ran out of memory), `vanished`, `executor_lost` or
+	// `instance_acquire_timeout` (no instance of a fleet took it in time).
 	// Absent unless the status is failed. Later versions may add causes.
 	Cause   string       `json:"cause,omitempty,omitzero"`
 	Depends []Dependency `json:"depends"`
@@ -2263,7 +2264,7 @@ type Task struct {
 	Pool     string            `json:"pool"`
 	QueuedAt time.Time         `json:"queued_at,omitempty,omitzero"`
 
-	// Reason Why the task waits, or why it failed. What is true of this task only, such as its position in a queue, follows a semicolon.
+	// Reason Why the task waits, or why it failed. Details such as its position in a queue, and what the fleets of its pool report, follow a semicolon.
 	Reason string `json:"reason"`
 
 	// Stage The current stage. Absent unless the status is running.

@@ -17,7 +17,8 @@ func explainCommand(f *runsFlags) *cobra.Command {
 		Use:   "explain ID",
 		Short: "Explain why a run and its tasks wait, or what to do after a failure",
 		Long: `Explains what an open run and its tasks wait for: a change group (with the runs that hold its slots and the position in the
-queue), a start, an approval, an executor, a slot, or other tasks. It prints commands that can help, also for a failed run.`,
+queue), a start, an approval, an executor, a slot, an instance of a fleet, or other tasks, and whether Temporal is out of reach.
+It prints commands that can help, also for a failed run.`,
 		Example: "  drover runs explain 01k8z3m6w4v6q2d1c9x7b5a3n1",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: f.completeRun(1),
 		RunE: func(c *cobra.Command, args []string) error {

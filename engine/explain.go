@@ -22,7 +22,8 @@ func (e *Engine) Get(ctx context.Context, id run.ID, tokenFor ...string) (run.Ru
 // explain sets the reason of a queued run, and of every waiting task of an
 // unfinished run. It does so if no reason is stored, or if the stored one does
 // not mention that no executor is online. It computes the reasons when they are
-// read, so they are current and cost nothing otherwise.
+// read, so they are current and cost nothing otherwise. While Temporal does not
+// answer, the run and its queued tasks say so too.
 func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 	if r.Phase.Final() {
 		return r, nil
@@ -32,6 +33,10 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 		if r.Reason, err = e.queuedReason(ctx, r); err != nil {
 			return run.Run{}, err
 		}
+	}
+	away := e.outage.since(ctx)
+	if !away.IsZero() {
+		r.Reason = joinReasons(outageText(away)+": nothing starts, and what runs continues", r.Reason)
 	}
 	var queues *queueInfo
 	open := unfinished(r.Tasks)
@@ -53,9 +58,20 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 				}
 			}
 			t.Reason = queues.reason(t)
+			if !away.IsZero() {
+				t.Reason = joinReasons(outageText(away), t.Reason)
+			}
 		}
 	}
 	return r, nil
+}
+
+// joinReasons joins two reasons, of which the second may be "".
+func joinReasons(first, second string) string {
+	if second == "" {
+		return first
+	}
+	return first + "; " + second
 }
 
 // approvalReason returns how many approvals a task has, who may give the others, and
@@ -80,7 +96,8 @@ func approvalReason(t *run.Task) string {
 type queueInfo struct {
 	pools     map[string]run.Pool
 	positions map[int]int // positions of tasks, by their numbers
-	// fleets has what the fleets of each pool report, if no executor is online.
+	// fleets has what the fleets of each pool report, if no executor has a free
+	// slot.
 	fleets map[string]string
 }
 

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -184,8 +182,7 @@ func viewFleet(f run.Fleet) api.Fleet {
 // hidden replaces values that are never shown.
 const hidden = "***"
 
-// hideCredentials hides all values below keys that look like credentials. Plugins
-// choose their own keys, so it rather hides too many.
+// hideCredentials hides all values below keys that look like credentials.
 func hideCredentials(config json.RawMessage) json.RawMessage {
 	var value any
 	if len(config) == 0 || json.Unmarshal(config, &value) != nil {
@@ -204,7 +201,7 @@ func hideIn(value any, underCredential bool) any {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, inner := range value {
-			value[key] = hideIn(inner, underCredential || looksLikeCredential(key))
+			value[key] = hideIn(inner, underCredential || run.LooksLikeCredential(key))
 		}
 	case []any:
 		for i, inner := range value {
@@ -217,13 +214,6 @@ func hideIn(value any, underCredential bool) any {
 		}
 	}
 	return value
-}
-
-func looksLikeCredential(key string) bool {
-	key = strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(strings.ToLower(key))
-	return slices.ContainsFunc([]string{"password", "passwd", "passphrase", "secret", "token", "private", "credential"}, func(word string) bool {
-		return strings.Contains(key, word)
-	}) || strings.HasSuffix(key, "key") || strings.HasSuffix(key, "keys")
 }
 
 func viewInstance(x run.FleetInstance) api.FleetInstance {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -96,6 +98,10 @@ type FleetSpec struct {
 	// DrainTimeout is how long an executor that is unhealthy, or not in
 	// contact, may take to release its tasks; 0 means an hour.
 	DrainTimeout Duration `json:"drain_timeout,omitempty"`
+	// InstanceAcquireTimeout is how long a task may be queued before it fails,
+	// if only instances of fleets can take it; 0 means no limit. If several
+	// fleets serve the pool, the longest of their limits applies.
+	InstanceAcquireTimeout Duration `json:"instance_acquire_timeout,omitempty"`
 	// FailureThreshold is how many consecutive health checks may fail; 0 means
 	// 3.
 	FailureThreshold int `json:"failure_threshold,omitempty"`
@@ -107,6 +113,53 @@ type FleetSpec struct {
 	// Memory of an instance, in Kubernetes notation. It determines the weight,
 	// unless Weight is set.
 	Memory string `json:"memory,omitempty"`
+}
+
+// minCredential is the length in bytes from which Credentials returns a value:
+// shorter ones occur in any text.
+const minCredential = 4
+
+// Credentials returns the values of the configuration that look like credentials,
+// so that messages of the plugin can be shown without them.
+func (s FleetSpec) Credentials() []string {
+	var found []string
+	add := func(text string) {
+		if len(text) >= minCredential {
+			found = append(found, text)
+		}
+	}
+	add(s.ConnectorConfig.Password)
+	var config any
+	if len(s.PluginConfig) > 0 && json.Unmarshal(s.PluginConfig, &config) == nil {
+		eachCredential(config, false, add)
+	}
+	return found
+}
+
+func eachCredential(value any, underCredential bool, add func(string)) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			eachCredential(inner, underCredential || LooksLikeCredential(key), add)
+		}
+	case []any:
+		for _, inner := range value {
+			eachCredential(inner, underCredential, add)
+		}
+	case string:
+		if underCredential {
+			add(value)
+		}
+	}
+}
+
+// LooksLikeCredential reports whether values below a key of plugin_config are
+// hidden. Plugins choose their own keys, so it rather reports too many.
+func LooksLikeCredential(key string) bool {
+	key = strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(strings.ToLower(key))
+	return slices.ContainsFunc([]string{"password", "passwd", "passphrase", "secret", "token", "private", "credential"}, func(word string) bool {
+		return strings.Contains(key, word)
+	}) || strings.HasSuffix(key, "key") || strings.HasSuffix(key, "keys")
 }
 
 // Policies for instances that the fleet did not request.
@@ -127,7 +180,7 @@ type FleetQuota struct {
 type FleetConnector struct {
 	OS                   string   `json:"os,omitempty"`
 	Arch                 string   `json:"arch,omitempty"`
-	Protocol             string   `json:"protocol,omitempty"` // ssh, winrm or winrm+https
+	Protocol             string   `json:"protocol,omitempty"` // ssh, or "" for the same
 	ProtocolPort         int      `json:"protocol_port,omitempty"`
 	Username             string   `json:"username,omitempty"`
 	Password             string   `json:"password,omitempty"`
@@ -361,8 +414,12 @@ type ScalingPolicy struct {
 	// IdleCount is the minimum, ScaleFactorLimit, unless it is 0, the maximum.
 	ScaleFactor      float64 `json:"scale_factor,omitempty"`
 	ScaleFactorLimit int     `json:"scale_factor_limit,omitempty"`
-	// PreemptiveMode creates instances for tasks that are about to be ready;
-	// without it, an instance is created only when a task waits. nil means that
-	// it is on if IdleCount is not 0.
+	// PreemptiveMode adds instances only ahead of tasks: waiting tasks take the
+	// free slots that IdleCount and ScaleFactor keep, and request no instances
+	// themselves. nil means that it is on if IdleCount is not 0. It has no
+	// effect if IdleCount is 0, because then no slot would ever be free.
 	PreemptiveMode *bool `json:"preemptive_mode,omitempty"`
+	// UpcomingTasks also adds instances for tasks that are about to be ready.
+	// It excludes preemptive mode.
+	UpcomingTasks bool `json:"upcoming_tasks,omitempty"`
 }

@@ -95,6 +95,9 @@ const (
 	CauseOOM          Cause = "oom"           // killed because it ran out of memory
 	CauseVanished     Cause = "vanished"      // the environment is gone and its result is not known
 	CauseExecutorLost Cause = "executor_lost" // the executor was removed while it held the task
+	// CauseAcquireTimeout is set by the records: no instance of a fleet took the
+	// task in time. It is never retried.
+	CauseAcquireTimeout Cause = "instance_acquire_timeout"
 )
 
 // StepResult is the state or the result of one step.

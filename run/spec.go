@@ -485,7 +485,7 @@ func (r Retry) Allows(cause Cause, exitCode *int) bool {
 	}
 	named := RetryOn("")
 	switch cause {
-	case CauseInput, CauseExecutorLost:
+	case CauseInput, CauseExecutorLost, CauseAcquireTimeout:
 		return false
 	case CauseStart:
 		return slices.Contains(on, RetryStartFailed)

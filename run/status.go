@@ -254,6 +254,10 @@ type TaskChange struct {
 	// journal. So the steps of an attempt start at most once.
 	IfUnclaimed bool    `json:"if_unclaimed,omitempty"`
 	Released    Release `json:"released,omitzero"`
+	// NotAcquired reports, in a change that queues the next dispatch, that no
+	// executor took the previous one within TaskStatus.AcquireTimeout. The
+	// records fail the task instead if that limit still applies.
+	NotAcquired bool `json:"not_acquired,omitempty"`
 }
 
 // Release names the journal that vouches that no step of a dispatch ran or will
@@ -271,4 +275,7 @@ type TaskStatus struct {
 	Attempt  int    `json:"attempt,omitempty"`
 	Dispatch int    `json:"dispatch,omitempty"`
 	Status   Status `json:"status"`
+	// AcquireTimeout is how long a queued task may wait for an instance of a
+	// fleet; 0 for no limit.
+	AcquireTimeout Duration `json:"acquire_timeout,omitempty"`
 }

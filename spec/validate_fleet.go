@@ -76,6 +76,7 @@ func checkFleetTimes(l *faultList, s run.FleetSpec) {
 		{"update_interval_when_expecting", s.UpdateIntervalWhenExpecting},
 		{"deletion_retry_interval", s.DeletionRetryInterval},
 		{"drain_timeout", s.DrainTimeout},
+		{"instance_acquire_timeout", s.InstanceAcquireTimeout},
 	} {
 		if d := c.value.Std(); d != 0 && (d < minFleetInterval || d > maxFleetInterval) {
 			l.add(c.path, run.FaultOutOfRange, "it is %s; it must be from %s to %s", d, minFleetInterval, maxFleetInterval)
@@ -85,7 +86,11 @@ func checkFleetTimes(l *faultList, s run.FleetSpec) {
 
 func checkFleetConnector(l *faultList, c run.FleetConnector) {
 	const path = run.Path("connector_config")
-	checkEnum(l, path.Key("protocol"), c.Protocol, "ssh", "winrm", "winrm+https")
+	if c.Protocol == "winrm" || c.Protocol == "winrm+https" {
+		l.add(path.Key("protocol"), run.CodeNotSupported, "Drover connects to instances by ssh only, and not by %s", c.Protocol)
+	} else {
+		checkEnum(l, path.Key("protocol"), c.Protocol, "ssh")
+	}
 	if c.ProtocolPort < 0 || c.ProtocolPort > 65535 {
 		l.add(path.Key("protocol_port"), run.FaultOutOfRange, "%d is not a port", c.ProtocolPort)
 	}

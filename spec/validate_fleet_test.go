@@ -2,12 +2,34 @@ package spec_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
+
+func TestValidateFleet_protocol(t *testing.T) {
+	t.Parallel()
+	for protocol, want := range map[string][]string{
+		"": nil, "ssh": nil, "telnet": {"connector_config.protocol bad_value"},
+		"winrm": {"connector_config.protocol not_supported"}, "winrm+https": {"connector_config.protocol not_supported"},
+	} {
+		s := run.FleetSpec{Pool: "linux", Plugin: "aws", ConnectorConfig: run.FleetConnector{Protocol: protocol}}
+		require.Equal(t, want, found(spec.ValidateFleet("linux", s)), protocol)
+	}
+}
+
+func TestValidateFleet_instance_acquire_timeout(t *testing.T) {
+	t.Parallel()
+	for timeout, want := range map[run.Duration][]string{
+		0: nil, run.Duration(15 * time.Minute): nil,
+		-1: {"instance_acquire_timeout out_of_range"}, run.Duration(25 * time.Hour): {"instance_acquire_timeout out_of_range"},
+	} {
+		require.Equal(t, want, found(spec.ValidateFleet("linux", run.FleetSpec{Pool: "linux", Plugin: "aws", InstanceAcquireTimeout: timeout})), timeout)
+	}
+}
 
 func TestValidateFleet_plugin(t *testing.T) {
 	t.Parallel()

@@ -34,6 +34,9 @@ type outcome struct {
 	result *run.TaskResult
 	status run.Status
 	reason string
+	// notAcquired belongs to outcomeNotStarted: no executor took the dispatch in
+	// time.
+	notAcquired bool
 	// released belongs to outcomeNotStarted: the journal that confirms it. It
 	// is nil if it is not known to be the claim's own journal; then the records
 	// decide.
@@ -60,6 +63,11 @@ func (j *taskRun) read(ctx workflow.Context, result contract.ExecuteResult, err 
 		}
 		j.outOfContact(ctx, last)
 		return j.adopt(ctx, last)
+	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
+		// If this execution was reset, another dispatch may be claimed.
+		out := j.lookUp(ctx, "no instance took it within "+formatDuration(j.acquireTimeout))
+		out.notAcquired = out.kind == outcomeNotStarted
+		return out
 	}
 	if back, ok := requeued(err); ok {
 		return outcome{
@@ -129,7 +137,7 @@ func (j *taskRun) handle(ctx workflow.Context, out outcome) (more bool) {
 		}
 		j.Dispatch++
 		j.Requeued++
-		j.released = out.released
+		j.released, j.notAcquired = out.released, out.notAcquired
 		return j.requeue(ctx, out.reason, requeueBackoff(j.Requeued))
 	case outcomeCondition:
 		return j.requeue(ctx, "", 0)

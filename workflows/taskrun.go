@@ -37,6 +37,8 @@ type taskRun struct {
 	ended            bool
 	released         run.Release         // the journal that confirms that no step of the previous dispatch ran; zero for none
 	stopAcknowledged bool                // the holder has acknowledged the stop
+	acquireTimeout   time.Duration       // how long the next dispatch may wait for an executor; 0: no limit
+	notAcquired      bool                // no executor took the previous dispatch within that time
 	conditionWaits   int                 // how often the condition of the task could not be evaluated yet
 	cancelStopRetry  workflow.CancelFunc // ends the retries of stop-task; nil if there are none
 }
@@ -71,9 +73,9 @@ func (j *taskRun) spawn(from func(workflow.Context) outcome) {
 func (j *taskRun) enqueue(ctx workflow.Context) {
 	j.recorded = j.taskSet.writes.putWithFuture(ctx, run.TaskChange{
 		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusQueued, Reason: j.Reason,
-		IfUnclaimed: true, Released: j.released,
+		IfUnclaimed: true, Released: j.released, NotAcquired: j.notAcquired,
 	})
-	j.released = run.Release{}
+	j.released, j.notAcquired = run.Release{}, false
 }
 
 // run brings the task to its end, through all necessary dispatches and
@@ -133,7 +135,7 @@ func (j *taskRun) dispatch(ctx workflow.Context) outcome {
 	if j.mustNotStart() {
 		return outcome{kind: outcomeNotClaimed}
 	}
-	j.answer = j.taskSet.calls.execute(j.ctx, j.Assignment)
+	j.answer = j.taskSet.calls.execute(j.ctx, j.Assignment, j.acquireTimeout)
 	return outcome{}
 }
 
@@ -145,6 +147,7 @@ func (j *taskRun) reconcile(ctx workflow.Context, s run.TaskStatus) (out outcome
 	case s.Status.Final():
 		return outcome{kind: outcomeAlreadyFinal, status: s.Status}, false
 	case s.Attempt == j.Attempt && s.Dispatch == j.Dispatch && s.Status == run.StatusQueued:
+		j.acquireTimeout = s.AcquireTimeout.Std()
 		return outcome{}, true
 	}
 	if s.Attempt == 0 && (s.Status == run.StatusNotStarted || s.Status == run.StatusWaitingApproval) {

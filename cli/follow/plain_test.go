@@ -194,6 +194,26 @@ func TestPlain_reports_waiting_once(t *testing.T) {
 		"12:01:00 c waits: all 2 slots of pool shell are in use\n", s.out.String())
 }
 
+func TestPlain_reports_the_states_of_fleets(t *testing.T) {
+	t.Parallel()
+	s := newPlainTest("a")
+	for _, state := range []string{
+		"no fleet worker has watched it yet", "instance 1 of fleet gpu is requested (0 s)", "instance 1 of fleet gpu is requested (4 s)",
+		"instance 1 of fleet gpu is booting (59 s)", "instance 1 of fleet gpu is booting (2 min); fleet gpu: quota x is used up",
+	} {
+		if !strings.Contains(state, "fleet gpu") {
+			state = "fleet gpu: " + state
+		}
+		s.model.byName["a"].status, s.model.byName["a"].reason = run.StatusQueued, "no executor of pool gpu is online; "+state
+		s.plain.refreshed(s.model)
+	}
+	const waits = "12:01:00 a waits: no executor of pool gpu is online; "
+	require.Equal(t, waits+"fleet gpu: no fleet worker has watched it yet\n"+
+		waits+"instance 1 of fleet gpu is requested (0 s)\n"+
+		waits+"instance 1 of fleet gpu is booting (59 s)\n"+
+		waits+"instance 1 of fleet gpu is booting (2 min); fleet gpu: quota x is used up\n", s.out.String())
+}
+
 func TestPlain_end_without_the_gateway(t *testing.T) {
 	t.Parallel()
 	s := newPlainTest("a")

@@ -178,6 +178,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 		}
 	}
 	d.deps.Secrets = providers
+	d.deps.Temporal = func(ctx context.Context) error { return process.TemporalAnswers(ctx, d.client) }
 	d.engine = engine.New(d.deps)
 	token, err := d.writeToken("http://" + listener.Addr().String())
 	if err != nil {

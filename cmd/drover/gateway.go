@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -68,6 +69,7 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	if s.deps.Secrets, err = secrets.Open(cfg.Gateway.SecretProvidersFile, os.LookupEnv, s.Logger); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	s.deps.Temporal = func(ctx context.Context) error { return process.TemporalAnswers(ctx, s.client) }
 	if err := s.addGateway(cfg.Gateway, s.stores, engine.New(s.deps), nil, s.client, auth, payloads, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}

@@ -109,6 +109,9 @@ func (p *pool) supplies(d scaling.PoolDemand) {
 // instancesFor returns how many new instances a fleet needs for the given
 // number of tasks.
 func instancesFor(tasks int, s scaling.Supply) int {
+	if s.Preemptive {
+		tasks = 0 // it keeps idle slots, and requests none for tasks
+	}
 	return (max(0, tasks+s.Idle-s.Free) + s.PerInstance - 1) / s.PerInstance
 }
 
@@ -164,7 +167,7 @@ func (s *step) room(ctx context.Context, q Request) (func(records.FleetView) int
 		return nil, run.InvalidError("the scaling settings of fleet "+s.name+" are not valid", faults)
 	}
 	now := planInput{now: s.w.now(), rules: rules, maxSize: s.maxSize(), trusted: true}
-	if rules.At(now.now).Preemptive {
+	if rules.At(now.now).Upcoming {
 		var err error
 		if now.upcoming, err = s.w.store.UpcomingTasks(ctx, spec.Pool, maxUpcomingRuns); err != nil {
 			return nil, err

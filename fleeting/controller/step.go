@@ -317,7 +317,7 @@ func (s *step) recordResponse(ctx context.Context, promised int, refusal error) 
 	expected := max(0, promised-created)
 	why := "the plugin promised fewer"
 	if refusal != nil {
-		why = "the plugin refused: " + oneLine(refusal)
+		why = "the plugin refused: " + withoutCredentials(s.view.Fleet.Spec, oneLine(refusal))
 	}
 	for i, r := range open {
 		if i < expected {

@@ -141,7 +141,7 @@ func (t *watch) round(ctx context.Context) (Plan, error) {
 // count. The count reads many rows, so it runs at a limited rate.
 func (t *watch) countUpcoming(ctx context.Context, v records.FleetView, rules *scaling.Rules) error {
 	now := t.w.now()
-	if !rules.At(now).Preemptive {
+	if !rules.At(now).Upcoming {
 		t.upcoming = 0
 		return nil
 	}
@@ -256,7 +256,7 @@ func (t *watch) fleetStatus(v records.FleetView, p planResult, pluginErr error, 
 	}
 	switch {
 	case pluginErr != nil:
-		s.Error, s.ErrorAt = pluginErr.Error(), now
+		s.Error, s.ErrorAt = withoutCredentials(v.Fleet.Spec, pluginErr.Error()), now
 	case !t.listed:
 		s.Error, s.ErrorAt = t.status.Error, t.status.ErrorAt
 	default:

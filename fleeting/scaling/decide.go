@@ -132,11 +132,25 @@ func (d *decider) computeFigures() {
 	}
 }
 
-// waiting returns the number of tasks that need free slots.
+// waiting returns the number of tasks that need free slots. In preemptive mode tasks
+// take the slots that are idle, and only the slots that are used then are replaced.
 func (d *decider) waiting() int {
 	n := max(0, d.in.Demand.Queued)
 	if d.in.Terms.Preemptive {
+		return 0
+	}
+	if d.in.Terms.Upcoming {
 		n += max(0, d.in.Demand.Upcoming)
+	}
+	return n
+}
+
+// readySlots returns the free slots of instances that are ready.
+func (d *decider) readySlots() (n int) {
+	for _, i := range d.serving {
+		if i.State == StateReady {
+			n += d.free(i)
+		}
 	}
 	return n
 }
@@ -172,6 +186,9 @@ func (d *decider) perInstance() int {
 // grow requests missing instances, within the limits.
 func (d *decider) grow() {
 	n := d.figures.Required
+	if d.in.Terms.Preemptive && d.in.Demand.Queued > d.readySlots() {
+		d.held = ReasonPreemptive
+	}
 	if n <= 0 {
 		d.memory.Throttle = d.in.Memory.Throttle
 		return

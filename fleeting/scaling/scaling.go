@@ -109,6 +109,8 @@ const (
 	ReasonQuota        Reason = "quota"         // the shared quota prevents a request
 	ReasonThrottle     Reason = "throttle"      // the throttle delays a request
 	ReasonBackoff      Reason = "backoff"       // failures delay a request
+	// ReasonPreemptive: in preemptive mode, waiting tasks lead to no request.
+	ReasonPreemptive Reason = "preemptive_mode"
 )
 
 // Action is one action, and its reason.
