@@ -245,3 +245,19 @@ func TestFleet_rollout_replaces_a_machine_of_an_earlier_request(t *testing.T) {
 		})
 	})
 }
+
+func TestFleet_undo_checks_the_settings(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t)
+	spec := quick(func(s *run.FleetSpec) { s.Pool, s.Plugin = w.pool, "../plugin" })
+	// An earlier version permitted these settings.
+	_, _, err := w.store.PutFleet(t.Context(), fleetName, spec, "tester")
+	require.NoError(t, err)
+	w.put(image("a", nil))
+	_, err = w.fleets.UndoFleet(t.Context(), fleetName, run.FleetUndo{})
+	require.Equal(t, run.CodeInvalid, run.CodeOf(err))
+	require.ErrorContains(t, err, "the settings of revision 1 are not valid")
+	require.Equal(t, 2, w.rollout().Current)
+	require.Equal(t, run.RolloutProgressing, w.rollout().Phase)
+	require.Contains(t, w.rollout().Message, "the fleet worker has not observed revision 2 yet")
+}

@@ -149,8 +149,8 @@ func (r *rollout) round() {
 	second := scaling.Decide(*in)
 	for _, a := range second.Actions {
 		k := slices.IndexFunc(in.Instances, func(i scaling.Instance) bool { return i.ID == a.ID })
-		switch {
-		case a.Kind == scaling.Request:
+		switch a.Kind {
+		case scaling.Request:
 			for range a.Count {
 				r.made++
 				in.Instances = append(in.Instances, scaling.Instance{ID: "n" + strconv.Itoa(r.made), State: scaling.StateRequested, RequestedAt: in.Now})
@@ -165,9 +165,9 @@ func (r *rollout) round() {
 			if limit := in.Limits.MaxInstances; limit > 0 {
 				require.LessOrEqual(t, len(in.Instances), limit)
 			}
-		case a.Kind == scaling.GiveUp || a.Kind == scaling.Drain:
+		case scaling.GiveUp, scaling.Drain:
 			in.Instances[k].State = scaling.StateDraining
-		default:
+		case scaling.Remove:
 			require.Zero(t, in.Instances[k].Busy, "an instance with tasks is never removed")
 			in.Instances[k].State = scaling.StateDraining
 		}
