@@ -282,6 +282,30 @@ func (e FleetInstanceState) Valid() bool {
 	}
 }
 
+// Defines values for FleetRolloutPhase.
+const (
+	FleetRolloutPhaseComplete    FleetRolloutPhase = "complete"
+	FleetRolloutPhaseFailed      FleetRolloutPhase = "failed"
+	FleetRolloutPhasePaused      FleetRolloutPhase = "paused"
+	FleetRolloutPhaseProgressing FleetRolloutPhase = "progressing"
+)
+
+// Valid indicates whether the value is a known member of the FleetRolloutPhase enum.
+func (e FleetRolloutPhase) Valid() bool {
+	switch e {
+	case FleetRolloutPhaseComplete:
+		return true
+	case FleetRolloutPhaseFailed:
+		return true
+	case FleetRolloutPhasePaused:
+		return true
+	case FleetRolloutPhaseProgressing:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for InputType.
 const (
 	InputTypeBoolean InputType = "boolean"
@@ -1173,6 +1197,9 @@ type Fleet struct {
 	// Reason The reason of the last manual action.
 	Reason string `json:"reason,omitempty,omitzero"`
 
+	// Revision The revision of the settings that new instances get.
+	Revision int `json:"revision,omitempty,omitzero"`
+
 	// Spec The specification of a fleet. docs/fleets-simulator.md describes the scaling settings.
 	Spec FleetSpec `json:"spec"`
 
@@ -1236,11 +1263,14 @@ type FleetInstance struct {
 	ReadyAt     time.Time `json:"ready_at,omitempty,omitzero"`
 
 	// Reason The reason of the state, as a word.
-	Reason      string             `json:"reason,omitempty,omitzero"`
-	Request     string             `json:"request,omitempty,omitzero"`
-	RequestedAt time.Time          `json:"requested_at"`
-	RunningAt   time.Time          `json:"running_at,omitempty,omitzero"`
-	State       FleetInstanceState `json:"state"`
+	Reason      string    `json:"reason,omitempty,omitzero"`
+	Request     string    `json:"request,omitempty,omitzero"`
+	RequestedAt time.Time `json:"requested_at"`
+
+	// Revision The revision of the fleet with which it was created.
+	Revision  int                `json:"revision,omitempty,omitzero"`
+	RunningAt time.Time          `json:"running_at,omitempty,omitzero"`
+	State     FleetInstanceState `json:"state"`
 
 	// Tasks The number of its tasks.
 	Tasks int `json:"tasks,omitempty,omitzero"`
@@ -1270,6 +1300,54 @@ type FleetReason struct {
 	Reason string `json:"reason,omitempty,omitzero"`
 }
 
+// FleetRevision defines model for FleetRevision.
+type FleetRevision struct {
+	// By The name of the token that changed the fleet.
+	By        string    `json:"by,omitempty,omitzero"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Instances Instances of the revision that are not gone.
+	Instances int `json:"instances"`
+	Number    int `json:"number"`
+
+	// Settings The settings of the revision: `plugin`, `plugin_config`, `connector_config`, `bootstrap` and `instance_ready_command`, as in the specification. Credentials are never shown.
+	Settings run.FleetSettings `json:"settings"`
+}
+
+// FleetRollout defines model for FleetRollout.
+type FleetRollout struct {
+	// Message The reason of the phase, as a sentence.
+	Message string `json:"message,omitempty,omitzero"`
+
+	// ObservedRevision The revision that the fleet worker has observed, 0 for none.
+	ObservedRevision int `json:"observed_revision"`
+
+	// Outdated Instances of earlier revisions that are not gone.
+	Outdated int               `json:"outdated"`
+	Phase    FleetRolloutPhase `json:"phase"`
+
+	// Ready Instances of the revision that take tasks.
+	Ready int `json:"ready"`
+
+	// Required The instances that the fleet needs.
+	Required int `json:"required,omitempty,omitzero"`
+
+	// Revision The current revision.
+	Revision int `json:"revision"`
+
+	// Revisions The last 10 revisions, the current one first.
+	Revisions []FleetRevision `json:"revisions"`
+
+	// Updated Instances of the revision.
+	Updated int `json:"updated"`
+}
+
+// FleetRolloutPhase defines model for FleetRollout.Phase.
+type FleetRolloutPhase string
+
+// FleetRolloutStatus The state of the rollout, as the fleet worker reported it.
+type FleetRolloutStatus = run.RolloutStatus
+
 // FleetScale defines model for FleetScale.
 type FleetScale struct {
 	Instances int    `json:"instances"`
@@ -1281,6 +1359,14 @@ type FleetSpec = run.FleetSpec
 
 // FleetStatus The last status that the fleet worker reported.
 type FleetStatus = run.FleetStatus
+
+// FleetUndo defines model for FleetUndo.
+type FleetUndo struct {
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// ToRevision The revision to go back to; by default the one before the current one.
+	ToRevision int `json:"to_revision,omitempty,omitzero"`
+}
 
 // Frame A numbered record of the execution of a task.
 type Frame = run.Frame
@@ -2871,6 +2957,15 @@ type PauseFleetJSONRequestBody = FleetReason
 // ResumeFleetJSONRequestBody defines body for ResumeFleet for application/json ContentType.
 type ResumeFleetJSONRequestBody = FleetReason
 
+// PauseFleetRolloutJSONRequestBody defines body for PauseFleetRollout for application/json ContentType.
+type PauseFleetRolloutJSONRequestBody = FleetReason
+
+// ResumeFleetRolloutJSONRequestBody defines body for ResumeFleetRollout for application/json ContentType.
+type ResumeFleetRolloutJSONRequestBody = FleetReason
+
+// UndoFleetRolloutJSONRequestBody defines body for UndoFleetRollout for application/json ContentType.
+type UndoFleetRolloutJSONRequestBody = FleetUndo
+
 // ScaleFleetJSONRequestBody defines body for ScaleFleet for application/json ContentType.
 type ScaleFleetJSONRequestBody = FleetScale
 
@@ -3630,8 +3725,10 @@ type ClientInterface interface {
 
 	// PutFleetWithBody Create or update a fleet
 	//
-	// Missing fields get their defaults. A change takes effect immediately and does not change the instances. A change of
-	// the plugin, or of its settings, restarts the plugin. Errors: 409 `conflict` while the fleet is being deleted.
+	// Missing fields get their defaults. A change takes effect immediately. A change of the plugin, or of its settings,
+	// restarts the plugin. A change of `plugin`, `plugin_config`, `connector_config`, `bootstrap` or
+	// `instance_ready_command` is a new revision, whose rollout replaces the instances within the bounds of `update`.
+	// Errors: 409 `conflict` while the fleet is being deleted.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3640,8 +3737,10 @@ type ClientInterface interface {
 
 	// PutFleet Create or update a fleet
 	//
-	// Missing fields get their defaults. A change takes effect immediately and does not change the instances. A change of
-	// the plugin, or of its settings, restarts the plugin. Errors: 409 `conflict` while the fleet is being deleted.
+	// Missing fields get their defaults. A change takes effect immediately. A change of the plugin, or of its settings,
+	// restarts the plugin. A change of `plugin`, `plugin_config`, `connector_config`, `bootstrap` or
+	// `instance_ready_command` is a new revision, whose rollout replaces the instances within the bounds of `update`.
+	// Errors: 409 `conflict` while the fleet is being deleted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3715,6 +3814,77 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/fleets/{name}/resume (the `ResumeFleet` operationId).
 	ResumeFleet(ctx context.Context, name FleetName, body ResumeFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetFleetRollout Get the rollout of a fleet
+	//
+	// How far the current revision has replaced the instances of earlier ones, and the last 10 revisions.
+	//
+	// Corresponds with GET /api/v1/fleets/{name}/rollout (the `GetFleetRollout` operationId).
+	GetFleetRollout(ctx context.Context, name FleetName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseFleetRolloutWithBody Pause the rollout of a fleet
+	//
+	// Instances of earlier revisions are not replaced until the rollout is resumed. New instances have the current revision.
+	// Errors: 409 `conflict` while the fleet is being deleted.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/rollout/pause (the `PauseFleetRollout` operationId).
+	PauseFleetRolloutWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseFleetRollout Pause the rollout of a fleet
+	//
+	// Instances of earlier revisions are not replaced until the rollout is resumed. New instances have the current revision.
+	// Errors: 409 `conflict` while the fleet is being deleted.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/rollout/pause (the `PauseFleetRollout` operationId).
+	PauseFleetRollout(ctx context.Context, name FleetName, body PauseFleetRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeFleetRolloutWithBody Resume the rollout of a fleet
+	//
+	// Ends a pause, and continues a rollout that stopped because new instances failed. Errors: 409 `conflict` while the
+	// fleet is being deleted.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/rollout/resume (the `ResumeFleetRollout` operationId).
+	ResumeFleetRolloutWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeFleetRollout Resume the rollout of a fleet
+	//
+	// Ends a pause, and continues a rollout that stopped because new instances failed. Errors: 409 `conflict` while the
+	// fleet is being deleted.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/rollout/resume (the `ResumeFleetRollout` operationId).
+	ResumeFleetRollout(ctx context.Context, name FleetName, body ResumeFleetRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UndoFleetRolloutWithBody Go back to the settings of an earlier revision
+	//
+	// The settings of that revision become a new revision. Its instances count as instances of the new revision and stay.
+	// A pause of the rollout ends. Errors: 404 `not_found` if the fleet has no such revision; 409 `conflict` if the fleet
+	// has no earlier revision, if the revision is the current one, or while the fleet is being deleted; 422 `invalid` if
+	// the settings of the revision are not valid any more.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/rollout/undo (the `UndoFleetRollout` operationId).
+	UndoFleetRolloutWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UndoFleetRollout Go back to the settings of an earlier revision
+	//
+	// The settings of that revision become a new revision. Its instances count as instances of the new revision and stay.
+	// A pause of the rollout ends. Errors: 404 `not_found` if the fleet has no such revision; 409 `conflict` if the fleet
+	// has no earlier revision, if the revision is the current one, or while the fleet is being deleted; 422 `invalid` if
+	// the settings of the revision are not valid any more.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/rollout/undo (the `UndoFleetRollout` operationId).
+	UndoFleetRollout(ctx context.Context, name FleetName, body UndoFleetRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ScaleFleetWithBody Set the number of instances manually
 	//
@@ -4910,8 +5080,10 @@ func (c *Client) GetFleet(ctx context.Context, name FleetName, reqEditors ...Req
 
 // PutFleetWithBody Create or update a fleet
 //
-// Missing fields get their defaults. A change takes effect immediately and does not change the instances. A change of
-// the plugin, or of its settings, restarts the plugin. Errors: 409 `conflict` while the fleet is being deleted.
+// Missing fields get their defaults. A change takes effect immediately. A change of the plugin, or of its settings,
+// restarts the plugin. A change of `plugin`, `plugin_config`, `connector_config`, `bootstrap` or
+// `instance_ready_command` is a new revision, whose rollout replaces the instances within the bounds of `update`.
+// Errors: 409 `conflict` while the fleet is being deleted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4930,8 +5102,10 @@ func (c *Client) PutFleetWithBody(ctx context.Context, name FleetName, contentTy
 
 // PutFleet Create or update a fleet
 //
-// Missing fields get their defaults. A change takes effect immediately and does not change the instances. A change of
-// the plugin, or of its settings, restarts the plugin. Errors: 409 `conflict` while the fleet is being deleted.
+// Missing fields get their defaults. A change takes effect immediately. A change of the plugin, or of its settings,
+// restarts the plugin. A change of `plugin`, `plugin_config`, `connector_config`, `bootstrap` or
+// `instance_ready_command` is a new revision, whose rollout replaces the instances within the bounds of `update`.
+// Errors: 409 `conflict` while the fleet is being deleted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5086,6 +5260,147 @@ func (c *Client) ResumeFleetWithBody(ctx context.Context, name FleetName, conten
 // Corresponds with POST /api/v1/fleets/{name}/resume (the `ResumeFleet` operationId).
 func (c *Client) ResumeFleet(ctx context.Context, name FleetName, body ResumeFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewResumeFleetRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetFleetRollout Get the rollout of a fleet
+//
+// How far the current revision has replaced the instances of earlier ones, and the last 10 revisions.
+//
+// Corresponds with GET /api/v1/fleets/{name}/rollout (the `GetFleetRollout` operationId).
+func (c *Client) GetFleetRollout(ctx context.Context, name FleetName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFleetRolloutRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseFleetRolloutWithBody Pause the rollout of a fleet
+//
+// Instances of earlier revisions are not replaced until the rollout is resumed. New instances have the current revision.
+// Errors: 409 `conflict` while the fleet is being deleted.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/rollout/pause (the `PauseFleetRollout` operationId).
+func (c *Client) PauseFleetRolloutWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseFleetRolloutRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseFleetRollout Pause the rollout of a fleet
+//
+// Instances of earlier revisions are not replaced until the rollout is resumed. New instances have the current revision.
+// Errors: 409 `conflict` while the fleet is being deleted.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/rollout/pause (the `PauseFleetRollout` operationId).
+func (c *Client) PauseFleetRollout(ctx context.Context, name FleetName, body PauseFleetRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseFleetRolloutRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeFleetRolloutWithBody Resume the rollout of a fleet
+//
+// Ends a pause, and continues a rollout that stopped because new instances failed. Errors: 409 `conflict` while the
+// fleet is being deleted.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/rollout/resume (the `ResumeFleetRollout` operationId).
+func (c *Client) ResumeFleetRolloutWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeFleetRolloutRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeFleetRollout Resume the rollout of a fleet
+//
+// Ends a pause, and continues a rollout that stopped because new instances failed. Errors: 409 `conflict` while the
+// fleet is being deleted.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/rollout/resume (the `ResumeFleetRollout` operationId).
+func (c *Client) ResumeFleetRollout(ctx context.Context, name FleetName, body ResumeFleetRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeFleetRolloutRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UndoFleetRolloutWithBody Go back to the settings of an earlier revision
+//
+// The settings of that revision become a new revision. Its instances count as instances of the new revision and stay.
+// A pause of the rollout ends. Errors: 404 `not_found` if the fleet has no such revision; 409 `conflict` if the fleet
+// has no earlier revision, if the revision is the current one, or while the fleet is being deleted; 422 `invalid` if
+// the settings of the revision are not valid any more.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/rollout/undo (the `UndoFleetRollout` operationId).
+func (c *Client) UndoFleetRolloutWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUndoFleetRolloutRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UndoFleetRollout Go back to the settings of an earlier revision
+//
+// The settings of that revision become a new revision. Its instances count as instances of the new revision and stay.
+// A pause of the rollout ends. Errors: 404 `not_found` if the fleet has no such revision; 409 `conflict` if the fleet
+// has no earlier revision, if the revision is the current one, or while the fleet is being deleted; 422 `invalid` if
+// the settings of the revision are not valid any more.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/rollout/undo (the `UndoFleetRollout` operationId).
+func (c *Client) UndoFleetRollout(ctx context.Context, name FleetName, body UndoFleetRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUndoFleetRolloutRequest(c.Server, name, body)
 	if err != nil {
 		return nil, err
 	}
@@ -7740,6 +8055,181 @@ func NewResumeFleetRequestWithBody(server string, name FleetName, contentType st
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/fleets/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetFleetRolloutRequest constructs an http.Request for the GetFleetRollout method
+func NewGetFleetRolloutRequest(server string, name FleetName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s/rollout", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPauseFleetRolloutRequest calls the generic PauseFleetRollout builder with application/json body
+func NewPauseFleetRolloutRequest(server string, name FleetName, body PauseFleetRolloutJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPauseFleetRolloutRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewPauseFleetRolloutRequestWithBody constructs an http.Request for the PauseFleetRollout method, with any body, and a specified content type
+func NewPauseFleetRolloutRequestWithBody(server string, name FleetName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s/rollout/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewResumeFleetRolloutRequest calls the generic ResumeFleetRollout builder with application/json body
+func NewResumeFleetRolloutRequest(server string, name FleetName, body ResumeFleetRolloutJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResumeFleetRolloutRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewResumeFleetRolloutRequestWithBody constructs an http.Request for the ResumeFleetRollout method, with any body, and a specified content type
+func NewResumeFleetRolloutRequestWithBody(server string, name FleetName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s/rollout/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewUndoFleetRolloutRequest calls the generic UndoFleetRollout builder with application/json body
+func NewUndoFleetRolloutRequest(server string, name FleetName, body UndoFleetRolloutJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUndoFleetRolloutRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewUndoFleetRolloutRequestWithBody constructs an http.Request for the UndoFleetRollout method, with any body, and a specified content type
+func NewUndoFleetRolloutRequestWithBody(server string, name FleetName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s/rollout/undo", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}

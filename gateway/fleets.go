@@ -153,6 +153,52 @@ func (s *Server) ScaleFleet(c echo.Context, name api.FleetName) error {
 	return s.doSteer(c, name, run.FleetControl{Action: run.FleetActionScale, Instances: body.Instances, Reason: body.Reason})
 }
 
+// PauseFleetRollout implements ServerInterface.
+func (s *Server) PauseFleetRollout(c echo.Context, name api.FleetName) error {
+	return s.controlFleet(c, name, run.FleetActionPauseRollout)
+}
+
+// ResumeFleetRollout implements ServerInterface.
+func (s *Server) ResumeFleetRollout(c echo.Context, name api.FleetName) error {
+	return s.controlFleet(c, name, run.FleetActionResumeRollout)
+}
+
+// GetFleetRollout implements ServerInterface.
+func (s *Server) GetFleetRollout(c echo.Context, name api.FleetName) error {
+	if s.fleets == nil {
+		return errNoFleets()
+	}
+	r, err := s.fleets.FleetRollout(c.Request().Context(), name)
+	if err != nil {
+		return err
+	}
+	v := api.FleetRollout{
+		Revision: r.Current, ObservedRevision: r.Revision, Phase: api.FleetRolloutPhase(r.Phase), Message: r.Message,
+		Required: r.Required, Updated: r.Updated, Ready: r.Ready, Outdated: r.Outdated, Revisions: make([]api.FleetRevision, len(r.Revisions)),
+	}
+	for i, x := range r.Revisions {
+		hideSettings(&x.Settings.PluginConfig, &x.Settings.ConnectorConfig)
+		v.Revisions[i] = api.FleetRevision{Number: x.Number, Settings: x.Settings, CreatedAt: x.CreatedAt.UTC(), By: x.By, Instances: x.Instances}
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+// UndoFleetRollout implements ServerInterface.
+func (s *Server) UndoFleetRollout(c echo.Context, name api.FleetName) error {
+	var body api.FleetUndo
+	if err := s.decode(c, &body, strict); err != nil {
+		return err
+	}
+	if s.fleets == nil {
+		return errNoFleets()
+	}
+	if err := checkReason(body.Reason); err != nil {
+		return err
+	}
+	u := run.FleetUndo{Revision: body.ToRevision, By: subject(c), Reason: body.Reason}
+	return renderFleet(c, http.StatusOK)(s.fleets.UndoFleet(c.Request().Context(), name, u))
+}
+
 func (s *Server) doSteer(c echo.Context, name string, desired run.FleetControl) error {
 	if s.fleets == nil {
 		return errNoFleets()
@@ -168,15 +214,21 @@ func viewFleet(f run.Fleet) api.Fleet {
 	v := api.Fleet{
 		Name: f.Name, Mode: api.FleetMode(f.Mode), Desired: f.Desired, Reason: f.Reason, Spec: f.Spec,
 		Counts: map[string]int{}, Status: f.Status, CreatedAt: f.CreatedAt.UTC(), UpdatedAt: f.UpdatedAt.UTC(), Version: f.Version,
+		Revision: f.Revision,
 	}
 	for state, n := range f.Counts {
 		v.Counts[string(state)] = n
 	}
-	v.Spec.PluginConfig = hideCredentials(v.Spec.PluginConfig)
-	if v.Spec.ConnectorConfig.Password != "" {
-		v.Spec.ConnectorConfig.Password = hidden
-	}
+	hideSettings(&v.Spec.PluginConfig, &v.Spec.ConnectorConfig)
 	return v
+}
+
+// hideSettings hides the credentials in the settings of a fleet.
+func hideSettings(plugin *json.RawMessage, connector *run.FleetConnector) {
+	*plugin = hideCredentials(*plugin)
+	if connector.Password != "" {
+		connector.Password = hidden
+	}
 }
 
 // hidden replaces values that are never shown.
@@ -219,7 +271,7 @@ func hideIn(value any, underCredential bool) any {
 func viewInstance(x run.FleetInstance) api.FleetInstance {
 	return api.FleetInstance{
 		Number: x.Number, Instance: x.Instance, Request: x.Request, Cause: api.FleetInstanceCause(x.Cause), State: api.FleetInstanceState(x.State),
-		Reason: x.Reason, Message: x.Message, Executor: x.Executor, Tasks: x.Tasks, Uses: x.Uses, RequestedAt: x.RequestedAt.UTC(), CreatedAt: x.CreatedAt.UTC(),
+		Reason: x.Reason, Message: x.Message, Executor: x.Executor, Tasks: x.Tasks, Uses: x.Uses, Revision: x.Revision, RequestedAt: x.RequestedAt.UTC(), CreatedAt: x.CreatedAt.UTC(),
 		RunningAt: x.RunningAt.UTC(), ReadyAt: x.ReadyAt.UTC(), DrainingAt: x.DrainingAt.UTC(), DeletingAt: x.DeletingAt.UTC(),
 		GoneAt: x.GoneAt.UTC(), LastUsed: x.LastUsed.UTC(), MissingFrom: x.MissingFrom.UTC(),
 	}

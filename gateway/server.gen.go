@@ -101,6 +101,18 @@ type ServerInterface interface {
 	// ResumeFleet Resume a fleet
 	// (POST /api/v1/fleets/{name}/resume)
 	ResumeFleet(ctx echo.Context, name FleetName) error
+	// GetFleetRollout Get the rollout of a fleet
+	// (GET /api/v1/fleets/{name}/rollout)
+	GetFleetRollout(ctx echo.Context, name FleetName) error
+	// PauseFleetRollout Pause the rollout of a fleet
+	// (POST /api/v1/fleets/{name}/rollout/pause)
+	PauseFleetRollout(ctx echo.Context, name FleetName) error
+	// ResumeFleetRollout Resume the rollout of a fleet
+	// (POST /api/v1/fleets/{name}/rollout/resume)
+	ResumeFleetRollout(ctx echo.Context, name FleetName) error
+	// UndoFleetRollout Go back to the settings of an earlier revision
+	// (POST /api/v1/fleets/{name}/rollout/undo)
+	UndoFleetRollout(ctx echo.Context, name FleetName) error
 	// ScaleFleet Set the number of instances manually
 	// (POST /api/v1/fleets/{name}/scale)
 	ScaleFleet(ctx echo.Context, name FleetName) error
@@ -832,6 +844,70 @@ func (w *ServerInterfaceWrapper) ResumeFleet(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ResumeFleet(ctx, name)
+	return err
+}
+
+// GetFleetRollout converts echo context to params.
+func (w *ServerInterfaceWrapper) GetFleetRollout(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetFleetRollout(ctx, name)
+	return err
+}
+
+// PauseFleetRollout converts echo context to params.
+func (w *ServerInterfaceWrapper) PauseFleetRollout(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PauseFleetRollout(ctx, name)
+	return err
+}
+
+// ResumeFleetRollout converts echo context to params.
+func (w *ServerInterfaceWrapper) ResumeFleetRollout(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ResumeFleetRollout(ctx, name)
+	return err
+}
+
+// UndoFleetRollout converts echo context to params.
+func (w *ServerInterfaceWrapper) UndoFleetRollout(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UndoFleetRollout(ctx, name)
 	return err
 }
 
@@ -2049,6 +2125,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/fleets/:name/resume", wrapper.ResumeFleet, options.OperationMiddlewares["resumeFleet"]...)
 	router.POST(options.BaseURL+"/api/v1/fleets/:name/drain", wrapper.DrainFleet, options.OperationMiddlewares["drainFleet"]...)
 	router.POST(options.BaseURL+"/api/v1/fleets/:name/scale", wrapper.ScaleFleet, options.OperationMiddlewares["scaleFleet"]...)
+	router.GET(options.BaseURL+"/api/v1/fleets/:name/rollout", wrapper.GetFleetRollout, options.OperationMiddlewares["getFleetRollout"]...)
+	router.POST(options.BaseURL+"/api/v1/fleets/:name/rollout/undo", wrapper.UndoFleetRollout, options.OperationMiddlewares["undoFleetRollout"]...)
+	router.POST(options.BaseURL+"/api/v1/fleets/:name/rollout/pause", wrapper.PauseFleetRollout, options.OperationMiddlewares["pauseFleetRollout"]...)
+	router.POST(options.BaseURL+"/api/v1/fleets/:name/rollout/resume", wrapper.ResumeFleetRollout, options.OperationMiddlewares["resumeFleetRollout"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts", wrapper.ListArtifacts, options.OperationMiddlewares["listArtifacts"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts/:task/:name", wrapper.GetArtifact, options.OperationMiddlewares["getArtifact"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts/:task/:name/entries", wrapper.ListArtifactEntries, options.OperationMiddlewares["listArtifactEntries"]...)

@@ -21,6 +21,12 @@ type Fleets interface {
 	DeleteFleet(ctx context.Context, name, by string) (run.Fleet, error)
 	FleetInstances(ctx context.Context, name string, gone bool) ([]run.FleetInstance, error)
 	FleetEvents(ctx context.Context, name string, after int64, n int) ([]run.FleetEvent, error)
+	// FleetRevisions returns the last run.KeptFleetRevisions revisions of a
+	// fleet, the current one first, with their secrets. Errors: not_found.
+	FleetRevisions(ctx context.Context, name string) ([]run.FleetRevision, error)
+	// UndoFleet: see run.Fleets. The caller has validated the settings. The
+	// instances of that revision belong to the new one.
+	UndoFleet(ctx context.Context, name string, u run.FleetUndo) (run.Fleet, error)
 }
 
 // Ledger holds the calls of the worker of a fleet.

@@ -48,6 +48,7 @@ func ValidateFleet(name string, s run.FleetSpec) []run.Fault {
 	checkEnum(l, "unexpected", s.Unexpected, run.UnexpectedAdopt, run.UnexpectedIgnore, run.UnexpectedRemove)
 	checkFleetTimes(l, s)
 	checkFleetConnector(l, s.ConnectorConfig)
+	checkFleetUpdate(l, s.Update)
 	if s.FailureThreshold < 0 || s.FailureThreshold > maxThreshold {
 		l.add("failure_threshold", run.FaultOutOfRange, "it is %d; it must be from 1 to %d", s.FailureThreshold, maxThreshold)
 	}
@@ -114,4 +115,29 @@ func ValidateFleetControl(s run.FleetControl) []run.Fault {
 		l.add("instances", run.FaultOutOfRange, "it is %d; it must be from 0 to 100000", s.Instances)
 	}
 	return l.faults
+}
+
+func checkFleetUpdate(l *faultList, u run.FleetUpdate) {
+	const path = run.Path("update")
+	none := 0
+	for _, a := range []struct {
+		key   string
+		value run.Amount
+	}{{"max_surge", u.MaxSurge}, {"max_unavailable", u.MaxUnavailable}} {
+		if a.value == "" {
+			continue
+		}
+		n, percent, err := a.value.Parse()
+		switch {
+		case err != nil:
+			l.add(path.Key(a.key), run.FaultBadFormat, "%s is not a number or a percentage such as 25%%", quote(string(a.value)))
+		case percent && n > 100, n > 100_000:
+			l.add(path.Key(a.key), run.FaultOutOfRange, "it is %s; it must be from 0 to 100000, or from 0%% to 100%%", a.value)
+		case n == 0:
+			none++
+		}
+	}
+	if none == 2 {
+		l.add(path.Key("max_unavailable"), run.FaultContradiction, "it is 0 and max_surge is 0: no instance could be replaced")
+	}
 }

@@ -40,3 +40,23 @@ func TestValidateFleet_plugin(t *testing.T) {
 		require.Equal(t, want, found(spec.ValidateFleet("linux", run.FleetSpec{Pool: "linux", Plugin: plugin})), plugin)
 	}
 }
+
+func TestValidateFleet_update(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"{}":                                       nil,
+		"{max_surge: 2}":                           nil,
+		"{max_surge: 0, max_unavailable: 10%}":     nil,
+		"{max_surge: 100%, max_unavailable: 0%}":   nil,
+		"{max_surge: '3', max_unavailable: '50%'}": nil,
+		"{max_surge: 0%, max_unavailable: 0}":      {"update.max_unavailable contradiction"},
+		"{max_surge: -1}":                          {"update.max_surge bad_format"},
+		"{max_surge: 1.5}":                         {"update.max_surge bad_format"},
+		"{max_unavailable: many}":                  {"update.max_unavailable bad_format"},
+		"{max_unavailable: 101%}":                  {"update.max_unavailable out_of_range"},
+	} {
+		f, err := spec.ReadFleet([]byte("{pool: linux, plugin: docker, update: "+text+"}"), spec.FormatYAML)
+		require.NoError(t, err, text)
+		require.Equal(t, want, found(spec.ValidateFleet("linux", f.FleetSpec)), text)
+	}
+}

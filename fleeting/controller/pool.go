@@ -148,7 +148,9 @@ func inputOf(v records.FleetView, rules *scaling.Rules, maximum int, m memory, n
 			in.Failures = 0
 		}
 		if r.State != run.InstanceIgnored {
-			in.Instances = append(in.Instances, r.scalingInstance(now, v.Fleet.Spec.Failures()))
+			i := r.scalingInstance(now, v.Fleet.Spec.Failures())
+			i.Outdated = r.Revision != v.Fleet.Revision
+			in.Instances = append(in.Instances, i)
 		}
 	}
 	return in
@@ -188,7 +190,7 @@ func (s planInput) roomFor(q Request, v records.FleetView) int {
 		n := len(in.Instances)
 		return shareOf(s.now, v.Fleet, n, n+q.Count, v.QuotaShares) - n
 	}
-	d := decideIn(s, in)
+	d, _ := decideIn(s, in)
 	n := min(q.Count, d.Figures.Required)
 	if d.Figures.Allowed > 0 || v.Fleet.Spec.Quota != nil {
 		n = min(n, d.Figures.Allowed-d.Figures.Instances)
@@ -196,13 +198,24 @@ func (s planInput) roomFor(q Request, v records.FleetView) int {
 	return n
 }
 
-// decideIn evaluates the policy of a fleet with its share of the pool's demand.
-func decideIn(s planInput, in scaling.Input) scaling.Decision {
+// decideIn evaluates the policy of a fleet with its share of the pool's demand,
+// and the next part of its rollout.
+func decideIn(s planInput, in scaling.Input) (scaling.Decision, scaling.Replacement) {
 	p := newPool(s, in)
 	in.Demand = p.shares[p.self]
-	if s.view.Fleet.Spec.Quota != nil {
-		n := shareOf(s.now, s.view.Fleet, len(in.Instances), scaling.Decide(in).Figures.Target, p.sharing[p.self])
-		in.Quota = &n
+	decide := func() scaling.Decision {
+		if s.view.Fleet.Spec.Quota != nil {
+			n := shareOf(s.now, s.view.Fleet, len(in.Instances), scaling.Decide(in).Figures.Target, p.sharing[p.self])
+			in.Quota = &n
+		}
+		return scaling.Decide(in)
 	}
-	return scaling.Decide(in)
+	d := decide()
+	if !slices.ContainsFunc(in.Instances, func(i scaling.Instance) bool { return i.Outdated }) || rolloutStopped(s.view.Fleet, in.Failures) {
+		return d, scaling.Replacement{}
+	}
+	r := replace(s.view.Fleet, in, d)
+	in = withReplacement(in, r)
+	in.Quota = nil
+	return decide(), r
 }

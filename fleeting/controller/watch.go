@@ -224,13 +224,15 @@ func (t *watch) writeStatus(ctx context.Context, v records.FleetView, p planResu
 	next := t.fleetStatus(v, p, pluginErr, now)
 	same := next
 	same.SeenAt, same.ErrorAt = t.status.SeenAt, t.status.ErrorAt
-	t.w.metrics.setGauges(t.name, p, rowsOf(v))
+	t.w.metrics.setGauges(t.name, p, rowsOf(v), next.Rollout.Outdated)
 	since := now.Sub(t.statusAt)
 	if p.Empty() && since < statusInterval && (same == t.status || since < minStatusInterval) {
 		return nil
 	}
 	memory := p.memory.text()
-	if _, err := t.w.store.ChangeFleet(ctx, t.name, records.FleetChanges{Status: &next, PolicyState: &memory}); err != nil {
+	if _, err := t.w.store.ChangeFleet(ctx, t.name, records.FleetChanges{
+		Status: &next, PolicyState: &memory, Events: rolloutEvents(v.Fleet.Status.Rollout, next.Rollout, now),
+	}); err != nil {
 		return err
 	}
 	t.status, t.statusAt = next, now
@@ -265,6 +267,11 @@ func (t *watch) fleetStatus(v records.FleetView, p planResult, pluginErr error, 
 			s.ErrorAt = now
 		}
 	}
+	text := ""
+	if !t.listed {
+		text = s.Error
+	}
+	s.Rollout = rolloutStatus(v, p, text, now)
 	return s
 }
 

@@ -61,7 +61,7 @@ func (d *decider) act(kind Kind, id string, reason Reason, format string, args .
 func (d *decider) sort() {
 	d.in.Instances = slices.Clone(d.in.Instances)
 	slices.SortFunc(d.in.Instances, func(a, b Instance) int {
-		return cmp.Or(cmp.Compare(d.free(a), d.free(b)), a.IdleSince.Compare(b.IdleSince), strings.Compare(a.ID, b.ID))
+		return cmp.Or(compareOutdated(a, b), cmp.Compare(d.free(a), d.free(b)), a.IdleSince.Compare(b.IdleSince), strings.Compare(a.ID, b.ID))
 	})
 }
 
@@ -124,7 +124,7 @@ func (d *decider) computeFigures() {
 	waiting := d.waiting()
 	f.Idle = idle(d.in.Terms, f.Busy+waiting)
 	f.RequiredSlots = waiting + f.Idle
-	f.Required = ceil(f.RequiredSlots-f.Free, d.perInstance())
+	f.Required = ceil(f.RequiredSlots-f.Free, d.perInstance()) + d.in.Surge
 	f.Target = max(0, f.Instances-f.Terminating+f.Required)
 	f.Allowed = d.in.Limits.MaxInstances
 	if q := d.in.Quota; q != nil && (f.Allowed == 0 || *q < f.Allowed) {
@@ -211,6 +211,9 @@ func (d *decider) grow() {
 	reason, why := ReasonDemand, fmt.Sprintf("%d tasks wait and %d idle slots are required; %d slots are free", d.waiting(), d.figures.Idle, d.figures.Free)
 	if d.waiting() == 0 {
 		reason, why = ReasonIdleCount, fmt.Sprintf("%d idle slots are required; %d slots are free", d.figures.Idle, d.figures.Free)
+	}
+	if d.figures.Required <= d.in.Surge {
+		reason, why = ReasonRollout, "they replace instances of earlier revisions"
 	}
 	d.actions = append(d.actions, Action{Kind: Request, Count: n, Reason: reason, Message: why})
 }
@@ -313,8 +316,9 @@ func (d *decider) recordPeak() {
 // shrink removes instances that have been idle for long enough, if the
 // remaining slots suffice and would have sufficed during the hold-down.
 func (d *decider) shrink() {
+	keep := d.figures.RequiredSlots + d.in.Surge*d.perInstance()
 	for _, i := range d.serving {
-		if i.State != StateReady || i.Busy > 0 || d.figures.Free-d.free(i) < d.figures.RequiredSlots {
+		if i.State != StateReady || i.Busy > 0 || d.figures.Free-d.free(i) < keep {
 			continue
 		}
 		due := i.IdleSince.Add(d.in.Terms.IdleTime)

@@ -17,6 +17,7 @@ import (
 func FleetTests() map[string]func(t *testing.T, d *fixture.Database) {
 	return map[string]func(t *testing.T, d *fixture.Database){
 		"put_and_get":               testPutFleet,
+		"revisions":                 testRevisions,
 		"steered":                   testSteerFleet,
 		"ledger":                    testLedger,
 		"requests_are_idempotent":   testLedgerRequest,
