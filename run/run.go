@@ -123,6 +123,9 @@ const (
 	EventRun  EventType = "run"  // phase, result or reason of a run changed, or a client acted on it
 	EventTask EventType = "task" // status, reason, attempt or executor of a task changed, or a client acted on it
 	EventExec EventType = "exec" // a session in a task began or ended; the reason says whose, and which command or end
+	// EventApprovalWanted says that a task began to wait for approval, beside the
+	// task event of that change.
+	EventApprovalWanted EventType = "approval_wanted"
 )
 
 // Event is one change, committed in the same transaction as the state that it
