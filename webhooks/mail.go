@@ -31,8 +31,8 @@ type letter struct {
 	date          time.Time
 }
 
-// The pages of e-mails. html/template escapes the texts of users.
-var mailHTML = template.Must(template.New("mail").Parse(`<!DOCTYPE html>
+// mailPage is the HTML form of e-mails. html/template escapes the texts of users.
+const mailPage = `<!DOCTYPE html>
 <html><body style="font-family: sans-serif">
 <h3>{{.Title}}</h3>
 <table>{{range .Facts}}<tr><td><b>{{.Name}}</b></td><td>{{.Value}}</td></tr>
@@ -43,7 +43,7 @@ var mailHTML = template.Must(template.New("mail").Parse(`<!DOCTYPE html>
 <p><code>{{.Message.Command}}</code></p>
 {{with .Message.Link}}<p><a href="{{.}}">Open the run</a></p>{{end}}
 </body></html>
-`))
+`
 
 // newLetter returns the e-mail of a message.
 func newLetter(t *run.MessageTemplate, m message.Data, date time.Time) (*letter, error) {
@@ -66,8 +66,12 @@ func newLetter(t *run.MessageTemplate, m message.Data, date time.Time) (*letter,
 		text.WriteString(m.Link + "\n")
 	}
 	l.text = text.String()
+	html, err := template.New("mail").Parse(mailPage)
+	if err != nil {
+		return nil, fmt.Errorf("parse the page of e-mails: %w", err)
+	}
 	var page bytes.Buffer
-	err := mailHTML.Execute(&page, struct {
+	err = html.Execute(&page, struct {
 		Title   string
 		Facts   []message.Fact
 		Failed  []string

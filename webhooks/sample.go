@@ -23,7 +23,7 @@ func (f *follower) test(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	switch err := f.d.store.EndWebhookTest(ctx, f.w.Name, f.w.Epoch, n, failure); run.CodeOf(err) { //nolint:exhaustive // the others are failures
+	switch err := f.d.store.EndWebhookTest(ctx, f.w.Name, f.w.Epoch, n, failure); run.CodeOf(err) {
 	case run.CodeConflict, run.CodeNotFound:
 		return errChanged // the next read finds the cause
 	default:

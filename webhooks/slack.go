@@ -40,12 +40,14 @@ func slackMarkup(text string) slackText {
 	return slackText{Type: "mrkdwn", Text: text, Verbatim: new(true)}
 }
 
-var slackEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+func slackEscape(text string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
+}
 
 // slackBody returns the body of a message.
 func slackBody(t *run.MessageTemplate, m message.Data) ([]byte, error) {
-	w := word(t, m, slackEscaper.Replace)
-	out := slackMessage{Text: slackEscaper.Replace(w.title), Blocks: []slackBlock{{Type: "header", Text: new(slackPlain(w.title))}}}
+	w := word(t, m, slackEscape)
+	out := slackMessage{Text: slackEscape(w.title), Blocks: []slackBlock{{Type: "header", Text: new(slackPlain(w.title))}}}
 	if w.text != "" {
 		out.Blocks = append(out.Blocks, slackBlock{Type: "section", Text: new(slackMarkup(w.text))})
 		return json.Marshal(out)
@@ -60,7 +62,7 @@ func slackBody(t *run.MessageTemplate, m message.Data) ([]byte, error) {
 	}
 	last := slackBlock{Type: "context", Elements: []slackText{slackPlain(m.Command)}}
 	if m.Link != "" {
-		last.Elements = append(last.Elements, slackMarkup("<"+slackEscaper.Replace(m.Link)+"|open the run>"))
+		last.Elements = append(last.Elements, slackMarkup("<"+slackEscape(m.Link)+"|open the run>"))
 	}
 	out.Blocks = append(out.Blocks, last)
 	return json.Marshal(out)

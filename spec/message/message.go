@@ -147,17 +147,26 @@ func (d Data) Title() string {
 		return Clean(title+": "+d.Task+" waits for approval", MaxTitle)
 	}
 	// The end is shown even if the name is long.
-	end := " " + outcomes[run.Outcome(d.Outcome)]
+	end := " " + verb(run.Outcome(d.Outcome))
 	return Clean(title, MaxTitle-len(end)) + end
 }
 
-var outcomes = map[run.Outcome]string{
-	run.OutcomeSuccess:    "succeeded",
-	run.OutcomeWarnings:   "succeeded with warnings",
-	run.OutcomeFailed:     "failed",
-	run.OutcomeStopped:    "was stopped",
-	run.OutcomeCancelled:  "was cancelled",
-	run.OutcomeSetupError: "could not be set up",
+func verb(o run.Outcome) string {
+	switch o {
+	case run.OutcomeSuccess:
+		return "succeeded"
+	case run.OutcomeWarnings:
+		return "succeeded with warnings"
+	case run.OutcomeFailed:
+		return "failed"
+	case run.OutcomeStopped:
+		return "was stopped"
+	case run.OutcomeCancelled:
+		return "was cancelled"
+	case run.OutcomeSetupError:
+		return "could not be set up"
+	}
+	return "ended"
 }
 
 // Facts returns the facts below the title, without empty ones.

@@ -12,9 +12,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// functions are the functions that a template may call. None of them builds a
-// text or a number, so that the work of a template is bounded by its length.
-var functions = []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len"}
+// functions returns the functions that a template may call. None of them builds a
+// text, so that the work of a template is bounded by its length.
+func functions() []string {
+	return []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len"}
+}
 
 // Template is a compiled text of a user. It is safe for concurrent use.
 type Template struct{ of *template.Template }
@@ -84,8 +86,8 @@ func checkPipe(pipe *parse.PipeNode) error {
 		for _, arg := range command.Args {
 			switch x := arg.(type) {
 			case *parse.IdentifierNode:
-				if !slices.Contains(functions, x.Ident) {
-					return fmt.Errorf("the function %s is not supported; there are %s", x.Ident, strings.Join(functions, ", "))
+				if !slices.Contains(functions(), x.Ident) {
+					return fmt.Errorf("the function %s is not supported; there are %s", x.Ident, strings.Join(functions(), ", "))
 				}
 			case *parse.PipeNode:
 				if err := checkPipe(x); err != nil {
