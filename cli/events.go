@@ -84,10 +84,10 @@ func reportAvailability(env session.Env) func(error) {
 
 func eventText(env session.Env, e api.Event) string {
 	text := fmt.Sprintf("%d  %s  %s  ", e.Number, env.Clock(e.Time), e.Run)
-	switch {
-	case e.Type == api.EventTypeApprovalWanted:
+	switch e.Type {
+	case api.EventTypeApprovalWanted:
 		text += e.Task + " wants approval"
-	case e.Type == api.EventTypeTask:
+	case api.EventTypeTask:
 		text += fmt.Sprintf("%s %s", e.Task, e.Status)
 		if e.Executor != "" {
 			text += " on " + e.Executor
@@ -95,7 +95,7 @@ func eventText(env session.Env, e api.Event) string {
 		if e.Attempt > 1 {
 			text += fmt.Sprintf(" (attempt %d)", e.Attempt)
 		}
-	default:
+	case api.EventTypeRun, api.EventTypeExec:
 		text += fmt.Sprintf("%s, %s", e.Phase, e.Result)
 	}
 	if e.Action != "" {
