@@ -137,15 +137,18 @@ func (e Condition) Valid() bool {
 
 // Defines values for EventType.
 const (
-	EventTypeExec  EventType = "exec"
-	EventTypeRun   EventType = "run"
-	EventTypeStage EventType = "stage"
-	EventTypeTask  EventType = "task"
+	EventTypeApprovalWanted EventType = "approval_wanted"
+	EventTypeExec           EventType = "exec"
+	EventTypeRun            EventType = "run"
+	EventTypeStage          EventType = "stage"
+	EventTypeTask           EventType = "task"
 )
 
 // Valid indicates whether the value is a known member of the EventType enum.
 func (e EventType) Valid() bool {
 	switch e {
+	case EventTypeApprovalWanted:
+		return true
 	case EventTypeExec:
 		return true
 	case EventTypeRun:
@@ -411,6 +414,36 @@ func (e Order) Valid() bool {
 	case OrderAsc:
 		return true
 	case OrderDesc:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Outcome.
+const (
+	OutcomeCancelled  Outcome = "cancelled"
+	OutcomeFailed     Outcome = "failed"
+	OutcomeSetupError Outcome = "setup_error"
+	OutcomeStopped    Outcome = "stopped"
+	OutcomeSuccess    Outcome = "success"
+	OutcomeWarnings   Outcome = "warnings"
+)
+
+// Valid indicates whether the value is a known member of the Outcome enum.
+func (e Outcome) Valid() bool {
+	switch e {
+	case OutcomeCancelled:
+		return true
+	case OutcomeFailed:
+		return true
+	case OutcomeSetupError:
+		return true
+	case OutcomeStopped:
+		return true
+	case OutcomeSuccess:
+		return true
+	case OutcomeWarnings:
 		return true
 	default:
 		return false
@@ -726,6 +759,48 @@ func (e TaskSpecShell0) Valid() bool {
 	case TaskSpecShell0Sh:
 		return true
 	case TaskSpecShell0Zsh:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookEmailStarttls.
+const (
+	WebhookEmailStarttlsOptional WebhookEmailStarttls = "optional"
+	WebhookEmailStarttlsRequired WebhookEmailStarttls = "required"
+)
+
+// Valid indicates whether the value is a known member of the WebhookEmailStarttls enum.
+func (e WebhookEmailStarttls) Valid() bool {
+	switch e {
+	case WebhookEmailStarttlsOptional:
+		return true
+	case WebhookEmailStarttlsRequired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookFormat.
+const (
+	WebhookFormatDrover WebhookFormat = "drover"
+	WebhookFormatEmail  WebhookFormat = "email"
+	WebhookFormatSlack  WebhookFormat = "slack"
+	WebhookFormatTeams  WebhookFormat = "teams"
+)
+
+// Valid indicates whether the value is a known member of the WebhookFormat enum.
+func (e WebhookFormat) Valid() bool {
+	switch e {
+	case WebhookFormatDrover:
+		return true
+	case WebhookFormatEmail:
+		return true
+	case WebhookFormatSlack:
+		return true
+	case WebhookFormatTeams:
 		return true
 	default:
 		return false
@@ -1487,6 +1562,9 @@ type OnBusy string
 
 // Order defines model for Order.
 type Order string
+
+// Outcome How a run ended. `warnings` is a success with failed tasks whose failure is allowed, `success` one without.
+type Outcome string
 
 // Overlap What happens to a firing while the run of the previous one is open, with Temporal's names.
 type Overlap string
@@ -2539,14 +2617,22 @@ type Webhook struct {
 	CreatedAt time.Time `json:"created_at"`
 
 	// Delivered The number of the event up to which all selected events were delivered.
-	Delivered int64       `json:"delivered"`
-	Enabled   bool        `json:"enabled"`
-	Events    []EventType `json:"events"`
+	Delivered int64 `json:"delivered"`
+
+	// Email Addresses and user of the format `email`.
+	Email   WebhookEmail `json:"email,omitempty,omitzero"`
+	Enabled bool         `json:"enabled"`
+	Events  []EventType  `json:"events"`
 
 	// Failures The number of consecutive failed attempts.
-	Failures      int       `json:"failures"`
-	Group         string    `json:"group,omitempty,omitzero"`
-	LastAttemptAt time.Time `json:"last_attempt_at,omitempty,omitzero"`
+	Failures int `json:"failures"`
+
+	// Format `drover`: signed batches of events as JSON. The others send a message for each end of a run and each task that begins to
+	// wait for approval: `slack` to an incoming webhook, `teams` to a workflow of Microsoft Teams, `email` by SMTP.
+	Format        WebhookFormat `json:"format,omitempty,omitzero"`
+	Group         string        `json:"group,omitempty,omitzero"`
+	Groups        []string      `json:"groups,omitempty,omitzero"`
+	LastAttemptAt time.Time     `json:"last_attempt_at,omitempty,omitzero"`
 
 	// LastError Why the last attempt failed; absent if it succeeded.
 	LastError string `json:"last_error,omitempty,omitzero"`
@@ -2554,9 +2640,16 @@ type Webhook struct {
 
 	// NextAttemptAt When a failed delivery is retried.
 	NextAttemptAt time.Time `json:"next_attempt_at,omitempty,omitzero"`
+	Results       []Outcome `json:"results,omitempty,omitzero"`
 	Run           string    `json:"run,omitempty,omitzero"`
-	UpdatedAt     time.Time `json:"updated_at"`
-	URL           string    `json:"url"`
+
+	// Template Go templates for the texts of messages; an empty one keeps Drover's text.
+	Template WebhookTemplate `json:"template,omitempty,omitzero"`
+
+	// Test The samples that clients requested.
+	Test      WebhookTest `json:"test,omitempty,omitzero"`
+	UpdatedAt time.Time   `json:"updated_at"`
+	URL       string      `json:"url"`
 }
 
 // WebhookDelivery The body of a delivery. Its headers are `Drover-Webhook` (the name), `Drover-Delivery` (an id of the batch, the same
@@ -2568,6 +2661,28 @@ type WebhookDelivery struct {
 	Webhook string  `json:"webhook"`
 }
 
+// WebhookEmail Addresses and user of the format `email`.
+type WebhookEmail struct {
+	// From The sender, such as `Drover <ci@example.com>`.
+	From string `json:"from"`
+
+	// Starttls Whether a server with the scheme smtp must offer STARTTLS.
+	Starttls WebhookEmailStarttls `json:"starttls,omitempty,omitzero"`
+
+	// To The recipients of each e-mail.
+	To []string `json:"to"`
+
+	// Username The user of the mail server, whose password is `secret`; absent for no authentication.
+	Username string `json:"username,omitempty,omitzero"`
+}
+
+// WebhookEmailStarttls Whether a server with the scheme smtp must offer STARTTLS.
+type WebhookEmailStarttls string
+
+// WebhookFormat `drover`: signed batches of events as JSON. The others send a message for each end of a run and each task that begins to
+// wait for approval: `slack` to an incoming webhook, `teams` to a workflow of Microsoft Teams, `email` by SMTP.
+type WebhookFormat string
+
 // WebhookList defines model for WebhookList.
 type WebhookList struct {
 	Webhooks []Webhook `json:"webhooks"`
@@ -2575,10 +2690,16 @@ type WebhookList struct {
 
 // WebhookSpec defines model for WebhookSpec.
 type WebhookSpec struct {
-	Enabled *bool `json:"enabled,omitempty"`
+	// Email Addresses and user of the format `email`.
+	Email   WebhookEmail `json:"email,omitempty,omitzero"`
+	Enabled *bool        `json:"enabled,omitempty"`
 
-	// Events The types of events to deliver; by default all.
+	// Events The types of events to deliver; by default all. Only `run` and `approval_wanted` for formats with messages.
 	Events []EventType `json:"events,omitempty,omitzero"`
+
+	// Format `drover`: signed batches of events as JSON. The others send a message for each end of a run and each task that begins to
+	// wait for approval: `slack` to an incoming webhook, `teams` to a workflow of Microsoft Teams, `email` by SMTP.
+	Format WebhookFormat `json:"format,omitempty,omitzero"`
 
 	// From The first event to deliver: `now`, or its number. By default a new webhook begins with the next event, and an
 	// existing one keeps its position.
@@ -2587,14 +2708,47 @@ type WebhookSpec struct {
 	// Group Only events of this group and of all groups below it.
 	Group string `json:"group,omitempty,omitzero"`
 
+	// Groups Only events of groups that match one of these patterns, and of all groups below. A pattern is a group path whose
+	// elements may have the wildcards `*`, `?` and `[a-z]`.
+	Groups []string `json:"groups,omitempty,omitzero"`
+
+	// Results Of the events of runs, only those of the end of a run with one of these outcomes; by default all.
+	Results []Outcome `json:"results,omitempty,omitzero"`
+
 	// Run Only events of this run.
 	Run string `json:"run,omitempty,omitzero"`
 
-	// Secret Signs deliveries. Required for a new webhook, and kept if it is missing. Never shown.
+	// Secret Of the format `drover`: 16 bytes or more that sign deliveries; required for a new webhook. Of `email`: the password
+	// of the user; required for a new webhook with a user, and if server or user change. Kept if it is missing. Never shown.
 	Secret string `json:"secret,omitempty,omitzero"`
 
-	// URL An http or https URL without credentials.
+	// Template Go templates for the texts of messages; an empty one keeps Drover's text.
+	Template WebhookTemplate `json:"template,omitempty,omitzero"`
+
+	// URL An http or https URL without credentials; `smtp://host:port` or `smtps://host:port` for the format `email`. The URLs of
+	// `slack` and `teams` are secrets: they are shown with their host only, and that form keeps the URL of an existing webhook.
 	URL string `json:"url"`
+}
+
+// WebhookTemplate Go templates for the texts of messages; an empty one keeps Drover's text.
+type WebhookTemplate struct {
+	Text  string `json:"text,omitempty,omitzero"`
+	Title string `json:"title,omitempty,omitzero"`
+}
+
+// WebhookTest The samples that clients requested.
+type WebhookTest struct {
+	// At When the last sample was sent.
+	At time.Time `json:"at,omitempty,omitzero"`
+
+	// Done The number of the request that was answered last.
+	Done int64 `json:"done"`
+
+	// Error Why the receiver did not accept the last sample; absent if it did.
+	Error string `json:"error,omitempty,omitzero"`
+
+	// Requested The number of the last request.
+	Requested int64 `json:"requested"`
 }
 
 // When defines model for When.
@@ -2909,6 +3063,9 @@ type DeleteScheduleJSONBody = map[string]interface{}
 // DeleteWebhookJSONBody defines parameters for DeleteWebhook.
 type DeleteWebhookJSONBody = map[string]interface{}
 
+// TestWebhookJSONBody defines parameters for TestWebhook.
+type TestWebhookJSONBody = map[string]interface{}
+
 // PutChangeGroupJSONRequestBody defines body for PutChangeGroup for application/json ContentType.
 type PutChangeGroupJSONRequestBody = ChangeGroupSpec
 
@@ -3034,6 +3191,9 @@ type DeleteWebhookJSONRequestBody = DeleteWebhookJSONBody
 
 // PutWebhookJSONRequestBody defines body for PutWebhook for application/json ContentType.
 type PutWebhookJSONRequestBody = WebhookSpec
+
+// TestWebhookJSONRequestBody defines body for TestWebhook for application/json ContentType.
+type TestWebhookJSONRequestBody = TestWebhookJSONBody
 
 // Getter for additional properties for TaskSpec_Matrix. Returns the specified
 // element and whether it was found
@@ -4433,6 +4593,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/webhooks/{name} (the `PutWebhook` operationId).
 	PutWebhook(ctx context.Context, name WebhookName, body PutWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestWebhookWithBody Send a sample to the receiver
+	//
+	// The worker that delivers the webhook sends a sample once: a delivery without events, or a message. `test.requested` of the
+	// answer is the number of the request; its outcome is in `test` of the webhook once `test.done` has reached that number.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{name}/test (the `TestWebhook` operationId).
+	TestWebhookWithBody(ctx context.Context, name WebhookName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestWebhook Send a sample to the receiver
+	//
+	// The worker that delivers the webhook sends a sample once: a delivery without events, or a message. `test.requested` of the
+	// answer is the number of the request; its outcome is in `test` of the webhook once `test.done` has reached that number.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{name}/test (the `TestWebhook` operationId).
+	TestWebhook(ctx context.Context, name WebhookName, body TestWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetHealth Liveness check
 	//
@@ -6579,6 +6759,46 @@ func (c *Client) PutWebhookWithBody(ctx context.Context, name WebhookName, conte
 // Corresponds with PUT /api/v1/webhooks/{name} (the `PutWebhook` operationId).
 func (c *Client) PutWebhook(ctx context.Context, name WebhookName, body PutWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutWebhookRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestWebhookWithBody Send a sample to the receiver
+//
+// The worker that delivers the webhook sends a sample once: a delivery without events, or a message. `test.requested` of the
+// answer is the number of the request; its outcome is in `test` of the webhook once `test.done` has reached that number.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/webhooks/{name}/test (the `TestWebhook` operationId).
+func (c *Client) TestWebhookWithBody(ctx context.Context, name WebhookName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestWebhookRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestWebhook Send a sample to the receiver
+//
+// The worker that delivers the webhook sends a sample once: a delivery without events, or a message. `test.requested` of the
+// answer is the number of the request; its outcome is in `test` of the webhook once `test.done` has reached that number.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/webhooks/{name}/test (the `TestWebhook` operationId).
+func (c *Client) TestWebhook(ctx context.Context, name WebhookName, body TestWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestWebhookRequest(c.Server, name, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10560,6 +10780,53 @@ func NewPutWebhookRequestWithBody(server string, name WebhookName, contentType s
 	}
 
 	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestWebhookRequest calls the generic TestWebhook builder with application/json body
+func NewTestWebhookRequest(server string, name WebhookName, body TestWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestWebhookRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewTestWebhookRequestWithBody constructs an http.Request for the TestWebhook method, with any body, and a specified content type
+func NewTestWebhookRequestWithBody(server string, name WebhookName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}

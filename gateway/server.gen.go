@@ -233,6 +233,9 @@ type ServerInterface interface {
 	// PutWebhook Create or update a webhook
 	// (PUT /api/v1/webhooks/{name})
 	PutWebhook(ctx echo.Context, name WebhookName) error
+	// TestWebhook Send a sample to the receiver
+	// (POST /api/v1/webhooks/{name}/test)
+	TestWebhook(ctx echo.Context, name WebhookName) error
 	// GetHealth Liveness check
 	// (GET /healthz)
 	GetHealth(ctx echo.Context) error
@@ -1980,6 +1983,22 @@ func (w *ServerInterfaceWrapper) PutWebhook(ctx echo.Context) error {
 	return err
 }
 
+// TestWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) TestWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name WebhookName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TestWebhook(ctx, name)
+	return err
+}
+
 // GetHealth converts echo context to params.
 func (w *ServerInterfaceWrapper) GetHealth(ctx echo.Context) error {
 	var err error
@@ -2099,6 +2118,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/api/v1/webhooks/:name", wrapper.DeleteWebhook, options.OperationMiddlewares["deleteWebhook"]...)
 	router.GET(options.BaseURL+"/api/v1/webhooks/:name", wrapper.GetWebhook, options.OperationMiddlewares["getWebhook"]...)
 	router.PUT(options.BaseURL+"/api/v1/webhooks/:name", wrapper.PutWebhook, options.OperationMiddlewares["putWebhook"]...)
+	router.POST(options.BaseURL+"/api/v1/webhooks/:name/test", wrapper.TestWebhook, options.OperationMiddlewares["testWebhook"]...)
 	router.GET(options.BaseURL+"/api/v1/schedules", wrapper.ListSchedules, options.OperationMiddlewares["listSchedules"]...)
 	router.DELETE(options.BaseURL+"/api/v1/schedules/:name", wrapper.DeleteSchedule, options.OperationMiddlewares["deleteSchedule"]...)
 	router.GET(options.BaseURL+"/api/v1/schedules/:name", wrapper.GetSchedule, options.OperationMiddlewares["getSchedule"]...)

@@ -127,6 +127,9 @@ const (
 	// event, and a dispatch has at most MaxStageEvents.
 	EventStage EventType = "stage"
 	EventExec  EventType = "exec" // a session in a task began or ended; the reason says whose, and which command or end
+	// EventApprovalWanted says that a task began to wait for approval, beside the
+	// task event of that change.
+	EventApprovalWanted EventType = "approval_wanted"
 )
 
 // Event is one change, committed in the same transaction as the state that it

@@ -104,8 +104,10 @@ func (p parts) addControl(cfg config.Config, s *stores, deps engine.Deps, c clie
 	p.Telemetry.Registry.MustRegister(delivered)
 	p.addWorker("waiting worker", deployed, func(opts workers.ControlOptions) worker.Worker {
 		return workers.NewWait(c, workers.WaitDeps{
-			Webhooks: webhooks.New(s.records, p.Logger, webhooks.Options{UserAgent: "drover/" + version.String(), Metrics: delivered}),
-			Runs:     s.records,
+			Webhooks: webhooks.New(s.records, p.Logger, webhooks.Options{
+				UserAgent: "drover/" + version.String(), Metrics: delivered, RunURL: cfg.Control.RunURL,
+			}),
+			Runs: s.records,
 		}, opts)
 	})
 	if cfg.Control.Promote {

@@ -117,6 +117,9 @@ type Control struct {
 	// Promote makes this build the current one of the deployment when its workers
 	// poll. Otherwise an operator does so with Temporal's own tools.
 	Promote bool `koanf:"promote" yaml:"promote"`
+	// RunURL is the URL of a run in the messages of webhooks, with {run} in place
+	// of its id; "" means no link.
+	RunURL string `koanf:"run_url" yaml:"run_url"`
 }
 
 // Gateway configures the HTTP server for clients and executors.

@@ -78,6 +78,12 @@ func (c Control) validate(v *validator) {
 	if strings.ContainsAny(c.Deployment, ".:") {
 		v.fail("control.deployment", "%q must not contain a dot or a colon", c.Deployment)
 	}
+	if c.RunURL != "" {
+		u, err := url.Parse(strings.ReplaceAll(c.RunURL, "{run}", "x"))
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || !strings.Contains(c.RunURL, "{run}") {
+			v.fail("control.run_url", "must be an http or https URL with {run} in place of the ID of a run")
+		}
+	}
 }
 
 func (r Retention) validate(v *validator) {

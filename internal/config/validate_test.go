@@ -84,6 +84,13 @@ func TestConfig_Validate(t *testing.T) {
 			want:   []string{"records.dsn: must be set for postgres"},
 		},
 		{
+			name: "the link to a run", parts: []config.Part{config.PartControl},
+			change: func(c *config.Config) {
+				c.Records.Path, c.Blobs.URL, c.Control.RunURL = "/r", "file:///b", "https://ci.example.com/runs"
+			},
+			want: []string{"control.run_url: must be an http or https URL with {run}"},
+		},
+		{
 			name:   "a blob directory with two slashes",
 			change: func(c *config.Config) { c.Blobs.URL = "file://data/blobs" },
 			want:   []string{"blobs.url: a directory needs three slashes"},

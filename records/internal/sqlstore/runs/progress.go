@@ -185,10 +185,13 @@ func apply(ctx context.Context, t *sqldb.Tx, prev, r *rows.Run, tasks map[int]*r
 		if x.Status != before.Status {
 			r.Counts.Move(before.Status, x.Status)
 		}
+		t.Emit(x.Event(r, t.Now))
 		if x.Status == run.StatusWaitingApproval && before.Status != x.Status {
 			waiting = append(waiting, x)
+			wanted := x.Event(r, t.Now)
+			wanted.Type = run.EventApprovalWanted
+			t.Emit(wanted)
 		}
-		t.Emit(x.Event(r, t.Now))
 		if !slices.Contains(changed, x) {
 			changed = append(changed, x)
 		}
