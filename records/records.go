@@ -38,6 +38,7 @@ type Store interface {
 	Fleets
 	Ledger
 	Sessions
+	Tokens
 
 	// Check returns nil if the database answers and its schema is current.
 	Check(ctx context.Context) error
