@@ -107,6 +107,8 @@ func (p parts) addControl(cfg config.Config, s *stores, deps engine.Deps, c clie
 	p.Stages.Add("reconciler", maintenance.NewReconciler(s.records, c, namespace, p.Logger).Run)
 	p.Stages.Add("webhook reconciler", maintenance.NewWebhookSupervisor(s.records, c, p.Logger).Run)
 	p.Stages.Add("retention", maintenance.NewRetentionSupervisor(c, toRetention(cfg), p.Logger).Run)
+	p.Stages.Add("registry expiry", maintenance.NewRegistryExpiry(
+		s.records, cfg.Retention.Executors.MaxAge, cfg.Retention.Interval, cfg.Retention.PerSecond, p.Logger).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), s.records, c)
 	deployed := toVersion(cfg.Control)
 	removed := activities.NewRetentionMetrics()

@@ -48,6 +48,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) fixture.Open) {
 		{"Membership", executors.MembershipTests()},
 		{"Sessions", executors.SessionTests()},
 		{"Tokens", executors.TokenTests()},
+		{"Forget", executors.ForgetTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()
