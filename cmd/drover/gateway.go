@@ -73,7 +73,7 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	}
 	s.addOutboxDispatcher(s.stores, s.client)
 	if cfg.Gateway.Relay {
-		err := s.addRelay(cmd.Context(), cfg.Relay, s.client, s.temporal.Namespace, func(listener net.Listener) {
+		err := s.addRelay(cmd.Context(), cfg.Relay, s.client, s.temporal.Namespace, s.stores.records, func(listener net.Listener) {
 			s.Logger.InfoContext(cmd.Context(), "serving a relay", "address", listener.Addr().String())
 		})
 		if err != nil {

@@ -35,8 +35,8 @@ func revokeTokenCommand(env session.Env) *cobra.Command {
 		Short: "Revoke a token at all gateways",
 		Long: `Revoke a token. All gateways refuse it within ten seconds, with the code token_revoked, also if their token
 files still have its entry. This is permanent: to give the owner access again, delete the entry and create
-another token. It requires the scope admin. Relays do not read revocations: also delete the entry from their
-token files.
+another token. It requires the scope admin. The relay in the process of a gateway refuses the token too. A
+relay of its own process does not read revocations: also delete the entry from its token file.
 
 With --file the command deletes the entry from that file instead, without a call. A gateway or relay that
 reads the file refuses the token within a second.`,
