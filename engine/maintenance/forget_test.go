@@ -51,7 +51,7 @@ func TestRegistryExpiry(t *testing.T) {
 		go func() {
 			done <- NewRegistryExpiry(store, 24*time.Hour, time.Hour, 1, slog.New(slog.DiscardHandler)).Run(ctx)
 		}()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		require.Zero(t, store.executors+store.instances)
 		require.ElementsMatch(t, []int{100, 100, 50, 1}, store.batches)
 		require.WithinDuration(t, begin.Add(-24*time.Hour), store.before, 5*time.Second)
@@ -59,12 +59,12 @@ func TestRegistryExpiry(t *testing.T) {
 		store.mu.Lock()
 		store.executors, store.err = 5, errors.New("out of reach")
 		store.mu.Unlock()
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		require.Equal(t, 5, store.executors)
 		store.mu.Lock()
 		store.err = nil
 		store.mu.Unlock()
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		require.Zero(t, store.executors, "a failure ends one round only")
 		stop()
 		require.NoError(t, <-done)
@@ -78,7 +78,7 @@ func TestRegistryExpiry_without_an_age(t *testing.T) {
 		store := &forgettable{executors: 1}
 		done := make(chan error)
 		go func() { done <- NewRegistryExpiry(store, 0, time.Hour, 100, slog.New(slog.DiscardHandler)).Run(ctx) }()
-		time.Sleep(24 * time.Hour)
+		<-time.After(24 * time.Hour)
 		require.Empty(t, store.batches)
 		stop()
 		require.NoError(t, <-done)

@@ -107,11 +107,11 @@ func TestRegistry_revokes(t *testing.T) {
 		require.Equal(t, "ops", revoked.RevokedBy)
 		require.Equal(t, run.CodeTokenRevoked, code(first, "one"))
 		require.Empty(t, code(first, "two"))
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		require.Equal(t, run.CodeTokenRevoked, code(second, "one"))
 
 		store.fail(errors.New("out of reach"))
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		require.Equal(t, run.CodeTokenRevoked, code(second, "one"), "also while the records are away")
 		store.fail(nil)
 		require.Equal(t, run.CodeTokenRevoked, code(NewRegistry(ctx, list, store, logger), "one"), "also after a restart")
@@ -138,7 +138,7 @@ func TestRegistry_needs_the_revocations(t *testing.T) {
 		require.Equal(t, run.CodeUnavailable, code(r, "one"))
 		require.Equal(t, run.CodeUnauthenticated, code(r, "other"))
 		store.fail(nil)
-		time.Sleep(2 * refreshEvery)
+		<-time.After(2 * refreshEvery)
 		require.Empty(t, code(r, "one"))
 	})
 }
@@ -158,7 +158,7 @@ func TestRegistry_records_uses(t *testing.T) {
 		}()
 		for range 5 * 60 {
 			require.Empty(t, code(r, "one"))
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 		}
 		require.LessOrEqual(t, store.writes, 5)
 		require.WithinDuration(t, time.Now(), store.lastUsed("one"), 70*time.Second)
@@ -172,9 +172,9 @@ func TestRegistry_records_uses(t *testing.T) {
 		store.fail(errors.New("out of reach"))
 		require.Empty(t, code(r, "two"))
 		used := time.Now()
-		time.Sleep(3 * time.Minute)
+		<-time.After(3 * time.Minute)
 		store.fail(nil)
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		require.WithinDuration(t, used, store.lastUsed("two"), 0)
 
 		require.Empty(t, code(r, "one"))
