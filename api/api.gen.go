@@ -987,6 +987,35 @@ type Artifacts struct {
 	Tests TestSummary `json:"tests,omitempty,omitzero"`
 }
 
+// BearerToken A bearer token. The token itself is never shown.
+type BearerToken struct {
+	// Executor The executor that the token is bound to, or with a `*` at its end the prefix of several.
+	Executor string `json:"executor,omitempty,omitzero"`
+
+	// ExpiresAt When the token ceases to be valid; absent for never.
+	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
+	Fleet     string    `json:"fleet,omitempty,omitzero"`
+	Instance  string    `json:"instance,omitempty,omitzero"`
+
+	// LastUsedAt The last use at any gateway, up to a minute late; absent if it was never used.
+	LastUsedAt time.Time `json:"last_used_at,omitempty,omitzero"`
+	Name       string    `json:"name"`
+	Pool       string    `json:"pool,omitempty,omitzero"`
+
+	// RevokedAt Absent if the token is not revoked.
+	RevokedAt time.Time `json:"revoked_at,omitempty,omitzero"`
+
+	// RevokedBy The name of the token that revoked it.
+	RevokedBy string   `json:"revoked_by,omitempty,omitzero"`
+	Scopes    []string `json:"scopes"`
+	Set       string   `json:"set,omitempty,omitzero"`
+}
+
+// BearerTokenList defines model for BearerTokenList.
+type BearerTokenList struct {
+	Tokens []BearerToken `json:"tokens"`
+}
+
 // CacheKey Text with calls of `sha256` and `md5` (of files), `env`, `os`, `arch`, `date`, `year`, `month`, `day` and `week`, which
 // are evaluated where the step runs, such as `go-{{ sha256 "go.sum" }}`.
 type CacheKey = string
@@ -1661,8 +1690,8 @@ type PoolSpecExec string
 // Problem defines model for Problem.
 type Problem struct {
 	// Code A lower-case word: `invalid`, `unreadable`, `not_found`, `gone`, `conflict`, `claimed`, `wrong_phase`,
-	// `not_waiting_approval`, `changegroup_conflict`, `changegroup_busy`, `idempotency_mismatch`, `unauthenticated`, `forbidden`,
-	// `method_not_allowed`, `too_large`, `unsupported_media_type`, `not_supported`, `exhausted`,
+	// `not_waiting_approval`, `changegroup_conflict`, `changegroup_busy`, `idempotency_mismatch`, `unauthenticated`, `token_expired`,
+	// `token_revoked`, `forbidden`, `method_not_allowed`, `too_large`, `unsupported_media_type`, `not_supported`, `exhausted`,
 	// `unavailable`, `timeout`, `canceled`, `internal`. More may come.
 	Code   string `json:"code"`
 	Detail string `json:"detail,omitempty,omitzero"`
@@ -3060,6 +3089,9 @@ type ListSchedulesParams struct {
 // DeleteScheduleJSONBody defines parameters for DeleteSchedule.
 type DeleteScheduleJSONBody = map[string]interface{}
 
+// RevokeTokenJSONBody defines parameters for RevokeToken.
+type RevokeTokenJSONBody = map[string]interface{}
+
 // DeleteWebhookJSONBody defines parameters for DeleteWebhook.
 type DeleteWebhookJSONBody = map[string]interface{}
 
@@ -3182,6 +3214,9 @@ type ResumeScheduleJSONRequestBody = ScheduleNote
 
 // TriggerScheduleJSONRequestBody defines body for TriggerSchedule for application/json ContentType.
 type TriggerScheduleJSONRequestBody = ScheduleTrigger
+
+// RevokeTokenJSONRequestBody defines body for RevokeToken for application/json ContentType.
+type RevokeTokenJSONRequestBody = RevokeTokenJSONBody
 
 // ValidateSpecJSONRequestBody defines body for ValidateSpec for application/json ContentType.
 type ValidateSpecJSONRequestBody = Spec
@@ -4529,6 +4564,34 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/schedules/{name}/trigger (the `TriggerSchedule` operationId).
 	TriggerSchedule(ctx context.Context, name ScheduleName, body TriggerScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTokens List the bearer tokens
+	//
+	// The entries of the token file of the gateway that answers, by name, with their last use at any gateway. 422 `not_supported`
+	// if the gateway has no token file.
+	//
+	// Corresponds with GET /api/v1/tokens (the `ListTokens` operationId).
+	ListTokens(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeTokenWithBody Revoke a bearer token
+	//
+	// From the answer on, this gateway refuses the token with 401 `token_revoked`; all others do within ten seconds. This is
+	// permanent. A token that is revoked already stays as it is. A caller may revoke its own token.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tokens/{name}/revoke (the `RevokeToken` operationId).
+	RevokeTokenWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeToken Revoke a bearer token
+	//
+	// From the answer on, this gateway refuses the token with 401 `token_revoked`; all others do within ten seconds. This is
+	// permanent. A token that is revoked already stays as it is. A caller may revoke its own token.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tokens/{name}/revoke (the `RevokeToken` operationId).
+	RevokeToken(ctx context.Context, name string, body RevokeTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ValidateSpecWithBody Check a specification, and describe its inputs
 	//
@@ -6615,6 +6678,64 @@ func (c *Client) TriggerScheduleWithBody(ctx context.Context, name ScheduleName,
 // Corresponds with POST /api/v1/schedules/{name}/trigger (the `TriggerSchedule` operationId).
 func (c *Client) TriggerSchedule(ctx context.Context, name ScheduleName, body TriggerScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTriggerScheduleRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTokens List the bearer tokens
+//
+// The entries of the token file of the gateway that answers, by name, with their last use at any gateway. 422 `not_supported`
+// if the gateway has no token file.
+//
+// Corresponds with GET /api/v1/tokens (the `ListTokens` operationId).
+func (c *Client) ListTokens(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTokensRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeTokenWithBody Revoke a bearer token
+//
+// From the answer on, this gateway refuses the token with 401 `token_revoked`; all others do within ten seconds. This is
+// permanent. A token that is revoked already stays as it is. A caller may revoke its own token.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tokens/{name}/revoke (the `RevokeToken` operationId).
+func (c *Client) RevokeTokenWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeTokenRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeToken Revoke a bearer token
+//
+// From the answer on, this gateway refuses the token with 401 `token_revoked`; all others do within ten seconds. This is
+// permanent. A token that is revoked already stays as it is. A caller may revoke its own token.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tokens/{name}/revoke (the `RevokeToken` operationId).
+func (c *Client) RevokeToken(ctx context.Context, name string, body RevokeTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeTokenRequest(c.Server, name, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10575,6 +10696,80 @@ func NewTriggerScheduleRequestWithBody(server string, name ScheduleName, content
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/schedules/%s/trigger", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListTokensRequest constructs an http.Request for the ListTokens method
+func NewListTokensRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tokens")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRevokeTokenRequest calls the generic RevokeToken builder with application/json body
+func NewRevokeTokenRequest(server string, name string, body RevokeTokenJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRevokeTokenRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewRevokeTokenRequestWithBody constructs an http.Request for the RevokeToken method, with any body, and a specified content type
+func NewRevokeTokenRequestWithBody(server string, name string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tokens/%s/revoke", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}

@@ -55,8 +55,9 @@ type Limits struct {
 	IdleTimeout run.Duration `json:"idle_timeout,omitempty"`
 }
 
-// RunOutput is the result of the run workflow, for operators. Programs that
-// wait for a run read its record instead.
+// RunOutput is the result of the run workflow, for operators. If the run failed,
+// was stopped or was cancelled, it is the detail of the error with which the
+// workflow closes. Programs that wait for a run read its record instead.
 type RunOutput struct {
 	Phase  run.Phase  `json:"phase"`
 	Result run.Result `json:"result"`

@@ -58,6 +58,10 @@ func kindOf(code run.Code) problemKind {
 		return problemKind{http.StatusUnprocessableEntity, "Idempotency key mismatch"}
 	case run.CodeUnauthenticated:
 		return problemKind{http.StatusUnauthorized, "Unauthenticated"}
+	case run.CodeTokenExpired:
+		return problemKind{http.StatusUnauthorized, "Token expired"}
+	case run.CodeTokenRevoked:
+		return problemKind{http.StatusUnauthorized, "Token revoked"}
 	case run.CodeForbidden:
 		return problemKind{http.StatusForbidden, "Forbidden"}
 	case codeMethodNotAllowed:

@@ -218,6 +218,12 @@ type ServerInterface interface {
 	// TriggerSchedule Fire a schedule now, paused or not
 	// (POST /api/v1/schedules/{name}/trigger)
 	TriggerSchedule(ctx echo.Context, name ScheduleName) error
+	// ListTokens List the bearer tokens
+	// (GET /api/v1/tokens)
+	ListTokens(ctx echo.Context) error
+	// RevokeToken Revoke a bearer token
+	// (POST /api/v1/tokens/{name}/revoke)
+	RevokeToken(ctx echo.Context, name string) error
 	// ValidateSpec Check a specification, and describe its inputs
 	// (POST /api/v1/validate)
 	ValidateSpec(ctx echo.Context) error
@@ -1917,6 +1923,31 @@ func (w *ServerInterfaceWrapper) TriggerSchedule(ctx echo.Context) error {
 	return err
 }
 
+// ListTokens converts echo context to params.
+func (w *ServerInterfaceWrapper) ListTokens(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListTokens(ctx)
+	return err
+}
+
+// RevokeToken converts echo context to params.
+func (w *ServerInterfaceWrapper) RevokeToken(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RevokeToken(ctx, name)
+	return err
+}
+
 // ValidateSpec converts echo context to params.
 func (w *ServerInterfaceWrapper) ValidateSpec(ctx echo.Context) error {
 	var err error
@@ -2152,6 +2183,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts", wrapper.ListArtifacts, options.OperationMiddlewares["listArtifacts"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts/:task/:name", wrapper.GetArtifact, options.OperationMiddlewares["getArtifact"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts/:task/:name/entries", wrapper.ListArtifactEntries, options.OperationMiddlewares["listArtifactEntries"]...)
+	router.GET(options.BaseURL+"/api/v1/tokens", wrapper.ListTokens, options.OperationMiddlewares["listTokens"]...)
+	router.POST(options.BaseURL+"/api/v1/tokens/:name/revoke", wrapper.RevokeToken, options.OperationMiddlewares["revokeToken"]...)
 	router.GET(options.BaseURL+"/api/v1/retention", wrapper.GetRetention, options.OperationMiddlewares["getRetention"]...)
 	router.GET(options.BaseURL+"/api/v1/retention/preview", wrapper.PreviewRetention, options.OperationMiddlewares["previewRetention"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/register", wrapper.RegisterExecutor, options.OperationMiddlewares["registerExecutor"]...)

@@ -52,6 +52,8 @@ type Deps struct {
 	// Auth checks bearer tokens. If it is nil, every call is allowed, and the
 	// gateway listens on loopback addresses only.
 	Auth tokens.Authenticator
+	// Tokens lists and revokes the tokens of Auth; nil means not_supported.
+	Tokens run.BearerTokens
 	// Keys are the keys of the relays. If they are set, an executor with a bound
 	// token may claim only tasks that a relay handed to it.
 	Keys   *tokens.Keys
@@ -119,6 +121,7 @@ type Server struct {
 	artifacts   run.Artifacts
 	retention   run.RetentionAPI
 	auth        tokens.Authenticator
+	tokens      run.BearerTokens
 	keys        *tokens.Keys
 	logger      *slog.Logger
 	metrics     *metrics
@@ -147,7 +150,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 	}
 	s := &Server{
 		runs: deps.Runs, ready: deps.Ready, executorAPI: deps.ExecutorAPI, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, artifacts: deps.Artifacts, retention: deps.Retention,
-		auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
+		auth: deps.Auth, tokens: deps.Tokens, keys: deps.Keys, logger: deps.Logger,
 		streams: newStreams(), opts: opts.withDefaults(),
 	}
 	if s.metrics, err = newMetrics(deps); err != nil {

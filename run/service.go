@@ -394,3 +394,35 @@ type FrameBatch struct {
 	// is left of it.
 	Budget int64 `json:"-"`
 }
+
+// BearerToken is a bearer token of a gateway as operators see it: never the token
+// itself.
+type BearerToken struct {
+	Name   string
+	Scopes []string
+	// Executor, Pool, Set, Fleet and Instance restrict the token; "" does not.
+	Executor, Pool, Set, Fleet, Instance string
+	Expires                              time.Time // zero: never
+	LastUsed                             time.Time // zero: never, or not known
+	RevokedAt                            time.Time // zero: it is not revoked
+	RevokedBy                            string
+}
+
+// TokenRecord is what the gateways share about a bearer token.
+type TokenRecord struct {
+	Hash      string // identifies the token
+	Name      string
+	LastUsed  time.Time // zero: never
+	RevokedAt time.Time // zero: it is not revoked
+	RevokedBy string
+}
+
+// BearerTokens is the API for operators of the tokens of a gateway. Implementations
+// are safe for concurrent use.
+type BearerTokens interface {
+	// ListTokens returns the tokens by name. Errors: unavailable.
+	ListTokens(ctx context.Context) ([]BearerToken, error)
+	// RevokeToken revokes a token for all gateways, permanently. A token that is
+	// revoked already stays as it is. Errors: not_found, unavailable.
+	RevokeToken(ctx context.Context, name, by string) (BearerToken, error)
+}

@@ -87,7 +87,7 @@ func (r *runner) run(root workflow.Context) (contract.RunOutput, error) {
 	if r.phase == run.PhaseCancelled {
 		r.signals.drain(ctx) // discards the signal of the cancellation, which the records have reported
 	}
-	return contract.RunOutput{Phase: r.phase, Result: r.written.Result, Reason: r.written.Reason}, nil
+	return r.close(ctx)
 }
 
 // turn handles signals and results, decides which tasks follow, and writes the

@@ -194,7 +194,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	}
 	gatewayConfig := d.cfg.Gateway
 	gatewayConfig.TLSCertFile, gatewayConfig.TLSKeyFile = "", ""
-	if err := d.addGateway(gatewayConfig, d.stores, d.engine, d.ready, d.client, known, payloads, listener); err != nil {
+	if err := d.addGateway(ctx, gatewayConfig, d.stores, d.engine, d.ready, d.client, known, payloads, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	d.addOutboxDispatcher(d.stores, d.client)

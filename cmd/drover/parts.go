@@ -42,10 +42,10 @@ func (p parts) addOutboxDispatcher(s *stores, c client.Client) {
 }
 
 // addGateway serves clients and executors on listener. ready is nil if the service
-// alone decides whether the gateway is ready.
+// alone decides whether the gateway is ready. listed is nil if it has no tokens.
 func (p parts) addGateway(
-	cfg config.Gateway, s *stores, service *engine.Engine, ready func(context.Context) error, c client.Client,
-	auth tokens.Authenticator, payloads http.Handler, listener net.Listener,
+	ctx context.Context, cfg config.Gateway, s *stores, service *engine.Engine, ready func(context.Context) error, c client.Client,
+	listed tokens.Source, payloads http.Handler, listener net.Listener,
 ) error {
 	var tlsConfig *tls.Config
 	if cfg.TLSCertFile != "" {
@@ -58,10 +58,11 @@ func (p parts) addGateway(
 	if err != nil {
 		return err
 	}
+	auth, registry := p.addTokens(ctx, listed, keys, s)
 	server, err := gateway.New(gateway.Deps{
 		Runs: service, Ready: ready, ExecutorAPI: service, Webhooks: engine.NewWebhooks(s.records), Schedules: engine.NewScheduler(service, s.records, c),
 		Fleets: engine.NewFleets(s.records), Artifacts: service, Sessions: service,
-		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
+		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Tokens: registry, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
 			return gateway.Stats(stats), err
@@ -78,6 +79,21 @@ func (p parts) addGateway(
 	return nil
 }
 
+// addTokens refuses revoked tokens and records the last uses of the others. With
+// the keys of the relays, the authenticator also accepts short-lived tokens. Both
+// results are nil if there are no tokens.
+func (p parts) addTokens(ctx context.Context, listed tokens.Source, keys *tokens.Keys, s *stores) (tokens.Authenticator, run.BearerTokens) {
+	if listed == nil {
+		return nil, nil
+	}
+	registry := tokens.NewRegistry(ctx, listed, s.records, p.Logger)
+	p.Stages.Add("tokens", registry.Run)
+	if keys == nil {
+		return registry, registry
+	}
+	return tokens.WithShortLived(keys, registry), registry
+}
+
 // relayKeys returns the keys of the relays, nil where there are none.
 func relayKeys(cfg config.Gateway) (*tokens.Keys, error) {
 	if cfg.RelayKeyFile == "" {
@@ -91,6 +107,8 @@ func (p parts) addControl(cfg config.Config, s *stores, deps engine.Deps, c clie
 	p.Stages.Add("reconciler", maintenance.NewReconciler(s.records, c, namespace, p.Logger).Run)
 	p.Stages.Add("webhook reconciler", maintenance.NewWebhookSupervisor(s.records, c, p.Logger).Run)
 	p.Stages.Add("retention", maintenance.NewRetentionSupervisor(c, toRetention(cfg), p.Logger).Run)
+	p.Stages.Add("registry expiry", maintenance.NewRegistryExpiry(
+		s.records, cfg.Retention.Executors.MaxAge, cfg.Retention.Interval, cfg.Retention.PerSecond, p.Logger).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), s.records, c)
 	deployed := toVersion(cfg.Control)
 	removed := activities.NewRetentionMetrics()

@@ -84,6 +84,14 @@ type Retention struct {
 	Logs      LogRetention   `koanf:"logs" yaml:"logs"`
 	Runs      RunRetention   `koanf:"runs" yaml:"runs"`
 	Events    EventRetention `koanf:"events" yaml:"events"`
+	// Executors bounds the executors that were removed, and the instances of fleets
+	// that are gone.
+	Executors ExecutorRetention `koanf:"executors" yaml:"executors"`
+}
+
+// ExecutorRetention bounds how long removed executors and gone instances are known.
+type ExecutorRetention struct {
+	MaxAge time.Duration `koanf:"max_age" yaml:"max_age"` // since the removal; 0: no bound
 }
 
 // LogRetention bounds the logs of runs that have ended.
@@ -248,7 +256,7 @@ func Default() Config {
 			MaxBytes: 10 << 30, MaxEntries: 1_000_000, MaxContentBytes: 50 << 30, CacheMaxBytes: 5 << 30, CacheTotalBytes: 50 << 30,
 			CacheMaxAge: 14 * 24 * time.Hour, WorkspaceMaxAge: 3 * 24 * time.Hour, ArtifactMaxAge: 30 * 24 * time.Hour,
 		},
-		Retention: Retention{Interval: time.Hour, PerSecond: 100},
+		Retention: Retention{Interval: time.Hour, PerSecond: 100, Executors: ExecutorRetention{MaxAge: 30 * 24 * time.Hour}},
 		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second},
 		Relay:     Relay{Listen: "127.0.0.1:7234", MaxPolls: 200, ShutdownTimeout: 10 * time.Second},
 		Executor: Executor{

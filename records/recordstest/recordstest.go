@@ -47,6 +47,8 @@ func Run(t *testing.T, newDatabase func(t *testing.T) fixture.Open) {
 		{"Fleets", executors.FleetTests()},
 		{"Membership", executors.MembershipTests()},
 		{"Sessions", executors.SessionTests()},
+		{"Tokens", executors.TokenTests()},
+		{"Forget", executors.ForgetTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()
