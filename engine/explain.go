@@ -217,17 +217,16 @@ func formatWait(d time.Duration) string {
 
 // queuedReason returns what a queued run waits for.
 func (e *Engine) queuedReason(ctx context.Context, r run.Run) (string, error) {
-	if len(r.ChangeGroups) > 0 {
-		waits, err := e.store.GroupWaits(ctx, r.ID)
-		if err != nil {
-			return "", err
-		}
-		if reason := groupReason(waits); reason != "" {
-			return reason, nil
-		}
-		if len(waits) > 0 {
-			return "is about to get its slots: its change groups have some free", nil
-		}
+	// A run without change groups may belong to those of its group's path.
+	waits, err := e.store.GroupWaits(ctx, r.ID)
+	if err != nil {
+		return "", err
+	}
+	if reason := groupReason(waits); reason != "" {
+		return reason, nil
+	}
+	if len(waits) > 0 {
+		return "is about to get its slots: its change groups have some free", nil
 	}
 	if r.Admission == run.AdmissionManual {
 		return "waits to be started: its admission is manual", nil
