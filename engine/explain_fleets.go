@@ -12,8 +12,8 @@ import (
 // no executor is online.
 func (e *Engine) explainFleets(ctx context.Context, r run.Run, queues *queueInfo) error {
 	waits := func(pool string) bool {
-		return queues.pools[pool].Online == 0 && slices.ContainsFunc(r.Tasks, func(t run.Task) bool {
-			return t.Pool == pool && t.Status == run.StatusQueued
+		return slices.ContainsFunc(r.Tasks, func(t run.Task) bool {
+			return t.Pool == pool && t.Status == run.StatusQueued && online(queues, &t) == 0
 		})
 	}
 	if !slices.ContainsFunc(r.Tasks, func(t run.Task) bool { return waits(t.Pool) }) {
@@ -29,6 +29,12 @@ func (e *Engine) explainFleets(ctx context.Context, r run.Run, queues *queueInfo
 		}
 	}
 	return nil
+}
+
+// online returns how many executors are online that may run a task.
+func online(queues *queueInfo, t *run.Task) int {
+	p, _, _ := queues.poolOf(t)
+	return p.Online
 }
 
 // fleetReason returns why a fleet has no executor online, or what it is doing

@@ -47,7 +47,11 @@ func (c calls) holdersAndRemoved(ctx workflow.Context, executors []string, tasks
 
 // execute schedules execute-task. The future yields a contract.ExecuteResult.
 func (c calls) execute(ctx workflow.Context, a contract.Assignment) workflow.Future {
-	ctx = workflow.WithActivityOptions(ctx, taskOptions(contract.PoolQueue(a.Pool), a.Name, a.Attempt, c.priority))
+	queue := contract.PoolQueue(a.Pool)
+	if a.Labels != "" {
+		queue = contract.LabelsQueue(a.Pool, a.Labels)
+	}
+	ctx = workflow.WithActivityOptions(ctx, taskOptions(queue, a.Name, a.Attempt, c.priority))
 	return workflow.ExecuteActivity(ctx, contract.ActivityExecuteTask, contract.ExecuteInput{Key: c.key(a), Name: a.Name})
 }
 

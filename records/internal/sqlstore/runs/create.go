@@ -306,10 +306,10 @@ func insertTasks(ctx context.Context, t *sqldb.Tx, id run.ID, n *newRun) error {
 		func(i int, args []any) []any { return append(args, id, n.nodes[i], n.specs[i], n.matrices[i]) }); err != nil {
 		return err
 	}
-	return sqldb.Bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool, conditions) VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?)`, ``, len(n.Tasks),
+	return sqldb.Bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool, conditions, labels) VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``, len(n.Tasks),
 		func(i int, args []any) []any {
 			x := n.Tasks[i]
-			return append(args, id, i, x.Node, x.Name, x.Spec, n.axes[i], x.Pool, conditionsOf(n.Spec.Tasks[x.Spec]))
+			return append(args, id, i, x.Node, x.Name, x.Spec, n.axes[i], x.Pool, conditionsOf(n.Spec.Tasks[x.Spec]), x.Labels)
 		})
 }
 
@@ -319,7 +319,7 @@ func (n *newRun) created(row *rows.Run) (run.Run, error) {
 	out := row.Summary(&rows.RunDetails{Header: header, SecretNames: n.secretNames, Annotations: n.Spec.Annotations, CreatedBy: n.Actor})
 	out.Tasks = make([]run.Task, len(n.Tasks))
 	for i, x := range n.Tasks {
-		t := rows.Task{Number: i, Node: x.Node, Name: x.Name, Pool: x.Pool, TaskState: rows.TaskState{Status: run.StatusNotStarted}}
+		t := rows.Task{Number: i, Node: x.Node, Name: x.Name, Pool: x.Pool, Labels: x.Labels, TaskState: rows.TaskState{Status: run.StatusNotStarted}}
 		var err error
 		if out.Tasks[i], err = t.Task(n.Spec.Tasks[x.Spec]); err != nil {
 			return run.Run{}, err
