@@ -1147,6 +1147,15 @@ type DependencySpec struct {
 type DesiredState struct {
 	// Drain The executor must take no tasks while this is true.
 	Drain bool `json:"drain,omitempty,omitzero"`
+
+	// Labels The labels that waiting tasks of the pool require of their executor, as far as this executor has them.
+	Labels []map[string]string `json:"labels,omitempty,omitzero"`
+
+	// LabelsOnly Only tasks with the labels wait. The executor keeps a slot for them.
+	LabelsOnly bool `json:"labels_only,omitempty,omitzero"`
+
+	// Slots How many of its slots the executor may use, if the pool has a limit of running tasks.
+	Slots *int `json:"slots,omitempty"`
 }
 
 // Drain defines model for Drain.
@@ -1619,7 +1628,10 @@ type Pool struct {
 	// Kubernetes The settings of the pods of a pool's tasks.
 	Kubernetes KubernetesPool    `json:"kubernetes,omitempty,omitzero"`
 	Labels     map[string]string `json:"labels"`
-	Name       string            `json:"name"`
+
+	// MaxRunning How many tasks may run at a time; absent if there is no limit.
+	MaxRunning int    `json:"max_running,omitempty,omitzero"`
+	Name       string `json:"name"`
 
 	// Offline Executors out of contact.
 	Offline int `json:"offline"`
@@ -1670,8 +1682,11 @@ type PoolSpec struct {
 	// Kubernetes The settings of the pods of a pool's tasks.
 	Kubernetes KubernetesPool `json:"kubernetes,omitempty,omitzero"`
 
-	// Labels What tasks may require.
+	// Labels What tasks may require. All executors of the pool count as having these labels, and each may have more of its own.
 	Labels map[string]string `json:"labels,omitempty,omitzero"`
+
+	// MaxRunning How many tasks of the pool may run at a time, on all of its executors together; 0 is no limit.
+	MaxRunning int `json:"max_running,omitempty,omitzero"`
 
 	// OS Such as `linux`. Without it, the executors may differ, and tasks that require an os do not match the pool. The same holds for `arch`.
 	OS string `json:"os,omitempty,omitzero"`

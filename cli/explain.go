@@ -128,13 +128,16 @@ func queuedHints(r api.Run) []string {
 	if run.Admission(r.Admission) == run.AdmissionManual && !strings.Contains(r.Reason, "change group") {
 		return append(hints, "To start it: drover runs start "+r.ID)
 	}
-	if len(r.Changegroups) > 0 {
+	switch {
+	case len(r.Changegroups) > 0:
 		names := make([]string, len(r.Changegroups))
 		for i, name := range r.Changegroups {
 			names[i] = quoted(name)
 		}
 		hints = append(hints, "To see its change groups: drover changegroups list "+strings.Join(names, " "),
 			"To raise a limit: drover changegroups set NAME --max-running N")
+	case strings.Contains(r.Reason, "change group group:"): // of its group's path
+		hints = append(hints, "To raise the limit: drover changegroups set group:PATH --max-running N")
 	}
 	return hints
 }

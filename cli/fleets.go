@@ -152,6 +152,9 @@ func (f *registryFlags) showFleet(answer remote.Answer[api.Fleet]) error {
 	t.Field("name", x.Name)
 	t.Field("pool", x.Spec.Pool)
 	t.Field("priority", strconv.Itoa(x.Spec.Priority))
+	if len(x.Spec.Labels) > 0 {
+		t.Field("labels", pairs(x.Spec.Labels))
+	}
 	t.Field("plugin", strings.TrimSpace(x.Spec.Plugin+" "+x.Status.Plugin))
 	t.Field("group", x.Status.Group)
 	t.Field("bootstrap", x.Spec.BootstrapMethod())

@@ -30,9 +30,12 @@ const (
 // no executor of their pool has a free slot.
 func (e *Engine) explainFleets(ctx context.Context, r run.Run, queues *queueInfo) error {
 	waits := func(pool string) bool {
-		p := queues.pools[pool]
-		return (p.Online == 0 || full(p)) && slices.ContainsFunc(r.Tasks, func(t run.Task) bool {
-			return t.Pool == pool && t.Status == run.StatusQueued
+		return slices.ContainsFunc(r.Tasks, func(t run.Task) bool {
+			if t.Pool != pool || t.Status != run.StatusQueued {
+				return false
+			}
+			p, _, _ := queues.poolOf(&t)
+			return p.Online == 0 || full(p) && !atLimit(p)
 		})
 	}
 	if !slices.ContainsFunc(r.Tasks, func(t run.Task) bool { return waits(t.Pool) }) {

@@ -52,7 +52,8 @@ type FleetView struct {
 	Fleet       run.Fleet
 	Instances   []LedgerRow    // without those in state gone, by number
 	PolicyState string         // the policy state that ChangeFleet wrote last
-	Queued      int            // tasks of the pool that are queued
+	Queued      int            // tasks of the pool that are queued, and that each of its executors may run
+	Labelled    int            // queued tasks that require labels, and that are to run on this fleet
 	Overdue     int            // of Queued: those that have waited for longer than run.SlotTimeout
 	FreeSlots   int            // of online executors of the pool that belong to none of its fleets
 	Executors   []run.Executor // instances of the fleet that are not removed

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -90,8 +91,12 @@ type FleetSpec struct {
 	Pool string `json:"pool"` // the pool whose tasks its instances take
 	// Priority orders the fleets of one pool: the fleet with the highest
 	// priority gets tasks first, and of equal ones the first by name.
-	Priority int    `json:"priority,omitempty"`
-	Plugin   string `json:"plugin"` // a path, or a name on the plugin path
+	Priority int `json:"priority,omitempty"`
+	// Labels are those that its executors have, in addition to those of the pool and
+	// those that name the fleet and the instance. Tasks that require more are no reason
+	// to create instances.
+	Labels map[string]string `json:"labels,omitempty"`
+	Plugin string            `json:"plugin"` // a path, or a name on the plugin path
 	// PluginConfig is passed to the plugin unchanged.
 	PluginConfig    json.RawMessage `json:"plugin_config,omitempty"`
 	ConnectorConfig FleetConnector  `json:"connector_config,omitzero"`
@@ -540,6 +545,14 @@ func (s FleetSpec) DrainLimit() time.Duration {
 // Failures returns how many consecutive health checks may fail.
 func (s FleetSpec) Failures() int {
 	return cmp.Or(s.FailureThreshold, DefaultFailureThreshold)
+}
+
+// ExecutorLabels returns the labels that all executors of a fleet have.
+func (s FleetSpec) ExecutorLabels(fleet string) map[string]string {
+	labels := make(map[string]string, len(s.Labels)+1)
+	maps.Copy(labels, s.Labels)
+	labels[LabelFleet] = fleet
+	return labels
 }
 
 // BootstrapMethod returns how instances become executors.

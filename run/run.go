@@ -82,8 +82,9 @@ type Task struct {
 	AllowFailure bool
 	Reason       string // why it waits or failed; a sentence
 	Pool         string
-	Executor     string // id of the executor that claimed it; "" before
-	Attempt      int    // 0 before it was queued
+	Labels       map[string]string // that its executor must have, in addition to those of the pool
+	Executor     string            // id of the executor that claimed it; "" before
+	Attempt      int               // 0 before it was queued
 	Dispatch     int
 	ExitCode     *int
 	TimedOut     bool

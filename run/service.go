@@ -345,6 +345,16 @@ type DesiredState struct {
 	// Gone answers Renewal.Expiring: the fleet does not have that instance any
 	// more, or is deleting it, so the executor gets no new token.
 	Gone bool
+	// Labels has the labels that waiting tasks of the pool require of their executor,
+	// as far as this executor has them: one item for each set of labels. It polls for
+	// those tasks.
+	Labels []map[string]string
+	// LabelsOnly says that no other tasks wait: the executor keeps a slot for those with
+	// labels.
+	LabelsOnly bool
+	// Slots, if not nil, is how many of its slots the executor may use, since the pool
+	// has a limit.
+	Slots *int
 }
 
 // ClaimRequest asks for the definition of a key.

@@ -34,6 +34,12 @@ func ValidateFleet(name string, s run.FleetSpec) []run.Fault {
 	if s.Priority < -run.MaxFleetPriority || s.Priority > run.MaxFleetPriority {
 		l.add("priority", run.FaultOutOfRange, "it is %d; it must be from -%d to %d", s.Priority, run.MaxFleetPriority, run.MaxFleetPriority)
 	}
+	checkLabels(l, "labels", s.Labels)
+	for _, reserved := range []string{run.LabelFleet, run.LabelInstance} {
+		if _, ok := s.Labels[reserved]; ok {
+			l.add(run.Path("labels").Key(reserved), run.FaultContradiction, "Drover sets this label on the executors of a fleet")
+		}
+	}
 	checkText(l, "plugin", s.Plugin)
 	if slices.Contains(strings.Split(s.Plugin, "/"), "..") {
 		l.add("plugin", run.FaultBadFormat, "%s has ..: a plugin is a name, or a path, in a directory of the plugin path", quote(s.Plugin))

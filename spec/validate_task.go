@@ -83,8 +83,8 @@ func checkPlacement(l *faultList, p run.Path, t *run.TaskSpec) {
 		return
 	}
 	at := p.Key("requires")
-	if t.Pool != "" {
-		l.add(at, run.FaultContradiction, "a task names a pool or says what it requires, not both")
+	if t.Pool != "" && (r.Driver != "" || r.OS != "" || r.Arch != "") {
+		l.add(at, run.FaultContradiction, "a task that names a pool can require labels of its executor, but no driver, os or arch: the pool determines them")
 	}
 	if r.Driver == "" && r.OS == "" && r.Arch == "" && len(r.Labels) == 0 {
 		l.add(at, run.FaultRequired, "nothing is required: set driver, os, arch or labels")

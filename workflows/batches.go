@@ -231,7 +231,7 @@ func (b *batches) recoverLost() {
 			lost := from.tasks[task]
 			delete(b.batchOf, task)
 			b.queue(contract.Assignment{
-				Task: task, Name: lost.Name, Pool: lost.Pool, Retry: lost.Retry, OnLost: lost.OnLost, Recover: true,
+				Task: task, Name: lost.Name, Pool: lost.Pool, Retry: lost.Retry, OnLost: lost.OnLost, Labels: lost.Labels, Recover: true,
 			})
 		}
 		delete(b.open, n)

@@ -49,7 +49,11 @@ func (c calls) holdersAndRemoved(ctx workflow.Context, executors []string, tasks
 // execute schedules execute-task. The future yields a contract.ExecuteResult, or a
 // timeout if no executor takes the task within acquire, unless that is 0.
 func (c calls) execute(ctx workflow.Context, a contract.Assignment, acquire time.Duration) workflow.Future {
-	o := taskOptions(contract.PoolQueue(a.Pool), a.Name, a.Attempt, c.priority)
+	queue := contract.PoolQueue(a.Pool)
+	if a.Labels != "" {
+		queue = contract.LabelsQueue(a.Pool, a.Labels)
+	}
+	o := taskOptions(queue, a.Name, a.Attempt, c.priority)
 	o.ScheduleToStartTimeout = acquire
 	ctx = workflow.WithActivityOptions(ctx, o)
 	return workflow.ExecuteActivity(ctx, contract.ActivityExecuteTask, contract.ExecuteInput{Key: c.key(a), Name: a.Name})

@@ -121,7 +121,7 @@ func (r *runner) assignment(task int) contract.Assignment {
 		pool = r.plan.Pools[n.Pool]
 	}
 	return contract.Assignment{
-		Task: task, Name: r.graph.Name(task), Pool: pool, Retry: n.Retry, OnLost: n.OnLost, Attempt: 1, Dispatch: 1,
+		Task: task, Name: r.graph.Name(task), Pool: pool, Retry: n.Retry, OnLost: n.OnLost, Labels: n.Labels, Attempt: 1, Dispatch: 1,
 	}
 }
 

@@ -65,6 +65,15 @@ func simple() []scenario {
 				g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess, run.StatusSkipped, run.StatusSuccess, run.StatusSkipped)
 			},
 		},
+		{
+			name:    "labels",
+			plan:    newPlan(labelled(retrying("a", run.Retry{MaxAttempts: 2})), node("b", 0)),
+			actions: map[string][]executorAction{"execute a": {doRequeue, doFail, doSucceed}},
+			drive: func(g *scenarioRun) {
+				g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess)
+				require.Equal(g.t, 2, g.tasks[0].Attempt)
+			},
+		},
 		{name: "one", plan: newPlan(node("a")), drive: func(g *scenarioRun) { g.finished(run.ResultSuccess, run.StatusSuccess) }},
 		{name: "fan", plan: newPlan(node("a"), wide("b", 20, 0), node("c", 1)), drive: func(g *scenarioRun) { g.finished(run.ResultSuccess) }},
 		{

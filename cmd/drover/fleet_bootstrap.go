@@ -119,11 +119,12 @@ func (b *sshBootstrap) options(ctx context.Context, i controller.Instance) (boot
 	if err != nil {
 		return bootstrap.Options{}, fmt.Errorf("get the pool, which determines the driver of its executors: %w", err)
 	}
+	labels := i.Spec.ExecutorLabels(i.Fleet) // the token proves the fleet and the instance; an older gateway uses the labels
+	labels[run.LabelInstance] = i.ID
 	return bootstrap.Options{
 		Executor: bootstrap.Executor{
 			Pool: i.Spec.Pool, Driver: pool.Driver, Slots: max(1, i.Spec.CapacityPerInstance), Privileged: pool.Privileged,
-			// The token proves the instance. An older gateway uses the labels.
-			Labels:      map[string]string{run.LabelFleet: i.Fleet, run.LabelInstance: i.ID},
+			Labels:      labels,
 			RemoveAfter: b.cfg.RemoveAfter, Gateway: b.cfg.GatewayURL, InsecureGateway: b.cfg.InsecureGateway,
 			Relay: bootstrap.Relay{
 				Address: b.cfg.Relay.Address, CA: b.ca, ServerName: b.cfg.Relay.ServerName, Insecure: b.cfg.Relay.Insecure,

@@ -170,7 +170,9 @@ func (c *Client) Renew(ctx context.Context, r run.Renewal) (run.DesiredState, er
 	return desiredState(w), err
 }
 
-func desiredState(w api.DesiredState) run.DesiredState { return run.DesiredState{Drain: w.Drain} }
+func desiredState(w api.DesiredState) run.DesiredState {
+	return run.DesiredState{Drain: w.Drain, Labels: w.Labels, LabelsOnly: w.LabelsOnly, Slots: w.Slots}
+}
 
 // Claim implements run.ExecutorAPI.
 func (c *Client) Claim(ctx context.Context, r run.ClaimRequest) (run.Definition, error) {

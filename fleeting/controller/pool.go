@@ -48,6 +48,7 @@ func newPool(s planInput, own scaling.Input) *pool {
 	demand := scaling.PoolDemand{Queued: s.view.Queued, Overdue: s.view.Overdue, Upcoming: s.upcoming, FreeSlots: s.view.FreeSlots}
 	p.supplies(demand)
 	p.shares = scaling.Divide(demand, p.supply)
+	p.shares[p.self].Queued += s.view.Labelled
 	return p
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/executor/controlplane"
 	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/run"
 )
 
 // Command returns the command that runs an executor.
@@ -72,6 +73,9 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	}
 	if err != nil {
 		return err
+	}
+	if run.Labelled(cfg.Executor.Labels) {
+		options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, shortPolls())
 	}
 	// Tasks continue to run while Temporal is unavailable, so the start of the
 	// process must not depend on it.

@@ -28,6 +28,7 @@ func FleetTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"upcoming_tasks":            testUpcoming,
 		"fleets_of_one_pool":        testPoolOfFleets,
 		"free_slots_of_a_pool":      testFreeSlots,
+		"labels":                    testLabelledFleets,
 		"pool_under_races":          testPoolRace,
 		"acquire_timeout":           testAcquireTimeout,
 	}

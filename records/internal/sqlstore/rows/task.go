@@ -22,6 +22,8 @@ type Task struct {
 	// Conditions is "" if the task has none, ConditionsOpen until they are
 	// evaluated, and then the decision as JSON.
 	Conditions string
+	// Labels are those that its executor must have itself, as JSON, "" for none.
+	Labels string
 	TaskState
 	stored TaskState // as in the database
 }
@@ -45,11 +47,11 @@ type TaskState struct {
 	Steps    string // JSON of []run.StepResult
 }
 
-const taskColumns = `number, node, name, spec_name, axis, pool, annotations, conditions, status, reason, executor, attempt, dispatch,
+const taskColumns = `number, node, name, spec_name, axis, pool, annotations, conditions, labels, status, reason, executor, attempt, dispatch,
 	exit_code, timed_out, cause, queued_at, started_at, ended_at, steps`
 
 func (t *Task) scan(row sqldb.Scanner) error {
-	err := row.Scan(&t.Number, &t.Node, &t.Name, &t.SpecName, &t.Axis, &t.Pool, &t.Annotations, &t.Conditions, &t.Status, &t.Reason, &t.Executor,
+	err := row.Scan(&t.Number, &t.Node, &t.Name, &t.SpecName, &t.Axis, &t.Pool, &t.Annotations, &t.Conditions, &t.Labels, &t.Status, &t.Reason, &t.Executor,
 		&t.Attempt, &t.Dispatch, &t.exitCode, &t.timedOut, &t.cause, &t.Queued, &t.Started, &t.Ended, &t.Steps)
 	t.stored = t.TaskState
 	return err
@@ -140,7 +142,7 @@ func (t *Task) Task(spec *run.TaskSpec) (run.Task, error) {
 	if t.Status == run.StatusFailed {
 		out.Cause = t.cause
 	}
-	if err := sqldb.Unmarshal(t.Annotations, &out.Annotations); err != nil {
+	if err := errors.Join(sqldb.Unmarshal(t.Annotations, &out.Annotations), sqldb.Unmarshal(t.Labels, &out.Labels)); err != nil {
 		return out, err
 	}
 	var results []run.StepResult

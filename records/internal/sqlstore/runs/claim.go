@@ -93,6 +93,48 @@ func checkClaim(ctx context.Context, t *sqldb.Tx, c run.ClaimRequest, r *rows.Ru
 	case limit > 0 && uses >= limit:
 		return run.Errorf(run.CodeConflict, "executor %s has claimed all of its %d tasks", c.Executor, limit)
 	}
+	return checkPool(ctx, t, c, x)
+}
+
+// checkPool returns why the executor may not claim a task of its pool: the executor
+// lacks labels, or the pool runs as many tasks as it may.
+func checkPool(ctx context.Context, t *sqldb.Tx, c run.ClaimRequest, x *rows.Task) error {
+	var poolLabels, text string
+	var limit int
+	if err := t.QueryRow(ctx, `SELECT labels, max_running FROM pools WHERE name = ?`, x.Pool).Scan(&poolLabels, &limit); err != nil {
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	}
+	if x.Labels != "" {
+		if err := t.QueryRow(ctx, `SELECT labels FROM executors WHERE id = ?`, c.Executor).Scan(&text); err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		var pool run.Pool
+		var own, required map[string]string
+		if err := errors.Join(sqldb.Unmarshal(poolLabels, &pool.Labels), sqldb.Unmarshal(text, &own), sqldb.Unmarshal(x.Labels, &required)); err != nil {
+			return err
+		}
+		if !run.HasLabels(pool.WithLabels(own), required) {
+			return run.Errorf(run.CodeConflict, "executor %s does not have %s", c.Executor, run.ShownLabels(required))
+		}
+	}
+	if limit == 0 {
+		return nil
+	}
+	// Claims of a pool with a limit wait for each other.
+	if err := t.QueryRow(ctx, `SELECT max_running FROM pools WHERE name = ?`+t.Dialect.ForUpdate, x.Pool).Scan(&limit); err != nil {
+		return err
+	}
+	var running int
+	if err := t.QueryRow(ctx, `SELECT count(*) FROM tasks WHERE pool = ? AND status IN ('queued', 'running') AND status = 'running'
+		AND NOT (run_id = ? AND number = ?)`, x.Pool, c.Key.Run, c.Key.Task).Scan(&running); err != nil {
+		return err
+	}
+	if limit > 0 && running >= limit {
+		return run.Errorf(run.CodeExhausted, "%d of at most %d tasks of pool %s are running", running, limit, x.Pool)
+	}
 	return nil
 }
 
