@@ -69,6 +69,7 @@ func (p parts) addGateway(
 		Archives: service.StoredArchives,
 	}, gateway.Options{
 		Address: listener.Addr().String(), Hosts: cfg.Hosts, CodecOrigins: cfg.CodecOrigins, TLS: tlsConfig, ShutdownTimeout: cfg.ShutdownTimeout,
+		AccessLog: cfg.AccessLog,
 	})
 	if err != nil {
 		return fmt.Errorf("create the gateway: %w", err)

@@ -131,6 +131,8 @@ type Gateway struct {
 	TLSCertFile     string        `koanf:"tls_cert_file" yaml:"tls_cert_file"`
 	TLSKeyFile      string        `koanf:"tls_key_file" yaml:"tls_key_file"`
 	ShutdownTimeout time.Duration `koanf:"shutdown_timeout" yaml:"shutdown_timeout"`
+	// AccessLog selects the requests that are logged at info: all, calls or refused.
+	AccessLog string `koanf:"access_log" yaml:"access_log"`
 	// Relay makes the process of the gateway serve a relay too.
 	Relay bool `koanf:"relay" yaml:"relay"`
 	// RelayKeyFile has the keys of the relays. With them, an executor whose token
@@ -246,7 +248,7 @@ func Default() Config {
 			CacheMaxAge: 14 * 24 * time.Hour, WorkspaceMaxAge: 3 * 24 * time.Hour, ArtifactMaxAge: 30 * 24 * time.Hour,
 		},
 		Retention: Retention{Interval: time.Hour, PerSecond: 100},
-		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second},
+		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second, AccessLog: "calls"},
 		Relay:     Relay{Listen: "127.0.0.1:7234", MaxPolls: 200, ShutdownTimeout: 10 * time.Second},
 		Executor: Executor{
 			Slots: 1, Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",
