@@ -61,7 +61,7 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return fmt.Errorf("listen for the HTTP API: %w", err)
 	}
-	payloads, err := process.CodecHandler(cfg.Temporal)
+	payloads, err := process.CodecHandler(cfg.Temporal, s.Logger)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -95,7 +95,7 @@ func newAuthenticator(cfg config.Gateway, logger *slog.Logger) (tokens.Authentic
 	if err != nil {
 		return nil, fmt.Errorf("read the tokens: %w", err)
 	}
-	keys, err := relayKeys(cfg)
+	keys, err := relayKeys(cfg, logger)
 	if err != nil || keys == nil {
 		return file, err
 	}

@@ -97,6 +97,13 @@ func (r *Relayed) LaunchFleets(dir string) *Process {
 	return process
 }
 
+// ReplaceCertificate replaces the certificate of the relay, which is its own
+// authority, in its files.
+func (r *Relayed) ReplaceCertificate() {
+	r.t.Helper()
+	writeCertificate(r.t, r.CA, filepath.Join(filepath.Dir(r.CA), "relay.key"))
+}
+
 // Journals returns the journals of an executor, which contain the tokens of its
 // tasks.
 func (r *Relayed) Journals() []string {

@@ -68,7 +68,7 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	}
 	options, err := process.TemporalOptions(cfg.Temporal, p.Logger, p.Telemetry)
 	if err == nil && cfg.Executor.Relay.Address != "" {
-		options, err = relayOptions(cfg.Executor.Relay, token.Current, options)
+		options, err = relayOptions(cfg.Executor.Relay, token.Current, options, p.Logger)
 	}
 	if err != nil {
 		return err
