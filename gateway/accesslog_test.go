@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -106,4 +107,35 @@ func accessLine(t *testing.T, log string) map[string]any {
 		}
 	}
 	return found
+}
+
+// BenchmarkServer_access_log measures a request whose line is written, and one whose
+// line is not.
+func BenchmarkServer_access_log(b *testing.B) {
+	for _, detail := range []string{access.Refused, access.Calls} {
+		b.Run(detail, func(b *testing.B) {
+			g, err := gateway.New(gateway.Deps{
+				Runs:   &runtest.Service{GetFunc: func(_ context.Context, id run.ID, _ ...string) (run.Run, error) { return run.Run{ID: id}, nil }},
+				Logger: logging.New(new(countingWriter), "text", slog.LevelInfo),
+			}, gateway.Options{AccessLog: detail})
+			require.NoError(b, err)
+			b.ReportAllocs()
+			for b.Loop() {
+				r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "http://127.0.0.1/api/v1/runs/"+runID, nil)
+				w := httptest.NewRecorder()
+				g.Handler().ServeHTTP(w, r)
+				if w.Code != http.StatusOK {
+					b.Fatal(w.Body)
+				}
+			}
+		})
+	}
+}
+
+// countingWriter counts bytes. It is not io.Discard, which slog recognizes.
+type countingWriter struct{ n int }
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	w.n += len(p)
+	return len(p), nil
 }

@@ -5,11 +5,13 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/test/harness"
 )
@@ -41,6 +43,43 @@ func TestRelay_new_certificate(t *testing.T) {
 	id = parts.Submit(after.spec("after-the-new-certificate")).ID
 	after.check(t, parts.AwaitPhase(id, "finished", time.Minute), func(task, want string) { parts.AwaitLogs(id, task, want) })
 	require.Contains(t, parts.Processes[harness.Executor].Output(), "read a changed file")
+}
+
+// TestGateway_new_certificate does the same with the gateway of an executor, whose
+// task runs meanwhile.
+func TestGateway_new_certificate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key, address := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), harness.FreeAddress(t)
+	harness.WriteCertificate(t, cert, key)
+	parts := harness.StartParts(t, "1", map[harness.Part][]string{harness.Gateway2: {
+		"DROVER_GATEWAY__LISTEN=" + address, "DROVER_GATEWAY__TLS_CERT_FILE=" + cert, "DROVER_GATEWAY__TLS_KEY_FILE=" + key,
+	}})
+	parts.Launch(harness.Gateway2).AwaitReady()
+	executor := harness.Start(t, parts.Dir, []string{
+		"DROVER_TEMPORAL__ADDRESS=" + parts.Temporal(), "DROVER_EXECUTOR__DRIVER=shell", "DROVER_EXECUTOR__TOKEN_FILE=" + filepath.Join(parts.Dir, "executor.token"),
+		"DROVER_EXECUTOR__GATEWAY_URL=https://" + address, "DROVER_EXECUTOR__GATEWAY_CA_FILE=" + cert,
+	}, "start", "executor", "--id", "secure", "--pool", "secure", "--state-dir", filepath.Join(dir, "state"))
+	executor.AwaitReady()
+	old := trusted(t, cert)
+	id := parts.Submit(fmt.Sprintf("name: secure\ngroup: /test/certificates\ntasks: {a: {pool: secure, steps: [{run: 'touch %[1]s/begun; until test -e %[1]s/end; do sleep 0.1; done; echo done'}]}}\n", dir)).ID
+	testenv.Await(t, waitTimeout, func() (bool, string) {
+		_, err := os.Stat(filepath.Join(dir, "begun"))
+		return err == nil, fmt.Sprint(err)
+	})
+
+	harness.WriteCertificate(t, cert, key)
+	testenv.Await(t, waitTimeout, func() (bool, string) {
+		err := handshake(t, address, trusted(t, cert))
+		return err == nil, fmt.Sprint(err)
+	})
+	require.Error(t, handshake(t, address, old))
+	parts.Processes[harness.Gateway2].Kill()
+	parts.Launch(harness.Gateway2).AwaitReady()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "end"), nil, 0o600))
+	require.Equal(t, api.ResultSuccess, parts.AwaitPhase(id, api.PhaseFinished, waitTimeout).Result)
+	parts.AwaitLogs(id, "a", "done\n")
+	require.Contains(t, executor.Output(), "read a changed file")
 }
 
 // trusted returns the certificates in a file, which may be read while it is written.

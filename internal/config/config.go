@@ -168,6 +168,9 @@ type Executor struct {
 	Temporary   bool          `koanf:"temporary" yaml:"temporary"`
 	RemoveAfter time.Duration `koanf:"remove_after" yaml:"remove_after"` // 0: ten minutes
 	GatewayURL  string        `koanf:"gateway_url" yaml:"gateway_url"`
+	// GatewayCAFile has the certificate authorities of the gateway's certificate; ""
+	// means those of the host.
+	GatewayCAFile string `koanf:"gateway_ca_file" yaml:"gateway_ca_file"`
 	// InsecureGateway allows a gateway URL that is neither https nor loopback:
 	// secrets then cross the network unencrypted.
 	InsecureGateway bool `koanf:"insecure_gateway" yaml:"insecure_gateway"`
