@@ -88,7 +88,8 @@ func (l *Log) Write(c echo.Context, r Request) {
 		return
 	}
 	var array [12]slog.Attr
-	attrs := append(array[:0],
+	attrs := array[:0]
+	attrs = append(attrs,
 		slog.String("request_id", r.ID), slog.String("method", truncate.String(c.Request().Method, maxMethod, "")), slog.String("route", r.Route),
 		slog.Int("status", status), slog.Int64("bytes", c.Response().Size), slog.Duration("duration", r.Took.Round(time.Microsecond)),
 		slog.String("remote", c.RealIP()))

@@ -78,13 +78,9 @@ func (u *unique) clean(r slog.Record) bool {
 	keys := array[:0]
 	clean := true
 	r.Attrs(func(a slog.Attr) bool {
-		switch a.Value.Kind() {
-		case slog.KindDuration, slog.KindGroup, slog.KindLogValuer:
-			clean = false
-			return false
-		default:
-		}
-		clean = !slices.Contains(keys, a.Key) && !slices.ContainsFunc(u.keys, func(b slog.Attr) bool { return b.Key == a.Key })
+		kind := a.Value.Kind()
+		clean = kind != slog.KindDuration && kind != slog.KindGroup && kind != slog.KindLogValuer &&
+			!slices.Contains(keys, a.Key) && !slices.ContainsFunc(u.keys, func(b slog.Attr) bool { return b.Key == a.Key })
 		keys = append(keys, a.Key)
 		return clean
 	})
@@ -97,18 +93,18 @@ type list struct{ attrs []slog.Attr }
 func (l *list) add(attrs ...slog.Attr) {
 	for _, a := range attrs {
 		a.Value = a.Value.Resolve()
-		switch a.Value.Kind() {
-		case slog.KindDuration:
-			a.Value = slog.StringValue(a.Value.Duration().String())
-		case slog.KindGroup:
-			if a.Key == "" { // handlers write its attributes at this level
-				l.add(a.Value.Group()...)
-				continue
-			}
+		group := a.Value.Kind() == slog.KindGroup
+		if group && a.Key == "" { // handlers write its attributes at this level
+			l.add(a.Value.Group()...)
+			continue
+		}
+		if group {
 			var inner list
 			inner.add(a.Value.Group()...)
 			a.Value = slog.GroupValue(inner.attrs...)
-		default:
+		}
+		if a.Value.Kind() == slog.KindDuration {
+			a.Value = slog.StringValue(a.Value.Duration().String())
 		}
 		if l.repeats(a) {
 			continue

@@ -116,8 +116,8 @@ func (v *Value[T]) read() (changed bool, err error) {
 		if files[i], err = os.ReadFile(path); err != nil {
 			return false, err
 		}
-		fmt.Fprintf(hash, "%d ", len(files[i]))
-		hash.Write(files[i])
+		_, _ = fmt.Fprintf(hash, "%d ", len(files[i]))
+		_, _ = hash.Write(files[i])
 	}
 	var sum [sha256.Size]byte
 	hash.Sum(sum[:0])

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -149,7 +150,7 @@ func TestTemporalTLS(t *testing.T) {
 	first, second := newAuthority(t, "first"), newAuthority(t, "second")
 	first.write(t, cert, key)
 	writeFile(t, ca, first.pem)
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is local
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := listener.Addr().String()
 	stop := serveHealth(t, listener, first)
@@ -162,15 +163,15 @@ func TestTemporalTLS(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	check := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) //nolint:fatcontext // each call has its own
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("the server did not answer"))
 		defer cancel()
 		_, err := c.CheckHealth(ctx, nil)
 		return err
 	}
 	require.NoError(t, check())
 
-	stop()                                     // its connections end, as at the end of their age
-	listener, err = net.Listen("tcp", address) //nolint:noctx // it is local
+	stop() // its connections end, as at the end of their age
+	listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
 	require.NoError(t, err)
 	stop = serveHealth(t, listener, second)
 	defer stop()
