@@ -1715,9 +1715,12 @@ type Problem struct {
 	Errors []Fault `json:"errors,omitempty,omitzero"`
 
 	// Floor With the code `gone`: the number of the last removed event.
-	Floor  int64  `json:"floor,omitempty,omitzero"`
-	Status int    `json:"status"`
-	Title  string `json:"title"`
+	Floor int64 `json:"floor,omitempty,omitzero"`
+
+	// RequestID The ID of the request in the log of the gateway, as in the header `X-Request-Id`.
+	RequestID string `json:"request_id,omitempty,omitzero"`
+	Status    int    `json:"status"`
+	Title     string `json:"title"`
 
 	// Type A URI that stands for the code.
 	Type string `json:"type"`

@@ -33,10 +33,10 @@ func (s *Server) authorize(op openapi.Operation) echo.MiddlewareFunc {
 			if err != nil {
 				return err
 			}
+			c.Set(principalKey, p) // also of a call that is refused, for the access log
 			if !p.Allows(op.Scope) {
 				return run.Errorf(run.CodeForbidden, "token %s does not have the scope %s", p.Name, op.Scope)
 			}
-			c.Set(principalKey, p)
 			c.SetRequest(c.Request().WithContext(run.WithActor(c.Request().Context(), p.Name)))
 			return next(c)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway/access"
 	"github.com/drover-run/drover/gateway/exec"
 	"github.com/drover-run/drover/gateway/openapi"
 	"github.com/drover-run/drover/internal/hostcheck"
@@ -78,6 +79,9 @@ type Options struct {
 	Hosts []string
 	// CodecOrigins are the origins from which browsers may use the codec.
 	CodecOrigins []string
+	// AccessLog selects the requests that are logged at info: one of the levels of
+	// package access; "" means access.Calls.
+	AccessLog string
 	// TLS makes Run serve https.
 	TLS *tls.Config
 	// MaxBody is the longest request body in bytes: run.MaxRequestBytes.
@@ -125,6 +129,7 @@ type Server struct {
 	keys        *tokens.Keys
 	logger      *slog.Logger
 	metrics     *metrics
+	access      *access.Log
 	streams     *streams
 	opts        Options
 	echo        *echo.Echo
@@ -151,7 +156,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 	s := &Server{
 		runs: deps.Runs, ready: deps.Ready, executorAPI: deps.ExecutorAPI, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, artifacts: deps.Artifacts, retention: deps.Retention,
 		auth: deps.Auth, tokens: deps.Tokens, keys: deps.Keys, logger: deps.Logger,
-		streams: newStreams(), opts: opts.withDefaults(),
+		access: access.New(deps.Logger, opts.AccessLog, ops), streams: newStreams(), opts: opts.withDefaults(),
 	}
 	if s.metrics, err = newMetrics(deps); err != nil {
 		return nil, fmt.Errorf("register metrics of the gateway: %w", err)

@@ -188,7 +188,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	payloads, err := process.CodecHandler(d.temporal())
+	payloads, err := process.CodecHandler(d.temporal(), d.Logger)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

@@ -62,7 +62,7 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return fmt.Errorf("listen for the HTTP API: %w", err)
 	}
-	payloads, err := process.CodecHandler(cfg.Temporal)
+	payloads, err := process.CodecHandler(cfg.Temporal, s.Logger)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 
@@ -50,11 +51,11 @@ func (p parts) addGateway(
 	var tlsConfig *tls.Config
 	if cfg.TLSCertFile != "" {
 		var err error
-		if tlsConfig, err = process.LoadTLS(cfg.TLSCertFile, cfg.TLSKeyFile); err != nil {
+		if tlsConfig, err = process.ServerTLS(cfg.TLSCertFile, cfg.TLSKeyFile, p.Logger); err != nil {
 			return err
 		}
 	}
-	keys, err := relayKeys(cfg)
+	keys, err := relayKeys(cfg, p.Logger)
 	if err != nil {
 		return err
 	}
@@ -70,6 +71,7 @@ func (p parts) addGateway(
 		Archives: service.StoredArchives,
 	}, gateway.Options{
 		Address: listener.Addr().String(), Hosts: cfg.Hosts, CodecOrigins: cfg.CodecOrigins, TLS: tlsConfig, ShutdownTimeout: cfg.ShutdownTimeout,
+		AccessLog: cfg.AccessLog,
 	})
 	if err != nil {
 		return fmt.Errorf("create the gateway: %w", err)
@@ -95,11 +97,11 @@ func (p parts) addTokens(ctx context.Context, listed tokens.Source, keys *tokens
 }
 
 // relayKeys returns the keys of the relays, nil where there are none.
-func relayKeys(cfg config.Gateway) (*tokens.Keys, error) {
+func relayKeys(cfg config.Gateway, logger *slog.Logger) (*tokens.Keys, error) {
 	if cfg.RelayKeyFile == "" {
 		return nil, nil //nolint:nilnil // nil means no keys
 	}
-	return tokens.ReadKeys(cfg.RelayKeyFile)
+	return tokens.FollowKeys(cfg.RelayKeyFile, logger)
 }
 
 // addControl runs workflows and control activities.

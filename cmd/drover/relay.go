@@ -83,13 +83,13 @@ func (p parts) addRelay(ctx context.Context, cfg config.Relay, c client.Client, 
 		p.Stages.Add("tokens of the relay", registry.Run)
 		auth = registry
 	}
-	keys, err := tokens.ReadKeys(cfg.KeyFile)
+	keys, err := tokens.FollowKeys(cfg.KeyFile, p.Logger)
 	if err != nil {
 		return err
 	}
 	var tlsConfig *tls.Config
 	if cfg.TLSCertFile != "" {
-		if tlsConfig, err = process.LoadTLS(cfg.TLSCertFile, cfg.TLSKeyFile); err != nil {
+		if tlsConfig, err = process.ServerTLS(cfg.TLSCertFile, cfg.TLSKeyFile, p.Logger); err != nil {
 			return err
 		}
 	}

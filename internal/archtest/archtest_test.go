@@ -14,7 +14,7 @@ import (
 const module = "github.com/drover-run/drover"
 
 // leaves import the standard library only, and any package may import them.
-var leaves = []string{"internal/suggest", "internal/truncate"}
+var leaves = []string{"internal/reload", "internal/suggest", "internal/truncate"}
 
 // importsOf lists all packages that the packages of a pattern import, directly or
 // indirectly. The pattern may follow flags of go list.
@@ -71,6 +71,8 @@ func TestImports(t *testing.T) {
 		{pattern: "./internal/hostcheck", own: []string{"internal/hostcheck"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./internal/durable", own: []string{"internal/durable"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./internal/retry", own: []string{"internal/retry"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./internal/logging", own: []string{"internal/logging"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
+		{pattern: "./internal/reload", own: []string{"internal/reload"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/suggest", own: []string{"internal/suggest"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/truncate", own: []string{"internal/truncate"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/keylock", own: []string{"internal/keylock"}, banned: []string{"github.com/", "go.temporal.io"}},

@@ -121,6 +121,7 @@ func (g Gateway) validate(v *validator) {
 			v.fail("gateway.codec_origins", "%q is not an origin of the form SCHEME://HOST or SCHEME://HOST:PORT", origin)
 		}
 	}
+	v.oneOf("gateway.access_log", g.AccessLog, "all", "calls", "refused")
 	if g.ShutdownTimeout <= 0 {
 		v.fail("gateway.shutdown_timeout", "must be above 0")
 	}

@@ -4,6 +4,7 @@ package executorrole
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"io"
 
@@ -60,8 +61,13 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
+	authorities, err := process.Authorities(cfg.Executor.GatewayCAFile, "", p.Logger)
+	if err != nil {
+		return err
+	}
 	gatewayAPI, err := controlplane.New(cfg.Executor.GatewayURL, token.Current, controlplane.Options{
-		AllowPlain: cfg.Executor.InsecureGateway, OnToken: token.Replace,
+		Authorities: func() *x509.CertPool { return authorities().RootCAs },
+		AllowPlain:  cfg.Executor.InsecureGateway, OnToken: token.Replace,
 		OnIndirect: func(err error) { p.Logger.WarnContext(ctx, "failed to read from the object store", "error", err) },
 	})
 	if err != nil {
@@ -69,7 +75,7 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	}
 	options, err := process.TemporalOptions(cfg.Temporal, p.Logger, p.Telemetry)
 	if err == nil && cfg.Executor.Relay.Address != "" {
-		options, err = relayOptions(cfg.Executor.Relay, token.Current, options)
+		options, err = relayOptions(cfg.Executor.Relay, token.Current, options, p.Logger)
 	}
 	if err != nil {
 		return err
