@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,7 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 	}
 	var queues *queueInfo
 	open := unfinished(r.Tasks)
+	ordinary := slices.ContainsFunc(r.Tasks, func(t run.Task) bool { return !t.Finally && !t.Status.Final() })
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
 		if t.Reason != "" && t.Status != run.StatusQueued {
@@ -43,6 +45,9 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 		switch t.Status { //nolint:exhaustive // the others do not wait
 		case run.StatusNotStarted:
 			t.Reason = dependencyReason(t.Depends, open)
+			if t.Finally && ordinary {
+				t.Reason = finallyReason
+			}
 		case run.StatusWaitingApproval:
 			t.Reason = approvalReason(t)
 		case run.StatusQueued:
@@ -57,6 +62,10 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 	}
 	return r, nil
 }
+
+// finallyReason is the reason of all finally tasks that wait, so that clients can group
+// them.
+const finallyReason = "waits until all tasks without finally have ended"
 
 // approvalReason returns how many approvals a task has, who may give the others, and
 // until when.

@@ -26,6 +26,9 @@ type Plan struct {
 	// results: a byte a task as in Graph.Statuses, 0 (not started) for tasks
 	// that run again. Empty if all tasks run.
 	Kept []byte `json:"kept,omitempty"`
+	// FinallyTimeout is how long the finally tasks may take after a stop or the
+	// timeout of the run. 0 if the run has none.
+	FinallyTimeout Duration `json:"finally_timeout,omitempty"`
 }
 
 // Node is a task of the specification, or an expansion of it: Width tasks with
@@ -51,6 +54,9 @@ type Node struct {
 	Foreach bool `json:"e,omitempty"`
 	// If says that the node has a condition, which the records evaluate.
 	If bool `json:"c,omitempty"`
+	// Finally says that the tasks of the node are decided when all tasks of nodes
+	// without it are final.
+	Finally bool `json:"y,omitempty"`
 }
 
 // Axis is one dimension of a matrix.

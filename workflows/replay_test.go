@@ -32,7 +32,7 @@ const version = "v1"
 
 // stored counts the histories, so that a missing one is noticed.
 var stored = map[string]int{
-	"run/v1": 47, "task-batch/v1": 21, "webhook/v1": 3, "scheduled-run/v1": 4, "change-group/v1": 4, "retention/v1": 3, "executor/v1": 3,
+	"run/v1": 52, "task-batch/v1": 24, "webhook/v1": 3, "scheduled-run/v1": 4, "change-group/v1": 4, "retention/v1": 3, "executor/v1": 3,
 	"fleet/v1": 5,
 }
 
