@@ -2069,7 +2069,7 @@ type RunStop struct {
 	// refused does not invalidate it.
 	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
 
-	// Force Kill the tasks; no step cleans up. It ends a cleanup that has begun.
+	// Force Kill the tasks; no step cleans up. It ends a cleanup that has begun, and tasks with `finally`.
 	Force bool `json:"force,omitempty,omitzero"`
 }
 
@@ -2469,6 +2469,9 @@ type Task struct {
 	Executor string `json:"executor"`
 	ExitCode *int   `json:"exit_code,omitempty"`
 
+	// Finally The task begins when all tasks without `finally` have ended, also after a stop of the run.
+	Finally bool `json:"finally,omitempty,omitzero"`
+
 	// Number The number of the task in its run.
 	Number   int               `json:"number"`
 	Outputs  map[string]string `json:"outputs"`
@@ -2526,7 +2529,10 @@ type TaskSpec struct {
 	// Depends Names of tasks, or objects where an outcome other than success lets this task start.
 	Depends     []TaskSpec_Depends_Item `json:"depends,omitempty,omitzero"`
 	Environment map[string]string       `json:"environment,omitempty,omitzero"`
-	Foreach     string                  `json:"foreach,omitempty,omitzero"`
+
+	// Finally The task begins when all tasks without `finally` have ended, whatever the result of the run, also after a stop.
+	Finally bool   `json:"finally,omitempty,omitzero"`
+	Foreach string `json:"foreach,omitempty,omitzero"`
 
 	// If A condition in CEL. The task is skipped if it is false.
 	If    string `json:"if,omitempty,omitzero"`
@@ -4376,6 +4382,7 @@ type ClientInterface interface {
 	// The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
 	// `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
 	// with `force`, tasks are killed and no step cleans up, also if the run is being stopped already.
+	// Tasks with `finally` begin when all others have ended; only `force` ends or skips them.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4387,6 +4394,7 @@ type ClientInterface interface {
 	// The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
 	// `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
 	// with `force`, tasks are killed and no step cleans up, also if the run is being stopped already.
+	// Tasks with `finally` begin when all others have ended; only `force` ends or skips them.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6259,6 +6267,7 @@ func (c *Client) StartRun(ctx context.Context, id RunID, body StartRunJSONReques
 // The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
 // `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
 // with `force`, tasks are killed and no step cleans up, also if the run is being stopped already.
+// Tasks with `finally` begin when all others have ended; only `force` ends or skips them.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6280,6 +6289,7 @@ func (c *Client) StopRunWithBody(ctx context.Context, id RunID, contentType stri
 // The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
 // `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
 // with `force`, tasks are killed and no step cleans up, also if the run is being stopped already.
+// Tasks with `finally` begin when all others have ended; only `force` ends or skips them.
 //
 // Takes a body of the `application/json` content type.
 //

@@ -46,6 +46,9 @@ type Assignment struct {
 	Withdrawn string `json:"withdrawn,omitempty"`
 	// Stop says that a withdrawn task is also stopped if an executor runs it.
 	Stop bool `json:"stop,omitempty"`
+	// Finally says that a stop of the run ends the task only if Stop.Finally is set
+	// or the stop is forced.
+	Finally bool `json:"finally,omitempty"`
 }
 
 // BatchAddTasks is the payload of SignalBatchAddTasks. Without tasks it only checks

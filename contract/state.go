@@ -23,6 +23,9 @@ type RunState struct {
 	// Ready are tasks for which no batch had room yet.
 	Ready []Assignment `json:"ready,omitempty"`
 	Stop  *Stop        `json:"stop,omitempty"`
+	// FinallyDue is when the finally tasks of a stopped run end; zero before they may
+	// begin.
+	FinallyDue time.Time `json:"finally_due,omitzero"`
 	// Interrupted says that the stop of the run interrupted a task.
 	Interrupted bool `json:"interrupted,omitempty"`
 	// FailedTask is the task whose failure made the result failed, -1 for none.
@@ -72,7 +75,13 @@ type Stop struct {
 	// Force says that no task of the run cleans up any more. A later stop of a
 	// stopped run may add it.
 	Force bool `json:"force,omitempty"`
+	// Finally says why the finally tasks end too; "" if they do not, unless the stop
+	// is forced.
+	Finally string `json:"finally,omitempty"`
 }
+
+// EndsFinally reports whether the stop ends finally tasks too.
+func (s Stop) EndsFinally() bool { return s.Force || s.Finally != "" }
 
 // ExecutorRemoved is the payload of SignalExecutorRemoved.
 type ExecutorRemoved struct {

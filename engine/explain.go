@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +41,7 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 	}
 	var queues *queueInfo
 	open := unfinished(r.Tasks)
+	ordinary := slices.ContainsFunc(r.Tasks, func(t run.Task) bool { return !t.Finally && !t.Status.Final() })
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
 		if t.Reason != "" && t.Status != run.StatusQueued {
@@ -48,6 +50,9 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 		switch t.Status { //nolint:exhaustive // the others do not wait
 		case run.StatusNotStarted:
 			t.Reason = dependencyReason(t.Depends, open)
+			if t.Finally && ordinary {
+				t.Reason = finallyReason
+			}
 		case run.StatusWaitingApproval:
 			t.Reason = approvalReason(t)
 		case run.StatusQueued:
@@ -73,6 +78,10 @@ func joinReasons(first, second string) string {
 	}
 	return first + "; " + second
 }
+
+// finallyReason is the reason of all finally tasks that wait, so that clients can group
+// them.
+const finallyReason = "waits until all tasks without finally have ended"
 
 // approvalReason returns how many approvals a task has, who may give the others, and
 // until when.

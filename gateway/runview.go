@@ -87,7 +87,7 @@ func viewCounts(counts map[run.Status]int) map[string]int {
 
 func viewTask(t *run.Task) api.Task {
 	v := api.Task{
-		Number: t.Number, Status: api.Status(t.Status), AllowFailure: t.AllowFailure, Reason: t.Reason, Pool: t.Pool, Executor: t.Executor,
+		Number: t.Number, Status: api.Status(t.Status), AllowFailure: t.AllowFailure, Finally: t.Finally, Reason: t.Reason, Pool: t.Pool, Executor: t.Executor,
 		Attempt: t.Attempt, ExitCode: t.ExitCode, TimedOut: t.TimedOut, Stage: api.Stage(t.Stage), Cause: string(t.Cause),
 		QueuedAt: t.QueuedAt.UTC(), StartedAt: t.StartedAt.UTC(), EndedAt: t.EndedAt.UTC(),
 		Depends: make([]api.Dependency, len(t.Depends)), Outputs: mapOf(t.Outputs), Annotations: mapOf(t.Annotations),

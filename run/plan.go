@@ -26,6 +26,9 @@ type Plan struct {
 	// results: a byte a task as in Graph.Statuses, 0 (not started) for tasks
 	// that run again. Empty if all tasks run.
 	Kept []byte `json:"kept,omitempty"`
+	// FinallyTimeout is how long the finally tasks may take after a stop or the
+	// timeout of the run. 0 if the run has none.
+	FinallyTimeout Duration `json:"finally_timeout,omitempty"`
 }
 
 // Node is a task of the specification, or an expansion of it: Width tasks with
@@ -54,6 +57,9 @@ type Node struct {
 	// Labels identifies the labels that the executor of its tasks must have itself: see
 	// LabelsID. "" for none.
 	Labels string `json:"b,omitempty"`
+	// Finally says that the tasks of the node are decided when all tasks of nodes
+	// without it are final.
+	Finally bool `json:"y,omitempty"`
 }
 
 // Axis is one dimension of a matrix.

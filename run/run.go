@@ -77,6 +77,8 @@ type Task struct {
 	Number int
 	Name   string // with the suffix of its expansion: build[GO=1.25]
 	Status Status
+	// Finally says that it begins when all tasks without it have ended.
+	Finally bool
 	// AllowFailure says that its failure counts as a success for its dependents and
 	// for the run.
 	AllowFailure bool

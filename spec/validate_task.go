@@ -42,6 +42,7 @@ func checkTask(l *faultList, name, group string, t *run.TaskSpec) {
 	}
 	checkRetry(l, p.Key("retry"), t.Retry, run.RetryFailed, run.RetryStartFailed, run.RetryTimeout, run.RetryOOM, run.RetryVanished)
 	checkEnum(l, p.Key("on_executor_lost"), t.OnLost, run.OnLostFail, run.OnLostRetry)
+	checkFinally(l, p, t)
 }
 
 func checkApproval(l *faultList, p run.Path, a run.Approval) {

@@ -155,7 +155,7 @@ func (j *taskRun) handleEnd(ctx workflow.Context, result run.TaskResult, retry b
 	if !result.Status.Final() {
 		result.Status, result.Reason = run.StatusFailed, fmt.Sprintf("its executor reported the status %q as its end", result.Status)
 	}
-	if result.Status == run.StatusStopped && j.Stop && j.taskSet.stopped == nil {
+	if result.Status == run.StatusStopped && j.Stop && !j.isStopped() {
 		result.Reason = j.Withdrawn
 	}
 	if result.Status != run.StatusFailed || !retry || j.mustNotStart() || j.Attempt >= max(1, j.Retry.MaxAttempts) {
@@ -202,11 +202,11 @@ func (j *taskRun) skip() {
 func skippedChange(a contract.Assignment, stopped *contract.Stop) run.TaskChange {
 	c := run.TaskChange{Task: a.Task, Attempt: a.Attempt, Dispatch: a.Dispatch, Status: run.StatusSkipped}
 	switch {
-	case stopped != nil && a.Attempt > 1:
+	case stops(stopped, a.Finally) && a.Attempt > 1:
 		c.Status, c.Result = run.StatusStopped, a.Last
-		c.Reason = fmt.Sprintf("%s before attempt %d", stopped.Reason, a.Attempt)
-	case stopped != nil:
-		c.Reason = stopped.Reason
+		c.Reason = fmt.Sprintf("%s before attempt %d", reasonOf(stopped, a.Finally), a.Attempt)
+	case stops(stopped, a.Finally):
+		c.Reason = reasonOf(stopped, a.Finally)
 	case a.Last != nil:
 		c.Status, c.Result = a.Last.Status, a.Last
 		c.Reason = retryReason(a.Attempt-1, a.Last.Reason, 0) + "; not tried again: " + a.Withdrawn

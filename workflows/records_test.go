@@ -265,11 +265,15 @@ func (f *fakeRecords) claim(key run.Key, executor string) bool {
 	if t.Status == run.StatusRunning && t.executor == executor && t.claimed == key {
 		return true // a repeated claim
 	}
-	if t.Status != run.StatusQueued || t.Attempt != key.Attempt || t.Dispatch != key.Dispatch || f.stop {
+	if t.Status != run.StatusQueued || t.Attempt != key.Attempt || t.Dispatch != key.Dispatch || f.stop && !f.isFinally(key.Task) {
 		return false
 	}
 	t.Status, t.executor, t.claimed = run.StatusRunning, executor, key
 	return true
+}
+
+func (f *fakeRecords) isFinally(task int) bool {
+	return slices.ContainsFunc(f.plan.Nodes, func(n run.Node) bool { return n.Finally && task >= n.First && task < n.First+n.Width })
 }
 
 // setClaim claims a key as an executor did before the workflow was reset.

@@ -47,7 +47,7 @@ type taskRun struct {
 func newTaskRun(ctx workflow.Context, c *taskSet, a contract.Assignment) *taskRun {
 	j := &taskRun{Assignment: a, taskSet: c}
 	j.Attempt, j.Dispatch = max(1, j.Attempt), max(1, j.Dispatch)
-	if j.Adopt == nil && !j.Recover && c.stopped == nil {
+	if j.Adopt == nil && !j.Recover && !j.isStopped() {
 		j.enqueue(ctx)
 	}
 	j.base, j.cancel = workflow.WithCancel(ctx)
@@ -197,7 +197,13 @@ func (j *taskRun) lookUp(ctx workflow.Context, reason string) outcome {
 }
 
 // mustNotStart reports whether the task must not start any more.
-func (j *taskRun) mustNotStart() bool { return j.taskSet.stopped != nil || j.Withdrawn != "" }
+func (j *taskRun) mustNotStart() bool { return j.isStopped() || j.Withdrawn != "" }
+
+// stopping reports whether the task is to be stopped if an executor runs it.
+func (j *taskRun) stopping() bool { return j.Stop || j.isStopped() }
+
+// isStopped reports whether a stop of the run ends the task.
+func (j *taskRun) isStopped() bool { return stops(j.taskSet.stopped, j.Finally) }
 
 // withdraw forbids the task to start. The records decide whether an executor
 // already holds it; then stop stops it.

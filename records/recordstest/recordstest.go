@@ -32,6 +32,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) fixture.Open) {
 		{"Outputs", outputTests()},
 		{"Foreach", foreachTests()},
 		{"Conditions", conditionTests()},
+		{"Finally", finallyTests()},
 		{"Contact", executors.ContactTests()},
 		{"Observer", observerTests()},
 		{"Executors", executors.ExecutorTests()},

@@ -23,7 +23,8 @@ type Task struct {
 	// evaluated, and then the decision as JSON.
 	Conditions string
 	// Labels are those that its executor must have itself, as JSON, "" for none.
-	Labels string
+	Labels  string
+	Finally bool // it begins when all tasks without it have ended
 	TaskState
 	stored TaskState // as in the database
 }
@@ -47,11 +48,11 @@ type TaskState struct {
 	Steps    string // JSON of []run.StepResult
 }
 
-const taskColumns = `number, node, name, spec_name, axis, pool, annotations, conditions, labels, status, reason, executor, attempt, dispatch,
+const taskColumns = `number, node, name, spec_name, axis, pool, annotations, conditions, labels, finally, status, reason, executor, attempt, dispatch,
 	exit_code, timed_out, cause, queued_at, started_at, ended_at, steps`
 
 func (t *Task) scan(row sqldb.Scanner) error {
-	err := row.Scan(&t.Number, &t.Node, &t.Name, &t.SpecName, &t.Axis, &t.Pool, &t.Annotations, &t.Conditions, &t.Labels, &t.Status, &t.Reason, &t.Executor,
+	err := row.Scan(&t.Number, &t.Node, &t.Name, &t.SpecName, &t.Axis, &t.Pool, &t.Annotations, &t.Conditions, &t.Labels, &t.Finally, &t.Status, &t.Reason, &t.Executor,
 		&t.Attempt, &t.Dispatch, &t.exitCode, &t.timedOut, &t.cause, &t.Queued, &t.Started, &t.Ended, &t.Steps)
 	t.stored = t.TaskState
 	return err
@@ -131,7 +132,7 @@ func (t *Task) Task(spec *run.TaskSpec) (run.Task, error) {
 		return run.Task{}, run.Errorf(run.CodeInternal, "task %s has no specification", t.Name)
 	}
 	out := run.Task{
-		Number: t.Number, Name: t.Name, Status: t.Status, AllowFailure: spec.AllowFailure, Reason: t.Reason, Pool: t.Pool,
+		Number: t.Number, Name: t.Name, Status: t.Status, AllowFailure: spec.AllowFailure, Finally: spec.Finally, Reason: t.Reason, Pool: t.Pool,
 		Executor: t.Executor, Attempt: t.Attempt, Dispatch: t.Dispatch, TimedOut: t.timedOut, QueuedAt: sqldb.ToTime(t.Queued), StartedAt: sqldb.ToTime(t.Started),
 		EndedAt: sqldb.ToTime(t.Ended), Depends: spec.Depends, Approval: spec.Approval,
 	}

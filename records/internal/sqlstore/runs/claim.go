@@ -86,12 +86,15 @@ func checkClaim(ctx context.Context, t *sqldb.Tx, c run.ClaimRequest, r *rows.Ru
 		return nil // its own claim, also if a stop is requested: the executor is notified of that elsewhere
 	case by.Executor != "":
 		return run.Errorf(run.CodeClaimed, "executor %s has claimed %s", by.Executor, c.Key)
-	case r.StopRequested:
+	case r.StopRequested && !x.Finally:
 		return run.Errorf(run.CodeConflict, "run %s is being stopped", r.ID)
 	case drain:
 		return run.Errorf(run.CodeConflict, "executor %s is draining", c.Executor)
 	case limit > 0 && uses >= limit:
 		return run.Errorf(run.CodeConflict, "executor %s has claimed all of its %d tasks", c.Executor, limit)
+	}
+	if err := checkFinally(ctx, t, r, x); err != nil {
+		return err
 	}
 	return checkPool(ctx, t, c, x)
 }
@@ -136,6 +139,24 @@ func checkPool(ctx context.Context, t *sqldb.Tx, c run.ClaimRequest, x *rows.Tas
 		return run.Errorf(run.CodeExhausted, "%d of at most %d tasks of pool %s are running", running, limit, x.Pool)
 	}
 	return nil
+}
+
+// checkFinally refuses a finally task while other tasks of its run are open: a control
+// worker that is too old to know finally tasks starts them with the run.
+func checkFinally(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task) error {
+	if !x.Finally {
+		return nil
+	}
+	var name string
+	err := t.QueryRow(ctx, `SELECT name FROM tasks WHERE run_id = ? AND NOT finally
+		AND status IN ('not_started', 'waiting_approval', 'queued', 'running') ORDER BY number LIMIT 1`, r.ID).Scan(&name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return run.Errorf(run.CodeConflict, "task %s of run %s begins when all other tasks have ended, and %s has not", x.Name, r.ID, name)
 }
 
 // checkDispatch refuses a key that is not the task's newest, and a key of an attempt

@@ -306,10 +306,11 @@ func insertTasks(ctx context.Context, t *sqldb.Tx, id run.ID, n *newRun) error {
 		func(i int, args []any) []any { return append(args, id, n.nodes[i], n.specs[i], n.matrices[i]) }); err != nil {
 		return err
 	}
-	return sqldb.Bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool, conditions, labels) VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``, len(n.Tasks),
+	return sqldb.Bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool, conditions, labels, finally) VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``, len(n.Tasks),
 		func(i int, args []any) []any {
 			x := n.Tasks[i]
-			return append(args, id, i, x.Node, x.Name, x.Spec, n.axes[i], x.Pool, conditionsOf(n.Spec.Tasks[x.Spec]), x.Labels)
+			spec := n.Spec.Tasks[x.Spec]
+			return append(args, id, i, x.Node, x.Name, x.Spec, n.axes[i], x.Pool, conditionsOf(spec), x.Labels, spec.Finally)
 		})
 }
 
