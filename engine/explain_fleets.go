@@ -106,7 +106,7 @@ func fleetProblem(f run.Fleet, now time.Time) string {
 
 // heldText describes the limit that keeps a fleet from requesting more instances.
 func heldText(f run.Fleet) string {
-	switch held := scaling.Reason(f.Status.BlockedBy); held { //nolint:exhaustive // the others are not limits
+	switch held := scaling.Reason(f.Status.BlockedBy); held {
 	case "":
 		return ""
 	case scaling.ReasonQuota:

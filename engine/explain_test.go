@@ -100,7 +100,8 @@ func TestFleetReason(t *testing.T) {
 		"instances start": {
 			fleet: run.Fleet{Status: looked},
 			instances: []run.FleetInstance{
-				{Number: 1, State: run.InstanceReady}, coming(2, run.InstanceBootstrapping, 34*time.Second), coming(3, run.InstanceCreating, 3*time.Minute),
+				{Number: 1, State: run.InstanceReady},
+				coming(2, run.InstanceBootstrapping, 34*time.Second), coming(3, run.InstanceCreating, 3*time.Minute),
 				coming(4, run.InstanceRequested, 0), coming(5, run.InstanceRequested, 0), coming(6, run.InstanceRequested, 0), coming(7, run.InstanceDraining, 0),
 			},
 			want: "instance 2 of fleet linux is booting (34 s); instance 3 of fleet linux is being created (3 min); " +

@@ -63,43 +63,53 @@ func TestStagesOf(t *testing.T) {
 		"not claimed": {&run.Task{Status: run.StatusQueued}, nil, ""},
 		"claimed": {
 			stageTask(t, run.StatusRunning, 0, "run not_started .. -"),
-			[]run.StageTimes{at(run.StagePrepare, -1, 0, -1)}, run.StagePrepare,
+			[]run.StageTimes{at(run.StagePrepare, -1, 0, -1)},
+			run.StagePrepare,
 		},
 		"could not start": {
 			stageTask(t, run.StatusFailed, 9, "run skipped .. -"),
-			[]run.StageTimes{at(run.StagePrepare, -1, 0, 9)}, "",
+			[]run.StageTimes{at(run.StagePrepare, -1, 0, 9)},
+			"",
 		},
 		"running": {
 			stageTask(t, run.StatusRunning, 0, "run running 5.. -", "run not_started .. -"),
-			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StageStep, 0, 5, -1)}, run.StageStep,
+			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StageStep, 0, 5, -1)},
+			run.StageStep,
 		},
 		"between two steps": {
 			stageTask(t, run.StatusRunning, 0, "run success 5..6 -", "save_cache not_started .. -"),
-			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StageStep, 0, 5, 6)}, run.StageStep,
+			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StageStep, 0, 5, 6)},
+			run.StageStep,
 		},
 		"archives of an older shim": {
 			stageTask(t, run.StatusRunning, 0, "restore_cache success 5..6 -", "run skipped .. -", "save_artifacts running 6.. -"),
-			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StagePrepare, 0, 5, 6), at(run.StageTransfer, 2, 6, -1)}, run.StageTransfer,
+			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StagePrepare, 0, 5, 6), at(run.StageTransfer, 2, 6, -1)},
+			run.StageTransfer,
 		},
 		"after a failure": {
 			stageTask(t, run.StatusFailed, 8, "run failed 5..6 -", "save_artifacts success 6..8 cleanup"),
-			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StageStep, 0, 5, 6), at(run.StageCleanup, 1, 6, 8)}, "",
+			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StageStep, 0, 5, 6), at(run.StageCleanup, 1, 6, 8)},
+			"",
 		},
 		"remaining processes": {
 			stageTask(t, run.StatusRunning, 0, "run success 5..6 -"),
-			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StageStep, 0, 5, 6), at(run.StageCleanup, -1, 6, -1)}, run.StageCleanup,
+			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StageStep, 0, 5, 6), at(run.StageCleanup, -1, 6, -1)},
+			run.StageCleanup,
 		},
 		"remaining processes ended": {
 			stageTask(t, run.StatusSuccess, 7, "run success 5..6 -"),
-			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StageStep, 0, 5, 6), at(run.StageCleanup, -1, 6, 7)}, "",
+			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StageStep, 0, 5, 6), at(run.StageCleanup, -1, 6, 7)},
+			"",
 		},
 		"the end at once": {
 			stageTask(t, run.StatusSuccess, 6, "run success 5..5.5 -"),
-			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), {Stage: run.StageStep, Started: second(5), Ended: second(5).Add(time.Second / 2)}}, "",
+			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), {Stage: run.StageStep, Started: second(5), Ended: second(5).Add(time.Second / 2)}},
+			"",
 		},
 		"vanished": {
 			stageTask(t, run.StatusFailed, 9, "run failed 5.. -"),
-			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StageStep, 0, 5, 9)}, "",
+			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StageStep, 0, 5, 9)},
+			"",
 		},
 		"another clock": { // the executor's is behind the gateway's
 			stageTask(t, run.StatusSuccess, 2, "run success -5..-4 -"),
@@ -107,11 +117,13 @@ func TestStagesOf(t *testing.T) {
 				{Stage: run.StagePrepare, Step: -1, Started: second(-5), Ended: second(-5)},
 				{Stage: run.StageStep, Started: second(-5), Ended: second(-4)},
 				{Stage: run.StageCleanup, Step: -1, Started: second(-4), Ended: second(2)},
-			}, "",
+			},
+			"",
 		},
 		"a newer shim": {
 			stageTask(t, run.StatusRunning, 0, "run running 5.. polish"),
-			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StageStep, 0, 5, -1)}, run.StageStep,
+			[]run.StageTimes{at(run.StagePrepare, -1, 0, 5), at(run.StageStep, 0, 5, -1)},
+			run.StageStep,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,8 +137,13 @@ func TestStagesOf(t *testing.T) {
 func TestStageChanges(t *testing.T) {
 	t.Parallel()
 	steps := []run.StepResult{
-		{Started: second(1), Stage: run.StagePrepare}, {Started: second(2)}, {Status: run.StatusSkipped, Stage: run.StageTransfer},
-		{Started: second(3)}, {Started: second(4), Stage: run.StageTransfer}, {Started: second(5)}, {Status: run.StatusNotStarted},
+		{Started: second(1), Stage: run.StagePrepare},
+		{Started: second(2)},
+		{Status: run.StatusSkipped, Stage: run.StageTransfer},
+		{Started: second(3)},
+		{Started: second(4), Stage: run.StageTransfer},
+		{Started: second(5)},
+		{Status: run.StatusNotStarted},
 	}
 	require.Equal(t, 3, run.StageChanges(steps))
 	require.Equal(t, run.StageStep, run.LatestStage(steps))

@@ -107,7 +107,7 @@ func TestNotifications(t *testing.T) {
 	// A test reports the answer of the receiver.
 	for _, fail := range []bool{false, true} {
 		c.set(fail)
-		status, answer, err := dev.Client.Do(t.Context(), http.MethodPost, "/api/v1/webhooks/ci/test", "application/json", "{}")
+		status, answer, err := dev.Do(t.Context(), http.MethodPost, "/api/v1/webhooks/ci/test", "application/json", "{}")
 		require.NoError(t, err)
 		require.Equal(t, http.StatusAccepted, status, answer)
 		var requested api.Webhook

@@ -56,13 +56,13 @@ var varying = regexp.MustCompile(`[0-9]+( (s|min|h)\b)?`)
 // kind is the same as long as the tasks wait for the same: the cause, and the states of
 // the fleets that are to help, without numbers.
 func (g waitGroup) kind() string {
-	kind := g.cause
+	kind := []string{g.cause}
 	for part := range strings.SplitSeq(g.next, "; ") {
 		if strings.Contains(part, "fleet ") {
-			kind += "; " + varying.ReplaceAllLiteralString(part, "#")
+			kind = append(kind, varying.ReplaceAllLiteralString(part, "#"))
 		}
 	}
-	return kind
+	return strings.Join(kind, "; ")
 }
 
 // reason returns the reason of the group, which is that of its task if it has one

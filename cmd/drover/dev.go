@@ -313,7 +313,7 @@ func (d *dev) reportRunning(ctx context.Context, out io.Writer) error {
 	defer cancel()
 	list, err := d.engine.Executors(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // the report is only for information
+		return nil // the report is only for information
 	}
 	tasks := 0
 	for _, e := range list {

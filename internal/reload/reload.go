@@ -35,7 +35,10 @@ type Value[T any] struct {
 	parse  func(files [][]byte) (T, error)
 
 	current atomic.Pointer[T]
-	next    atomic.Int64 // time of the next check, as time since start
+	// The next check, as the time since opened, which adjustments of the clock do not
+	// change.
+	next   atomic.Int64
+	opened time.Time
 
 	mu     sync.Mutex
 	stamps []os.FileInfo // of the files that were read last; nil: read them again
@@ -43,13 +46,9 @@ type Value[T any] struct {
 	fault  string // that was logged last
 }
 
-// start is the beginning of the times of checks, which the clock's adjustments do
-// not change.
-var start = time.Now()
-
 // Open reads files. Their contents are passed to parse, in the order of the paths.
 func Open[T any](logger *slog.Logger, parse func(files [][]byte) (T, error), paths ...string) (*Value[T], error) {
-	v := &Value[T]{logger: logger, paths: paths, parse: parse}
+	v := &Value[T]{logger: logger, paths: paths, parse: parse, opened: time.Now()}
 	v.postpone()
 	if _, err := v.read(); err != nil {
 		return nil, err
@@ -60,7 +59,7 @@ func Open[T any](logger *slog.Logger, parse func(files [][]byte) (T, error), pat
 // Current returns the value of the files. It checks them for changes at most once
 // per Interval.
 func (v *Value[T]) Current() T {
-	if int64(time.Since(start)) >= v.next.Load() && v.mu.TryLock() { // other callers use the previous value meanwhile
+	if int64(time.Since(v.opened)) >= v.next.Load() && v.mu.TryLock() { // other callers use the previous value meanwhile
 		defer v.mu.Unlock()
 		v.check()
 	}
@@ -75,7 +74,7 @@ func (v *Value[T]) Refresh() T {
 	return *v.current.Load()
 }
 
-func (v *Value[T]) postpone() { v.next.Store(int64(time.Since(start) + Interval)) }
+func (v *Value[T]) postpone() { v.next.Store(int64(time.Since(v.opened) + Interval)) }
 
 func (v *Value[T]) check() {
 	v.postpone()
