@@ -2530,7 +2530,7 @@ type TaskSpec struct {
 	Depends     []TaskSpec_Depends_Item `json:"depends,omitempty,omitzero"`
 	Environment map[string]string       `json:"environment,omitempty,omitzero"`
 
-	// Finally The task begins when all tasks without `finally` have ended, whatever the result of the run, also after a stop.
+	// Finally The task begins when all tasks without `finally` have ended, with any result of the run, also after a stop.
 	Finally bool   `json:"finally,omitempty,omitzero"`
 	Foreach string `json:"foreach,omitempty,omitzero"`
 

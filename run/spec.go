@@ -226,7 +226,7 @@ type TaskSpec struct {
 	Retry        Retry             `json:"retry,omitzero"`
 	OnLost       OnLost            `json:"on_executor_lost,omitempty"` // "" means fail
 	// Finally says that the task begins when all tasks without it have ended,
-	// whatever the result of the run, also after a stop. CleanupTimeout bounds it
+	// with any result of the run, also after a stop. CleanupTimeout bounds it
 	// then: see Plan.FinallyTimeout.
 	Finally bool `json:"finally,omitempty"`
 	// CleanupTimeout bounds the cleanup steps that run after a stop, or after the
