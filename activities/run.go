@@ -70,8 +70,10 @@ func (a *Run) Apply(ctx context.Context, in contract.ApplyInput) (contract.Apply
 			break
 		}
 		c := in.Tasks[i]
-		if s.Attempt != c.Attempt || s.Dispatch != c.Dispatch || s.Status != c.Status {
-			out.Mismatched = append(out.Mismatched, run.TaskStatus{Task: c.Task, Attempt: s.Attempt, Dispatch: s.Dispatch, Status: s.Status})
+		// A limit of the wait for an instance is told in the same way.
+		if s.Attempt != c.Attempt || s.Dispatch != c.Dispatch || s.Status != c.Status || s.AcquireTimeout > 0 {
+			s.Task = c.Task
+			out.Mismatched = append(out.Mismatched, s)
 		}
 	}
 	return out, nil

@@ -137,17 +137,23 @@ func (e Condition) Valid() bool {
 
 // Defines values for EventType.
 const (
-	EventTypeExec EventType = "exec"
-	EventTypeRun  EventType = "run"
-	EventTypeTask EventType = "task"
+	EventTypeApprovalWanted EventType = "approval_wanted"
+	EventTypeExec           EventType = "exec"
+	EventTypeRun            EventType = "run"
+	EventTypeStage          EventType = "stage"
+	EventTypeTask           EventType = "task"
 )
 
 // Valid indicates whether the value is a known member of the EventType enum.
 func (e EventType) Valid() bool {
 	switch e {
+	case EventTypeApprovalWanted:
+		return true
 	case EventTypeExec:
 		return true
 	case EventTypeRun:
+		return true
+	case EventTypeStage:
 		return true
 	case EventTypeTask:
 		return true
@@ -279,6 +285,30 @@ func (e FleetInstanceState) Valid() bool {
 	}
 }
 
+// Defines values for FleetRolloutPhase.
+const (
+	FleetRolloutPhaseComplete    FleetRolloutPhase = "complete"
+	FleetRolloutPhaseFailed      FleetRolloutPhase = "failed"
+	FleetRolloutPhasePaused      FleetRolloutPhase = "paused"
+	FleetRolloutPhaseProgressing FleetRolloutPhase = "progressing"
+)
+
+// Valid indicates whether the value is a known member of the FleetRolloutPhase enum.
+func (e FleetRolloutPhase) Valid() bool {
+	switch e {
+	case FleetRolloutPhaseComplete:
+		return true
+	case FleetRolloutPhaseFailed:
+		return true
+	case FleetRolloutPhasePaused:
+		return true
+	case FleetRolloutPhaseProgressing:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for InputType.
 const (
 	InputTypeBoolean InputType = "boolean"
@@ -384,6 +414,36 @@ func (e Order) Valid() bool {
 	case OrderAsc:
 		return true
 	case OrderDesc:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Outcome.
+const (
+	OutcomeCancelled  Outcome = "cancelled"
+	OutcomeFailed     Outcome = "failed"
+	OutcomeSetupError Outcome = "setup_error"
+	OutcomeStopped    Outcome = "stopped"
+	OutcomeSuccess    Outcome = "success"
+	OutcomeWarnings   Outcome = "warnings"
+)
+
+// Valid indicates whether the value is a known member of the Outcome enum.
+func (e Outcome) Valid() bool {
+	switch e {
+	case OutcomeCancelled:
+		return true
+	case OutcomeFailed:
+		return true
+	case OutcomeSetupError:
+		return true
+	case OutcomeStopped:
+		return true
+	case OutcomeSuccess:
+		return true
+	case OutcomeWarnings:
 		return true
 	default:
 		return false
@@ -705,6 +765,48 @@ func (e TaskSpecShell0) Valid() bool {
 	}
 }
 
+// Defines values for WebhookEmailStarttls.
+const (
+	WebhookEmailStarttlsOptional WebhookEmailStarttls = "optional"
+	WebhookEmailStarttlsRequired WebhookEmailStarttls = "required"
+)
+
+// Valid indicates whether the value is a known member of the WebhookEmailStarttls enum.
+func (e WebhookEmailStarttls) Valid() bool {
+	switch e {
+	case WebhookEmailStarttlsOptional:
+		return true
+	case WebhookEmailStarttlsRequired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookFormat.
+const (
+	WebhookFormatDrover WebhookFormat = "drover"
+	WebhookFormatEmail  WebhookFormat = "email"
+	WebhookFormatSlack  WebhookFormat = "slack"
+	WebhookFormatTeams  WebhookFormat = "teams"
+)
+
+// Valid indicates whether the value is a known member of the WebhookFormat enum.
+func (e WebhookFormat) Valid() bool {
+	switch e {
+	case WebhookFormatDrover:
+		return true
+	case WebhookFormatEmail:
+		return true
+	case WebhookFormatSlack:
+		return true
+	case WebhookFormatTeams:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for When.
 const (
 	WhenAlways    When = "always"
@@ -900,6 +1002,35 @@ type Artifacts struct {
 	Tests TestSummary `json:"tests,omitempty,omitzero"`
 }
 
+// BearerToken A bearer token. The token itself is never shown.
+type BearerToken struct {
+	// Executor The executor that the token is bound to, or with a `*` at its end the prefix of several.
+	Executor string `json:"executor,omitempty,omitzero"`
+
+	// ExpiresAt When the token ceases to be valid; absent for never.
+	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
+	Fleet     string    `json:"fleet,omitempty,omitzero"`
+	Instance  string    `json:"instance,omitempty,omitzero"`
+
+	// LastUsedAt The last use at any gateway, up to a minute late; absent if it was never used.
+	LastUsedAt time.Time `json:"last_used_at,omitempty,omitzero"`
+	Name       string    `json:"name"`
+	Pool       string    `json:"pool,omitempty,omitzero"`
+
+	// RevokedAt Absent if the token is not revoked.
+	RevokedAt time.Time `json:"revoked_at,omitempty,omitzero"`
+
+	// RevokedBy The name of the token that revoked it.
+	RevokedBy string   `json:"revoked_by,omitempty,omitzero"`
+	Scopes    []string `json:"scopes"`
+	Set       string   `json:"set,omitempty,omitzero"`
+}
+
+// BearerTokenList defines model for BearerTokenList.
+type BearerTokenList struct {
+	Tokens []BearerToken `json:"tokens"`
+}
+
 // CacheKey Text with calls of `sha256` and `md5` (of files), `env`, `os`, `arch`, `date`, `year`, `month`, `day` and `week`, which
 // are evaluated where the step runs, such as `go-{{ sha256 "go.sum" }}`.
 type CacheKey = string
@@ -1031,6 +1162,15 @@ type DependencySpec struct {
 type DesiredState struct {
 	// Drain The executor must take no tasks while this is true.
 	Drain bool `json:"drain,omitempty,omitzero"`
+
+	// Labels The labels that waiting tasks of the pool require of their executor, as far as this executor has them.
+	Labels []map[string]string `json:"labels,omitempty,omitzero"`
+
+	// LabelsOnly Only tasks with the labels wait. The executor keeps a slot for them.
+	LabelsOnly bool `json:"labels_only,omitempty,omitzero"`
+
+	// Slots How many of its slots the executor may use, if the pool has a limit of running tasks.
+	Slots *int `json:"slots,omitempty"`
 }
 
 // Drain defines model for Drain.
@@ -1064,9 +1204,12 @@ type Event struct {
 	Reason   string `json:"reason,omitempty,omitzero"`
 	Result   Result `json:"result,omitempty,omitzero"`
 	Run      string `json:"run"`
-	Status   Status `json:"status,omitempty,omitzero"`
 
-	// Task The task, in task events only; so are the fields below.
+	// Stage The stage of a running task: `prepare` after its claim.
+	Stage  Stage  `json:"stage,omitempty,omitzero"`
+	Status Status `json:"status,omitempty,omitzero"`
+
+	// Task The task, absent in events of runs; so are the fields below.
 	Task string    `json:"task,omitempty,omitzero"`
 	Time time.Time `json:"time"`
 	Type EventType `json:"type"`
@@ -1182,6 +1325,9 @@ type Fleet struct {
 	// Reason The reason of the last manual action.
 	Reason string `json:"reason,omitempty,omitzero"`
 
+	// Revision The revision of the settings that new instances get.
+	Revision int `json:"revision,omitempty,omitzero"`
+
 	// Spec The specification of a fleet. docs/fleets-simulator.md describes the scaling settings.
 	Spec FleetSpec `json:"spec"`
 
@@ -1245,11 +1391,14 @@ type FleetInstance struct {
 	ReadyAt     time.Time `json:"ready_at,omitempty,omitzero"`
 
 	// Reason The reason of the state, as a word.
-	Reason      string             `json:"reason,omitempty,omitzero"`
-	Request     string             `json:"request,omitempty,omitzero"`
-	RequestedAt time.Time          `json:"requested_at"`
-	RunningAt   time.Time          `json:"running_at,omitempty,omitzero"`
-	State       FleetInstanceState `json:"state"`
+	Reason      string    `json:"reason,omitempty,omitzero"`
+	Request     string    `json:"request,omitempty,omitzero"`
+	RequestedAt time.Time `json:"requested_at"`
+
+	// Revision The revision of the fleet with which it was created.
+	Revision  int                `json:"revision,omitempty,omitzero"`
+	RunningAt time.Time          `json:"running_at,omitempty,omitzero"`
+	State     FleetInstanceState `json:"state"`
 
 	// Tasks The number of its tasks.
 	Tasks int `json:"tasks,omitempty,omitzero"`
@@ -1279,6 +1428,54 @@ type FleetReason struct {
 	Reason string `json:"reason,omitempty,omitzero"`
 }
 
+// FleetRevision defines model for FleetRevision.
+type FleetRevision struct {
+	// By The name of the token that changed the fleet.
+	By        string    `json:"by,omitempty,omitzero"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Instances Instances of the revision that are not gone.
+	Instances int `json:"instances"`
+	Number    int `json:"number"`
+
+	// Settings The settings of the revision: `plugin`, `plugin_config`, `connector_config`, `bootstrap` and `instance_ready_command`, as in the specification. Credentials are never shown.
+	Settings run.FleetSettings `json:"settings"`
+}
+
+// FleetRollout defines model for FleetRollout.
+type FleetRollout struct {
+	// Message The reason of the phase, as a sentence.
+	Message string `json:"message,omitempty,omitzero"`
+
+	// ObservedRevision The revision that the fleet worker has observed, 0 for none.
+	ObservedRevision int `json:"observed_revision"`
+
+	// Outdated Instances of earlier revisions that are not gone.
+	Outdated int               `json:"outdated"`
+	Phase    FleetRolloutPhase `json:"phase"`
+
+	// Ready Instances of the revision that take tasks.
+	Ready int `json:"ready"`
+
+	// Required The instances that the fleet needs.
+	Required int `json:"required,omitempty,omitzero"`
+
+	// Revision The current revision.
+	Revision int `json:"revision"`
+
+	// Revisions The last 10 revisions, the current one first.
+	Revisions []FleetRevision `json:"revisions"`
+
+	// Updated Instances of the revision.
+	Updated int `json:"updated"`
+}
+
+// FleetRolloutPhase defines model for FleetRollout.Phase.
+type FleetRolloutPhase string
+
+// FleetRolloutStatus The state of the rollout, as the fleet worker reported it.
+type FleetRolloutStatus = run.RolloutStatus
+
 // FleetScale defines model for FleetScale.
 type FleetScale struct {
 	Instances int    `json:"instances"`
@@ -1290,6 +1487,14 @@ type FleetSpec = run.FleetSpec
 
 // FleetStatus The last status that the fleet worker reported.
 type FleetStatus = run.FleetStatus
+
+// FleetUndo defines model for FleetUndo.
+type FleetUndo struct {
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// ToRevision The revision to go back to; by default the one before the current one.
+	ToRevision int `json:"to_revision,omitempty,omitzero"`
+}
 
 // Frame A numbered record of the execution of a task.
 type Frame = run.Frame
@@ -1411,6 +1616,9 @@ type OnBusy string
 // Order defines model for Order.
 type Order string
 
+// Outcome How a run ended. `warnings` is a success with failed tasks whose failure is allowed, `success` one without.
+type Outcome string
+
 // Overlap What happens to a firing while the run of the previous one is open, with Temporal's names.
 type Overlap string
 
@@ -1435,7 +1643,10 @@ type Pool struct {
 	// Kubernetes The settings of the pods of a pool's tasks.
 	Kubernetes KubernetesPool    `json:"kubernetes,omitempty,omitzero"`
 	Labels     map[string]string `json:"labels"`
-	Name       string            `json:"name"`
+
+	// MaxRunning How many tasks may run at a time; absent if there is no limit.
+	MaxRunning int    `json:"max_running,omitempty,omitzero"`
+	Name       string `json:"name"`
 
 	// Offline Executors out of contact.
 	Offline int `json:"offline"`
@@ -1486,8 +1697,11 @@ type PoolSpec struct {
 	// Kubernetes The settings of the pods of a pool's tasks.
 	Kubernetes KubernetesPool `json:"kubernetes,omitempty,omitzero"`
 
-	// Labels What tasks may require.
+	// Labels What tasks may require. All executors of the pool count as having these labels, and each may have more of its own.
 	Labels map[string]string `json:"labels,omitempty,omitzero"`
+
+	// MaxRunning How many tasks of the pool may run at a time, on all of its executors together; 0 is no limit.
+	MaxRunning int `json:"max_running,omitempty,omitzero"`
 
 	// OS Such as `linux`. Without it, the executors may differ, and tasks that require an os do not match the pool. The same holds for `arch`.
 	OS string `json:"os,omitempty,omitzero"`
@@ -1506,8 +1720,8 @@ type PoolSpecExec string
 // Problem defines model for Problem.
 type Problem struct {
 	// Code A lower-case word: `invalid`, `unreadable`, `not_found`, `gone`, `conflict`, `claimed`, `wrong_phase`,
-	// `not_waiting_approval`, `changegroup_conflict`, `changegroup_busy`, `idempotency_mismatch`, `unauthenticated`, `forbidden`,
-	// `method_not_allowed`, `too_large`, `unsupported_media_type`, `not_supported`, `exhausted`,
+	// `not_waiting_approval`, `changegroup_conflict`, `changegroup_busy`, `idempotency_mismatch`, `unauthenticated`, `token_expired`,
+	// `token_revoked`, `forbidden`, `method_not_allowed`, `too_large`, `unsupported_media_type`, `not_supported`, `exhausted`,
 	// `unavailable`, `timeout`, `canceled`, `internal`. More may come.
 	Code   string `json:"code"`
 	Detail string `json:"detail,omitempty,omitzero"`
@@ -1516,9 +1730,12 @@ type Problem struct {
 	Errors []Fault `json:"errors,omitempty,omitzero"`
 
 	// Floor With the code `gone`: the number of the last removed event.
-	Floor  int64  `json:"floor,omitempty,omitzero"`
-	Status int    `json:"status"`
-	Title  string `json:"title"`
+	Floor int64 `json:"floor,omitempty,omitzero"`
+
+	// RequestID The ID of the request in the log of the gateway, as in the header `X-Request-Id`.
+	RequestID string `json:"request_id,omitempty,omitzero"`
+	Status    int    `json:"status"`
+	Title     string `json:"title"`
 
 	// Type A URI that stands for the code.
 	Type string `json:"type"`
@@ -1809,7 +2026,7 @@ type Run struct {
 	Phase       Phase                  `json:"phase"`
 	Priority    int                    `json:"priority"`
 
-	// Reason Why the run waits, why it failed or was stopped, or with which warnings it succeeded.
+	// Reason Why the run waits, why it failed or was stopped, or with which warnings it succeeded. While Temporal is out of reach, the reason of an open run says so.
 	Reason string `json:"reason"`
 
 	// RestartedAs The runs that were created from this one, oldest first.
@@ -1867,7 +2084,7 @@ type RunStop struct {
 	// refused does not invalidate it.
 	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
 
-	// Force Kill the tasks; no step cleans up. It ends a cleanup that has begun.
+	// Force Kill the tasks; no step cleans up. It ends a cleanup that has begun, and tasks with `finally`.
 	Force bool `json:"force,omitempty,omitzero"`
 }
 
@@ -2158,6 +2375,26 @@ type Spec_FailFast struct {
 	union json.RawMessage
 }
 
+// Stage `prepare`: pull of images, start of the environment, and steps that restore a workspace or a cache. `step`: a step with
+// a script. `transfer`: a step that saves a workspace, a cache or artifacts. `cleanup`: steps that begin after the task
+// failed, was stopped or timed out, and the end of its remaining processes. Later versions may add stages.
+type Stage = string
+
+// StageTimes defines model for StageTimes.
+type StageTimes struct {
+	// EndedAt Absent for the current stage.
+	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
+
+	// Stage `prepare`: pull of images, start of the environment, and steps that restore a workspace or a cache. `step`: a step with
+	// a script. `transfer`: a step that saves a workspace, a cache or artifacts. `cleanup`: steps that begin after the task
+	// failed, was stopped or timed out, and the end of its remaining processes. Later versions may add stages.
+	Stage     Stage     `json:"stage"`
+	StartedAt time.Time `json:"started_at"`
+
+	// Step The index of the step, from 0; absent outside of steps.
+	Step *int `json:"step,omitempty"`
+}
+
 // Status defines model for Status.
 type Status string
 
@@ -2236,7 +2473,8 @@ type Task struct {
 	// Attempt The newest attempt, from 1; 0 before the task is queued.
 	Attempt int `json:"attempt"`
 
-	// Cause Why the task failed: `step`, `timeout`, `start`, `input`, `oom` (it ran out of memory), `vanished` or `executor_lost`.
+	// Cause Why the task failed: `step`, `timeout`, `start`, `input`, `oom` (it ran out of memory), `vanished`, `executor_lost` or
+	// `instance_acquire_timeout` (no instance of a fleet took it in time).
 	// Absent unless the status is failed. Later versions may add causes.
 	Cause   string       `json:"cause,omitempty,omitzero"`
 	Depends []Dependency `json:"depends"`
@@ -2246,18 +2484,28 @@ type Task struct {
 	Executor string `json:"executor"`
 	ExitCode *int   `json:"exit_code,omitempty"`
 
+	// Finally The task begins when all tasks without `finally` have ended, also after a stop of the run.
+	Finally bool `json:"finally,omitempty,omitzero"`
+
 	// Number The number of the task in its run.
 	Number   int               `json:"number"`
 	Outputs  map[string]string `json:"outputs"`
 	Pool     string            `json:"pool"`
 	QueuedAt time.Time         `json:"queued_at,omitempty,omitzero"`
 
-	// Reason Why the task waits, or why it failed. What is true of this task only, such as its position in a queue, follows a semicolon.
-	Reason    string    `json:"reason"`
-	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
-	Status    Status    `json:"status"`
-	Steps     []Step    `json:"steps"`
-	TimedOut  bool      `json:"timed_out"`
+	// Reason Why the task waits, or why it failed. Details such as its position in a queue, and what the fleets of its pool report, follow a semicolon.
+	Reason string `json:"reason"`
+
+	// Stage The current stage. Absent unless the status is running.
+	Stage Stage `json:"stage,omitempty,omitzero"`
+
+	// Stages The stages of the newest attempt, in their order, from the claim on. Stages of steps have the clock of the executor.
+	// Absent before the claim.
+	Stages    []StageTimes `json:"stages,omitempty,omitzero"`
+	StartedAt time.Time    `json:"started_at,omitempty,omitzero"`
+	Status    Status       `json:"status"`
+	Steps     []Step       `json:"steps"`
+	TimedOut  bool         `json:"timed_out"`
 }
 
 // TaskApproval Absent if the task needs no approval.
@@ -2296,7 +2544,10 @@ type TaskSpec struct {
 	// Depends Names of tasks, or objects where an outcome other than success lets this task start.
 	Depends     []TaskSpec_Depends_Item `json:"depends,omitempty,omitzero"`
 	Environment map[string]string       `json:"environment,omitempty,omitzero"`
-	Foreach     string                  `json:"foreach,omitempty,omitzero"`
+
+	// Finally The task begins when all tasks without `finally` have ended, with any result of the run, also after a stop.
+	Finally bool   `json:"finally,omitempty,omitzero"`
+	Foreach string `json:"foreach,omitempty,omitzero"`
 
 	// If A condition in CEL. The task is skipped if it is false.
 	If    string `json:"if,omitempty,omitzero"`
@@ -2434,14 +2685,22 @@ type Webhook struct {
 	CreatedAt time.Time `json:"created_at"`
 
 	// Delivered The number of the event up to which all selected events were delivered.
-	Delivered int64       `json:"delivered"`
-	Enabled   bool        `json:"enabled"`
-	Events    []EventType `json:"events"`
+	Delivered int64 `json:"delivered"`
+
+	// Email Addresses and user of the format `email`.
+	Email   WebhookEmail `json:"email,omitempty,omitzero"`
+	Enabled bool         `json:"enabled"`
+	Events  []EventType  `json:"events"`
 
 	// Failures The number of consecutive failed attempts.
-	Failures      int       `json:"failures"`
-	Group         string    `json:"group,omitempty,omitzero"`
-	LastAttemptAt time.Time `json:"last_attempt_at,omitempty,omitzero"`
+	Failures int `json:"failures"`
+
+	// Format `drover`: signed batches of events as JSON. The others send a message for each end of a run and each task that begins to
+	// wait for approval: `slack` to an incoming webhook, `teams` to a workflow of Microsoft Teams, `email` by SMTP.
+	Format        WebhookFormat `json:"format,omitempty,omitzero"`
+	Group         string        `json:"group,omitempty,omitzero"`
+	Groups        []string      `json:"groups,omitempty,omitzero"`
+	LastAttemptAt time.Time     `json:"last_attempt_at,omitempty,omitzero"`
 
 	// LastError Why the last attempt failed; absent if it succeeded.
 	LastError string `json:"last_error,omitempty,omitzero"`
@@ -2449,9 +2708,16 @@ type Webhook struct {
 
 	// NextAttemptAt When a failed delivery is retried.
 	NextAttemptAt time.Time `json:"next_attempt_at,omitempty,omitzero"`
+	Results       []Outcome `json:"results,omitempty,omitzero"`
 	Run           string    `json:"run,omitempty,omitzero"`
-	UpdatedAt     time.Time `json:"updated_at"`
-	URL           string    `json:"url"`
+
+	// Template Go templates for the texts of messages; an empty one keeps Drover's text.
+	Template WebhookTemplate `json:"template,omitempty,omitzero"`
+
+	// Test The samples that clients requested.
+	Test      WebhookTest `json:"test,omitempty,omitzero"`
+	UpdatedAt time.Time   `json:"updated_at"`
+	URL       string      `json:"url"`
 }
 
 // WebhookDelivery The body of a delivery. Its headers are `Drover-Webhook` (the name), `Drover-Delivery` (an id of the batch, the same
@@ -2463,6 +2729,28 @@ type WebhookDelivery struct {
 	Webhook string  `json:"webhook"`
 }
 
+// WebhookEmail Addresses and user of the format `email`.
+type WebhookEmail struct {
+	// From The sender, such as `Drover <ci@example.com>`.
+	From string `json:"from"`
+
+	// Starttls Whether a server with the scheme smtp must offer STARTTLS.
+	Starttls WebhookEmailStarttls `json:"starttls,omitempty,omitzero"`
+
+	// To The recipients of each e-mail.
+	To []string `json:"to"`
+
+	// Username The user of the mail server, whose password is `secret`; absent for no authentication.
+	Username string `json:"username,omitempty,omitzero"`
+}
+
+// WebhookEmailStarttls Whether a server with the scheme smtp must offer STARTTLS.
+type WebhookEmailStarttls string
+
+// WebhookFormat `drover`: signed batches of events as JSON. The others send a message for each end of a run and each task that begins to
+// wait for approval: `slack` to an incoming webhook, `teams` to a workflow of Microsoft Teams, `email` by SMTP.
+type WebhookFormat string
+
 // WebhookList defines model for WebhookList.
 type WebhookList struct {
 	Webhooks []Webhook `json:"webhooks"`
@@ -2470,10 +2758,16 @@ type WebhookList struct {
 
 // WebhookSpec defines model for WebhookSpec.
 type WebhookSpec struct {
-	Enabled *bool `json:"enabled,omitempty"`
+	// Email Addresses and user of the format `email`.
+	Email   WebhookEmail `json:"email,omitempty,omitzero"`
+	Enabled *bool        `json:"enabled,omitempty"`
 
-	// Events The types of events to deliver; by default all.
+	// Events The types of events to deliver; by default all. Only `run` and `approval_wanted` for formats with messages.
 	Events []EventType `json:"events,omitempty,omitzero"`
+
+	// Format `drover`: signed batches of events as JSON. The others send a message for each end of a run and each task that begins to
+	// wait for approval: `slack` to an incoming webhook, `teams` to a workflow of Microsoft Teams, `email` by SMTP.
+	Format WebhookFormat `json:"format,omitempty,omitzero"`
 
 	// From The first event to deliver: `now`, or its number. By default a new webhook begins with the next event, and an
 	// existing one keeps its position.
@@ -2482,14 +2776,47 @@ type WebhookSpec struct {
 	// Group Only events of this group and of all groups below it.
 	Group string `json:"group,omitempty,omitzero"`
 
+	// Groups Only events of groups that match one of these patterns, and of all groups below. A pattern is a group path whose
+	// elements may have the wildcards `*`, `?` and `[a-z]`.
+	Groups []string `json:"groups,omitempty,omitzero"`
+
+	// Results Of the events of runs, only those of the end of a run with one of these outcomes; by default all.
+	Results []Outcome `json:"results,omitempty,omitzero"`
+
 	// Run Only events of this run.
 	Run string `json:"run,omitempty,omitzero"`
 
-	// Secret Signs deliveries. Required for a new webhook, and kept if it is missing. Never shown.
+	// Secret Of the format `drover`: 16 bytes or more that sign deliveries; required for a new webhook. Of `email`: the password
+	// of the user; required for a new webhook with a user, and if server or user change. Kept if it is missing. Never shown.
 	Secret string `json:"secret,omitempty,omitzero"`
 
-	// URL An http or https URL without credentials.
+	// Template Go templates for the texts of messages; an empty one keeps Drover's text.
+	Template WebhookTemplate `json:"template,omitempty,omitzero"`
+
+	// URL An http or https URL without credentials; `smtp://host:port` or `smtps://host:port` for the format `email`. The URLs of
+	// `slack` and `teams` are secrets: they are shown with their host only, and that form keeps the URL of an existing webhook.
 	URL string `json:"url"`
+}
+
+// WebhookTemplate Go templates for the texts of messages; an empty one keeps Drover's text.
+type WebhookTemplate struct {
+	Text  string `json:"text,omitempty,omitzero"`
+	Title string `json:"title,omitempty,omitzero"`
+}
+
+// WebhookTest The samples that clients requested.
+type WebhookTest struct {
+	// At When the last sample was sent.
+	At time.Time `json:"at,omitempty,omitzero"`
+
+	// Done The number of the request that was answered last.
+	Done int64 `json:"done"`
+
+	// Error Why the receiver did not accept the last sample; absent if it did.
+	Error string `json:"error,omitempty,omitzero"`
+
+	// Requested The number of the last request.
+	Requested int64 `json:"requested"`
 }
 
 // When defines model for When.
@@ -2808,8 +3135,14 @@ type ListSchedulesParams struct {
 // DeleteScheduleJSONBody defines parameters for DeleteSchedule.
 type DeleteScheduleJSONBody = map[string]interface{}
 
+// RevokeTokenJSONBody defines parameters for RevokeToken.
+type RevokeTokenJSONBody = map[string]interface{}
+
 // DeleteWebhookJSONBody defines parameters for DeleteWebhook.
 type DeleteWebhookJSONBody = map[string]interface{}
+
+// TestWebhookJSONBody defines parameters for TestWebhook.
+type TestWebhookJSONBody = map[string]interface{}
 
 // PutChangeGroupJSONRequestBody defines body for PutChangeGroup for application/json ContentType.
 type PutChangeGroupJSONRequestBody = ChangeGroupSpec
@@ -2858,6 +3191,15 @@ type PauseFleetJSONRequestBody = FleetReason
 
 // ResumeFleetJSONRequestBody defines body for ResumeFleet for application/json ContentType.
 type ResumeFleetJSONRequestBody = FleetReason
+
+// PauseFleetRolloutJSONRequestBody defines body for PauseFleetRollout for application/json ContentType.
+type PauseFleetRolloutJSONRequestBody = FleetReason
+
+// ResumeFleetRolloutJSONRequestBody defines body for ResumeFleetRollout for application/json ContentType.
+type ResumeFleetRolloutJSONRequestBody = FleetReason
+
+// UndoFleetRolloutJSONRequestBody defines body for UndoFleetRollout for application/json ContentType.
+type UndoFleetRolloutJSONRequestBody = FleetUndo
 
 // ScaleFleetJSONRequestBody defines body for ScaleFleet for application/json ContentType.
 type ScaleFleetJSONRequestBody = FleetScale
@@ -2919,6 +3261,9 @@ type ResumeScheduleJSONRequestBody = ScheduleNote
 // TriggerScheduleJSONRequestBody defines body for TriggerSchedule for application/json ContentType.
 type TriggerScheduleJSONRequestBody = ScheduleTrigger
 
+// RevokeTokenJSONRequestBody defines body for RevokeToken for application/json ContentType.
+type RevokeTokenJSONRequestBody = RevokeTokenJSONBody
+
 // ValidateSpecJSONRequestBody defines body for ValidateSpec for application/json ContentType.
 type ValidateSpecJSONRequestBody = Spec
 
@@ -2927,6 +3272,9 @@ type DeleteWebhookJSONRequestBody = DeleteWebhookJSONBody
 
 // PutWebhookJSONRequestBody defines body for PutWebhook for application/json ContentType.
 type PutWebhookJSONRequestBody = WebhookSpec
+
+// TestWebhookJSONRequestBody defines body for TestWebhook for application/json ContentType.
+type TestWebhookJSONRequestBody = TestWebhookJSONBody
 
 // Getter for additional properties for TaskSpec_Matrix. Returns the specified
 // element and whether it was found
@@ -3618,8 +3966,10 @@ type ClientInterface interface {
 
 	// PutFleetWithBody Create or update a fleet
 	//
-	// Missing fields get their defaults. A change takes effect immediately and does not change the instances. A change of
-	// the plugin, or of its settings, restarts the plugin. Errors: 409 `conflict` while the fleet is being deleted.
+	// Missing fields get their defaults. A change takes effect immediately. A change of the plugin, or of its settings,
+	// restarts the plugin. A change of `plugin`, `plugin_config`, `connector_config`, `bootstrap` or
+	// `instance_ready_command` is a new revision, whose rollout replaces the instances within the bounds of `update`.
+	// Errors: 409 `conflict` while the fleet is being deleted.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3628,8 +3978,10 @@ type ClientInterface interface {
 
 	// PutFleet Create or update a fleet
 	//
-	// Missing fields get their defaults. A change takes effect immediately and does not change the instances. A change of
-	// the plugin, or of its settings, restarts the plugin. Errors: 409 `conflict` while the fleet is being deleted.
+	// Missing fields get their defaults. A change takes effect immediately. A change of the plugin, or of its settings,
+	// restarts the plugin. A change of `plugin`, `plugin_config`, `connector_config`, `bootstrap` or
+	// `instance_ready_command` is a new revision, whose rollout replaces the instances within the bounds of `update`.
+	// Errors: 409 `conflict` while the fleet is being deleted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3703,6 +4055,77 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/fleets/{name}/resume (the `ResumeFleet` operationId).
 	ResumeFleet(ctx context.Context, name FleetName, body ResumeFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetFleetRollout Get the rollout of a fleet
+	//
+	// How far the current revision has replaced the instances of earlier ones, and the last 10 revisions.
+	//
+	// Corresponds with GET /api/v1/fleets/{name}/rollout (the `GetFleetRollout` operationId).
+	GetFleetRollout(ctx context.Context, name FleetName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseFleetRolloutWithBody Pause the rollout of a fleet
+	//
+	// Instances of earlier revisions are not replaced until the rollout is resumed. New instances have the current revision.
+	// Errors: 409 `conflict` while the fleet is being deleted.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/rollout/pause (the `PauseFleetRollout` operationId).
+	PauseFleetRolloutWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseFleetRollout Pause the rollout of a fleet
+	//
+	// Instances of earlier revisions are not replaced until the rollout is resumed. New instances have the current revision.
+	// Errors: 409 `conflict` while the fleet is being deleted.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/rollout/pause (the `PauseFleetRollout` operationId).
+	PauseFleetRollout(ctx context.Context, name FleetName, body PauseFleetRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeFleetRolloutWithBody Resume the rollout of a fleet
+	//
+	// Ends a pause, and continues a rollout that stopped because new instances failed. Errors: 409 `conflict` while the
+	// fleet is being deleted.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/rollout/resume (the `ResumeFleetRollout` operationId).
+	ResumeFleetRolloutWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeFleetRollout Resume the rollout of a fleet
+	//
+	// Ends a pause, and continues a rollout that stopped because new instances failed. Errors: 409 `conflict` while the
+	// fleet is being deleted.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/rollout/resume (the `ResumeFleetRollout` operationId).
+	ResumeFleetRollout(ctx context.Context, name FleetName, body ResumeFleetRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UndoFleetRolloutWithBody Go back to the settings of an earlier revision
+	//
+	// The settings of that revision become a new revision. Its instances count as instances of the new revision and stay.
+	// A pause of the rollout ends. Errors: 404 `not_found` if the fleet has no such revision; 409 `conflict` if the fleet
+	// has no earlier revision, if the revision is the current one, or while the fleet is being deleted; 422 `invalid` if
+	// the settings of the revision are not valid any more.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/rollout/undo (the `UndoFleetRollout` operationId).
+	UndoFleetRolloutWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UndoFleetRollout Go back to the settings of an earlier revision
+	//
+	// The settings of that revision become a new revision. Its instances count as instances of the new revision and stay.
+	// A pause of the rollout ends. Errors: 404 `not_found` if the fleet has no such revision; 409 `conflict` if the fleet
+	// has no earlier revision, if the revision is the current one, or while the fleet is being deleted; 422 `invalid` if
+	// the settings of the revision are not valid any more.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/rollout/undo (the `UndoFleetRollout` operationId).
+	UndoFleetRollout(ctx context.Context, name FleetName, body UndoFleetRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ScaleFleetWithBody Set the number of instances manually
 	//
@@ -3981,6 +4404,7 @@ type ClientInterface interface {
 	// The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
 	// `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
 	// with `force`, tasks are killed and no step cleans up, also if the run is being stopped already.
+	// Tasks with `finally` begin when all others have ended; only `force` ends or skips them.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3992,6 +4416,7 @@ type ClientInterface interface {
 	// The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
 	// `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
 	// with `force`, tasks are killed and no step cleans up, also if the run is being stopped already.
+	// Tasks with `finally` begin when all others have ended; only `force` ends or skips them.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4188,6 +4613,34 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/schedules/{name}/trigger (the `TriggerSchedule` operationId).
 	TriggerSchedule(ctx context.Context, name ScheduleName, body TriggerScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListTokens List the bearer tokens
+	//
+	// The entries of the token file of the gateway that answers, by name, with their last use at any gateway. 422 `not_supported`
+	// if the gateway has no token file.
+	//
+	// Corresponds with GET /api/v1/tokens (the `ListTokens` operationId).
+	ListTokens(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeTokenWithBody Revoke a bearer token
+	//
+	// From the answer on, this gateway refuses the token with 401 `token_revoked`; all others do within ten seconds. This is
+	// permanent. A token that is revoked already stays as it is. A caller may revoke its own token.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tokens/{name}/revoke (the `RevokeToken` operationId).
+	RevokeTokenWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeToken Revoke a bearer token
+	//
+	// From the answer on, this gateway refuses the token with 401 `token_revoked`; all others do within ten seconds. This is
+	// permanent. A token that is revoked already stays as it is. A caller may revoke its own token.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tokens/{name}/revoke (the `RevokeToken` operationId).
+	RevokeToken(ctx context.Context, name string, body RevokeTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ValidateSpecWithBody Check a specification, and describe its inputs
 	//
 	// Checks a specification like a submission, without pools and providers of secrets, and creates nothing. Values of
@@ -4251,6 +4704,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/webhooks/{name} (the `PutWebhook` operationId).
 	PutWebhook(ctx context.Context, name WebhookName, body PutWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestWebhookWithBody Send a sample to the receiver
+	//
+	// The worker that delivers the webhook sends a sample once: a delivery without events, or a message. `test.requested` of the
+	// answer is the number of the request; its outcome is in `test` of the webhook once `test.done` has reached that number.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{name}/test (the `TestWebhook` operationId).
+	TestWebhookWithBody(ctx context.Context, name WebhookName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestWebhook Send a sample to the receiver
+	//
+	// The worker that delivers the webhook sends a sample once: a delivery without events, or a message. `test.requested` of the
+	// answer is the number of the request; its outcome is in `test` of the webhook once `test.done` has reached that number.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{name}/test (the `TestWebhook` operationId).
+	TestWebhook(ctx context.Context, name WebhookName, body TestWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetHealth Liveness check
 	//
@@ -4898,8 +5371,10 @@ func (c *Client) GetFleet(ctx context.Context, name FleetName, reqEditors ...Req
 
 // PutFleetWithBody Create or update a fleet
 //
-// Missing fields get their defaults. A change takes effect immediately and does not change the instances. A change of
-// the plugin, or of its settings, restarts the plugin. Errors: 409 `conflict` while the fleet is being deleted.
+// Missing fields get their defaults. A change takes effect immediately. A change of the plugin, or of its settings,
+// restarts the plugin. A change of `plugin`, `plugin_config`, `connector_config`, `bootstrap` or
+// `instance_ready_command` is a new revision, whose rollout replaces the instances within the bounds of `update`.
+// Errors: 409 `conflict` while the fleet is being deleted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4918,8 +5393,10 @@ func (c *Client) PutFleetWithBody(ctx context.Context, name FleetName, contentTy
 
 // PutFleet Create or update a fleet
 //
-// Missing fields get their defaults. A change takes effect immediately and does not change the instances. A change of
-// the plugin, or of its settings, restarts the plugin. Errors: 409 `conflict` while the fleet is being deleted.
+// Missing fields get their defaults. A change takes effect immediately. A change of the plugin, or of its settings,
+// restarts the plugin. A change of `plugin`, `plugin_config`, `connector_config`, `bootstrap` or
+// `instance_ready_command` is a new revision, whose rollout replaces the instances within the bounds of `update`.
+// Errors: 409 `conflict` while the fleet is being deleted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5074,6 +5551,147 @@ func (c *Client) ResumeFleetWithBody(ctx context.Context, name FleetName, conten
 // Corresponds with POST /api/v1/fleets/{name}/resume (the `ResumeFleet` operationId).
 func (c *Client) ResumeFleet(ctx context.Context, name FleetName, body ResumeFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewResumeFleetRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetFleetRollout Get the rollout of a fleet
+//
+// How far the current revision has replaced the instances of earlier ones, and the last 10 revisions.
+//
+// Corresponds with GET /api/v1/fleets/{name}/rollout (the `GetFleetRollout` operationId).
+func (c *Client) GetFleetRollout(ctx context.Context, name FleetName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFleetRolloutRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseFleetRolloutWithBody Pause the rollout of a fleet
+//
+// Instances of earlier revisions are not replaced until the rollout is resumed. New instances have the current revision.
+// Errors: 409 `conflict` while the fleet is being deleted.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/rollout/pause (the `PauseFleetRollout` operationId).
+func (c *Client) PauseFleetRolloutWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseFleetRolloutRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseFleetRollout Pause the rollout of a fleet
+//
+// Instances of earlier revisions are not replaced until the rollout is resumed. New instances have the current revision.
+// Errors: 409 `conflict` while the fleet is being deleted.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/rollout/pause (the `PauseFleetRollout` operationId).
+func (c *Client) PauseFleetRollout(ctx context.Context, name FleetName, body PauseFleetRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseFleetRolloutRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeFleetRolloutWithBody Resume the rollout of a fleet
+//
+// Ends a pause, and continues a rollout that stopped because new instances failed. Errors: 409 `conflict` while the
+// fleet is being deleted.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/rollout/resume (the `ResumeFleetRollout` operationId).
+func (c *Client) ResumeFleetRolloutWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeFleetRolloutRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeFleetRollout Resume the rollout of a fleet
+//
+// Ends a pause, and continues a rollout that stopped because new instances failed. Errors: 409 `conflict` while the
+// fleet is being deleted.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/rollout/resume (the `ResumeFleetRollout` operationId).
+func (c *Client) ResumeFleetRollout(ctx context.Context, name FleetName, body ResumeFleetRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeFleetRolloutRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UndoFleetRolloutWithBody Go back to the settings of an earlier revision
+//
+// The settings of that revision become a new revision. Its instances count as instances of the new revision and stay.
+// A pause of the rollout ends. Errors: 404 `not_found` if the fleet has no such revision; 409 `conflict` if the fleet
+// has no earlier revision, if the revision is the current one, or while the fleet is being deleted; 422 `invalid` if
+// the settings of the revision are not valid any more.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/rollout/undo (the `UndoFleetRollout` operationId).
+func (c *Client) UndoFleetRolloutWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUndoFleetRolloutRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UndoFleetRollout Go back to the settings of an earlier revision
+//
+// The settings of that revision become a new revision. Its instances count as instances of the new revision and stay.
+// A pause of the rollout ends. Errors: 404 `not_found` if the fleet has no such revision; 409 `conflict` if the fleet
+// has no earlier revision, if the revision is the current one, or while the fleet is being deleted; 422 `invalid` if
+// the settings of the revision are not valid any more.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/rollout/undo (the `UndoFleetRollout` operationId).
+func (c *Client) UndoFleetRollout(ctx context.Context, name FleetName, body UndoFleetRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUndoFleetRolloutRequest(c.Server, name, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5671,6 +6289,7 @@ func (c *Client) StartRun(ctx context.Context, id RunID, body StartRunJSONReques
 // The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
 // `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
 // with `force`, tasks are killed and no step cleans up, also if the run is being stopped already.
+// Tasks with `finally` begin when all others have ended; only `force` ends or skips them.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5692,6 +6311,7 @@ func (c *Client) StopRunWithBody(ctx context.Context, id RunID, contentType stri
 // The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
 // `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
 // with `force`, tasks are killed and no step cleans up, also if the run is being stopped already.
+// Tasks with `finally` begin when all others have ended; only `force` ends or skips them.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6118,6 +6738,64 @@ func (c *Client) TriggerSchedule(ctx context.Context, name ScheduleName, body Tr
 	return c.Client.Do(req)
 }
 
+// ListTokens List the bearer tokens
+//
+// The entries of the token file of the gateway that answers, by name, with their last use at any gateway. 422 `not_supported`
+// if the gateway has no token file.
+//
+// Corresponds with GET /api/v1/tokens (the `ListTokens` operationId).
+func (c *Client) ListTokens(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTokensRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeTokenWithBody Revoke a bearer token
+//
+// From the answer on, this gateway refuses the token with 401 `token_revoked`; all others do within ten seconds. This is
+// permanent. A token that is revoked already stays as it is. A caller may revoke its own token.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tokens/{name}/revoke (the `RevokeToken` operationId).
+func (c *Client) RevokeTokenWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeTokenRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeToken Revoke a bearer token
+//
+// From the answer on, this gateway refuses the token with 401 `token_revoked`; all others do within ten seconds. This is
+// permanent. A token that is revoked already stays as it is. A caller may revoke its own token.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tokens/{name}/revoke (the `RevokeToken` operationId).
+func (c *Client) RevokeToken(ctx context.Context, name string, body RevokeTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeTokenRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ValidateSpecWithBody Check a specification, and describe its inputs
 //
 // Checks a specification like a submission, without pools and providers of secrets, and creates nothing. Values of
@@ -6252,6 +6930,46 @@ func (c *Client) PutWebhookWithBody(ctx context.Context, name WebhookName, conte
 // Corresponds with PUT /api/v1/webhooks/{name} (the `PutWebhook` operationId).
 func (c *Client) PutWebhook(ctx context.Context, name WebhookName, body PutWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutWebhookRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestWebhookWithBody Send a sample to the receiver
+//
+// The worker that delivers the webhook sends a sample once: a delivery without events, or a message. `test.requested` of the
+// answer is the number of the request; its outcome is in `test` of the webhook once `test.done` has reached that number.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/webhooks/{name}/test (the `TestWebhook` operationId).
+func (c *Client) TestWebhookWithBody(ctx context.Context, name WebhookName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestWebhookRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestWebhook Send a sample to the receiver
+//
+// The worker that delivers the webhook sends a sample once: a delivery without events, or a message. `test.requested` of the
+// answer is the number of the request; its outcome is in `test` of the webhook once `test.done` has reached that number.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/webhooks/{name}/test (the `TestWebhook` operationId).
+func (c *Client) TestWebhook(ctx context.Context, name WebhookName, body TestWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestWebhookRequest(c.Server, name, body)
 	if err != nil {
 		return nil, err
 	}
@@ -7736,6 +8454,181 @@ func NewResumeFleetRequestWithBody(server string, name FleetName, contentType st
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/fleets/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetFleetRolloutRequest constructs an http.Request for the GetFleetRollout method
+func NewGetFleetRolloutRequest(server string, name FleetName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s/rollout", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPauseFleetRolloutRequest calls the generic PauseFleetRollout builder with application/json body
+func NewPauseFleetRolloutRequest(server string, name FleetName, body PauseFleetRolloutJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPauseFleetRolloutRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewPauseFleetRolloutRequestWithBody constructs an http.Request for the PauseFleetRollout method, with any body, and a specified content type
+func NewPauseFleetRolloutRequestWithBody(server string, name FleetName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s/rollout/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewResumeFleetRolloutRequest calls the generic ResumeFleetRollout builder with application/json body
+func NewResumeFleetRolloutRequest(server string, name FleetName, body ResumeFleetRolloutJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResumeFleetRolloutRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewResumeFleetRolloutRequestWithBody constructs an http.Request for the ResumeFleetRollout method, with any body, and a specified content type
+func NewResumeFleetRolloutRequestWithBody(server string, name FleetName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s/rollout/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewUndoFleetRolloutRequest calls the generic UndoFleetRollout builder with application/json body
+func NewUndoFleetRolloutRequest(server string, name FleetName, body UndoFleetRolloutJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUndoFleetRolloutRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewUndoFleetRolloutRequestWithBody constructs an http.Request for the UndoFleetRollout method, with any body, and a specified content type
+func NewUndoFleetRolloutRequestWithBody(server string, name FleetName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s/rollout/undo", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -9880,6 +10773,80 @@ func NewTriggerScheduleRequestWithBody(server string, name ScheduleName, content
 	return req, nil
 }
 
+// NewListTokensRequest constructs an http.Request for the ListTokens method
+func NewListTokensRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tokens")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRevokeTokenRequest calls the generic RevokeToken builder with application/json body
+func NewRevokeTokenRequest(server string, name string, body RevokeTokenJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRevokeTokenRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewRevokeTokenRequestWithBody constructs an http.Request for the RevokeToken method, with any body, and a specified content type
+func NewRevokeTokenRequestWithBody(server string, name string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tokens/%s/revoke", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewValidateSpecRequest calls the generic ValidateSpec builder with application/json body
 func NewValidateSpecRequest(server string, body ValidateSpecJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -10066,6 +11033,53 @@ func NewPutWebhookRequestWithBody(server string, name WebhookName, contentType s
 	}
 
 	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestWebhookRequest calls the generic TestWebhook builder with application/json body
+func NewTestWebhookRequest(server string, name WebhookName, body TestWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestWebhookRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewTestWebhookRequestWithBody constructs an http.Request for the TestWebhook method, with any body, and a specified content type
+func NewTestWebhookRequestWithBody(server string, name WebhookName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}

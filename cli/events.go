@@ -84,15 +84,18 @@ func reportAvailability(env session.Env) func(error) {
 
 func eventText(env session.Env, e api.Event) string {
 	text := fmt.Sprintf("%d  %s  %s  ", e.Number, env.Clock(e.Time), e.Run)
-	if e.Type == api.EventTypeTask {
-		text += fmt.Sprintf("%s %s", e.Task, e.Status)
+	switch e.Type {
+	case api.EventTypeApprovalWanted:
+		text += e.Task + " wants approval"
+	case api.EventTypeTask, api.EventTypeStage:
+		text += fmt.Sprintf("%s %s", e.Task, render.TaskStatus(e.Status, e.Stage))
 		if e.Executor != "" {
 			text += " on " + e.Executor
 		}
 		if e.Attempt > 1 {
 			text += fmt.Sprintf(" (attempt %d)", e.Attempt)
 		}
-	} else {
+	case api.EventTypeRun, api.EventTypeExec:
 		text += fmt.Sprintf("%s, %s", e.Phase, e.Result)
 	}
 	if e.Action != "" {

@@ -17,7 +17,8 @@ func explainCommand(f *runsFlags) *cobra.Command {
 		Use:   "explain ID",
 		Short: "Explain why a run and its tasks wait, or what to do after a failure",
 		Long: `Explains what an open run and its tasks wait for: a change group (with the runs that hold its slots and the position in the
-queue), a start, an approval, an executor, a slot, or other tasks. It prints commands that can help, also for a failed run.`,
+queue), a start, an approval, an executor, a slot, an instance of a fleet, or other tasks, and whether Temporal is out of reach.
+It prints commands that can help, also for a failed run.`,
 		Example: "  drover runs explain 01k8z3m6w4v6q2d1c9x7b5a3n1",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: f.completeRun(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -78,7 +79,7 @@ func (f *runsFlags) explainTasks(r api.Run) error {
 			}
 		}
 		shown++
-		t.Row(name, string(task.Status), task.Reason)
+		t.Row(name, render.TaskStatus(task.Status, task.Stage), task.Reason)
 	}
 	if more := dependent - maxDependent; more > 0 {
 		t.Row("...", string(run.StatusNotStarted), count(more, "task")+" more")
@@ -127,13 +128,16 @@ func queuedHints(r api.Run) []string {
 	if run.Admission(r.Admission) == run.AdmissionManual && !strings.Contains(r.Reason, "change group") {
 		return append(hints, "To start it: drover runs start "+r.ID)
 	}
-	if len(r.Changegroups) > 0 {
+	switch {
+	case len(r.Changegroups) > 0:
 		names := make([]string, len(r.Changegroups))
 		for i, name := range r.Changegroups {
 			names[i] = quoted(name)
 		}
 		hints = append(hints, "To see its change groups: drover changegroups list "+strings.Join(names, " "),
 			"To raise a limit: drover changegroups set NAME --max-running N")
+	case strings.Contains(r.Reason, "change group group:"): // of its group's path
+		hints = append(hints, "To raise the limit: drover changegroups set group:PATH --max-running N")
 	}
 	return hints
 }

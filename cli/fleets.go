@@ -15,8 +15,10 @@ import (
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/cli/rollouts"
 	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/internal/retry"
+	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
 
@@ -37,6 +39,7 @@ func fleetsCommand(env session.Env) *cobra.Command {
 		fleetActionCommand(f, "resume", "Resume a fleet: return control to its scaling policy", "resumed", (*remote.Client).ResumeFleet),
 		fleetActionCommand(f, "drain", "Drain and delete all instances of a fleet, and create none", "draining", (*remote.Client).DrainFleet),
 		scaleFleetCommand(f), deleteFleetCommand(f),
+		rollouts.Command(rollouts.Deps{Env: f.env, Conn: f.conn, Output: &f.output, Complete: completeFleets(f.conn, 1)}),
 	)
 	return c
 }
@@ -50,8 +53,8 @@ func applyFleetCommand(f *registryFlags) *cobra.Command {
 		show: f.showFleet,
 	}.bind(&cobra.Command{
 		Short: "Create or update a fleet from a file",
-		Long: `Creates or updates a fleet from a YAML or JSON file, or from standard input with -. Instances are not changed. The pool of a
-new fleet must exist: drover pools set.`,
+		Long: `Creates or updates a fleet from a YAML or JSON file, or from standard input with -. The pool of a new fleet must exist: drover
+pools set. A change of what an instance is, such as its plugin_config, replaces the instances: drover fleets rollout.`,
 		Example: "  drover fleets apply -f fleet.yaml\n  drover fleets apply -f fleet.yaml --name linux",
 	}, f.env, f.conn)
 }
@@ -149,6 +152,9 @@ func (f *registryFlags) showFleet(answer remote.Answer[api.Fleet]) error {
 	t.Field("name", x.Name)
 	t.Field("pool", x.Spec.Pool)
 	t.Field("priority", strconv.Itoa(x.Spec.Priority))
+	if len(x.Spec.Labels) > 0 {
+		t.Field("labels", pairs(x.Spec.Labels))
+	}
 	t.Field("plugin", strings.TrimSpace(x.Spec.Plugin+" "+x.Status.Plugin))
 	t.Field("group", x.Status.Group)
 	t.Field("bootstrap", x.Spec.BootstrapMethod())
@@ -162,6 +168,13 @@ func (f *registryFlags) showFleet(answer remote.Answer[api.Fleet]) error {
 	t.Field("wanted", count(x.Status.Target, "instance"))
 	if x.Status.Failures > 0 {
 		t.Field("failures", fmt.Sprintf("%d in a row", x.Status.Failures))
+	}
+	if s := x.Status.Rollout; x.Revision > 0 {
+		revision := strconv.Itoa(x.Revision)
+		if s.Revision == x.Revision && s.Phase != run.RolloutComplete {
+			revision += fmt.Sprintf(", rollout %s: %s", s.Phase, s.Message)
+		}
+		t.Field("revision", revision)
 	}
 	t.Field("changed", f.env.Clock(x.UpdatedAt))
 	t.Field("seen", f.env.Ago(x.Status.SeenAt))
@@ -200,10 +213,10 @@ func fleetInstancesCommand(f *registryFlags) *cobra.Command {
 			if f.output == render.AsJSON {
 				return render.JSON(f.env.Stdout, answer.Raw)
 			}
-			t := render.NewTable(f.env.Stdout, "NUMBER", "INSTANCE", "STATE", "CAUSE", "EXECUTOR", "TASKS", "USES", "ASKED", "READY", "GONE", "WHY")
+			t := render.NewTable(f.env.Stdout, "NUMBER", "INSTANCE", "STATE", "CAUSE", "EXECUTOR", "TASKS", "USES", "REVISION", "ASKED", "READY", "GONE", "WHY")
 			for _, x := range answer.Value.Instances {
 				t.Row(strconv.Itoa(x.Number), x.Instance, string(x.State), string(x.Cause), x.Executor, strconv.Itoa(x.Tasks), strconv.Itoa(x.Uses),
-					f.env.Ago(x.RequestedAt), f.env.Ago(x.ReadyAt), f.env.Ago(x.GoneAt), x.Message)
+					strconv.Itoa(x.Revision), f.env.Ago(x.RequestedAt), f.env.Ago(x.ReadyAt), f.env.Ago(x.GoneAt), x.Message)
 			}
 			return t.Flush()
 		},

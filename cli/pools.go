@@ -101,7 +101,11 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 	t.Field("executors", fmt.Sprintf("%d online, %d draining, %d offline", p.Online, p.Draining, p.Offline))
 	t.Field("slots", fraction(p.SlotsUsed, p.Slots))
 	t.Field("queued", count(p.Queued, "task"))
-	t.Field("running", count(p.Running, "task"))
+	running := count(p.Running, "task")
+	if p.MaxRunning > 0 {
+		running += fmt.Sprintf(", at most %d", p.MaxRunning)
+	}
+	t.Field("running", running)
 	if p.Kubernetes != nil {
 		t.Field("kubernetes", "set; see -o json")
 	}
@@ -115,9 +119,6 @@ func flavorText(v run.Flavor) string {
 	}
 	if v.Memory != "" {
 		parts = append(parts, v.Memory+" a slot")
-	}
-	if v.Weight != 0 {
-		parts = append(parts, "weight "+strconv.FormatFloat(v.Weight, 'g', -1, 64))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -138,7 +139,7 @@ func setPoolCommand(f *registryFlags) *cobra.Command {
 An executor that registers for a pool that does not exist creates the pool. This command sets what executors do not register: the
 default, the labels that tasks may require, the flavor, and the settings of pods.`,
 		Example: `  drover pools set linux --driver docker --os linux --arch amd64 --default
-  drover pools set gpu --label gpu=a100 --flavor-name large --flavor-memory 64Gi --flavor-weight 8`,
+  drover pools set gpu --label gpu=a100 --flavor-name large --flavor-memory 64Gi`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := f.conn.Open()
@@ -164,10 +165,12 @@ default, the labels that tasks may require, the flavor, and the settings of pods
 	flags.BoolVar(&change.spec.Privileged, "privileged", false, "allow privileged tasks")
 	flags.BoolVar(&change.spec.Shared, "shared", false, "isolate images of runs: pull images for each task with the credentials of its own run")
 	flags.BoolVar(&change.spec.Default, "default", false, "use this pool for tasks without a pool, instead of another pool of its kind")
+	flags.IntVar(&change.spec.MaxRunning, "max-running", 0, "how many of its tasks may run at a time; 0 for no limit")
 	flags.StringVar((*string)(&change.spec.Exec), "exec", "", "allowed or forbidden: whether clients may run commands in its tasks")
 	flags.StringVar(&change.spec.Flavor.Name, "flavor-name", "", "name of the size of a slot")
 	flags.StringVar(&change.spec.Flavor.Memory, "flavor-memory", "", "memory of a slot, such as 8Gi")
-	flags.Float64Var(&change.spec.Flavor.Weight, "flavor-weight", 0, "weight of a slot")
+	flags.Float64Var(&change.spec.Flavor.Weight, "flavor-weight", 0, "refused: it never had an effect")
+	_ = flags.MarkHidden("flavor-weight")
 	_ = c.RegisterFlagCompletionFunc("driver", cobra.FixedCompletions(
 		[]string{run.DriverShell, run.DriverDocker, run.DriverKubernetes}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -189,6 +192,7 @@ func (w poolChange) merge(c *cobra.Command, client *remote.Client, name string) 
 		"privileged":    func() { spec.Privileged = w.spec.Privileged },
 		"shared":        func() { spec.Shared = w.spec.Shared },
 		"default":       func() { spec.Default = w.spec.Default },
+		"max-running":   func() { spec.MaxRunning = w.spec.MaxRunning },
 		"exec":          func() { spec.Exec = w.spec.Exec },
 		"flavor-name":   func() { spec.Flavor.Name = w.spec.Flavor.Name },
 		"flavor-memory": func() { spec.Flavor.Memory = w.spec.Flavor.Memory },
@@ -211,7 +215,7 @@ func currentPool(c *cobra.Command, client *remote.Client, name string) (api.Pool
 		spec = api.PoolSpec{
 			Driver: v.Driver, OS: v.OS, Arch: v.Arch, Labels: v.Labels, Privileged: v.Privileged, Shared: v.Shared,
 			Default: v.Default, Exec: api.PoolSpecExec(v.Exec),
-			Flavor: v.Flavor, Kubernetes: v.Kubernetes,
+			Flavor: v.Flavor, Kubernetes: v.Kubernetes, MaxRunning: v.MaxRunning,
 		}
 	case run.CodeOf(err) != run.CodeNotFound:
 		return spec, err
@@ -223,7 +227,7 @@ func applyPoolCommand(f *registryFlags) *cobra.Command {
 	return newApplier("pool", "driver", (*remote.Client).PutPool, f.printPool).bind(&cobra.Command{
 		Short: "Create or update a pool from a file",
 		Long: `Creates or updates a pool from a YAML or JSON file, or from standard input with -. The file is the whole pool, with the keys of the
-API: driver, os, arch, labels, privileged, shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
+API: driver, os, arch, labels, max_running, privileged, shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
 		Example: "  drover pools apply -f pool.yaml\n  drover pools apply -f pool.yaml --name cluster",
 	}, f.env, f.conn)
 }

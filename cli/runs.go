@@ -237,7 +237,7 @@ func countTasks(counts map[string]int) string {
 
 func getRunCommand(f *runsFlags) *cobra.Command {
 	watch := &watcher{env: f.env}
-	following := false
+	following, stages := false, false
 	var tokenFor []string
 	c := &cobra.Command{
 		Use:               "get ID",
@@ -247,6 +247,9 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeRun(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if following && stages {
+				return command.Invalid("--stages shows the run as it is: leave out --follow")
+			}
 			client, err := f.conn.Open()
 			if err != nil {
 				return err
@@ -263,6 +266,9 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 			} else {
 				err = f.printRun(r.Value)
 			}
+			if err == nil && stages && f.output != render.AsJSON {
+				err = f.printStages(r.Value.Tasks)
+			}
 			if err == nil && following {
 				err = watch.outcome(r.Value)
 			}
@@ -270,6 +276,7 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVarP(&following, "follow", "f", false, "show the run until it has ended, as drover run does")
+	c.Flags().BoolVar(&stages, "stages", false, "also list the stages of each task: its preparation, steps, uploads and cleanup (always in JSON)")
 	addTokenFor(c, f, &tokenFor)
 	watch.addTo(c)
 	return c
@@ -318,7 +325,29 @@ func (f *runsFlags) printRun(r api.Run) error {
 		if !run.Status(task.Status).Final() || !task.EndedAt.IsZero() {
 			took = f.env.Took(task.StartedAt, task.EndedAt)
 		}
-		t.Row(name, string(task.Status), took, strconv.Itoa(task.Attempt), task.Executor, task.Reason)
+		t.Row(name, render.TaskStatus(task.Status, task.Stage), took, strconv.Itoa(task.Attempt), task.Executor, task.Reason)
+	}
+	return t.Flush()
+}
+
+// printStages prints the stages of tasks, one after the other.
+func (f *runsFlags) printStages(tasks map[string]api.Task) error {
+	if _, err := fmt.Fprintln(f.env.Stdout); err != nil {
+		return err
+	}
+	t := render.NewTable(f.env.Stdout, "TASK", "STAGE", "STEP", "STARTED", "TOOK")
+	for _, name := range sortedTaskNames(tasks) {
+		task := tasks[name]
+		for _, s := range task.Stages {
+			step := ""
+			if s.Step != nil {
+				step = strconv.Itoa(*s.Step + 1)
+				if n := *s.Step; n >= 0 && n < len(task.Steps) && task.Steps[n].Name != "" {
+					step += " " + task.Steps[n].Name
+				}
+			}
+			t.Row(name, s.Stage, step, f.env.Clock(s.StartedAt), f.env.Took(s.StartedAt, s.EndedAt))
+		}
 	}
 	return t.Flush()
 }

@@ -27,7 +27,7 @@ func stopCommand(f *runsFlags) *cobra.Command {
 		Use: "stop ID...", Short: "Stop running runs",
 		Long: `Stops running runs. It returns immediately; a run is finished when its last task has stopped (drover runs get ID --follow
 waits for that). Before that, steps with "when: always" or "when: on_stop" clean up, for at most the cleanup_timeout of their
-task. A second stop, or --force, kills the tasks and ends the cleanup at once.`,
+task, and tasks with "finally: true" run. A second stop, or --force, kills the tasks and ends both at once.`,
 		Example: "  drover runs stop 01k8z3m6w4v6q2d1c9x7b5a3n1\n  drover runs stop --force 01k8z3m6w4v6q2d1c9x7b5a3n1",
 	}, func(client *remote.Client, ctx context.Context, id, token string) (remote.Answer[api.Run], error) {
 		return stopRun(ctx, client, id, token, force)

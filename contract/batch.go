@@ -19,13 +19,15 @@ type BatchInput struct {
 
 // Assignment is a task that a batch runs, with its progress so far.
 type Assignment struct {
-	Task     int        `json:"task"`
-	Name     string     `json:"name"`
-	Pool     string     `json:"pool"`
-	Retry    run.Retry  `json:"retry,omitzero"`
-	OnLost   run.OnLost `json:"on_lost,omitempty"`
-	Attempt  int        `json:"attempt"`
-	Dispatch int        `json:"dispatch"`
+	Task   int        `json:"task"`
+	Name   string     `json:"name"`
+	Pool   string     `json:"pool"`
+	Retry  run.Retry  `json:"retry,omitzero"`
+	OnLost run.OnLost `json:"on_lost,omitempty"`
+	// Labels identifies the labels that the executor must have itself: see run.Node.
+	Labels   string `json:"labels,omitempty"`
+	Attempt  int    `json:"attempt"`
+	Dispatch int    `json:"dispatch"`
 	// Requeued counts how often this attempt was requeued in a row.
 	Requeued int `json:"requeued,omitempty"`
 	// Wait is how long the task waits before it is dispatched, and Reason why.
@@ -44,6 +46,9 @@ type Assignment struct {
 	Withdrawn string `json:"withdrawn,omitempty"`
 	// Stop says that a withdrawn task is also stopped if an executor runs it.
 	Stop bool `json:"stop,omitempty"`
+	// Finally says that a stop of the run ends the task only if Stop.Finally is set
+	// or the stop is forced.
+	Finally bool `json:"finally,omitempty"`
 }
 
 // BatchAddTasks is the payload of SignalBatchAddTasks. Without tasks it only checks

@@ -79,6 +79,20 @@ const ControlQueue = "control"
 // PoolQueue is the task queue for any executor of a pool.
 func PoolQueue(pool string) string { return "pool:" + pool }
 
+// LabelsQueue is the task queue for those executors of a pool that have certain labels
+// themselves: see run.LabelsID.
+func LabelsQueue(pool, labels string) string { return labelsPrefix + labels + ":" + pool }
+
+const labelsPrefix = "labels:"
+
+// PoolOfLabelsQueue returns the pool of a queue that LabelsQueue named, and whether it
+// is one.
+func PoolOfLabelsQueue(queue string) (pool string, ok bool) {
+	rest, ok := strings.CutPrefix(queue, labelsPrefix)
+	id, pool, found := strings.Cut(rest, ":")
+	return pool, ok && found && len(id) == run.LabelsIDLength && strings.Trim(id, "0123456789abcdef") == ""
+}
+
 // ExecutorQueue is the task queue of one executor.
 func ExecutorQueue(id string) string { return "executor:" + id }
 

@@ -46,7 +46,8 @@ type ApplyInput struct {
 type ApplyResult struct {
 	Status run.Progress `json:"status"`
 	// Mismatched has the tasks whose status differs from the change, in the order
-	// of the changes; usually there is none.
+	// of the changes; usually there is none. It also has queued tasks whose wait
+	// for an executor is limited.
 	Mismatched []run.TaskStatus `json:"mismatched,omitempty"`
 }
 

@@ -24,7 +24,8 @@ const (
 const AttributeScheduledFor = "TemporalScheduledStartTime"
 
 // ErrorRunFailed and ErrorNotCreated are types of the errors with which a
-// firing ends: the run failed, and no run was created.
+// firing ends: the run failed, and no run was created. The workflow of a failed
+// run ends with ErrorRunFailed too.
 const (
 	ErrorRunFailed  = "run_failed"
 	ErrorNotCreated = "run_not_created"

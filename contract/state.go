@@ -23,6 +23,9 @@ type RunState struct {
 	// Ready are tasks for which no batch had room yet.
 	Ready []Assignment `json:"ready,omitempty"`
 	Stop  *Stop        `json:"stop,omitempty"`
+	// FinallyDue is when the finally tasks of a stopped run end; zero before they may
+	// begin.
+	FinallyDue time.Time `json:"finally_due,omitzero"`
 	// Interrupted says that the stop of the run interrupted a task.
 	Interrupted bool `json:"interrupted,omitempty"`
 	// FailedTask is the task whose failure made the result failed, -1 for none.
@@ -55,8 +58,9 @@ type Limits struct {
 	IdleTimeout run.Duration `json:"idle_timeout,omitempty"`
 }
 
-// RunOutput is the result of the run workflow, for operators. Programs that
-// wait for a run read its record instead.
+// RunOutput is the result of the run workflow, for operators. If the run failed,
+// was stopped or was cancelled, it is the detail of the error with which the
+// workflow closes. Programs that wait for a run read its record instead.
 type RunOutput struct {
 	Phase  run.Phase  `json:"phase"`
 	Result run.Result `json:"result"`
@@ -71,7 +75,13 @@ type Stop struct {
 	// Force says that no task of the run cleans up any more. A later stop of a
 	// stopped run may add it.
 	Force bool `json:"force,omitempty"`
+	// Finally says why the finally tasks end too; "" if they do not, unless the stop
+	// is forced.
+	Finally string `json:"finally,omitempty"`
 }
+
+// EndsFinally reports whether the stop ends finally tasks too.
+func (s Stop) EndsFinally() bool { return s.Force || s.Finally != "" }
 
 // ExecutorRemoved is the payload of SignalExecutorRemoved.
 type ExecutorRemoved struct {

@@ -65,7 +65,7 @@ func (e *Engine) expand(ctx context.Context, of *run.Spec) (expansion, error) {
 		}
 	}
 	if len(faults) == 0 {
-		pools, err := e.store.ListPools(ctx)
+		pools, err := poolsFor(ctx, e.store, x.spec)
 		if err != nil {
 			return expansion{}, err
 		}
@@ -76,11 +76,56 @@ func (e *Engine) expand(ctx context.Context, of *run.Spec) (expansion, error) {
 			}
 			return pool, nil
 		})
+		setLabels(&x, pools)
 	}
 	if len(faults) > 0 {
 		return expansion{}, faultsError(faults)
 	}
 	return x, nil
+}
+
+// poolsFor returns the pools from which those of the tasks are chosen, with the labels of
+// their executors if a task requires labels.
+func poolsFor(ctx context.Context, registry executorRegistry, s *run.Spec) ([]run.Pool, error) {
+	pools, err := registry.ListPools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	required := false
+	for _, t := range s.Tasks {
+		required = required || t.Requires != nil && len(t.Requires.Labels) > 0
+	}
+	if !required {
+		return pools, nil
+	}
+	executors, err := registry.ListExecutors(ctx)
+	for _, x := range executors {
+		for i := range pools {
+			if pools[i].Name == x.Pool && len(x.Labels) > 0 {
+				pools[i].ExecutorLabels = append(pools[i].ExecutorLabels, x.Labels)
+			}
+		}
+	}
+	return pools, err
+}
+
+// setLabels sets the labels that the executors of tasks must have themselves, since the
+// pools do not have them.
+func setLabels(x *expansion, pools []run.Pool) {
+	texts := make([]string, len(x.Plan.Nodes))
+	for i := range x.Plan.Nodes {
+		n := &x.Plan.Nodes[i]
+		t := x.spec.Tasks[n.Name]
+		for _, p := range pools {
+			if p.Name == x.Plan.Pools[n.Pool] {
+				texts[i] = run.LabelsText(t.ExecutorLabels(p))
+			}
+		}
+		n.Labels = run.LabelsID(texts[i])
+	}
+	for i := range x.Tasks {
+		x.Tasks[i].Labels = texts[x.Tasks[i].Node]
+	}
 }
 
 // faultsError returns the error for an invalid specification: not_supported only if
@@ -108,7 +153,8 @@ func choosePool(name string, t *run.TaskSpec, pools []run.Pool) (string, []run.F
 	case t.Requires != nil:
 		return "", []run.Fault{{
 			Path: "tasks." + name + ".requires", Code: "unknown_pool",
-			Detail: "no pool offers all that is required; `drover pools list` shows what there is",
+			Detail: "no pool offers all that is required, and no executor has all of the labels; " +
+				"`drover pools list` and `drover executors list` show what there is",
 		}}
 	case t.Image != "":
 		return "", []run.Fault{{

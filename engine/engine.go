@@ -49,6 +49,7 @@ type Store interface {
 	records.Sessions
 	EventFloor(ctx context.Context, id run.ID) (int64, error)
 	ListFleets(ctx context.Context) ([]run.Fleet, error)
+	FleetInstances(ctx context.Context, name string, gone bool) ([]run.FleetInstance, error)
 	// Check returns nil if the database answers and its schema is current.
 	Check(ctx context.Context) error
 }
@@ -69,6 +70,9 @@ type Deps struct {
 	Sessions sessions.Options
 	// LogLimit is how many bytes of output are kept for a task; 0 for all.
 	LogLimit int64
+	// Temporal returns nil if Temporal answers. It may be nil; then reasons do
+	// not mention Temporal.
+	Temporal func(ctx context.Context) error
 }
 
 // Engine implements run.Service and run.ExecutorAPI. It is safe for concurrent
@@ -84,6 +88,7 @@ type Engine struct {
 	metrics *Metrics
 	secrets Secrets
 	limit   int64 // of a log
+	outage  *outage
 }
 
 var (
@@ -99,6 +104,7 @@ func New(deps Deps) *Engine {
 	}
 	e := &Engine{
 		store: deps.Store, logs: deps.Logs, logger: deps.Logger, metrics: deps.Metrics, secrets: deps.Secrets, limit: deps.LogLimit,
+		outage: newOutage(deps.Temporal, deps.Logger),
 	}
 	e.approvals = approvals{engine: e}
 	e.Sessions = sessions.New(deps.Store, deps.Logger, deps.Sessions)

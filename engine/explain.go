@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,8 @@ func (e *Engine) Get(ctx context.Context, id run.ID, tokenFor ...string) (run.Ru
 // explain sets the reason of a queued run, and of every waiting task of an
 // unfinished run. It does so if no reason is stored, or if the stored one does
 // not mention that no executor is online. It computes the reasons when they are
-// read, so they are current and cost nothing otherwise.
+// read, so they are current and cost nothing otherwise. While Temporal does not
+// answer, the run and its queued tasks say so too.
 func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 	if r.Phase.Final() {
 		return r, nil
@@ -33,8 +35,13 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 			return run.Run{}, err
 		}
 	}
+	away := e.outage.since(ctx)
+	if !away.IsZero() {
+		r.Reason = joinReasons(outageText(away)+": nothing starts, and what runs continues", r.Reason)
+	}
 	var queues *queueInfo
 	open := unfinished(r.Tasks)
+	ordinary := slices.ContainsFunc(r.Tasks, func(t run.Task) bool { return !t.Finally && !t.Status.Final() })
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
 		if t.Reason != "" && t.Status != run.StatusQueued {
@@ -43,6 +50,9 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 		switch t.Status { //nolint:exhaustive // the others do not wait
 		case run.StatusNotStarted:
 			t.Reason = dependencyReason(t.Depends, open)
+			if t.Finally && ordinary {
+				t.Reason = finallyReason
+			}
 		case run.StatusWaitingApproval:
 			t.Reason = approvalReason(t)
 		case run.StatusQueued:
@@ -53,10 +63,25 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 				}
 			}
 			t.Reason = queues.reason(t)
+			if !away.IsZero() {
+				t.Reason = joinReasons(outageText(away), t.Reason)
+			}
 		}
 	}
 	return r, nil
 }
+
+// joinReasons joins two reasons, of which the second may be "".
+func joinReasons(first, second string) string {
+	if second == "" {
+		return first
+	}
+	return first + "; " + second
+}
+
+// finallyReason is the reason of all finally tasks that wait, so that clients can group
+// them.
+const finallyReason = "waits until all tasks without finally have ended"
 
 // approvalReason returns how many approvals a task has, who may give the others, and
 // until when.
@@ -78,9 +103,13 @@ func approvalReason(t *run.Task) string {
 // queueInfo holds what queued tasks wait for, and their positions in the
 // queues.
 type queueInfo struct {
-	pools     map[string]run.Pool
+	pools map[string]run.Pool
+	// labelled has, for labels that tasks require of their executor, the pool as if
+	// only the executors with these labels served it.
+	labelled  map[poolLabels]labelledPool
 	positions map[int]int // positions of tasks, by their numbers
-	// fleets has what the fleets of each pool report, if no executor is online.
+	// fleets has what the fleets of each pool report, if no executor has a free
+	// slot.
 	fleets map[string]string
 }
 
@@ -88,11 +117,17 @@ type queueInfo struct {
 // task is queued again, such as a retry. If no executor is online, that alone
 // would mislead.
 func (l *queueInfo) reason(t *run.Task) string {
-	p := l.pools[t.Pool]
+	p, name, none := l.poolOf(t)
 	if t.Reason != "" && p.Online > 0 {
 		return t.Reason
 	}
-	text := poolReason(p, t.Pool, l.positions[t.Number]) + l.fleets[t.Pool]
+	text := none
+	if none == "" {
+		text = poolReason(p, name, l.positions[t.Number])
+	}
+	if p.Online == 0 {
+		text += l.fleets[t.Pool]
+	}
 	if t.Reason != "" {
 		text += "; " + t.Reason
 	}
@@ -110,11 +145,15 @@ func (e *Engine) queueInfo(ctx context.Context, r run.Run) (*queueInfo, error) {
 	for _, p := range list {
 		queues.pools[p.Name] = p
 	}
+	if err := explainLabels(ctx, e.store, r, queues); err != nil {
+		return nil, err
+	}
 	if err := e.explainFleets(ctx, r, queues); err != nil {
 		return nil, err
 	}
-	for _, t := range r.Tasks {
-		if p := queues.pools[t.Pool]; t.Status == run.StatusQueued && t.Reason == "" && full(p) {
+	for i := range r.Tasks {
+		t := &r.Tasks[i]
+		if p, _, _ := queues.poolOf(t); t.Status == run.StatusQueued && t.Reason == "" && full(p) {
 			queues.positions, err = e.store.QueuePositions(ctx, r.ID)
 			return queues, err
 		}
@@ -122,8 +161,12 @@ func (e *Engine) queueInfo(ctx context.Context, r run.Run) (*queueInfo, error) {
 	return queues, nil
 }
 
-// full reports whether executors are online and all their slots are used.
-func full(p run.Pool) bool { return p.Online > 0 && p.SlotsUsed >= p.Slots }
+// full reports whether executors are online and all their slots are used, or the pool
+// runs as many tasks as it may.
+func full(p run.Pool) bool { return p.Online > 0 && (p.SlotsUsed >= p.Slots || atLimit(p)) }
+
+// atLimit reports whether a pool runs as many tasks as it may.
+func atLimit(p run.Pool) bool { return p.MaxRunning > 0 && p.Running >= p.MaxRunning }
 
 // unfinished returns the names of the tasks that are not final, as dependencies
 // name them.
@@ -174,7 +217,9 @@ func poolReason(p run.Pool, name string, place int) string {
 		return fmt.Sprintf("waits for an executor of pool %s", name)
 	}
 	reason := fmt.Sprintf("all %d slots of pool %s are in use", p.Slots, name)
-	if p.Slots == 1 {
+	if atLimit(p) {
+		reason = fmt.Sprintf("%d of at most %d tasks of pool %s are running", p.Running, p.MaxRunning, p.Name)
+	} else if p.Slots == 1 {
 		reason = fmt.Sprintf("the only slot of pool %s is in use", name)
 	}
 	if place > 0 {
@@ -193,7 +238,11 @@ func estimate(p run.Pool, place int) time.Duration {
 	if place < 1 || p.Slots < 1 || p.MeanElapsed <= 0 {
 		return 0
 	}
-	wait := 2 * p.MeanElapsed * time.Duration(place) / time.Duration(p.Slots)
+	slots := p.Slots
+	if p.MaxRunning > 0 {
+		slots = min(slots, p.MaxRunning)
+	}
+	wait := 2 * p.MeanElapsed * time.Duration(place) / time.Duration(slots)
 	switch {
 	case wait < time.Minute:
 		return max(time.Second, wait.Round(time.Second))
@@ -217,17 +266,16 @@ func formatWait(d time.Duration) string {
 
 // queuedReason returns what a queued run waits for.
 func (e *Engine) queuedReason(ctx context.Context, r run.Run) (string, error) {
-	if len(r.ChangeGroups) > 0 {
-		waits, err := e.store.GroupWaits(ctx, r.ID)
-		if err != nil {
-			return "", err
-		}
-		if reason := groupReason(waits); reason != "" {
-			return reason, nil
-		}
-		if len(waits) > 0 {
-			return "is about to get its slots: its change groups have some free", nil
-		}
+	// A run without change groups may belong to those of its group's path.
+	waits, err := e.store.GroupWaits(ctx, r.ID)
+	if err != nil {
+		return "", err
+	}
+	if reason := groupReason(waits); reason != "" {
+		return reason, nil
+	}
+	if len(waits) > 0 {
+		return "is about to get its slots: its change groups have some free", nil
 	}
 	if r.Admission == run.AdmissionManual {
 		return "waits to be started: its admission is manual", nil

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"cmp"
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,22 +65,81 @@ func TestPoolReason(t *testing.T) {
 
 func TestFleetReason(t *testing.T) {
 	t.Parallel()
-	looked := run.FleetStatus{SeenAt: time.Now()}
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	looked := run.FleetStatus{SeenAt: now.Add(-time.Second)}
+	held := func(by string) run.FleetStatus {
+		return run.FleetStatus{SeenAt: now, BlockedBy: by, Instances: 4, Limit: 4, MaxSize: 100}
+	}
+	failed := func(text string) run.FleetStatus { return run.FleetStatus{SeenAt: now, Error: text, ErrorAt: now} }
+	coming := func(number int, state run.InstanceState, age time.Duration) run.FleetInstance {
+		return run.FleetInstance{Number: number, State: state, RequestedAt: now.Add(-age)}
+	}
+	secret := run.FleetSpec{
+		PluginConfig:    json.RawMessage(`{"endpoint": "https://cloud.example", "auth": {"api_token": "abc-123-def", "ids": [1]}}`),
+		ConnectorConfig: run.FleetConnector{Password: "hunter22"},
+	}
 	tests := map[string]struct {
-		fleet run.Fleet
-		want  string
+		fleet     run.Fleet
+		instances []run.FleetInstance
+		want      string
 	}{
-		"without a worker": {run.Fleet{Mode: run.FleetActive}, "no fleet worker has watched it yet"},
-		"paused":           {run.Fleet{Mode: run.FleetPaused, Status: looked}, "it is paused"},
-		"at a loss":        {run.Fleet{Mode: run.FleetActive, Status: looked}, ""},
-		"some come":        {run.Fleet{Mode: run.FleetActive, Status: looked, Counts: map[run.InstanceState]int{run.InstanceRequested: 1, run.InstanceBootstrapping: 2, run.InstanceCreating: 3}}, "instances coming up: 1 not listed by the plugin yet, 5 being created or bootstrapped"},
-		"held":             {run.Fleet{Mode: run.FleetActive, Status: run.FleetStatus{SeenAt: time.Now(), BlockedBy: "quota"}}, "it requests no more instances: quota"},
-		"with an error":    {run.Fleet{Mode: run.FleetActive, Status: run.FleetStatus{Error: "the cloud is away"}, Counts: map[run.InstanceState]int{run.InstanceRequested: 1}}, "the cloud is away"},
+		"without a worker": {fleet: run.Fleet{}, want: "fleet linux: no fleet worker has watched it yet"},
+		"paused":           {fleet: run.Fleet{Mode: run.FleetPaused, Status: looked}, want: "fleet linux: it is paused"},
+		"paused for a reason": {
+			fleet: run.Fleet{Mode: run.FleetPaused, Status: looked, Reason: "a new image"}, want: "fleet linux: it is paused: a new image",
+		},
+		"nothing known": {fleet: run.Fleet{Status: looked}},
+		"worker ended": {
+			fleet: run.Fleet{Status: run.FleetStatus{SeenAt: now.Add(-2 * time.Minute)}},
+			want:  "fleet linux: its fleet worker has reported nothing since 11:58:00 UTC",
+		},
+		"worker ended after an error": {
+			fleet: run.Fleet{Status: run.FleetStatus{Error: "Init: plugin error: no network", ErrorAt: now.Add(-2 * time.Minute)}},
+			want:  "fleet linux: its fleet worker has reported nothing since 11:58:00 UTC; the last error: the plugin answered: no network",
+		},
+		"instances start": {
+			fleet: run.Fleet{Status: looked},
+			instances: []run.FleetInstance{
+				{Number: 1, State: run.InstanceReady},
+				coming(2, run.InstanceBootstrapping, 34*time.Second), coming(3, run.InstanceCreating, 3*time.Minute),
+				coming(4, run.InstanceRequested, 0), coming(5, run.InstanceRequested, 0), coming(6, run.InstanceRequested, 0), coming(7, run.InstanceDraining, 0),
+			},
+			want: "instance 2 of fleet linux is booting (34 s); instance 3 of fleet linux is being created (3 min); " +
+				"instance 4 of fleet linux is requested (0 s) and 2 more",
+		},
+		"quota": {
+			fleet: run.Fleet{Status: held("quota"), Spec: run.FleetSpec{Quota: &run.FleetQuota{Name: "x", Limit: 3}}},
+			want:  "fleet linux: quota x is used up",
+		},
+		"maximum": {
+			fleet: run.Fleet{Status: held("max_instances"), Spec: run.FleetSpec{Scaling: run.Scaling{MaxInstances: 4}}},
+			want:  "fleet linux: it has 4 of at most 4 instances (max_instances)",
+		},
+		"maximum of the plugin": {fleet: run.Fleet{Status: held("max_instances")}, want: "fleet linux: it has 4 of at most 4 instances (the limit of its plugin)"},
+		"throttle":              {fleet: run.Fleet{Status: held("throttle")}, want: "fleet linux: scale_throttle delays more instances"},
+		"error and an instance": {
+			fleet:     run.Fleet{Status: failed("list the instances: Update: plugin error: the cloud is away (Unavailable)")},
+			instances: []run.FleetInstance{coming(1, run.InstanceRequested, 3*time.Hour)},
+			want:      "instance 1 of fleet linux is requested (3 h); fleet linux: list the instances: the plugin answered: the cloud is away (Unavailable)",
+		},
+		"refused": {
+			fleet: run.Fleet{Status: failed("it requests no more instances before 12:00:05 UTC, after 1 failures in a row; the last: the plugin refused: Increase: plugin error: no servers left")},
+			want:  "fleet linux: it requests no more instances before 12:00:05 UTC, after 1 failures in a row; the last: the plugin answered: no servers left",
+		},
+		"credentials": {
+			fleet: run.Fleet{Status: failed("Init: plugin error: abc-123-def is not valid at https://cloud.example, nor is hunter22"), Spec: secret},
+			want:  "fleet linux: the plugin answered: *** is not valid at https://cloud.example, nor is ***",
+		},
+		"long": {
+			fleet: run.Fleet{Status: failed(strings.Repeat("x", 1000))},
+			want:  "fleet linux: " + strings.Repeat("x", maxFleetText-len("fleet linux: ...")) + "...",
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.want, fleetReason(tt.fleet))
+			tt.fleet.Name, tt.fleet.Mode = "linux", cmp.Or(tt.fleet.Mode, run.FleetActive)
+			require.Equal(t, tt.want, fleetReason(tt.fleet, tt.instances, now))
 		})
 	}
 }

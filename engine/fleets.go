@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/drover-run/drover/fleeting/scaling"
 	"github.com/drover-run/drover/records"
@@ -59,4 +60,45 @@ func (f *Fleets) FleetEvents(ctx context.Context, name string, after int64, n in
 		n = run.DefaultFleetPageSize
 	}
 	return f.store.FleetEvents(ctx, name, after, min(n, run.MaxFleetEvents))
+}
+
+// FleetRollout implements run.Fleets.
+func (f *Fleets) FleetRollout(ctx context.Context, name string) (run.FleetRollout, error) {
+	x, err := f.store.GetFleet(ctx, name)
+	if err != nil {
+		return run.FleetRollout{}, err
+	}
+	out := run.FleetRollout{RolloutStatus: x.Status.Rollout, Current: x.Revision}
+	if out.Revision != x.Revision {
+		out.RolloutStatus = run.RolloutStatus{
+			Revision: out.Revision, Phase: run.RolloutProgressing, Message: fmt.Sprintf("the fleet worker has not observed revision %d yet", x.Revision),
+		}
+	}
+	if x.RolloutPaused && out.Phase == run.RolloutProgressing {
+		out.Phase, out.Message = run.RolloutPaused, "an operator paused the rollout"
+	}
+	out.Revisions, err = f.store.FleetRevisions(ctx, name)
+	return out, err
+}
+
+// UndoFleet implements run.Fleets.
+func (f *Fleets) UndoFleet(ctx context.Context, name string, u run.FleetUndo) (run.Fleet, error) {
+	x, err := f.store.GetFleet(ctx, name)
+	if err != nil {
+		return run.Fleet{}, err
+	}
+	all, err := f.store.FleetRevisions(ctx, name)
+	if err != nil {
+		return run.Fleet{}, err
+	}
+	to, err := run.FindRevision(name, all, u.Revision)
+	if err != nil {
+		return run.Fleet{}, err
+	}
+	// An earlier version may have permitted what this one does not.
+	if faults := spec.ValidateFleet(name, to.Settings.ApplyTo(x.Spec)); len(faults) > 0 {
+		return run.Fleet{}, run.InvalidError(fmt.Sprintf("the settings of revision %d are not valid", to.Number), faults)
+	}
+	u.Revision = to.Number
+	return f.store.UndoFleet(ctx, name, u)
 }

@@ -38,3 +38,8 @@ func (w *Webhooks) PutWebhook(ctx context.Context, hook run.WebhookSpec) (_ run.
 func (w *Webhooks) DeleteWebhook(ctx context.Context, name string) error {
 	return w.store.DeleteWebhook(ctx, name)
 }
+
+// TestWebhook implements run.Webhooks.
+func (w *Webhooks) TestWebhook(ctx context.Context, name string) (run.Webhook, error) {
+	return w.store.TestWebhook(ctx, name)
+}

@@ -3,10 +3,12 @@ package gateway
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
+	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/gateway/openapi"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
@@ -31,10 +33,10 @@ func (s *Server) authorize(op openapi.Operation) echo.MiddlewareFunc {
 			if err != nil {
 				return err
 			}
+			c.Set(principalKey, p) // also of a call that is refused, for the access log
 			if !p.Allows(op.Scope) {
 				return run.Errorf(run.CodeForbidden, "token %s does not have the scope %s", p.Name, op.Scope)
 			}
-			c.Set(principalKey, p)
 			c.SetRequest(c.Request().WithContext(run.WithActor(c.Request().Context(), p.Name)))
 			return next(c)
 		}
@@ -79,4 +81,51 @@ func (s *Server) serveCodec(e *echo.Echo, codec http.Handler) {
 		}, s.authorize(op))
 		group.OPTIONS(path, func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
 	}
+}
+
+// errNoTokenList is the error of gateways without run.BearerTokens.
+func errNoTokenList() error {
+	return run.Errorf(run.CodeNotSupported, "this gateway has no token file")
+}
+
+// ListTokens implements ServerInterface.
+func (s *Server) ListTokens(c echo.Context) error {
+	if s.tokens == nil {
+		return errNoTokenList()
+	}
+	all, err := s.tokens.ListTokens(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	v := api.BearerTokenList{Tokens: make([]api.BearerToken, len(all))}
+	for i, t := range all {
+		v.Tokens[i] = viewToken(t)
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+// RevokeToken implements ServerInterface.
+func (s *Server) RevokeToken(c echo.Context, name string) error {
+	if s.tokens == nil {
+		return errNoTokenList()
+	}
+	if err := s.decode(c, &struct{}{}, strict); err != nil {
+		return err
+	}
+	t, err := s.tokens.RevokeToken(c.Request().Context(), name, subject(c))
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, viewToken(t))
+}
+
+func viewToken(t run.BearerToken) api.BearerToken {
+	v := api.BearerToken{
+		Name: t.Name, Scopes: t.Scopes, Executor: t.Executor, Pool: t.Pool, Set: t.Set, Fleet: t.Fleet, Instance: t.Instance,
+		ExpiresAt: t.Expires, LastUsedAt: t.LastUsed, RevokedAt: t.RevokedAt, RevokedBy: t.RevokedBy,
+	}
+	for _, at := range []*time.Time{&v.ExpiresAt, &v.LastUsedAt, &v.RevokedAt} {
+		*at = at.UTC()
+	}
+	return v
 }

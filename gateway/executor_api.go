@@ -92,7 +92,7 @@ func writeDesired(c echo.Context, w run.DesiredState, err error) error {
 	if err != nil {
 		return executorError(c, err)
 	}
-	return writeJSON(c, http.StatusOK, mediaJSON, api.DesiredState{Drain: w.Drain})
+	return writeJSON(c, http.StatusOK, mediaJSON, api.DesiredState{Drain: w.Drain, Labels: w.Labels, LabelsOnly: w.LabelsOnly, Slots: w.Slots})
 }
 
 // RegisterExecutor implements ServerInterface.

@@ -114,6 +114,7 @@ func (s *Server) PutPool(c echo.Context, name string) error {
 	p := run.Pool{
 		Name: name, Driver: body.Driver, OS: body.OS, Arch: body.Arch, Labels: body.Labels, Privileged: body.Privileged, Shared: body.Shared,
 		Default: body.Default, Exec: run.ExecPolicy(body.Exec), Flavor: body.Flavor, Kubernetes: body.Kubernetes,
+		MaxRunning: body.MaxRunning,
 	}
 	p, created, err := s.runs.PutPool(c.Request().Context(), p)
 	if err != nil {
@@ -160,6 +161,6 @@ func viewPool(p run.Pool) api.Pool {
 	return api.Pool{
 		Name: p.Name, Driver: p.Driver, OS: p.OS, Arch: p.Arch, Labels: mapOf(p.Labels), Privileged: p.Privileged, Shared: p.Shared,
 		Default: p.Default, Exec: api.PoolExec(p.Exec), Flavor: p.Flavor, Kubernetes: p.Kubernetes, Online: p.Online, Draining: p.Draining, Offline: p.Offline,
-		Slots: p.Slots, SlotsUsed: p.SlotsUsed, Queued: p.Queued, Running: p.Running,
+		Slots: p.Slots, SlotsUsed: p.SlotsUsed, Queued: p.Queued, Running: p.Running, MaxRunning: p.MaxRunning,
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -155,6 +153,52 @@ func (s *Server) ScaleFleet(c echo.Context, name api.FleetName) error {
 	return s.doSteer(c, name, run.FleetControl{Action: run.FleetActionScale, Instances: body.Instances, Reason: body.Reason})
 }
 
+// PauseFleetRollout implements ServerInterface.
+func (s *Server) PauseFleetRollout(c echo.Context, name api.FleetName) error {
+	return s.controlFleet(c, name, run.FleetActionPauseRollout)
+}
+
+// ResumeFleetRollout implements ServerInterface.
+func (s *Server) ResumeFleetRollout(c echo.Context, name api.FleetName) error {
+	return s.controlFleet(c, name, run.FleetActionResumeRollout)
+}
+
+// GetFleetRollout implements ServerInterface.
+func (s *Server) GetFleetRollout(c echo.Context, name api.FleetName) error {
+	if s.fleets == nil {
+		return errNoFleets()
+	}
+	r, err := s.fleets.FleetRollout(c.Request().Context(), name)
+	if err != nil {
+		return err
+	}
+	v := api.FleetRollout{
+		Revision: r.Current, ObservedRevision: r.Revision, Phase: api.FleetRolloutPhase(r.Phase), Message: r.Message,
+		Required: r.Required, Updated: r.Updated, Ready: r.Ready, Outdated: r.Outdated, Revisions: make([]api.FleetRevision, len(r.Revisions)),
+	}
+	for i, x := range r.Revisions {
+		hideSettings(&x.Settings.PluginConfig, &x.Settings.ConnectorConfig)
+		v.Revisions[i] = api.FleetRevision{Number: x.Number, Settings: x.Settings, CreatedAt: x.CreatedAt.UTC(), By: x.By, Instances: x.Instances}
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+// UndoFleetRollout implements ServerInterface.
+func (s *Server) UndoFleetRollout(c echo.Context, name api.FleetName) error {
+	var body api.FleetUndo
+	if err := s.decode(c, &body, strict); err != nil {
+		return err
+	}
+	if s.fleets == nil {
+		return errNoFleets()
+	}
+	if err := checkReason(body.Reason); err != nil {
+		return err
+	}
+	u := run.FleetUndo{Revision: body.ToRevision, By: subject(c), Reason: body.Reason}
+	return renderFleet(c, http.StatusOK)(s.fleets.UndoFleet(c.Request().Context(), name, u))
+}
+
 func (s *Server) doSteer(c echo.Context, name string, desired run.FleetControl) error {
 	if s.fleets == nil {
 		return errNoFleets()
@@ -170,22 +214,27 @@ func viewFleet(f run.Fleet) api.Fleet {
 	v := api.Fleet{
 		Name: f.Name, Mode: api.FleetMode(f.Mode), Desired: f.Desired, Reason: f.Reason, Spec: f.Spec,
 		Counts: map[string]int{}, Status: f.Status, CreatedAt: f.CreatedAt.UTC(), UpdatedAt: f.UpdatedAt.UTC(), Version: f.Version,
+		Revision: f.Revision,
 	}
 	for state, n := range f.Counts {
 		v.Counts[string(state)] = n
 	}
-	v.Spec.PluginConfig = hideCredentials(v.Spec.PluginConfig)
-	if v.Spec.ConnectorConfig.Password != "" {
-		v.Spec.ConnectorConfig.Password = hidden
-	}
+	hideSettings(&v.Spec.PluginConfig, &v.Spec.ConnectorConfig)
 	return v
+}
+
+// hideSettings hides the credentials in the settings of a fleet.
+func hideSettings(plugin *json.RawMessage, connector *run.FleetConnector) {
+	*plugin = hideCredentials(*plugin)
+	if connector.Password != "" {
+		connector.Password = hidden
+	}
 }
 
 // hidden replaces values that are never shown.
 const hidden = "***"
 
-// hideCredentials hides all values below keys that look like credentials. Plugins
-// choose their own keys, so it rather hides too many.
+// hideCredentials hides all values below keys that look like credentials.
 func hideCredentials(config json.RawMessage) json.RawMessage {
 	var value any
 	if len(config) == 0 || json.Unmarshal(config, &value) != nil {
@@ -204,7 +253,7 @@ func hideIn(value any, underCredential bool) any {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, inner := range value {
-			value[key] = hideIn(inner, underCredential || looksLikeCredential(key))
+			value[key] = hideIn(inner, underCredential || run.LooksLikeCredential(key))
 		}
 	case []any:
 		for i, inner := range value {
@@ -219,17 +268,10 @@ func hideIn(value any, underCredential bool) any {
 	return value
 }
 
-func looksLikeCredential(key string) bool {
-	key = strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(strings.ToLower(key))
-	return slices.ContainsFunc([]string{"password", "passwd", "passphrase", "secret", "token", "private", "credential"}, func(word string) bool {
-		return strings.Contains(key, word)
-	}) || strings.HasSuffix(key, "key") || strings.HasSuffix(key, "keys")
-}
-
 func viewInstance(x run.FleetInstance) api.FleetInstance {
 	return api.FleetInstance{
 		Number: x.Number, Instance: x.Instance, Request: x.Request, Cause: api.FleetInstanceCause(x.Cause), State: api.FleetInstanceState(x.State),
-		Reason: x.Reason, Message: x.Message, Executor: x.Executor, Tasks: x.Tasks, Uses: x.Uses, RequestedAt: x.RequestedAt.UTC(), CreatedAt: x.CreatedAt.UTC(),
+		Reason: x.Reason, Message: x.Message, Executor: x.Executor, Tasks: x.Tasks, Uses: x.Uses, Revision: x.Revision, RequestedAt: x.RequestedAt.UTC(), CreatedAt: x.CreatedAt.UTC(),
 		RunningAt: x.RunningAt.UTC(), ReadyAt: x.ReadyAt.UTC(), DrainingAt: x.DrainingAt.UTC(), DeletingAt: x.DeletingAt.UTC(),
 		GoneAt: x.GoneAt.UTC(), LastUsed: x.LastUsed.UTC(), MissingFrom: x.MissingFrom.UTC(),
 	}

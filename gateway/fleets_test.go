@@ -128,7 +128,10 @@ func TestServer_fleet_actions(t *testing.T) {
 		"pause":  {Action: run.FleetActionPause, Reason: "so"},
 		"resume": {Action: run.FleetActionResume, Reason: "so"},
 		"drain":  {Action: run.FleetActionDrain, Reason: "so"},
-		"scale":  {Action: run.FleetActionScale, Reason: "so", Instances: 5},
+
+		"rollout/pause":  {Action: run.FleetActionPauseRollout, Reason: "so"},
+		"rollout/resume": {Action: run.FleetActionResumeRollout, Reason: "so"},
+		"scale":          {Action: run.FleetActionScale, Reason: "so", Instances: 5},
 	} {
 		body := `{"reason": "so"}`
 		if action == "scale" {
@@ -145,9 +148,50 @@ func TestServer_fleet_actions(t *testing.T) {
 		{path: fleetPath + "/events"},
 		{method: http.MethodPut, path: fleetPath, body: "{}"},
 		{method: http.MethodDelete, path: fleetPath},
+		{path: fleetPath + "/rollout"},
+		{method: http.MethodPost, path: fleetPath + "/rollout/undo", body: "{}"},
 		{method: http.MethodPost, path: fleetPath + "/pause", body: "{}"},
 		{method: http.MethodPost, path: fleetPath + "/scale", body: `{"instances": 1}`},
 	} {
 		c.do(t, none).problem(t, http.StatusUnprocessableEntity, run.CodeNotSupported)
 	}
+}
+
+func TestServer_fleet_rollouts(t *testing.T) {
+	t.Parallel()
+	var undone run.FleetUndo
+	base := serve(t, gateway.Deps{Fleets: &runtest.Fleets{
+		RolloutFunc: func(string) (run.FleetRollout, error) {
+			return run.FleetRollout{
+				RolloutStatus: run.RolloutStatus{Revision: 1, Phase: run.RolloutFailed, Message: "so", Required: 4, Updated: 3, Ready: 2, Outdated: 1}, Current: 2,
+				Revisions: []run.FleetRevision{{Number: 2, By: "me", Instances: 3, Settings: run.SettingsOf(testFleet().Spec)}},
+			}, nil
+		},
+		UndoFunc: func(_ string, u run.FleetUndo) (run.Fleet, error) {
+			undone = u
+			if u.Revision == 9 {
+				return run.Fleet{}, run.Errorf(run.CodeNotFound, "there is no revision 9 of fleet linux; it has 2, 1")
+			}
+			return testFleet(), nil
+		},
+	}}, gateway.Options{})
+	got := call{path: fleetPath + "/rollout"}.do(t, base)
+	conforms(t, "FleetRollout", got.body)
+	require.NotContains(t, got.body, "hunter2")
+	var r api.FleetRollout
+	got.read(t, &r)
+	require.Equal(t, []any{2, 1, "failed", "so"}, []any{r.Revision, r.ObservedRevision, string(r.Phase), r.Message})
+	require.Equal(t, []int{4, 3, 2, 1}, []int{r.Required, r.Updated, r.Ready, r.Outdated})
+	require.JSONEq(t, `{"image": "a", "api_token": "***", "nested": [{"password": "***"}]}`, string(r.Revisions[0].Settings.PluginConfig))
+
+	undo := func(body string) call {
+		return call{method: http.MethodPost, path: fleetPath + "/rollout/undo", body: body}
+	}
+	require.Equal(t, http.StatusOK, undo(`{"to_revision": 3, "reason": "so"}`).do(t, base).status)
+	require.Equal(t, 3, undone.Revision)
+	require.Equal(t, "so", undone.Reason)
+	require.Equal(t, http.StatusOK, undo(`{}`).do(t, base).status)
+	require.Zero(t, undone.Revision)
+	undo(`{"to_revision": 9}`).do(t, base).problem(t, http.StatusNotFound, run.CodeNotFound)
+	undo(`{"revision": 1}`).do(t, base).problem(t, http.StatusUnprocessableEntity, run.CodeInvalid)
 }

@@ -169,7 +169,11 @@ func (m *metrics) addPools(ctx context.Context, registry *prometheus.Registry) e
 	used := gauges(registry, "drover_pool_slots_used", "Slots in use.", "pool")
 	queued := gauges(registry, "drover_pool_tasks_queued", "Tasks that wait for a slot.", "pool")
 	running := gauges(registry, "drover_pool_tasks_running", "Running tasks.", "pool")
+	limits := gauges(registry, "drover_pool_max_running", "Tasks that may run at a time, of pools with a limit.", "pool")
 	for _, p := range pools {
+		if p.MaxRunning > 0 {
+			limits.WithLabelValues(p.Name).Set(float64(p.MaxRunning))
+		}
 		slots.WithLabelValues(p.Name).Set(float64(p.Slots))
 		used.WithLabelValues(p.Name).Set(float64(p.SlotsUsed))
 		queued.WithLabelValues(p.Name).Set(float64(p.Queued))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/drover-run/drover/gateway/access"
 	"github.com/drover-run/drover/gateway/openapi"
 	"github.com/drover-run/drover/internal/hostcheck"
 	"github.com/drover-run/drover/run"
@@ -66,10 +67,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		if c.Get(streamedKey) == nil {
 			s.metrics.observeDuration(route, c.Request().Method, took)
 		}
-		s.logger.DebugContext(c.Request().Context(), "request",
-			"request_id", requestID(c), "method", c.Request().Method, "path", c.Request().URL.Path,
-			"status", c.Response().Status, "bytes", c.Response().Size, "duration", took,
-			"subject", subject(c), "remote", c.RealIP())
+		s.access.Write(c, access.Request{ID: requestID(c), Route: route, Subject: subject(c), Took: took})
 		return nil
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway/access"
 	"github.com/drover-run/drover/run"
 )
 
@@ -58,6 +58,10 @@ func kindOf(code run.Code) problemKind {
 		return problemKind{http.StatusUnprocessableEntity, "Idempotency key mismatch"}
 	case run.CodeUnauthenticated:
 		return problemKind{http.StatusUnauthorized, "Unauthenticated"}
+	case run.CodeTokenExpired:
+		return problemKind{http.StatusUnauthorized, "Token expired"}
+	case run.CodeTokenRevoked:
+		return problemKind{http.StatusUnauthorized, "Token revoked"}
 	case run.CodeForbidden:
 		return problemKind{http.StatusForbidden, "Forbidden"}
 	case codeMethodNotAllowed:
@@ -145,6 +149,8 @@ func classifyEcho(err *echo.HTTPError) *run.Error {
 // pass through it.
 func (s *Server) handleError(err error, c echo.Context) {
 	p := problemOf(err, c.Request().Method)
+	p.RequestID = requestID(c)
+	access.SetProblem(c, p)
 	s.logProblem(c, p, err)
 	if c.Response().Committed {
 		return
@@ -163,7 +169,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 }
 
 func (s *Server) logProblem(c echo.Context, p api.Problem, err error) {
-	args := []any{"request_id", requestID(c), "route", c.Path(), "code", p.Code, "status", strconv.Itoa(p.Status), "error", err}
+	args := []any{"request_id", requestID(c), "route", c.Path(), "code", p.Code, "status", p.Status, "error", err}
 	switch {
 	case p.Code == string(run.CodeInternal):
 		s.logger.ErrorContext(c.Request().Context(), "request failed", args...)

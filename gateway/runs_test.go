@@ -34,7 +34,7 @@ func fullRun() run.Run {
 			Outputs: map[string]string{"o": "1"}, Annotations: map[string]string{"x": "y"},
 			Approval: run.Approval{Approvers: 2}, ApprovedBy: []string{"me"},
 			Steps: []run.StepState{{Name: "s", Type: "run", StepResult: run.StepResult{
-				Status: run.StatusFailed, ExitCode: new(3), TimedOut: true, Started: at, Ended: at,
+				Status: run.StatusFailed, ExitCode: new(3), TimedOut: true, Stage: run.StageCleanup, Started: at, Ended: at,
 			}}},
 		}, {Number: 1, Name: "b", Status: run.StatusNotStarted}, {Number: 2, Name: "lint", Status: run.StatusFailed, AllowFailure: true}},
 	}
@@ -61,6 +61,8 @@ func TestServer_GetRun(t *testing.T) {
 				"started_at": "2026-01-02T02:04:05.000006Z", "ended_at": "2026-01-02T02:04:05.000006Z",
 				"depends": [{"task": "b", "on": ["success"]}, {"task": "c", "on": ["failure", "skipped"]}], "outputs": {"o": "1"},
 				"annotations": {"x": "y"}, "approval": {"approvers": 2, "approved_by": ["me"]},
+				"stages": [{"stage": "prepare", "started_at": "2026-01-02T02:04:05.000006Z", "ended_at": "2026-01-02T02:04:05.000006Z"},
+					{"stage": "cleanup", "step": 0, "started_at": "2026-01-02T02:04:05.000006Z", "ended_at": "2026-01-02T02:04:05.000006Z"}],
 				"steps": [{"name": "s", "type": "run", "status": "failed", "exit_code": 3, "timed_out": true,
 					"started_at": "2026-01-02T02:04:05.000006Z", "ended_at": "2026-01-02T02:04:05.000006Z"}]},
 			"b": {"number": 1, "status": "not_started", "reason": "", "pool": "", "executor": "", "attempt": 0, "timed_out": false,

@@ -87,8 +87,8 @@ func viewCounts(counts map[run.Status]int) map[string]int {
 
 func viewTask(t *run.Task) api.Task {
 	v := api.Task{
-		Number: t.Number, Status: api.Status(t.Status), AllowFailure: t.AllowFailure, Reason: t.Reason, Pool: t.Pool, Executor: t.Executor,
-		Attempt: t.Attempt, ExitCode: t.ExitCode, TimedOut: t.TimedOut, Cause: string(t.Cause),
+		Number: t.Number, Status: api.Status(t.Status), AllowFailure: t.AllowFailure, Finally: t.Finally, Reason: t.Reason, Pool: t.Pool, Executor: t.Executor,
+		Attempt: t.Attempt, ExitCode: t.ExitCode, TimedOut: t.TimedOut, Stage: api.Stage(t.Stage), Cause: string(t.Cause),
 		QueuedAt: t.QueuedAt.UTC(), StartedAt: t.StartedAt.UTC(), EndedAt: t.EndedAt.UTC(),
 		Depends: make([]api.Dependency, len(t.Depends)), Outputs: mapOf(t.Outputs), Annotations: mapOf(t.Annotations),
 		Steps: make([]api.Step, len(t.Steps)),
@@ -101,6 +101,13 @@ func viewTask(t *run.Task) api.Task {
 			Name: s.Name, Type: s.Type, Status: api.Status(s.Status), ExitCode: s.ExitCode, TimedOut: s.TimedOut,
 			StartedAt: s.Started.UTC(), EndedAt: s.Ended.UTC(),
 		}
+	}
+	for _, s := range run.StagesOf(t) {
+		stage := api.StageTimes{Stage: api.Stage(s.Stage), StartedAt: s.Started.UTC(), EndedAt: s.Ended.UTC()}
+		if s.Step >= 0 {
+			stage.Step = &s.Step
+		}
+		v.Stages = append(v.Stages, stage)
 	}
 	if t.Approval.Approvers > 0 {
 		v.Approval = api.TaskApproval{

@@ -91,7 +91,7 @@ func TestServer_logs_requests_without_secrets(t *testing.T) {
 	require.NotContains(t, refused.body, "hunter2")
 
 	logged := out.String()
-	for _, want := range []string{"request_id=request-7", "subject=executor", "status=200", "path=/api/v1/executor/claim", "code=unauthenticated"} {
+	for _, want := range []string{"request_id=request-7", "subject=executor", "status=200", "route=/api/v1/executor/claim", "code=unauthenticated"} {
 		require.Contains(t, logged, want)
 	}
 	for _, secret := range []string{"hunter2", "secret-executor", "secret-wrong"} {

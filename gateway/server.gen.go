@@ -101,6 +101,18 @@ type ServerInterface interface {
 	// ResumeFleet Resume a fleet
 	// (POST /api/v1/fleets/{name}/resume)
 	ResumeFleet(ctx echo.Context, name FleetName) error
+	// GetFleetRollout Get the rollout of a fleet
+	// (GET /api/v1/fleets/{name}/rollout)
+	GetFleetRollout(ctx echo.Context, name FleetName) error
+	// PauseFleetRollout Pause the rollout of a fleet
+	// (POST /api/v1/fleets/{name}/rollout/pause)
+	PauseFleetRollout(ctx echo.Context, name FleetName) error
+	// ResumeFleetRollout Resume the rollout of a fleet
+	// (POST /api/v1/fleets/{name}/rollout/resume)
+	ResumeFleetRollout(ctx echo.Context, name FleetName) error
+	// UndoFleetRollout Go back to the settings of an earlier revision
+	// (POST /api/v1/fleets/{name}/rollout/undo)
+	UndoFleetRollout(ctx echo.Context, name FleetName) error
 	// ScaleFleet Set the number of instances manually
 	// (POST /api/v1/fleets/{name}/scale)
 	ScaleFleet(ctx echo.Context, name FleetName) error
@@ -206,6 +218,12 @@ type ServerInterface interface {
 	// TriggerSchedule Fire a schedule now, paused or not
 	// (POST /api/v1/schedules/{name}/trigger)
 	TriggerSchedule(ctx echo.Context, name ScheduleName) error
+	// ListTokens List the bearer tokens
+	// (GET /api/v1/tokens)
+	ListTokens(ctx echo.Context) error
+	// RevokeToken Revoke a bearer token
+	// (POST /api/v1/tokens/{name}/revoke)
+	RevokeToken(ctx echo.Context, name string) error
 	// ValidateSpec Check a specification, and describe its inputs
 	// (POST /api/v1/validate)
 	ValidateSpec(ctx echo.Context) error
@@ -221,6 +239,9 @@ type ServerInterface interface {
 	// PutWebhook Create or update a webhook
 	// (PUT /api/v1/webhooks/{name})
 	PutWebhook(ctx echo.Context, name WebhookName) error
+	// TestWebhook Send a sample to the receiver
+	// (POST /api/v1/webhooks/{name}/test)
+	TestWebhook(ctx echo.Context, name WebhookName) error
 	// GetHealth Liveness check
 	// (GET /healthz)
 	GetHealth(ctx echo.Context) error
@@ -839,6 +860,70 @@ func (w *ServerInterfaceWrapper) ResumeFleet(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ResumeFleet(ctx, name)
+	return err
+}
+
+// GetFleetRollout converts echo context to params.
+func (w *ServerInterfaceWrapper) GetFleetRollout(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetFleetRollout(ctx, name)
+	return err
+}
+
+// PauseFleetRollout converts echo context to params.
+func (w *ServerInterfaceWrapper) PauseFleetRollout(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PauseFleetRollout(ctx, name)
+	return err
+}
+
+// ResumeFleetRollout converts echo context to params.
+func (w *ServerInterfaceWrapper) ResumeFleetRollout(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ResumeFleetRollout(ctx, name)
+	return err
+}
+
+// UndoFleetRollout converts echo context to params.
+func (w *ServerInterfaceWrapper) UndoFleetRollout(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UndoFleetRollout(ctx, name)
 	return err
 }
 
@@ -1845,6 +1930,31 @@ func (w *ServerInterfaceWrapper) TriggerSchedule(ctx echo.Context) error {
 	return err
 }
 
+// ListTokens converts echo context to params.
+func (w *ServerInterfaceWrapper) ListTokens(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListTokens(ctx)
+	return err
+}
+
+// RevokeToken converts echo context to params.
+func (w *ServerInterfaceWrapper) RevokeToken(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RevokeToken(ctx, name)
+	return err
+}
+
 // ValidateSpec converts echo context to params.
 func (w *ServerInterfaceWrapper) ValidateSpec(ctx echo.Context) error {
 	var err error
@@ -1908,6 +2018,22 @@ func (w *ServerInterfaceWrapper) PutWebhook(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PutWebhook(ctx, name)
+	return err
+}
+
+// TestWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) TestWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name WebhookName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TestWebhook(ctx, name)
 	return err
 }
 
@@ -2030,6 +2156,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/api/v1/webhooks/:name", wrapper.DeleteWebhook, options.OperationMiddlewares["deleteWebhook"]...)
 	router.GET(options.BaseURL+"/api/v1/webhooks/:name", wrapper.GetWebhook, options.OperationMiddlewares["getWebhook"]...)
 	router.PUT(options.BaseURL+"/api/v1/webhooks/:name", wrapper.PutWebhook, options.OperationMiddlewares["putWebhook"]...)
+	router.POST(options.BaseURL+"/api/v1/webhooks/:name/test", wrapper.TestWebhook, options.OperationMiddlewares["testWebhook"]...)
 	router.GET(options.BaseURL+"/api/v1/schedules", wrapper.ListSchedules, options.OperationMiddlewares["listSchedules"]...)
 	router.DELETE(options.BaseURL+"/api/v1/schedules/:name", wrapper.DeleteSchedule, options.OperationMiddlewares["deleteSchedule"]...)
 	router.GET(options.BaseURL+"/api/v1/schedules/:name", wrapper.GetSchedule, options.OperationMiddlewares["getSchedule"]...)
@@ -2056,9 +2183,15 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/fleets/:name/resume", wrapper.ResumeFleet, options.OperationMiddlewares["resumeFleet"]...)
 	router.POST(options.BaseURL+"/api/v1/fleets/:name/drain", wrapper.DrainFleet, options.OperationMiddlewares["drainFleet"]...)
 	router.POST(options.BaseURL+"/api/v1/fleets/:name/scale", wrapper.ScaleFleet, options.OperationMiddlewares["scaleFleet"]...)
+	router.GET(options.BaseURL+"/api/v1/fleets/:name/rollout", wrapper.GetFleetRollout, options.OperationMiddlewares["getFleetRollout"]...)
+	router.POST(options.BaseURL+"/api/v1/fleets/:name/rollout/undo", wrapper.UndoFleetRollout, options.OperationMiddlewares["undoFleetRollout"]...)
+	router.POST(options.BaseURL+"/api/v1/fleets/:name/rollout/pause", wrapper.PauseFleetRollout, options.OperationMiddlewares["pauseFleetRollout"]...)
+	router.POST(options.BaseURL+"/api/v1/fleets/:name/rollout/resume", wrapper.ResumeFleetRollout, options.OperationMiddlewares["resumeFleetRollout"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts", wrapper.ListArtifacts, options.OperationMiddlewares["listArtifacts"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts/:task/:name", wrapper.GetArtifact, options.OperationMiddlewares["getArtifact"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts/:task/:name/entries", wrapper.ListArtifactEntries, options.OperationMiddlewares["listArtifactEntries"]...)
+	router.GET(options.BaseURL+"/api/v1/tokens", wrapper.ListTokens, options.OperationMiddlewares["listTokens"]...)
+	router.POST(options.BaseURL+"/api/v1/tokens/:name/revoke", wrapper.RevokeToken, options.OperationMiddlewares["revokeToken"]...)
 	router.GET(options.BaseURL+"/api/v1/retention", wrapper.GetRetention, options.OperationMiddlewares["getRetention"]...)
 	router.GET(options.BaseURL+"/api/v1/retention/preview", wrapper.PreviewRetention, options.OperationMiddlewares["previewRetention"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/register", wrapper.RegisterExecutor, options.OperationMiddlewares["registerExecutor"]...)

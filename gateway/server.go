@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway/access"
 	"github.com/drover-run/drover/gateway/exec"
 	"github.com/drover-run/drover/gateway/openapi"
 	"github.com/drover-run/drover/gateway/ui"
@@ -53,6 +54,8 @@ type Deps struct {
 	// Auth checks bearer tokens. If it is nil, every call is allowed, and the
 	// gateway listens on loopback addresses only.
 	Auth tokens.Authenticator
+	// Tokens lists and revokes the tokens of Auth; nil means not_supported.
+	Tokens run.BearerTokens
 	// Keys are the keys of the relays. If they are set, an executor with a bound
 	// token may claim only tasks that a relay handed to it.
 	Keys   *tokens.Keys
@@ -77,6 +80,9 @@ type Options struct {
 	Hosts []string
 	// CodecOrigins are the origins from which browsers may use the codec.
 	CodecOrigins []string
+	// AccessLog selects the requests that are logged at info: one of the levels of
+	// package access; "" means access.Calls.
+	AccessLog string
 	// TLS makes Run serve https.
 	TLS *tls.Config
 	// MaxBody is the longest request body in bytes: run.MaxRequestBytes.
@@ -120,9 +126,11 @@ type Server struct {
 	artifacts   run.Artifacts
 	retention   run.RetentionAPI
 	auth        tokens.Authenticator
+	tokens      run.BearerTokens
 	keys        *tokens.Keys
 	logger      *slog.Logger
 	metrics     *metrics
+	access      *access.Log
 	streams     *streams
 	opts        Options
 	echo        *echo.Echo
@@ -149,8 +157,8 @@ func New(deps Deps, opts Options) (*Server, error) {
 	}
 	s := &Server{
 		runs: deps.Runs, ready: deps.Ready, executorAPI: deps.ExecutorAPI, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, artifacts: deps.Artifacts, retention: deps.Retention,
-		auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
-		streams: newStreams(), opts: opts.withDefaults(),
+		auth: deps.Auth, tokens: deps.Tokens, keys: deps.Keys, logger: deps.Logger,
+		access: access.New(deps.Logger, opts.AccessLog, ops), streams: newStreams(), opts: opts.withDefaults(),
 	}
 	if s.metrics, err = newMetrics(deps); err != nil {
 		return nil, fmt.Errorf("register metrics of the gateway: %w", err)

@@ -21,17 +21,26 @@ func TestServer_webhooks(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600))
 	hook := run.Webhook{
 		Name: "ci", URL: "http://x", Events: []run.EventType{run.EventRun}, Group: "/a", Run: runID, Enabled: true, CreatedAt: at, UpdatedAt: at,
-		Delivered: 7, LastError: "no", LastAttemptAt: at, NextAttemptAt: at, Failures: 2,
+		Delivered: 7, LastError: "no", LastAttemptAt: at, NextAttemptAt: at, Failures: 2, Format: run.WebhookEmail,
+		WebhookSettings: run.WebhookSettings{
+			Groups: []string{"/a/*"}, Results: []run.Outcome{run.OutcomeFailed}, Template: &run.MessageTemplate{Title: "t", Text: "x"},
+			Email: &run.Email{From: "a@b", To: []string{"c@d"}, Username: "u", StartTLS: run.StartTLSOptional},
+		},
+		Test: run.WebhookTest{Requested: 2, Done: 1, Error: "refused", At: at},
 	}
 	deleted := make(chan string, 1)
 	base := serve(t, gateway.Deps{Webhooks: &runtest.Webhooks{
 		WebhooksFunc:      func() ([]run.Webhook, error) { return []run.Webhook{hook}, nil },
 		WebhookFunc:       func(string) (run.Webhook, error) { return hook, nil },
 		DeleteWebhookFunc: func(name string) error { deleted <- name; return nil },
+		TestWebhookFunc:   func(string) (run.Webhook, error) { return hook, nil },
 	}}, gateway.Options{})
 	want := api.Webhook{
 		Name: "ci", URL: "http://x", Events: []api.EventType{"run"}, Group: "/a", Run: runID, Enabled: true, CreatedAt: at.UTC(), UpdatedAt: at.UTC(),
-		Delivered: 7, LastError: "no", LastAttemptAt: at.UTC(), NextAttemptAt: at.UTC(), Failures: 2,
+		Delivered: 7, LastError: "no", LastAttemptAt: at.UTC(), NextAttemptAt: at.UTC(), Failures: 2, Format: "email",
+		Groups: []string{"/a/*"}, Results: []api.Outcome{"failed"}, Template: api.WebhookTemplate{Title: "t", Text: "x"},
+		Email: api.WebhookEmail{From: "a@b", To: []string{"c@d"}, Username: "u", Starttls: "optional"},
+		Test:  api.WebhookTest{Requested: 2, Done: 1, Error: "refused", At: at.UTC()},
 	}
 	var list api.WebhookList
 	call{path: "/api/v1/webhooks"}.do(t, base).read(t, &list)
@@ -39,6 +48,8 @@ func TestServer_webhooks(t *testing.T) {
 	var got api.Webhook
 	call{path: hookPath}.do(t, base).read(t, &got)
 	require.Equal(t, want, got)
+	tested := call{method: http.MethodPost, path: hookPath + "/test", body: "{}"}.do(t, base)
+	require.Equal(t, http.StatusAccepted, tested.status, tested.body)
 	gone := call{method: http.MethodDelete, path: hookPath, header: map[string]string{"Content-Type": ""}}.do(t, base)
 	require.Equal(t, http.StatusNoContent, gone.status)
 	require.Empty(t, gone.body)
@@ -59,6 +70,14 @@ func TestServer_webhooks_put(t *testing.T) {
 		"all": {
 			`{"url":"http://x","secret":"s","events":["task"],"group":"/a","run":"r","from":"0"}`,
 			run.WebhookSpec{Secret: "s", Events: []run.EventType{run.EventTask}, Group: "/a", Run: "r", Enabled: true, From: "0"},
+		},
+		"messages": {
+			`{"url":"http://x","format":"email","groups":["/b"],"results":["failed"],"email":{"from":"f","to":["t"],"username":"u","starttls":"optional"},
+				"template":{"title":"t","text":"x"}}`,
+			run.WebhookSpec{Format: run.WebhookEmail, Enabled: true, WebhookSettings: run.WebhookSettings{
+				Groups: []string{"/b"}, Results: []run.Outcome{run.OutcomeFailed}, Template: &run.MessageTemplate{Title: "t", Text: "x"},
+				Email: &run.Email{From: "f", To: []string{"t"}, Username: "u", StartTLS: run.StartTLSOptional},
+			}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,6 +21,12 @@ type Fleets interface {
 	DeleteFleet(ctx context.Context, name, by string) (run.Fleet, error)
 	FleetInstances(ctx context.Context, name string, gone bool) ([]run.FleetInstance, error)
 	FleetEvents(ctx context.Context, name string, after int64, n int) ([]run.FleetEvent, error)
+	// FleetRevisions returns the last run.KeptFleetRevisions revisions of a
+	// fleet, the current one first, with their secrets. Errors: not_found.
+	FleetRevisions(ctx context.Context, name string) ([]run.FleetRevision, error)
+	// UndoFleet: see run.Fleets. The caller has validated the settings. The
+	// instances of that revision belong to the new one.
+	UndoFleet(ctx context.Context, name string, u run.FleetUndo) (run.Fleet, error)
 }
 
 // Ledger holds the calls of the worker of a fleet.
@@ -46,7 +52,8 @@ type FleetView struct {
 	Fleet       run.Fleet
 	Instances   []LedgerRow    // without those in state gone, by number
 	PolicyState string         // the policy state that ChangeFleet wrote last
-	Queued      int            // tasks of the pool that are queued
+	Queued      int            // tasks of the pool that are queued, and that each of its executors may run
+	Labelled    int            // queued tasks that require labels, and that are to run on this fleet
 	Overdue     int            // of Queued: those that have waited for longer than run.SlotTimeout
 	FreeSlots   int            // of online executors of the pool that belong to none of its fleets
 	Executors   []run.Executor // instances of the fleet that are not removed

@@ -38,6 +38,8 @@ type Store interface {
 	Fleets
 	Ledger
 	Sessions
+	Tokens
+	Forgetting
 
 	// Check returns nil if the database answers and its schema is current.
 	Check(ctx context.Context) error

@@ -17,6 +17,7 @@ type Webhooks interface {
 	GetWebhook(ctx context.Context, name string) (run.Webhook, error)
 	PutWebhook(ctx context.Context, w run.WebhookSpec) (_ run.Webhook, created bool, _ error)
 	DeleteWebhook(ctx context.Context, name string) error
+	TestWebhook(ctx context.Context, name string) (run.Webhook, error)
 
 	// AcquireWebhook makes the caller the only worker that delivers the webhook:
 	// from now on AdvanceWebhook refuses all others. Errors: not_found.
@@ -27,6 +28,13 @@ type Webhooks interface {
 	// AdvanceWebhook writes the delivery progress. Errors: not_found, conflict
 	// (another worker acquired the webhook, or a client has changed it since).
 	AdvanceWebhook(ctx context.Context, name string, epoch, version int64, to DeliveryProgress) error
+	// EndWebhookTest writes the outcome of the test with a number: failure is why
+	// the receiver did not accept the sample, or "". Errors: not_found, conflict
+	// (another worker acquired the webhook).
+	EndWebhookTest(ctx context.Context, name string, epoch, number int64, failure string) error
+	// FailedTasks returns up to n failed tasks of a run, in the order of their
+	// numbers; none of a run that is gone.
+	FailedTasks(ctx context.Context, id run.ID, n int) ([]FailedTask, error)
 	// WatchWebhook is Events.Watch for changes of a webhook by clients.
 	WatchWebhook(name string) (signal <-chan struct{}, stop func())
 }
@@ -34,6 +42,7 @@ type Webhooks interface {
 // Delivery is a webhook as the worker that delivers it reads it.
 type Delivery struct {
 	run.Webhook
+	// Secret is the URL of the receiver if the format has a secret URL.
 	Secret run.Secret
 	Epoch  int64 // incremented by each AcquireWebhook
 	// Version increases with every change by a client.
@@ -51,4 +60,12 @@ type DeliveryProgress struct {
 	LastAttempt time.Time // zero keeps the stored value
 	NextAttempt time.Time
 	Failures    int
+}
+
+// FailedTask is a failed task of a run.
+type FailedTask struct {
+	Name         string
+	Reason       string
+	ExitCode     *int
+	AllowFailure bool
 }

@@ -40,6 +40,9 @@ func (c caller) queue(name string) (kind string, ok bool) {
 	if name == contract.PoolQueue(c.binding.Pool) {
 		return "pool", true
 	}
+	if pool, ok := contract.PoolOfLabelsQueue(name); ok {
+		return "pool", pool == c.binding.Pool
+	}
 	if c.binding.Set != "" && name == contract.SetQueue(c.binding.Set) {
 		return "set", true
 	}

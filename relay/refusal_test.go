@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -145,15 +146,17 @@ func TestRelay_health_needs_no_token(t *testing.T) {
 func TestRelay_polls_its_own_queues(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, setup{})
+	labels := "labels:" + strings.Repeat("0", 32) + ":linux"
 	queues := []string{
 		"pool:linux", "pool:gpu", "pool:", "executor:a", "executor:b", "executor:", "executor:s-1", "executor:s-9", "executor:s-", "set:s", "set:t", "set:",
+		labels, "labels:" + strings.Repeat("0", 32) + ":gpu", "labels::linux", "labels:linux", "labels:x:linux", labels + "/1",
 		"control", "fleet:x", "", "linux", "/_sys/pool:linux/1", "pool:linux/1", "executor:s-1/../b", "executor:a ",
 	}
 	for token, own := range map[string][]string{
-		"a":   {"pool:linux", "executor:a"},
-		"b":   {"pool:gpu", "executor:b"},
-		"s-1": {"pool:linux", "executor:s-1", "set:s"},
-		"s-2": {"pool:linux", "executor:s-1", "executor:s-9", "set:s"}, // bound to s-*
+		"a":   {"pool:linux", labels, "executor:a"},
+		"b":   {"pool:gpu", "labels:" + strings.Repeat("0", 32) + ":gpu", "executor:b"},
+		"s-1": {"pool:linux", labels, "executor:s-1", "set:s"},
+		"s-2": {"pool:linux", labels, "executor:s-1", "executor:s-9", "set:s"}, // bound to s-*
 	} {
 		client := w.as(t, token)
 		for _, queue := range queues {

@@ -108,6 +108,25 @@ func (t tokenText) valid() bool {
 	return len(t.Versions) > 0 && len(t.Versions) <= MaxTokenGroups
 }
 
+// pathPrefix begins the names of the change groups of paths.
+const pathPrefix = "group:"
+
+// PathChangeGroups returns the names of the change groups to which a run belongs by its
+// group, if they have a limit when it is created: one for each path at or above it, such
+// as group:/project and group:/project/42.
+func PathChangeGroups(group string) []string {
+	var names []string
+	for i, c := range group {
+		if c == '/' && i > 0 {
+			names = append(names, pathPrefix+group[:i])
+		}
+	}
+	if group != "" {
+		names = append(names, pathPrefix+group)
+	}
+	return names
+}
+
 // CheckChangeGroupName returns what is wrong with the name of a change group,
 // "" if it is valid.
 func CheckChangeGroupName(name string) string {

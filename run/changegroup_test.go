@@ -83,3 +83,9 @@ func TestCheckChangeGroupName(t *testing.T) {
 		require.Equal(t, wrong, run.CheckChangeGroupName(name) != "", "%q", name)
 	}
 }
+
+func TestPathChangeGroups(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"group:/p", "group:/p/42", "group:/p/42/deploy"}, run.PathChangeGroups("/p/42/deploy"))
+	require.Empty(t, run.PathChangeGroups(""))
+}

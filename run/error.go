@@ -24,6 +24,8 @@ const (
 	CodeChangeGroupBusy     Code = "changegroup_busy"       // on_busy: reject
 	CodeIdempotencyMismatch Code = "idempotency_mismatch"   // the idempotency key was used with another request
 	CodeUnauthenticated     Code = "unauthenticated"        // no credentials, or bad ones
+	CodeTokenExpired        Code = "token_expired"          // the token was valid until its expiry
+	CodeTokenRevoked        Code = "token_revoked"          // an operator revoked the token
 	CodeForbidden           Code = "forbidden"              // the credentials do not allow the call
 	CodeTooLarge            Code = "too_large"              // over a documented limit
 	CodeUnsupportedMedia    Code = "unsupported_media_type" // neither JSON nor YAML

@@ -2,6 +2,12 @@ package run
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -124,3 +130,124 @@ const (
 // TemporaryOffline is how long a temporary executor may be offline before it is
 // removed, unless it sets another duration.
 const TemporaryOffline = 10 * time.Minute
+
+// HasLabels reports whether labels has all of the required labels.
+func HasLabels(labels, required map[string]string) bool {
+	for k, v := range required {
+		if have, ok := labels[k]; !ok || have != v {
+			return false
+		}
+	}
+	return true
+}
+
+// Labelled reports whether an executor has labels apart from those that name its fleet
+// and its instance.
+func Labelled(labels map[string]string) bool {
+	for name := range labels {
+		if name != LabelFleet && name != LabelInstance {
+			return true
+		}
+	}
+	return false
+}
+
+// LabelsText returns labels in their canonical form, JSON with sorted keys, "" for
+// none.
+func LabelsText(labels map[string]string) string {
+	if len(labels) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(labels)
+	if err != nil {
+		return "" // a map of strings can always be marshalled
+	}
+	return string(text)
+}
+
+// LabelsIDLength is the length of a LabelsID.
+const LabelsIDLength = 32
+
+// LabelsID returns a short identifier of labels in their canonical form, "" for none.
+func LabelsID(text string) string {
+	if text == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:LabelsIDLength/2])
+}
+
+// ShownLabels returns labels for a sentence: label gpu=a100, or labels gpu=a100 and
+// zone=b.
+func ShownLabels(labels map[string]string) string {
+	var pairs []string
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		pairs = append(pairs, k+"="+labels[k])
+	}
+	switch last := len(pairs) - 1; {
+	case last < 0:
+		return "no labels"
+	case last == 0:
+		return "label " + pairs[0]
+	default:
+		return "labels " + strings.Join(pairs[:last], ", ") + " and " + pairs[last]
+	}
+}
+
+// ExecutorLabels returns the labels that the executor of a task must have itself,
+// since its pool does not have them, or some executors of the pool have another value;
+// nil for none.
+func (t *TaskSpec) ExecutorLabels(p Pool) map[string]string {
+	if t.Requires == nil {
+		return nil
+	}
+	var rest map[string]string
+	for k, v := range t.Requires.Labels {
+		if have, ok := p.Labels[k]; ok && have == v && !slices.ContainsFunc(p.ExecutorLabels, func(own map[string]string) bool {
+			other, ok := own[k]
+			return ok && other != v
+		}) {
+			continue
+		}
+		if rest == nil {
+			rest = map[string]string{}
+		}
+		rest[k] = v
+	}
+	return rest
+}
+
+// WithLabels returns an executor's labels together with those of its pool. A label of
+// the executor replaces the pool's label of that name.
+func (p Pool) WithLabels(executor map[string]string) map[string]string {
+	all := maps.Clone(p.Labels)
+	if all == nil {
+		all = make(map[string]string, len(executor))
+	}
+	maps.Copy(all, executor)
+	return all
+}
+
+// Permitted is an executor that could run more tasks of a pool with a limit.
+type Permitted struct {
+	Executor string
+	Room     int // how many more tasks it could run
+}
+
+// DividePermits divides n permits to run a task among executors: evenly, beginning with
+// the executor whose turn it is.
+func DividePermits(n, turn int, among []Permitted) map[string]int {
+	given := make(map[string]int, len(among))
+	for progress := true; progress && n > 0; {
+		progress = false
+		for i := range among {
+			p := among[(turn+i)%len(among)]
+			if n > 0 && given[p.Executor] < p.Room {
+				given[p.Executor]++
+				n--
+				progress = true
+			}
+		}
+	}
+	return given
+}

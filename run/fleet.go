@@ -1,9 +1,15 @@
 package run
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -33,6 +39,14 @@ type Fleets interface {
 	// FleetEvents returns up to n events of a fleet with numbers greater than
 	// after, or the last n if after < 0. Errors: not_found.
 	FleetEvents(ctx context.Context, name string, after int64, n int) ([]FleetEvent, error)
+	// FleetRollout returns the state of the rollout of a fleet, and its
+	// revisions. Errors: not_found.
+	FleetRollout(ctx context.Context, name string) (FleetRollout, error)
+	// UndoFleet makes a new revision of the settings of an earlier one. Errors:
+	// not_found (also if the revision is not known), conflict (there is no
+	// earlier revision, the fleet has these settings, or it is being deleted),
+	// invalid (this version does not permit these settings).
+	UndoFleet(ctx context.Context, name string, u FleetUndo) (Fleet, error)
 }
 
 // Limits of fleets.
@@ -42,6 +56,7 @@ const (
 	MaxFleetGone         = 1000     // gone instances in a list
 	MaxFleetEvents       = 1000     // in one response
 	KeptFleetEvents      = 100_000  // of one fleet; older events are removed
+	KeptFleetRevisions   = 10       // of one fleet; older revisions are removed
 	DefaultFleetPageSize = 100
 )
 
@@ -76,8 +91,12 @@ type FleetSpec struct {
 	Pool string `json:"pool"` // the pool whose tasks its instances take
 	// Priority orders the fleets of one pool: the fleet with the highest
 	// priority gets tasks first, and of equal ones the first by name.
-	Priority int    `json:"priority,omitempty"`
-	Plugin   string `json:"plugin"` // a path, or a name on the plugin path
+	Priority int `json:"priority,omitempty"`
+	// Labels are those that its executors have, in addition to those of the pool and
+	// those that name the fleet and the instance. Tasks that require more are no reason
+	// to create instances.
+	Labels map[string]string `json:"labels,omitempty"`
+	Plugin string            `json:"plugin"` // a path, or a name on the plugin path
 	// PluginConfig is passed to the plugin unchanged.
 	PluginConfig    json.RawMessage `json:"plugin_config,omitempty"`
 	ConnectorConfig FleetConnector  `json:"connector_config,omitzero"`
@@ -96,17 +115,71 @@ type FleetSpec struct {
 	// DrainTimeout is how long an executor that is unhealthy, or not in
 	// contact, may take to release its tasks; 0 means an hour.
 	DrainTimeout Duration `json:"drain_timeout,omitempty"`
+	// InstanceAcquireTimeout is how long a task may be queued before it fails,
+	// if only instances of fleets can take it; 0 means no limit. If several
+	// fleets serve the pool, the longest of their limits applies.
+	InstanceAcquireTimeout Duration `json:"instance_acquire_timeout,omitempty"`
 	// FailureThreshold is how many consecutive health checks may fail; 0 means
 	// 3.
 	FailureThreshold int `json:"failure_threshold,omitempty"`
 	// Unexpected is the policy for instances that the fleet did not request:
 	// UnexpectedAdopt (also ""), UnexpectedIgnore or UnexpectedRemove.
 	Unexpected string `json:"unexpected,omitempty"`
+	// Update bounds how instances are replaced after a change of the settings
+	// that SettingsOf returns.
+	Update FleetUpdate `json:"update,omitzero"`
 	// Quota, if not nil, is shared with all fleets that name the same quota.
 	Quota *FleetQuota `json:"quota,omitempty"`
 	// Memory of an instance, in Kubernetes notation. It determines the weight,
 	// unless Weight is set.
 	Memory string `json:"memory,omitempty"`
+}
+
+// minCredential is the length in bytes from which Credentials returns a value:
+// shorter ones occur in any text.
+const minCredential = 4
+
+// Credentials returns the values of the configuration that look like credentials,
+// so that messages of the plugin can be shown without them.
+func (s FleetSpec) Credentials() []string {
+	var found []string
+	add := func(text string) {
+		if len(text) >= minCredential {
+			found = append(found, text)
+		}
+	}
+	add(s.ConnectorConfig.Password)
+	var config any
+	if len(s.PluginConfig) > 0 && json.Unmarshal(s.PluginConfig, &config) == nil {
+		eachCredential(config, false, add)
+	}
+	return found
+}
+
+func eachCredential(value any, underCredential bool, add func(string)) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			eachCredential(inner, underCredential || LooksLikeCredential(key), add)
+		}
+	case []any:
+		for _, inner := range value {
+			eachCredential(inner, underCredential, add)
+		}
+	case string:
+		if underCredential {
+			add(value)
+		}
+	}
+}
+
+// LooksLikeCredential reports whether values below a key of plugin_config are
+// hidden. Plugins choose their own keys, so it rather reports too many.
+func LooksLikeCredential(key string) bool {
+	key = strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(strings.ToLower(key))
+	return slices.ContainsFunc([]string{"password", "passwd", "passphrase", "secret", "token", "private", "credential"}, func(word string) bool {
+		return strings.Contains(key, word)
+	}) || strings.HasSuffix(key, "key") || strings.HasSuffix(key, "keys")
 }
 
 // Policies for instances that the fleet did not request.
@@ -127,7 +200,7 @@ type FleetQuota struct {
 type FleetConnector struct {
 	OS                   string   `json:"os,omitempty"`
 	Arch                 string   `json:"arch,omitempty"`
-	Protocol             string   `json:"protocol,omitempty"` // ssh, winrm or winrm+https
+	Protocol             string   `json:"protocol,omitempty"` // ssh, or "" for the same
 	ProtocolPort         int      `json:"protocol_port,omitempty"`
 	Username             string   `json:"username,omitempty"`
 	Password             string   `json:"password,omitempty"`
@@ -163,6 +236,12 @@ const (
 	FleetActionDrain FleetAction = "drain"
 	// FleetActionScale sets the number of instances, regardless of the policy.
 	FleetActionScale FleetAction = "scale"
+	// FleetActionPauseRollout stops the replacement of instances of earlier
+	// revisions until the rollout is resumed.
+	FleetActionPauseRollout FleetAction = "pause_rollout"
+	// FleetActionResumeRollout ends that pause, and continues a rollout that
+	// stopped because of failures.
+	FleetActionResumeRollout FleetAction = "resume_rollout"
 )
 
 // FleetMode is the mode of operation of a fleet.
@@ -190,6 +269,13 @@ type Fleet struct {
 	UpdatedAt time.Time
 	// Version increases with every change that a client makes.
 	Version int64
+	// Revision is the number of the settings that new instances get. It
+	// increases when the settings that SettingsOf returns change.
+	Revision int
+	// RolloutSince is when the revision became current, or when its rollout was
+	// resumed. Earlier failures do not count against it.
+	RolloutSince  time.Time
+	RolloutPaused bool
 
 	// Filled in when read:
 	Counts map[InstanceState]int // instances that are not gone
@@ -214,6 +300,8 @@ type FleetStatus struct {
 	Limit     int       `json:"most,omitempty"`
 	Failures  int       `json:"failures,omitempty"`
 	Instances int       `json:"instances,omitempty"`
+	// Rollout is the state of the rollout, as far as the worker has observed it.
+	Rollout RolloutStatus `json:"rollout,omitzero"`
 }
 
 // InstanceState is the state of an instance.
@@ -252,6 +340,7 @@ type FleetInstance struct {
 	Reason   string // the same as one word, for programs
 	Executor string // "" before the executor has registered
 	Uses     int    // tasks that it has taken
+	Revision int    // of the settings with which it was created
 
 	RequestedAt time.Time
 	CreatedAt   time.Time // when it was first listed; zero until then, likewise below
@@ -265,6 +354,149 @@ type FleetInstance struct {
 
 	// Filled in when read:
 	Tasks int // tasks that its executor holds
+}
+
+// FleetSettings are the settings of a fleet that determine what an instance is.
+// A change of them is a new revision, which replaces the instances.
+type FleetSettings struct {
+	Plugin               string          `json:"plugin"`
+	PluginConfig         json.RawMessage `json:"plugin_config,omitempty"`
+	ConnectorConfig      FleetConnector  `json:"connector_config,omitzero"`
+	Bootstrap            string          `json:"bootstrap,omitempty"`
+	InstanceReadyCommand string          `json:"instance_ready_command,omitempty"`
+}
+
+// SettingsOf returns the settings of a fleet that belong to its revision.
+func SettingsOf(s FleetSpec) FleetSettings {
+	return FleetSettings{
+		Plugin: s.Plugin, PluginConfig: s.PluginConfig, ConnectorConfig: s.ConnectorConfig, Bootstrap: s.BootstrapMethod(),
+		InstanceReadyCommand: s.InstanceReadyCommand,
+	}
+}
+
+// ApplyTo replaces these settings in the specification of a fleet.
+func (f FleetSettings) ApplyTo(s FleetSpec) FleetSpec {
+	s.Plugin, s.PluginConfig, s.ConnectorConfig = f.Plugin, f.PluginConfig, f.ConnectorConfig
+	s.Bootstrap, s.InstanceReadyCommand = f.Bootstrap, f.InstanceReadyCommand
+	return s
+}
+
+// Equal reports whether two settings create the same instances. The order of
+// keys and the white space of PluginConfig do not matter.
+func (f FleetSettings) Equal(other FleetSettings) bool {
+	same := sameJSON(f.PluginConfig, other.PluginConfig)
+	return same && f.Plugin == other.Plugin && f.ConnectorConfig == other.ConnectorConfig && f.Bootstrap == other.Bootstrap &&
+		f.InstanceReadyCommand == other.InstanceReadyCommand
+}
+
+// sameJSON reports whether two texts are the same JSON value. An empty text is
+// an empty map.
+func sameJSON(a, b json.RawMessage) bool {
+	var values [2]any
+	for i, text := range []json.RawMessage{a, b} {
+		if len(text) == 0 {
+			text = json.RawMessage("{}")
+		}
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber() // a float64 would make large numbers equal
+		if err := d.Decode(&values[i]); err != nil {
+			return bytes.Equal(a, b)
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
+}
+
+// FleetUpdate bounds how a rollout replaces instances. Percentages are of the
+// instances that the fleet needs.
+type FleetUpdate struct {
+	// MaxSurge is how many more instances than needed there may be, rounded up;
+	// "" means 25%. MaxUnavailable is how many of the needed instances may be
+	// missing, rounded down; "" means 25%.
+	MaxSurge       Amount `json:"max_surge,omitempty"`
+	MaxUnavailable Amount `json:"max_unavailable,omitempty"`
+}
+
+// DefaultFleetUpdate is MaxSurge and MaxUnavailable if they are not set, as of a
+// Deployment of Kubernetes.
+const DefaultFleetUpdate Amount = "25%"
+
+// Bounds returns the two limits for a number of needed instances. At least one
+// of them is above 0.
+func (u FleetUpdate) Bounds(size int) (surge, unavailable int) {
+	surge = cmp.Or(u.MaxSurge, DefaultFleetUpdate).of(size, true)
+	unavailable = min(size, cmp.Or(u.MaxUnavailable, DefaultFleetUpdate).of(size, false))
+	if surge == 0 && unavailable == 0 {
+		unavailable = 1
+	}
+	return surge, unavailable
+}
+
+// RolloutPhase is the phase of the rollout of a revision.
+type RolloutPhase string
+
+// The phases of a rollout.
+const (
+	RolloutComplete    RolloutPhase = "complete" // no instance has an earlier revision
+	RolloutProgressing RolloutPhase = "progressing"
+	RolloutPaused      RolloutPhase = "paused" // by an operator
+	RolloutFailed      RolloutPhase = "failed" // stopped, because new instances fail
+)
+
+// RolloutStatus is the state of a rollout.
+type RolloutStatus struct {
+	Revision int          `json:"revision,omitempty"` // the one that the worker has observed
+	Phase    RolloutPhase `json:"phase,omitempty"`
+	Message  string       `json:"message,omitempty"`  // a sentence
+	Required int          `json:"required,omitempty"` // instances that the fleet needs
+	Updated  int          `json:"updated,omitempty"`  // instances of the revision
+	Ready    int          `json:"ready,omitempty"`    // those of Updated that take tasks
+	Outdated int          `json:"outdated,omitempty"` // instances of earlier revisions that are not gone
+}
+
+// FleetRollout is the rollout of a fleet as clients see it.
+type FleetRollout struct {
+	RolloutStatus
+
+	Current   int // the revision of the fleet; the worker may not have observed it yet
+	Revisions []FleetRevision
+}
+
+// FleetRevision is a revision of the settings of a fleet.
+type FleetRevision struct {
+	Number    int
+	Settings  FleetSettings
+	CreatedAt time.Time
+	By        string // the caller
+	Instances int    // that have this revision and are not gone
+}
+
+// FindRevision returns the revision to go back to, of those of a fleet with the
+// current one first. The number 0 means the one before the current one.
+func FindRevision(fleet string, all []FleetRevision, number int) (FleetRevision, error) {
+	if number == 0 {
+		if len(all) < 2 {
+			return FleetRevision{}, Errorf(CodeConflict, "fleet %s has no earlier revision", fleet)
+		}
+		return all[1], nil
+	}
+	if number == all[0].Number {
+		return FleetRevision{}, Errorf(CodeConflict, "revision %d of fleet %s is the current one", number, fleet)
+	}
+	var known []string
+	for _, r := range all {
+		if r.Number == number {
+			return r, nil
+		}
+		known = append(known, strconv.Itoa(r.Number))
+	}
+	return FleetRevision{}, Errorf(CodeNotFound, "there is no revision %d of fleet %s; it has %s", number, fleet, strings.Join(known, ", "))
+}
+
+// FleetUndo asks for the settings of an earlier revision.
+type FleetUndo struct {
+	Revision int    // 0: the one before the current revision
+	By       string // the caller
+	Reason   string // a sentence; "" for none
 }
 
 // FleetEvent is one event in the life of a fleet.
@@ -315,6 +547,14 @@ func (s FleetSpec) Failures() int {
 	return cmp.Or(s.FailureThreshold, DefaultFailureThreshold)
 }
 
+// ExecutorLabels returns the labels that all executors of a fleet have.
+func (s FleetSpec) ExecutorLabels(fleet string) map[string]string {
+	labels := make(map[string]string, len(s.Labels)+1)
+	maps.Copy(labels, s.Labels)
+	labels[LabelFleet] = fleet
+	return labels
+}
+
 // BootstrapMethod returns how instances become executors.
 func (s FleetSpec) BootstrapMethod() string {
 	return cmp.Or(s.Bootstrap, BootstrapAgent)
@@ -361,8 +601,12 @@ type ScalingPolicy struct {
 	// IdleCount is the minimum, ScaleFactorLimit, unless it is 0, the maximum.
 	ScaleFactor      float64 `json:"scale_factor,omitempty"`
 	ScaleFactorLimit int     `json:"scale_factor_limit,omitempty"`
-	// PreemptiveMode creates instances for tasks that are about to be ready;
-	// without it, an instance is created only when a task waits. nil means that
-	// it is on if IdleCount is not 0.
+	// PreemptiveMode adds instances only ahead of tasks: waiting tasks take the
+	// free slots that IdleCount and ScaleFactor keep, and request no instances
+	// themselves. nil means that it is on if IdleCount is not 0. It has no
+	// effect if IdleCount is 0, because then no slot would ever be free.
 	PreemptiveMode *bool `json:"preemptive_mode,omitempty"`
+	// UpcomingTasks also adds instances for tasks that are about to be ready.
+	// It excludes preemptive mode.
+	UpcomingTasks bool `json:"upcoming_tasks,omitempty"`
 }

@@ -14,7 +14,7 @@ type FrameKind string
 // The kinds of frame.
 const (
 	FrameOutput         FrameKind = "output"     // Data, of Stream, of Step
-	FrameStepStart      FrameKind = "step_start" // Step
+	FrameStepStart      FrameKind = "step_start" // Step, Stage
 	FrameStepEnd        FrameKind = "step_end"   // Step, Status, ExitCode, TimedOut
 	FrameOutputs        FrameKind = "outputs"    // Outputs
 	FrameArchiveRequest FrameKind = "ask"        // Step waits for the executor to transfer an archive
@@ -49,11 +49,13 @@ const MaxFrameData = 4 << 10
 // are dense from 1, and a number always identifies the same record: frames may
 // be sent and stored any number of times.
 type Frame struct {
-	Version  int               `json:"v"`
-	N        int64             `json:"n"`
-	Time     time.Time         `json:"t"`
-	Kind     FrameKind         `json:"k"`
-	Step     int               `json:"s"` // from 0, or SetupStep
+	Version int       `json:"v"`
+	N       int64     `json:"n"`
+	Time    time.Time `json:"t"`
+	Kind    FrameKind `json:"k"`
+	Step    int       `json:"s"` // from 0, or SetupStep
+	// Stage of a step_start; "" means StageStep, or that an older shim wrote the frame.
+	Stage    Stage             `json:"sg,omitempty"`
 	Stream   Stream            `json:"o,omitempty"`
 	Data     []byte            `json:"d,omitempty"` // base64 in JSON
 	Status   Status            `json:"st,omitempty"`
@@ -93,6 +95,9 @@ const (
 	CauseOOM          Cause = "oom"           // killed because it ran out of memory
 	CauseVanished     Cause = "vanished"      // the environment is gone and its result is not known
 	CauseExecutorLost Cause = "executor_lost" // the executor was removed while it held the task
+	// CauseAcquireTimeout is set by the records: no instance of a fleet took the
+	// task in time. It is never retried.
+	CauseAcquireTimeout Cause = "instance_acquire_timeout"
 )
 
 // StepResult is the state or the result of one step.
@@ -100,6 +105,7 @@ type StepResult struct {
 	Status   Status    `json:"status"`
 	ExitCode *int      `json:"exit_code,omitempty"`
 	TimedOut bool      `json:"timed_out,omitempty"`
+	Stage    Stage     `json:"stage,omitempty"` // as in the frame that began it
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
 }
@@ -190,6 +196,8 @@ func (f *Frame) check() error {
 		return Errorf(CodeInvalid, "frame %d has an unknown stream", f.N)
 	case f.Status != "" && !f.Status.Valid():
 		return Errorf(CodeInvalid, "frame %d has an unknown status", f.N)
+	case len(f.Stage) > MaxNameLength: // a newer shim may know more stages
+		return Errorf(CodeTooLarge, "frame %d has a stage of %d bytes", f.N, len(f.Stage))
 	case len(f.Data) > MaxFrameData:
 		return Errorf(CodeTooLarge, "frame %d has more than %d bytes of output", f.N, MaxFrameData)
 	case outputBytes(f.Outputs) > MaxStoredOutputBytes:

@@ -26,6 +26,9 @@ type Plan struct {
 	// results: a byte a task as in Graph.Statuses, 0 (not started) for tasks
 	// that run again. Empty if all tasks run.
 	Kept []byte `json:"kept,omitempty"`
+	// FinallyTimeout is how long the finally tasks may take after a stop or the
+	// timeout of the run. 0 if the run has none.
+	FinallyTimeout Duration `json:"finally_timeout,omitempty"`
 }
 
 // Node is a task of the specification, or an expansion of it: Width tasks with
@@ -51,6 +54,12 @@ type Node struct {
 	Foreach bool `json:"e,omitempty"`
 	// If says that the node has a condition, which the records evaluate.
 	If bool `json:"c,omitempty"`
+	// Labels identifies the labels that the executor of its tasks must have itself: see
+	// LabelsID. "" for none.
+	Labels string `json:"b,omitempty"`
+	// Finally says that the tasks of the node are decided when all tasks of nodes
+	// without it are final.
+	Finally bool `json:"y,omitempty"`
 }
 
 // Axis is one dimension of a matrix.
@@ -118,6 +127,8 @@ type ExpandedTask struct {
 	Spec string            // key in Spec.Tasks
 	Axis map[string]string // the values of its axes
 	Pool string
+	// Labels are the labels that its executor must have itself: see LabelsText.
+	Labels string
 }
 
 // Mask returns the set of the conditions, 0 for none.
@@ -282,11 +293,12 @@ func jsonSize(v any) int {
 }
 
 // Upcoming counts the tasks of a pool that wait only for running tasks: not for
-// a task that has not begun, and not for an approval.
+// a task that has not begun, and not for an approval. It leaves out tasks that not every
+// executor of the pool may run.
 func Upcoming(p Plan, pool string, status func(task int) Status) int {
 	n := 0
 	for _, node := range p.Nodes {
-		if node.Skip || node.Approvers > 0 || node.Pool >= len(p.Pools) || p.Pools[node.Pool] != pool || !imminent(p, node, status) {
+		if node.Skip || node.Approvers > 0 || node.Labels != "" || node.Pool >= len(p.Pools) || p.Pools[node.Pool] != pool || !imminent(p, node, status) {
 			continue
 		}
 		for task := node.First; task < node.First+node.Width; task++ {

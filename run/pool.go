@@ -27,6 +27,13 @@ type Pool struct {
 	Flavor  Flavor
 	// Kubernetes configures pods; nil for none, and for other drivers.
 	Kubernetes *KubernetesPool
+	// MaxRunning is how many of its tasks may run at a time; 0: as many as its
+	// executors have slots.
+	MaxRunning int
+
+	// ExecutorLabels has the labels of each of its executors that is not removed. Only
+	// the choice of a pool reads it.
+	ExecutorLabels []map[string]string
 
 	// Filled in when read:
 	Online    int // executors
@@ -38,6 +45,20 @@ type Pool struct {
 	Running   int
 	// MeanElapsed is how long its running tasks have run on average.
 	MeanElapsed time.Duration
+}
+
+// Count adds an executor to the counts of the pool.
+func (p *Pool) Count(e Executor) {
+	switch e.State { //nolint:exhaustive // removed executors do not count
+	case ExecutorOnline:
+		p.Online++
+		p.Slots += e.Slots
+		p.SlotsUsed += e.SlotsUsed
+	case ExecutorDraining:
+		p.Draining++
+	case ExecutorOffline:
+		p.Offline++
+	}
 }
 
 // Define adds the settings of the pool to the definition of one of its tasks.
@@ -72,15 +93,18 @@ const (
 
 // Flavor describes a pool's executors, for users and for cost reports.
 type Flavor struct {
-	Name   string  `json:"name,omitempty"`   // such as large
-	Memory string  `json:"memory,omitempty"` // of one slot, in Kubernetes notation
-	Weight float64 `json:"weight,omitempty"` // the weight of a slot; 0 means 1
+	Name   string `json:"name,omitempty"`   // such as large
+	Memory string `json:"memory,omitempty"` // of one slot, in Kubernetes notation
+	// Weight is refused: it never had an effect. Stored pools may still have it.
+	Weight float64 `json:"weight,omitempty"`
 }
 
 // ChoosePool returns the pool of a task, and whether there is one. A task that
 // names a pool gets that pool. Else the pool must match what the task requires
-// and its image (container pools with an image, shell pools without); of
-// several, ChoosePool prefers the default one, then the first by name. If no
+// and its image (container pools with an image, shell pools without), and the
+// required labels must be labels of the pool, or of one of its executors. Of
+// several, ChoosePool prefers those that have the labels themselves, then the
+// default one, then the first by name. If no
 // pool suits the image or privileges, it returns one that matches all else, so
 // that CheckPool reports the fault.
 func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
@@ -98,6 +122,9 @@ func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
 		func(Pool) bool { return t.Requires != nil },
 	} {
 		if some := filter(matching, suits); len(some) > 0 {
+			if own := filter(some, func(p Pool) bool { return len(t.ExecutorLabels(p)) == 0 }); len(own) > 0 {
+				some = own
+			}
 			return slices.MinFunc(some, byPreference), true
 		}
 	}
@@ -131,19 +158,16 @@ func (r *Requires) matches(p Pool) bool {
 	if r.Driver != "" && r.Driver != p.Driver || r.OS != "" && r.OS != p.OS || r.Arch != "" && r.Arch != p.Arch {
 		return false
 	}
-	for k, v := range r.Labels {
-		if have, ok := p.Labels[k]; !ok || have != v {
-			return false
-		}
-	}
-	return true
+	return HasLabels(p.Labels, r.Labels) ||
+		slices.ContainsFunc(p.ExecutorLabels, func(own map[string]string) bool { return HasLabels(p.WithLabels(own), r.Labels) })
 }
 
 // Limits of a pool.
 const (
-	MaxPoolLabels = 100
-	MaxPoolBytes  = 64 << 10 // of its pod settings, as JSON
-	MaxLabelBytes = 1 << 10  // of a label's value
+	MaxPoolLabels  = 100
+	MaxPoolRunning = 1_000_000
+	MaxPoolBytes   = 64 << 10 // of its pod settings, as JSON
+	MaxLabelBytes  = 1 << 10  // of a label's value
 )
 
 // KubernetesPool configures the pods of a pool's tasks.

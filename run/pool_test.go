@@ -42,7 +42,20 @@ func TestChoosePool(t *testing.T) {
 			require.Equal(t, c.want, p.Name)
 		})
 	}
-	_, ok := run.ChoosePool(&run.TaskSpec{Image: "a"}, pools[:2])
+	gpu := &run.TaskSpec{Requires: &run.Requires{Labels: map[string]string{"gpu": "a100", "rack": "7"}}}
+	_, ok := run.ChoosePool(gpu, pools)
+	require.False(t, ok)
+	pools[1].ExecutorLabels = []map[string]string{{"disk": "ssd"}, {"gpu": "a100"}}
+	p, ok := run.ChoosePool(gpu, pools)
+	require.Equal(t, []any{"shell-a", true}, []any{p.Name, ok}, "an executor has the labels, together with its pool")
+	require.Equal(t, map[string]string{"gpu": "a100"}, gpu.ExecutorLabels(p))
+	pools[0].Labels = gpu.Requires.Labels
+	p, _ = run.ChoosePool(gpu, pools)
+	require.Equal(t, "shell-b", p.Name, "a pool that has the labels itself is preferred")
+	require.Empty(t, gpu.ExecutorLabels(p))
+	pools[0].ExecutorLabels = []map[string]string{{"gpu": "l4"}}
+	require.Equal(t, map[string]string{"gpu": "a100"}, gpu.ExecutorLabels(pools[0]), "an executor of the pool differs")
+	_, ok = run.ChoosePool(&run.TaskSpec{Image: "a"}, pools[:2])
 	require.False(t, ok, "an image needs a container pool")
 	_, ok = run.ChoosePool(&run.TaskSpec{}, nil)
 	require.False(t, ok)

@@ -3,6 +3,7 @@ package run
 import (
 	"math"
 	"math/big"
+	"strconv"
 	"strings"
 )
 
@@ -65,4 +66,32 @@ func suffixes(suffix string) *big.Rat {
 		return big.NewRat(1, n)
 	}
 	return big.NewRat(large[suffix], 1)
+}
+
+// Amount is a number of things, or a percentage of them such as 25%.
+type Amount string
+
+// Parse returns the number, and whether it is a percentage. The error has
+// CodeInvalid.
+func (a Amount) Parse() (n int, percent bool, err error) {
+	text, percent := strings.CutSuffix(string(a), "%")
+	n, err = strconv.Atoi(text)
+	if err != nil || n < 0 || strings.HasPrefix(text, "+") {
+		return 0, percent, Errorf(CodeInvalid, "%s is not a number or a percentage such as 25%%", brief(string(a)))
+	}
+	return n, percent, nil
+}
+
+// of returns the amount of a total. An amount that is not valid is 0.
+func (a Amount) of(total int, roundUp bool) int {
+	n, percent, err := a.Parse()
+	switch {
+	case err != nil:
+		return 0
+	case !percent:
+		return n
+	case roundUp:
+		return (total*n + 99) / 100
+	}
+	return total * n / 100
 }

@@ -77,16 +77,20 @@ type Task struct {
 	Number int
 	Name   string // with the suffix of its expansion: build[GO=1.25]
 	Status Status
+	// Finally says that it begins when all tasks without it have ended.
+	Finally bool
 	// AllowFailure says that its failure counts as a success for its dependents and
 	// for the run.
 	AllowFailure bool
 	Reason       string // why it waits or failed; a sentence
 	Pool         string
-	Executor     string // id of the executor that claimed it; "" before
-	Attempt      int    // 0 before it was queued
+	Labels       map[string]string // that its executor must have, in addition to those of the pool
+	Executor     string            // id of the executor that claimed it; "" before
+	Attempt      int               // 0 before it was queued
 	Dispatch     int
 	ExitCode     *int
 	TimedOut     bool
+	Stage        Stage // while it is running; "" otherwise
 	Cause        Cause // why it failed; "" if it did not, or if that is not known
 	QueuedAt     time.Time
 	StartedAt    time.Time
@@ -122,7 +126,13 @@ type EventType string
 const (
 	EventRun  EventType = "run"  // phase, result or reason of a run changed, or a client acted on it
 	EventTask EventType = "task" // status, reason, attempt or executor of a task changed, or a client acted on it
-	EventExec EventType = "exec" // a session in a task began or ended; the reason says whose, and which command or end
+	// EventStage: the stage of a running task changed. Changes within a moment are one
+	// event, and a dispatch has at most MaxStageEvents.
+	EventStage EventType = "stage"
+	EventExec  EventType = "exec" // a session in a task began or ended; the reason says whose, and which command or end
+	// EventApprovalWanted says that a task began to wait for approval, beside the
+	// task event of that change.
+	EventApprovalWanted EventType = "approval_wanted"
 )
 
 // Event is one change, committed in the same transaction as the state that it
@@ -138,6 +148,7 @@ type Event struct {
 	Reason   string
 	Task     string // of a task event; likewise below
 	Status   Status
+	Stage    Stage // of a running task
 	Attempt  int
 	Executor string
 	ExitCode *int

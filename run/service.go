@@ -347,6 +347,16 @@ type DesiredState struct {
 	// Gone answers Renewal.Expiring: the fleet does not have that instance any
 	// more, or is deleting it, so the executor gets no new token.
 	Gone bool
+	// Labels has the labels that waiting tasks of the pool require of their executor,
+	// as far as this executor has them: one item for each set of labels. It polls for
+	// those tasks.
+	Labels []map[string]string
+	// LabelsOnly says that no other tasks wait: the executor keeps a slot for those with
+	// labels.
+	LabelsOnly bool
+	// Slots, if not nil, is how many of its slots the executor may use, since the pool
+	// has a limit.
+	Slots *int
 }
 
 // ClaimRequest asks for the definition of a key.
@@ -395,4 +405,36 @@ type FrameBatch struct {
 	// batch on, measured by LogCost; 0 means no bound. Later batches use what
 	// is left of it.
 	Budget int64 `json:"-"`
+}
+
+// BearerToken is a bearer token of a gateway as operators see it: never the token
+// itself.
+type BearerToken struct {
+	Name   string
+	Scopes []string
+	// Executor, Pool, Set, Fleet and Instance restrict the token; "" does not.
+	Executor, Pool, Set, Fleet, Instance string
+	Expires                              time.Time // zero: never
+	LastUsed                             time.Time // zero: never, or not known
+	RevokedAt                            time.Time // zero: it is not revoked
+	RevokedBy                            string
+}
+
+// TokenRecord is what the gateways share about a bearer token.
+type TokenRecord struct {
+	Hash      string // identifies the token
+	Name      string
+	LastUsed  time.Time // zero: never
+	RevokedAt time.Time // zero: it is not revoked
+	RevokedBy string
+}
+
+// BearerTokens is the API for operators of the tokens of a gateway. Implementations
+// are safe for concurrent use.
+type BearerTokens interface {
+	// ListTokens returns the tokens by name. Errors: unavailable.
+	ListTokens(ctx context.Context) ([]BearerToken, error)
+	// RevokeToken revokes a token for all gateways, permanently. A token that is
+	// revoked already stays as it is. Errors: not_found, unavailable.
+	RevokeToken(ctx context.Context, name, by string) (BearerToken, error)
 }

@@ -225,6 +225,10 @@ type TaskSpec struct {
 	Timeout      Duration          `json:"timeout,omitempty"` // from the start of its environment; 0: none
 	Retry        Retry             `json:"retry,omitzero"`
 	OnLost       OnLost            `json:"on_executor_lost,omitempty"` // "" means fail
+	// Finally says that the task begins when all tasks without it have ended,
+	// with any result of the run, also after a stop. CleanupTimeout bounds it
+	// then: see Plan.FinallyTimeout.
+	Finally bool `json:"finally,omitempty"`
 	// CleanupTimeout bounds the cleanup steps that run after a stop, or after the
 	// timeout of the task; 0 means DefaultCleanupTimeout.
 	CleanupTimeout Duration `json:"cleanup_timeout,omitempty"`
@@ -485,7 +489,7 @@ func (r Retry) Allows(cause Cause, exitCode *int) bool {
 	}
 	named := RetryOn("")
 	switch cause {
-	case CauseInput, CauseExecutorLost:
+	case CauseInput, CauseExecutorLost, CauseAcquireTimeout:
 		return false
 	case CauseStart:
 		return slices.Contains(on, RetryStartFailed)

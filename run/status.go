@@ -1,6 +1,9 @@
 package run
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Phase is a phase in the life cycle of a run.
 type Phase string
@@ -96,6 +99,132 @@ func (s Status) Final() bool {
 // Valid reports whether s is one of Statuses.
 func (s Status) Valid() bool { return slices.Contains(Statuses(), s) }
 
+// Stage is a part of the work on a claimed task. The status of the task is running in
+// all of them.
+type Stage string
+
+// The stages. A task may be in the same stage several times.
+const (
+	StagePrepare  Stage = "prepare"  // image pull, start of the environment, and steps that restore an archive
+	StageStep     Stage = "step"     // a step with a script
+	StageTransfer Stage = "transfer" // a step that saves a workspace, a cache or artifacts
+	StageCleanup  Stage = "cleanup"  // what runs after the task failed, was stopped or timed out, and its last processes
+)
+
+// Stages lists every stage.
+func Stages() []Stage { return []Stage{StagePrepare, StageStep, StageTransfer, StageCleanup} }
+
+// MaxStageEvents bounds the events about the stages of one dispatch: a task with
+// many steps that alternate has no event for its later ones.
+const MaxStageEvents = 8
+
+// ShortCleanup is the time up to which the cleanup after the last step, which ends the
+// remaining processes, is not listed among the stages.
+const ShortCleanup = time.Second
+
+// StageTimes is a stage of the newest attempt of a task.
+type StageTimes struct {
+	Stage Stage
+	// Step is the index of the step, -1 if the stage is outside of the steps.
+	Step    int
+	Started time.Time
+	Ended   time.Time // zero for the current stage
+}
+
+// StageOfType returns the stage of a step by its type, "run" or the key of an
+// archive step.
+func StageOfType(kind string) Stage {
+	switch kind {
+	case StepRestoreWorkspace, StepRestoreCache:
+		return StagePrepare
+	case StepSaveWorkspace, StepSaveCache, StepSaveArtifacts:
+		return StageTransfer
+	}
+	return StageStep
+}
+
+// stage returns the stage of a step of a type. An older shim reports none, and a newer
+// one may report a stage that this version does not know.
+func (s *StepResult) stage(kind string) Stage {
+	if slices.Contains(Stages(), s.Stage) {
+		return s.Stage
+	}
+	return StageOfType(kind)
+}
+
+// LatestStage returns the stage of the step that began last: prepare if none has.
+// Steps begin in their order.
+func LatestStage(steps []StepResult) Stage {
+	for i := len(steps) - 1; i >= 0; i-- {
+		if s := &steps[i]; !s.Started.IsZero() {
+			return s.stage("")
+		}
+	}
+	return StagePrepare
+}
+
+// StageChanges returns how often the stage has changed since the claim.
+func StageChanges(steps []StepResult) (n int) {
+	last := StagePrepare
+	for i := range steps {
+		if s := steps[i].stage(""); !steps[i].Started.IsZero() && s != last {
+			last = s
+			n++
+		}
+	}
+	return n
+}
+
+// StagesOf returns the stages of the newest attempt of a task, from its times and those
+// of its steps. The clocks that measured them may differ: no stage ends before it
+// began.
+func StagesOf(t *Task) []StageTimes {
+	if t.StartedAt.IsZero() {
+		return nil
+	}
+	out := make([]StageTimes, 1, len(t.Steps)+2)
+	out[0] = StageTimes{Stage: StagePrepare, Step: -1, Started: t.StartedAt}
+	last, over := time.Time{}, len(t.Steps) > 0
+	for i := range t.Steps {
+		s := &t.Steps[i]
+		over = over && s.Status.Final()
+		if s.Started.IsZero() {
+			continue
+		}
+		if out[0].Ended.IsZero() {
+			out[0].Ended = s.Started
+		}
+		out = append(out, StageTimes{Stage: s.stage(s.Type), Step: i, Started: s.Started, Ended: s.Ended})
+		if s.Ended.After(last) {
+			last = s.Ended
+		}
+	}
+	if !t.EndedAt.IsZero() && out[len(out)-1].Ended.IsZero() {
+		out[len(out)-1].Ended = t.EndedAt
+	}
+	if over && !last.IsZero() && (t.EndedAt.IsZero() || t.EndedAt.Sub(last) >= ShortCleanup) {
+		out = append(out, StageTimes{Stage: StageCleanup, Step: -1, Started: last, Ended: t.EndedAt})
+	}
+	for i := range out {
+		if s := &out[i]; !s.Ended.IsZero() && s.Ended.Before(s.Started) {
+			s.Started = s.Ended
+		}
+	}
+	return out
+}
+
+// CurrentStage returns the stage that a task is in, "" if it is not running.
+func CurrentStage(t *Task) Stage {
+	if t.Status != StatusRunning {
+		return ""
+	}
+	stages := StagesOf(t)
+	if len(stages) == 0 {
+		return ""
+	}
+	return stages[len(stages)-1].Stage
+}
+
 // Progress is the state of a run as its workflow reads it from the records.
 type Progress struct {
 	Phase         Phase  `json:"phase"`
@@ -125,6 +254,10 @@ type TaskChange struct {
 	// journal. So the steps of an attempt start at most once.
 	IfUnclaimed bool    `json:"if_unclaimed,omitempty"`
 	Released    Release `json:"released,omitzero"`
+	// NotAcquired reports, in a change that queues the next dispatch, that no
+	// executor took the previous one within TaskStatus.AcquireTimeout. The
+	// records fail the task instead if that limit still applies.
+	NotAcquired bool `json:"not_acquired,omitempty"`
 }
 
 // Release names the journal that vouches that no step of a dispatch ran or will
@@ -142,4 +275,7 @@ type TaskStatus struct {
 	Attempt  int    `json:"attempt,omitempty"`
 	Dispatch int    `json:"dispatch,omitempty"`
 	Status   Status `json:"status"`
+	// AcquireTimeout is how long a queued task may wait for an instance of a
+	// fleet; 0 for no limit.
+	AcquireTimeout Duration `json:"acquire_timeout,omitempty"`
 }

@@ -125,7 +125,7 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	case *time.Time:
 		d.time(p, n, to)
 		return
-	case *run.Secret:
+	case *run.Secret, *run.Amount:
 		v.SetString(d.text(p, n, true))
 		return
 	case *json.RawMessage:

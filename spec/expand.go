@@ -17,7 +17,7 @@ type Expansion struct {
 
 // Expand creates the plan of a specification and lists its tasks. Nodes are
 // ordered by their distance from the tasks without dependencies, then by name,
-// and task numbers follow that order. Of the axes of a matrix, sorted by name,
+// the finally tasks last, and task numbers follow that order. Of the axes of a matrix, sorted by name,
 // the last varies fastest.
 //
 // pool is called once for each task of the specification, in the order of the nodes,
@@ -49,6 +49,7 @@ func Expand(s *run.Spec, pool func(name string, t *run.TaskSpec) (string, error)
 	for i, name := range names {
 		index[name] = i
 	}
+	x.Plan.FinallyTimeout = finallyTimeout(s, names)
 	pools := make(map[string]int)
 	for i, name := range items(l, names) {
 		t := s.Tasks[name]
@@ -96,7 +97,7 @@ func addPoolFault(l *faultList, name string, err error) {
 func node(name string, t *run.TaskSpec, index map[string]int) run.Node {
 	n := run.Node{
 		Name: name, Width: width(t), Skip: t.Skip, AllowFailure: t.AllowFailure,
-		Foreach: t.Foreach != "", If: t.If != "", Approvers: t.Approval.Approvers, Retry: t.Retry, OnLost: t.OnLost, Steps: len(t.Steps),
+		Finally: t.Finally, Foreach: t.Foreach != "", If: t.If != "", Approvers: t.Approval.Approvers, Retry: t.Retry, OnLost: t.OnLost, Steps: len(t.Steps),
 	}
 	if irregular(t.Matrix) {
 		for _, c := range combinations(t.Matrix) {
@@ -307,7 +308,8 @@ func suffix(keys []string, values map[string]string) string {
 }
 
 // inOrder returns the names of the tasks by their distance from the tasks
-// without dependencies, then by name. The graph must be free of faults.
+// without dependencies, then by name, the finally tasks last. The graph must be free
+// of faults.
 func inOrder(s *run.Spec) []string {
 	open := make(map[string]int, len(s.Tasks))
 	dependents := make(map[string][]string, len(s.Tasks))
@@ -334,5 +336,6 @@ func inOrder(s *run.Spec) []string {
 		}
 		level = next
 	}
+	finallyLast(s, order)
 	return order
 }

@@ -83,6 +83,7 @@ func checkContent(l *faultList, s *run.Spec) {
 		for name, t := range sorted(l, s.Tasks) {
 			checkTask(l, name, s.Group, t)
 		}
+		checkOrdinary(l, s)
 	}
 	checkMatrices(l, s)
 	before := len(l.faults)

@@ -34,6 +34,12 @@ func ValidateFleet(name string, s run.FleetSpec) []run.Fault {
 	if s.Priority < -run.MaxFleetPriority || s.Priority > run.MaxFleetPriority {
 		l.add("priority", run.FaultOutOfRange, "it is %d; it must be from -%d to %d", s.Priority, run.MaxFleetPriority, run.MaxFleetPriority)
 	}
+	checkLabels(l, "labels", s.Labels)
+	for _, reserved := range []string{run.LabelFleet, run.LabelInstance} {
+		if _, ok := s.Labels[reserved]; ok {
+			l.add(run.Path("labels").Key(reserved), run.FaultContradiction, "Drover sets this label on the executors of a fleet")
+		}
+	}
 	checkText(l, "plugin", s.Plugin)
 	if slices.Contains(strings.Split(s.Plugin, "/"), "..") {
 		l.add("plugin", run.FaultBadFormat, "%s has ..: a plugin is a name, or a path, in a directory of the plugin path", quote(s.Plugin))
@@ -48,6 +54,7 @@ func ValidateFleet(name string, s run.FleetSpec) []run.Fault {
 	checkEnum(l, "unexpected", s.Unexpected, run.UnexpectedAdopt, run.UnexpectedIgnore, run.UnexpectedRemove)
 	checkFleetTimes(l, s)
 	checkFleetConnector(l, s.ConnectorConfig)
+	checkFleetUpdate(l, s.Update)
 	if s.FailureThreshold < 0 || s.FailureThreshold > maxThreshold {
 		l.add("failure_threshold", run.FaultOutOfRange, "it is %d; it must be from 1 to %d", s.FailureThreshold, maxThreshold)
 	}
@@ -76,6 +83,7 @@ func checkFleetTimes(l *faultList, s run.FleetSpec) {
 		{"update_interval_when_expecting", s.UpdateIntervalWhenExpecting},
 		{"deletion_retry_interval", s.DeletionRetryInterval},
 		{"drain_timeout", s.DrainTimeout},
+		{"instance_acquire_timeout", s.InstanceAcquireTimeout},
 	} {
 		if d := c.value.Std(); d != 0 && (d < minFleetInterval || d > maxFleetInterval) {
 			l.add(c.path, run.FaultOutOfRange, "it is %s; it must be from %s to %s", d, minFleetInterval, maxFleetInterval)
@@ -85,7 +93,11 @@ func checkFleetTimes(l *faultList, s run.FleetSpec) {
 
 func checkFleetConnector(l *faultList, c run.FleetConnector) {
 	const path = run.Path("connector_config")
-	checkEnum(l, path.Key("protocol"), c.Protocol, "ssh", "winrm", "winrm+https")
+	if c.Protocol == "winrm" || c.Protocol == "winrm+https" {
+		l.add(path.Key("protocol"), run.CodeNotSupported, "Drover connects to instances by ssh only, and not by %s", c.Protocol)
+	} else {
+		checkEnum(l, path.Key("protocol"), c.Protocol, "ssh")
+	}
 	if c.ProtocolPort < 0 || c.ProtocolPort > 65535 {
 		l.add(path.Key("protocol_port"), run.FaultOutOfRange, "%d is not a port", c.ProtocolPort)
 	}
@@ -109,4 +121,29 @@ func ValidateFleetControl(s run.FleetControl) []run.Fault {
 		l.add("instances", run.FaultOutOfRange, "it is %d; it must be from 0 to 100000", s.Instances)
 	}
 	return l.faults
+}
+
+func checkFleetUpdate(l *faultList, u run.FleetUpdate) {
+	const path = run.Path("update")
+	none := 0
+	for _, a := range []struct {
+		key   string
+		value run.Amount
+	}{{"max_surge", u.MaxSurge}, {"max_unavailable", u.MaxUnavailable}} {
+		if a.value == "" {
+			continue
+		}
+		n, percent, err := a.value.Parse()
+		switch {
+		case err != nil:
+			l.add(path.Key(a.key), run.FaultBadFormat, "%s is not a number or a percentage such as 25%%", quote(string(a.value)))
+		case percent && n > 100, n > 100_000:
+			l.add(path.Key(a.key), run.FaultOutOfRange, "it is %s; it must be from 0 to 100000, or from 0%% to 100%%", a.value)
+		case n == 0:
+			none++
+		}
+	}
+	if none == 2 {
+		l.add(path.Key("max_unavailable"), run.FaultContradiction, "it is 0 and max_surge is 0: no instance could be replaced")
+	}
 }

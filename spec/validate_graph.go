@@ -184,6 +184,8 @@ func checkDepends(l *faultList, name string, t *run.TaskSpec, s *run.Spec, names
 			l.add(p.Key("task"), run.FaultUnknownDependency, "there is no task %s%s", quote(d.Task), l.hint(d.Task, s, names))
 		case seen[d.Task]:
 			l.add(p.Key("task"), run.FaultDuplicate, "the task depends on %s already", quote(d.Task))
+		default:
+			checkFinallyDepend(l, p.Key("task"), t, s.Tasks[d.Task], d.Task)
 		}
 		seen[d.Task] = true
 		if d.On != nil && len(d.On) == 0 {

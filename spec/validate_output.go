@@ -203,9 +203,16 @@ func newLineage(s *run.Spec) *lineage {
 	names := inOrder(s)
 	l := &lineage{index: make(map[string]int, len(names)), above: make([][]uint64, len(names))}
 	words := (len(names) + wordBits - 1) / wordBits
+	ordinary := make([]uint64, words)
+	for at := range finallyLast(s, names) {
+		ordinary[at/wordBits] |= 1 << (at % wordBits)
+	}
 	for i, name := range names {
 		l.index[name] = i
 		bits := make([]uint64, words)
+		if s.Tasks[name].Finally { // it begins when all of these have ended
+			copy(bits, ordinary)
+		}
 		for _, d := range s.Tasks[name].Depends {
 			at := l.index[d.Task]
 			bits[at/wordBits] |= 1 << (at % wordBits)

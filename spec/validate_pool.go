@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/drover-run/drover/run"
@@ -50,6 +49,9 @@ func ValidatePool(p run.Pool) []run.Fault {
 	default:
 		l.add("exec", run.FaultBadFormat, "%s is neither %s nor %s", quote(string(p.Exec)), run.ExecAllowed, run.ExecForbidden)
 	}
+	if p.MaxRunning < 0 || p.MaxRunning > run.MaxPoolRunning {
+		l.add("max_running", run.FaultOutOfRange, "max_running is from 0, which is no limit, to %d", run.MaxPoolRunning)
+	}
 	checkLabels(l, "labels", p.Labels)
 	checkFlavor(l, p.Flavor)
 	if p.Kubernetes != nil {
@@ -83,8 +85,9 @@ func checkFlavor(l *faultList, f run.Flavor) {
 			l.add(path.Key("memory"), run.FaultBadFormat, "%s", err.Error())
 		}
 	}
-	if f.Weight < 0 || math.IsNaN(f.Weight) || math.IsInf(f.Weight, 0) {
-		l.add(path.Key("weight"), run.FaultOutOfRange, "a weight is above 0")
+	if f.Weight != 0 {
+		l.add(path.Key("weight"), run.CodeNotSupported, "it never had an effect and was removed: leave it out; "+
+			"the weight of a machine in a quota is a setting of its fleet, and max_running of a pool limits its tasks")
 	}
 }
 

@@ -2,7 +2,6 @@ package spec_test
 
 import (
 	"encoding/json"
-	"math"
 	"strings"
 	"testing"
 
@@ -26,7 +25,7 @@ func TestValidatePool(t *testing.T) {
 		"least": {run.Pool{Name: "a", Driver: "shell"}, nil},
 		"all": {run.Pool{
 			Name: "a", Driver: "kubernetes", OS: "linux", Arch: "amd64", Labels: map[string]string{"a/b": "c"}, Privileged: true, Shared: true, Default: true,
-			Flavor: run.Flavor{Name: "large", Memory: "8Gi", Weight: 0.5},
+			Flavor: run.Flavor{Name: "large", Memory: "8Gi"}, MaxRunning: 5,
 			Kubernetes: &run.KubernetesPool{
 				NodeSelector: map[string]string{"disk": "ssd"}, ServiceAccount: "tasks", RuntimeClass: "gvisor", PriorityClass: "low",
 				ImagePullSecrets: []string{"a"}, Labels: map[string]string{"x": "y"}, Affinity: json.RawMessage(` {"nodeAffinity": {}}`),
@@ -42,8 +41,8 @@ func TestValidatePool(t *testing.T) {
 		"labels":      {run.Pool{Name: "a", Driver: "shell", Labels: map[string]string{"": "x"}}, []string{`labels[""] over_limit`}},
 		"many labels": {run.Pool{Name: "a", Driver: "shell", Labels: many}, []string{"labels over_limit"}},
 		"flavor": {
-			run.Pool{Name: "a", Driver: "shell", Flavor: run.Flavor{Name: "a b", Memory: "much", Weight: math.NaN()}},
-			[]string{"flavor.name bad_format", "flavor.memory bad_format", "flavor.weight out_of_range"},
+			run.Pool{Name: "a", Driver: "shell", Flavor: run.Flavor{Name: "a b", Memory: "much", Weight: 0.5}},
+			[]string{"flavor.name bad_format", "flavor.memory bad_format", "flavor.weight not_supported"},
 		},
 		"shared without images":  {run.Pool{Name: "a", Driver: "shell", Shared: true}, []string{"shared contradiction"}},
 		"pods of another driver": {run.Pool{Name: "a", Driver: "docker", Kubernetes: &run.KubernetesPool{}}, []string{"kubernetes contradiction"}},
@@ -58,6 +57,7 @@ func TestValidatePool(t *testing.T) {
 				"kubernetes.affinity bad_format", "kubernetes.pod_template bad_format",
 			},
 		},
+		"limit": {run.Pool{Name: "a", Driver: "shell", MaxRunning: -1}, []string{"max_running out_of_range"}},
 		"large": {
 			run.Pool{Name: "a", Driver: "kubernetes", Kubernetes: &run.KubernetesPool{PodTemplate: json.RawMessage(`{"a":"` + strings.Repeat("x", run.MaxPoolBytes) + `"}`)}},
 			[]string{"kubernetes over_limit"},

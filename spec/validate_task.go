@@ -42,6 +42,7 @@ func checkTask(l *faultList, name, group string, t *run.TaskSpec) {
 	}
 	checkRetry(l, p.Key("retry"), t.Retry, run.RetryFailed, run.RetryStartFailed, run.RetryTimeout, run.RetryOOM, run.RetryVanished)
 	checkEnum(l, p.Key("on_executor_lost"), t.OnLost, run.OnLostFail, run.OnLostRetry)
+	checkFinally(l, p, t)
 }
 
 func checkApproval(l *faultList, p run.Path, a run.Approval) {
@@ -83,8 +84,8 @@ func checkPlacement(l *faultList, p run.Path, t *run.TaskSpec) {
 		return
 	}
 	at := p.Key("requires")
-	if t.Pool != "" {
-		l.add(at, run.FaultContradiction, "a task names a pool or says what it requires, not both")
+	if t.Pool != "" && (r.Driver != "" || r.OS != "" || r.Arch != "") {
+		l.add(at, run.FaultContradiction, "a task that names a pool can require labels of its executor, but no driver, os or arch: the pool determines them")
 	}
 	if r.Driver == "" && r.OS == "" && r.Arch == "" && len(r.Labels) == 0 {
 		l.add(at, run.FaultRequired, "nothing is required: set driver, os, arch or labels")

@@ -300,6 +300,8 @@ func TestOutbox_without_temporal(t *testing.T) {
 		require.Equal(t, ids[name], create(name).ID, "the same key gives the same run")
 	}
 	require.Len(t, c.list(t.Context(), "phase=queued"), 3)
+	require.Regexp(t, `^Temporal is out of reach since \d\d:\d\d:\d\d UTC: nothing starts, and what runs continues; starts as soon as`,
+		parts.Get(ids["first"]).Reason)
 	// Long enough for every process to have retried.
 	since := time.Now()
 	testenv.Await(t, waitTimeout, func() (bool, string) { return time.Since(since) > 3*time.Second, "waiting" })

@@ -238,7 +238,7 @@ func (p *tutorial) learn(want, got string) {
 			p.runs[onPage] = made
 		}
 	}
-	executor := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d \S+ running on (\S+)$`)
+	executor := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d \S+ preparing on (\S+)$`)
 	if onPage, here := executor.FindStringSubmatch(want), executor.FindStringSubmatch(got); onPage != nil && here != nil {
 		p.names = append(p.names, here[1], onPage[1])
 	}

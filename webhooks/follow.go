@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/drover-run/drover/internal/retry"
@@ -79,7 +78,10 @@ func (d *Deliverer) serve(ctx context.Context, changed <-chan struct{}, w record
 	f.logger = d.logger.With("webhook", w.Name)
 	d.opts.Metrics.begun(w.Name, w.Failures)
 	defer d.opts.Metrics.ended(w.Name)
-	err := f.follow(ctx)
+	err := f.test(ctx)
+	if err == nil {
+		err = f.follow(ctx)
+	}
 	f.client.CloseIdleConnections()
 	if context.Cause(ctx) != nil {
 		err = context.Cause(ctx)
@@ -113,7 +115,7 @@ func (f *follower) follow(ctx context.Context) error {
 			return err
 		}
 		if len(events) > 0 {
-			if err := f.deliver(ctx, events); err != nil {
+			if err := f.deliverAll(ctx, events); err != nil {
 				return err
 			}
 		} else if err := f.saveIdle(ctx); err != nil {
@@ -162,7 +164,9 @@ func (f *follower) readNext(ctx context.Context) (events []run.Event, more bool,
 			f.position, more = f.w.BatchEnd, true
 			break
 		}
-		if f.selects(e) {
+		if ok, err := f.selects(ctx, e); err != nil {
+			return nil, false, err
+		} else if ok {
 			events = append(events, e)
 		}
 	}
@@ -179,16 +183,34 @@ func (f *follower) skip(ctx context.Context, floor int64) error {
 	return f.savePosition(ctx, records.DeliveryProgress{Delivered: floor, LastError: text})
 }
 
-func (f *follower) selects(e run.Event) bool {
-	return slices.Contains(f.w.Events, e.Type)
+// deliverAll delivers events as one batch, or each as a message of its own.
+func (f *follower) deliverAll(ctx context.Context, events []run.Event) error {
+	if !f.w.Format.Messages() {
+		b, err := newBatch(f.w.Name, events)
+		if err != nil {
+			return err
+		}
+		return f.deliver(ctx, events, b)
+	}
+	last := f.position
+	for i, e := range events {
+		b, err := f.d.newMessage(ctx, f.w, e)
+		if err != nil {
+			return err
+		}
+		f.position = e.Number
+		if i == len(events)-1 {
+			f.position = last
+		}
+		if err := f.deliver(ctx, events[i:i+1], b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// deliver sends events until the receiver accepts them.
-func (f *follower) deliver(ctx context.Context, events []run.Event) error {
-	b, err := newBatch(f.w.Name, events)
-	if err != nil {
-		return err
-	}
+// deliver sends a batch of events until the receiver accepts it.
+func (f *follower) deliver(ctx context.Context, events []run.Event, b batch) error {
 	pauses := retry.DoublingAfter(f.d.opts.FirstRetry, f.d.opts.LastRetry, f.w.Failures)
 	for {
 		attempt := time.Now()

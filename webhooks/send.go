@@ -16,6 +16,7 @@ import (
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec/message"
 )
 
 // Fixed bounds of an attempt.
@@ -57,22 +58,55 @@ func (e *deliveryError) Error() string { return e.reason }
 
 // batch is the content of one request.
 type batch struct {
-	id   string
-	body []byte
-	last int64 // event
+	id     string
+	body   []byte
+	last   int64   // event
+	letter *letter // instead of the body, of an e-mail
+}
+
+// newMessage returns the batch of one event, for a format with messages.
+func (d *Deliverer) newMessage(ctx context.Context, w records.Delivery, e run.Event) (batch, error) {
+	m, err := d.compose(ctx, w.Name, e)
+	if err != nil {
+		return batch{}, err
+	}
+	return render(w, m, deliveryID(w.Name, e.Number, e.Number), e.Number, e.Time)
+}
+
+// render writes a message in the format of a webhook.
+func render(w records.Delivery, m message.Data, id string, last int64, at time.Time) (b batch, err error) {
+	b.id, b.last = id, last
+	switch w.Format {
+	case run.WebhookSlack:
+		b.body, err = slackBody(w.Template, m)
+	case run.WebhookTeams:
+		b.body, err = teamsBody(w.Template, m)
+	case run.WebhookEmail:
+		b.letter, err = newLetter(w.Template, m, at)
+	case run.WebhookDrover:
+		err = fmt.Errorf("format %s has no messages", w.Format)
+	default:
+		err = fmt.Errorf("format %s is not known", w.Format)
+	}
+	return b, err
 }
 
 func newBatch(name string, events []run.Event) (batch, error) {
+	first, last := events[0].Number, events[len(events)-1].Number
+	body, err := encode(name, events)
+	return batch{id: deliveryID(name, first, last), body: body, last: last}, err
+}
+
+func encode(name string, events []run.Event) ([]byte, error) {
 	payload := api.WebhookDelivery{Webhook: name, Events: make([]api.Event, len(events))}
 	for i, e := range events {
 		payload.Events[i] = api.EventOf(e)
 	}
 	body, err := json.Marshal(payload)
 	if err != nil {
-		return batch{}, fmt.Errorf("encode events: %w", err)
+		return nil, fmt.Errorf("encode events: %w", err)
 	}
-	first, last := events[0].Number, events[len(events)-1].Number
-	return batch{id: deliveryID(name, first, last), body: body, last: last}, nil
+	return body, nil
 }
 
 // send makes one attempt. Unless ctx has ended, an error comes from the
@@ -80,17 +114,30 @@ func newBatch(name string, events []run.Event) (batch, error) {
 func (d *Deliverer) send(ctx context.Context, client *http.Client, w records.Delivery, b batch) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, d.opts.Timeout, errSlow)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(b.body))
+	if w.Format == run.WebhookEmail {
+		return d.mail(ctx, w, b)
+	}
+	return d.post(ctx, client, w, b)
+}
+
+func (d *Deliverer) post(ctx context.Context, client *http.Client, w records.Delivery, b batch) error {
+	address := w.URL
+	if w.Format.SecretURL() {
+		address = w.Secret.Reveal()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(b.body))
 	if err != nil {
 		return &deliveryError{reason: "the URL cannot be called"}
 	}
-	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", d.opts.UserAgent)
-	req.Header.Set(HeaderWebhook, w.Name)
 	req.Header.Set(HeaderDelivery, b.id)
-	req.Header.Set(HeaderTimestamp, timestamp)
-	req.Header.Set(HeaderSignature, Sign(w.Secret, timestamp, b.body))
+	if !w.Format.Messages() {
+		timestamp := strconv.FormatInt(time.Now().Unix(), 10)
+		req.Header.Set(HeaderWebhook, w.Name)
+		req.Header.Set(HeaderTimestamp, timestamp)
+		req.Header.Set(HeaderSignature, Sign(w.Secret, timestamp, b.body))
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return &deliveryError{reason: "no answer: " + errorReason(ctx, err)}

@@ -1,11 +1,12 @@
 // Package webhooks delivers events to receivers. It reads events from a
-// webhook's position, posts them in signed batches, in order and at least once,
-// and retries batches that the receiver did not accept.
+// webhook's position, posts them in signed batches or sends them as messages, in
+// order and at least once, and retries what the receiver did not accept.
 package webhooks
 
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"time"
 
@@ -18,6 +19,9 @@ type Store interface {
 	AcquireWebhook(ctx context.Context, name string) (records.Delivery, error)
 	ReadWebhook(ctx context.Context, name string, epoch int64) (records.Delivery, error)
 	AdvanceWebhook(ctx context.Context, name string, epoch, version int64, to records.DeliveryProgress) error
+	EndWebhookTest(ctx context.Context, name string, epoch, number int64, failure string) error
+	FailedTasks(ctx context.Context, id run.ID, n int) ([]records.FailedTask, error)
+	GetSummary(ctx context.Context, id run.ID) (run.Run, error)
 	WatchWebhook(name string) (signal <-chan struct{}, stop func())
 	ReadEvents(ctx context.Context, q run.EventQuery, n int) ([]run.Event, error)
 	LastEvent(ctx context.Context) (int64, error)
@@ -40,6 +44,12 @@ type Options struct {
 	FirstRetry, LastRetry time.Duration
 	// MaxRetryAfter bounds the pause that a receiver may request: 1 hour.
 	MaxRetryAfter time.Duration
+	// RunURL is the URL of a run in messages, with {run} in place of its id; ""
+	// means no link.
+	RunURL string
+	// MailTLS is the configuration of TLS with mail servers; nil means the roots of
+	// the system.
+	MailTLS *tls.Config
 	// UserAgent of the requests; "" means drover.
 	UserAgent string
 	// Metrics receives the metrics of the deliveries; nil means metrics that

@@ -72,7 +72,7 @@ func (b *batchRunner) run(root workflow.Context) error {
 func (b *batchRunner) turn(ctx workflow.Context) (again bool, err error) {
 	b.signals.drain(ctx)
 	if b.root.Err() != nil {
-		b.taskSet.stop(ctx, contract.Stop{Reason: "the workflow of its batch was cancelled"})
+		b.stopAll(ctx, "the workflow of its batch was cancelled")
 	}
 	b.taskSet.wake(ctx)
 	endings := b.taskSet.takeEndings()
@@ -87,20 +87,25 @@ func (b *batchRunner) turn(ctx workflow.Context) (again bool, err error) {
 	b.report.add(endings)
 	if b.report.runGone && !b.orphan {
 		b.orphan = true
-		b.taskSet.stop(ctx, contract.Stop{Reason: "the workflow of its run has ended"})
+		b.stopAll(ctx, "the workflow of its run has ended")
 	}
 	b.report.send(ctx, b.taskSet.idle())
 	return again, nil
 }
 
+// stopAll stops all tasks, finally tasks too.
+func (b *batchRunner) stopAll(ctx workflow.Context, reason string) {
+	b.taskSet.stop(ctx, contract.Stop{Reason: reason, Finally: reason})
+}
+
 // applyRunStatus applies the run's state in the records.
 func (b *batchRunner) applyRunStatus(ctx workflow.Context, s run.Progress) {
 	if s.Phase.Final() || s.StopRequested {
-		reason := stopReason
 		if s.Phase.Final() {
-			reason = closedReason
+			b.stopAll(ctx, closedReason)
+			return
 		}
-		b.taskSet.stop(ctx, contract.Stop{Reason: reason})
+		b.taskSet.stop(ctx, contract.Stop{Reason: stopReason})
 	}
 }
 

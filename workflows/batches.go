@@ -90,7 +90,7 @@ func (b *batches) filterReady() []contract.Assignment {
 			a.Withdrawn, a.Stop = failFastReason, b.r.plan.StopRunning
 		}
 		// An executor may hold the task. Such a task is always followed.
-		if (b.r.stopped != nil || a.Withdrawn != "") && a.Adopt == nil && !a.Recover {
+		if (stops(b.r.stopped, a.Finally) || a.Withdrawn != "") && a.Adopt == nil && !a.Recover {
 			c := skippedChange(a, b.r.stopped)
 			b.r.writes.put(c)
 			b.r.ended(a.Task, c.Status)
@@ -231,7 +231,7 @@ func (b *batches) recoverLost() {
 			lost := from.tasks[task]
 			delete(b.batchOf, task)
 			b.queue(contract.Assignment{
-				Task: task, Name: lost.Name, Pool: lost.Pool, Retry: lost.Retry, OnLost: lost.OnLost, Recover: true,
+				Task: task, Name: lost.Name, Pool: lost.Pool, Retry: lost.Retry, OnLost: lost.OnLost, Labels: lost.Labels, Recover: true,
 			})
 		}
 		delete(b.open, n)

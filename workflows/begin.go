@@ -79,6 +79,10 @@ func (r *runner) load(ctx workflow.Context, page *contract.PlanPage) error {
 	r.plan = run.MergePlans(pages)
 	r.calls.priority = contract.Priority(r.plan.Priority, r.plan.Group)
 	r.taskSet.calls = r.calls
+	return r.newGraph()
+}
+
+func (r *runner) newGraph() error {
 	graph, err := graph.New(r.plan.Nodes, r.plan.FailFast)
 	if err != nil {
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the plan is not a valid graph: %v", err), string(run.CodeInternal), err)
@@ -87,11 +91,26 @@ func (r *runner) load(ctx workflow.Context, page *contract.PlanPage) error {
 	return nil
 }
 
+// checkFinally makes the finally tasks ordinary ones in an execution that a control
+// worker has begun which did not know them, and so has started them with the run.
+func (r *runner) checkFinally(ctx workflow.Context) error {
+	if !r.finally.exist() || knowsFinally(ctx) {
+		return nil
+	}
+	for i := range r.plan.Nodes {
+		r.plan.Nodes[i].Finally = false
+	}
+	return r.newGraph()
+}
+
 // restore continues from the state of an earlier execution, or starts at the
 // beginning. A run that is a restart begins with the tasks that the restart
 // kept.
 func (r *runner) restore(ctx workflow.Context) error {
 	r.started = workflow.Now(ctx)
+	if err := r.checkFinally(ctx); err != nil {
+		return err
+	}
 	if err := r.restoreKept(); err != nil {
 		return err
 	}
@@ -106,7 +125,7 @@ func (r *runner) restore(ctx workflow.Context) error {
 			return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the carried state does not match the graph: %v", err), string(run.CodeInternal), err)
 		}
 		r.started, r.interrupted, r.failedTask = s.Started, s.Interrupted, s.FailedTask
-		r.written.Result, r.written.Reason = s.Result, s.Reason
+		r.written.Result, r.written.Reason, r.finally.due = s.Result, s.Reason, s.FinallyDue
 		for _, e := range s.Removed {
 			r.taskSet.remove(ctx, e)
 		}

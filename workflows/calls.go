@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -45,9 +46,16 @@ func (c calls) holdersAndRemoved(ctx workflow.Context, executors []string, tasks
 	return callRecords[contract.HoldersResult](ctx, contract.ActivityListHolders, contract.HoldersInput{Run: c.run, Tasks: tasks, Executors: executors})
 }
 
-// execute schedules execute-task. The future yields a contract.ExecuteResult.
-func (c calls) execute(ctx workflow.Context, a contract.Assignment) workflow.Future {
-	ctx = workflow.WithActivityOptions(ctx, taskOptions(contract.PoolQueue(a.Pool), a.Name, a.Attempt, c.priority))
+// execute schedules execute-task. The future yields a contract.ExecuteResult, or a
+// timeout if no executor takes the task within acquire, unless that is 0.
+func (c calls) execute(ctx workflow.Context, a contract.Assignment, acquire time.Duration) workflow.Future {
+	queue := contract.PoolQueue(a.Pool)
+	if a.Labels != "" {
+		queue = contract.LabelsQueue(a.Pool, a.Labels)
+	}
+	o := taskOptions(queue, a.Name, a.Attempt, c.priority)
+	o.ScheduleToStartTimeout = acquire
+	ctx = workflow.WithActivityOptions(ctx, o)
 	return workflow.ExecuteActivity(ctx, contract.ActivityExecuteTask, contract.ExecuteInput{Key: c.key(a), Name: a.Name})
 }
 

@@ -73,7 +73,7 @@ func newCluster(t testing.TB) *cluster {
 		workers.NewControl(c, workers.ControlDeps{Progress: f, Groups: f, Firings: f.waitingFakes, Registry: f, Retention: f.retentionStore}, options),
 		workers.NewWait(c, workers.WaitDeps{Webhooks: f.waitingFakes, Runs: f.waitingFakes}, options),
 	}
-	for _, queue := range []string{contract.PoolQueue("linux"), contract.ExecutorQueue("host-1"), contract.ExecutorQueue("host-2"), contract.SetQueue("blue")} {
+	for _, queue := range []string{contract.PoolQueue("linux"), contract.LabelsQueue("linux", gpuLabels), contract.ExecutorQueue("host-1"), contract.ExecutorQueue("host-2"), contract.SetQueue("blue")} {
 		w := worker.New(c, queue, worker.Options{DisableWorkflowWorker: true, DisableRegistrationAliasing: true, MaxConcurrentActivityTaskPollers: 4})
 		w.RegisterActivityWithOptions(f.execute, activity.RegisterOptions{Name: contract.ActivityExecuteTask})
 		w.RegisterActivityWithOptions(f.adopt, activity.RegisterOptions{Name: contract.ActivityAdoptTask})

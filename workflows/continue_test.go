@@ -54,7 +54,7 @@ func TestContinueAsNew_with_open_batches(t *testing.T) {
 	next.finishTask(1, run.StatusSuccess)
 	next.finishTask(2, run.StatusSuccess)
 	next.env.ExecuteWorkflow(contract.RunWorkflow, in)
-	require.NoError(t, next.env.GetWorkflowError())
+	next.output()
 	require.Equal(t, []run.Status{run.StatusSuccess, run.StatusSuccess, run.StatusSuccess, run.StatusSuccess}, next.statuses())
 	require.Equal(t, []string{"execute b 1.1 on pool:linux"}, next.requests(), "the batch that was open is gone, so a new one runs b")
 }
@@ -91,7 +91,7 @@ func TestContinueAsNew_keeps_the_timeout(t *testing.T) {
 		}})
 	})
 	next.env.ExecuteWorkflow(contract.RunWorkflow, in)
-	require.NoError(t, next.env.GetWorkflowError())
+	next.output()
 	require.Equal(t, []contract.Stop{{Reason: "run timed out after 3h", TimedOut: true}}, stops)
 	require.Equal(t, run.ResultFailed, next.result)
 }
@@ -112,7 +112,7 @@ func TestContinueAsNew_finds_a_lost_batch(t *testing.T) {
 	next.env.OnSignalExternalWorkflow(anything, contract.BatchWorkflowID(runID, 1), "", contract.SignalBatchAddTasks, anything).Return(errWorkflowNotFound())
 	next.onAdopt("a[I=0]", answer(run.StatusSuccess, "", ""))
 	next.env.ExecuteWorkflow(contract.RunWorkflow, in)
-	require.NoError(t, next.env.GetWorkflowError())
+	next.output()
 	require.Equal(t, []run.Status{run.StatusSuccess, run.StatusSuccess, run.StatusSuccess}, next.statuses())
 	require.ElementsMatch(t, []string{"adopt a[I=0] 1.1 on executor:host-1", "execute a[I=1] 1.2 on pool:linux"}, next.requests())
 }

@@ -12,6 +12,7 @@ import (
 const (
 	stopReason     = "the run was stopped"
 	closedReason   = "the run was closed from outside"
+	forcedReason   = "the stop of the run was forced"
 	failFastReason = "fail_fast is set and a task has failed"
 )
 
@@ -49,7 +50,7 @@ func (r *runner) ended(task int, status run.Status) {
 	if before != run.ResultFailed && r.graph.Result() == run.ResultFailed {
 		r.failedTask = task
 	}
-	if r.stopped != nil && (status == run.StatusStopped || status == run.StatusSkipped) {
+	if stops(r.stopped, r.graph.IsFinally(task)) && (status == run.StatusStopped || status == run.StatusSkipped) {
 		r.interrupted = true
 	}
 }
@@ -82,12 +83,14 @@ func (r *runner) decide(ctx workflow.Context) {
 		r.writes.put(change)
 	}
 	r.dynamicTasks.expandNext(ctx)
+	start = r.finally.hold(start)
 	if r.inline(ctx, len(start)) {
 		r.taskSet.start(ctx, start...)
 	} else {
 		r.batches.queue(start...)
 	}
 	r.batches.dispatch(ctx)
+	r.finally.bound(ctx)
 }
 
 // inline reports whether this execution itself runs the tasks that are ready. A
@@ -121,7 +124,7 @@ func (r *runner) assignment(task int) contract.Assignment {
 		pool = r.plan.Pools[n.Pool]
 	}
 	return contract.Assignment{
-		Task: task, Name: r.graph.Name(task), Pool: pool, Retry: n.Retry, OnLost: n.OnLost, Attempt: 1, Dispatch: 1,
+		Task: task, Name: r.graph.Name(task), Pool: pool, Retry: n.Retry, OnLost: n.OnLost, Labels: n.Labels, Attempt: 1, Dispatch: 1, Finally: n.Finally,
 	}
 }
 

@@ -85,9 +85,28 @@ func (w *workflowEnv) run() contract.RunOutput {
 	w.t.Helper()
 	w.env.ExecuteWorkflow(contract.RunWorkflow, contract.RunInput{Run: runID, Limits: w.limits})
 	require.True(w.t, w.env.IsWorkflowCompleted())
-	require.NoError(w.t, w.env.GetWorkflowError())
+	return w.output()
+}
+
+// output returns the output of a workflow that closed with the outcome of its
+// run.
+func (w *workflowEnv) output() contract.RunOutput {
+	w.t.Helper()
 	var out contract.RunOutput
-	require.NoError(w.t, w.env.GetWorkflowResult(&out))
+	var failed *temporal.ApplicationError
+	var canceled *temporal.CanceledError
+	switch err := w.env.GetWorkflowError(); {
+	case errors.As(err, &canceled):
+		require.NoError(w.t, canceled.Details(&out))
+		require.True(w.t, out.Phase == run.PhaseCancelled || out.Result == run.ResultStopped, "%v", out)
+	case errors.As(err, &failed) && failed.Type() == contract.ErrorRunFailed:
+		require.NoError(w.t, failed.Details(&out))
+		require.True(w.t, out.Phase == run.PhaseSetupError || out.Result == run.ResultFailed, "%v", out)
+	default:
+		require.NoError(w.t, err)
+		require.NoError(w.t, w.env.GetWorkflowResult(&out))
+		require.Equal(w.t, run.ResultSuccess, out.Result)
+	}
 	return out
 }
 

@@ -170,6 +170,9 @@ const (
 	// changeStopRunning is the change ID of fail_fast that stops running tasks.
 	changeStopRunning = "fail-fast-stops-running"
 
+	// changeFinally is the change ID of finally tasks.
+	changeFinally = "finally"
+
 	// maxStopBackoff bounds the backoff of repeated stops: a task that does not
 	// end for days must not fill the history.
 	maxStopBackoff = time.Hour

@@ -34,6 +34,9 @@ type outcome struct {
 	result *run.TaskResult
 	status run.Status
 	reason string
+	// notAcquired belongs to outcomeNotStarted: no executor took the dispatch in
+	// time.
+	notAcquired bool
 	// released belongs to outcomeNotStarted: the journal that confirms it. It
 	// is nil if it is not known to be the claim's own journal; then the records
 	// decide.
@@ -60,6 +63,11 @@ func (j *taskRun) read(ctx workflow.Context, result contract.ExecuteResult, err 
 		}
 		j.outOfContact(ctx, last)
 		return j.adopt(ctx, last)
+	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
+		// If this execution was reset, another dispatch may be claimed.
+		out := j.lookUp(ctx, "no instance took it within "+formatDuration(j.acquireTimeout))
+		out.notAcquired = out.kind == outcomeNotStarted
+		return out
 	}
 	if back, ok := requeued(err); ok {
 		return outcome{
@@ -129,7 +137,7 @@ func (j *taskRun) handle(ctx workflow.Context, out outcome) (more bool) {
 		}
 		j.Dispatch++
 		j.Requeued++
-		j.released = out.released
+		j.released, j.notAcquired = out.released, out.notAcquired
 		return j.requeue(ctx, out.reason, requeueBackoff(j.Requeued))
 	case outcomeCondition:
 		return j.requeue(ctx, "", 0)
@@ -147,7 +155,7 @@ func (j *taskRun) handleEnd(ctx workflow.Context, result run.TaskResult, retry b
 	if !result.Status.Final() {
 		result.Status, result.Reason = run.StatusFailed, fmt.Sprintf("its executor reported the status %q as its end", result.Status)
 	}
-	if result.Status == run.StatusStopped && j.Stop && j.taskSet.stopped == nil {
+	if result.Status == run.StatusStopped && j.Stop && !j.isStopped() {
 		result.Reason = j.Withdrawn
 	}
 	if result.Status != run.StatusFailed || !retry || j.mustNotStart() || j.Attempt >= max(1, j.Retry.MaxAttempts) {
@@ -194,11 +202,11 @@ func (j *taskRun) skip() {
 func skippedChange(a contract.Assignment, stopped *contract.Stop) run.TaskChange {
 	c := run.TaskChange{Task: a.Task, Attempt: a.Attempt, Dispatch: a.Dispatch, Status: run.StatusSkipped}
 	switch {
-	case stopped != nil && a.Attempt > 1:
+	case stops(stopped, a.Finally) && a.Attempt > 1:
 		c.Status, c.Result = run.StatusStopped, a.Last
-		c.Reason = fmt.Sprintf("%s before attempt %d", stopped.Reason, a.Attempt)
-	case stopped != nil:
-		c.Reason = stopped.Reason
+		c.Reason = fmt.Sprintf("%s before attempt %d", reasonOf(stopped, a.Finally), a.Attempt)
+	case stops(stopped, a.Finally):
+		c.Reason = reasonOf(stopped, a.Finally)
 	case a.Last != nil:
 		c.Status, c.Result = a.Last.Status, a.Last
 		c.Reason = retryReason(a.Attempt-1, a.Last.Reason, 0) + "; not tried again: " + a.Withdrawn

@@ -41,6 +41,10 @@ type fakeRecords struct {
 	// changes that let the task begin: "" if its condition holds, not_started if it
 	// cannot be evaluated yet.
 	conditions map[int][]run.Status
+	// acquire is how long queued tasks may wait for an executor. The tasks of
+	// extended may wait that often again.
+	acquire  time.Duration
+	extended map[int]int
 }
 
 type fakeTask struct {
@@ -69,7 +73,7 @@ type change struct {
 }
 
 func newFakeRecords(plan run.Plan) *fakeRecords {
-	f := &fakeRecords{plan: plan, phase: run.PhaseQueued, result: run.ResultUnknown, admitted: true, tasks: map[int]*fakeTask{}, waitsFor: map[int]string{}, lists: map[int]int{}, expanded: map[int]records.Expanded{}, over: make(chan struct{})}
+	f := &fakeRecords{plan: plan, phase: run.PhaseQueued, result: run.ResultUnknown, admitted: true, tasks: map[int]*fakeTask{}, waitsFor: map[int]string{}, lists: map[int]int{}, extended: map[int]int{}, expanded: map[int]records.Expanded{}, over: make(chan struct{})}
 	for _, n := range plan.Nodes {
 		for i := range n.Width {
 			t := &fakeTask{TaskChange: run.TaskChange{Task: n.First + i, Status: run.StatusNotStarted}}
@@ -157,6 +161,11 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (run
 				x = run.TaskChange{Task: x.Task, Status: answers[0], Reason: "if: x is false"}
 			}
 		}
+		if x.NotAcquired && t.Status == run.StatusQueued {
+			if f.extended[x.Task]--; f.extended[x.Task] < 0 {
+				x = run.TaskChange{Task: x.Task, Attempt: t.Attempt, Dispatch: t.Dispatch, Status: run.StatusFailed, Reason: "no instance"}
+			}
+		}
 		was, now := run.Key{Attempt: t.Attempt, Dispatch: t.Dispatch}, run.Key{Attempt: x.Attempt, Dispatch: x.Dispatch}
 		switch {
 		case !open, t.Status.Final(), now.Before(was), now == was && rank(x.Status) < rank(t.Status),
@@ -186,7 +195,11 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (run
 	var out []run.TaskStatus
 	for _, x := range c.Tasks {
 		t := f.tasks[x.Task]
-		out = append(out, run.TaskStatus{Task: x.Task, Attempt: t.Attempt, Dispatch: t.Dispatch, Status: t.Status})
+		s := run.TaskStatus{Task: x.Task, Attempt: t.Attempt, Dispatch: t.Dispatch, Status: t.Status}
+		if s.Status == run.StatusQueued {
+			s.AcquireTimeout = run.Duration(f.acquire)
+		}
+		out = append(out, s)
 	}
 	return f.standing(), out, nil
 }
@@ -252,11 +265,15 @@ func (f *fakeRecords) claim(key run.Key, executor string) bool {
 	if t.Status == run.StatusRunning && t.executor == executor && t.claimed == key {
 		return true // a repeated claim
 	}
-	if t.Status != run.StatusQueued || t.Attempt != key.Attempt || t.Dispatch != key.Dispatch || f.stop {
+	if t.Status != run.StatusQueued || t.Attempt != key.Attempt || t.Dispatch != key.Dispatch || f.stop && !f.isFinally(key.Task) {
 		return false
 	}
 	t.Status, t.executor, t.claimed = run.StatusRunning, executor, key
 	return true
+}
+
+func (f *fakeRecords) isFinally(task int) bool {
+	return slices.ContainsFunc(f.plan.Nodes, func(n run.Node) bool { return n.Finally && task >= n.First && task < n.First+n.Width })
 }
 
 // setClaim claims a key as an executor did before the workflow was reset.

@@ -28,12 +28,15 @@ import (
 // version is the version of the workflows' logic, and the directory of new
 // histories. Every change that uses workflow.GetVersion increments it. The
 // histories of all versions stay, unchanged, and must always replay.
-const version = "v1"
+const version = "v2"
 
 // stored counts the histories, so that a missing one is noticed.
 var stored = map[string]int{
-	"run/v1": 47, "task-batch/v1": 21, "webhook/v1": 3, "scheduled-run/v1": 4, "change-group/v1": 4, "retention/v1": 3, "executor/v1": 3,
+	"run/v1": 54, "task-batch/v1": 24, "webhook/v1": 3, "scheduled-run/v1": 4, "change-group/v1": 4, "retention/v1": 3, "executor/v1": 3,
 	"fleet/v1": 5,
+	// Workflows close with the outcome of their run.
+	"run/v2": 54, "task-batch/v2": 24, "webhook/v2": 3, "scheduled-run/v2": 4, "change-group/v2": 4, "retention/v2": 3, "executor/v2": 3,
+	"fleet/v2": 5,
 }
 
 var update = flag.Bool("update-histories", false, "store the histories of scenarios that have none in this version")

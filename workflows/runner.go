@@ -29,6 +29,7 @@ type runner struct {
 	visibility   visibility
 	dynamicTasks dynamicTasks
 	conditions   conditions
+	finally      finallyTasks
 
 	phase    run.Phase
 	started  time.Time
@@ -58,6 +59,7 @@ func newRunner(root workflow.Context, in contract.RunInput) *runner {
 	r.signals = r.newSignals(root)
 	r.dynamicTasks.r = r
 	r.conditions.r = r
+	r.finally.r = r
 	return r
 }
 
@@ -87,7 +89,7 @@ func (r *runner) run(root workflow.Context) (contract.RunOutput, error) {
 	if r.phase == run.PhaseCancelled {
 		r.signals.drain(ctx) // discards the signal of the cancellation, which the records have reported
 	}
-	return contract.RunOutput{Phase: r.phase, Result: r.written.Result, Reason: r.written.Reason}, nil
+	return r.close(ctx)
 }
 
 // turn handles signals and results, decides which tasks follow, and writes the
@@ -114,7 +116,7 @@ func (r *runner) await(ctx workflow.Context) {
 	// ctx is disconnected and never cancelled.
 	_ = workflow.Await(ctx, func() bool {
 		return r.signals.waiting() || len(r.taskSet.endings) > 0 || r.taskSet.answered() || !r.writes.empty() || r.batches.hasWork() || r.dynamicTasks.hasWork() || r.conditions.hasWork() ||
-			r.timedOut() || (r.stopped == nil && r.root.Err() != nil)
+			r.timedOut() || r.finally.timedOut() || (r.stopped == nil && r.root.Err() != nil)
 	})
 }
 
@@ -169,7 +171,7 @@ func (r *runner) applyRunStatus(ctx workflow.Context, s run.Progress) {
 		// The run was closed from outside: end its remaining tasks.
 		r.closed = true
 		r.written.Result = s.Result
-		r.stop(ctx, contract.Stop{Reason: closedReason})
+		r.stop(ctx, contract.Stop{Reason: closedReason, Finally: closedReason})
 	}
 }
 
@@ -177,7 +179,7 @@ func (r *runner) applyRunStatus(ctx workflow.Context, s run.Progress) {
 func (r *runner) continueAsNew(ctx workflow.Context) error {
 	state := &contract.RunState{
 		Statuses: r.graph.Statuses(), DynamicTasks: r.graph.DynamicTasks(), Started: r.started, Stop: r.stopped, Interrupted: r.interrupted, FailedTask: r.failedTask,
-		Result: r.written.Result, Reason: r.written.Reason, Removed: r.taskSet.removals(),
+		Result: r.written.Result, Reason: r.written.Reason, Removed: r.taskSet.removals(), FinallyDue: r.finally.due,
 	}
 	if r.in.State != nil {
 		state.Continued = r.in.State.Continued

@@ -31,7 +31,7 @@ type scenario struct {
 
 // scenarios returns new scenarios: they have state.
 func scenarios() []scenario {
-	return concat(simple(), inChangeGroups(), restarts(), stopping(), stopRunning(), contacts(), batched(), dynamic(), externalFaults())
+	return concat(simple(), inChangeGroups(), restarts(), stopping(), stopRunning(), inTheEnd(), contacts(), batched(), dynamic(), externalFaults(), acquiring())
 }
 
 func concat(lists ...[]scenario) []scenario {
@@ -63,6 +63,15 @@ func simple() []scenario {
 			},
 			drive: func(g *scenarioRun) {
 				g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess, run.StatusSkipped, run.StatusSuccess, run.StatusSkipped)
+			},
+		},
+		{
+			name:    "labels",
+			plan:    newPlan(labelled(retrying("a", run.Retry{MaxAttempts: 2})), node("b", 0)),
+			actions: map[string][]executorAction{"execute a": {doRequeue, doFail, doSucceed}},
+			drive: func(g *scenarioRun) {
+				g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess)
+				require.Equal(g.t, 2, g.tasks[0].Attempt)
 			},
 		},
 		{name: "one", plan: newPlan(node("a")), drive: func(g *scenarioRun) { g.finished(run.ResultSuccess, run.StatusSuccess) }},

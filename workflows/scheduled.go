@@ -51,7 +51,7 @@ func ScheduledRun(ctx workflow.Context, in contract.ScheduledRunInput) (contract
 		if end.Reason != "" {
 			message += ": " + end.Reason
 		}
-		return contract.ScheduledRunOutput{}, temporal.NewNonRetryableApplicationError(message, contract.ErrorRunFailed, nil)
+		return contract.ScheduledRunOutput{}, runFailed(message)
 	}
 	return contract.ScheduledRunOutput{Run: fired.Run, Phase: end.Phase, Result: end.Result}, nil
 }

@@ -1,7 +1,9 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +22,9 @@ func (r *runner) checkStop(ctx workflow.Context) {
 	if r.root.Err() != nil {
 		r.stop(ctx, contract.Stop{Reason: "its workflow was cancelled"})
 	}
+	if r.finally.timedOut() {
+		r.stop(ctx, contract.Stop{Force: true, Finally: "the finally tasks did not end within " + formatDuration(r.finally.timeout()) + " of the stop"})
+	}
 }
 
 func (r *runner) timedOut() bool {
@@ -31,15 +36,19 @@ func timeoutReason(p run.Plan) string {
 }
 
 // stop ends the run as soon as no executor runs a task of it: it skips the
-// tasks that have not started, and stops the others. Only the first reason
-// counts, but a later stop may be forced.
+// tasks that have not started, and stops the others. Finally tasks begin then.
+// Only the first reason counts, but a later stop may be forced, which ends finally
+// tasks too.
 func (r *runner) stop(ctx workflow.Context, why contract.Stop) {
 	if r.phase != run.PhaseRunning || r.graph == nil {
 		return
 	}
 	if r.stopped != nil {
-		r.forceStop(ctx, why)
+		r.extendStop(ctx, why)
 		return
+	}
+	if why.Force {
+		why.Finally = cmp.Or(why.Finally, forcedReason)
 	}
 	r.stopped = &why
 	r.interrupted = r.interrupted || why.TimedOut
@@ -48,17 +57,43 @@ func (r *runner) stop(ctx workflow.Context, why contract.Stop) {
 	r.batches.stop(ctx, why)
 }
 
-// forceStop ends the cleanup of the tasks of a stopped run, if the stop is forced
-// and no earlier one was.
-func (r *runner) forceStop(ctx workflow.Context, why contract.Stop) {
-	if !why.Force || r.stopped.Force {
+// extendStop ends the cleanup of the tasks of a stopped run, if the stop is forced,
+// and its finally tasks, unless an earlier stop has done so.
+func (r *runner) extendStop(ctx workflow.Context, why contract.Stop) {
+	if why.Force {
+		why.Finally = cmp.Or(why.Finally, forcedReason)
+	}
+	more, changed := extended(*r.stopped, why)
+	if !changed || more.Force == r.stopped.Force && !r.finally.exist() {
 		return
 	}
-	forced := *r.stopped
-	forced.Force = true
-	r.stopped = &forced
-	r.taskSet.stop(ctx, forced)
-	r.batches.stop(ctx, forced)
+	r.stopped = &more
+	r.skipFinally(more)
+	r.taskSet.stop(ctx, more)
+	r.batches.stop(ctx, more)
+}
+
+// extended returns a stop with what a later one adds, and whether it adds anything.
+func extended(s, later contract.Stop) (more contract.Stop, changed bool) {
+	more = s
+	if later.Force && !s.Force {
+		more.Force, changed = true, true
+	}
+	if later.EndsFinally() && !s.EndsFinally() {
+		more.Finally, changed = later.Finally, true
+	}
+	return more, changed
+}
+
+// stops reports whether a stop, which may be nil, ends a task.
+func stops(s *contract.Stop, finally bool) bool { return s != nil && (!finally || s.EndsFinally()) }
+
+// reasonOf returns why a stop ends a task.
+func reasonOf(s *contract.Stop, finally bool) string {
+	if finally && s.Finally != "" {
+		return s.Finally
+	}
+	return s.Reason
 }
 
 func (r *runner) skipUnstarted(why contract.Stop) {
@@ -66,6 +101,69 @@ func (r *runner) skipUnstarted(why contract.Stop) {
 		r.interrupted = true
 		r.writes.put(run.TaskChange{Task: task, Status: run.StatusSkipped, Reason: why.Reason})
 	}
+	r.skipFinally(why)
+}
+
+// skipFinally skips the finally tasks that have not started, if the stop ends them.
+func (r *runner) skipFinally(why contract.Stop) {
+	if !why.EndsFinally() {
+		return
+	}
+	for _, task := range r.graph.SkipFinally() {
+		r.interrupted = true
+		r.writes.put(run.TaskChange{Task: task, Status: run.StatusSkipped, Reason: reasonOf(&why, true)})
+	}
+}
+
+// finallyTasks is the run's side of finally tasks.
+type finallyTasks struct {
+	r     *runner
+	held  []contract.Assignment // that wait for the writes of other tasks
+	due   time.Time             // when a stopped run ends them; zero before they may begin
+	timer workflow.Future       // until then; nil for none
+}
+
+func (f *finallyTasks) exist() bool {
+	return slices.ContainsFunc(f.r.plan.Nodes, func(n run.Node) bool { return n.Finally })
+}
+
+// hold returns the tasks that may start now. Finally tasks wait until the ends of all
+// other tasks are written: their conditions and their claims read these.
+func (f *finallyTasks) hold(start []contract.Assignment) []contract.Assignment {
+	for _, a := range start {
+		if a.Finally {
+			f.held = append(f.held, a)
+		}
+	}
+	start = slices.DeleteFunc(start, func(a contract.Assignment) bool { return a.Finally })
+	if !f.r.writes.empty() {
+		return start
+	}
+	start = append(start, f.held...)
+	f.held = nil
+	return start
+}
+
+// bound starts the timer that ends the finally tasks of a stopped run.
+func (f *finallyTasks) bound(ctx workflow.Context) {
+	if f.r.stopped == nil || f.r.stopped.EndsFinally() || f.timer != nil || !f.r.graph.FinallyBegan() {
+		return
+	}
+	now := workflow.Now(ctx)
+	if f.due.IsZero() {
+		f.due = now.Add(f.timeout())
+	}
+	f.timer = workflow.NewTimer(ctx, max(0, f.due.Sub(now)))
+}
+
+func (f *finallyTasks) timeout() time.Duration {
+	return cmp.Or(f.r.plan.FinallyTimeout.Std(), run.DefaultCleanupTimeout)
+}
+
+// timedOut reports whether the finally tasks of a stopped run are to end. It has no
+// side effects, so conditions may call it.
+func (f *finallyTasks) timedOut() bool {
+	return f.timer != nil && f.timer.IsReady() && !f.r.stopped.EndsFinally()
 }
 
 // result returns the run's result: failed as soon as a task has failed or the

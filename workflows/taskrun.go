@@ -37,6 +37,8 @@ type taskRun struct {
 	ended            bool
 	released         run.Release         // the journal that confirms that no step of the previous dispatch ran; zero for none
 	stopAcknowledged bool                // the holder has acknowledged the stop
+	acquireTimeout   time.Duration       // how long the next dispatch may wait for an executor; 0: no limit
+	notAcquired      bool                // no executor took the previous dispatch within that time
 	conditionWaits   int                 // how often the condition of the task could not be evaluated yet
 	cancelStopRetry  workflow.CancelFunc // ends the retries of stop-task; nil if there are none
 }
@@ -45,7 +47,7 @@ type taskRun struct {
 func newTaskRun(ctx workflow.Context, c *taskSet, a contract.Assignment) *taskRun {
 	j := &taskRun{Assignment: a, taskSet: c}
 	j.Attempt, j.Dispatch = max(1, j.Attempt), max(1, j.Dispatch)
-	if j.Adopt == nil && !j.Recover && c.stopped == nil {
+	if j.Adopt == nil && !j.Recover && !j.isStopped() {
 		j.enqueue(ctx)
 	}
 	j.base, j.cancel = workflow.WithCancel(ctx)
@@ -71,9 +73,9 @@ func (j *taskRun) spawn(from func(workflow.Context) outcome) {
 func (j *taskRun) enqueue(ctx workflow.Context) {
 	j.recorded = j.taskSet.writes.putWithFuture(ctx, run.TaskChange{
 		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusQueued, Reason: j.Reason,
-		IfUnclaimed: true, Released: j.released,
+		IfUnclaimed: true, Released: j.released, NotAcquired: j.notAcquired,
 	})
-	j.released = run.Release{}
+	j.released, j.notAcquired = run.Release{}, false
 }
 
 // run brings the task to its end, through all necessary dispatches and
@@ -133,7 +135,7 @@ func (j *taskRun) dispatch(ctx workflow.Context) outcome {
 	if j.mustNotStart() {
 		return outcome{kind: outcomeNotClaimed}
 	}
-	j.answer = j.taskSet.calls.execute(j.ctx, j.Assignment)
+	j.answer = j.taskSet.calls.execute(j.ctx, j.Assignment, j.acquireTimeout)
 	return outcome{}
 }
 
@@ -145,6 +147,7 @@ func (j *taskRun) reconcile(ctx workflow.Context, s run.TaskStatus) (out outcome
 	case s.Status.Final():
 		return outcome{kind: outcomeAlreadyFinal, status: s.Status}, false
 	case s.Attempt == j.Attempt && s.Dispatch == j.Dispatch && s.Status == run.StatusQueued:
+		j.acquireTimeout = s.AcquireTimeout.Std()
 		return outcome{}, true
 	}
 	if s.Attempt == 0 && (s.Status == run.StatusNotStarted || s.Status == run.StatusWaitingApproval) {
@@ -194,7 +197,13 @@ func (j *taskRun) lookUp(ctx workflow.Context, reason string) outcome {
 }
 
 // mustNotStart reports whether the task must not start any more.
-func (j *taskRun) mustNotStart() bool { return j.taskSet.stopped != nil || j.Withdrawn != "" }
+func (j *taskRun) mustNotStart() bool { return j.isStopped() || j.Withdrawn != "" }
+
+// stopping reports whether the task is to be stopped if an executor runs it.
+func (j *taskRun) stopping() bool { return j.Stop || j.isStopped() }
+
+// isStopped reports whether a stop of the run ends the task.
+func (j *taskRun) isStopped() bool { return stops(j.taskSet.stopped, j.Finally) }
 
 // withdraw forbids the task to start. The records decide whether an executor
 // already holds it; then stop stops it.

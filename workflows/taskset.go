@@ -51,6 +51,7 @@ func (c *taskSet) start(ctx workflow.Context, tasks ...contract.Assignment) {
 		if a.Stop = a.Stop && stopsRunning(ctx); a.Stop {
 			c.stopRequests++
 		}
+		a.Finally = a.Finally && knowsFinally(ctx)
 		c.taskRuns[a.Task] = newTaskRun(ctx, c, a)
 	}
 	c.startPropagateStop(ctx)
@@ -97,21 +98,40 @@ func (c *taskSet) each(f func(*taskRun)) {
 	}
 }
 
-// stop ends every task as soon as no executor runs it. Further calls have no
-// effect, except the first that is forced: it ends the cleanup of the tasks.
+// stop ends every task as soon as no executor runs it, finally tasks only if the stop
+// says so. Further calls have no effect, except the first that is forced, which ends
+// the cleanup of the tasks, and the first that ends finally tasks.
 func (c *taskSet) stop(ctx workflow.Context, why contract.Stop) {
 	if c.stopped != nil {
-		if why.Force && !c.stopped.Force {
-			forced := *c.stopped
-			forced.Force = true
-			c.stopped, c.newlyForced = &forced, c.propagatingStop
-			c.startPropagateStop(ctx)
-		}
+		c.extendStop(ctx, why)
 		return
 	}
 	c.stopped = &why
 	c.stopRequests++
-	c.each(func(j *taskRun) { j.cancel() })
+	c.each(func(j *taskRun) {
+		if j.isStopped() {
+			j.cancel()
+		}
+	})
+	c.startPropagateStop(ctx)
+}
+
+func (c *taskSet) extendStop(ctx workflow.Context, why contract.Stop) {
+	more, changed := extended(*c.stopped, why)
+	if !changed {
+		return
+	}
+	before := *c.stopped
+	c.stopped = &more
+	if more.Force && !before.Force {
+		c.newlyForced = c.propagatingStop
+	}
+	c.each(func(j *taskRun) {
+		if j.isStopped() && !stops(&before, j.Finally) {
+			c.stopRequests++
+			j.cancel()
+		}
+	})
 	c.startPropagateStop(ctx)
 }
 
@@ -124,23 +144,16 @@ func (c *taskSet) startPropagateStop(ctx workflow.Context) {
 
 // stopping returns the tasks that are to be stopped, ascending.
 func (c *taskSet) stopping() []int {
-	tasks := workflow.DeterministicKeys(c.taskRuns)
-	if c.stopped != nil {
-		return tasks
-	}
-	return slices.DeleteFunc(tasks, func(task int) bool { return !c.taskRuns[task].Stop })
+	return slices.DeleteFunc(workflow.DeterministicKeys(c.taskRuns), func(task int) bool { return !c.taskRuns[task].stopping() })
 }
 
 // hasStopping reports whether there are any. It has no side effects, so conditions
 // may call it.
 func (c *taskSet) hasStopping() bool {
-	if c.stopped != nil {
-		return len(c.taskRuns) > 0
-	}
 	// The result does not depend on the order.
 	//workflowcheck:ignore
 	for _, j := range c.taskRuns {
-		if j.Stop {
+		if j.stopping() {
 			return true
 		}
 	}
@@ -151,6 +164,12 @@ func (c *taskSet) hasStopping() bool {
 // that did not know how has let them continue.
 func stopsRunning(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, changeStopRunning, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
+// knowsFinally reports whether this execution treats finally tasks as such. A control
+// worker that did not know them has not.
+func knowsFinally(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, changeFinally, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
 // withdraw forbids tasks to start a first or another attempt. A task that an

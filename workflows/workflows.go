@@ -18,8 +18,9 @@ import (
 )
 
 // Run is the workflow of one run, from its admission to its end. It completes
-// with any result of the run; it fails only if the records have no such run, or
-// refuse a write.
+// if the run succeeds, fails with ErrorRunFailed if the run fails, and closes as
+// cancelled if the run was stopped or cancelled. It fails with other types of
+// errors if the records have no such run, or refuse a write.
 func Run(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, error) {
 	r := newRunner(ctx, in)
 	if err := r.setQuery(ctx); err != nil {

@@ -27,6 +27,8 @@ var retryable = map[run.Code]bool{
 	run.CodeChangeGroupBusy:     false,
 	run.CodeIdempotencyMismatch: false,
 	run.CodeUnauthenticated:     false,
+	run.CodeTokenExpired:        false,
+	run.CodeTokenRevoked:        false,
 	run.CodeForbidden:           false,
 	run.CodeTooLarge:            false,
 	run.CodeUnsupportedMedia:    false,

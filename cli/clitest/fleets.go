@@ -24,6 +24,8 @@ func (g fleetHandlers) serve(mux *http.ServeMux) {
 	mux.HandleFunc("PUT /api/v1/fleets/{name}", g.putFleet)
 	mux.HandleFunc("DELETE /api/v1/fleets/{name}", g.changeFleet(func(_ *http.Request, f *api.Fleet) { f.Mode = "deleting" }))
 	mux.HandleFunc("POST /api/v1/fleets/{name}/{action}", g.changeFleet(controlFleet))
+	mux.HandleFunc("GET /api/v1/fleets/{name}/rollout", g.fleetRollout)
+	mux.HandleFunc("POST /api/v1/fleets/{name}/rollout/{action}", g.changeFleet(controlRollout))
 	mux.HandleFunc("GET /api/v1/fleets/{name}/instances", fleetInstances)
 	mux.HandleFunc("GET /api/v1/fleets/{name}/events", fleetEvents)
 }
@@ -115,4 +117,40 @@ func fleetEvents(w http.ResponseWriter, r *http.Request) {
 		{Number: 2, At: Start(), Kind: "requested", Instance: 1, By: "fleet", Reason: "demand", Text: "3 tasks wait"},
 	}
 	answer(w, http.StatusOK, api.FleetEventList{Events: slices.DeleteFunc(all, func(e api.FleetEvent) bool { return e.Number <= after })})
+}
+
+// controlRollout makes the next answer of fleetRollout complete, or failed after a
+// pause.
+func controlRollout(r *http.Request, f *api.Fleet) {
+	f.Revision = 3
+	f.Status.Rollout.Phase = run.RolloutComplete
+	if r.PathValue("action") == "pause" {
+		f.Status.Rollout.Phase = run.RolloutFailed
+	}
+}
+
+// fleetRollout answers with a rollout that progresses until the next call.
+func (g fleetHandlers) fleetRollout(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f, ok := g.fleets[r.PathValue("name")]
+	if !ok {
+		notFound(w, "fleet", r.PathValue("name"))
+		return
+	}
+	v := api.FleetRollout{
+		Revision: 2, ObservedRevision: 2, Phase: "progressing", Message: "instances of earlier revisions: 1", Updated: 2, Ready: 1, Outdated: 1,
+		Revisions: []api.FleetRevision{
+			{Number: 2, CreatedAt: Start(), By: "admin", Instances: 2, Settings: run.FleetSettings{Plugin: "docker", PluginConfig: json.RawMessage(`{"image":"b"}`)}},
+			{Number: 1, CreatedAt: Start(), By: "admin", Instances: 1, Settings: run.FleetSettings{Plugin: "docker", PluginConfig: json.RawMessage(`{"image":"a"}`)}},
+		},
+	}
+	switch f.Status.Rollout.Phase {
+	case run.RolloutComplete:
+		v.Phase, v.Message, v.Updated, v.Ready, v.Outdated = "complete", "", 3, 3, 0
+	case run.RolloutFailed:
+		v.Phase, v.Message = "failed", "3 requests failed in a row"
+	case run.RolloutProgressing, run.RolloutPaused:
+	}
+	answer(w, http.StatusOK, v)
 }

@@ -115,7 +115,7 @@ func (g registryHandlers) putPool(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.PathValue("name")
-	faults := spec.ValidatePool(run.Pool{Name: name, Driver: wanted.Driver, Shared: wanted.Shared, Exec: run.ExecPolicy(wanted.Exec), Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes})
+	faults := spec.ValidatePool(run.Pool{Name: name, Driver: wanted.Driver, Shared: wanted.Shared, Exec: run.ExecPolicy(wanted.Exec), Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes, MaxRunning: wanted.MaxRunning})
 	if len(faults) > 0 {
 		problem(w, http.StatusUnprocessableEntity, "invalid", "the pool is not valid",
 			api.Fault{Path: faults[0].Path, Code: string(faults[0].Code), Detail: faults[0].Detail})
@@ -128,7 +128,7 @@ func (g registryHandlers) putPool(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusCreated
 	}
 	p := api.Pool{
-		Name: name, Driver: wanted.Driver, OS: wanted.OS, Arch: wanted.Arch, Labels: wanted.Labels, Privileged: wanted.Privileged, Shared: wanted.Shared, Default: wanted.Default, Exec: api.PoolExec(wanted.Exec),
+		Name: name, Driver: wanted.Driver, OS: wanted.OS, Arch: wanted.Arch, Labels: wanted.Labels, Privileged: wanted.Privileged, Shared: wanted.Shared, Default: wanted.Default, Exec: api.PoolExec(wanted.Exec), MaxRunning: wanted.MaxRunning,
 		Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes,
 	}
 	g.pools[name] = p

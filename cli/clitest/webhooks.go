@@ -17,6 +17,7 @@ func (g webhookHandlers) serve(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/webhooks/{name}", g.getWebhook)
 	mux.HandleFunc("PUT /api/v1/webhooks/{name}", g.putWebhook)
 	mux.HandleFunc("DELETE /api/v1/webhooks/{name}", g.deleteWebhook)
+	mux.HandleFunc("POST /api/v1/webhooks/{name}/test", g.testWebhook)
 }
 
 func (g webhookHandlers) listWebhooks(w http.ResponseWriter, _ *http.Request) {
@@ -51,7 +52,7 @@ func (g webhookHandlers) putWebhook(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	hook, known := g.webhooks[name]
-	if !known && spec.Secret == "" {
+	if !known && spec.Secret == "" && (spec.Format == "" || spec.Format == "drover") {
 		problem(w, http.StatusUnprocessableEntity, "invalid", "the webhook is not valid",
 			api.Fault{Path: "secret", Code: "required", Detail: "a new webhook has a secret"})
 		return
@@ -62,6 +63,10 @@ func (g webhookHandlers) putWebhook(w http.ResponseWriter, r *http.Request) {
 		hook = api.Webhook{Name: name, CreatedAt: Start(), Delivered: 41}
 	}
 	hook.URL, hook.Events, hook.Group, hook.Run, hook.Enabled = spec.URL, spec.Events, spec.Group, spec.Run, spec.Enabled == nil || *spec.Enabled
+	hook.Format, hook.Groups, hook.Results, hook.Email, hook.Template = spec.Format, spec.Groups, spec.Results, spec.Email, spec.Template
+	if spec.Format == "slack" {
+		hook.URL = "https://hooks.slack.com/[redacted]"
+	}
 	hook.UpdatedAt = Start()
 	if len(hook.Events) == 0 {
 		hook.Events = []api.EventType{api.EventTypeRun, api.EventTypeTask}
@@ -86,4 +91,22 @@ func (g webhookHandlers) deleteWebhook(w http.ResponseWriter, r *http.Request) {
 	}
 	delete(g.webhooks, r.PathValue("name"))
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// testWebhook answers the first poll after a test with its outcome.
+func (g webhookHandlers) testWebhook(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	hook, ok := g.webhooks[r.PathValue("name")]
+	if !ok {
+		notFound(w, "webhook", r.PathValue("name"))
+		return
+	}
+	hook.Test.Requested++
+	answer(w, http.StatusAccepted, hook)
+	hook.Test.Done, hook.Test.At = hook.Test.Requested, Start()
+	if hook.Name == "bad" {
+		hook.Test.Error = "the receiver answered 503 Service Unavailable"
+	}
+	g.webhooks[hook.Name] = hook
 }

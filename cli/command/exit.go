@@ -25,7 +25,7 @@ func ExitOfCode(code run.Code) ExitCode {
 	switch code {
 	case run.CodeInvalid, run.CodeUnreadable, run.CodeTooLarge, run.CodeUnsupportedMedia, run.CodeNotSupported:
 		return ExitInvalid
-	case run.CodeUnauthenticated, run.CodeForbidden, run.CodeUnavailable, run.CodeTimeout:
+	case run.CodeUnauthenticated, run.CodeTokenExpired, run.CodeTokenRevoked, run.CodeForbidden, run.CodeUnavailable, run.CodeTimeout:
 		return ExitNoAccess
 	case run.CodeNotFound, run.CodeGone, run.CodeConflict, run.CodeClaimed, run.CodeWrongPhase, run.CodeNotWaitingApproval,
 		run.CodeChangeGroupConflict, run.CodeChangeGroupBusy, run.CodeIdempotencyMismatch, run.CodeExhausted, run.CodeCanceled, run.CodeInternal:

@@ -27,7 +27,7 @@ func TestExitOfCode_is_total(t *testing.T) {
 	t.Parallel()
 	want := map[run.Code]ExitCode{
 		"invalid": 2, "unreadable": 2, "too_large": 2, "unsupported_media_type": 2, "not_supported": 2,
-		"unauthenticated": 4, "forbidden": 4, "unavailable": 4, "timeout": 4,
+		"unauthenticated": 4, "token_expired": 4, "token_revoked": 4, "forbidden": 4, "unavailable": 4, "timeout": 4,
 		"not_found": 5, "gone": 5, "conflict": 5, "claimed": 5, "wrong_phase": 5, "not_waiting_approval": 5, "changegroup_conflict": 5,
 		"changegroup_busy": 5, "idempotency_mismatch": 5, "exhausted": 5, "canceled": 5, "internal": 5,
 	}

@@ -54,7 +54,7 @@ func hintFor(command *cobra.Command, err error) string {
 	switch run.CodeOf(err) { //nolint:exhaustive // the other errors need no hint
 	case run.CodeUnauthenticated:
 		return "Pass a token with --token or DROVER_TOKEN; drover dev writes one to DATA-DIR/token."
-	case run.CodeForbidden:
+	case run.CodeForbidden, run.CodeTokenExpired, run.CodeTokenRevoked:
 		return "Pass another token with --token or DROVER_TOKEN."
 	}
 	return ""

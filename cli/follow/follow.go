@@ -222,8 +222,11 @@ func (f *follower) drainLogs(ctx context.Context) error {
 }
 
 func (f *follower) event(ctx context.Context, e api.Event) {
+	if e.Type == api.EventTypeApprovalWanted {
+		return // the task event of the same change says so
+	}
 	var before *task
-	if t := f.model.byName[e.Task]; t != nil && e.Type == api.EventTypeTask {
+	if t := f.model.byName[e.Task]; t != nil && (e.Type == api.EventTypeTask || e.Type == api.EventTypeStage) {
 		was := *t
 		before = &was
 	}

@@ -171,19 +171,35 @@ func (l *live) header(m *model, columns int) []string {
 func (l *live) countLine(m *model, columns int) string {
 	var parts []string
 	for _, status := range byUrgency() {
-		if n := m.counts[status]; n > 0 {
+		if status == run.StatusRunning {
+			parts = append(parts, runningParts(m)...)
+		} else if n := m.counts[status]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(status), "_", " ")))
 		}
 	}
 	return fit(fmt.Sprintf("%d tasks: %s", len(m.tasks), strings.Join(parts, ", ")), columns, l.mark())
 }
 
-// shortStatus returns a short name of a status.
-func shortStatus(s run.Status) string {
-	if s == run.StatusWaitingApproval {
+// runningParts counts the running tasks by what they do.
+func runningParts(m *model) (parts []string) {
+	counts := make(map[string]int)
+	for _, t := range m.tasks {
+		if t.status == run.StatusRunning {
+			counts[t.statusText()]++
+		}
+	}
+	for _, text := range sortedKeys(counts) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[text], text))
+	}
+	return parts
+}
+
+// shortStatus returns a short form of the status.
+func (t *task) shortStatus() string {
+	if t.status == run.StatusWaitingApproval {
 		return "approval"
 	}
-	return strings.ReplaceAll(string(s), "_", " ")
+	return strings.ReplaceAll(t.statusText(), "_", " ")
 }
 
 // byUrgency returns the statuses, most important first.
@@ -263,7 +279,7 @@ func (l *live) waiting(m *model, columns int) []string {
 // row returns the line of one task.
 func (l *live) row(t *task, names, columns int) string {
 	style := t.style()
-	left := " " + l.symbol(style) + " " + pad(fit(clean(t.name), names, l.mark()), names) + "  " + pad(shortStatus(t.status), 11)
+	left := " " + l.symbol(style) + " " + pad(fit(clean(t.name), names, l.mark()), names) + "  " + pad(t.shortStatus(), 11)
 	var facts []string
 	if !t.started.IsZero() {
 		end := t.ended

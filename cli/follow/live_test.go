@@ -77,6 +77,21 @@ func TestLive_picture(t *testing.T) {
 	}
 }
 
+func TestLive_stages(t *testing.T) {
+	t.Parallel()
+	m := newModel(testRun("a", "b", "c", "d"))
+	for i, stage := range []api.Stage{"prepare", "step", "prepare", ""} {
+		m.apply(api.Event{Type: api.EventTypeTask, Task: m.tasks[i].name, Time: noon, Status: api.StatusRunning, Stage: stage, Attempt: 1, Executor: "host-7"})
+	}
+	text := strings.Join(newLive(testScreen(&bytes.Buffer{})).picture(m, 80, 20), "\n")
+	require.Contains(t, text, "4 tasks: 2 preparing, 2 running")
+	require.Contains(t, text, "> a  preparing")
+	require.Contains(t, text, "> b  running")
+	m.merge(api.Run{Phase: api.PhaseQueued, Tasks: map[string]api.Task{"b": {Status: api.StatusRunning, Attempt: 1, Stage: "cleanup"}}})
+	text = strings.Join(newLive(testScreen(&bytes.Buffer{})).picture(m, 80, 20), "\n")
+	require.Contains(t, text, "> b  cleaning up")
+}
+
 func TestLive_many_tasks(t *testing.T) {
 	t.Parallel()
 	var names []string

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/run"
 )
 
@@ -14,7 +15,8 @@ type task struct {
 	name     string
 	number   int
 	status   run.Status
-	allowed  bool // its failure is allowed
+	stage    api.Stage // while it is running; "" if the gateway is older
+	allowed  bool      // its failure is allowed
 	reason   string
 	attempt  int
 	executor string
@@ -87,12 +89,12 @@ func (m *model) apply(e api.Event) *task {
 	}
 	m.counts[t.status]--
 	m.counts[status]++
-	t.status, t.reason, t.attempt, t.executor = status, e.Reason, e.Attempt, e.Executor
+	t.status, t.stage, t.reason, t.attempt, t.executor = status, e.Stage, e.Reason, e.Attempt, e.Executor
 	return t
 }
 
 // merge takes from a snapshot what events lack: the computed reasons of waiting
-// tasks, the steps, and whether a failure is allowed.
+// tasks, the steps, stages without an event, and whether a failure is allowed.
 func (m *model) merge(r api.Run) {
 	if run.Phase(r.Phase) == m.phase {
 		m.reason = r.Reason
@@ -106,7 +108,7 @@ func (m *model) merge(r api.Run) {
 		if t.status != run.Status(s.Status) || t.attempt != s.Attempt {
 			continue
 		}
-		t.reason, t.steps = s.Reason, s.Steps
+		t.reason, t.stage, t.steps = s.Reason, s.Stage, s.Steps
 	}
 }
 
@@ -120,7 +122,7 @@ func (m *model) finalize(r api.Run) {
 		if t == nil {
 			continue
 		}
-		t.status, t.reason, t.attempt, t.executor = run.Status(s.Status), s.Reason, s.Attempt, s.Executor
+		t.status, t.stage, t.reason, t.attempt, t.executor = run.Status(s.Status), s.Stage, s.Reason, s.Attempt, s.Executor
 		t.allowed, t.started, t.ended, t.steps = s.AllowFailure, s.StartedAt, s.EndedAt, s.Steps
 		m.counts[t.status]++
 	}
@@ -136,6 +138,9 @@ func (m *model) open() int {
 	}
 	return n
 }
+
+// statusText returns the status for people, with the stage of a running task.
+func (t *task) statusText() string { return render.TaskStatus(api.Status(t.status), t.stage) }
 
 // warning reports whether the task failed and its failure is allowed.
 func (t *task) warning() bool { return t.status == run.StatusFailed && t.allowed }

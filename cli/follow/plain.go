@@ -150,8 +150,10 @@ func (p *plain) taskText(m *model, e api.Event, before, now *task) string {
 		return fmt.Sprintf("waits for approval%s (drover runs approve %s %s)", because, m.id, now.name)
 	case run.StatusRunning:
 		switch {
+		case e.Type == api.EventTypeStage:
+			return now.statusText()
 		case before == nil || before.status != run.StatusRunning || before.attempt != now.attempt:
-			return "running on " + now.executor + nth(now.attempt) + because
+			return now.statusText() + " on " + now.executor + nth(now.attempt) + because
 		case now.reason != before.reason && now.reason != "":
 			return "still running" + because
 		case now.reason != before.reason || now.executor != before.executor:
@@ -227,17 +229,19 @@ func (p *plain) logLine(s source, text []byte) {
 	p.printLogLine(s, p.screen.logText(string(bytes.TrimSuffix(text, []byte("\r")))))
 }
 
-// refreshed prints why tasks wait, each cause once.
+// refreshed prints why tasks wait, each cause once, and again when the state of a fleet
+// changes.
 func (p *plain) refreshed(m *model) {
 	groups := slices.DeleteFunc(m.waits(), func(g waitGroup) bool { return g.cause == "" })
-	maps.DeleteFunc(p.reported, func(cause string, _ bool) bool {
-		return !slices.ContainsFunc(groups, func(g waitGroup) bool { return g.cause == cause })
+	maps.DeleteFunc(p.reported, func(kind string, _ bool) bool {
+		return !slices.ContainsFunc(groups, func(g waitGroup) bool { return g.kind() == kind })
 	})
 	for _, g := range groups {
-		if p.reported[g.cause] || len(p.reported) > maxListed {
+		kind := g.kind()
+		if p.reported[kind] || len(p.reported) > maxListed {
 			continue
 		}
-		p.reported[g.cause] = true
+		p.reported[kind] = true
 		p.print(p.format(p.screen.Now(), "%s: %s", waitingText(g.names), g.reason()))
 	}
 }

@@ -116,6 +116,27 @@ run r1 finished: failed in 14s (task test failed)
 `, s.out.String())
 }
 
+func TestPlain_prints_stages(t *testing.T) {
+	t.Parallel()
+	s := newPlainTest("build")
+	stage := func(kind api.EventType, stage api.Stage) {
+		s.event(api.Event{Type: kind, Task: "build", Status: api.StatusRunning, Stage: stage, Attempt: 1, Executor: "host-7"})
+	}
+	stage(api.EventTypeTask, "prepare")
+	stage(api.EventTypeStage, "step")
+	stage(api.EventTypeStage, "transfer")
+	stage(api.EventTypeStage, "cleanup")
+	s.task("build", api.StatusSuccess, 1, "")
+	s.task("build", api.StatusRunning, 2, "") // an older gateway
+	require.Equal(t, `12:00:01 build preparing on host-7
+12:00:02 build running
+12:00:03 build uploading
+12:00:04 build cleaning up
+12:00:05 build success in 4s
+12:00:06 build running on host-7 (attempt 2)
+`, s.out.String())
+}
+
 func TestPlain_keeps_a_task_in_order(t *testing.T) {
 	t.Parallel()
 	s := newPlainTest("a", "b")
@@ -171,6 +192,26 @@ func TestPlain_reports_waiting_once(t *testing.T) {
 	s.plain.refreshed(s.model)
 	require.Equal(t, "12:01:00 a and 1 more wait: no executor of pool gpu is online\n"+
 		"12:01:00 c waits: all 2 slots of pool shell are in use\n", s.out.String())
+}
+
+func TestPlain_reports_the_states_of_fleets(t *testing.T) {
+	t.Parallel()
+	s := newPlainTest("a")
+	for _, state := range []string{
+		"no fleet worker has watched it yet", "instance 1 of fleet gpu is requested (0 s)", "instance 1 of fleet gpu is requested (4 s)",
+		"instance 1 of fleet gpu is booting (59 s)", "instance 1 of fleet gpu is booting (2 min); fleet gpu: quota x is used up",
+	} {
+		if !strings.Contains(state, "fleet gpu") {
+			state = "fleet gpu: " + state
+		}
+		s.model.byName["a"].status, s.model.byName["a"].reason = run.StatusQueued, "no executor of pool gpu is online; "+state
+		s.plain.refreshed(s.model)
+	}
+	const waits = "12:01:00 a waits: no executor of pool gpu is online; "
+	require.Equal(t, waits+"fleet gpu: no fleet worker has watched it yet\n"+
+		waits+"instance 1 of fleet gpu is requested (0 s)\n"+
+		waits+"instance 1 of fleet gpu is booting (59 s)\n"+
+		waits+"instance 1 of fleet gpu is booting (2 min); fleet gpu: quota x is used up\n", s.out.String())
 }
 
 func TestPlain_end_without_the_gateway(t *testing.T) {

@@ -2,6 +2,7 @@ package follow
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -46,6 +47,22 @@ func (m *model) waits() []waitGroup {
 		return cmp.Or(cmp.Compare(len(b.names), len(a.names)), cmp.Compare(a.cause, b.cause))
 	})
 	return sorted
+}
+
+// varying is what changes in the details of a fleet while its state does not: numbers
+// and ages.
+var varying = regexp.MustCompile(`[0-9]+( (s|min|h)\b)?`)
+
+// kind is the same as long as the tasks wait for the same: the cause, and the states of
+// the fleets that are to help, without numbers.
+func (g waitGroup) kind() string {
+	kind := []string{g.cause}
+	for part := range strings.SplitSeq(g.next, "; ") {
+		if strings.Contains(part, "fleet ") {
+			kind = append(kind, varying.ReplaceAllLiteralString(part, "#"))
+		}
+	}
+	return strings.Join(kind, "; ")
 }
 
 // reason returns the reason of the group, which is that of its task if it has one

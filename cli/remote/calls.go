@@ -139,6 +139,20 @@ func (c *Client) Approvals(ctx context.Context, params *api.ListApprovalsParams)
 	})
 }
 
+// Tokens returns the bearer tokens of the gateway.
+func (c *Client) Tokens(ctx context.Context) (Answer[api.BearerTokenList], error) {
+	return call[api.BearerTokenList](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ListTokens(ctx)
+	})
+}
+
+// RevokeToken revokes a bearer token.
+func (c *Client) RevokeToken(ctx context.Context, name string) (Answer[api.BearerToken], error) {
+	return call[api.BearerToken](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
+		return c.api.RevokeToken(ctx, name, api.RevokeTokenJSONRequestBody{})
+	})
+}
+
 // RunSpec returns the specification of a run.
 func (c *Client) RunSpec(ctx context.Context, id string) (Answer[json.RawMessage], error) {
 	return call[json.RawMessage](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {

@@ -72,6 +72,9 @@ func problemError(p api.Problem) error {
 	if e.Message == "" {
 		e.Message = p.Title
 	}
+	if e.Code == run.CodeInternal && p.RequestID != "" { // the cause is in the log of the gateway only
+		e.Message += fmt.Sprintf(" (the log of the gateway has the cause, for request_id %s)", p.RequestID)
+	}
 	for _, f := range p.Errors {
 		e.Faults = append(e.Faults, run.Fault{Path: f.Path, Line: f.Line, Code: run.Code(f.Code), Detail: f.Detail})
 	}

@@ -80,3 +80,31 @@ func (c fleetCalls) ScaleFleet(ctx context.Context, name string, s api.FleetScal
 		return c.api.ScaleFleet(ctx, name, s)
 	})
 }
+
+// FleetRollout returns the rollout of a fleet, and its revisions.
+func (c fleetCalls) FleetRollout(ctx context.Context, name string) (Answer[api.FleetRollout], error) {
+	return call[api.FleetRollout](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
+		return c.api.GetFleetRollout(ctx, name)
+	})
+}
+
+// UndoFleetRollout goes back to the settings of an earlier revision.
+func (c fleetCalls) UndoFleetRollout(ctx context.Context, name string, u api.FleetUndo) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
+		return c.api.UndoFleetRollout(ctx, name, u)
+	})
+}
+
+// PauseFleetRollout stops the replacement of instances of earlier revisions.
+func (c fleetCalls) PauseFleetRollout(ctx context.Context, name string, why api.FleetReason) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
+		return c.api.PauseFleetRollout(ctx, name, why)
+	})
+}
+
+// ResumeFleetRollout continues a rollout.
+func (c fleetCalls) ResumeFleetRollout(ctx context.Context, name string, why api.FleetReason) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ResumeFleetRollout(ctx, name, why)
+	})
+}

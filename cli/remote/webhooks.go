@@ -35,3 +35,10 @@ func (c *Client) DeleteWebhook(ctx context.Context, name string) error {
 	})
 	return err
 }
+
+// TestWebhook requests a sample for the receiver of a webhook.
+func (c *Client) TestWebhook(ctx context.Context, name string) (Answer[api.Webhook], error) {
+	return call[api.Webhook](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
+		return c.api.TestWebhook(ctx, name, api.TestWebhookJSONRequestBody{})
+	})
+}

@@ -4,17 +4,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/cmd/internal/executorrole"
 	"github.com/drover-run/drover/cmd/internal/process"
 )
 
 // processCommands are the commands that run processes, and the commands that
 // maintain their keys, tokens and configuration.
-func processCommands() []*cobra.Command {
+func processCommands(env session.Env) []*cobra.Command {
 	dev, start := devCommand(), startCommand()
 	dev.GroupID, start.GroupID = cli.GroupProcess, cli.GroupProcess
 	dev.RunE = process.Interruptible(dev.RunE)
-	return []*cobra.Command{dev, start, tokensCommand(), keysCommand(), recordsCommand(), process.HealthCommand(), process.ConfigCommand()}
+	return []*cobra.Command{dev, start, tokensCommand(env), keysCommand(), recordsCommand(), process.HealthCommand(), process.ConfigCommand()}
 }
 
 // startCommand starts one of the processes of an installation.

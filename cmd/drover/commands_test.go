@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/session"
 )
@@ -15,7 +14,7 @@ func execute(t *testing.T, args ...string) (code command.ExitCode, stdout, stder
 	t.Helper()
 	var out, errs bytes.Buffer
 	env := session.Env{Stdout: &out, Stderr: &errs, LookupEnv: func(string) (string, bool) { return "", false }}
-	code = command.Execute(t.Context(), addPluginCommands(cli.New(env, processCommands()...)), args)
+	code = command.Execute(t.Context(), rootCommand(env), args)
 	return code, out.String(), errs.String()
 }
 

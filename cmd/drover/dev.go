@@ -178,6 +178,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 		}
 	}
 	d.deps.Secrets = providers
+	d.deps.Temporal = func(ctx context.Context) error { return process.TemporalAnswers(ctx, d.client) }
 	d.engine = engine.New(d.deps)
 	token, err := d.writeToken("http://" + listener.Addr().String())
 	if err != nil {
@@ -187,13 +188,13 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	payloads, err := process.CodecHandler(d.temporal())
+	payloads, err := process.CodecHandler(d.temporal(), d.Logger)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	gatewayConfig := d.cfg.Gateway
 	gatewayConfig.TLSCertFile, gatewayConfig.TLSKeyFile = "", ""
-	if err := d.addGateway(gatewayConfig, d.stores, d.engine, d.ready, d.client, known, payloads, listener); err != nil {
+	if err := d.addGateway(ctx, gatewayConfig, d.stores, d.engine, d.ready, d.client, known, payloads, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	d.addOutboxDispatcher(d.stores, d.client)
@@ -312,7 +313,7 @@ func (d *dev) reportRunning(ctx context.Context, out io.Writer) error {
 	defer cancel()
 	list, err := d.engine.Executors(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // the report is only for information
+		return nil // the report is only for information
 	}
 	tasks := 0
 	for _, e := range list {

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/cli/session"
 	"github.com/drover-run/drover/internal/testenv/pages"
 )
@@ -21,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "write docs/cli.md")
 
 func allCommands() *cobra.Command {
-	return addPluginCommands(cli.New(session.Env{}, processCommands()...))
+	return rootCommand(session.Env{})
 }
 
 // TestPage_commands compares the page of all commands and flags with the

@@ -20,6 +20,7 @@ import (
 	"github.com/drover-run/drover/fleeting/bootstrap"
 	"github.com/drover-run/drover/fleeting/controller"
 	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/internal/reload"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
 )
@@ -43,7 +44,7 @@ type sshBootstrap struct {
 	cfg                 config.FleetBootstrap
 	temporal, namespace string
 	keys                *tokens.Keys
-	ca                  []byte
+	ca                  *reload.Value[[]byte] // nil: none
 	binaries            *bootstrap.Binaries
 	registry            registry
 	hostKeys            string // directory with the host key of each instance
@@ -63,11 +64,11 @@ func newSSHBootstrap(cfg config.Fleet, temporal, namespace string, r registry, l
 		return nil, nil //nolint:nilnil // nil means no bootstrap
 	}
 	var err error
-	if b.keys, err = tokens.ReadKeys(b.cfg.KeyFile); err != nil {
+	if b.keys, err = tokens.FollowKeys(b.cfg.KeyFile, logger); err != nil {
 		return nil, err
 	}
 	if file := b.cfg.Relay.CAFile; file != "" {
-		if b.ca, err = os.ReadFile(file); err != nil {
+		if b.ca, err = reload.Open(logger, func(files [][]byte) ([]byte, error) { return files[0], nil }, file); err != nil {
 			return nil, fmt.Errorf("read the authority of the relay: %w", err)
 		}
 	}
@@ -119,14 +120,19 @@ func (b *sshBootstrap) options(ctx context.Context, i controller.Instance) (boot
 	if err != nil {
 		return bootstrap.Options{}, fmt.Errorf("get the pool, which determines the driver of its executors: %w", err)
 	}
+	labels := i.Spec.ExecutorLabels(i.Fleet) // the token proves the fleet and the instance; an older gateway uses the labels
+	labels[run.LabelInstance] = i.ID
+	var ca []byte
+	if b.ca != nil {
+		ca = b.ca.Refresh()
+	}
 	return bootstrap.Options{
 		Executor: bootstrap.Executor{
 			Pool: i.Spec.Pool, Driver: pool.Driver, Slots: max(1, i.Spec.CapacityPerInstance), Privileged: pool.Privileged,
-			// The token proves the instance. An older gateway uses the labels.
-			Labels:      map[string]string{run.LabelFleet: i.Fleet, run.LabelInstance: i.ID},
+			Labels:      labels,
 			RemoveAfter: b.cfg.RemoveAfter, Gateway: b.cfg.GatewayURL, InsecureGateway: b.cfg.InsecureGateway,
 			Relay: bootstrap.Relay{
-				Address: b.cfg.Relay.Address, CA: b.ca, ServerName: b.cfg.Relay.ServerName, Insecure: b.cfg.Relay.Insecure,
+				Address: b.cfg.Relay.Address, CA: ca, ServerName: b.cfg.Relay.ServerName, Insecure: b.cfg.Relay.Insecure,
 			},
 			Temporal: b.temporal, Namespace: b.namespace,
 		},

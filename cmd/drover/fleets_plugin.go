@@ -19,6 +19,7 @@ import (
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/fleetingtest"
 	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/internal/logging"
 )
 
 // addPluginCommands adds the commands for plugins, which need no gateway, to the
@@ -77,7 +78,7 @@ Other instances are not changed.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Plugin, o.Logger = args[0], slog.New(slog.DiscardHandler)
 			if verbose {
-				o.Logger = slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+				o.Logger = logging.New(c.ErrOrStderr(), "text", slog.LevelDebug)
 			}
 			if file != "" {
 				if err := readPluginConfig(file, &o); err != nil {

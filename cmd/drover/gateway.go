@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -53,7 +54,7 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	if cfg.Gateway.Relay && cfg.Gateway.RelayKeyFile == "" {
 		cfg.Gateway.RelayKeyFile = cfg.Relay.KeyFile
 	}
-	auth, err := newAuthenticator(cfg.Gateway, s.Logger)
+	listed, err := openTokens(cfg.Gateway, s.Logger)
 	if err != nil {
 		return err
 	}
@@ -61,19 +62,20 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return fmt.Errorf("listen for the HTTP API: %w", err)
 	}
-	payloads, err := process.CodecHandler(cfg.Temporal)
+	payloads, err := process.CodecHandler(cfg.Temporal, s.Logger)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	if s.deps.Secrets, err = secrets.Open(cfg.Gateway.SecretProvidersFile, os.LookupEnv, s.Logger); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if err := s.addGateway(cfg.Gateway, s.stores, engine.New(s.deps), nil, s.client, auth, payloads, listener); err != nil {
+	s.deps.Temporal = func(ctx context.Context) error { return process.TemporalAnswers(ctx, s.client) }
+	if err := s.addGateway(cmd.Context(), cfg.Gateway, s.stores, engine.New(s.deps), nil, s.client, listed, payloads, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	s.addOutboxDispatcher(s.stores, s.client)
 	if cfg.Gateway.Relay {
-		err := s.addRelay(cmd.Context(), cfg.Relay, s.client, s.temporal.Namespace, func(listener net.Listener) {
+		err := s.addRelay(cmd.Context(), cfg.Relay, s.client, s.temporal.Namespace, s.stores.records, func(listener net.Listener) {
 			s.Logger.InfoContext(cmd.Context(), "serving a relay", "address", listener.Addr().String())
 		})
 		if err != nil {
@@ -84,10 +86,8 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	return nil
 }
 
-// newAuthenticator returns the authenticator for the tokens of the token file
-// and, if the keys of relays are configured, for short-lived tokens. It returns
-// nil if no token file is configured.
-func newAuthenticator(cfg config.Gateway, logger *slog.Logger) (tokens.Authenticator, error) {
+// openTokens opens the token file, nil if none is configured.
+func openTokens(cfg config.Gateway, logger *slog.Logger) (tokens.Source, error) {
 	if cfg.TokenFile == "" {
 		return nil, nil //nolint:nilnil // nil means no authentication
 	}
@@ -95,9 +95,5 @@ func newAuthenticator(cfg config.Gateway, logger *slog.Logger) (tokens.Authentic
 	if err != nil {
 		return nil, fmt.Errorf("read the tokens: %w", err)
 	}
-	keys, err := relayKeys(cfg)
-	if err != nil || keys == nil {
-		return file, err
-	}
-	return tokens.WithShortLived(keys, file), nil
+	return file, nil
 }

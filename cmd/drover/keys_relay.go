@@ -21,7 +21,7 @@ func createRelayKeyCommand() *cobra.Command {
 		Long: `Create a random key and add it to a key file. Relays sign claim proofs with it: proofs of which
 executor they handed a task to. All interchangeable relays and their gateways have the same file.
 The first key signs, and all keys verify. To replace a key: add a new one with --last, copy the file
-to all hosts and restart the processes; move the new key to the first line and do so again; delete
+to all hosts, whose processes read it at once; move the new key to the first line and do so again; delete
 the old key when no task is left that was handed out before.`,
 		Example: "  drover keys create relay --file /etc/drover/relay.keys\n  drover keys create relay --file /etc/drover/relay.keys --last",
 		Args:    cobra.NoArgs,

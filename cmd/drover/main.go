@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/drover-run/drover/cli"
@@ -20,9 +21,15 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the process immediately.
 	context.AfterFunc(ctx, stop)
-	code := command.Execute(ctx, addPluginCommands(cli.New(systemEnv(), processCommands()...)), os.Args[1:])
+	code := command.Execute(ctx, rootCommand(systemEnv()), os.Args[1:])
 	stop()
 	os.Exit(int(code))
+}
+
+// rootCommand returns the command drover with all its commands.
+func rootCommand(env session.Env) *cobra.Command {
+	env = env.WithDefaults()
+	return addPluginCommands(cli.New(env, processCommands(env)...))
 }
 
 // systemEnv returns the environment of this process for the client commands.

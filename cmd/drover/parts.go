@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 
@@ -42,26 +43,27 @@ func (p parts) addOutboxDispatcher(s *stores, c client.Client) {
 }
 
 // addGateway serves clients and executors on listener. ready is nil if the service
-// alone decides whether the gateway is ready.
+// alone decides whether the gateway is ready. listed is nil if it has no tokens.
 func (p parts) addGateway(
-	cfg config.Gateway, s *stores, service *engine.Engine, ready func(context.Context) error, c client.Client,
-	auth tokens.Authenticator, payloads http.Handler, listener net.Listener,
+	ctx context.Context, cfg config.Gateway, s *stores, service *engine.Engine, ready func(context.Context) error, c client.Client,
+	listed tokens.Source, payloads http.Handler, listener net.Listener,
 ) error {
 	var tlsConfig *tls.Config
 	if cfg.TLSCertFile != "" {
 		var err error
-		if tlsConfig, err = process.LoadTLS(cfg.TLSCertFile, cfg.TLSKeyFile); err != nil {
+		if tlsConfig, err = process.ServerTLS(cfg.TLSCertFile, cfg.TLSKeyFile, p.Logger); err != nil {
 			return err
 		}
 	}
-	keys, err := relayKeys(cfg)
+	keys, err := relayKeys(cfg, p.Logger)
 	if err != nil {
 		return err
 	}
+	auth, registry := p.addTokens(ctx, listed, keys, s)
 	server, err := gateway.New(gateway.Deps{
 		Runs: service, Ready: ready, ExecutorAPI: service, Webhooks: engine.NewWebhooks(s.records), Schedules: engine.NewScheduler(service, s.records, c),
 		Fleets: engine.NewFleets(s.records), Artifacts: service, Sessions: service,
-		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
+		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Tokens: registry, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
 			return gateway.Stats(stats), err
@@ -69,6 +71,7 @@ func (p parts) addGateway(
 		Archives: service.StoredArchives,
 	}, gateway.Options{
 		Address: listener.Addr().String(), Hosts: cfg.Hosts, CodecOrigins: cfg.CodecOrigins, TLS: tlsConfig, ShutdownTimeout: cfg.ShutdownTimeout,
+		AccessLog: cfg.AccessLog,
 	})
 	if err != nil {
 		return fmt.Errorf("create the gateway: %w", err)
@@ -78,12 +81,27 @@ func (p parts) addGateway(
 	return nil
 }
 
+// addTokens refuses revoked tokens and records the last uses of the others. With
+// the keys of the relays, the authenticator also accepts short-lived tokens. Both
+// results are nil if there are no tokens.
+func (p parts) addTokens(ctx context.Context, listed tokens.Source, keys *tokens.Keys, s *stores) (tokens.Authenticator, run.BearerTokens) {
+	if listed == nil {
+		return nil, nil
+	}
+	registry := tokens.NewRegistry(ctx, listed, s.records, p.Logger)
+	p.Stages.Add("tokens", registry.Run)
+	if keys == nil {
+		return registry, registry
+	}
+	return tokens.WithShortLived(keys, registry), registry
+}
+
 // relayKeys returns the keys of the relays, nil where there are none.
-func relayKeys(cfg config.Gateway) (*tokens.Keys, error) {
+func relayKeys(cfg config.Gateway, logger *slog.Logger) (*tokens.Keys, error) {
 	if cfg.RelayKeyFile == "" {
 		return nil, nil //nolint:nilnil // nil means no keys
 	}
-	return tokens.ReadKeys(cfg.RelayKeyFile)
+	return tokens.FollowKeys(cfg.RelayKeyFile, logger)
 }
 
 // addControl runs workflows and control activities.
@@ -91,6 +109,8 @@ func (p parts) addControl(cfg config.Config, s *stores, deps engine.Deps, c clie
 	p.Stages.Add("reconciler", maintenance.NewReconciler(s.records, c, namespace, p.Logger).Run)
 	p.Stages.Add("webhook reconciler", maintenance.NewWebhookSupervisor(s.records, c, p.Logger).Run)
 	p.Stages.Add("retention", maintenance.NewRetentionSupervisor(c, toRetention(cfg), p.Logger).Run)
+	p.Stages.Add("registry expiry", maintenance.NewRegistryExpiry(
+		s.records, cfg.Retention.Executors.MaxAge, cfg.Retention.Interval, cfg.Retention.PerSecond, p.Logger).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), s.records, c)
 	deployed := toVersion(cfg.Control)
 	removed := activities.NewRetentionMetrics()
@@ -104,8 +124,10 @@ func (p parts) addControl(cfg config.Config, s *stores, deps engine.Deps, c clie
 	p.Telemetry.Registry.MustRegister(delivered)
 	p.addWorker("waiting worker", deployed, func(opts workers.ControlOptions) worker.Worker {
 		return workers.NewWait(c, workers.WaitDeps{
-			Webhooks: webhooks.New(s.records, p.Logger, webhooks.Options{UserAgent: "drover/" + version.String(), Metrics: delivered}),
-			Runs:     s.records,
+			Webhooks: webhooks.New(s.records, p.Logger, webhooks.Options{
+				UserAgent: "drover/" + version.String(), Metrics: delivered, RunURL: cfg.Control.RunURL,
+			}),
+			Runs: s.records,
 		}, opts)
 	})
 	if cfg.Control.Promote {

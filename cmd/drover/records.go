@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/internal/logging"
 )
 
 // reencryptBatch is the number of secrets that one transaction encrypts again.
@@ -45,7 +47,7 @@ can be stopped and started again. Afterwards only the first key is needed.`,
 }
 
 func reencrypt(cmd *cobra.Command, r config.Records) (err error) {
-	store, err := openRecords(cmd.Context(), r, nil)
+	store, err := openRecords(cmd.Context(), r, nil, logging.New(cmd.ErrOrStderr(), "text", slog.LevelWarn))
 	if err != nil {
 		return fmt.Errorf("open the records: %w", err)
 	}

@@ -62,26 +62,34 @@ func runRelay(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	err = parts{p}.addRelay(ctx, cfg.Relay, c, options.Namespace, func(listener net.Listener) {
+	err = parts{p}.addRelay(ctx, cfg.Relay, c, options.Namespace, nil, func(listener net.Listener) {
 		p.AddTelemetry(cfg.Telemetry, func(ctx context.Context) error { return process.TemporalAnswers(ctx, c) })
 		process.Announce(cmd.OutOrStdout(), "the relay serves namespace %s at %s", options.Namespace, listener.Addr())
 	})
 	return p.Finish(ctx, err, func() error { c.Close(); return nil })
 }
 
-// addRelay serves untrusted executors, and calls ready when it listens.
-func (p parts) addRelay(ctx context.Context, cfg config.Relay, c client.Client, namespace string, ready func(net.Listener)) error {
-	auth, err := tokens.OpenFile(cfg.TokenFile, p.Logger)
+// addRelay serves untrusted executors, and calls ready when it listens. With the
+// records of a gateway in the same process it refuses the tokens that were
+// revoked; a relay alone has no records, and revoked is nil.
+func (p parts) addRelay(ctx context.Context, cfg config.Relay, c client.Client, namespace string, revoked tokens.Store, ready func(net.Listener)) error {
+	file, err := tokens.OpenFile(cfg.TokenFile, p.Logger)
 	if err != nil {
 		return fmt.Errorf("read the tokens: %w", err)
 	}
-	keys, err := tokens.ReadKeys(cfg.KeyFile)
+	auth := tokens.Authenticator(file)
+	if revoked != nil {
+		registry := tokens.NewRegistry(ctx, file, revoked, p.Logger)
+		p.Stages.Add("tokens of the relay", registry.Run)
+		auth = registry
+	}
+	keys, err := tokens.FollowKeys(cfg.KeyFile, p.Logger)
 	if err != nil {
 		return err
 	}
 	var tlsConfig *tls.Config
 	if cfg.TLSCertFile != "" {
-		if tlsConfig, err = process.LoadTLS(cfg.TLSCertFile, cfg.TLSKeyFile); err != nil {
+		if tlsConfig, err = process.ServerTLS(cfg.TLSCertFile, cfg.TLSKeyFile, p.Logger); err != nil {
 			return err
 		}
 	}

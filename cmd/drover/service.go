@@ -48,7 +48,7 @@ func newService(
 // openStores opens the stores. The process serves their metrics.
 func (p parts) openStores(ctx context.Context, r config.Records, b config.Blobs, a config.Archives, l config.Logs) (*stores, engine.Deps, error) {
 	metrics := engine.NewMetrics()
-	s, err := openStores(ctx, r, b, metrics)
+	s, err := openStores(ctx, r, b, metrics, p.Logger)
 	if err != nil {
 		return nil, engine.Deps{}, err
 	}

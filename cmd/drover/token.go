@@ -6,34 +6,66 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/cli/session"
+	clienttokens "github.com/drover-run/drover/cli/tokens"
 	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/internal/tokens"
+	"github.com/drover-run/drover/run"
 )
 
-func tokensCommand() *cobra.Command {
+func tokensCommand(env session.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "tokens", Short: "Create bearer tokens for gateways and relays",
-		Example: "  drover tokens create --name ci --scopes read,write --file tokens.yaml",
+		Use: "tokens", Short: "Create, list and revoke bearer tokens for gateways and relays",
+		Example: "  drover tokens create --name ci --scopes read,write --expires-in 2160h --file tokens.yaml\n  drover tokens list\n  drover tokens revoke ci",
 	}
-	cmd.AddCommand(createTokenCommand())
+	cmd.AddCommand(createTokenCommand(), clienttokens.ListCommand(env), revokeTokenCommand(env))
+	return cmd
+}
+
+func revokeTokenCommand(env session.Env) *cobra.Command {
+	conn, file := session.New(env), ""
+	cmd := &cobra.Command{
+		Use:   "revoke NAME",
+		Short: "Revoke a token at all gateways",
+		Long: `Revoke a token. All gateways refuse it within ten seconds, with the code token_revoked, also if their token
+files still have its entry. This is permanent: to give the owner access again, delete the entry and create
+another token. It requires the scope admin. The relay in the process of a gateway refuses the token too. A
+relay of its own process does not read revocations: also delete the entry from its token file.
+
+With --file the command deletes the entry from that file instead, without a call. A gateway or relay that
+reads the file refuses the token within a second.`,
+		Example:           "  drover tokens revoke ci\n  drover tokens revoke host-7 --file relay-tokens.yaml",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" {
+				return clienttokens.Revoke(cmd, env, conn, args[0])
+			}
+			return deleteToken(file, args[0])
+		},
+	}
+	conn.AddTo(cmd)
+	cmd.Flags().StringVar(&file, "file", "", "token file from which the entry is deleted, instead of a call of a gateway")
 	return cmd
 }
 
 func createTokenCommand() *cobra.Command {
 	var file, out string
 	var scopes []string
+	var lifetime time.Duration
 	var entry tokens.Token
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Create a token, add its hash to a token file, and print it",
 		Long: `Create a random token, add its hash to the token file of a gateway, and print the token once: the
-file does not contain it. A running gateway reads the change automatically. To revoke a token,
-delete its entry.
+file does not contain it. A running gateway reads the change automatically. To revoke a token, use
+drover tokens revoke, or delete its entry. With --expires-in the token is refused after that time.
 
 A token with the scope executor may act as any executor, unless it is bound: --executor restricts it
 to one id (with a * at its end, to all ids with this prefix), --pool to the tasks of one pool, --set
@@ -44,6 +76,12 @@ accepts bound tokens only.`,
 			"  drover tokens create --name builders --scopes executor --executor 'builder-*' --pool linux --set builders --file tokens.yaml",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case lifetime < 0:
+				return command.UsageError(errors.New("--expires-in must not be negative"))
+			case lifetime > 0:
+				entry.Expires = time.Now().Add(lifetime).UTC().Truncate(time.Second)
+			}
 			token, err := addToken(file, entry, scopes)
 			if err != nil {
 				return err
@@ -62,6 +100,7 @@ accepts bound tokens only.`,
 	cmd.Flags().StringVar(&entry.Set, "set", "", "for members of this executor set; needs --executor")
 	cmd.Flags().StringVar(&entry.Fleet, "fleet", "", "for instances of this fleet only; needs --executor and --pool")
 	cmd.Flags().StringVar(&entry.Instance, "instance", "", "for this instance of the fleet only; needs --fleet")
+	cmd.Flags().DurationVar(&lifetime, "expires-in", 0, "how long the token is valid, such as 2160h; 0 for no limit")
 	cmd.Flags().StringVar(&file, "file", "", "token file of the gateway; created if it does not exist")
 	cmd.Flags().StringVar(&out, "out", "", "file to write the token to (0600), instead of the standard output")
 	_ = cmd.MarkFlagRequired("name")
@@ -72,13 +111,9 @@ accepts bound tokens only.`,
 // addToken creates a token and adds its entry to the file, which it replaces
 // atomically.
 func addToken(file string, entry tokens.Token, scopes []string) (string, error) {
-	var list []tokens.Token
-	data, err := os.ReadFile(file)
+	list, err := readTokens(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("read the token file: %w", err)
-	}
-	if err := yaml.Unmarshal(data, &list); err != nil {
-		return "", fmt.Errorf("read the token file %s: %w", file, err)
+		return "", err
 	}
 	if slices.ContainsFunc(list, func(t tokens.Token) bool { return t.Name == entry.Name }) {
 		return "", fmt.Errorf("the token file %s already has a token named %s; delete its entry to replace it", file, entry.Name)
@@ -91,11 +126,42 @@ func addToken(file string, entry tokens.Token, scopes []string) (string, error) 
 	if _, err := tokens.NewList([]tokens.Token{entry}); err != nil {
 		return "", command.UsageError(err)
 	}
-	if data, err = yaml.Marshal(append(list, entry)); err != nil {
-		return "", fmt.Errorf("write the token file: %w", err)
+	return token, writeTokens(file, append(list, entry))
+}
+
+// deleteToken deletes the entry of a token from the file, which it replaces
+// atomically.
+func deleteToken(file, name string) error {
+	list, err := readTokens(file)
+	if err != nil {
+		return err
 	}
-	if err := durable.WriteFile(file, data); err != nil {
-		return "", fmt.Errorf("write the token file: %w", err)
+	rest := slices.DeleteFunc(slices.Clone(list), func(t tokens.Token) bool { return t.Name == name })
+	if len(rest) == len(list) {
+		return run.Errorf(run.CodeNotFound, "the token file %s has no token named %s", file, name)
 	}
-	return token, nil
+	return writeTokens(file, rest)
+}
+
+func readTokens(file string) ([]tokens.Token, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the token file: %w", err)
+	}
+	var list []tokens.Token
+	if err := yaml.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("read the token file %s: %w", file, err)
+	}
+	return list, nil
+}
+
+func writeTokens(file string, list []tokens.Token) error {
+	data, err := yaml.Marshal(list)
+	if err == nil {
+		err = durable.WriteFile(file, data)
+	}
+	if err != nil {
+		return fmt.Errorf("write the token file: %w", err)
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/internal/retry"
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -197,8 +198,17 @@ func startOptions(r run.Run) client.StartWorkflowOptions {
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		TypedSearchAttributes:    temporal.NewSearchAttributes(attributes...),
-		StaticSummary:            r.Name,
-		StaticDetails:            "Run `" + string(r.ID) + "` of group `" + r.Group + "`",
+		StaticSummary:            startSummary(r),
+		StaticDetails:            "Run `" + string(r.ID) + "` of group `" + r.Group + "`\n\n```\ndrover runs get " + string(r.ID) + "\n```\n",
 		Priority:                 contract.Priority(r.Priority, r.Group),
 	}
+}
+
+// maxSummary limits the summary of a workflow, in bytes; the server refuses
+// more than 400.
+const maxSummary = 200
+
+// startSummary returns what Temporal's lists show of a run: its name and group.
+func startSummary(r run.Run) string {
+	return truncate.String(r.Name+" ("+r.Group+")", maxSummary, "...")
 }

@@ -286,10 +286,21 @@ func (a *Agent) check(ctx context.Context) error {
 }
 
 // Reserve waits until the executor may poll for a task: a slot is free and the
-// executor can run tasks. It fails only with ctx. After each success the caller
-// must call Unreserve once the poll, and the delivery that it returned, are
-// finished.
-func (a *Agent) Reserve(ctx context.Context) error { return a.slots.Reserve(ctx) }
+// executor can run tasks. With labels (see run.LabelsID) it also waits until tasks
+// wait that require them; "" is for the tasks that any executor of the pool may run.
+// It fails only with ctx. After each success the caller must call Unreserve once the
+// poll, and the delivery that it returned, are finished.
+func (a *Agent) Reserve(ctx context.Context, labels string) error {
+	return a.slots.Reserve(ctx, labels)
+}
+
+// WaitingLabels returns the labels that waiting tasks require and this executor has
+// (see run.LabelsID), and a channel that is closed when they change.
+func (a *Agent) WaitingLabels() ([]string, <-chan struct{}) { return a.slots.Labels() }
+
+// Labelled reports whether the executor has labels of its own, apart from those that
+// name its fleet and instance.
+func (a *Agent) Labelled() bool { return run.Labelled(a.opts.Labels) }
 
 // Unreserve ends a reservation.
 func (a *Agent) Unreserve() { a.slots.Unreserve() }

@@ -49,6 +49,9 @@ func (d *delivery) accept(ctx context.Context) Outcome {
 	case run.CodeNotFound:
 		d.signal(eventClaimRefused)
 		return d.drop(fmt.Sprintf("no claim: %v", err))
+	case run.CodeExhausted: // the pool runs as many tasks as it may
+		d.a.slots.Exhausted()
+		return d.drop(fmt.Sprintf("no claim: %v", err))
 	default: // the next task would fail in the same way
 		d.a.registration.SuspectRemoval(err)
 		d.a.registration.Suspend(err)

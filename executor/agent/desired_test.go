@@ -90,3 +90,38 @@ func TestAgent_requeues_while_it_drains(t *testing.T) {
 		w.requireClean(second, other)
 	})
 }
+
+func (s *fakeAPI) setFull(full bool) (refused int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full = full
+	return s.refused
+}
+
+// A refused claim of a full pool ends the polls until the gateway says again how many
+// slots may be used. The task is requeued, and leaves nothing behind.
+func TestAgent_claim_of_a_full_pool(t *testing.T) {
+	withTestEnv(t, func(t *testing.T, w *testEnv) {
+		h := w.newHost(3)
+		none := 0
+		w.api.setFull(true)
+		p := h.start(nil)
+		w.sleep(time.Minute)
+		w.submit(0)
+		w.submit(1)
+		w.sleep(time.Second)
+		w.api.setDesired(run.DesiredState{Slots: &none})
+		w.sleep(10 * time.Minute)
+		require.LessOrEqual(t, w.api.setFull(false), 6, "it polls no more than once a renewal and slot")
+		require.NoError(t, p.agent.Health())
+		require.Zero(t, w.startCount(0)+w.startCount(1))
+		require.Zero(t, p.agent.SlotsInUse())
+
+		one := 1
+		w.api.setDesired(run.DesiredState{Slots: &one})
+		w.awaitEnd(2*time.Minute, 0)
+		w.awaitEnd(2*time.Minute, 1)
+		w.requireOnce()
+		w.requireClean(h, p)
+	})
+}

@@ -68,9 +68,10 @@ func (x *execution) grace() time.Duration {
 // remove removes the environment. It returns false if the context ended first.
 func (x *execution) remove(ctx context.Context, h executor.Handle) bool {
 	retry := pauses(x.a.opts.timing.retryFirst, x.a.opts.timing.retryLimit)
-	for {
+	for began := x.a.now(); ; {
 		err := h.Remove(ctx)
 		if err == nil || run.CodeOf(err) == run.CodeNotFound {
+			x.a.metrics.stages.WithLabelValues(stageRemove).Observe(x.a.now().Sub(began).Seconds())
 			return true
 		}
 		x.log.WarnContext(ctx, "failed to remove environment", "error", err)

@@ -10,10 +10,13 @@ import (
 // record is one line of a journal entry: a change of the state of its key. Fields
 // that are not set have not changed.
 type record struct {
-	Version    int           `json:"v,omitempty"` // in the first line
-	Time       time.Time     `json:"t"`
-	State      state         `json:"state,omitempty"` // of progress, as states.go says
-	Token      []byte        `json:"token,omitempty"`
+	Version int       `json:"v,omitempty"` // in the first line
+	Time    time.Time `json:"t"`
+	State   state     `json:"state,omitempty"` // of progress, as states.go says
+	Token   []byte    `json:"token,omitempty"`
+	// Granted is when the claim was granted: the time of the record of stateStarting. A
+	// line that replaces others keeps it.
+	Granted    time.Time     `json:"granted,omitzero"`
 	Setup      []run.Frame   `json:"setup,omitempty"` // further frames of the setup
 	FirstFrame int64         `json:"first,omitempty"` // of the shim
 	Grace      time.Duration `json:"grace,omitempty"`
@@ -52,6 +55,11 @@ func (e *entry) apply(r record) {
 	e.Time = r.Time
 	if r.State != "" {
 		e.State = r.State
+	}
+	if !r.Granted.IsZero() {
+		e.Granted = r.Granted
+	} else if r.State == stateStarting {
+		e.Granted = r.Time
 	}
 	if r.Token != nil {
 		e.Token, e.Answered = r.Token, false

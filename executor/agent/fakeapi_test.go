@@ -31,6 +31,8 @@ type fakeAPI struct {
 	slots      map[string]int
 	down       bool
 	framesDown bool
+	full       bool // the pool runs as many tasks as it may
+	refused    int  // claims that were refused for that reason
 	tolerant   bool // batches may overlap: the journal with their bounds was lost
 }
 
@@ -178,6 +180,9 @@ func (s *fakeAPI) Claim(_ context.Context, c run.ClaimRequest) (run.Definition, 
 	switch {
 	case s.newest[c.Key.Task] != c.Key, s.isOver(c.Key):
 		return run.Definition{}, run.Errorf(run.CodeConflict, "not the newest dispatch")
+	case have == nil && s.full:
+		s.refused++
+		return run.Definition{}, run.Errorf(run.CodeExhausted, "the pool is full")
 	case have == nil:
 		s.claims[c.Key] = &claim{executor: c.Executor, journal: c.JournalID}
 	case have.closed || !s.sameHolder(have.executor, c.Executor) || have.journal != c.JournalID:

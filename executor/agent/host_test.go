@@ -104,6 +104,7 @@ func (e *env) shim(w *testEnv, s script) {
 	w.mu.Lock()
 	w.began[attemptID{e.key.Task, e.key.Attempt}]++
 	w.mu.Unlock()
+	began := time.Now()
 	e.add(run.Frame{Kind: run.FrameStepStart})
 	status := run.StatusSuccess
 	for i := 0; i < s.lines || s.hang; i++ {
@@ -151,8 +152,8 @@ func (e *env) shim(w *testEnv, s script) {
 		}
 		status = result.Status
 	}
-	step := run.StepResult{Status: status}
-	result.Steps = []run.StepResult{step}
+	step := run.StepResult{Status: status, Started: began, Ended: time.Now()}
+	result.Steps, result.Ended = []run.StepResult{step}, step.Ended
 	e.add(run.Frame{Kind: run.FrameStepEnd, Status: status})
 	e.add(run.Frame{Kind: run.FrameTaskEnd, Result: &result})
 }

@@ -20,6 +20,8 @@ func journalKey(task int) run.Key {
 	return run.Key{Run: "01jz0000000000000000000000", Task: task, Attempt: 1, Dispatch: 1}
 }
 
+var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
 func filesIn(dir string) *journal { return &journal{Journal: statedir.NewJournal(dir, "journal")} }
 
 func TestJournal_round_trip(t *testing.T) {
@@ -29,7 +31,7 @@ func TestJournal_round_trip(t *testing.T) {
 	f, err := j.create(key, record{State: stateClaimed, Token: []byte("one")})
 	require.NoError(t, err)
 	lines := []record{
-		{State: stateStarting},
+		{State: stateStarting, Time: noon},
 		{Setup: []run.Frame{{N: 1}}},
 		{Setup: []run.Frame{{N: 2}}},
 		{State: stateLaunched, FirstFrame: 3, Grace: time.Second, StepCount: 2},
@@ -50,6 +52,7 @@ func TestJournal_round_trip(t *testing.T) {
 	require.Len(t, all, 1)
 	require.Equal(t, key, all[0].key)
 	require.Empty(t, cmp.Diff(want, all[0].entry, cmp.AllowUnexported(entry{})))
+	require.Equal(t, noon, all[0].entry.Granted)
 	require.True(t, all[0].entry.begun())
 	require.Equal(t, int64(5), all[0].entry.firstUnsent())
 

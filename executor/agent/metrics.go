@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/drover-run/drover/executor/agent/archives"
@@ -17,6 +19,7 @@ type metrics struct {
 	adopted  prometheus.Counter
 	released prometheus.Counter
 	tasks    *prometheus.CounterVec
+	stages   *prometheus.HistogramVec
 
 	transfers     *prometheus.CounterVec
 	transferBytes *prometheus.CounterVec
@@ -39,6 +42,11 @@ func newMetrics(a *Agent) *metrics {
 		tasks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_executor_tasks_total", Help: "Tasks that ended on this executor, by outcome; requeued if no step ran and the task was queued again.",
 		}, []string{"outcome"}),
+		stages: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "drover_executor_stage_duration_seconds", Help: "Time that each task spent in a stage; remove is the removal of its environment.",
+			Buckets:     prometheus.ExponentialBuckets(0.05, 3, 13), // to 7.4 hours
+			ConstLabels: prometheus.Labels{"driver": a.driver.Features().Name},
+		}, []string{"stage"}),
 		transfers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_executor_transfers_total", Help: "Archive transfers for steps, by the type of step and the outcome of each try: moved, failed, interrupted or stopped.",
 		}, []string{"step", "outcome"}),
@@ -54,7 +62,7 @@ func newMetrics(a *Agent) *metrics {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	m.all = []prometheus.Collector{
-		m.claims, m.tasks, m.transfers, m.transferBytes, m.transferTime,
+		m.claims, m.tasks, m.stages, m.transfers, m.transferBytes, m.transferTime,
 		gauge("drover_executor_slots", "Tasks that the executor runs at a time.", func() float64 { return float64(a.opts.Slots) }),
 		gauge("drover_executor_slots_used", "Tasks that take a slot.", func() float64 { return float64(a.slots.InUse()) }),
 		gauge("drover_executor_frames_waiting", "Frames in memory that the gateway has not stored yet.", func() float64 {
@@ -114,6 +122,34 @@ func (a *Agent) unsentFrames() (frames, bytes int) {
 func (t *task) count(outcome string) {
 	if !t.counted.Swap(true) {
 		t.a.metrics.tasks.WithLabelValues(outcome).Inc()
+	}
+}
+
+// stageRemove is the stage, besides those of package run, in which an environment is
+// removed. The task has ended then, and only the executor knows of it.
+const stageRemove = "remove"
+
+// countStages counts how long a task that ended was in each stage. The caller holds
+// the lock.
+func (t *task) countStages(r *run.TaskResult) {
+	of := run.Task{Status: r.Status, StartedAt: t.entry.Granted, EndedAt: r.Ended, Steps: make([]run.StepState, len(r.Steps))}
+	if of.EndedAt.IsZero() {
+		of.EndedAt = t.a.now()
+	}
+	for i, step := range r.Steps {
+		of.Steps[i].StepResult = step
+	}
+	mayBeHeld := r.Status == run.StatusFailed && (t.def == nil || t.def.HoldOnFailure > 0)
+	took := make(map[run.Stage]time.Duration, len(run.Stages()))
+	for _, s := range run.StagesOf(&of) {
+		last := s.Stage == run.StageCleanup && s.Step < 0
+		if s.Ended.IsZero() || last && mayBeHeld {
+			continue // unknown, or with the time for which it was held
+		}
+		took[s.Stage] += s.Ended.Sub(s.Started)
+	}
+	for stage, d := range took {
+		t.a.metrics.stages.WithLabelValues(string(stage)).Observe(d.Seconds())
 	}
 }
 

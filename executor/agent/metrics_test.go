@@ -29,7 +29,10 @@ func metricValues(t *testing.T, c prometheus.Collector) map[string]float64 {
 			for _, label := range m.GetLabel() {
 				name += " " + label.GetValue()
 			}
-			all[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			if h := m.GetHistogram(); h != nil {
+				all[name+" count"] = float64(h.GetSampleCount())
+			}
+			all[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetHistogram().GetSampleSum()
 		}
 	}
 	return all
@@ -85,6 +88,30 @@ func TestAgent_Metrics(t *testing.T) {
 		require.InDelta(t, 0, got["drover_executor_tasks_total requeued"], 0)
 		require.InDelta(t, 0, got["drover_executor_frames_waiting"], 0)
 		require.InDelta(t, 0, got["drover_executor_slots_used"], 0)
+	})
+}
+
+// The journal has the time of the claim, so the next process reports the whole
+// preparation.
+func TestAgent_Metrics_of_stages(t *testing.T) {
+	withTestEnv(t, func(t *testing.T, w *testEnv) {
+		w.script = func(run.Key) script { return script{delay: 7 * time.Second, lines: 20, pause: time.Second} }
+		h := w.newHost(1)
+		p := h.start(nil)
+		w.submit(0)
+		w.sleep(15 * time.Second)
+		p.kill()
+		<-p.ended
+		p = h.start(nil)
+		w.awaitEnd(5*time.Minute, 0)
+		w.requireClean(h, p)
+		got := metricValues(t, p.agent.Metrics())
+		const stages = "drover_executor_stage_duration_seconds fake "
+		for stage, took := range map[string]float64{"prepare": 7, "step": 20, "remove": 0} {
+			require.InDelta(t, 1, got[stages+stage+" count"], 0, stage)
+			require.InDelta(t, took, got[stages+stage], 1, stage)
+		}
+		require.NotContains(t, got, stages+"cleanup")
 	})
 }
 

@@ -230,7 +230,7 @@ func (h *host) launch(p *process, hook func(p *process, point string, key run.Ke
 // takeTasks is the worker of the pool's queue.
 func (p *process) takeTasks(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := p.agent.Reserve(ctx); err != nil {
+		if err := p.agent.Reserve(ctx, ""); err != nil {
 			return
 		}
 		if d := p.w.tokens.poll(ctx, "pool"); d != nil && p.gate() == nil {

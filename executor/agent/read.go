@@ -119,6 +119,7 @@ func (x *execution) recordEnd(r record) bool {
 	}
 	x.sender.Finish(r.Last)
 	x.count(string(r.Result.Status))
+	x.countStages(r.Result)
 	x.log.Debug("task ended", "status", string(r.Result.Status), "reason", r.Result.Reason)
 	return true
 }

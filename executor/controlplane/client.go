@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +45,9 @@ type Options struct {
 	Timeout time.Duration
 	// Transport carries the calls; nil means a transport of the client.
 	Transport http.RoundTripper
+	// Authorities returns the authorities of the gateway's certificate. It is called
+	// for every request, since they may be replaced. Nil: those of the host.
+	Authorities func() *x509.CertPool
 	// AllowPlain allows http to addresses that are not loopback. Definitions contain
 	// secrets, so set it only for trusted networks.
 	AllowPlain bool
@@ -83,7 +87,10 @@ func New(baseURL string, token func() string, opts Options) (*Client, error) {
 	if c.onIndirect == nil {
 		c.onIndirect = func(error) {}
 	}
-	if c.transport == nil {
+	switch {
+	case c.transport == nil && opts.Authorities != nil:
+		c.transport = &trusting{authorities: opts.Authorities}
+	case c.transport == nil:
 		c.transport = newTransport()
 	}
 	if c.timeout == 0 {
@@ -170,7 +177,9 @@ func (c *Client) Renew(ctx context.Context, r run.Renewal) (run.DesiredState, er
 	return desiredState(w), err
 }
 
-func desiredState(w api.DesiredState) run.DesiredState { return run.DesiredState{Drain: w.Drain} }
+func desiredState(w api.DesiredState) run.DesiredState {
+	return run.DesiredState{Drain: w.Drain, Labels: w.Labels, LabelsOnly: w.LabelsOnly, Slots: w.Slots}
+}
 
 // Claim implements run.ExecutorAPI.
 func (c *Client) Claim(ctx context.Context, r run.ClaimRequest) (run.Definition, error) {

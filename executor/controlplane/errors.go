@@ -51,6 +51,9 @@ func answerError(r *http.Response) error {
 	var p api.Problem
 	if media == mediaProblem && json.NewDecoder(io.LimitReader(r.Body, maxProblem)).Decode(&p) == nil && known(run.Code(p.Code)) {
 		e := &run.Error{Code: run.Code(p.Code), Message: p.Detail}
+		if r.StatusCode == http.StatusUnauthorized { // also if the token expired or was revoked: it may be replaced
+			e.Code = run.CodeUnauthenticated
+		}
 		if e.Code == run.CodeForbidden && r.Header.Get(headerState) != string(run.ExecutorRemoved) {
 			e.Code = run.CodeUnauthenticated
 		}
@@ -79,7 +82,8 @@ func foreignError(r *http.Response) error {
 
 func known(code run.Code) bool {
 	return slices.Contains([]run.Code{
-		run.CodeInvalid, run.CodeUnreadable, run.CodeNotFound, run.CodeGone, run.CodeConflict, run.CodeClaimed, run.CodeUnauthenticated, run.CodeForbidden,
+		run.CodeInvalid, run.CodeUnreadable, run.CodeNotFound, run.CodeGone, run.CodeConflict, run.CodeClaimed, run.CodeUnauthenticated, run.CodeTokenExpired,
+		run.CodeTokenRevoked, run.CodeForbidden,
 		run.CodeTooLarge, run.CodeUnsupportedMedia, run.CodeNotSupported, run.CodeExhausted, run.CodeUnavailable,
 		run.CodeTimeout, run.CodeCanceled, run.CodeInternal,
 	}, code)

@@ -171,6 +171,8 @@ func archiveRoundTrip(b *bench) {
 	require.Equal(b, "moved restore_workspace\n", s.stepOutput(2))
 	require.Equal(b, run.StreamSystem, s.frames[streamOf(s, 1)].Stream)
 	require.Nil(b, s.result().Steps[1].ExitCode, "an archive step has none")
+	require.Equal(b, []run.Stage{"", run.StageTransfer, run.StagePrepare, ""}, stages(s.result()))
+	requireStages(b, s)
 	require.Equal(b, 0, *s.result().ExitCode)
 }
 

@@ -58,7 +58,28 @@ func cleanupAfterStop(b *bench) {
 	b.requireCleanedUp(s, run.StatusStopped)
 	require.Equal(b, run.StatusStopped, s.result().Status)
 	require.Equal(b, "stopped in step 1", s.result().Reason)
+	require.Equal(b, []run.Stage{"", "", "", run.StageCleanup, run.StageCleanup}, stages(s.result()))
+	requireStages(b, s)
 	b.remove(h)
+}
+
+// stages returns the stages of the steps of a task; "" is that of a script.
+func stages(r run.TaskResult) []run.Stage {
+	all := make([]run.Stage, len(r.Steps))
+	for i, step := range r.Steps {
+		all[i] = step.Stage
+	}
+	return all
+}
+
+// requireStages requires that the start frames have the stages of the result.
+func requireStages(b *bench, s recording) {
+	b.Helper()
+	for _, f := range s.frames {
+		if f.Kind == run.FrameStepStart {
+			require.Equal(b, s.result().Steps[f.Step].Stage, f.Stage, "step %d", f.Step)
+		}
+	}
 }
 
 func cleanupAfterTimeout(b *bench) {
@@ -221,6 +242,7 @@ func cleanupSaves(b *bench) {
 	s := b.serveOn(h, saveAndRestore(&saved))
 	require.Equal(b, run.StatusStopped, s.result().Status, s.result().Reason)
 	require.Equal(b, run.StatusSuccess, s.result().Steps[1].Status)
+	require.Equal(b, []run.Stage{"", run.StageCleanup}, stages(s.result()))
 	require.NotEmpty(b, saved)
 	b.remove(h)
 }

@@ -89,6 +89,7 @@ func when(b *bench) {
 	require.Equal(b, run.StatusSuccess, s.result().Status)
 	require.Equal(b, 0, *s.result().ExitCode)
 	require.Equal(b, []run.Status{run.StatusSuccess, run.StatusSuccess, run.StatusSkipped, run.StatusSuccess, run.StatusSkipped}, statuses(s.result()))
+	require.Equal(b, make([]run.Stage, 5), stages(s.result()))
 
 	s = b.run(define("exit 3"))
 	require.Equal(b, "failure\nalways\n", s.output(""))
@@ -96,6 +97,8 @@ func when(b *bench) {
 	require.Equal(b, 3, *s.result().ExitCode, "the first failure decides")
 	require.Equal(b, "step 1 exited with code 3", s.result().Reason)
 	require.Equal(b, []run.Status{run.StatusFailed, run.StatusSkipped, run.StatusSuccess, run.StatusSuccess, run.StatusFailed}, statuses(s.result()))
+	require.Equal(b, []run.Stage{"", "", run.StageCleanup, run.StageCleanup, run.StageCleanup}, stages(s.result()))
+	requireStages(b, s)
 }
 
 // skip skips steps also after a success or a failure.

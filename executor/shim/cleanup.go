@@ -116,7 +116,7 @@ func (t *task) cleanUp(r *run.TaskResult, from int, cause interruption) {
 			t.addCleanup(r, n, outcome{by: by}, " before ")
 			return
 		}
-		out := t.runStep(n)
+		out := t.runStep(n, false)
 		r.Steps[n] = out.result
 		t.addCleanup(r, n, out, " in ")
 		if out.by == cleanupTimedOut || out.by == wasAborted {

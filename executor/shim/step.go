@@ -46,12 +46,18 @@ type outcome struct {
 	outputs map[string]string
 }
 
-// runStep runs one step to its end and writes its frames.
-func (t *task) runStep(n int) outcome {
-	started := time.Now().UTC()
-	t.journal.Add(run.Frame{Time: started, Kind: run.FrameStepStart, Step: n, Status: run.StatusRunning})
+// runStep runs one step to its end and writes its frames. failed means that the task
+// has failed before.
+func (t *task) runStep(n int, failed bool) outcome {
+	started, stage := time.Now().UTC(), run.Stage("")
+	if step := &t.order.Definition.Steps[n]; failed || t.cleanup.cause != uninterrupted {
+		stage = run.StageCleanup
+	} else if archive := step.ArchiveType(); archive != "" {
+		stage = run.StageOfType(archive)
+	}
+	t.journal.Add(run.Frame{Time: started, Kind: run.FrameStepStart, Step: n, Stage: stage, Status: run.StatusRunning})
 	out := t.execute(n)
-	out.result.Started, out.result.Ended = started, time.Now().UTC()
+	out.result.Stage, out.result.Started, out.result.Ended = stage, started, time.Now().UTC()
 	if len(out.outputs) > 0 {
 		t.journal.Add(run.Frame{Time: out.result.Ended, Kind: run.FrameOutputs, Step: n, Outputs: out.outputs})
 	}

@@ -123,7 +123,7 @@ func (t *task) runSteps(r *run.TaskResult) {
 			continue
 		}
 		begun = true
-		out := t.runStep(n)
+		out := t.runStep(n, failed)
 		r.Steps[n] = out.result
 		by := out.by
 		if t.cleanup.cause != uninterrupted { // it continued as a step of the cleanup

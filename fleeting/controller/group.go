@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -133,4 +134,10 @@ func (o *opened) end(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// withoutCredentials hides the credentials of a fleet's configuration in a message,
+// in which the plugin may repeat them.
+func withoutCredentials(s run.FleetSpec, text string) string {
+	return mask.NewSet(s.Credentials()).String(text)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/scaling"
 	"github.com/drover-run/drover/internal/truncate"
+	"github.com/drover-run/drover/run"
 )
 
 // memory is the state that one round hands to the next; the records keep it.
@@ -17,6 +18,24 @@ type memory struct {
 	FailedAt time.Time      `json:"failed_at,omitzero"`
 	LastWhy  string         `json:"last_why,omitempty"` // of the most recent failure
 	Refusals int            `json:"refusals,omitempty"` // consecutive requests that the plugin refused and that created nothing
+
+	// Revision and Since are those of the fleet when the failures were counted.
+	Revision int       `json:"revision,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	// Completed is the last revision whose rollout was complete.
+	Completed int `json:"completed,omitempty"`
+}
+
+// observeRevision forgets the failures of an earlier revision, and those before
+// an operator resumed the rollout.
+func (m *memory) observeRevision(f run.Fleet) {
+	if m.Revision == f.Revision && m.Since.Equal(f.RolloutSince) {
+		return
+	}
+	if m.Revision != 0 {
+		m.Failures, m.FailedAt, m.LastWhy, m.Refusals = 0, time.Time{}, "", 0
+	}
+	m.Revision, m.Since = f.Revision, f.RolloutSince
 }
 
 // refusalsRestart is the number of consecutive refusals after which the plugin
@@ -32,6 +51,9 @@ const maxWhy = 300
 // Instances that were requested before the last failure had the same cause:
 // they do not lengthen the pause.
 func (m *memory) recordFailure(now, asked time.Time, why string) {
+	if asked.Before(m.Since) { // with the settings of an earlier revision
+		return
+	}
 	m.LastWhy = truncate.String(why, maxWhy, "...")
 	if m.Failures > 0 && !asked.After(m.FailedAt) {
 		return

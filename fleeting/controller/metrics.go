@@ -22,6 +22,7 @@ type Metrics struct {
 	deletion     *prometheus.HistogramVec
 	life         *prometheus.HistogramVec
 	unlisted     *prometheus.GaugeVec
+	outdated     *prometheus.GaugeVec
 
 	tasks     *prometheus.GaugeVec
 	perTask   *prometheus.GaugeVec
@@ -60,6 +61,7 @@ func NewMetrics() *Metrics {
 		deletion:     histogram("fleeting_provisioner_instance_deletion_time_seconds", "From the last request to delete an instance until it is gone.", boots),
 		life:         histogram("fleeting_provisioner_instance_life_duration_seconds", "From the first listing until the instance is gone.", lives),
 		unlisted:     gauge("drover_fleet_unlisted_instances", "Instances that the plugin does not list while their executors are in contact."),
+		outdated:     gauge("drover_fleet_outdated_instances", "Instances of earlier revisions of a fleet that are not gone."),
 
 		tasks:     gauge("fleeting_taskscaler_tasks", "Slots and tasks of a fleet, by state.", "state"),
 		perTask:   gauge("fleeting_taskscaler_max_tasks_per_instance", "Concurrent tasks on one instance."),
@@ -79,7 +81,7 @@ func (m *Metrics) collectors() []interface {
 		prometheus.Collector
 		DeletePartialMatch(labels prometheus.Labels) int
 	}{
-		m.maxInstances, m.instances, m.missed, m.operations, m.internal, m.creation, m.running, m.deletion, m.life, m.unlisted,
+		m.maxInstances, m.instances, m.missed, m.operations, m.internal, m.creation, m.running, m.deletion, m.life, m.unlisted, m.outdated,
 		m.tasks, m.perTask, m.maxUse, m.desired, m.scaled, m.taskOps, m.readiness,
 	}
 }
@@ -112,7 +114,7 @@ func (m *Metrics) countOperations(fleet, operation string, n int) {
 }
 
 // setGauges sets the gauges of a fleet.
-func (m *Metrics) setGauges(fleet string, p planResult, rows []row) {
+func (m *Metrics) setGauges(fleet string, p planResult, rows []row, outdated int) {
 	states := map[string]int{}
 	for _, s := range []run.InstanceState{run.InstanceRequested, run.InstanceCreating, run.InstanceDeleting} {
 		states[string(s)] = 0
@@ -135,6 +137,7 @@ func (m *Metrics) setGauges(fleet string, p planResult, rows []row) {
 		m.instances.WithLabelValues(fleet, fleet, state).Set(float64(states[state]))
 	}
 	m.unlisted.WithLabelValues(fleet, fleet).Set(float64(unlisted))
+	m.outdated.WithLabelValues(fleet, fleet).Set(float64(outdated))
 	m.maxInstances.WithLabelValues(fleet, fleet).Set(float64(p.limits.MaxInstances))
 	m.perTask.WithLabelValues(fleet, fleet).Set(float64(p.limits.Capacity))
 	m.maxUse.WithLabelValues(fleet, fleet).Set(float64(p.limits.MaxUse))

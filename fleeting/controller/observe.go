@@ -1,12 +1,14 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/fleeting/scaling"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -108,6 +110,7 @@ func (o observed) addUnexpected(b *changeSet, id string, state fleeting.State) {
 	if state == fleeting.StateRunning {
 		r.State, r.RunningAt = run.InstanceBootstrapping, o.now
 	}
+	r.Revision = o.revisionOfUnexpected(r.Cause)
 	switch o.view.Fleet.Spec.Unexpected {
 	case run.UnexpectedIgnore:
 		r.State = run.InstanceIgnored
@@ -231,4 +234,16 @@ func (o observed) updateCounters(b *changeSet, r row) {
 		c.Event = &run.FleetEvent{At: o.now, Kind: "unhealthy", By: actorFleet, Reason: "health_check", Text: fmt.Sprintf("health check failed %d times in a row", next.Failures)}
 	}
 	b.changes.Set = append(b.changes.Set, c)
+}
+
+// revisionOfUnexpected returns the revision of a machine without a request. Soon
+// after a change of the settings, such a machine may belong to a request before
+// the change that was given up: it counts as one of the earlier revision.
+func (o observed) revisionOfUnexpected(cause run.InstanceCause) int {
+	f := o.view.Fleet
+	timeout := cmp.Or(f.Spec.RequestTimeout.Std(), scaling.DefaultRequestTimeout)
+	if cause == run.CauseUnexpected && f.Revision > 1 && o.now.Sub(f.RolloutSince) < timeout {
+		return f.Revision - 1
+	}
+	return f.Revision
 }

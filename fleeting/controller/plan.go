@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -90,13 +92,15 @@ type planInput struct {
 // planResult is a plan with the data that it was made from.
 type planResult struct {
 	Plan
-	decision scaling.Decision
-	memory   memory
-	limits   scaling.Limits
+	decision    scaling.Decision
+	replacement scaling.Replacement
+	memory      memory
+	limits      scaling.Limits
 }
 
 // plan returns the changes to make.
 func plan(s planInput) planResult {
+	s.memory.observeRevision(s.view.Fleet)
 	p := &planner{s: s, rows: rowsOf(s.view)}
 	// An empty listing does not prove that all instances are gone.
 	p.listedNone = listedNone(p.rows)
@@ -119,6 +123,7 @@ func plan(s planInput) planResult {
 		p.decide()
 		p.scale()
 	}
+	p.completeRollout()
 	if p.out.Request.Count == 0 { // a request that is not made uses no tokens of the throttle
 		p.out.memory.Scaling.Throttle = s.memory.Scaling.Throttle
 	}
@@ -242,7 +247,7 @@ func (p *planner) giveUpRequest(r row, why string) {
 
 // decide evaluates the policy.
 func (p *planner) decide() {
-	p.out.decision = decideIn(p.s, p.in)
+	p.out.decision, p.out.replacement = decideIn(p.s, p.in)
 	p.out.memory.Scaling = p.out.decision.Memory
 }
 
@@ -308,6 +313,7 @@ func (p *planner) scale() {
 			p.order(&p.out.Drain, r, string(a.Reason), a.Message)
 		}
 	}
+	p.rollOut(rows, gone)
 	if p.out.memory.Failures > p.s.memory.Failures { // the pause after a failure comes first
 		p.out.Request = Request{}
 		return
@@ -335,6 +341,7 @@ func (p *planner) byHand(desired int, gone map[int]bool) {
 			staying = append(staying, r)
 		}
 	}
+	desired += p.out.replacement.Surge
 	if missing := desired - len(staying); missing > 0 {
 		if maximum := p.out.limits.MaxInstances; maximum > 0 {
 			missing = min(missing, maximum-total)
@@ -348,6 +355,9 @@ func (p *planner) byHand(desired int, gone map[int]bool) {
 		return
 	}
 	surplus := len(staying) - desired
+	slices.SortStableFunc(staying, func(a, b row) int { // those of earlier revisions first
+		return cmp.Compare(b.outdatedBy(p.s.view.Fleet), a.outdatedBy(p.s.view.Fleet))
+	})
 	for _, ready := range []bool{false, true} {
 		for _, r := range staying {
 			if surplus == 0 {

@@ -48,6 +48,7 @@ func newPool(s planInput, own scaling.Input) *pool {
 	demand := scaling.PoolDemand{Queued: s.view.Queued, Overdue: s.view.Overdue, Upcoming: s.upcoming, FreeSlots: s.view.FreeSlots}
 	p.supplies(demand)
 	p.shares = scaling.Divide(demand, p.supply)
+	p.shares[p.self].Queued += s.view.Labelled
 	return p
 }
 
@@ -109,6 +110,9 @@ func (p *pool) supplies(d scaling.PoolDemand) {
 // instancesFor returns how many new instances a fleet needs for the given
 // number of tasks.
 func instancesFor(tasks int, s scaling.Supply) int {
+	if s.Preemptive {
+		tasks = 0 // it keeps idle slots, and requests none for tasks
+	}
 	return (max(0, tasks+s.Idle-s.Free) + s.PerInstance - 1) / s.PerInstance
 }
 
@@ -145,7 +149,9 @@ func inputOf(v records.FleetView, rules *scaling.Rules, maximum int, m memory, n
 			in.Failures = 0
 		}
 		if r.State != run.InstanceIgnored {
-			in.Instances = append(in.Instances, r.scalingInstance(now, v.Fleet.Spec.Failures()))
+			i := r.scalingInstance(now, v.Fleet.Spec.Failures())
+			i.Outdated = r.Revision != v.Fleet.Revision
+			in.Instances = append(in.Instances, i)
 		}
 	}
 	return in
@@ -164,7 +170,7 @@ func (s *step) room(ctx context.Context, q Request) (func(records.FleetView) int
 		return nil, run.InvalidError("the scaling settings of fleet "+s.name+" are not valid", faults)
 	}
 	now := planInput{now: s.w.now(), rules: rules, maxSize: s.maxSize(), trusted: true}
-	if rules.At(now.now).Preemptive {
+	if rules.At(now.now).Upcoming {
 		var err error
 		if now.upcoming, err = s.w.store.UpcomingTasks(ctx, spec.Pool, maxUpcomingRuns); err != nil {
 			return nil, err
@@ -185,7 +191,7 @@ func (s planInput) roomFor(q Request, v records.FleetView) int {
 		n := len(in.Instances)
 		return shareOf(s.now, v.Fleet, n, n+q.Count, v.QuotaShares) - n
 	}
-	d := decideIn(s, in)
+	d, _ := decideIn(s, in)
 	n := min(q.Count, d.Figures.Required)
 	if d.Figures.Allowed > 0 || v.Fleet.Spec.Quota != nil {
 		n = min(n, d.Figures.Allowed-d.Figures.Instances)
@@ -193,13 +199,24 @@ func (s planInput) roomFor(q Request, v records.FleetView) int {
 	return n
 }
 
-// decideIn evaluates the policy of a fleet with its share of the pool's demand.
-func decideIn(s planInput, in scaling.Input) scaling.Decision {
+// decideIn evaluates the policy of a fleet with its share of the pool's demand,
+// and the next part of its rollout.
+func decideIn(s planInput, in scaling.Input) (scaling.Decision, scaling.Replacement) {
 	p := newPool(s, in)
 	in.Demand = p.shares[p.self]
-	if s.view.Fleet.Spec.Quota != nil {
-		n := shareOf(s.now, s.view.Fleet, len(in.Instances), scaling.Decide(in).Figures.Target, p.sharing[p.self])
-		in.Quota = &n
+	decide := func() scaling.Decision {
+		if s.view.Fleet.Spec.Quota != nil {
+			n := shareOf(s.now, s.view.Fleet, len(in.Instances), scaling.Decide(in).Figures.Target, p.sharing[p.self])
+			in.Quota = &n
+		}
+		return scaling.Decide(in)
 	}
-	return scaling.Decide(in)
+	d := decide()
+	if !slices.ContainsFunc(in.Instances, func(i scaling.Instance) bool { return i.Outdated }) || rolloutStopped(s.view.Fleet, in.Failures) {
+		return d, scaling.Replacement{}
+	}
+	r := replace(s.view.Fleet, in, d)
+	in = withReplacement(in, r)
+	in.Quota = nil
+	return decide(), r
 }

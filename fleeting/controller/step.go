@@ -240,6 +240,9 @@ func (s *step) request(ctx context.Context) (func(context.Context) error, error)
 	for range q.Count {
 		b.add(records.LedgerRow{FleetInstance: run.FleetInstance{
 			Request: s.id, Cause: run.CauseRequested, State: run.InstanceRequested, RequestedAt: b.now, Reason: q.Reason, Message: q.Message,
+			// increase uses the settings of this view, even if they have changed
+			// in the meantime.
+			Revision: s.view.Fleet.Revision,
 		}}, "requested")
 	}
 	b.changes.Request = s.id
@@ -317,7 +320,7 @@ func (s *step) recordResponse(ctx context.Context, promised int, refusal error) 
 	expected := max(0, promised-created)
 	why := "the plugin promised fewer"
 	if refusal != nil {
-		why = "the plugin refused: " + oneLine(refusal)
+		why = "the plugin refused: " + withoutCredentials(s.view.Fleet.Spec, oneLine(refusal))
 	}
 	for i, r := range open {
 		if i < expected {

@@ -141,7 +141,7 @@ func (t *watch) round(ctx context.Context) (Plan, error) {
 // count. The count reads many rows, so it runs at a limited rate.
 func (t *watch) countUpcoming(ctx context.Context, v records.FleetView, rules *scaling.Rules) error {
 	now := t.w.now()
-	if !rules.At(now).Preemptive {
+	if !rules.At(now).Upcoming {
 		t.upcoming = 0
 		return nil
 	}
@@ -224,13 +224,15 @@ func (t *watch) writeStatus(ctx context.Context, v records.FleetView, p planResu
 	next := t.fleetStatus(v, p, pluginErr, now)
 	same := next
 	same.SeenAt, same.ErrorAt = t.status.SeenAt, t.status.ErrorAt
-	t.w.metrics.setGauges(t.name, p, rowsOf(v))
+	t.w.metrics.setGauges(t.name, p, rowsOf(v), next.Rollout.Outdated)
 	since := now.Sub(t.statusAt)
 	if p.Empty() && since < statusInterval && (same == t.status || since < minStatusInterval) {
 		return nil
 	}
 	memory := p.memory.text()
-	if _, err := t.w.store.ChangeFleet(ctx, t.name, records.FleetChanges{Status: &next, PolicyState: &memory}); err != nil {
+	if _, err := t.w.store.ChangeFleet(ctx, t.name, records.FleetChanges{
+		Status: &next, PolicyState: &memory, Events: rolloutEvents(v.Fleet.Status.Rollout, next.Rollout, now),
+	}); err != nil {
 		return err
 	}
 	t.status, t.statusAt = next, now
@@ -245,7 +247,7 @@ func (t *watch) fleetStatus(v records.FleetView, p planResult, pluginErr error, 
 	figures := p.decision.Figures
 	s := run.FleetStatus{
 		SeenAt: v.Fleet.Status.SeenAt, Group: info.ID, Plugin: info.Version, MaxSize: int64(info.MaxSize), BlockedBy: string(p.decision.Held),
-		Queued: v.Queued, Share: figures.Queued, Busy: figures.Busy, Free: figures.Free, Idle: figures.Idle, Target: figures.Target, Limit: figures.Allowed,
+		Queued: v.Queued + v.Labelled, Share: figures.Queued, Busy: figures.Busy, Free: figures.Free, Idle: figures.Idle, Target: figures.Target, Limit: figures.Allowed,
 		Failures: p.memory.Failures, Instances: figures.Instances,
 	}
 	if d := v.Fleet.Desired; d != nil {
@@ -256,7 +258,7 @@ func (t *watch) fleetStatus(v records.FleetView, p planResult, pluginErr error, 
 	}
 	switch {
 	case pluginErr != nil:
-		s.Error, s.ErrorAt = pluginErr.Error(), now
+		s.Error, s.ErrorAt = withoutCredentials(v.Fleet.Spec, pluginErr.Error()), now
 	case !t.listed:
 		s.Error, s.ErrorAt = t.status.Error, t.status.ErrorAt
 	default:
@@ -265,6 +267,11 @@ func (t *watch) fleetStatus(v records.FleetView, p planResult, pluginErr error, 
 			s.ErrorAt = now
 		}
 	}
+	text := ""
+	if !t.listed {
+		text = s.Error
+	}
+	s.Rollout = rolloutStatus(v, p, text, now)
 	return s
 }
 

@@ -61,7 +61,7 @@ func (d *decider) act(kind Kind, id string, reason Reason, format string, args .
 func (d *decider) sort() {
 	d.in.Instances = slices.Clone(d.in.Instances)
 	slices.SortFunc(d.in.Instances, func(a, b Instance) int {
-		return cmp.Or(cmp.Compare(d.free(a), d.free(b)), a.IdleSince.Compare(b.IdleSince), strings.Compare(a.ID, b.ID))
+		return cmp.Or(compareOutdated(a, b), cmp.Compare(d.free(a), d.free(b)), a.IdleSince.Compare(b.IdleSince), strings.Compare(a.ID, b.ID))
 	})
 }
 
@@ -124,7 +124,7 @@ func (d *decider) computeFigures() {
 	waiting := d.waiting()
 	f.Idle = idle(d.in.Terms, f.Busy+waiting)
 	f.RequiredSlots = waiting + f.Idle
-	f.Required = ceil(f.RequiredSlots-f.Free, d.perInstance())
+	f.Required = ceil(f.RequiredSlots-f.Free, d.perInstance()) + d.in.Surge
 	f.Target = max(0, f.Instances-f.Terminating+f.Required)
 	f.Allowed = d.in.Limits.MaxInstances
 	if q := d.in.Quota; q != nil && (f.Allowed == 0 || *q < f.Allowed) {
@@ -132,11 +132,25 @@ func (d *decider) computeFigures() {
 	}
 }
 
-// waiting returns the number of tasks that need free slots.
+// waiting returns the number of tasks that need free slots. In preemptive mode tasks
+// take the slots that are idle, and only the slots that are used then are replaced.
 func (d *decider) waiting() int {
 	n := max(0, d.in.Demand.Queued)
 	if d.in.Terms.Preemptive {
+		return 0
+	}
+	if d.in.Terms.Upcoming {
 		n += max(0, d.in.Demand.Upcoming)
+	}
+	return n
+}
+
+// readySlots returns the free slots of instances that are ready.
+func (d *decider) readySlots() (n int) {
+	for _, i := range d.serving {
+		if i.State == StateReady {
+			n += d.free(i)
+		}
 	}
 	return n
 }
@@ -172,6 +186,9 @@ func (d *decider) perInstance() int {
 // grow requests missing instances, within the limits.
 func (d *decider) grow() {
 	n := d.figures.Required
+	if d.in.Terms.Preemptive && d.in.Demand.Queued > d.readySlots() {
+		d.held = ReasonPreemptive
+	}
 	if n <= 0 {
 		d.memory.Throttle = d.in.Memory.Throttle
 		return
@@ -194,6 +211,9 @@ func (d *decider) grow() {
 	reason, why := ReasonDemand, fmt.Sprintf("%d tasks wait and %d idle slots are required; %d slots are free", d.waiting(), d.figures.Idle, d.figures.Free)
 	if d.waiting() == 0 {
 		reason, why = ReasonIdleCount, fmt.Sprintf("%d idle slots are required; %d slots are free", d.figures.Idle, d.figures.Free)
+	}
+	if d.figures.Required <= d.in.Surge {
+		reason, why = ReasonRollout, "they replace instances of earlier revisions"
 	}
 	d.actions = append(d.actions, Action{Kind: Request, Count: n, Reason: reason, Message: why})
 }
@@ -296,8 +316,9 @@ func (d *decider) recordPeak() {
 // shrink removes instances that have been idle for long enough, if the
 // remaining slots suffice and would have sufficed during the hold-down.
 func (d *decider) shrink() {
+	keep := d.figures.RequiredSlots + d.in.Surge*d.perInstance()
 	for _, i := range d.serving {
-		if i.State != StateReady || i.Busy > 0 || d.figures.Free-d.free(i) < d.figures.RequiredSlots {
+		if i.State != StateReady || i.Busy > 0 || d.figures.Free-d.free(i) < keep {
 			continue
 		}
 		due := i.IdleSince.Add(d.in.Terms.IdleTime)

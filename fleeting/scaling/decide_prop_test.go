@@ -46,7 +46,7 @@ func (f *fleet) drawTerms() {
 	f.in.Terms = scaling.Terms{
 		IdleCount: rapid.IntRange(0, 6).Draw(f.t, "idle_count"), IdleTime: seconds(0, 300).Draw(f.t, "idle_time"),
 		FactorMilli: rapid.SampledFrom([]int{0, 100, 500, 1100, 2000}).Draw(f.t, "factor"), FactorLimit: rapid.IntRange(0, 10).Draw(f.t, "factor_limit"),
-		Preemptive: rapid.Bool().Draw(f.t, "preemptive"),
+		Preemptive: rapid.Bool().Draw(f.t, "preemptive"), Upcoming: rapid.Bool().Draw(f.t, "upcoming"),
 	}
 }
 

@@ -56,10 +56,24 @@ func TestDecide(t *testing.T) {
 	}{
 		{name: "nothing to do at zero"},
 		{name: "from zero when a task waits", in: scaling.Input{Demand: scaling.Demand{Queued: 3}}, want: []string{"request 2: demand"}},
-		{name: "without preemptive mode, upcoming tasks need no instances", in: scaling.Input{Demand: scaling.Demand{Upcoming: 3}}},
+		{name: "upcoming tasks need no instances by default", in: scaling.Input{Demand: scaling.Demand{Upcoming: 3}}},
+		{name: "in preemptive mode, waiting tasks request none", in: scaling.Input{Demand: scaling.Demand{Queued: 9}, Terms: scaling.Terms{Preemptive: true}}, held: scaling.ReasonPreemptive},
 		{
-			name: "preemptive mode requests instances for upcoming tasks",
-			in:   scaling.Input{Demand: scaling.Demand{Upcoming: 3}, Terms: scaling.Terms{Preemptive: true}}, want: []string{"request 2: demand"},
+			name: "but idle slots are kept", held: scaling.ReasonPreemptive, want: []string{"request 1: idle_count"},
+			in: scaling.Input{Demand: scaling.Demand{Queued: 9}, Terms: scaling.Terms{Preemptive: true, IdleCount: 2}},
+		},
+		{
+			name: "which waiting tasks take", in: scaling.Input{
+				Demand: scaling.Demand{Queued: 2}, Terms: scaling.Terms{Preemptive: true, IdleCount: 2}, Instances: []scaling.Instance{young},
+			},
+		},
+		{
+			name: "and which are replaced then", want: []string{"request 1: idle_count"},
+			in: scaling.Input{Terms: scaling.Terms{Preemptive: true, IdleCount: 2}, Instances: []scaling.Instance{busy}},
+		},
+		{
+			name: "unless they are to count",
+			in:   scaling.Input{Demand: scaling.Demand{Upcoming: 3}, Terms: scaling.Terms{Upcoming: true}}, want: []string{"request 2: demand"},
 		},
 		{name: "idle count is slots", in: scaling.Input{Terms: scaling.Terms{IdleCount: 3}}, want: []string{"request 2: idle_count"}},
 		{

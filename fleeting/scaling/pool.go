@@ -31,7 +31,8 @@ type Supply struct {
 	Idle        int  // slots that its rules keep free, even while tasks wait
 	PerInstance int  // concurrent tasks on a new instance, at least 1
 	Room        int  // instances that it may request, or Unlimited
-	Preemptive  bool // it takes upcoming tasks
+	Preemptive  bool // it requests no instances for waiting tasks
+	Upcoming    bool // it takes upcoming tasks
 	// Off reports that the fleet requests no instances, even below its limits,
 	// for example because it is paused. Its free slots still count.
 	Off bool
@@ -47,13 +48,10 @@ func SupplyOf(in Input) Supply {
 	d.retire()
 	d.computeFigures()
 	s := Supply{
-		Free: d.figures.Free, Idle: d.figures.Idle, PerInstance: max(1, d.perInstance()), Room: Unlimited, Preemptive: in.Terms.Preemptive,
+		Free: d.figures.Free, Idle: d.figures.Idle, PerInstance: max(1, d.perInstance()), Room: Unlimited,
+		Preemptive: in.Terms.Preemptive, Upcoming: in.Terms.Upcoming,
 	}
-	for _, i := range d.serving {
-		if i.State == StateReady {
-			s.Ready += d.free(i)
-		}
-	}
+	s.Ready = d.readySlots()
 	if d.limited() {
 		s.Room = max(0, d.figures.Allowed-d.figures.Instances)
 	}
@@ -74,7 +72,8 @@ func SupplyOf(in Input) Supply {
 //     as it has, then to the next. Tasks that no fleet has room for stay with
 //     the first fleet that is not off, so that its status shows the limit.
 //
-// Upcoming tasks are divided after the waiting ones, among preemptive fleets.
+// A fleet in preemptive mode takes tasks only on slots that it has. Upcoming tasks
+// are divided after the waiting ones, among the fleets that take them.
 // The result depends only on the arguments: all fleets of a pool compute the
 // same result. A request of one fleet does not change the shares of the others.
 func Divide(d PoolDemand, fleets []Supply) []Demand {
@@ -84,11 +83,11 @@ func Divide(d PoolDemand, fleets []Supply) []Demand {
 	// An upcoming task may start on any remaining free slot.
 	upcoming := max(0, d.Upcoming-slots)
 	for _, s := range p.fleets {
-		if !s.Preemptive {
+		if !s.Upcoming {
 			upcoming = max(0, upcoming-max(s.Ready, s.surplus()))
 		}
 	}
-	p.divide(upcoming, func(s Supply) bool { return s.Preemptive }, func(s *Demand, n int) { s.Upcoming += n })
+	p.divide(upcoming, func(s Supply) bool { return s.Upcoming }, func(s *Demand, n int) { s.Upcoming += n })
 	return p.shares
 }
 
@@ -144,7 +143,7 @@ func (s *Supply) surplus() int {
 // grow assigns up to n tasks to new instances, and returns how many. If there
 // is not enough room for the idle slots too, tasks come first.
 func (s *Supply) grow(n int) int {
-	if n == 0 || s.Off {
+	if n == 0 || s.Off || s.Preemptive {
 		return 0
 	}
 	instances := max(0, ceil(n+s.Idle-s.Free, s.PerInstance))

@@ -19,6 +19,7 @@ func TestDivide(t *testing.T) {
 	with := func(s scaling.Supply, change func(*scaling.Supply)) scaling.Supply { change(&s); return s }
 	free := func(n int) func(*scaling.Supply) { return func(s *scaling.Supply) { s.Free = n } }
 	preemptive := func(s *scaling.Supply) { s.Preemptive = true }
+	upcoming := func(s *scaling.Supply) { s.Upcoming = true }
 	warm := func(s *scaling.Supply) { s.Free, s.Ready, s.Idle = 2, 2, 2 }
 	warming := func(s *scaling.Supply) { s.Free, s.Idle = 2, 2 }
 	tests := []struct {
@@ -48,22 +49,24 @@ func TestDivide(t *testing.T) {
 		{"free slots that do not take tasks", scaling.PoolDemand{Queued: 4, Overdue: 4, FreeSlots: 9}, []scaling.Supply{open}, []int{4}, nil},
 		{"free slots that do not take some", scaling.PoolDemand{Queued: 6, Overdue: 2, FreeSlots: 3}, []scaling.Supply{open}, []int{3}, nil},
 		{
-			"upcoming tasks go to preemptive fleets",
+			"upcoming tasks go to the fleets that take them",
 			scaling.PoolDemand{Queued: 1, Upcoming: 2},
-			[]scaling.Supply{open, with(open, preemptive)},
+			[]scaling.Supply{open, with(open, upcoming)},
 			[]int{1, 0},
 			[]int{0, 2},
 		},
 		{
 			"upcoming tasks take the remaining free slots",
 			scaling.PoolDemand{Queued: 1, Upcoming: 5, FreeSlots: 2},
-			[]scaling.Supply{with(open, free(2)), with(room(1), preemptive), with(open, preemptive)},
+			[]scaling.Supply{with(open, free(2)), with(room(1), upcoming), with(open, upcoming)},
 			[]int{0, 0, 0},
 			[]int{0, 1, 1},
 		},
 		{"idle slots take tasks where they are ready", scaling.PoolDemand{Queued: 3}, []scaling.Supply{open, with(open, warm)}, []int{1, 2}, nil},
 		{"and not where they are starting", scaling.PoolDemand{Queued: 3}, []scaling.Supply{open, with(open, warming)}, []int{3, 0}, nil},
 		{"unless there is no room for others", scaling.PoolDemand{Queued: 3}, []scaling.Supply{room(1), with(room(0), warming)}, []int{1, 2}, nil},
+		{"a preemptive fleet takes what it has slots for", scaling.PoolDemand{Queued: 5}, []scaling.Supply{with(with(open, warm), preemptive), open}, []int{2, 3}, nil},
+		{"and keeps the others if it is alone", scaling.PoolDemand{Queued: 5}, []scaling.Supply{with(with(open, warm), preemptive)}, []int{5}, nil},
 		{"no demand", scaling.PoolDemand{}, []scaling.Supply{open, open}, []int{0, 0}, nil},
 	}
 	for _, tt := range tests {
@@ -112,7 +115,7 @@ func TestSupplyOf(t *testing.T) {
 func drawSupply(t *rapid.T) scaling.Supply {
 	s := scaling.Supply{
 		Free: rapid.IntRange(0, 6).Draw(t, "free"), PerInstance: rapid.IntRange(1, 4).Draw(t, "per_instance"),
-		Room: rapid.SampledFrom([]int{scaling.Unlimited, 0, 1, 2, 5}).Draw(t, "room"), Preemptive: rapid.Bool().Draw(t, "preemptive"),
+		Room: rapid.SampledFrom([]int{scaling.Unlimited, 0, 1, 2, 5}).Draw(t, "room"), Preemptive: rapid.Bool().Draw(t, "preemptive"), Upcoming: rapid.Bool().Draw(t, "upcoming"),
 		Off: rapid.IntRange(0, 4).Draw(t, "off") == 0, Idle: rapid.IntRange(0, 4).Draw(t, "idle"),
 	}
 	s.Ready = rapid.IntRange(0, s.Free).Draw(t, "ready")
@@ -139,7 +142,7 @@ func TestDivide_properties(t *testing.T) {
 		queued, upcoming := 0, 0
 		for i, s := range shares {
 			require.True(t, s.Queued >= 0 && s.Upcoming >= 0)
-			require.True(t, fleets[i].Preemptive || s.Upcoming == 0)
+			require.True(t, fleets[i].Upcoming || s.Upcoming == 0)
 			queued, upcoming = queued+s.Queued, upcoming+s.Upcoming
 		}
 		require.Equal(t, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0), queued, "each task that other slots do not take goes to one fleet")
@@ -149,7 +152,7 @@ func TestDivide_properties(t *testing.T) {
 				continue
 			}
 			for j, before := range fleets[:i] {
-				full := before.Off || before.Room != scaling.Unlimited && shares[j].Queued >= before.Free+before.Room*before.PerInstance
+				full := before.Off || before.Preemptive || before.Room != scaling.Unlimited && shares[j].Queued >= before.Free+before.Room*before.PerInstance
 				require.True(t, full, "fleet %d needs machines although fleet %d has room", i, j)
 			}
 			for j, other := range fleets {
@@ -173,7 +176,7 @@ func TestDivide_requests_nothing_twice(t *testing.T) {
 					Capacity: rapid.IntRange(1, 4).Draw(t, "capacity"), MaxInstances: rapid.IntRange(0, 5).Draw(t, "max_instances"), RequestTimeout: time.Hour,
 				},
 				Instances: make([]scaling.Instance, rapid.IntRange(0, 2).Draw(t, "ready")),
-				Terms:     scaling.Terms{IdleTime: time.Hour, IdleCount: rapid.IntRange(0, 3).Draw(t, "idle_count"), Preemptive: rapid.Bool().Draw(t, "preemptive")},
+				Terms:     scaling.Terms{IdleTime: time.Hour, IdleCount: rapid.IntRange(0, 3).Draw(t, "idle_count"), Upcoming: rapid.Bool().Draw(t, "upcoming")},
 			}
 		}
 		for i, in := range inputs {

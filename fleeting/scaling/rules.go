@@ -41,7 +41,8 @@ type Terms struct {
 	IdleTime    time.Duration `json:"idle_time"`
 	FactorMilli int           `json:"factor_milli"` // thousandths
 	FactorLimit int           `json:"factor_limit"` // 0: none
-	Preemptive  bool          `json:"preemptive"`
+	Preemptive  bool          `json:"preemptive"`   // waiting tasks request no instances
+	Upcoming    bool          `json:"upcoming"`     // tasks that are about to be ready request some
 }
 
 // Rules are valid settings. They do not change.
@@ -226,10 +227,10 @@ func (c *compiler) policy(path run.Path, index int, p run.ScalingPolicy) policy 
 	made.terms = Terms{
 		Policy: index, IdleCount: p.IdleCount, IdleTime: p.IdleTime.Std(),
 		FactorMilli: int(math.Round(min(p.ScaleFactor, MaxFactor) * 1000)), FactorLimit: p.ScaleFactorLimit,
-		Preemptive: p.IdleCount > 0,
+		Preemptive: p.IdleCount > 0 && (p.PreemptiveMode == nil || *p.PreemptiveMode), Upcoming: p.UpcomingTasks,
 	}
-	if p.PreemptiveMode != nil {
-		made.terms.Preemptive = *p.PreemptiveMode
+	if made.terms.Preemptive && p.UpcomingTasks {
+		c.fault(path.Key("upcoming_tasks"), run.FaultContradiction, "in preemptive mode, tasks request no instances: set preemptive_mode to false")
 	}
 	return made
 }

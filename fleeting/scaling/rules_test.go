@@ -170,3 +170,20 @@ func FuzzCompile(f *testing.F) {
 		}
 	})
 }
+
+func TestRules_preemptive_mode(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"{idle_count: 0}": false, "{idle_count: 1}": true, "{idle_count: 1, preemptive_mode: false}": false,
+		"{idle_count: 1, preemptive_mode: true}": true, "{scale_factor: 1, preemptive_mode: true}": false, // no slot would ever be free
+	} {
+		require.Equal(t, want, compile(t, "policy: ["+text+"]").At(at(t, "2026-03-17T07:00:00Z")).Preemptive, text)
+	}
+	require.True(t, compile(t, "policy: [{idle_count: 1, preemptive_mode: false, upcoming_tasks: true}]").At(at(t, "2026-03-17T07:00:00Z")).Upcoming)
+	s, err := spec.ReadScaling([]byte("policy: [{idle_count: 1, upcoming_tasks: true}]"), spec.FormatYAML)
+	require.NoError(t, err)
+	_, faults := scaling.Compile(*s)
+	require.Len(t, faults, 1)
+	require.Equal(t, "policy[0].upcoming_tasks", faults[0].Path)
+	require.Equal(t, run.FaultContradiction, faults[0].Code)
+}

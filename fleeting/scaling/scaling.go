@@ -32,6 +32,7 @@ type Instance struct {
 	Busy        int       `json:"busy,omitempty"`      // tasks that it holds
 	Used        int       `json:"used,omitempty"`      // tasks that it has taken, including those that it holds
 	Unhealthy   bool      `json:"unhealthy,omitempty"`
+	Outdated    bool      `json:"outdated,omitempty"` // of an earlier revision: it is removed before others
 }
 
 // Demand is the fleet's share of the tasks of the pool (see Divide), without
@@ -55,6 +56,8 @@ type Input struct {
 	// make them ready. FailedAt is the time of the last one.
 	Failures int
 	FailedAt time.Time
+	// Surge is how many instances to have beyond the required ones (see Replace).
+	Surge int
 	// Memory is the memory of the previous decision.
 	Memory Memory
 }
@@ -104,11 +107,14 @@ const (
 	ReasonUnhealthy Reason = "unhealthy"
 	ReasonTimeout   Reason = "timeout"    // it was not ready in time
 	ReasonOverLimit Reason = "over_limit" // there are more than allowed
+	ReasonRollout   Reason = "rollout"    // a later revision replaces it, or it replaces one of an earlier revision
 
 	ReasonMaxInstances Reason = "max_instances" // max_instances prevents a request
 	ReasonQuota        Reason = "quota"         // the shared quota prevents a request
 	ReasonThrottle     Reason = "throttle"      // the throttle delays a request
 	ReasonBackoff      Reason = "backoff"       // failures delay a request
+	// ReasonPreemptive: in preemptive mode, waiting tasks lead to no request.
+	ReasonPreemptive Reason = "preemptive_mode"
 )
 
 // Action is one action, and its reason.

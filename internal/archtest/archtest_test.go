@@ -14,7 +14,7 @@ import (
 const module = "github.com/drover-run/drover"
 
 // leaves import the standard library only, and any package may import them.
-var leaves = []string{"internal/suggest", "internal/truncate"}
+var leaves = []string{"internal/reload", "internal/suggest", "internal/truncate"}
 
 // importsOf lists all packages that the packages of a pattern import, directly or
 // indirectly. The pattern may follow flags of go list.
@@ -38,7 +38,8 @@ func TestImports(t *testing.T) {
 		{pattern: "./run/inputs", own: []string{"run", "run/inputs"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./run", own: []string{"run"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/", "gopkg.in/"}},
 		{pattern: "./spec/condition", own: []string{"spec/condition"}, banned: []string{"go.temporal.io", "google.golang.org/grpc"}},
-		{pattern: "./spec", own: []string{"run", "run/inputs", "spec", "spec/condition"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./spec/message", own: []string{"run", "spec/message"}, banned: []string{"github.com/", "go.temporal.io"}},
+		{pattern: "./spec", own: []string{"run", "run/inputs", "spec", "spec/condition", "spec/message"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./contract", own: []string{"run", "run/graph", "contract"}},
 		{pattern: "./workflows", own: []string{"run", "run/graph", "contract", "workflows"}},
 		{pattern: "./cli", banned: []string{"go.temporal.io", module + "/engine", module + "/records", module + "/executor", module + "/gateway"}},
@@ -58,8 +59,8 @@ func TestImports(t *testing.T) {
 		{pattern: "./fleeting/scaling", own: []string{"run", "fleeting/scaling"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./fleeting/simulate", own: []string{"run", "fleeting/scaling", "fleeting/simulate"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./blobs", own: []string{"run", "blobs", "internal/durable"}, banned: []string{"go.temporal.io"}},
-		{pattern: "./fleeting/controller", own: []string{"run", "records", "fleeting", "fleeting/wire", "fleeting/scaling", "internal/dirlock", "internal/durable", "internal/retry", "fleeting/controller"}, banned: []string{"go.temporal.io"}},
-		{pattern: "./webhooks", own: []string{"run", "records", "api", "internal/retry", "webhooks"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./fleeting/controller", own: []string{"run", "records", "fleeting", "fleeting/wire", "fleeting/scaling", "internal/dirlock", "internal/durable", "internal/mask", "internal/retry", "fleeting/controller"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./webhooks", own: []string{"run", "records", "api", "internal/retry", "spec/message", "webhooks"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./engine", banned: []string{"go.temporal.io/server", module + "/workflows", module + "/activities", module + "/gateway", module + "/executor", module + "/internal/secrets"}},
 		{pattern: "./engine/archives", own: []string{"run", "records", "internal/archive", "internal/mask", "engine/archives"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./engine/outbox", own: []string{"run", "run/graph", "contract", "internal/retry", "records", "engine/outbox"}},
@@ -70,6 +71,8 @@ func TestImports(t *testing.T) {
 		{pattern: "./internal/hostcheck", own: []string{"internal/hostcheck"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./internal/durable", own: []string{"internal/durable"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./internal/retry", own: []string{"internal/retry"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./internal/logging", own: []string{"internal/logging"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
+		{pattern: "./internal/reload", own: []string{"internal/reload"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/suggest", own: []string{"internal/suggest"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/truncate", own: []string{"internal/truncate"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/keylock", own: []string{"internal/keylock"}, banned: []string{"github.com/", "go.temporal.io"}},

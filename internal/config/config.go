@@ -84,6 +84,14 @@ type Retention struct {
 	Logs      LogRetention   `koanf:"logs" yaml:"logs"`
 	Runs      RunRetention   `koanf:"runs" yaml:"runs"`
 	Events    EventRetention `koanf:"events" yaml:"events"`
+	// Executors bounds the executors that were removed, and the instances of fleets
+	// that are gone.
+	Executors ExecutorRetention `koanf:"executors" yaml:"executors"`
+}
+
+// ExecutorRetention bounds how long removed executors and gone instances are known.
+type ExecutorRetention struct {
+	MaxAge time.Duration `koanf:"max_age" yaml:"max_age"` // since the removal; 0: no bound
 }
 
 // LogRetention bounds the logs of runs that have ended.
@@ -117,6 +125,9 @@ type Control struct {
 	// Promote makes this build the current one of the deployment when its workers
 	// poll. Otherwise an operator does so with Temporal's own tools.
 	Promote bool `koanf:"promote" yaml:"promote"`
+	// RunURL is the URL of a run in the messages of webhooks, with {run} in place
+	// of its id; "" means no link.
+	RunURL string `koanf:"run_url" yaml:"run_url"`
 }
 
 // Gateway configures the HTTP server for clients and executors.
@@ -131,6 +142,8 @@ type Gateway struct {
 	TLSCertFile     string        `koanf:"tls_cert_file" yaml:"tls_cert_file"`
 	TLSKeyFile      string        `koanf:"tls_key_file" yaml:"tls_key_file"`
 	ShutdownTimeout time.Duration `koanf:"shutdown_timeout" yaml:"shutdown_timeout"`
+	// AccessLog selects the requests that are logged at info: all, calls or refused.
+	AccessLog string `koanf:"access_log" yaml:"access_log"`
 	// Relay makes the process of the gateway serve a relay too.
 	Relay bool `koanf:"relay" yaml:"relay"`
 	// RelayKeyFile has the keys of the relays. With them, an executor whose token
@@ -166,6 +179,9 @@ type Executor struct {
 	Temporary   bool          `koanf:"temporary" yaml:"temporary"`
 	RemoveAfter time.Duration `koanf:"remove_after" yaml:"remove_after"` // 0: ten minutes
 	GatewayURL  string        `koanf:"gateway_url" yaml:"gateway_url"`
+	// GatewayCAFile has the certificate authorities of the gateway's certificate; ""
+	// means those of the host.
+	GatewayCAFile string `koanf:"gateway_ca_file" yaml:"gateway_ca_file"`
 	// InsecureGateway allows a gateway URL that is neither https nor loopback:
 	// secrets then cross the network unencrypted.
 	InsecureGateway bool `koanf:"insecure_gateway" yaml:"insecure_gateway"`
@@ -245,8 +261,8 @@ func Default() Config {
 			MaxBytes: 10 << 30, MaxEntries: 1_000_000, MaxContentBytes: 50 << 30, CacheMaxBytes: 5 << 30, CacheTotalBytes: 50 << 30,
 			CacheMaxAge: 14 * 24 * time.Hour, WorkspaceMaxAge: 3 * 24 * time.Hour, ArtifactMaxAge: 30 * 24 * time.Hour,
 		},
-		Retention: Retention{Interval: time.Hour, PerSecond: 100},
-		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second},
+		Retention: Retention{Interval: time.Hour, PerSecond: 100, Executors: ExecutorRetention{MaxAge: 30 * 24 * time.Hour}},
+		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second, AccessLog: "calls"},
 		Relay:     Relay{Listen: "127.0.0.1:7234", MaxPolls: 200, ShutdownTimeout: 10 * time.Second},
 		Executor: Executor{
 			Slots: 1, Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",

@@ -78,6 +78,12 @@ func (c Control) validate(v *validator) {
 	if strings.ContainsAny(c.Deployment, ".:") {
 		v.fail("control.deployment", "%q must not contain a dot or a colon", c.Deployment)
 	}
+	if c.RunURL != "" {
+		u, err := url.Parse(strings.ReplaceAll(c.RunURL, "{run}", "x"))
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || !strings.Contains(c.RunURL, "{run}") {
+			v.fail("control.run_url", "must be an http or https URL with {run} in place of the ID of a run")
+		}
+	}
 }
 
 func (r Retention) validate(v *validator) {
@@ -94,6 +100,7 @@ func (r Retention) validate(v *validator) {
 		{"retention.runs.keep", r.Runs.Keep < 0},
 		{"retention.events.max_age", r.Events.MaxAge < 0},
 		{"retention.events.keep", r.Events.Keep < 0},
+		{"retention.executors.max_age", r.Executors.MaxAge < 0},
 	} {
 		if bound.bad {
 			v.fail(bound.key, "must not be negative; 0 is no bound")
@@ -114,6 +121,7 @@ func (g Gateway) validate(v *validator) {
 			v.fail("gateway.codec_origins", "%q is not an origin of the form SCHEME://HOST or SCHEME://HOST:PORT", origin)
 		}
 	}
+	v.oneOf("gateway.access_log", g.AccessLog, "all", "calls", "refused")
 	if g.ShutdownTimeout <= 0 {
 		v.fail("gateway.shutdown_timeout", "must be above 0")
 	}

@@ -43,12 +43,12 @@ func TestConfig_Validate(t *testing.T) {
 			change: func(c *config.Config) {
 				c.Retention.Interval, c.Retention.Runs.MaxAge, c.Retention.Runs.Keep = 0, -1, -1
 				c.Retention.Events.MaxAge, c.Retention.Events.Keep = -1, -1
-				c.Retention.Logs.MaxAge, c.Retention.PerSecond = -1, -1
+				c.Retention.Logs.MaxAge, c.Retention.PerSecond, c.Retention.Executors.MaxAge = -1, -1, -1
 			},
 			want: []string{
 				"retention.interval: must be at least 1s", "retention.per_second: must not be negative", "retention.logs.max_age: must not be negative", "retention.runs.max_age: must not be negative",
 				"retention.runs.keep: must not be negative", "retention.events.max_age: must not be negative",
-				"retention.events.keep: must not be negative",
+				"retention.events.keep: must not be negative", "retention.executors.max_age: must not be negative",
 			},
 		},
 		{
@@ -82,6 +82,13 @@ func TestConfig_Validate(t *testing.T) {
 			name: "control on postgres", parts: []config.Part{config.PartControl},
 			change: func(c *config.Config) { c.Records.Driver, c.Blobs.URL = "postgres", "s3://b" },
 			want:   []string{"records.dsn: must be set for postgres"},
+		},
+		{
+			name: "the link to a run", parts: []config.Part{config.PartControl},
+			change: func(c *config.Config) {
+				c.Records.Path, c.Blobs.URL, c.Control.RunURL = "/r", "file:///b", "https://ci.example.com/runs"
+			},
+			want: []string{"control.run_url: must be an http or https URL with {run}"},
 		},
 		{
 			name:   "a blob directory with two slashes",

@@ -32,6 +32,28 @@ var errAltered = errors.New("it was altered, or belongs elsewhere, or the key of
 type Ring struct {
 	first string // id
 	keys  map[string]cipher.AEAD
+	// source, if it is not nil, has the keys instead.
+	source Source
+}
+
+// Source has rings that may be replaced, such as those of a file.
+type Source interface {
+	// Current returns the ring in use.
+	Current() *Ring
+	// Refresh returns the newest ring. It is called if a value was sealed with a key
+	// that the current one lacks: another process may know of the key earlier.
+	Refresh() *Ring
+}
+
+// Following returns a ring with the current keys of a source.
+func Following(s Source) *Ring { return &Ring{source: s} }
+
+// latest returns the ring that has the keys; nil if there is none.
+func (r *Ring) latest() *Ring {
+	if r != nil && r.source != nil {
+		return r.source.Current()
+	}
+	return r
 }
 
 // NewKey returns a line with a random key, in the format of Parse.
@@ -91,7 +113,7 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 // Seal encrypts a value. The label identifies the location of the value: it
 // opens under no other label. A ring without keys returns the value unchanged.
 func (r *Ring) Seal(label, value string) string {
-	if r == nil || r.first == "" {
+	if r = r.latest(); r == nil || r.first == "" {
 		return value
 	}
 	_, sealed := r.Encrypt(label, []byte(value))
@@ -101,6 +123,7 @@ func (r *Ring) Seal(label, value string) string {
 // Encrypt encrypts data with the first key, which must exist, and returns the
 // id of the key.
 func (r *Ring) Encrypt(label string, data []byte) (id string, sealed []byte) {
+	r = r.latest()
 	return r.first, r.keys[r.first].Seal(nil, nil, data, []byte(label)) //nolint:gosec // it makes the nonce itself
 }
 
@@ -108,8 +131,11 @@ func (r *Ring) Encrypt(label string, data []byte) (id string, sealed []byte) {
 // Errors are those of Open.
 func (r *Ring) Decrypt(id, label string, sealed []byte) ([]byte, error) {
 	var key cipher.AEAD
-	if r != nil {
-		key = r.keys[id]
+	if now := r.latest(); now != nil {
+		key = now.keys[id]
+	}
+	if key == nil && r != nil && r.source != nil {
+		key = r.source.Refresh().keys[id]
 	}
 	if key == nil {
 		return nil, fmt.Errorf("key %.40q: %w", id, ErrUnknownKey)
@@ -141,7 +167,7 @@ func (r *Ring) Open(label, stored string) (string, error) {
 // Current returns the prefix of all values that the first key sealed; "" if
 // there is no key.
 func (r *Ring) Current() string {
-	if r == nil || r.first == "" {
+	if r = r.latest(); r == nil || r.first == "" {
 		return ""
 	}
 	return scheme + r.first + ":"

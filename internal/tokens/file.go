@@ -54,6 +54,9 @@ func (f *File) Authenticate(token string) (Principal, bool) {
 	return f.current().Authenticate(token)
 }
 
+// Tokens returns the entries of the file.
+func (f *File) Tokens() []Token { return f.current().Tokens() }
+
 func (f *File) current() *List {
 	f.mu.Lock()
 	defer f.mu.Unlock()

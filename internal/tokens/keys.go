@@ -8,9 +8,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 
+	"github.com/drover-run/drover/internal/reload"
 	"github.com/drover-run/drover/run"
 )
 
@@ -32,6 +34,25 @@ var ErrNotWrapped = errors.New("the task token was not handed out by a relay, or
 // all keys verify, so that a key can be replaced while tasks run.
 type Keys struct {
 	keys [][]byte
+	// current, if it is not nil, returns the keys instead.
+	current func() *Keys
+}
+
+// FollowKeys reads a file of keys. Changes of the file take effect within a second.
+func FollowKeys(path string, logger *slog.Logger) (*Keys, error) {
+	source, err := reload.Open(logger, func(files [][]byte) (*Keys, error) { return ParseKeys(string(files[0])) }, path)
+	if err != nil {
+		return nil, fmt.Errorf("read the keys of the relay: %w", err)
+	}
+	return &Keys{current: source.Current}, nil
+}
+
+// all returns the keys.
+func (k *Keys) all() [][]byte {
+	if k.current != nil {
+		return k.current().keys
+	}
+	return k.keys
 }
 
 // NewKey returns a random key, in the format of ParseKeys.
@@ -82,7 +103,7 @@ func ReadKeys(path string) (*Keys, error) {
 func (k *Keys) Wrap(namespace, owner string, token []byte) []byte {
 	out := make([]byte, 0, len(wrapped)+keyLength+len(token))
 	out = append(out, wrapped...)
-	out = append(out, proof(k.keys[0], taskTokenPurpose, namespace, owner, string(token))...)
+	out = append(out, proof(k.all()[0], taskTokenPurpose, namespace, owner, string(token))...)
 	return append(out, token...)
 }
 
@@ -102,7 +123,7 @@ func (k *Keys) Unwrap(namespace, owner string, from []byte) ([]byte, error) {
 // ClaimProof returns the proof that a key was handed to the owner, who presents it
 // to the gateway to claim the key.
 func (k *Keys) ClaimProof(owner string, key run.Key) string {
-	return base64.RawURLEncoding.EncodeToString(proof(k.keys[0], claimProofPurpose, owner, key.String()))
+	return base64.RawURLEncoding.EncodeToString(proof(k.all()[0], claimProofPurpose, owner, key.String()))
 }
 
 // CheckClaimProof reports whether a proof shows that the key was handed to the
@@ -113,7 +134,7 @@ func (k *Keys) CheckClaimProof(owner string, key run.Key, claimProof string) boo
 }
 
 func (k *Keys) verifies(given []byte, parts ...string) bool {
-	for _, key := range k.keys {
+	for _, key := range k.all() {
 		if hmac.Equal(given, proof(key, parts...)) {
 			return true
 		}

@@ -50,6 +50,11 @@ type Principal struct {
 	// IssuedAt and Expires bound a short-lived token; zero for tokens that are
 	// listed.
 	IssuedAt, Expires time.Time
+	// Refusal says why a known token is not valid: it has expired, or was revoked.
+	// Authenticate returns false with it.
+	Refusal error
+
+	hash string // of a token that is listed
 }
 
 // Allows reports whether the principal may make a call that needs the scope

@@ -51,7 +51,7 @@ func (k *Keys) IssueShortLived(b Binding, now time.Time, lifetime time.Duration)
 		return "", fmt.Errorf("issue a short-lived token: %w", err)
 	}
 	encode := base64.RawURLEncoding.EncodeToString
-	return shortLivedPrefix + encode(text) + "." + encode(proof(k.keys[0], shortLivedPurpose, string(text))), nil
+	return shortLivedPrefix + encode(text) + "." + encode(proof(k.all()[0], shortLivedPurpose, string(text))), nil
 }
 
 // ShortLivedAuthenticator accepts short-lived tokens, and the tokens that another

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/drover-run/drover/run"
 )
@@ -20,7 +21,7 @@ import (
 // concurrent use.
 type Authenticator interface {
 	// Authenticate returns the principal of a token, and whether the token is
-	// valid.
+	// valid. If it is known and not valid, the principal has the reason.
 	Authenticate(token string) (Principal, bool)
 }
 
@@ -35,6 +36,8 @@ type Token struct {
 	Hash string `yaml:"hash"`
 	// Scopes is what the token allows.
 	Scopes []Scope `yaml:"scopes"`
+	// Expires is when the token ceases to be valid; zero is never.
+	Expires time.Time `yaml:"expires,omitempty"`
 	// Binding restricts a token of the scope executor to one executor.
 	Binding `yaml:",inline"`
 }
@@ -53,22 +56,30 @@ func Hash(token string) string {
 	return hashPrefix + hex.EncodeToString(sum[:])
 }
 
+// hash returns the hash of the token in its only form.
+func (t Token) hash() string {
+	return hashPrefix + strings.ToLower(strings.TrimPrefix(t.Hash, hashPrefix))
+}
+
 // List is a fixed list of tokens.
 type List struct {
-	tokens []hashedToken
+	tokens  []hashedToken
+	entries []Token
+	now     func() time.Time
 }
 
 var _ Authenticator = (*List)(nil)
 
 type hashedToken struct {
 	sum       []byte
+	expires   time.Time
 	principal Principal
 }
 
 // NewList checks the tokens and returns them as a list. The error has all
 // faults.
 func NewList(tokens []Token) (*List, error) {
-	list := &List{}
+	list := &List{entries: slices.Clone(tokens), now: time.Now}
 	var errs []error
 	names := make(map[string]bool)
 	for i, t := range tokens {
@@ -92,8 +103,8 @@ func NewList(tokens []Token) (*List, error) {
 			errs = append(errs, fmt.Errorf("token %s: %w", t.Name, err))
 		}
 		names[t.Name] = true
-		list.tokens = append(list.tokens, hashedToken{sum: sum, principal: Principal{
-			Name: t.Name, Scopes: slices.Clone(t.Scopes), Binding: t.Binding,
+		list.tokens = append(list.tokens, hashedToken{sum: sum, expires: t.Expires, principal: Principal{
+			Name: t.Name, Scopes: slices.Clone(t.Scopes), Binding: t.Binding, hash: hashPrefix + hex.EncodeToString(sum),
 		}})
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -103,7 +114,7 @@ func NewList(tokens []Token) (*List, error) {
 }
 
 // Check returns the principal of the bearer token in the Authorization headers
-// of a call. Errors: unauthenticated.
+// of a call. Errors: unauthenticated, token_expired, token_revoked.
 func Check(auth Authenticator, headers []string) (Principal, error) {
 	if len(headers) == 0 {
 		return Principal{}, run.Errorf(run.CodeUnauthenticated, "this call needs a bearer token")
@@ -113,6 +124,9 @@ func Check(auth Authenticator, headers []string) (Principal, error) {
 		return Principal{}, run.Errorf(run.CodeUnauthenticated, "the Authorization header holds no bearer token")
 	}
 	p, ok := auth.Authenticate(strings.TrimSpace(token))
+	if !ok && p.Refusal != nil {
+		return Principal{}, p.Refusal
+	}
 	if !ok {
 		return Principal{}, run.Errorf(run.CodeUnauthenticated, "the bearer token is not known")
 	}
@@ -130,5 +144,14 @@ func (l *List) Authenticate(token string) (Principal, bool) {
 	if found < 0 {
 		return Principal{}, false
 	}
-	return l.tokens[found].principal, true
+	t := l.tokens[found]
+	if !t.expires.IsZero() && !l.now().Before(t.expires) {
+		return Principal{
+			Name: t.principal.Name, Refusal: run.Errorf(run.CodeTokenExpired, "token %s expired at %s", t.principal.Name, t.expires.UTC().Format(time.RFC3339)),
+		}, false
+	}
+	return t.principal, true
 }
+
+// Tokens returns the entries of the list.
+func (l *List) Tokens() []Token { return l.entries }

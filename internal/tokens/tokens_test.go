@@ -53,7 +53,8 @@ func TestFile_reloads(t *testing.T) {
 	require.NoError(t, err)
 	p, ok := file.Authenticate("one")
 	require.True(t, ok)
-	require.Equal(t, tokens.Principal{Name: "me", Scopes: []tokens.Scope{tokens.Read}}, p)
+	require.Equal(t, "me", p.Name)
+	require.Equal(t, []tokens.Scope{tokens.Read}, p.Scopes)
 
 	write("- name: [")
 	authenticates := func(token string) func() (bool, string) {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
@@ -32,7 +31,7 @@ const (
 // backend runs transactions, and announces their changes to other processes.
 type backend struct {
 	db     *sql.DB
-	config *pgx.ConnConfig
+	config *connector
 	hub    *sqldb.Hub
 	logger *slog.Logger
 	name   string // identifies this process in notifications
@@ -48,7 +47,7 @@ type backend struct {
 	close      func() error // once
 }
 
-func newBackend(ctx context.Context, db *sql.DB, config *pgx.ConnConfig, hub *sqldb.Hub, logger *slog.Logger) *backend {
+func newBackend(ctx context.Context, db *sql.DB, config *connector, hub *sqldb.Hub, logger *slog.Logger) *backend {
 	b := &backend{db: db, config: config, hub: hub, logger: logger, name: rand.Text(), wake: make(chan struct{}, 1)}
 	background, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	b.stop, b.close = func() { stop(sql.ErrConnDone) }, sync.OnceValue(b.closeAll)

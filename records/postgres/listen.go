@@ -38,7 +38,7 @@ func (b *backend) listen(ctx context.Context) {
 // listenOnce receives until the connection is lost. heard reports that it was
 // established.
 func (b *backend) listenOnce(ctx context.Context) (connected bool, err error) {
-	conn, err := pgx.ConnectConfig(ctx, b.config.Copy())
+	conn, err := pgx.ConnectConfig(ctx, b.config.config(ctx))
 	if err != nil {
 		return false, fmt.Errorf("connect: %w", err)
 	}

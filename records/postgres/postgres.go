@@ -44,6 +44,9 @@ type Options struct {
 	Observer records.Observer
 	// Keys encrypt secrets; nil means that they are stored in the clear.
 	Keys *keyring.Ring
+	// CurrentDSN returns the connection string for a new connection; nil means that
+	// of Open. Only its credentials and certificates may differ from that of Open.
+	CurrentDSN func() string
 	// Logger logs background errors; nil discards them.
 	Logger *slog.Logger
 	// MaxConns is how many connections calls may use; 0 means 16. Two more
@@ -74,7 +77,8 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		return nil, &run.Error{Code: run.CodeInvalid, Message: "the connection string of the records database cannot be read", Err: err}
 	}
 	tune(config)
-	db := stdlib.OpenDB(*config)
+	current := newConnector(config, dsn, opts)
+	db := stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(current.refresh))
 	db.SetMaxOpenConns(opts.MaxConns)
 	db.SetMaxIdleConns(opts.MaxConns)
 	schema, err := migrate(ctx, db)
@@ -82,7 +86,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		return nil, errors.Join(openError(config, err), db.Close())
 	}
 	hub := sqldb.NewHub()
-	b := newBackend(ctx, db, config, hub, opts.Logger)
+	b := newBackend(ctx, db, current, hub, opts.Logger)
 	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, sqldb.Options{Now: opts.Now, Observer: opts.Observer, Keys: opts.Keys})}, nil
 }
 

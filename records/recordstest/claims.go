@@ -356,3 +356,137 @@ func testClaimUnclaimable(t *testing.T, d *fixture.Database) {
 	require.NoError(t, s.CloseLost(t.Context(), r.ID, "gone"))
 	request("a", map[run.Key]run.ClaimState{key(0, 1, 2): run.ClaimUnclaimable, key(1, 1, 1): run.ClaimUnclaimable})
 }
+
+func finallyTests() map[string]func(t *testing.T, d *fixture.Database) {
+	return map[string]func(t *testing.T, d *fixture.Database){
+		"is_claimed_after_a_stop":        testFinallyAfterStop,
+		"is_not_claimed_before":          testFinallyTooEarly,
+		"reads_the_statuses_of_all":      testFinallyConditions,
+		"does_not_run_in_a_cancelled":    testFinallyCancelled,
+		"does_not_run_in_a_closed":       testFinallyClosed,
+		"runs_again_in_a_restart":        testFinallyRestart,
+		"keeps_the_slot_of_change_group": testFinallyKeepsSlot,
+	}
+}
+
+// withFinally is a run of the tasks a and b, and of the finally task z.
+func withFinally(change ...func(*run.Spec)) *run.Spec {
+	steps := []run.Step{{Run: "true"}}
+	s := &run.Spec{Name: "finally", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
+		"a": {Pool: "linux", Steps: steps}, "b": {Pool: "linux", Steps: steps}, "z": {Pool: "linux", Steps: steps, Finally: true},
+	}}
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+func skippedTask(task int) run.TaskChange {
+	return run.TaskChange{Task: task, Status: run.StatusSkipped, Reason: "the run was stopped"}
+}
+
+func claimError(t *testing.T, s records.Store, key run.Key) error {
+	t.Helper()
+	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx", SpecVersion: run.NewestSpecVersion})
+	return err
+}
+
+func testFinallyAfterStop(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	id, key := fixture.Running(t, s, withFinally())
+	require.True(t, fixture.Get(t, s, id).Tasks[2].Finally)
+	require.False(t, fixture.Get(t, s, id).Tasks[0].Finally)
+	require.NoError(t, s.StopRun(t.Context(), id, nil))
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Queued(1, 1, 1)}})
+	fixture.RequireCode(t, run.CodeConflict, claimError(t, s, run.Key{Run: id, Task: 1, Attempt: 1, Dispatch: 1}))
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
+		fixture.Ended(key.Task, 1, 1, run.StatusStopped), {Task: 1, Attempt: 1, Dispatch: 1, Status: run.StatusSkipped}, fixture.Queued(2, 1, 1),
+	}})
+	fixture.Claim(t, s, run.Key{Run: id, Task: 2, Attempt: 1, Dispatch: 1})
+	require.Equal(t, run.StatusRunning, fixture.Get(t, s, id).Tasks[2].Status)
+	fixture.Apply(t, s, id, records.Changes{
+		Tasks: []run.TaskChange{fixture.Ended(2, 1, 1, run.StatusSuccess)}, Result: run.ResultStopped, Finish: true,
+	})
+	require.Equal(t, run.ResultStopped, fixture.Get(t, s, id).Result)
+}
+
+// An older control worker queues finally tasks with the others.
+func testFinallyTooEarly(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	id, _ := fixture.Running(t, s, withFinally())
+	last := run.Key{Run: id, Task: 2, Attempt: 1, Dispatch: 1}
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Queued(2, 1, 1)}})
+	fixture.RequireCode(t, run.CodeConflict, claimError(t, s, last))
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusFailed)}})
+	err := claimError(t, s, last)
+	fixture.RequireCode(t, run.CodeConflict, err)
+	require.ErrorContains(t, err, "and b has not")
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{skippedTask(1)}})
+	fixture.Claim(t, s, last)
+}
+
+func testFinallyConditions(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	for text, want := range map[string]run.Status{
+		`tasks.a.status == "failed" && tasks.b.status == "skipped"`: run.StatusQueued,
+		`tasks.b.status == "success"`:                               run.StatusSkipped,
+	} {
+		id, _ := fixture.Running(t, s, withFinally(func(s *run.Spec) { s.Tasks["z"].If = text }))
+		_, got := fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
+			fixture.Ended(0, 1, 1, run.StatusFailed), skippedTask(1), fixture.Queued(2, 1, 1),
+		}})
+		require.Equal(t, want, got[2].Status, text)
+	}
+}
+
+func testFinallyCancelled(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	r := fixture.Create(t, s, withFinally(func(s *run.Spec) { s.Admission = run.AdmissionManual }))
+	require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
+	for _, task := range fixture.Get(t, s, r.ID).Tasks {
+		require.Equal(t, run.StatusCancelled, task.Status, task.Name)
+	}
+}
+
+func testFinallyClosed(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	id, _ := fixture.Running(t, s, withFinally())
+	require.NoError(t, s.CloseLost(t.Context(), id, "gone"))
+	r := fixture.Get(t, s, id)
+	require.Equal(t, run.PhaseFinished, r.Phase)
+	require.Equal(t, run.StatusSkipped, r.Tasks[2].Status)
+}
+
+func testFinallyRestart(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	id, _ := fixture.Running(t, s, withFinally())
+	require.NoError(t, s.CloseLost(t.Context(), id, "gone"))
+	source, err := s.RestartSource(t.Context(), id)
+	require.NoError(t, err)
+	require.True(t, source.Spec.Tasks["z"].Finally)
+	require.False(t, source.Spec.Tasks["a"].Finally)
+}
+
+func testFinallyKeepsSlot(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	_, _, err := s.PutChangeGroup(t.Context(), run.ChangeGroup{Name: "deploys", MaxRunning: 1, OnBusy: run.OnBusyQueue}, nil)
+	require.NoError(t, err)
+	grouped := func(s *run.Spec) { s.ChangeGroups = []string{"deploys"} }
+	id, _ := fixture.Running(t, s, withFinally(grouped))
+	next := fixture.Create(t, s, withFinally(grouped))
+	require.NoError(t, s.StopRun(t.Context(), id, nil))
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{
+		fixture.Ended(0, 1, 1, run.StatusStopped), skippedTask(1), fixture.Queued(2, 1, 1),
+	}})
+	status, err := s.Begin(t.Context(), next.ID)
+	require.NoError(t, err)
+	require.Equal(t, run.PhaseQueued, status.Phase, "the finally task has not ended")
+	fixture.Apply(t, s, id, records.Changes{
+		Tasks: []run.TaskChange{fixture.Ended(2, 1, 1, run.StatusSuccess)}, Result: run.ResultStopped, Finish: true,
+	})
+	_, _, err = s.Grant(t.Context(), "deploys")
+	require.NoError(t, err)
+	status, err = s.Begin(t.Context(), next.ID)
+	require.NoError(t, err)
+	require.Equal(t, run.PhaseRunning, status.Phase)
+}

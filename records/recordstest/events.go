@@ -39,7 +39,7 @@ func testEvents(t *testing.T, d *fixture.Database) {
 		Tasks:  []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusFailed), {Task: 1, Status: run.StatusSkipped, Reason: "skipped"}},
 		Result: run.ResultFailed, Reason: "all failed", Finish: true,
 	})
-	fixture.AwaitEvent(t, s, 7)
+	fixture.AwaitEvent(t, s, 8)
 	code := 1
 	base := run.Event{Run: id, Group: "/a/b/c", Result: run.ResultUnknown, Phase: run.PhaseRunning}
 	event := func(number int64, kind run.EventType, change func(e *run.Event)) run.Event {
@@ -53,15 +53,18 @@ func testEvents(t *testing.T, d *fixture.Database) {
 		event(2, run.EventRun, func(*run.Event) {}),
 		event(3, run.EventTask, func(e *run.Event) { e.Task, e.Status, e.Attempt = "all[N=0]", run.StatusQueued, 1 }),
 		event(4, run.EventTask, func(e *run.Event) {
-			e.Task, e.Status, e.Attempt, e.Executor = "all[N=0]", run.StatusRunning, 1, "x"
+			e.Task, e.Status, e.Attempt, e.Executor, e.Stage = "all[N=0]", run.StatusRunning, 1, "x", run.StagePrepare
 		}),
-		event(5, run.EventTask, func(e *run.Event) {
-			e.Task, e.Status, e.Attempt, e.Executor, e.ExitCode, e.Result = "all[N=0]", run.StatusFailed, 1, "x", &code, run.ResultFailed
+		event(5, run.EventStage, func(e *run.Event) {
+			e.Task, e.Status, e.Attempt, e.Executor, e.Stage = "all[N=0]", run.StatusRunning, 1, "x", run.StageStep
 		}),
 		event(6, run.EventTask, func(e *run.Event) {
+			e.Task, e.Status, e.Attempt, e.Executor, e.ExitCode, e.Result = "all[N=0]", run.StatusFailed, 1, "x", &code, run.ResultFailed
+		}),
+		event(7, run.EventTask, func(e *run.Event) {
 			e.Task, e.Status, e.Reason, e.Result = "all[N=1]", run.StatusSkipped, "skipped", run.ResultFailed
 		}),
-		event(7, run.EventRun, func(e *run.Event) { e.Phase, e.Result, e.Reason = run.PhaseFinished, run.ResultFailed, "all failed" }),
+		event(8, run.EventRun, func(e *run.Event) { e.Phase, e.Result, e.Reason = run.PhaseFinished, run.ResultFailed, "all failed" }),
 	}
 	got := fixture.ReadAll(t, s, run.EventQuery{})
 	require.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreFields(run.Event{}, "Time")))

@@ -13,6 +13,9 @@ import (
 func frameTests() map[string]func(t *testing.T, d *fixture.Database) {
 	return map[string]func(t *testing.T, d *fixture.Database){
 		"record_steps_and_outputs":    testFrames,
+		"show_the_stages":             testStages,
+		"of_one_batch_are_one_event":  testStagesInOneBatch,
+		"have_few_stage_events":       testStageEvents,
 		"are_idempotent_and_gapless":  testFrameBounds,
 		"need_a_claim":                testFramesNeedClaim,
 		"after_the_end_are_only_kept": testFramesLate,
@@ -54,6 +57,81 @@ func testFrames(t *testing.T, d *fixture.Database) {
 	got = fixture.Get(t, s, id)
 	require.Equal(t, map[string]string{"n5": "v", "n6": "v"}, got.Tasks[0].Outputs)
 	require.Equal(t, run.StatusRunning, got.Tasks[0].Status, "the workflow writes the end")
+}
+
+// stageEvents returns the stages of the events of a type.
+func stageEvents(t *testing.T, s records.Store, kind run.EventType) (stages []run.Stage) {
+	t.Helper()
+	for _, e := range fixture.ReadAll(t, s, run.EventQuery{}) {
+		if e.Type == kind && e.Status == run.StatusRunning {
+			stages = append(stages, e.Stage)
+		}
+	}
+	return stages
+}
+
+func testStages(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	ctx := t.Context()
+	id, key := fixture.Running(t, s, twoSteps())
+	task := func() run.Task { return fixture.Get(t, s, id).Tasks[0] }
+	require.Equal(t, run.StagePrepare, task().Stage)
+
+	b := fixture.Batch(key, "x", 1, run.FrameOutput, run.FrameStepStart)
+	require.NoError(t, s.ApplyFrames(ctx, b))
+	require.NoError(t, s.ApplyFrames(ctx, b), "a repeated batch has no event")
+	require.Equal(t, run.StageStep, task().Stage)
+	require.NoError(t, s.ApplyFrames(ctx, fixture.Batch(key, "x", 3, run.FrameStepEnd)))
+	require.Equal(t, run.StageStep, task().Stage, "between two steps")
+	b = fixture.Batch(key, "x", 4, run.FrameStepStart)
+	b.Frames[0].Step, b.Frames[0].Stage = 1, run.StageCleanup
+	require.NoError(t, s.ApplyFrames(ctx, b))
+	require.Equal(t, run.StageCleanup, task().Stage)
+	require.Equal(t, run.StageCleanup, task().Steps[1].Stage)
+
+	// The stages are those of the newest dispatch.
+	fixture.ClaimQueued(t, s, run.Key{Run: id, Task: 0, Attempt: 2, Dispatch: 1})
+	require.Equal(t, run.StagePrepare, task().Stage)
+	require.Len(t, run.StagesOf(new(task())), 1)
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 2, 1, run.StatusSuccess)}})
+	require.Empty(t, task().Stage)
+
+	fixture.AwaitEvent(t, s, 9)
+	require.Equal(t, []run.Stage{run.StageStep, run.StageCleanup}, stageEvents(t, s, run.EventStage))
+	require.Equal(t, []run.Stage{run.StagePrepare, run.StagePrepare}, stageEvents(t, s, run.EventTask))
+}
+
+func testStagesInOneBatch(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	_, key := fixture.Running(t, s, twoSteps())
+	b := fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameStepEnd, run.FrameStepStart)
+	b.Frames[2].Step, b.Frames[2].Stage = 1, run.StageTransfer
+	require.NoError(t, s.ApplyFrames(t.Context(), b))
+	_, key = fixture.Running(t, s, twoSteps())
+	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameStepEnd, run.FrameTaskEnd)))
+	fixture.AwaitEvent(t, s, 9)
+	require.Equal(t, []run.Stage{run.StageTransfer}, stageEvents(t, s, run.EventStage), "the end of a task is an event of its own")
+}
+
+func testStageEvents(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	spec := fixture.OneTask("/a/b")
+	const steps = 3 * run.MaxStageEvents
+	spec.Tasks["build"].Steps = make([]run.Step, steps)
+	for i := range steps {
+		spec.Tasks["build"].Steps[i].Run = "true"
+	}
+	id, key := fixture.Running(t, s, spec)
+	for i := range steps {
+		b := fixture.Batch(key, "x", int64(i)+1, run.FrameStepStart)
+		if b.Frames[0].Step = i; i%2 == 1 {
+			b.Frames[0].Stage = run.StageTransfer
+		}
+		require.NoError(t, s.ApplyFrames(t.Context(), b))
+	}
+	require.Equal(t, run.StageTransfer, fixture.Get(t, s, id).Tasks[0].Stage)
+	fixture.AwaitEvent(t, s, 4+run.MaxStageEvents)
+	require.Len(t, stageEvents(t, s, run.EventStage), run.MaxStageEvents)
 }
 
 func testFrameBounds(t *testing.T, d *fixture.Database) {

@@ -32,6 +32,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) fixture.Open) {
 		{"Outputs", outputTests()},
 		{"Foreach", foreachTests()},
 		{"Conditions", conditionTests()},
+		{"Finally", finallyTests()},
 		{"Contact", executors.ContactTests()},
 		{"Observer", observerTests()},
 		{"Executors", executors.ExecutorTests()},
@@ -47,6 +48,8 @@ func Run(t *testing.T, newDatabase func(t *testing.T) fixture.Open) {
 		{"Fleets", executors.FleetTests()},
 		{"Membership", executors.MembershipTests()},
 		{"Sessions", executors.SessionTests()},
+		{"Tokens", executors.TokenTests()},
+		{"Forget", executors.ForgetTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()

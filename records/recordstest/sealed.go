@@ -2,6 +2,8 @@ package recordstest
 
 import (
 	"crypto/rand"
+	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,7 +47,8 @@ func RunSealed(t *testing.T, open func(keys *keyring.Ring) records.Store) {
 	old := keyLines(t, "k1")
 	first, err := keyring.Parse(old)
 	require.NoError(t, err)
-	both, err := keyring.Parse(keyLines(t, "k2") + old)
+	next := keyLines(t, "k2")
+	both, err := keyring.Parse(next + old)
 	require.NoError(t, err)
 	other := NewRing(t, "k1") // with the same id
 
@@ -95,6 +98,34 @@ func RunSealed(t *testing.T, open func(keys *keyring.Ring) records.Store) {
 		require.Zero(t, n)
 		requireSecrets(t, s, created.ID, hidden)
 		requireSecrets(t, s, later.ID, hidden)
+	})
+
+	// The revisions of a fleet are sealed as its configuration is.
+	using(first, func(s records.Store) {
+		_, _, err := s.PutPool(t.Context(), run.Pool{Name: "linux", Driver: run.DriverShell})
+		require.NoError(t, err)
+		for _, image := range []string{"a", "b"} {
+			config := fmt.Sprintf(`{"image":%q,"token":%q}`, image, hidden.Reveal())
+			_, _, err := s.PutFleet(t.Context(), "linux", run.FleetSpec{Pool: "linux", Plugin: "docker", PluginConfig: json.RawMessage(config)}, "me")
+			require.NoError(t, err)
+		}
+	})
+	using(nil, func(s records.Store) {
+		_, err := s.FleetRevisions(t.Context(), "linux")
+		require.Equal(t, run.CodeInternal, run.CodeOf(err))
+	})
+	using(both, func(s records.Store) {
+		n, err := s.Reencrypt(t.Context(), 10)
+		require.NoError(t, err)
+		require.Equal(t, 3, n, "a fleet and its two revisions")
+	})
+	latest, err := keyring.Parse(next)
+	require.NoError(t, err)
+	using(latest, func(s records.Store) {
+		all, err := s.FleetRevisions(t.Context(), "linux")
+		require.NoError(t, err)
+		require.Len(t, all, 2)
+		require.Contains(t, string(all[1].Settings.PluginConfig), hidden.Reveal())
 	})
 }
 

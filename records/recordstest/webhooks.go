@@ -21,6 +21,9 @@ func webhookTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"are_limited":              testWebhookLimit,
 		"one_worker_delivers":      testWebhookTake,
 		"watch_sees_changes":       testWebhookWatch,
+		"keep_their_secrets":       testWebhookSecrets,
+		"are_tested":               testWebhookTests,
+		"read_failed_tasks":        testFailedTasks,
 	}
 }
 
@@ -203,4 +206,108 @@ func testWebhookWatch(t *testing.T, d *fixture.Database) {
 		change()
 		fixture.AwaitSignal(t, signal)
 	}
+}
+
+// testWebhookSecrets checks that URLs that are secrets are hidden, and that a
+// secret is kept only for the receiver that it was given for.
+func testWebhookSecrets(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	ctx := t.Context()
+	const address = "https://hooks.slack.com/services/T0/B0/sesame"
+	slack := run.WebhookSpec{Name: "slack", Format: run.WebhookSlack, URL: address, Enabled: true, WebhookSettings: run.WebhookSettings{
+		Groups: []string{"/a/*"}, Results: []run.Outcome{run.OutcomeFailed}, Template: &run.MessageTemplate{Text: "x"},
+	}}
+	secretOf := func(name string) string {
+		got, err := s.AcquireWebhook(ctx, name)
+		require.NoError(t, err)
+		return got.Secret.Reveal()
+	}
+	refused := func(w run.WebhookSpec) {
+		t.Helper()
+		_, _, err := s.PutWebhook(ctx, w)
+		fixture.RequireCode(t, run.CodeInvalid, err)
+	}
+	got := put(t, s, slack)
+	hidden := run.HiddenURL(address)
+	require.Equal(t, hidden, got.URL)
+	require.Equal(t, run.WebhookSlack, got.Format)
+	require.Equal(t, slack.WebhookSettings, got.WebhookSettings)
+	require.Equal(t, []run.EventType{run.EventRun, run.EventApprovalWanted}, got.Events)
+	require.Equal(t, address, secretOf("slack"))
+	slack.URL, slack.Groups = hidden, nil
+	require.Equal(t, hidden, put(t, s, slack).URL)
+	require.Equal(t, address, secretOf("slack"), "the hidden URL keeps the URL")
+	slack.URL = run.HiddenURL("https://evil.example.com/x")
+	refused(slack)
+	slack.Name, slack.URL = "other", hidden
+	refused(slack)
+	slack.Name, slack.Format = "slack", run.WebhookTeams
+	refused(slack)
+
+	mail := run.WebhookSpec{Name: "mail", Format: run.WebhookEmail, URL: "smtps://mail.example.com", Enabled: true, WebhookSettings: run.WebhookSettings{
+		Email: &run.Email{From: "a@example.com", To: []string{"b@example.com"}, Username: "ci"},
+	}}
+	refused(mail)
+	mail.Secret = "sesame"
+	require.Equal(t, mail.Email, put(t, s, mail).Email)
+	mail.Secret, mail.Email.To = "", []string{"c@example.com"}
+	put(t, s, mail)
+	require.Equal(t, "sesame", secretOf("mail"))
+	mail.URL = "smtps://evil.example.com"
+	refused(mail)
+	mail.URL, mail.Email.Username = "smtps://mail.example.com", "other"
+	refused(mail)
+	mail.Email.Username = ""
+	put(t, s, mail)
+	require.Empty(t, secretOf("mail"), "without a user there is no password")
+	plain := hook("mail")
+	plain.Secret = ""
+	refused(plain)
+}
+
+func testWebhookTests(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	ctx := t.Context()
+	_, err := s.TestWebhook(ctx, "ci")
+	fixture.RequireCode(t, run.CodeNotFound, err)
+	put(t, s, hook("ci"))
+	signal, stop := s.WatchWebhook("ci")
+	defer stop()
+	w, err := s.AcquireWebhook(ctx, "ci")
+	require.NoError(t, err)
+	got, err := s.TestWebhook(ctx, "ci")
+	require.NoError(t, err)
+	require.Equal(t, run.WebhookTest{Requested: 1}, got.Test)
+	fixture.AwaitSignal(t, signal)
+	require.NoError(t, s.EndWebhookTest(ctx, "ci", w.Epoch, 1, "refused"))
+	got, err = s.GetWebhook(ctx, "ci")
+	require.NoError(t, err)
+	require.Equal(t, int64(1), got.Test.Done)
+	require.Equal(t, "refused", got.Test.Error)
+	require.False(t, got.Test.At.IsZero())
+	require.NoError(t, s.AdvanceWebhook(ctx, "ci", w.Epoch, w.Version, records.DeliveryProgress{}), "a test is no change of the webhook")
+	fixture.RequireCode(t, run.CodeConflict, s.EndWebhookTest(ctx, "ci", w.Epoch+1, 1, ""))
+	off := hook("ci")
+	off.Enabled = false
+	put(t, s, off)
+	_, err = s.TestWebhook(ctx, "ci")
+	fixture.RequireCode(t, run.CodeConflict, err)
+}
+
+func testFailedTasks(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	spec := fixture.Wide("/a/b", 3)
+	id, _ := fixture.Running(t, s, spec)
+	first, second := fixture.Ended(0, 1, 1, run.StatusFailed), run.TaskChange{Task: 2, Status: run.StatusFailed, Reason: "lost"}
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{first, second}})
+	got, err := s.FailedTasks(t.Context(), id, 10)
+	require.NoError(t, err)
+	code := 1
+	require.Equal(t, []records.FailedTask{{Name: "all[N=0]", ExitCode: &code}, {Name: "all[N=2]", Reason: "lost"}}, got)
+	got, err = s.FailedTasks(t.Context(), id, 1)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	got, err = s.FailedTasks(t.Context(), "01k0000000000000000000000a", 1)
+	require.NoError(t, err)
+	require.Empty(t, got)
 }

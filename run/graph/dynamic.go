@@ -53,6 +53,10 @@ func (g *Graph) AddDynamicTasks(x DynamicTasks) error {
 	g.totals[byteSuccess]++
 	g.final++
 
+	if !n.Finally {
+		g.unfinished += x.Width - 1 // the foreach task was one of them
+	}
+
 	st.counts[byteNotStarted] += x.Width
 	g.totals[byteNotStarted] += x.Width
 	for range x.Width {

@@ -29,6 +29,9 @@ import (
 //     if it has a dependency that lists failure and whose node has a failed task whose
 //     failure is not allowed. All other tasks are skipped, including those that wait
 //     for an approval and those that depend on such a handler of failures.
+//   - A finally task is decided when, in addition, all other tasks are final. Fail fast
+//     has no effect on it. After a stop of the run it starts, unless the caller skips
+//     it by SkipFinally.
 //   - A task that a restart kept counts with its old status, for its dependents and
 //     for the result; a kept allowed failure stays allowed. Only fail fast ignores kept
 //     failures: a client that restarts tasks wants them to run although others have
@@ -48,6 +51,7 @@ type Graph struct {
 	ready        []int  // nodes that Next must evaluate
 	approved     []int  // tasks that Next must queue
 	final        int    // tasks
+	unfinished   int    // tasks that are not final, without the finally tasks
 	failed       bool   // a failure that is not allowed
 	newFailure   bool   // a failure that is not allowed, of a task that was not kept
 	kept         []byte // the argument of Keep; nil for none
@@ -107,6 +111,9 @@ func New(nodes []run.Node, failFast bool) (*Graph, error) {
 		for _, e := range n.Depends {
 			if e.Node < 0 || e.Node >= len(nodes) {
 				return nil, run.Errorf(run.CodeInvalid, "node %d depends on node %d, which does not exist", i, e.Node)
+			}
+			if nodes[e.Node].Finally && !n.Finally {
+				return nil, run.Errorf(run.CodeInvalid, "node %d depends on node %d, which is a finally node", i, e.Node)
 			}
 			g.states[e.Node].dependents = append(g.states[e.Node].dependents, run.Edge{Node: i, On: e.On})
 		}
@@ -186,16 +193,16 @@ func (g *Graph) Approve(task int) bool {
 }
 
 // SkipUnstarted skips every task that Next has not returned as queued, as a
-// stop of the run requires. It returns their numbers, ascending. The caller
-// stops queued and running tasks.
+// stop of the run requires, except the finally tasks. It returns their numbers,
+// ascending. The caller stops queued and running tasks.
 func (g *Graph) SkipUnstarted() []int {
-	return g.end(byteSkipped, byteNotStarted, byteWaitingApproval)
+	return g.end(byteSkipped, g.isOrdinary, byteNotStarted, byteWaitingApproval)
 }
 
 // CancelAll cancels every task that no executor holds, and returns their
 // numbers, ascending.
 func (g *Graph) CancelAll() []int {
-	return g.end(byteCancelled, byteNotStarted, byteWaitingApproval, byteQueued)
+	return g.end(byteCancelled, nil, byteNotStarted, byteWaitingApproval, byteQueued)
 }
 
 // FailingFast reports whether fail fast has taken effect: the caller must
@@ -205,7 +212,7 @@ func (g *Graph) FailingFast() bool { return g.failFast && g.newFailure }
 // MayStart reports whether a queued task may start, or start another attempt:
 // it is false only if fail fast forbids it.
 func (g *Graph) MayStart(task int) bool {
-	return g.has(task) && (!g.FailingFast() || g.handlesFailure(int(g.nodeOf[task])))
+	return g.has(task) && (!g.FailingFast() || g.nodes[g.nodeOf[task]].Finally || g.handlesFailure(int(g.nodeOf[task])))
 }
 
 // TasksToWithdraw returns the queued tasks that fail fast forbids to start, ascending.
@@ -217,7 +224,7 @@ func (g *Graph) TasksToWithdraw() []int {
 	}
 	var out []int
 	for i, n := range g.nodes {
-		if g.states[i].counts[byteQueued] == 0 || g.handlesFailure(i) {
+		if n.Finally || g.states[i].counts[byteQueued] == 0 || g.handlesFailure(i) {
 			continue
 		}
 		for t := n.First; t < n.First+n.Width; t++ {
@@ -344,7 +351,7 @@ func finalByte(b byte) bool { return b >= byteSuccess }
 // rebuild sets the statuses and derives all other fields from them.
 func (g *Graph) rebuild(statuses []byte) {
 	g.status = statuses
-	g.totals, g.final, g.failed, g.newFailure = [statusCount]int{}, 0, false, false
+	g.totals, g.final, g.unfinished, g.failed, g.newFailure = [statusCount]int{}, 0, 0, false, false
 	g.ready, g.approved = g.ready[:0], g.approved[:0]
 	for i := range g.states {
 		st := &g.states[i]
@@ -370,8 +377,11 @@ func (g *Graph) rebuild(statuses []byte) {
 		st := &g.states[i]
 		for b, count := range st.counts {
 			g.totals[b] += count
-			if finalByte(byte(b)) {
+			switch {
+			case finalByte(byte(b)):
 				g.final += count
+			case !n.Finally:
+				g.unfinished += count
 			}
 		}
 		if failed := st.counts[byteFailed]; failed > 0 && !n.AllowFailure {

@@ -4,7 +4,8 @@ import "github.com/drover-run/drover/run"
 
 // Levels returns the levels of the nodes on which a node depends, directly or
 // through others: 0 for nodes without dependencies, and else one more than the
-// greatest level among its dependencies. The nodes have no cycle.
+// greatest level among its dependencies. A finally node depends on all nodes that
+// are not. The nodes have no cycle.
 func Levels(nodes []run.Node, target int) map[int]int {
 	levels := make(map[int]int)
 	var visit func(n int) int
@@ -15,6 +16,13 @@ func Levels(nodes []run.Node, target int) map[int]int {
 		level := 0
 		for _, e := range nodes[n].Depends {
 			level = max(level, visit(e.Node)+1)
+		}
+		if nodes[n].Finally {
+			for other := range nodes {
+				if !nodes[other].Finally {
+					level = max(level, visit(other)+1)
+				}
+			}
 		}
 		levels[n] = level
 		return level

@@ -21,14 +21,20 @@ type graphCase struct {
 func drawGraphCase(t *rapid.T) graphCase {
 	var w graphCase
 	first := 0
-	for i := range rapid.IntRange(1, 12).Draw(t, "nodes") {
+	nodes := rapid.IntRange(1, 12).Draw(t, "nodes")
+	ordinary := nodes - max(0, rapid.IntRange(-2, min(2, nodes-1)).Draw(t, "finally"))
+	for i := range nodes {
 		n := run.Node{Name: string(rune('a' + i)), First: first, Width: rapid.IntRange(1, 4).Draw(t, "width")}
 		if n.Width > 1 {
 			n.Axes = []run.Axis{{Name: "A", Values: []string{"1", "2", "3", "4"}[:n.Width]}}
 		}
 		first += n.Width
-		if i > 0 {
-			parents := rapid.SliceOfNDistinct(rapid.IntRange(0, i-1), 0, min(i, 3), rapid.ID[int]).Draw(t, "parents")
+		low := 0
+		if i >= ordinary {
+			n.Finally, low = true, ordinary
+		}
+		if i > low {
+			parents := rapid.SliceOfNDistinct(rapid.IntRange(low, i-1), 0, min(i-low, 3), rapid.ID[int]).Draw(t, "parents")
 			for _, p := range parents {
 				n.Depends = append(n.Depends, run.Edge{Node: p, On: run.OnMask(rapid.IntRange(0, 7).Draw(t, "on"))})
 			}
@@ -113,6 +119,9 @@ func (s *stepper) next(t *rapid.T) []graph.Decision {
 			for parent := p.First; parent < p.First+p.Width; parent++ {
 				require.True(t, s.g.Status(parent).Final(), "nothing starts before its parents are final")
 			}
+		}
+		for other := range s.g.Len() {
+			require.True(t, !n.Finally || s.g.IsFinally(other) || s.g.Status(other).Final(), "a finally task starts after all others")
 		}
 	}
 	require.Empty(t, s.g.Next())
@@ -262,6 +271,9 @@ func TestGraph_FailFastProperties(t *testing.T) {
 					continue
 				}
 				require.True(t, s.g.MayStart(d.Task))
+				if s.g.IsFinally(d.Task) {
+					continue
+				}
 				require.True(t, slices.ContainsFunc(w.nodes[s.g.NodeOf(d.Task)].Depends, func(e run.Edge) bool {
 					p := w.nodes[e.Node]
 					return e.On&run.MaskFailure != 0 && !p.AllowFailure && slices.Contains(statuses(s.g)[p.First:p.First+p.Width], run.StatusFailed)
@@ -302,7 +314,13 @@ func TestGraph_RestoreContinuesTheSame(t *testing.T) {
 			}
 			if rapid.IntRange(0, 20).Draw(t, "stop") == 0 {
 				s.g.SkipUnstarted()
-				require.Empty(t, s.g.Next())
+				for _, d := range s.g.Next() {
+					require.True(t, s.g.IsFinally(d.Task), "finally tasks start after a stop")
+				}
+				if rapid.Bool().Draw(t, "force") {
+					s.g.SkipFinally()
+					require.Empty(t, s.g.Next())
+				}
 			}
 			moves := s.moves()
 			if len(moves) == 0 {
@@ -312,6 +330,7 @@ func TestGraph_RestoreContinuesTheSame(t *testing.T) {
 		}
 		require.True(t, s.g.Done())
 		require.Nil(t, s.g.SkipUnstarted())
+		require.Nil(t, s.g.SkipFinally())
 		require.Nil(t, s.g.CancelAll())
 	})
 }

@@ -10,7 +10,7 @@ import (
 // Kept decides which tasks of a restarted run keep their results: tasks that
 // ended with a status that may be kept and that depend, directly or through
 // others, on no task that runs again. Skipped tasks are never kept: whether
-// they are skipped again follows from the others.
+// they are skipped again follows from the others. Nor are finally tasks.
 //
 // nodes are of the new run's plan. status has the final status of each task in the
 // old run, by its number in the new run, and StatusNotStarted for a task that the old
@@ -41,6 +41,7 @@ func Kept(nodes []run.Node, status []run.Status, names func(task int) string, fr
 		return nil, run.Errorf(run.CodeWrongPhase, "no task of the run failed or was stopped")
 	}
 	markDependents(nodes, rerun)
+	markFinally(nodes, rerun)
 	for task := range keep {
 		keep[task] = keep[task] && !rerun[task]
 	}
@@ -113,6 +114,15 @@ func markDependents(nodes []run.Node, marked []bool) {
 			for task := nodes[d].First; task < nodes[d].First+nodes[d].Width; task++ {
 				marked[task] = true
 			}
+		}
+	}
+}
+
+// markFinally marks all finally tasks: they follow the tasks that run again.
+func markFinally(nodes []run.Node, marked []bool) {
+	for _, n := range nodes {
+		for task := n.First; n.Finally && task < n.First+n.Width; task++ {
+			marked[task] = true
 		}
 	}
 }

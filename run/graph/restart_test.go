@@ -67,6 +67,18 @@ func TestKept(t *testing.T) {
 		"failures that are not chosen stay": {
 			status: []run.Status{ok, ok, bad, skip, ok, skip}, tasks: []string{"lint"}, want: []string{"build", "test[N=1]", "test[N=2]"},
 		},
+		"finally tasks run again": {
+			status: []run.Status{ok, ok, ok, ok, bad, skip, ok}, from: run.RestartFailed, want: []string{"build", "test[N=1]", "test[N=2]", "deploy"},
+		},
+		"a finally task failed": {
+			status: []run.Status{ok, ok, ok, ok, ok, ok, bad}, from: run.RestartFailed, want: []string{"build", "test[N=1]", "test[N=2]", "deploy", "lint", "report"},
+		},
+		"finally tasks run again after chosen tasks": {
+			status: []run.Status{ok, ok, ok, ok, ok, skip, bad}, tasks: []string{"lint"}, want: []string{"build", "test[N=1]", "test[N=2]", "deploy"},
+		},
+		"only finally tasks": {
+			status: []run.Status{ok, ok, ok, ok, ok, skip, ok}, tasks: []string{"tidy"}, want: []string{"build", "test[N=1]", "test[N=2]", "deploy", "lint"},
+		},
 		"a task that does not exist": {
 			status: []run.Status{ok, ok, ok, ok, ok, skip}, tasks: []string{"lint", "tset"}, code: run.CodeInvalid,
 		},
@@ -77,6 +89,9 @@ func TestKept(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			nodes, names := diamond()
+			if len(tt.status) > len(names) {
+				nodes, names = append(nodes, run.Node{Name: "tidy", First: len(names), Width: 1, Finally: true}), append(names, "tidy")
+			}
 			keep, err := graph.Kept(nodes, tt.status, func(i int) string { return names[i] }, tt.from, tt.tasks)
 			if tt.code != "" {
 				require.Equal(t, tt.code, run.CodeOf(err), "%v", err)

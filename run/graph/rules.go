@@ -21,6 +21,7 @@ func (g *Graph) set(task int, b byte) {
 		return
 	}
 	g.final++
+	g.countEnd(node)
 	if g.nodeFinal(node) {
 		g.updateDependents(node)
 	}
@@ -59,11 +60,11 @@ func (g *Graph) evaluateAll() {
 }
 
 // end sets the tasks that have one of the statuses in from to the final status
-// to.
-func (g *Graph) end(to byte, from ...byte) []int {
+// to. only selects the tasks; nil selects all.
+func (g *Graph) end(to byte, only func(task int) bool, from ...byte) []int {
 	var out []int
 	for t := range g.status {
-		if slices.Contains(from, g.at(t)) {
+		if slices.Contains(from, g.at(t)) && (only == nil || only(t)) {
 			g.set(t, to)
 			out = append(out, t)
 		}
@@ -89,9 +90,9 @@ func (g *Graph) decide(out []Decision, node int) []Decision {
 	switch {
 	case n.Skip:
 		to, reason = byteSkipped, "skip is set"
-	case g.FailingFast() && g.neverHandles(node):
+	case !n.Finally && g.FailingFast() && g.neverHandles(node):
 		to, reason, waiting = byteSkipped, "fail_fast is set and a task has failed", true
-	case st.open > 0:
+	case st.open > 0 || n.Finally && g.unfinished > 0:
 		return out
 	default:
 		if cause := g.mismatch(node); cause != "" {

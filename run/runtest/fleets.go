@@ -15,6 +15,8 @@ type Fleets struct {
 	DeleteFunc    func(name, by string) (run.Fleet, error)
 	InstancesFunc func(name string, gone bool) ([]run.FleetInstance, error)
 	EventsFunc    func(name string, after int64, n int) ([]run.FleetEvent, error)
+	RolloutFunc   func(name string) (run.FleetRollout, error)
+	UndoFunc      func(name string, u run.FleetUndo) (run.Fleet, error)
 }
 
 var _ run.Fleets = (*Fleets)(nil)
@@ -73,4 +75,20 @@ func (f *Fleets) FleetEvents(_ context.Context, name string, after int64, n int)
 		return nil, unset("FleetEvents")
 	}
 	return f.EventsFunc(name, after, n)
+}
+
+// FleetRollout implements run.Fleets.
+func (f *Fleets) FleetRollout(_ context.Context, name string) (run.FleetRollout, error) {
+	if f.RolloutFunc == nil {
+		return run.FleetRollout{}, unset("FleetRollout")
+	}
+	return f.RolloutFunc(name)
+}
+
+// UndoFleet implements run.Fleets.
+func (f *Fleets) UndoFleet(_ context.Context, name string, u run.FleetUndo) (run.Fleet, error) {
+	if f.UndoFunc == nil {
+		return run.Fleet{}, unset("UndoFleet")
+	}
+	return f.UndoFunc(name, u)
 }

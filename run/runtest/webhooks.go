@@ -12,6 +12,7 @@ type Webhooks struct {
 	WebhookFunc       func(name string) (run.Webhook, error)
 	PutWebhookFunc    func(run.WebhookSpec) (_ run.Webhook, created bool, _ error)
 	DeleteWebhookFunc func(name string) error
+	TestWebhookFunc   func(name string) (run.Webhook, error)
 }
 
 var _ run.Webhooks = (*Webhooks)(nil)
@@ -46,4 +47,12 @@ func (w *Webhooks) DeleteWebhook(_ context.Context, name string) error {
 		return unset("DeleteWebhook")
 	}
 	return w.DeleteWebhookFunc(name)
+}
+
+// TestWebhook implements run.Webhooks.
+func (w *Webhooks) TestWebhook(_ context.Context, name string) (run.Webhook, error) {
+	if w.TestWebhookFunc == nil {
+		return run.Webhook{}, unset("TestWebhook")
+	}
+	return w.TestWebhookFunc(name)
 }

@@ -185,12 +185,13 @@ func (p *Parts) commandPrefix(part Part) []string {
 }
 
 // AddExecutor starts another executor of the same pool, with a state dir of its
-// own and without the variables that the test added for the first executor.
-func (p *Parts) AddExecutor(name, slots string) *Process {
+// own and without the variables that the test added for the first executor. more is
+// added to its environment.
+func (p *Parts) AddExecutor(name, slots string, more ...string) *Process {
 	p.t.Helper()
 	env := append([]string{}, p.executor...)
 	env = append(env, "DROVER_EXECUTOR__SLOTS="+slots, "DROVER_EXECUTOR__STATE_DIR="+filepath.Join(p.Dir, name))
-	return Start(p.t, p.Dir, env, Executor.command()...)
+	return Start(p.t, p.Dir, append(env, more...), Executor.command()...)
 }
 
 // AddMember starts a member of an executor set in a cluster, with more added to

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,7 +68,7 @@ func startRelayed(t testing.TB, host, slots string) *Relayed {
 	require.NoError(t, process.err, process.tail())
 	p := startPartsAt(t, host, slots, map[Part][]string{Gateway: {"DROVER_GATEWAY__RELAY_KEY_FILE=" + keys}}, nil, nil, Temporal, Gateway, Control)
 	r := &Relayed{Parts: p, Address: freeAddressOf(t, host), Telemetry: FreeAddress(t), CA: filepath.Join(dir, "relay.crt"), Keys: keys}
-	writeCertificate(t, r.CA, filepath.Join(dir, "relay.key"))
+	WriteCertificate(t, r.CA, filepath.Join(dir, "relay.key"))
 	p.env[Relay] = []string{
 		"DROVER_TEMPORAL__ADDRESS=" + p.temporal, "DROVER_TELEMETRY__LISTEN=" + r.Telemetry,
 		"DROVER_RELAY__LISTEN=" + r.Address, "DROVER_RELAY__TOKEN_FILE=" + filepath.Join(p.Dir, "tokens.yaml"), "DROVER_RELAY__KEY_FILE=" + keys,
@@ -97,6 +98,13 @@ func (r *Relayed) LaunchFleets(dir string) *Process {
 	return process
 }
 
+// ReplaceCertificate replaces the certificate of the relay, which is its own
+// authority, in its files.
+func (r *Relayed) ReplaceCertificate() {
+	r.t.Helper()
+	WriteCertificate(r.t, r.CA, filepath.Join(filepath.Dir(r.CA), "relay.key"))
+}
+
 // Journals returns the journals of an executor, which contain the tokens of its
 // tasks.
 func (r *Relayed) Journals() []string {
@@ -113,13 +121,14 @@ func (r *Relayed) Journals() []string {
 	return texts
 }
 
-// writeCertificate writes a self-signed certificate and its key.
-func writeCertificate(t testing.TB, certFile, keyFile string) {
+// WriteCertificate writes a self-signed certificate for RelayName and loopback, and
+// its key.
+func WriteCertificate(t testing.TB, certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{RelayName}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		SerialNumber: big.NewInt(1), DNSNames: []string{RelayName}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)

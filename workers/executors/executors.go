@@ -70,7 +70,12 @@ func (e *Executor) Run(ctx context.Context) error {
 	tasksCtx, endTasks := context.WithCancelCause(ctx)
 	var group sync.WaitGroup
 	group.Go(func() {
-		e.serve(tasksCtx, e.taskWorker)
+		var tasks sync.WaitGroup
+		tasks.Go(func() {
+			e.serve(tasksCtx, func(fatal func(error)) (worker.Worker, error) { return e.taskWorker("", fatal) })
+		})
+		tasks.Go(func() { e.serveLabels(tasksCtx) })
+		tasks.Wait()
 		endAgent(errStopping)
 	})
 	queues := []string{contract.ExecutorQueue(e.agent.ID())}
@@ -91,14 +96,15 @@ func (e *Executor) Run(ctx context.Context) error {
 
 var errStopping = errors.New("the executor is stopping")
 
-// taskWorker creates the worker of the pool's queue.
-func (e *Executor) taskWorker(fatal func(error)) (worker.Worker, error) {
+// taskWorker creates the worker of a queue of the pool: for tasks that require labels
+// of their executor, or, if labels is "", for all other tasks.
+func (e *Executor) taskWorker(labels string, fatal func(error)) (worker.Worker, error) {
 	spare, err := worker.NewFixedSizeSlotSupplier(1)
 	if err != nil {
 		return nil, err
 	}
 	tuner, err := worker.NewCompositeTuner(worker.CompositeTunerOptions{
-		ActivitySlotSupplier: &slotSupplier{slots: e.agent},
+		ActivitySlotSupplier: &slotSupplier{slots: e.agent, labels: labels},
 		// None of the others is used, but the SDK requires all of them.
 		WorkflowSlotSupplier:        spare,
 		LocalActivitySlotSupplier:   spare,
@@ -111,7 +117,14 @@ func (e *Executor) taskWorker(fatal func(error)) (worker.Worker, error) {
 	o := e.options(fatal)
 	o.Tuner = tuner
 	o.MaxConcurrentActivityTaskPollers = min(e.agent.Slots(), maxTaskPollers)
-	w := worker.New(e.client, contract.PoolQueue(e.agent.Pool()), o)
+	queue := contract.PoolQueue(e.agent.Pool())
+	if labels != "" {
+		queue = contract.LabelsQueue(e.agent.Pool(), labels)
+	}
+	if e.agent.Labelled() { // a poll reserves a slot, which another queue may need
+		o.MaxConcurrentActivityTaskPollers = 1
+	}
+	w := worker.New(e.client, queue, o)
 	acts := execution.NewExecutor(e.agent)
 	w.RegisterActivityWithOptions(acts.ExecuteTask, activity.RegisterOptions{Name: contract.ActivityExecuteTask})
 	return w, nil

@@ -8,8 +8,9 @@ import (
 
 // Reserver manages the slots of an executor: see agent.Agent.
 type Reserver interface {
-	// Reserve waits for a slot. It fails only if ctx ends.
-	Reserve(ctx context.Context) error
+	// Reserve waits for a slot for a task that requires the labels; "" for none. It
+	// fails only if ctx ends.
+	Reserve(ctx context.Context, labels string) error
 	Unreserve()
 }
 
@@ -18,14 +19,15 @@ type Reserver interface {
 // than the worker knows of them, so a permit covers only the poll and the
 // hand-over.
 type slotSupplier struct {
-	slots Reserver
+	slots  Reserver
+	labels string // of the queue that the worker polls
 }
 
 var _ worker.SlotSupplier = (*slotSupplier)(nil)
 
 // ReserveSlot implements worker.SlotSupplier.
 func (s *slotSupplier) ReserveSlot(ctx context.Context, _ worker.SlotReservationInfo) (*worker.SlotPermit, error) {
-	if err := s.slots.Reserve(ctx); err != nil {
+	if err := s.slots.Reserve(ctx, s.labels); err != nil {
 		return nil, err
 	}
 	return &worker.SlotPermit{}, nil

@@ -18,7 +18,7 @@ type slotCounter struct {
 	free chan struct{}
 }
 
-func (s *slotCounter) Reserve(ctx context.Context) error {
+func (s *slotCounter) Reserve(ctx context.Context, _ string) error {
 	select {
 	case <-s.free:
 		return nil

@@ -4,6 +4,7 @@ package executorrole
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"io"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/executor/controlplane"
 	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/run"
 )
 
 // Command returns the command that runs an executor.
@@ -59,8 +61,13 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
+	authorities, err := process.Authorities(cfg.Executor.GatewayCAFile, "", p.Logger)
+	if err != nil {
+		return err
+	}
 	gatewayAPI, err := controlplane.New(cfg.Executor.GatewayURL, token.Current, controlplane.Options{
-		AllowPlain: cfg.Executor.InsecureGateway, OnToken: token.Replace,
+		Authorities: func() *x509.CertPool { return authorities().RootCAs },
+		AllowPlain:  cfg.Executor.InsecureGateway, OnToken: token.Replace,
 		OnIndirect: func(err error) { p.Logger.WarnContext(ctx, "failed to read from the object store", "error", err) },
 	})
 	if err != nil {
@@ -68,10 +75,13 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	}
 	options, err := process.TemporalOptions(cfg.Temporal, p.Logger, p.Telemetry)
 	if err == nil && cfg.Executor.Relay.Address != "" {
-		options, err = relayOptions(cfg.Executor.Relay, token.Current, options)
+		options, err = relayOptions(cfg.Executor.Relay, token.Current, options, p.Logger)
 	}
 	if err != nil {
 		return err
+	}
+	if run.Labelled(cfg.Executor.Labels) {
+		options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, shortPolls())
 	}
 	// Tasks continue to run while Temporal is unavailable, so the start of the
 	// process must not depend on it.

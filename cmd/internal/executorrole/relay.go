@@ -2,8 +2,8 @@ package executorrole
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
+	"log/slog"
 
 	"go.temporal.io/sdk/client"
 
@@ -14,7 +14,7 @@ import (
 // relayOptions returns the options of a client that connects to Temporal through
 // a relay. It uses nothing of Temporal's own environment: the relay must not see
 // those credentials.
-func relayOptions(cfg config.RelayClient, token func() string, base client.Options) (client.Options, error) {
+func relayOptions(cfg config.RelayClient, token func() string, base client.Options, logger *slog.Logger) (client.Options, error) {
 	options := client.Options{
 		HostPort: cfg.Address, Namespace: base.Namespace, Logger: base.Logger, MetricsHandler: base.MetricsHandler,
 		HeadersProvider: bearer(token),
@@ -22,14 +22,12 @@ func relayOptions(cfg config.RelayClient, token func() string, base client.Optio
 	if cfg.Plain() {
 		return options, nil
 	}
-	options.ConnectionOptions.TLS = &tls.Config{ServerName: cfg.ServerName, MinVersion: tls.VersionTLS12}
-	if cfg.CAFile != "" {
-		pool, err := process.ReadAuthorities(cfg.CAFile)
-		if err != nil {
-			return client.Options{}, err
-		}
-		options.ConnectionOptions.TLS.RootCAs = pool
+	current, err := process.Authorities(cfg.CAFile, cfg.ServerName, logger)
+	if err != nil {
+		return client.Options{}, err
 	}
+	options.ConnectionOptions.TLS = current()
+	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, current.DialOption())
 	return options, nil
 }
 

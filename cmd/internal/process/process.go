@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/internal/logging"
 	"github.com/drover-run/drover/run"
 )
 
@@ -104,9 +105,5 @@ func Interruptible(process func(*cobra.Command, []string) error) func(*cobra.Com
 func newLogger(cfg config.Log, w io.Writer) *slog.Logger {
 	level := slog.LevelInfo
 	_ = level.UnmarshalText([]byte(cfg.Level)) // the level was validated
-	options := &slog.HandlerOptions{Level: level}
-	if cfg.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
-	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return logging.New(w, cfg.Format, level)
 }

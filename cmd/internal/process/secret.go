@@ -2,11 +2,13 @@ package process
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 
 	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/keyring"
+	"github.com/drover-run/drover/internal/reload"
 )
 
 // SecretOrFile returns a secret of a setting or of a file.
@@ -21,15 +23,19 @@ func SecretOrFile(s config.Secret, file string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// ReadKeys reads the keys of a setting or of a file.
-func ReadKeys(setting string, keys config.Secret, file string) (*keyring.Ring, error) {
-	text, err := SecretOrFile(keys, file)
+// ReadKeys reads the keys of a setting or of a file. Changes of the file take
+// effect within a second.
+func ReadKeys(setting string, keys config.Secret, file string, logger *slog.Logger) (*keyring.Ring, error) {
+	if file == "" {
+		ring, err := keyring.Parse(keys.Reveal())
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", setting, err)
+		}
+		return ring, nil
+	}
+	source, err := reload.Open(logger, func(files [][]byte) (*keyring.Ring, error) { return keyring.Parse(string(files[0])) }, file)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", setting, err)
 	}
-	ring, err := keyring.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", setting, err)
-	}
-	return ring, nil
+	return keyring.Following(source), nil
 }

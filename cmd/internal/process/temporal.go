@@ -22,7 +22,11 @@ import (
 // TemporalOptions returns the options of a client: the configuration, and
 // Temporal's own environment and profile for settings that are empty.
 func TemporalOptions(cfg config.Temporal, logger *slog.Logger, telemetry *Telemetry) (client.Options, error) {
-	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{ConfigFileProfile: cfg.Profile})
+	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{ConfigFileProfile: cfg.Profile})
+	if err != nil {
+		return client.Options{}, fmt.Errorf("read the temporal profile: %w", err)
+	}
+	options, err := profileOptions(profile, logger)
 	if err != nil {
 		return client.Options{}, fmt.Errorf("read the temporal profile: %w", err)
 	}
@@ -35,7 +39,7 @@ func TemporalOptions(cfg config.Temporal, logger *slog.Logger, telemetry *Teleme
 	if options.Namespace == "" || options.Namespace == client.DefaultNamespace {
 		options.Namespace = contract.Namespace
 	}
-	payloads, err := openCodec(cfg)
+	payloads, err := openCodec(cfg, logger)
 	if err != nil {
 		return client.Options{}, err
 	}
@@ -56,11 +60,11 @@ func TemporalOptions(cfg config.Temporal, logger *slog.Logger, telemetry *Teleme
 
 // openCodec returns the codec that encrypts payloads, or nil if none is
 // configured.
-func openCodec(cfg config.Temporal) (*codec.Codec, error) {
+func openCodec(cfg config.Temporal, logger *slog.Logger) (*codec.Codec, error) {
 	if cfg.CodecKeysFile == "" {
 		return nil, nil //nolint:nilnil // nil means no encryption
 	}
-	keys, err := ReadKeys("temporal.codec_keys_file", "", cfg.CodecKeysFile)
+	keys, err := ReadKeys("temporal.codec_keys_file", "", cfg.CodecKeysFile, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +73,8 @@ func openCodec(cfg config.Temporal) (*codec.Codec, error) {
 
 // CodecHandler returns the handler of the codec for Temporal's own tools, or nil
 // if there is no codec.
-func CodecHandler(cfg config.Temporal) (http.Handler, error) {
-	payloads, err := openCodec(cfg)
+func CodecHandler(cfg config.Temporal, logger *slog.Logger) (http.Handler, error) {
+	payloads, err := openCodec(cfg, logger)
 	if err != nil || payloads == nil {
 		return nil, err
 	}

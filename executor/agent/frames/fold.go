@@ -30,7 +30,7 @@ func (s *Fold) Add(f run.Frame) {
 	}
 	switch f.Kind {
 	case run.FrameStepStart:
-		*s.at(f.Step) = run.StepResult{Status: run.StatusRunning, Started: f.Time}
+		*s.at(f.Step) = run.StepResult{Status: run.StatusRunning, Stage: f.Stage, Started: f.Time}
 	case run.FrameStepEnd:
 		step := s.at(f.Step)
 		step.Status, step.ExitCode, step.TimedOut, step.Ended = f.Status, f.ExitCode, f.TimedOut, f.Time

@@ -18,6 +18,7 @@ func (r *Registration) Apply(desired run.DesiredState) {
 		r.config.Slots.setOpen(false)
 	}
 	r.mu.Unlock()
+	r.config.Slots.demand(desired)
 	switch {
 	case !changed:
 	case desired.Drain:

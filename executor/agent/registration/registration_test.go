@@ -101,7 +101,7 @@ func TestRegistration(t *testing.T) {
 	withRegistration(t, func(t *testing.T, g *gateway, r *registration.Registration, slots *registration.Slots, end func() error) {
 		require.Equal(t, []run.Executor{{ID: "e", JournalID: "j", Pool: "pool", Slots: 1, Driver: "fake", Privileged: true}}, g.registered)
 		require.NoError(t, r.Health())
-		require.NoError(t, slots.Reserve(t.Context()))
+		require.NoError(t, slots.Reserve(t.Context(), ""))
 		slots.Unreserve()
 
 		slots.Take()
@@ -123,7 +123,7 @@ func TestRegistration_suspended_until_a_check_passes(t *testing.T) {
 		require.EqualError(t, r.Health(), "the disk is full")
 		require.NoError(t, r.NotAccepting(), "it waits to be healthy")
 		g.set(run.DesiredState{}, nil, nil)
-		require.NoError(t, slots.Reserve(t.Context()), "it polls again")
+		require.NoError(t, slots.Reserve(t.Context(), ""), "it polls again")
 		require.NoError(t, r.Health())
 	})
 }
@@ -136,7 +136,7 @@ func TestRegistration_drains_on_request(t *testing.T) {
 		renewal, _ := g.last()
 		require.True(t, renewal.Draining && renewal.Drained)
 		g.set(run.DesiredState{}, nil, nil)
-		require.NoError(t, slots.Reserve(t.Context()), "the drain was lifted")
+		require.NoError(t, slots.Reserve(t.Context(), ""), "the drain was lifted")
 		require.NoError(t, r.Health())
 	})
 }

@@ -14,6 +14,7 @@ func sealedColumns() []sealedColumn {
 		{"schedule_secrets", "schedule", "secrets", sqldb.ScheduleLabel},
 		{"webhooks", "name", "secret", sqldb.WebhookLabel},
 		{"fleets", "name", "secrets", sqldb.FleetLabel},
+		{"fleet_revisions", "id", "settings", sqldb.FleetRevisionLabel},
 		{"service_keys", "name", "value", sqldb.ServiceLabel},
 	}
 }

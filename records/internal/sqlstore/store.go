@@ -17,6 +17,7 @@ import (
 	"github.com/drover-run/drover/records/internal/sqlstore/schedules"
 	"github.com/drover-run/drover/records/internal/sqlstore/sessions"
 	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
+	"github.com/drover-run/drover/records/internal/sqlstore/tokens"
 	"github.com/drover-run/drover/records/internal/sqlstore/webhooks"
 	"github.com/drover-run/drover/run"
 )
@@ -33,6 +34,7 @@ type (
 	runStore         = runs.Store
 	scheduleStore    = schedules.Store
 	sessionStore     = sessions.Store
+	tokenStore       = tokens.Store
 	webhookStore     = webhooks.Store
 )
 
@@ -48,6 +50,7 @@ type Store struct {
 	*runStore
 	*scheduleStore
 	*sessionStore
+	*tokenStore
 	*webhookStore
 
 	db *sqldb.DB
@@ -67,6 +70,7 @@ func New(b sqldb.Backend, d sqldb.Dialect, schema *sqldb.Schema, hub *sqldb.Hub,
 		runStore:         runs.NewStore(db),
 		scheduleStore:    schedules.NewStore(db),
 		sessionStore:     sessions.NewStore(db),
+		tokenStore:       tokens.NewStore(db),
 		webhookStore:     webhooks.NewStore(db),
 		db:               db,
 	}

@@ -21,6 +21,7 @@ func Tests() map[string]func(t *testing.T, d *fixture.Database) {
 		"no_overtaking":               testGroupNoOvertaking,
 		"no_limit":                    testGroupNoLimit,
 		"manual":                      testGroupManual,
+		"path":                        testGroupPath,
 		"setup_error":                 testGroupSetupError,
 		"on_busy/reject":              testGroupReject,
 		"on_busy/reject_first":        testGroupRejectFirst,

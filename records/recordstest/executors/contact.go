@@ -55,12 +55,12 @@ func testContactByOutput(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	id, key := outOfContact(t, s)
 	before := fixture.Get(t, s, id)
-	fixture.AwaitEvent(t, s, 5)
+	fixture.AwaitEvent(t, s, 6)
 	requireContact(t, s, before, func() { require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 2, run.FrameOutput))) })
 	after := fixture.Get(t, s, id)
 	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 3, run.FrameOutput)))
 	require.Equal(t, after, fixture.Get(t, s, id))
-	fixture.AwaitEvent(t, s, 6)
+	fixture.AwaitEvent(t, s, 7)
 }
 
 func testContactBySteps(t *testing.T, d *fixture.Database) {
@@ -70,18 +70,18 @@ func testContactBySteps(t *testing.T, d *fixture.Database) {
 	task := fixture.Get(t, s, id).Tasks[0]
 	require.Empty(t, task.Reason)
 	require.Equal(t, run.StatusSuccess, task.Steps[0].Status)
-	fixture.AwaitEvent(t, s, 6)
+	fixture.AwaitEvent(t, s, 7)
 }
 
 func testContactByClaim(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	id, key := outOfContact(t, s)
-	fixture.AwaitEvent(t, s, 5)
+	fixture.AwaitEvent(t, s, 6)
 	requireContact(t, s, fixture.Get(t, s, id), func() { fixture.Claim(t, s, key) })
 	after := fixture.Get(t, s, id)
 	fixture.Claim(t, s, key)
 	require.Equal(t, after, fixture.Get(t, s, id))
-	fixture.AwaitEvent(t, s, 6)
+	fixture.AwaitEvent(t, s, 7)
 }
 
 func testContactOldDispatch(t *testing.T, d *fixture.Database) {

@@ -19,6 +19,10 @@ func ExecutorTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"one_journal_holds_an_id":  testRegisterConflict,
 		"make_and_fit_their_pool":  testPools,
 		"pools_count_their_demand": testDemand,
+		"poll_for_their_labels":    testWaitingLabels,
+		"claim_with_their_labels":  testLabelledClaim,
+		"limit_of_a_pool":          testMaxRunning,
+		"limit_of_a_pool_races":    testMaxRunningRace,
 	}
 }
 
@@ -94,7 +98,7 @@ func testPools(t *testing.T, d *fixture.Database) {
 	require.NoError(t, err)
 	require.Equal(t, []run.Pool{
 		{
-			Name: "linux", Driver: "docker", OS: "linux", Arch: "amd64", Labels: map[string]string{"gpu": "no"}, Privileged: true,
+			Name: "linux", Driver: "docker", OS: "linux", Arch: "amd64", Privileged: true,
 			Online: 1, Slots: 4, SlotsUsed: 1,
 		},
 		{Name: "shell", Driver: "shell", OS: "linux", Arch: "amd64", Privileged: true, Online: 1, Slots: 4, SlotsUsed: 1},

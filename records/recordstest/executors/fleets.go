@@ -17,6 +17,7 @@ import (
 func FleetTests() map[string]func(t *testing.T, d *fixture.Database) {
 	return map[string]func(t *testing.T, d *fixture.Database){
 		"put_and_get":               testPutFleet,
+		"revisions":                 testRevisions,
 		"steered":                   testSteerFleet,
 		"ledger":                    testLedger,
 		"requests_are_idempotent":   testLedgerRequest,
@@ -27,7 +28,9 @@ func FleetTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"upcoming_tasks":            testUpcoming,
 		"fleets_of_one_pool":        testPoolOfFleets,
 		"free_slots_of_a_pool":      testFreeSlots,
+		"labels":                    testLabelledFleets,
 		"pool_under_races":          testPoolRace,
+		"acquire_timeout":           testAcquireTimeout,
 	}
 }
 

@@ -391,7 +391,7 @@ func fullPool(name string) run.Pool {
 	seconds := int64(30)
 	return run.Pool{
 		Name: name, Driver: "kubernetes", OS: "linux", Arch: "arm64", Labels: map[string]string{"gpu": "a100"}, Privileged: true, Shared: true, Default: true,
-		Flavor: run.Flavor{Name: "large", Memory: "8Gi", Weight: 1.5},
+		Flavor: run.Flavor{Name: "large", Memory: "8Gi"},
 		Kubernetes: &run.KubernetesPool{
 			NodeSelector: map[string]string{"disk": "ssd"},
 			Tolerations:  []run.Toleration{{Key: "gpu", Operator: "Exists", Effect: "NoExecute", Seconds: &seconds}},

@@ -29,7 +29,7 @@ func (s *Store) ReadEvents(ctx context.Context, q run.EventQuery, n int) ([]run.
 			var at int64
 			var code sql.NullInt64
 			if err := row.Scan(&e.Number, &e.Type, &at, &e.Run, &e.Group, &e.Phase, &e.Result, &e.Reason, &e.Task, &e.Status,
-				&e.Attempt, &e.Executor, &code, &e.Action, &e.Actor); err != nil {
+				&e.Attempt, &e.Executor, &code, &e.Action, &e.Actor, &e.Stage); err != nil {
 				return err
 			}
 			e.Time = sqldb.ToTime(at)
@@ -39,7 +39,7 @@ func (s *Store) ReadEvents(ctx context.Context, q run.EventQuery, n int) ([]run.
 			}
 			out = append(out, e)
 			return nil
-		}, `SELECT number, type, at, run_id, group_path, phase, result, reason, task, status, attempt, executor, exit_code, action, actor
+		}, `SELECT number, type, at, run_id, group_path, phase, result, reason, task, status, attempt, executor, exit_code, action, actor, stage
 			FROM events WHERE `+where+` ORDER BY number LIMIT ?`, append(args, n)...)
 	})
 	return out, err

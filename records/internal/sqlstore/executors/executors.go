@@ -106,7 +106,7 @@ func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.Desir
 			}
 			desired.Drain = known.drainRequested
 		}
-		if err := ensurePool(ctx, t, e, labels); err != nil {
+		if err := ensurePool(ctx, t, e); err != nil {
 			return err
 		}
 		if err := bindFleet(ctx, t, &e, known); err != nil {

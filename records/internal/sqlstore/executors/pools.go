@@ -12,15 +12,17 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-const poolColumns = `name, driver, os, arch, labels, privileged, shared, is_default, flavor, kubernetes, exec_policy`
+const poolColumns = `name, driver, os, arch, labels, privileged, shared, is_default, flavor, kubernetes, exec_policy, max_running`
 
 func scanPool(row sqldb.Scanner) (run.Pool, error) {
 	var p run.Pool
 	var labels, flavor, kubernetes string
-	if err := row.Scan(&p.Name, &p.Driver, &p.OS, &p.Arch, &labels, &p.Privileged, &p.Shared, &p.Default, &flavor, &kubernetes, &p.Exec); err != nil {
+	if err := row.Scan(&p.Name, &p.Driver, &p.OS, &p.Arch, &labels, &p.Privileged, &p.Shared, &p.Default, &flavor, &kubernetes, &p.Exec, &p.MaxRunning); err != nil {
 		return p, err
 	}
-	return p, errors.Join(sqldb.Unmarshal(labels, &p.Labels), sqldb.Unmarshal(flavor, &p.Flavor), sqldb.Unmarshal(kubernetes, &p.Kubernetes))
+	err := errors.Join(sqldb.Unmarshal(labels, &p.Labels), sqldb.Unmarshal(flavor, &p.Flavor), sqldb.Unmarshal(kubernetes, &p.Kubernetes))
+	p.Flavor.Weight = 0 // of an earlier version, which accepted it
+	return p, err
 }
 
 // ReadPool reads a pool without computed fields. Errors: not_found.
@@ -33,10 +35,11 @@ func ReadPool(ctx context.Context, q sqldb.Querier, name, lock string) (run.Pool
 }
 
 // ensurePool creates the pool of an executor, or checks that they fit. The pool
-// is locked until the transaction ends.
-func ensurePool(ctx context.Context, t *sqldb.Tx, e run.Executor, labels string) error {
+// is locked until the transaction ends. The labels of the executor are its own: other
+// executors of the pool may lack them.
+func ensurePool(ctx context.Context, t *sqldb.Tx, e run.Executor) error {
 	if _, err := t.Exec(ctx, `INSERT INTO pools (name, driver, os, arch, labels, privileged, is_default) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO NOTHING`, e.Pool, e.Driver, e.OS, e.Arch, labels, e.Privileged, false); err != nil {
+		ON CONFLICT DO NOTHING`, e.Pool, e.Driver, e.OS, e.Arch, "", e.Privileged, false); err != nil {
 		return err
 	}
 	p, err := ReadPool(ctx, t, e.Pool, t.Dialect.ForUpdate)
@@ -112,7 +115,7 @@ func (s *Store) pools(ctx context.Context, q sqldb.Querier, name string) ([]run.
 	now := s.db.Now().UnixNano()
 	if err := eachExecutor(ctx, q, now, func(e run.Executor) {
 		if i, ok := index[e.Pool]; ok {
-			countExecutor(&out[i], e)
+			out[i].Count(e)
 		}
 	}); err != nil {
 		return nil, err
@@ -137,20 +140,6 @@ func (s *Store) pools(ctx context.Context, q sqldb.Querier, name string) ([]run.
 	}, `SELECT pool, count(CASE WHEN status = 'queued' THEN 1 END), count(CASE WHEN status = 'running' THEN 1 END),
 		coalesce(CAST(avg(CASE WHEN status = 'running' AND started_at > 0 THEN started_at END) AS DOUBLE PRECISION), 0)
 		FROM tasks WHERE status IN ('queued', 'running')`+where+` GROUP BY pool`, args...)
-}
-
-// countExecutor adds an executor to the counts of its pool.
-func countExecutor(p *run.Pool, e run.Executor) {
-	switch e.State { //nolint:exhaustive // none is removed
-	case run.ExecutorOnline:
-		p.Online++
-		p.Slots += e.Slots
-		p.SlotsUsed += e.SlotsUsed
-	case run.ExecutorDraining:
-		p.Draining++
-	case run.ExecutorOffline:
-		p.Offline++
-	}
 }
 
 // PutPool implements records.Store.
@@ -185,11 +174,11 @@ func (s *Store) PutPool(ctx context.Context, p run.Pool) (out run.Pool, created 
 				return err
 			}
 		}
-		if _, err := t.Exec(ctx, `INSERT INTO pools (`+poolColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		if _, err := t.Exec(ctx, `INSERT INTO pools (`+poolColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET driver = excluded.driver, os = excluded.os, arch = excluded.arch, labels = excluded.labels,
 			privileged = excluded.privileged, shared = excluded.shared, is_default = excluded.is_default, flavor = excluded.flavor, kubernetes = excluded.kubernetes,
-			exec_policy = excluded.exec_policy`,
-			p.Name, p.Driver, p.OS, p.Arch, texts[0], p.Privileged, p.Shared, p.Default, texts[1], texts[2], p.Exec); err != nil {
+			exec_policy = excluded.exec_policy, max_running = excluded.max_running`,
+			p.Name, p.Driver, p.OS, p.Arch, texts[0], p.Privileged, p.Shared, p.Default, texts[1], texts[2], p.Exec, p.MaxRunning); err != nil {
 			return err
 		}
 		out, err = s.pool(ctx, t, p.Name)

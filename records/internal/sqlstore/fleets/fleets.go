@@ -75,7 +75,11 @@ func (s *Store) PutFleet(ctx context.Context, name string, spec run.FleetSpec, b
 			}})
 		}
 		created = fresh || prev.Mode == run.FleetDeleted
-		if err := putFleet(ctx, t, name, spec, prev); err != nil {
+		revision, revised, err := s.putRevision(ctx, t, name, spec, prev, by)
+		if err != nil {
+			return err
+		}
+		if err := writeFleet(ctx, t, name, spec, prev, revision); err != nil {
 			return err
 		}
 		f, err := rows.ReadFleet(ctx, t, s.db.Keys, name, "")
@@ -83,8 +87,11 @@ func (s *Store) PutFleet(ctx context.Context, name string, spec run.FleetSpec, b
 			return err
 		}
 		kind, text := "changed", "its configuration was changed"
-		if created {
+		switch {
+		case created:
 			kind, text = "made", "it was made"
+		case revised:
+			text = fmt.Sprintf("its configuration was changed; revision %d replaces its instances", f.Revision)
 		}
 		if err := enqueueFleet(ctx, t, f, run.FleetEvent{Kind: kind, By: by, Text: text}); err != nil {
 			return err
@@ -95,7 +102,32 @@ func (s *Store) PutFleet(ctx context.Context, name string, spec run.FleetSpec, b
 	return out, created, err
 }
 
-func putFleet(ctx context.Context, t *sqldb.Tx, name string, spec run.FleetSpec, prev *rows.Fleet) error {
+// revisionState is the current revision of a fleet, and the state of its rollout.
+type revisionState struct {
+	number int
+	since  int64 // as in the column rollout_since
+	paused bool
+}
+
+// putRevision returns the revision of a specification, and whether an existing
+// fleet had another one. prev is nil for a new fleet.
+func (s *Store) putRevision(ctx context.Context, t *sqldb.Tx, name string, spec run.FleetSpec, prev *rows.Fleet, by string) (state revisionState, revised bool, err error) {
+	if prev == nil || prev.Mode == run.FleetDeleted {
+		state = revisionState{number: 1, since: t.Now}
+		if prev != nil {
+			state.number = prev.Revision + 1
+		}
+		return state, false, s.keepRevision(ctx, t, name, run.FleetRevision{Number: state.number, Settings: run.SettingsOf(spec), CreatedAt: sqldb.ToTime(t.Now), By: by})
+	}
+	state = revisionState{since: sqldb.FromTime(prev.RolloutSince), paused: prev.RolloutPaused}
+	if state.number, revised, err = s.revise(ctx, t, prev, spec, by); revised {
+		state.since = t.Now
+	}
+	return state, revised, err
+}
+
+// writeFleet creates or replaces the row of a fleet. prev is nil for a new one.
+func writeFleet(ctx context.Context, t *sqldb.Tx, name string, spec run.FleetSpec, prev *rows.Fleet, revision revisionState) error {
 	hidden, err := sqldb.Marshal(rows.FleetSecrets{Plugin: spec.PluginConfig, Connector: spec.ConnectorConfig})
 	if err != nil {
 		return err
@@ -111,8 +143,9 @@ func putFleet(ctx context.Context, t *sqldb.Tx, name string, spec run.FleetSpec,
 		return err
 	}
 	if prev == nil {
-		_, err = t.Exec(ctx, `INSERT INTO fleets (name, config, secrets, mode, pool, quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-			name, config, t.Keys.Seal(sqldb.FleetLabel(name), hidden), run.FleetActive, spec.Pool, quota, t.Now, t.Now)
+		_, err = t.Exec(ctx, `INSERT INTO fleets (name, config, secrets, mode, pool, quota, created_at, updated_at, revision, rollout_since)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			name, config, t.Keys.Seal(sqldb.FleetLabel(name), hidden), run.FleetActive, spec.Pool, quota, t.Now, t.Now, revision.number, revision.since)
 		return err
 	}
 	mode, created, desired, status := prev.Mode, sqldb.FromTime(prev.CreatedAt), prev.Desired, prev.Status
@@ -124,8 +157,9 @@ func putFleet(ctx context.Context, t *sqldb.Tx, name string, spec run.FleetSpec,
 		return err
 	}
 	if _, err := t.Exec(ctx, `UPDATE fleets SET config = ?, secrets = ?, mode = ?, desired = ?, pool = ?, quota = ?, status = ?, created_at = ?, updated_at = ?,
-		version = version + 1 WHERE name = ?`,
-		config, t.Keys.Seal(sqldb.FleetLabel(name), hidden), mode, orNone(desired), spec.Pool, quota, seen, created, t.Now, name); err != nil {
+		revision = ?, rollout_since = ?, rollout_paused = ?, version = version + 1 WHERE name = ?`,
+		config, t.Keys.Seal(sqldb.FleetLabel(name), hidden), mode, orNone(desired), spec.Pool, quota, seen, created, t.Now,
+		revision.number, revision.since, revision.paused, name); err != nil {
 		return err
 	}
 	_, err = t.Exec(ctx, `UPDATE executors SET max_uses = ? WHERE fleet = ? AND NOT removed`, uses, name)
@@ -150,6 +184,7 @@ func (s *Store) ControlFleet(ctx context.Context, name string, w run.FleetContro
 			return run.Errorf(run.CodeConflict, "fleet %s is being deleted", name)
 		}
 		event := run.FleetEvent{Kind: string(w.Action), By: w.By, Text: sqldb.Clip(w.Reason)}
+		reason := f.Reason
 		f.Reason = event.Text
 		switch w.Action {
 		case run.FleetActionPause:
@@ -164,6 +199,10 @@ func (s *Store) ControlFleet(ctx context.Context, name string, w run.FleetContro
 			if w.Reason != "" {
 				event.Text += ": " + sqldb.Clip(w.Reason)
 			}
+		case run.FleetActionPauseRollout:
+			f.Reason, f.RolloutPaused = reason, true
+		case run.FleetActionResumeRollout:
+			f.Reason, f.RolloutPaused, f.RolloutSince = reason, false, sqldb.ToTime(t.Now)
 		default:
 			return run.Errorf(run.CodeInvalid, "there is no action %q", w.Action)
 		}
@@ -177,8 +216,9 @@ func (s *Store) ControlFleet(ctx context.Context, name string, w run.FleetContro
 }
 
 func controlFleet(ctx context.Context, t *sqldb.Tx, f *rows.Fleet, event run.FleetEvent) (run.Fleet, error) {
-	if _, err := t.Exec(ctx, `UPDATE fleets SET mode = ?, desired = ?, reason = ?, updated_at = ?, version = version + 1 WHERE name = ?`,
-		f.Mode, orNone(f.Desired), f.Reason, t.Now, f.Name); err != nil {
+	if _, err := t.Exec(ctx, `UPDATE fleets SET mode = ?, desired = ?, reason = ?, rollout_since = ?, rollout_paused = ?, updated_at = ?, version = version + 1
+		WHERE name = ?`,
+		f.Mode, orNone(f.Desired), f.Reason, sqldb.FromTime(f.RolloutSince), f.RolloutPaused, t.Now, f.Name); err != nil {
 		return run.Fleet{}, err
 	}
 	f.UpdatedAt = sqldb.ToTime(t.Now)

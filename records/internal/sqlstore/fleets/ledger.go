@@ -1,6 +1,7 @@
 package fleets
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -13,20 +14,21 @@ import (
 )
 
 const ledgerColumns = `number, instance, request, acknowledged, cause, state, message, reason, executor, uses, failures, requested_at, created_at, running_at,
-	ready_at, draining_at, deleting_at, gone_at, last_used, missing_from, misses`
+	ready_at, draining_at, deleting_at, gone_at, last_used, missing_from, misses, revision`
 
 func scanLedger(row sqldb.Scanner) (records.LedgerRow, error) {
 	var r records.LedgerRow
 	var at [9]int64
 	err := row.Scan(&r.Number, &r.Instance, &r.Request, &r.Acknowledged, &r.Cause, &r.State, &r.Message, &r.Reason, &r.Executor, &r.Uses, &r.Failures,
-		&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7], &at[8], &r.Misses)
+		&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7], &at[8], &r.Misses, &r.Revision)
 	r.RequestedAt, r.CreatedAt, r.RunningAt, r.ReadyAt = sqldb.ToTime(at[0]), sqldb.ToTime(at[1]), sqldb.ToTime(at[2]), sqldb.ToTime(at[3])
 	r.DrainingAt, r.DeletingAt, r.GoneAt = sqldb.ToTime(at[4]), sqldb.ToTime(at[5]), sqldb.ToTime(at[6])
 	r.LastUsed, r.MissingFrom = sqldb.ToTime(at[7]), sqldb.ToTime(at[8])
 	return r, err
 }
 
-// ledgerValues returns the values of ledgerColumns without the number.
+// ledgerValues returns the values of ledgerColumns without the number and the
+// revision. Only an undo changes the revision of a row.
 func ledgerValues(r records.LedgerRow) []any {
 	return []any{
 		r.Instance, r.Request, r.Acknowledged, r.Cause, r.State, sqldb.Clip(r.Message), r.Reason, r.Executor, r.Uses, r.Failures,
@@ -227,8 +229,8 @@ func addLedger(ctx context.Context, t *sqldb.Tx, f *rows.Fleet, c records.FleetC
 			}
 		}
 		f.LastNumber++
-		if _, err := t.Exec(ctx, `INSERT INTO fleet_instances (fleet, `+ledgerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			append([]any{f.Name, f.LastNumber}, ledgerValues(change.LedgerRow)...)...); err != nil {
+		if _, err := t.Exec(ctx, `INSERT INTO fleet_instances (fleet, `+ledgerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			slices.Concat([]any{f.Name, f.LastNumber}, ledgerValues(change.LedgerRow), []any{cmp.Or(change.Revision, f.Revision)})...); err != nil {
 			return err
 		}
 		note(f.LastNumber, change)
@@ -255,6 +257,9 @@ func saveFleetState(ctx context.Context, t *sqldb.Tx, name string, c records.Fle
 	}
 	if !c.Deleted {
 		return nil
+	}
+	if _, err := t.Exec(ctx, `DELETE FROM fleet_revisions WHERE fleet = ?`, name); err != nil {
+		return err
 	}
 	_, err := t.Exec(ctx, `UPDATE fleets SET mode = ?, updated_at = ? WHERE name = ? AND mode = ?`, run.FleetDeleted, t.Now, name, run.FleetDeleting)
 	return err

@@ -1,7 +1,11 @@
 package fleets
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
+	"errors"
+	"math"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/internal/sqlstore/rows"
@@ -29,11 +33,6 @@ func (s *Store) viewFleet(ctx context.Context, q sqldb.Querier, f *rows.Fleet) (
 		return v, err
 	}
 	now := s.db.Now().UnixNano()
-	if err := q.QueryRow(ctx, `SELECT count(*), count(CASE WHEN queued_at <= ? THEN 1 END) FROM tasks
-		WHERE pool = ? AND status IN ('queued', 'running') AND status = 'queued'`,
-		now-int64(run.SlotTimeout), f.Spec.Pool).Scan(&v.Queued, &v.Overdue); err != nil {
-		return v, err
-	}
 	if err := q.QueryRow(ctx, `SELECT coalesce(sum(CASE WHEN e.slots > coalesce(h.tasks, 0) THEN e.slots - coalesce(h.tasks, 0) ELSE 0 END), 0)
 		FROM executors e LEFT JOIN (SELECT executor, count(*) AS tasks FROM tasks
 			WHERE pool = ? AND status IN ('queued', 'running') AND status = 'running' GROUP BY executor) h ON h.executor = e.id
@@ -56,7 +55,76 @@ func (s *Store) viewFleet(ctx context.Context, q sqldb.Querier, f *rows.Fleet) (
 		}
 		v.Pool = append(v.Pool, o)
 	}
-	return v, nil
+	return v, readDemand(ctx, q, now, f, others, &v)
+}
+
+// readDemand counts the queued tasks of the pool of a fleet, as many as the pool may
+// still run. Tasks that require labels of their executor count for one fleet only, since
+// the fleets of a pool divide its other tasks as if all of them could run each.
+func readDemand(ctx context.Context, q sqldb.Querier, now int64, f *rows.Fleet, others []*rows.Fleet, v *records.FleetView) error {
+	pool, room, err := readRoom(ctx, q, f.Spec.Pool)
+	if err != nil {
+		return err
+	}
+	err = sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+		var text string
+		var queued, overdue int
+		if err := row.Scan(&text, &queued, &overdue); err != nil {
+			return err
+		}
+		var required map[string]string
+		if err := sqldb.Unmarshal(text, &required); err != nil {
+			return err
+		}
+		first := firstWith(required, pool, f, others)
+		if text != "" && first == nil {
+			return nil
+		}
+		queued = min(queued, room)
+		room -= queued
+		switch {
+		case text == "":
+			v.Queued, v.Overdue = queued, min(overdue, queued)
+		case first == f:
+			v.Labelled += queued
+		}
+		return nil
+	}, `SELECT labels, count(*), count(CASE WHEN queued_at <= ? THEN 1 END) FROM tasks
+		WHERE pool = ? AND status IN ('queued', 'running') AND status = 'queued' GROUP BY labels ORDER BY labels`,
+		now-int64(run.SlotTimeout), f.Spec.Pool)
+	return err
+}
+
+// readRoom reads the labels of a pool, and how many more tasks it may run.
+func readRoom(ctx context.Context, q sqldb.Querier, name string) (pool run.Pool, room int, err error) {
+	var text string
+	err = q.QueryRow(ctx, `SELECT labels, max_running FROM pools WHERE name = ?`, name).Scan(&text, &pool.MaxRunning)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return pool, math.MaxInt32, nil
+	case err != nil:
+		return pool, 0, err
+	}
+	if err := sqldb.Unmarshal(text, &pool.Labels); err != nil || pool.MaxRunning == 0 {
+		return pool, math.MaxInt32, err
+	}
+	var running int
+	err = q.QueryRow(ctx, `SELECT count(*) FROM tasks WHERE pool = ? AND status IN ('queued', 'running') AND status = 'running'`, name).Scan(&running)
+	return pool, max(0, pool.MaxRunning-running), err
+}
+
+// firstWith returns the first fleet of a pool that scales and whose instances have
+// labels; nil if there is none.
+func firstWith(required map[string]string, pool run.Pool, f *rows.Fleet, others []*rows.Fleet) (first *rows.Fleet) {
+	for _, x := range append([]*rows.Fleet{f}, others...) {
+		if x.Mode != run.FleetActive || !run.HasLabels(pool.WithLabels(x.Spec.ExecutorLabels(x.Name)), required) {
+			continue
+		}
+		if first == nil || cmp.Or(cmp.Compare(first.Spec.Priority, x.Spec.Priority), cmp.Compare(x.Name, first.Name)) < 0 {
+			first = x
+		}
+	}
+	return first
 }
 
 // fleetAlone reads the inputs that belong to the fleet itself, and not to its

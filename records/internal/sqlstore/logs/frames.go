@@ -219,6 +219,7 @@ func applyFrames(ctx context.Context, t *sqldb.Tx, b run.FrameBatch) error {
 	if err := sqldb.Unmarshal(x.Steps, &steps); err != nil {
 		return err
 	}
+	stage := run.LatestStage(steps)
 	for _, f := range b.Frames {
 		steps = stepsAfter(steps, f)
 	}
@@ -233,6 +234,14 @@ func applyFrames(ctx context.Context, t *sqldb.Tx, b run.FrameBatch) error {
 	if x.Status == run.StatusRunning && (x.Reason != "" || x.Executor != b.Executor) {
 		x.Reason, x.Executor = "", b.Executor
 		t.Emit(x.Event(prev, t.Now))
+	}
+	// The event of the end, which follows the last batch, makes one about its stages
+	// superfluous.
+	ends := b.Frames[len(b.Frames)-1].Kind == run.FrameTaskEnd
+	if now := run.LatestStage(steps); x.Status == run.StatusRunning && now != stage && !ends && run.StageChanges(steps) <= run.MaxStageEvents {
+		e := x.Event(prev, t.Now)
+		e.Type, e.Stage = run.EventStage, now
+		t.Emit(e)
 	}
 	if _, err := t.Exec(ctx, `UPDATE tasks SET steps = ?, reason = ?, executor = ? WHERE run_id = ? AND number = ?`,
 		x.Steps, x.Reason, x.Executor, b.Key.Run, x.Number); err != nil {
@@ -251,7 +260,7 @@ func stepsAfter(steps []run.StepResult, f run.Frame) []run.StepResult {
 	}
 	step := &steps[f.Step]
 	if f.Kind == run.FrameStepStart {
-		*step = run.StepResult{Status: run.StatusRunning, Started: f.Time}
+		*step = run.StepResult{Status: run.StatusRunning, Stage: f.Stage, Started: f.Time}
 		return steps
 	}
 	step.Status, step.ExitCode, step.TimedOut, step.Ended = f.Status, f.ExitCode, f.TimedOut, f.Time

@@ -12,7 +12,8 @@ import (
 )
 
 // FleetColumns are the columns that ScanFleet reads.
-const FleetColumns = `name, config, secrets, mode, desired, reason, status, created_at, updated_at, version, policy_state, last_number, last_event`
+const FleetColumns = `name, config, secrets, mode, desired, reason, status, created_at, updated_at, version, policy_state, last_number, last_event,
+	revision, rollout_since, rollout_paused`
 
 // Fleet is a row of the table fleets.
 type Fleet struct {
@@ -34,12 +35,12 @@ func ScanFleet(keys *keyring.Ring, row sqldb.Scanner) (*Fleet, error) {
 	var f Fleet
 	var config, secrets, status string
 	var desired int
-	var created, updated int64
+	var created, updated, since int64
 	if err := row.Scan(&f.Name, &config, &secrets, &f.Mode, &desired, &f.Reason, &status, &created, &updated, &f.Version, &f.PolicyState,
-		&f.LastNumber, &f.LastEvent); err != nil {
+		&f.LastNumber, &f.LastEvent, &f.Revision, &since, &f.RolloutPaused); err != nil {
 		return nil, err
 	}
-	f.CreatedAt, f.UpdatedAt = sqldb.ToTime(created), sqldb.ToTime(updated)
+	f.CreatedAt, f.UpdatedAt, f.RolloutSince = sqldb.ToTime(created), sqldb.ToTime(updated), sqldb.ToTime(since)
 	if desired >= 0 {
 		f.Desired = &desired
 	}

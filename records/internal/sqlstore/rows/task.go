@@ -22,6 +22,9 @@ type Task struct {
 	// Conditions is "" if the task has none, ConditionsOpen until they are
 	// evaluated, and then the decision as JSON.
 	Conditions string
+	// Labels are those that its executor must have itself, as JSON, "" for none.
+	Labels  string
+	Finally bool // it begins when all tasks without it have ended
 	TaskState
 	stored TaskState // as in the database
 }
@@ -45,11 +48,11 @@ type TaskState struct {
 	Steps    string // JSON of []run.StepResult
 }
 
-const taskColumns = `number, node, name, spec_name, axis, pool, annotations, conditions, status, reason, executor, attempt, dispatch,
+const taskColumns = `number, node, name, spec_name, axis, pool, annotations, conditions, labels, finally, status, reason, executor, attempt, dispatch,
 	exit_code, timed_out, cause, queued_at, started_at, ended_at, steps`
 
 func (t *Task) scan(row sqldb.Scanner) error {
-	err := row.Scan(&t.Number, &t.Node, &t.Name, &t.SpecName, &t.Axis, &t.Pool, &t.Annotations, &t.Conditions, &t.Status, &t.Reason, &t.Executor,
+	err := row.Scan(&t.Number, &t.Node, &t.Name, &t.SpecName, &t.Axis, &t.Pool, &t.Annotations, &t.Conditions, &t.Labels, &t.Finally, &t.Status, &t.Reason, &t.Executor,
 		&t.Attempt, &t.Dispatch, &t.exitCode, &t.timedOut, &t.cause, &t.Queued, &t.Started, &t.Ended, &t.Steps)
 	t.stored = t.TaskState
 	return err
@@ -129,7 +132,7 @@ func (t *Task) Task(spec *run.TaskSpec) (run.Task, error) {
 		return run.Task{}, run.Errorf(run.CodeInternal, "task %s has no specification", t.Name)
 	}
 	out := run.Task{
-		Number: t.Number, Name: t.Name, Status: t.Status, AllowFailure: spec.AllowFailure, Reason: t.Reason, Pool: t.Pool,
+		Number: t.Number, Name: t.Name, Status: t.Status, AllowFailure: spec.AllowFailure, Finally: spec.Finally, Reason: t.Reason, Pool: t.Pool,
 		Executor: t.Executor, Attempt: t.Attempt, Dispatch: t.Dispatch, TimedOut: t.timedOut, QueuedAt: sqldb.ToTime(t.Queued), StartedAt: sqldb.ToTime(t.Started),
 		EndedAt: sqldb.ToTime(t.Ended), Depends: spec.Depends, Approval: spec.Approval,
 	}
@@ -140,7 +143,7 @@ func (t *Task) Task(spec *run.TaskSpec) (run.Task, error) {
 	if t.Status == run.StatusFailed {
 		out.Cause = t.cause
 	}
-	if err := sqldb.Unmarshal(t.Annotations, &out.Annotations); err != nil {
+	if err := errors.Join(sqldb.Unmarshal(t.Annotations, &out.Annotations), sqldb.Unmarshal(t.Labels, &out.Labels)); err != nil {
 		return out, err
 	}
 	var results []run.StepResult
@@ -154,6 +157,7 @@ func (t *Task) Task(spec *run.TaskSpec) (run.Task, error) {
 			out.Steps[i].StepResult = results[i]
 		}
 	}
+	out.Stage = run.CurrentStage(&out)
 	if out.Reason == "" {
 		out.Reason = run.HoldReason(spec, &out)
 	}
@@ -169,6 +173,11 @@ func (t *Task) Event(r *Run, at int64) run.Event {
 	if t.exitCode.Valid {
 		code := int(t.exitCode.Int64)
 		e.ExitCode = &code
+	}
+	if t.Status == run.StatusRunning {
+		var steps []run.StepResult
+		_ = sqldb.Unmarshal(t.Steps, &steps) // a read of the task reports the error
+		e.Stage = run.LatestStage(steps)
 	}
 	return e
 }

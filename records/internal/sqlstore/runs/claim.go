@@ -86,14 +86,77 @@ func checkClaim(ctx context.Context, t *sqldb.Tx, c run.ClaimRequest, r *rows.Ru
 		return nil // its own claim, also if a stop is requested: the executor is notified of that elsewhere
 	case by.Executor != "":
 		return run.Errorf(run.CodeClaimed, "executor %s has claimed %s", by.Executor, c.Key)
-	case r.StopRequested:
+	case r.StopRequested && !x.Finally:
 		return run.Errorf(run.CodeConflict, "run %s is being stopped", r.ID)
 	case drain:
 		return run.Errorf(run.CodeConflict, "executor %s is draining", c.Executor)
 	case limit > 0 && uses >= limit:
 		return run.Errorf(run.CodeConflict, "executor %s has claimed all of its %d tasks", c.Executor, limit)
 	}
+	if err := checkFinally(ctx, t, r, x); err != nil {
+		return err
+	}
+	return checkPool(ctx, t, c, x)
+}
+
+// checkPool returns why the executor may not claim a task of its pool: the executor
+// lacks labels, or the pool runs as many tasks as it may.
+func checkPool(ctx context.Context, t *sqldb.Tx, c run.ClaimRequest, x *rows.Task) error {
+	var poolLabels, text string
+	var limit int
+	if err := t.QueryRow(ctx, `SELECT labels, max_running FROM pools WHERE name = ?`, x.Pool).Scan(&poolLabels, &limit); err != nil {
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	}
+	if x.Labels != "" {
+		if err := t.QueryRow(ctx, `SELECT labels FROM executors WHERE id = ?`, c.Executor).Scan(&text); err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		var pool run.Pool
+		var own, required map[string]string
+		if err := errors.Join(sqldb.Unmarshal(poolLabels, &pool.Labels), sqldb.Unmarshal(text, &own), sqldb.Unmarshal(x.Labels, &required)); err != nil {
+			return err
+		}
+		if !run.HasLabels(pool.WithLabels(own), required) {
+			return run.Errorf(run.CodeConflict, "executor %s does not have %s", c.Executor, run.ShownLabels(required))
+		}
+	}
+	if limit == 0 {
+		return nil
+	}
+	// Claims of a pool with a limit wait for each other.
+	if err := t.QueryRow(ctx, `SELECT max_running FROM pools WHERE name = ?`+t.Dialect.ForUpdate, x.Pool).Scan(&limit); err != nil {
+		return err
+	}
+	var running int
+	if err := t.QueryRow(ctx, `SELECT count(*) FROM tasks WHERE pool = ? AND status IN ('queued', 'running') AND status = 'running'
+		AND NOT (run_id = ? AND number = ?)`, x.Pool, c.Key.Run, c.Key.Task).Scan(&running); err != nil {
+		return err
+	}
+	if limit > 0 && running >= limit {
+		return run.Errorf(run.CodeExhausted, "%d of at most %d tasks of pool %s are running", running, limit, x.Pool)
+	}
 	return nil
+}
+
+// checkFinally refuses a finally task while other tasks of its run are open: a control
+// worker that is too old to know finally tasks starts them with the run.
+func checkFinally(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task) error {
+	if !x.Finally {
+		return nil
+	}
+	var name string
+	err := t.QueryRow(ctx, `SELECT name FROM tasks WHERE run_id = ? AND NOT finally
+		AND status IN ('not_started', 'waiting_approval', 'queued', 'running') ORDER BY number LIMIT 1`, r.ID).Scan(&name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return run.Errorf(run.CodeConflict, "task %s of run %s begins when all other tasks have ended, and %s has not", x.Name, r.ID, name)
 }
 
 // checkDispatch refuses a key that is not the task's newest, and a key of an attempt

@@ -106,8 +106,14 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		row = &rows.Run{
 			Name: r.Spec.Name, Group: r.Spec.Group, Priority: cmp.Or(r.Spec.Priority, run.DefaultPriority),
 			Admission: cmp.Or(r.Spec.Admission, run.AdmissionAuto), Phase: run.PhaseQueued, Result: run.ResultUnknown,
-			Counts: rows.Counts{}, Version: 1, Grouped: len(r.Spec.ChangeGroups) > 0,
+			Counts: rows.Counts{}, Version: 1,
 		}
+		paths, err := limitedPaths(ctx, t, row.Group)
+		if err != nil {
+			return err
+		}
+		members := slices.Concat(r.Spec.ChangeGroups, paths)
+		row.Grouped = len(members) > 0
 		if len(r.Tasks) > 0 {
 			row.Counts[run.StatusNotStarted] = len(r.Tasks)
 		}
@@ -122,7 +128,7 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		if err != nil {
 			return err
 		}
-		if err := changegroups.LockGroups(ctx, t, slices.Concat(groups, r.Spec.ChangeGroups, r.Token.Groups())); err != nil {
+		if err := changegroups.LockGroups(ctx, t, slices.Concat(groups, members, r.Token.Groups())); err != nil {
 			return err
 		}
 		if err := changegroups.CheckToken(t, r.Token); err != nil {
@@ -132,7 +138,7 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 			return err
 		}
 		// This comes first, since the rest is useless if it fails.
-		if err := joinGroups(ctx, t, row, r.Spec.ChangeGroups); err != nil {
+		if err := joinGroups(ctx, t, row, members); err != nil {
 			return err
 		}
 		changegroups.BumpVersions(t, r.Token.Groups()...)
@@ -157,6 +163,23 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		return s.GetRun(ctx, row.ID)
 	}
 	return n.created(row)
+}
+
+// limitedPaths returns the change groups of the paths at or above a group that have a
+// limit.
+func limitedPaths(ctx context.Context, t *sqldb.Tx, group string) ([]string, error) {
+	names := run.PathChangeGroups(group)
+	if len(names) == 0 {
+		return nil, nil
+	}
+	var out []string
+	err := sqldb.Each(ctx, t, func(row sqldb.Scanner) error {
+		var name string
+		err := row.Scan(&name)
+		out = append(out, name)
+		return err
+	}, `SELECT name FROM changegroups WHERE max_running > 0 AND name IN (`+sqldb.InList(len(names))+`) ORDER BY name`, sqldb.InListArgs(names)...)
+	return out, err
 }
 
 // joinGroups adds a new run to its change groups, which are locked.
@@ -283,10 +306,11 @@ func insertTasks(ctx context.Context, t *sqldb.Tx, id run.ID, n *newRun) error {
 		func(i int, args []any) []any { return append(args, id, n.nodes[i], n.specs[i], n.matrices[i]) }); err != nil {
 		return err
 	}
-	return sqldb.Bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool, conditions) VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?)`, ``, len(n.Tasks),
+	return sqldb.Bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool, conditions, labels, finally) VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``, len(n.Tasks),
 		func(i int, args []any) []any {
 			x := n.Tasks[i]
-			return append(args, id, i, x.Node, x.Name, x.Spec, n.axes[i], x.Pool, conditionsOf(n.Spec.Tasks[x.Spec]))
+			spec := n.Spec.Tasks[x.Spec]
+			return append(args, id, i, x.Node, x.Name, x.Spec, n.axes[i], x.Pool, conditionsOf(spec), x.Labels, spec.Finally)
 		})
 }
 
@@ -296,7 +320,7 @@ func (n *newRun) created(row *rows.Run) (run.Run, error) {
 	out := row.Summary(&rows.RunDetails{Header: header, SecretNames: n.secretNames, Annotations: n.Spec.Annotations, CreatedBy: n.Actor})
 	out.Tasks = make([]run.Task, len(n.Tasks))
 	for i, x := range n.Tasks {
-		t := rows.Task{Number: i, Node: x.Node, Name: x.Name, Pool: x.Pool, TaskState: rows.TaskState{Status: run.StatusNotStarted}}
+		t := rows.Task{Number: i, Node: x.Node, Name: x.Name, Pool: x.Pool, Labels: x.Labels, TaskState: rows.TaskState{Status: run.StatusNotStarted}}
 		var err error
 		if out.Tasks[i], err = t.Task(n.Spec.Tasks[x.Spec]); err != nil {
 			return run.Run{}, err

@@ -92,9 +92,9 @@ func insertItems(ctx context.Context, t *sqldb.Tx, prev *rows.Run, x *rows.Task,
 			return err
 		}
 	}
-	if err := sqldb.Bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool, conditions) VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?)`, ``, len(items),
+	if err := sqldb.Bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool, conditions, labels) VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``, len(items),
 		func(i int, args []any) []any {
-			return append(args, prev.ID, first+i, x.Node, run.ItemName(x.Name, i), x.SpecName, axes[i], x.Pool, conditions)
+			return append(args, prev.ID, first+i, x.Node, run.ItemName(x.Name, i), x.SpecName, axes[i], x.Pool, conditions, x.Labels)
 		}); err != nil {
 		return err
 	}

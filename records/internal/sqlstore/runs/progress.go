@@ -98,8 +98,9 @@ func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (run.Pr
 			return err
 		}
 		r := prev.Clone()
+		limits := acquireLimits{}
 		if !r.Phase.Final() {
-			if err := apply(ctx, t, prev, r, tasks, c); err != nil {
+			if err := apply(ctx, t, prev, r, tasks, c, limits); err != nil {
 				return err
 			}
 		}
@@ -107,6 +108,13 @@ func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (run.Pr
 		for i, change := range c.Tasks {
 			x := tasks[change.Task]
 			statuses[i] = run.TaskStatus{Task: x.Number, Attempt: x.Attempt, Dispatch: x.Dispatch, Status: x.Status}
+			if change.Status == run.StatusQueued && x.Status == run.StatusQueued {
+				limit, err := limits.of(ctx, t, x.Pool)
+				if err != nil {
+					return err
+				}
+				statuses[i].AcquireTimeout = run.Duration(limit.timeout)
+			}
 		}
 		return nil
 	})
@@ -141,7 +149,7 @@ func named(ctx context.Context, t *sqldb.Tx, id run.ID, changes []run.TaskChange
 }
 
 // apply writes changes of a run that is not final.
-func apply(ctx context.Context, t *sqldb.Tx, prev, r *rows.Run, tasks map[int]*rows.Task, c records.Changes) error {
+func apply(ctx context.Context, t *sqldb.Tx, prev, r *rows.Run, tasks map[int]*rows.Task, c records.Changes, limits acquireLimits) error {
 	if c.Result != "" {
 		r.Result = c.Result
 	}
@@ -165,6 +173,9 @@ func apply(ctx context.Context, t *sqldb.Tx, prev, r *rows.Run, tasks map[int]*r
 		if !ok {
 			continue
 		}
+		if change, err = limits.change(ctx, t, x, change); err != nil {
+			return err
+		}
 		if err := x.Apply(change, t.Now); err != nil {
 			return err
 		}
@@ -174,10 +185,13 @@ func apply(ctx context.Context, t *sqldb.Tx, prev, r *rows.Run, tasks map[int]*r
 		if x.Status != before.Status {
 			r.Counts.Move(before.Status, x.Status)
 		}
+		t.Emit(x.Event(r, t.Now))
 		if x.Status == run.StatusWaitingApproval && before.Status != x.Status {
 			waiting = append(waiting, x)
+			wanted := x.Event(r, t.Now)
+			wanted.Type = run.EventApprovalWanted
+			t.Emit(wanted)
 		}
-		t.Emit(x.Event(r, t.Now))
 		if !slices.Contains(changed, x) {
 			changed = append(changed, x)
 		}

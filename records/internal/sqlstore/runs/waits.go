@@ -69,7 +69,7 @@ func (s *Store) QueuePositions(ctx context.Context, id run.ID) (map[int]int, err
 			return err
 			// The list of statuses is that of an index of tasks.
 		}, `SELECT number, place FROM (
-				SELECT t.run_id, t.number, row_number() OVER (PARTITION BY t.pool ORDER BY r.priority, t.queued_at, t.run_id, t.number) AS place
+				SELECT t.run_id, t.number, row_number() OVER (PARTITION BY t.pool, t.labels ORDER BY r.priority, t.queued_at, t.run_id, t.number) AS place
 				FROM tasks t JOIN runs r ON r.id = t.run_id WHERE t.status IN ('queued', 'running') AND t.status = 'queued'
 				AND t.pool IN (SELECT m.pool FROM tasks m WHERE m.run_id = ? AND m.status = 'queued')) AS line
 			WHERE run_id = ?`, id, id)

@@ -21,6 +21,9 @@ func WebhookLabel(name string) string { return "webhook/" + name }
 // FleetLabel is the label of a fleet's secrets.
 func FleetLabel(name string) string { return "fleet/" + name }
 
+// FleetRevisionLabel is the label of the settings of a revision of a fleet.
+func FleetRevisionLabel(id string) string { return "fleet-revision/" + id }
+
 // ServiceLabel is the label of a secret of the service itself.
 func ServiceLabel(name string) string { return "service/" + name }
 

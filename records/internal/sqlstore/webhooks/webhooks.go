@@ -12,26 +12,31 @@ import (
 )
 
 const webhookColumns = `name, url, secret, events, group_path, run_id, enabled, created_at, updated_at, version, epoch, delivered,
-	batch_end, last_error, last_attempt, next_attempt, failures`
+	batch_end, last_error, last_attempt, next_attempt, failures, format, settings, test_requested, test_done, test_error, test_at`
 
 // scanWebhook leaves the secret sealed.
 func scanWebhook(row sqldb.Scanner) (records.Delivery, error) {
 	var d records.Delivery
-	var secret, events string
-	var created, updated, last, next int64
+	var secret, events, settings string
+	var created, updated, last, next, tested int64
 	if err := row.Scan(&d.Name, &d.URL, &secret, &events, &d.Group, &d.Run, &d.Enabled, &created, &updated, &d.Version, &d.Epoch,
-		&d.Delivered, &d.BatchEnd, &d.LastError, &last, &next, &d.Failures); err != nil {
+		&d.Delivered, &d.BatchEnd, &d.LastError, &last, &next, &d.Failures,
+		&d.Format, &settings, &d.Test.Requested, &d.Test.Done, &d.Test.Error, &tested); err != nil {
 		return d, err
 	}
 	d.Secret = run.Secret(secret)
 	d.CreatedAt, d.UpdatedAt, d.LastAttemptAt, d.NextAttemptAt = sqldb.ToTime(created), sqldb.ToTime(updated), sqldb.ToTime(last), sqldb.ToTime(next)
+	d.Test.At = sqldb.ToTime(tested)
 	if err := sqldb.Unmarshal(events, &d.Events); err != nil {
 		return d, err
 	}
 	if len(d.Events) == 0 {
-		d.Events = run.EventTypes()
+		d.Events = d.Format.EventTypes()
 	}
-	return d, nil
+	if settings == "" {
+		return d, nil
+	}
+	return d, sqldb.Unmarshal(settings, &d.WebhookSettings)
 }
 
 func readWebhook(ctx context.Context, q sqldb.Querier, name, lock string) (records.Delivery, error) {
@@ -110,12 +115,7 @@ func makeWebhook(ctx context.Context, t *sqldb.Tx, w run.WebhookSpec) (prev reco
 	if remaining == 0 {
 		return prev, false, run.Errorf(run.CodeExhausted, "there are %d webhooks, which is the limit", run.MaxWebhooks)
 	}
-	if w.Secret == "" {
-		return prev, false, run.InvalidError("the webhook is not valid", []run.Fault{
-			{Path: "secret", Code: run.FaultRequired, Detail: "a new webhook needs a secret, which signs its deliveries"},
-		})
-	}
-	events, err := sqldb.Marshal(w.Events)
+	row, err := sealSpec(t, nil, w)
 	if err != nil {
 		return prev, false, err
 	}
@@ -126,22 +126,18 @@ func makeWebhook(ctx context.Context, t *sqldb.Tx, w run.WebhookSpec) (prev reco
 		}
 		first++
 	}
-	_, err = t.Exec(ctx, `INSERT INTO webhooks (name, url, secret, events, group_path, run_id, enabled, created_at, updated_at, delivered)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		w.Name, w.URL, t.Keys.Seal(sqldb.WebhookLabel(w.Name), w.Secret.Reveal()), events, w.Group, w.Run, w.Enabled, t.Now, t.Now, first-1)
+	_, err = t.Exec(ctx, `INSERT INTO webhooks (name, url, secret, events, group_path, run_id, enabled, created_at, updated_at, delivered, format, settings)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		w.Name, row.url, row.secret, row.events, w.Group, w.Run, w.Enabled, t.Now, t.Now, first-1, row.format, row.settings)
 	return prev, true, err
 }
 
 // changeWebhook applies the changes of a client. It resets the failures: a
 // batch that waits for a retry is tried at once, and cut again.
 func changeWebhook(ctx context.Context, t *sqldb.Tx, prev records.Delivery, w run.WebhookSpec) error {
-	events, err := sqldb.Marshal(w.Events)
+	row, err := sealSpec(t, &prev, w)
 	if err != nil {
 		return err
-	}
-	secret := prev.Secret.Reveal()
-	if w.Secret != "" {
-		secret = t.Keys.Seal(sqldb.WebhookLabel(w.Name), w.Secret.Reveal())
 	}
 	delivered := prev.Delivered
 	switch first, _ := w.Start(); {
@@ -153,8 +149,8 @@ func changeWebhook(ctx context.Context, t *sqldb.Tx, prev records.Delivery, w ru
 		delivered = first - 1
 	}
 	_, err = t.Exec(ctx, `UPDATE webhooks SET url = ?, secret = ?, events = ?, group_path = ?, run_id = ?, enabled = ?, updated_at = ?,
-		version = version + 1, delivered = ?, batch_end = 0, last_error = '', next_attempt = 0, failures = 0 WHERE name = ?`,
-		w.URL, secret, events, w.Group, w.Run, w.Enabled, t.Now, delivered, w.Name)
+		version = version + 1, delivered = ?, batch_end = 0, last_error = '', next_attempt = 0, failures = 0, format = ?, settings = ? WHERE name = ?`,
+		row.url, row.secret, row.events, w.Group, w.Run, w.Enabled, t.Now, delivered, row.format, row.settings, w.Name)
 	return err
 }
 

@@ -1,0 +1,235 @@
+package process
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/drover-run/drover/internal/reload"
+	"github.com/drover-run/drover/internal/testenv"
+)
+
+// authority issues certificates for tests.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+func newAuthority(t *testing.T, name string) *authority {
+	t.Helper()
+	a := &authority{}
+	a.cert, a.key, a.pem, _ = issue(t, name, nil)
+	return a
+}
+
+func issue(t *testing.T, name string, by *authority) (cert *x509.Certificate, key *ecdsa.PrivateKey, certPEM, keyPEM []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	parent, signer := template, key
+	if by == nil {
+		template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
+	} else {
+		parent, signer = by.cert, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	require.NoError(t, err)
+	cert, err = x509.ParseCertificate(der)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	return cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+}
+
+// write issues a certificate and writes it with its key.
+func (a *authority) write(t *testing.T, certFile, keyFile string) {
+	t.Helper()
+	_, _, cert, key := issue(t, "leaf", a)
+	writeFile(t, certFile, cert)
+	writeFile(t, keyFile, key)
+}
+
+func (a *authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
+func writeFile(t *testing.T, file string, data []byte) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(file, data, 0o600))
+}
+
+// TestServerTLS replaces the certificate of a listener, one file after the other.
+func TestServerTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	first, second := newAuthority(t, "first"), newAuthority(t, "second")
+	first.write(t, cert, key)
+	config, err := ServerTLS(cert, key, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	require.NoError(t, err)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, "hello")
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = listener.Close(); <-served })
+	dial := func(a *authority) error {
+		dialer := &tls.Dialer{Config: &tls.Config{RootCAs: a.pool()}}
+		conn, err := dialer.DialContext(t.Context(), "tcp", listener.Addr().String())
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	require.NoError(t, dial(first))
+	require.Error(t, dial(second))
+
+	_, _, newCert, newKey := issue(t, "leaf", second)
+	writeFile(t, cert, newCert) // the key does not match yet
+	for end := time.Now().Add(2 * reload.Interval); time.Now().Before(end); {
+		require.NoError(t, dial(first))
+	}
+	writeFile(t, key, newKey[:len(newKey)/2])
+	require.NoError(t, dial(first))
+	writeFile(t, key, newKey)
+	testenv.Await(t, 10*time.Second, func() (bool, string) { err := dial(second); return err == nil, fmt.Sprint(err) })
+	require.Error(t, dial(first))
+
+	_, err = ServerTLS(cert, filepath.Join(dir, "none"), slog.New(slog.DiscardHandler))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestTemporalTLS moves a server from one authority to another: its certificate, and
+// the clients that it accepts. The client reads its files again.
+func TestTemporalTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key, ca := filepath.Join(dir, "client.crt"), filepath.Join(dir, "client.key"), filepath.Join(dir, "ca.crt")
+	first, second := newAuthority(t, "first"), newAuthority(t, "second")
+	first.write(t, cert, key)
+	writeFile(t, ca, first.pem)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	stop := serveHealth(t, listener, first)
+
+	options, err := profileOptions(envconfig.ClientConfigProfile{
+		Address: address, TLS: &envconfig.ClientConfigTLS{ClientCertPath: cert, ClientKeyPath: key, ServerCACertPath: ca},
+	}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	c, err := client.NewLazyClient(options)
+	require.NoError(t, err)
+	defer c.Close()
+	check := func() error {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("the server did not answer"))
+		defer cancel()
+		_, err := c.CheckHealth(ctx, nil)
+		return err
+	}
+	require.NoError(t, check())
+
+	stop() // its connections end, as at the end of their age
+	listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	stop = serveHealth(t, listener, second)
+	defer stop()
+	require.Error(t, check(), "the old certificate is revoked, and the server's is not known")
+	writeFile(t, ca, append(second.pem, first.pem...))
+	require.Error(t, check(), "the old certificate is revoked")
+	second.write(t, cert, key)
+	testenv.Await(t, 30*time.Second, func() (bool, string) { err := check(); return err == nil, fmt.Sprint(err) })
+
+	_, err = profileOptions(envconfig.ClientConfigProfile{TLS: &envconfig.ClientConfigTLS{ServerCACertPath: filepath.Join(dir, "none")}}, slog.New(slog.DiscardHandler))
+	require.Error(t, err)
+}
+
+// systemInfo answers the first call of a client.
+type systemInfo struct {
+	workflowservice.UnimplementedWorkflowServiceServer
+}
+
+func (systemInfo) GetSystemInfo(context.Context, *workflowservice.GetSystemInfoRequest) (*workflowservice.GetSystemInfoResponse, error) {
+	return &workflowservice.GetSystemInfoResponse{}, nil
+}
+
+// serveHealth serves the health checks of Temporal for clients of an authority.
+func serveHealth(t *testing.T, listener net.Listener, a *authority) (stop func()) {
+	t.Helper()
+	_, _, certPEM, keyPEM := issue(t, "server", a)
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	require.NoError(t, err)
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientCAs: a.pool(), ClientAuth: tls.RequireAndVerifyClientCert,
+	})))
+	checks := health.NewServer()
+	checks.SetServingStatus("temporal.api.workflowservice.v1.WorkflowService", healthpb.HealthCheckResponse_SERVING)
+	healthpb.RegisterHealthServer(server, checks)
+	workflowservice.RegisterWorkflowServiceServer(server, systemInfo{})
+	served := make(chan struct{})
+	go func() { defer close(served); _ = server.Serve(listener) }()
+	return func() { server.Stop(); <-served }
+}
+
+func TestAuthorities(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	_, err := Authorities(file, "", slog.New(slog.DiscardHandler))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	writeFile(t, file, []byte("no certificate"))
+	_, err = Authorities(file, "", slog.New(slog.DiscardHandler))
+	require.ErrorContains(t, err, "it has no certificate")
+	a := newAuthority(t, "first")
+	writeFile(t, file, a.pem)
+	current, err := Authorities(file, "relay.test", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.True(t, current().RootCAs.Equal(a.pool()))
+	require.Equal(t, "relay.test", current().ServerName)
+	second := newAuthority(t, "second")
+	writeFile(t, file, second.pem)
+	testenv.Await(t, 10*time.Second, func() (bool, string) { return current().RootCAs.Equal(second.pool()), "" })
+	system, err := Authorities("", "", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.Nil(t, system().RootCAs)
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/drover-run/drover/run"
+)
+
+// poolLabels is a pool, and labels that tasks require of their executor, in their
+// canonical form.
+type poolLabels struct{ pool, labels string }
+
+// labelledPool is a pool as if only the executors with certain labels served it.
+type labelledPool struct {
+	run.Pool
+
+	name string // such as "gpu with label size=large"
+	none string // why no executor can ever take the task; "" if one can
+}
+
+// executorRegistry is the part of the records that lists pools and executors.
+type executorRegistry interface {
+	ListPools(ctx context.Context) ([]run.Pool, error)
+	ListExecutors(ctx context.Context) ([]run.Executor, error)
+}
+
+// explainLabels counts the executors that have the labels which queued tasks require.
+func explainLabels(ctx context.Context, registry executorRegistry, r run.Run, queues *queueInfo) error {
+	queues.labelled = map[poolLabels]labelledPool{}
+	required := map[poolLabels]map[string]string{}
+	for _, t := range r.Tasks {
+		if t.Status == run.StatusQueued && len(t.Labels) > 0 {
+			required[poolLabels{t.Pool, run.LabelsText(t.Labels)}] = t.Labels
+		}
+	}
+	if len(required) == 0 {
+		return nil
+	}
+	executors, err := registry.ListExecutors(ctx)
+	if err != nil {
+		return err
+	}
+	for key, labels := range required {
+		p := labelledPool{Pool: queues.pools[key.pool], name: key.pool + " with " + run.ShownLabels(labels)}
+		p.Online, p.Draining, p.Offline, p.Slots, p.SlotsUsed = 0, 0, 0, 0, 0
+		for _, x := range executors {
+			if x.Pool == key.pool && run.HasLabels(p.WithLabels(x.Labels), labels) {
+				p.Count(x)
+			}
+		}
+		if p.Online+p.Draining+p.Offline == 0 {
+			p.none = fmt.Sprintf("no executor of pool %s has %s", key.pool, run.ShownLabels(labels))
+		}
+		queues.labelled[key] = p
+	}
+	return nil
+}
+
+// poolOf returns the pool of a task with the executors that may run the task, its name
+// for a sentence, and why no executor can ever take the task, "" if one can.
+func (l *queueInfo) poolOf(t *run.Task) (p run.Pool, name, none string) {
+	if len(t.Labels) > 0 {
+		if p, ok := l.labelled[poolLabels{t.Pool, run.LabelsText(t.Labels)}]; ok {
+			return p.Pool, p.name, p.none
+		}
+	}
+	return l.pools[t.Pool], t.Pool, ""
+}

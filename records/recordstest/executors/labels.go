@@ -1,0 +1,208 @@
+package executors
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
+	"github.com/drover-run/drover/run"
+)
+
+// createLabelled creates a run with a queued task for each set of labels, nil for none.
+func createLabelled(t *testing.T, s records.Store, labels ...map[string]string) run.ID {
+	t.Helper()
+	n := fixture.NewRun(t, fixture.Wide("/a/b", len(labels)))
+	var c records.Changes
+	for i, l := range labels {
+		n.Tasks[i].Labels = run.LabelsText(l)
+		c.Tasks = append(c.Tasks, fixture.Queued(i, 1, 1))
+	}
+	r, err := s.CreateRun(t.Context(), n)
+	require.NoError(t, err)
+	fixture.Begin(t, s, r.ID)
+	fixture.Apply(t, s, r.ID, c)
+	return r.ID
+}
+
+func labelledExecutor(t *testing.T, s records.Store, id string, slots int, labels map[string]string) {
+	t.Helper()
+	e := fixture.Executor(id)
+	e.Slots, e.Labels = slots, labels
+	require.NoError(t, fixture.Register(t, s, e))
+}
+
+func desired(t *testing.T, s records.Store, id string) run.DesiredState {
+	t.Helper()
+	d, err := s.RenewExecutor(t.Context(), run.Renewal{Executor: id, JournalID: "j-" + id})
+	require.NoError(t, err)
+	return d
+}
+
+func claimAs(t *testing.T, s records.Store, id run.ID, task int, executor string) error {
+	t.Helper()
+	_, err := s.Claim(t.Context(), run.ClaimRequest{
+		Key: run.Key{Run: id, Task: task, Attempt: 1, Dispatch: 1}, Executor: executor, JournalID: "j-" + executor, SpecVersion: run.NewestSpecVersion,
+	})
+	return err
+}
+
+func testWaitingLabels(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	a100, zone := map[string]string{"gpu": "a100"}, map[string]string{"zone": "b"}
+	both := map[string]string{"gpu": "a100", "zone": "b"}
+	labelledExecutor(t, s, "plain", 2, nil)
+	labelledExecutor(t, s, "gpu", 2, map[string]string{"gpu": "a100", "rack": "7"})
+	labelledExecutor(t, s, "all", 2, both)
+	require.Equal(t, run.DesiredState{}, desired(t, s, "all"))
+	id := createLabelled(t, s, nil, a100, zone, both, a100)
+	require.Equal(t, run.DesiredState{}, desired(t, s, "plain"))
+	require.Equal(t, []map[string]string{a100}, desired(t, s, "gpu").Labels)
+	require.ElementsMatch(t, []map[string]string{a100, both, zone}, desired(t, s, "all").Labels)
+	got := fixture.Get(t, s, id)
+	require.Nil(t, got.Tasks[0].Labels)
+	require.Equal(t, both, got.Tasks[3].Labels)
+	positions, err := s.QueuePositions(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, map[int]int{0: 1, 1: 1, 2: 1, 3: 1, 4: 2}, positions, "each set of labels has a queue of its own")
+
+	require.False(t, desired(t, s, "gpu").LabelsOnly)
+	require.NoError(t, claimAs(t, s, id, 0, "plain"))
+	require.True(t, desired(t, s, "gpu").LabelsOnly, "the task without labels is claimed")
+	require.False(t, desired(t, s, "plain").LabelsOnly)
+	require.NoError(t, claimAs(t, s, id, 1, "gpu"))
+	require.Equal(t, []map[string]string{a100}, desired(t, s, "gpu").Labels)
+	require.NoError(t, claimAs(t, s, id, 4, "all"))
+	require.Empty(t, desired(t, s, "gpu").Labels, "no such task waits any more")
+	drained, err := s.RenewExecutor(t.Context(), run.Renewal{Executor: "all", JournalID: "j-all", Draining: true})
+	require.NoError(t, err)
+	require.Empty(t, drained.Labels)
+}
+
+func testLabelledClaim(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	_, _, err := s.PutPool(t.Context(), run.Pool{Name: "linux", Driver: fixture.Executor("any").Driver, Labels: map[string]string{"zone": "b"}})
+	require.NoError(t, err)
+	labelledExecutor(t, s, "plain", 2, nil)
+	labelledExecutor(t, s, "other", 2, map[string]string{"gpu": "l4", "zone": "c"})
+	labelledExecutor(t, s, "gpu", 2, map[string]string{"gpu": "a100"})
+	id := createLabelled(t, s, map[string]string{"gpu": "a100", "zone": "b"})
+	for _, x := range []string{"plain", "other", "unknown"} {
+		err := claimAs(t, s, id, 0, x)
+		fixture.RequireCode(t, run.CodeConflict, err)
+		require.ErrorContains(t, err, "does not have labels gpu=a100 and zone=b")
+	}
+	require.NoError(t, claimAs(t, s, id, 0, "gpu"), "its pool has the other label")
+	labelledExecutor(t, s, "gpu", 2, nil)
+	require.NoError(t, claimAs(t, s, id, 0, "gpu"), "a repeated claim, after the executor lost the label")
+}
+
+func testMaxRunning(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	put := func(limit int) {
+		t.Helper()
+		got, _, err := s.PutPool(t.Context(), run.Pool{Name: "linux", Driver: fixture.Executor("any").Driver, MaxRunning: limit})
+		require.NoError(t, err)
+		require.Equal(t, limit, got.MaxRunning)
+	}
+	slots := func() (n int) {
+		t.Helper()
+		for _, x := range []string{"a", "b", "c"} {
+			n += *desired(t, s, x).Slots
+		}
+		return n
+	}
+	put(3)
+	gpu := map[string]string{"gpu": "a100"}
+	labelledExecutor(t, s, "a", 2, nil)
+	labelledExecutor(t, s, "b", 4, nil)
+	labelledExecutor(t, s, "c", 4, gpu)
+	require.Equal(t, 3, slots())
+	id := createLabelled(t, s, nil, nil, nil, nil, gpu)
+	require.Equal(t, 3, slots())
+	require.NoError(t, claimAs(t, s, id, 0, "a"))
+	require.NoError(t, claimAs(t, s, id, 1, "b"))
+	require.NoError(t, claimAs(t, s, id, 2, "b"))
+	require.Equal(t, []int{1, 2, 0}, []int{*desired(t, s, "a").Slots, *desired(t, s, "b").Slots, *desired(t, s, "c").Slots})
+	err := claimAs(t, s, id, 3, "b")
+	fixture.RequireCode(t, run.CodeExhausted, err)
+	require.ErrorContains(t, err, "3 of at most 3 tasks of pool linux are running")
+	require.NoError(t, claimAs(t, s, id, 2, "b"), "a repeated claim")
+	require.Equal(t, run.StatusQueued, fixture.Get(t, s, id).Tasks[3].Status)
+
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusSuccess)}})
+	require.Equal(t, 3, slots())
+	require.NoError(t, claimAs(t, s, id, 3, "a"))
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{fixture.Ended(1, 1, 1, run.StatusSuccess), fixture.Ended(2, 1, 1, run.StatusFailed)}})
+	require.Equal(t, []int{1, 0, 2}, []int{*desired(t, s, "a").Slots, *desired(t, s, "b").Slots, *desired(t, s, "c").Slots},
+		"only c can run what waits")
+	put(1)
+	require.Zero(t, *desired(t, s, "c").Slots, "a lower limit stops nothing")
+	fixture.RequireCode(t, run.CodeExhausted, claimAs(t, s, id, 4, "c"))
+	put(0)
+	require.Nil(t, desired(t, s, "c").Slots)
+	require.NoError(t, claimAs(t, s, id, 4, "c"))
+}
+
+// testMaxRunningRace claims tasks of a pool with a limit concurrently.
+func testMaxRunningRace(t *testing.T, d *fixture.Database) {
+	const tasks, limit = 12, 5
+	s := d.Store(t)
+	_, _, err := s.PutPool(t.Context(), run.Pool{Name: "linux", Driver: fixture.Executor("any").Driver, MaxRunning: limit})
+	require.NoError(t, err)
+	ids := make([]run.ID, tasks)
+	for i := range ids {
+		labelledExecutor(t, s, fmt.Sprint(i), 1, nil)
+		ids[i] = createLabelled(t, s, nil)
+	}
+	granted := make([]bool, tasks)
+	var group errgroup.Group
+	for i, id := range ids {
+		group.Go(func() error {
+			_, err := s.Claim(t.Context(), run.ClaimRequest{
+				Key: run.Key{Run: id, Attempt: 1, Dispatch: 1}, Executor: fmt.Sprint(i), JournalID: "j-" + fmt.Sprint(i), SpecVersion: run.NewestSpecVersion,
+			})
+			if granted[i] = err == nil; run.CodeOf(err) == run.CodeExhausted {
+				return nil
+			}
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	n := 0
+	for _, ok := range granted {
+		if ok {
+			n++
+		}
+	}
+	require.Equal(t, limit, n)
+}
+
+// testLabelledFleets checks for which fleets of a pool waiting tasks count.
+func testLabelledFleets(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	gpu := map[string]string{"gpu": "a100"}
+	putFleet(t, s, "plain", func(x *run.FleetSpec) { x.Priority = 5 })
+	putFleet(t, s, "gpu", func(x *run.FleetSpec) { x.Labels = map[string]string{"gpu": "a100", "rack": "7"} })
+	putFleet(t, s, "spare", func(x *run.FleetSpec) { x.Labels = gpu })
+	createLabelled(t, s, nil, gpu, gpu, map[string]string{"gpu": "l4"}, map[string]string{run.LabelFleet: "spare"})
+	counts := func() (out [][]int) {
+		t.Helper()
+		for _, name := range []string{"plain", "gpu", "spare"} {
+			v, err := s.ViewFleet(t.Context(), name)
+			require.NoError(t, err)
+			out = append(out, []int{v.Queued, v.Labelled})
+		}
+		return out
+	}
+	require.Equal(t, [][]int{{1, 0}, {1, 2}, {1, 1}}, counts())
+	_, err := s.ControlFleet(t.Context(), "gpu", run.FleetControl{Action: run.FleetActionPause, By: "me"})
+	require.NoError(t, err)
+	require.Equal(t, [][]int{{1, 0}, {1, 0}, {1, 3}}, counts(), "a paused fleet creates no instances")
+	_, _, err = s.PutPool(t.Context(), run.Pool{Name: fixture.Executor("any").Pool, Driver: fixture.Executor("any").Driver, MaxRunning: 2})
+	require.NoError(t, err)
+	require.Equal(t, [][]int{{1, 0}, {1, 0}, {1, 1}}, counts(), "as many as may run; tasks that no fleet can take do not count")
+}

@@ -1,0 +1,122 @@
+package message_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec/message"
+)
+
+func TestOf_titles(t *testing.T) {
+	t.Parallel()
+	r := &run.Run{Name: "nightly", Counter: 7, TaskCounts: map[run.Status]int{run.StatusFailed: 1}}
+	for want, e := range map[string]run.Event{
+		"nightly #7 failed":                        {Type: run.EventRun, Phase: run.PhaseFinished, Result: run.ResultFailed},
+		"nightly #7 succeeded with warnings":       {Type: run.EventRun, Phase: run.PhaseFinished, Result: run.ResultSuccess},
+		"nightly #7 was stopped":                   {Type: run.EventRun, Phase: run.PhaseFinished, Result: run.ResultStopped},
+		"nightly #7 was cancelled":                 {Type: run.EventRun, Phase: run.PhaseCancelled},
+		"nightly #7 could not be set up":           {Type: run.EventRun, Phase: run.PhaseSetupError},
+		"nightly #7: deploy waits for approval":    {Type: run.EventApprovalWanted, Task: "deploy"},
+		"nightly #7: a  Bcc: x waits for approval": {Type: run.EventApprovalWanted, Task: "a\r\nBcc: x"},
+	} {
+		require.Equal(t, want, message.Of("ci", e, r, nil).Title())
+	}
+	gone := message.Of("ci", run.Event{Type: run.EventRun, Run: "01x", Phase: run.PhaseFinished, Result: run.ResultSuccess}, nil, nil)
+	require.Equal(t, "01x succeeded", gone.Title())
+	r.Name = strings.Repeat("ä", 500)
+	long := message.Of("ci", run.Event{Type: run.EventRun, Phase: run.PhaseFinished, Result: run.ResultFailed}, r, nil).Title()
+	require.LessOrEqual(t, len(long), message.MaxTitle)
+	require.True(t, strings.HasSuffix(long, " failed"), long)
+}
+
+func TestOf_names_a_bounded_number_of_failed_tasks(t *testing.T) {
+	t.Parallel()
+	r := &run.Run{TaskCounts: map[run.Status]int{run.StatusFailed: 5000}}
+	var failed []message.Task
+	for range message.MaxFailed + 1 {
+		failed = append(failed, message.Failed(strings.Repeat("n", 5000), strings.Repeat("r", 5000), nil, false))
+	}
+	d := message.Of("ci", run.Event{Type: run.EventRun, Phase: run.PhaseFinished, Result: run.ResultFailed}, r, failed)
+	lines := d.FailedLines()
+	require.Len(t, lines, message.MaxFailed+1)
+	require.Equal(t, "and 4990 more", lines[message.MaxFailed])
+	require.Less(t, len(strings.Join(lines, "\n")), message.MaxText)
+}
+
+func TestOf_quotes_the_command(t *testing.T) {
+	t.Parallel()
+	e := run.Event{Type: run.EventApprovalWanted, Run: "01x", Task: "a'; rm -rf /; [X=1]"}
+	require.Equal(t, `drover runs approve 01x 'a'\''; rm -rf /; [X=1]'`, message.Of("ci", e, nil, nil).Command)
+	require.Equal(t, "'-f'", message.Quote("-f"))
+	require.Equal(t, "a/b-c_1.2", message.Quote("a/b-c_1.2"))
+}
+
+func TestTemplate(t *testing.T) {
+	t.Parallel()
+	text := `{{if eq .Event "finished"}}{{.Name}} {{.Outcome}}{{range .Failed}} [{{.Name}}: {{.Reason}}]{{end}} +{{.More}}{{else}}{{.Task}}?{{end}}`
+	require.NoError(t, message.Check(text))
+	c, err := message.Compile(text)
+	require.NoError(t, err)
+	samples := message.Samples("ci")
+	got, err := c.Execute(samples[0], 1000)
+	require.NoError(t, err)
+	require.Equal(t, "nightly failed [build[GO=1.26]: exit code 1] +1", got)
+	got, err = c.Execute(samples[1], 1000)
+	require.NoError(t, err)
+	require.Equal(t, "deploy?", got)
+	got, err = c.Execute(samples[0], 10)
+	require.NoError(t, err)
+	require.Equal(t, "nightly fa", got)
+}
+
+// TestCheck_refuses lists what would let a template do more than read the event,
+// or run longer than its length permits.
+func TestCheck_refuses(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"syntax":         "{{if}}",
+		"unknown_field":  "{{.Secret}}",
+		"method":         "{{.FailedLines}}",
+		"method_of_root": "{{$.Facts}}",
+		"call":           "{{call .Name}}",
+		"format":         `{{printf "%999999999d" 1}}`,
+		"print":          `{{$a := "x"}}{{$a = print $a $a}}`,
+		"number":         "{{range 1000000000}}{{end}}",
+		"variable":       "{{$n := 1000000000}}{{range $n}}{{end}}",
+		"nested":         "{{range .Failed}}{{range $.Failed}}{{end}}{{end}}",
+		"string":         `{{range .Name}}{{end}}`,
+		"recursion":      `{{define "a"}}{{template "a"}}{{template "a"}}{{end}}{{template "a"}}`,
+		"block":          `{{block "a" .}}{{end}}`,
+		"chain":          "{{(index .Failed 0).Name}}",
+		"long":           strings.Repeat("x", run.MaxTemplateLength+1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Error(t, message.Check(text))
+		})
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	for _, text := range []string{"{{.Name}}", "{{range .Failed}}{{.Name}}{{end}}", `{{with $x := .Name}}{{$x | len | eq 3}}{{end}}`, "{{- /* a */ -}}"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		began := time.Now()
+		if message.Check(text) != nil {
+			return
+		}
+		c, err := message.Compile(text)
+		require.NoError(t, err)
+		for _, d := range message.Samples("ci") {
+			out, err := c.Execute(d, message.MaxText)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(out), message.MaxText)
+		}
+		require.Less(t, time.Since(began), 5*time.Second)
+	})
+}
