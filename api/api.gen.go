@@ -2287,6 +2287,21 @@ type ServiceSpec struct {
 	Name        string            `json:"name"`
 }
 
+// Session defines model for Session.
+type Session struct {
+	// ExpiresAt Of the session of a browser.
+	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
+	Scopes    []string  `json:"scopes"`
+
+	// Subject The name of the token, or `local` on a gateway without tokens.
+	Subject string `json:"subject"`
+}
+
+// SessionLogin defines model for SessionLogin.
+type SessionLogin struct {
+	Token string `json:"token"`
+}
+
 // SessionOffer defines model for SessionOffer.
 type SessionOffer struct {
 	ID string `json:"id"`
@@ -3135,6 +3150,12 @@ type ListSchedulesParams struct {
 // DeleteScheduleJSONBody defines parameters for DeleteSchedule.
 type DeleteScheduleJSONBody = map[string]interface{}
 
+// EndSessionParams defines parameters for EndSession.
+type EndSessionParams struct {
+	// Everywhere End all sessions that began with the same token.
+	Everywhere *bool `form:"everywhere,omitempty" json:"everywhere,omitempty"`
+}
+
 // RevokeTokenJSONBody defines parameters for RevokeToken.
 type RevokeTokenJSONBody = map[string]interface{}
 
@@ -3260,6 +3281,9 @@ type ResumeScheduleJSONRequestBody = ScheduleNote
 
 // TriggerScheduleJSONRequestBody defines body for TriggerSchedule for application/json ContentType.
 type TriggerScheduleJSONRequestBody = ScheduleTrigger
+
+// BeginSessionJSONRequestBody defines body for BeginSession for application/json ContentType.
+type BeginSessionJSONRequestBody = SessionLogin
 
 // RevokeTokenJSONRequestBody defines body for RevokeToken for application/json ContentType.
 type RevokeTokenJSONRequestBody = RevokeTokenJSONBody
@@ -4612,6 +4636,42 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/schedules/{name}/trigger (the `TriggerSchedule` operationId).
 	TriggerSchedule(ctx context.Context, name ScheduleName, body TriggerScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndSession Log a browser out
+	//
+	// Without a session, nothing happens.
+	//
+	// Corresponds with DELETE /api/v1/session (the `EndSession` operationId).
+	EndSession(ctx context.Context, params *EndSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSession Tell who the caller is
+	//
+	// Corresponds with GET /api/v1/session (the `GetSession` operationId).
+	GetSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BeginSessionWithBody Log a browser in
+	//
+	// Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
+	// and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
+	// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). 429 `exhausted` after many
+	// logins from one address; 422 `not_supported` if the gateway has no tokens.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/session (the `BeginSession` operationId).
+	BeginSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BeginSession Log a browser in
+	//
+	// Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
+	// and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
+	// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). 429 `exhausted` after many
+	// logins from one address; 422 `not_supported` if the gateway has no tokens.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/session (the `BeginSession` operationId).
+	BeginSession(ctx context.Context, body BeginSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTokens List the bearer tokens
 	//
@@ -6728,6 +6788,82 @@ func (c *Client) TriggerScheduleWithBody(ctx context.Context, name ScheduleName,
 // Corresponds with POST /api/v1/schedules/{name}/trigger (the `TriggerSchedule` operationId).
 func (c *Client) TriggerSchedule(ctx context.Context, name ScheduleName, body TriggerScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTriggerScheduleRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndSession Log a browser out
+//
+// Without a session, nothing happens.
+//
+// Corresponds with DELETE /api/v1/session (the `EndSession` operationId).
+func (c *Client) EndSession(ctx context.Context, params *EndSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSession Tell who the caller is
+//
+// Corresponds with GET /api/v1/session (the `GetSession` operationId).
+func (c *Client) GetSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSessionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BeginSessionWithBody Log a browser in
+//
+// Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
+// and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
+// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). 429 `exhausted` after many
+// logins from one address; 422 `not_supported` if the gateway has no tokens.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/session (the `BeginSession` operationId).
+func (c *Client) BeginSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeginSessionRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BeginSession Log a browser in
+//
+// Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
+// and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
+// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). 429 `exhausted` after many
+// logins from one address; 422 `not_supported` if the gateway has no tokens.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/session (the `BeginSession` operationId).
+func (c *Client) BeginSession(ctx context.Context, body BeginSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeginSessionRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10754,6 +10890,127 @@ func NewTriggerScheduleRequestWithBody(server string, name ScheduleName, content
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/schedules/%s/trigger", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewEndSessionRequest constructs an http.Request for the EndSession method
+func NewEndSessionRequest(server string, params *EndSessionParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Everywhere != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "everywhere", *params.Everywhere, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSessionRequest constructs an http.Request for the GetSession method
+func NewGetSessionRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewBeginSessionRequest calls the generic BeginSession builder with application/json body
+func NewBeginSessionRequest(server string, body BeginSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewBeginSessionRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewBeginSessionRequestWithBody constructs an http.Request for the BeginSession method, with any body, and a specified content type
+func NewBeginSessionRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}

@@ -29,7 +29,7 @@ func (s *Server) authorize(op openapi.Operation) echo.MiddlewareFunc {
 			if op.Scope == "" {
 				return next(c)
 			}
-			p, err := s.authenticate(c.Request().Header.Values("Authorization"))
+			p, err := s.authenticate(c.Request())
 			if err != nil {
 				return err
 			}
@@ -43,9 +43,17 @@ func (s *Server) authorize(op openapi.Operation) echo.MiddlewareFunc {
 	}
 }
 
-func (s *Server) authenticate(headers []string) (tokens.Principal, error) {
+// authenticate returns the principal of a request: of its bearer token, or of the
+// session of a browser.
+func (s *Server) authenticate(r *http.Request) (tokens.Principal, error) {
 	if s.auth == nil {
 		return local(), nil
+	}
+	headers := r.Header.Values("Authorization")
+	if len(headers) == 0 {
+		if p, found, err := s.Handlers.Authenticate(r); found {
+			return p, err
+		}
 	}
 	return tokens.Check(s.auth, headers)
 }

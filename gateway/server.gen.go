@@ -218,6 +218,15 @@ type ServerInterface interface {
 	// TriggerSchedule Fire a schedule now, paused or not
 	// (POST /api/v1/schedules/{name}/trigger)
 	TriggerSchedule(ctx echo.Context, name ScheduleName) error
+	// EndSession Log a browser out
+	// (DELETE /api/v1/session)
+	EndSession(ctx echo.Context, params EndSessionParams) error
+	// GetSession Tell who the caller is
+	// (GET /api/v1/session)
+	GetSession(ctx echo.Context) error
+	// BeginSession Log a browser in
+	// (POST /api/v1/session)
+	BeginSession(ctx echo.Context) error
 	// ListTokens List the bearer tokens
 	// (GET /api/v1/tokens)
 	ListTokens(ctx echo.Context) error
@@ -1930,6 +1939,42 @@ func (w *ServerInterfaceWrapper) TriggerSchedule(ctx echo.Context) error {
 	return err
 }
 
+// EndSession converts echo context to params.
+func (w *ServerInterfaceWrapper) EndSession(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EndSessionParams
+	// ------------- Optional query parameter "everywhere" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "everywhere", ctx.QueryParams(), &params.Everywhere, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter everywhere: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.EndSession(ctx, params)
+	return err
+}
+
+// GetSession converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSession(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSession(ctx)
+	return err
+}
+
+// BeginSession converts echo context to params.
+func (w *ServerInterfaceWrapper) BeginSession(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.BeginSession(ctx)
+	return err
+}
+
 // ListTokens converts echo context to params.
 func (w *ServerInterfaceWrapper) ListTokens(ctx echo.Context) error {
 	var err error
@@ -2190,6 +2235,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts", wrapper.ListArtifacts, options.OperationMiddlewares["listArtifacts"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts/:task/:name", wrapper.GetArtifact, options.OperationMiddlewares["getArtifact"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts/:task/:name/entries", wrapper.ListArtifactEntries, options.OperationMiddlewares["listArtifactEntries"]...)
+	router.DELETE(options.BaseURL+"/api/v1/session", wrapper.EndSession, options.OperationMiddlewares["endSession"]...)
+	router.GET(options.BaseURL+"/api/v1/session", wrapper.GetSession, options.OperationMiddlewares["getSession"]...)
+	router.POST(options.BaseURL+"/api/v1/session", wrapper.BeginSession, options.OperationMiddlewares["beginSession"]...)
 	router.GET(options.BaseURL+"/api/v1/tokens", wrapper.ListTokens, options.OperationMiddlewares["listTokens"]...)
 	router.POST(options.BaseURL+"/api/v1/tokens/:name/revoke", wrapper.RevokeToken, options.OperationMiddlewares["revokeToken"]...)
 	router.GET(options.BaseURL+"/api/v1/retention", wrapper.GetRetention, options.OperationMiddlewares["getRetention"]...)

@@ -23,6 +23,7 @@ import (
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/gateway/access"
 	"github.com/drover-run/drover/gateway/exec"
+	"github.com/drover-run/drover/gateway/login"
 	"github.com/drover-run/drover/gateway/openapi"
 	"github.com/drover-run/drover/gateway/ui"
 	"github.com/drover-run/drover/internal/hostcheck"
@@ -56,6 +57,8 @@ type Deps struct {
 	Auth tokens.Authenticator
 	// Tokens lists and revokes the tokens of Auth; nil means not_supported.
 	Tokens run.BearerTokens
+	// Browsers are the sessions of browsers; nil means that none can log in.
+	Browsers login.Sessions
 	// Keys are the keys of the relays. If they are set, an executor with a bound
 	// token may claim only tasks that a relay handed to it.
 	Keys   *tokens.Keys
@@ -80,6 +83,9 @@ type Options struct {
 	Hosts []string
 	// CodecOrigins are the origins from which browsers may use the codec.
 	CodecOrigins []string
+	// SecureCookies says that browsers reach the gateway over TLS, although it has no
+	// TLS itself: a proxy has it.
+	SecureCookies bool
 	// AccessLog selects the requests that are logged at info: one of the levels of
 	// package access; "" means access.Calls.
 	AccessLog string
@@ -116,6 +122,7 @@ func (o Options) withDefaults() Options {
 // Server is the gateway. Its methods are safe for concurrent use.
 type Server struct {
 	*exec.Operations
+	*login.Handlers
 
 	runs        run.Service
 	ready       func(context.Context) error
@@ -163,6 +170,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 	if s.metrics, err = newMetrics(deps); err != nil {
 		return nil, fmt.Errorf("register metrics of the gateway: %w", err)
 	}
+	s.Handlers = login.New(deps.Browsers, opts.SecureCookies || opts.TLS != nil, func(c echo.Context, v any) error { return s.decode(c, v, strict) }, principal)
 	s.Operations = &exec.Operations{Sessions: deps.Sessions, Server: exec.Server{
 		Subject: subject, Open: s.streams.open, CheckExecutor: checkBinding, Failed: executorError,
 		Decode:   func(c echo.Context, v any) error { return s.decode(c, v, lenient) },

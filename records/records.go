@@ -39,6 +39,7 @@ type Store interface {
 	Ledger
 	Sessions
 	Tokens
+	BrowserSessions
 	Forgetting
 
 	// Check returns nil if the database answers and its schema is current.

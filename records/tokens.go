@@ -2,6 +2,7 @@ package records
 
 import (
 	"context"
+	"time"
 
 	"github.com/drover-run/drover/run"
 )
@@ -17,4 +18,22 @@ type Tokens interface {
 	// RecordTokenRevocation stores a revocation, at the time of the store. The
 	// first one stays.
 	RecordTokenRevocation(ctx context.Context, r run.TokenRecord) error
+}
+
+// BrowserSessions holds the logins of browsers.
+type BrowserSessions interface {
+	// CreateBrowserSession stores a session, at the time of the store.
+	CreateBrowserSession(ctx context.Context, s run.BrowserSession) error
+	// ReadBrowserSession returns the session with a hash. Errors: not_found.
+	ReadBrowserSession(ctx context.Context, hash string) (run.BrowserSession, error)
+	// RecordBrowserUses stores the times of last uses, by the hashes of sessions. An
+	// earlier time than the stored one, and a session that is gone, change nothing.
+	RecordBrowserUses(ctx context.Context, uses map[string]time.Time) error
+	// EndBrowserSession removes the session with a hash, if it exists.
+	EndBrowserSession(ctx context.Context, hash string) error
+	// EndBrowserSessions removes all sessions of a token.
+	EndBrowserSessions(ctx context.Context, token string) error
+	// ForgetBrowserSessions removes up to n sessions that have expired, or were last
+	// used before a time.
+	ForgetBrowserSessions(ctx context.Context, unused time.Time, n int) (int, error)
 }

@@ -438,3 +438,15 @@ type BearerTokens interface {
 	// revoked already stays as it is. Errors: not_found, unavailable.
 	RevokeToken(ctx context.Context, name, by string) (BearerToken, error)
 }
+
+// BrowserSession is the login of a browser. Its cookie holds a secret, of which only
+// the hash is stored.
+type BrowserSession struct {
+	Hash  string // of the secret
+	Token string // the hash of the bearer token that began it: the session ends with the token
+	Name  string // of the token
+	// Browser is the User-Agent of the login, shortened, for the user to recognize it.
+	Browser           string
+	Created, LastUsed time.Time
+	Expires           time.Time // regardless of its use
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-run/drover/engine/maintenance"
 	"github.com/drover-run/drover/engine/outbox"
 	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/gateway/login"
 	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/internal/version"
@@ -59,11 +60,11 @@ func (p parts) addGateway(
 	if err != nil {
 		return err
 	}
-	auth, registry := p.addTokens(ctx, listed, keys, s)
+	auth, registry, browsers := p.addTokens(ctx, cfg, listed, keys, s)
 	server, err := gateway.New(gateway.Deps{
 		Runs: service, Ready: ready, ExecutorAPI: service, Webhooks: engine.NewWebhooks(s.records), Schedules: engine.NewScheduler(service, s.records, c),
 		Fleets: engine.NewFleets(s.records), Artifacts: service, Sessions: service,
-		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Tokens: registry, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
+		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Tokens: registry, Browsers: browsers, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
 			return gateway.Stats(stats), err
@@ -71,7 +72,7 @@ func (p parts) addGateway(
 		Archives: service.StoredArchives,
 	}, gateway.Options{
 		Address: listener.Addr().String(), Hosts: cfg.Hosts, CodecOrigins: cfg.CodecOrigins, TLS: tlsConfig, ShutdownTimeout: cfg.ShutdownTimeout,
-		AccessLog: cfg.AccessLog,
+		AccessLog: cfg.AccessLog, SecureCookies: cfg.SecureCookies,
 	})
 	if err != nil {
 		return fmt.Errorf("create the gateway: %w", err)
@@ -82,18 +83,22 @@ func (p parts) addGateway(
 }
 
 // addTokens refuses revoked tokens and records the last uses of the others. With
-// the keys of the relays, the authenticator also accepts short-lived tokens. Both
+// the keys of the relays, the authenticator also accepts short-lived tokens. All
 // results are nil if there are no tokens.
-func (p parts) addTokens(ctx context.Context, listed tokens.Source, keys *tokens.Keys, s *stores) (tokens.Authenticator, run.BearerTokens) {
+func (p parts) addTokens(
+	ctx context.Context, cfg config.Gateway, listed tokens.Source, keys *tokens.Keys, s *stores,
+) (tokens.Authenticator, run.BearerTokens, login.Sessions) {
 	if listed == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	registry := tokens.NewRegistry(ctx, listed, s.records, p.Logger)
 	p.Stages.Add("tokens", registry.Run)
+	browsers := tokens.NewBrowsers(registry, s.records, cfg.SessionIdle, cfg.SessionMax, p.Logger)
+	p.Stages.Add("sessions of browsers", browsers.Run)
 	if keys == nil {
-		return registry, registry
+		return registry, registry, browsers
 	}
-	return tokens.WithShortLived(keys, registry), registry
+	return tokens.WithShortLived(keys, registry), registry, browsers
 }
 
 // relayKeys returns the keys of the relays, nil where there are none.

@@ -142,6 +142,12 @@ type Gateway struct {
 	TLSCertFile     string        `koanf:"tls_cert_file" yaml:"tls_cert_file"`
 	TLSKeyFile      string        `koanf:"tls_key_file" yaml:"tls_key_file"`
 	ShutdownTimeout time.Duration `koanf:"shutdown_timeout" yaml:"shutdown_timeout"`
+	// SessionIdle ends the session of a browser that made no request for this long, and
+	// SessionMax ends it in any case.
+	SessionIdle time.Duration `koanf:"session_idle" yaml:"session_idle"`
+	SessionMax  time.Duration `koanf:"session_max" yaml:"session_max"`
+	// SecureCookies says that browsers reach the gateway over TLS, which a proxy ends.
+	SecureCookies bool `koanf:"secure_cookies" yaml:"secure_cookies"`
 	// AccessLog selects the requests that are logged at info: all, calls or refused.
 	AccessLog string `koanf:"access_log" yaml:"access_log"`
 	// Relay makes the process of the gateway serve a relay too.
@@ -262,7 +268,7 @@ func Default() Config {
 			CacheMaxAge: 14 * 24 * time.Hour, WorkspaceMaxAge: 3 * 24 * time.Hour, ArtifactMaxAge: 30 * 24 * time.Hour,
 		},
 		Retention: Retention{Interval: time.Hour, PerSecond: 100, Executors: ExecutorRetention{MaxAge: 30 * 24 * time.Hour}},
-		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second, AccessLog: "calls"},
+		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second, AccessLog: "calls", SessionIdle: 12 * time.Hour, SessionMax: 7 * 24 * time.Hour},
 		Relay:     Relay{Listen: "127.0.0.1:7234", MaxPolls: 200, ShutdownTimeout: 10 * time.Second},
 		Executor: Executor{
 			Slots: 1, Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",

@@ -122,6 +122,9 @@ func (g Gateway) validate(v *validator) {
 		}
 	}
 	v.oneOf("gateway.access_log", g.AccessLog, "all", "calls", "refused")
+	if g.SessionIdle < time.Minute || g.SessionMax < g.SessionIdle {
+		v.fail("gateway.session_idle", "must be at least 1m and at most gateway.session_max")
+	}
 	if g.ShutdownTimeout <= 0 {
 		v.fail("gateway.shutdown_timeout", "must be above 0")
 	}

@@ -54,6 +54,11 @@ func (f *File) Authenticate(token string) (Principal, bool) {
 	return f.current().Authenticate(token)
 }
 
+// AuthenticateHash is like Authenticate for the hash of a token.
+func (f *File) AuthenticateHash(hash string) (Principal, bool) {
+	return f.current().AuthenticateHash(hash)
+}
+
 // Tokens returns the entries of the file.
 func (f *File) Tokens() []Token { return f.current().Tokens() }
 

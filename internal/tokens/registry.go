@@ -27,6 +27,8 @@ const (
 // Source lists tokens and authenticates them. List and File are Sources.
 type Source interface {
 	Authenticator
+	// AuthenticateHash is like Authenticate for the hash of a token.
+	AuthenticateHash(hash string) (Principal, bool)
 	Tokens() []Token
 }
 
@@ -92,7 +94,16 @@ func (r *Registry) Run(ctx context.Context) error {
 
 // Authenticate implements Authenticator.
 func (r *Registry) Authenticate(token string) (Principal, bool) {
-	p, ok := r.source.Authenticate(token)
+	return r.check(r.source.Authenticate(token))
+}
+
+// AuthenticateHash is like Authenticate for the hash of a token.
+func (r *Registry) AuthenticateHash(hash string) (Principal, bool) {
+	return r.check(r.source.AuthenticateHash(hash))
+}
+
+// check refuses a principal whose token was revoked, and notes the use of the others.
+func (r *Registry) check(p Principal, ok bool) (Principal, bool) {
 	if !ok || p.hash == "" {
 		return p, ok
 	}

@@ -144,8 +144,22 @@ func (l *List) Authenticate(token string) (Principal, bool) {
 	if found < 0 {
 		return Principal{}, false
 	}
-	t := l.tokens[found]
-	if !t.expires.IsZero() && !l.now().Before(t.expires) {
+	return l.tokens[found].valid(l.now())
+}
+
+// AuthenticateHash is like Authenticate for the hash of a token.
+func (l *List) AuthenticateHash(hash string) (Principal, bool) {
+	for _, t := range l.tokens {
+		if t.principal.hash == hash {
+			return t.valid(l.now())
+		}
+	}
+	return Principal{}, false
+}
+
+// valid returns the principal of a token that is known.
+func (t hashedToken) valid(now time.Time) (Principal, bool) {
+	if !t.expires.IsZero() && !now.Before(t.expires) {
 		return Principal{
 			Name: t.principal.Name, Refusal: run.Errorf(run.CodeTokenExpired, "token %s expired at %s", t.principal.Name, t.expires.UTC().Format(time.RFC3339)),
 		}, false

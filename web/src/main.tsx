@@ -1,4 +1,4 @@
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
@@ -7,7 +7,13 @@ import './app.css'
 import { ProblemError } from './api/client'
 import { router } from './router'
 
-const queries = new QueryClient({
+const queries: QueryClient = new QueryClient({
+  // A session that has ended shows the login, and then the same page again.
+  queryCache: new QueryCache({
+    onError: (error, query) => {
+      if (error instanceof ProblemError && error.status === 401 && query.queryKey[0] !== 'session') void queries.resetQueries({ queryKey: ['session'] })
+    },
+  }),
   defaultOptions: {
     queries: {
       // Events mark what changed; nothing is polled.

@@ -1,10 +1,26 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, Outlet, redirect } from '@tanstack/react-router'
 
+import { api, ProblemError } from './api/client'
 import { LiveProvider, useEvents } from './api/events'
+import { Failure } from './components/Notice'
 import { setZone, useZone } from './lib/time'
+import { Login } from './pages/Login'
 import { Runs, type RunFilters } from './pages/Runs'
 
+/** Frame asks who the user is, and for a login where the gateway needs one. */
 function Frame() {
+  const session = useQuery({
+    queryKey: ['session'],
+    queryFn: async ({ signal }) => (await api.GET('/api/v1/session', { signal })).data!,
+  })
+  if (session.error instanceof ProblemError && session.error.status === 401) return <Login />
+  if (!session.data) return session.error ? <main><Failure error={session.error} /></main> : <p className="visually-hidden">Loading</p>
+  return <Pages subject={session.data.subject} expires={session.data.expires_at} />
+}
+
+function Pages({ subject, expires }: { subject: string; expires?: string }) {
+  const queries = useQueryClient()
   const live = useEvents()
   const zone = useZone()
   return (
@@ -18,6 +34,8 @@ function Frame() {
             <Link to="/operations">Operations</Link>
           </nav>
           <div className="end">
+            <span className="muted">{subject}</span>
+            {expires && <button onClick={() => void api.DELETE('/api/v1/session').finally(() => queries.resetQueries())}>Log out</button>}
             <button onClick={() => setZone(zone === 'utc' ? 'local' : 'utc')} title="Show times in local time or in UTC">{zone === 'utc' ? 'UTC' : 'Local time'}</button>
             <span className="live" data-live={live} role="status">{{ live: 'live', connecting: 'connecting', lost: 'connection lost, trying again' }[live]}</span>
           </div>

@@ -12,7 +12,7 @@ import (
 
 // TokenTests returns the tests of the records of bearer tokens, by name.
 func TokenTests() map[string]func(t *testing.T, d *fixture.Database) {
-	return map[string]func(t *testing.T, d *fixture.Database){"uses": testTokenUses, "revocation": testTokenRevocation}
+	return map[string]func(t *testing.T, d *fixture.Database){"uses": testTokenUses, "revocation": testTokenRevocation, "browsers": testBrowserSessions}
 }
 
 func testTokenUses(t *testing.T, d *fixture.Database) {
@@ -53,4 +53,51 @@ func testTokenRevocation(t *testing.T, d *fixture.Database) {
 	revoked, err := s.TokenRecords(t.Context(), true)
 	require.NoError(t, err)
 	require.Equal(t, again, revoked)
+}
+
+func testBrowserSessions(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	expires := time.Now().Add(time.Hour)
+	for _, b := range []run.BrowserSession{
+		{Hash: "a", Token: "t", Name: "ana", Browser: "Firefox", Expires: expires}, {Hash: "b", Token: "t", Name: "ana", Expires: expires},
+		{Hash: "c", Token: "u", Name: "ben", Expires: expires}, {Hash: "d", Token: "u", Name: "ben", Expires: time.Now().Add(-time.Second)},
+	} {
+		require.NoError(t, s.CreateBrowserSession(t.Context(), b))
+	}
+	require.Error(t, s.CreateBrowserSession(t.Context(), run.BrowserSession{Hash: "a", Token: "u", Name: "eve", Expires: expires}), "a secret begins one session")
+	first, err := s.ReadBrowserSession(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, "t", first.Token)
+	require.Equal(t, "Firefox", first.Browser)
+	require.WithinDuration(t, expires, first.Expires, 0)
+	require.WithinDuration(t, time.Now(), first.Created, time.Minute)
+	_, err = s.ReadBrowserSession(t.Context(), "x")
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
+
+	later := first.LastUsed.Add(10 * time.Minute)
+	require.NoError(t, s.RecordBrowserUses(t.Context(), nil))
+	require.NoError(t, s.RecordBrowserUses(t.Context(), map[string]time.Time{"a": later, "b": first.LastUsed.Add(-time.Hour), "x": later}))
+	for hash, want := range map[string]time.Time{"a": later, "b": first.LastUsed} {
+		got, err := s.ReadBrowserSession(t.Context(), hash)
+		require.NoError(t, err)
+		require.WithinDuration(t, want, got.LastUsed, time.Minute, hash)
+	}
+
+	n, err := s.ForgetBrowserSessions(t.Context(), first.LastUsed.Add(-time.Minute), 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, n, "d has expired")
+	n, err = s.ForgetBrowserSessions(t.Context(), first.LastUsed.Add(5*time.Minute), 1)
+	require.NoError(t, err)
+	require.Equal(t, 1, n, "at most so many at a time")
+	n, err = s.ForgetBrowserSessions(t.Context(), first.LastUsed.Add(5*time.Minute), 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, n, "a was used since")
+
+	require.NoError(t, s.EndBrowserSession(t.Context(), "x"))
+	require.NoError(t, s.EndBrowserSessions(t.Context(), "u"))
+	_, err = s.ReadBrowserSession(t.Context(), "a")
+	require.NoError(t, err)
+	require.NoError(t, s.EndBrowserSession(t.Context(), "a"))
+	_, err = s.ReadBrowserSession(t.Context(), "a")
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 }

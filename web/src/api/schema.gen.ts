@@ -169,6 +169,7 @@ export interface paths {
          * @description The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
          *     `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
          *     with `force`, tasks are killed and no step cleans up, also if the run is being stopped already.
+         *     Tasks with `finally` begin when all others have ended; only `force` ends or skips them.
          */
         post: operations["stopRun"];
         delete?: never;
@@ -507,6 +508,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/webhooks/{name}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a webhook: 1 to 100 of a to z, 0 to 9, dot, underscore and dash. */
+                name: components["parameters"]["WebhookName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a sample to the receiver
+         * @description The worker that delivers the webhook sends a sample once: a delivery without events, or a message. `test.requested` of the
+         *     answer is the number of the request; its outcome is in `test` of the webhook once `test.done` has reached that number.
+         */
+        post: operations["testWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/schedules": {
         parameters: {
             query?: never;
@@ -782,8 +807,10 @@ export interface paths {
         get: operations["getFleet"];
         /**
          * Create or update a fleet
-         * @description Missing fields get their defaults. A change takes effect immediately and does not change the instances. A change of
-         *     the plugin, or of its settings, restarts the plugin. Errors: 409 `conflict` while the fleet is being deleted.
+         * @description Missing fields get their defaults. A change takes effect immediately. A change of the plugin, or of its settings,
+         *     restarts the plugin. A change of `plugin`, `plugin_config`, `connector_config`, `bootstrap` or
+         *     `instance_ready_command` is a new revision, whose rollout replaces the instances within the bounds of `update`.
+         *     Errors: 409 `conflict` while the fleet is being deleted.
          */
         put: operations["putFleet"];
         post?: never;
@@ -930,6 +957,99 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/fleets/{name}/rollout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["parameters"]["FleetName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the rollout of a fleet
+         * @description How far the current revision has replaced the instances of earlier ones, and the last 10 revisions.
+         */
+        get: operations["getFleetRollout"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/fleets/{name}/rollout/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["parameters"]["FleetName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Go back to the settings of an earlier revision
+         * @description The settings of that revision become a new revision. Its instances count as instances of the new revision and stay.
+         *     A pause of the rollout ends. Errors: 404 `not_found` if the fleet has no such revision; 409 `conflict` if the fleet
+         *     has no earlier revision, if the revision is the current one, or while the fleet is being deleted; 422 `invalid` if
+         *     the settings of the revision are not valid any more.
+         */
+        post: operations["undoFleetRollout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/fleets/{name}/rollout/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["parameters"]["FleetName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause the rollout of a fleet
+         * @description Instances of earlier revisions are not replaced until the rollout is resumed. New instances have the current revision.
+         *     Errors: 409 `conflict` while the fleet is being deleted.
+         */
+        post: operations["pauseFleetRollout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/fleets/{name}/rollout/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["parameters"]["FleetName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume the rollout of a fleet
+         * @description Ends a pause, and continues a rollout that stopped because new instances failed. Errors: 409 `conflict` while the
+         *     fleet is being deleted.
+         */
+        post: operations["resumeFleetRollout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}/artifacts": {
         parameters: {
             query?: never;
@@ -1005,6 +1125,79 @@ export interface paths {
         get: operations["listArtifactEntries"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tell who the caller is */
+        get: operations["getSession"];
+        put?: never;
+        /**
+         * Log a browser in
+         * @description Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
+         *     and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
+         *     for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). 429 `exhausted` after many
+         *     logins from one address; 422 `not_supported` if the gateway has no tokens.
+         */
+        post: operations["beginSession"];
+        /**
+         * Log a browser out
+         * @description Without a session, nothing happens.
+         */
+        delete: operations["endSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the bearer tokens
+         * @description The entries of the token file of the gateway that answers, by name, with their last use at any gateway. 422 `not_supported`
+         *     if the gateway has no token file.
+         */
+        get: operations["listTokens"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tokens/{name}/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the token. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Revoke a bearer token
+         * @description From the answer on, this gateway refuses the token with 401 `token_revoked`; all others do within ten seconds. This is
+         *     permanent. A token that is revoked already stays as it is. A caller may revoke its own token.
+         */
+        post: operations["revokeToken"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1346,8 +1539,8 @@ export interface components {
             detail?: string;
             /**
              * @description A lower-case word: `invalid`, `unreadable`, `not_found`, `gone`, `conflict`, `claimed`, `wrong_phase`,
-             *     `not_waiting_approval`, `changegroup_conflict`, `changegroup_busy`, `idempotency_mismatch`, `unauthenticated`, `forbidden`,
-             *     `method_not_allowed`, `too_large`, `unsupported_media_type`, `not_supported`, `exhausted`,
+             *     `not_waiting_approval`, `changegroup_conflict`, `changegroup_busy`, `idempotency_mismatch`, `unauthenticated`, `token_expired`,
+             *     `token_revoked`, `forbidden`, `method_not_allowed`, `too_large`, `unsupported_media_type`, `not_supported`, `exhausted`,
              *     `unavailable`, `timeout`, `canceled`, `internal`. More may come.
              */
             code: string;
@@ -1356,6 +1549,8 @@ export interface components {
              * @description With the code `gone`: the number of the last removed event.
              */
             floor?: number;
+            /** @description The ID of the request in the log of the gateway, as in the header `X-Request-Id`. */
+            request_id?: string;
             /** @description All faults of the input. */
             errors?: components["schemas"]["Fault"][];
         };
@@ -1388,7 +1583,7 @@ export interface components {
         };
         RunStop: {
             /**
-             * @description Kill the tasks; no step cleans up. It ends a cleanup that has begun.
+             * @description Kill the tasks; no step cleans up. It ends a cleanup that has begun, and tasks with `finally`.
              * @default false
              */
             force: boolean;
@@ -1537,7 +1732,7 @@ export interface components {
             admission: components["schemas"]["Admission"];
             phase: components["schemas"]["Phase"];
             result: components["schemas"]["Result"];
-            /** @description Why the run waits, why it failed or was stopped, or with which warnings it succeeded. */
+            /** @description Why the run waits, why it failed or was stopped, or with which warnings it succeeded. While Temporal is out of reach, the reason of an open run says so. */
             reason: string;
             /**
              * @description The names of the failed tasks with `allow_failure`, by number. A run with the result success and warnings succeeded with
@@ -1590,7 +1785,9 @@ export interface components {
             status: components["schemas"]["Status"];
             /** @description A failure of the task counts as a success for its dependents and for the run. */
             allow_failure?: boolean;
-            /** @description Why the task waits, or why it failed. What is true of this task only, such as its position in a queue, follows a semicolon. */
+            /** @description The task begins when all tasks without `finally` have ended, also after a stop of the run. */
+            finally?: boolean;
+            /** @description Why the task waits, or why it failed. Details such as its position in a queue, and what the fleets of its pool report, follow a semicolon. */
             reason: string;
             pool: string;
             /** @description The executor of the newest attempt; empty before a claim. */
@@ -1599,8 +1796,16 @@ export interface components {
             attempt: number;
             exit_code?: number;
             timed_out: boolean;
+            /** @description The current stage. Absent unless the status is running. */
+            stage?: components["schemas"]["Stage"];
             /**
-             * @description Why the task failed: `step`, `timeout`, `start`, `input`, `oom` (it ran out of memory), `vanished` or `executor_lost`.
+             * @description The stages of the newest attempt, in their order, from the claim on. Stages of steps have the clock of the executor.
+             *     Absent before the claim.
+             */
+            stages?: components["schemas"]["StageTimes"][];
+            /**
+             * @description Why the task failed: `step`, `timeout`, `start`, `input`, `oom` (it ran out of memory), `vanished`, `executor_lost` or
+             *     `instance_acquire_timeout` (no instance of a fleet took it in time).
              *     Absent unless the status is failed. Later versions may add causes.
              */
             cause?: string;
@@ -1617,6 +1822,24 @@ export interface components {
             annotations: components["schemas"]["Annotations"];
             approval?: components["schemas"]["TaskApproval"];
             steps: components["schemas"]["Step"][];
+        };
+        /**
+         * @description `prepare`: pull of images, start of the environment, and steps that restore a workspace or a cache. `step`: a step with
+         *     a script. `transfer`: a step that saves a workspace, a cache or artifacts. `cleanup`: steps that begin after the task
+         *     failed, was stopped or timed out, and the end of its remaining processes. Later versions may add stages.
+         */
+        Stage: string;
+        StageTimes: {
+            stage: components["schemas"]["Stage"];
+            /** @description The index of the step, from 0; absent outside of steps. */
+            step?: number;
+            /** Format: date-time */
+            started_at: string;
+            /**
+             * Format: date-time
+             * @description Absent for the current stage.
+             */
+            ended_at?: string;
         };
         Dependency: {
             task: string;
@@ -1677,7 +1900,7 @@ export interface components {
             data: string;
         };
         /** @enum {string} */
-        EventType: "run" | "task" | "exec";
+        EventType: "run" | "task" | "stage" | "exec" | "approval_wanted";
         Event: {
             /** Format: int64 */
             number: number;
@@ -1693,9 +1916,11 @@ export interface components {
             action?: components["schemas"]["Action"];
             /** @description Who made the call, as in the actions of a run. */
             actor?: string;
-            /** @description The task, in task events only; so are the fields below. */
+            /** @description The task, absent in events of runs; so are the fields below. */
             task?: string;
             status?: components["schemas"]["Status"];
+            /** @description The stage of a running task: `prepare` after its claim. */
+            stage?: components["schemas"]["Stage"];
             attempt?: number;
             executor?: string;
             exit_code?: number;
@@ -1703,12 +1928,63 @@ export interface components {
         WebhookList: {
             webhooks: components["schemas"]["Webhook"][];
         };
+        SessionLogin: {
+            /** Format: password */
+            token: string;
+        };
+        Session: {
+            /** @description The name of the token, or `local` on a gateway without tokens. */
+            subject: string;
+            scopes: string[];
+            /**
+             * Format: date-time
+             * @description Of the session of a browser.
+             */
+            expires_at?: string;
+        };
+        BearerTokenList: {
+            tokens: components["schemas"]["BearerToken"][];
+        };
+        /** @description A bearer token. The token itself is never shown. */
+        BearerToken: {
+            name: string;
+            scopes: string[];
+            /** @description The executor that the token is bound to, or with a `*` at its end the prefix of several. */
+            executor?: string;
+            pool?: string;
+            set?: string;
+            fleet?: string;
+            instance?: string;
+            /**
+             * Format: date-time
+             * @description When the token ceases to be valid; absent for never.
+             */
+            expires_at?: string;
+            /**
+             * Format: date-time
+             * @description The last use at any gateway, up to a minute late; absent if it was never used.
+             */
+            last_used_at?: string;
+            /**
+             * Format: date-time
+             * @description Absent if the token is not revoked.
+             */
+            revoked_at?: string;
+            /** @description The name of the token that revoked it. */
+            revoked_by?: string;
+        };
         Webhook: {
             name: string;
             url: string;
+            format?: components["schemas"]["WebhookFormat"];
             events: components["schemas"]["EventType"][];
             group?: string;
+            groups?: string[];
+            results?: components["schemas"]["Outcome"][];
             run?: string;
+            email?: components["schemas"]["WebhookEmail"];
+            template?: components["schemas"]["WebhookTemplate"];
+            test?: components["schemas"]["WebhookTest"];
             enabled: boolean;
             /** Format: date-time */
             created_at: string;
@@ -1732,16 +2008,32 @@ export interface components {
             failures: number;
         };
         WebhookSpec: {
-            /** @description An http or https URL without credentials. */
+            /**
+             * @description An http or https URL without credentials; `smtp://host:port` or `smtps://host:port` for the format `email`. The URLs of
+             *     `slack` and `teams` are secrets: they are shown with their host only, and that form keeps the URL of an existing webhook.
+             */
             url: string;
-            /** @description Signs deliveries. Required for a new webhook, and kept if it is missing. Never shown. */
+            format?: components["schemas"]["WebhookFormat"];
+            /**
+             * @description Of the format `drover`: 16 bytes or more that sign deliveries; required for a new webhook. Of `email`: the password
+             *     of the user; required for a new webhook with a user, and if server or user change. Kept if it is missing. Never shown.
+             */
             secret?: string;
-            /** @description The types of events to deliver; by default all. */
+            /** @description The types of events to deliver; by default all. Only `run` and `approval_wanted` for formats with messages. */
             events?: components["schemas"]["EventType"][];
             /** @description Only events of this group and of all groups below it. */
             group?: string;
+            /**
+             * @description Only events of groups that match one of these patterns, and of all groups below. A pattern is a group path whose
+             *     elements may have the wildcards `*`, `?` and `[a-z]`.
+             */
+            groups?: string[];
+            /** @description Of the events of runs, only those of the end of a run with one of these outcomes; by default all. */
+            results?: components["schemas"]["Outcome"][];
             /** @description Only events of this run. */
             run?: string;
+            email?: components["schemas"]["WebhookEmail"];
+            template?: components["schemas"]["WebhookTemplate"];
             /** @default true */
             enabled: boolean;
             /**
@@ -1749,6 +2041,58 @@ export interface components {
              *     existing one keeps its position.
              */
             from?: "now" | number;
+        };
+        /**
+         * @description `drover`: signed batches of events as JSON. The others send a message for each end of a run and each task that begins to
+         *     wait for approval: `slack` to an incoming webhook, `teams` to a workflow of Microsoft Teams, `email` by SMTP.
+         * @default drover
+         * @enum {string}
+         */
+        WebhookFormat: "drover" | "slack" | "teams" | "email";
+        /**
+         * @description How a run ended. `warnings` is a success with failed tasks whose failure is allowed, `success` one without.
+         * @enum {string}
+         */
+        Outcome: "success" | "warnings" | "failed" | "stopped" | "cancelled" | "setup_error";
+        /** @description Addresses and user of the format `email`. */
+        WebhookEmail: {
+            /** @description The sender, such as `Drover <ci@example.com>`. */
+            from: string;
+            /** @description The recipients of each e-mail. */
+            to: string[];
+            /** @description The user of the mail server, whose password is `secret`; absent for no authentication. */
+            username?: string;
+            /**
+             * @description Whether a server with the scheme smtp must offer STARTTLS.
+             * @default required
+             * @enum {string}
+             */
+            starttls: "required" | "optional";
+        };
+        /** @description Go templates for the texts of messages; an empty one keeps Drover's text. */
+        WebhookTemplate: {
+            title?: string;
+            text?: string;
+        };
+        /** @description The samples that clients requested. */
+        WebhookTest: {
+            /**
+             * Format: int64
+             * @description The number of the last request.
+             */
+            requested: number;
+            /**
+             * Format: int64
+             * @description The number of the request that was answered last.
+             */
+            done: number;
+            /** @description Why the receiver did not accept the last sample; absent if it did. */
+            error?: string;
+            /**
+             * Format: date-time
+             * @description When the last sample was sent.
+             */
+            at?: string;
         };
         /**
          * @description The body of a delivery. Its headers are `Drover-Webhook` (the name), `Drover-Delivery` (an id of the batch, the same
@@ -1990,6 +2334,8 @@ export interface components {
             queued: number;
             /** @description Running tasks. */
             running: number;
+            /** @description How many tasks may run at a time; absent if there is no limit. */
+            max_running?: number;
         };
         SessionQuery: {
             executor: string;
@@ -2031,6 +2377,8 @@ export interface components {
              * @description Increases with every change by a client.
              */
             version: number;
+            /** @description The revision of the settings that new instances get. */
+            revision?: number;
         };
         /** @description The last status that the fleet worker reported. */
         FleetStatus: {
@@ -2071,6 +2419,63 @@ export interface components {
             /** @description The number of consecutive failures to create instances. */
             failures?: number;
             instances?: number;
+            rollout?: components["schemas"]["FleetRolloutStatus"];
+        };
+        /** @description The state of the rollout, as the fleet worker reported it. */
+        FleetRolloutStatus: {
+            /** @description The revision that the fleet worker has observed. */
+            revision?: number;
+            /**
+             * @description `complete`: all instances have the revision. `failed`: it stopped, because new instances fail.
+             * @enum {string}
+             */
+            phase?: "complete" | "progressing" | "paused" | "failed";
+            /** @description The reason of the phase, as a sentence. */
+            message?: string;
+            /** @description The instances that the fleet needs, to which the bounds of `update` refer; absent unless instances are being replaced. */
+            required?: number;
+            /** @description Instances of the revision. */
+            updated?: number;
+            /** @description Instances of the revision that take tasks. */
+            ready?: number;
+            /** @description Instances of earlier revisions that are not gone. */
+            outdated?: number;
+        };
+        FleetRollout: {
+            /** @description The current revision. */
+            revision: number;
+            /** @description The revision that the fleet worker has observed, 0 for none. */
+            observed_revision: number;
+            /** @enum {string} */
+            phase: "complete" | "progressing" | "paused" | "failed";
+            /** @description The reason of the phase, as a sentence. */
+            message?: string;
+            /** @description The instances that the fleet needs. */
+            required?: number;
+            /** @description Instances of the revision. */
+            updated: number;
+            /** @description Instances of the revision that take tasks. */
+            ready: number;
+            /** @description Instances of earlier revisions that are not gone. */
+            outdated: number;
+            /** @description The last 10 revisions, the current one first. */
+            revisions: components["schemas"]["FleetRevision"][];
+        };
+        FleetRevision: {
+            number: number;
+            /** @description The settings of the revision: `plugin`, `plugin_config`, `connector_config`, `bootstrap` and `instance_ready_command`, as in the specification. Credentials are never shown. */
+            settings: Record<string, never>;
+            /** Format: date-time */
+            created_at: string;
+            /** @description The name of the token that changed the fleet. */
+            by?: string;
+            /** @description Instances of the revision that are not gone. */
+            instances: number;
+        };
+        FleetUndo: {
+            /** @description The revision to go back to; by default the one before the current one. */
+            to_revision?: number;
+            reason?: string;
         };
         /** @description The specification of a fleet. docs/fleets-simulator.md describes the scaling settings. */
         FleetSpec: {
@@ -2083,6 +2488,13 @@ export interface components {
              * @default 0
              */
             priority: number;
+            /**
+             * @description Labels that the executors of its instances have, in addition to those of the pool. Tasks that require others are no
+             *     reason to create instances. With `bootstrap: agent` the image must set them.
+             */
+            labels?: {
+                [key: string]: string;
+            };
             /** @description A path, or a name on the plugin path of the fleet worker. */
             plugin: string;
             /** @description Passed to the plugin unchanged. Values below keys that look like credentials are never shown. */
@@ -2090,7 +2502,10 @@ export interface components {
             connector_config?: {
                 os?: string;
                 arch?: string;
-                /** @enum {string} */
+                /**
+                 * @description Only `ssh` is supported: the others are refused with 422, and a fault `not_supported`.
+                 * @enum {string}
+                 */
                 protocol?: "ssh" | "winrm" | "winrm+https";
                 protocol_port?: number;
                 username?: string;
@@ -2118,6 +2533,8 @@ export interface components {
             deletion_retry_interval?: components["schemas"]["Duration"];
             /** @description 1h by default. */
             drain_timeout?: components["schemas"]["Duration"];
+            /** @description How long a task may be queued before it fails with the cause `instance_acquire_timeout`, if only instances of fleets can take it. Without a limit by default. */
+            instance_acquire_timeout?: components["schemas"]["Duration"];
             /** @default 3 */
             failure_threshold: number;
             /**
@@ -2128,6 +2545,19 @@ export interface components {
             unexpected: "adopt" | "ignore" | "remove";
             /** @description The memory of an instance, such as `8Gi`. */
             memory?: string;
+            /** @description How a rollout replaces instances: numbers, or percentages of the instances that the fleet needs. */
+            update?: {
+                /**
+                 * @description How many more instances there may be; a percentage is rounded up.
+                 * @default 25%
+                 */
+                max_surge: number | string;
+                /**
+                 * @description How many of the needed instances may be missing; a percentage is rounded down.
+                 * @default 25%
+                 */
+                max_unavailable: number | string;
+            };
             quota?: {
                 /** @description Fleets that name the same share it. */
                 name: string;
@@ -2151,7 +2581,10 @@ export interface components {
                 idle_time?: components["schemas"]["Duration"];
                 scale_factor?: number;
                 scale_factor_limit?: number;
+                /** @description Instances are added only ahead of tasks: waiting tasks take free slots, and request no instances. By default it is on if `idle_count` is not 0; without an `idle_count` it has no effect. */
                 preemptive_mode?: boolean;
+                /** @description Instances are also added for tasks that are about to be ready. Not in preemptive mode. */
+                upcoming_tasks?: boolean;
             }[];
         };
         FleetInstanceList: {
@@ -2176,6 +2609,8 @@ export interface components {
             tasks?: number;
             /** @description The number of tasks that it has taken. */
             uses?: number;
+            /** @description The revision of the fleet with which it was created. */
+            revision?: number;
             /** Format: date-time */
             requested_at: string;
             /** Format: date-time */
@@ -2233,10 +2668,15 @@ export interface components {
             os?: string;
             /** @description Such as `amd64`. */
             arch?: string;
-            /** @description What tasks may require. */
+            /** @description What tasks may require. All executors of the pool count as having these labels, and each may have more of its own. */
             labels?: {
                 [key: string]: string;
             };
+            /**
+             * @description How many tasks of the pool may run at a time, on all of its executors together; 0 is no limit.
+             * @default 0
+             */
+            max_running: number;
             /**
              * @description Whether privileged tasks are allowed.
              * @default false
@@ -2269,7 +2709,10 @@ export interface components {
             name?: string;
             /** @description The memory of a slot, such as `8Gi`. */
             memory?: string;
-            /** @description The weight of a slot; 1 by default. */
+            /**
+             * @deprecated
+             * @description Refused: it never had an effect.
+             */
             weight?: number;
         };
         /** @description The settings of the pods of a pool's tasks. */
@@ -2315,6 +2758,14 @@ export interface components {
         DesiredState: {
             /** @description The executor must take no tasks while this is true. */
             drain?: boolean;
+            /** @description The labels that waiting tasks of the pool require of their executor, as far as this executor has them. */
+            labels?: {
+                [key: string]: string;
+            }[];
+            /** @description Only tasks with the labels wait. The executor keeps a slot for them. */
+            labels_only?: boolean;
+            /** @description How many of its slots the executor may use, if the pool has a limit of running tasks. */
+            slots?: number;
         };
         Registration: {
             id: string;
@@ -2413,6 +2864,8 @@ export interface components {
             x?: number;
             /** @description Timed out. */
             to?: boolean;
+            /** @description The stage that a step_start begins; absent for `step`. */
+            sg?: components["schemas"]["Stage"];
             out?: {
                 [key: string]: string;
             };
@@ -2421,7 +2874,7 @@ export interface components {
         TaskResult: {
             status: components["schemas"]["Status"];
             /** @enum {string} */
-            cause?: "step" | "timeout" | "start" | "input" | "oom" | "vanished" | "executor_lost";
+            cause?: "step" | "timeout" | "start" | "input" | "oom" | "vanished" | "executor_lost" | "instance_acquire_timeout";
             reason?: string;
             exit_code?: number;
             timed_out?: boolean;
@@ -2435,6 +2888,7 @@ export interface components {
             status: components["schemas"]["Status"];
             exit_code?: number;
             timed_out?: boolean;
+            stage?: components["schemas"]["Stage"];
             /** Format: date-time */
             started?: string;
             /** Format: date-time */
@@ -2654,6 +3108,11 @@ export interface components {
              * @default false
              */
             allow_failure: boolean;
+            /**
+             * @description The task begins when all tasks without `finally` have ended, with any result of the run, also after a stop.
+             * @default false
+             */
+            finally: boolean;
             skip?: boolean;
             /** @description A condition in CEL. The task is skipped if it is false. */
             if?: string;
@@ -3739,6 +4198,11 @@ export interface operations {
             query?: {
                 /** @description Begin after this number; by default with the oldest event that exists. */
                 after?: number;
+                /**
+                 * @description `now` begins after the newest event, for clients that show what happens. Not with `after`. `Last-Event-ID`
+                 *     overrides it.
+                 */
+                from?: "now";
                 /** @description Only events of this run. */
                 run?: string;
                 /** @description Only events of this group and of all groups below it. */
@@ -3866,6 +4330,30 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    testWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a webhook: 1 to 100 of a to z, 0 to 9, dot, underscore and dash. */
+                name: components["parameters"]["WebhookName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: components["requestBodies"]["Nothing"];
+        responses: {
+            /** @description Requested. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"];
+                };
             };
             default: components["responses"]["Problem"];
         };
@@ -4449,6 +4937,89 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getFleetRollout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["parameters"]["FleetName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rollout. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FleetRollout"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    undoFleetRollout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["parameters"]["FleetName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["FleetUndo"];
+                "application/yaml": components["schemas"]["FleetUndo"];
+            };
+        };
+        responses: {
+            200: components["responses"]["Fleet"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    pauseFleetRollout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["parameters"]["FleetName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["FleetReason"];
+                "application/yaml": components["schemas"]["FleetReason"];
+            };
+        };
+        responses: {
+            200: components["responses"]["Fleet"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    resumeFleetRollout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["parameters"]["FleetName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["FleetReason"];
+                "application/yaml": components["schemas"]["FleetReason"];
+            };
+        };
+        responses: {
+            200: components["responses"]["Fleet"];
+            default: components["responses"]["Problem"];
+        };
+    };
     listArtifacts: {
         parameters: {
             query?: never;
@@ -4540,6 +5111,121 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ArtifactEntries"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The caller, also one with a bearer token. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    beginSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionLogin"];
+            };
+        };
+        responses: {
+            /** @description The session. */
+            201: {
+                headers: {
+                    /** @description The cookie of the session. */
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    endSession: {
+        parameters: {
+            query?: {
+                /** @description End all sessions that began with the same token. */
+                everywhere?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The session has ended. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listTokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tokens. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BearerTokenList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    revokeToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the token. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: components["requestBodies"]["Nothing"];
+        responses: {
+            /** @description The token. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BearerToken"];
                 };
             };
             default: components["responses"]["Problem"];
