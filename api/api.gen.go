@@ -1603,6 +1603,39 @@ type LogChunk struct {
 // LogChunkStream All output of a step with `streams: merged` is `stdout`.
 type LogChunkStream string
 
+// LogIndex defines model for LogIndex.
+type LogIndex struct {
+	// Bytes The offset of the end.
+	Bytes int64 `json:"bytes"`
+
+	// Every A multiple of what was asked for, if the index would be too long.
+	Every int64 `json:"every"`
+
+	// Lines The number of lines; text after the last line break is a line too.
+	Lines int64 `json:"lines"`
+
+	// Offsets The offsets at which the lines 0, `every`, 2 `every` and so on begin.
+	Offsets []int64 `json:"offsets"`
+}
+
+// LogMatch defines model for LogMatch.
+type LogMatch struct {
+	// Line From 0.
+	Line int64 `json:"line"`
+
+	// Offset Of the first byte of the line.
+	Offset int64  `json:"offset"`
+	Text   string `json:"text"`
+}
+
+// LogMatches defines model for LogMatches.
+type LogMatches struct {
+	Matches []LogMatch `json:"matches"`
+
+	// More More lines than the limit have the text.
+	More bool `json:"more"`
+}
+
 // LogStart defines model for LogStart.
 type LogStart struct {
 	// Offset The offset at which the selected log begins.
@@ -3117,6 +3150,9 @@ type GetTaskLogsParams struct {
 	// Offset The number of bytes to skip at the start of the selected log. Not with `since` and `tail`.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
+	// Length The number of bytes after which plain text ends; by default all.
+	Length *int64 `form:"length,omitempty" json:"length,omitempty"`
+
 	// Stream Only output to these streams. All output of a step with `streams: merged`, the default, is `stdout`.
 	Stream []GetTaskLogsParamsStream `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
 
@@ -3139,6 +3175,30 @@ type GetTaskLogsParams struct {
 
 // GetTaskLogsParamsStream defines parameters for GetTaskLogs.
 type GetTaskLogsParamsStream string
+
+// GetTaskLogIndexParams defines parameters for GetTaskLogIndex.
+type GetTaskLogIndexParams struct {
+	// Step As for the log.
+	Step string `form:"step,omitempty" json:"step,omitempty,omitzero"`
+
+	// Attempt From 1. Without it, the newest.
+	Attempt *int `form:"attempt,omitempty" json:"attempt,omitempty"`
+
+	// Every The index has every so many lines.
+	Every int64 `form:"every,omitempty" json:"every,omitempty,omitzero"`
+}
+
+// SearchTaskLogParams defines parameters for SearchTaskLog.
+type SearchTaskLogParams struct {
+	Text string `form:"text" json:"text"`
+
+	// Step As for the log.
+	Step string `form:"step,omitempty" json:"step,omitempty,omitzero"`
+
+	// Attempt From 1. Without it, the newest.
+	Attempt *int `form:"attempt,omitempty" json:"attempt,omitempty"`
+	Limit   int  `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+}
 
 // ListSchedulesParams defines parameters for ListSchedules.
 type ListSchedulesParams struct {
@@ -4504,6 +4564,21 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs (the `GetTaskLogs` operationId).
 	GetTaskLogs(ctx context.Context, id RunID, task TaskName, params *GetTaskLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetTaskLogIndex Find where the lines of a log begin
+	//
+	// For clients that show a part of a long log: they read from an offset of the index, and no more than they need. The log
+	// is that at the time of the call.
+	//
+	// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs/index (the `GetTaskLogIndex` operationId).
+	GetTaskLogIndex(ctx context.Context, id RunID, task TaskName, params *GetTaskLogIndexParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchTaskLog Find the lines of a log that have a text
+	//
+	// The case of ASCII letters does not matter. A line is searched up to 64 KiB.
+	//
+	// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs/search (the `SearchTaskLog` operationId).
+	SearchTaskLog(ctx context.Context, id RunID, task TaskName, params *SearchTaskLogParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RejectTaskWithBody Reject a task that waits for approval
 	//
@@ -6496,6 +6571,41 @@ func (c *Client) ExecInTask(ctx context.Context, id RunID, task TaskName, reqEdi
 // Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs (the `GetTaskLogs` operationId).
 func (c *Client) GetTaskLogs(ctx context.Context, id RunID, task TaskName, params *GetTaskLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetTaskLogsRequest(c.Server, id, task, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTaskLogIndex Find where the lines of a log begin
+//
+// For clients that show a part of a long log: they read from an offset of the index, and no more than they need. The log
+// is that at the time of the call.
+//
+// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs/index (the `GetTaskLogIndex` operationId).
+func (c *Client) GetTaskLogIndex(ctx context.Context, id RunID, task TaskName, params *GetTaskLogIndexParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTaskLogIndexRequest(c.Server, id, task, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchTaskLog Find the lines of a log that have a text
+//
+// The case of ASCII letters does not matter. A line is searched up to 64 KiB.
+//
+// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs/search (the `SearchTaskLog` operationId).
+func (c *Client) SearchTaskLog(ctx context.Context, id RunID, task TaskName, params *SearchTaskLogParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchTaskLogRequest(c.Server, id, task, params)
 	if err != nil {
 		return nil, err
 	}
@@ -10394,6 +10504,18 @@ func NewGetTaskLogsRequest(server string, id RunID, task TaskName, params *GetTa
 
 		}
 
+		if params.Length != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "length", *params.Length, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Stream != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "stream", params.Stream, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
@@ -10472,6 +10594,182 @@ func NewGetTaskLogsRequest(server string, id RunID, task TaskName, params *GetTa
 
 		req.Header.Set("Last-Event-ID", headerParam0)
 
+	}
+
+	return req, nil
+}
+
+// NewGetTaskLogIndexRequest constructs an http.Request for the GetTaskLogIndex method
+func NewGetTaskLogIndexRequest(server string, id RunID, task TaskName, params *GetTaskLogIndexParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "task", task, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/tasks/%s/logs/index", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "step", params.Step, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Attempt != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "attempt", *params.Attempt, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "every", params.Every, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSearchTaskLogRequest constructs an http.Request for the SearchTaskLog method
+func NewSearchTaskLogRequest(server string, id RunID, task TaskName, params *SearchTaskLogParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "task", task, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/tasks/%s/logs/search", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "text", params.Text, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "step", params.Step, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Attempt != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "attempt", *params.Attempt, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil

@@ -2,12 +2,16 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"mime"
+	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +19,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway/logscan"
 	"github.com/drover-run/drover/run"
 )
 
@@ -49,7 +54,11 @@ func (s *Server) GetTaskLogs(c echo.Context, id api.RunID, task api.TaskName, pa
 	if download {
 		header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": logFile(q)}))
 	}
-	return s.sendLogText(ctx, c, reader, timestamps)
+	length := int64(math.MaxInt64)
+	if params.Length != nil {
+		length = *params.Length
+	}
+	return s.sendLogText(ctx, c, reader, timestamps, length)
 }
 
 // headerLogOffset names the header with the offset at which a log begins.
@@ -81,8 +90,52 @@ func (s *Server) closeLog(c echo.Context, reader run.LogReader) {
 	}
 }
 
-// sendLogText sends each chunk as soon as it is read.
-func (s *Server) sendLogText(ctx context.Context, c echo.Context, reader run.LogReader, timestamps bool) error {
+// maxIndex bounds the offsets of an index.
+const maxIndex = 100_000
+
+// GetTaskLogIndex implements ServerInterface.
+func (s *Server) GetTaskLogIndex(c echo.Context, id api.RunID, task api.TaskName, params api.GetTaskLogIndexParams) error {
+	reader, err := s.openLog(c, id, task, api.GetTaskLogsParams{Step: params.Step, Attempt: params.Attempt})
+	if err != nil {
+		return err
+	}
+	defer s.closeLog(c, reader)
+	x, every, err := logscan.Lines(c.Request().Context(), reader, cmp.Or(params.Every, 1000), maxIndex)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, api.LogIndex{Lines: x.Lines, Bytes: x.Bytes, Every: every, Offsets: slices.Concat([]int64{}, x.Offsets)})
+}
+
+// SearchTaskLog implements ServerInterface.
+func (s *Server) SearchTaskLog(c echo.Context, id api.RunID, task api.TaskName, params api.SearchTaskLogParams) error {
+	reader, err := s.openLog(c, id, task, api.GetTaskLogsParams{Step: params.Step, Attempt: params.Attempt})
+	if err != nil {
+		return err
+	}
+	defer s.closeLog(c, reader)
+	matches, more, err := logscan.Search(c.Request().Context(), reader, params.Text, cmp.Or(params.Limit, 1000))
+	if err != nil {
+		return err
+	}
+	v := api.LogMatches{Matches: make([]api.LogMatch, len(matches)), More: more}
+	for i, m := range matches {
+		v.Matches[i] = api.LogMatch{Line: m.Line, Offset: m.Offset, Text: m.Text}
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+func (s *Server) openLog(c echo.Context, id, task string, params api.GetTaskLogsParams) (run.LogReader, error) {
+	q, err := logQuery(id, task, params, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return s.runs.Logs(c.Request().Context(), q)
+}
+
+// sendLogText sends each chunk as soon as it is read, up to a number of bytes of the
+// log.
+func (s *Server) sendLogText(ctx context.Context, c echo.Context, reader run.LogReader, timestamps bool, length int64) error {
 	w, err := s.startStream(c, "text/plain; charset=utf-8")
 	if err != nil {
 		return err
@@ -90,12 +143,16 @@ func (s *Server) sendLogText(ctx context.Context, c echo.Context, reader run.Log
 	var stamp stamper
 	for chunk, err := range logChunks(ctx, reader) {
 		if err == nil {
-			data := chunk.Data
+			data := chunk.Data[:min(int64(len(chunk.Data)), length)]
+			length -= int64(len(data))
 			if timestamps {
 				data = stamp.lines(chunk.Time, data)
 			}
 			if err = w.write(data); err == nil {
 				err = w.flush()
+			}
+			if err == nil && length == 0 {
+				return nil
 			}
 		}
 		if err != nil {

@@ -191,6 +191,12 @@ type ServerInterface interface {
 	// GetTaskLogs Read the log of a task
 	// (GET /api/v1/runs/{id}/tasks/{task}/logs)
 	GetTaskLogs(ctx echo.Context, id RunID, task TaskName, params GetTaskLogsParams) error
+	// GetTaskLogIndex Find where the lines of a log begin
+	// (GET /api/v1/runs/{id}/tasks/{task}/logs/index)
+	GetTaskLogIndex(ctx echo.Context, id RunID, task TaskName, params GetTaskLogIndexParams) error
+	// SearchTaskLog Find the lines of a log that have a text
+	// (GET /api/v1/runs/{id}/tasks/{task}/logs/search)
+	SearchTaskLog(ctx echo.Context, id RunID, task TaskName, params SearchTaskLogParams) error
 	// RejectTask Reject a task that waits for approval
 	// (POST /api/v1/runs/{id}/tasks/{task}/reject)
 	RejectTask(ctx echo.Context, id RunID, task TaskName) error
@@ -1721,6 +1727,13 @@ func (w *ServerInterfaceWrapper) GetTaskLogs(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter offset: %s", err))
 	}
 
+	// ------------- Optional query parameter "length" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "length", ctx.QueryParams(), &params.Length, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter length: %s", err))
+	}
+
 	// ------------- Optional query parameter "stream" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "stream", ctx.QueryParams(), &params.Stream, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
@@ -1775,6 +1788,107 @@ func (w *ServerInterfaceWrapper) GetTaskLogs(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetTaskLogs(ctx, id, task, params)
+	return err
+}
+
+// GetTaskLogIndex converts echo context to params.
+func (w *ServerInterfaceWrapper) GetTaskLogIndex(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "task" -------------
+	var task TaskName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "task", ctx.Param("task"), &task, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter task: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetTaskLogIndexParams
+	// ------------- Optional query parameter "step" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "step", ctx.QueryParams(), &params.Step, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter step: %s", err))
+	}
+
+	// ------------- Optional query parameter "attempt" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "attempt", ctx.QueryParams(), &params.Attempt, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter attempt: %s", err))
+	}
+
+	// ------------- Optional query parameter "every" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "every", ctx.QueryParams(), &params.Every, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter every: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetTaskLogIndex(ctx, id, task, params)
+	return err
+}
+
+// SearchTaskLog converts echo context to params.
+func (w *ServerInterfaceWrapper) SearchTaskLog(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "task" -------------
+	var task TaskName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "task", ctx.Param("task"), &task, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter task: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SearchTaskLogParams
+	// ------------- Required query parameter "text" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "text", ctx.QueryParams(), &params.Text, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter text: %s", err))
+	}
+
+	// ------------- Optional query parameter "step" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "step", ctx.QueryParams(), &params.Step, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter step: %s", err))
+	}
+
+	// ------------- Optional query parameter "attempt" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "attempt", ctx.QueryParams(), &params.Attempt, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter attempt: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SearchTaskLog(ctx, id, task, params)
 	return err
 }
 
@@ -2192,6 +2306,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/runs/:id/spec", wrapper.GetRunSpec, options.OperationMiddlewares["getRunSpec"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/tasks/:task/exec", wrapper.ExecInTask, options.OperationMiddlewares["execInTask"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/tasks/:task/logs", wrapper.GetTaskLogs, options.OperationMiddlewares["getTaskLogs"]...)
+	router.GET(options.BaseURL+"/api/v1/runs/:id/tasks/:task/logs/index", wrapper.GetTaskLogIndex, options.OperationMiddlewares["getTaskLogIndex"]...)
+	router.GET(options.BaseURL+"/api/v1/runs/:id/tasks/:task/logs/search", wrapper.SearchTaskLog, options.OperationMiddlewares["searchTaskLog"]...)
 	router.GET(options.BaseURL+"/api/v1/changegroups", wrapper.ListChangeGroups, options.OperationMiddlewares["listChangeGroups"]...)
 	router.GET(options.BaseURL+"/api/v1/changegroups/:name", wrapper.GetChangeGroup, options.OperationMiddlewares["getChangeGroup"]...)
 	router.PUT(options.BaseURL+"/api/v1/changegroups/:name", wrapper.PutChangeGroup, options.OperationMiddlewares["putChangeGroup"]...)
