@@ -376,6 +376,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{id}/tasks/{task}/logs/index": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a run. */
+                id: components["parameters"]["RunID"];
+                /** @description The name of a task, including the suffix of its expansion. */
+                task: components["parameters"]["TaskName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Find where the lines of a log begin
+         * @description For clients that show a part of a long log: they read from an offset of the index, and no more than they need. The log
+         *     is that at the time of the call.
+         */
+        get: operations["getTaskLogIndex"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{id}/tasks/{task}/logs/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a run. */
+                id: components["parameters"]["RunID"];
+                /** @description The name of a task, including the suffix of its expansion. */
+                task: components["parameters"]["TaskName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Find the lines of a log that have a text
+         * @description The case of ASCII letters does not matter. A line is searched up to 64 KiB.
+         */
+        get: operations["searchTaskLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/changegroups": {
         parameters: {
             query?: never;
@@ -1873,6 +1924,43 @@ export interface components {
             started_at?: string;
             /** Format: date-time */
             ended_at?: string;
+        };
+        LogIndex: {
+            /**
+             * Format: int64
+             * @description The number of lines; text after the last line break is a line too.
+             */
+            lines: number;
+            /**
+             * Format: int64
+             * @description The offset of the end.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description A multiple of what was asked for, if the index would be too long.
+             */
+            every: number;
+            /** @description The offsets at which the lines 0, `every`, 2 `every` and so on begin. */
+            offsets: number[];
+        };
+        LogMatches: {
+            matches: components["schemas"]["LogMatch"][];
+            /** @description More lines than the limit have the text. */
+            more: boolean;
+        };
+        LogMatch: {
+            /**
+             * Format: int64
+             * @description From 0.
+             */
+            line: number;
+            /**
+             * Format: int64
+             * @description Of the first byte of the line.
+             */
+            offset: number;
+            text: string;
         };
         LogStart: {
             /**
@@ -4058,6 +4146,8 @@ export interface operations {
                 follow?: boolean;
                 /** @description The number of bytes to skip at the start of the selected log. Not with `since` and `tail`. */
                 offset?: number;
+                /** @description The number of bytes after which plain text ends; by default all. */
+                length?: number;
                 /** @description Only output to these streams. All output of a step with `streams: merged`, the default, is `stdout`. */
                 stream?: ("stdout" | "stderr" | "system")[];
                 /**
@@ -4096,6 +4186,72 @@ export interface operations {
                 content: {
                     "text/plain": string;
                     "text/event-stream": components["schemas"]["LogChunk"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getTaskLogIndex: {
+        parameters: {
+            query?: {
+                /** @description As for the log. */
+                step?: string;
+                /** @description From 1. Without it, the newest. */
+                attempt?: number;
+                /** @description The index has every so many lines. */
+                every?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The id of a run. */
+                id: components["parameters"]["RunID"];
+                /** @description The name of a task, including the suffix of its expansion. */
+                task: components["parameters"]["TaskName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The index. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogIndex"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    searchTaskLog: {
+        parameters: {
+            query: {
+                text: string;
+                /** @description As for the log. */
+                step?: string;
+                /** @description From 1. Without it, the newest. */
+                attempt?: number;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The id of a run. */
+                id: components["parameters"]["RunID"];
+                /** @description The name of a task, including the suffix of its expansion. */
+                task: components["parameters"]["TaskName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The lines, first to last. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogMatches"];
                 };
             };
             default: components["responses"]["Problem"];
