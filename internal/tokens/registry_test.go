@@ -139,6 +139,7 @@ func TestRegistry_needs_the_revocations(t *testing.T) {
 		require.Equal(t, run.CodeUnauthenticated, code(r, "other"))
 		store.fail(nil)
 		<-time.After(2 * refreshEvery)
+		synctest.Wait()
 		require.Empty(t, code(r, "one"))
 	})
 }
@@ -160,6 +161,7 @@ func TestRegistry_records_uses(t *testing.T) {
 			require.Empty(t, code(r, "one"))
 			<-time.After(time.Second)
 		}
+		synctest.Wait()
 		require.LessOrEqual(t, store.writes, 5)
 		require.WithinDuration(t, time.Now(), store.lastUsed("one"), 70*time.Second)
 
@@ -175,6 +177,7 @@ func TestRegistry_records_uses(t *testing.T) {
 		<-time.After(3 * time.Minute)
 		store.fail(nil)
 		<-time.After(2 * time.Minute)
+		synctest.Wait()
 		require.WithinDuration(t, used, store.lastUsed("two"), 0)
 
 		require.Empty(t, code(r, "one"))
