@@ -143,7 +143,7 @@ func (o *Handlers) EndSession(c echo.Context, params api.EndSessionParams) error
 	if err := o.csrf.Check(c.Request()); err != nil {
 		return run.Errorf(run.CodeForbidden, "the request comes from another origin")
 	}
-	if err := o.Sessions.End(c.Request().Context(), secret, params.Everywhere); err != nil {
+	if err := o.Sessions.End(c.Request().Context(), secret, params.Everywhere != nil && *params.Everywhere); err != nil {
 		return err
 	}
 	http.SetCookie(c.Response(), o.cookie("", time.Unix(1, 0)))
