@@ -10,7 +10,7 @@ import (
 )
 
 // overtake is how long polls may be overtaken by others that need less of the
-// executor's resources. After that time nobody gets any before them, so that a large
+// executor's resources. After that time no other poll gets any before them, so that a large
 // task does not wait forever behind small ones.
 const overtake = time.Minute
 
