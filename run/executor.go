@@ -143,17 +143,6 @@ func HasLabels(labels, required map[string]string) bool {
 	return true
 }
 
-// atLeast reports whether a label states resources, and at least the required ones.
-func atLeast(label, have, required string) bool {
-	parse, ok := amounts[label]
-	if !ok {
-		return false
-	}
-	n, err := parse(have)
-	least, err2 := parse(required)
-	return err == nil && err2 == nil && n >= least
-}
-
 // Labelled reports whether an executor has labels apart from those that name its fleet
 // and its instance.
 func Labelled(labels map[string]string) bool {

@@ -112,18 +112,30 @@ const (
 	LabelGPUs   = "drover-gpus"
 )
 
-// amounts reads the values of the labels of resources.
-var amounts = map[string]func(string) (int64, error){
-	LabelCPU:    ParseCPU,
-	LabelMemory: ParseMemory,
-	LabelGPUs:   func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) },
-}
-
 // MaxGPUs is the most GPUs that an executor may offer, or a task may ask for.
 const MaxGPUs = 1024
 
 // StatesResources reports whether a label states resources.
-func StatesResources(label string) bool { return amounts[label] != nil }
+func StatesResources(label string) bool {
+	return label == LabelCPU || label == LabelMemory || label == LabelGPUs
+}
+
+// atLeast reports whether a label states resources, and at least the required ones.
+func atLeast(label, have, required string) bool {
+	parse := func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
+	switch label {
+	case LabelCPU:
+		parse = ParseCPU
+	case LabelMemory:
+		parse = ParseMemory
+	case LabelGPUs:
+	default:
+		return false
+	}
+	n, err := parse(have)
+	least, err2 := parse(required)
+	return err == nil && err2 == nil && n >= least
+}
 
 // Labels returns resources as labels with amounts in canonical form, so that the
 // executors of a task are found by what they offer as they are by their labels:
@@ -152,9 +164,7 @@ func ResourcesOf(labels map[string]string) Resources {
 // WithoutResources returns the labels that state no resources.
 func WithoutResources(labels map[string]string) map[string]string {
 	rest := maps.Clone(labels)
-	for name := range amounts {
-		delete(rest, name)
-	}
+	maps.DeleteFunc(rest, func(name, _ string) bool { return StatesResources(name) })
 	return rest
 }
 
