@@ -1242,14 +1242,16 @@ type Executor struct {
 	RegisteredAt time.Time `json:"registered_at"`
 
 	// RemoveAfter Of a temporary executor.
-	RemoveAfter Duration  `json:"remove_after,omitempty,omitzero"`
-	RemovedAt   time.Time `json:"removed_at,omitempty,omitzero"`
+	RemoveAfter Duration          `json:"remove_after,omitempty,omitzero"`
+	RemovedAt   time.Time         `json:"removed_at,omitempty,omitzero"`
+	Resources   *OfferedResources `json:"resources,omitempty"`
 
 	// Set The executor set of which it is a member, "" for none. Members adopt the tasks of each other.
 	Set   string `json:"set"`
 	Slots int    `json:"slots"`
 
-	// SlotsUsed The last reported number; includes tasks that are starting or ending.
+	// SlotsUsed The last reported number; includes tasks that are starting or ending. If the executor offers resources, it is what they
+	// are worth in slots.
 	SlotsUsed int `json:"slots_used"`
 
 	// State `draining`: the executor takes no tasks. `offline`: it has not renewed its registration for 16 s.
@@ -1642,6 +1644,16 @@ type LogStart struct {
 	Offset int64 `json:"offset"`
 }
 
+// OfferedResources What an executor offers to its tasks. Each task takes what it asks for, or else the share of a slot.
+type OfferedResources struct {
+	// CPU CPUs, such as 8 or 500m.
+	CPU  string `json:"cpu,omitempty,omitzero"`
+	GPUs int    `json:"gpus,omitempty,omitzero"`
+
+	// Memory Bytes of memory, such as 32Gi.
+	Memory string `json:"memory,omitempty,omitzero"`
+}
+
 // OnBusy What happens to a run that finds no free slot: it waits (`queue`), the runs that have held slots longest are stopped
 // (`stop_running`), the waiting runs are cancelled (`cancel_queued`), or the run is refused (`reject`).
 type OnBusy string
@@ -1827,7 +1839,8 @@ type Renewal struct {
 // Resources defines model for Resources.
 type Resources struct {
 	// CPU Example: 2
-	CPU string `json:"cpu,omitempty,omitzero"`
+	CPU  string `json:"cpu,omitempty,omitzero"`
+	Gpus int    `json:"gpus,omitempty,omitzero"`
 
 	// Memory Example: 4Gi
 	Memory string `json:"memory,omitempty,omitzero"`

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/cli/session"
+	"github.com/drover-run/drover/run"
 )
 
 // registryFlags are shared by all commands on executors, pools and fleets.
@@ -112,6 +113,9 @@ func (f *registryFlags) printExecutor(answer remote.Answer[api.Executor]) error 
 	t.Field("state", executorState(e))
 	t.Field("reason", e.Reason)
 	t.Field("slots", fraction(e.SlotsUsed, e.Slots))
+	if r := e.Resources; r != nil {
+		t.Field("resources", run.ShownLabels(run.Resources{CPU: r.CPU, Memory: r.Memory, GPUs: r.GPUs}.Labels()))
+	}
 	t.Field("tasks", strconv.Itoa(e.Tasks))
 	t.Field("registered", f.env.Clock(e.RegisteredAt))
 	t.Field("last contact", f.env.Ago(e.LastContact))

@@ -155,6 +155,9 @@ func (f *registryFlags) showFleet(answer remote.Answer[api.Fleet]) error {
 	if len(x.Spec.Labels) > 0 {
 		t.Field("labels", pairs(x.Spec.Labels))
 	}
+	if x.Spec.Resources != (run.Resources{}) {
+		t.Field("resources", run.ShownLabels(x.Spec.Resources.Labels()))
+	}
 	t.Field("plugin", strings.TrimSpace(x.Spec.Plugin+" "+x.Status.Plugin))
 	t.Field("group", x.Status.Group)
 	t.Field("bootstrap", x.Spec.BootstrapMethod())

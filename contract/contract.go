@@ -85,12 +85,12 @@ func LabelsQueue(pool, labels string) string { return labelsPrefix + labels + ":
 
 const labelsPrefix = "labels:"
 
-// PoolOfLabelsQueue returns the pool of a queue that LabelsQueue named, and whether it
-// is one.
-func PoolOfLabelsQueue(queue string) (pool string, ok bool) {
+// ParseLabelsQueue returns the pool and the labels of a queue that LabelsQueue named, and
+// whether it is one.
+func ParseLabelsQueue(queue string) (pool, labels string, ok bool) {
 	rest, ok := strings.CutPrefix(queue, labelsPrefix)
-	id, pool, found := strings.Cut(rest, ":")
-	return pool, ok && found && len(id) == run.LabelsIDLength && strings.Trim(id, "0123456789abcdef") == ""
+	labels, pool, found := strings.Cut(rest, ":")
+	return pool, labels, ok && found && len(labels) == run.LabelsIDLength && strings.Trim(labels, "0123456789abcdef") == ""
 }
 
 // ExecutorQueue is the task queue of one executor.

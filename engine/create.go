@@ -85,7 +85,7 @@ func (e *Engine) expand(ctx context.Context, of *run.Spec) (expansion, error) {
 }
 
 // poolsFor returns the pools from which those of the tasks are chosen, with the labels of
-// their executors if a task requires labels.
+// their executors and fleets if a task requires labels or resources.
 func poolsFor(ctx context.Context, registry executorRegistry, s *run.Spec) ([]run.Pool, error) {
 	pools, err := registry.ListPools(ctx)
 	if err != nil {
@@ -93,20 +93,32 @@ func poolsFor(ctx context.Context, registry executorRegistry, s *run.Spec) ([]ru
 	}
 	required := false
 	for _, t := range s.Tasks {
-		required = required || t.Requires != nil && len(t.Requires.Labels) > 0
+		required = required || t.Requires != nil && len(t.Requires.Labels) > 0 || t.Resources != (run.Resources{})
 	}
 	if !required {
 		return pools, nil
 	}
-	executors, err := registry.ListExecutors(ctx)
-	for _, x := range executors {
-		for i := range pools {
-			if pools[i].Name == x.Pool && len(x.Labels) > 0 {
-				pools[i].ExecutorLabels = append(pools[i].ExecutorLabels, x.Labels)
-			}
+	add := func(pool string, labels map[string]string) {
+		i := slices.IndexFunc(pools, func(p run.Pool) bool { return p.Name == pool })
+		if i >= 0 && len(labels) > 0 {
+			pools[i].ExecutorLabels = append(pools[i].ExecutorLabels, labels)
 		}
 	}
-	return pools, err
+	executors, err := registry.ListExecutors(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range executors {
+		add(x.Pool, x.Labels)
+	}
+	fleets, err := registry.ListFleets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range fleets {
+		add(f.Spec.Pool, f.Spec.ExecutorLabels(f.Name))
+	}
+	return pools, nil
 }
 
 // setLabels sets the labels that the executors of tasks must have themselves, since the

@@ -16,12 +16,13 @@ type labelledPool struct {
 	run.Pool
 
 	name string // such as "gpu with label size=large"
-	none string // why no executor can ever take the task; "" if one can
+	none string // why no executor takes the task, apart from slots that are in use; "" for nothing
 }
 
-// executorRegistry is the part of the records that lists pools and executors.
+// executorRegistry is the part of the records that lists pools, executors and fleets.
 type executorRegistry interface {
 	ListPools(ctx context.Context) ([]run.Pool, error)
+	ListFleets(ctx context.Context) ([]run.Fleet, error)
 	ListExecutors(ctx context.Context) ([]run.Executor, error)
 }
 
@@ -44,13 +45,20 @@ func explainLabels(ctx context.Context, registry executorRegistry, r run.Run, qu
 	for key, labels := range required {
 		p := labelledPool{Pool: queues.pools[key.pool], name: key.pool + " with " + run.ShownLabels(labels)}
 		p.Online, p.Draining, p.Offline, p.Slots, p.SlotsUsed = 0, 0, 0, 0, 0
+		asked := run.ResourcesOf(labels)
+		fits := asked == run.Resources{} // an online executor has enough resources left
 		for _, x := range executors {
 			if x.Pool == key.pool && run.HasLabels(p.WithLabels(x.Labels), labels) {
 				p.Count(x)
+				worth := asked.Capacity().Slots(run.ResourcesOf(x.Labels).Capacity(), x.Slots)
+				fits = fits || x.State == run.ExecutorOnline && x.Slots-x.SlotsUsed >= worth
 			}
 		}
-		if p.Online+p.Draining+p.Offline == 0 {
+		switch {
+		case p.Online+p.Draining+p.Offline == 0:
 			p.none = fmt.Sprintf("no executor of pool %s has %s", key.pool, run.ShownLabels(labels))
+		case p.Online > 0 && !fits:
+			p.none = fmt.Sprintf("no executor of pool %s has %s free; %d of %d slots are in use", key.pool, run.ShownLabels(asked.Labels()), p.SlotsUsed, p.Slots)
 		}
 		queues.labelled[key] = p
 	}
@@ -58,7 +66,7 @@ func explainLabels(ctx context.Context, registry executorRegistry, r run.Run, qu
 }
 
 // poolOf returns the pool of a task with the executors that may run the task, its name
-// for a sentence, and why no executor can ever take the task, "" if one can.
+// for a sentence, and why none of them takes the task apart from slots that are in use.
 func (l *queueInfo) poolOf(t *run.Task) (p run.Pool, name, none string) {
 	if len(t.Labels) > 0 {
 		if p, ok := l.labelled[poolLabels{t.Pool, run.LabelsText(t.Labels)}]; ok {

@@ -141,10 +141,13 @@ func (s *Server) DeletePool(c echo.Context, name string) error {
 
 func viewExecutor(e run.Executor) api.Executor {
 	v := api.Executor{
-		ID: e.ID, Pool: e.Pool, Driver: e.Driver, OS: e.OS, Arch: e.Arch, Labels: mapOf(e.Labels), Privileged: e.Privileged,
+		ID: e.ID, Pool: e.Pool, Driver: e.Driver, OS: e.OS, Arch: e.Arch, Labels: mapOf(run.WithoutResources(e.Labels)), Privileged: e.Privileged,
 		Slots: e.Slots, SlotsUsed: e.SlotsUsed, Version: e.Version, Set: e.Set, Temporary: e.Temporary,
 		State: api.ExecutorState(e.State), Reason: e.Reason, Drained: e.Drained, Tasks: e.Tasks,
 		RegisteredAt: e.RegisteredAt.UTC(), LastContact: e.LastContact.UTC(), RemovedAt: e.RemovedAt.UTC(),
+	}
+	if r := run.ResourcesOf(e.Labels); r != (run.Resources{}) {
+		v.Resources = &api.OfferedResources{CPU: r.CPU, Memory: r.Memory, GPUs: r.GPUs}
 	}
 	if e.Temporary {
 		v.RemoveAfter = cmp.Or(e.RemoveAfter, run.TemporaryOffline).String()

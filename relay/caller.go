@@ -40,7 +40,7 @@ func (c caller) queue(name string) (kind string, ok bool) {
 	if name == contract.PoolQueue(c.binding.Pool) {
 		return "pool", true
 	}
-	if pool, ok := contract.PoolOfLabelsQueue(name); ok {
+	if pool, _, ok := contract.ParseLabelsQueue(name); ok {
 		return "pool", pool == c.binding.Pool
 	}
 	if c.binding.Set != "" && name == contract.SetQueue(c.binding.Set) {

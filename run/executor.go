@@ -131,10 +131,12 @@ const (
 // removed, unless it sets another duration.
 const TemporaryOffline = 10 * time.Minute
 
-// HasLabels reports whether labels has all of the required labels.
+// HasLabels reports whether labels has all of the required labels. Labels of resources
+// are amounts: at least the required amount will do.
 func HasLabels(labels, required map[string]string) bool {
 	for k, v := range required {
-		if have, ok := labels[k]; !ok || have != v {
+		have, ok := labels[k]
+		if !ok || have != v && !atLeast(k, have, v) {
 			return false
 		}
 	}
@@ -178,26 +180,78 @@ func LabelsID(text string) string {
 }
 
 // ShownLabels returns labels for a sentence: label gpu=a100, or labels gpu=a100 and
-// zone=b.
+// zone=b and 2 CPU.
 func ShownLabels(labels map[string]string) string {
-	var pairs []string
-	for _, k := range slices.Sorted(maps.Keys(labels)) {
+	var pairs, shown []string
+	for _, k := range slices.Sorted(maps.Keys(WithoutResources(labels))) {
 		pairs = append(pairs, k+"="+labels[k])
 	}
-	switch last := len(pairs) - 1; {
-	case last < 0:
-		return "no labels"
-	case last == 0:
-		return "label " + pairs[0]
-	default:
-		return "labels " + strings.Join(pairs[:last], ", ") + " and " + pairs[last]
+	switch {
+	case len(pairs) == 1:
+		shown = append(shown, "label "+pairs[0])
+	case len(pairs) > 1:
+		shown = append(shown, "labels "+enumerate(pairs))
 	}
+	if n, ok := labels[LabelCPU]; ok {
+		shown = append(shown, n+" CPU")
+	}
+	if n, ok := labels[LabelMemory]; ok {
+		shown = append(shown, n+" of memory")
+	}
+	if n, ok := labels[LabelGPUs]; ok {
+		shown = append(shown, n+" GPU")
+	}
+	if len(shown) == 0 {
+		return "no labels"
+	}
+	return enumerate(shown)
 }
 
-// ExecutorLabels returns the labels that the executor of a task must have itself,
-// since its pool does not have them, or some executors of the pool have another value;
-// nil for none.
+// enumerate joins texts for a sentence: a, b and c.
+func enumerate(texts []string) string {
+	last := len(texts) - 1
+	if last == 0 {
+		return texts[0]
+	}
+	return strings.Join(texts[:last], ", ") + " and " + texts[last]
+}
+
+// ExecutorLabels returns the labels that the executor of a task must have itself: those
+// of what it reserves, and those that its pool does not have, or of which some executors
+// of the pool have another value; nil for none.
 func (t *TaskSpec) ExecutorLabels(p Pool) map[string]string {
+	rest := t.ownLabels(p)
+	for k, v := range t.reserves(p) {
+		if rest == nil {
+			rest = map[string]string{}
+		}
+		rest[k] = v
+	}
+	return rest
+}
+
+// reserves returns the resources that a task reserves, as labels: those that an executor
+// of the pool offers, and GPUs in any case.
+func (t *TaskSpec) reserves(p Pool) map[string]string {
+	if t.Resources == (Resources{}) {
+		return nil
+	}
+	labels := t.Resources.Labels()
+	maps.DeleteFunc(labels, func(k, _ string) bool {
+		return k != LabelGPUs && !slices.ContainsFunc(p.ExecutorLabels, func(own map[string]string) bool { return own[k] != "" })
+	})
+	return labels
+}
+
+// held reports whether an executor of a pool offers what a task reserves.
+func (t *TaskSpec) held(p Pool) bool {
+	required := t.reserves(p)
+	return len(required) == 0 || slices.ContainsFunc(p.ExecutorLabels, func(own map[string]string) bool { return HasLabels(own, required) })
+}
+
+// ownLabels returns the required labels that the pool does not have, or of which some of
+// its executors have another value.
+func (t *TaskSpec) ownLabels(p Pool) map[string]string {
 	if t.Requires == nil {
 		return nil
 	}

@@ -96,7 +96,9 @@ type FleetSpec struct {
 	// those that name the fleet and the instance. Tasks that require more are no reason
 	// to create instances.
 	Labels map[string]string `json:"labels,omitempty"`
-	Plugin string            `json:"plugin"` // a path, or a name on the plugin path
+	// Resources are those that each of its executors offers.
+	Resources Resources `json:"resources,omitzero"`
+	Plugin    string    `json:"plugin"` // a path, or a name on the plugin path
 	// PluginConfig is passed to the plugin unchanged.
 	PluginConfig    json.RawMessage `json:"plugin_config,omitempty"`
 	ConnectorConfig FleetConnector  `json:"connector_config,omitzero"`
@@ -551,6 +553,7 @@ func (s FleetSpec) Failures() int {
 func (s FleetSpec) ExecutorLabels(fleet string) map[string]string {
 	labels := make(map[string]string, len(s.Labels)+1)
 	maps.Copy(labels, s.Labels)
+	maps.Copy(labels, s.Resources.Labels())
 	labels[LabelFleet] = fleet
 	return labels
 }

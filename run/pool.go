@@ -31,8 +31,8 @@ type Pool struct {
 	// executors have slots.
 	MaxRunning int
 
-	// ExecutorLabels has the labels of each of its executors that is not removed. Only
-	// the choice of a pool reads it.
+	// ExecutorLabels has the labels of each of its executors that is not removed, and of
+	// its fleets. Only the choice of a pool reads it.
 	ExecutorLabels []map[string]string
 
 	// Filled in when read:
@@ -70,6 +70,14 @@ func (p Pool) Define(d *Definition) {
 	if p.Shared {
 		d.PullPolicy = PullAlways
 	}
+	if !p.Container() { // the executor reserves them, and the host limits nothing
+		d.Resources.CPU, d.Resources.Memory, d.Resources.GPUs = "", "", 0
+	}
+}
+
+// Offers reports whether an executor of the pool offers resources.
+func (p Pool) Offers() bool {
+	return slices.ContainsFunc(p.ExecutorLabels, func(own map[string]string) bool { return ResourcesOf(own) != Resources{} })
 }
 
 // Container reports whether the pool's driver runs tasks from images.
@@ -103,7 +111,8 @@ type Flavor struct {
 // names a pool gets that pool. Else the pool must match what the task requires
 // and its image (container pools with an image, shell pools without), and the
 // required labels must be labels of the pool, or of one of its executors. Of
-// several, ChoosePool prefers those that have the labels themselves, then the
+// several, ChoosePool prefers those with an executor that offers the resources of
+// the task, then those that have the labels themselves, then the
 // default one, then the first by name. If no
 // pool suits the image or privileges, it returns one that matches all else, so
 // that CheckPool reports the fault.
@@ -122,8 +131,10 @@ func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
 		func(Pool) bool { return t.Requires != nil },
 	} {
 		if some := filter(matching, suits); len(some) > 0 {
-			if own := filter(some, func(p Pool) bool { return len(t.ExecutorLabels(p)) == 0 }); len(own) > 0 {
-				some = own
+			for _, better := range []func(Pool) bool{t.held, func(p Pool) bool { return len(t.ownLabels(p)) == 0 }} {
+				if own := filter(some, better); len(own) > 0 {
+					some = own
+				}
 			}
 			return slices.MinFunc(some, byPreference), true
 		}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"maps"
 	"math"
 	"math/big"
 	"strconv"
@@ -94,4 +95,111 @@ func (a Amount) of(total int, roundUp bool) int {
 		return (total*n + 99) / 100
 	}
 	return total * n / 100
+}
+
+// Capacity is an amount of resources: what an executor offers, or what a task
+// reserves.
+type Capacity struct {
+	CPU    int64 // in billionths of a CPU
+	Memory int64 // in bytes
+	GPUs   int64
+}
+
+// Labels by which executors state their resources: see Resources.Labels.
+const (
+	LabelCPU    = "drover-cpu"
+	LabelMemory = "drover-memory"
+	LabelGPUs   = "drover-gpus"
+)
+
+// MaxGPUs is the most GPUs that an executor may offer, or a task may ask for.
+const MaxGPUs = 1024
+
+// StatesResources reports whether a label states resources.
+func StatesResources(label string) bool {
+	return label == LabelCPU || label == LabelMemory || label == LabelGPUs
+}
+
+// atLeast reports whether a label states resources, and at least the required ones.
+func atLeast(label, have, required string) bool {
+	parse := func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
+	switch label {
+	case LabelCPU:
+		parse = ParseCPU
+	case LabelMemory:
+		parse = ParseMemory
+	case LabelGPUs:
+	default:
+		return false
+	}
+	n, err := parse(have)
+	least, err2 := parse(required)
+	return err == nil && err2 == nil && n >= least
+}
+
+// Labels returns resources as labels with amounts in canonical form, so that the
+// executors of a task are found by what they offer as they are by their labels:
+// HasLabels compares these labels as amounts. It ignores what is not a valid amount.
+func (r Resources) Labels() map[string]string {
+	labels := map[string]string{}
+	if n, err := ParseCPU(r.CPU); err == nil {
+		labels[LabelCPU] = formatAmount(n, []unit{{1e9, ""}, {1e6, "m"}, {1, "n"}})
+	}
+	if n, err := ParseMemory(r.Memory); err == nil {
+		labels[LabelMemory] = formatAmount(n, []unit{{1 << 40, "Ti"}, {1 << 30, "Gi"}, {1 << 20, "Mi"}, {1 << 10, "Ki"}, {1, ""}})
+	}
+	if r.GPUs > 0 {
+		labels[LabelGPUs] = strconv.Itoa(r.GPUs)
+	}
+	return labels
+}
+
+// ResourcesOf returns the resources that labels state.
+func ResourcesOf(labels map[string]string) Resources {
+	r := Resources{CPU: labels[LabelCPU], Memory: labels[LabelMemory]}
+	r.GPUs, _ = strconv.Atoi(labels[LabelGPUs])
+	return r
+}
+
+// WithoutResources returns the labels that state no resources.
+func WithoutResources(labels map[string]string) map[string]string {
+	rest := maps.Clone(labels)
+	maps.DeleteFunc(rest, func(name, _ string) bool { return StatesResources(name) })
+	return rest
+}
+
+// Capacity returns the amounts; 0 for those that are not stated.
+func (r Resources) Capacity() Capacity {
+	c := Capacity{GPUs: int64(r.GPUs)}
+	c.CPU, _ = ParseCPU(r.CPU)
+	c.Memory, _ = ParseMemory(r.Memory)
+	return c
+}
+
+// Slots returns how many of an executor's slots an amount is worth, if all its slots
+// together are the whole: at least 1.
+func (c Capacity) Slots(whole Capacity, slots int) int {
+	worth := 1
+	for _, part := range [][2]int64{{c.CPU, whole.CPU}, {c.Memory, whole.Memory}, {c.GPUs, whole.GPUs}} {
+		if part[1] > 0 {
+			const rounding = 1e-9
+			worth = max(worth, int(math.Ceil(float64(part[0])*float64(slots)/float64(part[1])-rounding)))
+		}
+	}
+	return worth
+}
+
+type unit struct {
+	size int64
+	text string
+}
+
+// formatAmount returns n in the largest of the units that divides it.
+func formatAmount(n int64, units []unit) string {
+	for _, u := range units {
+		if n%u.size == 0 {
+			return strconv.FormatInt(n/u.size, 10) + u.text
+		}
+	}
+	return strconv.FormatInt(n, 10)
 }

@@ -361,12 +361,13 @@ type ServiceSpec struct {
 	Command     []string          `json:"command,omitempty"`
 }
 
-// Resources limits a task. Quantities are in Kubernetes notation ("2",
-// "500m"; "4Gi", "512M").
+// Resources limits a task, and an executor that offers resources reserves them for
+// it. Quantities are in Kubernetes notation ("2", "500m"; "4Gi", "512M").
 type Resources struct {
 	CPU    string `json:"cpu,omitempty"`
 	Memory string `json:"memory,omitempty"`
 	PIDs   int    `json:"pids,omitempty"`
+	GPUs   int    `json:"gpus,omitempty"`
 }
 
 // Volume is a mount in the task's environment.

@@ -35,6 +35,10 @@ func ValidateFleet(name string, s run.FleetSpec) []run.Fault {
 		l.add("priority", run.FaultOutOfRange, "it is %d; it must be from -%d to %d", s.Priority, run.MaxFleetPriority, run.MaxFleetPriority)
 	}
 	checkLabels(l, "labels", s.Labels)
+	checkResources(l, "resources", s.Resources)
+	if s.Resources.PIDs != 0 {
+		l.add("resources.pids", run.FaultContradiction, "executors offer cpu, memory and gpus")
+	}
 	for _, reserved := range []string{run.LabelFleet, run.LabelInstance} {
 		if _, ok := s.Labels[reserved]; ok {
 			l.add(run.Path("labels").Key(reserved), run.FaultContradiction, "Drover sets this label on the executors of a fleet")

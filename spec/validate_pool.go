@@ -72,6 +72,9 @@ func checkLabels(l *faultList, path run.Path, labels map[string]string) {
 		}
 		checkText(l, at, key)
 		checkText(l, at, labels[key])
+		if run.StatesResources(key) {
+			l.add(at, run.FaultContradiction, "this label states what executors offer: use resources")
+		}
 	}
 }
 
@@ -165,6 +168,9 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 	if t.Privileged && !p.Privileged {
 		l.add(path.Key("privileged"), run.FaultPoolMismatch, "pool %s does not allow privileged tasks", p.Name)
 	}
+	if p.Driver == run.DriverDocker && t.Resources.GPUs > 0 {
+		l.add(path.Key("resources").Key("gpus"), run.FaultPoolMismatch, "containers of pool %s (docker) have no access to GPUs yet; kubernetes and shell pools have", p.Name)
+	}
 	if p.Container() {
 		if t.Image == "" {
 			l.add(path.Key("image"), run.FaultRequired, "pool %s runs tasks in containers (%s): the task needs an image", p.Name, p.Driver)
@@ -180,7 +186,7 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 		{"platform", t.Platform != ""},
 		{"services", len(t.Services) > 0},
 		{"user", t.User != ""},
-		{"resources", t.Resources != run.Resources{}},
+		{"resources", t.Resources != run.Resources{} && !p.Offers() || t.Resources.PIDs > 0},
 		{"volumes", len(t.Volumes) > 0},
 		{"privileged", t.Privileged && p.Privileged},
 	} {

@@ -96,6 +96,9 @@ func checkPlacement(l *faultList, p run.Path, t *run.TaskSpec) {
 	for k, v := range sorted(l, r.Labels) {
 		checkText(l, at.Key("labels").Key(k), k)
 		checkText(l, at.Key("labels").Key(k), v)
+		if run.StatesResources(k) {
+			l.add(at.Key("labels").Key(k), run.FaultContradiction, "this label states what executors offer: use resources of the task")
+		}
 	}
 }
 
@@ -182,6 +185,9 @@ func checkResources(l *faultList, p run.Path, r run.Resources) {
 	}
 	if r.PIDs < 0 {
 		l.add(p.Key("pids"), run.FaultOutOfRange, "%d is negative", r.PIDs)
+	}
+	if r.GPUs < 0 || r.GPUs > run.MaxGPUs {
+		l.add(p.Key("gpus"), run.FaultOutOfRange, "%d is not between 0 and %d", r.GPUs, run.MaxGPUs)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestRun_labels(t *testing.T) {
 	t.Parallel()
 	queue := "labels:" + gpuLabels + ":linux"
 	require.Equal(t, queue, contract.LabelsQueue("linux", gpuLabels))
-	pool, ok := contract.PoolOfLabelsQueue(queue)
+	pool, _, ok := contract.ParseLabelsQueue(queue)
 	require.Equal(t, []any{"linux", true}, []any{pool, ok})
 	for name, limits := range map[string]*contract.Limits{"inline": nil, "batches": {InlineTasks: 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestRun_labels(t *testing.T) {
 		})
 	}
 	for _, other := range []string{"pool:linux", "labels::linux", "labels:" + strings.Repeat("g", 32) + ":linux", "labels:" + gpuLabels} {
-		_, ok := contract.PoolOfLabelsQueue(other)
+		_, _, ok := contract.ParseLabelsQueue(other)
 		require.False(t, ok, other)
 	}
 }

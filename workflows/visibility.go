@@ -132,7 +132,16 @@ func statusText(s run.Status) string {
 // span returns a text, shortened, as a span of code: Markdown interprets nothing
 // in it.
 func span(s string) string {
-	return "`" + truncate.String(strings.NewReplacer("`", "'", "\n", " ", "\r", " ").Replace(s), maxDetailName, "...") + "`"
+	plain := func(r rune) rune {
+		switch r {
+		case '`':
+			return '\''
+		case '\n', '\r':
+			return ' '
+		}
+		return r
+	}
+	return "`" + truncate.String(strings.Map(plain, s), maxDetailName, "...") + "`"
 }
 
 // changeClose is the change ID of workflows that close with the outcome of

@@ -36,6 +36,7 @@ func NewExecutor(agent TaskAgent) *Executor { return &Executor{agent: agent} }
 func (e *Executor) ExecuteTask(ctx context.Context, in contract.ExecuteInput) (contract.ExecuteResult, error) {
 	info := activity.GetInfo(ctx)
 	d := agent.Delivery{Key: in.Key, Token: info.TaskToken, Attempt: int(info.Attempt), ClaimProof: in.ClaimProof}
+	_, d.Labels, _ = contract.ParseLabelsQueue(info.TaskQueue)
 	if activity.HasHeartbeatDetails(ctx) {
 		var last contract.Heartbeat
 		if err := activity.GetHeartbeatDetails(ctx, &last); err != nil {

@@ -120,7 +120,7 @@ func (b *sshBootstrap) options(ctx context.Context, i controller.Instance) (boot
 	if err != nil {
 		return bootstrap.Options{}, fmt.Errorf("get the pool, which determines the driver of its executors: %w", err)
 	}
-	labels := i.Spec.ExecutorLabels(i.Fleet) // the token proves the fleet and the instance; an older gateway uses the labels
+	labels := run.WithoutResources(i.Spec.ExecutorLabels(i.Fleet)) // the token proves the fleet and the instance; an older gateway uses the labels
 	labels[run.LabelInstance] = i.ID
 	var ca []byte
 	if b.ca != nil {
@@ -129,7 +129,7 @@ func (b *sshBootstrap) options(ctx context.Context, i controller.Instance) (boot
 	return bootstrap.Options{
 		Executor: bootstrap.Executor{
 			Pool: i.Spec.Pool, Driver: pool.Driver, Slots: max(1, i.Spec.CapacityPerInstance), Privileged: pool.Privileged,
-			Labels:      labels,
+			Labels: labels, Resources: bootstrap.Resources{CPU: i.Spec.Resources.CPU, Memory: i.Spec.Resources.Memory, GPUs: i.Spec.Resources.GPUs},
 			RemoveAfter: b.cfg.RemoveAfter, Gateway: b.cfg.GatewayURL, InsecureGateway: b.cfg.InsecureGateway,
 			Relay: bootstrap.Relay{
 				Address: b.cfg.Relay.Address, CA: ca, ServerName: b.cfg.Relay.ServerName, Insecure: b.cfg.Relay.Insecure,

@@ -48,7 +48,10 @@ type Options struct {
 	// process holds it at a time.
 	StateDir string
 	Labels   map[string]string
-	Version  string
+	// Resources are those that the executor offers to its tasks: each takes what it asks
+	// for, or else the share of a slot.
+	Resources run.Resources
+	Version   string
 	// Temporary means that the executor is removed automatically after it was out of
 	// contact for RemoveAfter; 0 means run.TemporaryOffline.
 	Temporary   bool
@@ -171,7 +174,7 @@ func New(d Deps, o Options) (*Agent, error) {
 		identity: who,
 		journal:  &journal{Journal: d.Journal},
 		shared:   shared,
-		slots:    registration.NewSlots(o.Slots),
+		slots:    registration.NewSlots(o.Slots, o.Resources.Capacity()),
 		spawn:    make(chan *task),
 		ended:    make(chan struct{}),
 		sweep:    make(chan struct{}, 1),
@@ -266,7 +269,7 @@ func (a *Agent) Health() error { return a.registration.Health() }
 func (a *Agent) description() run.Executor {
 	return run.Executor{
 		ID: a.identity.ID, JournalID: a.identity.JournalID, Pool: a.opts.Pool,
-		OS: a.opts.OS, Arch: a.opts.Arch, Labels: a.opts.Labels,
+		OS: a.opts.OS, Arch: a.opts.Arch, Labels: a.labels(),
 		Slots: a.opts.Slots, Version: a.opts.Version, State: run.ExecutorOnline,
 		Set: a.set(), Temporary: a.opts.Temporary || a.shared != nil, RemoveAfter: a.opts.RemoveAfter,
 	}
@@ -288,9 +291,9 @@ func (a *Agent) check(ctx context.Context) error {
 // Reserve waits until the executor may poll for a task: a slot is free and the
 // executor can run tasks. With labels (see run.LabelsID) it also waits until tasks
 // wait that require them; "" is for the tasks that any executor of the pool may run.
-// It fails only with ctx. After each success the caller must call Unreserve once the
+// It fails only with ctx. After each success the caller must call release once the
 // poll, and the delivery that it returned, are finished.
-func (a *Agent) Reserve(ctx context.Context, labels string) error {
+func (a *Agent) Reserve(ctx context.Context, labels string) (release func(), err error) {
 	return a.slots.Reserve(ctx, labels)
 }
 
@@ -300,10 +303,14 @@ func (a *Agent) WaitingLabels() ([]string, <-chan struct{}) { return a.slots.Lab
 
 // Labelled reports whether the executor has labels of its own, apart from those that
 // name its fleet and instance.
-func (a *Agent) Labelled() bool { return run.Labelled(a.opts.Labels) }
+func (a *Agent) Labelled() bool { return run.Labelled(a.labels()) }
 
-// Unreserve ends a reservation.
-func (a *Agent) Unreserve() { a.slots.Unreserve() }
+// labels returns the labels of the executor, with those of its resources.
+func (a *Agent) labels() map[string]string {
+	all := a.opts.Resources.Labels()
+	maps.Copy(all, a.opts.Labels)
+	return all
+}
 
 // Execute accepts a delivered task. It returns a pending outcome once the claim is
 // held and journaled; from then on the task runs independently of ctx. Any other

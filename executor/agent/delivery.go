@@ -25,6 +25,9 @@ type delivery struct {
 // key.
 func (d *delivery) accept(ctx context.Context) Outcome {
 	d.token, d.claim.proof = d.Token, d.ClaimProof
+	d.mu.Lock()
+	d.entry.Reserves = d.a.slots.Requested(d.Labels)
+	d.mu.Unlock()
 	d.a.hitFailpoint(pointDelivered, d.key)
 	if err := d.heartbeat.first(ctx, d.Token); err != nil {
 		if errors.Is(err, ErrStopRequested) {
@@ -34,7 +37,7 @@ func (d *delivery) accept(ctx context.Context) Outcome {
 		return d.drop(fmt.Sprintf("no heartbeat: %v", err))
 	}
 	d.a.hitFailpoint(pointHeartbeat, d.key)
-	if out := d.write(eventDelivered, record{Token: d.Token}, executor.Kept); !out.Pending() || d.in(keyReleased) || d.dropReason() != "" {
+	if out := d.write(eventDelivered, record{Token: d.Token, Reserves: d.entry.Reserves}, executor.Kept); !out.Pending() || d.in(keyReleased) || d.dropReason() != "" {
 		return out
 	}
 	d.a.hitFailpoint(pointClaimed, d.key)

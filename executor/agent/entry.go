@@ -14,6 +14,8 @@ type record struct {
 	Time    time.Time `json:"t"`
 	State   state     `json:"state,omitempty"` // of progress, as states.go says
 	Token   []byte    `json:"token,omitempty"`
+	// Reserves is what the task reserves of the resources of the executor.
+	Reserves run.Resources `json:"reserves,omitzero"`
 	// Granted is when the claim was granted: the time of the record of stateStarting. A
 	// line that replaces others keeps it.
 	Granted    time.Time     `json:"granted,omitzero"`
@@ -63,6 +65,9 @@ func (e *entry) apply(r record) {
 	}
 	if r.Token != nil {
 		e.Token, e.Answered = r.Token, false
+	}
+	if r.Reserves != (run.Resources{}) {
+		e.Reserves = r.Reserves
 	}
 	e.Setup = append(e.Setup, r.Setup...)
 	if r.FirstFrame != 0 {

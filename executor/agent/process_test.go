@@ -230,7 +230,8 @@ func (h *host) launch(p *process, hook func(p *process, point string, key run.Ke
 // takeTasks is the worker of the pool's queue.
 func (p *process) takeTasks(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := p.agent.Reserve(ctx, ""); err != nil {
+		release, err := p.agent.Reserve(ctx, "")
+		if err != nil {
 			return
 		}
 		if d := p.w.tokens.poll(ctx, "pool"); d != nil && p.gate() == nil {
@@ -239,7 +240,7 @@ func (p *process) takeTasks(ctx context.Context) {
 			})
 			p.answer(d, out)
 		}
-		p.agent.Unreserve()
+		release()
 	}
 }
 

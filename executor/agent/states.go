@@ -492,11 +492,12 @@ func (t *task) enter(next states) {
 	switch {
 	case last[regionSlot] == next[regionSlot]:
 	case entered(slotUsed):
-		t.a.slots.Take()
+		t.reserved = t.a.slots.Share(t.entry.Reserves)
+		t.a.slots.Take(t.reserved)
 	case entered(slotWaiting):
-		t.a.slots.Suspend()
+		t.a.slots.Suspend(t.reserved)
 	case last.in(slotUsed):
-		t.a.slots.Release()
+		t.a.slots.Release(t.reserved)
 	case last.in(slotWaiting):
 		t.a.slots.Finish()
 	}

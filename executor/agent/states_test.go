@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/agent/registration"
+	"github.com/drover-run/drover/run"
 )
 
 // statesByRegion lists all states, in the order of a task's life cycle.
@@ -232,7 +233,7 @@ func TestTask_illegal_transition(t *testing.T) {
 	var logged strings.Builder
 	a := &Agent{
 		log: slog.New(slog.NewTextHandler(&logged, nil)), machine: newMachine(),
-		slots: registration.NewSlots(1), journal: filesIn(t.TempDir()),
+		slots: registration.NewSlots(1, run.Capacity{}), journal: filesIn(t.TempDir()),
 	}
 	k := newTask(a, journalKey(1))
 	require.NoError(t, k.record(eventDelivered, record{Token: []byte("t")}, executor.Kept))

@@ -37,7 +37,9 @@ type task struct {
 	entry  entry
 	file   *journalFile // nil: the journal has no entry of the key
 	def    *run.Definition
-	sender *frames.Sender
+	// reserved is what the task takes of the resources of the executor while it counts.
+	reserved run.Capacity
+	sender   *frames.Sender
 	// requeueReason is why the key is to be requeued, if that could not be journaled
 	// at once.
 	requeueReason string

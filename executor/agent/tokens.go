@@ -37,6 +37,9 @@ type Delivery struct {
 	// ClaimProof proves to the gateway that the task was handed out; "" if the gateway
 	// does not require a proof.
 	ClaimProof string
+	// Labels identify the labels of the queue that delivered the task (see run.LabelsID); ""
+	// for the queue of the pool.
+	Labels string
 	// Attempt counts the deliveries, from 1.
 	Attempt int
 	// Last is the last heartbeat of an earlier delivery, nil for none.

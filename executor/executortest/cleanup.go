@@ -105,7 +105,7 @@ func cleanupNotAfterSuccess(b *bench) {
 
 // cleanupContinues stops a task whose cleanup step runs already.
 func cleanupContinues(b *bench) {
-	d := b.define("true", "echo cleaning; sleep 0.5; echo clean", "echo no", "echo last")
+	d := b.define("true", "echo cleaning; sleep 5; echo clean", "echo no", "echo last") // the stop arrives before, also on a busy host
 	d.Steps[1].When, d.Steps[3].When = run.WhenAlways, run.WhenOnStop
 	h := b.start(d)
 	b.awaitOutput(h, "cleaning")

@@ -201,6 +201,9 @@ func addVolumes(pod *corev1.Pod, main *corev1.Container, volumes []run.Volume) e
 	return nil
 }
 
+// gpus is the resource that NVIDIA's device plugin offers on the nodes.
+const gpus corev1.ResourceName = "nvidia.com/gpu"
+
 // limitsOf returns requests equal to the limits: tasks get what they request
 // and no more, independent of other pods on the node.
 func limitsOf(desired run.Resources) (corev1.ResourceRequirements, error) {
@@ -219,6 +222,9 @@ func limitsOf(desired run.Resources) (corev1.ResourceRequirements, error) {
 			return corev1.ResourceRequirements{}, run.Errorf(run.CodeInvalid, "resources.memory: %w", err)
 		}
 		list[corev1.ResourceMemory] = *resource.NewQuantity(bytes, resource.BinarySI)
+	}
+	if desired.GPUs > 0 {
+		list[gpus] = *resource.NewQuantity(int64(desired.GPUs), resource.DecimalSI)
 	}
 	if len(list) == 0 {
 		return corev1.ResourceRequirements{}, nil

@@ -101,13 +101,15 @@ func TestNewPod(t *testing.T) {
 		}},
 		"processes": {apply: func(d *run.Definition) { d.Resources.PIDs = 10 }, fault: "resources.pids"},
 		"resources": {
-			apply: func(d *run.Definition) { d.Resources = run.Resources{CPU: "0.0015", Memory: "1Gi"} },
+			apply: func(d *run.Definition) { d.Resources = run.Resources{CPU: "0.0015", Memory: "1Gi", GPUs: 2} },
 			check: func(t *testing.T, pod *corev1.Pod) {
 				t.Helper()
 				r := mainOf(pod).Resources
 				require.Equal(t, r.Requests, r.Limits)
 				require.Equal(t, "2m", r.Limits.Cpu().String(), "rounded up")
 				require.Equal(t, "1Gi", r.Limits.Memory().String())
+				cards := r.Limits["nvidia.com/gpu"]
+				require.Equal(t, "2", cards.String())
 				require.Equal(t, r, pod.Spec.InitContainers[0].Resources, "quotas require limits of every container")
 			},
 		},

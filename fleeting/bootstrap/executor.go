@@ -16,6 +16,7 @@ type Executor struct {
 	Driver     string
 	Slots      int
 	Labels     map[string]string
+	Resources  Resources // that it offers
 	Privileged bool
 	// RemoveAfter is how long an executor may be out of contact before it is
 	// removed; 0: ten minutes.
@@ -30,6 +31,12 @@ type Executor struct {
 	// Temporal is the address of Temporal, and Namespace its namespace.
 	Temporal, Namespace string
 	LogLevel            string // "": info
+}
+
+// Resources are what an executor offers; "" and 0 for none.
+type Resources struct {
+	CPU, Memory string
+	GPUs        int
 }
 
 // Relay describes the connection to a relay.
@@ -71,6 +78,11 @@ func (e Executor) file(id string, p paths) ([]byte, error) {
 		}
 	}
 	set(executor, "labels", e.Labels, len(e.Labels) > 0)
+	resources := map[string]any{}
+	set(resources, "cpu", e.Resources.CPU, e.Resources.CPU != "")
+	set(resources, "memory", e.Resources.Memory, e.Resources.Memory != "")
+	set(resources, "gpus", e.Resources.GPUs, e.Resources.GPUs > 0)
+	set(executor, "resources", resources, len(resources) > 0)
 	set(executor, "privileged", true, e.Privileged)
 	set(executor, "remove_after", e.RemoveAfter.String(), e.RemoveAfter > 0)
 	set(executor, "insecure_gateway", true, e.InsecureGateway)

@@ -166,12 +166,16 @@ type Gateway struct {
 
 // Executor configures an executor, which runs the tasks of one pool.
 type Executor struct {
-	ID       string            `koanf:"id" yaml:"id"` // "": a permanent id in the state dir
-	Pool     string            `koanf:"pool" yaml:"pool"`
-	Driver   string            `koanf:"driver" yaml:"driver"` // shell, docker or kubernetes
+	ID     string `koanf:"id" yaml:"id"` // "": a permanent id in the state dir
+	Pool   string `koanf:"pool" yaml:"pool"`
+	Driver string `koanf:"driver" yaml:"driver"` // shell, docker or kubernetes
+	// Slots is how many tasks it runs at a time; 0 means one, or one for each CPU that
+	// Resources offers.
 	Slots    int               `koanf:"slots" yaml:"slots"`
 	StateDir string            `koanf:"state_dir" yaml:"state_dir"`
 	Labels   map[string]string `koanf:"labels" yaml:"labels"`
+	// Resources are what the executor offers to its tasks.
+	Resources Resources `koanf:"resources" yaml:"resources"`
 	// Privileged allows privileged tasks, which can take over the host.
 	Privileged bool `koanf:"privileged" yaml:"privileged"`
 	// Set makes the executor a member of an executor set, for the driver kubernetes
@@ -204,6 +208,14 @@ type Executor struct {
 	SecretsDir string     `koanf:"secrets_dir" yaml:"secrets_dir"`
 	Docker     Docker     `koanf:"docker" yaml:"docker"`
 	Kubernetes Kubernetes `koanf:"kubernetes" yaml:"kubernetes"`
+}
+
+// Resources are what an executor offers to its tasks. Each task takes what it asks for,
+// or else the share of a slot.
+type Resources struct {
+	CPU    string `koanf:"cpu" yaml:"cpu"`       // such as 8 or 1500m; "": tasks do not share CPUs
+	Memory string `koanf:"memory" yaml:"memory"` // such as 32Gi; "": tasks do not share memory
+	GPUs   int    `koanf:"gpus" yaml:"gpus"`
 }
 
 // Docker configures executors with the driver docker.
@@ -271,7 +283,7 @@ func Default() Config {
 		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second, AccessLog: "calls", SessionIdle: 12 * time.Hour, SessionMax: 7 * 24 * time.Hour},
 		Relay:     Relay{Listen: "127.0.0.1:7234", MaxPolls: 200, ShutdownTimeout: 10 * time.Second},
 		Executor: Executor{
-			Slots: 1, Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",
+			Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",
 			Kubernetes: Kubernetes{HelperPullPolicy: "if_not_present", PendingTimeout: 10 * time.Minute, LeaseDuration: 12 * time.Second},
 		},
 		Fleet: Fleet{

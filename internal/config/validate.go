@@ -31,6 +31,9 @@ const (
 // start a million tasks.
 const maxSlots = 10_000
 
+// maxGPUs bounds the GPUs of an executor, likewise.
+const maxGPUs = 1024
+
 // minInterval bounds how often the retention runs: each pass costs a few events
 // of Temporal's history.
 const minInterval = time.Second
@@ -136,11 +139,14 @@ func (e Executor) validate(v *validator) {
 	if e.Driver != "" {
 		v.oneOf("executor.driver", e.Driver, "shell", "docker", "kubernetes")
 	}
-	v.slots("executor.slots", e.Slots, 1)
+	v.slots("executor.slots", e.Slots, 0)
 	for k := range e.Labels {
 		if k == "" {
 			v.fail("executor.labels", "must not contain a label without a name")
 		}
+	}
+	if n := e.Resources.GPUs; n < 0 || n > maxGPUs {
+		v.fail("executor.resources.gpus", "%d is not between 0 and %d", n, maxGPUs)
 	}
 	v.exclusive("executor.token", e.Token != "", "executor.token_file", e.TokenFile != "")
 	v.gatewayURL(e.GatewayURL, e.InsecureGateway)

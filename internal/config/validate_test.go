@@ -98,11 +98,11 @@ func TestConfig_Validate(t *testing.T) {
 		{
 			name: "executor", parts: []config.Part{config.PartExecutor},
 			change: func(c *config.Config) {
-				c.Executor.ID, c.Executor.Driver, c.Executor.Slots = "A b", "vm", 0
+				c.Executor.ID, c.Executor.Driver, c.Executor.Slots, c.Executor.Resources.GPUs = "A b", "vm", -1, -1
 				c.Executor.GatewayURL, c.Executor.Token, c.Executor.TokenFile = "http://gateway:8080", "x", "y"
 			},
 			want: []string{
-				`executor.id: "A b" is not a name`, `executor.driver: "vm" is not one of shell, docker`, "executor.slots: 0 is not between 1 and 10000",
+				`executor.id: "A b" is not a name`, `executor.driver: "vm" is not one of shell, docker`, "executor.slots: -1 is not between 0 and 10000", "executor.resources.gpus: -1 is not between 0 and 1024",
 				"executor.token: excludes executor.token_file", "executor.gateway_url: http://gateway:8080 is neither https nor loopback",
 				"executor.pool: must be set", "executor.state_dir: must be set",
 			},

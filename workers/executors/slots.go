@@ -9,9 +9,8 @@ import (
 // Reserver manages the slots of an executor: see agent.Agent.
 type Reserver interface {
 	// Reserve waits for a slot for a task that requires the labels; "" for none. It
-	// fails only if ctx ends.
-	Reserve(ctx context.Context, labels string) error
-	Unreserve()
+	// fails only if ctx ends. release gives the slot back.
+	Reserve(ctx context.Context, labels string) (release func(), err error)
 }
 
 // slotSupplier lets a worker poll only while its executor has a free slot and
@@ -27,10 +26,11 @@ var _ worker.SlotSupplier = (*slotSupplier)(nil)
 
 // ReserveSlot implements worker.SlotSupplier.
 func (s *slotSupplier) ReserveSlot(ctx context.Context, _ worker.SlotReservationInfo) (*worker.SlotPermit, error) {
-	if err := s.slots.Reserve(ctx, s.labels); err != nil {
+	release, err := s.slots.Reserve(ctx, s.labels)
+	if err != nil {
 		return nil, err
 	}
-	return &worker.SlotPermit{}, nil
+	return &worker.SlotPermit{UserData: release}, nil
 }
 
 // TryReserveSlot implements worker.SlotSupplier. It serves eager activities,
@@ -41,7 +41,11 @@ func (s *slotSupplier) TryReserveSlot(worker.SlotReservationInfo) *worker.SlotPe
 func (s *slotSupplier) MarkSlotUsed(worker.SlotMarkUsedInfo) {}
 
 // ReleaseSlot implements worker.SlotSupplier.
-func (s *slotSupplier) ReleaseSlot(worker.SlotReleaseInfo) { s.slots.Unreserve() }
+func (s *slotSupplier) ReleaseSlot(info worker.SlotReleaseInfo) {
+	if release, ok := info.Permit().UserData.(func()); ok {
+		release()
+	}
+}
 
 // MaxSlots implements worker.SlotSupplier: the executor publishes its own
 // limit.

@@ -18,21 +18,30 @@ type slotCounter struct {
 	free chan struct{}
 }
 
-func (s *slotCounter) Reserve(ctx context.Context, _ string) error {
+func (s *slotCounter) Reserve(ctx context.Context, _ string) (func(), error) {
 	select {
 	case <-s.free:
-		return nil
+		return s.release, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
-func (s *slotCounter) Unreserve() { s.free <- struct{}{} }
+func (s *slotCounter) release() { s.free <- struct{}{} }
+
+// releaseInfo tells which permit is released.
+type releaseInfo struct {
+	worker.SlotReleaseInfo
+
+	permit *worker.SlotPermit
+}
+
+func (r releaseInfo) Permit() *worker.SlotPermit { return r.permit }
 
 func TestSlotSupplier(t *testing.T) {
 	t.Parallel()
 	slots := &slotCounter{free: make(chan struct{}, 1)}
-	slots.Unreserve()
+	slots.release()
 	s := &slotSupplier{slots: slots}
 	permit, err := s.ReserveSlot(t.Context(), nil)
 	require.NoError(t, err)
@@ -43,7 +52,7 @@ func TestSlotSupplier(t *testing.T) {
 	cancel()
 	_, err = s.ReserveSlot(ctx, nil)
 	require.ErrorIs(t, err, context.Canceled, "a worker that stops gets a cancelled context")
-	s.ReleaseSlot(nil)
+	s.ReleaseSlot(releaseInfo{permit: permit})
 	_, err = s.ReserveSlot(t.Context(), nil)
 	require.NoError(t, err)
 }

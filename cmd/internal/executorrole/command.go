@@ -80,7 +80,7 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	if run.Labelled(cfg.Executor.Labels) {
+	if r := cfg.Executor.Resources; run.Labelled(cfg.Executor.Labels) || r != (config.Resources{}) {
 		options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, shortPolls())
 	}
 	// Tasks continue to run while Temporal is unavailable, so the start of the

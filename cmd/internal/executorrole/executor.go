@@ -40,7 +40,11 @@ func Add(ctx context.Context, p *process.Process, cfg config.Executor, c client.
 		return nil, err
 	}
 	deps.Driver = driver
-	agent, err := agent.New(deps, agentOptions(cfg))
+	options, err := agentOptions(cfg)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := agent.New(deps, options)
 	if err != nil {
 		return nil, fmt.Errorf("open the executor's state: %w", err)
 	}
@@ -60,12 +64,42 @@ func Add(ctx context.Context, p *process.Process, cfg config.Executor, c client.
 	return agent, nil
 }
 
-func agentOptions(cfg config.Executor) agent.Options {
+func agentOptions(cfg config.Executor) (agent.Options, error) {
+	offered, err := offer(cfg)
+	if err != nil {
+		return agent.Options{}, err
+	}
+	slots := cfg.Slots
+	if slots == 0 {
+		const cpu = 1e9 // billionths
+		slots = int(max(1, offered.Capacity().CPU/cpu))
+	}
 	return agent.Options{
-		ID: cfg.ID, Pool: cfg.Pool, Slots: cfg.Slots, StateDir: cfg.StateDir, Labels: cfg.Labels,
+		ID: cfg.ID, Pool: cfg.Pool, Slots: slots, StateDir: cfg.StateDir, Labels: cfg.Labels, Resources: offered,
 		Version: version.String(), DrainFinish: cfg.DrainFinish, OnFailpoint: failpoint(),
 		Temporary: cfg.Temporary, RemoveAfter: cfg.RemoveAfter,
+	}, nil
+}
+
+// offer returns the resources that an executor offers.
+func offer(cfg config.Executor) (run.Resources, error) {
+	for name := range cfg.Labels {
+		if run.StatesResources(name) {
+			return run.Resources{}, fmt.Errorf("executor.labels must not contain %s: executor.resources says what the executor offers", name)
+		}
 	}
+	r := run.Resources{CPU: cfg.Resources.CPU, Memory: cfg.Resources.Memory, GPUs: cfg.Resources.GPUs}
+	if r.CPU != "" {
+		if _, err := run.ParseCPU(r.CPU); err != nil {
+			return r, fmt.Errorf("executor.resources.cpu: %w", err)
+		}
+	}
+	if r.Memory != "" {
+		if _, err := run.ParseMemory(r.Memory); err != nil {
+			return r, fmt.Errorf("executor.resources.memory: %w", err)
+		}
+	}
+	return r, nil
 }
 
 func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journal, p *process.Process) (executor.Driver, error) {

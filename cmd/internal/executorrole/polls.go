@@ -33,6 +33,6 @@ func shortPolls() grpc.DialOption {
 
 // taskQueue reports whether a queue is one for the tasks of a pool.
 func taskQueue(name string) bool {
-	_, labelled := contract.PoolOfLabelsQueue(name)
+	_, _, labelled := contract.ParseLabelsQueue(name)
 	return labelled || strings.HasPrefix(name, contract.PoolQueue(""))
 }

@@ -67,7 +67,7 @@ func withRegistration(t *testing.T, body func(t *testing.T, g *gateway, r *regis
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g, slots := &gateway{}, registration.NewSlots(1)
+		g, slots := &gateway{}, registration.NewSlots(1, run.Capacity{})
 		r := registration.New(registration.Config{
 			API:      g,
 			Log:      slog.New(slog.DiscardHandler),
@@ -101,10 +101,11 @@ func TestRegistration(t *testing.T) {
 	withRegistration(t, func(t *testing.T, g *gateway, r *registration.Registration, slots *registration.Slots, end func() error) {
 		require.Equal(t, []run.Executor{{ID: "e", JournalID: "j", Pool: "pool", Slots: 1, Driver: "fake", Privileged: true}}, g.registered)
 		require.NoError(t, r.Health())
-		require.NoError(t, slots.Reserve(t.Context(), ""))
-		slots.Unreserve()
+		release, err := slots.Reserve(t.Context(), "")
+		require.NoError(t, err)
+		release()
 
-		slots.Take()
+		slots.Take(run.Capacity{})
 		r.Close(errors.New("shutdown"))
 		require.True(t, r.Closed())
 		require.EqualError(t, r.Health(), "shutdown")
@@ -123,7 +124,8 @@ func TestRegistration_suspended_until_a_check_passes(t *testing.T) {
 		require.EqualError(t, r.Health(), "the disk is full")
 		require.NoError(t, r.NotAccepting(), "it waits to be healthy")
 		g.set(run.DesiredState{}, nil, nil)
-		require.NoError(t, slots.Reserve(t.Context(), ""), "it polls again")
+		_, err := slots.Reserve(t.Context(), "")
+		require.NoError(t, err, "it polls again")
 		require.NoError(t, r.Health())
 	})
 }
@@ -136,7 +138,8 @@ func TestRegistration_drains_on_request(t *testing.T) {
 		renewal, _ := g.last()
 		require.True(t, renewal.Draining && renewal.Drained)
 		g.set(run.DesiredState{}, nil, nil)
-		require.NoError(t, slots.Reserve(t.Context(), ""), "the drain was lifted")
+		_, err := slots.Reserve(t.Context(), "")
+		require.NoError(t, err, "the drain was lifted")
 		require.NoError(t, r.Health())
 	})
 }

@@ -4,22 +4,31 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/drover-run/drover/run"
 )
 
-// Slots counts the slots of an executor. A task counts from its delivery, or its
-// adoption, until its outcome was accepted. A poll counts while it waits for a
-// task.
+// overtake is how long polls may be overtaken by others that need less of the
+// executor's resources. After that time no other poll gets any before them, so that a large
+// task does not wait forever behind small ones.
+const overtake = time.Minute
+
+// Slots counts the slots of an executor, and the resources that it offers. A task counts
+// from its delivery, or its adoption, until its outcome was accepted. A poll counts while
+// it waits for a task.
 type Slots struct {
 	limit int
+	offer run.Capacity // all slots together; 0: that resource is not counted
 
 	mu       sync.Mutex
 	allowed  int // slots that the gateway allows to use; negative: all of them
 	used     int
 	waiting  int // ended tasks that wait to be adopted
 	reserved int
-	open     bool // the executor may poll for tasks
+	taken    run.Capacity // by the tasks that count
+	held     run.Capacity // by the polls that wait for a task
+	open     bool         // the executor may poll for tasks
 	// waiters are the polls that wait for a slot, in the order in which they get one.
 	waiters []*waiter
 	// labels identify the labels for which tasks wait, and labelsChanged is closed, and
@@ -27,29 +36,35 @@ type Slots struct {
 	labels        []string
 	labelsOnly    bool // no other tasks wait
 	labelsChanged chan struct{}
+	// requests has what the tasks of labels reserve.
+	requests map[string]run.Resources
 }
 
 // waiter is a poll that waits for a slot.
 type waiter struct {
 	labels string        // of the queue that it polls; "": the queue of the pool
 	ready  chan struct{} // closed once it has a slot
+	took   run.Capacity  // set before
+	since  time.Time     // since when it is overtaken; zero if it is not
 }
 
-// NewSlots returns the slots of an executor that runs limit tasks at a time.
-func NewSlots(limit int) *Slots {
-	return &Slots{limit: limit, allowed: -1, labelsChanged: make(chan struct{})}
+// NewSlots returns the slots of an executor that runs limit tasks at a time, which share
+// its offer.
+func NewSlots(limit int, offer run.Capacity) *Slots {
+	return &Slots{limit: limit, offer: offer, allowed: -1, labelsChanged: make(chan struct{}), requests: map[string]run.Resources{}}
 }
 
 // Reserve waits until a slot is free and the executor may poll for tasks with the given
 // labels (see run.LabelsID; "" for those of the whole pool). Polls get slots in the
 // order of their calls, so that no queue waits forever behind another. Reserve fails
-// only with the context.
-func (s *Slots) Reserve(ctx context.Context, labels string) error {
+// only with the context. The caller must call release once.
+func (s *Slots) Reserve(ctx context.Context, labels string) (release func(), err error) {
 	w := &waiter{labels: labels, ready: make(chan struct{})}
+	release = func() { s.change(func() { s.reserved, s.held = s.reserved-1, minus(s.held, w.took) }) }
 	s.change(func() { s.waiters = append(s.waiters, w) })
 	select {
 	case <-w.ready:
-		return nil
+		return release, nil
 	case <-ctx.Done():
 	}
 	s.change(func() {
@@ -57,22 +72,48 @@ func (s *Slots) Reserve(ctx context.Context, labels string) error {
 			s.waiters = slices.Delete(s.waiters, i, i+1)
 			return
 		}
-		s.reserved-- // it got a slot at the same moment
+		s.reserved, s.held = s.reserved-1, minus(s.held, w.took) // it got a slot at the same moment
 	})
-	return context.Cause(ctx)
+	return nil, context.Cause(ctx)
 }
 
-// Unreserve releases a reserved slot.
-func (s *Slots) Unreserve() { s.change(func() { s.reserved-- }) }
+// Requested returns what the tasks with the given labels reserve: see Reserve.
+func (s *Slots) Requested(labels string) run.Resources {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests[labels]
+}
+
+// Share returns what a task takes that asks for the given resources: of those that it
+// does not ask for, the share of a slot, but no GPU.
+func (s *Slots) Share(asked run.Resources) run.Capacity {
+	of := func(asked, offered int64) int64 {
+		switch {
+		case offered == 0:
+			return 0
+		case asked > 0:
+			return asked
+		}
+		return offered / int64(s.limit)
+	}
+	c := asked.Capacity()
+	return run.Capacity{CPU: of(c.CPU, s.offer.CPU), Memory: of(c.Memory, s.offer.Memory), GPUs: c.GPUs}
+}
 
 // Take counts a task, even beyond the limit.
-func (s *Slots) Take() { s.change(func() { s.used++ }) }
+func (s *Slots) Take(c run.Capacity) {
+	s.change(func() { s.used, s.taken = s.used+1, plus(s.taken, c) })
+}
 
 // Release stops counting a task.
-func (s *Slots) Release() { s.change(func() { s.used-- }) }
+func (s *Slots) Release(c run.Capacity) {
+	s.change(func() { s.used, s.taken = s.used-1, minus(s.taken, c) })
+}
 
 // Suspend counts a task as one that only waits to be adopted.
-func (s *Slots) Suspend() { s.change(func() { s.used, s.waiting = s.used-1, s.waiting+1 }) }
+func (s *Slots) Suspend(c run.Capacity) {
+	s.change(func() { s.used, s.taken, s.waiting = s.used-1, minus(s.taken, c), s.waiting+1 })
+}
 
 // Finish ends the wait of such a task.
 func (s *Slots) Finish() { s.change(func() { s.waiting-- }) }
@@ -93,6 +134,12 @@ func (s *Slots) demand(desired run.DesiredState) {
 			s.allowed = max(0, *desired.Slots)
 		}
 		s.labelsOnly = desired.LabelsOnly
+		if len(s.requests) >= maxRequests {
+			clear(s.requests)
+		}
+		for i, l := range desired.Labels {
+			s.requests[labels[i]] = run.ResourcesOf(l)
+		}
 		if !slices.Equal(labels, s.labels) {
 			s.labels = labels
 			close(s.labelsChanged)
@@ -100,6 +147,10 @@ func (s *Slots) demand(desired run.DesiredState) {
 		}
 	})
 }
+
+// maxRequests bounds Slots.requests. A task that is delivered after its labels were
+// forgotten takes the share of a slot.
+const maxRequests = 10_000
 
 // Exhausted ends the polls for tasks until the gateway says again how many slots may be
 // used.
@@ -113,11 +164,15 @@ func (s *Slots) Labels() ([]string, <-chan struct{}) {
 	return s.labels, s.labelsChanged
 }
 
-// InUse returns how many tasks count.
+// InUse returns how many slots are in use: as many as tasks count, or more, if the tasks
+// take a larger share of the resources.
 func (s *Slots) InUse() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.used
+	if s.used == 0 {
+		return 0
+	}
+	return max(s.used, s.taken.Slots(s.offer, s.limit))
 }
 
 // idle reports whether no task counts or waits, and no poll may return one.
@@ -135,11 +190,24 @@ func (s *Slots) change(f func()) {
 	for i := 0; i < len(s.waiters) && s.free() > 0; {
 		w := s.waiters[i]
 		if !s.eligible(w) {
+			w.since = time.Time{}
+			i++
+			continue
+		}
+		took := s.Share(s.requests[w.labels])
+		if !s.fits(took) {
+			if w.since.IsZero() {
+				w.since = time.Now()
+			}
+			if time.Since(w.since) >= overtake {
+				return
+			}
 			i++
 			continue
 		}
 		s.waiters = slices.Delete(s.waiters, i, i+1)
-		s.reserved++
+		w.took = took
+		s.reserved, s.held = s.reserved+1, plus(s.held, took)
 		close(w.ready)
 	}
 }
@@ -149,8 +217,19 @@ func (s *Slots) eligible(w *waiter) bool {
 	if w.labels != "" {
 		return slices.Contains(s.labels, w.labels)
 	}
-	// An empty poll would hold the last slot for which tasks with labels wait.
-	return !s.labelsOnly || s.free() > 1
+	if !s.labelsOnly {
+		return true
+	}
+	// An empty poll would hold the last slot for which tasks with labels wait, or the
+	// resources that they need.
+	own := s.Share(run.Resources{})
+	return s.free() > 1 && !slices.ContainsFunc(s.labels, func(l string) bool { return !s.fits(plus(own, s.Share(s.requests[l]))) })
+}
+
+// fits reports whether the executor has resources left.
+func (s *Slots) fits(c run.Capacity) bool {
+	all := plus(plus(s.taken, s.held), c)
+	return (s.offer.CPU == 0 || all.CPU <= s.offer.CPU) && (s.offer.Memory == 0 || all.Memory <= s.offer.Memory) && all.GPUs <= s.offer.GPUs
 }
 
 // free returns how many slots polls may get.
@@ -163,4 +242,12 @@ func (s *Slots) free() int {
 		return 0
 	}
 	return limit - s.used - s.reserved
+}
+
+func plus(a, b run.Capacity) run.Capacity {
+	return run.Capacity{CPU: a.CPU + b.CPU, Memory: a.Memory + b.Memory, GPUs: a.GPUs + b.GPUs}
+}
+
+func minus(a, b run.Capacity) run.Capacity {
+	return run.Capacity{CPU: a.CPU - b.CPU, Memory: a.Memory - b.Memory, GPUs: a.GPUs - b.GPUs}
 }

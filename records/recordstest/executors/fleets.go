@@ -29,6 +29,7 @@ func FleetTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"fleets_of_one_pool":        testPoolOfFleets,
 		"free_slots_of_a_pool":      testFreeSlots,
 		"labels":                    testLabelledFleets,
+		"resources":                 testResources,
 		"pool_under_races":          testPoolRace,
 		"acquire_timeout":           testAcquireTimeout,
 	}

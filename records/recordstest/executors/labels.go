@@ -206,3 +206,32 @@ func testLabelledFleets(t *testing.T, d *fixture.Database) {
 	require.NoError(t, err)
 	require.Equal(t, [][]int{{1, 0}, {1, 0}, {1, 1}}, counts(), "as many as may run; tasks that no fleet can take do not count")
 }
+
+// testResources checks which executors and fleets tasks that reserve resources are for.
+func testResources(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	two, six := run.Resources{CPU: "2"}.Labels(), run.Resources{CPU: "6", Memory: "1Gi"}.Labels()
+	labelledExecutor(t, s, "none", 8, nil)
+	labelledExecutor(t, s, "small", 4, run.Resources{CPU: "4", Memory: "8Gi"}.Labels())
+	labelledExecutor(t, s, "large", 8, run.Resources{CPU: "8", Memory: "8Gi"}.Labels())
+	id := createLabelled(t, s, two, six)
+	require.Empty(t, desired(t, s, "none").Labels)
+	require.Equal(t, []map[string]string{two}, desired(t, s, "small").Labels)
+	require.ElementsMatch(t, []map[string]string{two, six}, desired(t, s, "large").Labels)
+	require.ErrorContains(t, claimAs(t, s, id, 1, "small"), "executor small does not have 6 CPU and 1Gi of memory")
+	require.ErrorContains(t, claimAs(t, s, id, 0, "none"), "executor none does not have 2 CPU")
+	require.NoError(t, claimAs(t, s, id, 0, "small"))
+	require.NoError(t, claimAs(t, s, id, 1, "large"))
+
+	putFleet(t, s, "tiny", func(x *run.FleetSpec) { x.Priority, x.Resources = 5, run.Resources{CPU: "1"} })
+	putFleet(t, s, "wide", func(x *run.FleetSpec) {
+		x.Resources, x.CapacityPerInstance = run.Resources{CPU: "12"}, 6
+	})
+	createLabelled(t, s, two, two, run.Resources{CPU: "5"}.Labels())
+	v, err := s.ViewFleet(t.Context(), "wide")
+	require.NoError(t, err)
+	require.Equal(t, 1+1+3, v.Labelled, "in slots of 2 CPUs")
+	v, err = s.ViewFleet(t.Context(), "tiny")
+	require.NoError(t, err)
+	require.Zero(t, v.Labelled)
+}

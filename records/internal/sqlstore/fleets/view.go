@@ -82,6 +82,10 @@ func readDemand(ctx context.Context, q sqldb.Querier, now int64, f *rows.Fleet, 
 		}
 		queued = min(queued, room)
 		room -= queued
+		if first != nil { // a task may take more than a slot
+			asked := run.ResourcesOf(required).Capacity()
+			queued *= asked.Slots(first.Spec.Resources.Capacity(), max(1, first.Spec.CapacityPerInstance))
+		}
 		switch {
 		case text == "":
 			v.Queued, v.Overdue = queued, min(overdue, queued)

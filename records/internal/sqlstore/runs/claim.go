@@ -255,16 +255,16 @@ func countUse(ctx context.Context, t *sqldb.Tx, inserted sql.Result, executor st
 // define builds the definition of a task.
 func define(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task, key run.Key) (run.Definition, error) {
 	var header, text string
-	var hidden, pods, policy sql.NullString
+	var hidden, pods, driver, policy sql.NullString
 	var shared sql.NullBool
-	if err := t.QueryRow(ctx, `SELECT d.header, s.spec, x.secrets, p.kubernetes, p.shared, p.exec_policy FROM run_details d
+	if err := t.QueryRow(ctx, `SELECT d.header, s.spec, x.secrets, p.kubernetes, p.driver, p.shared, p.exec_policy FROM run_details d
 		JOIN task_specs s ON s.run_id = d.run_id LEFT JOIN run_secrets x ON x.run_id = d.run_id LEFT JOIN pools p ON p.name = ?
-		WHERE d.run_id = ? AND s.node = ?`, x.Pool, r.ID, x.Node).Scan(&header, &text, &hidden, &pods, &shared, &policy); err != nil {
+		WHERE d.run_id = ? AND s.node = ?`, x.Pool, r.ID, x.Node).Scan(&header, &text, &hidden, &pods, &driver, &shared, &policy); err != nil {
 		return run.Definition{}, err
 	}
 	var spec run.Spec
 	var task run.TaskSpec
-	pool := run.Pool{Name: x.Pool, Shared: shared.Bool, Exec: run.ExecPolicy(policy.String)}
+	pool := run.Pool{Name: x.Pool, Driver: driver.String, Shared: shared.Bool, Exec: run.ExecPolicy(policy.String)}
 	expanded := run.ExpandedTask{Name: x.Name, Node: x.Node, Spec: x.SpecName, Pool: x.Pool}
 	if err := errors.Join(sqldb.Unmarshal(header, &spec), sqldb.Unmarshal(text, &task), sqldb.OpenSecrets(t.Keys, sqldb.RunLabel(r.ID), hidden.String, &spec.Secrets),
 		sqldb.Unmarshal(x.Axis, &expanded.Axis), sqldb.Unmarshal(pods.String, &pool.Kubernetes)); err != nil {
