@@ -12,7 +12,7 @@ import './timeline.css'
 
 const none: Tasks = {}
 const rowHeight = 28
-const legend: readonly PartKind[] = ['queue', 'prepare', 'step', 'transfer', 'cleanup']
+const legend: readonly PartKind[] = ['approval', 'queue', 'prepare', 'step', 'transfer', 'cleanup']
 
 /** TimelineTab shows what took the time of the run. */
 export function TimelineTab() {
@@ -33,7 +33,7 @@ function Timeline({ run, begin }: { run: Run; begin: number }) {
 
   const path = useMemo(() => criticalPath(tasks, now), [tasks, now])
   const critical = useMemo(() => new Set(path), [path])
-  const all = useMemo(() => rowsOf(tasks, now), [tasks, now])
+  const all = useMemo(() => rowsOf(tasks, now, begin), [tasks, now, begin])
   const rows = useMemo(() => (onlyCritical ? all.filter((r) => critical.has(r.name)) : all), [all, critical, onlyCritical])
   const length = Math.max(1, all.reduce((end, r) => Math.max(end, r.to), now) - begin)
 
@@ -136,9 +136,13 @@ function Summary({ path, rows }: { path: readonly string[]; rows: readonly Row[]
   if (path.length === 0) return <span />
   const byName = new Map(rows.map((r) => [r.name, r]))
   let queued = 0
+  let approval = 0
   for (const name of path) {
     const row = byName.get(name)
-    if (row) for (const part of partsOf(row)) if (part.kind === 'queue') queued += part.to - part.from
+    if (row) for (const part of partsOf(row)) {
+      if (part.kind === 'queue') queued += part.to - part.from
+      if (part.kind === 'approval') approval += part.to - part.from
+    }
   }
   const first = byName.get(path[0]!)
   const last = byName.get(path.at(-1)!)
@@ -146,6 +150,7 @@ function Summary({ path, rows }: { path: readonly string[]; rows: readonly Row[]
     <span className="timeline-summary">
       Critical path: <b>{path.length.toLocaleString()} {path.length === 1 ? 'task' : 'tasks'}</b>
       {first && last && <>, <b>{duration(last.to - first.from)}</b>, of which <b>{duration(queued)}</b> in the queue</>}
+      {approval > 0 && <>, <b>{duration(approval)}</b> for an approval</>}
     </span>
   )
 }
@@ -162,7 +167,7 @@ function Details({ row, begin, critical }: { row?: Row; begin: number; critical:
         {task.attempt > 1 && <span>attempt {task.attempt}</span>}
         {task.executor && <span>on {task.executor}</span>}
         {critical && <span>◆ on the critical path</span>}
-        <span>queued {timestamp(new Date(row.from).toISOString(), zone)}</span>
+        <span>{task.queued_at ? 'queued' : 'since'} {timestamp(new Date(row.from).toISOString(), zone)}</span>
         {task.reason && <span className="muted">{task.reason}</span>}
       </p>
       <ol>

@@ -15,13 +15,13 @@ const on = (...names: string[]) => ({ depends: names.map((name) => ({ task: name
 
 describe('rowsOf', () => {
   it('has what was queued, in that order', () => {
-    const rows = rowsOf({ b: task(0, 5, 6, 7), a: task(1, 0, 1), c: task(2, undefined), d: task(3, 5) }, millis(9))
+    const rows = rowsOf({ b: task(0, 5, 6, 7), a: task(1, 0, 1), c: task(2, undefined), d: task(3, 5) }, millis(9), millis(0))
     expect(rows.map((r) => [r.name, r.from, r.to])).toEqual([['a', millis(0), millis(9)], ['b', millis(5), millis(7)], ['d', millis(5), millis(9)]])
   })
 })
 
 describe('partsOf', () => {
-  const parts = (of: Task, now = 20) => partsOf(rowsOf({ a: of }, millis(now))[0]!).map((p) => [p.kind, (p.from - millis(0)) / 1000, (p.to - millis(0)) / 1000, p.step])
+  const parts = (of: Task, now = 20) => partsOf(rowsOf({ a: of }, millis(now), millis(0))[0]!).map((p) => [p.kind, (p.from - millis(0)) / 1000, (p.to - millis(0)) / 1000, p.step])
 
   it('has the queue and the stages', () => {
     const steps = [{ name: 'make', type: 'run', status: 'success' as const }, { name: 'save', type: 'save_artifacts', status: 'success' as const }]
@@ -39,11 +39,25 @@ describe('partsOf', () => {
   })
   it('stays within the task if the clock of the executor differs', () => {
     const stages = [{ stage: 'prepare' as const, started_at: at(2), ended_at: at(3) }, { stage: 'step' as const, step: 0, started_at: at(100), ended_at: at(104) }]
-    for (const p of partsOf(rowsOf({ a: task(0, 0, 2, 10, { stages, steps: [{ name: '', type: 'run', status: 'failed' }] }) }, millis(20))[0]!)) {
+    for (const p of partsOf(rowsOf({ a: task(0, 0, 2, 10, { stages, steps: [{ name: '', type: 'run', status: 'failed' }] }) }, millis(20), millis(0))[0]!)) {
       expect(p.from).toBeGreaterThanOrEqual(millis(0))
       expect(p.to).toBeLessThanOrEqual(millis(10))
       expect(p.to).toBeGreaterThanOrEqual(p.from)
     }
+  })
+})
+
+describe('a task that waits for an approval', () => {
+  const tasks = { 'a[0]': task(0, 0, 0, 2), 'a[1]': task(1, 0, 0, 3), b: task(2, undefined, undefined, undefined, { status: 'waiting_approval', ...on('a') }), c: task(3, undefined, undefined, undefined, { status: 'waiting_approval' }) }
+
+  it('waits from the end of its dependencies, or from the begin', () => {
+    const rows = rowsOf(tasks, millis(60), millis(0))
+    expect(rows.map((r) => [r.name, r.from, r.to])).toEqual([['a[0]', millis(0), millis(2)], ['a[1]', millis(0), millis(3)], ['c', millis(0), millis(60)], ['b', millis(3), millis(60)]])
+    expect(partsOf(rows[3]!)).toEqual([{ kind: 'approval', from: millis(3), to: millis(60) }])
+  })
+  it('is what the run waits for', () => {
+    const { c: _, ...others } = tasks
+    expect(criticalPath(others, millis(60))).toEqual(['a[1]', 'b'])
   })
 })
 

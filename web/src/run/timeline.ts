@@ -3,7 +3,7 @@ import { finalStatuses } from '../lib/status'
 import { baseOf, type Tasks } from './graph'
 
 /** The parts of a task's time: `run` if its stages are not known. */
-export type PartKind = 'queue' | 'prepare' | 'step' | 'transfer' | 'cleanup' | 'run'
+export type PartKind = 'approval' | 'queue' | 'prepare' | 'step' | 'transfer' | 'cleanup' | 'run'
 
 export interface Part {
   kind: PartKind
@@ -15,7 +15,7 @@ export interface Part {
 }
 
 export const partLabels: Record<PartKind, string> = {
-  queue: 'queue', prepare: 'environment', step: 'step', transfer: 'archive transfer', cleanup: 'cleanup', run: 'running',
+  approval: 'approval', queue: 'queue', prepare: 'environment', step: 'step', transfer: 'archive transfer', cleanup: 'cleanup', run: 'running',
 }
 
 export interface Row {
@@ -26,13 +26,20 @@ export interface Row {
   to: number
 }
 
-/** rowsOf returns the tasks that were queued, in the order of that. Open ones last until now. */
-export function rowsOf(tasks: Tasks, now: number): Row[] {
+/**
+ * rowsOf returns the tasks that were queued or wait for an approval, in the order of that; a task can be approved when the
+ * last of its dependencies has ended. Open tasks last until now.
+ */
+export function rowsOf(tasks: Tasks, now: number, start: number): Row[] {
   const rows: Row[] = []
+  const ended = new Map<string, number>()
+  for (const [name, task] of Object.entries(tasks)) {
+    if (task.ended_at) ended.set(baseOf(name), Math.max(ended.get(baseOf(name)) ?? start, Date.parse(task.ended_at)))
+  }
   for (const [name, task] of Object.entries(tasks)) {
     const begin = task.queued_at ?? task.started_at
-    if (!begin) continue
-    const from = Date.parse(begin)
+    if (!begin && task.status !== 'waiting_approval') continue
+    const from = begin ? Date.parse(begin) : Math.max(start, ...task.depends.map((d) => ended.get(baseOf(d.task)) ?? start))
     rows.push({ name, task, from, to: Math.max(from, endOf(task, now)) })
   }
   return rows.sort((a, b) => a.from - b.from || a.task.number - b.task.number)
@@ -51,6 +58,10 @@ export function partsOf({ task, from, to }: Row): Part[] {
     const until = Math.min(Math.max(end, at), to)
     if (until > at || more) parts.push({ kind, from: at, to: until, ...more })
     at = Math.max(at, until)
+  }
+  if (task.status === 'waiting_approval') {
+    add('approval', to)
+    return parts
   }
   const stages = task.stages ?? []
   const begun = stages[0]?.started_at ?? task.started_at
@@ -83,8 +94,8 @@ export function criticalPath(tasks: Tasks, now: number): string[] {
     let end = -Infinity
     for (const name of of) {
       const task = tasks[name]
-      // A task that never ran delayed nothing.
-      if (!task || !(task.queued_at ?? task.started_at) || task.status === 'skipped' || task.status === 'cancelled') continue
+      // A task that never ran and needs no approval delayed nothing.
+      if (!task || (!(task.queued_at ?? task.started_at) && task.status !== 'waiting_approval') || task.status === 'skipped' || task.status === 'cancelled') continue
       const at = endOf(task, now)
       if (at <= end) continue
       best = name
