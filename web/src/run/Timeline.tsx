@@ -48,7 +48,7 @@ function Timeline({ run, begin }: { run: Run; begin: number }) {
   /** rescale keeps the time in the middle where it is. */
   const rescale = (factor: number) => {
     const element = scroller.current
-    const next = Math.min(256, Math.max(1, scale * factor))
+    const next = Math.min(64, Math.max(1, scale * factor))
     if (!element || next === scale) return
     const room = (element.clientWidth - names) / 2
     const middle = (element.scrollLeft + room) * (next / scale) - room
@@ -62,7 +62,7 @@ function Timeline({ run, begin }: { run: Run; begin: number }) {
         <label><input type="checkbox" checked={onlyCritical} onChange={(e) => setOnlyCritical(e.target.checked)} /> critical path only</label>
         <span className="timeline-tools">
           <button aria-label="Zoom out" onClick={() => rescale(0.5)} disabled={scale === 1}>−</button>
-          <button aria-label="Zoom in" onClick={() => rescale(2)} disabled={scale === 256}>+</button>
+          <button aria-label="Zoom in" onClick={() => rescale(2)} disabled={scale === 64}>+</button>
         </span>
       </div>
       <ul className="timeline-legend" aria-label="Colours">
