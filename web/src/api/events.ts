@@ -3,6 +3,7 @@ import { createContext, useContext, useEffect, useState } from 'react'
 
 import { finalStatuses } from '../lib/status'
 import type { Event, Run } from './client'
+import { Refresh } from './run'
 
 /** Live is the state of the page's only event stream. */
 export type Live = 'connecting' | 'live' | 'lost'
@@ -28,9 +29,11 @@ export function useEvents(): Live {
     let source: EventSource
     let attempts = 0
 
+    const refresh = new Refresh(queries)
+
     const flush = () => {
       timer = undefined
-      apply(queries, pending)
+      apply(queries, refresh, pending)
       pending = []
     }
     const receive = (message: MessageEvent<string>) => {
@@ -40,7 +43,10 @@ export function useEvents(): Live {
     const open = () => {
       source = new EventSource('/api/v1/events?from=now')
       source.onopen = () => {
-        void queries.invalidateQueries() // what was loaded may be older than the stream
+        // What was loaded may be older than the stream; so may answers on their way, but a second request at once would delay the page.
+        const reading = queries.getQueryCache().findAll({ queryKey: ['run'], fetchStatus: 'fetching' })
+        void queries.invalidateQueries({}, { cancelRefetch: false })
+        for (const query of reading) refresh.later(String(query.queryKey[1]))
         attempts = 0
         setLive('live')
       }
@@ -60,6 +66,7 @@ export function useEvents(): Live {
     open()
     return () => {
       source.close()
+      refresh.close()
       window.clearTimeout(timer)
       window.clearTimeout(retry)
     }
@@ -67,16 +74,16 @@ export function useEvents(): Live {
   return live
 }
 
-const eventTypes = ['run', 'task'] as const
+const eventTypes = ['run', 'task', 'stage'] as const
 
 /** apply changes what the page has loaded, and loads again what events do not tell. */
-function apply(queries: QueryClient, events: Event[]) {
+function apply(queries: QueryClient, refresh: Refresh, events: Event[]) {
   const byRun = Map.groupBy(events, (e) => e.run)
   for (const [id, of] of byRun) {
     const known = queries.getQueryData<Run>(['run', id])
     if (!known) continue
     queries.setQueryData(['run', id], patch(known, of))
-    void queries.invalidateQueries({ queryKey: ['run', id] })
+    refresh.later(id)
   }
   const pages = queries.getQueriesData<{ runs: Run[] }>({ queryKey: ['runs'] })
   const shown = pages.some(([, page]) => page?.runs.some((r) => byRun.has(r.id)))
@@ -93,6 +100,10 @@ export function patch(run: Run, events: Event[]): Run {
       next.reason = e.reason ?? next.reason
     }
     const task = e.task === undefined ? undefined : next.tasks?.[e.task]
+    if (e.type === 'stage' && e.task !== undefined && task) {
+      if (next.tasks === run.tasks) next.tasks = { ...run.tasks }
+      next.tasks![e.task] = { ...task, stage: e.stage }
+    }
     if (e.type !== 'task' || e.task === undefined || !task) continue
     if (next.tasks === run.tasks) next.tasks = { ...run.tasks }
     next.tasks![e.task] = {

@@ -3,6 +3,7 @@ import { getRouteApi, Link, Outlet, useNavigate } from '@tanstack/react-router'
 import { useEffect } from 'react'
 
 import { api, messageOf, type Run } from '../api/client'
+import { loadRun } from '../api/run'
 import { Failure } from '../components/Notice'
 import { Meter, StatusBadge } from '../components/Status'
 import { countTasks, outcome } from '../lib/status'
@@ -12,9 +13,11 @@ const route = getRouteApi('/runs/$id')
 
 export function useRun() {
   const { id } = route.useParams()
+  const queries = useQueryClient()
   return useQuery({
     queryKey: ['run', id],
-    queryFn: async ({ signal }) => (await api.GET('/api/v1/runs/{id}', { signal, params: { path: { id } } })).data as Run,
+    queryFn: ({ signal }) => loadRun(id, queries.getQueryData(['run', id]), signal),
+    structuralSharing: false, // loadRun shares the tasks that did not change, at less cost
   })
 }
 

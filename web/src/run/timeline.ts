@@ -1,0 +1,137 @@
+import type { Task } from '../api/client'
+import { finalStatuses } from '../lib/status'
+import { baseOf, type Tasks } from './graph'
+
+/** The parts of a task's time: `run` if its stages are not known. */
+export type PartKind = 'approval' | 'queue' | 'prepare' | 'step' | 'transfer' | 'cleanup' | 'run'
+
+export interface Part {
+  kind: PartKind
+  from: number
+  to: number
+  /** The name of the step, if the part is one. */
+  step?: string
+  failed?: boolean
+}
+
+export const partLabels: Record<PartKind, string> = {
+  approval: 'approval', queue: 'queue', prepare: 'environment', step: 'step', transfer: 'archive transfer', cleanup: 'cleanup', run: 'running',
+}
+
+export interface Row {
+  name: string
+  task: Task
+  /** When it was queued, or began. */
+  from: number
+  to: number
+}
+
+/**
+ * rowsOf returns the tasks that were queued or wait for an approval, in the order of that; a task can be approved when the
+ * last of its dependencies has ended. Open tasks last until now.
+ */
+export function rowsOf(tasks: Tasks, now: number, start: number): Row[] {
+  const rows: Row[] = []
+  const ended = new Map<string, number>()
+  for (const [name, task] of Object.entries(tasks)) {
+    if (task.ended_at) ended.set(baseOf(name), Math.max(ended.get(baseOf(name)) ?? start, Date.parse(task.ended_at)))
+  }
+  for (const [name, task] of Object.entries(tasks)) {
+    const begin = task.queued_at ?? task.started_at
+    if (!begin && task.status !== 'waiting_approval') continue
+    const from = begin ? Date.parse(begin) : Math.max(start, ...task.depends.map((d) => ended.get(baseOf(d.task)) ?? start))
+    rows.push({ name, task, from, to: Math.max(from, endOf(task, now)) })
+  }
+  return rows.sort((a, b) => a.from - b.from || a.task.number - b.task.number)
+}
+
+const endOf = (task: Task, now: number) => (task.ended_at ? Date.parse(task.ended_at) : finalStatuses.has(task.status) ? Date.parse(task.started_at ?? task.queued_at ?? '') || now : now)
+
+/**
+ * partsOf returns the parts of a task's time, in their order and without overlap. Steps have the clock of the executor,
+ * which may differ: nothing is drawn outside of the task's own time.
+ */
+export function partsOf({ task, from, to }: Row): Part[] {
+  const parts: Part[] = []
+  let at = from
+  const add = (kind: PartKind, end: number, more?: Pick<Part, 'step' | 'failed'>) => {
+    const until = Math.min(Math.max(end, at), to)
+    if (until > at || more) parts.push({ kind, from: at, to: until, ...more })
+    at = Math.max(at, until)
+  }
+  if (task.status === 'waiting_approval') {
+    add('approval', to)
+    return parts
+  }
+  const stages = task.stages ?? []
+  const begun = stages[0]?.started_at ?? task.started_at
+  add('queue', begun ? Date.parse(begun) : to)
+  if (stages.length === 0 && begun) add('run', to, { failed: task.status === 'failed' })
+  for (const stage of stages) {
+    at = Math.min(to, Math.max(at, Date.parse(stage.started_at)))
+    const step = stage.step === undefined ? undefined : task.steps[stage.step]
+    const kind = (stage.stage in partLabels ? stage.stage : 'run') as PartKind
+    add(kind, stage.ended_at ? Date.parse(stage.ended_at) : to, step && { step: step.name || `step ${stage.step! + 1}`, failed: step.status === 'failed' })
+  }
+  return parts
+}
+
+/**
+ * criticalPath returns the chain of tasks that determined how long the run took until now: from the task that ended last,
+ * always to the dependency that ended last.
+ */
+export function criticalPath(tasks: Tasks, now: number): string[] {
+  const byBase = new Map<string, string[]>()
+  const names = Object.keys(tasks)
+  for (const name of names) {
+    const base = baseOf(name)
+    const of = byBase.get(base)
+    if (of) of.push(name)
+    else byBase.set(base, [name])
+  }
+  const latest = (of: Iterable<string>) => {
+    let best: string | undefined
+    let end = -Infinity
+    for (const name of of) {
+      const task = tasks[name]
+      // A task that never ran and needs no approval delayed nothing.
+      if (!task || (!(task.queued_at ?? task.started_at) && task.status !== 'waiting_approval') || task.status === 'skipped' || task.status === 'cancelled') continue
+      const at = endOf(task, now)
+      if (at <= end) continue
+      best = name
+      end = at
+    }
+    return best
+  }
+  const path: string[] = []
+  const seen = new Set<string>()
+  for (let name = latest(names); name !== undefined && !seen.has(name); ) {
+    seen.add(name)
+    path.unshift(name)
+    const task = tasks[name]!
+    const before = task.depends.flatMap((d) => (d.task in tasks && !byBase.get(d.task)?.some((n) => n !== d.task) ? [d.task] : (byBase.get(baseOf(d.task)) ?? [])))
+    // What runs at the end waits for everything else.
+    name = latest(before.length === 0 && task.finally ? names.filter((n) => !tasks[n]!.finally) : before)
+  }
+  return path
+}
+
+const units = [1, 2, 5, 10, 20, 50, 100, 200, 500, ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400].map((s) => 1000 * s)]
+
+/** ticksOf returns round distances from the begin for an axis, at most about as many as asked for. */
+export function ticksOf(length: number, most: number): number[] {
+  const each = length / Math.max(1, most)
+  const unit = units.find((u) => u >= each) ?? Math.ceil(each / 86_400_000) * 86_400_000
+  const ticks = []
+  for (let at = 0; at <= length; at += unit) ticks.push(at)
+  return ticks
+}
+
+/** tickLabel prints a distance, without units that are zero. */
+export function tickLabel(millis: number): string {
+  if (millis === 0) return '0'
+  if (millis < 1000) return `${millis} ms`
+  const s = Math.round(millis / 1000)
+  const parts = [[Math.floor(s / 86400), 'd'], [Math.floor(s / 3600) % 24, 'h'], [Math.floor(s / 60) % 60, 'min'], [s % 60, 's']] as const
+  return parts.filter(([n]) => n > 0).map(([n, unit]) => `${n} ${unit}`).join(' ')
+}
