@@ -48,7 +48,7 @@ function ProviderLogin({ name }: { name: string }) {
   return (
     <>
       <button className="primary" autoFocus disabled={login.isPending || login.isSuccess} onClick={() => login.mutate()}>Log in with {name}</button>
-      {login.error && <p role="alert" className="notice failed">{messageOf(login.error)} You can log in with a token.</p>}
+      {login.error && <p role="alert" className="notice failed">{messageOf(login.error)}<br />You can log in with a token.</p>}
     </>
   )
 }

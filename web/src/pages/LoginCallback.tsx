@@ -25,12 +25,11 @@ export function LoginCallback() {
   useEffect(() => {
     completing ??= complete()
     completing.then(
-      // A new load of the page: whatever was shown to another user is gone.
+      // A new load of the page: what was shown to another user is gone.
       (page) => window.location.replace(page),
       (error: unknown) => {
         setFailure(messageOf(error))
         completing = undefined
-        window.history.replaceState(null, '', '/')
       },
     )
   }, [])
