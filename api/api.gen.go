@@ -1644,6 +1644,24 @@ type LogStart struct {
 	Offset int64 `json:"offset"`
 }
 
+// LoginOptions defines model for LoginOptions.
+type LoginOptions struct {
+	// Provider An OpenID Connect provider.
+	Provider LoginProvider `json:"provider,omitempty,omitzero"`
+
+	// Token Whether the gateway has bearer tokens. If not, it needs no login.
+	Token bool `json:"token"`
+}
+
+// LoginProvider An OpenID Connect provider.
+type LoginProvider struct {
+	// DeviceClientID The client with which a command line logs in by the device flow, absent if it cannot.
+	DeviceClientID string   `json:"device_client_id,omitempty,omitzero"`
+	Issuer         string   `json:"issuer"`
+	Name           string   `json:"name"`
+	Scopes         []string `json:"scopes,omitempty,omitzero"`
+}
+
 // OfferedResources What an executor offers to its tasks. Each task takes what it asks for, or else the share of a slot.
 type OfferedResources struct {
 	// CPU CPUs, such as 8 or 500m.
@@ -1784,6 +1802,31 @@ type Problem struct {
 
 	// Type A URI that stands for the code.
 	Type string `json:"type"`
+}
+
+// ProviderAnswer The query with which the provider sends the browser back.
+type ProviderAnswer struct {
+	Code             string `json:"code,omitempty,omitzero"`
+	Error            string `json:"error,omitempty,omitzero"`
+	ErrorDescription string `json:"error_description,omitempty,omitzero"`
+	State            string `json:"state"`
+}
+
+// ProviderLogin defines model for ProviderLogin.
+type ProviderLogin struct {
+	// ReturnTo The path of the page to show after the login, with its query. It begins with a single slash.
+	ReturnTo string `json:"return_to,omitempty,omitzero"`
+}
+
+// ProviderLoginBegun defines model for ProviderLoginBegun.
+type ProviderLoginBegun struct {
+	URL string `json:"url"`
+}
+
+// ProviderLoginDone defines model for ProviderLoginDone.
+type ProviderLoginDone struct {
+	ReturnTo string  `json:"return_to"`
+	Session  Session `json:"session"`
 }
 
 // PullPolicy defines model for PullPolicy.
@@ -2339,8 +2382,14 @@ type Session struct {
 	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
 	Scopes    []string  `json:"scopes"`
 
-	// Subject The name of the token, or `local` on a gateway without tokens.
+	// Subject The name of the token or of the user, or `local` on a gateway without tokens.
 	Subject string `json:"subject"`
+}
+
+// SessionEnd defines model for SessionEnd.
+type SessionEnd struct {
+	// LogoutURL Where a user of the identity provider logs out there too, if the provider offers that.
+	LogoutURL string `json:"logout_url,omitempty,omitzero"`
 }
 
 // SessionLogin defines model for SessionLogin.
@@ -3223,9 +3272,12 @@ type ListSchedulesParams struct {
 // DeleteScheduleJSONBody defines parameters for DeleteSchedule.
 type DeleteScheduleJSONBody = map[string]interface{}
 
+// EndSessionJSONBody defines parameters for EndSession.
+type EndSessionJSONBody = map[string]interface{}
+
 // EndSessionParams defines parameters for EndSession.
 type EndSessionParams struct {
-	// Everywhere End all sessions that began with the same token.
+	// Everywhere End all sessions of the same token or user.
 	Everywhere *bool `form:"everywhere,omitempty" json:"everywhere,omitempty"`
 }
 
@@ -3355,8 +3407,17 @@ type ResumeScheduleJSONRequestBody = ScheduleNote
 // TriggerScheduleJSONRequestBody defines body for TriggerSchedule for application/json ContentType.
 type TriggerScheduleJSONRequestBody = ScheduleTrigger
 
+// EndSessionJSONRequestBody defines body for EndSession for application/json ContentType.
+type EndSessionJSONRequestBody = EndSessionJSONBody
+
 // BeginSessionJSONRequestBody defines body for BeginSession for application/json ContentType.
 type BeginSessionJSONRequestBody = SessionLogin
+
+// BeginProviderLoginJSONRequestBody defines body for BeginProviderLogin for application/json ContentType.
+type BeginProviderLoginJSONRequestBody = ProviderLogin
+
+// CompleteProviderLoginJSONRequestBody defines body for CompleteProviderLogin for application/json ContentType.
+type CompleteProviderLoginJSONRequestBody = ProviderAnswer
 
 // RevokeTokenJSONRequestBody defines body for RevokeToken for application/json ContentType.
 type RevokeTokenJSONRequestBody = RevokeTokenJSONBody
@@ -4725,12 +4786,23 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/schedules/{name}/trigger (the `TriggerSchedule` operationId).
 	TriggerSchedule(ctx context.Context, name ScheduleName, body TriggerScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// EndSessionWithBody Log a browser out
+	//
+	// Without a session, nothing happens.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with DELETE /api/v1/session (the `EndSession` operationId).
+	EndSessionWithBody(ctx context.Context, params *EndSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// EndSession Log a browser out
 	//
 	// Without a session, nothing happens.
 	//
+	// Takes a body of the `application/json` content type.
+	//
 	// Corresponds with DELETE /api/v1/session (the `EndSession` operationId).
-	EndSession(ctx context.Context, params *EndSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	EndSession(ctx context.Context, params *EndSessionParams, body EndSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetSession Tell who the caller is
 	//
@@ -4741,8 +4813,9 @@ type ClientInterface interface {
 	//
 	// Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
 	// and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
-	// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). 429 `exhausted` after many
-	// logins from one address; 422 `not_supported` if the gateway has no tokens.
+	// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
+	// page of another origin that change something are refused with 403. 429 `exhausted` after many logins from one address;
+	// 422 `not_supported` if the gateway has no tokens.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4753,13 +4826,59 @@ type ClientInterface interface {
 	//
 	// Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
 	// and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
-	// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). 429 `exhausted` after many
-	// logins from one address; 422 `not_supported` if the gateway has no tokens.
+	// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
+	// page of another origin that change something are refused with 403. 429 `exhausted` after many logins from one address;
+	// 422 `not_supported` if the gateway has no tokens.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/session (the `BeginSession` operationId).
 	BeginSession(ctx context.Context, body BeginSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetLoginOptions List the ways to log in
+	//
+	// Corresponds with GET /api/v1/session/options (the `GetLoginOptions` operationId).
+	GetLoginOptions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BeginProviderLoginWithBody Begin a login at the identity provider
+	//
+	// The browser continues at `url`. The provider sends it back to `/login/callback` of the web UI, which completes the login.
+	// 503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/session/provider (the `BeginProviderLogin` operationId).
+	BeginProviderLoginWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BeginProviderLogin Begin a login at the identity provider
+	//
+	// The browser continues at `url`. The provider sends it back to `/login/callback` of the web UI, which completes the login.
+	// 503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/session/provider (the `BeginProviderLogin` operationId).
+	BeginProviderLogin(ctx context.Context, body BeginProviderLoginJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompleteProviderLoginWithBody Complete a login at the identity provider
+	//
+	// Exchanges the answer of the provider for the cookie of a session. It must come from the browser that began the login.
+	// 403 if no binding gives the user access (`gateway.oidc.bindings`); 429 as for `beginSession`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/session/provider/complete (the `CompleteProviderLogin` operationId).
+	CompleteProviderLoginWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompleteProviderLogin Complete a login at the identity provider
+	//
+	// Exchanges the answer of the provider for the cookie of a session. It must come from the browser that began the login.
+	// 403 if no binding gives the user access (`gateway.oidc.bindings`); 429 as for `beginSession`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/session/provider/complete (the `CompleteProviderLogin` operationId).
+	CompleteProviderLogin(ctx context.Context, body CompleteProviderLoginJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTokens List the bearer tokens
 	//
@@ -6921,13 +7040,34 @@ func (c *Client) TriggerSchedule(ctx context.Context, name ScheduleName, body Tr
 	return c.Client.Do(req)
 }
 
+// EndSessionWithBody Log a browser out
+//
+// Without a session, nothing happens.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with DELETE /api/v1/session (the `EndSession` operationId).
+func (c *Client) EndSessionWithBody(ctx context.Context, params *EndSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // EndSession Log a browser out
 //
 // Without a session, nothing happens.
 //
+// Takes a body of the `application/json` content type.
+//
 // Corresponds with DELETE /api/v1/session (the `EndSession` operationId).
-func (c *Client) EndSession(ctx context.Context, params *EndSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewEndSessionRequest(c.Server, params)
+func (c *Client) EndSession(ctx context.Context, params *EndSessionParams, body EndSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6957,8 +7097,9 @@ func (c *Client) GetSession(ctx context.Context, reqEditors ...RequestEditorFn) 
 //
 // Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
 // and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
-// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). 429 `exhausted` after many
-// logins from one address; 422 `not_supported` if the gateway has no tokens.
+// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
+// page of another origin that change something are refused with 403. 429 `exhausted` after many logins from one address;
+// 422 `not_supported` if the gateway has no tokens.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6979,14 +7120,110 @@ func (c *Client) BeginSessionWithBody(ctx context.Context, contentType string, b
 //
 // Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
 // and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
-// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). 429 `exhausted` after many
-// logins from one address; 422 `not_supported` if the gateway has no tokens.
+// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
+// page of another origin that change something are refused with 403. 429 `exhausted` after many logins from one address;
+// 422 `not_supported` if the gateway has no tokens.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/session (the `BeginSession` operationId).
 func (c *Client) BeginSession(ctx context.Context, body BeginSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewBeginSessionRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetLoginOptions List the ways to log in
+//
+// Corresponds with GET /api/v1/session/options (the `GetLoginOptions` operationId).
+func (c *Client) GetLoginOptions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetLoginOptionsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BeginProviderLoginWithBody Begin a login at the identity provider
+//
+// The browser continues at `url`. The provider sends it back to `/login/callback` of the web UI, which completes the login.
+// 503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/session/provider (the `BeginProviderLogin` operationId).
+func (c *Client) BeginProviderLoginWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeginProviderLoginRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BeginProviderLogin Begin a login at the identity provider
+//
+// The browser continues at `url`. The provider sends it back to `/login/callback` of the web UI, which completes the login.
+// 503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/session/provider (the `BeginProviderLogin` operationId).
+func (c *Client) BeginProviderLogin(ctx context.Context, body BeginProviderLoginJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeginProviderLoginRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompleteProviderLoginWithBody Complete a login at the identity provider
+//
+// Exchanges the answer of the provider for the cookie of a session. It must come from the browser that began the login.
+// 403 if no binding gives the user access (`gateway.oidc.bindings`); 429 as for `beginSession`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/session/provider/complete (the `CompleteProviderLogin` operationId).
+func (c *Client) CompleteProviderLoginWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompleteProviderLoginRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompleteProviderLogin Complete a login at the identity provider
+//
+// Exchanges the answer of the provider for the cookie of a session. It must come from the browser that began the login.
+// 403 if no binding gives the user access (`gateway.oidc.bindings`); 429 as for `beginSession`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/session/provider/complete (the `CompleteProviderLogin` operationId).
+func (c *Client) CompleteProviderLogin(ctx context.Context, body CompleteProviderLoginJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompleteProviderLoginRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -11220,8 +11457,19 @@ func NewTriggerScheduleRequestWithBody(server string, name ScheduleName, content
 	return req, nil
 }
 
-// NewEndSessionRequest constructs an http.Request for the EndSession method
-func NewEndSessionRequest(server string, params *EndSessionParams) (*http.Request, error) {
+// NewEndSessionRequest calls the generic EndSession builder with application/json body
+func NewEndSessionRequest(server string, params *EndSessionParams, body EndSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEndSessionRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewEndSessionRequestWithBody constructs an http.Request for the EndSession method, with any body, and a specified content type
+func NewEndSessionRequestWithBody(server string, params *EndSessionParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -11266,10 +11514,12 @@ func NewEndSessionRequest(server string, params *EndSessionParams) (*http.Reques
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
-	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -11322,6 +11572,113 @@ func NewBeginSessionRequestWithBody(server string, contentType string, body io.R
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetLoginOptionsRequest constructs an http.Request for the GetLoginOptions method
+func NewGetLoginOptionsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session/options")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewBeginProviderLoginRequest calls the generic BeginProviderLogin builder with application/json body
+func NewBeginProviderLoginRequest(server string, body BeginProviderLoginJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewBeginProviderLoginRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewBeginProviderLoginRequestWithBody constructs an http.Request for the BeginProviderLogin method, with any body, and a specified content type
+func NewBeginProviderLoginRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session/provider")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCompleteProviderLoginRequest calls the generic CompleteProviderLogin builder with application/json body
+func NewCompleteProviderLoginRequest(server string, body CompleteProviderLoginJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCompleteProviderLoginRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCompleteProviderLoginRequestWithBody constructs an http.Request for the CompleteProviderLogin method, with any body, and a specified content type
+func NewCompleteProviderLoginRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session/provider/complete")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}

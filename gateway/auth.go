@@ -58,6 +58,11 @@ func (s *Server) authenticate(r *http.Request) (tokens.Principal, error) {
 	return tokens.Check(s.auth, headers)
 }
 
+// secure reports whether a browser reaches the gateway over TLS.
+func (s *Server) secure(r *http.Request) bool {
+	return s.opts.SecureCookies || s.opts.TLS != nil || s.proxies.Secure(r)
+}
+
 // subject returns the name of the caller.
 func subject(c echo.Context) string {
 	return principal(c).Name

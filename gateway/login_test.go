@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,16 +15,20 @@ import (
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/runtest"
 )
 
 // oneSession knows one token and one secret.
 type oneSession struct{ ended []bool }
 
-func (o *oneSession) Begin(_ context.Context, token, _ string) (string, run.BrowserSession, error) {
+func (o *oneSession) Begin(_ context.Context, token, _ string) (tokens.Login, error) {
 	if token != "right" {
-		return "", run.BrowserSession{}, run.Errorf(run.CodeUnauthenticated, "the bearer token is not known")
+		return tokens.Login{}, run.Errorf(run.CodeUnauthenticated, "the bearer token is not known")
 	}
-	return "secret", run.BrowserSession{Name: "ana", Expires: time.Now().Add(time.Hour)}, nil
+	return tokens.Login{
+		Secret: "secret", Principal: tokens.Principal{Name: "ana", Scopes: []tokens.Scope{tokens.Write}},
+		Session: run.BrowserSession{Name: "ana", Expires: time.Now().Add(time.Hour)},
+	}, nil
 }
 
 func (o *oneSession) Authenticate(_ context.Context, secret string) (tokens.Principal, run.BrowserSession, error) {
@@ -32,9 +38,13 @@ func (o *oneSession) Authenticate(_ context.Context, secret string) (tokens.Prin
 	return tokens.Principal{Name: "ana", Scopes: []tokens.Scope{tokens.Write}}, run.BrowserSession{Expires: time.Now().Add(time.Hour)}, nil
 }
 
-func (o *oneSession) End(_ context.Context, _ string, everywhere bool) error {
+func (o *oneSession) BeginIdentity(context.Context, tokens.Grant, string) (tokens.Login, error) {
+	return tokens.Login{}, nil
+}
+
+func (o *oneSession) End(_ context.Context, _ string, everywhere bool) (tokens.Grant, error) {
 	o.ended = append(o.ended, everywhere)
-	return nil
+	return tokens.Grant{}, nil
 }
 
 func TestServer_sessions_of_browsers(t *testing.T) {
@@ -42,7 +52,8 @@ func TestServer_sessions_of_browsers(t *testing.T) {
 	list, err := tokens.NewList(nil)
 	require.NoError(t, err)
 	sessions := &oneSession{}
-	base := serve(t, gateway.Deps{Auth: list, Browsers: sessions}, gateway.Options{})
+	runs := &runtest.Service{ListFunc: func(context.Context, run.ListQuery) (run.Page, error) { return run.Page{}, nil }}
+	base := serve(t, gateway.Deps{Runs: runs, Auth: list, Browsers: sessions}, gateway.Options{})
 	const path = "/api/v1/session"
 	call{path: path}.do(t, base).problem(t, http.StatusUnauthorized, run.CodeUnauthenticated)
 	call{method: http.MethodPost, path: path, body: `{"token": "wrong"}`}.do(t, base).problem(t, http.StatusUnauthorized, run.CodeUnauthenticated)
@@ -55,6 +66,9 @@ func TestServer_sessions_of_browsers(t *testing.T) {
 	require.True(t, cookie.HttpOnly)
 	require.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
 	require.NotContains(t, a.body, "secret")
+	require.Contains(t, a.body, `"write"`)
+	require.Equal(t, "drover_session", cookie.Name)
+	require.False(t, cookie.Secure, "browsers store no secure cookie of a gateway without TLS")
 
 	with := func(more ...string) map[string]string {
 		h := map[string]string{"Cookie": cookie.Name + "=" + cookie.Value}
@@ -79,7 +93,7 @@ func TestServer_sessions_of_browsers(t *testing.T) {
 
 	call{method: http.MethodDelete, path: path, header: with("Sec-Fetch-Site", "cross-site")}.do(t, base).problem(t, http.StatusForbidden, run.CodeForbidden)
 	a = call{method: http.MethodDelete, path: path + "?everywhere=true", header: with()}.do(t, base)
-	require.Equal(t, http.StatusNoContent, a.status)
+	require.Equal(t, http.StatusOK, a.status)
 	require.Equal(t, []bool{true}, sessions.ended)
 	require.True(t, strings.HasPrefix(a.header.Get("Set-Cookie"), cookie.Name+"=;"), a.header.Get("Set-Cookie"))
 	call{path: path, header: with()}.do(t, base).problem(t, http.StatusUnauthorized, run.CodeUnauthenticated)
@@ -97,6 +111,39 @@ func TestServer_limits_logins(t *testing.T) {
 	a := login.do(t, base)
 	a.problem(t, http.StatusTooManyRequests, run.CodeExhausted)
 	require.NotEmpty(t, a.header.Get("Retry-After"))
+}
+
+func TestServer_behind_a_proxy(t *testing.T) {
+	t.Parallel()
+	list, err := tokens.NewList(nil)
+	require.NoError(t, err)
+	forwarded := func(client string) call {
+		return call{method: http.MethodPost, path: "/api/v1/session", body: `{"token": "right"}`, header: map[string]string{
+			"X-Forwarded-For": client, "X-Forwarded-Proto": "https",
+		}}
+	}
+	trusting := serve(t, gateway.Deps{Auth: list, Browsers: &oneSession{}}, gateway.Options{TrustedProxies: []string{"127.0.0.0/8"}})
+	a := forwarded("192.0.2.1").do(t, trusting)
+	require.Equal(t, http.StatusCreated, a.status, a.body)
+	cookie, err := http.ParseSetCookie(a.header.Get("Set-Cookie"))
+	require.NoError(t, err)
+	require.Equal(t, "__Host-drover", cookie.Name)
+	require.True(t, cookie.Secure)
+	for range 9 {
+		require.Equal(t, http.StatusCreated, forwarded("192.0.2.1").do(t, trusting).status)
+	}
+	forwarded("192.0.2.1").do(t, trusting).problem(t, http.StatusTooManyRequests, run.CodeExhausted)
+	require.Equal(t, http.StatusCreated, forwarded("192.0.2.2").do(t, trusting).status, "each client has a limit of its own")
+
+	other := serve(t, gateway.Deps{Auth: list, Browsers: &oneSession{}}, gateway.Options{TrustedProxies: []string{"10.0.0.0/8"}})
+	for i := range 10 {
+		a = forwarded(fmt.Sprintf("192.0.2.%d", i)).do(t, other)
+		require.True(t, strings.HasPrefix(a.header.Get("Set-Cookie"), "drover_session="), a.header.Get("Set-Cookie"))
+	}
+	forwarded("192.0.2.99").do(t, other).problem(t, http.StatusTooManyRequests, run.CodeExhausted)
+
+	_, err = gateway.New(gateway.Deps{Runs: &runtest.Service{}, Logger: slog.New(slog.DiscardHandler)}, gateway.Options{TrustedProxies: []string{"proxy"}})
+	require.ErrorContains(t, err, "neither an address nor a network")
 }
 
 func TestServer_without_logins(t *testing.T) {

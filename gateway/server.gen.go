@@ -233,6 +233,15 @@ type ServerInterface interface {
 	// BeginSession Log a browser in
 	// (POST /api/v1/session)
 	BeginSession(ctx echo.Context) error
+	// GetLoginOptions List the ways to log in
+	// (GET /api/v1/session/options)
+	GetLoginOptions(ctx echo.Context) error
+	// BeginProviderLogin Begin a login at the identity provider
+	// (POST /api/v1/session/provider)
+	BeginProviderLogin(ctx echo.Context) error
+	// CompleteProviderLogin Complete a login at the identity provider
+	// (POST /api/v1/session/provider/complete)
+	CompleteProviderLogin(ctx echo.Context) error
 	// ListTokens List the bearer tokens
 	// (GET /api/v1/tokens)
 	ListTokens(ctx echo.Context) error
@@ -2089,6 +2098,33 @@ func (w *ServerInterfaceWrapper) BeginSession(ctx echo.Context) error {
 	return err
 }
 
+// GetLoginOptions converts echo context to params.
+func (w *ServerInterfaceWrapper) GetLoginOptions(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetLoginOptions(ctx)
+	return err
+}
+
+// BeginProviderLogin converts echo context to params.
+func (w *ServerInterfaceWrapper) BeginProviderLogin(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.BeginProviderLogin(ctx)
+	return err
+}
+
+// CompleteProviderLogin converts echo context to params.
+func (w *ServerInterfaceWrapper) CompleteProviderLogin(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CompleteProviderLogin(ctx)
+	return err
+}
+
 // ListTokens converts echo context to params.
 func (w *ServerInterfaceWrapper) ListTokens(ctx echo.Context) error {
 	var err error
@@ -2354,6 +2390,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/api/v1/session", wrapper.EndSession, options.OperationMiddlewares["endSession"]...)
 	router.GET(options.BaseURL+"/api/v1/session", wrapper.GetSession, options.OperationMiddlewares["getSession"]...)
 	router.POST(options.BaseURL+"/api/v1/session", wrapper.BeginSession, options.OperationMiddlewares["beginSession"]...)
+	router.GET(options.BaseURL+"/api/v1/session/options", wrapper.GetLoginOptions, options.OperationMiddlewares["getLoginOptions"]...)
+	router.POST(options.BaseURL+"/api/v1/session/provider", wrapper.BeginProviderLogin, options.OperationMiddlewares["beginProviderLogin"]...)
+	router.POST(options.BaseURL+"/api/v1/session/provider/complete", wrapper.CompleteProviderLogin, options.OperationMiddlewares["completeProviderLogin"]...)
 	router.GET(options.BaseURL+"/api/v1/tokens", wrapper.ListTokens, options.OperationMiddlewares["listTokens"]...)
 	router.POST(options.BaseURL+"/api/v1/tokens/:name/revoke", wrapper.RevokeToken, options.OperationMiddlewares["revokeToken"]...)
 	router.GET(options.BaseURL+"/api/v1/retention", wrapper.GetRetention, options.OperationMiddlewares["getRetention"]...)

@@ -25,9 +25,11 @@ import (
 	"github.com/drover-run/drover/gateway/exec"
 	"github.com/drover-run/drover/gateway/login"
 	"github.com/drover-run/drover/gateway/openapi"
+	"github.com/drover-run/drover/gateway/proxies"
 	"github.com/drover-run/drover/gateway/ui"
 	"github.com/drover-run/drover/internal/hostcheck"
 	"github.com/drover-run/drover/internal/tokens"
+	"github.com/drover-run/drover/internal/tokens/oidc"
 	"github.com/drover-run/drover/run"
 )
 
@@ -59,6 +61,8 @@ type Deps struct {
 	Tokens run.BearerTokens
 	// Browsers are the sessions of browsers; nil means that none can log in.
 	Browsers login.Sessions
+	// Provider logs users in, if it is not nil. Auth accepts its tokens.
+	Provider *oidc.Provider
 	// Keys are the keys of the relays. If they are set, an executor with a bound
 	// token may claim only tasks that a relay handed to it.
 	Keys   *tokens.Keys
@@ -86,6 +90,9 @@ type Options struct {
 	// SecureCookies says that browsers reach the gateway over TLS, although it has no
 	// TLS itself: a proxy has it.
 	SecureCookies bool
+	// TrustedProxies are the addresses and networks of the reverse proxies whose
+	// X-Forwarded-For and X-Forwarded-Proto are true.
+	TrustedProxies []string
 	// AccessLog selects the requests that are logged at info: one of the levels of
 	// package access; "" means access.Calls.
 	AccessLog string
@@ -142,6 +149,7 @@ type Server struct {
 	opts        Options
 	echo        *echo.Echo
 	ui          *ui.Handler
+	proxies     proxies.Trusted
 }
 
 var _ ServerInterface = (*Server)(nil)
@@ -170,7 +178,13 @@ func New(deps Deps, opts Options) (*Server, error) {
 	if s.metrics, err = newMetrics(deps); err != nil {
 		return nil, fmt.Errorf("register metrics of the gateway: %w", err)
 	}
-	s.Handlers = login.New(deps.Browsers, opts.SecureCookies || opts.TLS != nil, func(c echo.Context, v any) error { return s.decode(c, v, strict) }, principal)
+	if s.proxies, err = proxies.Parse(opts.TrustedProxies); err != nil {
+		return nil, fmt.Errorf("read the trusted proxies: %w", err)
+	}
+	s.Handlers = login.New(login.Deps{
+		Sessions: deps.Browsers, Provider: deps.Provider, Secure: s.secure, Caller: principal,
+		Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) },
+	})
 	s.Operations = &exec.Operations{Sessions: deps.Sessions, Server: exec.Server{
 		Subject: subject, Open: s.streams.open, CheckExecutor: checkBinding, Failed: executorError,
 		Decode:   func(c echo.Context, v any) error { return s.decode(c, v, lenient) },
@@ -195,7 +209,7 @@ func (s *Server) Handler() http.Handler { return s.echo }
 func (s *Server) router(ops map[string]openapi.Operation, codec http.Handler) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
-	e.IPExtractor = echo.ExtractIPDirect()
+	e.IPExtractor = s.proxies.Addresses()
 	e.HTTPErrorHandler = s.handleError
 	own := slices.Clone(s.opts.Hosts)
 	if host := hostcheck.Name(s.opts.Address); host != "" && net.ParseIP(host) == nil {

@@ -29,6 +29,12 @@ type BrowserSessions interface {
 	// RecordBrowserUses stores the times of last uses, by the hashes of sessions. An
 	// earlier time than the stored one, and a session that is gone, change nothing.
 	RecordBrowserUses(ctx context.Context, uses map[string]time.Time) error
+	// ClaimBrowserConfirmation sets ConfirmAfter of a session, if it is still as
+	// expected: of several callers one claims the right to ask the provider.
+	ClaimBrowserConfirmation(ctx context.Context, hash string, expected, next time.Time) (bool, error)
+	// ConfirmBrowserSession stores what the provider said: Identity, Sealed, Confirmed
+	// and ConfirmAfter. A session that is gone stays gone.
+	ConfirmBrowserSession(ctx context.Context, s run.BrowserSession) error
 	// EndBrowserSession removes the session with a hash, if it exists.
 	EndBrowserSession(ctx context.Context, hash string) error
 	// EndBrowserSessions removes all sessions of a token.

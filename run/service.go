@@ -442,11 +442,28 @@ type BearerTokens interface {
 // BrowserSession is the login of a browser. Its cookie holds a secret, of which only
 // the hash is stored.
 type BrowserSession struct {
-	Hash  string // of the secret
-	Token string // the hash of the bearer token that began it: the session ends with the token
-	Name  string // of the token
+	Hash string // of the secret
+	// Token is the hash of the bearer token that began it, with which it ends, or names
+	// the identity that began it.
+	Token string
+	Name  string // of the token or identity
 	// Browser is the User-Agent of the login, shortened, for the user to recognize it.
 	Browser           string
 	Created, LastUsed time.Time
 	Expires           time.Time // regardless of its use
+	// Identity is the user of an OpenID Connect provider; zero if a bearer token began
+	// the session. The tokens of the provider are sealed with the secret of the session.
+	Identity Identity
+	Sealed   string
+	// Confirmed is when the provider said last that the login is valid. Until
+	// ConfirmAfter it is not asked again.
+	Confirmed, ConfirmAfter time.Time
+}
+
+// Identity is a user of an OpenID Connect provider.
+type Identity struct {
+	Issuer  string   `json:"issuer"`
+	Subject string   `json:"subject"` // what the provider calls the user, for ever
+	Name    string   `json:"name"`    // what people call the user
+	Groups  []string `json:"groups,omitempty"`
 }

@@ -118,6 +118,7 @@ func deleteCommand(env session.Env) *cobra.Command {
 				if err := os.Remove(stored); err != nil && !os.IsNotExist(err) {
 					return fmt.Errorf("remove the token of %s: %w", args[0], err)
 				}
+				_ = os.Remove(stored + ".lock") // of a login with --oidc
 			}
 			return nil
 		},
@@ -148,13 +149,17 @@ func validName(name string) bool {
 
 // LoginCommand returns the command login.
 func LoginCommand(env session.Env) *cobra.Command {
-	name, from, caCert := "", "", ""
+	name, from, caCert, oidc := "", "", "", false
 	c := &cobra.Command{
 		Use:   "login SERVER",
 		Short: "Store a token for a gateway, and make it the current context",
 		Long: `Reads a bearer token from --token-file or the standard input, checks that the gateway accepts it, and stores it in a file that
-only you can read. The gateway becomes the current context. An administrator creates tokens with drover tokens create.`,
+only you can read. The gateway becomes the current context. An administrator creates tokens with drover tokens create.
+
+With --oidc, log in at the identity provider of the gateway instead: the command prints a page and a code, which you open in a browser
+on any device. The login is renewed as long as the provider allows it.`,
 		Example: `  drover login https://drover.example.com --name production --token-file token
+  drover login https://drover.example.com --oidc
   vault read -field=token secret/drover | drover login https://drover.example.com`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -170,19 +175,32 @@ only you can read. The gateway becomes the current context. An administrator cre
 			if !validName(name) {
 				return command.Invalid("%q is not the name of a context: use letters, digits, dots, hyphens and underscores, and set it with --name", name)
 			}
-			token, err := readToken(env, from)
-			if err != nil {
-				return err
-			}
 			if caCert != "" {
+				var err error
 				if caCert, err = filepath.Abs(caCert); err != nil {
 					return fmt.Errorf("find the certificates: %w", err)
 				}
 			}
+			context := session.Context{Server: server, TokenFile: tokenFile(env, name), CACert: caCert}
+			if oidc {
+				user, err := deviceLogin(c.Context(), env, server, caCert, context.TokenFile)
+				if err != nil {
+					return err
+				}
+				if err := use(env, name, context); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(env.Stdout, "You are %s. The current context is %s: %s\n", user, name, server)
+				return err
+			}
+			token, err := readToken(env, from)
+			if err != nil {
+				return err
+			}
 			if err := check(c, env, server, token, caCert); err != nil {
 				return err
 			}
-			if err := store(env, name, token, session.Context{Server: server, TokenFile: tokenFile(env, name), CACert: caCert}); err != nil {
+			if err := store(env, name, token, context); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(env.Stdout, "The current context is %s: %s\n", name, server)
@@ -191,6 +209,8 @@ only you can read. The gateway becomes the current context. An administrator cre
 	}
 	c.Flags().StringVar(&name, "name", "", "name of the context (default: the host of the server)")
 	c.Flags().StringVar(&from, "token-file", "", "file that contains the token, instead of the standard input")
+	c.Flags().BoolVar(&oidc, "oidc", false, "log in at the identity provider of the gateway, in a browser")
+	c.MarkFlagsMutuallyExclusive("oidc", "token-file")
 	c.Flags().StringVar(&caCert, "ca-cert", "", "file with the certificates of authorities to trust besides those of the system")
 	return c
 }
@@ -242,6 +262,11 @@ func store(env session.Env, name, token string, context session.Context) error {
 	if err != nil {
 		return fmt.Errorf("store the token: %w", err)
 	}
+	return use(env, name, context)
+}
+
+// use makes a context the current one.
+func use(env session.Env, name string, context session.Context) error {
 	all, err := session.ReadContexts(env)
 	if err != nil {
 		return err

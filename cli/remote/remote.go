@@ -33,6 +33,8 @@ const maxAnswer = 256 << 20
 type Options struct {
 	Server string
 	Token  string
+	// TokenSource returns the token for a call, in place of Token; nil means Token.
+	TokenSource func(ctx context.Context) (string, error)
 	// Transport makes the connections; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 	UserAgent string
@@ -129,9 +131,16 @@ func newDirect() *http.Client {
 // Server returns the URL of the gateway.
 func (c *Client) Server() string { return c.opts.Server }
 
-func (c *Client) identify(_ context.Context, req *http.Request) error {
-	if c.opts.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
+func (c *Client) identify(ctx context.Context, req *http.Request) error {
+	token := c.opts.Token
+	if c.opts.TokenSource != nil {
+		var err error
+		if token, err = c.opts.TokenSource(ctx); err != nil {
+			return err
+		}
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	if c.opts.UserAgent != "" {
 		req.Header.Set("User-Agent", c.opts.UserAgent)

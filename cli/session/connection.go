@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -61,7 +62,7 @@ func (c *Connection) Open() (*remote.Client, error) {
 		return nil, err
 	}
 	server := c.address(known)
-	token, err := c.readToken(server, known)
+	token, file, err := c.readToken(server, known)
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +70,20 @@ func (c *Connection) Open() (*remote.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	var source func(context.Context) (string, error)
+	if isLogin(token) {
+		source = savedLogin{path: file, server: server, transport: transport, now: c.env.WithDefaults().Now}.token
+	}
 	return remote.New(remote.Options{
-		Server: server, Token: token, Transport: transport, RetryTimeout: c.env.RetryTimeout,
+		Server: server, Token: token, TokenSource: source, Transport: transport, RetryTimeout: c.env.RetryTimeout,
 		UserAgent: fmt.Sprintf("drover/%s", version.String()),
 	})
+}
+
+// Transport returns the transport to a server and its identity provider, nil for the
+// default one. caCert is as in Connect.
+func Transport(env Env, server, caCert string) (http.RoundTripper, error) {
+	return (&Connection{env: env, server: server, caCert: caCert}).transport(server, Context{})
 }
 
 // Connect returns a client of a server. caCert is the path of certificates of
@@ -88,30 +99,30 @@ func Connect(env Env, server, token, caCert string) (*remote.Client, error) {
 	})
 }
 
-// readToken returns the token for a server, "" for none.
-func (c *Connection) readToken(server string, known Context) (string, error) {
-	file := c.tokenFile
+// readToken returns the token for a server, "" for none, and the file that has it.
+func (c *Connection) readToken(server string, known Context) (token, file string, err error) {
+	file = c.tokenFile
 	if file == "" && sameServer(server, known.Server) && (c.context != "" || c.env.Variable(variableToken) == "") {
 		file = known.TokenFile
 	}
-	token := c.token
+	token = c.token
 	switch {
 	case token != "" && c.tokenFile != "":
-		return "", run.Errorf(run.CodeInvalid, "--token and --token-file exclude each other")
+		return "", "", run.Errorf(run.CodeInvalid, "--token and --token-file exclude each other")
 	case token != "":
 	case file != "":
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return "", run.Errorf(run.CodeUnauthenticated, "read the token of %s: %w", server, err)
+			return "", "", run.Errorf(run.CodeUnauthenticated, "read the token of %s: %w", server, err)
 		}
 		token = strings.TrimSpace(string(data))
 	default:
 		token = c.env.Variable(variableToken)
 	}
 	if strings.ContainsAny(token, "\r\n\x00") {
-		return "", run.Errorf(run.CodeInvalid, "the token contains a line break")
+		return "", "", run.Errorf(run.CodeInvalid, "the token contains a line break")
 	}
-	return token, nil
+	return token, file, nil
 }
 
 // transport returns the transport for a server, nil for the default one.

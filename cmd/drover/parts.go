@@ -22,6 +22,7 @@ import (
 	"github.com/drover-run/drover/gateway/login"
 	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/tokens"
+	"github.com/drover-run/drover/internal/tokens/oidc"
 	"github.com/drover-run/drover/internal/version"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/webhooks"
@@ -60,11 +61,15 @@ func (p parts) addGateway(
 	if err != nil {
 		return err
 	}
-	auth, registry, browsers := p.addTokens(ctx, cfg, listed, keys, s)
+	provider, err := openProvider(cfg.OIDC, p.Logger)
+	if err != nil {
+		return err
+	}
+	auth, registry, browsers := p.addTokens(ctx, cfg, listed, keys, provider, s)
 	server, err := gateway.New(gateway.Deps{
 		Runs: service, Ready: ready, ExecutorAPI: service, Webhooks: engine.NewWebhooks(s.records), Schedules: engine.NewScheduler(service, s.records, c),
 		Fleets: engine.NewFleets(s.records), Artifacts: service, Sessions: service,
-		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Tokens: registry, Browsers: browsers, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
+		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Tokens: registry, Browsers: browsers, Provider: provider, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
 			return gateway.Stats(stats), err
@@ -72,7 +77,7 @@ func (p parts) addGateway(
 		Archives: service.StoredArchives,
 	}, gateway.Options{
 		Address: listener.Addr().String(), Hosts: cfg.Hosts, CodecOrigins: cfg.CodecOrigins, TLS: tlsConfig, ShutdownTimeout: cfg.ShutdownTimeout,
-		AccessLog: cfg.AccessLog, SecureCookies: cfg.SecureCookies,
+		AccessLog: cfg.AccessLog, SecureCookies: cfg.SecureCookies, TrustedProxies: cfg.TrustedProxies,
 	})
 	if err != nil {
 		return fmt.Errorf("create the gateway: %w", err)
@@ -83,10 +88,10 @@ func (p parts) addGateway(
 }
 
 // addTokens refuses revoked tokens and records the last uses of the others. With
-// the keys of the relays, the authenticator also accepts short-lived tokens. All
-// results are nil if there are no tokens.
+// the keys of the relays, the authenticator also accepts short-lived tokens, and with
+// a provider the tokens of its users. All results are nil if there are no tokens.
 func (p parts) addTokens(
-	ctx context.Context, cfg config.Gateway, listed tokens.Source, keys *tokens.Keys, s *stores,
+	ctx context.Context, cfg config.Gateway, listed tokens.Source, keys *tokens.Keys, provider *oidc.Provider, s *stores,
 ) (tokens.Authenticator, run.BearerTokens, login.Sessions) {
 	if listed == nil {
 		return nil, nil, nil
@@ -95,10 +100,15 @@ func (p parts) addTokens(
 	p.Stages.Add("tokens", registry.Run)
 	browsers := tokens.NewBrowsers(registry, s.records, cfg.SessionIdle, cfg.SessionMax, p.Logger)
 	p.Stages.Add("sessions of browsers", browsers.Run)
-	if keys == nil {
-		return registry, registry, browsers
+	var auth tokens.Authenticator = registry
+	if keys != nil {
+		auth = tokens.WithShortLived(keys, auth)
 	}
-	return tokens.WithShortLived(keys, registry), registry, browsers
+	if provider != nil {
+		browsers.Confirmation = tokens.Confirmation{Provider: provider, Every: cfg.OIDC.ConfirmEvery, Grace: cfg.OIDC.ConfirmGrace}
+		auth = oidc.WithProvider(provider, auth)
+	}
+	return auth, registry, browsers
 }
 
 // relayKeys returns the keys of the relays, nil where there are none.

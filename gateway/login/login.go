@@ -15,14 +15,16 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/internal/tokens"
+	"github.com/drover-run/drover/internal/tokens/oidc"
 	"github.com/drover-run/drover/run"
 )
 
 // Sessions are the sessions of browsers: see tokens.Browsers.
 type Sessions interface {
-	Begin(ctx context.Context, token, browser string) (secret string, s run.BrowserSession, err error)
+	Begin(ctx context.Context, token, browser string) (tokens.Login, error)
 	Authenticate(ctx context.Context, secret string) (tokens.Principal, run.BrowserSession, error)
-	End(ctx context.Context, secret string, everywhere bool) error
+	BeginIdentity(ctx context.Context, g tokens.Grant, browser string) (tokens.Login, error)
+	End(ctx context.Context, secret string, everywhere bool) (tokens.Grant, error)
 }
 
 const (
@@ -39,27 +41,30 @@ const (
 	maxAddresses = 10_000
 )
 
-// Handlers implements the operations of the contract. Sessions may be nil.
-type Handlers struct {
-	Sessions Sessions
-	// Secure says that browsers reach the gateway over TLS, also if a proxy ends it.
-	Secure bool
+// Deps are the dependencies of the operations.
+type Deps struct {
+	Sessions Sessions       // nil: the gateway has no logins
+	Provider *oidc.Provider // nil: no users of a provider can log in
+	// Secure reports whether a browser reaches the gateway over TLS, also if a proxy ends it.
+	Secure func(r *http.Request) bool
 	// Decode reads the body of a call.
 	Decode func(c echo.Context, v any) error
 	// Caller returns the principal of the call.
 	Caller func(c echo.Context) tokens.Principal
+}
+
+// Handlers implements the operations of the contract.
+type Handlers struct {
+	deps Deps
 
 	mu       sync.Mutex
 	attempts map[string]*rate.Limiter // by address
 	csrf     *http.CrossOriginProtection
 }
 
-// New returns the operations. sessions may be nil.
-func New(sessions Sessions, secure bool, decode func(echo.Context, any) error, caller func(echo.Context) tokens.Principal) *Handlers {
-	return &Handlers{
-		Sessions: sessions, Secure: secure, Decode: decode, Caller: caller,
-		attempts: map[string]*rate.Limiter{}, csrf: http.NewCrossOriginProtection(),
-	}
+// New returns the operations.
+func New(deps Deps) *Handlers {
+	return &Handlers{deps: deps, attempts: map[string]*rate.Limiter{}, csrf: http.NewCrossOriginProtection()}
 }
 
 // Authenticate returns the principal of a request with the cookie of a session, and
@@ -73,23 +78,23 @@ func (o *Handlers) Authenticate(r *http.Request) (p tokens.Principal, found bool
 	if err := o.csrf.Check(r); err != nil {
 		return p, true, run.Errorf(run.CodeForbidden, "the request comes from another origin")
 	}
-	p, _, err = o.Sessions.Authenticate(r.Context(), secret)
+	p, _, err = o.deps.Sessions.Authenticate(r.Context(), secret)
 	return p, true, err
 }
 
 func (o *Handlers) secret(r *http.Request) (string, bool) {
-	if o.Sessions == nil {
+	if o.deps.Sessions == nil {
 		return "", false
 	}
-	cookie, err := r.Cookie(o.cookieName())
+	cookie, err := r.Cookie(o.cookieName(r))
 	if err != nil || cookie.Value == "" {
 		return "", false
 	}
 	return cookie.Value, true
 }
 
-func (o *Handlers) cookieName() string {
-	if o.Secure {
+func (o *Handlers) cookieName(r *http.Request) string {
+	if o.deps.Secure(r) {
 		return secureCookie
 	}
 	return plainCookie
@@ -97,68 +102,98 @@ func (o *Handlers) cookieName() string {
 
 // BeginSession implements gateway.ServerInterface.
 func (o *Handlers) BeginSession(c echo.Context) error {
-	if o.Sessions == nil {
+	if o.deps.Sessions == nil {
 		return errNoSessions()
 	}
 	if err := o.csrf.Check(c.Request()); err != nil {
 		return run.Errorf(run.CodeForbidden, "the request comes from another origin")
 	}
-	if wait := o.limit(c.RealIP()); wait > 0 {
-		c.Response().Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds())+1))
-		return run.Errorf(run.CodeExhausted, "too many logins from this address: try again in %d s", int(wait.Seconds())+1)
-	}
-	var body api.SessionLogin
-	if err := o.Decode(c, &body); err != nil {
+	if err := o.admit(c); err != nil {
 		return err
 	}
-	secret, s, err := o.Sessions.Begin(c.Request().Context(), body.Token, c.Request().UserAgent())
+	var body api.SessionLogin
+	if err := o.deps.Decode(c, &body); err != nil {
+		return err
+	}
+	begun, err := o.deps.Sessions.Begin(c.Request().Context(), body.Token, c.Request().UserAgent())
 	if err != nil {
 		return err
 	}
-	http.SetCookie(c.Response(), o.cookie(secret, s.Expires))
-	return c.JSON(http.StatusCreated, api.Session{Subject: s.Name, Scopes: []string{}, ExpiresAt: s.Expires.UTC()})
+	http.SetCookie(c.Response(), o.cookie(c.Request(), begun.Secret, begun.Session.Expires))
+	return c.JSON(http.StatusCreated, view(begun.Principal, begun.Session))
+}
+
+func view(p tokens.Principal, s run.BrowserSession) api.Session {
+	v := api.Session{Subject: p.Name, Scopes: make([]string, len(p.Scopes)), ExpiresAt: s.Expires.UTC()}
+	for i, scope := range p.Scopes {
+		v.Scopes[i] = string(scope)
+	}
+	return v
 }
 
 // GetSession implements gateway.ServerInterface.
 func (o *Handlers) GetSession(c echo.Context) error {
-	p := o.Caller(c)
-	v := api.Session{Subject: p.Name, Scopes: make([]string, len(p.Scopes))}
-	for i, s := range p.Scopes {
-		v.Scopes[i] = string(s)
-	}
-	if secret, ok := o.secret(c.Request()); ok {
-		if _, s, err := o.Sessions.Authenticate(c.Request().Context(), secret); err == nil {
-			v.ExpiresAt = s.Expires.UTC()
+	var s run.BrowserSession
+	// A bearer token decides alone who the caller is.
+	if secret, ok := o.secret(c.Request()); ok && c.Request().Header.Get(echo.HeaderAuthorization) == "" {
+		var err error
+		if _, s, err = o.deps.Sessions.Authenticate(c.Request().Context(), secret); err != nil {
+			return err
 		}
 	}
-	return c.JSON(http.StatusOK, v)
+	return c.JSON(http.StatusOK, view(o.deps.Caller(c), s))
 }
 
 // EndSession implements gateway.ServerInterface.
 func (o *Handlers) EndSession(c echo.Context, params api.EndSessionParams) error {
 	secret, ok := o.secret(c.Request())
 	if !ok {
-		return c.NoContent(http.StatusNoContent)
+		return c.JSON(http.StatusOK, api.SessionEnd{})
 	}
 	if err := o.csrf.Check(c.Request()); err != nil {
 		return run.Errorf(run.CodeForbidden, "the request comes from another origin")
 	}
-	if err := o.Sessions.End(c.Request().Context(), secret, params.Everywhere != nil && *params.Everywhere); err != nil {
+	grant, err := o.deps.Sessions.End(c.Request().Context(), secret, params.Everywhere != nil && *params.Everywhere)
+	if err != nil {
 		return err
 	}
-	http.SetCookie(c.Response(), o.cookie("", time.Unix(1, 0)))
-	return c.NoContent(http.StatusNoContent)
+	http.SetCookie(c.Response(), o.cookie(c.Request(), "", time.Unix(1, 0)))
+	var v api.SessionEnd
+	if o.deps.Provider != nil {
+		v.LogoutURL = o.deps.Provider.LogoutURL(c.Request().Context(), grant.IDToken, o.origin(c.Request())+"/")
+	}
+	return c.JSON(http.StatusOK, v)
 }
 
-func (o *Handlers) cookie(value string, expires time.Time) *http.Cookie {
+// origin returns the origin of the gateway as the browser sees it. The host was checked.
+func (o *Handlers) origin(r *http.Request) string {
+	scheme := "http"
+	if o.deps.Secure(r) {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host
+}
+
+func (o *Handlers) cookie(r *http.Request, value string, expires time.Time) *http.Cookie {
 	return &http.Cookie{
-		Name: o.cookieName(), Value: value, Path: "/", Expires: expires, Secure: o.Secure,
+		Name: o.cookieName(r), Value: value, Path: "/", Expires: expires, Secure: o.deps.Secure(r),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 }
 
 func errNoSessions() error {
 	return run.Errorf(run.CodeNotSupported, "this gateway has no tokens, so it needs no login")
+}
+
+// admit refuses a login if its address has tried too many.
+func (o *Handlers) admit(c echo.Context) error {
+	wait := o.limit(c.RealIP())
+	if wait == 0 {
+		return nil
+	}
+	seconds := int(wait.Seconds()) + 1
+	c.Response().Header().Set("Retry-After", strconv.Itoa(seconds))
+	return run.Errorf(run.CodeExhausted, "too many logins from this address: try again in %d s", seconds)
 }
 
 // limit returns how long an address must wait before its next login; 0 if it may try

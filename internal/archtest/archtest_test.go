@@ -51,6 +51,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./fleeting/fleetingtest/cloud", own: []string{"fleeting/fleetingtest/cloud", "internal/durable"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./fleeting/bootstrap", own: []string{"fleeting", "fleeting/wire", "fleeting/bootstrap", "internal/dirlock", "internal/durable"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./internal/tokens", own: []string{"run", "internal/tokens"}, banned: []string{"go.temporal.io", "github.com/labstack"}},
+		{pattern: "./internal/tokens/oidc", own: []string{"run", "internal/tokens", "internal/tokens/oidc"}, banned: []string{"go.temporal.io", "github.com/labstack"}},
 		{pattern: "./internal/archive", own: []string{"run", "internal/archive"}, banned: []string{"go.temporal.io", "google.golang.org"}},
 		{pattern: "./internal/keyring", own: []string{"internal/keyring"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./internal/secrets", own: []string{"run", "internal/secrets"}, banned: []string{"go.temporal.io", "google.golang.org"}},
@@ -79,7 +80,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./activities/execution", own: []string{"run", "run/graph", "contract", "executor", "executor/agent", "executor/agent/archives", "executor/agent/frames", "executor/agent/registration", "executor/agent/sessions", "executor/agent/statedir", "executor/transfer", "internal/archive", "internal/dirlock", "internal/durable", "internal/execstream", "internal/mask", "internal/retry", "activities/errcode", "activities/execution"}},
 		{pattern: "./cmd/drover-agent", banned: []string{
 			"go.temporal.io/server", "modernc.org", "github.com/jackc", "github.com/labstack", "gocloud.dev", "github.com/aws", "cloud.google.com", "github.com/Azure",
-			"github.com/hashicorp", "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/kube-openapi/pkg/util/proto", "github.com/google/gnostic-models", "cel.dev/cel-go",
+			"github.com/hashicorp", "github.com/coreos/go-oidc", "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/kube-openapi/pkg/util/proto", "github.com/google/gnostic-models", "cel.dev/cel-go",
 			module + "/activities/fleet", module + "/blobs", module + "/engine", module + "/fleeting", module + "/gateway", module + "/records", module + "/relay", module + "/spec", module + "/workflows",
 		}},
 		{pattern: "-tags=noembedded ./cmd/drover", banned: []string{"go.temporal.io/server", module + "/internal/temporalite"}},

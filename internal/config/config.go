@@ -148,6 +148,11 @@ type Gateway struct {
 	SessionMax  time.Duration `koanf:"session_max" yaml:"session_max"`
 	// SecureCookies says that browsers reach the gateway over TLS, which a proxy ends.
 	SecureCookies bool `koanf:"secure_cookies" yaml:"secure_cookies"`
+	// TrustedProxies are the addresses and networks of the reverse proxies whose
+	// X-Forwarded-For and X-Forwarded-Proto are true.
+	TrustedProxies []string `koanf:"trusted_proxies" yaml:"trusted_proxies"`
+	// OIDC is the OpenID Connect provider of the users.
+	OIDC OIDC `koanf:"oidc" yaml:"oidc"`
 	// AccessLog selects the requests that are logged at info: all, calls or refused.
 	AccessLog string `koanf:"access_log" yaml:"access_log"`
 	// Relay makes the process of the gateway serve a relay too.
@@ -280,7 +285,7 @@ func Default() Config {
 			CacheMaxAge: 14 * 24 * time.Hour, WorkspaceMaxAge: 3 * 24 * time.Hour, ArtifactMaxAge: 30 * 24 * time.Hour,
 		},
 		Retention: Retention{Interval: time.Hour, PerSecond: 100, Executors: ExecutorRetention{MaxAge: 30 * 24 * time.Hour}},
-		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second, AccessLog: "calls", SessionIdle: 12 * time.Hour, SessionMax: 7 * 24 * time.Hour},
+		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, TrustedProxies: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second, AccessLog: "calls", SessionIdle: 12 * time.Hour, SessionMax: 7 * 24 * time.Hour, OIDC: defaultOIDC()},
 		Relay:     Relay{Listen: "127.0.0.1:7234", MaxPolls: 200, ShutdownTimeout: 10 * time.Second},
 		Executor: Executor{
 			Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",

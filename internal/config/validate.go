@@ -116,6 +116,12 @@ func (g Gateway) validate(v *validator) {
 	if slices.Contains(g.Hosts, "") {
 		v.fail("gateway.hosts", "must not contain an empty host")
 	}
+	for _, proxy := range g.TrustedProxies {
+		_, err := netip.ParsePrefix(proxy)
+		if _, notAddress := netip.ParseAddr(proxy); err != nil && notAddress != nil {
+			v.fail("gateway.trusted_proxies", "%q is neither an address nor a network such as 10.0.0.0/8", proxy)
+		}
+	}
 	if (g.TLSCertFile == "") != (g.TLSKeyFile == "") {
 		v.fail("gateway.tls_cert_file", "requires gateway.tls_key_file, and the reverse")
 	}
@@ -124,6 +130,7 @@ func (g Gateway) validate(v *validator) {
 			v.fail("gateway.codec_origins", "%q is not an origin of the form SCHEME://HOST or SCHEME://HOST:PORT", origin)
 		}
 	}
+	g.OIDC.validate(v)
 	v.oneOf("gateway.access_log", g.AccessLog, "all", "calls", "refused")
 	if g.SessionIdle < time.Minute || g.SessionMax < g.SessionIdle {
 		v.fail("gateway.session_idle", "must be at least 1m and at most gateway.session_max")
@@ -233,6 +240,9 @@ func (c Config) require(v *validator, part Part) {
 		v.required("gateway.listen", c.Gateway.Listen)
 		if c.Gateway.TokenFile == "" && !isLoopback(hostOf(c.Gateway.Listen)) && c.Gateway.Listen != "" {
 			v.fail("gateway.listen", "%s is reachable from other hosts: set gateway.token_file, or use a loopback address", c.Gateway.Listen)
+		}
+		if c.Gateway.OIDC.Issuer != "" && c.Gateway.TokenFile == "" {
+			v.fail("gateway.token_file", "is required by gateway.oidc: executors have tokens, and users while the provider is down")
 		}
 		c.requireStores(v)
 		if c.Gateway.Relay {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
@@ -32,14 +34,19 @@ type BrowserStore interface {
 	RecordBrowserUses(ctx context.Context, uses map[string]time.Time) error
 	EndBrowserSession(ctx context.Context, hash string) error
 	EndBrowserSessions(ctx context.Context, token string) error
+	ClaimBrowserConfirmation(ctx context.Context, hash string, expected, next time.Time) (bool, error)
+	ConfirmBrowserSession(ctx context.Context, s run.BrowserSession) error
 	ForgetBrowserSessions(ctx context.Context, unused time.Time, n int) (int, error)
 }
 
 // Browsers are the sessions of browsers at all gateways. A session begins with a bearer
-// token, has its scopes, and ends with it: when the token expires or is revoked, after
-// Idle without a request, and after Max in any case.
+// token, has its scopes, and ends with it: when the token expires or is revoked; or with
+// a login at an OpenID Connect provider, which confirms it. It also ends after Idle
+// without a request, and after Max in any case.
 type Browsers struct {
 	Idle, Max time.Duration
+	// Confirmation has the provider, if there is one.
+	Confirmation Confirmation
 
 	registry *Registry
 	store    BrowserStore
@@ -49,6 +56,8 @@ type Browsers struct {
 	mu     sync.Mutex
 	cached map[string]cachedSession // by hash
 	uses   map[string]time.Time     // by hash: not written yet
+
+	confirming singleflight.Group // by hash
 }
 
 type cachedSession struct {
@@ -64,30 +73,42 @@ func NewBrowsers(registry *Registry, store BrowserStore, idle, limit time.Durati
 	}
 }
 
-// Begin begins a session with a bearer token, and returns its secret, which only the
-// cookie of the browser has. Errors: unauthenticated, token_expired, token_revoked,
-// forbidden (the token is that of an executor), unavailable.
-func (b *Browsers) Begin(ctx context.Context, token, browser string) (secret string, s run.BrowserSession, err error) {
+// Login is a session that has just begun. Only the cookie of the browser has its secret.
+type Login struct {
+	Secret    string
+	Principal Principal
+	Session   run.BrowserSession
+}
+
+// Begin begins a session with a bearer token. Errors: unauthenticated, token_expired,
+// token_revoked, forbidden (the token is that of an executor), unavailable.
+func (b *Browsers) Begin(ctx context.Context, token, browser string) (Login, error) {
 	p, err := Check(b.registry, []string{"Bearer " + token})
 	if err != nil {
-		return "", s, err
+		return Login{}, err
 	}
-	if !p.Allows(Read) {
-		return "", s, run.Errorf(run.CodeForbidden, "token %s does not have the scope %s, which the web UI needs", p.Name, Read)
-	}
+	return b.begin(ctx, newSecret(), p, run.BrowserSession{Token: p.hash, Browser: browser})
+}
+
+func newSecret() string {
 	random := make([]byte, 32)
 	_, _ = rand.Read(random) // it never fails
-	secret = base64.RawURLEncoding.EncodeToString(random)
-	now := b.now()
-	s = run.BrowserSession{
-		Hash: Hash(secret), Token: p.hash, Name: p.Name, Browser: truncate.String(browser, maxBrowser, ""),
-		Created: now, LastUsed: now, Expires: now.Add(b.Max),
+	return base64.RawURLEncoding.EncodeToString(random)
+}
+
+// begin stores the session of a principal with a secret.
+func (b *Browsers) begin(ctx context.Context, secret string, p Principal, s run.BrowserSession) (Login, error) {
+	if !p.Allows(Read) {
+		return Login{}, run.Errorf(run.CodeForbidden, "%s does not have the scope %s, which the web UI needs", p.Name, Read)
 	}
+	now := b.now()
+	s.Hash, s.Name, s.Browser = Hash(secret), p.Name, truncate.String(s.Browser, maxBrowser, "")
+	s.Created, s.LastUsed, s.Expires = now, now, now.Add(b.Max)
 	if err := b.store.CreateBrowserSession(ctx, s); err != nil {
-		return "", s, err
+		return Login{}, err
 	}
 	b.logger.InfoContext(ctx, "session of a browser began", "subject", p.Name)
-	return secret, s, nil
+	return Login{Secret: secret, Principal: p, Session: s}, nil
 }
 
 // Authenticate returns the principal and the session of the secret of a cookie. Errors:
@@ -104,17 +125,31 @@ func (b *Browsers) Authenticate(ctx context.Context, secret string) (Principal, 
 	if now.After(s.Expires) || now.Sub(b.lastUse(s)) > b.Idle {
 		return Principal{}, s, run.Errorf(run.CodeUnauthenticated, "the session has expired: log in again")
 	}
-	p, ok := b.registry.AuthenticateHash(s.Token)
-	if !ok && p.Refusal != nil {
-		return Principal{}, s, p.Refusal
+	var p Principal
+	if s.Identity.Issuer != "" {
+		p, s, err = b.identity(ctx, secret, s)
+	} else {
+		p, err = b.token(s)
 	}
-	if !ok {
-		return Principal{}, s, run.Errorf(run.CodeUnauthenticated, "the token of the session is not known any more: log in again")
+	if err != nil {
+		return Principal{}, s, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.uses[s.Hash] = now
 	return p, s, nil
+}
+
+// token returns the principal of the token that began a session.
+func (b *Browsers) token(s run.BrowserSession) (Principal, error) {
+	p, ok := b.registry.AuthenticateHash(s.Token)
+	if !ok && p.Refusal != nil {
+		return Principal{}, p.Refusal
+	}
+	if !ok {
+		return Principal{}, run.Errorf(run.CodeUnauthenticated, "the token of the session is not known any more: log in again")
+	}
+	return p, nil
 }
 
 // session returns a session from memory if it was read a moment ago.
@@ -150,13 +185,17 @@ func (b *Browsers) lastUse(s run.BrowserSession) time.Time {
 	return s.LastUsed
 }
 
-// End ends the session of a secret, and with everywhere all sessions of its token. The
-// other gateways accept them for up to five seconds more.
-func (b *Browsers) End(ctx context.Context, secret string, everywhere bool) error {
+// End ends the session of a secret, and with everywhere all sessions of its token or
+// identity. The other gateways accept them for up to five seconds more. It returns the
+// grant of a user of a provider.
+func (b *Browsers) End(ctx context.Context, secret string, everywhere bool) (g Grant, err error) {
 	hash := Hash(secret)
 	s, err := b.session(ctx, hash)
 	if run.CodeOf(err) == run.CodeNotFound {
-		return nil
+		return g, nil
+	}
+	if err == nil && s.Identity.Issuer != "" {
+		g, _ = unseal(secret, s) // without it the user stays logged in at the provider
 	}
 	if err == nil && everywhere {
 		err = b.store.EndBrowserSessions(ctx, s.Token)
@@ -164,7 +203,7 @@ func (b *Browsers) End(ctx context.Context, secret string, everywhere bool) erro
 		err = b.store.EndBrowserSession(ctx, hash)
 	}
 	if err != nil {
-		return err
+		return g, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,7 +214,7 @@ func (b *Browsers) End(ctx context.Context, secret string, everywhere bool) erro
 		}
 	}
 	b.logger.InfoContext(ctx, "session of a browser ended", "subject", s.Name, "everywhere", everywhere)
-	return nil
+	return g, nil
 }
 
 // Run writes the uses, and removes expired sessions, until ctx ends.

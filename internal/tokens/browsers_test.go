@@ -68,6 +68,27 @@ func (f *fakeBrowsers) EndBrowserSessions(_ context.Context, token string) error
 	return nil
 }
 
+func (f *fakeBrowsers) ClaimBrowserConfirmation(_ context.Context, hash string, expected, next time.Time) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, ok := f.sessions[hash]
+	if !ok || !s.ConfirmAfter.Equal(expected) {
+		return false, nil
+	}
+	s.ConfirmAfter = next
+	f.sessions[hash] = s
+	return true, nil
+}
+
+func (f *fakeBrowsers) ConfirmBrowserSession(_ context.Context, s run.BrowserSession) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.sessions[s.Hash]; ok {
+		f.sessions[s.Hash] = s
+	}
+	return nil
+}
+
 func (f *fakeBrowsers) ForgetBrowserSessions(_ context.Context, unused time.Time, _ int) (n int, _ error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,10 +117,12 @@ func TestBrowsers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b, store, token := twoGateways(t, Write)
-		_, _, err := a.Begin(t.Context(), "drover_wrong", "")
+		_, err := a.Begin(t.Context(), "drover_wrong", "")
 		require.Equal(t, run.CodeUnauthenticated, run.CodeOf(err))
-		secret, s, err := a.Begin(t.Context(), token, "Firefox")
+		login, err := a.Begin(t.Context(), token, "Firefox")
 		require.NoError(t, err)
+		secret, s := login.Secret, login.Session
+		require.True(t, login.Principal.Allows(Write))
 		require.Equal(t, "ana", s.Name)
 		require.NotContains(t, s.Hash, secret)
 		for _, gateway := range []*Browsers{a, b} {
@@ -116,8 +139,10 @@ func TestBrowsers(t *testing.T) {
 		_, _, err = a.Authenticate(t.Context(), secret+"x")
 		require.Equal(t, run.CodeUnauthenticated, run.CodeOf(err))
 
-		require.NoError(t, a.End(t.Context(), secret, false))
-		require.NoError(t, a.End(t.Context(), secret, false), "it has ended already")
+		_, err = a.End(t.Context(), secret, false)
+		require.NoError(t, err)
+		_, err = a.End(t.Context(), secret, false)
+		require.NoError(t, err, "it has ended already")
 		_, _, err = a.Authenticate(t.Context(), secret)
 		require.Equal(t, run.CodeUnauthenticated, run.CodeOf(err))
 		time.Sleep(sessionFresh)
@@ -133,22 +158,22 @@ func TestBrowsers_expire(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() { _ = a.Run(ctx) }()
-		used, _, err := a.Begin(t.Context(), token, "")
+		used, err := a.Begin(t.Context(), token, "")
 		require.NoError(t, err)
-		unused, _, err := a.Begin(t.Context(), token, "")
+		unused, err := a.Begin(t.Context(), token, "")
 		require.NoError(t, err)
 		for range 23 {
 			time.Sleep(59 * time.Minute)
-			_, _, err = a.Authenticate(t.Context(), used)
+			_, _, err = a.Authenticate(t.Context(), used.Secret)
 			require.NoError(t, err)
 		}
-		_, _, err = a.Authenticate(t.Context(), unused)
+		_, _, err = a.Authenticate(t.Context(), unused.Secret)
 		require.Equal(t, run.CodeUnauthenticated, run.CodeOf(err), "it was not used for an hour")
 		time.Sleep(59 * time.Minute)
-		_, _, err = a.Authenticate(t.Context(), used)
+		_, _, err = a.Authenticate(t.Context(), used.Secret)
 		require.NoError(t, err)
 		time.Sleep(59 * time.Minute)
-		_, _, err = a.Authenticate(t.Context(), used)
+		_, _, err = a.Authenticate(t.Context(), used.Secret)
 		require.Equal(t, run.CodeUnauthenticated, run.CodeOf(err), "it began a day ago")
 		time.Sleep(2 * recordEvery)
 		synctest.Wait()
@@ -160,23 +185,24 @@ func TestBrowsers_end_with_their_token(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b, store, token := twoGateways(t, Read)
-		first, _, err := a.Begin(t.Context(), token, "")
+		first, err := a.Begin(t.Context(), token, "")
 		require.NoError(t, err)
-		second, _, err := b.Begin(t.Context(), token, "")
+		second, err := b.Begin(t.Context(), token, "")
 		require.NoError(t, err)
-		require.NoError(t, a.End(t.Context(), first, true))
+		_, err = a.End(t.Context(), first.Secret, true)
+		require.NoError(t, err)
 		require.Empty(t, store.sessions, "everywhere")
 		time.Sleep(sessionFresh)
-		_, _, err = b.Authenticate(t.Context(), second)
+		_, _, err = b.Authenticate(t.Context(), second.Secret)
 		require.Equal(t, run.CodeUnauthenticated, run.CodeOf(err))
 
-		third, _, err := a.Begin(t.Context(), token, "")
+		third, err := a.Begin(t.Context(), token, "")
 		require.NoError(t, err)
 		_, err = a.registry.RevokeToken(t.Context(), "ana", "ops")
 		require.NoError(t, err)
-		_, _, err = a.Authenticate(t.Context(), third)
+		_, _, err = a.Authenticate(t.Context(), third.Secret)
 		require.Equal(t, run.CodeTokenRevoked, run.CodeOf(err))
-		_, _, err = a.Begin(t.Context(), token, "")
+		_, err = a.Begin(t.Context(), token, "")
 		require.Equal(t, run.CodeTokenRevoked, run.CodeOf(err))
 	})
 }
@@ -184,6 +210,6 @@ func TestBrowsers_end_with_their_token(t *testing.T) {
 func TestBrowsers_refuse_executors(t *testing.T) {
 	t.Parallel()
 	a, _, _, token := twoGateways(t, Executor)
-	_, _, err := a.Begin(t.Context(), token, "")
+	_, err := a.Begin(t.Context(), token, "")
 	require.Equal(t, run.CodeForbidden, run.CodeOf(err))
 }

@@ -44,8 +44,10 @@ func (s Scope) allows(required Scope) bool {
 
 // Principal is the caller that a token identifies.
 type Principal struct {
-	Name    string
-	Scopes  []Scope
+	Name   string
+	Scopes []Scope
+	// Groups are those of a user of an OpenID Connect provider.
+	Groups  []string
 	Binding Binding
 	// IssuedAt and Expires bound a short-lived token; zero for tokens that are
 	// listed.

@@ -1,26 +1,32 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, Outlet, redirect } from '@tanstack/react-router'
+import { useQuery } from '@tanstack/react-query'
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, Outlet, redirect, useRouterState } from '@tanstack/react-router'
 
 import { api, ProblemError } from './api/client'
 import { LiveProvider, useEvents } from './api/events'
 import { Failure } from './components/Notice'
 import { setZone, useZone } from './lib/time'
+import { Account } from './login/Account'
 import { Login } from './pages/Login'
+import { LoginCallback } from './pages/LoginCallback'
 import { Runs, type RunFilters } from './pages/Runs'
 
 /** Frame asks who the user is, and for a login where the gateway needs one. */
 function Frame() {
+  const callback = useRouterState({ select: (state) => state.location.pathname === '/login/callback' })
+  return callback ? <LoginCallback /> : <Session />
+}
+
+function Session() {
   const session = useQuery({
     queryKey: ['session'],
     queryFn: async ({ signal }) => (await api.GET('/api/v1/session', { signal })).data!,
   })
   if (session.error instanceof ProblemError && session.error.status === 401) return <Login />
   if (!session.data) return session.error ? <main><Failure error={session.error} /></main> : <p className="visually-hidden">Loading</p>
-  return <Pages subject={session.data.subject} expires={session.data.expires_at} />
+  return <Pages subject={session.data.subject} scopes={session.data.scopes} expires={session.data.expires_at} />
 }
 
-function Pages({ subject, expires }: { subject: string; expires?: string }) {
-  const queries = useQueryClient()
+function Pages({ subject, scopes, expires }: { subject: string; scopes: string[]; expires?: string }) {
   const live = useEvents()
   const zone = useZone()
   return (
@@ -34,8 +40,7 @@ function Pages({ subject, expires }: { subject: string; expires?: string }) {
             <Link to="/operations">Operations</Link>
           </nav>
           <div className="end">
-            <span className="muted">{subject}</span>
-            {expires && <button onClick={() => void api.DELETE('/api/v1/session').finally(() => queries.resetQueries())}>Log out</button>}
+            <Account subject={subject} scopes={scopes} expires={expires} />
             <button onClick={() => setZone(zone === 'utc' ? 'local' : 'utc')} title="Show times in local time or in UTC">{zone === 'utc' ? 'UTC' : 'Local time'}</button>
             <span className="live" data-live={live} role="status">{{ live: 'live', connecting: 'connecting', lost: 'connection lost, trying again' }[live]}</span>
           </div>
@@ -54,6 +59,8 @@ const texts = (value: unknown): string[] | undefined => {
 }
 const text = (value: unknown) => (typeof value === 'string' || typeof value === 'number' ? String(value) : undefined)
 
+// Frame shows the page.
+const callback = createRoute({ getParentRoute: () => root, path: '/login/callback', component: () => null })
 const home = createRoute({ getParentRoute: () => root, path: '/', beforeLoad: () => { throw redirect({ to: '/runs', replace: true }) } })
 
 export const runsRoute = createRoute({
@@ -94,7 +101,7 @@ const approvals = createRoute({ getParentRoute: () => root, path: '/approvals', 
 
 export const router = createRouter({
   routeTree: root.addChildren([
-    home, runsRoute, approvals,
+    home, callback, runsRoute, approvals,
     runRoute.addChildren([runGraph, runTimeline, runTasks, taskRoute]),
     operations.addChildren([executors, pools, fleets, changeGroups, schedules, webhooks]),
   ]),

@@ -12,7 +12,7 @@ import (
 
 // TokenTests returns the tests of the records of bearer tokens, by name.
 func TokenTests() map[string]func(t *testing.T, d *fixture.Database) {
-	return map[string]func(t *testing.T, d *fixture.Database){"uses": testTokenUses, "revocation": testTokenRevocation, "browsers": testBrowserSessions}
+	return map[string]func(t *testing.T, d *fixture.Database){"uses": testTokenUses, "revocation": testTokenRevocation, "browsers": testBrowserSessions, "browsers of users": testBrowserIdentities}
 }
 
 func testTokenUses(t *testing.T, d *fixture.Database) {
@@ -53,6 +53,48 @@ func testTokenRevocation(t *testing.T, d *fixture.Database) {
 	revoked, err := s.TokenRecords(t.Context(), true)
 	require.NoError(t, err)
 	require.Equal(t, again, revoked)
+}
+
+// testBrowserIdentities tests the sessions of the users of a provider.
+func testBrowserIdentities(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	at := time.Now()
+	id := run.Identity{Issuer: "https://login.example.com", Subject: "1", Name: "ana", Groups: []string{"developers"}}
+	require.NoError(t, s.CreateBrowserSession(t.Context(), run.BrowserSession{
+		Hash: "a", Token: "oidc:1", Name: "ana", Expires: at.Add(time.Hour), Identity: id, Sealed: "first", Confirmed: at,
+	}))
+	read, err := s.ReadBrowserSession(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, id, read.Identity)
+	require.Equal(t, "first", read.Sealed)
+	require.WithinDuration(t, at, read.Confirmed, 0)
+	require.Zero(t, read.ConfirmAfter)
+
+	next := at.Add(time.Minute)
+	for i, want := range []bool{true, false} {
+		claimed, err := s.ClaimBrowserConfirmation(t.Context(), "a", read.ConfirmAfter, next)
+		require.NoError(t, err)
+		require.Equal(t, want, claimed, "%d: one gateway asks the provider", i)
+	}
+	claimed, err := s.ClaimBrowserConfirmation(t.Context(), "x", time.Time{}, next)
+	require.NoError(t, err)
+	require.False(t, claimed)
+
+	read.Identity.Groups, read.Sealed, read.Confirmed, read.ConfirmAfter = nil, "second", next, next
+	require.NoError(t, s.ConfirmBrowserSession(t.Context(), read))
+	again, err := s.ReadBrowserSession(t.Context(), "a")
+	require.NoError(t, err)
+	require.Empty(t, again.Identity.Groups)
+	require.Equal(t, "second", again.Sealed)
+	require.WithinDuration(t, next, again.Confirmed, 0)
+	claimed, err = s.ClaimBrowserConfirmation(t.Context(), "a", again.ConfirmAfter, next.Add(time.Minute))
+	require.NoError(t, err)
+	require.True(t, claimed)
+
+	require.NoError(t, s.EndBrowserSession(t.Context(), "a"))
+	require.NoError(t, s.ConfirmBrowserSession(t.Context(), read), "it stays gone")
+	_, err = s.ReadBrowserSession(t.Context(), "a")
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 }
 
 func testBrowserSessions(t *testing.T, d *fixture.Database) {

@@ -1196,8 +1196,9 @@ export interface paths {
          * Log a browser in
          * @description Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
          *     and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
-         *     for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). 429 `exhausted` after many
-         *     logins from one address; 422 `not_supported` if the gateway has no tokens.
+         *     for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
+         *     page of another origin that change something are refused with 403. 429 `exhausted` after many logins from one address;
+         *     422 `not_supported` if the gateway has no tokens.
          */
         post: operations["beginSession"];
         /**
@@ -1205,6 +1206,65 @@ export interface paths {
          * @description Without a session, nothing happens.
          */
         delete: operations["endSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/options": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the ways to log in */
+        get: operations["getLoginOptions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/provider": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin a login at the identity provider
+         * @description The browser continues at `url`. The provider sends it back to `/login/callback` of the web UI, which completes the login.
+         *     503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none.
+         */
+        post: operations["beginProviderLogin"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/provider/complete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Complete a login at the identity provider
+         * @description Exchanges the answer of the provider for the cookie of a session. It must come from the browser that began the login.
+         *     403 if no binding gives the user access (`gateway.oidc.bindings`); 429 as for `beginSession`.
+         */
+        post: operations["completeProviderLogin"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2021,7 +2081,7 @@ export interface components {
             token: string;
         };
         Session: {
-            /** @description The name of the token, or `local` on a gateway without tokens. */
+            /** @description The name of the token or of the user, or `local` on a gateway without tokens. */
             subject: string;
             scopes: string[];
             /**
@@ -2029,6 +2089,41 @@ export interface components {
              * @description Of the session of a browser.
              */
             expires_at?: string;
+        };
+        SessionEnd: {
+            /** @description Where a user of the identity provider logs out there too, if the provider offers that. */
+            logout_url?: string;
+        };
+        LoginOptions: {
+            /** @description Whether the gateway has bearer tokens. If not, it needs no login. */
+            token: boolean;
+            provider?: components["schemas"]["LoginProvider"];
+        };
+        /** @description An OpenID Connect provider. */
+        LoginProvider: {
+            name: string;
+            issuer: string;
+            /** @description The client with which a command line logs in by the device flow, absent if it cannot. */
+            device_client_id?: string;
+            scopes?: string[];
+        };
+        ProviderLogin: {
+            /** @description The path of the page to show after the login, with its query. It begins with a single slash. */
+            return_to?: string;
+        };
+        ProviderLoginBegun: {
+            url: string;
+        };
+        /** @description The query with which the provider sends the browser back. */
+        ProviderAnswer: {
+            state: string;
+            code?: string;
+            error?: string;
+            error_description?: string;
+        };
+        ProviderLoginDone: {
+            session: components["schemas"]["Session"];
+            return_to: string;
         };
         BearerTokenList: {
             tokens: components["schemas"]["BearerToken"][];
@@ -5323,21 +5418,97 @@ export interface operations {
     endSession: {
         parameters: {
             query?: {
-                /** @description End all sessions that began with the same token. */
+                /** @description End all sessions of the same token or user. */
                 everywhere?: boolean;
             };
             header?: never;
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: components["requestBodies"]["Nothing"];
         responses: {
             /** @description The session has ended. */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["SessionEnd"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getLoginOptions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The ways to log in. The identity provider is not called. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginOptions"];
+                };
+            };
+        };
+    };
+    beginProviderLogin: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProviderLogin"];
+            };
+        };
+        responses: {
+            /** @description Where the browser continues. */
+            200: {
+                headers: {
+                    /** @description A cookie for the completion, valid for ten minutes. */
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderLoginBegun"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    completeProviderLogin: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProviderAnswer"];
+            };
+        };
+        responses: {
+            /** @description The session. */
+            201: {
+                headers: {
+                    /** @description The cookie of the session. */
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderLoginDone"];
+                };
             };
             default: components["responses"]["Problem"];
         };

@@ -3,7 +3,9 @@ package tokens
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -15,8 +17,54 @@ import (
 // CreateBrowserSession implements records.Store.
 func (s *Store) CreateBrowserSession(ctx context.Context, b run.BrowserSession) error {
 	return s.db.Write(ctx, "begin the session of a browser", func(t *sqldb.Tx) error {
-		_, err := t.Exec(ctx, `INSERT INTO browser_sessions (hash, token, name, browser, created_at, used_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			b.Hash, b.Token, b.Name, b.Browser, t.Now, t.Now, b.Expires.UnixNano())
+		identity, sealed, confirmed, err := provided(b)
+		if err != nil {
+			return err
+		}
+		_, err = t.Exec(ctx, `INSERT INTO browser_sessions (hash, token, name, browser, created_at, used_at, expires_at, identity, sealed, confirmed_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			b.Hash, b.Token, b.Name, b.Browser, t.Now, t.Now, b.Expires.UnixNano(), identity, sealed, confirmed)
+		return err
+	})
+}
+
+// provided returns the columns of the session of a provider's user, NULL for others.
+func provided(b run.BrowserSession) (identity, sealed sql.NullString, confirmed sql.NullInt64, err error) {
+	if b.Identity.Issuer == "" {
+		return identity, sealed, confirmed, nil
+	}
+	text, err := json.Marshal(b.Identity)
+	if err != nil {
+		return identity, sealed, confirmed, fmt.Errorf("encode the identity: %w", err)
+	}
+	return sql.NullString{String: string(text), Valid: true}, sql.NullString{String: b.Sealed, Valid: true},
+		sql.NullInt64{Int64: b.Confirmed.UnixNano(), Valid: true}, nil
+}
+
+// ClaimBrowserConfirmation implements records.Store.
+func (s *Store) ClaimBrowserConfirmation(ctx context.Context, hash string, expected, next time.Time) (claimed bool, err error) {
+	err = s.db.Write(ctx, "claim the confirmation of the session of a browser", func(t *sqldb.Tx) error {
+		result, err := t.Exec(ctx, `UPDATE browser_sessions SET confirm_after = ? WHERE hash = ? AND confirm_after = ?`,
+			sqldb.FromTime(next), hash, sqldb.FromTime(expected))
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		claimed = n == 1
+		return err
+	})
+	return claimed, err
+}
+
+// ConfirmBrowserSession implements records.Store.
+func (s *Store) ConfirmBrowserSession(ctx context.Context, b run.BrowserSession) error {
+	return s.db.Write(ctx, "confirm the session of a browser", func(t *sqldb.Tx) error {
+		identity, sealed, confirmed, err := provided(b)
+		if err != nil {
+			return err
+		}
+		_, err = t.Exec(ctx, `UPDATE browser_sessions SET identity = ?, sealed = ?, confirmed_at = ?, confirm_after = ? WHERE hash = ?`,
+			identity, sealed, confirmed, sqldb.FromTime(b.ConfirmAfter), b.Hash)
 		return err
 	})
 }
@@ -24,13 +72,23 @@ func (s *Store) CreateBrowserSession(ctx context.Context, b run.BrowserSession) 
 // ReadBrowserSession implements records.Store.
 func (s *Store) ReadBrowserSession(ctx context.Context, hash string) (b run.BrowserSession, err error) {
 	err = s.db.Read(ctx, "read the session of a browser", func(q sqldb.Querier) error {
-		var created, used, expires int64
-		err := q.QueryRow(ctx, `SELECT hash, token, name, browser, created_at, used_at, expires_at FROM browser_sessions WHERE hash = ?`, hash).
-			Scan(&b.Hash, &b.Token, &b.Name, &b.Browser, &created, &used, &expires)
+		var created, used, expires, after int64
+		var identity, sealed sql.NullString
+		var confirmed sql.NullInt64
+		err := q.QueryRow(ctx, `SELECT hash, token, name, browser, created_at, used_at, expires_at, identity, sealed, confirmed_at, confirm_after
+			FROM browser_sessions WHERE hash = ?`, hash).
+			Scan(&b.Hash, &b.Token, &b.Name, &b.Browser, &created, &used, &expires, &identity, &sealed, &confirmed, &after)
 		if errors.Is(err, sql.ErrNoRows) {
 			return run.Errorf(run.CodeNotFound, "there is no such session")
 		}
+		if err != nil {
+			return err
+		}
 		b.Created, b.LastUsed, b.Expires = sqldb.ToTime(created), sqldb.ToTime(used), sqldb.ToTime(expires)
+		b.Sealed, b.Confirmed, b.ConfirmAfter = sealed.String, sqldb.ToTime(confirmed.Int64), sqldb.ToTime(after)
+		if identity.Valid {
+			err = json.Unmarshal([]byte(identity.String), &b.Identity)
+		}
 		return err
 	})
 	return b, err

@@ -2,12 +2,17 @@
 -- The logins of browsers.
 CREATE TABLE browser_sessions (
     hash       TEXT COLLATE "C" NOT NULL PRIMARY KEY, -- of the secret in the cookie
-    token      TEXT COLLATE "C" NOT NULL,             -- the hash of the token that began it
+    token      TEXT COLLATE "C" NOT NULL,             -- the hash of the token that began it, or the key of an identity
     name       TEXT   NOT NULL,
     browser    TEXT   NOT NULL,
     created_at BIGINT NOT NULL,
     used_at    BIGINT NOT NULL,
-    expires_at BIGINT NOT NULL
+    expires_at BIGINT NOT NULL,
+    -- Of users of an OpenID Connect provider.
+    identity      TEXT,    -- in JSON
+    sealed        TEXT,    -- the tokens of the provider
+    confirmed_at  BIGINT,
+    confirm_after BIGINT NOT NULL DEFAULT 0
 );
 CREATE INDEX browser_sessions_token ON browser_sessions (token);
 CREATE INDEX browser_sessions_used ON browser_sessions (used_at);

@@ -1,0 +1,159 @@
+package oidc_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/internal/tokens"
+	"github.com/drover-run/drover/internal/tokens/oidc"
+	"github.com/drover-run/drover/run"
+)
+
+// newProvider returns the gateway's side of a provider.
+func newProvider(t *testing.T, issuer string) *oidc.Provider {
+	t.Helper()
+	p, err := oidc.New(oidc.Options{
+		Issuer: issuer, Name: "test", ClientID: testenv.IdentityClient, DeviceClientID: testenv.IdentityDeviceClient, Audiences: []string{"api"},
+		Scopes: []string{"profile", "email"}, SubjectClaim: "email", SubjectPrefix: "oidc:", GroupsClaim: "groups",
+		Bindings: []string{"group:developers=write", "user:test-user@zitadel.ch=exec"},
+	})
+	require.NoError(t, err)
+	return p
+}
+
+// none knows no token.
+func none(t *testing.T) tokens.Authenticator {
+	t.Helper()
+	list, err := tokens.NewList([]tokens.Token{{Name: "ci", Hash: tokens.Hash("drover_ci"), Scopes: []tokens.Scope{tokens.Read}}})
+	require.NoError(t, err)
+	return list
+}
+
+func TestAuthenticator_tokens_of_the_provider(t *testing.T) {
+	t.Parallel()
+	identity := testenv.StartIdentity(t)
+	auth := oidc.WithProvider(newProvider(t, identity.Issuer), none(t))
+	p, ok := auth.Authenticate(identity.Sign(t, nil))
+	require.True(t, ok, "%v", p.Refusal)
+	require.Equal(t, "oidc:test-user@zitadel.ch", p.Name)
+	require.Equal(t, []string{"developers"}, p.Groups)
+	require.Equal(t, []tokens.Scope{tokens.Write, tokens.Exec}, p.Scopes)
+	p, ok = auth.Authenticate("drover_ci")
+	require.True(t, ok)
+	require.Equal(t, "ci", p.Name)
+
+	tests := map[string]struct {
+		claims map[string]any
+		code   run.Code // "" if the token is accepted
+	}{
+		"another_audience":         {claims: map[string]any{"aud": "other"}, code: run.CodeUnauthenticated},
+		"no_audience":              {claims: map[string]any{"aud": nil}, code: run.CodeUnauthenticated},
+		"the_client_of_the_CLI":    {claims: map[string]any{"aud": testenv.IdentityDeviceClient}},
+		"an_audience_of_several":   {claims: map[string]any{"aud": []string{"other", "api"}}},
+		"another_issuer":           {claims: map[string]any{"iss": "https://login.example.com"}, code: run.CodeUnauthenticated},
+		"expired_within_the_skew":  {claims: map[string]any{"exp": -30}},
+		"expired":                  {claims: map[string]any{"exp": -90}, code: run.CodeTokenExpired},
+		"no_expiry":                {claims: map[string]any{"exp": nil}, code: run.CodeTokenExpired},
+		"issued_within_the_skew":   {claims: map[string]any{"iat": 30}},
+		"issued_in_the_future":     {claims: map[string]any{"iat": 90}, code: run.CodeUnauthenticated},
+		"valid_within_the_skew":    {claims: map[string]any{"nbf": 30}},
+		"not_valid_yet":            {claims: map[string]any{"nbf": 900}, code: run.CodeUnauthenticated},
+		"no_user":                  {claims: map[string]any{"sub": nil}, code: run.CodeForbidden},
+		"no_name":                  {claims: map[string]any{"email": nil}, code: run.CodeForbidden},
+		"address_is_not_verified":  {claims: map[string]any{"email_verified": false}, code: run.CodeForbidden},
+		"no_binding":               {claims: map[string]any{"email": "eve@example.com", "groups": []string{"others"}}, code: run.CodeForbidden},
+		"a_group_that_is_a_string": {claims: map[string]any{"email": "eve@example.com", "groups": "developers"}},
+		"control_characters":       {claims: map[string]any{"email": "eve\n@example.com"}, code: run.CodeForbidden},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			p, ok := auth.Authenticate(identity.Sign(t, tt.claims))
+			require.Equal(t, tt.code == "", ok, "%v", p.Refusal)
+			if tt.code != "" {
+				require.Equal(t, tt.code, run.CodeOf(p.Refusal), "%v", p.Refusal)
+			}
+		})
+	}
+
+	other := testenv.StartIdentity(t)
+	p, ok = auth.Authenticate(other.Sign(t, map[string]any{"iss": identity.Issuer}))
+	require.False(t, ok, "another provider signed it")
+	require.Equal(t, run.CodeUnauthenticated, run.CodeOf(p.Refusal), "%v", p.Refusal)
+}
+
+func TestAuthenticator_keys_rotate(t *testing.T) {
+	t.Parallel()
+	identity := testenv.StartIdentity(t)
+	auth := oidc.WithProvider(newProvider(t, identity.Issuer), none(t))
+	before := identity.Sign(t, nil)
+	_, ok := auth.Authenticate(before)
+	require.True(t, ok)
+	identity.Control(t, "rotate", nil)
+	p, ok := auth.Authenticate(identity.Sign(t, nil))
+	require.True(t, ok, "the new key: %v", p.Refusal)
+	p, ok = auth.Authenticate(before)
+	require.False(t, ok, "the provider withdrew the key")
+	require.Equal(t, run.CodeUnauthenticated, run.CodeOf(p.Refusal))
+
+	// Tokens with names of keys that do not exist do not make the gateway flood the provider.
+	forged := identity.Control(t, "sign?key=unknown", map[string]any{"iss": identity.Issuer, "aud": testenv.IdentityClient, "sub": "x", "exp": 60})
+	for range 10 {
+		p, ok = auth.Authenticate(forged)
+		require.False(t, ok)
+	}
+	require.ErrorContains(t, p.Refusal, "a moment ago")
+	p, ok = auth.Authenticate(identity.Sign(t, nil))
+	require.True(t, ok, "%v", p.Refusal)
+}
+
+func TestAuthenticator_provider_down(t *testing.T) {
+	t.Parallel()
+	identity := testenv.StartIdentity(t)
+	token := identity.Sign(t, nil)
+	identity.Stop()
+	provider := newProvider(t, identity.Issuer)
+	auth := oidc.WithProvider(provider, none(t))
+	p, ok := auth.Authenticate(token)
+	require.False(t, ok)
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(p.Refusal))
+	require.ErrorContains(t, p.Refusal, "connection refused")
+	_, err := provider.Start(t.Context(), "http://127.0.0.1/login/callback")
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
+	_, ok = auth.Authenticate("drover_ci")
+	require.True(t, ok, "other tokens do not need the provider")
+
+	identity.Start(t)
+	testenv.Await(t, 30*time.Second, func() (bool, string) {
+		p, ok := auth.Authenticate(identity.Sign(t, nil))
+		return ok, "the token is refused: " + errorText(p.Refusal)
+	})
+	identity.Stop()
+	p, ok = auth.Authenticate(token)
+	require.False(t, ok, "it has the key of before")
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(p.Refusal), "%v", p.Refusal)
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return "no reason"
+	}
+	return err.Error()
+}
+
+func TestProvider_of_another_issuer(t *testing.T) {
+	t.Parallel()
+	identity := testenv.StartIdentity(t)
+	_, err := newProvider(t, identity.Issuer[:len(identity.Issuer)-1]).Start(t.Context(), "http://127.0.0.1/login/callback")
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
+	require.ErrorContains(t, err, "issuer", "the URL lacks the slash")
+	_, err = oidc.New(oidc.Options{Bindings: []string{"developers", "group:x=owner", "group:=read", "team:x=read", "*=executor"}})
+	for _, text := range []string{`"developers"`, `"owner"`, `"group:=read"`, `"team:x"`, `"executor"`} {
+		require.ErrorContains(t, err, text)
+	}
+	_, err = oidc.New(oidc.Options{Bindings: []string{"group:CN=ops,OU=it=admin", "user:ana@example.com=read", "*=read"}, Transport: http.DefaultTransport})
+	require.NoError(t, err)
+}

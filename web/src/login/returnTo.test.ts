@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest'
+
+import { returnTo } from './returnTo'
+
+const origin = 'https://drover.example.com'
+
+test('keeps pages of this origin', () => {
+  expect(returnTo('/runs?phase=open#x', origin)).toBe('/runs?phase=open#x')
+  expect(returnTo('/', origin)).toBe('/')
+})
+
+test.each([
+  undefined, '', 'runs', 'https://evil.example', '//evil.example', '/\\evil.example', '/\t/evil.example', '/.//evil.example',
+  'javascript:alert(1)', '/login/callback?state=x', '/' + 'a'.repeat(2000),
+])('shows the first page instead of %s', (path) => {
+  expect(returnTo(path, origin)).toBe('/')
+})
