@@ -236,6 +236,9 @@ type ServerInterface interface {
 	// ListTokens List the bearer tokens
 	// (GET /api/v1/tokens)
 	ListTokens(ctx echo.Context) error
+	// CreateToken Create a bearer token
+	// (POST /api/v1/tokens)
+	CreateToken(ctx echo.Context) error
 	// RevokeToken Revoke a bearer token
 	// (POST /api/v1/tokens/{name}/revoke)
 	RevokeToken(ctx echo.Context, name string) error
@@ -2098,6 +2101,15 @@ func (w *ServerInterfaceWrapper) ListTokens(ctx echo.Context) error {
 	return err
 }
 
+// CreateToken converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateToken(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateToken(ctx)
+	return err
+}
+
 // RevokeToken converts echo context to params.
 func (w *ServerInterfaceWrapper) RevokeToken(ctx echo.Context) error {
 	var err error
@@ -2355,6 +2367,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/session", wrapper.GetSession, options.OperationMiddlewares["getSession"]...)
 	router.POST(options.BaseURL+"/api/v1/session", wrapper.BeginSession, options.OperationMiddlewares["beginSession"]...)
 	router.GET(options.BaseURL+"/api/v1/tokens", wrapper.ListTokens, options.OperationMiddlewares["listTokens"]...)
+	router.POST(options.BaseURL+"/api/v1/tokens", wrapper.CreateToken, options.OperationMiddlewares["createToken"]...)
 	router.POST(options.BaseURL+"/api/v1/tokens/:name/revoke", wrapper.RevokeToken, options.OperationMiddlewares["revokeToken"]...)
 	router.GET(options.BaseURL+"/api/v1/retention", wrapper.GetRetention, options.OperationMiddlewares["getRetention"]...)
 	router.GET(options.BaseURL+"/api/v1/retention/preview", wrapper.PreviewRetention, options.OperationMiddlewares["previewRetention"]...)
