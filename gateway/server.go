@@ -168,7 +168,11 @@ func New(deps Deps, opts Options) (*Server, error) {
 		auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
 		access: access.New(deps.Logger, opts.AccessLog, ops), streams: newStreams(), opts: opts.withDefaults(),
 	}
-	if s.roles, err = access.NewRoles(ops, deps.Runs.GroupOf); err != nil {
+	resources := access.Resources{Run: deps.Runs.GroupOf}
+	if deps.Schedules != nil {
+		resources.Schedule = deps.Schedules.ScheduleGroup
+	}
+	if s.roles, err = access.NewRoles(ops, resources); err != nil {
 		return nil, err
 	}
 	if s.metrics, err = newMetrics(deps); err != nil {

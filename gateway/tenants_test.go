@@ -23,6 +23,7 @@ import (
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/records/sqlite"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/runtest"
 )
 
 // operand is what an operation is about.
@@ -33,6 +34,7 @@ const (
 	ofRun      operand = "run"      // a run
 	ofList     operand = "list"     // what the caller may see
 	ofGroup    operand = "group"    // the group that the request names
+	ofSchedule operand = "schedule" // a schedule
 	ofPool     operand = "pool"     // a pool
 	ofAll      operand = "all"      // all groups
 	ofExecutor operand = "executor" // executors only
@@ -67,8 +69,8 @@ func matrix() map[string]allowance {
 		"approveTask": {ofRun, approvers}, "rejectTask": {ofRun, approvers}, "deleteRun": {ofRun, admins}, "execInTask": {ofRun, admins},
 
 		"listChangeGroups": {ofAll, viewers}, "getChangeGroup": {ofAll, viewers}, "putChangeGroup": {ofAll, operators},
-		"listSchedules": {ofAll, viewers}, "getSchedule": {ofAll, viewers}, "putSchedule": {ofAll, submitters}, "deleteSchedule": {ofAll, submitters},
-		"pauseSchedule": {ofAll, submitters}, "resumeSchedule": {ofAll, submitters}, "triggerSchedule": {ofAll, submitters}, "backfillSchedule": {ofAll, submitters},
+		"listSchedules": {ofList, viewers}, "getSchedule": {ofSchedule, viewers}, "putSchedule": {ofGroup, submitters}, "deleteSchedule": {ofSchedule, submitters},
+		"pauseSchedule": {ofSchedule, submitters}, "resumeSchedule": {ofSchedule, submitters}, "triggerSchedule": {ofSchedule, submitters}, "backfillSchedule": {ofSchedule, submitters},
 		"listWebhooks": {ofAll, admins}, "getWebhook": {ofAll, admins}, "putWebhook": {ofAll, admins}, "deleteWebhook": {ofAll, admins}, "testWebhook": {ofAll, admins},
 		"listExecutors": {ofAll, viewers}, "getExecutor": {ofAll, viewers}, "drainExecutor": {ofAll, operators}, "removeExecutor": {ofAll, operators},
 		"listPools": {ofPool, viewers}, "getPool": {ofPool, viewers}, "putPool": {ofAll, admins}, "deletePool": {ofAll, admins},
@@ -125,7 +127,28 @@ func newTenants(t *testing.T) tenants {
 	}
 	known, err := tokens.NewList(list)
 	require.NoError(t, err)
-	return tenants{e, serve(t, gateway.Deps{Runs: e, ExecutorAPI: e, Artifacts: e, Auth: known}, gateway.Options{})}
+	return tenants{e, serve(t, gateway.Deps{Runs: e, ExecutorAPI: e, Artifacts: e, Schedules: schedules(), Auth: known}, gateway.Options{})}
+}
+
+// schedules has the schedules p and acme.x, and x of others.
+func schedules() *runtest.Schedules {
+	groups := map[string]string{"acme.x": ours, "p": ours, "x": theirs}
+	return &runtest.Schedules{
+		ScheduleGroupFunc: func(name string) (string, error) {
+			if group, ok := groups[name]; ok {
+				return group, nil
+			}
+			return "", run.Errorf(run.CodeNotFound, "there is no schedule %s", name)
+		},
+		SchedulesFunc: func(q run.ScheduleQuery) (page run.SchedulePage, _ error) {
+			for _, name := range []string{"p", "x"} {
+				if len(q.Within) == 0 || slices.ContainsFunc(q.Within, func(path string) bool { return run.GroupWithin(groups[name], path) }) {
+					page.Schedules = append(page.Schedules, run.Schedule{ScheduleSpec: run.ScheduleSpec{Name: name}, Group: groups[name]})
+				}
+			}
+			return page, nil
+		},
+	}
 }
 
 // specOf is a specification as clients send it.
@@ -151,6 +174,8 @@ func (b tenants) call(t *testing.T, op, method, path, token string, id run.ID) a
 	switch op {
 	case "createRun", "validateSpec":
 		c.body = specOf(ours)
+	case "putSchedule":
+		c.body = `{"cron": ["0 0 * * *"], "spec": ` + specOf(ours) + `}`
 	case "deleteRuns":
 		c.path += "?keep=1&dry_run=true&group=" + ours
 	case "searchTaskLog":
@@ -231,12 +256,16 @@ func (b tenants) check(t *testing.T, op, method, path string, row allowance, rol
 		got.problem(t, http.StatusForbidden, run.CodeForbidden)
 	case row.operand == ofPool:
 		require.NotContains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, got.status, "%s: %s", name, got.body)
+	case row.operand == ofSchedule && !here:
+		got.problem(t, http.StatusNotFound, run.CodeNotFound)
+		absent := b.call(t, op, method, strings.Replace(path, "{name}", "absent", 1), token, mine)
+		require.Equal(t, strings.ReplaceAll(absent.text(), "absent", "p"), got.text(), "%s reveals that the schedule exists", name)
 	case row.operand == ofRun && !here:
 		got.problem(t, http.StatusNotFound, run.CodeNotFound)
 		absent := b.call(t, op, method, path, token, runID)
 		require.Equal(t, strings.ReplaceAll(absent.text(), runID, string(mine)), got.text(), "%s reveals that the run exists", name)
 		require.Equal(t, absent.header.Values("Etag"), got.header.Values("Etag"), name)
-	case row.operand == ofRun && !may:
+	case (row.operand == ofRun || row.operand == ofSchedule) && !may:
 		got.problem(t, http.StatusForbidden, run.CodeForbidden)
 	default:
 		require.NotContains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, got.status, "%s: %s", name, got.body)
@@ -358,6 +387,26 @@ func TestTenants_pools(t *testing.T) {
 	got.problem(t, http.StatusNotFound, run.CodeNotFound)
 	put(`{"driver": "shell", "allowed_groups": ["/**"]}`)
 	require.Equal(t, http.StatusCreated, submit(theirs, "submitter-foreign", named).status)
+}
+
+// TestTenants_schedules: the name of a new schedule begins with a path of its owner, so
+// the answer does not tell which names others use.
+func TestTenants_schedules(t *testing.T) {
+	t.Parallel()
+	b := newTenants(t)
+	put := func(name, group, token string) answer {
+		body := `{"cron": ["0 0 * * *"], "spec": ` + specOf(group) + `}`
+		return call{method: http.MethodPut, path: "/api/v1/schedules/" + name, body: body, header: map[string]string{"Authorization": "Bearer " + token}}.do(t, b.base)
+	}
+	for _, name := range []string{"p", "acme.x", "acme.new"} {
+		require.NotEqual(t, http.StatusForbidden, put(name, ours, "submitter-own").status, name)
+		put(name, theirs, "submitter-own").problem(t, http.StatusForbidden, run.CodeForbidden)
+		put(name, theirs, "submitter-foreign").problem(t, http.StatusForbidden, run.CodeForbidden)
+	}
+	taken, free := put("x", ours, "submitter-own"), put("y", ours, "submitter-own")
+	taken.problem(t, http.StatusForbidden, run.CodeForbidden)
+	require.Equal(t, strings.ReplaceAll(free.text(), " y:", " x:"), taken.text())
+	require.NotEqual(t, http.StatusForbidden, put("y", ours, "submitter-all").status)
 }
 
 // text returns the body without the id of the request.

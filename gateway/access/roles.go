@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -23,6 +24,8 @@ const (
 	ofCaller
 	// ofRun: the group is that of the run with the parameter id.
 	ofRun
+	// ofSchedule: the group is that of the schedule with the parameter name.
+	ofSchedule
 	// ofSome: the permission in any group is enough to call the handler, which checks the
 	// groups of its parameters or its body, and filters what it returns.
 	ofSome
@@ -70,14 +73,14 @@ func rules() map[string]rule {
 		"getChangeGroup":   {roles.View, ofAll},
 		"putChangeGroup":   {roles.Operate, ofAll},
 
-		"listSchedules":    {roles.View, ofAll},
-		"getSchedule":      {roles.View, ofAll},
-		"putSchedule":      {roles.Submit, ofAll},
-		"deleteSchedule":   {roles.Submit, ofAll},
-		"pauseSchedule":    {roles.Submit, ofAll},
-		"resumeSchedule":   {roles.Submit, ofAll},
-		"triggerSchedule":  {roles.Submit, ofAll},
-		"backfillSchedule": {roles.Submit, ofAll},
+		"listSchedules":    {roles.View, ofSome},
+		"getSchedule":      {roles.View, ofSchedule},
+		"putSchedule":      {roles.Submit, ofSome},
+		"deleteSchedule":   {roles.Submit, ofSchedule},
+		"pauseSchedule":    {roles.Submit, ofSchedule},
+		"resumeSchedule":   {roles.Submit, ofSchedule},
+		"triggerSchedule":  {roles.Submit, ofSchedule},
+		"backfillSchedule": {roles.Submit, ofSchedule},
 
 		"listWebhooks":  {roles.Administer, ofAll},
 		"getWebhook":    {roles.Administer, ofAll},
@@ -123,16 +126,21 @@ func rules() map[string]rule {
 	}
 }
 
-// Roles decides which operations a principal with roles may call.
-type Roles struct {
-	rules   map[string]rule
-	groupOf func(ctx context.Context, id run.ID) (string, error)
+// Resources finds the groups of resources. Errors: not_found.
+type Resources struct {
+	Run      func(ctx context.Context, id run.ID) (string, error)
+	Schedule func(ctx context.Context, name string) (string, error) // nil: there are no schedules
 }
 
-// NewRoles returns the decisions for the operations of the contract. groupOf returns the
-// group of a run.
-func NewRoles(ops map[string]openapi.Operation, groupOf func(context.Context, run.ID) (string, error)) (*Roles, error) {
-	r := &Roles{rules: rules(), groupOf: groupOf}
+// Roles decides which operations a principal with roles may call.
+type Roles struct {
+	rules     map[string]rule
+	resources Resources
+}
+
+// NewRoles returns the decisions for the operations of the contract.
+func NewRoles(ops map[string]openapi.Operation, resources Resources) (*Roles, error) {
+	r := &Roles{rules: rules(), resources: resources}
 	for id, op := range ops {
 		if _, known := r.rules[id]; !known && op.Scope != "" && op.Scope != tokens.Executor {
 			return nil, fmt.Errorf("the operation %s has no rule for roles", id)
@@ -158,6 +166,9 @@ func (r *Roles) Check(c echo.Context, op openapi.Operation, p tokens.Principal) 
 		}
 		return nil
 	}
+	if rule.of == ofSchedule {
+		return r.inSchedule(c.Request().Context(), p, rule.need, c.Param("name"))
+	}
 	return r.InRun(c.Request().Context(), p, rule.need, run.ID(c.Param("id")))
 }
 
@@ -167,7 +178,7 @@ func (r *Roles) InRun(ctx context.Context, p tokens.Principal, need roles.Permis
 	if !p.Restricted() {
 		return nil
 	}
-	group, err := r.groupOf(ctx, id)
+	group, err := r.resources.Run(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -175,6 +186,53 @@ func (r *Roles) InRun(ctx context.Context, p tokens.Principal, need roles.Permis
 		return run.Errorf(run.CodeNotFound, "there is no run %s", id)
 	}
 	return Allow(p, need, group)
+}
+
+// inSchedule refuses a principal that may not see a schedule, or lacks a permission in its
+// group.
+func (r *Roles) inSchedule(ctx context.Context, p tokens.Principal, need roles.Permission, name string) error {
+	if r.resources.Schedule == nil {
+		return nil // the handler says so
+	}
+	group, err := r.resources.Schedule(ctx, name)
+	if err != nil {
+		return err
+	}
+	if !p.Roles.Allows(roles.View, group) {
+		return run.Errorf(run.CodeNotFound, "there is no schedule %s", name)
+	}
+	return Allow(p, need, group)
+}
+
+// AllowSchedule refuses to put a schedule whose runs the principal may not submit, or
+// which belongs to others. All schedules share their names, so a new one begins with the
+// path of a group of the principal: else the answer would tell which names others use.
+func (r *Roles) AllowSchedule(ctx context.Context, p tokens.Principal, name string, s *run.Spec) error {
+	if !p.Restricted() || r.resources.Schedule == nil {
+		return nil
+	}
+	if s == nil {
+		return run.Errorf(run.CodeInvalid, "a schedule has a specification")
+	}
+	if err := AllowSpec(p, s); err != nil {
+		return err
+	}
+	group, err := r.resources.Schedule(ctx, name)
+	switch {
+	case err == nil && p.Roles.Allows(roles.View, group):
+		return Allow(p, roles.Submit, group)
+	case err != nil && run.CodeOf(err) != run.CodeNotFound:
+		return err
+	}
+	var own []string
+	for _, path := range p.Roles.Paths(roles.Submit) {
+		prefix := strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".") + "."
+		if err != nil && (path == "" || strings.HasPrefix(name, prefix)) {
+			return nil
+		}
+		own = append(own, prefix)
+	}
+	return run.Errorf(run.CodeForbidden, "%s may not put the schedule %s: the name of a new one begins with %s", p.Name, name, strings.Join(own, " or "))
 }
 
 // Allow refuses a principal that lacks a permission in a group; "" is what belongs to all
