@@ -663,6 +663,33 @@ func (e RetrySpecOn) Valid() bool {
 	}
 }
 
+// Defines values for RoleBindingRole.
+const (
+	RoleBindingRoleAdmin     RoleBindingRole = "admin"
+	RoleBindingRoleApprover  RoleBindingRole = "approver"
+	RoleBindingRoleOperator  RoleBindingRole = "operator"
+	RoleBindingRoleSubmitter RoleBindingRole = "submitter"
+	RoleBindingRoleViewer    RoleBindingRole = "viewer"
+)
+
+// Valid indicates whether the value is a known member of the RoleBindingRole enum.
+func (e RoleBindingRole) Valid() bool {
+	switch e {
+	case RoleBindingRoleAdmin:
+		return true
+	case RoleBindingRoleApprover:
+		return true
+	case RoleBindingRoleOperator:
+		return true
+	case RoleBindingRoleSubmitter:
+		return true
+	case RoleBindingRoleViewer:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Status.
 const (
 	StatusCancelled       Status = "cancelled"
@@ -759,6 +786,30 @@ func (e TaskSpecShell0) Valid() bool {
 	case TaskSpecShell0Sh:
 		return true
 	case TaskSpecShell0Zsh:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TokenSpecScopes.
+const (
+	TokenSpecScopesAdmin TokenSpecScopes = "admin"
+	TokenSpecScopesExec  TokenSpecScopes = "exec"
+	TokenSpecScopesRead  TokenSpecScopes = "read"
+	TokenSpecScopesWrite TokenSpecScopes = "write"
+)
+
+// Valid indicates whether the value is a known member of the TokenSpecScopes enum.
+func (e TokenSpecScopes) Valid() bool {
+	switch e {
+	case TokenSpecScopesAdmin:
+		return true
+	case TokenSpecScopesExec:
+		return true
+	case TokenSpecScopesRead:
+		return true
+	case TokenSpecScopesWrite:
 		return true
 	default:
 		return false
@@ -1004,6 +1055,9 @@ type Artifacts struct {
 
 // BearerToken A bearer token. The token itself is never shown.
 type BearerToken struct {
+	// Bindings What the token allows instead of scopes, in some groups.
+	Bindings []RoleBinding `json:"bindings,omitempty,omitzero"`
+
 	// Executor The executor that the token is bound to, or with a `*` at its end the prefix of several.
 	Executor string `json:"executor,omitempty,omitzero"`
 
@@ -1021,9 +1075,11 @@ type BearerToken struct {
 	RevokedAt time.Time `json:"revoked_at,omitempty,omitzero"`
 
 	// RevokedBy The name of the token that revoked it.
-	RevokedBy string   `json:"revoked_by,omitempty,omitzero"`
-	Scopes    []string `json:"scopes"`
-	Set       string   `json:"set,omitempty,omitzero"`
+	RevokedBy string `json:"revoked_by,omitempty,omitzero"`
+
+	// Scopes What the token allows, in all groups; empty if it has bindings.
+	Scopes []string `json:"scopes"`
+	Set    string   `json:"set,omitempty,omitzero"`
 }
 
 // BearerTokenList defines model for BearerTokenList.
@@ -1662,6 +1718,15 @@ type LoginProvider struct {
 	Scopes         []string `json:"scopes,omitempty,omitzero"`
 }
 
+// NewToken defines model for NewToken.
+type NewToken struct {
+	// Entry A bearer token. The token itself is never shown.
+	Entry BearerToken `json:"entry"`
+
+	// Token The token. No other answer has it.
+	Token string `json:"token"`
+}
+
 // OfferedResources What an executor offers to its tasks. Each task takes what it asks for, or else the share of a slot.
 type OfferedResources struct {
 	// CPU CPUs, such as 8 or 500m.
@@ -1690,8 +1755,10 @@ type Phase string
 
 // Pool defines model for Pool.
 type Pool struct {
-	Arch    string `json:"arch"`
-	Default bool   `json:"default"`
+	// AllowedGroups Patterns of the groups whose runs may use the pool; absent for all groups.
+	AllowedGroups []string `json:"allowed_groups,omitempty,omitzero"`
+	Arch          string   `json:"arch"`
+	Default       bool     `json:"default"`
 
 	// Draining Executors that are draining.
 	Draining int    `json:"draining"`
@@ -1741,6 +1808,10 @@ type PoolList struct {
 
 // PoolSpec The specification of a pool.
 type PoolSpec struct {
+	// AllowedGroups Patterns such as `/acme/**` of the groups whose runs may use the pool. Absent or empty keeps those of
+	// an existing pool, and allows all groups in a new one; `/**` allows all.
+	AllowedGroups []string `json:"allowed_groups,omitempty,omitzero"`
+
 	// Arch Such as `amd64`.
 	Arch string `json:"arch,omitempty,omitzero"`
 
@@ -2083,6 +2154,16 @@ type RetrySpec struct {
 
 // RetrySpecOn defines model for RetrySpec.On.
 type RetrySpecOn string
+
+// RoleBinding A role in groups.
+type RoleBinding struct {
+	// Groups Patterns such as `/acme/**`, the group `/acme` and all below it; `/**` is all groups, and what belongs to none.
+	Groups []string        `json:"groups"`
+	Role   RoleBindingRole `json:"role"`
+}
+
+// RoleBindingRole defines model for RoleBinding.Role.
+type RoleBindingRole string
 
 // Run defines model for Run.
 type Run struct {
@@ -2759,6 +2840,21 @@ type TestSummary struct {
 	Tests   int      `json:"tests"`
 }
 
+// TokenSpec A bearer token to create. It has either scopes or bindings.
+type TokenSpec struct {
+	Bindings []RoleBinding `json:"bindings,omitempty,omitzero"`
+
+	// ExpiresAt When the token ceases to be valid; absent for never.
+	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
+
+	// Name The name, which approvals and logs show. No other token may have it.
+	Name   string            `json:"name"`
+	Scopes []TokenSpecScopes `json:"scopes,omitempty,omitzero"`
+}
+
+// TokenSpecScopes defines model for TokenSpec.Scopes.
+type TokenSpecScopes string
+
 // UpdateToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
 // none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
 // refused does not invalidate it.
@@ -3418,6 +3514,9 @@ type BeginProviderLoginJSONRequestBody = ProviderLogin
 
 // CompleteProviderLoginJSONRequestBody defines body for CompleteProviderLogin for application/json ContentType.
 type CompleteProviderLoginJSONRequestBody = ProviderAnswer
+
+// CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
+type CreateTokenJSONRequestBody = TokenSpec
 
 // RevokeTokenJSONRequestBody defines body for RevokeToken for application/json ContentType.
 type RevokeTokenJSONRequestBody = RevokeTokenJSONBody
@@ -4882,11 +4981,31 @@ type ClientInterface interface {
 
 	// ListTokens List the bearer tokens
 	//
-	// The entries of the token file of the gateway that answers, by name, with their last use at any gateway. 422 `not_supported`
-	// if the gateway has no token file.
+	// The entries of the token file of the gateway that answers, and the tokens that were created by this API, by name, with
+	// their last use at any gateway. 422 `not_supported` if the gateway has no token file.
 	//
 	// Corresponds with GET /api/v1/tokens (the `ListTokens` operationId).
 	ListTokens(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateTokenWithBody Create a bearer token
+	//
+	// Creates a token that all gateways of these records accept: this one from the answer on, the others within ten seconds.
+	// The records have its hash alone. 409 `conflict` if another token has its name, also one that was revoked.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
+	CreateTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateToken Create a bearer token
+	//
+	// Creates a token that all gateways of these records accept: this one from the answer on, the others within ten seconds.
+	// The records have its hash alone. 409 `conflict` if another token has its name, also one that was revoked.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
+	CreateToken(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RevokeTokenWithBody Revoke a bearer token
 	//
@@ -7236,12 +7355,52 @@ func (c *Client) CompleteProviderLogin(ctx context.Context, body CompleteProvide
 
 // ListTokens List the bearer tokens
 //
-// The entries of the token file of the gateway that answers, by name, with their last use at any gateway. 422 `not_supported`
-// if the gateway has no token file.
+// The entries of the token file of the gateway that answers, and the tokens that were created by this API, by name, with
+// their last use at any gateway. 422 `not_supported` if the gateway has no token file.
 //
 // Corresponds with GET /api/v1/tokens (the `ListTokens` operationId).
 func (c *Client) ListTokens(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListTokensRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateTokenWithBody Create a bearer token
+//
+// Creates a token that all gateways of these records accept: this one from the answer on, the others within ten seconds.
+// The records have its hash alone. 409 `conflict` if another token has its name, also one that was revoked.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
+func (c *Client) CreateTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTokenRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateToken Create a bearer token
+//
+// Creates a token that all gateways of these records accept: this one from the answer on, the others within ten seconds.
+// The records have its hash alone. 409 `conflict` if another token has its name, also one that was revoked.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
+func (c *Client) CreateToken(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTokenRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -11721,6 +11880,46 @@ func NewListTokensRequest(server string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewCreateTokenRequest calls the generic CreateToken builder with application/json body
+func NewCreateTokenRequest(server string, body CreateTokenJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateTokenRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateTokenRequestWithBody constructs an http.Request for the CreateToken method, with any body, and a specified content type
+func NewCreateTokenRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tokens")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }

@@ -106,6 +106,9 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 		running += fmt.Sprintf(", at most %d", p.MaxRunning)
 	}
 	t.Field("running", running)
+	if len(p.AllowedGroups) > 0 {
+		t.Field("groups", strings.Join(p.AllowedGroups, ", "))
+	}
 	if p.Kubernetes != nil {
 		t.Field("kubernetes", "set; see -o json")
 	}
@@ -166,6 +169,7 @@ default, the labels that tasks may require, the flavor, and the settings of pods
 	flags.BoolVar(&change.spec.Shared, "shared", false, "isolate images of runs: pull images for each task with the credentials of its own run")
 	flags.BoolVar(&change.spec.Default, "default", false, "use this pool for tasks without a pool, instead of another pool of its kind")
 	flags.IntVar(&change.spec.MaxRunning, "max-running", 0, "how many of its tasks may run at a time; 0 for no limit")
+	flags.StringSliceVar(&change.spec.AllowedGroups, "allowed-groups", nil, "patterns such as /acme/** of the groups whose runs may use the pool; /** for all")
 	flags.StringVar((*string)(&change.spec.Exec), "exec", "", "allowed or forbidden: whether clients may run commands in its tasks")
 	flags.StringVar(&change.spec.Flavor.Name, "flavor-name", "", "name of the size of a slot")
 	flags.StringVar(&change.spec.Flavor.Memory, "flavor-memory", "", "memory of a slot, such as 8Gi")
@@ -185,18 +189,19 @@ func (w poolChange) merge(c *cobra.Command, client *remote.Client, name string) 
 	}
 	given := c.Flags().Changed
 	for flag, set := range map[string]func(){
-		"driver":        func() { spec.Driver = w.spec.Driver },
-		"os":            func() { spec.OS = w.spec.OS },
-		"arch":          func() { spec.Arch = w.spec.Arch },
-		"label":         func() { spec.Labels = w.labels },
-		"privileged":    func() { spec.Privileged = w.spec.Privileged },
-		"shared":        func() { spec.Shared = w.spec.Shared },
-		"default":       func() { spec.Default = w.spec.Default },
-		"max-running":   func() { spec.MaxRunning = w.spec.MaxRunning },
-		"exec":          func() { spec.Exec = w.spec.Exec },
-		"flavor-name":   func() { spec.Flavor.Name = w.spec.Flavor.Name },
-		"flavor-memory": func() { spec.Flavor.Memory = w.spec.Flavor.Memory },
-		"flavor-weight": func() { spec.Flavor.Weight = w.spec.Flavor.Weight },
+		"driver":         func() { spec.Driver = w.spec.Driver },
+		"os":             func() { spec.OS = w.spec.OS },
+		"arch":           func() { spec.Arch = w.spec.Arch },
+		"label":          func() { spec.Labels = w.labels },
+		"privileged":     func() { spec.Privileged = w.spec.Privileged },
+		"shared":         func() { spec.Shared = w.spec.Shared },
+		"default":        func() { spec.Default = w.spec.Default },
+		"max-running":    func() { spec.MaxRunning = w.spec.MaxRunning },
+		"allowed-groups": func() { spec.AllowedGroups = w.spec.AllowedGroups },
+		"exec":           func() { spec.Exec = w.spec.Exec },
+		"flavor-name":    func() { spec.Flavor.Name = w.spec.Flavor.Name },
+		"flavor-memory":  func() { spec.Flavor.Memory = w.spec.Flavor.Memory },
+		"flavor-weight":  func() { spec.Flavor.Weight = w.spec.Flavor.Weight },
 	} {
 		if given(flag) {
 			set()
@@ -215,7 +220,7 @@ func currentPool(c *cobra.Command, client *remote.Client, name string) (api.Pool
 		spec = api.PoolSpec{
 			Driver: v.Driver, OS: v.OS, Arch: v.Arch, Labels: v.Labels, Privileged: v.Privileged, Shared: v.Shared,
 			Default: v.Default, Exec: api.PoolSpecExec(v.Exec),
-			Flavor: v.Flavor, Kubernetes: v.Kubernetes, MaxRunning: v.MaxRunning,
+			Flavor: v.Flavor, Kubernetes: v.Kubernetes, MaxRunning: v.MaxRunning, AllowedGroups: v.AllowedGroups,
 		}
 	case run.CodeOf(err) != run.CodeNotFound:
 		return spec, err

@@ -7,7 +7,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// approvals implements the calls of run.Service that decide whether tasks run.
+// approvals implements the calls of run.Service that decide whether tasks run, and those
+// that tell who may see a run.
 type approvals struct{ engine *Engine }
 
 // Approve implements run.Service.
@@ -32,4 +33,10 @@ func (a approvals) Reject(ctx context.Context, id run.ID, task, subject, reason 
 // Approvals implements run.Service.
 func (a approvals) Approvals(ctx context.Context, q run.ApprovalQuery) (run.ApprovalPage, error) {
 	return a.engine.store.Approvals(ctx, q)
+}
+
+// GroupOf implements run.Service.
+func (a approvals) GroupOf(ctx context.Context, id run.ID) (string, error) {
+	r, err := a.engine.store.GetSummary(ctx, id)
+	return r.Group, err
 }

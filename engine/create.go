@@ -84,13 +84,15 @@ func (e *Engine) expand(ctx context.Context, of *run.Spec) (expansion, error) {
 	return x, nil
 }
 
-// poolsFor returns the pools from which those of the tasks are chosen, with the labels of
-// their executors and fleets if a task requires labels or resources.
+// poolsFor returns the pools that the group of a run may use, from which those of the
+// tasks are chosen, with the labels of their executors and fleets if a task requires
+// labels or resources.
 func poolsFor(ctx context.Context, registry executorRegistry, s *run.Spec) ([]run.Pool, error) {
 	pools, err := registry.ListPools(ctx)
 	if err != nil {
 		return nil, err
 	}
+	pools = slices.DeleteFunc(pools, func(p run.Pool) bool { return !p.Allows(s.Group) })
 	required := false
 	for _, t := range s.Tasks {
 		required = required || t.Requires != nil && len(t.Requires.Labels) > 0 || t.Resources != (run.Resources{})
@@ -160,7 +162,7 @@ func choosePool(name string, t *run.TaskSpec, pools []run.Pool) (string, []run.F
 	case t.Pool != "":
 		return "", []run.Fault{{
 			Path: "tasks." + name + ".pool", Code: "unknown_pool",
-			Detail: "no executor has ever served a pool named " + t.Pool + "; `drover pools list` shows those that exist",
+			Detail: "there is no pool named " + t.Pool + ", or the group of the run may not use it; `drover pools list` shows those that exist",
 		}}
 	case t.Requires != nil:
 		return "", []run.Fault{{

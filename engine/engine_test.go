@@ -336,3 +336,65 @@ func TestEvents_follow_a_run(t *testing.T) {
 	}
 	require.Equal(t, []run.Status{run.StatusQueued, run.StatusRunning}, statuses)
 }
+
+// readPositions records from where events are read.
+type readPositions struct {
+	records.Store
+
+	after chan int64
+}
+
+func (s readPositions) ReadEvents(ctx context.Context, q run.EventQuery, n int) ([]run.Event, error) {
+	select {
+	case s.after <- q.After:
+	case <-ctx.Done():
+	}
+	return s.Store.ReadEvents(ctx, q, n)
+}
+
+// TestEvents_of_groups: a reader of the events of some groups does not read the events of
+// the others again, however long its own groups are silent.
+func TestEvents_of_groups(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	store := readPositions{b.store, make(chan int64)}
+	e := engine.New(engine.Deps{Store: store, Logs: b.blobs, Logger: slog.New(slog.DiscardHandler)})
+	create := func(group string) run.ID {
+		r, err := b.Create(t.Context(), run.CreateRequest{Spec: &run.Spec{Name: "n", Group: group, Tasks: map[string]*run.TaskSpec{"a": twoSteps()}}})
+		require.NoError(t, err)
+		return r.ID
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	events, done := make(chan run.Event), make(chan struct{})
+	go func() {
+		defer close(done)
+		for event, err := range e.Events(ctx, run.EventQuery{Within: []string{"/own"}}) {
+			if err != nil {
+				return
+			}
+			select {
+			case events <- event:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	require.Zero(t, <-store.after)
+	create("/other/x")
+	last, err := b.LastEvent(t.Context())
+	require.NoError(t, err)
+	for after := int64(0); after < last; after = <-store.after {
+		create("/other/x") // wakes the reader
+	}
+	own := create("/own/x")
+	for received := false; !received; {
+		select {
+		case event := <-events:
+			require.Equal(t, own, event.Run)
+			received = true
+		case <-store.after:
+		}
+	}
+	stop()
+	<-done
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
@@ -26,7 +27,11 @@ func (e *Engine) Events(ctx context.Context, q run.EventQuery) iter.Seq2[run.Eve
 		changed, stop := e.store.Watch(q.Run)
 		defer stop()
 		for {
-			page, err := e.store.ReadEvents(ctx, q, eventPage)
+			last, err := lastBefore(ctx, e.store, q)
+			var page []run.Event
+			if err == nil {
+				page, err = e.store.ReadEvents(ctx, q, eventPage)
+			}
 			if err != nil {
 				if ctx.Err() == nil {
 					yield(run.Event{}, err)
@@ -42,6 +47,7 @@ func (e *Engine) Events(ctx context.Context, q run.EventQuery) iter.Seq2[run.Eve
 			if len(page) == eventPage {
 				continue
 			}
+			q.After = max(q.After, last)
 			select {
 			case <-ctx.Done():
 				return
@@ -49,4 +55,14 @@ func (e *Engine) Events(ctx context.Context, q run.EventQuery) iter.Seq2[run.Eve
 			}
 		}
 	}
+}
+
+// lastBefore returns a number up to which the next read finds all events of a query for
+// groups: the read after that need not look at the events of other groups again. It is 0
+// for other queries, whose reads by index find no others.
+func lastBefore(ctx context.Context, store records.Events, q run.EventQuery) (int64, error) {
+	if q.Run != "" || q.Group == "" && len(q.Within) == 0 {
+		return 0, nil
+	}
+	return store.LastEvent(ctx)
 }

@@ -271,6 +271,11 @@ func (e *Engine) queuedReason(ctx context.Context, r run.Run) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if run.OthersHidden(ctx) {
+		for i := range waits {
+			waits[i].Holders = nil
+		}
+	}
 	if reason := groupReason(waits); reason != "" {
 		return reason, nil
 	}

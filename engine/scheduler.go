@@ -72,7 +72,7 @@ func (s *Scheduler) Schedules(ctx context.Context, q run.ScheduleQuery) (run.Sch
 	if q.Limit < 1 || q.Limit > maxPage {
 		return run.SchedulePage{}, run.Errorf(run.CodeInvalid, "limit must be 1 to %d", maxPage)
 	}
-	rows, err := s.store.ListSchedules(ctx, q.After, q.Limit+1)
+	rows, err := s.store.ListSchedules(ctx, q.After, q.Limit+1, q.Within...)
 	if err != nil {
 		return run.SchedulePage{}, err
 	}
@@ -113,6 +113,11 @@ func (s *Scheduler) Schedule(ctx context.Context, name string) (run.Schedule, er
 		out.Recent = append(out.Recent, f.Firing)
 	}
 	return out, err
+}
+
+// ScheduleGroup implements run.Schedules.
+func (s *Scheduler) ScheduleGroup(ctx context.Context, name string) (string, error) {
+	return s.store.ScheduleGroup(ctx, name)
 }
 
 // describe adds Temporal's state to the stored row.

@@ -3,12 +3,10 @@ package gateway
 import (
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
-	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/gateway/openapi"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
@@ -22,7 +20,8 @@ func local() tokens.Principal {
 	return tokens.Principal{Name: "local", Scopes: []tokens.Scope{tokens.Admin}}
 }
 
-// authorize refuses calls whose token does not have the operation's scope.
+// authorize refuses calls whose token has neither the operation's scope, nor a role that
+// allows it.
 func (s *Server) authorize(op openapi.Operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -34,10 +33,17 @@ func (s *Server) authorize(op openapi.Operation) echo.MiddlewareFunc {
 				return err
 			}
 			c.Set(principalKey, p) // also of a call that is refused, for the access log
-			if !p.Allows(op.Scope) {
-				return run.Errorf(run.CodeForbidden, "token %s does not have the scope %s", p.Name, op.Scope)
+			ctx := run.WithActor(c.Request().Context(), p.Name)
+			if p.Restricted() {
+				ctx = run.HideOthers(ctx)
+				err = s.roles.Check(c, op, p)
+			} else if !p.Allows(op.Scope) {
+				err = run.Errorf(run.CodeForbidden, "token %s does not have the scope %s", p.Name, op.Scope)
 			}
-			c.SetRequest(c.Request().WithContext(run.WithActor(c.Request().Context(), p.Name)))
+			if err != nil {
+				return err
+			}
+			c.SetRequest(c.Request().WithContext(ctx))
 			return next(c)
 		}
 	}
@@ -86,7 +92,7 @@ func (s *Server) serveCodec(e *echo.Echo, codec http.Handler) {
 		AllowHeaders: []string{echo.HeaderAuthorization, echo.HeaderContentType, "X-Namespace"},
 	}))
 	for path, scope := range map[string]tokens.Scope{"/decode": tokens.Read, "/encode": tokens.Write} {
-		op := openapi.Operation{ID: "codec", Method: http.MethodPost, Path: "/codec" + path, Scope: scope}
+		op := openapi.Operation{ID: path[1:], Method: http.MethodPost, Path: "/codec" + path, Scope: scope}
 		group.POST(path, func(c echo.Context) error {
 			c.Request().Body = http.MaxBytesReader(c.Response(), c.Request().Body, s.opts.MaxBody)
 			codec.ServeHTTP(c.Response(), c.Request())
@@ -94,51 +100,4 @@ func (s *Server) serveCodec(e *echo.Echo, codec http.Handler) {
 		}, s.authorize(op))
 		group.OPTIONS(path, func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
 	}
-}
-
-// errNoTokenList is the error of gateways without run.BearerTokens.
-func errNoTokenList() error {
-	return run.Errorf(run.CodeNotSupported, "this gateway has no token file")
-}
-
-// ListTokens implements ServerInterface.
-func (s *Server) ListTokens(c echo.Context) error {
-	if s.tokens == nil {
-		return errNoTokenList()
-	}
-	all, err := s.tokens.ListTokens(c.Request().Context())
-	if err != nil {
-		return err
-	}
-	v := api.BearerTokenList{Tokens: make([]api.BearerToken, len(all))}
-	for i, t := range all {
-		v.Tokens[i] = viewToken(t)
-	}
-	return writeJSON(c, http.StatusOK, mediaJSON, v)
-}
-
-// RevokeToken implements ServerInterface.
-func (s *Server) RevokeToken(c echo.Context, name string) error {
-	if s.tokens == nil {
-		return errNoTokenList()
-	}
-	if err := s.decode(c, &struct{}{}, strict); err != nil {
-		return err
-	}
-	t, err := s.tokens.RevokeToken(c.Request().Context(), name, subject(c))
-	if err != nil {
-		return err
-	}
-	return writeJSON(c, http.StatusOK, mediaJSON, viewToken(t))
-}
-
-func viewToken(t run.BearerToken) api.BearerToken {
-	v := api.BearerToken{
-		Name: t.Name, Scopes: t.Scopes, Executor: t.Executor, Pool: t.Pool, Set: t.Set, Fleet: t.Fleet, Instance: t.Instance,
-		ExpiresAt: t.Expires, LastUsedAt: t.LastUsed, RevokedAt: t.RevokedAt, RevokedBy: t.RevokedBy,
-	}
-	for _, at := range []*time.Time{&v.ExpiresAt, &v.LastUsedAt, &v.RevokedAt} {
-		*at = at.UTC()
-	}
-	return v
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway/access"
 	"github.com/drover-run/drover/run"
 )
 
@@ -170,6 +171,10 @@ func (s *Server) ListGroups(c echo.Context, params api.ListGroupsParams) error {
 		return invalidParameter("path", fmt.Sprintf("path may be given %d times, not %d", maxPaths, len(q.Paths)))
 	case len(q.Paths) > 0 && (q.Under != "" || q.After != "" || params.Limit != nil):
 		return invalidParameter("path", "groups selected by path are returned in one page: leave out under, after and limit")
+	}
+	var some bool
+	if q.Within, some = access.Within(principal(c)); !some {
+		return writeJSON(c, http.StatusOK, mediaJSON, api.GroupPage{Groups: []api.Group{}})
 	}
 	page, err := s.runs.Groups(c.Request().Context(), q)
 	if err != nil {

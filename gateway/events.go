@@ -8,6 +8,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway/access"
+	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/run"
 )
 
@@ -16,6 +18,15 @@ func (s *Server) StreamEvents(c echo.Context, params api.StreamEventsParams) err
 	q, err := eventQuery(params)
 	if err != nil {
 		return err
+	}
+	if q.Run != "" {
+		if err := s.roles.InRun(c.Request().Context(), principal(c), roles.View, q.Run); err != nil {
+			return err
+		}
+	}
+	var some bool
+	if q.Within, some = access.Within(principal(c)); !some {
+		return access.Allow(principal(c), roles.View, "")
 	}
 	if params.From != "" && params.LastEventID == "" {
 		if q.After, err = s.runs.LastEvent(c.Request().Context()); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway/access"
 	"github.com/drover-run/drover/run"
 )
 
@@ -89,9 +90,11 @@ func (s *Server) ListPools(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v := api.PoolList{Pools: make([]api.Pool, len(pools))}
-	for i, p := range pools {
-		v.Pools[i] = viewPool(p)
+	v := api.PoolList{Pools: make([]api.Pool, 0, len(pools))}
+	for _, p := range pools {
+		if access.SeesPool(principal(c), &p) {
+			v.Pools = append(v.Pools, viewPool(p))
+		}
 	}
 	return writeJSON(c, http.StatusOK, mediaJSON, v)
 }
@@ -101,6 +104,9 @@ func (s *Server) GetPool(c echo.Context, name string) error {
 	p, err := s.runs.Pool(c.Request().Context(), name)
 	if err != nil {
 		return err
+	}
+	if !access.SeesPool(principal(c), &p) {
+		return run.Errorf(run.CodeNotFound, "there is no pool %s", name)
 	}
 	return writeJSON(c, http.StatusOK, mediaJSON, viewPool(p))
 }
@@ -114,7 +120,7 @@ func (s *Server) PutPool(c echo.Context, name string) error {
 	p := run.Pool{
 		Name: name, Driver: body.Driver, OS: body.OS, Arch: body.Arch, Labels: body.Labels, Privileged: body.Privileged, Shared: body.Shared,
 		Default: body.Default, Exec: run.ExecPolicy(body.Exec), Flavor: body.Flavor, Kubernetes: body.Kubernetes,
-		MaxRunning: body.MaxRunning,
+		MaxRunning: body.MaxRunning, AllowedGroups: body.AllowedGroups,
 	}
 	p, created, err := s.runs.PutPool(c.Request().Context(), p)
 	if err != nil {
@@ -165,5 +171,6 @@ func viewPool(p run.Pool) api.Pool {
 		Name: p.Name, Driver: p.Driver, OS: p.OS, Arch: p.Arch, Labels: mapOf(p.Labels), Privileged: p.Privileged, Shared: p.Shared,
 		Default: p.Default, Exec: api.PoolExec(p.Exec), Flavor: p.Flavor, Kubernetes: p.Kubernetes, Online: p.Online, Draining: p.Draining, Offline: p.Offline,
 		Slots: p.Slots, SlotsUsed: p.SlotsUsed, Queued: p.Queued, Running: p.Running, MaxRunning: p.MaxRunning,
+		AllowedGroups: p.AllowedGroups,
 	}
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway/access"
+	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -36,10 +39,16 @@ func (s *Server) RestartRun(c echo.Context, id api.RunID, params api.RestartRunP
 		}
 	}
 	if body.Spec == "" {
+		if err := allowRestart(c, s.runs, req.Run); err != nil {
+			return err
+		}
 		return s.writeCreated(c, func(ctx context.Context) (run.Run, error) { return s.runs.Restart(ctx, req) })
 	}
 	// The service validates it, after it has replaced the hidden secrets.
 	if req.Spec, err = spec.Read([]byte(body.Spec), spec.FormatYAML); err != nil {
+		return err
+	}
+	if err := access.AllowSpec(principal(c), req.Spec); err != nil {
 		return err
 	}
 	text := putBody[run.Spec]{data: []byte(body.Spec), format: spec.FormatYAML}
@@ -50,6 +59,19 @@ func (s *Server) RestartRun(c echo.Context, id api.RunID, params api.RestartRunP
 		}
 		return r, nil
 	})
+}
+
+// allowRestart refuses a restart with the specification of the old run if the caller
+// could not submit it.
+func allowRestart(c echo.Context, runs run.Service, id run.ID) error {
+	if !principal(c).Restricted() {
+		return nil
+	}
+	old, err := runs.Spec(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	return access.AllowSpec(principal(c), old)
 }
 
 // writeCreated makes a call that creates a run, and answers with the run.
@@ -111,6 +133,9 @@ func (s *Server) DeleteRuns(c echo.Context, params api.DeleteRunsParams) error {
 		if faults := checkGroup("group", q.Group); len(faults) > 0 {
 			return run.InvalidError(faults[0].Detail, faults)
 		}
+	}
+	if err := access.Allow(principal(c), roles.Administer, strings.TrimRight(q.Group, "/")); err != nil {
+		return err
 	}
 	if q.Before.IsZero() && q.Keep == 0 {
 		return invalidParameter("created_before", "created_before or keep is required to select the runs to delete")

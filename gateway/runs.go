@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway/access"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -25,6 +26,9 @@ func (s *Server) CreateRun(c echo.Context, params api.CreateRunParams) error {
 	}
 	parsed, text, err := readRequest(c.Request().Context(), data, media)
 	if err != nil {
+		return err
+	}
+	if err := access.AllowSpec(principal(c), parsed); err != nil {
 		return err
 	}
 	token, err := run.ParseToken(text)
@@ -142,6 +146,10 @@ func (s *Server) ListApprovals(c echo.Context, params api.ListApprovalsParams) e
 	if params.Limit != nil {
 		q.Limit = *params.Limit
 	}
+	var some bool
+	if q.Within, some = access.Within(principal(c)); !some {
+		return writeJSON(c, http.StatusOK, mediaJSON, api.ApprovalPage{Approvals: []api.Approval{}})
+	}
 	page, err := s.runs.Approvals(c.Request().Context(), q)
 	if err != nil {
 		return err
@@ -224,6 +232,10 @@ func (s *Server) ListRuns(c echo.Context, params api.ListRunsParams) error {
 	q, err := listQuery(params)
 	if err != nil {
 		return err
+	}
+	var some bool
+	if q.Groups, some = access.Within(principal(c), q.Groups...); !some {
+		return writeJSON(c, http.StatusOK, mediaJSON, api.RunPage{Runs: []api.Run{}})
 	}
 	page, err := s.runs.List(c.Request().Context(), q)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway/access"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -26,6 +27,10 @@ func (s *Server) ListSchedules(c echo.Context, params api.ListSchedulesParams) e
 	q := run.ScheduleQuery{After: params.After}
 	if params.Limit != nil {
 		q.Limit = *params.Limit
+	}
+	var some bool
+	if q.Within, some = access.Within(principal(c)); !some {
+		return writeJSON(c, http.StatusOK, mediaJSON, api.ScheduleList{Schedules: []api.Schedule{}})
 	}
 	page, err := s.schedules.Schedules(c.Request().Context(), q)
 	if err != nil {
@@ -55,6 +60,9 @@ func (s *Server) PutSchedule(c echo.Context, name api.ScheduleName) error {
 	}
 	body, err := readPut(s, c, name, spec.ReadSchedule, func(x *run.ScheduleSpec) string { return x.Name })
 	if err != nil {
+		return err
+	}
+	if err := s.roles.AllowSchedule(c.Request().Context(), principal(c), name, body.resource.Spec); err != nil {
 		return err
 	}
 	body.resource.Name = name

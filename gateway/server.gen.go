@@ -245,6 +245,9 @@ type ServerInterface interface {
 	// ListTokens List the bearer tokens
 	// (GET /api/v1/tokens)
 	ListTokens(ctx echo.Context) error
+	// CreateToken Create a bearer token
+	// (POST /api/v1/tokens)
+	CreateToken(ctx echo.Context) error
 	// RevokeToken Revoke a bearer token
 	// (POST /api/v1/tokens/{name}/revoke)
 	RevokeToken(ctx echo.Context, name string) error
@@ -2134,6 +2137,15 @@ func (w *ServerInterfaceWrapper) ListTokens(ctx echo.Context) error {
 	return err
 }
 
+// CreateToken converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateToken(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateToken(ctx)
+	return err
+}
+
 // RevokeToken converts echo context to params.
 func (w *ServerInterfaceWrapper) RevokeToken(ctx echo.Context) error {
 	var err error
@@ -2394,6 +2406,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/session/provider", wrapper.BeginProviderLogin, options.OperationMiddlewares["beginProviderLogin"]...)
 	router.POST(options.BaseURL+"/api/v1/session/provider/complete", wrapper.CompleteProviderLogin, options.OperationMiddlewares["completeProviderLogin"]...)
 	router.GET(options.BaseURL+"/api/v1/tokens", wrapper.ListTokens, options.OperationMiddlewares["listTokens"]...)
+	router.POST(options.BaseURL+"/api/v1/tokens", wrapper.CreateToken, options.OperationMiddlewares["createToken"]...)
 	router.POST(options.BaseURL+"/api/v1/tokens/:name/revoke", wrapper.RevokeToken, options.OperationMiddlewares["revokeToken"]...)
 	router.GET(options.BaseURL+"/api/v1/retention", wrapper.GetRetention, options.OperationMiddlewares["getRetention"]...)
 	router.GET(options.BaseURL+"/api/v1/retention/preview", wrapper.PreviewRetention, options.OperationMiddlewares["previewRetention"]...)

@@ -130,6 +130,7 @@ func (o Options) withDefaults() Options {
 type Server struct {
 	*exec.Operations
 	*login.Handlers
+	*access.TokenOperations
 
 	runs        run.Service
 	ready       func(context.Context) error
@@ -140,11 +141,11 @@ type Server struct {
 	artifacts   run.Artifacts
 	retention   run.RetentionAPI
 	auth        tokens.Authenticator
-	tokens      run.BearerTokens
 	keys        *tokens.Keys
 	logger      *slog.Logger
 	metrics     *metrics
 	access      *access.Log
+	roles       *access.Roles
 	streams     *streams
 	opts        Options
 	echo        *echo.Echo
@@ -172,8 +173,15 @@ func New(deps Deps, opts Options) (*Server, error) {
 	}
 	s := &Server{
 		runs: deps.Runs, ready: deps.Ready, executorAPI: deps.ExecutorAPI, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, artifacts: deps.Artifacts, retention: deps.Retention,
-		auth: deps.Auth, tokens: deps.Tokens, keys: deps.Keys, logger: deps.Logger,
+		auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
 		access: access.New(deps.Logger, opts.AccessLog, ops), streams: newStreams(), opts: opts.withDefaults(),
+	}
+	resources := access.Resources{Run: deps.Runs.GroupOf}
+	if deps.Schedules != nil {
+		resources.Schedule = deps.Schedules.ScheduleGroup
+	}
+	if s.roles, err = access.NewRoles(ops, resources); err != nil {
+		return nil, err
 	}
 	if s.metrics, err = newMetrics(deps); err != nil {
 		return nil, fmt.Errorf("register metrics of the gateway: %w", err)
@@ -185,6 +193,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 		Sessions: deps.Browsers, Provider: deps.Provider, Secure: s.secure, Caller: principal,
 		Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) },
 	})
+	s.TokenOperations = &access.TokenOperations{Tokens: deps.Tokens, Caller: principal, Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) }}
 	s.Operations = &exec.Operations{Sessions: deps.Sessions, Server: exec.Server{
 		Subject: subject, Open: s.streams.open, CheckExecutor: checkBinding, Failed: executorError,
 		Decode:   func(c echo.Context, v any) error { return s.decode(c, v, lenient) },

@@ -11,8 +11,11 @@ import (
 // of their runs, with secrets, and the runs that their firings created.
 type Schedules interface {
 	// ListSchedules returns up to n schedules whose names follow after, by
-	// name, without specifications.
-	ListSchedules(ctx context.Context, after string, n int) ([]Schedule, error)
+	// name, without specifications. within limits the groups of their runs, as in
+	// run.ScheduleQuery.
+	ListSchedules(ctx context.Context, after string, n int, within ...string) ([]Schedule, error)
+	// ScheduleGroup returns the group of the runs of a schedule. Errors: not_found.
+	ScheduleGroup(ctx context.Context, name string) (string, error)
 	// GetSchedule returns a schedule with its specification and secrets.
 	// Errors: not_found.
 	GetSchedule(ctx context.Context, name string) (Schedule, error)

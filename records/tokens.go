@@ -8,10 +8,15 @@ import (
 )
 
 // Tokens holds the last uses and the revocations of bearer tokens, by the hash
-// of the token. The tokens themselves are in the files of the gateways.
+// of the token, and the entries of those that clients created. The other entries
+// are in the files of the gateways. No store has a token itself.
 type Tokens interface {
-	// TokenRecords returns all records, or only those of revoked tokens.
+	// TokenRecords returns all records, or only those of tokens that were revoked, or
+	// that clients created.
 	TokenRecords(ctx context.Context, revoked bool) ([]run.TokenRecord, error)
+	// CreateToken stores a token that a client created, at the time of the store.
+	// Errors: conflict (a client created one of the name).
+	CreateToken(ctx context.Context, r run.TokenRecord) error
 	// RecordTokenUses stores the times of last uses. An earlier time than the
 	// stored one changes nothing.
 	RecordTokenUses(ctx context.Context, uses []run.TokenRecord) error

@@ -127,6 +127,9 @@ func PathChangeGroups(group string) []string {
 	return names
 }
 
+// ChangeGroupPath returns the path of a change group of a path, and whether it is one.
+func ChangeGroupPath(name string) (path string, ok bool) { return strings.CutPrefix(name, pathPrefix) }
+
 // CheckChangeGroupName returns what is wrong with the name of a change group,
 // "" if it is valid.
 func CheckChangeGroupName(name string) string {

@@ -30,6 +30,10 @@ type Pool struct {
 	// MaxRunning is how many of its tasks may run at a time; 0: as many as its
 	// executors have slots.
 	MaxRunning int
+	// AllowedGroups are the patterns of the groups whose runs may use the pool (see
+	// GroupPattern); none means all groups. In a pool to be stored, none means those that
+	// it has.
+	AllowedGroups []string
 
 	// ExecutorLabels has the labels of each of its executors that is not removed, and of
 	// its fleets. Only the choice of a pool reads it.
@@ -45,6 +49,14 @@ type Pool struct {
 	Running   int
 	// MeanElapsed is how long its running tasks have run on average.
 	MeanElapsed time.Duration
+}
+
+// Allows reports whether runs of a group may use the pool.
+func (p *Pool) Allows(group string) bool {
+	return len(p.AllowedGroups) == 0 || slices.ContainsFunc(p.AllowedGroups, func(pattern string) bool {
+		path, err := GroupPattern(pattern)
+		return err == nil && GroupWithin(group, path)
+	})
 }
 
 // Count adds an executor to the counts of the pool.
@@ -177,6 +189,7 @@ func (r *Requires) matches(p Pool) bool {
 const (
 	MaxPoolLabels  = 100
 	MaxPoolRunning = 1_000_000
+	MaxPoolGroups  = 50       // patterns of allowed groups
 	MaxPoolBytes   = 64 << 10 // of its pod settings, as JSON
 	MaxLabelBytes  = 1 << 10  // of a label's value
 )

@@ -60,3 +60,14 @@ func TestChoosePool(t *testing.T) {
 	_, ok = run.ChoosePool(&run.TaskSpec{}, nil)
 	require.False(t, ok)
 }
+
+func TestPool_Allows(t *testing.T) {
+	t.Parallel()
+	for pattern, want := range map[string][3]bool{"": {true, true, true}, "/**": {true, true, true}, "/acme/**": {true, true, false}, "/acme/web/**": {true, false, false}, "/acme": {}} {
+		p := run.Pool{}
+		if pattern != "" {
+			p.AllowedGroups = []string{pattern}
+		}
+		require.Equal(t, want, [3]bool{p.Allows("/acme/web"), p.Allows("/acme/webs/1"), p.Allows("/acmes/web")}, pattern)
+	}
+}

@@ -194,6 +194,20 @@ func ActorOf(ctx context.Context) string {
 	return subject
 }
 
+type othersKey struct{}
+
+// HideOthers returns a context for calls on behalf of a subject that may not see all
+// runs: explanations do not name the runs for which one waits.
+func HideOthers(ctx context.Context) context.Context {
+	return context.WithValue(ctx, othersKey{}, true)
+}
+
+// OthersHidden reports whether the context is of HideOthers.
+func OthersHidden(ctx context.Context) bool {
+	hidden, _ := ctx.Value(othersKey{}).(bool)
+	return hidden
+}
+
 // MaxHold is the longest time for which a failed task may be held: it keeps a slot.
 const MaxHold = 24 * time.Hour
 

@@ -17,6 +17,8 @@ type Schedules interface {
 	Schedules(ctx context.Context, q ScheduleQuery) (SchedulePage, error)
 	// Schedule returns one schedule with all details. Errors: not_found.
 	Schedule(ctx context.Context, name string) (Schedule, error)
+	// ScheduleGroup returns the group of the runs of a schedule. Errors: not_found.
+	ScheduleGroup(ctx context.Context, name string) (string, error)
 	// PutSchedule creates a schedule, or replaces the schedule of that name,
 	// and reports whether it is new. Errors: invalid with all faults,
 	// not_supported.
@@ -124,8 +126,9 @@ type Backfill struct {
 
 // ScheduleQuery selects schedules.
 type ScheduleQuery struct {
-	After string // schedules with greater names
-	Limit int    // 1 to 100; 0 means 25
+	After  string   // schedules with greater names
+	Limit  int      // 1 to 100; 0 means 25
+	Within []string // only those whose runs have one of these groups, or one below; none means no such limit
 }
 
 // SchedulePage is one page of schedules. After is for the next query; it is ""

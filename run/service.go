@@ -22,6 +22,8 @@ type Service interface {
 	// the update token of the named change groups, from one snapshot. Errors:
 	// not_found.
 	Get(ctx context.Context, id ID, tokenFor ...string) (Run, error)
+	// GroupOf returns the group of a run, which never changes. Errors: not_found.
+	GroupOf(ctx context.Context, id ID) (string, error)
 	// List returns one page of runs without their tasks. Errors: invalid.
 	List(ctx context.Context, q ListQuery) (Page, error)
 	// Start starts a queued run of manual admission. The run is running when
@@ -168,9 +170,10 @@ type Deleted struct {
 
 // ApprovalQuery selects tasks that wait for approval.
 type ApprovalQuery struct {
-	Group string // this path and below; "" means all
-	Limit int    // 1 to 100; 0 means 25
-	After string // of the page before
+	Group  string   // this path and below; "" means all
+	Within []string // only in these paths and below; none means no such limit
+	Limit  int      // 1 to 100; 0 means 25
+	After  string   // of the page before
 }
 
 // ApprovalPage is one page of tasks that wait for approval. After is for the next
@@ -199,8 +202,11 @@ type WaitingApproval struct {
 type GroupQuery struct {
 	Paths []string
 	Under string // without Paths; "" means all
-	After string // without Paths: greater paths
-	Limit int    // without Paths: 1 to 100; 0 means 25
+	// Within leaves out all runs that are not in these paths or below; none means that no
+	// run is left out.
+	Within []string
+	After  string // without Paths: greater paths
+	Limit  int    // without Paths: 1 to 100; 0 means 25
 }
 
 // Group counts the runs of a group.
@@ -285,9 +291,10 @@ type LogChunk struct {
 
 // EventQuery selects events.
 type EventQuery struct {
-	After int64  // events with greater numbers
-	Run   ID     // only of this run; "" means all runs
-	Group string // only of this group path and below; "" means all groups
+	After  int64    // events with greater numbers
+	Run    ID       // only of this run; "" means all runs
+	Group  string   // only of this group path and below; "" means all groups
+	Within []string // only of these group paths and below; none means no such limit
 }
 
 // ExecutorAPI is the API that executors call; the gateway serves it on its executor
@@ -412,6 +419,8 @@ type FrameBatch struct {
 type BearerToken struct {
 	Name   string
 	Scopes []string
+	// Bindings are its roles in groups, instead of scopes.
+	Bindings []RoleBinding
 	// Executor, Pool, Set, Fleet and Instance restrict the token; "" does not.
 	Executor, Pool, Set, Fleet, Instance string
 	Expires                              time.Time // zero: never
@@ -420,10 +429,28 @@ type BearerToken struct {
 	RevokedBy                            string
 }
 
+// RoleBinding gives a role in the groups of patterns: see GroupPattern.
+type RoleBinding struct {
+	Role   string   `json:"role"`
+	Groups []string `json:"groups"`
+}
+
+// TokenEntry is what a token allows that a client created: scopes, or bindings.
+type TokenEntry struct {
+	Scopes   []string      `json:"scopes,omitempty"`
+	Bindings []RoleBinding `json:"bindings,omitempty"`
+}
+
 // TokenRecord is what the gateways share about a bearer token.
 type TokenRecord struct {
-	Hash      string // identifies the token
-	Name      string
+	Hash string // identifies the token
+	Name string
+	// Entry, Expires and CreatedBy are of a token that a client created; Entry is nil for
+	// those of the token files.
+	Entry     *TokenEntry
+	Expires   time.Time // zero: never
+	CreatedBy string
+
 	LastUsed  time.Time // zero: never
 	RevokedAt time.Time // zero: it is not revoked
 	RevokedBy string
@@ -434,6 +461,10 @@ type TokenRecord struct {
 type BearerTokens interface {
 	// ListTokens returns the tokens by name. Errors: unavailable.
 	ListTokens(ctx context.Context) ([]BearerToken, error)
+	// CreateToken creates a token, whose entry has a name and either scopes or bindings,
+	// and may expire. It returns the token and its entry. Errors: invalid, conflict
+	// (another token has the name), unavailable.
+	CreateToken(ctx context.Context, t BearerToken, by string) (secret string, _ BearerToken, _ error)
 	// RevokeToken revokes a token for all gateways, permanently. A token that is
 	// revoked already stays as it is. Errors: not_found, unavailable.
 	RevokeToken(ctx context.Context, name, by string) (BearerToken, error)

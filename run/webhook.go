@@ -256,6 +256,33 @@ func elements(group string) []string {
 	return strings.Split(group, "/")
 }
 
+// groupsBelow ends a pattern of groups.
+const groupsBelow = "/**"
+
+// GroupPattern returns the path of a pattern such as /acme/**, which selects the group
+// /acme and all groups below it. The path of /**, which selects all groups, is "".
+// Errors: invalid.
+func GroupPattern(pattern string) (path string, err error) {
+	path, ok := strings.CutSuffix(pattern, groupsBelow)
+	if !ok || len(pattern) > MaxGroupLength || path != "" && !strings.HasPrefix(path, "/") {
+		return "", Errorf(CodeInvalid, "%q is not a pattern of groups such as /acme/**", pattern)
+	}
+	for _, element := range elements(path) {
+		if element == "" || element == "." || element == ".." || strings.Contains(element, "*") {
+			return "", Errorf(CodeInvalid, "%q is not a pattern of groups: only /** at its end is a wildcard", pattern)
+		}
+	}
+	if strings.HasSuffix(path, "/") {
+		return "", Errorf(CodeInvalid, "%q is not a pattern of groups: it has an empty element", pattern)
+	}
+	return path, nil
+}
+
+// GroupWithin reports whether a group is a path, or is below it. All groups are within "".
+func GroupWithin(group, path string) bool {
+	return path == "" || group == path || strings.HasPrefix(group, path+"/")
+}
+
 // Start returns the number of the first event to deliver, 0 if From names none,
 // and whether From is well formed.
 func (w WebhookSpec) Start() (first int64, ok bool) {

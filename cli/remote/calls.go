@@ -146,6 +146,13 @@ func (c *Client) Tokens(ctx context.Context) (Answer[api.BearerTokenList], error
 	})
 }
 
+// CreateToken creates a bearer token.
+func (c *Client) CreateToken(ctx context.Context, t api.TokenSpec) (Answer[api.NewToken], error) {
+	return call[api.NewToken](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
+		return c.api.CreateToken(ctx, t)
+	})
+}
+
 // RevokeToken revokes a bearer token.
 func (c *Client) RevokeToken(ctx context.Context, name string) (Answer[api.BearerToken], error) {
 	return call[api.BearerToken](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {

@@ -11,10 +11,12 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/session"
 	clienttokens "github.com/drover-run/drover/cli/tokens"
 	"github.com/drover-run/drover/internal/durable"
+	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
 )
@@ -24,7 +26,7 @@ func tokensCommand(env session.Env) *cobra.Command {
 		Use: "tokens", Short: "Create, list and revoke bearer tokens for gateways and relays",
 		Example: "  drover tokens create --name ci --scopes read,write --expires-in 2160h --file tokens.yaml\n  drover tokens list\n  drover tokens revoke ci",
 	}
-	cmd.AddCommand(createTokenCommand(), clienttokens.ListCommand(env), revokeTokenCommand(env))
+	cmd.AddCommand(createTokenCommand(env), clienttokens.ListCommand(env), revokeTokenCommand(env))
 	return cmd
 }
 
@@ -55,23 +57,30 @@ reads the file refuses the token within a second.`,
 	return cmd
 }
 
-func createTokenCommand() *cobra.Command {
+func createTokenCommand(env session.Env) *cobra.Command {
 	var file, out string
-	var scopes []string
+	var scopes, bind []string
 	var lifetime time.Duration
 	var entry tokens.Token
+	conn := session.New(env)
 	cmd := &cobra.Command{
 		Use:   "create",
-		Short: "Create a token, add its hash to a token file, and print it",
-		Long: `Create a random token, add its hash to the token file of a gateway, and print the token once: the
-file does not contain it. A running gateway reads the change automatically. To revoke a token, use
-drover tokens revoke, or delete its entry. With --expires-in the token is refused after that time.
+		Short: "Create a token, and print it",
+		Long: `Create a random token, and print it once. With --file the command adds its hash to the token file of a
+gateway, which reads the change automatically. Without it, a gateway creates the token for all gateways of
+its records; that requires the scope admin. To revoke a token, use drover tokens revoke, or delete its entry
+in the file. With --expires-in the token is refused after that time.
+
+A token has either scopes, which hold in all groups, or roles in some groups: --bind submitter=/acme/**
+lets its owner see and submit runs of the group /acme and of all groups below it, and nothing else. The roles
+are viewer, submitter, approver, operator and admin.
 
 A token with the scope executor may act as any executor, unless it is bound: --executor restricts it
 to one id (with a * at its end, to all ids with this prefix), --pool to the tasks of one pool, --set
 allows its executors to join an executor set, and --fleet makes them instances of a fleet. A relay
 accepts bound tokens only.`,
 		Example: "  drover tokens create --name ci --scopes read,write --file tokens.yaml\n" +
+			"  drover tokens create --name acme-ci --bind 'submitter=/acme/**' --bind 'viewer=/shared/**' --expires-in 2160h\n" +
 			"  drover tokens create --name host-7 --scopes executor --executor host-7 --pool linux --file tokens.yaml --out executor.token\n" +
 			"  drover tokens create --name builders --scopes executor --executor 'builder-*' --pool linux --set builders --file tokens.yaml",
 		Args: cobra.NoArgs,
@@ -82,7 +91,25 @@ accepts bound tokens only.`,
 			case lifetime > 0:
 				entry.Expires = time.Now().Add(lifetime).UTC().Truncate(time.Second)
 			}
-			token, err := addToken(file, entry, scopes)
+			bindings, err := clienttokens.ParseBindings(bind)
+			if err != nil {
+				return err
+			}
+			if len(bindings) > 0 && !cmd.Flags().Changed("scopes") {
+				scopes = nil
+			}
+			for _, s := range scopes {
+				entry.Scopes = append(entry.Scopes, tokens.Scope(strings.TrimSpace(s)))
+			}
+			var token string
+			if file == "" {
+				token, err = createAtGateway(cmd, conn, entry, bindings)
+			} else {
+				for _, b := range bindings {
+					entry.Roles = append(entry.Roles, roles.Binding{Role: roles.Role(b.Role), Groups: b.Groups})
+				}
+				token, err = addToken(file, entry)
+			}
 			if err != nil {
 				return err
 			}
@@ -95,31 +122,41 @@ accepts bound tokens only.`,
 	}
 	cmd.Flags().StringVar(&entry.Name, "name", "", "name of the token, shown in approvals and logs")
 	cmd.Flags().StringSliceVar(&scopes, "scopes", []string{string(tokens.Read)}, "scopes of the token: read, write, exec, admin, executor")
+	cmd.Flags().StringArrayVar(&bind, "bind", nil, "role in groups, instead of scopes: ROLE=PATTERN[,PATTERN...], such as submitter=/acme/** (repeatable)")
 	cmd.Flags().StringVar(&entry.Executor, "executor", "", "only for the executor with this id, or with a * at its end for all ids with this prefix")
 	cmd.Flags().StringVar(&entry.Pool, "pool", "", "only for tasks of this pool; needs --executor")
 	cmd.Flags().StringVar(&entry.Set, "set", "", "for members of this executor set; needs --executor")
 	cmd.Flags().StringVar(&entry.Fleet, "fleet", "", "for instances of this fleet only; needs --executor and --pool")
 	cmd.Flags().StringVar(&entry.Instance, "instance", "", "for this instance of the fleet only; needs --fleet")
 	cmd.Flags().DurationVar(&lifetime, "expires-in", 0, "how long the token is valid, such as 2160h; 0 for no limit")
-	cmd.Flags().StringVar(&file, "file", "", "token file of the gateway; created if it does not exist")
+	cmd.Flags().StringVar(&file, "file", "", "token file to add the hash to, instead of a call of a gateway; created if it does not exist")
 	cmd.Flags().StringVar(&out, "out", "", "file to write the token to (0600), instead of the standard output")
+	conn.AddTo(cmd)
 	_ = cmd.MarkFlagRequired("name")
-	_ = cmd.MarkFlagRequired("file")
 	return cmd
+}
+
+// createAtGateway creates a token that is not bound to an executor.
+func createAtGateway(cmd *cobra.Command, conn *session.Connection, entry tokens.Token, bindings []api.RoleBinding) (string, error) {
+	if entry.Bound() {
+		return "", command.UsageError(errors.New("a token that is bound to an executor needs --file: gateways create no such token"))
+	}
+	spec := api.TokenSpec{Name: entry.Name, Bindings: bindings, ExpiresAt: entry.Expires}
+	for _, s := range entry.Scopes {
+		spec.Scopes = append(spec.Scopes, api.TokenSpecScopes(s))
+	}
+	return clienttokens.Create(cmd, conn, spec)
 }
 
 // addToken creates a token and adds its entry to the file, which it replaces
 // atomically.
-func addToken(file string, entry tokens.Token, scopes []string) (string, error) {
+func addToken(file string, entry tokens.Token) (string, error) {
 	list, err := readTokens(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", err
 	}
 	if slices.ContainsFunc(list, func(t tokens.Token) bool { return t.Name == entry.Name }) {
 		return "", fmt.Errorf("the token file %s already has a token named %s; delete its entry to replace it", file, entry.Name)
-	}
-	for _, s := range scopes {
-		entry.Scopes = append(entry.Scopes, tokens.Scope(strings.TrimSpace(s)))
 	}
 	token := tokens.New()
 	entry.Hash = tokens.Hash(token)

@@ -43,7 +43,7 @@ func layers() [][]string {
 		{"internal", "fleeting"},
 		{"run"},
 		{
-			"api", "blobs", "contract", "executor", "fleeting/scaling", "internal/archive", "internal/codec", "internal/secrets",
+			"api", "blobs", "contract", "executor", "fleeting/scaling", "internal/roles", "internal/archive", "internal/codec", "internal/secrets",
 			"internal/testenv", "internal/tokens", "records", "spec",
 		},
 		{

@@ -35,13 +35,15 @@ type Source interface {
 // Store is the part of the records that a Registry uses.
 type Store interface {
 	TokenRecords(ctx context.Context, revoked bool) ([]run.TokenRecord, error)
+	CreateToken(ctx context.Context, r run.TokenRecord) error
 	RecordTokenUses(ctx context.Context, uses []run.TokenRecord) error
 	RecordTokenRevocation(ctx context.Context, r run.TokenRecord) error
 }
 
-// Registry authenticates the tokens of a Source. It refuses those that were
-// revoked at any gateway, and records their last uses. Authenticate does no
-// I/O: Run reads the revocations and writes the uses. A revocation is by the
+// Registry authenticates the tokens of a Source, and those that clients created at any
+// gateway. It refuses those that were revoked at any gateway, and records their last
+// uses. Authenticate does no I/O: Run reads the revocations and the created tokens, and
+// writes the uses. A revocation is by the
 // hash of the token, so an entry of the same name with another token is valid.
 type Registry struct {
 	source Source
@@ -51,6 +53,7 @@ type Registry struct {
 
 	mu      sync.Mutex
 	revoked map[string]run.TokenRecord // by hash, as the store had them last; nil: not read yet
+	created created
 	uses    map[string]run.TokenRecord // by hash: not written yet
 }
 
@@ -94,12 +97,25 @@ func (r *Registry) Run(ctx context.Context) error {
 
 // Authenticate implements Authenticator.
 func (r *Registry) Authenticate(token string) (Principal, bool) {
-	return r.check(r.source.Authenticate(token))
+	if p, ok := r.source.Authenticate(token); ok || p.Name != "" {
+		return r.check(p, ok)
+	}
+	return r.check(r.createdTokens().authenticate(Hash(token), r.now()))
 }
 
 // AuthenticateHash is like Authenticate for the hash of a token.
 func (r *Registry) AuthenticateHash(hash string) (Principal, bool) {
-	return r.check(r.source.AuthenticateHash(hash))
+	if p, ok := r.source.AuthenticateHash(hash); ok || p.Name != "" {
+		return r.check(p, ok)
+	}
+	return r.check(r.createdTokens().authenticate(hash, r.now()))
+}
+
+// createdTokens returns the tokens that clients created.
+func (r *Registry) createdTokens() created {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.created
 }
 
 // check refuses a principal whose token was revoked, and notes the use of the others.
@@ -119,8 +135,8 @@ func (r *Registry) check(p Principal, ok bool) (Principal, bool) {
 	return p, true
 }
 
-// refresh reads the revocations. None is ever undone, so those that are known
-// stay, also if a read began before one of them.
+// refresh reads the revocations, and the tokens that clients created. No revocation is
+// ever undone, so those that are known stay, also if a read began before one of them.
 func (r *Registry) refresh(ctx context.Context) error {
 	list, err := r.read(ctx, true)
 	if err != nil {
@@ -131,8 +147,11 @@ func (r *Registry) refresh(ctx context.Context) error {
 	if r.revoked == nil {
 		r.revoked = make(map[string]run.TokenRecord, len(list))
 	}
+	r.created = r.created.with(list, r.logger)
 	for _, x := range list {
-		r.revoked[x.Hash] = x
+		if !x.RevokedAt.IsZero() {
+			r.revoked[x.Hash] = x
+		}
 	}
 	return nil
 }
@@ -185,7 +204,7 @@ func (r *Registry) ListTokens(ctx context.Context) ([]run.BearerToken, error) {
 	for _, x := range list {
 		records[x.Hash] = x
 	}
-	entries := slices.Clone(r.source.Tokens())
+	entries := slices.Concat(r.source.Tokens(), r.createdTokens().entries)
 	slices.SortFunc(entries, func(a, b Token) int { return cmp.Compare(a.Name, b.Name) })
 	out := make([]run.BearerToken, len(entries))
 	for i, x := range entries {
@@ -203,6 +222,9 @@ func (r *Registry) describe(t Token, record run.TokenRecord) run.BearerToken {
 	for _, s := range t.Scopes {
 		out.Scopes = append(out.Scopes, string(s))
 	}
+	for _, b := range t.Roles {
+		out.Bindings = append(out.Bindings, run.RoleBinding{Role: string(b.Role), Groups: b.Groups})
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if here := r.uses[t.hash()].LastUsed; here.After(out.LastUsed) {
@@ -213,7 +235,7 @@ func (r *Registry) describe(t Token, record run.TokenRecord) run.BearerToken {
 
 // RevokeToken implements run.BearerTokens.
 func (r *Registry) RevokeToken(ctx context.Context, name, by string) (run.BearerToken, error) {
-	entries := r.source.Tokens()
+	entries := slices.Concat(r.source.Tokens(), r.createdTokens().entries)
 	i := slices.IndexFunc(entries, func(t Token) bool { return t.Name == name })
 	if i < 0 {
 		return run.BearerToken{}, run.Errorf(run.CodeNotFound, "this gateway has no token %s", name)

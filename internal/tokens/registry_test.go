@@ -34,11 +34,23 @@ func (f *fakeRecords) TokenRecords(_ context.Context, revoked bool) (out []run.T
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, x := range f.records {
-		if !revoked || !x.RevokedAt.IsZero() {
+		if !revoked || !x.RevokedAt.IsZero() || x.Entry != nil {
 			out = append(out, x)
 		}
 	}
 	return out, f.err
+}
+
+func (f *fakeRecords) CreateToken(_ context.Context, r run.TokenRecord) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, x := range f.records {
+		if x.Entry != nil && x.Name == r.Name {
+			return run.Errorf(run.CodeConflict, "there is a token named %s", r.Name)
+		}
+	}
+	f.records[r.Hash] = r
+	return f.err
 }
 
 func (f *fakeRecords) RecordTokenUses(_ context.Context, uses []run.TokenRecord) error {

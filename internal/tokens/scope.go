@@ -3,6 +3,8 @@ package tokens
 import (
 	"slices"
 	"time"
+
+	"github.com/drover-run/drover/internal/roles"
 )
 
 // Scope is a set of calls that a token allows.
@@ -47,7 +49,10 @@ type Principal struct {
 	Name   string
 	Scopes []Scope
 	// Groups are those of a user of an OpenID Connect provider.
-	Groups  []string
+	Groups []string
+	// Roles bind the principal to groups. A principal without them has its scopes in all
+	// groups.
+	Roles   roles.Bindings
 	Binding Binding
 	// IssuedAt and Expires bound a short-lived token; zero for tokens that are
 	// listed.
@@ -59,8 +64,15 @@ type Principal struct {
 	hash string // of a token that is listed
 }
 
+// Restricted reports whether roles in groups decide what the principal may do, and not
+// its scopes.
+func (p Principal) Restricted() bool { return len(p.Roles) > 0 }
+
 // Allows reports whether the principal may make a call that needs the scope
-// required.
+// required. A restricted one has no scopes, but each role reads something.
 func (p Principal) Allows(required Scope) bool {
+	if p.Restricted() {
+		return required == Read
+	}
 	return slices.ContainsFunc(p.Scopes, func(s Scope) bool { return s.allows(required) })
 }

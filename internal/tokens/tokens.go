@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/run"
 )
 
@@ -34,8 +35,10 @@ type Token struct {
 	Name string `yaml:"name"`
 	// Hash is the result of the function Hash.
 	Hash string `yaml:"hash"`
-	// Scopes is what the token allows.
-	Scopes []Scope `yaml:"scopes"`
+	// Scopes is what the token allows, in all groups.
+	Scopes []Scope `yaml:"scopes,omitempty"`
+	// Roles is what the token allows instead, in some groups.
+	Roles roles.Bindings `yaml:"bindings,omitempty"`
 	// Expires is when the token ceases to be valid; zero is never.
 	Expires time.Time `yaml:"expires,omitempty"`
 	// Binding restricts a token of the scope executor to one executor.
@@ -91,8 +94,13 @@ func NewList(tokens []Token) (*List, error) {
 			errs = append(errs, fmt.Errorf("token %s: the name is used twice", t.Name))
 		case err != nil || len(sum) != sha256.Size:
 			errs = append(errs, fmt.Errorf("token %s: the hash is not %s and 64 hexadecimal digits", t.Name, hashPrefix))
-		case len(t.Scopes) == 0:
-			errs = append(errs, fmt.Errorf("token %s: it has no scopes", t.Name))
+		case len(t.Scopes) == 0 && len(t.Roles) == 0:
+			errs = append(errs, fmt.Errorf("token %s: it has no scopes, and no bindings", t.Name))
+		case len(t.Scopes) > 0 && len(t.Roles) > 0:
+			errs = append(errs, fmt.Errorf("token %s: it has both scopes, which are for all groups, and bindings", t.Name))
+		}
+		if err := t.Roles.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("token %s: %w", t.Name, err))
 		}
 		for _, s := range t.Scopes {
 			if !s.Valid() {
@@ -104,7 +112,7 @@ func NewList(tokens []Token) (*List, error) {
 		}
 		names[t.Name] = true
 		list.tokens = append(list.tokens, hashedToken{sum: sum, expires: t.Expires, principal: Principal{
-			Name: t.Name, Scopes: slices.Clone(t.Scopes), Binding: t.Binding, hash: hashPrefix + hex.EncodeToString(sum),
+			Name: t.Name, Scopes: slices.Clone(t.Scopes), Roles: slices.Clone(t.Roles), Binding: t.Binding, hash: hashPrefix + hex.EncodeToString(sum),
 		}})
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -156,6 +156,8 @@ func testListApprovals(t *testing.T, d *fixture.Database) {
 	all := list(t, s, run.ApprovalQuery{Group: "/list"})
 	require.Equal(t, []run.ID{first, second, other}, all)
 	require.Equal(t, []run.ID{first, second}, list(t, s, run.ApprovalQuery{Group: "/list/b", Limit: 1}), "page by page")
+	require.Equal(t, []run.ID{first, second}, list(t, s, run.ApprovalQuery{Within: []string{"/list/b"}}))
+	require.Equal(t, []run.ID{second, other}, list(t, s, run.ApprovalQuery{Group: "/list", Within: []string{"/list/b/c", "/list/bc", "/other"}}))
 	page, err := s.Approvals(t.Context(), run.ApprovalQuery{Group: "/list/b", Limit: 1})
 	require.NoError(t, err)
 	w := page.Approvals[0]

@@ -109,6 +109,9 @@ func testEventFilters(t *testing.T, d *fixture.Database) {
 	require.Len(t, numbers(run.EventQuery{Group: "/"}), len(created))
 	require.Equal(t, []int64{2}, numbers(run.EventQuery{Run: created["/p/feature/x"]}))
 	require.Empty(t, numbers(run.EventQuery{Run: created["/p/feature/x"], Group: "/q"}))
+	require.Equal(t, []int64{1, 2, 3, 7}, numbers(run.EventQuery{Within: []string{"/p/fea%re", "/p/feature", "/p/feature/x"}}))
+	require.Equal(t, []int64{2, 3}, numbers(run.EventQuery{Group: "/p/feature/x", Within: []string{"/p/feature", "/q"}}))
+	require.Empty(t, numbers(run.EventQuery{Group: "/q", Within: []string{"/p"}}))
 	require.Empty(t, numbers(run.EventQuery{Run: created["/p/feature/x"], After: 2}))
 }
 

@@ -320,6 +320,22 @@ func testGroupsBelow(t *testing.T, d *fixture.Database) {
 	require.Empty(t, after)
 	paths, _ = read(run.GroupQuery{Under: "/p"})
 	require.Equal(t, []string{"/p/a", "/p/a/z", "/p/a0", "/p/b"}, paths)
+	within := []string{"/q", "/p/a", "/p/a/z"}
+	paths, after = read(run.GroupQuery{Within: within, Limit: 2})
+	require.Equal(t, []string{"/p/a", "/p/a/z"}, paths)
+	paths, after = read(run.GroupQuery{Within: within, Limit: 2, After: after})
+	require.Equal(t, []string{"/q/a"}, paths)
+	require.Empty(t, after)
+	paths, _ = read(run.GroupQuery{Under: "/p/b", Within: within})
+	require.Empty(t, paths)
+	page, err := s.Groups(t.Context(), run.GroupQuery{Paths: []string{"/", "/p", "/p/b", "/p/a/z"}, Within: within})
+	require.NoError(t, err)
+	var queued []int
+	for _, g := range page.Groups {
+		queued = append(queued, g.Queued)
+		require.Equal(t, g.Queued == 0, g.Last == nil, g.Path)
+	}
+	require.Equal(t, []int{3, 2, 0, 1}, queued)
 	paths, after = read(run.GroupQuery{Under: "/p/a", Limit: 1})
 	require.Equal(t, []string{"/p/a"}, paths)
 	paths, _ = read(run.GroupQuery{Under: "/p/a", Limit: 1, After: after})

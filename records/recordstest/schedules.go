@@ -93,6 +93,19 @@ func testScheduleList(t *testing.T, d *fixture.Database) {
 	require.Equal(t, []string{"a", "b"}, list("", 2))
 	require.Equal(t, []string{"c"}, list("b", 2))
 	require.Empty(t, list("c", 2))
+
+	other := run.ScheduleSpec{Name: "other", Spec: fixture.OneTask("/o/d/e"), Cron: []string{"@daily"}}
+	require.NoError(t, s.PutSchedule(t.Context(), other, 0))
+	for within, want := range map[string]int{"/o": 1, "/o/d": 1, "/o/d/e": 1, "/o/d/e/f": 0, "/": 4} {
+		all, err := s.ListSchedules(t.Context(), "", 10, within)
+		require.NoError(t, err)
+		require.Len(t, all, want, within)
+	}
+	group, err := s.ScheduleGroup(t.Context(), "other")
+	require.NoError(t, err)
+	require.Equal(t, "/o/d/e", group)
+	_, err = s.ScheduleGroup(t.Context(), "absent")
+	fixture.RequireCode(t, run.CodeNotFound, err)
 }
 
 func testScheduleFirings(t *testing.T, d *fixture.Database) {

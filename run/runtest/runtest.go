@@ -18,6 +18,7 @@ func unset(name string) error { return run.Errorf(run.CodeNotSupported, "%s was 
 type Service struct {
 	CreateFunc         func(context.Context, run.CreateRequest) (run.Run, error)
 	GetFunc            func(ctx context.Context, id run.ID, tokenFor ...string) (run.Run, error)
+	GroupOfFunc        func(context.Context, run.ID) (string, error)
 	ListFunc           func(context.Context, run.ListQuery) (run.Page, error)
 	StartFunc          func(context.Context, run.ID, run.Token) (run.Run, error)
 	CancelFunc         func(context.Context, run.ID, run.Token) (run.Run, error)
@@ -66,6 +67,14 @@ func (s *Service) Get(ctx context.Context, id run.ID, tokenFor ...string) (run.R
 		return run.Run{}, unset("Get")
 	}
 	return s.GetFunc(ctx, id, tokenFor...)
+}
+
+// GroupOf implements run.Service.
+func (s *Service) GroupOf(ctx context.Context, id run.ID) (string, error) {
+	if s.GroupOfFunc == nil {
+		return "", unset("GroupOf")
+	}
+	return s.GroupOfFunc(ctx, id)
 }
 
 // List implements run.Service.

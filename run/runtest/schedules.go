@@ -10,6 +10,7 @@ import (
 type Schedules struct {
 	SchedulesFunc        func(run.ScheduleQuery) (run.SchedulePage, error)
 	ScheduleFunc         func(name string) (run.Schedule, error)
+	ScheduleGroupFunc    func(name string) (string, error)
 	PutScheduleFunc      func(run.ScheduleSpec) (_ run.Schedule, created bool, _ error)
 	DeleteScheduleFunc   func(name string) error
 	PauseScheduleFunc    func(name, note string) (run.Schedule, error)
@@ -34,6 +35,14 @@ func (s *Schedules) Schedule(_ context.Context, name string) (run.Schedule, erro
 		return run.Schedule{}, unset("Schedule")
 	}
 	return s.ScheduleFunc(name)
+}
+
+// ScheduleGroup implements run.Schedules.
+func (s *Schedules) ScheduleGroup(_ context.Context, name string) (string, error) {
+	if s.ScheduleGroupFunc == nil {
+		return "", unset("ScheduleGroup")
+	}
+	return s.ScheduleGroupFunc(name)
 }
 
 // PutSchedule implements run.Schedules.

@@ -12,7 +12,7 @@ import (
 
 // TokenTests returns the tests of the records of bearer tokens, by name.
 func TokenTests() map[string]func(t *testing.T, d *fixture.Database) {
-	return map[string]func(t *testing.T, d *fixture.Database){"uses": testTokenUses, "revocation": testTokenRevocation, "browsers": testBrowserSessions, "browsers of users": testBrowserIdentities}
+	return map[string]func(t *testing.T, d *fixture.Database){"uses": testTokenUses, "revocation": testTokenRevocation, "browsers": testBrowserSessions, "browsers of users": testBrowserIdentities, "creation": testTokenCreation}
 }
 
 func testTokenUses(t *testing.T, d *fixture.Database) {
@@ -27,6 +27,33 @@ func testTokenUses(t *testing.T, d *fixture.Database) {
 	require.WithinDuration(t, at, all[0].LastUsed, 0, "an earlier use changes nothing")
 	require.WithinDuration(t, at.Add(time.Hour), all[1].LastUsed, 0)
 	require.Zero(t, all[0].RevokedAt)
+}
+
+func testTokenCreation(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	expires := time.Unix(1_900_000_000, 0)
+	made := run.TokenRecord{
+		Hash: "a", Name: "ci", Expires: expires, CreatedBy: "ops",
+		Entry: &run.TokenEntry{Bindings: []run.RoleBinding{{Role: "viewer", Groups: []string{"/acme/**"}}}},
+	}
+	require.NoError(t, s.CreateToken(t.Context(), made))
+	require.NoError(t, s.RecordTokenUses(t.Context(), []run.TokenRecord{{Hash: "b", Name: "of a file", LastUsed: expires}}))
+	known, err := s.TokenRecords(t.Context(), true)
+	require.NoError(t, err)
+	require.Len(t, known, 1)
+	require.Equal(t, made.Entry, known[0].Entry)
+	require.Equal(t, "ops", known[0].CreatedBy)
+	require.WithinDuration(t, expires, known[0].Expires, 0)
+	fixture.RequireCode(t, run.CodeConflict, s.CreateToken(t.Context(), run.TokenRecord{Hash: "c", Name: "ci", Entry: new(run.TokenEntry)}))
+	require.NoError(t, s.CreateToken(t.Context(), run.TokenRecord{Hash: "d", Name: "of a file", Entry: new(run.TokenEntry)}))
+
+	require.NoError(t, s.RecordTokenUses(t.Context(), []run.TokenRecord{{Hash: "a", Name: "ci", LastUsed: expires}}))
+	require.NoError(t, s.RecordTokenRevocation(t.Context(), run.TokenRecord{Hash: "a", Name: "ci", RevokedBy: "ops"}))
+	fixture.RequireCode(t, run.CodeConflict, s.CreateToken(t.Context(), run.TokenRecord{Hash: "c", Name: "ci", Entry: new(run.TokenEntry)}))
+	known, err = s.TokenRecords(t.Context(), true)
+	require.NoError(t, err)
+	require.Equal(t, made.Entry, known[0].Entry)
+	require.NotZero(t, known[0].RevokedAt)
 }
 
 func testTokenRevocation(t *testing.T, d *fixture.Database) {

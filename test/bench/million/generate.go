@@ -65,6 +65,9 @@ func shapes(n int, now time.Time) func(i int) shape {
 
 func (s shape) changeGroup() string { return fmt.Sprintf("project-%d", s.project) }
 
+// tenant is the path in and below which the run's tenant has roles.
+func (s shape) tenant() string { return fmt.Sprintf("/project/%d", s.project) }
+
 // sink receives rows of tables. All rows of one table have the same columns.
 type sink interface {
 	put(table string, row ...any) error

@@ -95,6 +95,14 @@ func groups(store records.Store, some func() shape) []query {
 			_, err := store.Groups(ctx, run.GroupQuery{Under: "/project", After: some().group})
 			return err
 		}},
+		{name: "25 groups of a tenant, with counts and last runs", call: func(ctx context.Context) error {
+			_, err := store.Groups(ctx, run.GroupQuery{Within: []string{some().tenant()}})
+			return err
+		}},
+		{name: "what waits for the approval of a tenant", call: func(ctx context.Context) error {
+			_, err := store.Approvals(ctx, run.ApprovalQuery{Within: []string{some().tenant()}})
+			return err
+		}},
 		{name: "a change group with its runs", call: func(ctx context.Context) error {
 			_, _, err := store.ChangeGroups(ctx, run.ChangeGroupQuery{Names: []string{some().changeGroup()}})
 			return err
@@ -162,6 +170,13 @@ func lists() []listed {
 				q.Groups = append(q.Groups, fmt.Sprintf("/project/%d", (s.project+i)%projects))
 			}
 			return q
+		}},
+		{name: "all runs of a tenant with some 400", q: func(s shape) run.ListQuery { return run.ListQuery{Groups: []string{s.tenant()}} }},
+		{name: "the failed runs of such a tenant", q: func(s shape) run.ListQuery {
+			return run.ListQuery{Groups: []string{s.tenant()}, Results: []run.Result{run.ResultFailed}}
+		}},
+		{name: "all runs of a tenant, 100 before a time", q: func(s shape) run.ListQuery {
+			return run.ListQuery{Groups: []string{s.tenant()}, Limit: 100, CreatedBefore: s.created}
 		}},
 		{name: "narrow group, phase running", q: func(s shape) run.ListQuery {
 			return run.ListQuery{Groups: []string{s.group}, Phases: []run.Phase{run.PhaseRunning}}

@@ -18,6 +18,9 @@ func (s *Store) ReadEvents(ctx context.Context, q run.EventQuery, n int) ([]run.
 		low, high := sqldb.Below(path)
 		where, args = where+` AND (group_path = ? OR group_path >= ? AND group_path < ?)`, append(args, path, low, high)
 	}
+	if c := sqldb.InGroups(`group_path`, q.Within); c.Where != "" {
+		where, args = where+` AND `+c.Where, append(args, c.Args...)
+	}
 	var out []run.Event
 	err := s.db.Read(ctx, "read events", func(tx sqldb.Querier) error {
 		out = nil

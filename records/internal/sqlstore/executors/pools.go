@@ -12,15 +12,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-const poolColumns = `name, driver, os, arch, labels, privileged, shared, is_default, flavor, kubernetes, exec_policy, max_running`
+const poolColumns = `name, driver, os, arch, labels, privileged, shared, is_default, flavor, kubernetes, exec_policy, max_running, allowed_groups`
 
 func scanPool(row sqldb.Scanner) (run.Pool, error) {
 	var p run.Pool
-	var labels, flavor, kubernetes string
-	if err := row.Scan(&p.Name, &p.Driver, &p.OS, &p.Arch, &labels, &p.Privileged, &p.Shared, &p.Default, &flavor, &kubernetes, &p.Exec, &p.MaxRunning); err != nil {
+	var labels, flavor, kubernetes, groups string
+	if err := row.Scan(&p.Name, &p.Driver, &p.OS, &p.Arch, &labels, &p.Privileged, &p.Shared, &p.Default, &flavor, &kubernetes, &p.Exec, &p.MaxRunning, &groups); err != nil {
 		return p, err
 	}
-	err := errors.Join(sqldb.Unmarshal(labels, &p.Labels), sqldb.Unmarshal(flavor, &p.Flavor), sqldb.Unmarshal(kubernetes, &p.Kubernetes))
+	err := errors.Join(sqldb.Unmarshal(labels, &p.Labels), sqldb.Unmarshal(flavor, &p.Flavor), sqldb.Unmarshal(kubernetes, &p.Kubernetes), sqldb.Unmarshal(groups, &p.AllowedGroups))
 	p.Flavor.Weight = 0 // of an earlier version, which accepted it
 	return p, err
 }
@@ -144,8 +144,8 @@ func (s *Store) pools(ctx context.Context, q sqldb.Querier, name string) ([]run.
 
 // PutPool implements records.Store.
 func (s *Store) PutPool(ctx context.Context, p run.Pool) (out run.Pool, created bool, err error) {
-	texts := make([]string, 3)
-	for i, v := range []any{p.Labels, p.Flavor, p.Kubernetes} {
+	texts := make([]string, 4)
+	for i, v := range []any{p.Labels, p.Flavor, p.Kubernetes, p.AllowedGroups} {
 		if texts[i], err = sqldb.Marshal(v); err != nil {
 			return out, false, s.db.Wrap("put a pool", err)
 		}
@@ -174,11 +174,18 @@ func (s *Store) PutPool(ctx context.Context, p run.Pool) (out run.Pool, created 
 				return err
 			}
 		}
-		if _, err := t.Exec(ctx, `INSERT INTO pools (`+poolColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		// A client of an earlier version does not know the groups, and must not open the
+		// pool to all of them.
+		if len(p.AllowedGroups) == 0 {
+			if texts[3], err = sqldb.Marshal(prev.AllowedGroups); err != nil {
+				return err
+			}
+		}
+		if _, err := t.Exec(ctx, `INSERT INTO pools (`+poolColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET driver = excluded.driver, os = excluded.os, arch = excluded.arch, labels = excluded.labels,
 			privileged = excluded.privileged, shared = excluded.shared, is_default = excluded.is_default, flavor = excluded.flavor, kubernetes = excluded.kubernetes,
-			exec_policy = excluded.exec_policy, max_running = excluded.max_running`,
-			p.Name, p.Driver, p.OS, p.Arch, texts[0], p.Privileged, p.Shared, p.Default, texts[1], texts[2], p.Exec, p.MaxRunning); err != nil {
+			exec_policy = excluded.exec_policy, max_running = excluded.max_running, allowed_groups = excluded.allowed_groups`,
+			p.Name, p.Driver, p.OS, p.Arch, texts[0], p.Privileged, p.Shared, p.Default, texts[1], texts[2], p.Exec, p.MaxRunning, texts[3]); err != nil {
 			return err
 		}
 		out, err = s.pool(ctx, t, p.Name)

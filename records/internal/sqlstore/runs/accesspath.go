@@ -101,14 +101,7 @@ func byState(q run.ListQuery) (indexedCondition, bool) {
 	}
 	var filters []sqldb.Condition
 	if len(groups) > 0 {
-		var alternatives []string
-		var args []any
-		for _, path := range groups {
-			low, high := sqldb.Below(path)
-			alternatives = append(alternatives, `r.group_path = ? OR r.group_path >= ? AND r.group_path < ?`)
-			args = append(args, path, low, high)
-		}
-		filters = append(filters, sqldb.Condition{Where: `(` + strings.Join(alternatives, ` OR `) + `)`, Args: args})
+		filters = append(filters, sqldb.InGroups(`r.group_path`, groups))
 	} else {
 		groups = []string{""}
 	}

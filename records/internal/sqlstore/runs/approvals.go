@@ -227,6 +227,9 @@ func (s *Store) Approvals(ctx context.Context, q run.ApprovalQuery) (run.Approva
 		low, high := sqldb.Below(path)
 		where, args = ` AND (r.group_path = ? OR r.group_path >= ? AND r.group_path < ?)`, append(args, path, low, high)
 	}
+	if c := sqldb.InGroups(`r.group_path`, q.Within); c.Where != "" {
+		where, args = where+` AND `+c.Where, append(args, c.Args...)
+	}
 	var page run.ApprovalPage
 	err = s.db.Read(ctx, "list approvals", func(tx sqldb.Querier) error {
 		page = run.ApprovalPage{Approvals: []run.WaitingApproval{}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 
 	"github.com/drover-run/drover/records/internal/sqlstore/rows"
 	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
@@ -22,7 +23,7 @@ func (s *Store) Groups(ctx context.Context, q run.GroupQuery) (run.GroupPage, er
 				limit = sqldb.DefaultLimit
 			}
 			var err error
-			if paths, err = pathsBelow(ctx, tx, q, limit+1); err != nil {
+			if paths, err = pathsWithin(ctx, tx, q, limit+1); err != nil {
 				return err
 			}
 			if len(paths) > limit {
@@ -31,7 +32,7 @@ func (s *Store) Groups(ctx context.Context, q run.GroupQuery) (run.GroupPage, er
 			}
 		}
 		for _, path := range paths {
-			g, err := group(ctx, tx, path)
+			g, err := group(ctx, tx, path, partsOf(path, q.Within))
 			if err != nil {
 				return err
 			}
@@ -40,6 +41,40 @@ func (s *Store) Groups(ctx context.Context, q run.GroupQuery) (run.GroupPage, er
 		return nil
 	})
 	return page, err
+}
+
+// partsOf returns the parts of a path and below that are within others: the path itself
+// if there are none.
+func partsOf(path string, within []string) []string {
+	path, _ = sqldb.QueryPath(path) // the root is ""
+	limits := sqldb.QueryPaths(within)
+	if len(limits) == 0 {
+		return []string{path}
+	}
+	var out []string
+	for _, limit := range limits {
+		switch {
+		case run.GroupWithin(path, limit):
+			return []string{path}
+		case run.GroupWithin(limit, path):
+			out = append(out, limit)
+		}
+	}
+	return out
+}
+
+// pathsWithin is pathsBelow for each part of the query, in order.
+func pathsWithin(ctx context.Context, q sqldb.Querier, of run.GroupQuery, n int) ([]string, error) {
+	var all []string
+	for _, part := range partsOf(of.Under, of.Within) {
+		paths, err := pathsBelow(ctx, q, run.GroupQuery{Under: part, After: of.After}, n)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, paths...)
+	}
+	slices.Sort(all) // paths that are between one and those below it come from another part
+	return all[:min(len(all), n)], nil
 }
 
 // pathsBelow returns up to n paths that have runs, with one index lookup each.
@@ -80,9 +115,12 @@ func pathsBelow(ctx context.Context, q sqldb.Querier, of run.GroupQuery, n int) 
 	return paths, nil
 }
 
-func group(ctx context.Context, q sqldb.Querier, given string) (run.Group, error) {
+// group counts the runs in the parts of a group.
+func group(ctx context.Context, q sqldb.Querier, given string, parts []string) (run.Group, error) {
 	g := run.Group{Path: given}
-	path, _ := sqldb.QueryPath(given) // the root is ""
+	if len(parts) == 0 {
+		return g, nil
+	}
 	if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
 		var phase run.Phase
 		var n int
@@ -96,10 +134,14 @@ func group(ctx context.Context, q sqldb.Querier, given string) (run.Group, error
 			g.Running = n
 		}
 		return nil
-	}, `SELECT state, count(*) FROM run_states WHERE prefix = ? AND state IN ('queued', 'running') GROUP BY state`, path); err != nil {
+	}, `SELECT state, count(*) FROM run_states WHERE prefix IN (`+sqldb.Tuples(`?`, len(parts))+`) AND state IN ('queued', 'running') GROUP BY state`,
+		sqldb.TextArgs(parts)...); err != nil {
 		return g, err
 	}
-	last := accessPath{sources: stateSources(path, rows.States(nil, nil))}
+	var last accessPath
+	for _, part := range parts {
+		last.sources = append(last.sources, stateSources(part, rows.States(nil, nil))...)
+	}
 	runs, err := last.runs(ctx, q, cursor{}, 1)
 	if err == nil && len(runs) > 0 {
 		g.Last = &runs[0]

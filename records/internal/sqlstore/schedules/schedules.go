@@ -25,16 +25,29 @@ func scanSchedule(row sqldb.Scanner, more ...any) (records.Schedule, error) {
 }
 
 // ListSchedules implements records.Store.
-func (s *Store) ListSchedules(ctx context.Context, after string, n int) (all []records.Schedule, err error) {
+func (s *Store) ListSchedules(ctx context.Context, after string, n int, within ...string) (all []records.Schedule, err error) {
+	where := sqldb.AllOf(sqldb.Condition{Where: `s.name > ?`, Args: []any{after}}, sqldb.InGroups(`s.group_path`, within))
 	err = s.db.Read(ctx, "list schedules", func(q sqldb.Querier) error {
 		all = nil
 		return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
 			x, err := scanSchedule(row)
 			all = append(all, x)
 			return err
-		}, `SELECT `+scheduleColumns+` FROM schedules s WHERE s.name > ? ORDER BY s.name LIMIT ?`, after, n)
+		}, `SELECT `+scheduleColumns+` FROM schedules s WHERE `+where.Where+` ORDER BY s.name LIMIT ?`, append(where.Args, n)...)
 	})
 	return all, err
+}
+
+// ScheduleGroup implements records.Store.
+func (s *Store) ScheduleGroup(ctx context.Context, name string) (group string, err error) {
+	err = s.db.Read(ctx, "read the group of a schedule", func(q sqldb.Querier) error {
+		err := q.QueryRow(ctx, `SELECT group_path FROM schedules WHERE name = ?`, name).Scan(&group)
+		if errors.Is(err, sql.ErrNoRows) {
+			return scheduleNotFound(name)
+		}
+		return err
+	})
+	return group, err
 }
 
 // GetSchedule implements records.Store.

@@ -28,6 +28,7 @@ var released = map[string][]string{
 		"ed0691759402ca9e1eded32510c69dec5b5e13ba3f596a28c2ce9c22651fef4d", // 00011
 		"1fb51ade5a23fd3c2731b15e59de24ab364fb4cafde9fa8d930d2ce3156127a8", // 00012
 		"7bb734faa27ebb0d72f81c23a1149ea939e38aba2420e7cf22a2edb1ac7eec47", // 00014
+		"85f9aec0d5ae032347dbe4b59ac3d8359fd81100c7aeeec4383dd8129a415c89", // 00015
 	},
 	"postgres": {
 		"1df64f63b943f0fd159846b2db81ceca8c3f280be2e47de1b65b7e974beba8e2",
@@ -43,6 +44,7 @@ var released = map[string][]string{
 		"ed0691759402ca9e1eded32510c69dec5b5e13ba3f596a28c2ce9c22651fef4d", // 00011
 		"ec3203b13868b2cfacdaae972595f1eabbe23741d7faa23064768c49a1410b3a", // 00012
 		"0b6a89dd21d41c4893e83cc88fa2d0a49dbdceb307b53d3061f6dd65a3614c6e", // 00014
+		"39200aba3cef55dc4a0a680ae830ab25fcf25405df09752ccf0ff4fca2118c92", // 00015
 	},
 }
 

@@ -35,6 +35,24 @@ func QueryPath(group string) (path string, all bool) {
 // Below returns the bounds of the paths below one: '0' follows '/'.
 func Below(path string) (low, high string) { return path + "/", path + "0" }
 
+// InGroups is the condition that a column has one of the paths, or a path below one; it is
+// empty without paths, or if one is the root.
+func InGroups(column string, paths []string) Condition {
+	var out Condition
+	for i, path := range QueryPaths(paths) {
+		if i > 0 {
+			out.Where += ` OR `
+		}
+		low, high := Below(path)
+		out.Where += column + ` = ? OR ` + column + ` >= ? AND ` + column + ` < ?`
+		out.Args = append(out.Args, path, low, high)
+	}
+	if out.Where != "" {
+		out.Where = `(` + out.Where + `)`
+	}
+	return out
+}
+
 // GroupPrefixes returns the paths by which lists find a group: its own and
 // those above it. The root is "".
 func GroupPrefixes(group string) []string {

@@ -2,6 +2,7 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
@@ -20,14 +21,40 @@ func (s *Store) TokenRecords(ctx context.Context, revoked bool) (out []run.Token
 		out = nil
 		return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
 			var r run.TokenRecord
-			var used, revokedAt int64
-			err := row.Scan(&r.Hash, &r.Name, &used, &revokedAt, &r.RevokedBy)
-			r.LastUsed, r.RevokedAt = sqldb.ToTime(used), sqldb.ToTime(revokedAt)
+			var used, revokedAt, expires int64
+			var entry string
+			if err := row.Scan(&r.Hash, &r.Name, &used, &revokedAt, &r.RevokedBy, &entry, &expires, &r.CreatedBy); err != nil {
+				return err
+			}
+			r.LastUsed, r.RevokedAt, r.Expires = sqldb.ToTime(used), sqldb.ToTime(revokedAt), sqldb.ToTime(expires)
+			if entry != "" {
+				r.Entry = new(run.TokenEntry)
+			}
 			out = append(out, r)
-			return err
-		}, `SELECT hash, name, used_at, revoked_at, revoked_by FROM bearer_tokens WHERE revoked_at > 0 OR NOT ? ORDER BY hash`, revoked)
+			return sqldb.Unmarshal(entry, r.Entry)
+		}, `SELECT hash, name, used_at, revoked_at, revoked_by, entry, expires_at, created_by FROM bearer_tokens
+			WHERE revoked_at > 0 OR entry <> '' OR NOT ? ORDER BY hash`, revoked)
 	})
 	return out, err
+}
+
+// CreateToken implements records.Store.
+func (s *Store) CreateToken(ctx context.Context, r run.TokenRecord) error {
+	entry, err := sqldb.Marshal(r.Entry)
+	if err != nil {
+		return s.db.Wrap("create a token", err)
+	}
+	return s.db.Write(ctx, "create a token", func(t *sqldb.Tx) error {
+		done, err := t.Exec(ctx, `INSERT INTO bearer_tokens (hash, name, entry, expires_at, created_at, created_by) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO NOTHING`, r.Hash, r.Name, entry, sqldb.FromTime(r.Expires), t.Now, r.CreatedBy)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return cmp.Or[error](err, run.Errorf(run.CodeConflict, "there is a token named %s", r.Name))
+		}
+		return nil
+	})
 }
 
 // RecordTokenUses implements records.Store.

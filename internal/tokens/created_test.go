@@ -1,0 +1,75 @@
+package tokens
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/internal/roles"
+	"github.com/drover-run/drover/run"
+)
+
+// TestRegistry_creates: a created token is accepted at its gateway at once, and at the
+// others within ten seconds, with its bindings, until it expires or is revoked.
+func TestRegistry_creates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		store, logger := newFakeRecords(), slog.New(slog.DiscardHandler)
+		list := listOf(t, entry("ops", "one"))
+		first, second := NewRegistry(ctx, list, store, logger), NewRegistry(ctx, list, store, logger)
+		for _, r := range []*Registry{first, second} {
+			go func() { _ = r.Run(ctx) }()
+		}
+		bindings := []run.RoleBinding{{Role: "viewer", Groups: []string{"/acme/**"}}}
+		secret, made, err := first.CreateToken(ctx, run.BearerToken{Name: "ci", Bindings: bindings, Expires: time.Now().Add(time.Hour)}, "ops")
+		require.NoError(t, err)
+		require.Equal(t, bindings, made.Bindings)
+		p, ok := first.Authenticate(secret)
+		require.True(t, ok)
+		require.Equal(t, "ci", p.Name)
+		require.True(t, p.Roles.Allows(roles.View, "/acme/web"))
+		require.True(t, p.Restricted())
+		require.Equal(t, run.CodeUnauthenticated, code(second, secret))
+		<-time.After(10 * time.Second)
+		require.Empty(t, code(second, secret))
+		_, ok = second.AuthenticateHash(Hash(secret))
+		require.True(t, ok)
+		all, err := second.ListTokens(ctx)
+		require.NoError(t, err)
+		require.Len(t, all, 2)
+
+		<-time.After(time.Hour)
+		require.Equal(t, run.CodeTokenExpired, code(second, secret))
+		secret, _, err = first.CreateToken(ctx, run.BearerToken{Name: "deploy", Scopes: []string{"write"}}, "ops")
+		require.NoError(t, err)
+		require.Empty(t, code(first, secret))
+		_, err = first.RevokeToken(ctx, "deploy", "ops")
+		require.NoError(t, err)
+		require.Equal(t, run.CodeTokenRevoked, code(first, secret))
+		<-time.After(10 * time.Second)
+		require.Equal(t, run.CodeTokenRevoked, code(second, secret))
+	})
+}
+
+func TestRegistry_creates_not(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry(t.Context(), listOf(t, entry("ops", "one")), newFakeRecords(), slog.New(slog.DiscardHandler))
+	_, _, err := r.CreateToken(t.Context(), run.BearerToken{Name: "ci", Scopes: []string{"read"}}, "ops")
+	require.NoError(t, err)
+	both := []run.RoleBinding{{Role: "viewer", Groups: []string{"/**"}}}
+	for want, x := range map[string]run.BearerToken{
+		"named ci": {Name: "ci", Scopes: []string{"read"}}, "named ops": {Name: "ops", Scopes: []string{"read"}}, "no scopes": {Name: "a"},
+		"both scopes": {Name: "a", Scopes: []string{"read"}, Bindings: both}, "token files": {Name: "a", Scopes: []string{"executor"}},
+		"not a role": {Name: "a", Bindings: []run.RoleBinding{{Role: "owner", Groups: []string{"/**"}}}}, "no name": {Bindings: both},
+		"expired already": {Name: "a", Bindings: both, Expires: time.Now().Add(-time.Second)},
+	} {
+		_, _, err := r.CreateToken(t.Context(), x, "ops")
+		require.ErrorContains(t, err, want)
+	}
+}
