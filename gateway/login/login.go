@@ -48,6 +48,9 @@ type Handlers struct {
 	Decode func(c echo.Context, v any) error
 	// Caller returns the principal of the call.
 	Caller func(c echo.Context) tokens.Principal
+	// Began writes the record of the call to the audit log; nil means that there is none.
+	// After an error, the call must change nothing.
+	Began func(c echo.Context, subject, token string) error
 
 	mu       sync.Mutex
 	attempts map[string]*rate.Limiter // by address
@@ -115,6 +118,10 @@ func (o *Handlers) BeginSession(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := o.began(c, s.Name); err != nil {
+		_ = o.Sessions.End(c.Request().Context(), secret, false) // else it expires: no browser has it
+		return err
+	}
 	http.SetCookie(c.Response(), o.cookie(secret, s.Expires))
 	return c.JSON(http.StatusCreated, api.Session{Subject: s.Name, Scopes: []string{}, ExpiresAt: s.Expires.UTC()})
 }
@@ -143,11 +150,24 @@ func (o *Handlers) EndSession(c echo.Context, params api.EndSessionParams) error
 	if err := o.csrf.Check(c.Request()); err != nil {
 		return run.Errorf(run.CodeForbidden, "the request comes from another origin")
 	}
+	if p, _, err := o.Sessions.Authenticate(c.Request().Context(), secret); err == nil {
+		if err := o.began(c, p.Name); err != nil {
+			return err
+		}
+	}
 	if err := o.Sessions.End(c.Request().Context(), secret, params.Everywhere != nil && *params.Everywhere); err != nil {
 		return err
 	}
 	http.SetCookie(c.Response(), o.cookie("", time.Unix(1, 0)))
 	return c.NoContent(http.StatusNoContent)
+}
+
+// began records the login or logout of the subject of a token.
+func (o *Handlers) began(c echo.Context, name string) error {
+	if o.Began == nil {
+		return nil
+	}
+	return o.Began(c, name, name)
 }
 
 func (o *Handlers) cookie(value string, expires time.Time) *http.Cookie {
