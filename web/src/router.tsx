@@ -3,6 +3,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, O
 
 import { api, ProblemError } from './api/client'
 import { LiveProvider, useEvents } from './api/events'
+import { readFilters } from './audit/audit'
 import { Failure } from './components/Notice'
 import { setZone, useZone } from './lib/time'
 import { Login } from './pages/Login'
@@ -16,10 +17,10 @@ function Frame() {
   })
   if (session.error instanceof ProblemError && session.error.status === 401) return <Login />
   if (!session.data) return session.error ? <main><Failure error={session.error} /></main> : <p className="visually-hidden">Loading</p>
-  return <Pages subject={session.data.subject} expires={session.data.expires_at} />
+  return <Pages subject={session.data.subject} expires={session.data.expires_at} admin={session.data.scopes.includes('admin')} />
 }
 
-function Pages({ subject, expires }: { subject: string; expires?: string }) {
+function Pages({ subject, expires, admin }: { subject: string; expires?: string; admin: boolean }) {
   const queries = useQueryClient()
   const live = useEvents()
   const zone = useZone()
@@ -32,6 +33,7 @@ function Pages({ subject, expires }: { subject: string; expires?: string }) {
             <Link to="/runs">Runs</Link>
             <Link to="/approvals">Approvals</Link>
             <Link to="/operations">Operations</Link>
+            {admin && <Link to="/audit">Audit</Link>}
           </nav>
           <div className="end">
             <span className="muted">{subject}</span>
@@ -92,9 +94,16 @@ const schedules = createRoute({ getParentRoute: () => operations, path: '/schedu
 const webhooks = createRoute({ getParentRoute: () => operations, path: '/webhooks', component: lazyRouteComponent(() => import('./pages/Operations'), 'Webhooks') })
 const approvals = createRoute({ getParentRoute: () => root, path: '/approvals', component: lazyRouteComponent(() => import('./pages/Operations'), 'Approvals') })
 
+const audit = createRoute({
+  getParentRoute: () => root,
+  path: '/audit',
+  validateSearch: readFilters,
+  component: lazyRouteComponent(() => import('./pages/Audit'), 'Audit'),
+})
+
 export const router = createRouter({
   routeTree: root.addChildren([
-    home, runsRoute, approvals,
+    home, runsRoute, approvals, audit,
     runRoute.addChildren([runGraph, runTimeline, runTasks, taskRoute]),
     operations.addChildren([executors, pools, fleets, changeGroups, schedules, webhooks]),
   ]),
