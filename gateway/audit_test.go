@@ -333,3 +333,15 @@ func TestServer_audit_list_and_export(t *testing.T) {
 		call{path: filepath.Join("/api/v1/audit", path)}.do(t, without).problem(t, http.StatusUnprocessableEntity, run.CodeNotSupported)
 	}
 }
+
+func TestServer_actors_of_a_run(t *testing.T) {
+	t.Parallel()
+	base := serve(t, gateway.Deps{Runs: &runtest.Service{GetFunc: func(context.Context, run.ID, ...string) (run.Run, error) {
+		return run.Run{ID: runID, CreatedBy: "ana", Actions: []run.Action{
+			{Kind: run.ActionStart, Actor: "ben"}, {Kind: run.ActionStop, Actor: "cleo"}, {Kind: run.ActionStop, Actor: "dan"},
+		}}, nil
+	}}}, gateway.Options{})
+	var v api.Run
+	call{path: "/api/v1/runs/" + runID}.do(t, base).read(t, &v)
+	require.Equal(t, []string{"ana", "ben", "cleo", ""}, []string{v.CreatedBy, v.StartedBy, v.StoppedBy, v.CancelledBy})
+}

@@ -66,10 +66,10 @@ function Filters({ filters, change, filtered }: { filters: AuditFilters; change:
   const zone = useZone()
   return (
     <form className="filters audit-filters" onSubmit={(e) => e.preventDefault()} aria-label="Filters">
-      <Words label="Subject" placeholder="name of a token" value={filters.subject} onChange={(subject) => change({ subject })} />
-      <Words label="Operation" placeholder="such as stopRun" value={filters.action} onChange={(action) => change({ action })} />
+      <Words label="Subject" placeholder="token name" value={filters.subject} onChange={(subject) => change({ subject })} />
+      <Words label="Operation" placeholder="stopRun" value={filters.action} onChange={(action) => change({ action })} />
       <Words label="Resource" placeholder="run/ID or pool" value={filters.resource} onChange={(resource) => change({ resource })} />
-      <Words label="Group" placeholder="such as /acme" value={filters.group} onChange={(group) => change({ group })} />
+      <Words label="Group" placeholder="/acme" value={filters.group} onChange={(group) => change({ group })} />
       <label>
         <span>Result</span>
         <select value={filters.result ?? ''} onChange={(e) => change({ result: (e.target.value || undefined) as AuditResult | undefined })}>
@@ -205,13 +205,13 @@ function Details({ id, record }: { id: string; record: AuditRecord }) {
   ]
   const resource = resourceOf(record)
   return (
-    <div className="details" id={id}>
+    <div className="details" id={id} role="row"><div role="cell">
       <dl>{facts.map(([name, value]) => value && <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
       <p className="only">
         {record.subject && <Link to="/audit" search={{ subject: record.subject }}>All of {record.subject}</Link>}
         {resource && <Link to="/audit" search={{ resource }}>All on {resource}</Link>}
         {record.action && <Link to="/audit" search={{ action: record.action }}>All {record.action}</Link>}
       </p>
-    </div>
+    </div></div>
   )
 }
