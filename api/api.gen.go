@@ -111,6 +111,30 @@ func (e ArtifactEntryType) Valid() bool {
 	}
 }
 
+// Defines values for AuditResult.
+const (
+	AuditResultFailed  AuditResult = "failed"
+	AuditResultRefused AuditResult = "refused"
+	AuditResultSuccess AuditResult = "success"
+	AuditResultUnknown AuditResult = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the AuditResult enum.
+func (e AuditResult) Valid() bool {
+	switch e {
+	case AuditResultFailed:
+		return true
+	case AuditResultRefused:
+		return true
+	case AuditResultSuccess:
+		return true
+	case AuditResultUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Condition.
 const (
 	ConditionFailure Condition = "failure"
@@ -1052,6 +1076,76 @@ type Artifacts struct {
 	// Tests The summary of test reports.
 	Tests TestSummary `json:"tests,omitempty,omitzero"`
 }
+
+// AuditPage defines model for AuditPage.
+type AuditPage struct {
+	// NextCursor Absent on the last page.
+	NextCursor string        `json:"next_cursor,omitempty,omitzero"`
+	Records    []AuditRecord `json:"records"`
+}
+
+// AuditRecord A call. It contains nothing of the bodies, and no secret.
+type AuditRecord struct {
+	// Action The `operationId`; absent for a refused request to no operation.
+	Action string `json:"action,omitempty,omitzero"`
+
+	// Code The code of the error.
+	Code string `json:"code,omitempty,omitzero"`
+
+	// Count The requests that the record stands for: above 1 for refusals that followed each other quickly.
+	Count int `json:"count"`
+
+	// Created The run that the call created from the resource.
+	Created string `json:"created,omitempty,omitzero"`
+
+	// Group The group of the run, as far as it is known.
+	Group string `json:"group,omitempty,omitzero"`
+	ID    string `json:"id"`
+
+	// Remote The address of the client.
+	Remote    string `json:"remote,omitempty,omitzero"`
+	RequestID string `json:"request_id,omitempty,omitzero"`
+
+	// Resource What the call was about.
+	Resource AuditResource `json:"resource,omitempty,omitzero"`
+
+	// Result `success`; `refused` (401 or 403: nothing was changed); `failed` (another 4xx: nothing was changed); or `unknown`: the call
+	// has not ended, its client was gone, it failed with a 5xx, or the gateway was killed before it wrote the result. Then the
+	// change may have been made.
+	Result AuditResult `json:"result"`
+
+	// Status The HTTP status; absent if the result was not written.
+	Status int `json:"status,omitempty,omitzero"`
+
+	// Subject Who called, as in the `actions` of runs; absent if that is not known.
+	Subject string `json:"subject,omitempty,omitzero"`
+
+	// Time When the call began.
+	Time time.Time `json:"time"`
+
+	// Token The name of the token, also behind the session of a browser.
+	Token string `json:"token,omitempty,omitzero"`
+
+	// Until The time of the last of them.
+	Until time.Time `json:"until,omitempty,omitzero"`
+}
+
+// AuditResource What the call was about.
+type AuditResource struct {
+	// ID The ID of a run, or the name of anything else; absent for a call on several.
+	ID string `json:"id,omitempty,omitzero"`
+
+	// Kind Such as `run`, `pool` or `session`.
+	Kind string `json:"kind"`
+
+	// Task The task of the run.
+	Task string `json:"task,omitempty,omitzero"`
+}
+
+// AuditResult `success`; `refused` (401 or 403: nothing was changed); `failed` (another 4xx: nothing was changed); or `unknown`: the call
+// has not ended, its client was gone, it failed with a 5xx, or the gateway was killed before it wrote the result. Then the
+// change may have been made.
+type AuditResult string
 
 // BearerToken A bearer token. The token itself is never shown.
 type BearerToken struct {
@@ -2172,6 +2266,9 @@ type Run struct {
 	Admission   Admission      `json:"admission"`
 	Annotations Annotations    `json:"annotations"`
 
+	// CancelledBy The actor of the `cancel` in `actions`. Absent in lists.
+	CancelledBy string `json:"cancelled_by,omitempty,omitzero"`
+
 	// ChangegroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
 	// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
 	// refused does not invalidate it.
@@ -2207,8 +2304,14 @@ type Run struct {
 	SetupErrors   []string  `json:"setup_errors,omitempty,omitzero"`
 	StartedAt     time.Time `json:"started_at,omitempty,omitzero"`
 
+	// StartedBy The actor of the first `start` in `actions`. Absent in lists.
+	StartedBy string `json:"started_by,omitempty,omitzero"`
+
 	// StopRequested A stop was requested. The run is finished when the cleanup of its tasks has ended.
 	StopRequested bool `json:"stop_requested,omitempty,omitzero"`
+
+	// StoppedBy The actor of the first `stop` in `actions`. Absent in lists.
+	StoppedBy string `json:"stopped_by,omitempty,omitzero"`
 
 	// TaskCounts The number of tasks by status. In lists only.
 	TaskCounts map[string]int `json:"task_counts,omitempty,omitzero"`
@@ -3031,6 +3134,29 @@ type When string
 // ArchiveReference defines model for ArchiveReference.
 type ArchiveReference = string
 
+// AuditByAction defines model for AuditByAction.
+type AuditByAction = string
+
+// AuditByGroup defines model for AuditByGroup.
+type AuditByGroup = string
+
+// AuditByResource defines model for AuditByResource.
+type AuditByResource = string
+
+// AuditByResult `success`; `refused` (401 or 403: nothing was changed); `failed` (another 4xx: nothing was changed); or `unknown`: the call
+// has not ended, its client was gone, it failed with a 5xx, or the gateway was killed before it wrote the result. Then the
+// change may have been made.
+type AuditByResult = AuditResult
+
+// AuditBySubject defines model for AuditBySubject.
+type AuditBySubject = string
+
+// AuditFrom defines model for AuditFrom.
+type AuditFrom = time.Time
+
+// AuditTo defines model for AuditTo.
+type AuditTo = time.Time
+
 // ChangeGroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
 // none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
 // refused does not invalidate it.
@@ -3074,6 +3200,55 @@ type ListApprovalsParams struct {
 	// After The `next_after` of the previous page.
 	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
 	Limit *int   `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ListAuditRecordsParams defines parameters for ListAuditRecords.
+type ListAuditRecordsParams struct {
+	// Subject Who called.
+	Subject AuditBySubject `form:"subject,omitempty" json:"subject,omitempty,omitzero"`
+
+	// Action The operation, as `operationId` has it.
+	Action AuditByAction `form:"action,omitempty" json:"action,omitempty,omitzero"`
+
+	// Resource A kind of resource, or a kind and a name, such as `run/01JV0Z6GEN4X5Q7T9W3M8C2K1R` or `pool/linux`.
+	Resource AuditByResource `form:"resource,omitempty" json:"resource,omitempty,omitzero"`
+
+	// Group A group path. It selects records of that group and of all groups below it.
+	Group  AuditByGroup  `form:"group,omitempty" json:"group,omitempty,omitzero"`
+	Result AuditByResult `form:"result,omitempty" json:"result,omitempty,omitzero"`
+
+	// From Only records of this time and later.
+	From AuditFrom `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Only records before this time.
+	To    AuditTo `form:"to,omitempty" json:"to,omitempty,omitzero"`
+	Order Order   `form:"order,omitempty" json:"order,omitempty,omitzero"`
+	Limit *int    `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor From `next_cursor` of a page with the same parameters.
+	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+}
+
+// ExportAuditRecordsParams defines parameters for ExportAuditRecords.
+type ExportAuditRecordsParams struct {
+	// Subject Who called.
+	Subject AuditBySubject `form:"subject,omitempty" json:"subject,omitempty,omitzero"`
+
+	// Action The operation, as `operationId` has it.
+	Action AuditByAction `form:"action,omitempty" json:"action,omitempty,omitzero"`
+
+	// Resource A kind of resource, or a kind and a name, such as `run/01JV0Z6GEN4X5Q7T9W3M8C2K1R` or `pool/linux`.
+	Resource AuditByResource `form:"resource,omitempty" json:"resource,omitempty,omitzero"`
+
+	// Group A group path. It selects records of that group and of all groups below it.
+	Group  AuditByGroup  `form:"group,omitempty" json:"group,omitempty,omitzero"`
+	Result AuditByResult `form:"result,omitempty" json:"result,omitempty,omitzero"`
+
+	// From Only records of this time and later.
+	From AuditFrom `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Only records before this time.
+	To AuditTo `form:"to,omitempty" json:"to,omitempty,omitzero"`
 }
 
 // ListChangeGroupsParams defines parameters for ListChangeGroups.
@@ -3944,6 +4119,23 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/approvals (the `ListApprovals` operationId).
 	ListApprovals(ctx context.Context, params *ListApprovalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAuditRecords List the records of the audit log
+	//
+	// One page of records, newest first. All given parameters must match. The log has a record for each call that changes
+	// something, begins a session in a task, or logs a browser in or out, and for each refusal (401 or 403). Calls that only
+	// read, and the calls of executors, have none unless they were refused. 422 `not_supported` if the gateway keeps no log.
+	//
+	// Corresponds with GET /api/v1/audit (the `ListAuditRecords` operationId).
+	ListAuditRecords(ctx context.Context, params *ListAuditRecordsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportAuditRecords Export the records of the audit log
+	//
+	// All records that match, oldest first, each as one line of JSON. If the gateway cannot read all of them, it breaks the
+	// connection: a response that ends properly is complete.
+	//
+	// Corresponds with GET /api/v1/audit/export (the `ExportAuditRecords` operationId).
+	ExportAuditRecords(ctx context.Context, params *ExportAuditRecordsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListChangeGroups Read change groups and their update token
 	//
@@ -5129,6 +5321,43 @@ type ClientInterface interface {
 // Corresponds with GET /api/v1/approvals (the `ListApprovals` operationId).
 func (c *Client) ListApprovals(ctx context.Context, params *ListApprovalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListApprovalsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAuditRecords List the records of the audit log
+//
+// One page of records, newest first. All given parameters must match. The log has a record for each call that changes
+// something, begins a session in a task, or logs a browser in or out, and for each refusal (401 or 403). Calls that only
+// read, and the calls of executors, have none unless they were refused. 422 `not_supported` if the gateway keeps no log.
+//
+// Corresponds with GET /api/v1/audit (the `ListAuditRecords` operationId).
+func (c *Client) ListAuditRecords(ctx context.Context, params *ListAuditRecordsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAuditRecordsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportAuditRecords Export the records of the audit log
+//
+// All records that match, oldest first, each as one line of JSON. If the gateway cannot read all of them, it breaks the
+// connection: a response that ends properly is complete.
+//
+// Corresponds with GET /api/v1/audit/export (the `ExportAuditRecords` operationId).
+func (c *Client) ExportAuditRecords(ctx context.Context, params *ExportAuditRecordsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportAuditRecordsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -7719,6 +7948,230 @@ func NewListApprovalsRequest(server string, params *ListApprovalsParams) (*http.
 				}
 			}
 
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListAuditRecordsRequest constructs an http.Request for the ListAuditRecords method
+func NewListAuditRecordsRequest(server string, params *ListAuditRecordsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/audit")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "subject", params.Subject, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "action", params.Action, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "resource", params.Resource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "group", params.Group, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "result", params.Result, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportAuditRecordsRequest constructs an http.Request for the ExportAuditRecords method
+func NewExportAuditRecordsRequest(server string, params *ExportAuditRecordsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/audit/export")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "subject", params.Subject, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "action", params.Action, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "resource", params.Resource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "group", params.Group, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "result", params.Result, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
 		}
 
 		if encoded := queryValues.Encode(); encoded != "" {

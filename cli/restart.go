@@ -226,7 +226,7 @@ of each group (--keep), or both. It does not ask for confirmation: --dry-run pri
 				})
 			}
 			if age != "" {
-				before, err := parseTime(f.env, age)
+				before, err := f.env.ParseTime(age)
 				if err != nil {
 					return command.Invalid("--older-than: %w", err)
 				}

@@ -167,7 +167,7 @@ func (filter runFilter) params(env session.Env) (*api.ListRunsParams, error) {
 		if bound.text == "" {
 			continue
 		}
-		at, err := parseTime(env, bound.text)
+		at, err := env.ParseTime(bound.text)
 		if err != nil {
 			return nil, command.Invalid("--%s: %w", bound.flag, err)
 		}
@@ -182,18 +182,6 @@ func convertAll[T ~string](values []string) []T {
 		all = append(all, T(v))
 	}
 	return all
-}
-
-// parseTime parses a time, or an age.
-func parseTime(env session.Env, text string) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return env.Now().Add(-d), nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return at, fmt.Errorf("%q is neither a time such as 2026-01-31T15:04:05Z nor an age such as 36h", text)
-	}
-	return at, nil
 }
 
 func (f *runsFlags) printRuns(runs []api.Run) error {

@@ -279,7 +279,7 @@ func backfillScheduleCommand(f *schedulesFlags) *cobra.Command {
 				if bound.text == "" {
 					continue
 				}
-				at, err := parseTime(f.env, bound.text)
+				at, err := f.env.ParseTime(bound.text)
 				if err != nil {
 					return command.Invalid("--%s: %w", bound.flag, err)
 				}

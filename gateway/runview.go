@@ -59,6 +59,7 @@ func viewRun(r run.Run) api.Run {
 		v.RestartedAs = append(v.RestartedAs, string(id))
 	}
 	v.CreatedBy = r.CreatedBy
+	v.StartedBy, v.StoppedBy, v.CancelledBy = r.FirstActor(run.ActionStart), r.FirstActor(run.ActionStop), r.FirstActor(run.ActionCancel)
 	for _, a := range r.Actions {
 		v.Actions = append(v.Actions, api.ClientAction{Action: api.Action(a.Kind), Actor: a.Actor, Time: a.Time.UTC(), Task: a.Task, Reason: a.Reason})
 	}

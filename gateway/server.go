@@ -22,6 +22,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/gateway/access"
+	"github.com/drover-run/drover/gateway/audit"
 	"github.com/drover-run/drover/gateway/exec"
 	"github.com/drover-run/drover/gateway/login"
 	"github.com/drover-run/drover/gateway/openapi"
@@ -63,6 +64,8 @@ type Deps struct {
 	Browsers login.Sessions
 	// Provider logs users in, if it is not nil. Auth accepts its tokens.
 	Provider *oidc.Provider
+	// Audit writes the audit log; nil means that there is none.
+	Audit *audit.Recorder
 	// Keys are the keys of the relays. If they are set, an executor with a bound
 	// token may claim only tasks that a relay handed to it.
 	Keys   *tokens.Keys
@@ -131,6 +134,7 @@ type Server struct {
 	*exec.Operations
 	*login.Handlers
 	*access.TokenOperations
+	*audit.API
 
 	runs        run.Service
 	ready       func(context.Context) error
@@ -191,9 +195,20 @@ func New(deps Deps, opts Options) (*Server, error) {
 	}
 	s.Handlers = login.New(login.Deps{
 		Sessions: deps.Browsers, Provider: deps.Provider, Secure: s.secure, Caller: principal,
+		Began:  func(c echo.Context, subject, token string) error { return s.API.Began(c, subject, token) },
 		Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) },
 	})
 	s.TokenOperations = &access.TokenOperations{Tokens: deps.Tokens, Caller: principal, Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) }}
+	s.API = audit.New(deps.Audit, ops, audit.Server{
+		Caller: func(c echo.Context) (subject, token string) { return principal(c).Name, principal(c).Name }, RequestID: requestID,
+		Abort: abortResponse, Stream: func(c echo.Context, media string) (func([]byte) error, error) {
+			w, err := s.startStream(c, media)
+			if err != nil {
+				return nil, err
+			}
+			return w.send, nil
+		},
+	})
 	s.Operations = &exec.Operations{Sessions: deps.Sessions, Server: exec.Server{
 		Subject: subject, Open: s.streams.open, CheckExecutor: checkBinding, Failed: executorError,
 		Decode:   func(c echo.Context, v any) error { return s.decode(c, v, lenient) },
@@ -227,7 +242,7 @@ func (s *Server) router(ops map[string]openapi.Operation, codec http.Handler) *e
 	e.Use(identify, s.observe, s.recoverPanics, newHosts(own, s.opts.CodecOrigins).middleware, s.serveUI)
 	checks := make(map[string][]echo.MiddlewareFunc, len(ops))
 	for id, op := range ops {
-		checks[id] = []echo.MiddlewareFunc{s.authorize(op), s.checkRequest(op), s.checkBody(op)}
+		checks[id] = []echo.MiddlewareFunc{s.authorize(op), s.API.Record(op), s.checkRequest(op), s.checkBody(op)}
 	}
 	if codec != nil {
 		s.serveCodec(e, codec)

@@ -67,6 +67,14 @@ func (s *Server) startStreamStatus(c echo.Context, status int, media string) (*s
 	return w, w.flush()
 }
 
+// send writes and flushes.
+func (w *streamWriter) send(data []byte) error {
+	if err := w.write(data); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
 func (w *streamWriter) extend() error {
 	err := w.control.SetWriteDeadline(time.Now().Add(w.timeout))
 	if errors.Is(err, http.ErrNotSupported) {

@@ -40,6 +40,7 @@ type Store interface {
 	Sessions
 	Tokens
 	BrowserSessions
+	Audit
 	Forgetting
 
 	// Check returns nil if the database answers and its schema is current.

@@ -167,6 +167,16 @@ type Action struct {
 	Reason string // that the actor gave, of a rejection
 }
 
+// FirstActor returns the actor of the first action of a kind, "" if there is none.
+func (r *Run) FirstActor(kind ActionKind) string {
+	for _, a := range r.Actions {
+		if a.Kind == kind {
+			return a.Actor
+		}
+	}
+	return ""
+}
+
 // ActionKind is the kind of an action.
 type ActionKind string
 

@@ -266,6 +266,7 @@ func (g *Gateway) handler() http.Handler {
 	registryHandlers{g}.serve(mux)
 	fleetHandlers{g}.serve(mux)
 	g.serveRetention(mux)
+	serveAudit(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		g.requests = append(g.requests, r.Method+" "+r.URL.Path)

@@ -3,6 +3,7 @@
 package session
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -92,6 +93,18 @@ func (e Env) Ago(t time.Time) string {
 		return ""
 	}
 	return render.Duration(max(0, e.Now().Sub(t))) + " ago"
+}
+
+// ParseTime parses a time, or an age.
+func (e Env) ParseTime(text string) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return e.Now().Add(-d), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, fmt.Errorf("%q is neither a time such as 2026-01-31T15:04:05Z nor an age such as 36h", text)
+	}
+	return at, nil
 }
 
 // Took formats a duration, up to now if to is zero.

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-run/drover/engine/maintenance"
 	"github.com/drover-run/drover/engine/outbox"
 	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/gateway/audit"
 	"github.com/drover-run/drover/gateway/login"
 	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/tokens"
@@ -65,11 +66,16 @@ func (p parts) addGateway(
 	if err != nil {
 		return err
 	}
+	recorder, err := audit.NewRecorder(s.records, p.Telemetry.Registry, p.Logger)
+	if err != nil {
+		return err
+	}
+	p.Stages.Add("audit log", recorder.Run)
 	auth, registry, browsers := p.addTokens(ctx, cfg, listed, keys, provider, s)
 	server, err := gateway.New(gateway.Deps{
 		Runs: service, Ready: ready, ExecutorAPI: service, Webhooks: engine.NewWebhooks(s.records), Schedules: engine.NewScheduler(service, s.records, c),
 		Fleets: engine.NewFleets(s.records), Artifacts: service, Sessions: service,
-		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Tokens: registry, Browsers: browsers, Provider: provider, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
+		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Tokens: registry, Browsers: browsers, Provider: provider, Audit: recorder, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
 			return gateway.Stats(stats), err
@@ -126,6 +132,8 @@ func (p parts) addControl(cfg config.Config, s *stores, deps engine.Deps, c clie
 	p.Stages.Add("retention", maintenance.NewRetentionSupervisor(c, toRetention(cfg), p.Logger).Run)
 	p.Stages.Add("registry expiry", maintenance.NewRegistryExpiry(
 		s.records, cfg.Retention.Executors.MaxAge, cfg.Retention.Interval, cfg.Retention.PerSecond, p.Logger).Run)
+	p.Stages.Add("audit log expiry", maintenance.NewAuditExpiry(
+		s.records, cfg.Retention.Audit.MaxAge, cfg.Retention.Interval, cfg.Retention.PerSecond, p.Logger).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), s.records, c)
 	deployed := toVersion(cfg.Control)
 	removed := activities.NewRetentionMetrics()

@@ -12,10 +12,9 @@ import (
 // forgetBatch bounds the rows that one transaction removes.
 const forgetBatch = 100
 
-// RegistryExpiry removes executors that were removed, and instances that are gone,
-// longer ago than an age. Any number of processes may run one.
-type RegistryExpiry struct {
-	store    records.Forgetting
+// Expiry removes rows that are older than an age. Any number of processes may run one.
+type Expiry struct {
+	kinds    map[string]forget
 	maxAge   time.Duration
 	interval time.Duration
 	pause    time.Duration
@@ -23,10 +22,25 @@ type RegistryExpiry struct {
 	now      func() time.Time
 }
 
-// NewRegistryExpiry returns a RegistryExpiry that does nothing until Run. If maxAge
-// is 0, all are kept. perSecond bounds the removals, in hundreds; 0 is no bound.
-func NewRegistryExpiry(store records.Forgetting, maxAge, interval time.Duration, perSecond int, logger *slog.Logger) *RegistryExpiry {
-	e := &RegistryExpiry{store: store, maxAge: maxAge, interval: interval, logger: logger, now: time.Now}
+// forget removes up to n rows of before a time.
+type forget func(ctx context.Context, before time.Time, n int) (int, error)
+
+// NewRegistryExpiry returns an Expiry of executors that were removed, and of instances
+// that are gone. It does nothing until Run. If maxAge is 0, all are kept. perSecond
+// bounds the removals, in hundreds; 0 is no bound.
+func NewRegistryExpiry(store records.Forgetting, maxAge, interval time.Duration, perSecond int, logger *slog.Logger) *Expiry {
+	return newExpiry(map[string]forget{
+		"removed executors": store.ForgetExecutors, "gone instances of fleets": store.ForgetInstances,
+	}, maxAge, interval, perSecond, logger)
+}
+
+// NewAuditExpiry is NewRegistryExpiry for the records of the audit log.
+func NewAuditExpiry(store records.Audit, maxAge, interval time.Duration, perSecond int, logger *slog.Logger) *Expiry {
+	return newExpiry(map[string]forget{"records of the audit log": store.ForgetAudit}, maxAge, interval, perSecond, logger)
+}
+
+func newExpiry(kinds map[string]forget, maxAge, interval time.Duration, perSecond int, logger *slog.Logger) *Expiry {
+	e := &Expiry{kinds: kinds, maxAge: maxAge, interval: interval, logger: logger, now: time.Now}
 	if perSecond > 0 {
 		e.pause = time.Second / time.Duration(perSecond)
 	}
@@ -34,7 +48,7 @@ func NewRegistryExpiry(store records.Forgetting, maxAge, interval time.Duration,
 }
 
 // Run removes what is too old, at intervals, until ctx ends.
-func (e *RegistryExpiry) Run(ctx context.Context) error {
+func (e *Expiry) Run(ctx context.Context) error {
 	if e.maxAge <= 0 {
 		<-ctx.Done()
 		return nil
@@ -42,9 +56,7 @@ func (e *RegistryExpiry) Run(ctx context.Context) error {
 	ticker := time.NewTicker(e.interval)
 	defer ticker.Stop()
 	for {
-		for what, forget := range map[string]func(context.Context, time.Time, int) (int, error){
-			"removed executors": e.store.ForgetExecutors, "gone instances of fleets": e.store.ForgetInstances,
-		} {
+		for what, forget := range e.kinds {
 			n, err := e.all(ctx, forget)
 			if err != nil && ctx.Err() == nil {
 				e.logger.WarnContext(ctx, "failed to remove expired rows", "kind", what, "error", err)
@@ -62,7 +74,7 @@ func (e *RegistryExpiry) Run(ctx context.Context) error {
 }
 
 // all removes batches until one is not full.
-func (e *RegistryExpiry) all(ctx context.Context, forget func(context.Context, time.Time, int) (int, error)) (total int, err error) {
+func (e *Expiry) all(ctx context.Context, forget forget) (total int, err error) {
 	before := e.now().Add(-e.maxAge)
 	for {
 		n, err := forget(ctx, before, forgetBatch)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
 )
 
 // forgettable is a store with expired rows.
@@ -84,6 +86,34 @@ func TestRegistryExpiry_without_an_age(t *testing.T) {
 		<-time.After(24 * time.Hour)
 		synctest.Wait()
 		require.Empty(t, store.batches)
+		stop()
+		require.NoError(t, <-done)
+	})
+}
+
+// auditRecords is an audit log with expired records.
+type auditRecords struct {
+	records.Audit
+	forgettable
+}
+
+func (a *auditRecords) ForgetAudit(_ context.Context, before time.Time, n int) (int, error) {
+	return a.take(&a.executors, before, n)
+}
+
+func TestAuditExpiry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		store := &auditRecords{forgettable: forgettable{executors: 150}}
+		begin, done := time.Now(), make(chan error)
+		go func() {
+			done <- NewAuditExpiry(store, 400*24*time.Hour, time.Hour, 1, slog.New(slog.DiscardHandler)).Run(ctx)
+		}()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		require.Equal(t, []int{100, 50}, store.batches)
+		require.WithinDuration(t, begin.Add(-400*24*time.Hour), store.before, 5*time.Second)
 		stop()
 		require.NoError(t, <-done)
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/drover-run/drover/gateway/openapi"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/internal/truncate"
+	"github.com/drover-run/drover/run"
 )
 
 // The levels of detail: which requests are logged at info. All others are logged
@@ -46,6 +47,15 @@ const problemKey = "drover.problem"
 
 // SetProblem notes the error that is the response of a request.
 func SetProblem(c echo.Context, p api.Problem) { c.Set(problemKey, &p) }
+
+// Code returns the code of the error that is the response of a request, "" if there is
+// none.
+func Code(c echo.Context) run.Code {
+	if p, ok := c.Get(problemKey).(*api.Problem); ok {
+		return run.Code(p.Code)
+	}
+	return ""
+}
 
 // Log is an access log.
 type Log struct {

@@ -51,6 +51,9 @@ type Deps struct {
 	Decode func(c echo.Context, v any) error
 	// Caller returns the principal of the call.
 	Caller func(c echo.Context) tokens.Principal
+	// Began writes the record of the call to the audit log; nil means that there is none.
+	// After an error, the call must change nothing.
+	Began func(c echo.Context, subject, token string) error
 }
 
 // Handlers implements the operations of the contract.
@@ -119,6 +122,10 @@ func (o *Handlers) BeginSession(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := o.began(c, begun.Principal.Name); err != nil {
+		_, _ = o.deps.Sessions.End(c.Request().Context(), begun.Secret, false) // else it expires: no browser has it
+		return err
+	}
 	http.SetCookie(c.Response(), o.cookie(c.Request(), begun.Secret, begun.Session.Expires))
 	return c.JSON(http.StatusCreated, view(begun.Principal, begun.Session))
 }
@@ -153,6 +160,11 @@ func (o *Handlers) EndSession(c echo.Context, params api.EndSessionParams) error
 	if err := o.csrf.Check(c.Request()); err != nil {
 		return run.Errorf(run.CodeForbidden, "the request comes from another origin")
 	}
+	if p, _, err := o.deps.Sessions.Authenticate(c.Request().Context(), secret); err == nil {
+		if err := o.began(c, p.Name); err != nil {
+			return err
+		}
+	}
 	grant, err := o.deps.Sessions.End(c.Request().Context(), secret, params.Everywhere != nil && *params.Everywhere)
 	if err != nil {
 		return err
@@ -172,6 +184,14 @@ func (o *Handlers) origin(r *http.Request) string {
 		scheme = "https"
 	}
 	return scheme + "://" + r.Host
+}
+
+// began records the login or logout of a subject in the audit log.
+func (o *Handlers) began(c echo.Context, name string) error {
+	if o.deps.Began == nil {
+		return nil
+	}
+	return o.deps.Began(c, name, name)
 }
 
 func (o *Handlers) cookie(r *http.Request, value string, expires time.Time) *http.Cookie {

@@ -102,6 +102,10 @@ func (o *Handlers) CompleteProviderLogin(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := o.began(c, begun.Principal.Name); err != nil {
+		_, _ = o.deps.Sessions.End(c.Request().Context(), begun.Secret, false) // else it expires: no browser has it
+		return err
+	}
 	http.SetCookie(c.Response(), o.cookie(c.Request(), begun.Secret, begun.Session.Expires))
 	return c.JSON(http.StatusCreated, api.ProviderLoginDone{Session: view(begun.Principal, begun.Session), ReturnTo: s.ReturnTo})
 }

@@ -21,6 +21,7 @@ type Operation struct {
 	Path   string       // in the form of the contract: /api/v1/runs/{id}
 	Scope  tokens.Scope // "" where no token is needed
 	Stream bool         // the response is a stream
+	Audit  bool         // each call has a record in the audit log
 	Body   bool         // the body is required
 	Media  []string
 	Query  []Parameter
@@ -47,6 +48,7 @@ type documentOperation struct {
 	ID         string        `yaml:"operationId"`
 	Scope      string        `yaml:"x-scope"`
 	Stream     bool          `yaml:"x-stream"`
+	Audit      *bool         `yaml:"x-audit"`
 	Parameters []Parameter   `yaml:"parameters"`
 	Body       *documentBody `yaml:"requestBody"`
 }
@@ -88,6 +90,11 @@ func (d *document) operation(method, path string, o documentOperation) (Operatio
 		if !op.Scope.Valid() {
 			return op, fmt.Errorf("%q is not a scope", o.Scope)
 		}
+	}
+	// What executors report is in the runs: their calls are not those of people.
+	op.Audit = method != http.MethodGet && op.Scope != tokens.Executor
+	if o.Audit != nil {
+		op.Audit = *o.Audit
 	}
 	if o.Body != nil {
 		body := *o.Body

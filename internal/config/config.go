@@ -87,6 +87,13 @@ type Retention struct {
 	// Executors bounds the executors that were removed, and the instances of fleets
 	// that are gone.
 	Executors ExecutorRetention `koanf:"executors" yaml:"executors"`
+	// Audit bounds the audit log.
+	Audit AuditRetention `koanf:"audit" yaml:"audit"`
+}
+
+// AuditRetention bounds the audit log.
+type AuditRetention struct {
+	MaxAge time.Duration `koanf:"max_age" yaml:"max_age"` // 0: no bound
 }
 
 // ExecutorRetention bounds how long removed executors and gone instances are known.
@@ -284,7 +291,7 @@ func Default() Config {
 			MaxBytes: 10 << 30, MaxEntries: 1_000_000, MaxContentBytes: 50 << 30, CacheMaxBytes: 5 << 30, CacheTotalBytes: 50 << 30,
 			CacheMaxAge: 14 * 24 * time.Hour, WorkspaceMaxAge: 3 * 24 * time.Hour, ArtifactMaxAge: 30 * 24 * time.Hour,
 		},
-		Retention: Retention{Interval: time.Hour, PerSecond: 100, Executors: ExecutorRetention{MaxAge: 30 * 24 * time.Hour}},
+		Retention: Retention{Interval: time.Hour, PerSecond: 100, Executors: ExecutorRetention{MaxAge: 30 * 24 * time.Hour}, Audit: AuditRetention{MaxAge: 400 * 24 * time.Hour}},
 		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, TrustedProxies: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second, AccessLog: "calls", SessionIdle: 12 * time.Hour, SessionMax: 7 * 24 * time.Hour, OIDC: defaultOIDC()},
 		Relay:     Relay{Listen: "127.0.0.1:7234", MaxPolls: 200, ShutdownTimeout: 10 * time.Second},
 		Executor: Executor{

@@ -104,6 +104,7 @@ func (r Retention) validate(v *validator) {
 		{"retention.events.max_age", r.Events.MaxAge < 0},
 		{"retention.events.keep", r.Events.Keep < 0},
 		{"retention.executors.max_age", r.Executors.MaxAge < 0},
+		{"retention.audit.max_age", r.Audit.MaxAge < 0},
 	} {
 		if bound.bad {
 			v.fail(bound.key, "must not be negative; 0 is no bound")

@@ -44,11 +44,12 @@ func TestConfig_Validate(t *testing.T) {
 				c.Retention.Interval, c.Retention.Runs.MaxAge, c.Retention.Runs.Keep = 0, -1, -1
 				c.Retention.Events.MaxAge, c.Retention.Events.Keep = -1, -1
 				c.Retention.Logs.MaxAge, c.Retention.PerSecond, c.Retention.Executors.MaxAge = -1, -1, -1
+				c.Retention.Audit.MaxAge = -1
 			},
 			want: []string{
 				"retention.interval: must be at least 1s", "retention.per_second: must not be negative", "retention.logs.max_age: must not be negative", "retention.runs.max_age: must not be negative",
 				"retention.runs.keep: must not be negative", "retention.events.max_age: must not be negative",
-				"retention.events.keep: must not be negative", "retention.executors.max_age: must not be negative",
+				"retention.events.keep: must not be negative", "retention.executors.max_age: must not be negative", "retention.audit.max_age: must not be negative",
 			},
 		},
 		{

@@ -5,6 +5,7 @@ package recordstest
 import (
 	"testing"
 
+	"github.com/drover-run/drover/records/recordstest/audit"
 	"github.com/drover-run/drover/records/recordstest/changegroups"
 	"github.com/drover-run/drover/records/recordstest/executors"
 	"github.com/drover-run/drover/records/recordstest/fixture"
@@ -50,6 +51,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) fixture.Open) {
 		{"Sessions", executors.SessionTests()},
 		{"Tokens", executors.TokenTests()},
 		{"Forget", executors.ForgetTests()},
+		{"Audit", audit.Tests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, O
 
 import { api, ProblemError } from './api/client'
 import { LiveProvider, useEvents } from './api/events'
+import { readFilters } from './audit/audit'
 import { Failure } from './components/Notice'
 import { setZone, useZone } from './lib/time'
 import { Account } from './login/Account'
@@ -38,6 +39,7 @@ function Pages({ subject, scopes, expires }: { subject: string; scopes: string[]
             <Link to="/runs">Runs</Link>
             <Link to="/approvals">Approvals</Link>
             <Link to="/operations">Operations</Link>
+            {scopes.includes('admin') && <Link to="/audit">Audit</Link>}
           </nav>
           <div className="end">
             <Account subject={subject} scopes={scopes} expires={expires} />
@@ -99,9 +101,16 @@ const schedules = createRoute({ getParentRoute: () => operations, path: '/schedu
 const webhooks = createRoute({ getParentRoute: () => operations, path: '/webhooks', component: lazyRouteComponent(() => import('./pages/Operations'), 'Webhooks') })
 const approvals = createRoute({ getParentRoute: () => root, path: '/approvals', component: lazyRouteComponent(() => import('./pages/Operations'), 'Approvals') })
 
+const audit = createRoute({
+  getParentRoute: () => root,
+  path: '/audit',
+  validateSearch: readFilters,
+  component: lazyRouteComponent(() => import('./pages/Audit'), 'Audit'),
+})
+
 export const router = createRouter({
   routeTree: root.addChildren([
-    home, callback, runsRoute, approvals,
+    home, callback, runsRoute, approvals, audit,
     runRoute.addChildren([runGraph, runTimeline, runTasks, taskRoute]),
     operations.addChildren([executors, pools, fleets, changeGroups, schedules, webhooks]),
   ]),

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"github.com/drover-run/drover/records/internal/sqlstore/archives"
+	"github.com/drover-run/drover/records/internal/sqlstore/audit"
 	"github.com/drover-run/drover/records/internal/sqlstore/changegroups"
 	"github.com/drover-run/drover/records/internal/sqlstore/events"
 	"github.com/drover-run/drover/records/internal/sqlstore/executors"
@@ -25,6 +26,7 @@ import (
 // The stores of the aggregates have names here, so that Store can embed them.
 type (
 	archiveStore     = archives.Store
+	auditStore       = audit.Store
 	changeGroupStore = changegroups.Store
 	eventStore       = events.Store
 	executorStore    = executors.Store
@@ -41,6 +43,7 @@ type (
 // Store is a records.Store over a backend.
 type Store struct {
 	*archiveStore
+	*auditStore
 	*changeGroupStore
 	*eventStore
 	*executorStore
@@ -61,6 +64,7 @@ func New(b sqldb.Backend, d sqldb.Dialect, schema *sqldb.Schema, hub *sqldb.Hub,
 	db := sqldb.New(b, d, schema, hub, opts)
 	return &Store{
 		archiveStore:     archives.NewStore(db),
+		auditStore:       audit.NewStore(db),
 		changeGroupStore: changegroups.NewStore(db),
 		eventStore:       events.NewStore(db),
 		executorStore:    executors.NewStore(db),

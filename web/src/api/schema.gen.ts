@@ -1315,6 +1315,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the records of the audit log
+         * @description One page of records, newest first. All given parameters must match. The log has a record for each call that changes
+         *     something, begins a session in a task, or logs a browser in or out, and for each refusal (401 or 403). Calls that only
+         *     read, and the calls of executors, have none unless they were refused. 422 `not_supported` if the gateway keeps no log.
+         */
+        get: operations["listAuditRecords"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/audit/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export the records of the audit log
+         * @description All records that match, oldest first, each as one line of JSON. If the gateway cannot read all of them, it breaks the
+         *     connection: a response that ends properly is complete.
+         */
+        get: operations["exportAuditRecords"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/retention": {
         parameters: {
             query?: never;
@@ -1871,6 +1914,12 @@ export interface components {
             ended_at?: string;
             /** @description The actor that created the run, as in `actions`. Absent for runs of versions that did not record it. */
             created_by?: string;
+            /** @description The actor of the first `start` in `actions`. Absent in lists. */
+            started_by?: string;
+            /** @description The actor of the first `stop` in `actions`. Absent in lists. */
+            stopped_by?: string;
+            /** @description The actor of the `cancel` in `actions`. Absent in lists. */
+            cancelled_by?: string;
             /** @description The calls that changed the run after its creation, oldest first. Absent in lists. */
             actions?: components["schemas"]["ClientAction"][];
             /** @description A stop was requested. The run is finished when the cleanup of its tasks has ended. */
@@ -2127,6 +2176,62 @@ export interface components {
         };
         BearerTokenList: {
             tokens: components["schemas"]["BearerToken"][];
+        };
+        /**
+         * @description `success`; `refused` (401 or 403: nothing was changed); `failed` (another 4xx: nothing was changed); or `unknown`: the call
+         *     has not ended, its client was gone, it failed with a 5xx, or the gateway was killed before it wrote the result. Then the
+         *     change may have been made.
+         * @enum {string}
+         */
+        AuditResult: "success" | "failed" | "refused" | "unknown";
+        /** @description What the call was about. */
+        AuditResource: {
+            /** @description Such as `run`, `pool` or `session`. */
+            kind: string;
+            /** @description The ID of a run, or the name of anything else; absent for a call on several. */
+            id?: string;
+            /** @description The task of the run. */
+            task?: string;
+        };
+        /** @description A call. It contains nothing of the bodies, and no secret. */
+        AuditRecord: {
+            id: string;
+            /**
+             * Format: date-time
+             * @description When the call began.
+             */
+            time: string;
+            /** @description Who called, as in the `actions` of runs; absent if that is not known. */
+            subject?: string;
+            /** @description The name of the token, also behind the session of a browser. */
+            token?: string;
+            /** @description The `operationId`; absent for a refused request to no operation. */
+            action?: string;
+            resource?: components["schemas"]["AuditResource"];
+            /** @description The run that the call created from the resource. */
+            created?: string;
+            /** @description The group of the run, as far as it is known. */
+            group?: string;
+            result: components["schemas"]["AuditResult"];
+            /** @description The HTTP status; absent if the result was not written. */
+            status?: number;
+            /** @description The code of the error. */
+            code?: string;
+            request_id?: string;
+            /** @description The address of the client. */
+            remote?: string;
+            /** @description The requests that the record stands for: above 1 for refusals that followed each other quickly. */
+            count: number;
+            /**
+             * Format: date-time
+             * @description The time of the last of them.
+             */
+            until?: string;
+        };
+        AuditPage: {
+            records: components["schemas"]["AuditRecord"][];
+            /** @description Absent on the last page. */
+            next_cursor?: string;
         };
         /** @description A bearer token. The token itself is never shown. */
         BearerToken: {
@@ -3752,6 +3857,19 @@ export interface components {
         };
     };
     parameters: {
+        /** @description Who called. */
+        AuditBySubject: string;
+        /** @description The operation, as `operationId` has it. */
+        AuditByAction: string;
+        /** @description A kind of resource, or a kind and a name, such as `run/01JV0Z6GEN4X5Q7T9W3M8C2K1R` or `pool/linux`. */
+        AuditByResource: string;
+        /** @description A group path. It selects records of that group and of all groups below it. */
+        AuditByGroup: string;
+        AuditByResult: components["schemas"]["AuditResult"];
+        /** @description Only records of this time and later. */
+        AuditFrom: string;
+        /** @description Only records before this time. */
+        AuditTo: string;
         /** @description The reference to the archive. */
         ArchiveReference: string;
         /** @description The caller follows a redirect to the object store, and repeats the call without this header if that fails. */
@@ -5553,6 +5671,80 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BearerToken"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listAuditRecords: {
+        parameters: {
+            query?: {
+                /** @description Who called. */
+                subject?: components["parameters"]["AuditBySubject"];
+                /** @description The operation, as `operationId` has it. */
+                action?: components["parameters"]["AuditByAction"];
+                /** @description A kind of resource, or a kind and a name, such as `run/01JV0Z6GEN4X5Q7T9W3M8C2K1R` or `pool/linux`. */
+                resource?: components["parameters"]["AuditByResource"];
+                /** @description A group path. It selects records of that group and of all groups below it. */
+                group?: components["parameters"]["AuditByGroup"];
+                result?: components["parameters"]["AuditByResult"];
+                /** @description Only records of this time and later. */
+                from?: components["parameters"]["AuditFrom"];
+                /** @description Only records before this time. */
+                to?: components["parameters"]["AuditTo"];
+                order?: components["schemas"]["Order"];
+                limit?: number;
+                /** @description From `next_cursor` of a page with the same parameters. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditPage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    exportAuditRecords: {
+        parameters: {
+            query?: {
+                /** @description Who called. */
+                subject?: components["parameters"]["AuditBySubject"];
+                /** @description The operation, as `operationId` has it. */
+                action?: components["parameters"]["AuditByAction"];
+                /** @description A kind of resource, or a kind and a name, such as `run/01JV0Z6GEN4X5Q7T9W3M8C2K1R` or `pool/linux`. */
+                resource?: components["parameters"]["AuditByResource"];
+                /** @description A group path. It selects records of that group and of all groups below it. */
+                group?: components["parameters"]["AuditByGroup"];
+                result?: components["parameters"]["AuditByResult"];
+                /** @description Only records of this time and later. */
+                from?: components["parameters"]["AuditFrom"];
+                /** @description Only records before this time. */
+                to?: components["parameters"]["AuditTo"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Lines of the form of `AuditRecord`. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
                 };
             };
             default: components["responses"]["Problem"];

@@ -29,6 +29,7 @@ var released = map[string][]string{
 		"1fb51ade5a23fd3c2731b15e59de24ab364fb4cafde9fa8d930d2ce3156127a8", // 00012
 		"7bb734faa27ebb0d72f81c23a1149ea939e38aba2420e7cf22a2edb1ac7eec47", // 00014
 		"85f9aec0d5ae032347dbe4b59ac3d8359fd81100c7aeeec4383dd8129a415c89", // 00015
+		"9850cdad5efd900d08287f8642e676cac7e7dc098fcf0fde1e6cdd77c2454e0a", // 00016
 	},
 	"postgres": {
 		"1df64f63b943f0fd159846b2db81ceca8c3f280be2e47de1b65b7e974beba8e2",
@@ -45,6 +46,7 @@ var released = map[string][]string{
 		"ec3203b13868b2cfacdaae972595f1eabbe23741d7faa23064768c49a1410b3a", // 00012
 		"0b6a89dd21d41c4893e83cc88fa2d0a49dbdceb307b53d3061f6dd65a3614c6e", // 00014
 		"39200aba3cef55dc4a0a680ae830ab25fcf25405df09752ccf0ff4fca2118c92", // 00015
+		"4a2e3e019ddfb1863201b2660057e87778ddc7c59aab24fccc6e0ec8b6738729", // 00016
 	},
 }
 
