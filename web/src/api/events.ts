@@ -3,6 +3,7 @@ import { createContext, useContext, useEffect, useState } from 'react'
 
 import { finalStatuses } from '../lib/status'
 import type { Event, Run } from './client'
+import { announce } from './listen'
 
 /** Live is the state of the page's only event stream. */
 export type Live = 'connecting' | 'live' | 'lost'
@@ -31,6 +32,7 @@ export function useEvents(): Live {
     const flush = () => {
       timer = undefined
       apply(queries, pending)
+      announce(pending)
       pending = []
     }
     const receive = (message: MessageEvent<string>) => {
@@ -78,9 +80,6 @@ function apply(queries: QueryClient, events: Event[]) {
     queries.setQueryData(['run', id], patch(known, of))
     void queries.invalidateQueries({ queryKey: ['run', id] })
   }
-  const pages = queries.getQueriesData<{ runs: Run[] }>({ queryKey: ['runs'] })
-  const shown = pages.some(([, page]) => page?.runs.some((r) => byRun.has(r.id)))
-  if (shown || events.some((e) => e.type === 'run')) void queries.invalidateQueries({ queryKey: ['runs'] })
 }
 
 /** patch returns the run after the events. Tasks that did not change keep their identity. */
