@@ -65,7 +65,7 @@ export const runsRoute = createRoute({
 
 const groups = createRoute({
   getParentRoute: () => root,
-  path: '/groups',
+  path: '/runs/groups',
   validateSearch: (search: Record<string, unknown>): { under?: string } => ({ under: text(search.under) }),
   component: lazyRouteComponent(() => import('./pages/Groups'), 'Groups'),
 })

@@ -1506,6 +1506,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the addresses of other pages about runs */
+        get: operations["getLinks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/readyz": {
         parameters: {
             query?: never;
@@ -1646,6 +1663,11 @@ export interface components {
          *     refused does not invalidate it.
          */
         UpdateToken: string;
+        TaskApprove: {
+            /** @description Why. The action of the run has it as its reason. */
+            comment?: string;
+            changegroup_token?: components["schemas"]["UpdateToken"];
+        };
         Rejection: {
             /** @description Why. The message of the task has it. */
             reason: string;
@@ -1692,7 +1714,7 @@ export interface components {
             time: string;
             /** @description The task that was approved or rejected. */
             task?: string;
-            /** @description Of a rejection. */
+            /** @description Of a rejection, or the comment of an approval. */
             reason?: string;
         };
         Restart: {
@@ -2015,6 +2037,10 @@ export interface components {
         };
         WebhookList: {
             webhooks: components["schemas"]["Webhook"][];
+        };
+        Links: {
+            /** @description The workflow of a run in Temporal's web UI; `{run}` stands for the ID of the run. Absent if `temporal.ui_url` is not set. */
+            temporal_run?: string;
         };
         SessionLogin: {
             /** Format: password */
@@ -3691,6 +3717,12 @@ export interface components {
                 "application/yaml": components["schemas"]["RunAction"];
             };
         };
+        TaskApprove: {
+            content: {
+                "application/json": components["schemas"]["TaskApprove"];
+                "application/yaml": components["schemas"]["TaskApprove"];
+            };
+        };
         RunStop: {
             content: {
                 "application/json": components["schemas"]["RunStop"];
@@ -4031,7 +4063,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: components["requestBodies"]["RunAction"];
+        requestBody?: components["requestBodies"]["TaskApprove"];
         responses: {
             200: components["responses"]["Run"];
             default: components["responses"]["Problem"];
@@ -5760,6 +5792,27 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+        };
+    };
+    getLinks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The addresses. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Links"];
+                };
+            };
+            default: components["responses"]["Problem"];
         };
     };
     getReady: {

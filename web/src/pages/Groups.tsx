@@ -12,7 +12,7 @@ import { ago, timestamp, useNow, useZone } from '../lib/time'
 import { pathsOf, treeOf, type Group, type GroupNode } from '../runs/groups'
 import '../runs/runs.css'
 
-const route = getRouteApi('/groups')
+const route = getRouteApi('/runs/groups')
 const pageSize = 100
 const refreshMillis = 3000
 
@@ -52,11 +52,11 @@ export function Groups() {
         <h1>Runs</h1>
         <nav className="views" aria-label="Views of the runs">
           <Link to="/runs" search={{ group: under }} activeOptions={{ exact: true, includeSearch: false }}>List</Link>
-          <Link to="/groups" search={{ under }}>Groups</Link>
+          <Link to="/runs/groups" search={{ under }}>Groups</Link>
         </nav>
       </div>
       <p className="muted">
-        {under ? <>Groups below <strong className="mono">{under}</strong>. <Link to="/groups">All groups</Link></> : 'A run counts for its group and for all groups above it.'}
+        {under ? <>Groups below <strong className="mono">{under}</strong>. <Link to="/runs/groups">All groups</Link></> : 'A run counts for its group and for all groups above it.'}
       </p>
       {query.error && <Failure error={query.error} retry={() => void query.refetch()} />}
       {!query.data && !query.error && <p className="muted">Loading the groups …</p>}

@@ -9,6 +9,7 @@ import { countTasks, outcome } from '../lib/status'
 import { between, duration, timestamp, useNow, useZone } from '../lib/time'
 import { Actions, RunDialogs } from '../run/Actions'
 import { actorOf, lastActors, verbOf } from '../run/actors'
+import { TemporalLink } from '../run/TemporalLink'
 import { Waiting } from '../run/Waiting'
 
 const route = getRouteApi('/runs/$id')
@@ -64,6 +65,7 @@ function Head({ run }: { run: Run }) {
             {lastActors(run).map((a) => <span key={a.action}>{verbOf(a.action)} by <b>{actorOf(a.actor)}</b></span>)}
             {took !== undefined && <span>took <b>{duration(took)}</b></span>}
             {run.restarted_from && <span>restart of <Link to="/runs/$id" params={{ id: run.restarted_from }}>{run.restarted_from}</Link></span>}
+            <TemporalLink run={run.id} />
             <Meter counts={countTasks(Object.values(run.tasks ?? {}))} />
           </div>
           {run.reason && <p className="reason">{run.reason}</p>}

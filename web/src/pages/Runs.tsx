@@ -48,7 +48,7 @@ export function Runs() {
         <h1>Runs</h1>
         <nav className="views" aria-label="Views of the runs">
           <Link to="/runs" search={filters} activeOptions={{ exact: true, includeSearch: false }}>List</Link>
-          <Link to="/groups" search={{ under: filters.group }}>Groups</Link>
+          <Link to="/runs/groups" search={{ under: filters.group }}>Groups</Link>
         </nav>
         <div className="actions">
           <button onClick={() => setHelp(true)} aria-keyshortcuts="?">Keys</button>

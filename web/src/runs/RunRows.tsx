@@ -110,7 +110,7 @@ const Row = memo(function Row({ run, checked, toggle }: { run: Run; checked: boo
       <span role="gridcell"><StatusBadge kind={kind} label={label} /></span>
       <span role="gridcell" className="name">
         <Link to="/runs/$id" params={{ id: run.id }}><strong>{run.name}</strong> <span className="muted">#{run.counter}</span></Link>
-        <span className="reason" title={run.reason}>{run.reason || (run.created_by ? `by ${run.created_by}` : '')}</span>
+        <span className="reason" title={run.reason}><span className="narrow-only">{run.group} </span>{run.reason || (run.created_by ? `by ${run.created_by}` : '')}</span>
       </span>
       <span role="gridcell" className="wide-only mono" title={run.group}>{run.group}</span>
       <span role="gridcell" className="wide-only"><Meter counts={run.task_counts ?? {}} /></span>

@@ -49,7 +49,7 @@ export function ResultsTab() {
   const reports = artifacts.filter((a) => a.tests && !a.removed)
   const open = artifacts.find((a) => a.task === shown.task && a.name === shown.artifact)
   if (query.data && artifacts.length === 0 && outputs.length === 0) {
-    return <div className="empty"><h2>No results{run.phase === 'running' ? ' yet' : ''}.</h2><p>A step with <code>artifacts</code> keeps files of a task, and with <code>junit</code> its test reports. A step that writes to <code>$DROVER_OUTPUT</code> has outputs.</p></div>
+    return <div className="empty"><h2>No results{run.phase === 'running' ? ' yet' : ''}.</h2><p>A step with <code>save_artifacts</code> keeps files of a task, and with <code>junit</code> its test reports. A step that writes to <code>$DROVER_OUTPUT</code> has outputs.</p></div>
   }
   return (
     <div className="results">
