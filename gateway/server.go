@@ -86,6 +86,9 @@ type Options struct {
 	// SecureCookies says that browsers reach the gateway over TLS, although it has no
 	// TLS itself: a proxy has it.
 	SecureCookies bool
+	// TemporalRun is the URL of the workflow of a run in Temporal's UI, with {run} in
+	// place of the id of the run; "" if there is none.
+	TemporalRun string
 	// AccessLog selects the requests that are logged at info: one of the levels of
 	// package access; "" means access.Calls.
 	AccessLog string
