@@ -1273,7 +1273,7 @@ type ClientAction struct {
 	// Actor The name of the token, `local` on a gateway without tokens, `schedule:` and the name of a schedule; empty for Drover itself.
 	Actor string `json:"actor"`
 
-	// Reason Of a rejection.
+	// Reason Of a rejection, or the comment of an approval.
 	Reason string `json:"reason,omitempty,omitzero"`
 
 	// Task The task that was approved or rejected.
@@ -1736,6 +1736,12 @@ type KeyStateState string
 
 // KubernetesPool The settings of the pods of a pool's tasks.
 type KubernetesPool = *run.KubernetesPool
+
+// Links defines model for Links.
+type Links struct {
+	// TemporalRun The workflow of a run in Temporal's web UI; `{run}` stands for the ID of the run. Absent if `temporal.ui_url` is not set.
+	TemporalRun string `json:"temporal_run,omitempty,omitzero"`
+}
 
 // LogChunk defines model for LogChunk.
 type LogChunk struct {
@@ -2819,6 +2825,17 @@ type TaskApproval struct {
 	RejectedBy string `json:"rejected_by,omitempty,omitzero"`
 }
 
+// TaskApprove defines model for TaskApprove.
+type TaskApprove struct {
+	// ChangegroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
+	// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
+	// refused does not invalidate it.
+	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
+
+	// Comment Why. The action of the run has it as its reason.
+	Comment string `json:"comment,omitempty,omitzero"`
+}
+
 // TaskResult defines model for TaskResult.
 type TaskResult = run.TaskResult
 
@@ -3655,7 +3672,7 @@ type StopRunJSONRequestBody = RunStop
 type PutTaskAnnotationsJSONRequestBody = Annotations
 
 // ApproveTaskJSONRequestBody defines body for ApproveTask for application/json ContentType.
-type ApproveTaskJSONRequestBody = RunAction
+type ApproveTaskJSONRequestBody = TaskApprove
 
 // RejectTaskJSONRequestBody defines body for RejectTask for application/json ContentType.
 type RejectTaskJSONRequestBody = Rejection
@@ -4603,6 +4620,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/groups (the `ListGroups` operationId).
 	ListGroups(ctx context.Context, params *ListGroupsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetLinks Get the addresses of other pages about runs
+	//
+	// Corresponds with GET /api/v1/links (the `GetLinks` operationId).
+	GetLinks(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListPools List the pools
 	//
@@ -6365,6 +6387,21 @@ func (c *Client) ScaleFleet(ctx context.Context, name FleetName, body ScaleFleet
 // Corresponds with GET /api/v1/groups (the `ListGroups` operationId).
 func (c *Client) ListGroups(ctx context.Context, params *ListGroupsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListGroupsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetLinks Get the addresses of other pages about runs
+//
+// Corresponds with GET /api/v1/links (the `GetLinks` operationId).
+func (c *Client) GetLinks(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetLinksRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -9875,6 +9912,33 @@ func NewListGroupsRequest(server string, params *ListGroupsParams) (*http.Reques
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetLinksRequest constructs an http.Request for the GetLinks method
+func NewGetLinksRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/links")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)

@@ -124,7 +124,7 @@ func (f *runsFlags) printChanged(answer remote.Answer[api.Run]) error {
 }
 
 func approveCommand(f *runsFlags) *cobra.Command {
-	token := ""
+	token, comment := "", ""
 	c := &cobra.Command{
 		Use:               "approve ID TASK...",
 		Short:             "Approve tasks that wait for approval",
@@ -141,7 +141,7 @@ func approveCommand(f *runsFlags) *cobra.Command {
 				return err
 			}
 			return forEach(args[1:], func(task string) error {
-				answer, err := client.Approve(c.Context(), args[0], task, token)
+				answer, err := client.Approve(c.Context(), args[0], task, api.TaskApprove{Comment: comment, ChangegroupToken: token})
 				if err != nil {
 					return err
 				}
@@ -154,6 +154,7 @@ func approveCommand(f *runsFlags) *cobra.Command {
 			})
 		},
 	}
+	c.Flags().StringVar(&comment, "comment", "", "why; the actions of the run have it")
 	addToken(c, &token)
 	return c
 }

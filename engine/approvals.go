@@ -13,7 +13,7 @@ type approvals struct{ engine *Engine }
 
 // Approve implements run.Service.
 func (a approvals) Approve(ctx context.Context, id run.ID, task, subject string, token run.Token) (run.Run, error) {
-	return a.engine.change(ctx, id, token, run.Action{Kind: run.ActionApprove, Actor: subject, Task: task},
+	return a.engine.change(ctx, id, token, run.Action{Kind: run.ActionApprove, Actor: subject, Task: task, Reason: run.CommentOf(ctx)},
 		func(ctx context.Context, id run.ID, token run.Token) error {
 			return a.engine.store.ApproveTask(ctx, id, task, subject, token)
 		})

@@ -20,6 +20,11 @@ func (s *Server) GetReady(c echo.Context) error {
 	return c.String(http.StatusOK, "ok\n")
 }
 
+// GetLinks implements ServerInterface.
+func (s *Server) GetLinks(c echo.Context) error {
+	return writeJSON(c, http.StatusOK, mediaJSON, api.Links{TemporalRun: s.opts.TemporalRun})
+}
+
 // GetOpenAPI implements ServerInterface.
 func (s *Server) GetOpenAPI(c echo.Context) error {
 	return c.Blob(http.StatusOK, mediaYAML, api.Document())

@@ -113,8 +113,12 @@ func (s *Server) StopRun(c echo.Context, id api.RunID) error {
 
 // ApproveTask implements ServerInterface.
 func (s *Server) ApproveTask(c echo.Context, id api.RunID, task api.TaskName) error {
-	return s.act(c, id, func(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
-		return s.runs.Approve(ctx, id, task, subject(c), token)
+	var body api.TaskApprove
+	if err := s.decode(c, &body, strict); err != nil {
+		return err
+	}
+	return s.actWith(c, id, body.ChangegroupToken, func(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
+		return s.runs.Approve(run.WithComment(ctx, body.Comment), id, task, subject(c), token)
 	})
 }
 

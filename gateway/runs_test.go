@@ -141,8 +141,8 @@ func TestServer_actions(t *testing.T) {
 	}
 	service := &runtest.Service{
 		StartFunc: act("start"), StopFunc: act("stop"), ForceStopFunc: act("force-stop"), CancelFunc: act("cancel"),
-		ApproveFunc: func(_ context.Context, id run.ID, task, subject string, _ run.Token) (run.Run, error) {
-			calls <- made{Call: "approve", Task: task, Subject: subject}
+		ApproveFunc: func(ctx context.Context, id run.ID, task, subject string, _ run.Token) (run.Run, error) {
+			calls <- made{Call: "approve", Task: task, Subject: subject, Note: run.CommentOf(ctx)}
 			return run.Run{ID: id}, nil
 		},
 		AnnotateFunc: func(_ context.Context, id run.ID, task string, a map[string]string, _ run.Token) (run.Run, error) {
@@ -163,6 +163,7 @@ func TestServer_actions(t *testing.T) {
 		{http.MethodPost, "/stop", `{"force": true}`, "application/json", made{Call: "force-stop"}},
 		{http.MethodPost, "/cancel", "", "application/json", made{Call: "cancel"}},
 		{http.MethodPost, task + "/approve", "", "", made{Call: "approve", Task: name, Subject: "local"}},
+		{http.MethodPost, task + "/approve", `{"comment": "seen"}`, "application/json", made{Call: "approve", Task: name, Subject: "local", Note: "seen"}},
 		{http.MethodPost, "/tasks/" + name + "/approve", "", "", made{Call: "approve", Task: name, Subject: "local"}},
 		{http.MethodPut, "/annotations", `{"note": "x"}`, "application/json", made{Call: "annotate", Note: "x"}},
 		{http.MethodPut, "/annotations", "note: x", "application/yaml", made{Call: "annotate", Note: "x"}},

@@ -125,6 +125,9 @@ type ServerInterface interface {
 	// ListGroups Count the open runs of groups, and show the last run of each
 	// (GET /api/v1/groups)
 	ListGroups(ctx echo.Context, params ListGroupsParams) error
+	// GetLinks Get the addresses of other pages about runs
+	// (GET /api/v1/links)
+	GetLinks(ctx echo.Context) error
 	// ListPools List the pools
 	// (GET /api/v1/pools)
 	ListPools(ctx echo.Context) error
@@ -1153,6 +1156,15 @@ func (w *ServerInterfaceWrapper) ListGroups(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListGroups(ctx, params)
+	return err
+}
+
+// GetLinks converts echo context to params.
+func (w *ServerInterfaceWrapper) GetLinks(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetLinks(ctx)
 	return err
 }
 
@@ -2571,6 +2583,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/executor/archives", wrapper.OpenArchive, options.OperationMiddlewares["openArchive"]...)
 	router.PUT(options.BaseURL+"/api/v1/executor/archives", wrapper.SaveArchive, options.OperationMiddlewares["saveArchive"]...)
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealth, options.OperationMiddlewares["getHealth"]...)
+	router.GET(options.BaseURL+"/api/v1/links", wrapper.GetLinks, options.OperationMiddlewares["getLinks"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReady, options.OperationMiddlewares["getReady"]...)
 	router.GET(options.BaseURL+"/metrics", wrapper.GetMetrics, options.OperationMiddlewares["getMetrics"]...)
 	router.GET(options.BaseURL+"/openapi.yaml", wrapper.GetOpenAPI, options.OperationMiddlewares["getOpenAPI"]...)

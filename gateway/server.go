@@ -96,6 +96,9 @@ type Options struct {
 	// TrustedProxies are the addresses and networks of the reverse proxies whose
 	// X-Forwarded-For and X-Forwarded-Proto are true.
 	TrustedProxies []string
+	// TemporalRun is the URL of the workflow of a run in Temporal's UI, with {run} in
+	// place of the id of the run; "" if there is none.
+	TemporalRun string
 	// AccessLog selects the requests that are logged at info: one of the levels of
 	// package access; "" means access.Calls.
 	AccessLog string

@@ -164,7 +164,7 @@ type Action struct {
 	Actor  string // "" is Drover itself
 	Time   time.Time
 	Task   string // "" for the run
-	Reason string // that the actor gave, of a rejection
+	Reason string // that the actor gave, of a rejection or approval
 }
 
 // FirstActor returns the actor of the first action of a kind, "" if there is none.
@@ -216,6 +216,20 @@ func HideOthers(ctx context.Context) context.Context {
 func OthersHidden(ctx context.Context) bool {
 	hidden, _ := ctx.Value(othersKey{}).(bool)
 	return hidden
+}
+
+type commentKey struct{}
+
+// WithComment returns a context for an approval with a comment. The records store it
+// as the reason of the action.
+func WithComment(ctx context.Context, comment string) context.Context {
+	return context.WithValue(ctx, commentKey{}, comment)
+}
+
+// CommentOf returns the comment of WithComment, or "".
+func CommentOf(ctx context.Context) string {
+	comment, _ := ctx.Value(commentKey{}).(string)
+	return comment
 }
 
 // MaxHold is the longest time for which a failed task may be held: it keeps a slot.

@@ -119,9 +119,9 @@ func (c *Client) Cancel(ctx context.Context, id, token string) (Answer[api.Run],
 }
 
 // Approve approves a task that waits for approval.
-func (c *Client) Approve(ctx context.Context, id, task, token string) (Answer[api.Run], error) {
+func (c *Client) Approve(ctx context.Context, id, task string, body api.TaskApprove) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
-		return c.api.ApproveTask(ctx, id, task, api.RunAction{ChangegroupToken: token})
+		return c.api.ApproveTask(ctx, id, task, body)
 	})
 }
 

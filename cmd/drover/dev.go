@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,12 +193,16 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	ui := d.cfg.Temporal.UIURL
+	if ui == "" && d.cfg.Dev.TemporalUI != "" {
+		ui = "http://" + d.cfg.Dev.TemporalUI
+	}
 	gatewayConfig := d.cfg.Gateway
 	gatewayConfig.TLSCertFile, gatewayConfig.TLSKeyFile = "", ""
-	if err := d.addGateway(ctx, gatewayConfig, d.stores, d.engine, d.ready, d.client, known, payloads, listener); err != nil {
+	if err := d.addGateway(ctx, gatewayConfig, d.stores, d.engine, d.ready, d.client, known, payloads, temporalRun(ui, contract.Namespace), listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	d.addOutboxDispatcher(d.stores, d.client)
+	d.addOutboxDispatcher(d.stores, d.client, cmp.Or(d.cfg.Control.RunURL, "http://"+listener.Addr().String()+"/runs/{run}"))
 	d.addControl(config.Config{Retention: d.cfg.Retention, Archives: d.cfg.Archives}, d.stores, d.deps, d.client, contract.Namespace)
 	d.AddTelemetry(d.cfg.Telemetry, d.ready)
 	fleet := d.cfg.Fleet

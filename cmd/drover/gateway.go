@@ -70,10 +70,10 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 		return errors.Join(err, listener.Close())
 	}
 	s.deps.Temporal = func(ctx context.Context) error { return process.TemporalAnswers(ctx, s.client) }
-	if err := s.addGateway(cmd.Context(), cfg.Gateway, s.stores, engine.New(s.deps), nil, s.client, listed, payloads, listener); err != nil {
+	if err := s.addGateway(cmd.Context(), cfg.Gateway, s.stores, engine.New(s.deps), nil, s.client, listed, payloads, temporalRun(cfg.Temporal.UIURL, s.temporal.Namespace), listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	s.addOutboxDispatcher(s.stores, s.client)
+	s.addOutboxDispatcher(s.stores, s.client, cfg.Control.RunURL)
 	if cfg.Gateway.Relay {
 		err := s.addRelay(cmd.Context(), cfg.Relay, s.client, s.temporal.Namespace, s.stores.records, func(listener net.Listener) {
 			s.Logger.InfoContext(cmd.Context(), "serving a relay", "address", listener.Addr().String())

@@ -8,12 +8,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/drover-run/drover/activities"
 	"github.com/drover-run/drover/cmd/internal/process"
+	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/engine/archives"
 	"github.com/drover-run/drover/engine/maintenance"
@@ -34,11 +37,11 @@ import (
 type parts struct{ *process.Process }
 
 // addOutboxDispatcher runs the outbox dispatcher, the log compactor and the garbage
-// collectors in this process.
-func (p parts) addOutboxDispatcher(s *stores, c client.Client) {
+// collectors in this process. runURL is the URL of a run's page, see config.Control.
+func (p parts) addOutboxDispatcher(s *stores, c client.Client, runURL string) {
 	delivered, maintained := outbox.NewMetrics(), maintenance.NewMetrics()
 	p.Telemetry.Registry.MustRegister(delivered, maintained)
-	p.Stages.Add("outbox", outbox.NewDispatcher(s.records, c, p.Logger, delivered).Run)
+	p.Stages.Add("outbox", outbox.NewDispatcher(s.records, c, p.Logger, delivered).LinkRuns(runURL).Run)
 	p.Stages.Add("log compactor", maintenance.NewCompactor(s.records, s.blobs, p.Logger, maintained).Run)
 	p.Stages.Add("garbage collector", maintenance.NewGarbageCollector(s.records, s.blobs, p.Logger).Run)
 	p.Stages.Add("approval timeouts", maintenance.NewApprovalTimeouts(s.records, p.Logger).Run)
@@ -49,7 +52,7 @@ func (p parts) addOutboxDispatcher(s *stores, c client.Client) {
 // alone decides whether the gateway is ready. listed is nil if it has no tokens.
 func (p parts) addGateway(
 	ctx context.Context, cfg config.Gateway, s *stores, service *engine.Engine, ready func(context.Context) error, c client.Client,
-	listed tokens.Source, payloads http.Handler, listener net.Listener,
+	listed tokens.Source, payloads http.Handler, temporalUI string, listener net.Listener,
 ) error {
 	var tlsConfig *tls.Config
 	if cfg.TLSCertFile != "" {
@@ -83,7 +86,7 @@ func (p parts) addGateway(
 		Archives: service.StoredArchives,
 	}, gateway.Options{
 		Address: listener.Addr().String(), Hosts: cfg.Hosts, CodecOrigins: cfg.CodecOrigins, TLS: tlsConfig, ShutdownTimeout: cfg.ShutdownTimeout,
-		AccessLog: cfg.AccessLog, SecureCookies: cfg.SecureCookies, TrustedProxies: cfg.TrustedProxies,
+		AccessLog: cfg.AccessLog, SecureCookies: cfg.SecureCookies, TrustedProxies: cfg.TrustedProxies, TemporalRun: temporalUI,
 	})
 	if err != nil {
 		return fmt.Errorf("create the gateway: %w", err)
@@ -115,6 +118,15 @@ func (p parts) addTokens(
 		auth = oidc.WithProvider(provider, auth)
 	}
 	return auth, registry, browsers
+}
+
+// temporalRun returns the URL of the workflow of a run in Temporal's UI, with {run} in
+// place of the id of the run, or "" if there is no UI.
+func temporalRun(ui, namespace string) string {
+	if ui == "" {
+		return ""
+	}
+	return strings.TrimSuffix(ui, "/") + "/namespaces/" + url.PathEscape(namespace) + "/workflows/" + strings.ReplaceAll(url.PathEscape(contract.RunWorkflowID("{run}")), url.PathEscape("{run}"), "{run}")
 }
 
 // relayKeys returns the keys of the relays, nil where there are none.

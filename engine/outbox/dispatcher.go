@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -58,11 +59,19 @@ type Dispatcher struct {
 	starter Starter
 	logger  *slog.Logger
 	metrics *Metrics
+	runURL  string // of a run, with {run} in place of its id; "" if there is none
 }
 
 // NewDispatcher returns a Dispatcher that does nothing until Run.
 func NewDispatcher(store Store, starter Starter, logger *slog.Logger, metrics *Metrics) *Dispatcher {
 	return &Dispatcher{store: store, starter: starter, logger: logger, metrics: metrics}
+}
+
+// LinkRuns makes the details of new workflows link to the pages of their runs: url has
+// {run} in place of the id of a run. It must be called before Run; "" means no link.
+func (d *Dispatcher) LinkRuns(url string) *Dispatcher {
+	d.runURL = url
+	return d
 }
 
 // Run delivers until ctx ends. It survives outages of the database and of
@@ -150,7 +159,7 @@ func (d *Dispatcher) notify(ctx context.Context, row records.OutboxRow) error {
 	if err != nil {
 		return err
 	}
-	options := startOptions(r)
+	options := startOptions(r, d.runURL)
 	input := contract.RunInput{Run: row.Run}
 	switch row.Kind {
 	case records.OutboxStart:
@@ -179,7 +188,7 @@ func (d *Dispatcher) notify(ctx context.Context, row records.OutboxRow) error {
 // startOptions returns the options for every start of a run, from any caller.
 // The phase is the one that the workflow will set immediately, so that it needs
 // no event for that.
-func startOptions(r run.Run) client.StartWorkflowOptions {
+func startOptions(r run.Run, runURL string) client.StartWorkflowOptions {
 	phase := r.Phase
 	if phase == run.PhaseQueued && r.Admission != run.AdmissionManual && len(r.ChangeGroups) == 0 {
 		phase = run.PhaseRunning
@@ -199,9 +208,18 @@ func startOptions(r run.Run) client.StartWorkflowOptions {
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		TypedSearchAttributes:    temporal.NewSearchAttributes(attributes...),
 		StaticSummary:            startSummary(r),
-		StaticDetails:            "Run `" + string(r.ID) + "` of group `" + r.Group + "`\n\n```\ndrover runs get " + string(r.ID) + "\n```\n",
+		StaticDetails:            startDetails(r, runURL),
 		Priority:                 contract.Priority(r.Priority, r.Group),
 	}
+}
+
+// startDetails returns the details of a workflow, which Temporal's UI shows as Markdown.
+func startDetails(r run.Run, runURL string) string {
+	text := "Run `" + string(r.ID) + "` of group `" + r.Group + "`\n\n```\ndrover runs get " + string(r.ID) + "\n```\n"
+	if runURL != "" {
+		text += "\n[The run in Drover](" + strings.ReplaceAll(runURL, "{run}", string(r.ID)) + ")\n"
+	}
+	return text
 }
 
 // maxSummary limits the summary of a workflow, in bytes; the server refuses

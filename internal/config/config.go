@@ -47,6 +47,9 @@ type Temporal struct {
 	// CodecKeysFile has the keys that encrypt payloads in Temporal; "" means no
 	// encryption.
 	CodecKeysFile string `koanf:"codec_keys_file" yaml:"codec_keys_file"`
+	// UIURL is the URL of Temporal's web UI, to which the web UI links; "" means no
+	// link.
+	UIURL string `koanf:"ui_url" yaml:"ui_url"`
 }
 
 // Records configures the store of the records: everything that clients see of

@@ -51,6 +51,9 @@ func (c Config) Validate(parts ...Part) error {
 	v.oneOf("log.format", c.Log.Format, "text", "json")
 	v.address("telemetry.listen", c.Telemetry.Listen)
 	v.address("temporal.address", c.Temporal.Address)
+	if u, err := url.Parse(c.Temporal.UIURL); c.Temporal.UIURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		v.fail("temporal.ui_url", "must be an http or https URL")
+	}
 	v.oneOf("records.driver", c.Records.Driver, "sqlite", "postgres")
 	v.exclusive("records.dsn", c.Records.DSN != "", "records.dsn_file", c.Records.DSNFile != "")
 	v.exclusive("records.keys", c.Records.Keys != "", "records.keys_file", c.Records.KeysFile != "")

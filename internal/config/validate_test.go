@@ -57,10 +57,11 @@ func TestConfig_Validate(t *testing.T) {
 			change: func(c *config.Config) {
 				c.Gateway.Listen, c.Gateway.TLSCertFile, c.Gateway.ShutdownTimeout = "0.0.0.0:x", "c", 0
 				c.Gateway.Hosts = []string{""}
+				c.Temporal.UIURL = "javascript:alert(1)"
 			},
 			want: []string{
 				`gateway.listen: "x" is not a port`, "gateway.hosts: must not contain an empty host",
-				"gateway.tls_cert_file: requires", "gateway.shutdown_timeout: must be above 0",
+				"temporal.ui_url: must be an http or https URL", "gateway.tls_cert_file: requires", "gateway.shutdown_timeout: must be above 0",
 			},
 		},
 		{

@@ -139,8 +139,10 @@ func testApprove(t *testing.T, d *fixture.Database) {
 	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{{Task: 0, Status: run.StatusWaitingApproval}}})
 
 	version := fixture.Get(t, s, r.ID).Version
-	require.NoError(t, s.ApproveTask(ctx, r.ID, "build", "bob", nil))
-	require.Greater(t, fixture.Get(t, s, r.ID).Version, version)
+	require.NoError(t, s.ApproveTask(run.WithComment(ctx, "read the plan"), r.ID, "build", "bob", nil))
+	got := fixture.Get(t, s, r.ID)
+	require.Greater(t, got.Version, version)
+	require.Equal(t, "read the plan", got.Actions[len(got.Actions)-1].Reason)
 	fixture.RequireCode(t, run.CodeNotWaitingApproval, s.ApproveTask(ctx, r.ID, "build", "bob", nil))
 	require.Empty(t, fixture.Drain(t, s))
 	require.NoError(t, s.ApproveTask(ctx, r.ID, "build", "ann", nil))

@@ -9,7 +9,11 @@ import { setZone, useZone } from './lib/time'
 import { Account } from './login/Account'
 import { Login } from './pages/Login'
 import { LoginCallback } from './pages/LoginCallback'
-import { Runs, type RunFilters } from './pages/Runs'
+import { Runs } from './pages/Runs'
+import type { ResultsSearch } from './run/results/ResultsTab'
+import type { SpecView } from './run/SpecTab'
+import { taskFiltersOf } from './run/tasks'
+import { filtersOf } from './runs/filters'
 
 /** Frame asks who the user is, and for a login where the gateway needs one. */
 function Frame() {
@@ -55,10 +59,6 @@ function Pages({ subject, scopes, expires }: { subject: string; scopes: string[]
 
 const root = createRootRoute({ component: Frame, notFoundComponent: () => <div className="empty"><h1>There is no such page.</h1><p><Link to="/runs">To the runs</Link></p></div> })
 
-const texts = (value: unknown): string[] | undefined => {
-  const list = (Array.isArray(value) ? value : [value]).filter((v): v is string => typeof v === 'string' && v !== '')
-  return list.length > 0 ? list : undefined
-}
 const text = (value: unknown) => (typeof value === 'string' || typeof value === 'number' ? String(value) : undefined)
 
 // Frame shows the page.
@@ -68,11 +68,15 @@ const home = createRoute({ getParentRoute: () => root, path: '/', beforeLoad: ()
 export const runsRoute = createRoute({
   getParentRoute: () => root,
   path: '/runs',
-  validateSearch: (search: Record<string, unknown>): RunFilters => ({
-    phase: texts(search.phase), result: texts(search.result), group: text(search.group), changegroup: text(search.changegroup),
-    annotation: text(search.annotation), cursor: text(search.cursor),
-  }),
+  validateSearch: filtersOf,
   component: Runs,
+})
+
+const groups = createRoute({
+  getParentRoute: () => root,
+  path: '/runs/groups',
+  validateSearch: (search: Record<string, unknown>): { under?: string } => ({ under: text(search.under) }),
+  component: lazyRouteComponent(() => import('./pages/Groups'), 'Groups'),
 })
 
 export const runRoute = createRoute({
@@ -82,7 +86,7 @@ export const runRoute = createRoute({
 })
 const runGraph = createRoute({ getParentRoute: () => runRoute, path: '/', component: lazyRouteComponent(() => import('./run/Graph'), 'GraphTab') })
 const runTimeline = createRoute({ getParentRoute: () => runRoute, path: '/timeline', component: lazyRouteComponent(() => import('./run/Timeline'), 'TimelineTab') })
-const runTasks = createRoute({ getParentRoute: () => runRoute, path: '/tasks', component: lazyRouteComponent(() => import('./run/TaskTable'), 'TasksTab') })
+const runTasks = createRoute({ getParentRoute: () => runRoute, path: '/tasks', validateSearch: taskFiltersOf, component: lazyRouteComponent(() => import('./run/TaskTable'), 'TasksTab') })
 export const taskRoute = createRoute({
   getParentRoute: () => runRoute,
   path: '/tasks/$task',
@@ -91,6 +95,20 @@ export const taskRoute = createRoute({
   }),
   component: lazyRouteComponent(() => import('./run/TaskLog'), 'TaskLog'),
 })
+
+const runResults = createRoute({
+  getParentRoute: () => runRoute,
+  path: '/results',
+  validateSearch: (search: Record<string, unknown>): ResultsSearch => ({ task: text(search.task), artifact: text(search.artifact), path: text(search.path) }),
+  component: lazyRouteComponent(() => import('./run/results/ResultsTab'), 'ResultsTab'),
+})
+const runSpec = createRoute({
+  getParentRoute: () => runRoute,
+  path: '/spec',
+  validateSearch: (search: Record<string, unknown>): { view?: SpecView } => ({ view: search.view === 'json' || search.view === 'diff' ? search.view : undefined }),
+  component: lazyRouteComponent(() => import('./run/SpecTab'), 'SpecTab'),
+})
+const runDetails = createRoute({ getParentRoute: () => runRoute, path: '/details', component: lazyRouteComponent(() => import('./run/DetailsTab'), 'DetailsTab') })
 
 const operations = createRoute({ getParentRoute: () => root, path: '/operations', component: lazyRouteComponent(() => import('./pages/Operations'), 'Operations') })
 const executors = createRoute({ getParentRoute: () => operations, path: '/', component: lazyRouteComponent(() => import('./pages/Operations'), 'Executors') })
@@ -110,8 +128,8 @@ const audit = createRoute({
 
 export const router = createRouter({
   routeTree: root.addChildren([
-    home, callback, runsRoute, approvals, audit,
-    runRoute.addChildren([runGraph, runTimeline, runTasks, taskRoute]),
+    home, callback, runsRoute, groups, approvals, audit,
+    runRoute.addChildren([runGraph, runTimeline, runTasks, taskRoute, runResults, runSpec, runDetails]),
     operations.addChildren([executors, pools, fleets, changeGroups, schedules, webhooks]),
   ]),
   defaultPreload: 'intent',

@@ -3,6 +3,7 @@ import { createContext, useContext, useEffect, useState } from 'react'
 
 import { finalStatuses } from '../lib/status'
 import type { Event, Run } from './client'
+import { announce } from './listen'
 import { Refresh } from './run'
 
 /** Live is the state of the page's only event stream. */
@@ -34,6 +35,7 @@ export function useEvents(): Live {
     const flush = () => {
       timer = undefined
       apply(queries, refresh, pending)
+      announce(pending)
       pending = []
     }
     const receive = (message: MessageEvent<string>) => {
@@ -85,9 +87,6 @@ function apply(queries: QueryClient, refresh: Refresh, events: Event[]) {
     queries.setQueryData(['run', id], patch(known, of))
     refresh.later(id)
   }
-  const pages = queries.getQueriesData<{ runs: Run[] }>({ queryKey: ['runs'] })
-  const shown = pages.some(([, page]) => page?.runs.some((r) => byRun.has(r.id)))
-  if (shown || events.some((e) => e.type === 'run')) void queries.invalidateQueries({ queryKey: ['runs'] })
 }
 
 /** patch returns the run after the events. Tasks that did not change keep their identity. */

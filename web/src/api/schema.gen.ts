@@ -1609,6 +1609,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the addresses of other pages about runs */
+        get: operations["getLinks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/readyz": {
         parameters: {
             query?: never;
@@ -1749,6 +1766,11 @@ export interface components {
          *     refused does not invalidate it.
          */
         UpdateToken: string;
+        TaskApprove: {
+            /** @description Why. The action of the run has it as its reason. */
+            comment?: string;
+            changegroup_token?: components["schemas"]["UpdateToken"];
+        };
         Rejection: {
             /** @description Why. The message of the task has it. */
             reason: string;
@@ -1795,7 +1817,7 @@ export interface components {
             time: string;
             /** @description The task that was approved or rejected. */
             task?: string;
-            /** @description Of a rejection. */
+            /** @description Of a rejection, or the comment of an approval. */
             reason?: string;
         };
         Restart: {
@@ -2124,6 +2146,10 @@ export interface components {
         };
         WebhookList: {
             webhooks: components["schemas"]["Webhook"][];
+        };
+        Links: {
+            /** @description The workflow of a run in Temporal's web UI; `{run}` stands for the ID of the run. Absent if `temporal.ui_url` is not set. */
+            temporal_run?: string;
         };
         SessionLogin: {
             /** Format: password */
@@ -3904,6 +3930,12 @@ export interface components {
                 "application/yaml": components["schemas"]["RunAction"];
             };
         };
+        TaskApprove: {
+            content: {
+                "application/json": components["schemas"]["TaskApprove"];
+                "application/yaml": components["schemas"]["TaskApprove"];
+            };
+        };
         RunStop: {
             content: {
                 "application/json": components["schemas"]["RunStop"];
@@ -4244,7 +4276,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: components["requestBodies"]["RunAction"];
+        requestBody?: components["requestBodies"]["TaskApprove"];
         responses: {
             200: components["responses"]["Run"];
             default: components["responses"]["Problem"];
@@ -6123,6 +6155,27 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+        };
+    };
+    getLinks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The addresses. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Links"];
+                };
+            };
+            default: components["responses"]["Problem"];
         };
     };
     getReady: {

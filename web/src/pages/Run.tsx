@@ -1,13 +1,17 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { getRouteApi, Link, Outlet, useNavigate } from '@tanstack/react-router'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { getRouteApi, Link, Outlet } from '@tanstack/react-router'
 import { useEffect } from 'react'
 
-import { api, messageOf, type Run } from '../api/client'
+import type { Run } from '../api/client'
 import { loadRun } from '../api/run'
 import { Failure } from '../components/Notice'
 import { Meter, StatusBadge } from '../components/Status'
 import { countTasks, outcome } from '../lib/status'
 import { between, duration, timestamp, useNow, useZone } from '../lib/time'
+import { Actions, RunDialogs } from '../run/Actions'
+import { actorOf, lastActors, verbOf } from '../run/actors'
+import { TemporalLink } from '../run/TemporalLink'
+import { Waiting } from '../run/Waiting'
 
 const route = getRouteApi('/runs/$id')
 
@@ -30,16 +34,20 @@ export function RunPage() {
   }, [run?.name, run?.counter])
   if (!run) return query.error ? <Failure error={query.error} retry={() => void query.refetch()} /> : <p className="muted">Loading the run …</p>
   return (
-    <>
+    <RunDialogs run={run}>
       {query.error && <Failure error={query.error} />}
       <Head run={run} />
+      <Waiting run={run} />
       <nav className="tabs" aria-label="Views of the run">
         <Link to="/runs/$id" params={{ id: run.id }} activeOptions={{ exact: true }}>Graph</Link>
         <Link to="/runs/$id/timeline" params={{ id: run.id }}>Timeline</Link>
         <Link to="/runs/$id/tasks" params={{ id: run.id }}>Tasks and logs</Link>
+        <Link to="/runs/$id/results" params={{ id: run.id }}>Results</Link>
+        <Link to="/runs/$id/spec" params={{ id: run.id }}>Specification</Link>
+        <Link to="/runs/$id/details" params={{ id: run.id }}>Details</Link>
       </nav>
       <Outlet />
-    </>
+    </RunDialogs>
   )
 }
 
@@ -57,8 +65,10 @@ function Head({ run }: { run: Run }) {
             <StatusBadge kind={kind} label={label} />
             <span className="mono"><Link to="/runs" search={{ group: run.group }}>{run.group}</Link></span>
             <span>created <b>{timestamp(run.created_at, zone)}</b>{run.created_by && <> by <b>{run.created_by}</b></>}</span>
+            {lastActors(run).map((a) => <span key={a.action}>{verbOf(a.action)} by <b>{actorOf(a.actor)}</b></span>)}
             {took !== undefined && <span>took <b>{duration(took)}</b></span>}
             {run.restarted_from && <span>restart of <Link to="/runs/$id" params={{ id: run.restarted_from }}>{run.restarted_from}</Link></span>}
+            <TemporalLink run={run.id} />
             <Meter counts={countTasks(Object.values(run.tasks ?? {}))} />
           </div>
           {run.reason && <p className="reason">{run.reason}</p>}
@@ -66,37 +76,5 @@ function Head({ run }: { run: Run }) {
         <Actions run={run} />
       </div>
     </header>
-  )
-}
-
-function Actions({ run }: { run: Run }) {
-  const queries = useQueryClient()
-  const navigate = useNavigate()
-  const params = { path: { id: run.id } }
-  const act = useMutation({
-    mutationFn: async (action: 'start' | 'stop' | 'cancel' | 'restart' | 'restart-failed') => {
-      switch (action) {
-        case 'start': await api.POST('/api/v1/runs/{id}/start', { params, body: {} }); return
-        case 'stop': await api.POST('/api/v1/runs/{id}/stop', { params, body: { force: run.stop_requested ?? false } }); return
-        case 'cancel': await api.POST('/api/v1/runs/{id}/cancel', { params, body: {} }); return
-        default: {
-          const { data } = await api.POST('/api/v1/runs/{id}/restart', { params, body: { from: action === 'restart' ? 'start' : 'failed' } })
-          if (data) void navigate({ to: '/runs/$id', params: { id: data.id } })
-        }
-      }
-    },
-    onSettled: () => queries.invalidateQueries({ queryKey: ['run', run.id] }),
-  })
-  const waits = run.phase === 'queued'
-  const over = run.phase === 'finished' || run.phase === 'cancelled' || run.phase === 'setup_error'
-  return (
-    <div className="actions">
-      {waits && run.admission === 'manual' && <button className="primary" onClick={() => act.mutate('start')}>Start</button>}
-      {waits && <button className="danger" onClick={() => act.mutate('cancel')}>Cancel</button>}
-      {run.phase === 'running' && <button className="danger" onClick={() => act.mutate('stop')}>{run.stop_requested ? 'Stop by force' : 'Stop'}</button>}
-      {over && <button onClick={() => act.mutate('restart')}>Restart</button>}
-      {over && (run.result === 'failed' || run.result === 'stopped' || !!run.warnings?.length) && <button onClick={() => act.mutate('restart-failed')}>Restart from failed</button>}
-      {act.error && <span role="alert" className="status" data-kind="failed">{messageOf(act.error)}</span>}
-    </div>
   )
 }

@@ -1,135 +1,85 @@
-import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { useCallback, useRef, useState } from 'react'
 
-import { api, type Phase, type Result, type Run } from '../api/client'
+import { Command } from '../components/Command'
 import { Failure } from '../components/Notice'
-import { Meter, StatusBadge } from '../components/Status'
-import { outcome } from '../lib/status'
-import { ago, between, duration, timestamp, useNow, useZone } from '../lib/time'
-
-/** RunFilters are the filters of the list, as the URL has them. */
-export interface RunFilters {
-  phase?: string[]
-  result?: string[]
-  group?: string
-  changegroup?: string
-  annotation?: string
-  cursor?: string
-}
+import { useKeys } from '../lib/keys'
+import { Bulk } from '../runs/Bulk'
+import { Filters } from '../runs/Filters'
+import { isFiltered, type RunFilters } from '../runs/filters'
+import { KeysHelp } from '../runs/KeysHelp'
+import { useRunPages } from '../runs/pages'
+import { RunRows, type RunRowsHandle } from '../runs/RunRows'
+import '../runs/runs.css'
 
 const route = getRouteApi('/runs')
-const phases: Phase[] = ['queued', 'running', 'finished', 'cancelled', 'setup_error']
-const results: Result[] = ['success', 'failed', 'stopped']
 
+/** Runs is the list of runs, of any length. */
 export function Runs() {
   const filters = route.useSearch()
   const navigate = useNavigate({ from: '/runs' })
-  const query = useQuery({
-    queryKey: ['runs', filters],
-    placeholderData: keepPreviousData,
-    queryFn: async ({ signal }) => {
-      const { data } = await api.GET('/api/v1/runs', {
-        signal,
-        params: {
-          query: {
-            limit: 50,
-            phase: filters.phase as Phase[] | undefined,
-            result: filters.result as Result[] | undefined,
-            group: filters.group ? [filters.group] : undefined,
-            changegroup: filters.changegroup ? [filters.changegroup] : undefined,
-            annotation: filters.annotation ? [filters.annotation] : undefined,
-            cursor: filters.cursor,
-          },
-        },
-      })
-      return data!
-    },
+  const query = useRunPages(filters)
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
+  const [help, setHelp] = useState(false)
+  const rows = useRef<RunRowsHandle>(null)
+  const search = useRef<HTMLInputElement>(null)
+  const change = useCallback((next: RunFilters) => {
+    setSelected(new Set())
+    void navigate({ search: (old) => ({ ...old, ...next }) })
+  }, [navigate])
+  useKeys({
+    '?': () => setHelp(true),
+    '/': () => search.current?.focus(),
+    j: () => rows.current?.move(1),
+    k: () => rows.current?.move(-1),
+    ArrowDown: () => rows.current?.move(1),
+    ArrowUp: () => rows.current?.move(-1),
+    PageDown: () => rows.current?.move(10),
+    PageUp: () => rows.current?.move(-10),
+    Home: () => rows.current?.first(),
+    Enter: () => rows.current?.open(),
+    x: () => rows.current?.toggle(),
+    Escape: () => setSelected(new Set()),
   })
-  const change = (next: RunFilters) => void navigate({ search: (old) => ({ ...old, cursor: undefined, ...next }) })
-  const filtered = Object.values(filters).some((v) => v !== undefined)
-  const page = query.data
+  const empty = query.data?.pages.every((p) => p.runs.length === 0)
   return (
     <>
-      <h1>Runs</h1>
-      <form className="filters" onSubmit={(e) => e.preventDefault()} aria-label="Filters">
-        <Choice label="Phase" all="every phase" options={phases} value={filters.phase?.[0]} onChange={(v) => change({ phase: v ? [v] : undefined })} />
-        <Choice label="Result" all="every result" options={results} value={filters.result?.[0]} onChange={(v) => change({ result: v ? [v] : undefined })} />
-        <Words label="Group" placeholder="group, such as /acme" value={filters.group} onChange={(group) => change({ group })} />
-        <Words label="Change group" placeholder="change group" value={filters.changegroup} onChange={(changegroup) => change({ changegroup })} />
-        <Words label="Annotation" placeholder="annotation key=value" value={filters.annotation} onChange={(annotation) => change({ annotation })} />
-        {filtered && <Link to="/runs" className="button">Clear</Link>}
-      </form>
-      {query.error && <Failure error={query.error} retry={() => void query.refetch()} />}
-      {page && page.runs.length === 0 && (filtered ? <div className="empty">No run matches the filters.</div> : <First />)}
-      {page && page.runs.length > 0 && (
-        <table className="table">
-          <thead>
-            <tr><th>Result</th><th>Run</th><th>Group</th><th>Tasks</th><th>Created</th><th>Duration</th></tr>
-          </thead>
-          <tbody>{page.runs.map((r) => <Row key={r.id} run={r} />)}</tbody>
-        </table>
-      )}
-      {page && (page.prev_cursor || page.next_cursor) && (
-        <nav className="pager" aria-label="Pages">
-          <button disabled={!page.prev_cursor} onClick={() => void navigate({ search: (old) => ({ ...old, cursor: page.prev_cursor }) })}>Newer</button>
-          <button disabled={!page.next_cursor} onClick={() => void navigate({ search: (old) => ({ ...old, cursor: page.next_cursor }) })}>Older</button>
+      <div className="head">
+        <h1>Runs</h1>
+        <nav className="views" aria-label="Views of the runs">
+          <Link to="/runs" search={filters} activeOptions={{ exact: true, includeSearch: false }}>List</Link>
+          <Link to="/runs/groups" search={{ under: filters.group }}>Groups</Link>
         </nav>
+        <div className="actions">
+          <button onClick={() => setHelp(true)} aria-keyshortcuts="?">Keys</button>
+          <a className="button primary" href="/submit">Submit a run</a>
+        </div>
+      </div>
+      <Filters filters={filters} onChange={change} search={search} />
+      {query.error && <Failure error={query.error} retry={() => void query.refetch()} />}
+      {!query.data && !query.error && <p className="muted">Loading the runs …</p>}
+      {empty && (isFiltered(filters) ? <div className="empty"><p>No run matches the filters.</p><Link to="/runs" className="button">Clear the filters</Link></div> : <First />)}
+      {query.data && !empty && (
+        <>
+          <Bulk pages={query.data.pages} selected={selected} onSelect={setSelected} />
+          <RunRows ref={rows} query={query} selected={selected} onSelect={setSelected} />
+        </>
       )}
+      <KeysHelp open={help} onClose={() => setHelp(false)} />
     </>
   )
 }
 
-function Row({ run }: { run: Run }) {
-  const now = useNow()
-  const zone = useZone()
-  const took = between(run.started_at, run.ended_at, now)
-  const { kind, label } = outcome(run)
-  return (
-    <tr>
-      <td><StatusBadge kind={kind} label={label} /></td>
-      <td>
-        <Link to="/runs/$id" params={{ id: run.id }}><strong>{run.name}</strong> <span className="muted">#{run.counter}</span></Link>
-        {run.reason && <span className="reason">{run.reason}</span>}
-      </td>
-      <td className="mono">{run.group}</td>
-      <td><Meter counts={run.task_counts ?? {}} /></td>
-      <td title={timestamp(run.created_at, zone)}>{ago(run.created_at, now)}</td>
-      <td className="number">{took !== undefined && duration(took)}</td>
-    </tr>
-  )
-}
-
-function Choice({ label, all, options, value, onChange }: { label: string; all: string; options: readonly string[]; value?: string; onChange: (v?: string) => void }) {
-  return (
-    <label>
-      <span className="visually-hidden">{label}</span>
-      <select value={value ?? ''} onChange={(e) => onChange(e.target.value || undefined)}>
-        <option value="">{all}</option>
-        {options.map((o) => <option key={o} value={o}>{o.replace('_', ' ')}</option>)}
-      </select>
-    </label>
-  )
-}
-
-function Words({ label, placeholder, value, onChange }: { label: string; placeholder: string; value?: string; onChange: (v?: string) => void }) {
-  return (
-    <label>
-      <span className="visually-hidden">{label}</span>
-      <input
-        key={value ?? ''} type="search" defaultValue={value} placeholder={placeholder}
-        onBlur={(e) => (e.target.value || undefined) !== value && onChange(e.target.value || undefined)}
-        onKeyDown={(e) => e.key === 'Enter' && onChange(e.currentTarget.value || undefined)}
-      />
-    </label>
-  )
-}
-
+/** First shows how to submit the first run. */
 function First() {
   return (
-    <div className="empty">
+    <div className="empty first">
       <h2>There are no runs yet.</h2>
-      <p>Write a run file and submit it:</p>
-      <pre>{'drover init\ndrover run drover.yaml --follow'}</pre>
+      <p>Write a run file, and submit it from the command line:</p>
+      <p><Command text="drover init" /></p>
+      <p><Command text="drover run drover.yaml --follow" /></p>
+      <p>Or write and submit it here:</p>
+      <p><a className="button primary" href="/submit">Submit a run</a></p>
     </div>
   )
 }

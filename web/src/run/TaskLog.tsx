@@ -1,11 +1,9 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { useState } from 'react'
 
-import { api, messageOf } from '../api/client'
 import { StatusBadge } from '../components/Status'
 import { useRun } from '../pages/Run'
 import { LogView } from './LogView'
+import { TaskActions, TaskFacts } from './TaskFacts'
 import { Took } from './TaskTable'
 
 const route = getRouteApi('/runs/$id/tasks/$task')
@@ -33,30 +31,10 @@ export function TaskLog() {
           </div>
           {task.reason && <p className="reason">{task.reason}</p>}
         </div>
-        {task.status === 'waiting_approval' && <Approval run={id} task={name} />}
+        <TaskActions run={run} name={name} task={task} />
       </div>
+      <TaskFacts run={run} name={name} task={task} />
       {task.attempt === 0 ? <div className="empty">The task has not begun, so it has no log.</div> : <LogView key={`${id}/${name}/${attempt ?? task.attempt}`} run={id} task={name} attempt={attempt} line={line} onLine={(line) => void navigate({ search: (old) => ({ ...old, line }), replace: true })} />}
     </>
-  )
-}
-
-function Approval({ run, task }: { run: string; task: string }) {
-  const queries = useQueryClient()
-  const [reason, setReason] = useState('')
-  const params = { path: { id: run, task } }
-  const decide = useMutation({
-    mutationFn: async (approved: boolean) => {
-      if (approved) await api.POST('/api/v1/runs/{id}/tasks/{task}/approve', { params, body: {} })
-      else await api.POST('/api/v1/runs/{id}/tasks/{task}/reject', { params, body: { reason } })
-    },
-    onSettled: () => queries.invalidateQueries({ queryKey: ['run', run] }),
-  })
-  return (
-    <form className="actions" onSubmit={(e) => e.preventDefault()}>
-      <button className="primary" onClick={() => decide.mutate(true)}>Approve</button>
-      <input aria-label="Reason of a rejection" placeholder="reason of a rejection" value={reason} onChange={(e) => setReason(e.target.value)} />
-      <button className="danger" disabled={reason === ''} onClick={() => decide.mutate(false)}>Reject</button>
-      {decide.error && <span role="alert">{messageOf(decide.error)}</span>}
-    </form>
   )
 }

@@ -1,60 +1,69 @@
-import { Link } from '@tanstack/react-router'
-import { useVirtualizer } from '@tanstack/react-virtual'
-import { useDeferredValue, useMemo, useRef, useState } from 'react'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { useDeferredValue, useMemo } from 'react'
 
 import type { Status, Task } from '../api/client'
 import { StatusBadge } from '../components/Status'
-import { statusLabels, statusOrder } from '../lib/status'
+import { VirtualRows } from '../components/VirtualRows'
+import { countTasks, statusLabels, statusOrder } from '../lib/status'
 import { between, duration, useNow } from '../lib/time'
 import { useRun } from '../pages/Run'
+import '../runs/runs.css'
+import { rowsOf, type TaskFilters, type TaskRow } from './tasks'
+
+const route = getRouteApi('/runs/$id/tasks')
 
 /** TasksTab lists the tasks; only the rows in view are in the document. */
 export function TasksTab() {
   const run = useRun().data
-  const [search, setSearch] = useState('')
-  const [status, setStatus] = useState<Status | ''>('')
-  const wanted = useDeferredValue(search)
-  const tasks = useMemo(() => {
-    const needle = wanted.toLowerCase()
-    return Object.entries(run?.tasks ?? {})
-      .filter(([name, t]) => (!status || t.status === status) && (!needle || name.toLowerCase().includes(needle) || t.reason.toLowerCase().includes(needle)))
-      .sort(([, a], [, b]) => a.number - b.number)
-  }, [run?.tasks, wanted, status])
-  const scroller = useRef<HTMLDivElement>(null)
-  const rows = useVirtualizer({ count: tasks.length, getScrollElement: () => scroller.current, estimateSize: () => 36, overscan: 12 })
+  const filters = route.useSearch()
+  const navigate = route.useNavigate()
+  const wanted = useDeferredValue(filters)
+  const now = useSortTime(wanted.sort)
+  const rows = useMemo(() => rowsOf(run?.tasks ?? {}, wanted, now), [run?.tasks, wanted, now])
+  const counts = useMemo(() => countTasks(Object.values(run?.tasks ?? {})), [run?.tasks])
   if (!run) return null
+  const change = (next: TaskFilters) => void navigate({ search: (old) => ({ ...old, ...next }), replace: true })
+  const total = Object.keys(run.tasks ?? {}).length
   return (
     <>
-      <div className="filters">
-        <input type="search" placeholder="task or reason" aria-label="Search tasks" value={search} onChange={(e) => setSearch(e.target.value)} />
-        <select aria-label="Status" value={status} onChange={(e) => setStatus(e.target.value as Status | '')}>
-          <option value="">every status</option>
-          {statusOrder.map((s) => <option key={s} value={s}>{statusLabels[s]}</option>)}
-        </select>
-        <span className="muted">{tasks.length} tasks</span>
-      </div>
-      <div className="rows" ref={scroller} role="table" aria-rowcount={tasks.length} tabIndex={0}>
-        <div className="row header" role="row">
-          {['Task', 'Status', 'Reason', 'Executor', 'Duration'].map((h) => <span key={h} role="columnheader">{h}</span>)}
+      <div className="filters" role="search" aria-label="Filters of the tasks">
+        <input type="search" placeholder="task, reason, executor or pool" aria-label="Search tasks" defaultValue={filters.search} onChange={(e) => change({ search: e.target.value || undefined })} />
+        <div role="group" aria-label="Status" className="chips">
+          {statusOrder.filter((s) => counts[s] || filters.status?.includes(s)).map((s) => (
+            <button key={s} aria-pressed={filters.status?.includes(s) ?? false} onClick={() => change({ status: toggled(filters.status, s) })}>{statusLabels[s]} {counts[s] ?? 0}</button>
+          ))}
         </div>
-        <div ref={(e) => { e?.style.setProperty('height', `${rows.getTotalSize()}px`); e?.style.setProperty('position', 'relative') }}>
-          {rows.getVirtualItems().map((item) => {
-            const [name, task] = tasks[item.index]!
-            return (
-              <div key={name} className="row" role="row" aria-rowindex={item.index + 1}
-                ref={(e) => { e?.style.setProperty('transform', `translateY(${item.start}px)`); e?.style.setProperty('position', 'absolute'); e?.style.setProperty('width', '100%') }}>
-                <span role="cell"><Link to="/runs/$id/tasks/$task" params={{ id: run.id, task: name }}>{name}</Link></span>
-                <span role="cell"><StatusBadge kind={task.status} /></span>
-                <span role="cell" className="muted" title={task.reason}>{task.reason}</span>
-                <span role="cell" className="muted">{task.executor}</span>
-                <span role="cell"><Took task={task} /></span>
-              </div>
-            )
-          })}
-        </div>
+        <span className="muted" role="status">{rows.length === total ? `${total} tasks` : `${rows.length} of ${total} tasks`}</span>
       </div>
+      {rows.length === 0
+        ? <div className="empty">{total === 0 ? 'The run has no tasks.' : 'No task matches the filters.'}</div>
+        : (
+          <VirtualRows<TaskRow>
+            label="Tasks" rows={rows} keyOf={(r) => r.name} sort={filters.sort ?? 'number'} onSort={(sort) => change({ sort: sort === 'number' ? undefined : sort })}
+            columns={[
+              { title: '#', width: '44px', wide: true, sort: 'number', cell: (r) => <span className="muted">{r.task.number}</span> },
+              { title: 'Task', width: 'minmax(0, 2fr)', sort: 'name', cell: (r) => <Link to="/runs/$id/tasks/$task" params={{ id: run.id, task: r.name }} title={r.name}>{r.name}</Link> },
+              { title: 'Status', width: '160px', sort: 'status', cell: (r) => <StatusBadge kind={r.task.status} /> },
+              { title: 'Reason', width: 'minmax(0, 3fr)', wide: true, cell: (r) => <span className="muted" title={r.task.reason}>{r.task.reason}</span> },
+              { title: 'Executor', width: 'minmax(0, 1fr)', wide: true, sort: 'executor', cell: (r) => <span className="muted" title={r.task.executor}>{r.task.executor}</span> },
+              { title: 'Attempt', width: '64px', wide: true, cell: (r) => (r.task.attempt > 1 ? r.task.attempt : '') },
+              { title: 'Duration', width: '100px', wide: true, sort: 'duration', cell: (r) => <Took task={r.task} /> },
+            ]}
+          />
+        )}
     </>
   )
+}
+
+/** useSortTime is the time that running tasks are sorted by. It stands still where it does not matter. */
+function useSortTime(sort: string | undefined): number {
+  const now = useNow()
+  return sort?.endsWith('duration') ? now - (now % 5000) : 0
+}
+
+function toggled(list: readonly Status[] | undefined, status: Status): Status[] | undefined {
+  const next = list?.includes(status) ? list.filter((s) => s !== status) : [...(list ?? []), status]
+  return next.length > 0 ? next : undefined
 }
 
 export function Took({ task }: { task: Task }) {

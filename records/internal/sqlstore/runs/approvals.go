@@ -34,7 +34,7 @@ func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
 			return cmp.Or[error](err, run.Errorf(run.CodeNotWaitingApproval, "%s has approved task %s before", subject, task))
 		}
-		if err := recordDecision(ctx, t, r, x, run.Action{Kind: run.ActionApprove, Actor: subject}); err != nil {
+		if err := recordDecision(ctx, t, r, x, run.Action{Kind: run.ActionApprove, Actor: subject, Reason: run.CommentOf(ctx)}); err != nil {
 			return err
 		}
 		var given int

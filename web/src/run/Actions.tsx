@@ -1,0 +1,79 @@
+import { useNavigate } from '@tanstack/react-router'
+import { createContext, useCallback, useContext, useState, type ReactNode } from 'react'
+
+import { messageOf, type Run } from '../api/client'
+import { Modal } from '../components/Modal'
+import { appliesTo, over } from '../runs/bulk'
+import { actOn } from '../runs/calls'
+import { Annotations } from './Annotations'
+import { useRunAct } from './queries'
+import { Restart, type RestartPreset } from './Restart'
+
+type Kind = 'start' | 'stop' | 'kill' | 'cancel' | 'delete' | 'restart' | 'annotations'
+type Open = (kind: Kind, preset?: RestartPreset) => void
+
+const OpenContext = createContext<Open>(() => {})
+
+/** useRunDialogs returns the function that opens a dialog of the run page. */
+export const useRunDialogs = () => useContext(OpenContext)
+
+/** RunDialogs has the dialogs of the page of a run, which buttons anywhere on it open. */
+export function RunDialogs({ run, children }: { run: Run; children: ReactNode }) {
+  const [shown, setShown] = useState<{ kind: Kind; preset?: RestartPreset }>()
+  const open = useCallback<Open>((kind, preset) => setShown({ kind, preset }), [])
+  const close = useCallback(() => setShown(undefined), [])
+  return (
+    <OpenContext value={open}>
+      {children}
+      {simple.map((kind) => <Confirm key={kind} kind={kind} run={run} open={shown?.kind === kind} onClose={close} />)}
+      <Restart run={run} preset={shown?.preset} open={shown?.kind === 'restart'} onClose={close} />
+      <Annotations run={run} open={shown?.kind === 'annotations'} onClose={close} />
+    </OpenContext>
+  )
+}
+
+const simple = ['start', 'stop', 'kill', 'cancel', 'delete'] as const
+type Simple = (typeof simple)[number]
+
+const texts: Record<Simple, { title: string; text: (run: Run) => string; button: string; danger?: boolean }> = {
+  start: { title: 'Start the run?', text: () => 'It runs as soon as its change groups have free slots.', button: 'Start' },
+  stop: { title: 'Stop the run?', text: () => 'Its tasks are stopped. Steps that clean up still run, and tasks with finally begin after all others have ended.', button: 'Stop', danger: true },
+  kill: { title: 'Stop the run by force?', text: () => 'Its tasks are killed now. No step cleans up, and tasks with finally are ended or skipped.', button: 'Stop by force', danger: true },
+  cancel: { title: 'Cancel the run?', text: () => 'It never runs. It can be restarted as a new run.', button: 'Cancel the run', danger: true },
+  delete: { title: 'Delete the run?', text: (run) => `${run.name} #${run.counter} is deleted for good, with its logs and artifacts.`, button: 'Delete', danger: true },
+}
+
+function Confirm({ kind, run, open, onClose }: { kind: Simple; run: Run; open: boolean; onClose: () => void }) {
+  const navigate = useNavigate()
+  const { title, text, button, danger } = texts[kind]
+  const act = useRunAct(run.id, async () => {
+    await actOn(kind, run.id, '')
+    onClose()
+    if (kind === 'delete') await navigate({ to: '/runs' })
+  })
+  return (
+    <Modal title={title} open={open} onClose={() => { act.reset(); onClose() }}>
+      <p>{text(run)}</p>
+      {act.error && <p role="alert" className="notice failed">{messageOf(act.error)}</p>}
+      <div className="pager">
+        <button onClick={onClose}>Keep as it is</button>
+        <button className={danger ? 'danger' : 'primary'} disabled={act.isPending} onClick={() => act.mutate(undefined)}>{button}</button>
+      </div>
+    </Modal>
+  )
+}
+
+/** Actions are the buttons of the run: those that fit its phase. */
+export function Actions({ run }: { run: Run }) {
+  const open = useRunDialogs()
+  return (
+    <div className="actions">
+      {appliesTo('start', run) && <button className="primary" onClick={() => open('start')}>Start …</button>}
+      {appliesTo('cancel', run) && <button className="danger" onClick={() => open('cancel')}>Cancel …</button>}
+      {appliesTo('stop', run) && <button className="danger" onClick={() => open('stop')}>Stop …</button>}
+      {run.phase === 'running' && run.stop_requested && <button className="danger" onClick={() => open('kill')}>Stop by force …</button>}
+      {over(run) && <button onClick={() => open('restart')}>Restart …</button>}
+      {over(run) && <button className="danger" onClick={() => open('delete')}>Delete …</button>}
+    </div>
+  )
+}

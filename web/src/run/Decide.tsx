@@ -1,0 +1,81 @@
+import { useEffect, useState } from 'react'
+
+import { api, messageOf, type Run } from '../api/client'
+import { Modal } from '../components/Modal'
+import { inBatches } from '../runs/bulk'
+import { useRunAct } from './queries'
+
+interface Props {
+  run: Run
+  /** The tasks that wait for approval. */
+  tasks: readonly string[]
+  open: boolean
+  onClose: () => void
+}
+
+/** Decide approves or rejects tasks, with a comment. A rejection needs one: it is what others learn of the task. */
+export function Decide({ run, tasks, open, onClose }: Props) {
+  const [comment, setComment] = useState('')
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
+  const [failures, setFailures] = useState<string[]>([])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: tasks that begin to wait are not chosen by themselves
+  useEffect(() => {
+    if (!open) return
+    setComment('')
+    setFailures([])
+    setChosen(new Set(tasks.length === 1 ? tasks : []))
+  }, [open])
+  const decide = useRunAct(run.id, async (approved: boolean) => {
+    const failed: string[] = []
+    const left = new Set(chosen)
+    await inBatches([...chosen], 4, async (task) => {
+      const params = { path: { id: run.id, task } }
+      try {
+        if (approved) await api.POST('/api/v1/runs/{id}/tasks/{task}/approve', { params, body: { comment: comment.trim() || undefined } })
+        else await api.POST('/api/v1/runs/{id}/tasks/{task}/reject', { params, body: { reason: comment.trim() } })
+        left.delete(task)
+      } catch (error) {
+        failed.push(`${task}: ${messageOf(error)}`)
+      }
+    })
+    setFailures(failed)
+    setChosen(left)
+    if (failed.length === 0) onClose()
+  })
+  const approval = tasks.length === 1 ? run.tasks?.[tasks[0]!]?.approval : undefined
+  const none = chosen.size === 0
+  return (
+    <Modal title={tasks.length === 1 ? `Approve ${tasks[0]}?` : 'Approve tasks'} open={open} onClose={onClose}>
+      {approval && (
+        <p className="muted">
+          {approval.approved_by.length} of {approval.approvers} {approval.approvers === 1 ? 'approval' : 'approvals'} given{approval.approved_by.length > 0 && ` by ${approval.approved_by.join(', ')}`}.
+          {approval.from && ` It takes ${approval.from.join(' or ')}.`}
+        </p>
+      )}
+      {tasks.length > 1 && (
+        <fieldset>
+          <legend>Tasks</legend>
+          <label className="choice"><input type="checkbox" checked={chosen.size === tasks.length} onChange={(e) => setChosen(new Set(e.target.checked ? tasks : []))} /> all {tasks.length}</label>
+          <div className="scroll">
+            {tasks.slice(0, 200).map((t) => (
+              <label key={t} className="choice">
+                <input type="checkbox" checked={chosen.has(t)} onChange={(e) => setChosen((old) => { const next = new Set(old); if (e.target.checked) next.add(t); else next.delete(t); return next })} /> {t}
+              </label>
+            ))}
+          </div>
+        </fieldset>
+      )}
+      <label className="field">
+        Comment
+        <textarea value={comment} maxLength={1000} onChange={(e) => setComment(e.target.value)} aria-describedby="decide-help" />
+        <span className="reason" id="decide-help">A rejection needs a comment: the task fails with it.</span>
+      </label>
+      {failures.length > 0 && <ul role="alert" className="reason">{failures.map((f) => <li key={f}>{f}</li>)}</ul>}
+      <div className="pager">
+        <button onClick={onClose}>Not now</button>
+        <button className="danger" disabled={none || decide.isPending || comment.trim() === ''} onClick={() => decide.mutate(false)}>Reject</button>
+        <button className="primary" disabled={none || decide.isPending} onClick={() => decide.mutate(true)}>Approve</button>
+      </div>
+    </Modal>
+  )
+}

@@ -1,0 +1,60 @@
+import { useState } from 'react'
+
+import type { Run, Task } from '../api/client'
+import { Command } from '../components/Command'
+import { quoted } from '../lib/shell'
+import { timestamp, useZone } from '../lib/time'
+import { over } from '../runs/bulk'
+import { AnnotationList, Annotations } from './Annotations'
+import { useRunDialogs } from './Actions'
+import { Decide } from './Decide'
+import './DetailsTab.css'
+
+interface Props {
+  run: Run
+  name: string
+  task: Task
+}
+
+/** TaskActions are the buttons of a task. */
+export function TaskActions({ run, name, task }: Props) {
+  const open = useRunDialogs()
+  const [decide, setDecide] = useState(false)
+  return (
+    <div className="actions">
+      {task.status === 'waiting_approval' && <button className="primary" onClick={() => setDecide(true)}>Approve or reject …</button>}
+      {over(run) && <button onClick={() => open('restart', { tasks: [name] })}>Restart this task …</button>}
+      <Decide run={run} tasks={[name]} open={decide} onClose={() => setDecide(false)} />
+    </div>
+  )
+}
+
+/** TaskFacts shows what else is known of a task: its approvals, outputs and annotations. */
+export function TaskFacts({ run, name, task }: Props) {
+  const zone = useZone()
+  const [edit, setEdit] = useState(false)
+  const approval = task.approval
+  const outputs = Object.keys(task.outputs).length
+  const annotations = Object.keys(task.annotations).length
+  const decisions = (run.actions ?? []).filter((a) => a.task === name)
+  return (
+    <>
+      {approval && (
+        <p className="facts">
+          <span>{approval.approved_by.length} of {approval.approvers} {approval.approvers === 1 ? 'approval' : 'approvals'}</span>
+          {decisions.map((d) => <span key={`${d.time} ${d.actor}`}>{d.action === 'reject' ? 'rejected' : 'approved'} by <b>{d.actor || 'Drover'}</b> {timestamp(d.time, zone)}{d.reason && `: ${d.reason}`}</span>)}
+          {decisions.length === 0 && approval.approved_by.length > 0 && <span>approved by <b>{approval.approved_by.join(', ')}</b></span>}
+          {approval.from && <span>may be given by {approval.from.join(', ')}</span>}
+          {task.status === 'waiting_approval' && approval.expires_at && <span>is rejected {timestamp(approval.expires_at, zone)}</span>}
+          {task.status === 'waiting_approval' && <Command text={`drover runs approve ${run.id} ${quoted(name)}`} />}
+        </p>
+      )}
+      <details className="task-facts">
+        <summary>Outputs ({outputs}) and annotations ({annotations})</summary>
+        {outputs > 0 && <dl className="keys">{Object.entries(task.outputs).map(([k, v]) => <div key={k}><dt className="mono">{k}</dt><dd className="mono">{v}</dd></div>)}</dl>}
+        <AnnotationList annotations={task.annotations} onEdit={() => setEdit(true)} />
+      </details>
+      <Annotations run={run} task={name} open={edit} onClose={() => setEdit(false)} />
+    </>
+  )
+}

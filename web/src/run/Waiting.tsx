@@ -1,0 +1,61 @@
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+
+import type { Run } from '../api/client'
+import { Command } from '../components/Command'
+import { StatusBadge } from '../components/Status'
+import { useRunDialogs } from './Actions'
+import { Decide } from './Decide'
+import { hintsOf, waitsOf, type Hint } from './explain'
+import './Waiting.css'
+
+/** Waiting says why the run or its tasks wait, and what helps. */
+export function Waiting({ run }: { run: Run }) {
+  const { waits, more } = waitsOf(run)
+  const hints = hintsOf(run)
+  if (waits.length === 0 && hints.length === 0) return null
+  const title = run.phase === 'finished' ? 'What to do next' : 'Why it waits'
+  // A run that only works off its graph needs nobody: the reasons are there, but do not take the page.
+  const urgent = hints.length > 0
+  return (
+    <details className="waiting" open={urgent}>
+      <summary>{title} <span className="muted">{summary(run, waits.length + more)}</span></summary>
+      {waits.length > 0 && (
+        <ul className="waits">
+          {waits.slice(0, 30).map((w) => (
+            <li key={w.task}>
+              <Link to="/runs/$id/tasks/$task" params={{ id: run.id, task: w.task }}>{w.task}</Link>
+              <StatusBadge kind={w.status} />
+              <span className="muted">{w.reason}</span>
+            </li>
+          ))}
+          {more + Math.max(0, waits.length - 30) > 0 && <li className="muted">and {more + Math.max(0, waits.length - 30)} more</li>}
+        </ul>
+      )}
+      {hints.length > 0 && <ul className="hints">{hints.map((h) => <HintLine key={h.text} run={run} hint={h} />)}</ul>}
+    </details>
+  )
+}
+
+function summary(run: Run, tasks: number): string {
+  if (run.phase === 'queued') return run.reason
+  return tasks === 0 ? '' : tasks === 1 ? '1 task' : `${tasks} tasks`
+}
+
+const pages = { '/operations': 'Executors', '/operations/pools': 'Pools', '/operations/fleets': 'Fleets', '/operations/changegroups': 'Change groups' } as const
+
+function HintLine({ run, hint }: { run: Run; hint: Hint }) {
+  const open = useRunDialogs()
+  const [decide, setDecide] = useState(false)
+  return (
+    <li>
+      <span>{hint.text}</span>
+      {hint.approve && <><button className="primary" onClick={() => setDecide(true)}>Approve or reject …</button><Decide run={run} tasks={hint.approve} open={decide} onClose={() => setDecide(false)} /></>}
+      {hint.action === 'start' && <button className="primary" onClick={() => open('start')}>Start …</button>}
+      {hint.action === 'restart-failed' && <button onClick={() => open('restart')}>Restart …</button>}
+      {hint.logs && <Link className="button" to="/runs/$id/tasks/$task" params={{ id: run.id, task: hint.logs }}>Log</Link>}
+      {hint.page && <Link className="button" to={hint.page}>{pages[hint.page]}</Link>}
+      {hint.command && <Command text={hint.command} />}
+    </li>
+  )
+}

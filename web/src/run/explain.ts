@@ -1,0 +1,124 @@
+import type { Run, Task } from '../api/client'
+import { quoted } from '../lib/shell'
+import { finalStatuses } from '../lib/status'
+
+/** A Wait is a task that waits, and why. */
+export interface Wait {
+  task: string
+  status: Task['status']
+  reason: string
+}
+
+/** A Hint is something that helps, as a command and, where the page can do it, as a button or link. */
+export interface Hint {
+  text: string
+  command?: string
+  action?: 'start' | 'restart-failed'
+  /** The tasks to approve, or whose logs to read. */
+  approve?: string[]
+  logs?: string
+  page?: '/operations' | '/operations/pools' | '/operations/fleets' | '/operations/changegroups'
+}
+
+/** Tasks that wait only for other tasks of the run are many, and the graph shows them. */
+const maxDependent = 10
+const maxFailed = 3
+/** Beyond this number the command does not name the tasks. */
+const maxNamed = 20
+
+/** waitsOf returns the tasks that wait, by number, and how many more wait only for other tasks. */
+export function waitsOf(run: Pick<Run, 'phase' | 'tasks'>): { waits: Wait[]; more: number } {
+  const waits: Wait[] = []
+  let dependent = 0
+  if (run.phase !== 'running') return { waits, more: 0 }
+  for (const [name, task] of byNumber(run.tasks)) {
+    if (task.reason === '' || finalStatuses.has(task.status)) continue
+    if (task.status === 'not_started' && ++dependent > maxDependent) continue
+    waits.push({ task: name, status: task.status, reason: task.reason })
+  }
+  // What somebody can do something about comes first.
+  waits.sort((a, b) => Number(a.status === 'not_started') - Number(b.status === 'not_started'))
+  return { waits, more: Math.max(0, dependent - maxDependent) }
+}
+
+/** hintsOf returns what can help, also after a failure. */
+export function hintsOf(run: Run): Hint[] {
+  switch (run.phase) {
+    case 'queued': return queuedHints(run)
+    case 'running': return taskHints(run)
+    case 'finished': return run.result === 'failed' ? failedHints(run) : []
+    default: return []
+  }
+}
+
+function queuedHints(run: Run): Hint[] {
+  // A started run that waits for its change groups needs no start. Only its reason distinguishes it.
+  if (run.admission === 'manual' && !run.reason.includes('change group')) {
+    return [{ text: 'The run starts when somebody starts it.', command: `drover runs start ${run.id}`, action: 'start' }]
+  }
+  if (run.changegroups.length > 0) {
+    return [
+      { text: 'See which runs hold the slots of its change groups.', command: `drover changegroups list ${run.changegroups.map(quoted).join(' ')}`, page: '/operations/changegroups' },
+      { text: 'Raise the limit of a change group.', command: 'drover changegroups set NAME --max-running N' },
+    ]
+  }
+  const path = /change group (group:[^\s:;]+)/.exec(run.reason)?.[1]
+  if (run.reason.includes('change group group:')) {
+    return [{ text: 'Raise the limit of the group.', command: `drover changegroups set ${path ? quoted(path) : 'group:PATH'} --max-running N`, page: '/operations/changegroups' }]
+  }
+  return []
+}
+
+function taskHints(run: Run): Hint[] {
+  const approve: string[] = []
+  const pools = new Map<string, string>()
+  for (const [name, task] of byNumber(run.tasks)) {
+    if (task.status === 'waiting_approval') approve.push(name)
+    if (task.status === 'queued' && !pools.has(task.pool)) pools.set(task.pool, task.reason)
+  }
+  const hints: Hint[] = []
+  if (approve.length > 0) {
+    const names = approve.length > maxNamed ? 'TASK ...' : approve.map(quoted).join(' ')
+    hints.push({ text: approve.length === 1 ? 'A task waits for approval.' : `${approve.length} tasks wait for approval.`, command: `drover runs approve ${run.id} ${names}`, approve })
+  }
+  for (const [pool, reason] of pools) hints.push(...poolHints(pool, reason))
+  return hints
+}
+
+/** poolHints reads the reason as the gateway writes it: docs/executors.md lists its forms. */
+function poolHints(pool: string, reason: string): Hint[] {
+  const name = quoted(pool)
+  if (reason.includes('Temporal is out of reach')) return [{ text: 'No executor receives tasks until Temporal answers the gateway again.', page: '/operations' }]
+  const hints: Hint[] = []
+  const paused = /fleet (\S+): it is paused/.exec(reason)?.[1]
+  if (paused) hints.push({ text: `The fleet ${paused} is paused.`, command: `drover fleets resume ${quoted(paused)}`, page: '/operations/fleets' })
+  if (/of at most \d+ tasks of pool/.test(reason)) {
+    hints.push({ text: `The pool ${pool} runs as many tasks as its limit allows.`, command: `drover pools set ${name} --max-running N`, page: '/operations/pools' })
+  } else if (/^(no executor of pool|all executors of pool)/.test(reason) && !/; (instance|\d+ instances?) /.test(reason)) {
+    const draining = reason.includes('draining')
+    const labels = /^no executor of pool \S+ has (.+?)(;|$)/.exec(reason)?.[1]
+    hints.push({
+      text: labels ? `No executor of the pool ${pool} has ${labels}: start one with it.` : draining ? `Resume an executor of the pool ${pool}, or start another.` : `Start an executor of the pool ${pool}.`,
+      command: draining ? 'drover executors resume ID' : `drover start executor --pool ${name} --token-file FILE --gateway-url URL`,
+      page: '/operations',
+    })
+  } else if (/^(all \d+ slots|the only slot) of pool/.test(reason)) {
+    hints.push({ text: `All slots of the pool ${pool} are in use: add an executor, or slots to one.`, command: `drover start executor --pool ${name} --slots N --token-file FILE --gateway-url URL`, page: '/operations' })
+  }
+  hints.push({ text: `See the executors of the pool ${pool}.`, command: `drover pools get ${name}`, page: '/operations/pools' })
+  return hints
+}
+
+function failedHints(run: Run): Hint[] {
+  const hints: Hint[] = []
+  for (const [name, task] of byNumber(run.tasks)) {
+    if (hints.length === maxFailed) break
+    if (task.status === 'failed' && task.executor) hints.push({ text: `Read the log of ${name}.`, command: `drover logs ${run.id} ${quoted(name)}`, logs: name })
+  }
+  hints.push({ text: 'Run what failed again.', command: `drover runs restart ${run.id} --from failed`, action: 'restart-failed' })
+  return hints
+}
+
+function byNumber(tasks: Run['tasks']): [string, Task][] {
+  return Object.entries(tasks ?? {}).sort(([, a], [, b]) => a.number - b.number)
+}

@@ -1,0 +1,28 @@
+import type { Run } from '../api/client'
+
+/** What can be done with several runs at once. */
+export type BulkAction = 'start' | 'stop' | 'kill' | 'cancel' | 'restart' | 'restart-failed' | 'delete'
+
+export const over = (run: Pick<Run, 'phase'>) => run.phase === 'finished' || run.phase === 'cancelled' || run.phase === 'setup_error'
+
+/** appliesTo says whether an action can be done with a run now. */
+export function appliesTo(action: BulkAction, run: Pick<Run, 'phase' | 'result' | 'admission' | 'stop_requested' | 'warnings' | 'task_counts'>): boolean {
+  switch (action) {
+    case 'start': return run.phase === 'queued' && run.admission === 'manual'
+    case 'cancel': return run.phase === 'queued'
+    case 'stop': return run.phase === 'running' && !run.stop_requested
+    case 'kill': return run.phase === 'running'
+    case 'restart': return over(run)
+    // In lists, the counts tell a success with warnings.
+    case 'restart-failed': return run.phase === 'finished' && (run.result !== 'success' || !!run.warnings?.length || !!run.task_counts?.failed)
+    case 'delete': return over(run)
+  }
+}
+
+/** inBatches calls a function for each item, at most n at a time. The function handles its own failures. */
+export async function inBatches<T>(items: readonly T[], n: number, call: (item: T) => Promise<void>): Promise<void> {
+  let next = 0
+  await Promise.all(Array.from({ length: Math.min(n, items.length) }, async () => {
+    while (next < items.length) await call(items[next++]!)
+  }))
+}
