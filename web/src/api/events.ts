@@ -3,6 +3,7 @@ import { createContext, useContext, useEffect, useState } from 'react'
 
 import { finalStatuses } from '../lib/status'
 import type { Event, Run } from './client'
+import { announce } from './listen'
 
 /** Live is the state of the page's only event stream. */
 export type Live = 'connecting' | 'live' | 'lost'
@@ -31,6 +32,7 @@ export function useEvents(): Live {
     const flush = () => {
       timer = undefined
       apply(queries, pending)
+      announce(pending)
       pending = []
     }
     const receive = (message: MessageEvent<string>) => {
