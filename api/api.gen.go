@@ -2997,6 +2997,12 @@ type Validation struct {
 	Warnings []Fault `json:"warnings,omitempty,omitzero"`
 }
 
+// Version defines model for Version.
+type Version struct {
+	// Version Such as `v1.4.0`; `devel` for a build without a version.
+	Version string `json:"version"`
+}
+
 // Volume defines model for Volume.
 type Volume struct {
 	Path  string `json:"path"`
@@ -5260,6 +5266,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/validate (the `ValidateSpec` operationId).
 	ValidateSpec(ctx context.Context, body ValidateSpecJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetVersion Get the version of the gateway
+	//
+	// Corresponds with GET /api/v1/version (the `GetVersion` operationId).
+	GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListWebhooks List the webhooks
 	//
@@ -7747,6 +7758,21 @@ func (c *Client) ValidateSpecWithBody(ctx context.Context, contentType string, b
 // Corresponds with POST /api/v1/validate (the `ValidateSpec` operationId).
 func (c *Client) ValidateSpec(ctx context.Context, body ValidateSpecJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewValidateSpecRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetVersion Get the version of the gateway
+//
+// Corresponds with GET /api/v1/version (the `GetVersion` operationId).
+func (c *Client) GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetVersionRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -12524,6 +12550,33 @@ func NewValidateSpecRequestWithBody(server string, contentType string, body io.R
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetVersionRequest constructs an http.Request for the GetVersion method
+func NewGetVersionRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/version")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/version"
 )
 
 // GetHealth implements ServerInterface. It depends on no other component, so that
@@ -23,6 +24,11 @@ func (s *Server) GetReady(c echo.Context) error {
 // GetLinks implements ServerInterface.
 func (s *Server) GetLinks(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, mediaJSON, api.Links{TemporalRun: s.opts.TemporalRun})
+}
+
+// GetVersion implements ServerInterface.
+func (s *Server) GetVersion(c echo.Context) error {
+	return c.JSON(http.StatusOK, api.Version{Version: version.String()})
 }
 
 // GetOpenAPI implements ServerInterface.

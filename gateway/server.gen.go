@@ -263,6 +263,9 @@ type ServerInterface interface {
 	// ValidateSpec Check a specification, and describe its inputs
 	// (POST /api/v1/validate)
 	ValidateSpec(ctx echo.Context) error
+	// GetVersion Get the version of the gateway
+	// (GET /api/v1/version)
+	GetVersion(ctx echo.Context) error
 	// ListWebhooks List the webhooks
 	// (GET /api/v1/webhooks)
 	ListWebhooks(ctx echo.Context) error
@@ -2330,6 +2333,15 @@ func (w *ServerInterfaceWrapper) ValidateSpec(ctx echo.Context) error {
 	return err
 }
 
+// GetVersion converts echo context to params.
+func (w *ServerInterfaceWrapper) GetVersion(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetVersion(ctx)
+	return err
+}
+
 // ListWebhooks converts echo context to params.
 func (w *ServerInterfaceWrapper) ListWebhooks(ctx echo.Context) error {
 	var err error
@@ -2585,6 +2597,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealth, options.OperationMiddlewares["getHealth"]...)
 	router.GET(options.BaseURL+"/api/v1/links", wrapper.GetLinks, options.OperationMiddlewares["getLinks"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReady, options.OperationMiddlewares["getReady"]...)
+	router.GET(options.BaseURL+"/api/v1/version", wrapper.GetVersion, options.OperationMiddlewares["getVersion"]...)
 	router.GET(options.BaseURL+"/metrics", wrapper.GetMetrics, options.OperationMiddlewares["getMetrics"]...)
 	router.GET(options.BaseURL+"/openapi.yaml", wrapper.GetOpenAPI, options.OperationMiddlewares["getOpenAPI"]...)
 	router.GET(options.BaseURL+"/schemas/run.json", wrapper.GetRunSchema, options.OperationMiddlewares["getRunSchema"]...)

@@ -92,7 +92,9 @@ func (h *Handler) Serves(r *http.Request) bool {
 	if _, ok := h.files[strings.TrimPrefix(r.URL.Path, "/")]; ok {
 		return true
 	}
-	return path.Ext(r.URL.Path) == "" && strings.Contains(r.Header.Get("Accept"), "text/html")
+	// The name of an executor or a task may look like that of a file.
+	page := path.Ext(r.URL.Path) == "" || strings.HasPrefix(r.URL.Path, "/operations/") || strings.HasPrefix(r.URL.Path, "/runs/")
+	return page && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 // ServeHTTP implements http.Handler.

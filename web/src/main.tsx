@@ -5,7 +5,10 @@ import { createRoot } from 'react-dom/client'
 
 import './app.css'
 import { ProblemError } from './api/client'
+import { applyTheme } from './lib/theme'
 import { router } from './router'
+
+applyTheme()
 
 const queries: QueryClient = new QueryClient({
   // A session that has ended shows the login, and then the same page again.

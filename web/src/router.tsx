@@ -1,12 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, Outlet, redirect, useRouterState } from '@tanstack/react-router'
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, redirect, useRouterState } from '@tanstack/react-router'
 
 import { api, ProblemError } from './api/client'
 import { LiveProvider, useEvents } from './api/events'
+import type { components } from './api/schema.gen'
 import { readFilters } from './audit/audit'
+import { Footer } from './components/Footer'
+import { Header } from './components/Header'
+import { NotFound } from './components/NotFound'
 import { Failure } from './components/Notice'
-import { setZone, useZone } from './lib/time'
-import { Account } from './login/Account'
+import { operationsRoutes } from './operations/routes'
 import { Login } from './pages/Login'
 import { LoginCallback } from './pages/LoginCallback'
 import { Runs } from './pages/Runs'
@@ -28,36 +31,23 @@ function Session() {
   })
   if (session.error instanceof ProblemError && session.error.status === 401) return <Login />
   if (!session.data) return session.error ? <main><Failure error={session.error} /></main> : <p className="visually-hidden">Loading</p>
-  return <Pages subject={session.data.subject} scopes={session.data.scopes} expires={session.data.expires_at} />
+  return <Pages session={session.data} />
 }
 
-function Pages({ subject, scopes, expires }: { subject: string; scopes: string[]; expires?: string }) {
+function Pages({ session }: { session: components['schemas']['Session'] }) {
   const live = useEvents()
-  const zone = useZone()
   return (
     <LiveProvider value={live}>
       <div className="app">
-        <header className="top">
-          <Link to="/runs" className="brand"><img src="/icon.svg" alt="" width="22" height="22" />Drover</Link>
-          <nav aria-label="Main">
-            <Link to="/runs">Runs</Link>
-            <Link to="/approvals">Approvals</Link>
-            <Link to="/operations">Operations</Link>
-            {scopes.includes('admin') && <Link to="/audit">Audit</Link>}
-          </nav>
-          <div className="end">
-            <Account subject={subject} scopes={scopes} expires={expires} />
-            <button onClick={() => setZone(zone === 'utc' ? 'local' : 'utc')} title="Show times in local time or in UTC">{zone === 'utc' ? 'UTC' : 'Local time'}</button>
-            <span className="live" data-live={live} role="status">{{ live: 'live', connecting: 'connecting', lost: 'connection lost, trying again' }[live]}</span>
-          </div>
-        </header>
-        <main><Outlet /></main>
+        <Header session={session} live={live} />
+        <main id="content" tabIndex={-1}><Outlet /></main>
+        <Footer />
       </div>
     </LiveProvider>
   )
 }
 
-const root = createRootRoute({ component: Frame, notFoundComponent: () => <div className="empty"><h1>There is no such page.</h1><p><Link to="/runs">To the runs</Link></p></div> })
+export const root = createRootRoute({ component: Frame, notFoundComponent: NotFound })
 
 const text = (value: unknown) => (typeof value === 'string' || typeof value === 'number' ? String(value) : undefined)
 
@@ -110,14 +100,7 @@ const runSpec = createRoute({
 })
 const runDetails = createRoute({ getParentRoute: () => runRoute, path: '/details', component: lazyRouteComponent(() => import('./run/DetailsTab'), 'DetailsTab') })
 
-const operations = createRoute({ getParentRoute: () => root, path: '/operations', component: lazyRouteComponent(() => import('./pages/Operations'), 'Operations') })
-const executors = createRoute({ getParentRoute: () => operations, path: '/', component: lazyRouteComponent(() => import('./pages/Operations'), 'Executors') })
-const pools = createRoute({ getParentRoute: () => operations, path: '/pools', component: lazyRouteComponent(() => import('./pages/Operations'), 'Pools') })
-const fleets = createRoute({ getParentRoute: () => operations, path: '/fleets', component: lazyRouteComponent(() => import('./pages/Operations'), 'Fleets') })
-const changeGroups = createRoute({ getParentRoute: () => operations, path: '/changegroups', component: lazyRouteComponent(() => import('./pages/Operations'), 'ChangeGroups') })
-const schedules = createRoute({ getParentRoute: () => operations, path: '/schedules', component: lazyRouteComponent(() => import('./pages/Operations'), 'Schedules') })
-const webhooks = createRoute({ getParentRoute: () => operations, path: '/webhooks', component: lazyRouteComponent(() => import('./pages/Operations'), 'Webhooks') })
-const approvals = createRoute({ getParentRoute: () => root, path: '/approvals', component: lazyRouteComponent(() => import('./pages/Operations'), 'Approvals') })
+const approvals = createRoute({ getParentRoute: () => root, path: '/approvals', validateSearch: (search: Record<string, unknown>): { after?: string } => ({ after: text(search.after) }), component: lazyRouteComponent(() => import('./pages/Approvals'), 'Approvals') })
 
 const audit = createRoute({
   getParentRoute: () => root,
@@ -130,7 +113,7 @@ export const router = createRouter({
   routeTree: root.addChildren([
     home, callback, runsRoute, groups, approvals, audit,
     runRoute.addChildren([runGraph, runTimeline, runTasks, taskRoute, runResults, runSpec, runDetails]),
-    operations.addChildren([executors, pools, fleets, changeGroups, schedules, webhooks]),
+    operationsRoutes,
   ]),
   defaultPreload: 'intent',
 })

@@ -1,46 +1,101 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { useId, useRef, type ReactNode } from 'react'
+import { useId, useRef, useState, type ReactNode } from 'react'
 
-import { messageOf } from '../api/client'
+import { messageOf, ProblemError } from '../api/client'
+import './Act.css'
 
 interface ActProps {
   label: string
+  /** The button of the dialog, if it is not the label. */
+  submit?: string
+  /** What the dialog is about, if the label alone does not tell. */
+  title?: string
   /** What the action will do. With it, the user is asked first. */
   confirm?: ReactNode
+  /** Fields of the dialog. */
+  children?: ReactNode
   danger?: boolean
   primary?: boolean
+  disabled?: boolean
   act: () => Promise<unknown>
   /** The keys of the queries that the action changes. */
   changes: readonly unknown[]
+  /** Called when the dialog opens: fields begin with what the page shows. */
+  onOpen?: () => void
+  /** Called when the present state was loaded after a conflict, instead of onOpen. */
+  onReload?: () => void
+  onDone?: () => void
 }
 
 /** Act is a button that does one thing, and says why it could not. */
-export function Act({ label, confirm, danger, primary, act, changes }: ActProps) {
+export function Act({ label, submit, title, confirm, children, danger, primary, disabled, act, changes, onOpen, onReload = onOpen, onDone }: ActProps) {
   const queries = useQueryClient()
   const dialog = useRef<HTMLDialogElement>(null)
-  const title = useId()
+  const heading = useId()
+  const [open, setOpen] = useState(false)
   const action = useMutation({
     mutationFn: act,
-    onSuccess: () => dialog.current?.close(),
+    onSuccess: () => {
+      dialog.current?.close()
+      onDone?.()
+    },
     onSettled: () => queries.invalidateQueries({ queryKey: changes }),
   })
   const look = danger ? 'danger' : primary ? 'primary' : undefined
-  const failure = action.error && <span role="alert" className="reason">{messageOf(action.error)}</span>
-  if (!confirm) {
-    return <><button className={look} disabled={action.isPending} onClick={() => action.mutate()}>{label}</button>{failure}</>
+  if (!confirm && !children) {
+    return (
+      <>
+        <button className={look} disabled={disabled || action.isPending} onClick={() => action.mutate()}>{label}</button>
+        {action.error && <span role="alert" className="reason">{messageOf(action.error)}</span>}
+      </>
+    )
+  }
+  const show = () => {
+    action.reset()
+    onOpen?.()
+    setOpen(true)
+    dialog.current?.showModal()
+  }
+  const again = async () => {
+    await queries.refetchQueries({ queryKey: changes, type: 'active' })
+    onReload?.()
+    action.reset()
   }
   return (
     <>
-      <button className={look} onClick={() => { action.reset(); dialog.current?.showModal() }}>{label} …</button>
-      <dialog ref={dialog} aria-labelledby={title}>
-        <h2 id={title}>{label}</h2>
-        <div>{confirm}</div>
-        {failure}
-        <div className="pager">
-          <button onClick={() => dialog.current?.close()}>Keep as it is</button>
-          <button className={look ?? 'primary'} disabled={action.isPending} onClick={() => action.mutate()}>{label}</button>
-        </div>
+      <button className={look} disabled={disabled} aria-haspopup="dialog" onClick={show}>{label} …</button>
+      <dialog ref={dialog} className="act" aria-labelledby={heading} onClose={() => setOpen(false)}>
+        {open && (
+          <form
+            onSubmit={(e) => {
+              e.preventDefault()
+              action.mutate()
+            }}
+          >
+            <h2 id={heading}>{title ?? label}</h2>
+            {confirm}
+            {children}
+            {action.error && <Refused error={action.error} again={() => void again()} />}
+            <div className="pager">
+              <button type="button" onClick={() => dialog.current?.close()}>Cancel</button>
+              <button type="submit" className={danger ? 'danger sure' : 'primary'} disabled={action.isPending}>{submit ?? label}</button>
+            </div>
+          </form>
+        )}
       </dialog>
     </>
+  )
+}
+
+/** Refused says why the gateway refused, with all faults of the input. After a conflict it offers the present state. */
+function Refused({ error, again }: { error: unknown; again: () => void }) {
+  const problem = error instanceof ProblemError ? error : undefined
+  const faults = problem?.problem.errors ?? []
+  return (
+    <div className="notice failed" role="alert">
+      <strong>{messageOf(error)}</strong>
+      {faults.length > 0 && <ul>{faults.map((f, i) => <li key={i}><span className="mono">{f.path}</span> {f.detail}</li>)}</ul>}
+      {problem?.status === 409 && <div><button type="button" onClick={again}>Load the present state</button></div>}
+    </div>
   )
 }

@@ -1,5 +1,7 @@
 import type { ReactNode } from 'react'
 
+import './Table.css'
+
 export interface Column<T> {
   title: string
   cell: (row: T) => ReactNode
@@ -11,10 +13,10 @@ export function Table<T>({ label, rows, columns, idOf, empty }: { label: string;
   if (rows.length === 0) return <div className="empty">{empty}</div>
   return (
     <table className="table" aria-label={label}>
-      <thead><tr>{columns.map((c) => <th key={c.title} scope="col">{c.title}</th>)}</tr></thead>
+      <thead><tr>{columns.map((c) => <th key={c.title} scope="col" className={c.number ? 'number' : undefined}>{c.title}</th>)}</tr></thead>
       <tbody>
         {rows.map((row) => (
-          <tr key={idOf(row)}>{columns.map((c) => <td key={c.title} className={c.number ? 'number' : undefined}>{c.cell(row)}</td>)}</tr>
+          <tr key={idOf(row)}>{columns.map((c) => <td key={c.title} data-title={c.title} className={c.number ? 'number' : undefined}><div className="cell">{c.cell(row)}</div></td>)}</tr>
         ))}
       </tbody>
     </table>

@@ -79,3 +79,13 @@ export function ago(time: string, now: number): string {
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`
   return `${Math.floor(seconds / 86400)} d ago`
 }
+
+/** until prints how far ahead a time is, in one unit. */
+export function until(time: string, now: number): string {
+  const seconds = Math.round((Date.parse(time) - now) / 1000)
+  if (seconds < 1) return 'now'
+  if (seconds < 60) return `in ${seconds} s`
+  if (seconds < 3600) return `in ${Math.round(seconds / 60)} min`
+  if (seconds < 86400) return `in ${Math.floor(seconds / 3600)} h`
+  return `in ${Math.floor(seconds / 86400)} d`
+}

@@ -1,0 +1,63 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useId } from 'react'
+
+import { api, messageOf } from '../api/client'
+import type { components } from '../api/schema.gen'
+import { setTheme, useTheme } from '../lib/theme'
+import { setZone, timestamp, useZone } from '../lib/time'
+
+const id = 'settings'
+
+/** Settings is a button with a popover: who the user is, how times and colours are shown, and the logout. */
+export function Settings({ session }: { session: components['schemas']['Session'] }) {
+  const queries = useQueryClient()
+  const zone = useZone()
+  const theme = useTheme()
+  const logout = useMutation({
+    mutationFn: async (everywhere: boolean) => (await api.DELETE('/api/v1/session', { params: { query: { everywhere } }, body: {} })).data,
+    onSuccess: (ended) => {
+      // The provider's page ends the login there, and sends the browser back.
+      if (ended?.logout_url) window.location.assign(ended.logout_url)
+      else return queries.resetQueries()
+    },
+  })
+  return (
+    <>
+      <button className="settings-button" popoverTarget={id} aria-label="Settings" title="Settings">
+        <svg width="18" height="18" viewBox="0 0 20 20" fill="none" stroke="currentColor" strokeWidth="1.6" strokeLinecap="round" aria-hidden="true">
+          <path d="M3 6h7M14 6h3M3 14h3M10 14h7" /><circle cx="12" cy="6" r="2" /><circle cx="8" cy="14" r="2" />
+        </svg>
+      </button>
+      <section id={id} popover="auto" className="settings" aria-label="Settings">
+        <h2>{session.subject}</h2>
+        <p className="muted">{session.scopes.length > 0 ? <>Scopes: <span className="mono">{session.scopes.join(', ')}</span></> : 'No scopes'}</p>
+        <Choices legend="Times" value={zone} options={[['local', 'Local time'], ['utc', 'UTC']]} onChange={setZone} />
+        <Choices legend="Theme" value={theme} options={[['system', 'System'], ['light', 'Light'], ['dark', 'Dark']]} onChange={setTheme} />
+        {session.expires_at && (
+          <>
+            <p className="muted">The session ends at {timestamp(session.expires_at, zone)}, or earlier when it is not used.</p>
+            <div className="out">
+              <button onClick={() => logout.mutate(false)} disabled={logout.isPending}>Log out</button>
+              <button onClick={() => logout.mutate(true)} disabled={logout.isPending}>Log out everywhere</button>
+            </div>
+          </>
+        )}
+        {logout.error && <p role="alert" className="notice failed">{messageOf(logout.error)}</p>}
+      </section>
+    </>
+  )
+}
+
+function Choices<T extends string>({ legend, value, options, onChange }: { legend: string; value: T; options: readonly (readonly [T, string])[]; onChange: (value: T) => void }) {
+  const name = useId()
+  return (
+    <fieldset>
+      <legend>{legend}</legend>
+      <div className="choices">
+        {options.map(([option, text]) => (
+          <label key={option}><input type="radio" name={name} checked={value === option} onChange={() => onChange(option)} />{text}</label>
+        ))}
+      </div>
+    </fieldset>
+  )
+}

@@ -1,0 +1,62 @@
+import { useState } from 'react'
+
+import { api } from '../api/client'
+import { Act } from '../components/Act'
+import { Check, TextField } from '../components/Field'
+import type { Schemas } from './queries'
+
+/** ExecutorActions drain, resume and remove an executor. */
+export function ExecutorActions({ executor }: { executor: Schemas['Executor'] }) {
+  return (
+    <>
+      {(executor.state === 'online' || executor.state === 'offline') && <Drain executor={executor} />}
+      {executor.state === 'draining' && (
+        <Act label="Resume" changes={['executors']} act={() => api.POST('/api/v1/executors/{id}/drain', { params: { path: { id: executor.id } }, body: { resume: true } })} />
+      )}
+      {executor.state !== 'removed' && <Remove executor={executor} />}
+    </>
+  )
+}
+
+function Drain({ executor }: { executor: Schemas['Executor'] }) {
+  const [reason, setReason] = useState('')
+  return (
+    <Act
+      label="Drain" title={`Drain ${executor.id}`} changes={['executors']}
+      confirm={<p>{executor.tasks === 0 ? 'It has no task, and takes none until you resume it.' : `It continues its ${tasks(executor.tasks)}, and takes no other until you resume it.`}</p>}
+      act={() => api.POST('/api/v1/executors/{id}/drain', { params: { path: { id: executor.id } }, body: { resume: false, reason: reason || undefined } })}
+      onDone={() => setReason('')}
+    >
+      <TextField label="Reason" hint="Shown with the executor." maxLength={500} value={reason} onChange={setReason} />
+    </Act>
+  )
+}
+
+function Remove({ executor }: { executor: Schemas['Executor'] }) {
+  const [reason, setReason] = useState('')
+  const [force, setForce] = useState(false)
+  const inContact = executor.state !== 'offline'
+  return (
+    <Act
+      label="Remove" title={`Remove ${executor.id}`} danger changes={['executors']}
+      confirm={
+        <>
+          <p>The removal is permanent: no executor with the id {executor.id} can register again, and a process with it stops its tasks and removes their environments.</p>
+          {executor.tasks === 0
+            ? <p>It has no task.</p>
+            : <p>It has {tasks(executor.tasks)}. {executor.set ? `The other members of the executor set ${executor.set} adopt them.` : <>Each fails, or is retried if its <code>on_executor_lost</code> says so.</>}</p>}
+        </>
+      }
+      onOpen={() => setForce(false)}
+      act={() => api.DELETE('/api/v1/executors/{id}', { params: { path: { id: executor.id }, query: { force, reason: reason || undefined } } })}
+      onDone={() => setReason('')}
+    >
+      <TextField label="Reason" hint="Shown with the tasks that end." maxLength={500} value={reason} onChange={setReason} />
+      {inContact && executor.tasks > 0 && (
+        <Check label="Remove it although it has tasks" hint="It stops them when it learns of the removal; another attempt may have begun by then. To let them finish, drain it instead." checked={force} onChange={setForce} />
+      )}
+    </Act>
+  )
+}
+
+const tasks = (n: number) => (n === 1 ? '1 task' : `${n} tasks`)

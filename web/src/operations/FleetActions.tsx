@@ -1,0 +1,58 @@
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+
+import { api } from '../api/client'
+import { Act } from '../components/Act'
+import { NumberField, TextField } from '../components/Field'
+import type { Schemas } from './queries'
+
+/** FleetActions pause, resume, scale, drain and delete a fleet. */
+export function FleetActions({ fleet: f, all }: { fleet: Schemas['Fleet']; all?: boolean }) {
+  const navigate = useNavigate()
+  const [reason, setReason] = useState('')
+  const [instances, setInstances] = useState('0')
+  const params = { path: { name: f.name } }
+  const body = { reason: reason || undefined }
+  const common = { changes: ['fleets'], onOpen: () => setReason('') }
+  const field = <TextField label="Reason" hint="Shown with the fleet and in its events." maxLength={500} value={reason} onChange={setReason} />
+  if (f.mode === 'deleting') return null
+  return (
+    <>
+      {f.mode === 'active' && (
+        <Act {...common} label="Pause" title={`Pause ${f.name}`} confirm={<p>No instance is created or deleted until you resume the fleet. Its instances continue with tasks.</p>}
+          act={() => api.POST('/api/v1/fleets/{name}/pause', { params, body })}>{field}</Act>
+      )}
+      {(f.mode === 'paused' || f.mode === 'draining' || f.desired !== undefined) && (
+        <Act {...common} label="Resume" title={`Resume ${f.name}`} confirm={<p>The scaling policy decides again: this ends {f.mode === 'active' ? `the number of ${f.desired} instances` : f.mode === 'paused' ? 'the pause' : 'the drain'}.</p>}
+          act={() => api.POST('/api/v1/fleets/{name}/resume', { params, body })}>{field}</Act>
+      )}
+      {all && (
+        <Act label="Scale" title={`Scale ${f.name}`} changes={['fleets']}
+          onOpen={() => {
+            setReason('')
+            setInstances(String(f.desired ?? f.status.instances ?? 0))
+          }}
+          confirm={<p>The number overrides the scaling policy until you resume the fleet. Instances with tasks are deleted only after their tasks have ended.</p>}
+          act={() => api.POST('/api/v1/fleets/{name}/scale', { params, body: { ...body, instances: Number(instances) } })}>
+          <NumberField label="Instances" hint={f.spec.max_instances ? `At most ${f.spec.max_instances}.` : undefined} max={f.spec.max_instances || 100_000} value={instances} onChange={setInstances} />
+          {field}
+        </Act>
+      )}
+      {f.mode !== 'draining' && (
+        <Act {...common} label="Drain" title={`Drain ${f.name}`} danger
+          confirm={<p>The instances take no more tasks, and each is deleted when its tasks have ended. No instance is created until you resume the fleet.</p>}
+          act={() => api.POST('/api/v1/fleets/{name}/drain', { params, body })}>{field}</Act>
+      )}
+      {all && (
+        <Act label="Delete" title={`Delete ${f.name}`} danger changes={['fleets']}
+          confirm={<p>The instances are drained and deleted, and then the fleet is deleted. {count(f) > 0 && `It has ${count(f)} instances now.`}</p>}
+          act={() => api.DELETE('/api/v1/fleets/{name}', { params })} onDone={() => void navigate({ to: '/operations/fleets' })} />
+      )}
+    </>
+  )
+}
+
+/** count is the number of instances that are not gone. */
+export function count(fleet: Schemas['Fleet']): number {
+  return Object.values(fleet.counts).reduce((sum, n) => sum + n, 0)
+}
