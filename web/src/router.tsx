@@ -30,6 +30,7 @@ function Pages({ subject, expires }: { subject: string; expires?: string }) {
           <Link to="/runs" className="brand"><img src="/icon.svg" alt="" width="22" height="22" />Drover</Link>
           <nav aria-label="Main">
             <Link to="/runs">Runs</Link>
+            <Link to="/submit">Submit</Link>
             <Link to="/approvals">Approvals</Link>
             <Link to="/operations">Operations</Link>
           </nav>
@@ -83,6 +84,13 @@ export const taskRoute = createRoute({
   component: lazyRouteComponent(() => import('./run/TaskLog'), 'TaskLog'),
 })
 
+const submit = createRoute({
+  getParentRoute: () => root,
+  path: '/submit',
+  validateSearch: (search: Record<string, unknown>): { from?: string; template?: string } => ({ from: text(search.from), template: text(search.template) }),
+  component: lazyRouteComponent(() => import('./submit/Submit'), 'Submit'),
+})
+
 const operations = createRoute({ getParentRoute: () => root, path: '/operations', component: lazyRouteComponent(() => import('./pages/Operations'), 'Operations') })
 const executors = createRoute({ getParentRoute: () => operations, path: '/', component: lazyRouteComponent(() => import('./pages/Operations'), 'Executors') })
 const pools = createRoute({ getParentRoute: () => operations, path: '/pools', component: lazyRouteComponent(() => import('./pages/Operations'), 'Pools') })
@@ -94,7 +102,7 @@ const approvals = createRoute({ getParentRoute: () => root, path: '/approvals', 
 
 export const router = createRouter({
   routeTree: root.addChildren([
-    home, runsRoute, approvals,
+    home, runsRoute, submit, approvals,
     runRoute.addChildren([runGraph, runTimeline, runTasks, taskRoute]),
     operations.addChildren([executors, pools, fleets, changeGroups, schedules, webhooks]),
   ]),
