@@ -48,7 +48,7 @@ export function Editor({ ref, text, schema, faults, warnings, onText, onSubmit }
         extensions: [
           lineNumbers(), foldGutter(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(),
           highlightActiveLine(), highlightActiveLineGutter(), yaml(), syntaxHighlighting(colours), theme,
-          autocompletion({ override: [complete(() => now.current.schema)] }),
+          autocompletion({ override: [complete(() => now.current.schema)], icons: false }),
           keymap.of([
             { key: 'Mod-Enter', run: () => { now.current.onSubmit(); return true } },
             ...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...foldKeymap, ...completionKeymap, ...lintKeymap,
@@ -103,7 +103,7 @@ const colours = HighlightStyle.define([
 
 const theme = EditorView.theme({
   '&': { height: '100%', color: 'var(--text)', backgroundColor: 'var(--panel)', fontSize: '13px' },
-  '&.cm-focused': { outline: '2px solid var(--focus)', outlineOffset: '-2px' },
+  '&.cm-focused': { outline: 'none' }, // the host has it
   '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.55' },
   '.cm-content': { caretColor: 'var(--text)', padding: '8px 0' },
   '.cm-cursor': { borderLeftColor: 'var(--text)' },

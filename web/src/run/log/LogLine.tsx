@@ -35,7 +35,7 @@ export const LogLine = memo(function LogLine({ number, text, note, time, zone, m
         <span className="text">
           {parts.map((p, i) => {
             if (p.look === '' && !p.color && !p.background) return p.found ? <mark key={i}>{p.text}</mark> : p.text
-            const style = { ...(p.color ? { '--fg': `rgb(${p.color})` } : {}), ...(p.background ? { backgroundColor: `rgb(${p.background} / 0.35)` } : {}) }
+            const style = { ...(p.color ? { '--fg': `rgb(${p.color})` } : {}), ...(p.background ? { backgroundColor: `rgba(${p.background}, 0.35)` } : {}) }
             const look = p.color ? `${p.look} ansi-rgb`.trim() : p.look
             return p.found ? <mark key={i} className={look} style={style}>{p.text}</mark> : <span key={i} className={look} style={style}>{p.text}</span>
           })}
@@ -45,5 +45,5 @@ export const LogLine = memo(function LogLine({ number, text, note, time, zone, m
   )
 })
 
-const clock = (timeZone?: string) => new Intl.DateTimeFormat('sv-SE', { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, timeZone })
+const clock = (timeZone?: string) => new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, timeZone })
 const clocks: Record<Zone, Intl.DateTimeFormat> = { local: clock(), utc: clock('UTC') }

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react'
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type RefObject } from 'react'
 
 import type { Task } from '../../api/client'
 import { Failure } from '../../components/Notice'
@@ -38,6 +38,7 @@ export function LogView({ run, name, task, attempt, range, onRange }: Props) {
   const [wrap, setWrap] = usePreference('log.wrap')
   const [times, setTimes] = usePreference('log.times')
   const zone = useZone()
+  const frame = useRef<HTMLElement>(null)
   const scroller = useRef<HTMLDivElement>(null)
   const box = useRef<HTMLDivElement>(null)
   const input = useRef<HTMLInputElement>(null)
@@ -61,6 +62,7 @@ export function LogView({ run, name, task, attempt, range, onRange }: Props) {
   const topLine = useCallback(() => lineAt(current.current.rows, current.current.scroll.top), [])
   const search = useSearch(run, name, attempt, topLine, goTo)
 
+  useRestOfWindow(frame)
   const { failing, wants } = useOpening(log, rows, task, range, goTo, scroll.toEnd)
   useEffect(() => {
     if (rows.length > 0) log.want(...(wants ?? [lineAt(rows, scroll.top), lineAt(rows, scroll.bottom)]))
@@ -104,7 +106,7 @@ export function LogView({ run, name, task, attempt, range, onRange }: Props) {
   const download = new URL(raw)
   download.searchParams.set('download', 'true')
   return (
-    <section className={wrap ? 'log wrapped' : 'log'} aria-label={`Log of ${name}`} onKeyDown={onKeyDown}>
+    <section ref={frame} className={wrap ? 'log wrapped' : 'log'} aria-label={`Log of ${name}`} onKeyDown={onKeyDown}>
       <LogBar state={log.state} lines={store.length} search={search} input={input}>
         {rows.sections.length > 1 && <StepChoice rows={rows} task={task} onStep={(s) => goTo(rows.sections[s]!.line)} />}
         {failing !== undefined && <button type="button" className="danger" onClick={() => goTo(failing)}>Failing line</button>}
@@ -125,6 +127,31 @@ export function LogView({ run, name, task, attempt, range, onRange }: Props) {
       </div>
     </section>
   )
+}
+
+/** The least height of a log, and what is left free below it. */
+const leastHeight = 400
+const margin = 20
+
+/** useRestOfWindow makes an element as high as what the page has left below its start. */
+function useRestOfWindow(element: RefObject<HTMLElement | null>) {
+  useLayoutEffect(() => {
+    const fit = () => {
+      const box = element.current
+      if (!box) return
+      const scrolled = box.closest('main')?.scrollTop ?? 0
+      box.style.height = `${Math.max(leastHeight, window.innerHeight - box.getBoundingClientRect().top - scrolled - margin)}px`
+    }
+    fit()
+    // What is above the log changes with the state of the run.
+    const sizes = new ResizeObserver(fit)
+    for (const above of element.current?.parentElement?.children ?? []) if (above !== element.current) sizes.observe(above)
+    window.addEventListener('resize', fit)
+    return () => {
+      sizes.disconnect()
+      window.removeEventListener('resize', fit)
+    }
+  }, [element])
 }
 
 function nothing(indexed: boolean, state: string): string {

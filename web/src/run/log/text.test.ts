@@ -50,6 +50,8 @@ describe('failingLine', () => {
     expect(failingLine(['3 passed, 0 failed', 'exit'])).toBe(1)
     expect(failingLine(['one', 'two', '', ' '])).toBe(1)
     expect(failingLine(['ValueError: x', 'cleaning up'])).toBe(0)
+    expect(failingLine(['--- FAIL: TestX (0.1s)', '  x_test.go:3: got 1', 'FAIL', 'bye'])).toBe(0)
+    expect(failingLine(['begin', '\u001b[31mFAILED\u001b[0m', 'bye'])).toBe(1)
     expect(failingLine([])).toBe(0)
   })
 })
