@@ -98,6 +98,9 @@ const (
 	scanTime  = 5 * time.Second
 )
 
+// maxSearchText bounds the text of a search, in bytes.
+const maxSearchText = 1000
+
 // GetTaskLogIndex implements ServerInterface.
 func (s *Server) GetTaskLogIndex(c echo.Context, id api.RunID, task api.TaskName, params api.GetTaskLogIndexParams) error {
 	from, err := logPosition(params.Cursor)
@@ -122,6 +125,9 @@ func (s *Server) GetTaskLogIndex(c echo.Context, id api.RunID, task api.TaskName
 
 // SearchTaskLog implements ServerInterface.
 func (s *Server) SearchTaskLog(c echo.Context, id api.RunID, task api.TaskName, params api.SearchTaskLogParams) error {
+	if n := len(params.Text); n == 0 || n > maxSearchText {
+		return invalidLog("text", fmt.Sprintf("text must have 1 to %d bytes, not %d", maxSearchText, n))
+	}
 	from, err := logPosition(params.Cursor)
 	if err != nil {
 		return err

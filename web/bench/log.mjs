@@ -21,7 +21,7 @@ const spec = {
   tasks: {
     print: {
       steps: [
-        { name: 'begin', run: 'echo begin' },
+        { name: 'begin', run: 'echo begin; sleep 8' }, // until the page is open
         {
           name: 'print',
           // 100 bytes a line, some with colours; one line has a text that no other has.
