@@ -1763,17 +1763,20 @@ type LogChunkStream string
 
 // LogIndex defines model for LogIndex.
 type LogIndex struct {
-	// Bytes The offset of the end.
+	// Bytes The offset of the end of the page.
 	Bytes int64 `json:"bytes"`
 
-	// Every A multiple of what was asked for, if the index would be too long.
-	Every int64 `json:"every"`
-
-	// Lines The number of lines; text after the last line break is a line too.
+	// Lines The number of lines up to the end of the page; text after the last line break is a line too.
 	Lines int64 `json:"lines"`
 
-	// Offsets The offsets at which the lines 0, `every`, 2 `every` and so on begin.
+	// Next The cursor of the next page. Absent at the end of the log.
+	Next string `json:"next,omitempty,omitzero"`
+
+	// Offsets The offsets at which the lines 0, `every`, 2 `every` and so on begin, of those that begin in the page.
 	Offsets []int64 `json:"offsets"`
+
+	// Sections The lines at which the output of another step begins.
+	Sections []LogSection `json:"sections"`
 }
 
 // LogMatch defines model for LogMatch.
@@ -1782,16 +1785,33 @@ type LogMatch struct {
 	Line int64 `json:"line"`
 
 	// Offset Of the first byte of the line.
-	Offset int64  `json:"offset"`
-	Text   string `json:"text"`
+	Offset int64 `json:"offset"`
+
+	// Text The line without escape sequences, at most 1,000 bytes.
+	Text string `json:"text"`
 }
 
 // LogMatches defines model for LogMatches.
 type LogMatches struct {
 	Matches []LogMatch `json:"matches"`
 
-	// More More lines than the limit have the text.
-	More bool `json:"more"`
+	// Next The cursor from which to search further. Absent at the end of the log.
+	Next string `json:"next,omitempty,omitzero"`
+}
+
+// LogSection defines model for LogSection.
+type LogSection struct {
+	// Line From 0.
+	Line int64 `json:"line"`
+
+	// Offset Of the first byte of the line.
+	Offset int64 `json:"offset"`
+
+	// Step -1 is the setup of the environment.
+	Step int `json:"step"`
+
+	// Time Of the first byte of the line.
+	Time time.Time `json:"time"`
 }
 
 // LogStart defines model for LogStart.
@@ -3506,7 +3526,7 @@ type GetTaskLogsParams struct {
 	// Offset The number of bytes to skip at the start of the selected log. Not with `since` and `tail`.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// Length The number of bytes after which plain text ends; by default all.
+	// Length The number of bytes of the log after which plain text ends; by default all. Not with events.
 	Length *int64 `form:"length,omitempty" json:"length,omitempty"`
 
 	// Stream Only output to these streams. All output of a step with `streams: merged`, the default, is `stdout`.
@@ -3540,8 +3560,11 @@ type GetTaskLogIndexParams struct {
 	// Attempt From 1. Without it, the newest.
 	Attempt *int `form:"attempt,omitempty" json:"attempt,omitempty"`
 
-	// Every The index has every so many lines.
+	// Every The index has the offset of each line whose number is a multiple of it.
 	Every int64 `form:"every,omitempty" json:"every,omitempty,omitzero"`
+
+	// Cursor From the `next` of an index or a search of the same log.
+	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 }
 
 // SearchTaskLogParams defines parameters for SearchTaskLog.
@@ -3554,6 +3577,9 @@ type SearchTaskLogParams struct {
 	// Attempt From 1. Without it, the newest.
 	Attempt *int `form:"attempt,omitempty" json:"attempt,omitempty"`
 	Limit   int  `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor From the `next` of an index or a search of the same log.
+	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 }
 
 // ListSchedulesParams defines parameters for ListSchedules.
@@ -4961,14 +4987,15 @@ type ClientInterface interface {
 	// GetTaskLogIndex Find where the lines of a log begin
 	//
 	// For clients that show a part of a long log: they read from an offset of the index, and no more than they need. The log
-	// is that at the time of the call.
+	// is that at the time of the call. The index of a long log has several pages: one call reads at most 128 MiB.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs/index (the `GetTaskLogIndex` operationId).
 	GetTaskLogIndex(ctx context.Context, id RunID, task TaskName, params *GetTaskLogIndexParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SearchTaskLog Find the lines of a log that have a text
 	//
-	// The case of ASCII letters does not matter. A line is searched up to 64 KiB.
+	// The case of ASCII letters does not matter, and the escape sequences of terminals are left out. A line is searched up to
+	// 64 KiB. One call reads at most 128 MiB: `next` says from where to search further, also if no line was found.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs/search (the `SearchTaskLog` operationId).
 	SearchTaskLog(ctx context.Context, id RunID, task TaskName, params *SearchTaskLogParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7112,7 +7139,7 @@ func (c *Client) GetTaskLogs(ctx context.Context, id RunID, task TaskName, param
 // GetTaskLogIndex Find where the lines of a log begin
 //
 // For clients that show a part of a long log: they read from an offset of the index, and no more than they need. The log
-// is that at the time of the call.
+// is that at the time of the call. The index of a long log has several pages: one call reads at most 128 MiB.
 //
 // Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs/index (the `GetTaskLogIndex` operationId).
 func (c *Client) GetTaskLogIndex(ctx context.Context, id RunID, task TaskName, params *GetTaskLogIndexParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7129,7 +7156,8 @@ func (c *Client) GetTaskLogIndex(ctx context.Context, id RunID, task TaskName, p
 
 // SearchTaskLog Find the lines of a log that have a text
 //
-// The case of ASCII letters does not matter. A line is searched up to 64 KiB.
+// The case of ASCII letters does not matter, and the escape sequences of terminals are left out. A line is searched up to
+// 64 KiB. One call reads at most 128 MiB: `next` says from where to search further, also if no line was found.
 //
 // Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs/search (the `SearchTaskLog` operationId).
 func (c *Client) SearchTaskLog(ctx context.Context, id RunID, task TaskName, params *SearchTaskLogParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11621,6 +11649,14 @@ func NewGetTaskLogIndexRequest(server string, id RunID, task TaskName, params *G
 			}
 		}
 
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -11706,6 +11742,14 @@ func NewSearchTaskLogRequest(server string, id RunID, task TaskName, params *Sea
 		}
 
 		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 			return nil, err
 		} else {
 			for _, qp := range strings.Split(queryFrag, "&") {

@@ -11,7 +11,6 @@ import (
 	"math"
 	"mime"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +35,9 @@ func (s *Server) GetTaskLogs(c echo.Context, id api.RunID, task api.TaskName, pa
 	events := wantsEvents(c.Request()) && !download
 	if events && timestamps {
 		return invalidLog("timestamps", "timestamps are for plain text only: events always have times")
+	}
+	if events && params.Length != nil {
+		return invalidLog("length", "a length is for plain text only")
 	}
 	ctx, closeStream := s.streams.open(c.Request().Context())
 	defer closeStream()
@@ -90,39 +92,80 @@ func (s *Server) closeLog(c echo.Context, reader run.LogReader) {
 	}
 }
 
-// maxIndex bounds the offsets of an index.
-const maxIndex = 100_000
+// One call scans at most so much of a log, and begins to read nothing more after so long.
+const (
+	scanBytes = 128 << 20
+	scanTime  = 5 * time.Second
+)
+
+// maxSearchText bounds the text of a search, in bytes.
+const maxSearchText = 1000
 
 // GetTaskLogIndex implements ServerInterface.
 func (s *Server) GetTaskLogIndex(c echo.Context, id api.RunID, task api.TaskName, params api.GetTaskLogIndexParams) error {
-	reader, err := s.openLog(c, id, task, api.GetTaskLogsParams{Step: params.Step, Attempt: params.Attempt})
+	from, err := logPosition(params.Cursor)
+	if err != nil {
+		return err
+	}
+	reader, err := s.openLog(c, id, task, api.GetTaskLogsParams{Step: params.Step, Attempt: params.Attempt, Offset: &from.Offset})
 	if err != nil {
 		return err
 	}
 	defer s.closeLog(c, reader)
-	x, every, err := logscan.Lines(c.Request().Context(), reader, cmp.Or(params.Every, 1000), maxIndex)
+	x, err := logscan.Lines(c.Request().Context(), reader, from, cmp.Or(params.Every, 1000), scanBudget())
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, mediaJSON, api.LogIndex{Lines: x.Lines, Bytes: x.Bytes, Every: every, Offsets: slices.Concat([]int64{}, x.Offsets)})
+	v := api.LogIndex{Lines: x.Lines, Bytes: x.Bytes, Offsets: append([]int64{}, x.Offsets...), Sections: make([]api.LogSection, len(x.Sections)), Next: cursor(x.Next)}
+	for i, section := range x.Sections {
+		v.Sections[i] = api.LogSection{Step: section.Step, Line: section.Line, Offset: section.Offset, Time: section.Time.UTC()}
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
 }
 
 // SearchTaskLog implements ServerInterface.
 func (s *Server) SearchTaskLog(c echo.Context, id api.RunID, task api.TaskName, params api.SearchTaskLogParams) error {
-	reader, err := s.openLog(c, id, task, api.GetTaskLogsParams{Step: params.Step, Attempt: params.Attempt})
+	if n := len(params.Text); n == 0 || n > maxSearchText {
+		return invalidLog("text", fmt.Sprintf("text must have 1 to %d bytes, not %d", maxSearchText, n))
+	}
+	from, err := logPosition(params.Cursor)
+	if err != nil {
+		return err
+	}
+	reader, err := s.openLog(c, id, task, api.GetTaskLogsParams{Step: params.Step, Attempt: params.Attempt, Offset: &from.Offset})
 	if err != nil {
 		return err
 	}
 	defer s.closeLog(c, reader)
-	matches, more, err := logscan.Search(c.Request().Context(), reader, params.Text, cmp.Or(params.Limit, 1000))
+	matches, next, err := logscan.Search(c.Request().Context(), reader, from, params.Text, cmp.Or(params.Limit, 1000), scanBudget())
 	if err != nil {
 		return err
 	}
-	v := api.LogMatches{Matches: make([]api.LogMatch, len(matches)), More: more}
+	v := api.LogMatches{Matches: make([]api.LogMatch, len(matches)), Next: cursor(next)}
 	for i, m := range matches {
 		v.Matches[i] = api.LogMatch{Line: m.Line, Offset: m.Offset, Text: m.Text}
 	}
 	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+func scanBudget() logscan.Budget {
+	return logscan.Budget{Bytes: scanBytes, Until: time.Now().Add(scanTime)}
+}
+
+func logPosition(text string) (logscan.Position, error) {
+	p, err := logscan.ParsePosition(text)
+	if err != nil {
+		return p, invalidLog("cursor", "cursor must be the next of an index or a search of this log")
+	}
+	return p, nil
+}
+
+// cursor returns the text of a position, and "" for none.
+func cursor(p *logscan.Position) string {
+	if p == nil {
+		return ""
+	}
+	return p.String()
 }
 
 func (s *Server) openLog(c echo.Context, id, task string, params api.GetTaskLogsParams) (run.LogReader, error) {

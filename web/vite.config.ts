@@ -14,5 +14,8 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     target: 'es2023',
   },
-  server: { proxy: { '/api': gateway, '/healthz': gateway, '/readyz': gateway, '/schemas': gateway } },
+  server: {
+    fs: { allow: ['.', '../examples'] }, // the templates
+    proxy: { '/api': gateway, '/healthz': gateway, '/readyz': gateway, '/schemas': gateway },
+  },
 })

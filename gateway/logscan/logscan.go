@@ -6,65 +6,108 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
-// maxLine bounds the text of a match, and how much of a line is searched, in bytes.
-const maxLine = 64 << 10
+const (
+	// maxLine bounds how much of a line is searched, in bytes.
+	maxLine = 64 << 10
+	// maxText bounds the text of a match, in bytes.
+	maxText = 1000
+	// maxOffsets and maxSections bound a page of an index.
+	maxOffsets, maxSections = 100_000, 10_000
+)
 
-// Index says where the lines of a log begin.
+// Budget bounds the work of one call. A call reads a chunk at least.
+type Budget struct {
+	Bytes int64
+	Until time.Time // zero: no limit
+}
+
+func (b Budget) spent(read int64) bool {
+	return read >= b.Bytes || !b.Until.IsZero() && time.Now().After(b.Until)
+}
+
+// Position is a place in a log from which a scan can continue.
+type Position struct {
+	Offset int64 // in bytes
+	Line   int64 // the line of the byte at Offset, from 0
+	Inside bool  // the line begins before Offset
+}
+
+// String returns the text that ParsePosition reads.
+func (p Position) String() string {
+	kind := "line"
+	if p.Inside {
+		kind = "rest"
+	}
+	return fmt.Sprintf("%s-%d-%d", kind, p.Line, p.Offset)
+}
+
+// ParsePosition parses the text of a position. The text "" is the start of a log.
+func ParsePosition(text string) (Position, error) {
+	var p Position
+	if text == "" {
+		return p, nil
+	}
+	kind, rest, _ := strings.Cut(text, "-")
+	p.Inside = kind == "rest"
+	if _, err := fmt.Sscanf(rest, "%d-%d", &p.Line, &p.Offset); err != nil || p.String() != text || p.Line < 0 || p.Offset < 0 {
+		return Position{}, fmt.Errorf("there is no position %q in a log", text)
+	}
+	return p, nil
+}
+
+// Index says where the lines of a part of a log begin.
 type Index struct {
-	Lines int64 // text after the last line break is a line too
-	Bytes int64 // where the log ends
-	// Offsets has the offsets of the lines 0, every, 2*every and so on.
-	Offsets []int64
+	Lines int64 // up to the end of the part; text after the last line break is a line too
+	Bytes int64 // where the part ends
+	// Offsets has the offsets of the lines whose numbers are multiples of a number.
+	Offsets  []int64
+	Sections []Section
+	Next     *Position // nil: the part ends with the log
 }
 
-// Lines indexes a log to its end: each line whose number, from 0, is a multiple of every.
-// If there were more than most offsets, it doubles every, and returns what it became.
-func Lines(ctx context.Context, reader run.LogReader, every int64, most int) (Index, int64, error) {
-	x := Index{Bytes: reader.Offset()}
-	atStart := true
-	for {
-		chunk, err := reader.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return x, every, nil
-		}
-		if err != nil {
-			return x, every, err
-		}
-		data := chunk.Data
-		for len(data) > 0 {
-			if atStart {
-				if x.Lines%every == 0 {
-					x.Offsets = append(x.Offsets, chunk.Offset+int64(len(chunk.Data)-len(data)))
-				}
-				x.Lines++
-				if len(x.Offsets) > most {
-					x.Offsets, every = halve(x.Offsets), every*2
-				}
-			}
-			end := bytes.IndexByte(data, '\n')
-			if atStart = end >= 0; !atStart {
-				break
-			}
-			data = data[end+1:]
-		}
-		x.Bytes = chunk.Offset + int64(len(chunk.Data))
-	}
+// Section begins with the first line of another step.
+type Section struct {
+	Step   int
+	Line   int64
+	Offset int64
+	Time   time.Time
 }
 
-// halve keeps every second offset, the first included.
-func halve(offsets []int64) []int64 {
-	kept := offsets[:0]
-	for i := 0; i < len(offsets); i += 2 {
-		kept = append(kept, offsets[i])
+// Lines indexes a log from a position: each line whose number, from 0, is a multiple of
+// every. The reader must begin at the position.
+func Lines(ctx context.Context, reader run.LogReader, from Position, every int64, budget Budget) (Index, error) {
+	x := Index{Lines: from.Line, Bytes: from.Offset}
+	if from.Inside {
+		x.Lines++
 	}
-	return kept
+	next, err := scan(ctx, reader, from, budget, func(p piece) bool {
+		if !p.Inside {
+			if len(x.Offsets) == maxOffsets || len(x.Sections) == maxSections {
+				return false
+			}
+			if p.Line%every == 0 {
+				x.Offsets = append(x.Offsets, p.Offset)
+			}
+			if n := len(x.Sections); n == 0 || x.Sections[n-1].Step != p.step {
+				x.Sections = append(x.Sections, Section{Step: p.step, Line: p.Line, Offset: p.Offset, Time: p.time})
+			}
+			x.Lines++
+		}
+		x.Bytes = p.end
+		return true
+	})
+	x.Next = next
+	return x, err
 }
 
 // Match is a line that has the text.
@@ -74,46 +117,115 @@ type Match struct {
 	Text   string
 }
 
-// Search returns the first lines that have a text, at most so many, and whether there
-// are more. It ignores the case of ASCII letters.
-func Search(ctx context.Context, reader run.LogReader, text string, most int) (matches []Match, more bool, err error) {
-	needle := strings.ToLower(text)
-	var line []byte
-	var number, begin int64
-	check := func() bool {
-		if bytes.Contains(bytes.ToLower(line), []byte(needle)) {
-			if len(matches) == most {
+// Search returns the first lines from a position that have a text, at most so many, and
+// the position from which to search further; nil if the log ends before. It ignores the
+// case of ASCII letters, and the escape sequences of terminals. The reader must begin at
+// the position.
+func Search(ctx context.Context, reader run.LogReader, from Position, text string, most int, budget Budget) ([]Match, *Position, error) {
+	s := search{needle: lower(nil, []byte(text)), skip: from.Inside}
+	next, err := scan(ctx, reader, from, budget, func(p piece) bool {
+		if !p.Inside {
+			s.check()
+			if len(s.matches) == most {
 				return false
 			}
-			matches = append(matches, Match{Line: number, Offset: begin, Text: strings.ToValidUTF8(string(bytes.TrimRight(line, "\r")), string(utf8.RuneError))})
+			s.line, s.begin, s.skip = s.line[:0], p.Position, false
+		}
+		if !s.skip {
+			s.line = append(s.line, p.data[:min(len(p.data), maxLine-len(s.line))]...)
 		}
 		return true
+	})
+	if err != nil {
+		return nil, nil, err
 	}
-	begin = reader.Offset()
+	if len(s.matches) < most {
+		s.check()
+	}
+	return s.matches, next, nil
+}
+
+type search struct {
+	needle  []byte
+	matches []Match
+	line    []byte // up to maxLine
+	begin   Position
+	skip    bool // the line began before the position
+	folded  []byte
+}
+
+// check searches the line that was read, once.
+func (s *search) check() {
+	if s.skip {
+		return
+	}
+	s.skip = true
+	if bytes.IndexByte(s.line, escape) >= 0 {
+		s.line = withoutEscapes(s.line)
+	}
+	s.folded = lower(s.folded[:0], s.line)
+	if bytes.Contains(s.folded, s.needle) {
+		line := strings.ToValidUTF8(string(bytes.TrimRight(s.line, "\r")), string(utf8.RuneError))
+		s.matches = append(s.matches, Match{Line: s.begin.Line, Offset: s.begin.Offset, Text: truncate.String(line, maxText, "…")})
+	}
+}
+
+// lower appends a text with its ASCII letters in lower case.
+func lower(to, text []byte) []byte {
+	for _, c := range text {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		to = append(to, c)
+	}
+	return to
+}
+
+// piece is a line, or a part of it, in one chunk.
+type piece struct {
+	Position
+	data []byte // without the line break
+	end  int64  // the offset after it and its line break
+	step int
+	time time.Time
+}
+
+// scan calls each for the pieces of a log until it returns false, or the budget is spent.
+// It returns the position of the first piece that it leaves out; nil at the end of the
+// log. It ends inside a line only if it has read maxLine of it, or not its start.
+func scan(ctx context.Context, reader run.LogReader, from Position, budget Budget, each func(piece) bool) (*Position, error) {
+	at, begin := from, from.Offset
+	if from.Inside {
+		begin = from.Offset - maxLine
+	}
 	for {
+		if at != from && budget.spent(at.Offset-from.Offset) && (!at.Inside || at.Offset-begin >= maxLine) {
+			return &at, nil
+		}
 		chunk, err := reader.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			return matches, !check(), nil
+			return nil, nil
 		}
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		data := chunk.Data
-		for len(data) > 0 {
-			end := bytes.IndexByte(data, '\n')
-			part := data
-			if end >= 0 {
-				part = data[:end]
+		for data := chunk.Data; len(data) > 0; {
+			p := piece{Position: at, data: data, end: at.Offset + int64(len(data)), step: chunk.Step, time: chunk.Time}
+			i := bytes.IndexByte(data, '\n')
+			if i >= 0 {
+				p.data, p.end = data[:i], at.Offset+int64(i)+1
 			}
-			line = append(line, part[:min(len(part), maxLine-len(line))]...)
-			if end < 0 {
-				break
+			if !each(p) {
+				return &at, nil
 			}
-			if !check() {
-				return matches, true, nil
+			data = data[p.end-at.Offset:]
+			if !at.Inside {
+				begin = at.Offset
 			}
-			data = data[end+1:]
-			line, number, begin = line[:0], number+1, chunk.Offset+int64(len(chunk.Data)-len(data))
+			at = Position{Offset: p.end, Line: at.Line, Inside: i < 0}
+			if i >= 0 {
+				at.Line++
+			}
 		}
 	}
 }

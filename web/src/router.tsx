@@ -86,6 +86,13 @@ export const taskRoute = createRoute({
   component: lazyRouteComponent(() => import('./run/TaskLog'), 'TaskLog'),
 })
 
+const submit = createRoute({
+  getParentRoute: () => root,
+  path: '/submit',
+  validateSearch: (search: Record<string, unknown>): { from?: string; template?: string } => ({ from: text(search.from), template: text(search.template) }),
+  component: lazyRouteComponent(() => import('./submit/Submit'), 'Submit'),
+})
+
 const runResults = createRoute({
   getParentRoute: () => runRoute,
   path: '/results',
@@ -111,7 +118,7 @@ const audit = createRoute({
 
 export const router = createRouter({
   routeTree: root.addChildren([
-    home, callback, runsRoute, groups, approvals, audit,
+    home, callback, runsRoute, groups, submit, approvals, audit,
     runRoute.addChildren([runGraph, runTimeline, runTasks, taskRoute, runResults, runSpec, runDetails]),
     operationsRoutes,
   ]),

@@ -391,7 +391,7 @@ export interface paths {
         /**
          * Find where the lines of a log begin
          * @description For clients that show a part of a long log: they read from an offset of the index, and no more than they need. The log
-         *     is that at the time of the call.
+         *     is that at the time of the call. The index of a long log has several pages: one call reads at most 128 MiB.
          */
         get: operations["getTaskLogIndex"];
         put?: never;
@@ -416,7 +416,8 @@ export interface paths {
         };
         /**
          * Find the lines of a log that have a text
-         * @description The case of ASCII letters does not matter. A line is searched up to 64 KiB.
+         * @description The case of ASCII letters does not matter, and the escape sequences of terminals are left out. A line is searched up to
+         *     64 KiB. One call reads at most 128 MiB: `next` says from where to search further, also if no line was found.
          */
         get: operations["searchTaskLog"];
         put?: never;
@@ -2080,26 +2081,44 @@ export interface components {
         LogIndex: {
             /**
              * Format: int64
-             * @description The number of lines; text after the last line break is a line too.
+             * @description The number of lines up to the end of the page; text after the last line break is a line too.
              */
             lines: number;
             /**
              * Format: int64
-             * @description The offset of the end.
+             * @description The offset of the end of the page.
              */
             bytes: number;
+            /** @description The offsets at which the lines 0, `every`, 2 `every` and so on begin, of those that begin in the page. */
+            offsets: number[];
+            /** @description The lines at which the output of another step begins. */
+            sections: components["schemas"]["LogSection"][];
+            /** @description The cursor of the next page. Absent at the end of the log. */
+            next?: string;
+        };
+        LogSection: {
+            /** @description -1 is the setup of the environment. */
+            step: number;
             /**
              * Format: int64
-             * @description A multiple of what was asked for, if the index would be too long.
+             * @description From 0.
              */
-            every: number;
-            /** @description The offsets at which the lines 0, `every`, 2 `every` and so on begin. */
-            offsets: number[];
+            line: number;
+            /**
+             * Format: int64
+             * @description Of the first byte of the line.
+             */
+            offset: number;
+            /**
+             * Format: date-time
+             * @description Of the first byte of the line.
+             */
+            time: string;
         };
         LogMatches: {
             matches: components["schemas"]["LogMatch"][];
-            /** @description More lines than the limit have the text. */
-            more: boolean;
+            /** @description The cursor from which to search further. Absent at the end of the log. */
+            next?: string;
         };
         LogMatch: {
             /**
@@ -2112,6 +2131,7 @@ export interface components {
              * @description Of the first byte of the line.
              */
             offset: number;
+            /** @description The line without escape sequences, at most 1,000 bytes. */
             text: string;
         };
         LogStart: {
@@ -4412,7 +4432,7 @@ export interface operations {
                 follow?: boolean;
                 /** @description The number of bytes to skip at the start of the selected log. Not with `since` and `tail`. */
                 offset?: number;
-                /** @description The number of bytes after which plain text ends; by default all. */
+                /** @description The number of bytes of the log after which plain text ends; by default all. Not with events. */
                 length?: number;
                 /** @description Only output to these streams. All output of a step with `streams: merged`, the default, is `stdout`. */
                 stream?: ("stdout" | "stderr" | "system")[];
@@ -4464,8 +4484,10 @@ export interface operations {
                 step?: string;
                 /** @description From 1. Without it, the newest. */
                 attempt?: number;
-                /** @description The index has every so many lines. */
+                /** @description The index has the offset of each line whose number is a multiple of it. */
                 every?: number;
+                /** @description From the `next` of an index or a search of the same log. */
+                cursor?: string;
             };
             header?: never;
             path: {
@@ -4499,6 +4521,8 @@ export interface operations {
                 /** @description From 1. Without it, the newest. */
                 attempt?: number;
                 limit?: number;
+                /** @description From the `next` of an index or a search of the same log. */
+                cursor?: string;
             };
             header?: never;
             path: {

@@ -13,6 +13,7 @@ export function Header({ session, live }: { session: components['schemas']['Sess
       <Link to="/runs" className="brand"><img src="/icon.svg" alt="" width="22" height="22" />Drover</Link>
       <nav aria-label="Main">
         <Link to="/runs">Runs</Link>
+        <Link to="/submit">Submit</Link>
         <Link to="/approvals">Approvals</Link>
         <Link to="/operations">Operations</Link>
         {session.scopes.includes('admin') && <Link to="/audit">Audit</Link>}

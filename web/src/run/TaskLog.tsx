@@ -1,8 +1,10 @@
-import { getRouteApi, Link } from '@tanstack/react-router'
+import { getRouteApi, Link, useLocation } from '@tanstack/react-router'
+import { useCallback, useMemo } from 'react'
 
 import { StatusBadge } from '../components/Status'
 import { useRun } from '../pages/Run'
-import { LogView } from './LogView'
+import { LogView } from './log/LogView'
+import { formatRange, parseRange, type Range } from './log/range'
 import { TaskActions, TaskFacts } from './TaskFacts'
 import { Took } from './TaskTable'
 
@@ -13,6 +15,12 @@ export function TaskLog() {
   const { id, task: name } = route.useParams()
   const { attempt, line } = route.useSearch()
   const navigate = route.useNavigate()
+  const hash = useLocation({ select: (l) => l.hash })
+  const range = useMemo(() => parseRange(hash) ?? (line ? { first: line, last: line } : undefined), [hash, line])
+  const onRange = useCallback(
+    (range: Range) => void navigate({ search: (old) => ({ ...old, line: undefined }), hash: formatRange(range), replace: true, resetScroll: false, hashScrollIntoView: false }),
+    [navigate],
+  )
   const run = useRun().data
   const task = run?.tasks?.[name]
   if (!run) return null
@@ -24,7 +32,7 @@ export function TaskLog() {
           <h2><Link to="/runs/$id/tasks" params={{ id }}>Tasks</Link> / {name}</h2>
           <div className="facts">
             <StatusBadge kind={task.status} />
-            {task.attempt > 0 && <span>attempt <b>{task.attempt}</b></span>}
+            {task.attempt > 0 && <Attempts newest={task.attempt} chosen={attempt} choose={(attempt) => void navigate({ search: { attempt }, hash: '' })} />}
             {task.executor && <span>executor <b>{task.executor}</b></span>}
             {task.exit_code !== undefined && <span>exit code <b>{task.exit_code}</b></span>}
             <span><Took task={task} /></span>
@@ -34,7 +42,22 @@ export function TaskLog() {
         <TaskActions run={run} name={name} task={task} />
       </div>
       <TaskFacts run={run} name={name} task={task} />
-      {task.attempt === 0 ? <div className="empty">The task has not begun, so it has no log.</div> : <LogView key={`${id}/${name}/${attempt ?? task.attempt}`} run={id} task={name} attempt={attempt} line={line} onLine={(line) => void navigate({ search: (old) => ({ ...old, line }), replace: true })} />}
+      {task.attempt === 0
+        ? <div className="empty">The task has not begun, so it has no log.</div>
+        : <LogView key={`${id}/${name}/${attempt ?? task.attempt}`} run={id} name={name} task={task} attempt={attempt} range={range} onRange={onRange} />}
     </>
+  )
+}
+
+function Attempts({ newest, chosen, choose }: { newest: number; chosen?: number; choose: (attempt?: number) => void }) {
+  if (newest === 1) return <span>attempt <b>1</b></span>
+  return (
+    <label>
+      attempt{' '}
+      <select value={chosen ?? newest} onChange={(e) => choose(Number(e.target.value) === newest ? undefined : Number(e.target.value))}>
+        {Array.from({ length: newest }, (_, i) => newest - i).slice(0, 100).map((n) => <option key={n}>{n}</option>)}
+      </select>{' '}
+      of <b>{newest}</b>
+    </label>
   )
 }

@@ -1,0 +1,178 @@
+import { useMutation, useQuery } from '@tanstack/react-query'
+import { getRouteApi, useNavigate } from '@tanstack/react-router'
+import { useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
+
+import { api, messageOf, ProblemError } from '../api/client'
+import type { components } from '../api/schema.gen'
+import { Failure } from '../components/Notice'
+import type { Schema } from './complete'
+import { Editor, type EditorHandle, type Fault } from './Editor'
+import { admissionOf, fileOf, newKey, withChanges, type Input } from './file'
+import { InputForm } from './InputForm'
+import './submit.css'
+import { templates } from './templates'
+
+const route = getRouteApi('/submit')
+
+/** How long after the last key the server checks the file. */
+const checkMillis = 300
+
+type Check = { of: string; valid?: components['schemas']['Validation']; faults: readonly Fault[]; error?: unknown }
+
+/** Submit is the page where a run file is written, checked as one types, and submitted. */
+export function Submit() {
+  const { from, template } = route.useSearch()
+  const spec = useQuery({
+    queryKey: ['spec', from],
+    enabled: !!from,
+    queryFn: async ({ signal }) => fileOf((await api.GET('/api/v1/runs/{id}/spec', { signal, params: { path: { id: from! } } })).data),
+  })
+  if (from && !spec.data) return spec.error ? <Failure error={spec.error} retry={() => void spec.refetch()} /> : <p className="muted">Loading the run file …</p>
+  const first = templates.find((t) => t.name === template) ?? templates[0]!
+  return <Page key={from ?? first.name} begin={from ? spec.data! : first.text} name={from ? undefined : first.name} />
+}
+
+function Page({ begin, name }: { begin: string; name?: string }) {
+  const navigate = useNavigate()
+  const [text, setText] = useState(begin)
+  const [values, setValues] = useState<Readonly<Record<string, string>>>({})
+  const editor = useRef<EditorHandle>(null)
+  const schema = useQuery({ queryKey: ['schema'], queryFn: async ({ signal }) => (await (await fetch('/schemas/run.json', { signal })).json()) as Schema })
+  const check = useCheck(text)
+  // While a file has faults, the form keeps the inputs that it had.
+  const [inputs, setInputs] = useState<Readonly<Record<string, Input>>>({})
+  if (check?.valid && check.valid.inputs !== inputs) setInputs(check.valid.inputs)
+  const chosen = useMemo(() => Object.fromEntries(Object.entries(values).filter(([n]) => n in inputs)), [values, inputs])
+  const written = useDeferredValue(text)
+  const admission = useMemo(() => admissionOf(written), [written])
+
+  // The same file that is sent again, because the answer was lost, makes no second run.
+  const key = useRef({ body: '', key: '' })
+  const submit = useMutation({
+    mutationFn: async (admission: 'auto' | 'manual') => {
+      const body = withChanges(text, { values: chosen, admission: admission === admissionOf(text) ? undefined : admission })
+      if (key.current.body !== body) key.current = { body, key: newKey() }
+      const { data } = await api.POST('/api/v1/runs', {
+        params: { header: { 'Idempotency-Key': key.current.key } }, headers: { 'Content-Type': 'application/yaml' }, body: body as never, bodySerializer: (b: unknown) => b as string,
+      })
+      return data!
+    },
+    onSuccess: (run) => void navigate({ to: '/runs/$id', params: { id: run.id } }),
+  })
+  const send = (how: 'auto' | 'manual') => { if (!submit.isPending) submit.mutate(how) }
+  const faults = check?.faults ?? none
+  const warnings = check?.valid?.warnings ?? none
+  const refused = submit.error instanceof ProblemError ? submit.error.problem.errors : undefined
+  useLeaveWarning(text !== begin && !submit.isSuccess)
+
+  return (
+    <div className="submit">
+      <header className="head">
+        <h1>Submit a run</h1>
+        <label>
+          Template{' '}
+          <select value={name ?? ''} onChange={(e) => {
+            if (text === begin || window.confirm('Replace what you wrote by the template?')) void navigate({ to: '/submit', search: { template: e.target.value } })
+          }}>
+            {name === undefined && <option value="">the run that you copied</option>}
+            {templates.map((t) => <option key={t.name} value={t.name}>{t.name}</option>)}
+          </select>
+        </label>
+        {name && <p className="muted about">{templates.find((t) => t.name === name)?.about}</p>}
+      </header>
+      <Editor ref={editor} text={text} schema={schema.data} faults={faults} warnings={warnings} onText={setText} onSubmit={() => send(admission)} />
+      <aside aria-label="Check and submit">
+        <Verdict check={check} current={check?.of === text} onLine={(line) => editor.current?.goTo(line)} />
+        {Object.keys(inputs).length > 0 && <InputForm inputs={inputs} values={chosen} onChange={setValues} />}
+        <div className="actions">
+          <button className="primary" disabled={submit.isPending} title="Ctrl+Enter submits as the file says" onClick={() => send('auto')}>{submit.isPending ? 'Submitting …' : 'Start now'}</button>
+          <button disabled={submit.isPending} onClick={() => send('manual')} title="The run stays queued until somebody starts it">Create only</button>
+        </div>
+        {submit.error && (
+          <div className="notice failed" role="alert">
+            <strong>{messageOf(submit.error)}</strong>
+            {refused && <Faults faults={refused} onLine={(line) => editor.current?.goTo(line)} />}
+          </div>
+        )}
+        <p className="muted hint">Completion: Ctrl+Space. Next fault: F8. Submit: Ctrl+Enter.</p>
+      </aside>
+    </div>
+  )
+}
+
+const none: readonly Fault[] = []
+
+/** useCheck asks the server what is wrong with a file, a moment after it changed. */
+function useCheck(text: string): Check | undefined {
+  const [check, setCheck] = useState<Check>()
+  const [again, setAgain] = useState(0)
+  useEffect(() => {
+    const abort = new AbortController()
+    let retry = 0
+    const timer = window.setTimeout(async () => {
+      try {
+        const { data } = await api.POST('/api/v1/validate', {
+          signal: abort.signal, headers: { 'Content-Type': 'application/yaml' }, body: text as never, bodySerializer: (b: unknown) => b as string,
+        })
+        setCheck({ of: text, valid: data!, faults: none })
+      } catch (error) {
+        if (abort.signal.aborted) return
+        const problem = error instanceof ProblemError ? error : undefined
+        if (problem && (problem.status === 400 || problem.status === 422)) {
+          setCheck({ of: text, faults: problem.problem.errors?.length ? problem.problem.errors : [{ path: '', code: problem.code, detail: problem.message }] })
+          return
+        }
+        setCheck({ of: text, faults: none, error })
+        retry = window.setTimeout(() => setAgain((n) => n + 1), 3_000)
+      }
+    }, checkMillis)
+    return () => {
+      window.clearTimeout(timer)
+      window.clearTimeout(retry)
+      abort.abort()
+    }
+  }, [text, again])
+  return check
+}
+
+function Verdict({ check, current, onLine }: { check?: Check; current: boolean; onLine: (line: number) => void }) {
+  if (!check) return <p className="verdict muted" role="status">Checking …</p>
+  const { valid, faults, error } = check
+  return (
+    <div className="verdict" data-stale={!current} role="status">
+      {error !== undefined && <p className="status" data-kind="failed">The file could not be checked: {messageOf(error)}</p>}
+      {faults.length > 0 && <><h2 className="bad">{faults.length === 1 ? '1 fault' : `${faults.length} faults`}</h2><Faults faults={faults} onLine={onLine} /></>}
+      {valid && (
+        <>
+          <h2 className="good">Valid</h2>
+          <p><b>{valid.name}</b> in <span className="mono">{valid.group}</span>, {valid.tasks.toLocaleString('en')} {valid.tasks === 1 ? 'task' : 'tasks'}</p>
+          {!!valid.warnings?.length && <><h2 className="warn">{valid.warnings.length === 1 ? '1 warning' : `${valid.warnings.length} warnings`}</h2><Faults faults={valid.warnings} onLine={onLine} /></>}
+        </>
+      )}
+    </div>
+  )
+}
+
+function Faults({ faults, onLine }: { faults: readonly Fault[]; onLine: (line: number) => void }) {
+  return (
+    <ul className="faults">
+      {faults.slice(0, 50).map((f, i) => (
+        <li key={i}>
+          {f.line ? <button type="button" onClick={() => onLine(f.line!)}>line {f.line}</button> : null}
+          <span>{f.path && <span className="mono">{f.path}: </span>}{f.detail}</span>
+        </li>
+      ))}
+      {faults.length > 50 && <li className="muted">and {faults.length - 50} more</li>}
+    </ul>
+  )
+}
+
+/** useLeaveWarning makes the browser ask before it throws away what the user wrote. */
+function useLeaveWarning(changed: boolean) {
+  useEffect(() => {
+    if (!changed) return
+    const ask = (e: BeforeUnloadEvent) => e.preventDefault()
+    window.addEventListener('beforeunload', ask)
+    return () => window.removeEventListener('beforeunload', ask)
+  }, [changed])
+}

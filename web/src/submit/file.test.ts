@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest'
+
+import { admissionOf, fileOf, newKey, withChanges } from './file'
+
+const file = `# why
+name: a # what
+group: /a/b
+inputs:
+  size: {type: number}
+tasks:
+  one:
+    steps:
+      - run: |
+          echo "{{ x }}" # no comment
+`
+
+describe('withChanges', () => {
+  it('returns a file without changes as it is', () => {
+    expect(withChanges('not: [yaml', { values: {} })).toBe('not: [yaml')
+  })
+  it('sets values and the admission, and leaves the rest', () => {
+    const changed = withChanges(file, { values: { size: '3', name: 'x: "y"\n- z' }, admission: 'manual' })
+    expect(changed).toMatch(/^# why\nname: a # what\n/)
+    expect(changed).toContain('      - run: |\n          echo "{{ x }}" # no comment\n')
+    expect(changed).toContain('input_values:\n  size: "3"\n')
+    expect(admissionOf(changed)).toBe('manual')
+    expect(withChanges(changed, { values: { size: '4' }, admission: 'auto' })).toContain('size: "4"')
+    expect(admissionOf(withChanges(changed, { values: {}, admission: 'auto' }))).toBe('auto')
+  })
+  it('says why it cannot', () => {
+    expect(() => withChanges('a: [', { values: {}, admission: 'auto' })).toThrow(/cannot be changed/)
+    expect(admissionOf('a: [')).toBe('auto')
+  })
+})
+
+it('writes a specification as a file', () => {
+  expect(fileOf({ name: 'a', tasks: { one: { steps: [{ run: 'a\nb\n' }] } } })).toBe('name: a\ntasks:\n  one:\n    steps:\n      - run: |\n          a\n          b\n')
+})
+
+it('makes keys that differ', () => {
+  expect(newKey()).toMatch(/^[0-9a-f]{32}$/)
+  expect(newKey()).not.toBe(newKey())
+})

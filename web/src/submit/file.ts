@@ -1,0 +1,38 @@
+import { parseDocument, stringify } from 'yaml'
+
+import type { components } from '../api/schema.gen'
+
+export type Input = components['schemas']['Input']
+
+/** What the page changes in a run file before it submits it. */
+export interface Changes {
+  /** Values of inputs, by name. */
+  values: Readonly<Record<string, string>>
+  admission?: 'auto' | 'manual'
+}
+
+/** withChanges returns a run file with the changes; its other parts stay as they are written. */
+export function withChanges(text: string, { values, admission }: Changes): string {
+  if (Object.keys(values).length === 0 && !admission) return text
+  const file = parseDocument(text)
+  if (file.errors.length > 0) throw new Error(`The file cannot be changed: ${file.errors[0]!.message}`)
+  for (const [name, value] of Object.entries(values)) file.setIn(['input_values', name], value)
+  if (admission) file.set('admission', admission)
+  return file.toString({ lineWidth: 0 })
+}
+
+/** admissionOf returns what a run file says about its start, if it can be read. */
+export function admissionOf(text: string): 'auto' | 'manual' {
+  const file = parseDocument(text)
+  return file.errors.length === 0 && file.get('admission') === 'manual' ? 'manual' : 'auto'
+}
+
+/** fileOf returns the run file of a specification. */
+export function fileOf(spec: unknown): string {
+  return stringify(spec, { lineWidth: 0 })
+}
+
+/** newKey returns an idempotency key. Pages without TLS have no crypto.randomUUID. */
+export function newKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
+}
