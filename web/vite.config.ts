@@ -1,8 +1,8 @@
 import react from '@vitejs/plugin-react'
 import { defineConfig } from 'vite'
 
-// The gateway that `make web-dev` talks to.
-const gateway = process.env.DROVER_SERVER ?? 'http://127.0.0.1:7080'
+// The gateway that `make web-dev` talks to; by default that of `drover dev`.
+const gateway = process.env.DROVER_SERVER ?? 'http://127.0.0.1:8080'
 
 export default defineConfig({
   plugins: [react()],
