@@ -47,7 +47,7 @@ bin/server/drover:
 binaries: build bin/drover-agent bin/server/drover ## Build also the smaller binaries: bin/drover-agent for executors, bin/server/drover without the Temporal server
 
 # SIZES are the largest permitted sizes of the binaries, in MB.
-SIZES := bin/drover=180 bin/server/drover=96 bin/drover-agent=40 bin/drover-shim=7
+SIZES := bin/drover=184 bin/server/drover=100 bin/drover-agent=40 bin/drover-shim=7
 
 .PHONY: sizes
 sizes: binaries ## Print the sizes of the binaries, and fail if one is too large

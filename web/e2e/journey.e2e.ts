@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 
 import { browserSuite, picture, settled } from './browser'
 import type { components } from '../src/api/schema.gen'
-import { confirmed, on, path } from './names'
+import { approve, confirmed, logOut, on, path, restartFromFailed } from './names'
 import { Gate, specs } from './specs'
 
 type Executor = components['schemas']['Executor']
@@ -26,7 +26,7 @@ browserSuite('a user', ({ api, open }) => {
     const kept = await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }) + document.cookie)
     expect(kept).not.toContain(api.token)
 
-    await on.logOut(page).click()
+    await logOut(page)
     await on.token(page).waitFor()
     expect(await context.cookies()).toEqual([])
     expect(faults).toEqual([])
@@ -84,7 +84,7 @@ browserSuite('a user', ({ api, open }) => {
 
     // A link to the line shows it again, also to somebody else.
     await on.line(page, 121).click()
-    await expect.poll(() => page.url()).toMatch(/line=121|#.*121/)
+    await expect.poll(() => page.url()).toMatch(/(line=|#L)121/)
     const other = await open()
     await other.page.goto(page.url())
     await settled(other.page)
@@ -106,7 +106,7 @@ browserSuite('a user', ({ api, open }) => {
     await settled(page)
     await page.goto(path.task(run.id, 'release'))
     await settled(page)
-    await confirmed(page, on.button(page, /^approve/i), /^approve/i)
+    await approve(page)
     await on.outcome(page, 'success').waitFor()
     const done = await api.await(run.id)
     expect(done.result).toBe('success')
@@ -123,7 +123,7 @@ browserSuite('a user', ({ api, open }) => {
     picture(page)
     await page.goto(path.run(failed.id))
     await settled(page)
-    await confirmed(page, on.button(page, /^restart from failed/i), /^restart/i)
+    await restartFromFailed(page)
     await page.waitForURL((url) => url.pathname.startsWith('/runs/') && !url.pathname.includes(failed.id))
     await on.outcome(page, 'success').waitFor()
     const id = new URL(page.url()).pathname.split('/')[2]!

@@ -19,7 +19,6 @@ export const path = {
 export const on = {
   token: (page: Page) => page.getByLabel('Token', { exact: true }),
   logIn: (page: Page) => page.getByRole('button', { name: 'Log in', exact: true }),
-  logOut: (page: Page) => page.getByRole('button', { name: /^log out/i }),
   heading: (page: Page, name: string | RegExp) => page.getByRole('heading', { name }),
   /** The state of the event stream, in the frame of all pages. */
   stream: (page: Page) => page.getByRole('banner').getByRole('status'),
@@ -29,16 +28,33 @@ export const on = {
   outcome: (page: Page, text: string) => page.getByRole('main').locator('header').getByText(text, { exact: true }),
   log: (page: Page) => page.getByRole('region', { name: /^log/i }),
   /** The link of a line of the log, by its number. */
-  line: (page: Page, number: number) => on.log(page).getByRole('link', { name: String(number), exact: true }),
+  line: (page: Page, number: number) => on.log(page).getByRole('link', { name: new RegExp(`^(line )?${number}$`, 'i') }),
   button: (within: Page | Locator, name: string | RegExp) => within.getByRole('button', { name }),
   dialog: (page: Page) => page.getByRole('dialog'),
   alert: (page: Page) => page.getByRole('alert'),
 }
 
-/** confirmed presses a button, and the button of the same name in the dialog that it may open. */
+/** confirmed presses a button, and the button of the dialog that it opens: the names of such buttons end in an ellipsis. */
 export async function confirmed(page: Page, button: Locator, name: RegExp) {
+  const asks = (await button.textContent())?.includes('…')
   await button.click()
-  const dialog = on.dialog(page)
-  // A page without a dialog has done it already.
-  if (await dialog.count()) await on.button(dialog, name).click()
+  if (asks) await on.button(on.dialog(page), name).click()
+}
+
+export async function logOut(page: Page) {
+  const menu = on.button(page.getByRole('banner'), 'Settings')
+  if (await menu.isVisible()) await menu.click()
+  await page.getByRole('button', { name: 'Log out', exact: true }).click()
+}
+
+/** approve gives the approval of the page of a task. */
+export const approve = (page: Page) => confirmed(page, on.button(page.getByRole('main'), /^approve/i).first(), /^approve/i)
+
+/** restartFromFailed makes a new run on the page of one that failed. */
+export async function restartFromFailed(page: Page) {
+  const direct = on.button(page.getByRole('main'), /^restart from failed/i)
+  if (await direct.isVisible()) return confirmed(page, direct, /^restart/i)
+  await on.button(page.getByRole('main'), /^restart/i).first().click()
+  await on.dialog(page).getByRole('radio', { name: /failed/i }).check()
+  await on.button(on.dialog(page), /^restart/i).click()
 }
