@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { chromium, request, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, describe, expect, inject, onTestFailed } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, inject } from 'vitest'
 
 import { Client } from './drover'
 import { chromiumPath, failures } from './env'
@@ -36,8 +36,11 @@ export function browserSuite(name: string, define: (suite: Suite) => void) {
       browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
     })
     afterAll(async () => browser?.close())
-    afterEach(async () => {
-      for (const context of contexts.splice(0)) await context.close()
+    afterEach(async ({ task }) => {
+      for (const [i, context] of contexts.splice(0).entries()) {
+        for (const page of task.result?.state === 'fail' ? context.pages() : []) await picture(page, `${task.name} ${i}`)
+        await context.close()
+      }
     })
     define({
       api,
@@ -102,19 +105,17 @@ async function watch(context: BrowserContext, origin: string): Promise<Watched> 
   return { page, context, faults }
 }
 
-/** picture writes what the page shows if the test fails. */
-export function picture(page: Page) {
-  onTestFailed(async ({ task }) => {
-    mkdirSync(failures, { recursive: true })
-    const file = join(failures, task.name.replaceAll(/\W+/g, '-'))
-    try {
-      writeFileSync(`${file}.html`, await page.content())
-      await page.screenshot({ path: `${file}.png`, timeout: 5_000 })
-      console.log(`a picture is in ${file}.png`)
-    } catch (error) {
-      console.log(`no picture: ${String(error)}`)
-    }
-  })
+/** picture writes what a page shows. */
+async function picture(page: Page, name: string) {
+  mkdirSync(failures, { recursive: true })
+  const file = join(failures, name.replaceAll(/\W+/g, '-'))
+  try {
+    await page.screenshot({ path: `${file}.png`, timeout: 5_000 })
+    writeFileSync(`${file}.html`, await page.content())
+    console.log(`${page.url()} is in ${file}.png`)
+  } catch (error) {
+    console.log(`no picture: ${String(error)}`)
+  }
 }
 
 /** settled waits until the page is live and shows no loading text. */

@@ -1,13 +1,13 @@
 import type { CDPSession } from 'playwright-core'
 import { expect, it } from 'vitest'
 
-import { browserSuite, picture } from './browser'
+import { browserSuite } from './browser'
 import { on, path } from './names'
 import { specs } from './specs'
 
 /** The most that may be transferred before the first view is usable, in bytes as they are sent. */
 const maxBytes = 350 * 1024
-const maxRequests = 15
+const maxRequests = 25
 
 interface Traffic { requests: number; bytes: number; largest: [string, number][] }
 
@@ -45,7 +45,6 @@ browserSuite('the first view', ({ api, open }) => {
     it(`${name} takes at most ${maxBytes / 1024} KB and ${maxRequests} requests`, async () => {
       const to = await address()
       const { page, context, faults } = await open({ login })
-      picture(page)
       const traffic = await count(await context.newCDPSession(page))
       const begun = Date.now()
       await page.goto(to)

@@ -95,16 +95,18 @@ export class Drover extends Client {
 
   /** stop ends what runs, then the process, and removes the data. */
   async stop() {
-    const { runs } = await this.get<{ runs: Run[] }>('/api/v1/runs?phase=running&phase=queued&limit=200')
-    for (const run of runs) {
-      const action = run.phase === 'queued' ? 'cancel' : 'stop'
-      await fetch(`${this.url}/api/v1/runs/${run.id}/${action}`, { method: 'POST', headers: this.headers(), body: action === 'stop' ? '{"force":true}' : '{}' })
+    try {
+      const { runs } = await this.get<{ runs: Run[] }>('/api/v1/runs?phase=running&phase=queued&limit=100')
+      for (const { id, phase } of runs) {
+        if (phase === 'queued') await this.call('POST', `/api/v1/runs/${id}/cancel`, {})
+        else await this.call('POST', `/api/v1/runs/${id}/stop`, { force: true })
+      }
+      for (const run of runs) await this.await(run.id, ['finished', 'cancelled', 'setup_error'])
+    } finally {
+      const gone = once(this.process!, 'exit')
+      if (this.process!.exitCode === null && this.process!.kill('SIGTERM')) await gone
+      rmSync(this.dir, { recursive: true, force: true })
     }
-    for (const run of runs) await this.await(run.id, ['finished', 'cancelled', 'setup_error'])
-    const gone = once(this.process!, 'exit')
-    this.process!.kill('SIGTERM')
-    await gone
-    rmSync(this.dir, { recursive: true, force: true })
   }
 
   private async launch(http: string) {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 
-import { browserSuite, picture, settled } from './browser'
+import { browserSuite, settled } from './browser'
 import type { components } from '../src/api/schema.gen'
 import { approve, confirmed, logOut, on, path, restartFromFailed } from './names'
 import { Gate, specs } from './specs'
@@ -10,7 +10,6 @@ type Executor = components['schemas']['Executor']
 browserSuite('a user', ({ api, open }) => {
   it('logs in with the token, and out', async () => {
     const { page, faults, context } = await open({ login: false })
-    picture(page)
     await page.goto(path.runs)
     await on.token(page).fill('no-token-of-this-server')
     await on.logIn(page).click()
@@ -36,7 +35,6 @@ browserSuite('a user', ({ api, open }) => {
     const gate = new Gate()
     const run = await api.submit(specs.fanOut(gate))
     const { page, faults } = await open()
-    picture(page)
     await page.goto(path.tasks(run.id))
     await settled(page)
     await page.evaluate(() => document.body.setAttribute('data-same-page', ''))
@@ -55,7 +53,6 @@ browserSuite('a user', ({ api, open }) => {
   it('sees a new run in the list as it is submitted, and how it ends', async () => {
     const gate = new Gate()
     const { page, faults } = await open()
-    picture(page)
     await page.goto(`${path.runs}?group=/web/list`)
     await settled(page)
     const run = await api.submit({ ...specs.waits(gate), name: 'listed', group: '/web/list' })
@@ -73,7 +70,6 @@ browserSuite('a user', ({ api, open }) => {
     const run = await api.submit(specs.failing)
     await api.await(run.id)
     const { page, faults } = await open()
-    picture(page)
     await page.goto(path.tasks(run.id))
     await settled(page)
     await on.row(page, /test.*failed/).getByRole('link', { name: 'test', exact: true }).click()
@@ -90,10 +86,11 @@ browserSuite('a user', ({ api, open }) => {
     await settled(other.page)
     const shown = on.log(other.page).getByText('FAIL: total is 3, want 4')
     await shown.waitFor()
-    expect(await shown.evaluate((e) => {
-      const { top, bottom } = e.getBoundingClientRect()
-      return top >= 0 && bottom <= window.innerHeight
-    }), 'the line is in view').toBe(true)
+    const logElement = await on.log(other.page).elementHandle()
+    await expect.poll(() => shown.evaluate((line, log) => {
+      const [inner, outer] = [line.getBoundingClientRect(), log!.getBoundingClientRect()]
+      return inner.top >= outer.top && inner.bottom <= outer.bottom
+    }, logElement), { message: 'the line is in view' }).toBe(true)
     expect([...faults, ...other.faults]).toEqual([])
   })
 
@@ -101,7 +98,6 @@ browserSuite('a user', ({ api, open }) => {
     const run = await api.submit(specs.approval)
     await api.awaitTask(run.id, 'release', 'waiting_approval')
     const { page, faults } = await open()
-    picture(page)
     await page.goto(path.approvals)
     await settled(page)
     await page.goto(path.task(run.id, 'release'))
@@ -120,7 +116,6 @@ browserSuite('a user', ({ api, open }) => {
     const before = await api.await(failed.id)
     repaired.open()
     const { page, faults } = await open()
-    picture(page)
     await page.goto(path.run(failed.id))
     await settled(page)
     await restartFromFailed(page)
@@ -138,7 +133,6 @@ browserSuite('a user', ({ api, open }) => {
     const run = await api.submit(specs.waits(gate))
     await api.awaitTask(run.id, 'work', 'running')
     const { page, faults } = await open()
-    picture(page)
     await page.goto(path.run(run.id))
     await settled(page)
     await confirmed(page, on.button(page, /^stop/i).first(), /^stop/i)
@@ -151,7 +145,6 @@ browserSuite('a user', ({ api, open }) => {
   it('drains an executor', async () => {
     const [executor] = (await api.get<{ executors: Executor[] }>('/api/v1/executors')).executors
     const { page, faults } = await open()
-    picture(page)
     try {
       await page.goto(path.executors)
       await settled(page)

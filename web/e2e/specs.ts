@@ -7,8 +7,11 @@ let gates = 0
 /** A Gate holds tasks until the test opens it. */
 export class Gate {
   private readonly file = join(tmpdir(), `drover-web-gate-${process.pid}-${Date.now()}-${gates++}`)
+  private readonly opened = `[ -e '${this.file}' ]`
   /** A script that waits for the gate. */
-  readonly wait = `until [ -e '${this.file}' ]; do sleep 0.1; done`
+  readonly wait = `until ${this.opened}; do sleep 0.1; done`
+  /** A script that fails before the gate is open. */
+  readonly need = `${this.opened} || { echo the service is down; exit 1; }`
   open() {
     writeFileSync(this.file, '')
   }
@@ -40,12 +43,12 @@ export const specs = {
       deploy: { depends: ['test'], steps: [{ run: 'echo deployed' }] },
     },
   },
-  // It fails until the file exists that the test creates.
+  // It fails until the gate is open.
   flaky: (gate: Gate) => ({
     name: 'flaky', group: '/web/tests',
     tasks: {
       first: { steps: [{ run: 'echo done once' }] },
-      second: { depends: ['first'], steps: [{ run: gate.wait.replace(/^until (.*); do.*/, '$1 || { echo the service is down; exit 1; }') }] },
+      second: { depends: ['first'], steps: [{ run: gate.need }] },
     },
   }),
   approval: {

@@ -3,6 +3,7 @@ import { createContext, useContext, useEffect, useState } from 'react'
 
 import { finalStatuses } from '../lib/status'
 import type { Event, Run } from './client'
+import { eventOf } from './eventOf'
 
 /** Live is the state of the page's only event stream. */
 export type Live = 'connecting' | 'live' | 'lost'
@@ -34,7 +35,10 @@ export function useEvents(): Live {
       pending = []
     }
     const receive = (message: MessageEvent<string>) => {
-      pending.push(JSON.parse(message.data) as Event)
+      const event = eventOf(message.data)
+      // What an event that cannot be read has changed is loaded again.
+      if (!event) return void queries.invalidateQueries()
+      pending.push(event)
       timer ??= window.setTimeout(flush, collectMillis)
     }
     const open = () => {
