@@ -19,7 +19,7 @@ export const path = {
 export const on = {
   token: (page: Page) => page.getByLabel('Token', { exact: true }),
   logIn: (page: Page) => page.getByRole('button', { name: 'Log in', exact: true }),
-  heading: (page: Page, name: string | RegExp) => page.getByRole('heading', { name }),
+  heading: (page: Page, name: string | RegExp) => page.getByRole('heading', { name, level: 1 }),
   /** The state of the event stream, in the frame of all pages. */
   stream: (page: Page) => page.getByRole('banner').getByRole('status'),
   /** A row of a table, by a text in it. */

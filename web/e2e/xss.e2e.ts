@@ -1,8 +1,11 @@
 import type { Page } from 'playwright-core'
 import { beforeAll, expect, it } from 'vitest'
 
+import type { components } from '../src/api/schema.gen'
 import { browserSuite, settled } from './browser'
 import { on, path } from './names'
+
+type Run = components['schemas']['Run']
 
 /** Texts that run, or load something, in a page that takes them for markup. Those without a slash are also names of groups. */
 const corpus = [
@@ -66,6 +69,7 @@ const elements = (page: Page) => page.evaluate(() => [...document.querySelectorA
 
 browserSuite('text of users', ({ api, open }) => {
   let id: string
+  let task: string
   let pages: Record<string, string>
   beforeAll(async () => {
     const run = await api.submit(spec)
@@ -76,9 +80,9 @@ browserSuite('text of users', ({ api, open }) => {
     await api.submit({ ...spec, tasks: { decide: spec.tasks.decide } }) // stays on the page of approvals
     await api.call('PUT', '/api/v1/schedules/payload', { spec: { ...spec, tasks: { decide: spec.tasks.decide } }, cron: ['0 2 * * *'], note: first })
     await api.call('PUT', '/api/v1/webhooks/payload', { url: 'http://127.0.0.1:9/<img src=x onerror=injected=40>', secret: 'sixteen bytes or more' })
-    const log = `print[TEXT=${first}]`
+    task = Object.keys((await api.get<Run>(`/api/v1/runs/${id}`)).tasks!).find((name) => name.startsWith('print['))!
     pages = {
-      runs: path.runs, graph: path.run(id), timeline: path.timeline(id), tasks: path.tasks(id), log: path.task(id, log), rejected: path.task(id, 'decide'),
+      runs: path.runs, graph: path.run(id), timeline: path.timeline(id), tasks: path.tasks(id), log: path.task(id, task), rejected: path.task(id, 'decide'),
       approvals: path.approvals, executors: path.executors, pools: path.pools, schedules: path.schedules, webhooks: path.webhooks,
       filters: `${path.runs}?group=${encodeURIComponent(`/web/${first}`)}&annotation=${encodeURIComponent(`a=${corpus[2]}`)}`,
       unknown: path.task(id, first),
@@ -137,12 +141,12 @@ browserSuite('text of users', ({ api, open }) => {
 
   it('does nothing in a file of an artifact that is opened by its address', async () => {
     const { page, faults } = await open()
-    const task = encodeURIComponent(`print[TEXT=${first}]`)
-    const { entries } = await api.get<{ entries: { path: string; type: string }[] }>(`/api/v1/runs/${id}/artifacts/${task}/report/entries`)
+    const artifact = `/api/v1/runs/${id}/artifacts/${encodeURIComponent(task)}/report`
+    const { entries } = await api.get<{ entries: { path: string; type: string }[] }>(`${artifact}/entries`)
     const files = entries.filter((e) => e.type === 'file').map((e) => e.path)
     expect(files.length, JSON.stringify(entries)).toBe(4)
     for (const file of files) {
-      const address = `/api/v1/runs/${id}/artifacts/${task}/report?path=${encodeURIComponent(file)}`
+      const address = `${artifact}?path=${encodeURIComponent(file)}`
       const response = await page.request.get(address)
       expect(response.status(), file).toBe(200)
       const headers = response.headers()
