@@ -78,7 +78,7 @@ browserSuite('a user', ({ api, open }) => {
     await line.waitFor()
     expect(await line.evaluate((e) => getComputedStyle(e).color), 'the colour of ANSI').not.toBe(await on.log(page).evaluate((e) => getComputedStyle(e).color))
 
-    // A link to the line shows it again, also to somebody else.
+    // A link to the line shows it again.
     await on.line(page, 121).click()
     await expect.poll(() => page.url()).toMatch(/(line=|#L)121/)
     const other = await open()

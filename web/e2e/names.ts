@@ -7,13 +7,19 @@ export const path = {
   timeline: (id: string) => `/runs/${id}/timeline`,
   tasks: (id: string) => `/runs/${id}/tasks`,
   task: (id: string, task: string) => `/runs/${id}/tasks/${encodeURIComponent(task)}`,
+  results: (id: string) => `/runs/${id}/results`,
+  spec: (id: string) => `/runs/${id}/spec`,
+  details: (id: string) => `/runs/${id}/details`,
+  groups: '/groups',
   approvals: '/approvals',
-  executors: '/operations',
+  executors: '/operations/executors',
   pools: '/operations/pools',
   fleets: '/operations/fleets',
   changeGroups: '/operations/changegroups',
   schedules: '/operations/schedules',
   webhooks: '/operations/webhooks',
+  tokens: '/operations/tokens',
+  retention: '/operations/retention',
 }
 
 export const on = {

@@ -27,6 +27,7 @@ export async function seed(api: Client): Promise<Seeded> {
   await api.call('PUT', '/api/v1/schedules/nightly', { spec: { ...specs.fanOut(finished), name: 'nightly', group: '/web/seed' }, cron: ['0 2 * * *'], timezone: 'Europe/Berlin', note: 'tests every night' })
   await api.call('PUT', '/api/v1/schedules/weekly', { spec: { ...specs.approval, group: '/web/seed' }, cron: ['0 6 * * 1'], paused: true, note: 'paused during the freeze' })
   await api.call('PUT', '/api/v1/webhooks/chat', { url: 'http://127.0.0.1:9/hook', secret: 'sixteen bytes or more', events: ['run'], group: '/web/seed' })
+  const [executor] = (await api.get<{ executors: { id: string; pool: string }[] }>('/api/v1/executors')).executors
   return {
     pages: {
       runs: path.runs,
@@ -38,13 +39,24 @@ export async function seed(api: Client): Promise<Seeded> {
       'task-log': path.task(failed.id, 'test'),
       'task-approval': path.task(approval.id, 'release'),
       'task-not-started': path.task(failed.id, 'deploy'),
+      'run-results': path.results(failed.id),
+      'run-spec': path.spec(failed.id),
+      'run-details': path.details(approval.id),
+      groups: path.groups,
       approvals: path.approvals,
       executors: path.executors,
+      executor: `${path.executors}/${executor!.id}`,
       pools: path.pools,
+      pool: `${path.pools}/${executor!.pool}`,
       fleets: path.fleets,
       'change-groups': path.changeGroups,
+      'change-group': `${path.changeGroups}/production`,
       schedules: path.schedules,
+      schedule: `${path.schedules}/nightly`,
       webhooks: path.webhooks,
+      webhook: `${path.webhooks}/chat`,
+      tokens: path.tokens,
+      retention: path.retention,
       'no-such-run': path.run('01m83ps6va2g1cdk0dehtknvnf'),
       'no-such-page': '/no/such/page',
     },
