@@ -47,7 +47,7 @@ bin/server/drover:
 binaries: build bin/drover-agent bin/server/drover ## Build also the smaller binaries: bin/drover-agent for executors, bin/server/drover without the Temporal server
 
 # SIZES are the largest permitted sizes of the binaries, in MB.
-SIZES := bin/drover=180 bin/server/drover=96 bin/drover-agent=40 bin/drover-shim=7
+SIZES := bin/drover=184 bin/server/drover=100 bin/drover-agent=40 bin/drover-shim=7
 
 .PHONY: sizes
 sizes: binaries ## Print the sizes of the binaries, and fail if one is too large
@@ -81,6 +81,29 @@ busybox-image: ## Build the local image of examples/service.yaml from the host's
 .PHONY: image
 image: build plugins ## Build the Drover image FROM scratch, tagged with the version and as latest
 	docker build -t drover:$(VERSION) -t drover:latest .
+
+# The web UI. Its built files are committed, so that no other target needs Node.js.
+WEB_MODULES := web/node_modules/.package-lock.json
+WEB_SOURCES := $(shell find web -name node_modules -prune -o -name e2e -prune -o -type f -print) api/openapi.yaml
+
+$(WEB_MODULES): web/package.json web/package-lock.json
+	@tools/node.sh
+	cd web && npm ci
+	@touch $@
+
+# The built files are a prerequisite of the stamp: those of another commit are older
+# or newer than the sources by chance.
+gateway/ui/dist/index.html:
+.bin/web: $(WEB_SOURCES) $(WEB_MODULES) gateway/ui/dist/index.html
+	cd web && npm run --silent api && npm run --silent build
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: web
+web: .bin/web ## Build the web UI to gateway/ui/dist, which is committed (needs Node.js)
+
+.PHONY: web-dev
+web-dev: $(WEB_MODULES) ## Serve the web UI with hot reload, for the gateway at DROVER_SERVER (by default that of make dev)
+	cd web && npm run --silent dev
 
 ##@ Check
 .PHONY: test
@@ -148,6 +171,22 @@ $(CLUSTER)/images/busybox.tar: build
 .PHONY: structure
 structure: ## Print the sizes of packages and receivers, and check them with the import layers
 	$(GO) test -count=1 -v -run TestStructure ./internal/archtest
+
+# The browser tests run bin/drover, so the built files are part of it.
+.PHONY: web-test
+web-test: .bin/web ## Test the web UI: its logic, and its pages in Chromium on a drover dev (needs Node.js)
+	@$(MAKE) --no-print-directory build
+	cd web && npm test
+
+.PHONY: web-check
+web-check: ## Lint the web UI, and fail if its built files or its types of the API differ from its sources (needs Node.js)
+	@tools/node.sh
+	tools/web-check.sh
+
+.PHONY: web-screenshots
+web-screenshots: .bin/web ## Take pictures of all pages of the web UI, for docs/images/ui (needs Node.js)
+	@$(MAKE) --no-print-directory build
+	cd web && npm run --silent screenshots
 
 .PHONY: lint
 lint: structure ## Run the linters, gofumpt, the checks of the structure and of go.mod
@@ -217,4 +256,4 @@ bench-million: ## Measure lists, counts and reads with a million runs, in SQLite
 
 .PHONY: clean
 clean: ## Remove build output
-	rm -rf bin .bin
+	rm -rf bin .bin web/node_modules

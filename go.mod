@@ -2,6 +2,9 @@ module github.com/drover-run/drover
 
 go 1.26.8
 
+// Packages of npm may contain Go files.
+ignore ./web/node_modules
+
 require (
 	cel.dev/cel-go v0.33.2
 	github.com/Masterminds/semver/v3 v3.4.0

@@ -2,7 +2,7 @@ import react from '@vitejs/plugin-react'
 import { defineConfig } from 'vite'
 
 // The gateway that `make web-dev` talks to. It compares the origin of a page with the host, which must stay.
-const gateway = { target: process.env.DROVER_SERVER ?? 'http://127.0.0.1:7080', changeOrigin: false }
+const gateway = { target: process.env.DROVER_SERVER ?? 'http://127.0.0.1:8080', changeOrigin: false }
 
 export default defineConfig({
   plugins: [react()],

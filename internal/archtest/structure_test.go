@@ -79,7 +79,7 @@ func parsePackages(t *testing.T) (packages map[string]*goPackage, folders []stri
 		}
 		if d.IsDir() {
 			_, err := fs.Stat(root, path.Join(name, "go.mod"))
-			if name != "." && (err == nil || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+			if name != "." && (err == nil || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "node_modules") {
 				return fs.SkipDir
 			}
 			return nil

@@ -1,5 +1,5 @@
 // Command missing lists, at the end of `make test`, the suites that were skipped
-// because a service is missing, and how to enable them.
+// because a service is missing or that other targets run, and how to enable them.
 package main
 
 import (
@@ -15,12 +15,8 @@ import (
 )
 
 func main() {
-	left := false
+	fmt.Println("\nSkipped on this machine:")
 	report := func(suite, remedy string) {
-		if !left {
-			fmt.Println("\nSkipped on this machine:")
-		}
-		left = true
 		fmt.Printf("  %s\n    to enable it: %s\n", suite, remedy)
 	}
 	if !dockerAnswers() {
@@ -51,9 +47,8 @@ func main() {
 	if os.Getenv(testenv.KubeconfigVariable) == "" {
 		report("the Kubernetes suites (they need a cluster)", "make test-k8s, as root; it compiles Kubernetes the first time. With KUBECONFIG=... it uses an existing cluster")
 	}
-	if !left {
-		fmt.Println("\nNo suite was skipped.")
-	}
+	report("the suites of the web UI (they need Node.js and a browser, which make test does not)",
+		"apt-get install nodejs npm chromium (Node.js 20.19 or later), and run make web-test")
 }
 
 func dockerAnswers() bool {

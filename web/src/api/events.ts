@@ -3,6 +3,7 @@ import { createContext, useContext, useEffect, useState } from 'react'
 
 import { finalStatuses } from '../lib/status'
 import type { Event, Run } from './client'
+import { eventOf } from './eventOf'
 import { announce } from './listen'
 import { Refresh } from './run'
 
@@ -39,7 +40,10 @@ export function useEvents(): Live {
       pending = []
     }
     const receive = (message: MessageEvent<string>) => {
-      pending.push(JSON.parse(message.data) as Event)
+      const event = eventOf(message.data)
+      // What an event that cannot be read has changed is loaded again.
+      if (!event) return void queries.invalidateQueries()
+      pending.push(event)
       timer ??= window.setTimeout(flush, collectMillis)
     }
     const open = () => {

@@ -1280,12 +1280,17 @@ export interface paths {
         };
         /**
          * List the bearer tokens
-         * @description The entries of the token file of the gateway that answers, by name, with their last use at any gateway. 422 `not_supported`
-         *     if the gateway has no token file.
+         * @description The entries of the token file of the gateway that answers, and the tokens that were created by this API, by name, with
+         *     their last use at any gateway. 422 `not_supported` if the gateway has no token file.
          */
         get: operations["listTokens"];
         put?: never;
-        post?: never;
+        /**
+         * Create a bearer token
+         * @description Creates a token that all gateways of these records accept: this one from the answer on, the others within ten seconds.
+         *     The records have its hash alone. 409 `conflict` if another token has its name, also one that was revoked.
+         */
+        post: operations["createToken"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2303,7 +2308,10 @@ export interface components {
         /** @description A bearer token. The token itself is never shown. */
         BearerToken: {
             name: string;
+            /** @description What the token allows, in all groups; empty if it has bindings. */
             scopes: string[];
+            /** @description What the token allows instead of scopes, in some groups. */
+            bindings?: components["schemas"]["RoleBinding"][];
             /** @description The executor that the token is bound to, or with a `*` at its end the prefix of several. */
             executor?: string;
             pool?: string;
@@ -2327,6 +2335,30 @@ export interface components {
             revoked_at?: string;
             /** @description The name of the token that revoked it. */
             revoked_by?: string;
+        };
+        /** @description A role in groups. */
+        RoleBinding: {
+            /** @enum {string} */
+            role: "viewer" | "submitter" | "approver" | "operator" | "admin";
+            /** @description Patterns such as `/acme/**`, the group `/acme` and all below it; `/**` is all groups, and what belongs to none. */
+            groups: string[];
+        };
+        /** @description A bearer token to create. It has either scopes or bindings. */
+        TokenSpec: {
+            /** @description The name, which approvals and logs show. No other token may have it. */
+            name: string;
+            scopes?: ("read" | "write" | "exec" | "admin")[];
+            bindings?: components["schemas"]["RoleBinding"][];
+            /**
+             * Format: date-time
+             * @description When the token ceases to be valid; absent for never.
+             */
+            expires_at?: string;
+        };
+        NewToken: {
+            /** @description The token. No other answer has it. */
+            token: string;
+            entry: components["schemas"]["BearerToken"];
         };
         Webhook: {
             name: string;
@@ -2603,10 +2635,14 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            resources?: components["schemas"]["OfferedResources"];
             /** @description Whether privileged tasks are allowed. */
             privileged: boolean;
             slots: number;
-            /** @description The last reported number; includes tasks that are starting or ending. */
+            /**
+             * @description The last reported number; includes tasks that are starting or ending. If the executor offers resources, it is what they
+             *     are worth in slots.
+             */
             slots_used: number;
             version: string;
             /** @description The executor set of which it is a member, "" for none. Members adopt the tasks of each other. */
@@ -2634,6 +2670,14 @@ export interface components {
             last_contact: string;
             /** Format: date-time */
             removed_at?: string;
+        };
+        /** @description What an executor offers to its tasks. Each task takes what it asks for, or else the share of a slot. */
+        OfferedResources: {
+            /** @description CPUs, such as 8 or 500m. */
+            cpu?: string;
+            /** @description Bytes of memory, such as 32Gi. */
+            memory?: string;
+            gpus?: number;
         };
         HeldTask: {
             run: string;
@@ -2691,6 +2735,8 @@ export interface components {
             running: number;
             /** @description How many tasks may run at a time; absent if there is no limit. */
             max_running?: number;
+            /** @description Patterns of the groups whose runs may use the pool; absent for all groups. */
+            allowed_groups?: string[];
         };
         SessionQuery: {
             executor: string;
@@ -2850,6 +2896,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description The resources that each of its executors offers. With `bootstrap: agent` the image must set them. */
+            resources?: components["schemas"]["OfferedResources"];
             /** @description A path, or a name on the plugin path of the fleet worker. */
             plugin: string;
             /** @description Passed to the plugin unchanged. Values below keys that look like credentials are never shown. */
@@ -3032,6 +3080,11 @@ export interface components {
              * @default 0
              */
             max_running: number;
+            /**
+             * @description Patterns such as `/acme/**` of the groups whose runs may use the pool. Absent or empty keeps those of
+             *     an existing pool, and allows all groups in a new one; `/**` allows all.
+             */
+            allowed_groups?: string[];
             /**
              * @description Whether privileged tasks are allowed.
              * @default false
@@ -3839,6 +3892,7 @@ export interface components {
             /** @example 4Gi */
             memory?: string;
             pids?: number;
+            gpus?: number;
         };
         Volume: {
             path: string;
@@ -5724,6 +5778,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BearerTokenList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TokenSpec"];
+            };
+        };
+        responses: {
+            /** @description The token, which is shown only here. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewToken"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -28,10 +28,11 @@ export function useRun() {
 export function RunPage() {
   const query = useRun()
   const run = query.data
+  const title = run && `${run.name} #${run.counter} · Drover`
   useEffect(() => {
-    if (run) document.title = `${run.name} #${run.counter} · Drover`
+    if (title) document.title = title
     return () => { document.title = 'Drover' }
-  }, [run?.name, run?.counter])
+  }, [title])
   if (!run) return query.error ? <Failure error={query.error} retry={() => void query.refetch()} /> : <p className="muted">Loading the run …</p>
   return (
     <RunDialogs run={run}>

@@ -1,0 +1,65 @@
+import type { Client } from './drover'
+import { path } from './names'
+import { Gate, specs } from './specs'
+
+/** What the pages of a server with some work show. */
+export interface Seeded {
+  pages: Record<string, string>
+  close: () => void
+}
+
+/** seed submits runs in several states, and returns the pages that show them. */
+export async function seed(api: Client): Promise<Seeded> {
+  const gate = new Gate()
+  const finished = new Gate()
+  finished.open()
+  const succeeded = await api.submit({ ...specs.fanOut(finished), name: 'nightly', group: '/web/seed' })
+  const failed = await api.submit({ ...specs.failing, group: '/web/seed' })
+  const approval = await api.submit({ ...specs.approval, group: '/web/seed' })
+  await api.await(succeeded.id)
+  await api.await(failed.id)
+  await api.awaitTask(approval.id, 'release', 'waiting_approval')
+  const running = await api.submit({ ...specs.fanOut(gate), name: 'pull request', group: '/web/seed' })
+  await api.awaitTask(running.id, 'prepare', 'success')
+  await api.call('PUT', '/api/v1/changegroups/production', { max_running: 1 })
+  await api.submit({ ...specs.waits(gate), name: 'deploy', group: '/web/seed', changegroups: ['production'] })
+  await api.submit({ ...specs.waits(gate), name: 'deploy', group: '/web/seed', changegroups: ['production'] })
+  await api.call('PUT', '/api/v1/schedules/nightly', { spec: { ...specs.fanOut(finished), name: 'nightly', group: '/web/seed' }, cron: ['0 2 * * *'], timezone: 'Europe/Berlin', note: 'tests every night' })
+  await api.call('PUT', '/api/v1/schedules/weekly', { spec: { ...specs.approval, group: '/web/seed' }, cron: ['0 6 * * 1'], paused: true, note: 'paused during the freeze' })
+  await api.call('PUT', '/api/v1/webhooks/chat', { url: 'http://127.0.0.1:9/hook', secret: 'sixteen bytes or more', events: ['run'], group: '/web/seed' })
+  const [executor] = (await api.get<{ executors: { id: string; pool: string }[] }>('/api/v1/executors')).executors
+  return {
+    pages: {
+      runs: path.runs,
+      'runs-filtered': `${path.runs}?group=/web/none`,
+      'run-graph': path.run(running.id),
+      'run-failed': path.run(failed.id),
+      'run-timeline': path.timeline(succeeded.id),
+      'run-tasks': path.tasks(running.id),
+      'task-log': path.task(failed.id, 'test'),
+      'task-approval': path.task(approval.id, 'release'),
+      'task-not-started': path.task(failed.id, 'deploy'),
+      'run-results': path.results(failed.id),
+      'run-spec': path.spec(failed.id),
+      'run-details': path.details(approval.id),
+      groups: path.groups,
+      approvals: path.approvals,
+      executors: path.executors,
+      executor: `${path.executors}/${executor!.id}`,
+      pools: path.pools,
+      pool: `${path.pools}/${executor!.pool}`,
+      fleets: path.fleets,
+      'change-groups': path.changeGroups,
+      'change-group': `${path.changeGroups}/production`,
+      schedules: path.schedules,
+      schedule: `${path.schedules}/nightly`,
+      webhooks: path.webhooks,
+      webhook: `${path.webhooks}/chat`,
+      tokens: path.tokens,
+      retention: path.retention,
+      'no-such-run': path.run('01m83ps6va2g1cdk0dehtknvnf'),
+      'no-such-page': '/no/such/page',
+    },
+    close: () => gate.open(),
+  }
+}

@@ -1,0 +1,16 @@
+import { defineConfig } from 'vitest/config'
+
+// With DROVER_SCREENSHOTS=FOLDER, pictures are taken instead of tests.
+const screenshots = process.env.DROVER_SCREENSHOTS !== undefined
+
+export default defineConfig({
+  test: {
+    include: [screenshots ? 'e2e/screenshots.ts' : 'e2e/*.e2e.ts'],
+    globalSetup: 'e2e/setup.ts',
+    // One browser and one server at a time, so that a small machine keeps up.
+    fileParallelism: false,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    reporters: ['verbose'],
+  },
+})
