@@ -381,7 +381,7 @@ func TestEvents_of_groups(t *testing.T) {
 	}()
 	require.Zero(t, <-store.after)
 	create("/other/x")
-	last, err := b.LastEvent(t.Context())
+	_, last, err := b.EventBounds(t.Context(), "")
 	require.NoError(t, err)
 	for after := int64(0); after < last; after = <-store.after {
 		create("/other/x") // wakes the reader

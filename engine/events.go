@@ -11,14 +11,13 @@ import (
 // eventPage is the number of events in one read.
 const eventPage = 500
 
-// EventFloor implements run.Service.
-func (e *Engine) EventFloor(ctx context.Context, id run.ID) (int64, error) {
-	return e.store.EventFloor(ctx, id)
-}
-
-// LastEvent implements run.Service.
-func (e *Engine) LastEvent(ctx context.Context) (int64, error) {
-	return e.store.LastEvent(ctx)
+// EventBounds implements run.Service.
+func (e *Engine) EventBounds(ctx context.Context, id run.ID) (floor, last int64, err error) {
+	if floor, err = e.store.EventFloor(ctx, id); err != nil {
+		return 0, 0, err
+	}
+	last, err = e.store.LastEvent(ctx)
+	return floor, last, err
 }
 
 // Events implements run.Service.

@@ -28,17 +28,15 @@ func (s *Server) StreamEvents(c echo.Context, params api.StreamEventsParams) err
 	if q.Within, some = access.Within(principal(c)); !some {
 		return access.Allow(principal(c), roles.View, "")
 	}
-	if params.From != "" && params.LastEventID == "" {
-		if q.After, err = s.runs.LastEvent(c.Request().Context()); err != nil {
-			return err
-		}
-	}
 	ctx, closeStream := s.streams.open(c.Request().Context())
 	defer closeStream()
 	// A stream of an unknown run, or of removed events, would never yield them: refuse it first.
-	floor, err := s.runs.EventFloor(ctx, q.Run)
+	floor, last, err := s.runs.EventBounds(ctx, q.Run)
 	if err != nil {
 		return err
+	}
+	if params.From != "" && params.LastEventID == "" {
+		q.After = last
 	}
 	if q.After < floor {
 		if params.After != nil || params.LastEventID != "" {

@@ -80,12 +80,10 @@ type Service interface {
 	// Logs opens the log of a task. Errors: not_found (run, task, attempt),
 	// invalid (an unknown step or stream, a negative offset).
 	Logs(ctx context.Context, q LogQuery) (LogReader, error)
-	// EventFloor returns the greatest number of a removed event: an event of
-	// the run, or any event if id is "". It returns 0 if no such event was
-	// removed. Errors: not_found.
-	EventFloor(ctx context.Context, id ID) (int64, error)
-	// LastEvent returns the number of the newest event, or 0 if there was none.
-	LastEvent(ctx context.Context) (int64, error)
+	// EventBounds returns the greatest number of a removed event: an event of
+	// the run, or any event if id is "". It is 0 if no such event was removed. last is the
+	// number of the newest event of any run, 0 if there was none. Errors: not_found.
+	EventBounds(ctx context.Context, id ID) (floor, last int64, err error)
 	// Events yields the events after q.After, oldest first, and then waits for
 	// new ones until ctx ends. Errors: gone (the next event was removed).
 	Events(ctx context.Context, q EventQuery) iter.Seq2[Event, error]

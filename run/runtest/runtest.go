@@ -36,7 +36,6 @@ type Service struct {
 	PutChangeGroupFunc func(context.Context, run.ChangeGroup, run.Token) (run.ChangeGroup, run.Token, error)
 	GroupsFunc         func(context.Context, run.GroupQuery) (run.GroupPage, error)
 	LogsFunc           func(context.Context, run.LogQuery) (run.LogReader, error)
-	LastEventFunc      func(context.Context) (int64, error)
 	EventFloorFunc     func(context.Context, run.ID) (int64, error) // nil: there is none
 	EventsFunc         func(context.Context, run.EventQuery) iter.Seq2[run.Event, error]
 	ExecutorsFunc      func(context.Context) ([]run.Executor, error)
@@ -210,20 +209,12 @@ func (s *Service) Logs(ctx context.Context, q run.LogQuery) (run.LogReader, erro
 	return s.LogsFunc(ctx, q)
 }
 
-// LastEvent implements run.Service.
-func (s *Service) LastEvent(ctx context.Context) (int64, error) {
-	if s.LastEventFunc == nil {
-		return 0, nil
+// EventBounds implements run.Service.
+func (s *Service) EventBounds(ctx context.Context, id run.ID) (floor, last int64, err error) {
+	if s.EventFloorFunc != nil {
+		floor, err = s.EventFloorFunc(ctx, id)
 	}
-	return s.LastEventFunc(ctx)
-}
-
-// EventFloor implements run.Service.
-func (s *Service) EventFloor(ctx context.Context, id run.ID) (int64, error) {
-	if s.EventFloorFunc == nil {
-		return 0, nil
-	}
-	return s.EventFloorFunc(ctx, id)
+	return floor, floor, err
 }
 
 // Events implements run.Service.
