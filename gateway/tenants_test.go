@@ -81,6 +81,9 @@ func matrix() map[string]allowance {
 		"listTokens": {ofAll, admins}, "createToken": {ofAll, admins}, "revokeToken": {ofAll, admins},
 		"getRetention": {ofAll, viewers}, "previewRetention": {ofAll, viewers}, "getMetrics": {ofAll, viewers},
 
+		"listAuditRecords": {ofAll, admins}, "exportAuditRecords": {ofAll, admins},
+		"getLinks": {ofNone, ""}, "getVersion": {ofNone, ""},
+		"getLoginOptions": {ofNone, ""}, "beginProviderLogin": {ofNone, ""}, "completeProviderLogin": {ofNone, ""},
 		"beginSession": {ofNone, ""}, "getSession": {ofNone, ""}, "endSession": {ofNone, ""},
 		"getHealth": {ofNone, ""}, "getReady": {ofNone, ""}, "getOpenAPI": {ofNone, ""}, "getRunSchema": {ofNone, ""},
 

@@ -113,7 +113,13 @@ func rules() map[string]rule {
 		"putFleet":           {roles.Administer, ofAll},
 		"deleteFleet":        {roles.Administer, ofAll},
 
-		"getSession":  {roles.View, ofCaller},
+		"getSession": {roles.View, ofCaller},
+		"getLinks":   {roles.View, ofCaller},
+		"getVersion": {roles.View, ofCaller},
+
+		"listAuditRecords":   {roles.Administer, ofAll},
+		"exportAuditRecords": {roles.Administer, ofAll},
+
 		"listTokens":  {roles.Administer, ofAll},
 		"createToken": {roles.Administer, ofAll},
 		"revokeToken": {roles.Administer, ofAll},
