@@ -43,6 +43,8 @@ export async function seed(api: Client): Promise<Seeded> {
       'run-spec': path.spec(failed.id),
       'run-details': path.details(approval.id),
       groups: path.groups,
+      submit: path.submit,
+      audit: path.audit,
       approvals: path.approvals,
       executors: path.executors,
       executor: `${path.executors}/${executor!.id}`,

@@ -3,7 +3,7 @@
  * if it is a page of this origin, else the first page. The gateway checks it too.
  */
 export function returnTo(path: string | undefined, origin: string): string {
-  if (!path || !path.startsWith('/') || path.length > 2000) return '/'
+  if (!path?.startsWith('/') || path.length > 2000) return '/'
   try {
     const url = new URL(path, origin)
     // A browser reads //host and /\\host as another host, and the callback would complete a login twice.

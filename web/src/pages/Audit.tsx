@@ -201,7 +201,7 @@ function Details({ id, record }: { id: string; record: AuditRecord }) {
     ['Token', record.token],
     ['Requests', record.count > 1 && `${record.count}, the last one at ${timestamp(record.until, zone)}`],
     ['Request', record.request_id && <span className="mono">{record.request_id}</span>],
-    ['Record', <span className="mono">{record.id}</span>],
+    ['Record', <span key="id" className="mono">{record.id}</span>],
   ]
   const resource = resourceOf(record)
   return (

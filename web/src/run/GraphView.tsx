@@ -231,7 +231,7 @@ export function GraphView({ store, placement, hrefOf, onOpen, onClose, ref }: Pr
         if (node !== undefined) show(node)
       }}
       onKeyDown={onKeyDown} onFocus={(e) => { if (e.target.matches('.card:focus-visible')) reveal(entry) }} onScroll={(e) => e.currentTarget.scrollTo(0, 0)}>
-      <canvas ref={canvas} aria-hidden="true" />
+      <canvas ref={canvas} />
       <div className="graph-world" ref={world}>
         {shown.map((node) => node < graph.nodes.length && (
           <Card key={graph.nodes[node]!.id} store={store} node={node} x={placement.x[node]!} y={placement.y[node]!} tab={node === entry}
@@ -301,7 +301,7 @@ const Card = memo(function Card({ store, node: number, x, y, tab, hrefOf, onOpen
   return (
     <a className="card" data-node={number} data-kind={state.status} tabIndex={tab ? 0 : -1} draggable={false} style={{ left: x, top: y, width: cardWidth, height: cardHeight }}
       href={single ? hrefOf(node.tasks[0]!) : '#'} role={single ? undefined : 'button'} aria-haspopup={node.kind === 'expansion' ? 'dialog' : undefined}
-      aria-label={`${node.label}: ${describe(node, state)}`} title={state.reason ? `${node.label}\n${state.reason}` : node.label}
+      title={state.reason ? `${node.label}\n${state.reason}` : node.label}
       onFocus={() => onFocus(node.id)}
       onKeyDown={(e) => {
         if (e.key !== ' ' || single) return
@@ -353,12 +353,4 @@ function progress(state: NodeState): string {
   const parts = statusOrder.filter((s) => state.counts[s])
   const shown = parts.slice(0, 2).map((s) => `${state.counts[s]!.toLocaleString()} ${statusLabels[s]}`)
   return shown.join(', ') + (parts.length > 2 ? ', …' : '')
-}
-
-function describe(node: GraphNode, state: NodeState): string {
-  if (node.kind !== 'task') {
-    const counts = statusOrder.filter((s) => state.counts[s]).map((s) => `${state.counts[s]} ${statusLabels[s]}`).join(', ')
-    return `${state.total} tasks, ${counts}`
-  }
-  return [statusLabels[state.status], state.attempt > 1 && `attempt ${state.attempt}`, state.reason].filter(Boolean).join(', ')
 }

@@ -92,7 +92,7 @@ function From({ value, now, onChange, disabled, children }: { value: RestartChoi
 
 function Choose({ run, chosen, onChange }: { run: Run; chosen: ReadonlySet<string>; onChange: (tasks: ReadonlySet<string>) => void }) {
   const [search, setSearch] = useState('')
-  const names = useMemo(() => restartable(run), [run.tasks])
+  const names = useMemo(() => restartable(run), [run])
   const rows = useMemo(() => {
     const needle = search.toLowerCase()
     return names.filter((n) => n.toLowerCase().includes(needle))

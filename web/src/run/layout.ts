@@ -35,7 +35,7 @@ export function place(layers: Int32Array, edges: Int32Array): Placement {
   const columnOfLayer = new Map(used.map((layer, i) => [layer, i]))
   const column = Array.from(layers, (layer) => columnOfLayer.get(layer)!)
   const columns: number[][] = used.map(() => [])
-  column.forEach((c, node) => columns[c]!.push(node))
+  column.forEach((c, node) => { columns[c]!.push(node) })
 
   // An edge over several layers gets a bend in each, which is ordered like a node.
   const before: number[][] = Array.from({ length: nodes }, () => [])
