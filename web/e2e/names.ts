@@ -36,7 +36,7 @@ export const on = {
   outcome: (page: Page, text: string) => page.getByRole('main').locator('header').getByText(text, { exact: true }),
   log: (page: Page) => page.getByRole('region', { name: /^log/i }),
   /** A line of the log, by a text in it. */
-  logText: (page: Page, text: string) => on.log(page).getByText(text).first(),
+  logText: (page: Page, text: string) => on.log(page).getByText(text).filter({ visible: true }).first(),
   /** The link of a line of the log, by its number. */
   line: (page: Page, number: number) => on.log(page).getByRole('link', { name: new RegExp(`^(line )?${number}$`, 'i') }),
   button: (within: Page | Locator, name: string | RegExp) => within.getByRole('button', { name }),

@@ -56,7 +56,7 @@ export function FleetRollout({ name }: { name: string }) {
                 { title: 'Revision', cell: (r) => <><strong>{r.number}</strong>{r.number === rollout.revision && <span className="muted"> current</span>}</> },
                 { title: 'Instances', number: true, cell: (r) => r.instances },
                 { title: 'Created', cell: (r) => <><Time at={r.created_at} />{r.by && <span className="reason">by {r.by}</span>}</> },
-                { title: 'Settings', cell: (r) => <details><summary>{(r.settings as { plugin?: string }).plugin ?? 'Settings'}</summary><pre className="code">{JSON.stringify(r.settings, null, 2)}</pre></details> },
+                { title: 'Settings', cell: (r) => <details><summary>{(r.settings as { plugin?: string }).plugin ?? 'Settings'}</summary><pre className="code" tabIndex={0}>{JSON.stringify(r.settings, null, 2)}</pre></details> },
                 { title: 'Actions', cell: (r) => r.number !== rollout.revision && <span className="actions"><Undo name={name} revision={r} /></span> },
               ]}
             />

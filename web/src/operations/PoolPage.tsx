@@ -68,7 +68,7 @@ function Shown({ pool: p }: { pool: Schemas['Pool'] }) {
         }}
       />
       {p.kubernetes && Object.keys(p.kubernetes).length > 0 && (
-        <Section title="Pods"><pre className="code">{JSON.stringify(p.kubernetes, null, 2)}</pre></Section>
+        <Section title="Pods"><pre className="code" tabIndex={0}>{JSON.stringify(p.kubernetes, null, 2)}</pre></Section>
       )}
       <Section title="Executors">
         <Loaded query={executors}>

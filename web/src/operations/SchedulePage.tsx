@@ -70,7 +70,7 @@ function Shown({ schedule: s }: { schedule: Schemas['Schedule'] }) {
           />
         </Section>
       </div>
-      {s.spec !== undefined && <Section title="Specification"><pre className="code">{JSON.stringify(s.spec, null, 2)}</pre></Section>}
+      {s.spec !== undefined && <Section title="Specification"><pre className="code" tabIndex={0}>{JSON.stringify(s.spec, null, 2)}</pre></Section>}
     </>
   )
 }

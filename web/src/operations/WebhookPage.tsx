@@ -50,7 +50,7 @@ function Shown({ webhook: w }: { webhook: Schemas['Webhook'] }) {
           Changed: w.updated_at !== w.created_at && <Stamp at={w.updated_at} />,
         }}
       />
-      {w.template && <Section title="Texts"><pre className="code">{JSON.stringify(w.template, null, 2)}</pre></Section>}
+      {w.template && <Section title="Texts"><pre className="code" tabIndex={0}>{JSON.stringify(w.template, null, 2)}</pre></Section>}
     </>
   )
 }
