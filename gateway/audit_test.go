@@ -140,7 +140,7 @@ func TestServer_audits_every_operation(t *testing.T) {
 	}
 }
 
-// Refused calls have records, whatever they are.
+// Refused calls of all kinds have records.
 func TestServer_audits_refusals(t *testing.T) {
 	t.Parallel()
 	base, log := audited(t, gateway.Deps{ExecutorAPI: &runtest.ExecutorAPI{}, Auth: testTokens(t)})

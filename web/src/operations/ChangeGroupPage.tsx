@@ -80,7 +80,7 @@ function Queue({ ids, runs, empty }: { ids: readonly string[]; runs: ReadonlyMap
   )
 }
 
-/** Edit changes the limit. The update token of the group, as the user saw it, protects a change of somebody else. */
+/** Edit changes the limit. The update token of the group, as the user saw it, protects the change of another user. */
 function Edit({ group }: { group: Schemas['ChangeGroup'] }) {
   const queries = useQueryClient()
   const [limit, setLimit] = useState('')

@@ -15,7 +15,7 @@ export function Waiting({ run }: { run: Run }) {
   const hints = hintsOf(run)
   if (waits.length === 0 && hints.length === 0) return null
   const title = run.phase === 'finished' ? 'What to do next' : 'Why it waits'
-  // A run that only works off its graph needs nobody: the reasons are there, but do not take the page.
+  // A run that only works off its graph needs no user: the reasons are there, but do not take the page.
   const urgent = hints.length > 0
   return (
     <details className="waiting" open={urgent}>

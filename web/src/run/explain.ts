@@ -36,7 +36,7 @@ export function waitsOf(run: Pick<Run, 'phase' | 'tasks'>): { waits: Wait[]; mor
     if (task.status === 'not_started' && ++dependent > maxDependent) continue
     waits.push({ task: name, status: task.status, reason: task.reason })
   }
-  // What somebody can do something about comes first.
+  // What a user can do something about comes first.
   waits.sort((a, b) => Number(a.status === 'not_started') - Number(b.status === 'not_started'))
   return { waits, more: Math.max(0, dependent - maxDependent) }
 }
@@ -54,7 +54,7 @@ export function hintsOf(run: Run): Hint[] {
 function queuedHints(run: Run): Hint[] {
   // A started run that waits for its change groups needs no start. Only its reason distinguishes it.
   if (run.admission === 'manual' && !run.reason.includes('change group')) {
-    return [{ text: 'The run starts when somebody starts it.', command: `drover runs start ${run.id}`, action: 'start' }]
+    return [{ text: 'The run starts when a user starts it.', command: `drover runs start ${run.id}`, action: 'start' }]
   }
   if (run.changegroups.length > 0) {
     return [

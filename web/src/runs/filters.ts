@@ -17,7 +17,7 @@ export const results: readonly Result[] = ['success', 'failed', 'stopped']
 
 const text = (value: unknown) => (typeof value === 'string' || typeof value === 'number' ? String(value) : undefined)
 
-/** known keeps the values that the API takes: a URL that somebody wrote must not break the page. */
+/** known keeps the values that the API takes: a URL that a user wrote must not break the page. */
 function known(value: unknown, of: readonly string[]): string[] | undefined {
   const list = (Array.isArray(value) ? value : [value]).filter((v): v is string => typeof v === 'string' && of.includes(v))
   return list.length > 0 ? [...new Set(list)] : undefined

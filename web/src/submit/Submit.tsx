@@ -86,7 +86,7 @@ function Page({ begin, name }: { begin: string; name?: string }) {
         {Object.keys(inputs).length > 0 && <InputForm inputs={inputs} values={chosen} onChange={setValues} />}
         <div className="actions">
           <button className="primary" disabled={submit.isPending} title="Ctrl+Enter submits as the file says" onClick={() => send('auto')}>{submit.isPending ? 'Submitting …' : 'Start now'}</button>
-          <button disabled={submit.isPending} onClick={() => send('manual')} title="The run stays queued until somebody starts it">Create only</button>
+          <button disabled={submit.isPending} onClick={() => send('manual')} title="The run stays queued until a user starts it">Create only</button>
         </div>
         {submit.error && (
           <div className="notice failed" role="alert">

@@ -8,7 +8,7 @@ const maxHeight = 8_000_000
 export interface Place {
   row: number
   px: number
-  /** The end of the log is at the bottom of the view, whatever row that puts at the top. */
+  /** The end of the log is at the bottom of the view, no matter which row that puts at the top. */
   bottom?: boolean
 }
 
