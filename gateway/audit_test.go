@@ -128,9 +128,9 @@ func TestServer_audits_every_operation(t *testing.T) {
 			r := all[0]
 			require.Equal(t, op.OperationID, r.Action)
 			require.Equal(t, status, r.Status, r.Action)
-			require.NotEmpty(t, r.Resource.Kind, r.Action)
+			require.NotEmpty(t, r.Kind, r.Action)
 			require.Equal(t, strings.Contains(path, "{id}") || strings.Contains(path, "{name}"), r.Resource.ID == runID, r.Action)
-			require.Equal(t, strings.Contains(path, "{task}"), r.Resource.Task == runID, r.Action)
+			require.Equal(t, strings.Contains(path, "{task}"), r.Task == runID, r.Action)
 			require.Equal(t, "request-1", r.RequestID)
 			if op.Extensions["x-scope"] != "none" {
 				require.Equal(t, "admin", r.Subject, r.Action)
@@ -158,7 +158,7 @@ func TestServer_audits_refusals(t *testing.T) {
 		{call{path: "/api/v1/runs", header: map[string]string{"Host": "evil.example"}}, "listRuns", "", http.StatusForbidden},
 		{call{path: "/", header: map[string]string{"Host": "evil.example"}}, "", "", http.StatusForbidden},
 	} {
-		require.Equal(t, tt.status, tt.call.do(t, base).status, tt.path)
+		require.Equal(t, tt.status, tt.do(t, base).status, tt.path)
 		all := log.take()
 		require.Len(t, all, 1, tt.path)
 		require.Equal(t, tt.action, all[0].Action)
@@ -196,32 +196,38 @@ func TestServer_audit_records(t *testing.T) {
 		want  auditlog.Record
 	}{
 		{
-			call{method: http.MethodPost, path: "/api/v1/runs", body: `{"name": "x", "group": "/acme/web", "tasks": {"a": {"steps": [{"run": "true"}]}}}`}, tokens.Write,
+			call{method: http.MethodPost, path: "/api/v1/runs", body: `{"name": "x", "group": "/acme/web", "tasks": {"a": {"steps": [{"run": "true"}]}}}`},
+			tokens.Write,
 			auditlog.Record{Action: "createRun", Resource: auditlog.Resource{Kind: "run", ID: runID}, Result: auditlog.Success, Status: 201},
 		},
 		{
-			call{method: http.MethodPost, path: runPath + "/restart", body: `{"from": "start"}`}, tokens.Write,
+			call{method: http.MethodPost, path: runPath + "/restart", body: `{"from": "start"}`},
+			tokens.Write,
 			auditlog.Record{Action: "restartRun", Resource: auditlog.Resource{Kind: "run", ID: runID}, Created: "01jd0000000000000000000001", Result: auditlog.Success, Status: 201},
 		},
 		{
-			call{method: http.MethodPost, path: runPath + "/tasks/a%20b/approve", body: `{}`}, tokens.Write,
+			call{method: http.MethodPost, path: runPath + "/tasks/a%20b/approve", body: `{}`},
+			tokens.Write,
 			auditlog.Record{Action: "approveTask", Resource: auditlog.Resource{Kind: "run", ID: runID, Task: "a b"}, Result: auditlog.Refused, Status: 403, Code: run.CodeForbidden},
 		},
 		{
-			call{method: http.MethodPost, path: runPath + "/stop", body: `{}`}, tokens.Write,
+			call{method: http.MethodPost, path: runPath + "/stop", body: `{}`},
+			tokens.Write,
 			auditlog.Record{Action: "stopRun", Resource: auditlog.Resource{Kind: "run", ID: runID}, Result: auditlog.Failed, Status: 409, Code: run.CodeWrongPhase},
 		},
 		{
-			call{method: http.MethodDelete, path: runPath, body: `{}`}, tokens.Write,
+			call{method: http.MethodDelete, path: runPath, body: `{}`},
+			tokens.Write,
 			auditlog.Record{Action: "deleteRun", Resource: auditlog.Resource{Kind: "run", ID: runID}, Result: auditlog.Refused, Status: 403, Code: run.CodeForbidden},
 		},
 		{
-			call{method: http.MethodDelete, path: runPath, body: `{}`}, tokens.Admin,
+			call{method: http.MethodDelete, path: runPath, body: `{}`},
+			tokens.Admin,
 			auditlog.Record{Action: "deleteRun", Resource: auditlog.Resource{Kind: "run", ID: runID}, Result: auditlog.Unknown, Status: 504, Code: run.CodeTimeout},
 		},
 	} {
-		tt.call.header = bearer(tt.scope)
-		a := tt.call.do(t, base)
+		tt.header = bearer(tt.scope)
+		a := tt.do(t, base)
 		all := log.take()
 		require.Len(t, all, 1, a.body)
 		got := all[0]

@@ -57,7 +57,7 @@ func (s *Server) authenticate(r *http.Request) (tokens.Principal, error) {
 	}
 	headers := r.Header.Values("Authorization")
 	if len(headers) == 0 {
-		if p, found, err := s.Handlers.Authenticate(r); found {
+		if p, found, err := s.Authenticate(r); found {
 			return p, err
 		}
 	}

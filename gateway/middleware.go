@@ -67,7 +67,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		if c.Get(streamedKey) == nil {
 			s.metrics.observeDuration(route, c.Request().Method, took)
 		}
-		s.API.Finish(c, access.Code(c))
+		s.Finish(c, access.Code(c))
 		s.access.Write(c, access.Request{ID: requestID(c), Route: route, Subject: subject(c), Took: took})
 		return nil
 	}

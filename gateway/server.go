@@ -198,7 +198,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 	}
 	s.Handlers = login.New(login.Deps{
 		Sessions: deps.Browsers, Provider: deps.Provider, Secure: s.secure, Caller: principal,
-		Began:  func(c echo.Context, subject, token string) error { return s.API.Began(c, subject, token) },
+		Began:  func(c echo.Context, subject, token string) error { return s.Began(c, subject, token) },
 		Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) },
 	})
 	s.TokenOperations = &access.TokenOperations{Tokens: deps.Tokens, Caller: principal, Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) }}
@@ -245,7 +245,7 @@ func (s *Server) router(ops map[string]openapi.Operation, codec http.Handler) *e
 	e.Use(identify, s.observe, s.recoverPanics, newHosts(own, s.opts.CodecOrigins).middleware, s.serveUI)
 	checks := make(map[string][]echo.MiddlewareFunc, len(ops))
 	for id, op := range ops {
-		checks[id] = []echo.MiddlewareFunc{s.authorize(op), s.API.Record(op), s.checkRequest(op), s.checkBody(op)}
+		checks[id] = []echo.MiddlewareFunc{s.authorize(op), s.Record(op), s.checkRequest(op), s.checkBody(op)}
 	}
 	if codec != nil {
 		s.serveCodec(e, codec)

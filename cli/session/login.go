@@ -101,7 +101,7 @@ func NewLogin(issuer, clientID, tokenURL string, answer *oauth2.Token) (Login, e
 
 // Write stores a login in a file that only the user can read.
 func (l Login) Write(path string) error {
-	text, err := json.Marshal(l)
+	text, err := json.Marshal(l) //nolint:gosec // the file is for the user alone
 	if err == nil {
 		err = durable.WriteFile(path, append(text, '\n'))
 	}

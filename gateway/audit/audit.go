@@ -130,7 +130,7 @@ func (a *API) Finish(c echo.Context, code run.Code) {
 	}
 	op := a.operation(c)
 	refused := auditlog.ResultOf(status) == auditlog.Refused
-	if !refused && !(op.Audit && op.Scope == "" && status < http.StatusBadRequest) {
+	if !refused && (!op.Audit || op.Scope != "" || status >= http.StatusBadRequest) {
 		return
 	}
 	// A request without a token that changed nothing, such as a logout without a

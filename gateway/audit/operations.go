@@ -114,7 +114,7 @@ func query(params api.ExportAuditRecordsParams) auditlog.Query {
 func view(r auditlog.Record) api.AuditRecord {
 	v := api.AuditRecord{
 		ID: r.ID, Time: r.Time.UTC(), Subject: r.Subject, Token: r.Token, Action: r.Action, Created: r.Created, Group: r.Group,
-		Resource: api.AuditResource{Kind: r.Resource.Kind, ID: r.Resource.ID, Task: r.Resource.Task},
+		Resource: api.AuditResource{Kind: r.Kind, ID: r.Resource.ID, Task: r.Task},
 		Result:   api.AuditResult(r.Result), Status: r.Status, Code: string(r.Code), RequestID: r.RequestID, Remote: r.Remote, Count: r.Count,
 	}
 	if r.Count > 1 {

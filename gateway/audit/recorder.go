@@ -223,7 +223,7 @@ func (r *Recorder) putBack(ctx context.Context, batch []entry, err error) {
 func (r *Recorder) lose(ctx context.Context, record auditlog.Record, err error) {
 	r.metrics.lost.Inc()
 	r.logger.ErrorContext(ctx, "failed to write an audit record", "audit_id", record.ID, "subject", record.Subject, "action", record.Action,
-		"resource", record.Resource.Kind+"/"+record.Resource.ID, "status", record.Status, "request_id", record.RequestID, "remote", record.Remote,
+		"resource", record.Kind+"/"+record.Resource.ID, "status", record.Status, "request_id", record.RequestID, "remote", record.Remote,
 		"count", record.Count, "error", err)
 }
 
@@ -276,7 +276,7 @@ func newID(at time.Time) string {
 // clean makes the texts of a record storable: clients choose some of them.
 func clean(r auditlog.Record) auditlog.Record {
 	for _, text := range []*string{
-		&r.Subject, &r.Token, &r.Resource.ID, &r.Resource.Task, &r.Created, &r.Group, &r.RequestID, &r.Remote,
+		&r.Subject, &r.Token, &r.Resource.ID, &r.Task, &r.Created, &r.Group, &r.RequestID, &r.Remote,
 	} {
 		*text = strings.ReplaceAll(strings.ToValidUTF8(truncate.String(*text, maxText, ""), ""), "\x00", "")
 	}

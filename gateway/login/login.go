@@ -195,7 +195,7 @@ func (o *Handlers) began(c echo.Context, name string) error {
 }
 
 func (o *Handlers) cookie(r *http.Request, value string, expires time.Time) *http.Cookie {
-	return &http.Cookie{
+	return &http.Cookie{ //nolint:gosec // Secure says how the browser reaches the gateway
 		Name: o.cookieName(r), Value: value, Path: "/", Expires: expires, Secure: o.deps.Secure(r),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}

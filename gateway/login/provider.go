@@ -128,7 +128,7 @@ func (o *Handlers) startName(r *http.Request) string {
 }
 
 func (o *Handlers) setStart(c echo.Context, value string, seconds int) {
-	http.SetCookie(c.Response(), &http.Cookie{
+	http.SetCookie(c.Response(), &http.Cookie{ //nolint:gosec // Secure says how the browser reaches the gateway
 		Name: o.startName(c.Request()), Value: value, Path: "/", MaxAge: seconds, Secure: o.deps.Secure(c.Request()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})

@@ -65,7 +65,7 @@ func (p *Identity) Start(t testing.TB) {
 	Await(t, identityStart, func() (bool, string) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Issuer+".well-known/openid-configuration", nil)
 		require.NoError(t, err)
-		answer, err := http.DefaultClient.Do(r)
+		answer, err := identityClient().Do(r)
 		if err != nil {
 			return false, "the provider: " + err.Error()
 		}
@@ -87,7 +87,7 @@ func (p *Identity) Control(t testing.TB, path string, body any) string {
 	require.NoError(t, err)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Issuer+"control/"+path, bytes.NewReader(text))
 	require.NoError(t, err)
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := identityClient().Do(r)
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	data, err := io.ReadAll(answer.Body)
@@ -113,3 +113,6 @@ func (p *Identity) Sign(t testing.TB, claims map[string]any) string {
 	}
 	return p.Control(t, "sign", all)
 }
+
+// identityClient calls the provider.
+func identityClient() *http.Client { return &http.Client{Timeout: identityStart} }

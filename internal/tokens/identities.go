@@ -179,7 +179,7 @@ type sealed struct {
 // seal encrypts the tokens of a grant with the secret of its session, which only the
 // browser has: the records alone do not reveal them.
 func seal(secret string, g Grant) (string, error) {
-	text, err := json.Marshal(sealed{RefreshToken: g.RefreshToken, IDToken: g.IDToken})
+	text, err := json.Marshal(sealed{RefreshToken: g.RefreshToken, IDToken: g.IDToken}) //nolint:gosec // it is encrypted below
 	if err != nil {
 		return "", fmt.Errorf("seal the tokens of the provider: %w", err)
 	}

@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,16 +23,14 @@ type fakeProvider struct {
 }
 
 func (f *fakeProvider) Principal(id run.Identity) (Principal, error) {
-	for _, g := range id.Groups {
-		if g == "developers" {
-			return Principal{Name: id.Name, Scopes: []Scope{Write}, Groups: id.Groups}, nil
-		}
+	if slices.Contains(id.Groups, "developers") {
+		return Principal{Name: id.Name, Scopes: []Scope{Write}, Groups: id.Groups}, nil
 	}
 	return Principal{}, run.Errorf(run.CodeForbidden, "no binding")
 }
 
 func (f *fakeProvider) Refresh(_ context.Context, g Grant) (Grant, error) {
-	time.Sleep(time.Second)
+	<-time.After(time.Second)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
@@ -72,7 +71,7 @@ func TestBrowsers_confirm_with_the_provider(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, provider.calls)
 		for range 3 {
-			time.Sleep(11 * time.Minute)
+			<-time.After(11 * time.Minute)
 			provider.calls = 0
 			errs := make(chan error, 10)
 			for range cap(errs) / 2 {
@@ -89,7 +88,7 @@ func TestBrowsers_confirm_with_the_provider(t *testing.T) {
 			require.Equal(t, 1, provider.calls, "the provider accepts a refresh token once")
 		}
 		provider.groups = nil
-		time.Sleep(11 * time.Minute)
+		<-time.After(11 * time.Minute)
 		_, _, err = a.Authenticate(t.Context(), secret)
 		require.Equal(t, run.CodeForbidden, run.CodeOf(err), "the user left the group")
 	})
@@ -100,7 +99,7 @@ func TestBrowsers_end_with_the_login_at_the_provider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, provider, secret := withProvider(t, "r")
 		provider.valid = "withdrawn"
-		time.Sleep(11 * time.Minute)
+		<-time.After(11 * time.Minute)
 		_, _, err := a.Authenticate(t.Context(), secret)
 		require.Equal(t, run.CodeUnauthenticated, run.CodeOf(err))
 		require.ErrorContains(t, err, "invalid_grant")
@@ -116,11 +115,11 @@ func TestBrowsers_provider_down(t *testing.T) {
 		a, _, provider, secret := withProvider(t, "r")
 		provider.down = true
 		for range 5 {
-			time.Sleep(11 * time.Minute)
+			<-time.After(11 * time.Minute)
 			_, _, err := a.Authenticate(t.Context(), secret)
 			require.NoError(t, err, "the login stays valid for a time")
 		}
-		time.Sleep(11 * time.Minute)
+		<-time.After(11 * time.Minute)
 		_, _, err := a.Authenticate(t.Context(), secret)
 		require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
 		require.ErrorContains(t, err, "connection refused")
@@ -129,7 +128,7 @@ func TestBrowsers_provider_down(t *testing.T) {
 		require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
 		require.Equal(t, calls, provider.calls, "it is not asked for each request")
 		provider.down = false
-		time.Sleep(confirmAgain + time.Second)
+		<-time.After(confirmAgain + time.Second)
 		_, _, err = a.Authenticate(t.Context(), secret)
 		require.NoError(t, err)
 	})
@@ -139,10 +138,10 @@ func TestBrowsers_without_refresh_token(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, _, provider, secret := withProvider(t, "")
-		time.Sleep(59 * time.Minute)
+		<-time.After(59 * time.Minute)
 		_, _, err := a.Authenticate(t.Context(), secret)
 		require.NoError(t, err)
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		_, _, err = a.Authenticate(t.Context(), secret)
 		require.Equal(t, run.CodeUnauthenticated, run.CodeOf(err))
 		require.Zero(t, provider.calls)
@@ -158,7 +157,7 @@ func TestBrowsers_end_for_a_user(t *testing.T) {
 		g, err := a.End(t.Context(), secret, true)
 		require.NoError(t, err)
 		require.Equal(t, "id", g.IDToken)
-		time.Sleep(sessionFresh)
+		<-time.After(sessionFresh)
 		_, _, err = b.Authenticate(t.Context(), other.Secret)
 		require.Equal(t, run.CodeUnauthenticated, run.CodeOf(err), "everywhere")
 

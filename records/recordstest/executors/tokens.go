@@ -128,8 +128,10 @@ func testBrowserSessions(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	expires := time.Now().Add(time.Hour)
 	for _, b := range []run.BrowserSession{
-		{Hash: "a", Token: "t", Name: "ana", Browser: "Firefox", Expires: expires}, {Hash: "b", Token: "t", Name: "ana", Expires: expires},
-		{Hash: "c", Token: "u", Name: "ben", Expires: expires}, {Hash: "d", Token: "u", Name: "ben", Expires: time.Now().Add(-time.Second)},
+		{Hash: "a", Token: "t", Name: "ana", Browser: "Firefox", Expires: expires},
+		{Hash: "b", Token: "t", Name: "ana", Expires: expires},
+		{Hash: "c", Token: "u", Name: "ben", Expires: expires},
+		{Hash: "d", Token: "u", Name: "ben", Expires: time.Now().Add(-time.Second)},
 	} {
 		require.NoError(t, s.CreateBrowserSession(t.Context(), b))
 	}

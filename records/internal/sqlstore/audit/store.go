@@ -34,7 +34,7 @@ func (s *Store) AppendAudit(ctx context.Context, records []auditlog.Record) erro
 }
 
 func appendRecord(ctx context.Context, t *sqldb.Tx, r auditlog.Record) error {
-	if r.Resource.Kind == auditlog.KindRun && r.Resource.ID != "" && r.Group == "" {
+	if r.Kind == auditlog.KindRun && r.Resource.ID != "" && r.Group == "" {
 		var err error
 		if r.Group, err = groupOf(ctx, t, r.Resource.ID); err != nil {
 			return err
@@ -46,7 +46,7 @@ func appendRecord(ctx context.Context, t *sqldb.Tx, r auditlog.Record) error {
 			group_path = CASE WHEN excluded.group_path = '' THEN audit_records.group_path ELSE excluded.group_path END,
 			result = excluded.result, status = excluded.status, code = excluded.code
 		WHERE audit_records.status = 0`,
-		r.ID, sqldb.FromTime(r.Time), sqldb.FromTime(r.Until), r.Count, r.Subject, r.Token, r.Action, r.Resource.Kind, r.Resource.ID, r.Resource.Task, r.Created,
+		r.ID, sqldb.FromTime(r.Time), sqldb.FromTime(r.Until), r.Count, r.Subject, r.Token, r.Action, r.Kind, r.Resource.ID, r.Task, r.Created,
 		r.Group, r.Result, r.Status, r.Code, r.RequestID, r.Remote); err != nil {
 		return err
 	}
