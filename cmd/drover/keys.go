@@ -38,6 +38,9 @@ file, before it is first in any of them.`,
 		Example: "  drover keys create encryption --id 2026-11 --file /etc/drover/records.keys\n  DROVER_RECORDS__KEYS=\"$(drover keys create encryption)\" drover start gateway",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if id == "" {
+				id = time.Now().UTC().Format(time.DateOnly)
+			}
 			line, err := keyring.NewKey(id)
 			if err != nil {
 				return command.UsageError(err)
@@ -49,7 +52,7 @@ file, before it is first in any of them.`,
 			return prependKey(file, line)
 		},
 	}
-	cmd.Flags().StringVar(&id, "id", time.Now().UTC().Format("2006-01-02"), "id of the key, which is stored with everything that the key encrypts")
+	cmd.Flags().StringVar(&id, "id", "", "key ID, stored with everything the key encrypts (today's UTC date if empty)")
 	cmd.Flags().StringVar(&file, "file", "", "key file")
 	return cmd
 }
