@@ -5,6 +5,7 @@ package testenv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,14 +16,17 @@ import (
 	"time"
 
 	"github.com/docker/docker/client"
-	"github.com/stretchr/testify/assert"
 )
 
 // daemonStart is how long a Docker daemon may take until it answers.
 const daemonStart = time.Minute
 
-// daemonEnd is how long what a stopped daemon started may still use its directory.
-const daemonEnd = 20 * time.Second
+// What a stopped daemon started may still write to its directory for a while: the
+// removal is tried this often, with this pause in between.
+const (
+	daemonRemovals = 200
+	removalPause   = 100 * time.Millisecond
+)
 
 // Daemon is a Docker daemon for one test, which may stop and start it. It has no
 // network, so its containers must use the network "none".
@@ -53,19 +57,33 @@ func NewDaemon(t testing.TB, flags ...string) *Daemon {
 		"--bridge=none", "--iptables=false", "--ip6tables=false",
 	}, flags...)
 	t.Cleanup(func() {
-		d.Stop()
+		if err := d.stop(); err != nil {
+			t.Logf("the daemon's end: %v", err)
+		}
 		d.clear()
 		if t.Failed() {
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
 			t.Logf("%s", log[max(0, len(log)-4000):])
 		}
-		// What the daemon started may outlive it for a moment and still write there.
-		assert.EventuallyWithT(t, func(c *assert.CollectT) {
-			assert.NoError(c, os.RemoveAll(dir), "remove the daemon's directory")
-		}, daemonEnd, 100*time.Millisecond)
+		removeDaemonDir(t, dir)
 	})
 	d.Start()
 	return d
+}
+
+// removeDaemonDir removes the directory of a stopped daemon. The daemon's children
+// may outlive it for a moment and still write there, so it tries again for a while.
+// What is left then is logged: a leftover must not decide a test.
+func removeDaemonDir(t testing.TB, dir string) {
+	t.Helper()
+	var err error
+	for range daemonRemovals {
+		if err = os.RemoveAll(dir); err == nil {
+			return
+		}
+		<-time.After(removalPause)
+	}
+	t.Logf("failed to remove the daemon's directory %s: %v", dir, err)
 }
 
 // Host returns the DOCKER_HOST of the daemon.
@@ -108,13 +126,20 @@ func (d *Daemon) Start() {
 // Stop stops the daemon. It can be started again.
 func (d *Daemon) Stop() {
 	d.t.Helper()
+	if err := d.stop(); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *Daemon) stop() error {
 	if err := d.process.Process.Signal(syscall.SIGTERM); err != nil {
-		d.t.Fatalf("stop dockerd: %v", err)
+		return fmt.Errorf("stop dockerd: %w", err)
 	}
 	var exit *exec.ExitError
 	if err := d.process.Wait(); err != nil && !errors.As(err, &exit) {
-		d.t.Fatalf("wait for dockerd: %v", err)
+		return fmt.Errorf("wait for dockerd: %w", err)
 	}
+	return nil
 }
 
 // clear ends the containerd and the mount that a daemon with live-restore leaves.
