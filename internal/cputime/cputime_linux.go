@@ -1,4 +1,3 @@
-// Package cputime measures the CPU time of functions in tests.
 package cputime
 
 import (
@@ -10,10 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of returns the CPU time of the calling thread during a function. Other work of
-// the machine affects it little, and goroutines that the function starts do not
-// count.
-func Of(t testing.TB, do func()) time.Duration {
+// of returns the calling thread's CPU time during a function.
+func of(t testing.TB, do func()) time.Duration {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -1,6 +1,5 @@
 //go:build !linux
 
-// Package cputime measures the CPU time of functions in tests.
 package cputime
 
 import (
@@ -8,9 +7,9 @@ import (
 	"time"
 )
 
-// Of returns the elapsed time of a function, because this system has no CPU time
-// of a single thread.
-func Of(t testing.TB, do func()) time.Duration {
+// of returns a function's elapsed time, because this system does not report the CPU
+// time of a single thread.
+func of(t testing.TB, do func()) time.Duration {
 	t.Helper()
 	begun := time.Now()
 	do()

@@ -129,11 +129,10 @@ func TestKept_cost(t *testing.T) {
 	for i := range named {
 		named[i] = "x" + strconv.Itoa(i)
 	}
-	spent := cputime.Of(t, func() {
+	cputime.AtMost(t, 2*time.Second, func() {
 		_, err := graph.Kept(nodes, status, func(task int) string { return nodes[task].Name }, "", named)
 		var refused *run.Error
 		require.ErrorAs(t, err, &refused)
 		require.Len(t, refused.Faults, run.MaxFaults+1)
 	})
-	require.Less(t, spent, 2*time.Second)
 }
