@@ -22,9 +22,9 @@ import (
 // The limits of docs/structure.md. A file counts if it is no test, a method if
 // it is not generated.
 const (
-	maxFiles   = 25 // of a package
+	maxFiles   = 32 // of a package
 	maxMethods = 45 // of a receiver
-	maxFolders = 20 // with Go code, at the top level
+	maxFolders = 22 // with Go code, at the top level
 )
 
 // tooLarge lists the packages and receivers over their limit, with the most that
