@@ -14,8 +14,7 @@ export CGO_ENABLED := 0
 # TESTFLAGS are flags for `go test`. The tests download nothing but Go modules.
 # DROVER_REQUIRE lists the services whose absence fails tests instead of skipping
 # them.
-TESTFLAGS ?=
-REPORT    := .bin/test.log
+export TESTFLAGS ?=
 
 ##@ Start here
 .PHONY: help
@@ -47,7 +46,7 @@ bin/server/drover:
 binaries: build bin/drover-agent bin/server/drover ## Build also the smaller binaries: bin/drover-agent for executors, bin/server/drover without the Temporal server
 
 # SIZES are the largest permitted sizes of the binaries, in MB.
-SIZES := bin/drover=184 bin/server/drover=100 bin/drover-agent=40 bin/drover-shim=7
+SIZES := bin/drover=191 bin/server/drover=103 bin/drover-agent=42 bin/drover-shim=7
 
 .PHONY: sizes
 sizes: binaries ## Print the sizes of the binaries, and fail if one is too large
@@ -107,12 +106,9 @@ web-dev: $(WEB_MODULES) ## Serve the web UI with hot reload, for the gateway at 
 
 ##@ Check
 .PHONY: test
-test: build ## Run the tests, and list those that are skipped because a service is missing
-	@mkdir -p .bin
-	DROVER_TEST_TEMPORAL=$${DROVER_TEST_TEMPORAL:-auto} DROVER_TEST_S3=$${DROVER_TEST_S3:-auto} $(GO) test $(TESTFLAGS) -timeout 20m ./test ./workflows ./... | tee $(REPORT).part # the longest first
-	@mv $(REPORT).part $(REPORT)
-	@set -e; for module in $(PLUGIN_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./... | tee -a $(CURDIR)/$(REPORT)); done
-	@$(GO) run ./internal/testenv/missing
+test: build ## Run the tests, failed ones up to three times, and list those that are skipped because a service is missing
+	@DROVER_TEST_TEMPORAL=$${DROVER_TEST_TEMPORAL:-auto} DROVER_TEST_S3=$${DROVER_TEST_S3:-auto} GO=$(GO) tools/test.sh . $(PLUGIN_MODULES) || code=$$?; \
+	$(GO) run ./internal/testenv/missing; exit $${code:-0}
 
 # The race detector skips SQLite, which is C code translated to Go. Its exit delay
 # of a second is shortened, because scripts start many processes.
@@ -238,6 +234,12 @@ fuzz: ## Fuzz the parsers of specifications, test reports and archives, FUZZ tim
 	$(call fuzz_one,FuzzCost,2000,./spec/)
 	$(call fuzz_one,FuzzReport,30000,./engine/archives/)
 	$(call fuzz_one,FuzzUnpack,25000,./internal/archive/)
+
+# STAGES are stages of make verify.
+STAGES ?=
+.PHONY: verify
+verify: ## Run the checks that decide no landing, as stages: kubernetes race fuzz self-build vulnerabilities; STAGES="..." runs only these
+	.ci/verify $(STAGES)
 
 .PHONY: soak
 soak: build $(AND_CLUSTER) ## Run the long tests: kills, chaos (also in a cluster, as test-k8s), fuzzing, the full self-build

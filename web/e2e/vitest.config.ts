@@ -11,6 +11,7 @@ export default defineConfig({
     fileParallelism: false,
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    retry: screenshots ? 0 : 2,
     reporters: ['verbose'],
   },
 })
