@@ -80,6 +80,17 @@ func schemaRules() []schemaRule {
 			[]string{"depends: [b]", "depends: [a]", "depends: [z, {task: z}]"},
 		},
 		{
+			"A task with `finally` has no `approval` and no `foreach`. It and the tasks without it do not depend on each other, and a file has at least one task without it.",
+			[]ruleFault{
+				{code: run.FaultContradiction, path: `\.(approval|foreach|depends\[\d+\](\.task)?)$`, detail: "finally"},
+				{code: run.FaultRequired, path: `^tasks$`, detail: "finally"},
+			},
+			[]string{
+				"finally: true\n    approval: true", "finally: true\n    foreach: '{{ output \"z\" \"k\" }}'", "finally: true\n    depends: [z]",
+				"tasks: {a: {finally: true, steps: [{run: x}]}}\n",
+			},
+		},
+		{
 			"The limits on tasks after expansion and on the dependencies of all tasks.",
 			[]ruleFault{{code: run.FaultOverLimit, path: `^tasks$`}},
 			[]string{"matrix: {A: [" + strings.Repeat("1,", 10_000) + "1]}"},
@@ -441,6 +452,9 @@ func schemaWords() []string {
 // at one of twelve neighbours.
 func TestSchema_of_each_value(t *testing.T) {
 	t.Parallel()
+	if testing.Short() { // so too under the race detector, which slows it down
+		t.Skip("a long test of one goroutine")
+	}
 	_, _, err := validateJSON(t, marshal(t, everyKey(t)))
 	require.NoError(t, err, "%v", faults(err))
 	accepted, rejected := 0, 0

@@ -397,6 +397,9 @@ func TestDetect(t *testing.T) {
 
 func TestValidate_TenThousandTasks(t *testing.T) {
 	t.Parallel()
+	if testing.Short() { // so too under the race detector, which slows it down
+		t.Skip("a long test of one goroutine")
+	}
 	text := large()
 	s, err := spec.Validate([]byte(text), spec.FormatYAML)
 	require.NoError(t, err)

@@ -19,6 +19,7 @@ func TestBehaviours(t *testing.T) {
 	t.Parallel()
 	dev := startScripts(t, "behaviours")
 	for name, behaviour := range map[string]func(t *testing.T, dev *harness.Dev){
+		"08_finished_within_a_second": finishedWithinASecond,
 		"10_load_is_spread":           loadIsSpread,
 		"18_tokens_of_fifty_clients":  tokensOfFiftyClients,
 		"19_limit_with_fifty_clients": limitWithFiftyClients,

@@ -94,9 +94,9 @@ var errChaosOver = errors.New("the time of the chaos is over")
 // checkGroups checks from the events that no limit was exceeded.
 func checkGroups(t *testing.T, c *clientPool, ctx context.Context, runs []api.Run, l *limits) {
 	t.Helper()
-	groups, open := map[string][]string{}, map[string]bool{}
+	groups, created, open := map[string][]string{}, map[string]time.Time{}, map[string]bool{}
 	for _, r := range runs {
-		groups[r.ID], open[r.ID] = r.Changegroups, true
+		groups[r.ID], created[r.ID], open[r.ID] = r.Changegroups, r.CreatedAt, true
 	}
 	events := c.events(ctx, func(e api.Event) bool {
 		if run.Phase(e.Phase).Final() && e.Type == "run" {
@@ -105,18 +105,18 @@ func checkGroups(t *testing.T, c *clientPool, ctx context.Context, runs []api.Ru
 		return len(open) == 0
 	})
 	checkOrder(t, events)
-	running, most := map[string]map[string]bool{}, map[string]int{}
+	running, most := map[string]map[string]time.Time{}, map[string]int{} // when the runs of each group began
 	for _, e := range events {
 		for _, g := range groups[e.Run] {
 			if running[g] == nil {
-				running[g] = map[string]bool{}
+				running[g] = map[string]time.Time{}
 			}
 			switch {
-			case e.Phase == "running" && !running[g][e.Run]:
-				running[g][e.Run] = true
+			case e.Phase == "running" && running[g][e.Run].IsZero():
+				running[g][e.Run] = e.Time
 				most[g] = max(most[g], len(running[g]))
-				limit := l.at(g, e.Time)
-				require.LessOrEqual(t, len(running[g]), limit, "change group %s at event %d of %s; its limits: %+v", g, e.Number, e.Time, l.set[g])
+				limit := l.between(g, created[e.Run], e.Time)
+				require.LessOrEqual(t, len(running[g]), limit, "change group %s with event %+v; running since: %v; limits: %v", g, e, running[g], l.set[g])
 			case run.Phase(e.Phase).Final():
 				delete(running[g], e.Run)
 			}
@@ -138,6 +138,10 @@ type setLimit struct {
 	n               int
 }
 
+func (s setLimit) String() string {
+	return fmt.Sprintf("%d since %s to %s", s.n, s.requested.UTC().Format(time.RFC3339Nano), s.done.UTC().Format(time.RFC3339Nano))
+}
+
 func newLimits() *limits { return &limits{set: map[string][]setLimit{}} }
 
 func (l *limits) add(group string, s setLimit) {
@@ -146,10 +150,12 @@ func (l *limits) add(group string, s setLimit) {
 	l.set[group] = append(l.set[group], s)
 }
 
-// at returns the greatest limit that may have been in force at an event. The
-// event's time is the begin of its transaction, which may have waited for another
+// between returns the greatest limit that may have been in force between the creation
+// of a run and the event that it runs. A new run can get its slots when it is created,
+// runs once its workflow has begun, and keeps them if the limit is lowered meanwhile.
+// The event's time is the begin of its transaction, which may have waited for another
 // transaction: as long as the slowest change of a limit, and some seconds.
-func (l *limits) at(group string, t time.Time) int {
+func (l *limits) between(group string, created, t time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waited := 5 * time.Second
@@ -160,7 +166,7 @@ func (l *limits) at(group string, t time.Time) int {
 	}
 	greatest := 0
 	for i, s := range l.set[group] {
-		ended := i+1 < len(l.set[group]) && l.set[group][i+1].done.Before(t)
+		ended := i+1 < len(l.set[group]) && l.set[group][i+1].done.Before(created)
 		if !ended && s.requested.Before(t.Add(waited)) {
 			greatest = max(greatest, s.n)
 		}

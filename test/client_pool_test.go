@@ -134,7 +134,7 @@ func (c *clientPool) events(ctx context.Context, last func(e api.Event) bool) []
 // follow reads the events that a query selects, from the first event on, until
 // last returns true.
 func (c *clientPool) follow(ctx context.Context, query string, last func(e api.Event) bool) {
-	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, giveUp)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.clients[0].Server+"/api/v1/events?"+query, nil)
 	require.NoError(c.t, err)

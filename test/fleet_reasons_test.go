@@ -15,6 +15,7 @@ import (
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/fleeting/fleetingtest/cloud"
 	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/test/harness"
 )
 
 // TestFleet_reasons reads why a task waits: first its instance starts, then the plugin
@@ -46,8 +47,9 @@ func TestFleet_reasons(t *testing.T) {
 		t.Helper()
 		var task api.Task
 		testenv.Await(t, time.Minute, func() (bool, string) {
-			task = f.Get(id).Tasks["t"]
-			return strings.Contains(task.Reason, part), "the reason is " + task.Reason
+			r := f.Get(id)
+			task = r.Tasks["t"]
+			return strings.Contains(task.Reason, part) && harness.TemporalAnswers(r), "the reason is " + task.Reason
 		})
 		return task
 	}

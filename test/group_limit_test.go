@@ -26,7 +26,7 @@ func TestGroup_limit(t *testing.T) {
 	second := submit("/project/42", "true")
 	other := submit("/project/421", "true")
 	parts.AwaitPhase(other, "finished", time.Minute)
-	r := parts.Get(second)
+	r := parts.Await(second, time.Minute, harness.TemporalAnswers)
 	require.EqualValues(t, "queued", r.Phase)
 	require.Equal(t, "waits for change group group:/project/42: position 1 in queue, 1 of 1 slots held by "+first, r.Reason)
 	parts.Post(first + "/stop")

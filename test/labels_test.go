@@ -28,7 +28,9 @@ func TestLabels_of_executors(t *testing.T) {
 
 	// No executor has the label: only the other task runs, and the reason says so.
 	waits := submit(task("a", gpu, "true"), task("b", "", "true"))
-	r := parts.Await(waits, time.Minute, func(r api.Run) bool { return r.Tasks["b"].Status == "success" })
+	r := parts.Await(waits, time.Minute, func(r api.Run) bool {
+		return r.Tasks["b"].Status == "success" && harness.TemporalAnswers(r)
+	})
 	require.Equal(t, "no executor of pool shell has label gpu=a100", r.Tasks["a"].Reason)
 	require.EqualValues(t, "queued", r.Tasks["a"].Status)
 	status, body, err := parts.Do(t.Context(), http.MethodPost, "/api/v1/runs", "application/yaml",
@@ -69,7 +71,9 @@ func TestLabels_of_executors(t *testing.T) {
 	parts.Await(killed, time.Minute, func(r api.Run) bool { return r.Tasks["a"].Status == "running" })
 	labelled.Kill()
 	next := submit(task("a", gpu, "true"))
-	r = parts.Await(next, time.Minute, func(r api.Run) bool { return strings.Contains(r.Tasks["a"].Reason, "with label gpu=a100 is online") })
+	r = parts.Await(next, time.Minute, func(r api.Run) bool {
+		return strings.Contains(r.Tasks["a"].Reason, "with label gpu=a100 is online") && harness.TemporalAnswers(r)
+	})
 	require.Equal(t, "no executor of pool shell with label gpu=a100 is online", r.Tasks["a"].Reason)
 	process()
 	for _, id := range []string{killed, next} {

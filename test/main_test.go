@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if !soak() { // the long forms keep all processors busy
-		testenv.Parallel(3) // the tests mostly wait for processes to start and for timeouts
+		testenv.Parallel(2) // the tests mostly wait for processes to start and for timeouts
 	}
 	code := m.Run()
 	harness.Cleanup()

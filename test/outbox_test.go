@@ -138,7 +138,7 @@ func (c *restartingClient) restartIfEnded() {
 }
 
 func (c *restartingClient) try(method, path, key, body string) (int, http.Header, string, error) {
-	ctx, cancel := context.WithTimeoutCause(c.t.Context(), waitTimeout, errors.New("no response in time"))
+	ctx, cancel := context.WithTimeoutCause(c.t.Context(), giveUp, errors.New("no response in time"))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, c.dev.Server+"/api/v1"+path, strings.NewReader(body))
 	if err != nil {

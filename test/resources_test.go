@@ -54,7 +54,7 @@ func TestResources_of_executors(t *testing.T) {
 	// No executor can hold the task; the others run, and only where resources are offered.
 	waits := parts.Submit(spec(task("huge", "cpu: 5", "true"), task("small", "cpu: 500m, memory: 1Gi", "true"), task("gpu", "gpus: 1", "true"))).ID
 	r := parts.Await(waits, time.Minute, func(r api.Run) bool {
-		return r.Tasks["small"].Status == "success" && r.Tasks["gpu"].Status == "success"
+		return r.Tasks["small"].Status == "success" && r.Tasks["gpu"].Status == "success" && harness.TemporalAnswers(r)
 	})
 	require.Equal(t, "no executor of pool shell has 5 CPU", r.Tasks["huge"].Reason)
 	require.Equal(t, []string{"large", "large"}, []string{r.Tasks["small"].Executor, r.Tasks["gpu"].Executor})
@@ -94,7 +94,9 @@ func TestResources_of_executors(t *testing.T) {
 	large.Kill()
 	next := parts.Submit(spec(task("next", "cpu: 2", "true"))).ID
 	process()
-	r = parts.Await(next, time.Minute, func(r api.Run) bool { return strings.Contains(r.Tasks["next"].Reason, "free") })
+	r = parts.Await(next, time.Minute, func(r api.Run) bool {
+		return strings.Contains(r.Tasks["next"].Reason, "free") && harness.TemporalAnswers(r)
+	})
 	require.Equal(t, "no executor of pool shell has 2 CPU free; 3 of 4 slots are in use", r.Tasks["next"].Reason)
 	for _, id := range []string{held, next} {
 		r = parts.AwaitPhase(id, "finished", 2*time.Minute)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,8 +39,22 @@ func (s schedules) call(method, path, body string, want int) api.Schedule {
 	if body != "" {
 		media = "application/yaml"
 	}
-	status, answer, err := s.dev.Do(s.t.Context(), method, "/api/v1/schedules/"+path, media, body)
-	require.NoError(s.t, err)
+	var status int
+	var answer string
+	repeated := false
+	testenv.Await(s.t, time.Minute, func() (bool, string) {
+		var err error
+		status, answer, err = s.dev.Do(s.t.Context(), method, "/api/v1/schedules/"+path, media, body)
+		require.NoError(s.t, err)
+		late := status == http.StatusServiceUnavailable // Temporal answers too late on a busy machine
+		once := method == http.MethodPost && !strings.HasSuffix(path, "/pause") && !strings.HasSuffix(path, "/resume")
+		done := !late || once || method == http.MethodDelete // the others can be repeated
+		repeated = repeated || !done
+		return done, answer
+	})
+	if repeated && want == http.StatusCreated && status == http.StatusOK {
+		want = status // the request before, which was answered too late, created it
+	}
 	require.Equal(s.t, want, status, answer)
 	var x api.Schedule
 	if want < 300 && want != http.StatusNoContent {
@@ -97,13 +112,14 @@ func TestSchedules(t *testing.T) {
 	const never = "cron: ['0 0 1 1 * 2099']"
 	for name, scenario := range map[string]func(t *testing.T, s schedules){
 		"an_interval_fires": func(t *testing.T, s schedules) {
-			// On a busy machine a run may last longer than the interval, and the default
-			// overlap policy would skip the next firing.
-			s.put("interval", "true", "intervals: [{every: 1s}]\noverlap: allow_all")
+			// On a busy machine a run may last longer than the interval. The default overlap
+			// policy then skips firings, so that the runs do not make it busier still.
+			s.put("interval", "true", "intervals: [{every: 1s}]")
 			x := s.await("interval", ended(2))
 			require.NotEmpty(t, x.Next)
 			first, second := x.Recent[1], x.Recent[0]
-			require.Equal(t, time.Second, second.For.Sub(first.For), "each scheduled time fires once")
+			require.Positive(t, second.For.Sub(first.For), "each scheduled time fires once")
+			require.Zero(t, second.For.Sub(first.For)%time.Second)
 			require.NotEqual(t, first.Run, second.Run)
 			r := s.dev.Get(second.Run)
 			require.Equal(t, api.ResultSuccess, r.Result)
@@ -187,17 +203,23 @@ func TestSchedules(t *testing.T) {
 			s.stop(x.Recent[0].Run)
 		},
 		"overlap_allow_all": func(_ *testing.T, s schedules) {
-			s.put("allow", "sleep 5", "intervals: [{every: 1s}]\noverlap: allow_all")
-			s.await("allow", func(x api.Schedule) bool {
+			s.put("allow", "sleep 100", never+"\noverlap: allow_all")
+			x := s.await("allow", func(x api.Schedule) bool {
 				open := 0
 				for _, f := range x.Recent {
 					if f.Phase == api.PhaseRunning {
 						open++
 					}
 				}
+				if len(x.Recent) < 3 { // triggers of the same second are one firing
+					s.act("allow", "trigger", "")
+				}
 				return open >= 3
 			})
 			s.call(http.MethodDelete, "allow", "", http.StatusNoContent)
+			for _, f := range x.Recent {
+				s.stop(f.Run)
+			}
 		},
 		"pause_on_failure": func(t *testing.T, s schedules) {
 			s.put("failing", "exit 1", "intervals: [{every: 1s}]\npause_on_failure: true")

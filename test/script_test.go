@@ -14,14 +14,17 @@ import (
 	"github.com/itchyny/gojq"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/test/harness"
 )
 
-// waitTimeout bounds every wait of a script. It is long enough for a machine that
-// runs all other tests at the same time.
+// waitTimeout bounds each wait on an idle machine, as testenv.Await wants it.
 const waitTimeout = 2 * time.Minute
 
-var scriptClient = &http.Client{Timeout: waitTimeout}
+// giveUp bounds each wait on a machine that runs all other tests at the same time.
+const giveUp = testenv.Slowdown * waitTimeout
+
+var scriptClient = &http.Client{Timeout: giveUp}
 
 type scriptEnvKey struct{}
 
@@ -49,7 +52,7 @@ type answer struct {
 func scriptEnvOf(ts *testscript.TestScript) *scriptEnv { return ts.Value(scriptEnvKey{}).(*scriptEnv) }
 
 func (s *scriptEnv) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(s.t.Context(), waitTimeout)
+	return context.WithTimeout(s.t.Context(), giveUp)
 }
 
 // set sets a variable of the script.
@@ -160,14 +163,14 @@ func atLeast(ts *testscript.TestScript, args []string, n int, usage string) {
 
 // until calls try until it returns true.
 func (s *scriptEnv) until(ts *testscript.TestScript, try func() (done bool, state string)) {
-	deadline := time.Now().Add(waitTimeout)
+	deadline := time.Now().Add(giveUp)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		done, state := try()
 		if done {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("gave up after %s; last state: %s", waitTimeout, state)
+			ts.Fatalf("gave up after %s; last state: %s", giveUp, state)
 		}
 		timer := time.NewTimer(pause)
 		select {

@@ -124,12 +124,12 @@ func readAllPaths(t *testing.T, client *harness.Client, names map[string]string)
 // finished.
 func eventsUntil(t *testing.T, client *harness.Client, finished int) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), giveUp)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, client.Server+"/api/v1/events", nil)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+client.Token)
-	resp, err := (&http.Client{Timeout: waitTimeout}).Do(req)
+	resp, err := (&http.Client{Timeout: giveUp}).Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	var text strings.Builder

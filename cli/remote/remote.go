@@ -35,7 +35,8 @@ type Options struct {
 	Token  string
 	// TokenSource returns the token for a call, in place of Token; nil means Token.
 	TokenSource func(ctx context.Context) (string, error)
-	// Transport makes the connections; nil means http.DefaultTransport.
+	// Transport makes the connections; nil means connections of this client's own,
+	// with the settings of http.DefaultTransport.
 	Transport http.RoundTripper
 	UserAgent string
 	// RetryTimeout is how long streams and Await calls retry without an answer before
@@ -81,7 +82,9 @@ func New(opts Options) (*Client, error) {
 		return nil, run.Errorf(run.CodeInvalid, "the URL of the server must not contain credentials")
 	}
 	if opts.Transport == nil {
-		opts.Transport = http.DefaultTransport
+		// Connections of its own: a request on http.DefaultTransport can fail when other
+		// code of the process closes the idle connections there.
+		opts.Transport = http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // net/http says so
 	}
 	opts.RetryTimeout = cmp.Or(opts.RetryTimeout, 2*time.Minute)
 	opts.Silence = cmp.Or(opts.Silence, 45*time.Second)

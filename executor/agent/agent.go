@@ -370,6 +370,16 @@ func (a *Agent) Adopt(ctx context.Context, o Adoption) (Outcome, error) {
 		return Outcome{}, run.Errorf(run.CodeUnavailable, "%w", errShutdown)
 	}
 	defer a.calls.Done()
+	for {
+		out, err := a.adoptOnce(ctx, o)
+		if !errors.Is(err, errErased) { // else the entry of the key moved to another task, or was removed
+			return out, err
+		}
+	}
+}
+
+// adoptOnce is Adopt for the entry that the key has now.
+func (a *Agent) adoptOnce(ctx context.Context, o Adoption) (Outcome, error) {
 	t, fresh := a.getOrAdd(o.Key, false)
 	if fresh && a.shared != nil {
 		found, err := a.shared.Request(ctx, o.Key, executor.KeyRequest{Token: o.Token})

@@ -84,7 +84,7 @@ func (s *tokenService) notify() {
 
 // poll waits for a delivery of a queue.
 func (s *tokenService) poll(ctx context.Context, queue string) *delivery {
-	for {
+	for ctx.Err() == nil { // a worker that stopped takes no delivery that is scheduled later
 		s.mu.Lock()
 		changed := s.changed
 		if q := s.queues[queue]; len(q) > 0 && !s.down {
@@ -98,9 +98,9 @@ func (s *tokenService) poll(ctx context.Context, queue string) *delivery {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil
 		}
 	}
+	return nil
 }
 
 func (s *tokenService) setDown(down bool) {

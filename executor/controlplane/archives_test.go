@@ -151,10 +151,12 @@ func TestClient_archive_changed_on_its_way(t *testing.T) {
 	_, err := inner.SaveArchive(t.Context(), run.ArchiveUpload{Ref: "r", Executor: "x"}, strings.NewReader("as it is"))
 	require.NoError(t, err)
 	require.NoError(t, <-ended)
+	transport := http.DefaultTransport.(*http.Transport).Clone() // other tests close the idle connections of the default
+	t.Cleanup(transport.CloseIdleConnections)
 	flips := controlplane.Options{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		r = r.WithContext(r.Context()) // with the same trailer
 		r.Body = io.NopCloser(io.MultiReader(strings.NewReader("!"), r.Body))
-		return http.DefaultTransport.RoundTrip(r)
+		return transport.RoundTrip(r)
 	})}
 	c := overHTTPWith(t, &runtest.ExecutorAPI{
 		SaveArchiveFunc: func(_ context.Context, _ run.ArchiveUpload, r io.Reader) (run.ArchiveInfo, error) {
@@ -164,7 +166,6 @@ func TestClient_archive_changed_on_its_way(t *testing.T) {
 	}, "executor", flips)
 	_, err = c.SaveArchive(t.Context(), run.ArchiveUpload{Ref: "r", Executor: "x"}, strings.NewReader("as it is"))
 	require.Equal(t, run.CodeInvalid, run.CodeOf(err), "%v", err)
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
 type readerFunc func([]byte) (int, error)

@@ -3,7 +3,6 @@ package docker
 import (
 	"archive/tar"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -37,11 +36,15 @@ func archiveOf(files ...archiveFile) (io.Reader, error) {
 	return &buffer, nil
 }
 
-// stopRequestArchive packs the file that passes a stop request to the shim.
+// stopRequestArchive packs the files that pass a stop request to the shim.
 func stopRequestArchive(r shim.StopRequest) (io.Reader, error) {
-	text, err := json.Marshal(r)
+	content, names, err := r.Files()
 	if err != nil {
-		return nil, fmt.Errorf("encode the stop request: %w", err)
+		return nil, err
 	}
-	return archiveOf(archiveFile{shim.StopFile, 0o600, text})
+	files := make([]archiveFile, 0, len(names))
+	for _, name := range names {
+		files = append(files, archiveFile{name, 0o600, content})
+	}
+	return archiveOf(files...)
 }

@@ -88,8 +88,12 @@ func (f *follower) join(ctx context.Context) (a *attachment, ended bool, err err
 		return nil, true, f.finish(ctx, state)
 	}
 	if a, err = f.attached(ctx); err != nil {
-		if _, gone := f.inspectState(ctx); gone != nil {
+		state, gone := f.inspectState(ctx)
+		if gone != nil {
 			return nil, false, gone
+		}
+		if !state.Running { // it ended meanwhile, and the daemon need not say so
+			return nil, false, nil
 		}
 		return nil, false, err
 	}

@@ -34,6 +34,10 @@ func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 		if errors.Is(err, journal.ErrDamaged) {
 			err = f.damage(ctx, err)
 		}
+		if run.CodeOf(err) == run.CodeUnavailable && hasEnded(ctx) {
+			// The end of the context also ends connections, and the client may report that.
+			err = daemonError(context.Cause(ctx), "follow the task %s", h.key)
+		}
 		if err != nil && !f.done {
 			yield(run.Frame{}, err)
 		}

@@ -104,7 +104,7 @@ func TestHandle_Events_continues(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			for f, err := range h.Events(ctx, next) {
 				if err != nil {
-					require.Equal(t, run.CodeTimeout, run.CodeOf(err))
+					require.Equal(t, run.CodeTimeout, run.CodeOf(err), "%v", err)
 					break
 				}
 				require.Equal(t, next, f.N)
@@ -114,6 +114,19 @@ func TestHandle_Events_continues(t *testing.T) {
 			cancel()
 		}
 		require.Equal(t, "1\n2\n3\n4\n5\n6\n", output)
+	})
+	t.Run("after its caller stopped at any moment", func(t *testing.T) {
+		t.Parallel()
+		h := b.start(t, b.definition(t, "sleep 60"))
+		for after := time.Duration(0); after < 50*time.Millisecond; after += time.Millisecond {
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			var last error
+			for _, err := range h.Events(ctx, 1) {
+				last = err
+			}
+			cancel()
+			require.Equal(t, run.CodeTimeout, run.CodeOf(last), "after %s: %v", after, last)
+		}
 	})
 	t.Run("from the journal of a container that has ended", func(t *testing.T) {
 		t.Parallel()
@@ -237,9 +250,9 @@ func fileNamed(t testing.TB, name string) io.Reader {
 func TestHandle_Events_where_nothing_more_can_run(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	def := b.definition(t, `mkfifo /held; (sleep 4; echo >/held) &
-		while (sleep 5 &) 2>/dev/null; do :; done
-		echo full; read line </held; echo done`)
+	def := b.definition(t, `mkfifo /pause
+		while (sleep 600 &) 2>/dev/null; do :; done
+		echo full; n=0; until [ -e /go ] || [ $((n += 1)) -gt 300 ]; do read -t 1 line <>/pause || :; done; [ -e /go ]; echo done`)
 	def.Resources.PIDs = 10
 	h := b.start(t, def)
 	for f, err := range h.Events(t.Context(), 1) {
@@ -248,11 +261,26 @@ func TestHandle_Events_where_nothing_more_can_run(t *testing.T) {
 			break
 		}
 	}
-	var log bytes.Buffer
-	again, err := b.newDriver(t, docker.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}).Attach(t.Context(), def.Key)
+	// The step ends only after the driver said that it read through the archive.
+	var once sync.Once
+	log := writerFunc(func(line []byte) (int, error) {
+		if bytes.Contains(line, []byte("read a journal through the archive")) {
+			once.Do(func() {
+				if err := b.cli.CopyToContainer(t.Context(), "drover-"+def.Key.String(), "/", fileNamed(t, "go"), container.CopyToContainerOptions{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		return len(line), nil
+	})
+	again, err := b.newDriver(t, docker.Options{Logger: slog.New(slog.NewTextHandler(log, nil))}).Attach(t.Context(), def.Key)
 	require.NoError(t, err)
 	s := follow(t, again, 1)
 	require.Contains(t, s.output, "full\ndone\n")
 	require.Equal(t, run.StatusSuccess, s.result.Status)
-	require.Contains(t, log.String(), "read a journal through the archive")
 }
+
+// writerFunc is a writer of log lines.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

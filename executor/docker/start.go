@@ -58,7 +58,7 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Hand
 		if err == nil {
 			return
 		}
-		if ctx.Err() != nil && run.CodeOf(err) == run.CodeUnavailable { // the connection broke because the caller gave up
+		if run.CodeOf(err) == run.CodeUnavailable && hasEnded(ctx) { // the connection broke because the caller gave up
 			err = daemonError(context.Cause(ctx), "start %s (%v)", key, err)
 		}
 		s.giveUp(ctx)
@@ -363,6 +363,15 @@ func (d *Driver) start(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
 	return d.client.ContainerStart(ctx, id, container.StartOptions{})
+}
+
+// hasEnded reports whether a context has ended. The deadline of a context is that of its
+// connections too, which may notice it a moment earlier.
+func hasEnded(ctx context.Context) bool {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // ctxError returns an error if the context has ended.

@@ -1,6 +1,7 @@
 package executortest
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -51,19 +52,25 @@ func stepRetryLimited(b *bench) {
 		"another exit code":  {"echo try; exit 3", run.Retry{MaxAttempts: 3, ExitCodes: []int{4, 5}}, "step 1 exited with code 3", 1},
 		"the exit code":      {"echo try; exit 4", run.Retry{MaxAttempts: 3, ExitCodes: []int{4, 5}}, "step 1 exited with code 4; it was attempted 3 times", 3},
 		"only timeouts":      {"echo try; exit 3", run.Retry{MaxAttempts: 3, On: []run.RetryOn{run.RetryTimeout}}, "step 1 exited with code 3", 1},
-		"a timeout":          {"echo try; sleep 60", run.Retry{MaxAttempts: 2, On: []run.RetryOn{run.RetryTimeout}}, "step 1 timed out after 300ms; it was attempted 2 times", 2},
 		"no retry, one step": {"echo try; exit 3", run.Retry{}, "step 1 exited with code 3", 1},
 	} {
 		d := b.define(c.script)
 		d.Steps[0].Retry = c.policy
-		if strings.Contains(c.script, "sleep") {
-			d.Steps[0].Timeout = 300 * time.Millisecond
-		}
 		s := b.run(d)
 		require.Equal(b, run.StatusFailed, s.result().Status, name)
 		require.Equal(b, c.reason, s.result().Reason, name)
 		require.Equal(b, strings.Repeat("try\n", c.tries), s.output(run.StreamStdout), name)
 	}
+}
+
+func stepRetryTimeout(b *bench) {
+	d := b.define("echo try; sleep 300")
+	d.Steps[0].Retry = run.Retry{MaxAttempts: 2, On: []run.RetryOn{run.RetryTimeout}}
+	d.Steps[0].Timeout = 300 * time.Millisecond
+	r := b.runPast(d, "try\ntry\n").result()
+	require.Equal(b, run.StatusFailed, r.Status)
+	require.Equal(b, run.CauseTimeout, r.Cause)
+	require.Equal(b, fmt.Sprintf("step 1 timed out after %v; it was attempted 2 times", d.Steps[0].Timeout), r.Reason)
 }
 
 // stepRetryEnds stops a task, and lets it time out, while a step waits for its next

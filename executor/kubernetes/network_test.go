@@ -163,11 +163,12 @@ func TestEvents_over_broken_connections(t *testing.T) {
 			b := newBench(t)
 			p, through := newProxy(t, b.config)
 			b.driver = b.newDriver(t, func(o *kubernetes.Options) { o.Config = through })
-			b.driver.SetKeepalive(300 * time.Millisecond)
+			h := b.start(t, b.definition(t, steps))
+			b.driver.SetKeepalive(300 * time.Millisecond) // of the events alone: a busy host may need longer to start
 			ctx, cancel := context.WithTimeout(t.Context(), 2*testTimeout)
 			defer cancel()
 			var harmed sync.Once
-			output, _ := collect(ctx, t, b.start(t, b.definition(t, steps)), func(f run.Frame) {
+			output, _ := collect(ctx, t, h, func(f run.Frame) {
 				if f.Kind == run.FrameOutput {
 					harmed.Do(func() { harm(p) })
 				}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,7 +44,10 @@ func TestDriver_out_of_memory(t *testing.T) {
 	group := memoryGroup(t)
 	shim := filepath.Join(t.TempDir(), "shim")
 	script := fmt.Sprintf("#!/bin/sh\necho $$ > %s\nexec %s \"$@\"\n", group, testenv.BuildShim(t))
-	require.NoError(t, os.WriteFile(shim, []byte(script), 0o700))
+	syscall.ForkLock.RLock() // a child of another test that had the file open for writing would make it "text file busy"
+	err := os.WriteFile(shim, []byte(script), 0o700)
+	syscall.ForkLock.RUnlock()
+	require.NoError(t, err)
 	d, err := shell.New(shell.Options{StateDir: t.TempDir(), ShimPath: shim})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })

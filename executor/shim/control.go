@@ -127,10 +127,15 @@ func (c *control) end() {
 	c.ending = true
 }
 
-// StopFile is the file in the shim's directory with the request to stop the task.
-const StopFile = "stop"
+// The files in the shim's directory with the requests to stop the task. An abort is in
+// both: the stop file may be replaced before the shim has read it, and a shim of an
+// earlier version reads no other.
+const (
+	stopFile  = "stop"
+	abortFile = "abort"
+)
 
-// StopRequest is the content of the stop file.
+// StopRequest is the content of a stop file.
 type StopRequest struct {
 	Grace time.Duration `json:"grace"`
 	// Abort means that no cleanup step begins, and that a running one is stopped as
@@ -138,28 +143,49 @@ type StopRequest struct {
 	Abort bool `json:"abort,omitempty"`
 }
 
-// WriteStop writes a stop request to the directory. The shim reads it on a signal,
-// and before the first step.
-func WriteStop(dir string, request StopRequest) error {
-	text, err := json.Marshal(request)
-	if err != nil {
-		return fmt.Errorf("encode the stop request: %w", err)
+// Files returns the content and the names of the files that pass the request to the
+// shim: the shim reads them in its directory on a signal, and before the first step.
+func (r StopRequest) Files() (content []byte, names []string, err error) {
+	if content, err = json.Marshal(r); err != nil {
+		return nil, nil, fmt.Errorf("encode the stop request: %w", err)
 	}
-	if err := durable.WriteFile(filepath.Join(dir, StopFile), text); err != nil {
-		return fmt.Errorf("write the stop request: %w", err)
+	if r.Abort {
+		names = append(names, abortFile)
+	}
+	return content, append(names, stopFile), nil
+}
+
+// WriteStop writes the files of a stop request to the directory.
+func WriteStop(dir string, request StopRequest) error {
+	content, names, err := request.Files()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := durable.WriteFile(filepath.Join(dir, name), content); err != nil {
+			return fmt.Errorf("write the stop request: %w", err)
+		}
 	}
 	return nil
 }
 
-// readStop returns the stop request, if there is one. A malformed one is a stop
-// request too.
+// readStop returns the stop requests as one, if there are any: the shortest grace
+// applies. A malformed one is a stop request too.
 func readStop(dir string, grace time.Duration) (request StopRequest, ok bool) {
-	text, err := os.ReadFile(filepath.Join(dir, StopFile))
-	if err != nil {
-		return request, false
+	for _, name := range []string{stopFile, abortFile} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			continue
+		}
+		var r StopRequest
+		if err := json.Unmarshal(text, &r); err != nil {
+			r.Grace = grace
+		}
+		if ok {
+			r.Grace = min(r.Grace, request.Grace)
+		}
+		request = StopRequest{Grace: r.Grace, Abort: request.Abort || r.Abort || name == abortFile}
+		ok = true
 	}
-	if err := json.Unmarshal(text, &request); err != nil {
-		request.Grace = grace
-	}
-	return request, true
+	return request, ok
 }

@@ -11,6 +11,7 @@
 //	lock      locked by the shim as long as it runs; holds a process.State
 //	journal   one run.Frame a line, as JSON; begun by exclusive create
 //	stop      the request to stop the task: a StopRequest
+//	abort     the same for a stop without a cleanup, which no later stop replaces
 //	order     the socket that accepts the order, if Options.Order is nil
 //	step-N.*  script and output file of a step; if the steps have a user of
 //	          their own, in the directory steps that belongs to that user

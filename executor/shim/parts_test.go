@@ -142,6 +142,15 @@ func TestControl(t *testing.T) {
 		c.signal(false)
 		require.Zero(t, c.grace(), "but not extend it")
 	})
+	t.Run("a stop does not take back an abort that was not read", func(t *testing.T) {
+		t.Parallel()
+		c := newControl(Options{Dir: t.TempDir(), Host: true}, time.Minute)
+		require.NoError(t, WriteStop(c.dir, StopRequest{Grace: time.Second, Abort: true}))
+		require.NoError(t, WriteStop(c.dir, StopRequest{Grace: time.Hour}))
+		c.signal(true)
+		require.True(t, c.isAborted())
+		require.Equal(t, time.Second, c.grace())
+	})
 	t.Run("on a host another process may stop", func(t *testing.T) {
 		t.Parallel()
 		c := newControl(Options{Dir: t.TempDir(), Host: true}, time.Minute)

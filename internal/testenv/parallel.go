@@ -11,7 +11,11 @@ import (
 // wait.
 func Parallel(times int) {
 	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(strconv.Itoa(times * runtime.GOMAXPROCS(0))) // cannot fail: the value is a number
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == parallelFlag })
+	if !set {
+		_ = flag.Set(parallelFlag, strconv.Itoa(times*runtime.GOMAXPROCS(0))) // cannot fail: the flag exists, and the value is a number
 	}
 }
+
+const parallelFlag = "test.parallel"

@@ -18,10 +18,15 @@ import (
 // commas, the services whose absence must fail tests instead of skipping them.
 const RequireVariable = "DROVER_REQUIRE"
 
-// Await waits until cond returns true. After timeout it fails the test with the
-// last state that cond returned.
+// Slowdown is how much longer a condition may take than on an idle machine: suites run
+// beside each other, and a slow machine with two processors needs four times as long.
+const Slowdown = 4
+
+// Await waits until cond returns true. It fails the test with the last state that cond
+// returned after several times the timeout, which is that of an idle machine.
 func Await(t testing.TB, timeout time.Duration, cond func() (done bool, state string)) {
 	t.Helper()
+	timeout *= Slowdown
 	deadline := time.Now().Add(timeout)
 	pauses := retry.Doubling(time.Millisecond, 100*time.Millisecond)
 	for {
@@ -55,4 +60,12 @@ func Missing(t testing.TB, service, why, remedy string) {
 // Required reports whether DROVER_REQUIRE names the service.
 func Required(service string) bool {
 	return slices.Contains(strings.Split(os.Getenv(RequireVariable), ","), service)
+}
+
+// RequireSoak skips a long test unless DROVER_SOAK is set.
+func RequireSoak(t testing.TB) {
+	t.Helper()
+	if os.Getenv("DROVER_SOAK") == "" {
+		t.Skip("a long test: run make soak, or set DROVER_SOAK=1")
+	}
 }

@@ -55,11 +55,11 @@ func withProvider(t *testing.T, refresh string) (a, b *Browsers, p *fakeProvider
 		x.Confirmation = Confirmation{Provider: p, Every: 10 * time.Minute, Grace: time.Hour}
 	}
 	login, err := a.BeginIdentity(t.Context(), Grant{
-		Identity: run.Identity{Issuer: "https://login", Subject: "1", Name: "ana", Groups: p.groups}, RefreshToken: refresh, IDToken: "id",
+		Identity: run.Identity{Issuer: "https://login", Subject: "1", Name: "ana", Groups: p.groups}, RefreshToken: refresh, IDToken: "the id token",
 	}, "Firefox")
 	require.NoError(t, err)
 	require.Equal(t, "ana", login.Principal.Name)
-	require.NotContains(t, login.Session.Sealed, "id")
+	require.NotContains(t, login.Session.Sealed, "the id token")
 	return a, b, p, login.Secret
 }
 
@@ -156,7 +156,7 @@ func TestBrowsers_end_for_a_user(t *testing.T) {
 		require.NoError(t, err)
 		g, err := a.End(t.Context(), secret, true)
 		require.NoError(t, err)
-		require.Equal(t, "id", g.IDToken)
+		require.Equal(t, "the id token", g.IDToken)
 		<-time.After(sessionFresh)
 		_, _, err = b.Authenticate(t.Context(), other.Secret)
 		require.Equal(t, run.CodeUnauthenticated, run.CodeOf(err), "everywhere")

@@ -40,7 +40,10 @@ func TestPod(t *testing.T) {
 		}},
 		Containers: []corev1.Container{{
 			Name: "main", Image: testImage,
-			Command: []string{"/bin/sh", "-c", "until wget -q -O - http://127.0.0.1:8081/; do usleep 50000; done; until [ -e /tmp/go ]; do usleep 50000; done; exit 7"},
+			Command: []string{"/bin/sh", "-c", `until wget -q -O - http://127.0.0.1:8081/; do usleep 50000; done
+until [ -e /tmp/go ]; do usleep 50000; done
+while [ -e "/proc/$(cat /tmp/go)" ]; do usleep 50000; done
+exit 7`},
 		}},
 	})
 	c.await(t, pod, "running", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
@@ -52,7 +55,8 @@ func TestPod(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "from the sidecar\n", string(line))
 
-	require.Equal(t, "written\n", c.exec(t, pod, "main", "echo written | tee /tmp/go"))
+	// The container waits for the end of the command, which would be killed with it.
+	require.Equal(t, "written\n", c.exec(t, pod, "main", "echo $$ > /tmp/pid; mv /tmp/pid /tmp/go; echo written"))
 	ended := c.await(t, pod, "ended", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
 	require.EqualValues(t, 7, ended.Status.ContainerStatuses[0].State.Terminated.ExitCode)
 }

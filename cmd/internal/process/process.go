@@ -13,9 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/worker"
 
 	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/logging"
+	"github.com/drover-run/drover/internal/version"
 	"github.com/drover-run/drover/run"
 )
 
@@ -28,6 +30,9 @@ type Process struct {
 
 // New returns the state that the parts of a process share.
 func New(ctx context.Context, cfg config.Config, w io.Writer) (*Process, error) {
+	// By default the SDK reads the whole executable, to identify it by a checksum. That
+	// is a third of the time that drover needs to start.
+	worker.SetBinaryChecksum(version.String())
 	logger := newLogger(cfg.Log, w)
 	for _, unknown := range config.UnknownVariables(os.Environ()) {
 		logger.WarnContext(ctx, "ignored an environment variable", "reason", unknown)

@@ -56,6 +56,7 @@ func (r *Reaper) Start(c Command) (*Process, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "fork/exec", Path: c.Path, Err: err}
 	}
+	exposeToOOM(pid)
 	p := &Process{pid: pid, Done: make(chan struct{})}
 	r.running[pid] = p
 	return p, nil

@@ -7,3 +7,6 @@ func BootID() string { return "" }
 
 // OOMKills returns 0: this system has no such count.
 func OOMKills() int { return 0 }
+
+// exposeToOOM does nothing: this system has no such setting.
+func exposeToOOM(int) {}
