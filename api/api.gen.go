@@ -1521,6 +1521,12 @@ type FleetEventList struct {
 	Events []FleetEvent `json:"events"`
 }
 
+// FleetGroups The groups whose runs may use the machines of a fleet.
+type FleetGroups struct {
+	AllowedGroups []string `json:"allowed_groups"`
+	Fleet         string   `json:"fleet"`
+}
+
 // FleetInstance An instance in the ledger of a fleet.
 type FleetInstance struct {
 	Cause      FleetInstanceCause `json:"cause"`
@@ -1890,6 +1896,10 @@ type Pool struct {
 	// Flavor The size of the slots of a pool.
 	Flavor Flavor `json:"flavor"`
 
+	// FleetGroups The fleets whose machines serve the pool and that do not allow all groups. A run may use the pool only if
+	// each of them allows its group too.
+	FleetGroups []FleetGroups `json:"fleet_groups,omitempty,omitzero"`
+
 	// Kubernetes The settings of the pods of a pool's tasks.
 	Kubernetes KubernetesPool    `json:"kubernetes,omitempty,omitzero"`
 	Labels     map[string]string `json:"labels"`
@@ -2005,7 +2015,7 @@ type ProviderAnswer struct {
 
 // ProviderLogin defines model for ProviderLogin.
 type ProviderLogin struct {
-	// ReturnTo The path of the page to show after the login, with its query. It begins with a single slash.
+	// ReturnTo The path of the page to show after the login, with its query. It begins with a single slash, and with the base path of the gateway (`gateway.base_path`) if it has one.
 	ReturnTo string `json:"return_to,omitempty,omitzero"`
 }
 
@@ -2588,9 +2598,14 @@ type ServiceSpec struct {
 
 // Session defines model for Session.
 type Session struct {
+	// Bindings What the caller may do instead of scopes, in some groups; absent for a caller with scopes.
+	Bindings []RoleBinding `json:"bindings,omitempty,omitzero"`
+
 	// ExpiresAt Of the session of a browser.
 	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
-	Scopes    []string  `json:"scopes"`
+
+	// Scopes Empty for a caller with bindings.
+	Scopes []string `json:"scopes"`
 
 	// Subject The name of the token or of the user, or `local` on a gateway without tokens.
 	Subject string `json:"subject"`
@@ -5157,9 +5172,9 @@ type ClientInterface interface {
 
 	// BeginSessionWithBody Log a browser in
 	//
-	// Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
-	// and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
-	// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
+	// Exchanges a bearer token for the cookie of a session, which has the scopes or bindings of the token. Scripts cannot read the
+	// cookie, and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not
+	// used for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
 	// page of another origin that change something are refused with 403. 429 `exhausted` after many logins from one address;
 	// 422 `not_supported` if the gateway has no tokens.
 	//
@@ -5170,9 +5185,9 @@ type ClientInterface interface {
 
 	// BeginSession Log a browser in
 	//
-	// Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
-	// and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
-	// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
+	// Exchanges a bearer token for the cookie of a session, which has the scopes or bindings of the token. Scripts cannot read the
+	// cookie, and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not
+	// used for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
 	// page of another origin that change something are refused with 403. 429 `exhausted` after many logins from one address;
 	// 422 `not_supported` if the gateway has no tokens.
 	//
@@ -7519,9 +7534,9 @@ func (c *Client) GetSession(ctx context.Context, reqEditors ...RequestEditorFn) 
 
 // BeginSessionWithBody Log a browser in
 //
-// Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
-// and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
-// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
+// Exchanges a bearer token for the cookie of a session, which has the scopes or bindings of the token. Scripts cannot read the
+// cookie, and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not
+// used for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
 // page of another origin that change something are refused with 403. 429 `exhausted` after many logins from one address;
 // 422 `not_supported` if the gateway has no tokens.
 //
@@ -7542,9 +7557,9 @@ func (c *Client) BeginSessionWithBody(ctx context.Context, contentType string, b
 
 // BeginSession Log a browser in
 //
-// Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
-// and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
-// for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
+// Exchanges a bearer token for the cookie of a session, which has the scopes or bindings of the token. Scripts cannot read the
+// cookie, and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not
+// used for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
 // page of another origin that change something are refused with 403. 429 `exhausted` after many logins from one address;
 // 422 `not_supported` if the gateway has no tokens.
 //

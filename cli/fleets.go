@@ -54,7 +54,8 @@ func applyFleetCommand(f *registryFlags) *cobra.Command {
 	}.bind(&cobra.Command{
 		Short: "Create or update a fleet from a file",
 		Long: `Creates or updates a fleet from a YAML or JSON file, or from standard input with -. The pool of a new fleet must exist: drover
-pools set. A change of what an instance is, such as its plugin_config, replaces the instances: drover fleets rollout.`,
+pools set. With allowed_groups, only runs of these groups may use the pool; a file without them keeps those of the fleet. A change
+of what an instance is, such as its plugin_config, replaces the instances: drover fleets rollout.`,
 		Example: "  drover fleets apply -f fleet.yaml\n  drover fleets apply -f fleet.yaml --name linux",
 	}, f.env, f.conn)
 }
@@ -152,6 +153,9 @@ func (f *registryFlags) showFleet(answer remote.Answer[api.Fleet]) error {
 	t.Field("name", x.Name)
 	t.Field("pool", x.Spec.Pool)
 	t.Field("priority", strconv.Itoa(x.Spec.Priority))
+	if len(x.Spec.AllowedGroups) > 0 {
+		t.Field("groups", strings.Join(x.Spec.AllowedGroups, ", "))
+	}
 	if len(x.Spec.Labels) > 0 {
 		t.Field("labels", pairs(x.Spec.Labels))
 	}

@@ -3,6 +3,8 @@ package cli_test
 import (
 	"context"
 	"flag"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -50,6 +52,7 @@ func TestScript(t *testing.T) {
 			env.Values["gateway"] = g
 			env.Setenv("DROVER_SERVER", g.URL)
 			env.Setenv("DROVER_TOKEN", clitest.Token)
+			env.Setenv("BELOW", below(env.T().(testing.TB), g))
 			env.Setenv("CONFIG_DIR", filepath.Join(env.WorkDir, "config"))
 			return nil
 		},
@@ -58,6 +61,20 @@ func TestScript(t *testing.T) {
 			"token": token, "waiting": addWaitingRuns, "outputs": addOutputs, "stages": addStages,
 		},
 	})
+}
+
+// below returns the URL of a gateway that a proxy has below a base path, and nothing else.
+func below(t testing.TB, g *clitest.Gateway) string {
+	t.Helper()
+	const base = "/ci/drover"
+	proxy := http.NewServeMux()
+	proxy.Handle(base+"/", http.StripPrefix(base, g.Config.Handler))
+	server := httptest.NewServer(proxy)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return server.URL + base
 }
 
 // exits runs a command and expects an exit code: exits CODE drover ARGS...
@@ -152,6 +169,7 @@ func TestAddContext(t *testing.T) {
 	}{
 		{"http://127.0.0.1:1", true, "dev", true},
 		{"http://127.0.0.1:2", true, "dev-2", false},
+		{"http://127.0.0.1:2/ci/drover", true, "dev-2-ci-drover", false},
 		{"http://127.0.0.1:1", true, "dev", true},
 		{"http://127.0.0.1:3", false, "dev", true},
 	} {
@@ -161,7 +179,7 @@ func TestAddContext(t *testing.T) {
 	}
 	all, err := session.ReadContexts(env)
 	require.NoError(t, err)
-	require.Equal(t, []string{"dev", "dev-2"}, all.Names())
+	require.Equal(t, []string{"dev", "dev-2", "dev-2-ci-drover"}, all.Names())
 	require.Equal(t, session.Context{Server: "http://127.0.0.1:3", TokenFile: "/data/token"}, all.Contexts["dev"])
 	info, err := os.Stat(session.ContextPath(env))
 	require.NoError(t, err)

@@ -109,6 +109,9 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 	if len(p.AllowedGroups) > 0 {
 		t.Field("groups", strings.Join(p.AllowedGroups, ", "))
 	}
+	for _, x := range p.FleetGroups {
+		t.Field("groups of "+x.Fleet, strings.Join(x.AllowedGroups, ", "))
+	}
 	if p.Kubernetes != nil {
 		t.Field("kubernetes", "set; see -o json")
 	}
@@ -232,7 +235,8 @@ func applyPoolCommand(f *registryFlags) *cobra.Command {
 	return newApplier("pool", "driver", (*remote.Client).PutPool, f.printPool).bind(&cobra.Command{
 		Short: "Create or update a pool from a file",
 		Long: `Creates or updates a pool from a YAML or JSON file, or from standard input with -. The file is the whole pool, with the keys of the
-API: driver, os, arch, labels, max_running, privileged, shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
+API: driver, os, arch, labels, max_running, allowed_groups, privileged, shared, default, exec, flavor,
+kubernetes. The name is in the file, or given by --name.`,
 		Example: "  drover pools apply -f pool.yaml\n  drover pools apply -f pool.yaml --name cluster",
 	}, f.env, f.conn)
 }

@@ -41,6 +41,11 @@ func (e *Engine) explainFleets(ctx context.Context, r run.Run, queues *queueInfo
 	if !slices.ContainsFunc(r.Tasks, func(t run.Task) bool { return waits(t.Pool) }) {
 		return nil
 	}
+	// A run that was submitted before its group lost the pool still waits there.
+	hidden := func(pool string) bool {
+		p, ok := queues.pools[pool]
+		return ok && run.OthersHidden(ctx) && !p.Allows(r.Group)
+	}
 	all, err := e.store.ListFleets(ctx)
 	if err != nil {
 		return err
@@ -50,7 +55,7 @@ func (e *Engine) explainFleets(ctx context.Context, r run.Run, queues *queueInfo
 	now, named := time.Now(), map[string]int{}
 	for _, f := range all {
 		pool := f.Spec.Pool
-		if named[pool] == namedFleets || !waits(pool) {
+		if named[pool] == namedFleets || !waits(pool) || hidden(pool) {
 			continue
 		}
 		instances, err := e.store.FleetInstances(ctx, f.Name, false)

@@ -3,7 +3,9 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/engine/maintenance"
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
@@ -340,6 +343,74 @@ func TestScheduler_rejects_a_firing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, out.Refused, got.Recent[0].Error)
 	require.Empty(t, got.Recent[0].Run)
+}
+
+// TestFleetGroups: submissions, restarts and firings of schedules find no pool that has a
+// fleet of others, and the run that was submitted before keeps it.
+func TestFleetGroups(t *testing.T) {
+	t.Parallel()
+	b, f := newBench(t), newFakeTemporal()
+	s, fleets := engine.NewScheduler(b.Engine, b.store, f), engine.NewFleets(b.store)
+	put := func(groups ...string) {
+		t.Helper()
+		_, _, err := fleets.PutFleet(t.Context(), "vms", run.FleetSpec{Pool: "shell", Plugin: "docker", AllowedGroups: groups}, "me")
+		require.NoError(t, err)
+	}
+	submit := func(group, pool string) error {
+		task := twoSteps()
+		task.Pool = pool
+		_, err := b.Create(t.Context(), run.CreateRequest{Spec: &run.Spec{Name: "n", Group: group, Tasks: map[string]*run.TaskSpec{"t": task}}})
+		return err
+	}
+	restart := func(id run.ID) error {
+		_, err := b.Restart(t.Context(), run.RestartRequest{Run: id, From: run.RestartStart})
+		return err
+	}
+	fired := 0
+	fire := func() (refused string) {
+		t.Helper()
+		fired++
+		out, err := s.Fire(t.Context(), firingOf("nightly", fmt.Sprintf("w%d", fired), time.Now()))
+		require.NoError(t, err)
+		return out.Refused
+	}
+	put()
+	old := b.ended(t, run.StatusFailed)
+	held := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()})
+	_, _, err := s.PutSchedule(t.Context(), daily("nightly"))
+	require.NoError(t, err)
+	require.NoError(t, submit("/a/b", "shell"))
+	require.NoError(t, restart(old.ID))
+	require.Empty(t, fire())
+
+	put("/acme/**")
+	_, _, err = fleets.PutFleet(t.Context(), "vms", run.FleetSpec{Pool: "shell", Plugin: "docker", AllowedGroups: []string{"/acme"}}, "me")
+	requireCode(t, run.CodeInvalid, err)
+	for _, pool := range []string{"", "shell"} {
+		requireCode(t, run.CodeInvalid, submit("/a/b", pool))
+		require.NoError(t, submit("/acme/web", pool))
+	}
+	var refused, absent *run.Error
+	require.ErrorAs(t, submit("/a/b", "shell"), &refused)
+	require.ErrorAs(t, submit("/a/b", "nope"), &absent)
+	require.Equal(t, strings.ReplaceAll(absent.Faults[0].Detail, "nope", "shell"), refused.Faults[0].Detail)
+	requireCode(t, run.CodeInvalid, restart(old.ID))
+	require.Contains(t, fire(), "no shell pool")
+	_, _, err = s.PutSchedule(t.Context(), daily("other"))
+	requireCode(t, run.CodeInvalid, err)
+	b.claim(t, held.ID) // it continues
+
+	put("/acme/**", "/a/**")
+	require.NoError(t, submit("/a/b", ""))
+	put("/acme/**")
+	_, err = fleets.DeleteFleet(t.Context(), "vms", "me")
+	require.NoError(t, err)
+	requireCode(t, run.CodeInvalid, submit("/a/b", ""))
+	_, err = b.store.ChangeFleet(t.Context(), "vms", records.FleetChanges{Deleted: true})
+	require.NoError(t, err)
+	require.NoError(t, submit("/a/b", ""))
+	require.NoError(t, restart(old.ID))
+	require.Empty(t, fire())
 }
 
 // TestScheduler_orphan: a firing waits for the row of its schedule, and deletes

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
+	"github.com/drover-run/drover/gateway/login"
 	"github.com/drover-run/drover/gateway/openapi"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
@@ -33,15 +34,12 @@ func (s *Server) authorize(op openapi.Operation) echo.MiddlewareFunc {
 				return err
 			}
 			c.Set(principalKey, p) // also of a call that is refused, for the access log
+			if err := s.roles.Admit(c, op, p); err != nil {
+				return err
+			}
 			ctx := run.WithActor(c.Request().Context(), p.Name)
 			if p.Restricted() {
 				ctx = run.HideOthers(ctx)
-				err = s.roles.Check(c, op, p)
-			} else if !p.Allows(op.Scope) {
-				err = run.Errorf(run.CodeForbidden, "token %s does not have the scope %s", p.Name, op.Scope)
-			}
-			if err != nil {
-				return err
 			}
 			c.SetRequest(c.Request().WithContext(ctx))
 			return next(c)
@@ -62,6 +60,20 @@ func (s *Server) authenticate(r *http.Request) (tokens.Principal, error) {
 		}
 	}
 	return tokens.Check(s.auth, headers)
+}
+
+// reauthenticate returns the function that returns the principal of a request which was
+// accepted before.
+func reauthenticate(auth tokens.Authenticator, sessions *login.Handlers) func(*http.Request) (tokens.Principal, error) {
+	return func(r *http.Request) (tokens.Principal, error) {
+		headers := r.Header.Values("Authorization")
+		if len(headers) == 0 {
+			if p, found, err := sessions.Recheck(r); found {
+				return p, err
+			}
+		}
+		return tokens.Check(auth, headers)
+	}
 }
 
 // secure reports whether a browser reaches the gateway over TLS.

@@ -30,6 +30,8 @@ func (s *Server) StreamEvents(c echo.Context, params api.StreamEventsParams) err
 	}
 	ctx, closeStream := s.streams.open(c.Request().Context())
 	defer closeStream()
+	ctx, stop := s.watcher.Watch(ctx, c)
+	defer stop()
 	// A stream of an unknown run, or of removed events, would never yield them: refuse it first.
 	floor, last, err := s.runs.EventBounds(ctx, q.Run)
 	if err != nil {

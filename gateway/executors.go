@@ -129,7 +129,7 @@ func (s *Server) PutPool(c echo.Context, name string) error {
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated
-		c.Response().Header().Set("Location", "/api/v1/pools/"+url.PathEscape(name))
+		c.Response().Header().Set("Location", s.base.Join("/api/v1/pools/"+url.PathEscape(name)))
 	}
 	return writeJSON(c, status, mediaJSON, viewPool(p))
 }
@@ -167,10 +167,14 @@ func viewExecutor(e run.Executor) api.Executor {
 }
 
 func viewPool(p run.Pool) api.Pool {
-	return api.Pool{
+	v := api.Pool{
 		Name: p.Name, Driver: p.Driver, OS: p.OS, Arch: p.Arch, Labels: mapOf(p.Labels), Privileged: p.Privileged, Shared: p.Shared,
 		Default: p.Default, Exec: api.PoolExec(p.Exec), Flavor: p.Flavor, Kubernetes: p.Kubernetes, Online: p.Online, Draining: p.Draining, Offline: p.Offline,
 		Slots: p.Slots, SlotsUsed: p.SlotsUsed, Queued: p.Queued, Running: p.Running, MaxRunning: p.MaxRunning,
 		AllowedGroups: p.AllowedGroups,
 	}
+	for _, f := range p.FleetGroups {
+		v.FleetGroups = append(v.FleetGroups, api.FleetGroups{Fleet: f.Fleet, AllowedGroups: f.AllowedGroups})
+	}
+	return v
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway/access"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -22,7 +23,12 @@ func (s *Server) ListFleets(c echo.Context) error {
 	if s.fleets == nil {
 		return errNoFleets()
 	}
-	all, err := s.fleets.Fleets(c.Request().Context())
+	ctx := c.Request().Context()
+	all, err := s.fleets.Fleets(ctx)
+	if err != nil {
+		return err
+	}
+	all, err = access.SeesFleets(principal(c), all, func() ([]run.Pool, error) { return s.runs.Pools(ctx) })
 	if err != nil {
 		return err
 	}
@@ -46,6 +52,7 @@ func renderFleet(c echo.Context, status int) func(run.Fleet, error) error {
 		if err != nil {
 			return err
 		}
+		access.ShowFleet(principal(c), &f)
 		return writeJSON(c, status, mediaJSON, viewFleet(f))
 	}
 }
@@ -64,7 +71,7 @@ func (s *Server) PutFleet(c echo.Context, name api.FleetName) error {
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated
-		c.Response().Header().Set("Location", "/api/v1/fleets/"+url.PathEscape(name))
+		c.Response().Header().Set("Location", s.base.Join("/api/v1/fleets/"+url.PathEscape(name)))
 	}
 	return renderFleet(c, status)(f, err)
 }
@@ -172,6 +179,7 @@ func (s *Server) GetFleetRollout(c echo.Context, name api.FleetName) error {
 	if err != nil {
 		return err
 	}
+	access.ShowRevisions(principal(c), r.Revisions)
 	v := api.FleetRollout{
 		Revision: r.Current, ObservedRevision: r.Revision, Phase: api.FleetRolloutPhase(r.Phase), Message: r.Message,
 		Required: r.Required, Updated: r.Updated, Ready: r.Ready, Outdated: r.Outdated, Revisions: make([]api.FleetRevision, len(r.Revisions)),

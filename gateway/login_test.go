@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/runtest"
@@ -36,6 +37,11 @@ func (o *oneSession) Authenticate(_ context.Context, secret string) (tokens.Prin
 		return tokens.Principal{}, run.BrowserSession{}, run.Errorf(run.CodeUnauthenticated, "the session has ended: log in again")
 	}
 	return tokens.Principal{Name: "ana", Scopes: []tokens.Scope{tokens.Write}}, run.BrowserSession{Expires: time.Now().Add(time.Hour)}, nil
+}
+
+func (o *oneSession) Recheck(ctx context.Context, secret string) (tokens.Principal, error) {
+	p, _, err := o.Authenticate(ctx, secret)
+	return p, err
 }
 
 func (o *oneSession) BeginIdentity(context.Context, tokens.Grant, string) (tokens.Login, error) {
@@ -97,6 +103,23 @@ func TestServer_sessions_of_browsers(t *testing.T) {
 	require.Equal(t, []bool{true}, sessions.ended)
 	require.True(t, strings.HasPrefix(a.header.Get("Set-Cookie"), cookie.Name+"=;"), a.header.Get("Set-Cookie"))
 	call{path: path, header: with()}.do(t, base).problem(t, http.StatusUnauthorized, run.CodeUnauthenticated)
+}
+
+// TestServer_session_of_roles: the answer has the bindings, by which the web UI knows what
+// to offer.
+func TestServer_session_of_roles(t *testing.T) {
+	t.Parallel()
+	bound := roles.Bindings{{Role: roles.Submitter, Groups: []string{"/acme/**"}}, {Role: roles.Viewer, Groups: []string{"/shared/**", "/x/**"}}}
+	list, err := tokens.NewList([]tokens.Token{
+		{Name: "acme", Hash: tokens.Hash("acme"), Roles: bound}, {Name: "all", Hash: tokens.Hash("all"), Scopes: []tokens.Scope{tokens.Write}},
+	})
+	require.NoError(t, err)
+	base := serve(t, gateway.Deps{Auth: list}, gateway.Options{})
+	get := func(token string) answer {
+		return call{path: "/api/v1/session", header: map[string]string{"Authorization": "Bearer " + token}}.do(t, base)
+	}
+	require.JSONEq(t, `{"subject": "acme", "scopes": [], "bindings": [{"role": "submitter", "groups": ["/acme/**"]}, {"role": "viewer", "groups": ["/shared/**", "/x/**"]}]}`, get("acme").body)
+	require.JSONEq(t, `{"subject": "all", "scopes": ["write"]}`, get("all").body)
 }
 
 func TestServer_limits_logins(t *testing.T) {

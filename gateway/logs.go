@@ -41,6 +41,11 @@ func (s *Server) GetTaskLogs(c echo.Context, id api.RunID, task api.TaskName, pa
 	}
 	ctx, closeStream := s.streams.open(c.Request().Context())
 	defer closeStream()
+	if q.Follow { // other logs end soon
+		var stop func()
+		ctx, stop = s.watcher.Watch(ctx, c)
+		defer stop()
+	}
 	reader, err := s.runs.Logs(ctx, q)
 	if err != nil {
 		return err

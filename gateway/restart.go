@@ -80,7 +80,7 @@ func (s *Server) writeCreated(c echo.Context, call func(context.Context) (run.Ru
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set("Location", "/api/v1/runs/"+url.PathEscape(string(r.ID)))
+	c.Response().Header().Set("Location", s.base.Join("/api/v1/runs/"+url.PathEscape(string(r.ID))))
 	if r.Replayed {
 		c.Response().Header().Set("Idempotent-Replayed", "true")
 	}

@@ -71,7 +71,7 @@ func (s *Server) PutSchedule(c echo.Context, name api.ScheduleName) error {
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated
-		c.Response().Header().Set("Location", "/api/v1/schedules/"+url.PathEscape(name))
+		c.Response().Header().Set("Location", s.base.Join("/api/v1/schedules/"+url.PathEscape(name)))
 	}
 	return renderSchedule(c, status)(x, err)
 }

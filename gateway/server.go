@@ -23,6 +23,7 @@ import (
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/gateway/access"
 	"github.com/drover-run/drover/gateway/audit"
+	"github.com/drover-run/drover/gateway/basepath"
 	"github.com/drover-run/drover/gateway/exec"
 	"github.com/drover-run/drover/gateway/login"
 	"github.com/drover-run/drover/gateway/openapi"
@@ -88,6 +89,9 @@ type Options struct {
 	// Hosts are the names, with or without port, by which clients reach the
 	// gateway. Loopback names and the listener's own address are always allowed.
 	Hosts []string
+	// BasePath is the path below which clients reach the gateway, such as /drover; ""
+	// means the root.
+	BasePath string
 	// CodecOrigins are the origins from which browsers may use the codec.
 	CodecOrigins []string
 	// SecureCookies says that browsers reach the gateway over TLS, although it has no
@@ -118,6 +122,9 @@ type Options struct {
 	// comment: 15 s. The comment keeps proxies from closing the stream and detects
 	// lost clients.
 	Heartbeat time.Duration
+	// Recheck is the time between two checks whether the caller of an open stream may
+	// still read it: 5 s.
+	Recheck time.Duration
 	// ShutdownTimeout is how long Run waits for open calls when it ends: 10 s.
 	ShutdownTimeout time.Duration
 }
@@ -128,6 +135,7 @@ func (o Options) withDefaults() Options {
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, time.Minute)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 30*time.Second)
 	o.Heartbeat = cmp.Or(o.Heartbeat, 15*time.Second)
+	o.Recheck = cmp.Or(o.Recheck, 5*time.Second)
 	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, 10*time.Second)
 	return o
 }
@@ -153,10 +161,12 @@ type Server struct {
 	metrics     *metrics
 	access      *access.Log
 	roles       *access.Roles
+	watcher     *access.Watcher // nil without tokens
 	streams     *streams
 	opts        Options
 	echo        *echo.Echo
 	ui          *ui.Handler
+	base        basepath.Path
 	proxies     proxies.Trusted
 }
 
@@ -181,11 +191,15 @@ func New(deps Deps, opts Options) (*Server, error) {
 	s := &Server{
 		runs: deps.Runs, ready: deps.Ready, executorAPI: deps.ExecutorAPI, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, artifacts: deps.Artifacts, retention: deps.Retention,
 		auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
-		access: access.New(deps.Logger, opts.AccessLog, ops), streams: newStreams(), opts: opts.withDefaults(),
+		access: access.New(deps.Logger, opts.AccessLog, opts.BasePath, ops), streams: newStreams(), opts: opts.withDefaults(),
+		base: basepath.Path(opts.BasePath),
 	}
 	resources := access.Resources{Run: deps.Runs.GroupOf}
 	if deps.Schedules != nil {
 		resources.Schedule = deps.Schedules.ScheduleGroup
+	}
+	if deps.Fleets != nil {
+		resources.Fleet, resources.Pool = deps.Fleets.Fleet, deps.Runs.Pool
 	}
 	if s.roles, err = access.NewRoles(ops, resources); err != nil {
 		return nil, err
@@ -197,13 +211,16 @@ func New(deps Deps, opts Options) (*Server, error) {
 		return nil, fmt.Errorf("read the trusted proxies: %w", err)
 	}
 	s.Handlers = login.New(login.Deps{
-		Sessions: deps.Browsers, Provider: deps.Provider, Secure: s.secure, Caller: principal,
+		Sessions: deps.Browsers, Provider: deps.Provider, Secure: s.secure, Caller: principal, BasePath: opts.BasePath,
 		Began:  func(c echo.Context, subject, token string) error { return s.Began(c, subject, token) },
 		Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) },
 	})
+	if deps.Auth != nil {
+		s.watcher = &access.Watcher{Every: s.opts.Recheck, Authenticate: reauthenticate(deps.Auth, s.Handlers), Roles: s.roles, Problem: problemOf}
+	}
 	s.TokenOperations = &access.TokenOperations{Tokens: deps.Tokens, Caller: principal, Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) }}
 	s.API = audit.New(deps.Audit, ops, audit.Server{
-		Caller: func(c echo.Context) (subject, token string) { return principal(c).Name, principal(c).Name }, RequestID: requestID,
+		Caller: func(c echo.Context) (subject, token string) { return principal(c).Name, principal(c).Name }, RequestID: requestID, BasePath: opts.BasePath,
 		Abort: abortResponse, Stream: func(c echo.Context, media string) (func([]byte) error, error) {
 			w, err := s.startStream(c, media)
 			if err != nil {
@@ -213,11 +230,11 @@ func New(deps Deps, opts Options) (*Server, error) {
 		},
 	})
 	s.Operations = &exec.Operations{Sessions: deps.Sessions, Server: exec.Server{
-		Subject: subject, Open: s.streams.open, CheckExecutor: checkBinding, Failed: executorError,
+		Subject: subject, Open: s.streams.open, Watch: s.watcher.Watch, CheckExecutor: checkBinding, Failed: executorError,
 		Decode:   func(c echo.Context, v any) error { return s.decode(c, v, lenient) },
 		Streamed: func(c echo.Context) { c.Set(streamedKey, true) },
 	}}
-	if s.ui, err = ui.New(); err != nil {
+	if s.ui, err = ui.New(opts.BasePath); err != nil {
 		return nil, err
 	}
 	s.echo = s.router(ops, deps.Codec)
@@ -242,7 +259,8 @@ func (s *Server) router(ops map[string]openapi.Operation, codec http.Handler) *e
 	if host := hostcheck.Name(s.opts.Address); host != "" && net.ParseIP(host) == nil {
 		own = append(own, host)
 	}
-	e.Use(identify, s.observe, s.recoverPanics, newHosts(own, s.opts.CodecOrigins).middleware, s.serveUI)
+	e.Pre(s.base.Strip)
+	e.Use(identify, s.observe, s.recoverPanics, newHosts(own, s.opts.CodecOrigins).middleware, s.base.Redirect, s.serveUI)
 	checks := make(map[string][]echo.MiddlewareFunc, len(ops))
 	for id, op := range ops {
 		checks[id] = []echo.MiddlewareFunc{s.authorize(op), s.Record(op), s.checkRequest(op), s.checkBody(op)}

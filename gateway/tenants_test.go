@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/internal/roles"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/records/sqlite"
 	"github.com/drover-run/drover/run"
@@ -36,6 +38,7 @@ const (
 	ofGroup    operand = "group"    // the group that the request names
 	ofSchedule operand = "schedule" // a schedule
 	ofPool     operand = "pool"     // a pool
+	ofFleet    operand = "fleet"    // a fleet
 	ofAll      operand = "all"      // all groups
 	ofExecutor operand = "executor" // executors only
 )
@@ -74,10 +77,10 @@ func matrix() map[string]allowance {
 		"listWebhooks": {ofAll, admins}, "getWebhook": {ofAll, admins}, "putWebhook": {ofAll, admins}, "deleteWebhook": {ofAll, admins}, "testWebhook": {ofAll, admins},
 		"listExecutors": {ofAll, viewers}, "getExecutor": {ofAll, viewers}, "drainExecutor": {ofAll, operators}, "removeExecutor": {ofAll, operators},
 		"listPools": {ofPool, viewers}, "getPool": {ofPool, viewers}, "putPool": {ofAll, admins}, "deletePool": {ofAll, admins},
-		"listFleets": {ofAll, viewers}, "getFleet": {ofAll, viewers}, "listFleetInstances": {ofAll, viewers}, "listFleetEvents": {ofAll, viewers},
-		"getFleetRollout": {ofAll, viewers}, "pauseFleet": {ofAll, operators}, "resumeFleet": {ofAll, operators}, "drainFleet": {ofAll, operators},
-		"scaleFleet": {ofAll, operators}, "undoFleetRollout": {ofAll, operators}, "pauseFleetRollout": {ofAll, operators},
-		"resumeFleetRollout": {ofAll, operators}, "putFleet": {ofAll, admins}, "deleteFleet": {ofAll, admins},
+		"listFleets": {ofList, viewers}, "getFleet": {ofFleet, viewers}, "listFleetInstances": {ofFleet, viewers}, "listFleetEvents": {ofFleet, viewers},
+		"getFleetRollout": {ofFleet, viewers}, "pauseFleet": {ofFleet, operators}, "resumeFleet": {ofFleet, operators}, "drainFleet": {ofFleet, operators},
+		"scaleFleet": {ofFleet, operators}, "undoFleetRollout": {ofFleet, operators}, "pauseFleetRollout": {ofFleet, operators},
+		"resumeFleetRollout": {ofFleet, operators}, "putFleet": {ofAll, admins}, "deleteFleet": {ofAll, admins},
 		"listTokens": {ofAll, admins}, "createToken": {ofAll, admins}, "revokeToken": {ofAll, admins},
 		"getRetention": {ofAll, viewers}, "previewRetention": {ofAll, viewers}, "getMetrics": {ofAll, viewers},
 
@@ -103,15 +106,42 @@ func bindings() map[string]string {
 	return map[string]string{"own": "/acme/**", "foreign": "/other/**", "neighbour": "/acme/we/**", "all": "/**"}
 }
 
-// tenants is a gateway on an engine and records of its own, with a token for each role
+// fleetGroups are the groups of the fleets of the matrix, each with a pool of its name.
+func fleetGroups() map[string]string { return map[string]string{"p": ours, "x": theirs} }
+
+// tenants is a gateway on an engine and records of its own, with a principal for each role
 // and binding.
 type tenants struct {
 	*engine.Engine
 
-	base string
+	base  string
+	token func(principal string) string
 }
 
+// newTenants returns tenants whose principals are those of tokens.
 func newTenants(t *testing.T) tenants {
+	t.Helper()
+	var list []tokens.Token
+	for name, b := range principals() {
+		list = append(list, tokens.Token{Name: name, Hash: tokens.Hash(name), Roles: roles.Bindings{b}})
+	}
+	known, err := tokens.NewList(list)
+	require.NoError(t, err)
+	return tenantsOf(t, known, func(name string) string { return name })
+}
+
+// principals has the binding of each principal of the matrix, by its name.
+func principals() map[string]roles.Binding {
+	all := map[string]roles.Binding{}
+	for place, pattern := range bindings() {
+		for _, role := range roles.All() {
+			all[string(role)+"-"+place] = roles.Binding{Role: role, Groups: []string{pattern}}
+		}
+	}
+	return all
+}
+
+func tenantsOf(t *testing.T, auth tokens.Authenticator, token func(string) string) tenants {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "records.db"), sqlite.Options{})
 	require.NoError(t, err)
@@ -121,16 +151,17 @@ func newTenants(t *testing.T) tenants {
 	e := engine.New(engine.Deps{Store: store, Logs: bucket, Logger: slog.New(slog.DiscardHandler)})
 	_, err = e.Register(t.Context(), run.Executor{ID: "host-1", Pool: "shell", Driver: "shell", OS: "linux", Arch: "amd64", Slots: 1, JournalID: "j1"})
 	require.NoError(t, err)
-	var list []tokens.Token
-	for place, pattern := range bindings() {
-		for _, role := range roles.All() {
-			name := string(role) + "-" + place
-			list = append(list, tokens.Token{Name: name, Hash: tokens.Hash(name), Roles: roles.Bindings{{Role: role, Groups: []string{pattern}}}})
-		}
+	fleets := engine.NewFleets(store)
+	for name, group := range fleetGroups() {
+		_, _, err = e.PutPool(t.Context(), run.Pool{Name: name, Driver: "docker"})
+		require.NoError(t, err)
+		_, _, err = fleets.PutFleet(t.Context(), name, run.FleetSpec{
+			Pool: name, Plugin: "docker", PluginConfig: json.RawMessage(`{"image":"machine:7"}`), ConnectorConfig: run.FleetConnector{Username: "ubuntu"},
+			InstanceReadyCommand: "test -e /ready", AllowedGroups: []string{group + "/**"},
+		}, "me")
+		require.NoError(t, err)
 	}
-	known, err := tokens.NewList(list)
-	require.NoError(t, err)
-	return tenants{e, serve(t, gateway.Deps{Runs: e, ExecutorAPI: e, Artifacts: e, Schedules: schedules(), Auth: known}, gateway.Options{})}
+	return tenants{e, serve(t, gateway.Deps{Runs: e, ExecutorAPI: e, Artifacts: e, Schedules: schedules(), Fleets: fleets, Auth: auth}, gateway.Options{}), token}
 }
 
 // schedules has the schedules p and acme.x, and x of others.
@@ -173,7 +204,7 @@ func (b tenants) submit(t *testing.T, group string) run.ID {
 func (b tenants) call(t *testing.T, op, method, path, token string, id run.ID) answer {
 	t.Helper()
 	c := call{method: method, path: strings.NewReplacer("{id}", string(id), "{task}", "a", "{name}", "p", "{session}", "s").Replace(path), body: "{}"}
-	c.header = map[string]string{"Authorization": "Bearer " + token}
+	c.header = map[string]string{"Authorization": "Bearer " + b.token(token)}
 	switch op {
 	case "createRun", "validateSpec":
 		c.body = specOf(ours)
@@ -181,6 +212,8 @@ func (b tenants) call(t *testing.T, op, method, path, token string, id run.ID) a
 		c.body = `{"cron": ["0 0 * * *"], "spec": ` + specOf(ours) + `}`
 	case "deleteRuns":
 		c.path += "?keep=1&dry_run=true&group=" + ours
+	case "scaleFleet":
+		c.body = `{"instances": 1}`
 	case "searchTaskLog":
 		c.path += "?text=x"
 	case "streamEvents":
@@ -196,7 +229,7 @@ func (b tenants) events(t *testing.T, token string, id run.ID) answer {
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.base+"/api/v1/events", http.NoBody)
 	require.NoError(t, err)
-	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Authorization", "Bearer "+b.token(token))
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(r)
 	require.NoError(t, err)
@@ -212,10 +245,24 @@ func (b tenants) events(t *testing.T, token string, id run.ID) answer {
 }
 
 // TestTenants_matrix calls every operation of the contract with every role, bound to the
-// group of a run, to others, and to all groups.
+// group of a run, to others, and to all groups: with tokens, and as users of an identity
+// provider.
 func TestTenants_matrix(t *testing.T) {
 	t.Parallel()
-	rows, shared := matrix(), newTenants(t)
+	identity := testenv.StartIdentity(t)
+	for kind, begin := range map[string]func(*testing.T) tenants{
+		"tokens": newTenants, "users": func(t *testing.T) tenants { t.Helper(); return newUsers(t, identity) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			checkMatrix(t, begin)
+		})
+	}
+}
+
+func checkMatrix(t *testing.T, begin func(*testing.T) tenants) {
+	t.Helper()
+	rows, shared := matrix(), begin(t)
 	for path, item := range contract(t).Paths.Map() {
 		for method, op := range item.Operations() {
 			row, known := rows[op.OperationID]
@@ -224,8 +271,9 @@ func TestTenants_matrix(t *testing.T) {
 			t.Run(op.OperationID, func(t *testing.T) {
 				t.Parallel()
 				b := shared
-				if op.OperationID == "streamEvents" { // which reads all events
-					b = newTenants(t)
+				switch op.OperationID {
+				case "streamEvents", "deleteFleet": // one reads all events, the other changes the fleet for good
+					b = begin(t)
 				}
 				for place := range bindings() {
 					for _, role := range roles.All() {
@@ -263,12 +311,21 @@ func (b tenants) check(t *testing.T, op, method, path string, row allowance, rol
 		got.problem(t, http.StatusNotFound, run.CodeNotFound)
 		absent := b.call(t, op, method, strings.Replace(path, "{name}", "absent", 1), token, mine)
 		require.Equal(t, strings.ReplaceAll(absent.text(), "absent", "p"), got.text(), "%s reveals that the schedule exists", name)
+	case row.operand == ofFleet && !here:
+		got.problem(t, http.StatusNotFound, run.CodeNotFound)
+		absent := b.call(t, op, method, strings.Replace(path, "{name}", "absent", 1), token, mine)
+		require.Equal(t, strings.ReplaceAll(absent.text(), "absent", "p"), got.text(), "%s reveals that the fleet exists", name)
+	case row.operand == ofFleet && may && op != "undoFleetRollout": // it has no earlier revision
+		require.Equal(t, http.StatusOK, got.status, "%s: %s", name, got.body)
+		for _, setting := range []string{"machine:7", "ubuntu", "/ready"} {
+			require.False(t, place != "all" && strings.Contains(got.body, setting), "%s: %s", name, got.body)
+		}
 	case row.operand == ofRun && !here:
 		got.problem(t, http.StatusNotFound, run.CodeNotFound)
 		absent := b.call(t, op, method, path, token, runID)
 		require.Equal(t, strings.ReplaceAll(absent.text(), runID, string(mine)), got.text(), "%s reveals that the run exists", name)
 		require.Equal(t, absent.header.Values("Etag"), got.header.Values("Etag"), name)
-	case (row.operand == ofRun || row.operand == ofSchedule) && !may:
+	case (row.operand == ofRun || row.operand == ofSchedule || row.operand == ofFleet) && !may:
 		got.problem(t, http.StatusForbidden, run.CodeForbidden)
 	default:
 		require.NotContains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, got.status, "%s: %s", name, got.body)
@@ -380,9 +437,9 @@ func TestTenants_pools(t *testing.T) {
 		call{path: "/api/v1/pools", header: map[string]string{"Authorization": "Bearer " + token}}.do(t, b.base).read(t, &v)
 		return v.Pools
 	}
-	require.Empty(t, list("viewer-foreign"))
+	require.Len(t, list("viewer-foreign"), 1, "the pool x")
 	require.Equal(t, []string{"/acme/**"}, list("viewer-neighbour")[0].AllowedGroups)
-	require.Len(t, list("viewer-all")[0].AllowedGroups, 2)
+	require.Len(t, list("viewer-all")[1].AllowedGroups, 2)
 	pool := call{path: "/api/v1/pools/shell", header: map[string]string{"Authorization": "Bearer viewer-foreign"}}
 	got := pool.do(t, b.base)
 	pool.path = "/api/v1/pools/absent"
@@ -390,6 +447,72 @@ func TestTenants_pools(t *testing.T) {
 	got.problem(t, http.StatusNotFound, run.CodeNotFound)
 	put(`{"driver": "shell", "allowed_groups": ["/**"]}`)
 	require.Equal(t, http.StatusCreated, submit(theirs, "submitter-foreign", named).status)
+}
+
+// TestTenants_fleets: a fleet with allowed groups restricts its pool, is seen by these
+// groups alone, and is operated by the operators of all of them.
+func TestTenants_fleets(t *testing.T) {
+	t.Parallel()
+	b := newTenants(t)
+	send := func(method, path, body, token string) answer {
+		return call{method: method, path: path, body: body, header: map[string]string{"Authorization": "Bearer " + token}}.do(t, b.base)
+	}
+	put := func(groups string) {
+		t.Helper()
+		got := send(http.MethodPut, "/api/v1/fleets/vms", `{"pool": "shell", "plugin": "docker"`+groups+`}`, "admin-all")
+		require.Contains(t, []int{http.StatusOK, http.StatusCreated}, got.status, got.body)
+	}
+	submit := func(group, token string) int {
+		return send(http.MethodPost, "/api/v1/runs", strings.Replace(specOf(group), `"steps"`, `"pool": "shell", "steps"`, 1), token).status
+	}
+	list := func(token string) (names []string) {
+		var v api.FleetList
+		send(http.MethodGet, "/api/v1/fleets", "", token).read(t, &v)
+		for _, f := range v.Fleets {
+			names = append(names, f.Name)
+		}
+		return names
+	}
+	get := func(path, token string, into any) { send(http.MethodGet, path, "", token).read(t, into) }
+	put("")
+	require.Equal(t, http.StatusCreated, submit(theirs, "submitter-foreign"))
+	require.Equal(t, []string{"p", "vms"}, list("viewer-own"), "a fleet without groups is for all")
+	send(http.MethodPost, "/api/v1/fleets/vms/pause", "{}", "operator-own").problem(t, http.StatusForbidden, run.CodeForbidden)
+
+	got := send(http.MethodPut, "/api/v1/fleets/vms", `{"pool": "shell", "plugin": "docker", "allowed_groups": ["/acme/**", "/acme"]}`, "admin-all")
+	require.Equal(t, "allowed_groups[1]", got.problem(t, http.StatusUnprocessableEntity, run.CodeInvalid).Errors[0].Path)
+	put(`, "allowed_groups": ["/acme/**", "/third/**"]`)
+	put("") // by a client that does not know the groups
+	require.Equal(t, http.StatusUnprocessableEntity, submit(theirs, "submitter-foreign"))
+	require.Equal(t, http.StatusUnprocessableEntity, submit(theirs, "admin-all"))
+	require.Equal(t, http.StatusCreated, submit(ours, "submitter-own"))
+	require.Equal(t, []string{"x"}, list("viewer-foreign"))
+	require.Equal(t, []string{"vms"}, list("viewer-neighbour"))
+	require.Equal(t, []string{"p", "vms", "x"}, list("viewer-all"))
+	for token, want := range map[string][]string{"viewer-neighbour": {"/acme/**"}, "viewer-all": {"/acme/**", "/third/**"}} {
+		var f api.Fleet
+		get("/api/v1/fleets/vms", token, &f)
+		require.Equal(t, want, f.Spec.AllowedGroups)
+		var p api.Pool
+		get("/api/v1/pools/shell", token, &p)
+		require.Equal(t, []api.FleetGroups{{Fleet: "vms", AllowedGroups: want}}, p.FleetGroups)
+	}
+	send(http.MethodGet, "/api/v1/pools/shell", "", "viewer-foreign").problem(t, http.StatusNotFound, run.CodeNotFound)
+	const pause = "/api/v1/fleets/vms/pause"
+	send(http.MethodPost, pause, "{}", "operator-foreign").problem(t, http.StatusNotFound, run.CodeNotFound)
+	refused := send(http.MethodPost, pause, "{}", "operator-own")
+	refused.problem(t, http.StatusForbidden, run.CodeForbidden)
+	require.NotContains(t, refused.body, "third")
+	put(`, "allowed_groups": ["/acme/web/**", "/acme/db/**"]`)
+	require.Equal(t, http.StatusOK, send(http.MethodPost, pause, "{}", "operator-own").status)
+
+	// A pool of other groups hides its fleets, also those that name no groups.
+	put(`, "allowed_groups": ["/**"]`)
+	require.Equal(t, http.StatusOK, send(http.MethodPut, "/api/v1/pools/shell", `{"driver": "shell", "allowed_groups": ["/other/**"]}`, "admin-all").status)
+	require.Equal(t, []string{"p"}, list("viewer-own"))
+	require.Equal(t, []string{"vms", "x"}, list("viewer-foreign"))
+	send(http.MethodGet, "/api/v1/fleets/vms/instances", "", "viewer-own").problem(t, http.StatusNotFound, run.CodeNotFound)
+	require.Equal(t, http.StatusAccepted, send(http.MethodDelete, "/api/v1/fleets/vms", "{}", "admin-all").status)
 }
 
 // TestTenants_schedules: the name of a new schedule begins with a path of its owner, so

@@ -63,7 +63,7 @@ func (s *Server) PutWebhook(c echo.Context, name api.WebhookName) error {
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated
-		c.Response().Header().Set("Location", "/api/v1/webhooks/"+url.PathEscape(name))
+		c.Response().Header().Set("Location", s.base.Join("/api/v1/webhooks/"+url.PathEscape(name)))
 	}
 	return writeJSON(c, status, mediaJSON, viewWebhook(w))
 }

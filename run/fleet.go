@@ -92,6 +92,10 @@ type FleetSpec struct {
 	// Priority orders the fleets of one pool: the fleet with the highest
 	// priority gets tasks first, and of equal ones the first by name.
 	Priority int `json:"priority,omitempty"`
+	// AllowedGroups are the patterns of the groups whose runs may use its machines (see
+	// GroupPattern); none means all groups. In a fleet to be stored, none means those that
+	// it has.
+	AllowedGroups []string `json:"allowed_groups,omitempty"`
 	// Labels are those that its executors have, in addition to those of the pool and
 	// those that name the fleet and the instance. Tasks that require more are no reason
 	// to create instances.
@@ -136,6 +140,9 @@ type FleetSpec struct {
 	// unless Weight is set.
 	Memory string `json:"memory,omitempty"`
 }
+
+// AllowedPaths returns the paths of AllowedGroups; the path "" is all groups.
+func (s FleetSpec) AllowedPaths() []string { return allowedPaths(s.AllowedGroups) }
 
 // minCredential is the length in bytes from which Credentials returns a value:
 // shorter ones occur in any text.

@@ -34,6 +34,10 @@ type Pool struct {
 	// GroupPattern); none means all groups. In a pool to be stored, none means those that
 	// it has.
 	AllowedGroups []string
+	// FleetGroups are those of the fleets that serve the pool, by the name of the fleet; a
+	// fleet that allows all groups has none. A run may use the pool only if all of them
+	// allow its group too. They are filled in when read.
+	FleetGroups []FleetGroups
 
 	// ExecutorLabels has the labels of each of its executors that is not removed, and of
 	// its fleets. Only the choice of a pool reads it.
@@ -51,12 +55,52 @@ type Pool struct {
 	MeanElapsed time.Duration
 }
 
+// FleetGroups are the patterns of the groups whose runs may use the machines of a fleet.
+type FleetGroups struct {
+	Fleet         string
+	AllowedGroups []string
+}
+
 // Allows reports whether runs of a group may use the pool.
 func (p *Pool) Allows(group string) bool {
-	return len(p.AllowedGroups) == 0 || slices.ContainsFunc(p.AllowedGroups, func(pattern string) bool {
-		path, err := GroupPattern(pattern)
-		return err == nil && GroupWithin(group, path)
-	})
+	return slices.ContainsFunc(p.GroupPaths(), func(path string) bool { return GroupWithin(group, path) })
+}
+
+// GroupPaths returns the paths of the groups at and below which runs may use the pool; the
+// path "" is all groups. Without any, no run may.
+func (p *Pool) GroupPaths() []string {
+	paths := allowedPaths(p.AllowedGroups)
+	for _, f := range p.FleetGroups {
+		var both []string
+		for _, path := range allowedPaths(f.AllowedGroups) {
+			for _, other := range paths {
+				switch { // of two paths, one is below the other, or they have no group in common
+				case GroupWithin(path, other):
+					both = append(both, path)
+				case GroupWithin(other, path):
+					both = append(both, other)
+				}
+			}
+		}
+		slices.Sort(both)
+		paths = slices.Compact(both)
+	}
+	return paths
+}
+
+// allowedPaths returns the paths of the patterns of allowed groups. Without patterns, all
+// groups are allowed; a pattern that is not valid allows none.
+func allowedPaths(patterns []string) []string {
+	if len(patterns) == 0 {
+		return []string{""}
+	}
+	var paths []string
+	for _, pattern := range patterns {
+		if path, err := GroupPattern(pattern); err == nil {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // Count adds an executor to the counts of the pool.
@@ -189,7 +233,7 @@ func (r *Requires) matches(p Pool) bool {
 const (
 	MaxPoolLabels  = 100
 	MaxPoolRunning = 1_000_000
-	MaxPoolGroups  = 50       // patterns of allowed groups
+	MaxPoolGroups  = 50       // patterns of allowed groups, also of a fleet
 	MaxPoolBytes   = 64 << 10 // of its pod settings, as JSON
 	MaxLabelBytes  = 1 << 10  // of a label's value
 )

@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,5 +70,35 @@ func TestPool_Allows(t *testing.T) {
 			p.AllowedGroups = []string{pattern}
 		}
 		require.Equal(t, want, [3]bool{p.Allows("/acme/web"), p.Allows("/acme/webs/1"), p.Allows("/acmes/web")}, pattern)
+	}
+}
+
+func TestPool_Allows_fleets(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		pool   []string
+		fleets [][]string
+		paths  []string
+	}{
+		{nil, nil, []string{""}},
+		{nil, [][]string{{"/**"}}, []string{""}},
+		{nil, [][]string{{"/acme/**", "/other/**"}}, []string{"/acme", "/other"}},
+		{nil, [][]string{{"/acme/**", "/other/**"}, {"/acme/web/**", "/third/**"}}, []string{"/acme/web"}},
+		{[]string{"/acme/**"}, [][]string{{"/**"}}, []string{"/acme"}},
+		{[]string{"/acme/**"}, [][]string{{"/acme/web/**", "/acme/db/**"}}, []string{"/acme/db", "/acme/web"}},
+		{[]string{"/acme/**"}, [][]string{{"/other/**"}}, nil},
+		{[]string{"/acme/**"}, [][]string{{"/acmes/**"}}, nil},
+		{[]string{"/acme"}, nil, nil},
+		{nil, [][]string{{"/acme/**"}, {"/other/**"}}, nil},
+	} {
+		p := run.Pool{AllowedGroups: tt.pool}
+		for _, patterns := range tt.fleets {
+			p.FleetGroups = append(p.FleetGroups, run.FleetGroups{Fleet: "f", AllowedGroups: patterns})
+		}
+		require.Equal(t, tt.paths, p.GroupPaths(), "%+v", tt)
+		for _, group := range []string{"/acme", "/acme/web", "/acme/web/1", "/acme/db", "/acmes/web", "/other/x", "/third"} {
+			want := slices.ContainsFunc(tt.paths, func(path string) bool { return run.GroupWithin(group, path) })
+			require.Equal(t, want, p.Allows(group), "%s: %+v", group, tt)
+		}
 	}
 }

@@ -259,6 +259,9 @@ func elements(group string) []string {
 // groupsBelow ends a pattern of groups.
 const groupsBelow = "/**"
 
+// AllGroups is the pattern of all groups.
+const AllGroups = groupsBelow
+
 // GroupPattern returns the path of a pattern such as /acme/**, which selects the group
 // /acme and all groups below it. The path of /**, which selects all groups, is "".
 // Errors: invalid.

@@ -34,6 +34,7 @@ func ValidateFleet(name string, s run.FleetSpec) []run.Fault {
 	if s.Priority < -run.MaxFleetPriority || s.Priority > run.MaxFleetPriority {
 		l.add("priority", run.FaultOutOfRange, "it is %d; it must be from -%d to %d", s.Priority, run.MaxFleetPriority, run.MaxFleetPriority)
 	}
+	checkAllowedGroups(l, s.AllowedGroups)
 	checkLabels(l, "labels", s.Labels)
 	checkResources(l, "resources", s.Resources)
 	if s.Resources.PIDs != 0 {

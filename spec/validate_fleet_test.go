@@ -1,6 +1,7 @@
 package spec_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -28,6 +29,26 @@ func TestValidateFleet_instance_acquire_timeout(t *testing.T) {
 		-1: {"instance_acquire_timeout out_of_range"}, run.Duration(25 * time.Hour): {"instance_acquire_timeout out_of_range"},
 	} {
 		require.Equal(t, want, found(spec.ValidateFleet("linux", run.FleetSpec{Pool: "linux", Plugin: "aws", InstanceAcquireTimeout: timeout})), timeout)
+	}
+}
+
+func TestValidateFleet_allowed_groups(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		patterns, want []string
+	}{
+		{nil, nil},
+		{[]string{"/**"}, nil},
+		{[]string{"/acme/**", "/other/web/**"}, nil},
+		{slices.Repeat([]string{"/a/**"}, run.MaxPoolGroups), nil},
+		{slices.Repeat([]string{"/a/**"}, run.MaxPoolGroups+1), []string{"allowed_groups over_limit"}},
+		{[]string{"/acme/**", "/acme"}, []string{"allowed_groups[1] bad_format"}},
+		{[]string{"acme/**", "/a/../b/**", "/*/**", ""}, []string{
+			"allowed_groups[0] bad_format", "allowed_groups[1] bad_format", "allowed_groups[2] bad_format", "allowed_groups[3] bad_format",
+		}},
+	} {
+		require.Equal(t, tt.want, found(spec.ValidateFleet("linux", run.FleetSpec{Pool: "linux", Plugin: "aws", AllowedGroups: tt.patterns})), tt.patterns)
+		require.Equal(t, tt.want, found(spec.ValidatePool(run.Pool{Name: "linux", Driver: "docker", AllowedGroups: tt.patterns})), tt.patterns)
 	}
 }
 

@@ -52,20 +52,26 @@ func ValidatePool(p run.Pool) []run.Fault {
 	if p.MaxRunning < 0 || p.MaxRunning > run.MaxPoolRunning {
 		l.add("max_running", run.FaultOutOfRange, "max_running is from 0, which is no limit, to %d", run.MaxPoolRunning)
 	}
-	if len(p.AllowedGroups) > run.MaxPoolGroups {
-		l.add("allowed_groups", run.FaultOverLimit, "there are %d patterns; the limit is %d", len(p.AllowedGroups), run.MaxPoolGroups)
-	}
-	for i, pattern := range items(l, p.AllowedGroups) {
-		if _, err := run.GroupPattern(pattern); err != nil {
-			l.add(run.Path("allowed_groups").Index(i), run.FaultBadFormat, "%s", err.Error())
-		}
-	}
+	checkAllowedGroups(l, p.AllowedGroups)
 	checkLabels(l, "labels", p.Labels)
 	checkFlavor(l, p.Flavor)
 	if p.Kubernetes != nil {
 		checkKubernetes(l, p)
 	}
 	return l.faults
+}
+
+// checkAllowedGroups checks the groups that may use a pool or a fleet.
+func checkAllowedGroups(l *faultList, patterns []string) {
+	const path = run.Path("allowed_groups")
+	if len(patterns) > run.MaxPoolGroups {
+		l.add(path, run.FaultOverLimit, "there are %d patterns; the limit is %d", len(patterns), run.MaxPoolGroups)
+	}
+	for i, pattern := range items(l, patterns) {
+		if _, err := run.GroupPattern(pattern); err != nil {
+			l.add(path.Index(i), run.FaultBadFormat, "%s", err.Error())
+		}
+	}
 }
 
 func checkLabels(l *faultList, path run.Path, labels map[string]string) {

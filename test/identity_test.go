@@ -29,10 +29,13 @@ func TestIdentity(t *testing.T) {
 	identity := testenv.StartIdentity(t, "http://"+address+"/login/callback")
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte(testenv.IdentitySecret+"\n"), 0o600))
+	granted := filepath.Join(t.TempDir(), "roles.yaml")
+	require.NoError(t, os.WriteFile(granted, []byte("- {members: web, role: submitter, groups: [/acme/**]}\n"), 0o600))
 	dev := harness.StartDev(t, []string{
 		"DROVER_GATEWAY__OIDC__ISSUER=" + identity.Issuer, "DROVER_GATEWAY__OIDC__CLIENT_ID=" + testenv.IdentityClient,
 		"DROVER_GATEWAY__OIDC__CLIENT_SECRET_FILE=" + secret, "DROVER_GATEWAY__OIDC__DEVICE_CLIENT_ID=" + testenv.IdentityDeviceClient,
 		"DROVER_GATEWAY__OIDC__SCOPES=profile,email,offline_access", "DROVER_GATEWAY__OIDC__BINDINGS=group:developers=write",
+		"DROVER_GATEWAY__OIDC__ROLES_FILE=" + granted,
 		"DROVER_GATEWAY__OIDC__CONFIRM_EVERY=10s", "DROVER_GATEWAY__OIDC__NAME=Example",
 	}, "--executor", "none", "--http", address)
 	t.Cleanup(func() { require.NoError(t, dev.Stop()) })
@@ -87,30 +90,20 @@ func TestIdentity(t *testing.T) {
 	require.Contains(t, body, "oidc:test-user@zitadel.ch")
 
 	// The command line.
-	contexts := filepath.Join(t.TempDir(), "context.yaml")
-	environment := []string{"DROVER_CONTEXT=" + contexts}
-	login := harness.Start(t, t.TempDir(), environment, "login", dev.Server, "--oidc", "--name", "idp")
-	var code string
-	testenv.Await(t, time.Minute, func() (bool, string) {
-		found := regexp.MustCompile(`enter the code (\S+)`).FindStringSubmatch(login.Output())
-		if found == nil {
-			return false, login.Output()
-		}
-		code = found[1]
-		return true, ""
-	})
-	identity.Control(t, "approve/"+code+"/"+testenv.IdentityUser, nil)
-	output, err := login.AwaitEnd()
-	require.NoError(t, err, output)
-	require.Contains(t, output, "You are oidc:test-user@zitadel.ch")
-	require.Contains(t, output, "idp: "+dev.Server)
+	environment := loginByDevice(t, identity, dev.Server)
 	list := harness.Start(t, t.TempDir(), environment, "ps")
-	output, err = list.AwaitEnd()
+	output, err := list.AwaitEnd()
 	require.NoError(t, err, output)
 
 	// Its groups decide, as soon as the gateway asks again.
 	identity.Control(t, "groups/"+testenv.IdentityUser, []string{"others"})
 	ana.await(http.StatusForbidden, "no binding matches")
+	identity.Control(t, "groups/"+testenv.IdentityUser, []string{"web"})
+	ana.await(http.StatusOK, `"scopes":[]`)
+	status, body, err = harness.NewClient(t, dev.Server, dev.Token).Do(t.Context(), http.MethodPut, "/api/v1/pools/shell", "application/json", `{"driver": "shell"}`)
+	require.NoError(t, err)
+	require.Less(t, status, 300, body)
+	useRoles(t, identity, dev.Server, ana, granted)
 	identity.Control(t, "groups/"+testenv.IdentityUser, []string{"developers"})
 	ana.await(http.StatusOK, "oidc:test-user@zitadel.ch")
 
@@ -139,6 +132,85 @@ func TestIdentity(t *testing.T) {
 	location, _ := ana.get(end.LogoutURL)
 	require.Equal(t, dev.Server+"/", location)
 	ana.await(http.StatusUnauthorized, "")
+}
+
+// loginByDevice logs the user in on the command line, and returns the environment of its
+// next commands.
+func loginByDevice(t *testing.T, identity *testenv.Identity, server string) []string {
+	t.Helper()
+	environment := []string{"DROVER_CONTEXT=" + filepath.Join(t.TempDir(), "context.yaml")}
+	login := harness.Start(t, t.TempDir(), environment, "login", server, "--oidc", "--name", "idp")
+	var code string
+	testenv.Await(t, time.Minute, func() (bool, string) {
+		found := regexp.MustCompile(`enter the code (\S+)`).FindStringSubmatch(login.Output())
+		if found == nil {
+			return false, login.Output()
+		}
+		code = found[1]
+		return true, ""
+	})
+	identity.Control(t, "approve/"+code+"/"+testenv.IdentityUser, nil)
+	output, err := login.AwaitEnd()
+	require.NoError(t, err, output)
+	require.Contains(t, output, "You are oidc:test-user@zitadel.ch")
+	require.Contains(t, output, "idp: "+server)
+	return environment
+}
+
+// useRoles submits runs as a user with a role below /acme, in a browser, with a token of
+// the provider and on the command line. Then the user loses the role, and what is open ends.
+func useRoles(t *testing.T, identity *testenv.Identity, server string, ana *browser, granted string) {
+	t.Helper()
+	runOf := func(group string) string {
+		return `{"name": "n` + strings.ReplaceAll(group, "/", "-") + `", "group": "` + group + `", "admission": "manual", "tasks": {"a": {"steps": [{"run": "true"}]}}}`
+	}
+	status, body := ana.call(http.MethodPost, "/api/v1/runs", runOf("/acme/web"))
+	require.Equal(t, http.StatusCreated, status, body)
+	status, body = ana.call(http.MethodPost, "/api/v1/runs", runOf("/other/web"))
+	require.Equal(t, http.StatusForbidden, status, body)
+	bearer := harness.NewClient(t, server, identity.Sign(t, map[string]any{"groups": []string{"web"}}))
+	for group, want := range map[string]int{"/acme/api": http.StatusCreated, "/acmes/web": http.StatusForbidden} {
+		status, body, err := bearer.Do(t.Context(), http.MethodPost, "/api/v1/runs", "application/json", runOf(group))
+		require.NoError(t, err)
+		require.Equal(t, want, status, body)
+	}
+	environment, dir := loginByDevice(t, identity, server), t.TempDir()
+	for name, group := range map[string]string{"own": "/acme/cli", "foreign": "/other/web"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".json"), []byte(runOf(group)), 0o600))
+	}
+	output, err := harness.Start(t, dir, environment, "run", filepath.Join(dir, "foreign.json")).AwaitEnd()
+	require.Error(t, err)
+	require.Contains(t, output, "does not have the role submitter in the group /other/web")
+	follow := harness.Start(t, dir, environment, "run", filepath.Join(dir, "own.json"), "--follow")
+	testenv.Await(t, time.Minute, func() (bool, string) {
+		_, body := ana.call(http.MethodGet, "/api/v1/runs", "")
+		return strings.Contains(body, "n-acme-cli"), body
+	})
+
+	events := ana.stream("/api/v1/events?from=now")
+	require.NoError(t, os.WriteFile(granted, nil, 0o600))
+	require.Contains(t, <-events, "event: problem\ndata: {")
+	output, err = follow.AwaitEnd()
+	require.Error(t, err)
+	require.Contains(t, output, "no grant of a role")
+	ana.await(http.StatusForbidden, "no grant of a role")
+}
+
+// stream opens a stream of events, whose text is sent when it has ended.
+func (b *browser) stream(path string) <-chan string {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.gateway+path, http.NoBody)
+	require.NoError(b.t, err)
+	answer, err := b.client.Do(r)
+	require.NoError(b.t, err)
+	require.Equal(b.t, http.StatusOK, answer.StatusCode)
+	text := make(chan string, 1)
+	go func() {
+		defer answer.Body.Close()
+		data, _ := io.ReadAll(answer.Body)
+		text <- string(data)
+	}()
+	return text
 }
 
 // browser is a browser with the pages of a gateway.

@@ -70,6 +70,11 @@ func (g fleetHandlers) putFleet(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusUnprocessableEntity, "invalid", err.Error())
 		return
 	}
+	if faults := spec.LocateFleet(spec.ValidateFleet(r.PathValue("name"), x.FleetSpec), body, spec.FormatYAML); len(faults) > 0 {
+		problem(w, http.StatusUnprocessableEntity, "invalid", "the fleet is not valid",
+			api.Fault{Path: faults[0].Path, Line: faults[0].Line, Code: string(faults[0].Code), Detail: faults[0].Detail})
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	f := api.Fleet{

@@ -105,6 +105,11 @@ func (g registryHandlers) getPool(w http.ResponseWriter, r *http.Request) {
 		notFound(w, "pool", r.PathValue("name"))
 		return
 	}
+	for _, name := range slices.Sorted(maps.Keys(g.fleets)) {
+		if s := g.fleets[name].Spec; s.Pool == p.Name && len(s.AllowedGroups) > 0 {
+			p.FleetGroups = append(p.FleetGroups, api.FleetGroups{Fleet: name, AllowedGroups: s.AllowedGroups})
+		}
+	}
 	answer(w, http.StatusOK, p)
 }
 
@@ -129,7 +134,7 @@ func (g registryHandlers) putPool(w http.ResponseWriter, r *http.Request) {
 	}
 	p := api.Pool{
 		Name: name, Driver: wanted.Driver, OS: wanted.OS, Arch: wanted.Arch, Labels: wanted.Labels, Privileged: wanted.Privileged, Shared: wanted.Shared, Default: wanted.Default, Exec: api.PoolExec(wanted.Exec), MaxRunning: wanted.MaxRunning,
-		Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes,
+		Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes, AllowedGroups: wanted.AllowedGroups,
 	}
 	g.pools[name] = p
 	answer(w, status, p)

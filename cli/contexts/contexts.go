@@ -169,7 +169,7 @@ on any device. The login is renewed as long as the provider allows it.`,
 			}
 			if name == "" {
 				if u, err := url.Parse(server); err == nil {
-					name = u.Hostname()
+					name = u.Hostname() + strings.ReplaceAll(u.Path, "/", "-")
 				}
 			}
 			if !validName(name) {
@@ -207,7 +207,7 @@ on any device. The login is renewed as long as the provider allows it.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&name, "name", "", "name of the context (default: the host of the server)")
+	c.Flags().StringVar(&name, "name", "", "name of the context (default: the host and path of the server)")
 	c.Flags().StringVar(&from, "token-file", "", "file that contains the token, instead of the standard input")
 	c.Flags().BoolVar(&oidc, "oidc", false, "log in at the identity provider of the gateway, in a browser")
 	c.MarkFlagsMutuallyExclusive("oidc", "token-file")

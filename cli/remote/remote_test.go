@@ -115,6 +115,8 @@ func event(n int) string {
 	return fmt.Sprintf("id: %d\nevent: task\ndata: {\"number\": %d, \"task\": \"t%d\"}\n\n", n, n, n)
 }
 
+const expired = "event: problem\ndata: {\"code\": \"token_expired\", \"detail\": \"the token expired\"}\n\n"
+
 func TestEvents_resume_broken_streams(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -128,6 +130,9 @@ func TestEvents_resume_broken_streams(t *testing.T) {
 		{name: "repeated", answers: []string{event(1) + event(2), event(1) + event(2) + event(3)}},
 		{name: "comments, carriage returns and unknown fields", answers: []string{": hello\n\nretry: 5\n\n" + strings.ReplaceAll(event(1)+event(2)+event(3), "\n", "\r\n")}},
 		{name: "shut down in between", answers: []string{event(1) + "event: problem\ndata: {\"code\": \"unavailable\", \"detail\": \"the gateway is shutting down\"}\n\n", event(2) + event(3)}},
+		{name: "a token expires that is renewed", answers: []string{event(1) + expired, event(2) + event(3)}, change: func(o *remote.Options) {
+			o.TokenSource = func(context.Context) (string, error) { return "renewed", nil }
+		}},
 		{name: "silent in between", answers: []string{event(1), "silence", event(2) + event(3)}, change: func(o *remote.Options) { o.Silence = 50 * time.Millisecond }},
 	}
 	for _, tt := range tests {
@@ -155,6 +160,7 @@ func TestEvents_time_out(t *testing.T) {
 		code         run.Code
 	}{
 		{"refused", "event: problem\ndata: {\"code\": \"not_found\", \"detail\": \"gone\"}\n\n", run.CodeNotFound},
+		{"expired", expired, run.CodeTokenExpired},
 		{"always cut", "", run.CodeUnavailable},
 		{"always out of order", "event: problem\ndata: {\"code\": \"unavailable\"}\n\n", run.CodeUnavailable},
 		{"unreadable", "data: {\n\n", run.CodeInternal},

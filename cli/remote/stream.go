@@ -227,7 +227,11 @@ func (c *Client) readStream(parent context.Context, open func(context.Context) (
 			if err := decodeEvent(m, &p); err != nil {
 				return true, err
 			}
-			return true, problemError(p)
+			err := problemError(p)
+			if run.CodeOf(err) == run.CodeTokenExpired && c.opts.TokenSource != nil {
+				err = &run.Error{Code: run.CodeUnavailable, Message: err.Error() + ", and is renewed", Err: err} // by the next call
+			}
+			return true, err
 		}
 		on.alive()
 		if m.data != nil && !on.message(m) {

@@ -110,6 +110,11 @@ func (c *Contexts) Put(name string, context Context) {
 	c.Contexts[name] = context
 }
 
+// portOf returns the port of a server with its path, in the form of a context's name.
+func portOf(server string) string {
+	return strings.ReplaceAll(server[strings.LastIndexByte(server, ':')+1:], "/", "-")
+}
+
 // Find returns the context of a name, the current one for "". If there is none, and
 // none is asked for, it is the zero value. Errors: invalid.
 func (c Contexts) Find(name string) (Context, error) {
@@ -147,7 +152,7 @@ func AddContext(env Env, name string, context Context, answers func(server strin
 		all = Contexts{}
 	}
 	if known, ok := all.Contexts[name]; ok && !sameServer(known.Server, context.Server) && answers(known.Server) {
-		name += "-" + context.Server[strings.LastIndexByte(context.Server, ':')+1:]
+		name += "-" + portOf(context.Server)
 	}
 	all.Put(name, context)
 	if _, known := all.Contexts[all.Current]; !known {

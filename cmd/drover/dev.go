@@ -51,12 +51,12 @@ continue to run, and the next start adopts them.`,
 	}
 	flags := process.Flags(cmd, map[string]string{
 		"data-dir": "dev.data_dir", "http": "dev.http", "temporal": "dev.temporal", "temporal-ui": "dev.temporal_ui",
-		"executor": "dev.executors", "slots": "dev.slots",
+		"executor": "dev.executors", "slots": "dev.slots", "base-path": "gateway.base_path",
 	}, map[string]string{
 		"data-dir": "directory of all state", "http": "listen address of the HTTP API",
 		"temporal": "listen address of the embedded Temporal server", "temporal-ui": `listen address of Temporal's web UI; "" for none`,
 		"executor": "driver to run tasks with: shell, docker or none; repeatable (default: shell, and docker where a daemon answers)",
-		"slots":    "tasks that run at a time on each executor; 0 for the number of processors of the host",
+		"slots":    "tasks that run at a time on each executor; 0 for the number of processors of the host", "base-path": basePathUsage,
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.Load(cmd, config.PartDev)
@@ -181,7 +181,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	d.deps.Secrets = providers
 	d.deps.Temporal = func(ctx context.Context) error { return process.TemporalAnswers(ctx, d.client) }
 	d.engine = engine.New(d.deps)
-	token, err := d.writeToken("http://" + listener.Addr().String())
+	token, err := d.writeToken(d.url(listener))
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -202,7 +202,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	if err := d.addGateway(ctx, gatewayConfig, d.stores, d.engine, d.ready, d.client, known, payloads, temporalRun(ui, contract.Namespace), listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	d.addOutboxDispatcher(d.stores, d.client, cmp.Or(d.cfg.Control.RunURL, "http://"+listener.Addr().String()+"/runs/{run}"))
+	d.addOutboxDispatcher(d.stores, d.client, cmp.Or(d.cfg.Control.RunURL, d.url(listener)+"/runs/{run}"))
 	d.addControl(config.Config{Retention: d.cfg.Retention, Archives: d.cfg.Archives}, d.stores, d.deps, d.client, contract.Namespace)
 	d.AddTelemetry(d.cfg.Telemetry, d.ready)
 	fleet := d.cfg.Fleet
@@ -211,6 +211,11 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	return d.addExecutors(ctx)
+}
+
+// url returns the URL of the gateway.
+func (d *dev) url(listener net.Listener) string {
+	return "http://" + listener.Addr().String() + d.cfg.Gateway.BasePath
 }
 
 func (d *dev) addExecutors(ctx context.Context) error {
@@ -333,7 +338,7 @@ func (d *dev) reportRunning(ctx context.Context, out io.Writer) error {
 }
 
 func (d *dev) printAddresses(out io.Writer, listener net.Listener, took time.Duration) {
-	fmt.Fprintf(out, "HTTP API      http://%s (token in %s)\n", listener.Addr(), filepath.Join(d.dir, "token"))
+	fmt.Fprintf(out, "HTTP API      %s (token in %s)\n", d.url(listener), filepath.Join(d.dir, "token"))
 	if d.cfg.Dev.TemporalUI != "" {
 		fmt.Fprintf(out, "Temporal UI   http://%s/namespaces/%s/workflows\n", d.cfg.Dev.TemporalUI, contract.Namespace)
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/drover-run/drover/internal/tokens"
 )
 
+const basePathUsage = "path below which a reverse proxy has the gateway, such as /drover"
+
 func gatewayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gateway",
@@ -26,8 +28,10 @@ Temporal; any number of gateways may share them. With gateway.relay it also serv
 		Example: "  drover start gateway --config /etc/drover.yaml\n  DROVER_RECORDS__DRIVER=postgres DROVER_RECORDS__DSN_FILE=/run/secrets/dsn drover start gateway --listen 0.0.0.0:8080",
 		Args:    cobra.NoArgs,
 	}
-	flags := process.Flags(cmd, map[string]string{"listen": "gateway.listen", "token-file": "gateway.token_file"}, map[string]string{
-		"listen": "listen address", "token-file": "file with the hashes of bearer tokens (drover tokens create)",
+	flags := process.Flags(cmd, map[string]string{
+		"listen": "gateway.listen", "token-file": "gateway.token_file", "base-path": "gateway.base_path",
+	}, map[string]string{
+		"listen": "listen address", "token-file": "file with the hashes of bearer tokens (drover tokens create)", "base-path": basePathUsage,
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.Load(cmd, config.PartGateway)
@@ -82,7 +86,7 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 			return err
 		}
 	}
-	process.Announce(cmd.OutOrStdout(), "the gateway serves at %s", listener.Addr())
+	process.Announce(cmd.OutOrStdout(), "the gateway serves at %s%s", listener.Addr(), cfg.Gateway.BasePath)
 	return nil
 }
 

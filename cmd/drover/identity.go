@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 
 	"github.com/drover-run/drover/cmd/internal/process"
 	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/internal/tokens/oidc"
 )
 
@@ -29,9 +31,15 @@ func openProvider(cfg config.OIDC, logger *slog.Logger) (*oidc.Provider, error) 
 		}
 		transport = own
 	}
+	var granted roles.Subjects
+	if cfg.RolesFile != "" {
+		if granted, err = roles.OpenFile(cfg.RolesFile, logger); err != nil {
+			return nil, fmt.Errorf("gateway.oidc.roles_file: %w", err)
+		}
+	}
 	return oidc.New(oidc.Options{
 		Issuer: cfg.Issuer, Name: cfg.Name, ClientID: cfg.ClientID, ClientSecretFile: cfg.ClientSecretFile, DeviceClientID: cfg.DeviceClientID,
 		Audiences: cfg.Audiences, Scopes: cfg.Scopes, SubjectClaim: cfg.SubjectClaim, SubjectPrefix: cfg.SubjectPrefix, GroupsClaim: cfg.GroupsClaim,
-		Bindings: cfg.Bindings, Transport: transport,
+		Bindings: cfg.Bindings, Roles: granted, Transport: transport,
 	})
 }

@@ -85,7 +85,7 @@ func (p parts) addGateway(
 		},
 		Archives: service.StoredArchives,
 	}, gateway.Options{
-		Address: listener.Addr().String(), Hosts: cfg.Hosts, CodecOrigins: cfg.CodecOrigins, TLS: tlsConfig, ShutdownTimeout: cfg.ShutdownTimeout,
+		Address: listener.Addr().String(), Hosts: cfg.Hosts, BasePath: cfg.BasePath, CodecOrigins: cfg.CodecOrigins, TLS: tlsConfig, ShutdownTimeout: cfg.ShutdownTimeout,
 		AccessLog: cfg.AccessLog, SecureCookies: cfg.SecureCookies, TrustedProxies: cfg.TrustedProxies, TemporalRun: temporalUI,
 	})
 	if err != nil {

@@ -151,6 +151,30 @@ func TestClient_round_trip(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
+// The URL of a gateway behind a proxy has a path.
+func TestClient_base_path(t *testing.T) {
+	t.Parallel()
+	d := &runtest.ExecutorAPI{RegisterFunc: func(context.Context, run.Executor) (run.DesiredState, error) {
+		return run.DesiredState{Drain: true}, nil
+	}}
+	g, err := gateway.New(gateway.Deps{Runs: &runtest.Service{}, ExecutorAPI: d, Logger: slog.New(slog.DiscardHandler)}, gateway.Options{BasePath: "/ci/drover"})
+	require.NoError(t, err)
+	proxy := http.NewServeMux() // of which only the base path belongs to the gateway
+	proxy.Handle("/ci/drover/", g.Handler())
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	for _, address := range []string{server.URL + "/ci/drover", server.URL + "/ci/drover/"} {
+		c, err := controlplane.New(address, fixed(""), controlplane.Options{})
+		require.NoError(t, err)
+		t.Cleanup(c.Close)
+		desired, err := c.Register(t.Context(), run.Executor{ID: "e", Pool: "p", Driver: "shell", OS: "linux", Arch: "amd64", JournalID: "j", Slots: 1, Version: "v1"})
+		require.NoError(t, err)
+		require.True(t, desired.Drain)
+		_, err = c.JoinSession(t.Context(), "e", "session", "token")
+		require.Equal(t, run.CodeNotSupported, run.CodeOf(err), "the gateway answers: %v", err)
+	}
+}
+
 // The API document describes manually what package run marshals.
 func TestContract_of_the_executor_API(t *testing.T) {
 	t.Parallel()

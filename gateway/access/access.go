@@ -62,11 +62,12 @@ type Log struct {
 	logger *slog.Logger
 	detail string
 	quiet  map[string]bool // routes of the calls that are repeated, by method and path
+	runs   string          // begins the locations of runs
 }
 
-// New returns an access log. The empty detail means Calls.
-func New(logger *slog.Logger, detail string, ops map[string]openapi.Operation) *Log {
-	l := &Log{logger: logger, detail: detail, quiet: make(map[string]bool)}
+// New returns an access log. The empty detail means Calls. Locations begin with basePath.
+func New(logger *slog.Logger, detail, basePath string, ops map[string]openapi.Operation) *Log {
+	l := &Log{logger: logger, detail: detail, quiet: make(map[string]bool), runs: basePath + runsPath}
 	for _, op := range ops {
 		if op.Scope == tokens.Executor || !strings.HasPrefix(op.Path, "/api/") || op.ID == readLogs || op.ID == readEvents {
 			l.quiet[op.Method+" "+route(op.Path)] = true
@@ -106,7 +107,7 @@ func (l *Log) Write(c echo.Context, r Request) {
 	if r.Subject != "" {
 		attrs = append(attrs, slog.String("subject", r.Subject))
 	}
-	if id := runID(c); id != "" {
+	if id := l.runID(c); id != "" {
 		attrs = append(attrs, slog.String("run_id", truncate.String(id, maxRunID, "")))
 	}
 	if p, ok := c.Get(problemKey).(*api.Problem); ok {
@@ -133,11 +134,11 @@ const runsPath = "/api/v1/runs/"
 
 // runID returns the run of a request: that of its path, or the one that it
 // created.
-func runID(c echo.Context) string {
+func (l *Log) runID(c echo.Context) string {
 	if strings.HasPrefix(c.Path(), runsPath) {
 		return c.Param("id")
 	}
-	id, _ := strings.CutPrefix(c.Response().Header().Get("Location"), runsPath)
+	id, _ := strings.CutPrefix(c.Response().Header().Get("Location"), l.runs)
 	if strings.Contains(id, "/") { // the location of something else
 		return ""
 	}

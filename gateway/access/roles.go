@@ -26,6 +26,8 @@ const (
 	ofRun
 	// ofSchedule: the group is that of the schedule with the parameter name.
 	ofSchedule
+	// ofFleet: the groups are those of the fleet with the parameter name.
+	ofFleet
 	// ofSome: the permission in any group is enough to call the handler, which checks the
 	// groups of its parameters or its body, and filters what it returns.
 	ofSome
@@ -98,18 +100,18 @@ func rules() map[string]rule {
 		"putPool":    {roles.Administer, ofAll},
 		"deletePool": {roles.Administer, ofAll},
 
-		"listFleets":         {roles.View, ofAll},
-		"getFleet":           {roles.View, ofAll},
-		"listFleetInstances": {roles.View, ofAll},
-		"listFleetEvents":    {roles.View, ofAll},
-		"getFleetRollout":    {roles.View, ofAll},
-		"pauseFleet":         {roles.Operate, ofAll},
-		"resumeFleet":        {roles.Operate, ofAll},
-		"drainFleet":         {roles.Operate, ofAll},
-		"scaleFleet":         {roles.Operate, ofAll},
-		"undoFleetRollout":   {roles.Operate, ofAll},
-		"pauseFleetRollout":  {roles.Operate, ofAll},
-		"resumeFleetRollout": {roles.Operate, ofAll},
+		"listFleets":         {roles.View, ofSome},
+		"getFleet":           {roles.View, ofFleet},
+		"listFleetInstances": {roles.View, ofFleet},
+		"listFleetEvents":    {roles.View, ofFleet},
+		"getFleetRollout":    {roles.View, ofFleet},
+		"pauseFleet":         {roles.Operate, ofFleet},
+		"resumeFleet":        {roles.Operate, ofFleet},
+		"drainFleet":         {roles.Operate, ofFleet},
+		"scaleFleet":         {roles.Operate, ofFleet},
+		"undoFleetRollout":   {roles.Operate, ofFleet},
+		"pauseFleetRollout":  {roles.Operate, ofFleet},
+		"resumeFleetRollout": {roles.Operate, ofFleet},
 		"putFleet":           {roles.Administer, ofAll},
 		"deleteFleet":        {roles.Administer, ofAll},
 
@@ -136,6 +138,9 @@ func rules() map[string]rule {
 type Resources struct {
 	Run      func(ctx context.Context, id run.ID) (string, error)
 	Schedule func(ctx context.Context, name string) (string, error) // nil: there are no schedules
+	// Fleet and Pool return what decides about the groups of a fleet.
+	Fleet func(ctx context.Context, name string) (run.Fleet, error) // nil: there are no fleets
+	Pool  func(ctx context.Context, name string) (run.Pool, error)
 }
 
 // Roles decides which operations a principal with roles may call.
@@ -155,10 +160,68 @@ func NewRoles(ops map[string]openapi.Operation, resources Resources) (*Roles, er
 	return r, nil
 }
 
-// Check refuses an operation that the principal may not call. A resource that it may not
-// see is not found, just as one that does not exist.
-func (r *Roles) Check(c echo.Context, op openapi.Operation, p tokens.Principal) error {
-	rule, known := r.rules[op.ID]
+// Call is a call of an operation, as far as it decides who may make it.
+type Call struct {
+	Operation openapi.Operation
+	Run       run.ID // of the path, "" if it names none
+	Name      string // of the path: that of a schedule or fleet
+}
+
+// admittedKey is the key of the admitted call in the context of a request.
+const admittedKey = "drover.admitted"
+
+// admitted is a call with the principal that may make it.
+type admitted struct {
+	call   Call
+	caller tokens.Principal
+}
+
+// Admit is Check for the call of a request, which a Watcher may check again.
+func (r *Roles) Admit(c echo.Context, op openapi.Operation, p tokens.Principal) error {
+	call := Call{Operation: op, Run: run.ID(c.Param("id")), Name: c.Param("name")}
+	if err := r.Check(c.Request().Context(), call, p); err != nil {
+		return err
+	}
+	c.Set(admittedKey, admitted{call: call, caller: p})
+	return nil
+}
+
+// Check refuses a call that the principal may not make, by its scopes or its roles.
+func (r *Roles) Check(ctx context.Context, call Call, p tokens.Principal) error {
+	if p.Restricted() {
+		return r.check(ctx, call, p)
+	}
+	if !p.Allows(call.Operation.Scope) {
+		return run.Errorf(run.CodeForbidden, "token %s does not have the scope %s", p.Name, call.Operation.Scope)
+	}
+	return nil
+}
+
+// Recheck is Check for a call that lasts, whose caller had other rights when it began. It
+// also ends the call, with a LostError, if the groups have changed from which the operation
+// selects what it returns.
+func (r *Roles) Recheck(ctx context.Context, call Call, began, now tokens.Principal) error {
+	if slices.Equal(began.Scopes, now.Scopes) && slices.EqualFunc(began.Roles, now.Roles, sameBinding) {
+		return nil // without a look at the resource
+	}
+	if err := r.Check(ctx, call, now); err != nil {
+		return err
+	}
+	before, _ := Within(began, "")
+	if after, _ := Within(now, ""); r.rules[call.Operation.ID].of == ofSome && !slices.Equal(before, after) {
+		return &LostError{Reason: run.Errorf(run.CodeUnavailable, "the groups that %s may see have changed: call again", now.Name)}
+	}
+	return nil
+}
+
+func sameBinding(a, b roles.Binding) bool {
+	return a.Role == b.Role && slices.Equal(a.Groups, b.Groups)
+}
+
+// check refuses a call that a principal with roles may not make. A resource that it may
+// not see is not found, just as one that does not exist.
+func (r *Roles) check(ctx context.Context, call Call, p tokens.Principal) error {
+	rule, known := r.rules[call.Operation.ID]
 	switch {
 	case !known:
 		return run.Errorf(run.CodeForbidden, "%s is bound to groups, and this call is for executors", p.Name)
@@ -172,10 +235,13 @@ func (r *Roles) Check(c echo.Context, op openapi.Operation, p tokens.Principal) 
 		}
 		return nil
 	}
-	if rule.of == ofSchedule {
-		return r.inSchedule(c.Request().Context(), p, rule.need, c.Param("name"))
+	switch rule.of { //nolint:exhaustive // the others are above
+	case ofSchedule:
+		return r.inSchedule(ctx, p, rule.need, call.Name)
+	case ofFleet:
+		return r.inFleet(ctx, p, rule.need, call.Name)
 	}
-	return r.InRun(c.Request().Context(), p, rule.need, run.ID(c.Param("id")))
+	return r.InRun(ctx, p, rule.need, call.Run)
 }
 
 // InRun refuses a principal that may not see a run, or lacks a permission in its group.
@@ -306,17 +372,4 @@ func Within(p tokens.Principal, of ...string) (paths []string, some bool) {
 	}
 	paths = p.Roles.Within(roles.View, of)
 	return paths, len(paths) > 0
-}
-
-// SeesPool reports whether a principal may see a pool: it may be used by runs of a group
-// that the principal may see. The pool gets only the patterns that concern the principal.
-func SeesPool(p tokens.Principal, pool *run.Pool) bool {
-	if !p.Restricted() || len(pool.AllowedGroups) == 0 {
-		return true
-	}
-	pool.AllowedGroups = slices.DeleteFunc(slices.Clone(pool.AllowedGroups), func(pattern string) bool {
-		path, err := run.GroupPattern(pattern)
-		return err != nil || len(p.Roles.Within(roles.View, []string{path})) == 0
-	})
-	return len(pool.AllowedGroups) > 0
 }

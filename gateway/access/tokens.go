@@ -87,7 +87,7 @@ func (o *TokenOperations) RevokeToken(c echo.Context, name string) error {
 
 func viewToken(t run.BearerToken) api.BearerToken {
 	v := api.BearerToken{
-		Name: t.Name, Scopes: t.Scopes, Executor: t.Executor, Pool: t.Pool, Set: t.Set, Fleet: t.Fleet, Instance: t.Instance,
+		Name: t.Name, Scopes: append([]string{}, t.Scopes...), Executor: t.Executor, Pool: t.Pool, Set: t.Set, Fleet: t.Fleet, Instance: t.Instance,
 		ExpiresAt: t.Expires, LastUsedAt: t.LastUsed, RevokedAt: t.RevokedAt, RevokedBy: t.RevokedBy,
 	}
 	for _, b := range t.Bindings {

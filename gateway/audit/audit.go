@@ -20,6 +20,8 @@ type Server struct {
 	Caller func(c echo.Context) (subject, token string)
 	// RequestID returns the id of a request.
 	RequestID func(c echo.Context) string
+	// BasePath begins the locations of what calls create.
+	BasePath string
 	// Stream begins a streaming response, and returns the function that writes to it.
 	Stream func(c echo.Context, media string) (write func([]byte) error, err error)
 	// Abort makes the client notice that the response is incomplete.
@@ -123,7 +125,7 @@ func (a *API) Finish(c echo.Context, code run.Code) {
 			r.Result = auditlog.Failed
 		}
 		if r.Result == auditlog.Success {
-			addCreated(&r, c.Response().Header().Get("Location"))
+			addCreated(&r, strings.TrimPrefix(c.Response().Header().Get("Location"), a.server.BasePath))
 		}
 		a.recorder.finish(ctx, r)
 		return

@@ -34,6 +34,8 @@ type Server struct {
 	Subject func(c echo.Context) string
 	// Open returns a context that also ends when the gateway shuts down.
 	Open func(ctx context.Context) (_ context.Context, closeStream func())
+	// Watch returns a context that also ends when the client loses the right to its call.
+	Watch func(ctx context.Context, c echo.Context) (_ context.Context, stop func())
 	// Decode reads the body of a call of an executor.
 	Decode func(c echo.Context, v any) error
 	// CheckExecutor refuses a call for an executor that the token is not bound to.
@@ -70,6 +72,8 @@ func (h *Operations) ExecInTask(c echo.Context, id, task string) error {
 	defer conn.Close()
 	ctx, closeStream := h.Server.Open(c.Request().Context())
 	defer closeStream()
+	ctx, stop := h.Server.Watch(ctx, c)
+	defer stop()
 	go conn.KeepAlive(ctx)
 	sessions.ServeSession(ctx, run.ID(id), task, h.Server.Subject(c), conn)
 	return nil

@@ -23,16 +23,15 @@ import (
 type Sessions interface {
 	Begin(ctx context.Context, token, browser string) (tokens.Login, error)
 	Authenticate(ctx context.Context, secret string) (tokens.Principal, run.BrowserSession, error)
+	Recheck(ctx context.Context, secret string) (tokens.Principal, error)
 	BeginIdentity(ctx context.Context, g tokens.Grant, browser string) (tokens.Login, error)
 	End(ctx context.Context, secret string, everywhere bool) (tokens.Grant, error)
 }
 
 const (
-	// A cookie with the prefix is accepted by browsers only if it is secure, and of
-	// exactly this host (RFC 6265bis, section 4.1.3.2).
-	secureCookie = "__Host-drover"
-	// plainCookie is the cookie of a gateway without TLS.
-	plainCookie = "drover_session"
+	// sessionCookie is the cookie of a gateway without TLS, and secureCookie of one with it.
+	sessionCookie = "drover_session"
+	secureCookie  = "drover"
 
 	// An address may try loginBurst logins at once, and one more each loginEvery.
 	loginBurst = 10
@@ -45,6 +44,9 @@ const (
 type Deps struct {
 	Sessions Sessions       // nil: the gateway has no logins
 	Provider *oidc.Provider // nil: no users of a provider can log in
+	// BasePath is the path below which browsers reach the gateway, such as /drover; ""
+	// means the root.
+	BasePath string
 	// Secure reports whether a browser reaches the gateway over TLS, also if a proxy ends it.
 	Secure func(r *http.Request) bool
 	// Decode reads the body of a call.
@@ -85,22 +87,25 @@ func (o *Handlers) Authenticate(r *http.Request) (p tokens.Principal, found bool
 	return p, true, err
 }
 
+// Recheck is like Authenticate for a request that was accepted before and lasts.
+func (o *Handlers) Recheck(r *http.Request) (p tokens.Principal, found bool, err error) {
+	secret, ok := o.secret(r)
+	if !ok {
+		return p, false, nil
+	}
+	p, err = o.deps.Sessions.Recheck(r.Context(), secret)
+	return p, true, err
+}
+
 func (o *Handlers) secret(r *http.Request) (string, bool) {
 	if o.deps.Sessions == nil {
 		return "", false
 	}
-	cookie, err := r.Cookie(o.cookieName(r))
+	cookie, err := r.Cookie(o.sessionName(r))
 	if err != nil || cookie.Value == "" {
 		return "", false
 	}
 	return cookie.Value, true
-}
-
-func (o *Handlers) cookieName(r *http.Request) string {
-	if o.deps.Secure(r) {
-		return secureCookie
-	}
-	return plainCookie
 }
 
 // BeginSession implements gateway.ServerInterface.
@@ -134,6 +139,9 @@ func view(p tokens.Principal, s run.BrowserSession) api.Session {
 	v := api.Session{Subject: p.Name, Scopes: make([]string, len(p.Scopes)), ExpiresAt: s.Expires.UTC()}
 	for i, scope := range p.Scopes {
 		v.Scopes[i] = string(scope)
+	}
+	for _, b := range p.Roles {
+		v.Bindings = append(v.Bindings, api.RoleBinding{Role: api.RoleBindingRole(b.Role), Groups: b.Groups})
 	}
 	return v
 }
@@ -172,18 +180,18 @@ func (o *Handlers) EndSession(c echo.Context, params api.EndSessionParams) error
 	http.SetCookie(c.Response(), o.cookie(c.Request(), "", time.Unix(1, 0)))
 	var v api.SessionEnd
 	if o.deps.Provider != nil {
-		v.LogoutURL = o.deps.Provider.LogoutURL(c.Request().Context(), grant.IDToken, o.origin(c.Request())+"/")
+		v.LogoutURL = o.deps.Provider.LogoutURL(c.Request().Context(), grant.IDToken, o.address(c.Request())+"/")
 	}
 	return c.JSON(http.StatusOK, v)
 }
 
-// origin returns the origin of the gateway as the browser sees it. The host was checked.
-func (o *Handlers) origin(r *http.Request) string {
+// address returns the URL of the gateway as the browser sees it. The host was checked.
+func (o *Handlers) address(r *http.Request) string {
 	scheme := "http"
 	if o.deps.Secure(r) {
 		scheme = "https"
 	}
-	return scheme + "://" + r.Host
+	return scheme + "://" + r.Host + o.deps.BasePath
 }
 
 // began records the login or logout of a subject in the audit log.
@@ -196,7 +204,7 @@ func (o *Handlers) began(c echo.Context, name string) error {
 
 func (o *Handlers) cookie(r *http.Request, value string, expires time.Time) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure says how the browser reaches the gateway
-		Name: o.cookieName(r), Value: value, Path: "/", Expires: expires, Secure: o.deps.Secure(r),
+		Name: o.sessionName(r), Value: value, Path: o.cookiePath(), Expires: expires, Secure: o.deps.Secure(r),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,12 +58,12 @@ func (o *Handlers) BeginProviderLogin(c echo.Context) error {
 		return err
 	}
 	if body.ReturnTo == "" {
-		body.ReturnTo = "/"
+		body.ReturnTo = o.deps.BasePath + "/"
 	}
-	if !validReturn(body.ReturnTo) {
+	if !validReturn(o.deps.BasePath, body.ReturnTo) {
 		return run.Errorf(run.CodeInvalid, "return_to is not a path of this gateway")
 	}
-	start, err := o.deps.Provider.Start(c.Request().Context(), o.origin(c.Request())+callbackPath)
+	start, err := o.deps.Provider.Start(c.Request().Context(), o.address(c.Request())+callbackPath)
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (o *Handlers) CompleteProviderLogin(c echo.Context) error {
 	if body.Error != "" || body.Code == "" {
 		return run.Errorf(run.CodeUnauthenticated, "the identity provider refused the login: %s", strings.TrimSpace(body.Error+" "+body.ErrorDescription))
 	}
-	grant, err := o.deps.Provider.Finish(c.Request().Context(), s.Start, o.origin(c.Request())+callbackPath, body.Code)
+	grant, err := o.deps.Provider.Finish(c.Request().Context(), s.Start, o.address(c.Request())+callbackPath, body.Code)
 	if err != nil {
 		return err
 	}
@@ -120,22 +121,15 @@ func (o *Handlers) checkProvider(c echo.Context) error {
 	return nil
 }
 
-func (o *Handlers) startName(r *http.Request) string {
-	if o.deps.Secure(r) {
-		return "__Host-" + startCookie
-	}
-	return startCookie
-}
-
 func (o *Handlers) setStart(c echo.Context, value string, seconds int) {
 	http.SetCookie(c.Response(), &http.Cookie{ //nolint:gosec // Secure says how the browser reaches the gateway
-		Name: o.startName(c.Request()), Value: value, Path: "/", MaxAge: seconds, Secure: o.deps.Secure(c.Request()),
+		Name: o.cookieName(c.Request(), startCookie), Value: value, Path: o.cookiePath(), MaxAge: seconds, Secure: o.deps.Secure(c.Request()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 }
 
 func (o *Handlers) readStart(r *http.Request) (s started, ok bool) {
-	cookie, err := r.Cookie(o.startName(r))
+	cookie, err := r.Cookie(o.cookieName(r, startCookie))
 	if err != nil {
 		return s, false
 	}
@@ -143,15 +137,27 @@ func (o *Handlers) readStart(r *http.Request) (s started, ok bool) {
 	if err == nil {
 		err = json.Unmarshal(text, &s)
 	}
-	return s, err == nil && s.State != "" && validReturn(s.ReturnTo)
+	return s, err == nil && s.State != "" && validReturn(o.deps.BasePath, s.ReturnTo)
 }
 
-// validReturn reports whether a text is the path of a page of this gateway. Browsers
-// read //HOST and /\HOST as another host, and skip tabs and line breaks.
-func validReturn(path string) bool {
+// validReturn reports whether a text is the path of a page of this gateway, below its
+// base path. Browsers read //HOST and /\HOST as another host, and skip tabs and line
+// breaks. They resolve the segments . and .., also escaped, which could lead out of the
+// base path; the address of a page has none.
+func validReturn(base, path string) bool {
 	if len(path) > maxReturn || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }) {
 		return false
 	}
 	u, err := url.Parse(path)
-	return err == nil && u.Scheme == "" && u.Host == "" && u.User == nil
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil {
+		return false
+	}
+	escaped := u.EscapedPath()
+	return (base == "" || strings.HasPrefix(escaped, base+"/")) && !slices.ContainsFunc(strings.Split(escaped, "/"), isDots)
+}
+
+// isDots reports whether a browser resolves a segment of a path.
+func isDots(segment string) bool {
+	segment = strings.ReplaceAll(strings.ToLower(segment), "%2e", ".")
+	return segment == "." || segment == ".."
 }

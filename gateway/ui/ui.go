@@ -9,10 +9,12 @@ import (
 	"compress/gzip"
 	"embed"
 	"fmt"
+	"html"
 	"io/fs"
 	"mime"
 	"net/http"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -46,11 +48,12 @@ type file struct {
 	cache   string
 }
 
-// New reads the built files. An error means that the program was built without
-// them.
-func New() (*Handler, error) { return read(dist) }
+// New reads the built files, and prepares the index page for the path below which
+// browsers reach the gateway: "" for the root, or a path such as /drover. An error means
+// that the program was built without them.
+func New(basePath string) (*Handler, error) { return read(dist, basePath) }
 
-func read(built fs.FS) (*Handler, error) {
+func read(built fs.FS, basePath string) (*Handler, error) {
 	h := &Handler{files: map[string]file{}}
 	root, err := fs.Sub(built, "dist")
 	if err != nil {
@@ -63,6 +66,9 @@ func read(built fs.FS) (*Handler, error) {
 		content, err := fs.ReadFile(root, name)
 		if err != nil {
 			return err
+		}
+		if name == index {
+			content = prepare(content, basePath)
 		}
 		f := file{content: content, kind: mime.TypeByExtension(path.Ext(name)), cache: "no-cache"}
 		if strings.HasPrefix(name, "assets/") {
@@ -81,6 +87,18 @@ func read(built fs.FS) (*Handler, error) {
 		return nil, fmt.Errorf("read the web UI: it has no %s", index)
 	}
 	return h, nil
+}
+
+// addresses are the addresses of files in the index page. They are relative there, as in
+// the other files, but the page is served at many paths.
+var addresses = regexp.MustCompile(`\b(src|href)="(?:\./|/)`)
+
+// prepare returns the index page with the addresses of its files, and with the base path
+// for the scripts.
+func prepare(page []byte, basePath string) []byte {
+	base := html.EscapeString(basePath)
+	page = addresses.ReplaceAll(page, []byte(`$1="`+strings.ReplaceAll(base, "$", "$$")+`/`))
+	return bytes.Replace(page, []byte("</head>"), []byte(`  <meta name="drover-base" content="`+base+`" />`+"\n  </head>"), 1)
 }
 
 // Serves reports whether the handler answers a request: those of its files, and

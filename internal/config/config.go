@@ -146,6 +146,9 @@ type Gateway struct {
 	// Hosts are the names, with or without port, by which clients reach the
 	// gateway, in addition to its listen address.
 	Hosts []string `koanf:"hosts" yaml:"hosts"`
+	// BasePath is the path below which a reverse proxy has the gateway, such as
+	// /drover; "" means the root.
+	BasePath string `koanf:"base_path" yaml:"base_path"`
 	// TokenFile lists the hashes of the bearer tokens. Without it the gateway
 	// listens on loopback addresses only.
 	TokenFile       string        `koanf:"token_file" yaml:"token_file"`

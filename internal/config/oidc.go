@@ -32,6 +32,8 @@ type OIDC struct {
 	GroupsClaim   string `koanf:"groups_claim" yaml:"groups_claim"`
 	// Bindings give scopes to users: user:NAME=SCOPE, group:NAME=SCOPE, *=SCOPE.
 	Bindings []string `koanf:"bindings" yaml:"bindings"`
+	// RolesFile lists the grants of roles in groups to users without scopes; "" means none.
+	RolesFile string `koanf:"roles_file" yaml:"roles_file"`
 	// ConfirmEvery is how often the provider is asked whether a login is still valid, and
 	// ConfirmGrace how long one is valid without its answer.
 	ConfirmEvery time.Duration `koanf:"confirm_every" yaml:"confirm_every"`
@@ -47,7 +49,7 @@ func defaultOIDC() OIDC {
 
 func (o OIDC) validate(v *validator) {
 	if o.Issuer == "" {
-		if o.ClientID != "" || len(o.Bindings) > 0 {
+		if o.ClientID != "" || len(o.Bindings) > 0 || o.RolesFile != "" {
 			v.fail("gateway.oidc.issuer", "is required by the other settings of gateway.oidc")
 		}
 		return
@@ -65,6 +67,9 @@ func (o OIDC) validate(v *validator) {
 		name := strings.TrimPrefix(strings.TrimPrefix(who, "user:"), "group:")
 		if who != "*" && (name == who || name == "") || !slices.Contains([]string{"read", "write", "exec", "admin"}, scope) {
 			v.fail("gateway.oidc.bindings", "%q is not of the form user:NAME=SCOPE, group:NAME=SCOPE or *=SCOPE, with read, write, exec or admin", binding)
+		}
+		if who == "*" && o.RolesFile != "" {
+			v.fail("gateway.oidc.bindings", "%q gives a scope to all users, so no role of gateway.oidc.roles_file would have an effect: grant a role to the subject \"*\" there", binding)
 		}
 	}
 	if o.ConfirmEvery < 10*time.Second || o.ConfirmGrace < o.ConfirmEvery {

@@ -120,6 +120,7 @@ func (g Gateway) validate(v *validator) {
 	if slices.Contains(g.Hosts, "") {
 		v.fail("gateway.hosts", "must not contain an empty host")
 	}
+	v.basePath("gateway.base_path", g.BasePath)
 	for _, proxy := range g.TrustedProxies {
 		_, err := netip.ParsePrefix(proxy)
 		if _, notAddress := netip.ParseAddr(proxy); err != nil && notAddress != nil {
@@ -357,6 +358,34 @@ func (v *validator) blobURL(value string) {
 		v.fail("blobs.url", "must not contain credentials")
 	case u.Scheme == "file" && (u.Host != "" || u.Path == ""):
 		v.fail("blobs.url", "a directory needs three slashes: file:///var/lib/drover/blobs")
+	}
+}
+
+// maxBasePath bounds the base path, because the name of a cookie has it.
+const maxBasePath = 200
+
+// basePath has no characters that are escaped in URLs or have a meaning there, and no
+// segments that begin with a dot, which browsers may resolve.
+var basePath = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
+
+// gatewayPaths are the first segments of the gateway's own paths. It also answers those
+// without the base path, which must not look the same.
+func gatewayPaths() []string {
+	return []string{
+		"api", "approvals", "assets", "audit", "codec", "healthz", "icon.svg", "index.html", "login", "metrics", "openapi.yaml", "operations", "readyz", "runs", "schemas", "submit",
+	}
+}
+
+func (v *validator) basePath(key, value string) {
+	if value == "" {
+		return
+	}
+	if len(value) > maxBasePath || !basePath.MatchString(value) {
+		v.fail(key, "%q is not a path such as /drover: it begins with one slash and does not end with one, and has letters, digits, hyphens, underscores and dots", value)
+		return
+	}
+	if first, _, _ := strings.Cut(value[1:], "/"); slices.Contains(gatewayPaths(), first) {
+		v.fail(key, "%q begins with /%s, which is a path of the gateway itself", value, first)
 	}
 }
 

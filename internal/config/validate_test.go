@@ -64,6 +64,20 @@ func TestConfig_Validate(t *testing.T) {
 				"temporal.ui_url: must be an http or https URL", "gateway.tls_cert_file: requires", "gateway.shutdown_timeout: must be above 0",
 			},
 		},
+		{name: "a base path", change: func(c *config.Config) { c.Gateway.BasePath = "/ci/drover-1.2_x" }},
+		{
+			name:   "roles of users without a provider",
+			change: func(c *config.Config) { c.Gateway.OIDC.RolesFile = "/roles" },
+			want:   []string{"gateway.oidc.issuer: is required"},
+		},
+		{
+			name: "roles of users with scopes for all",
+			change: func(c *config.Config) {
+				o := &c.Gateway.OIDC
+				o.Issuer, o.ClientID, o.RolesFile, o.Bindings = "https://login.example.com", "drover", "/roles", []string{"group:x=admin", "*=read"}
+			},
+			want: []string{`gateway.oidc.bindings: "*=read" gives a scope to all users`},
+		},
 		{
 			name: "gateway needs stores and tokens", parts: []config.Part{config.PartGateway},
 			change: func(c *config.Config) { c.Gateway.Listen = "0.0.0.0:80" },
@@ -200,5 +214,22 @@ func TestRelayClient_Plain(t *testing.T) {
 		{config.RelayClient{Address: "relay:7234", Insecure: true}, true},
 	} {
 		require.Equal(t, tt.plain, tt.client.Plain(), tt.client)
+	}
+}
+
+func TestConfig_Validate_base_path(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{
+		"drover", "/", "//drover", "/drover/", "/a//b", "/..", "/a/../b", "/.", "/.a", "/a?b", "/a#b", "/a b", "/a%20b", "/ä", "/a~b", "/a;b", "https://ci.example.com/drover",
+		"/" + strings.Repeat("a", 200),
+	} {
+		c := config.Default()
+		c.Gateway.BasePath = path
+		require.ErrorContains(t, c.Validate(), "gateway.base_path: ", path)
+	}
+	for _, path := range []string{"/api", "/healthz", "/runs/drover"} {
+		c := config.Default()
+		c.Gateway.BasePath = path
+		require.ErrorContains(t, c.Validate(), "is a path of the gateway itself", path)
 	}
 }

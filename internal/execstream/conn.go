@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"time"
 )
 
 // Conn is a connection that carries messages in both directions. Send and Receive may be
@@ -98,8 +99,12 @@ func Copy(ctx context.Context, client, command Conn, seen func()) (*ExitStatus, 
 	// context of a call ends.
 	reading, stopReading := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopReading()
+	// For the same reason, the message that is on its way to it is completed.
+	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopSending()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer context.AfterFunc(ctx, command.Close)()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(tellTimeout, stopSending) })()
 	var side sync.WaitGroup
 	side.Go(func() {
 		for {
@@ -114,7 +119,7 @@ func Copy(ctx context.Context, client, command Conn, seen func()) (*ExitStatus, 
 			}
 		}
 	})
-	status, err := copyBack(ctx, client, command, seen)
+	status, err := copyBack(ctx, sending, client, command, seen)
 	cancel(err)
 	if status == nil {
 		err = context.Cause(ctx) // the first
@@ -127,14 +132,14 @@ func Copy(ctx context.Context, client, command Conn, seen func()) (*ExitStatus, 
 }
 
 // copyBack copies the messages of a command, up to Exit.
-func copyBack(ctx context.Context, client, command Conn, seen func()) (*ExitStatus, error) {
+func copyBack(ctx, sending context.Context, client, command Conn, seen func()) (*ExitStatus, error) {
 	for {
 		m, err := command.Receive(ctx)
 		if err != nil {
 			return nil, ErrCommandGone
 		}
 		seen()
-		if err := client.Send(ctx, m); err != nil {
+		if err := client.Send(sending, m); err != nil {
 			return nil, ErrClientGone
 		}
 		if m.Kind == Exit {

@@ -1,11 +1,23 @@
 package roles_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/internal/roles"
+	"github.com/drover-run/drover/internal/testenv"
 )
 
 func bound(role roles.Role, groups ...string) roles.Binding {
@@ -26,6 +38,43 @@ func TestBindings_Allows(t *testing.T) {
 	require.True(t, all.Allows(roles.Approve, "/any"))
 	require.False(t, all.Allows(roles.Administer, ""))
 	require.False(t, roles.Bindings(nil).Allows(roles.View, ""))
+}
+
+// TestBindings_cases: the web UI decides by the same cases, so that it offers what the
+// gateway allows. Its tests read the file too.
+func TestBindings_cases(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("testdata/cases.json")
+	require.NoError(t, err)
+	var file struct {
+		Roles map[roles.Role][]roles.Permission
+		Needs map[roles.Permission]string
+		Cases []struct {
+			Name       string
+			Bindings   roles.Bindings
+			Permission roles.Permission
+			Paths      []string
+			Groups     map[string]bool
+		}
+	}
+	require.NoError(t, json.Unmarshal(data, &file))
+	table, needs := map[roles.Role][]roles.Permission{}, map[roles.Permission]string{}
+	for _, role := range roles.All() {
+		for _, p := range []roles.Permission{roles.View, roles.Submit, roles.Approve, roles.Operate, roles.Administer} {
+			needs[p] = roles.Needs(p)
+			if role.Allows(p) {
+				table[role] = append(table[role], p)
+			}
+		}
+	}
+	require.Equal(t, file.Roles, table)
+	require.Equal(t, file.Needs, needs)
+	for _, c := range file.Cases {
+		require.ElementsMatch(t, c.Paths, c.Bindings.Paths(c.Permission), c.Name)
+		for group, want := range c.Groups {
+			require.Equal(t, want, c.Bindings.Allows(c.Permission, group), "%s: %q", c.Name, group)
+		}
+	}
 }
 
 func TestBindings_Within(t *testing.T) {
@@ -62,6 +111,9 @@ func TestPolicy(t *testing.T) {
 	require.Len(t, p.BindingsOf("ana", []string{"web"}), 2)
 	require.Empty(t, p.BindingsOf("web", []string{"ana"}))
 	require.Empty(t, p.BindingsOf("", []string{""}))
+	p, err = roles.ReadPolicy(nil)
+	require.NoError(t, err)
+	require.Empty(t, p.BindingsOf("ana", nil))
 	for text, want := range map[string]string{
 		"- {role: admin, groups: [/**]}": "names either", "- {subject: a, members: b, role: admin, groups: [/**]}": "names either",
 		"- {subject: a, role: admin}": "no groups", "- {subject: a, roles: admin, groups: [/**]}": "not found",
@@ -69,4 +121,86 @@ func TestPolicy(t *testing.T) {
 		_, err := roles.ReadPolicy([]byte(text))
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// Grants of the same role are one binding, without groups that are below others: several
+// groups of a user may have the same.
+func TestPolicy_merges_grants(t *testing.T) {
+	t.Parallel()
+	p := roles.Policy{
+		{Subject: "*", Binding: bound(roles.Viewer, "/shared/**")},
+		{Members: "web", Binding: bound(roles.Submitter, "/acme/web/**", "/acme/api/**")},
+		{Members: "dev", Binding: bound(roles.Submitter, "/acme/**", "/shared/**")},
+		{Subject: "ana", Binding: bound(roles.Viewer, "/shared/**", "/x/**")},
+		{Subject: "root", Binding: bound(roles.Admin, "/**", "/acme/**")},
+	}
+	for name, tt := range map[string]struct {
+		subject string
+		groups  []string
+		want    roles.Bindings
+	}{
+		"all":           {"bob", nil, roles.Bindings{bound(roles.Viewer, "/shared/**")}},
+		"a_group":       {"bob", []string{"web"}, roles.Bindings{bound(roles.Viewer, "/shared/**"), bound(roles.Submitter, "/acme/api/**", "/acme/web/**")}},
+		"two_groups":    {"bob", []string{"web", "dev"}, roles.Bindings{bound(roles.Viewer, "/shared/**"), bound(roles.Submitter, "/acme/**", "/shared/**")}},
+		"a_subject":     {"ana", nil, roles.Bindings{bound(roles.Viewer, "/shared/**", "/x/**")}},
+		"everywhere":    {"root", nil, roles.Bindings{bound(roles.Viewer, "/shared/**"), bound(roles.Admin, "/**")}},
+		"another_group": {"bob", []string{"*", "ana"}, roles.Bindings{bound(roles.Viewer, "/shared/**")}},
+	} {
+		require.Equal(t, tt.want, p.BindingsOf(tt.subject, tt.groups), name)
+	}
+}
+
+// lines is the text of a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func TestOpenFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "roles.yaml")
+	write := func(text string) { require.NoError(t, durable.WriteFile(path, []byte(text))) }
+	logged := &lines{}
+	log := slog.New(slog.NewTextHandler(logged, nil))
+	_, err := roles.OpenFile(path, log)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	write("- {members: web, role: owner, groups: [/acme/**]}\n- {role: admin, groups: [/**]}\n")
+	_, err = roles.OpenFile(path, log)
+	require.ErrorContains(t, err, `grant 1: "owner" is not a role`)
+	require.ErrorContains(t, err, "grant 2: it names either")
+	require.ErrorContains(t, err, path)
+
+	write("- {members: web, role: submitter, groups: [/acme/**]}\n")
+	f, err := roles.OpenFile(path, log)
+	require.NoError(t, err)
+	await := func(want roles.Bindings) {
+		testenv.Await(t, 10*time.Second, func() (bool, string) {
+			got := f.BindingsOf("ana", []string{"web"})
+			return reflect.DeepEqual(want, got), fmt.Sprint(got)
+		})
+	}
+	await(roles.Bindings{bound(roles.Submitter, "/acme/**")})
+	write("- {subject: ana, role: viewer, groups: [/acme/**]}\n")
+	await(roles.Bindings{bound(roles.Viewer, "/acme/**")})
+	write("- {subject: ana, role: owner, groups: [/acme/**]}\n")
+	testenv.Await(t, 10*time.Second, func() (bool, string) {
+		_, text := f.BindingsOf("ana", nil), logged.String()
+		return strings.Contains(text, "previous content stays in use") && strings.Contains(text, "is not a role"), text
+	})
+	await(roles.Bindings{bound(roles.Viewer, "/acme/**")})
+	write("")
+	await(nil)
 }

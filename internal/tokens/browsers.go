@@ -114,6 +114,24 @@ func (b *Browsers) begin(ctx context.Context, secret string, p Principal, s run.
 // Authenticate returns the principal and the session of the secret of a cookie. Errors:
 // unauthenticated, token_expired, token_revoked, unavailable.
 func (b *Browsers) Authenticate(ctx context.Context, secret string) (Principal, run.BrowserSession, error) {
+	p, s, err := b.check(ctx, secret)
+	if err != nil {
+		return Principal{}, s, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.uses[s.Hash] = b.now()
+	return p, s, nil
+}
+
+// Recheck is like Authenticate for a request that was accepted before and lasts: it is no
+// other use of the session, which may thus end as idle.
+func (b *Browsers) Recheck(ctx context.Context, secret string) (Principal, error) {
+	p, _, err := b.check(ctx, secret)
+	return p, err
+}
+
+func (b *Browsers) check(ctx context.Context, secret string) (Principal, run.BrowserSession, error) {
 	s, err := b.session(ctx, Hash(secret))
 	if run.CodeOf(err) == run.CodeNotFound {
 		return Principal{}, s, run.Errorf(run.CodeUnauthenticated, "the session has ended: log in again")
@@ -131,13 +149,7 @@ func (b *Browsers) Authenticate(ctx context.Context, secret string) (Principal, 
 	} else {
 		p, err = b.token(s)
 	}
-	if err != nil {
-		return Principal{}, s, err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.uses[s.Hash] = now
-	return p, s, nil
+	return p, s, err
 }
 
 // token returns the principal of the token that began a session.

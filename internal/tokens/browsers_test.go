@@ -213,3 +213,29 @@ func TestBrowsers_refuse_executors(t *testing.T) {
 	_, err := a.Begin(t.Context(), token, "")
 	require.Equal(t, run.CodeForbidden, run.CodeOf(err))
 }
+
+// A request that lasts is no further use of its session, which ends as idle.
+func TestBrowsers_Recheck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, b, store, token := twoGateways(t, Write)
+		login, err := a.Begin(t.Context(), token, "")
+		require.NoError(t, err)
+		for range 10 {
+			<-time.After(5 * time.Minute)
+			p, err := b.Recheck(t.Context(), login.Secret)
+			require.NoError(t, err)
+			require.Equal(t, "ana", p.Name)
+		}
+		reads := store.reads
+		for range 10 {
+			_, err := b.Recheck(t.Context(), login.Secret)
+			require.NoError(t, err)
+		}
+		require.Equal(t, reads, store.reads, "it is not read each time")
+		<-time.After(11 * time.Minute)
+		_, err = b.Recheck(t.Context(), login.Secret)
+		require.Equal(t, run.CodeUnauthenticated, run.CodeOf(err))
+		require.ErrorContains(t, err, "has expired")
+	})
+}

@@ -21,6 +21,7 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -194,6 +195,18 @@ func TestChart_settings_exist(t *testing.T) {
 	}
 }
 
+// The ingress passes the base path of the gateway on.
+func TestChart_base_path(t *testing.T) {
+	t.Parallel()
+	objects := render(t, valuesOf(t, "most.yaml"))
+	ingresses := ofKind[networkingv1.Ingress](t, objects, "Ingress")
+	require.Len(t, ingresses, 1)
+	require.Equal(t, "/ci/drover", ingresses[0].Spec.Rules[0].HTTP.Paths[0].Path)
+	for _, c := range ofKind[corev1.ConfigMap](t, objects, "ConfigMap") {
+		require.Equal(t, c.Name == "runs-drover-gateway", strings.Contains(c.Data["drover.yaml"], "base_path: /ci/drover"), c.Name)
+	}
+}
+
 // TestChart_runs_one_fleet_worker checks that one process manages a fleet at a
 // time, also during a rollout. The process gets the key that creates
 // credentials of instances, and no secret that it does not need.
@@ -248,6 +261,7 @@ func TestChart_refuses(t *testing.T) {
 	for name, tc := range map[string]struct{ set, want string }{
 		"no address of Temporal":    {`temporal: {address: ""}`, "/temporal/address"},
 		"no secret of the records":  {`records: {dsnSecret: {name: ""}}`, "dsnSecret"},
+		"a relative base path":      {`gateway: {basePath: "drover/"}`, "basePath"},
 		"no tokens":                 {`tokens: {secret: ""}`, "tokens"},
 		"an unknown value":          {`gatway: {replicas: 2}`, "gatway"},
 		"an executor with no token": {`executors: {linux: {slots: 3}}`, "token"},

@@ -46,7 +46,8 @@ func ParseBindings(list []string) ([]Binding, error) {
 	return bindings, errors.Join(errs...)
 }
 
-// Principal implements tokens.Provider.
+// Principal implements tokens.Provider. A principal has either scopes or roles, like
+// that of a token: a user to whom a binding gives scopes gets no roles.
 func (p *Provider) Principal(id run.Identity) (tokens.Principal, error) {
 	if id.Issuer != p.opts.Issuer {
 		return tokens.Principal{}, run.Errorf(run.CodeUnauthenticated, "this gateway does not accept the provider %s any more: log in again", id.Issuer)
@@ -58,8 +59,19 @@ func (p *Provider) Principal(id run.Identity) (tokens.Principal, error) {
 			principal.Scopes = append(principal.Scopes, b.Scope)
 		}
 	}
-	if len(principal.Scopes) == 0 {
-		return tokens.Principal{}, run.Errorf(run.CodeForbidden, "%s has no access to this gateway: no binding matches the user or a group", principal.Name)
+	if len(principal.Scopes) > 0 {
+		return principal, nil
+	}
+	reason := "no binding matches the user or a group"
+	if p.opts.Roles != nil {
+		principal.Roles = p.opts.Roles.BindingsOf(id.Name, id.Groups)
+		reason += ", and no grant of a role does"
+	}
+	if len(principal.Roles) == 0 {
+		return tokens.Principal{}, run.Errorf(run.CodeForbidden, "%s has no access to this gateway: %s", principal.Name, reason)
+	}
+	if err := principal.Roles.Validate(); err != nil {
+		return tokens.Principal{}, run.Errorf(run.CodeForbidden, "%s has too many roles: %w", principal.Name, err)
 	}
 	return principal, nil
 }

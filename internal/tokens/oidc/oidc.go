@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 
+	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
 )
@@ -62,6 +63,8 @@ type Options struct {
 	SubjectClaim, SubjectPrefix, GroupsClaim string
 	// Bindings give scopes to users: see ParseBindings.
 	Bindings []string
+	// Roles give roles in groups to the users without scopes; nil gives none.
+	Roles roles.Subjects
 	// Transport makes the connections; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 }

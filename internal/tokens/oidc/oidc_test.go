@@ -1,12 +1,15 @@
 package oidc_test
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/internal/tokens/oidc"
@@ -156,4 +159,56 @@ func TestProvider_of_another_issuer(t *testing.T) {
 	}
 	_, err = oidc.New(oidc.Options{Bindings: []string{"group:CN=ops,OU=it=admin", "user:ana@example.com=read", "*=read"}, Transport: http.DefaultTransport})
 	require.NoError(t, err)
+}
+
+// TestProvider_roles: a user has either scopes or roles, like a token. The scopes win, and
+// a user with too many roles gets none.
+func TestProvider_roles(t *testing.T) {
+	t.Parallel()
+	grant := func(subject, members string, role roles.Role, groups ...string) roles.Grant {
+		return roles.Grant{Subject: subject, Members: members, Binding: roles.Binding{Role: role, Groups: groups}}
+	}
+	var many []string
+	for i := range 50 {
+		many = append(many, fmt.Sprintf("/g%d/**", i))
+	}
+	provider, err := oidc.New(oidc.Options{
+		Issuer: "https://login.example.com", SubjectPrefix: "oidc:", Bindings: []string{"group:developers=write", "user:eve=exec"},
+		Roles: roles.Policy{
+			grant("", "web", roles.Submitter, "/acme/**"), grant("", "web-leads", roles.Approver, "/acme/**"), grant("ana", "", roles.Admin, "/**"),
+			grant("", "developers", roles.Viewer, "/acme/**"), grant("eve", "", roles.Viewer, "/acme/**"),
+			grant("", "many", roles.Viewer, many...), grant("", "more", roles.Viewer, "/more/**"),
+		},
+	})
+	require.NoError(t, err)
+	acme := []string{"/acme/**"}
+	for name, tt := range map[string]struct {
+		user    string
+		groups  []string
+		scopes  []tokens.Scope
+		roles   roles.Bindings
+		refused string
+	}{
+		"a_group":                  {user: "bob", groups: []string{"web"}, roles: roles.Bindings{{Role: roles.Submitter, Groups: acme}}},
+		"two_groups":               {user: "bob", groups: []string{"web", "web-leads"}, roles: roles.Bindings{{Role: roles.Submitter, Groups: acme}, {Role: roles.Approver, Groups: acme}}},
+		"a_subject":                {user: "ana", roles: roles.Bindings{{Role: roles.Admin, Groups: []string{"/**"}}}},
+		"scopes_of_a_group_win":    {user: "bob", groups: []string{"web", "developers"}, scopes: []tokens.Scope{tokens.Write}},
+		"scopes_of_a_user_win":     {user: "eve", groups: []string{"web"}, scopes: []tokens.Scope{tokens.Exec}},
+		"the_name_has_no_prefix":   {user: "oidc:ana", refused: "no grant of a role"},
+		"nothing_matches":          {user: "bob", groups: []string{"others"}, refused: "no binding matches"},
+		"as_many_as_possible":      {user: "bob", groups: []string{"many"}, roles: roles.Bindings{{Role: roles.Viewer, Groups: slices.Sorted(slices.Values(many))}}},
+		"more_than_can_be_checked": {user: "bob", groups: []string{"many", "more"}, refused: "the limit is 50"},
+	} {
+		p, err := provider.Principal(run.Identity{Issuer: "https://login.example.com", Name: tt.user, Groups: tt.groups})
+		if tt.refused != "" {
+			require.Equal(t, run.CodeForbidden, run.CodeOf(err), name)
+			require.ErrorContains(t, err, tt.refused, name)
+			require.Empty(t, p.Roles, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, tt.scopes, p.Scopes, name)
+		require.Equal(t, tt.roles, p.Roles, name)
+		require.Equal(t, "oidc:"+tt.user, p.Name, name)
+	}
 }

@@ -1,9 +1,12 @@
 package executors
 
 import (
+	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/records"
@@ -59,6 +62,93 @@ func testPoolOfFleets(t *testing.T, d *fixture.Database) {
 	v, err = s.ViewFleet(t.Context(), "elsewhere")
 	require.NoError(t, err)
 	require.Empty(t, v.Pool)
+}
+
+// testFleetGroups: a pool has the groups of the fleets whose machines serve it, until these
+// are removed. A client that does not know the groups keeps them.
+func testFleetGroups(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	ctx := t.Context()
+	pool := fixture.Executor("any").Pool
+	groups := func(name string) []run.FleetGroups {
+		t.Helper()
+		p, err := s.GetPool(ctx, name)
+		require.NoError(t, err)
+		all, err := s.ListPools(ctx)
+		require.NoError(t, err)
+		i := slices.IndexFunc(all, func(p run.Pool) bool { return p.Name == name })
+		require.Empty(t, cmp.Diff(p, all[i]))
+		return p.FleetGroups
+	}
+	open := putFleet(t, s, "open", nil)
+	require.Empty(t, open.Spec.AllowedGroups)
+	require.Empty(t, groups(pool))
+	acme := []string{"/acme/**", "/shared/ci/**"}
+	of := putFleet(t, s, "acme", func(x *run.FleetSpec) { x.AllowedGroups = acme })
+	require.Equal(t, acme, of.Spec.AllowedGroups)
+	putFleet(t, s, "web", func(x *run.FleetSpec) { x.AllowedGroups = []string{"/acme/web/**"} })
+	require.Equal(t, []run.FleetGroups{{Fleet: "acme", AllowedGroups: acme}, {Fleet: "web", AllowedGroups: []string{"/acme/web/**"}}}, groups(pool))
+	put, _, err := s.PutPool(ctx, run.Pool{Name: pool, Driver: fixture.Executor("any").Driver})
+	require.NoError(t, err)
+	require.Len(t, put.FleetGroups, 2)
+	view, err := s.ViewFleet(ctx, "acme")
+	require.NoError(t, err)
+	require.Equal(t, acme, view.Fleet.Spec.AllowedGroups)
+
+	kept, _, err := s.PutFleet(ctx, "acme", open.Spec, "me")
+	require.NoError(t, err)
+	require.Equal(t, acme, kept.Spec.AllowedGroups, "the client does not know the groups")
+	changed := kept.Spec
+	changed.PluginConfig = json.RawMessage(`{"image":"b"}`)
+	_, _, err = s.PutFleet(ctx, "acme", changed, "me")
+	require.NoError(t, err)
+	undone, err := s.UndoFleet(ctx, "acme", run.FleetUndo{Revision: 1, By: "me"})
+	require.NoError(t, err)
+	require.Equal(t, acme, undone.Spec.AllowedGroups)
+	paused, err := s.ControlFleet(ctx, "acme", run.FleetControl{Action: run.FleetActionPause, By: "me"})
+	require.NoError(t, err)
+	require.Equal(t, acme, paused.Spec.AllowedGroups)
+	require.Len(t, groups(pool), 2, "a paused fleet has its machines")
+
+	// The machines of a fleet that moves stay in its pool, until they are removed.
+	_, err = s.ChangeFleet(ctx, "acme", records.FleetChanges{Add: []records.LedgerChange{readyRow("vm-1")}})
+	require.NoError(t, err)
+	e := fixture.Executor("a")
+	e.Fleet, e.Instance = "acme", "vm-1"
+	require.NoError(t, fixture.Register(t, s, e))
+	_, _, err = s.PutPool(ctx, run.Pool{Name: "other", Driver: e.Driver})
+	require.NoError(t, err)
+	moved := undone.Spec
+	moved.Pool, moved.AllowedGroups = "other", []string{"/third/**"}
+	_, _, err = s.PutFleet(ctx, "acme", moved, "me")
+	require.NoError(t, err)
+	third := run.FleetGroups{Fleet: "acme", AllowedGroups: moved.AllowedGroups}
+	require.Contains(t, groups(pool), third)
+	require.Equal(t, []run.FleetGroups{third}, groups("other"))
+	_, err = s.RemoveExecutor(ctx, "a", run.Removal{Force: true})
+	require.NoError(t, err)
+	require.NotContains(t, groups(pool), third)
+
+	_, err = s.DeleteFleet(ctx, "acme", "me")
+	require.NoError(t, err)
+	require.Len(t, groups("other"), 1, "its machines are not gone yet")
+	_, err = s.ChangeFleet(ctx, "acme", records.FleetChanges{Deleted: true})
+	require.NoError(t, err)
+	require.Empty(t, groups("other"))
+	fresh, created, err := s.PutFleet(ctx, "acme", open.Spec, "me")
+	require.NoError(t, err)
+	require.True(t, created)
+	require.Empty(t, fresh.Spec.AllowedGroups, "it is another fleet")
+	all, _, err := s.PutFleet(ctx, "web", run.FleetSpec{Pool: pool, Plugin: "docker", AllowedGroups: []string{run.AllGroups}}, "me")
+	require.NoError(t, err)
+	require.Equal(t, []string{run.AllGroups}, all.Spec.AllowedGroups)
+	require.Empty(t, groups(pool), "it allows all")
+}
+
+func readyRow(instance string) records.LedgerChange {
+	row := ledgerRow(run.InstanceReady)
+	row.Instance = instance
+	return row
 }
 
 func testFreeSlots(t *testing.T, d *fixture.Database) {

@@ -18,6 +18,7 @@ func FleetTests() map[string]func(t *testing.T, d *fixture.Database) {
 	return map[string]func(t *testing.T, d *fixture.Database){
 		"put_and_get":               testPutFleet,
 		"revisions":                 testRevisions,
+		"allowed_groups":            testFleetGroups,
 		"steered":                   testSteerFleet,
 		"ledger":                    testLedger,
 		"requests_are_idempotent":   testLedgerRequest,

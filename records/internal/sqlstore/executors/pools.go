@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,6 +113,13 @@ func (s *Store) pools(ctx context.Context, q sqldb.Querier, name string) ([]run.
 	if err != nil {
 		return nil, err
 	}
+	if err := eachFleetGroups(ctx, q, func(pool string, f run.FleetGroups) {
+		if i, ok := index[pool]; ok {
+			out[i].FleetGroups = append(out[i].FleetGroups, f)
+		}
+	}); err != nil {
+		return nil, err
+	}
 	now := s.db.Now().UnixNano()
 	if err := eachExecutor(ctx, q, now, func(e run.Executor) {
 		if i, ok := index[e.Pool]; ok {
@@ -140,6 +148,27 @@ func (s *Store) pools(ctx context.Context, q sqldb.Querier, name string) ([]run.
 	}, `SELECT pool, count(CASE WHEN status = 'queued' THEN 1 END), count(CASE WHEN status = 'running' THEN 1 END),
 		coalesce(CAST(avg(CASE WHEN status = 'running' AND started_at > 0 THEN started_at END) AS DOUBLE PRECISION), 0)
 		FROM tasks WHERE status IN ('queued', 'running')`+where+` GROUP BY pool`, args...)
+}
+
+// eachFleetGroups calls add with the groups of each fleet that does not allow all of
+// them, in the order of names, for each pool that has its machines: the executors of a
+// fleet that moved to another pool stay where they are.
+func eachFleetGroups(ctx context.Context, q sqldb.Querier, add func(pool string, f run.FleetGroups)) error {
+	return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+		var f run.FleetGroups
+		var pool, groups string
+		if err := row.Scan(&f.Fleet, &pool, &groups); err != nil {
+			return err
+		}
+		err := sqldb.Unmarshal(groups, &f.AllowedGroups)
+		if !slices.Contains(f.AllowedGroups, run.AllGroups) {
+			add(pool, f)
+		}
+		return err
+	}, `SELECT name, pool, allowed_groups FROM fleets WHERE allowed_groups <> '' AND mode <> ?
+		UNION SELECT f.name, e.pool, f.allowed_groups FROM executors e JOIN fleets f ON f.name = e.fleet
+			WHERE f.allowed_groups <> '' AND f.mode <> ? AND NOT e.removed
+		ORDER BY name`, run.FleetDeleted, run.FleetDeleted)
 }
 
 // PutPool implements records.Store.

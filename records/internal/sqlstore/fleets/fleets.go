@@ -75,6 +75,11 @@ func (s *Store) PutFleet(ctx context.Context, name string, spec run.FleetSpec, b
 			}})
 		}
 		created = fresh || prev.Mode == run.FleetDeleted
+		// A client of an earlier version does not know the groups, and must not give the
+		// machines to all of them.
+		if len(spec.AllowedGroups) == 0 && !created {
+			spec.AllowedGroups = prev.Spec.AllowedGroups
+		}
 		revision, revised, err := s.putRevision(ctx, t, name, spec, prev, by)
 		if err != nil {
 			return err
@@ -136,16 +141,24 @@ func writeFleet(ctx context.Context, t *sqldb.Tx, name string, spec run.FleetSpe
 	if spec.Quota != nil {
 		quota = spec.Quota.Name
 	}
+	groups := ""
+	if len(spec.AllowedGroups) > 0 {
+		if groups, err = sqldb.Marshal(spec.AllowedGroups); err != nil {
+			return err
+		}
+	}
 	uses := spec.MaxUseCount
-	spec.PluginConfig, spec.ConnectorConfig = nil, run.FleetConnector{}
+	// A version that does not know the groups writes the whole configuration, and leaves
+	// their column alone.
+	spec.PluginConfig, spec.ConnectorConfig, spec.AllowedGroups = nil, run.FleetConnector{}, nil
 	config, err := sqldb.Marshal(spec)
 	if err != nil {
 		return err
 	}
 	if prev == nil {
-		_, err = t.Exec(ctx, `INSERT INTO fleets (name, config, secrets, mode, pool, quota, created_at, updated_at, revision, rollout_since)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			name, config, t.Keys.Seal(sqldb.FleetLabel(name), hidden), run.FleetActive, spec.Pool, quota, t.Now, t.Now, revision.number, revision.since)
+		_, err = t.Exec(ctx, `INSERT INTO fleets (name, config, secrets, mode, pool, quota, created_at, updated_at, revision, rollout_since, allowed_groups)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			name, config, t.Keys.Seal(sqldb.FleetLabel(name), hidden), run.FleetActive, spec.Pool, quota, t.Now, t.Now, revision.number, revision.since, groups)
 		return err
 	}
 	mode, created, desired, status := prev.Mode, sqldb.FromTime(prev.CreatedAt), prev.Desired, prev.Status
@@ -157,9 +170,9 @@ func writeFleet(ctx context.Context, t *sqldb.Tx, name string, spec run.FleetSpe
 		return err
 	}
 	if _, err := t.Exec(ctx, `UPDATE fleets SET config = ?, secrets = ?, mode = ?, desired = ?, pool = ?, quota = ?, status = ?, created_at = ?, updated_at = ?,
-		revision = ?, rollout_since = ?, rollout_paused = ?, version = version + 1 WHERE name = ?`,
+		revision = ?, rollout_since = ?, rollout_paused = ?, allowed_groups = ?, version = version + 1 WHERE name = ?`,
 		config, t.Keys.Seal(sqldb.FleetLabel(name), hidden), mode, orNone(desired), spec.Pool, quota, seen, created, t.Now,
-		revision.number, revision.since, revision.paused, name); err != nil {
+		revision.number, revision.since, revision.paused, groups, name); err != nil {
 		return err
 	}
 	_, err = t.Exec(ctx, `UPDATE executors SET max_uses = ? WHERE fleet = ? AND NOT removed`, uses, name)

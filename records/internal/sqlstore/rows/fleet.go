@@ -13,7 +13,7 @@ import (
 
 // FleetColumns are the columns that ScanFleet reads.
 const FleetColumns = `name, config, secrets, mode, desired, reason, status, created_at, updated_at, version, policy_state, last_number, last_event,
-	revision, rollout_since, rollout_paused`
+	revision, rollout_since, rollout_paused, allowed_groups`
 
 // Fleet is a row of the table fleets.
 type Fleet struct {
@@ -33,18 +33,18 @@ type FleetSecrets struct {
 // ScanFleet reads a row with FleetColumns.
 func ScanFleet(keys *keyring.Ring, row sqldb.Scanner) (*Fleet, error) {
 	var f Fleet
-	var config, secrets, status string
+	var config, secrets, status, groups string
 	var desired int
 	var created, updated, since int64
 	if err := row.Scan(&f.Name, &config, &secrets, &f.Mode, &desired, &f.Reason, &status, &created, &updated, &f.Version, &f.PolicyState,
-		&f.LastNumber, &f.LastEvent, &f.Revision, &since, &f.RolloutPaused); err != nil {
+		&f.LastNumber, &f.LastEvent, &f.Revision, &since, &f.RolloutPaused, &groups); err != nil {
 		return nil, err
 	}
 	f.CreatedAt, f.UpdatedAt, f.RolloutSince = sqldb.ToTime(created), sqldb.ToTime(updated), sqldb.ToTime(since)
 	if desired >= 0 {
 		f.Desired = &desired
 	}
-	if err := errors.Join(sqldb.Unmarshal(config, &f.Spec), sqldb.Unmarshal(status, &f.Status)); err != nil {
+	if err := errors.Join(sqldb.Unmarshal(config, &f.Spec), sqldb.Unmarshal(status, &f.Status), sqldb.Unmarshal(groups, &f.Spec.AllowedGroups)); err != nil {
 		return nil, err
 	}
 	text, err := keys.Open(sqldb.FleetLabel(f.Name), secrets)
