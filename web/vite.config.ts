@@ -5,6 +5,8 @@ import { defineConfig } from 'vite'
 const gateway = { target: process.env.DROVER_SERVER ?? 'http://127.0.0.1:8080', changeOrigin: false }
 
 export default defineConfig({
+  // Files refer to each other relatively, and the gateway completes the addresses in index.html: one build is right below every path.
+  base: './',
   plugins: [react()],
   build: {
     outDir: '../gateway/ui/dist',
@@ -13,6 +15,8 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     target: 'es2023',
+    // What most pages share is one file: without it, a page is many small requests.
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: 'common', test: /\/src\/(api|components|lib)\// }] } } },
   },
   server: {
     fs: { allow: ['.', '../examples'] }, // the templates

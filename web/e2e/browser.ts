@@ -20,7 +20,7 @@ export interface Suite {
 export interface Watched {
   page: Page
   context: BrowserContext
-  /** Violations of the Content-Security-Policy, errors of scripts, dialogs, and requests to other servers. */
+  /** Violations of the Content-Security-Policy, errors of scripts, dialogs, and requests to other servers or outside the base path. */
   faults: string[]
 }
 
@@ -59,20 +59,21 @@ export function browserSuite(name: string, define: (suite: Suite) => void) {
 type Cookies = Awaited<ReturnType<BrowserContext['cookies']>>
 const sessions = new Map<string, Promise<Cookies>>()
 
-/** session returns the cookies of a session. There is one for each server, because logins are limited. */
+/** session returns the cookies of a session. There is one for each server and token, because logins are limited. */
 function session(client: Client): Promise<Cookies> {
-  let cookies = sessions.get(client.url)
+  const key = `${client.url} ${client.token}`
+  let cookies = sessions.get(key)
   if (!cookies) {
     cookies = logIn(client)
-    sessions.set(client.url, cookies)
+    sessions.set(key, cookies)
   }
   return cookies
 }
 
 async function logIn(client: Client): Promise<Cookies> {
-  const calls = await request.newContext({ baseURL: client.url })
+  const calls = await request.newContext()
   try {
-    const response = await calls.post('/api/v1/session', { data: { token: client.token } })
+    const response = await calls.post(`${client.url}/api/v1/session`, { data: { token: client.token } })
     if (!response.ok()) throw new Error(`log in: ${response.status()} ${await response.text()}`)
     return (await calls.storageState()).cookies
   } finally {
@@ -80,8 +81,9 @@ async function logIn(client: Client): Promise<Cookies> {
   }
 }
 
-async function watch(context: BrowserContext, origin: string): Promise<Watched> {
+async function watch(context: BrowserContext, server: string): Promise<Watched> {
   const faults: string[] = []
+  const { origin, pathname: base } = new URL(server)
   await context.exposeBinding('reportFault', (_, text: string) => { faults.push(text) })
   await context.addInitScript(() => {
     const report = (text: string) => { void (window as unknown as { reportFault: (text: string) => Promise<void> }).reportFault(text) }
@@ -100,7 +102,8 @@ async function watch(context: BrowserContext, origin: string): Promise<Watched> 
   })
   page.on('request', (request) => {
     const url = new URL(request.url())
-    if (url.origin !== origin && url.protocol !== 'data:' && url.protocol !== 'blob:') faults.push(`request: ${request.url()}`)
+    const own = url.origin === origin && (url.pathname === base || url.pathname.startsWith(base === '/' ? base : `${base}/`))
+    if (!own && url.protocol !== 'data:' && url.protocol !== 'blob:') faults.push(`request: ${request.url()}`)
   })
   return { page, context, faults }
 }
@@ -122,5 +125,5 @@ async function picture(page: Page, name: string) {
 export async function settled(page: Page) {
   await page.getByRole('main').waitFor()
   await on.stream(page).filter({ hasText: 'live' }).waitFor()
-  await expect.poll(() => page.getByText(/^(loading|laying out)/i).count(), { timeout: 30_000 }).toBe(0)
+  await expect.poll(() => page.getByText(/^(loading|laying out)/i).count()).toBe(0)
 }

@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -21,6 +22,13 @@ export async function until<T>(what: string, condition: () => Promise<{ done?: T
   }
 }
 
+/** Refused is the error of a call that the gateway refuses. */
+class Refused extends Error {
+  constructor(readonly status: number, message: string) {
+    super(message)
+  }
+}
+
 /** Client calls the API with a bearer token. */
 export class Client {
   url: string
@@ -38,7 +46,7 @@ export class Client {
   async call<T>(method: string, path: string, body?: unknown): Promise<T> {
     const response = await fetch(this.url + path, { method, headers: this.headers(), body: body === undefined ? undefined : JSON.stringify(body) })
     const text = await response.text()
-    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`)
+    if (!response.ok) throw new Refused(response.status, `${method} ${path}: ${response.status} ${text}`)
     return (text === '' ? undefined : JSON.parse(text)) as T
   }
 
@@ -66,17 +74,31 @@ export class Client {
   }
 }
 
+/** freeAddress returns an address of loopback with a port that was free. */
+async function freeAddress(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return `127.0.0.1:${port}`
+}
+
 /** Drover is a `drover dev` with a data directory of its own. */
 export class Drover extends Client {
   readonly dir = mkdtempSync(join(tmpdir(), 'drover-web-'))
+  /** The address of its Temporal server. */
+  temporal = ''
   private process?: ChildProcess
 
-  constructor() {
+  /** env are further settings: DROVER_SECTION__KEY. */
+  private constructor(private readonly env: Record<string, string>) {
     super({ url: '', token: '' })
   }
 
-  static async start(): Promise<Drover> {
-    const drover = new Drover()
+  static async start(env: Record<string, string> = {}): Promise<Drover> {
+    const drover = new Drover(env)
+    drover.temporal = await freeAddress()
     await drover.launch('127.0.0.1:0')
     return drover
   }
@@ -96,12 +118,22 @@ export class Drover extends Client {
   /** stop ends what runs, then the process, and removes the data. */
   async stop() {
     try {
+      const { fleets } = await this.get<{ fleets: { name: string }[] }>('/api/v1/fleets')
       const { runs } = await this.get<{ runs: Run[] }>('/api/v1/runs?phase=running&phase=queued&limit=100')
       for (const { id, phase } of runs) {
-        if (phase === 'queued') await this.call('POST', `/api/v1/runs/${id}/cancel`, {})
-        else await this.call('POST', `/api/v1/runs/${id}/stop`, { force: true })
+        try {
+          if (phase === 'queued') await this.call('POST', `/api/v1/runs/${id}/cancel`, {})
+          else await this.call('POST', `/api/v1/runs/${id}/stop`, { force: true })
+        } catch (error) {
+          if (!(error instanceof Refused && error.status === 409)) throw error // it has ended by itself
+        }
       }
       for (const run of runs) await this.await(run.id, ['finished', 'cancelled', 'setup_error'])
+      for (const { name } of fleets) await this.call('DELETE', `/api/v1/fleets/${name}`)
+      await until('the end of the fleets', async () => {
+        const left = (await this.get<{ fleets: object[] }>('/api/v1/fleets')).fleets
+        return { done: left.length === 0 || undefined, state: JSON.stringify(left) }
+      })
     } finally {
       const gone = once(this.process!, 'exit')
       if (this.process!.exitCode === null && this.process!.kill('SIGTERM')) await gone
@@ -112,10 +144,10 @@ export class Drover extends Client {
   private async launch(http: string) {
     const log = join(this.dir, 'dev.log')
     const out = openSync(log, 'w')
-    const args = ['dev', '--data-dir', join(this.dir, 'data'), '--http', http, '--temporal', '127.0.0.1:0', '--temporal-ui', '', '--executor', 'shell', '--slots', '4']
+    const args = ['dev', '--data-dir', join(this.dir, 'data'), '--http', http, '--temporal', this.temporal, '--temporal-ui', '', '--executor', 'shell', '--slots', '4']
     this.process = spawn(join(binaries, 'drover'), args, {
       stdio: ['ignore', out, out],
-      env: { PATH: process.env.PATH, HOME: this.dir, USER: process.env.USER ?? 'drover', DROVER_CONTEXT: join(this.dir, 'context.yaml') },
+      env: { PATH: process.env.PATH, HOME: this.dir, USER: process.env.USER ?? 'drover', DROVER_CONTEXT: join(this.dir, 'context.yaml'), ...this.env },
     })
     closeSync(out)
     let failed: Error | undefined

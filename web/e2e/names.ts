@@ -68,3 +68,6 @@ export async function restartFromFailed(page: Page) {
   await on.dialog(page).getByRole('radio', { name: /failed/i }).check()
   await on.button(on.dialog(page), /^restart/i).click()
 }
+
+/** lacks returns what a button says that the user lacks, and null if the user may press it. */
+export const lacks = (button: Locator) => button.evaluate((e) => (e.getAttribute('aria-disabled') === 'true' ? (document.getElementById(e.getAttribute('aria-describedby') ?? '')?.textContent ?? 'it has no description') : null))

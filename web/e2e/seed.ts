@@ -1,4 +1,10 @@
-import type { Client } from './drover'
+import { join } from 'node:path'
+
+import { inject } from 'vitest'
+
+import type { components } from '../src/api/schema.gen'
+import { until, type Client } from './drover'
+import { binaries } from './env'
 import { path } from './names'
 import { Gate, specs } from './specs'
 
@@ -27,11 +33,13 @@ export async function seed(api: Client): Promise<Seeded> {
   await api.call('PUT', '/api/v1/schedules/nightly', { spec: { ...specs.fanOut(finished), name: 'nightly', group: '/web/seed' }, cron: ['0 2 * * *'], timezone: 'Europe/Berlin', note: 'tests every night' })
   await api.call('PUT', '/api/v1/schedules/weekly', { spec: { ...specs.approval, group: '/web/seed' }, cron: ['0 6 * * 1'], paused: true, note: 'paused during the freeze' })
   await api.call('PUT', '/api/v1/webhooks/chat', { url: 'http://127.0.0.1:9/hook', secret: 'sixteen bytes or more', events: ['run'], group: '/web/seed' })
+  const busy = await seedFleet(api, gate)
   const [executor] = (await api.get<{ executors: { id: string; pool: string }[] }>('/api/v1/executors')).executors
   return {
     pages: {
       runs: path.runs,
       'runs-filtered': `${path.runs}?group=/web/none`,
+      'run-on-fleet': path.tasks(busy.id),
       'run-graph': path.run(running.id),
       'run-failed': path.run(failed.id),
       'run-timeline': path.timeline(succeeded.id),
@@ -51,6 +59,7 @@ export async function seed(api: Client): Promise<Seeded> {
       pools: path.pools,
       pool: `${path.pools}/${executor!.pool}`,
       fleets: path.fleets,
+      fleet: `${path.fleets}/spot`,
       'change-groups': path.changeGroups,
       'change-group': `${path.changeGroups}/production`,
       schedules: path.schedules,
@@ -64,4 +73,31 @@ export async function seed(api: Client): Promise<Seeded> {
     },
     close: () => gate.open(),
   }
+}
+
+/** seedFleet returns a run of three tasks on a fleet of local processes that has room for two of them. */
+async function seedFleet(api: Client, gate: Gate) {
+  const { url, temporal, dir } = inject('server')
+  const name = 'spot'
+  await api.call('PUT', `/api/v1/pools/${name}`, { driver: 'shell' })
+  await api.call('PUT', `/api/v1/fleets/${name}`, {
+    pool: name, plugin: 'process', labels: { zone: 'west' }, max_use_count: 5, max_instances: 2, update_interval: '1s', update_interval_when_expecting: '200ms', hold_down: '0s',
+    plugin_config: {
+      name, state_dir: join(dir, name), stop_timeout: '5s',
+      command: [
+        join(binaries, 'drover'), 'start', 'executor', '--id', '{{.ID}}', '--pool', name, '--driver', 'shell', '--slots', '1', '--state-dir', '{{.Dir}}/state',
+        '--gateway-url', url, '--token-file', join(dir, 'data', 'token'), '--temporal', temporal,
+      ],
+      env: { DROVER_EXECUTOR__TEMPORARY: 'true', DROVER_EXECUTOR__LABELS: `drover-fleet=${name},drover-instance={{.ID}}` },
+    },
+  })
+  const task = { pool: name, steps: [{ run: `echo begun; ${gate.wait}` }] }
+  const run = await api.submit({ name: 'load test', group: '/web/seed', tasks: { first: task, second: task, third: task } })
+  await until('two tasks on the fleet', async () => {
+    const { tasks, reason } = await api.get<components['schemas']['Run']>(`/api/v1/runs/${run.id}`)
+    const all = Object.values(tasks ?? {})
+    const fleet = await api.get<components['schemas']['Fleet']>(`/api/v1/fleets/${name}`)
+    return { done: all.filter(({ status }) => status === 'running').length === 2 || undefined, state: `${reason} ${all.map((t) => `${t.status} ${t.reason}`).join(', ')}; ${JSON.stringify(fleet.status)}` }
+  })
+  return run
 }

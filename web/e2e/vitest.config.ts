@@ -12,6 +12,7 @@ export default defineConfig({
     testTimeout: 120_000,
     hookTimeout: 120_000,
     retry: screenshots ? 0 : 2,
+    expect: { poll: { timeout: 30_000 } },
     reporters: ['verbose'],
   },
 })

@@ -1,37 +1,50 @@
-import { QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { MutationCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 
 import './app.css'
-import { ProblemError } from './api/client'
+import { onSessionEnd, ProblemError } from './api/client'
+import { retries } from './api/retry'
+import { base } from './lib/base'
 import { applyTheme } from './lib/theme'
 import { router } from './router'
 
 applyTheme()
 
 const queries: QueryClient = new QueryClient({
-  // A session that has ended shows the login, and then the same page again.
-  queryCache: new QueryCache({
-    onError: (error, query) => {
-      if (error instanceof ProblemError && error.status === 401 && query.queryKey[0] !== 'session') void queries.resetQueries({ queryKey: ['session'] })
+  // The roles of the user may have changed since the page was opened.
+  mutationCache: new MutationCache({
+    onError: (error) => {
+      if (error instanceof ProblemError && error.status === 403) void queries.invalidateQueries({ queryKey: ['session'] })
     },
   }),
   defaultOptions: {
     queries: {
-      // Events mark what changed; nothing is polled.
+      // Events mark what changed; little is polled.
       staleTime: Infinity,
       refetchOnWindowFocus: false,
-      retry: (_, error) => !(error instanceof ProblemError) || error.status >= 500,
-      retryDelay: (attempt) => Math.min(15_000, 500 * 2 ** attempt),
+      ...retries,
     },
+    mutations: { networkMode: retries.networkMode },
   },
 })
 
-createRoot(document.getElementById('root')!).render(
-  <StrictMode>
-    <QueryClientProvider client={queries}>
-      <RouterProvider router={router} />
-    </QueryClientProvider>
-  </StrictMode>,
-)
+// When a session has ended, Frame asks for a login, and then shows the same page again. A login that is refused ends none.
+onSessionEnd(() => {
+  if (queries.getQueryData(['session']) !== undefined && queries.isFetching({ queryKey: ['session'] }) === 0) void queries.invalidateQueries({ queryKey: ['session'] })
+})
+
+const { pathname, search, hash } = window.location
+
+// The gateway also answers without its base path, but only below it has the browser the cookie of its session.
+if (!pathname.startsWith(`${base}/`)) window.location.replace(base + pathname + search + hash)
+else {
+  createRoot(document.getElementById('root')!).render(
+    <StrictMode>
+      <QueryClientProvider client={queries}>
+        <RouterProvider router={router} />
+      </QueryClientProvider>
+    </StrictMode>,
+  )
+}

@@ -1,14 +1,19 @@
 import { useQuery } from '@tanstack/react-query'
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, redirect, useRouterState } from '@tanstack/react-router'
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect, useRouterState } from '@tanstack/react-router'
 
 import { api, ProblemError } from './api/client'
 import { LiveProvider, useEvents } from './api/events'
-import type { components } from './api/schema.gen'
 import { readFilters } from './audit/audit'
+import { Broken } from './components/Broken'
 import { Footer } from './components/Footer'
 import { Header } from './components/Header'
 import { NotFound } from './components/NotFound'
-import { Failure } from './components/Notice'
+import { Loaded } from './components/Loaded'
+import { base } from './lib/base'
+import { mainPages } from './components/pages'
+import { Permitted } from './components/Permitted'
+import type { Session as Caller } from './lib/permissions'
+import { SessionContext } from './lib/session'
 import { operationsRoutes } from './operations/routes'
 import { Login } from './pages/Login'
 import { LoginCallback } from './pages/LoginCallback'
@@ -29,21 +34,23 @@ function Session() {
     queryKey: ['session'],
     queryFn: async ({ signal }) => (await api.GET('/api/v1/session', { signal })).data!,
   })
-  if (session.error instanceof ProblemError && session.error.status === 401) return <Login />
-  if (!session.data) return session.error ? <main><Failure error={session.error} /></main> : <p className="visually-hidden">Loading</p>
+  if (session.error instanceof ProblemError && session.error.status === 401) return <Login ended={session.data !== undefined} />
+  if (!session.data) return <main><Loaded query={session} loading={<span className="visually-hidden">Loading</span>}>{() => null}</Loaded></main>
   return <Pages session={session.data} />
 }
 
-function Pages({ session }: { session: components['schemas']['Session'] }) {
+function Pages({ session }: { session: Caller }) {
   const live = useEvents()
   return (
-    <LiveProvider value={live}>
-      <div className="app">
-        <Header session={session} live={live} />
-        <main id="content" tabIndex={-1}><Outlet /></main>
-        <Footer />
-      </div>
-    </LiveProvider>
+    <SessionContext value={session}>
+      <LiveProvider value={live}>
+        <div className="app">
+          <Header session={session} live={live} />
+          <main id="content" tabIndex={-1}><Permitted pages={mainPages} /></main>
+          <Footer />
+        </div>
+      </LiveProvider>
+    </SessionContext>
   )
 }
 
@@ -74,7 +81,7 @@ export const runRoute = createRoute({
   path: '/runs/$id',
   component: lazyRouteComponent(() => import('./pages/Run'), 'RunPage'),
 })
-const runGraph = createRoute({ getParentRoute: () => runRoute, path: '/', component: lazyRouteComponent(() => import('./run/Graph'), 'GraphTab') })
+const runGraph = createRoute({ getParentRoute: () => runRoute, path: '/', component: lazyRouteComponent(() => import('./run/graph/Graph'), 'GraphTab') })
 const runTimeline = createRoute({ getParentRoute: () => runRoute, path: '/timeline', component: lazyRouteComponent(() => import('./run/Timeline'), 'TimelineTab') })
 const runTasks = createRoute({ getParentRoute: () => runRoute, path: '/tasks', validateSearch: taskFiltersOf, component: lazyRouteComponent(() => import('./run/TaskTable'), 'TasksTab') })
 export const taskRoute = createRoute({
@@ -122,7 +129,9 @@ export const router = createRouter({
     runRoute.addChildren([runGraph, runTimeline, runTasks, taskRoute, runResults, runSpec, runDetails]),
     operationsRoutes,
   ]),
+  basepath: base || '/',
   defaultPreload: 'intent',
+  defaultErrorComponent: Broken,
 })
 
 declare module '@tanstack/react-router' {

@@ -1,11 +1,15 @@
 import { useQueryClient, type QueryClient } from '@tanstack/react-query'
 import { createContext, useContext, useEffect, useState } from 'react'
 
+import { below } from '../lib/base'
 import { finalStatuses } from '../lib/status'
-import type { Event, Run } from './client'
+import { throttle } from '../lib/throttle'
+import { isTemporary, type Event, type Run } from './client'
 import { eventOf } from './eventOf'
 import { announce } from './listen'
+import { pauseAfter, retryNow } from './retry'
 import { Refresh } from './run'
+import { openStream, type Message } from './stream'
 
 /** Live is the state of the page's only event stream. */
 export type Live = 'connecting' | 'live' | 'lost'
@@ -17,61 +21,71 @@ export const useLive = () => useContext(LiveContext)
 /** How long events are collected before the page is drawn again. */
 const collectMillis = 150
 
+/** The least time between two readings of everything that the page shows, because of events that cannot be read. */
+const reloadMillis = 2_000
+
+/** How many events are applied at once: those of a run of 10,000 tasks that is stopped would hold the page up. */
+const maxEvents = 1500
+
 /**
- * useEvents keeps one event stream open, and applies its events to what the page has loaded. The browser resumes a
- * stream that breaks with the id of the last event; after events that are gone, everything is loaded again.
+ * useEvents keeps one event stream open, and applies its events to what the page has loaded. A stream that breaks is resumed
+ * with the id of the last event; after events that are gone, everything is loaded again.
  */
 export function useEvents(): Live {
   const queries = useQueryClient()
   const [live, setLive] = useState<Live>('connecting')
   useEffect(() => {
-    let pending: Event[] = []
+    const pending: Event[] = []
     let timer: number | undefined
     let retry: number | undefined
-    let source: EventSource
-    let attempts = 0
+    let close = () => {}
+    let failures = 0
+    let last: string | undefined
 
     const refresh = new Refresh(queries)
+    const reload = throttle(() => void queries.invalidateQueries({}, { cancelRefetch: false }), reloadMillis)
 
     const flush = () => {
-      timer = undefined
-      apply(queries, refresh, pending)
-      announce(pending)
-      pending = []
+      const events = pending.splice(0, maxEvents)
+      timer = pending.length > 0 ? window.setTimeout(flush, collectMillis) : undefined
+      apply(queries, refresh, events)
+      announce(events)
     }
-    const receive = (message: MessageEvent<string>) => {
-      const event = eventOf(message.data)
+    const receive = ({ type, data, id }: Message) => {
+      if (type === 'problem') return end(undefined, false) // the gateway cannot go on
+      if (!eventTypes.has(type)) return
+      if (id !== '') last = id
+      const event = eventOf(data)
       // What an event that cannot be read has changed is loaded again.
-      if (!event) return void queries.invalidateQueries()
+      if (!event) return reload()
+      failures = 0
       pending.push(event)
       timer ??= window.setTimeout(flush, collectMillis)
     }
+    const end = (error: unknown, steady: boolean) => {
+      close()
+      setLive('lost')
+      if (!isTemporary(error)) last = undefined // the events after it are gone
+      failures = steady ? 1 : failures + 1
+      retry = window.setTimeout(open, pauseAfter(failures + 1))
+    }
     const open = () => {
-      source = new EventSource('/api/v1/events?from=now')
-      source.onopen = () => {
-        // What was loaded may be older than the stream; so may answers on their way, but a second request at once would delay the page.
-        const reading = queries.getQueryCache().findAll({ queryKey: ['run'], fetchStatus: 'fetching' })
-        void queries.invalidateQueries({}, { cancelRefetch: false })
-        for (const query of reading) refresh.later(String(query.queryKey[1]))
-        attempts = 0
-        setLive('live')
-      }
-      source.onerror = () => {
-        setLive('lost')
-        if (source.readyState !== EventSource.CLOSED) return // the browser tries again
-        attempts++
-        retry = window.setTimeout(open, Math.min(15_000, 500 * 2 ** attempts))
-      }
-      for (const type of eventTypes) source.addEventListener(type, receive)
-      source.addEventListener('problem', () => {
-        source.close()
-        attempts++
-        retry = window.setTimeout(open, 500)
-      })
+      close = openStream(below('/api/v1/events?from=now'), {
+        onOpen() {
+          // What was loaded may be older than the stream; so may answers on their way, but a second request at once would delay the page.
+          const reading = queries.getQueryCache().findAll({ queryKey: ['run'], fetchStatus: 'fetching' })
+          retryNow(queries)
+          void queries.invalidateQueries({}, { cancelRefetch: false })
+          for (const query of reading) refresh.later(String(query.queryKey[1]))
+          setLive('live')
+        },
+        onMessage: receive,
+        onEnd: end,
+      }, last)
     }
     open()
     return () => {
-      source.close()
+      close()
       refresh.close()
       window.clearTimeout(timer)
       window.clearTimeout(retry)
@@ -80,7 +94,7 @@ export function useEvents(): Live {
   return live
 }
 
-const eventTypes = ['run', 'task', 'stage'] as const
+const eventTypes: ReadonlySet<string> = new Set(['run', 'task', 'stage'])
 
 /** apply changes what the page has loaded, and loads again what events do not tell. */
 function apply(queries: QueryClient, refresh: Refresh, events: Event[]) {

@@ -34,9 +34,9 @@ describe('loadRun', () => {
   it('asks only for a changed run, and keeps the known one otherwise', async () => {
     const asked: (string | null)[] = []
     const answers = [
-      new Response(JSON.stringify(run({ a: task(0) })), { headers: { ETag: '"1"' } }),
+      new Response(JSON.stringify(run({ a: task(0) })), { headers: { ETag: '"1"', 'Content-Type': 'application/json' } }),
       new Response(null, { status: 304 }),
-      new Response(JSON.stringify({ code: 'not_found', detail: 'no such run' }), { status: 404 }),
+      new Response(JSON.stringify({ code: 'not_found', detail: 'no such run' }), { status: 404, headers: { 'Content-Type': 'application/problem+json' } }),
     ]
     vi.stubGlobal('fetch', (_: string, init: RequestInit) => {
       asked.push(new Headers(init.headers).get('If-None-Match'))

@@ -1,6 +1,8 @@
 import { hashKey, type QueryClient } from '@tanstack/react-query'
 
-import { problemOf, type Run, type Task } from './client'
+import { below } from '../lib/base'
+import { finish, inSlices, turn } from '../lib/slices'
+import { fetchTimed, ForeignAnswer, isJSON, problemOf, type Run, type Task } from './client'
 
 /** The versions of the runs that were loaded: what did not change is neither sent nor parsed again. */
 const tags = new WeakMap<Run, string>()
@@ -8,12 +10,13 @@ const tags = new WeakMap<Run, string>()
 /** loadRun reads a run. It returns the known one if the gateway says that nothing changed. */
 export async function loadRun(id: string, known: Run | undefined, signal?: AbortSignal): Promise<Run> {
   const tag = known && tags.get(known)
-  const answer = await fetch(`/api/v1/runs/${encodeURIComponent(id)}`, { signal, headers: { Accept: 'application/json', ...(tag && { 'If-None-Match': tag }) } })
+  const answer = await fetchTimed(below(`/api/v1/runs/${encodeURIComponent(id)}`), { signal, headers: { Accept: 'application/json', ...(tag && { 'If-None-Match': tag }) } })
   if (answer.status === 304 && known) return known
   if (!answer.ok) throw await problemOf(answer)
+  if (!isJSON(answer)) throw new ForeignAnswer(answer.status)
   const next = (await answer.json()) as Run
-  if (known) await new Promise((done) => setTimeout(done)) // a large run is parsed and compared in two turns, between which the page may draw
-  const run = shareTasks(known, next)
+  if (known) await turn() // a large run is parsed and compared in several turns, between which the page may draw
+  const run = (await inSlices(sharing(known, next), signal)) ?? next
   const read = answer.headers.get('ETag')
   if (read) tags.set(run, read)
   return run
@@ -24,9 +27,19 @@ export async function loadRun(id: string, known: Run | undefined, signal?: Abort
  * drawn again.
  */
 export function shareTasks(known: Run | undefined, next: Run): Run {
+  return finish(sharing(known, next))
+}
+
+/** sharing is shareTasks in steps. */
+function* sharing(known: Run | undefined, next: Run): Generator<undefined, Run> {
   if (!known?.tasks || !next.tasks) return next
   const { tasks } = known
-  return { ...next, tasks: Object.fromEntries(Object.entries(next.tasks).map(([name, task]) => [name, shareTask(tasks[name], task)])) }
+  const shared: [string, Task][] = []
+  for (const [name, task] of Object.entries(next.tasks)) {
+    shared.push([name, shareTask(tasks[name], task)])
+    if (shared.length % 100 === 0) yield
+  }
+  return { ...next, tasks: Object.fromEntries(shared) }
 }
 
 function shareTask(old: Task | undefined, task: Task): Task {

@@ -1195,9 +1195,9 @@ export interface paths {
         put?: never;
         /**
          * Log a browser in
-         * @description Exchanges a bearer token for the cookie of a session, which has the scopes of the token. Scripts cannot read the cookie,
-         *     and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not used
-         *     for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
+         * @description Exchanges a bearer token for the cookie of a session, which has the scopes or bindings of the token. Scripts cannot read the
+         *     cookie, and browsers do not send it for other sites. The session ends when the token expires or is revoked, when it was not
+         *     used for a time, and after a time in any case (`gateway.session_idle`, `gateway.session_max`). Calls with the cookie from a
          *     page of another origin that change something are refused with 403. 429 `exhausted` after many logins from one address;
          *     422 `not_supported` if the gateway has no tokens.
          */
@@ -2073,7 +2073,7 @@ export interface components {
         };
         Step: {
             name: string;
-            /** @description `run`, or the name of an archive step. */
+            /** @description `run`, `checkout`, or the name of an archive step. */
             type: string;
             status: components["schemas"]["Status"];
             exit_code?: number;
@@ -2204,7 +2204,10 @@ export interface components {
         Session: {
             /** @description The name of the token or of the user, or `local` on a gateway without tokens. */
             subject: string;
+            /** @description Empty for a caller with bindings. */
             scopes: string[];
+            /** @description What the caller may do instead of scopes, in some groups; absent for a caller with scopes. */
+            bindings?: components["schemas"]["RoleBinding"][];
             /**
              * Format: date-time
              * @description Of the session of a browser.
@@ -2229,7 +2232,7 @@ export interface components {
             scopes?: string[];
         };
         ProviderLogin: {
-            /** @description The path of the page to show after the login, with its query. It begins with a single slash. */
+            /** @description The path of the page to show after the login, with its query. It begins with a single slash, and with the base path of the gateway (`gateway.base_path`) if it has one. */
             return_to?: string;
         };
         ProviderLoginBegun: {
@@ -2645,6 +2648,8 @@ export interface components {
              */
             slots_used: number;
             version: string;
+            /** @description What it can do for tasks; absent if it does not report that. */
+            features?: components["schemas"]["Feature"][];
             /** @description The executor set of which it is a member, "" for none. Members adopt the tasks of each other. */
             set: string;
             /** @description The executor is removed automatically after it was offline for `remove_after`. */
@@ -2671,6 +2676,12 @@ export interface components {
             /** Format: date-time */
             removed_at?: string;
         };
+        /**
+         * @description What an executor can do for tasks, besides running scripts: `images`, `step_images`, `services`, `checkouts` (of steps without an
+         *     image), `users`, `tmpfs`, `extra_hosts`, `limits` (on CPU and memory), `process_limits`, `privileged`, `secret_files`, `archives`,
+         *     `exec` (sessions). Later versions may have more.
+         */
+        Feature: string;
         /** @description What an executor offers to its tasks. Each task takes what it asks for, or else the share of a slot. */
         OfferedResources: {
             /** @description CPUs, such as 8 or 500m. */
@@ -2720,6 +2731,11 @@ export interface components {
             exec?: "allowed" | "forbidden";
             flavor: components["schemas"]["Flavor"];
             kubernetes?: components["schemas"]["KubernetesPool"];
+            /**
+             * @description What its executors can do, at least one of them. A run with a task that needs more is refused. Absent if the pool has no
+             *     executor, or has one that does not report its features; such runs are accepted then.
+             */
+            features?: components["schemas"]["Feature"][];
             /** @description Executors that are online. */
             online: number;
             /** @description Executors that are draining. */
@@ -2737,6 +2753,16 @@ export interface components {
             max_running?: number;
             /** @description Patterns of the groups whose runs may use the pool; absent for all groups. */
             allowed_groups?: string[];
+            /**
+             * @description The fleets whose machines serve the pool and that do not allow all groups. A run may use the pool only if
+             *     each of them allows its group too.
+             */
+            fleet_groups?: components["schemas"]["FleetGroups"][];
+        };
+        /** @description The groups whose runs may use the machines of a fleet. */
+        FleetGroups: {
+            fleet: string;
+            allowed_groups: string[];
         };
         SessionQuery: {
             executor: string;
@@ -2889,6 +2915,11 @@ export interface components {
              * @default 0
              */
             priority: number;
+            /**
+             * @description Patterns such as `/acme/**` of the groups whose runs may use the machines of the fleet, and so its pool. Absent
+             *     or empty keeps those of an existing fleet, and allows all groups in a new one; `/**` allows all.
+             */
+            allowed_groups?: string[];
             /**
              * @description Labels that the executors of its instances have, in addition to those of the pool. Tasks that require others are no
              *     reason to create instances. With `bootstrap: agent` the image must set them.
@@ -3189,6 +3220,7 @@ export interface components {
             slots: number;
             slots_used?: number;
             version?: string;
+            features?: components["schemas"]["Feature"][];
             draining?: boolean;
             /** @description The executor set of which it is a member. */
             set?: string;
@@ -3334,6 +3366,10 @@ export interface components {
             privileged?: boolean;
             resources?: components["schemas"]["Resources"];
             volumes?: components["schemas"]["Volume"][];
+            /** @description IP addresses by the names of hosts. */
+            extra_hosts?: {
+                [key: string]: string;
+            };
             kubernetes?: components["schemas"]["KubernetesPool"];
             environment?: {
                 [key: string]: string;
@@ -3346,6 +3382,8 @@ export interface components {
             secrets?: string[];
             steps: {
                 name?: string;
+                image?: string;
+                checkout?: components["schemas"]["Checkout"];
                 script: string;
                 environment?: {
                     [key: string]: string;
@@ -3506,6 +3544,10 @@ export interface components {
             privileged?: boolean;
             resources?: components["schemas"]["Resources"];
             volumes?: components["schemas"]["Volume"][];
+            /** @description IP addresses by the names of hosts. */
+            extra_hosts?: {
+                [key: string]: string;
+            };
             steps?: components["schemas"]["StepSpec"][];
             /** @description Names of tasks, or objects where an outcome other than success lets this task start. */
             depends?: (string | components["schemas"]["DependencySpec"])[];
@@ -3780,7 +3822,10 @@ export interface components {
         /** @description One of `run` and the archive steps. */
         StepSpec: {
             name?: string;
+            /** @description Runs the script in a helper container of this image, which shares the working directory and the network of the task. */
+            image?: string;
             run?: string;
+            checkout?: components["schemas"]["Checkout"];
             environment?: {
                 [key: string]: string;
             };
@@ -3796,6 +3841,23 @@ export interface components {
             save_cache?: components["schemas"]["SaveCache"];
             restore_cache?: components["schemas"]["RestoreCache"];
             save_artifacts?: components["schemas"]["SaveArtifacts"];
+        };
+        /** @description Checks out a git repository. */
+        Checkout: {
+            repository: string;
+            ref?: string;
+            refspecs?: string[];
+            sha?: string;
+            depth?: number;
+            /** @enum {string} */
+            submodules?: "none" | "normal" | "recursive";
+            lfs?: boolean;
+            /** @default true */
+            clean: boolean;
+            path?: string;
+            /** @description The name of a secret of the run. */
+            credentials?: string;
+            reuse?: boolean;
         };
         /**
          * @description Globs with `**` and `{a,b}` below the root; a directory matches everything below it. A glob that begins with `!`
@@ -3829,12 +3891,18 @@ export interface components {
             /** @description A directory, by default the working directory. */
             to?: string;
         };
-        /** @description Stores files for later runs, unless a cache with the key exists. */
+        /** @description Stores files for later runs. */
         SaveCache: {
             key: components["schemas"]["CacheKey"];
             paths?: components["schemas"]["ArchivePaths"];
             root?: components["schemas"]["ArchiveRoot"];
             scope?: components["schemas"]["CacheScope"];
+            /**
+             * @description What happens if a cache with the key exists: it stays, or it is replaced. With `replace` the last one that is complete wins; steps that are reading the earlier one get all of it.
+             * @default once
+             * @enum {string}
+             */
+            mode: "once" | "replace";
         };
         /**
          * @description Unpacks the first cache that is found: for each key the cache with exactly this key, or else the newest whose key
@@ -3879,12 +3947,29 @@ export interface components {
          */
         PullPolicy: "if_not_present" | "always" | "never";
         ServiceSpec: {
-            name: string;
+            /** @description The default is derived from the image. */
+            name?: string;
+            /** @description More host names. */
+            aliases?: string[];
             image: string;
             environment?: {
                 [key: string]: string;
             };
+            /** @description Names of secrets of the run, by the variables of the service that get their values. */
+            secrets?: {
+                [key: string]: string;
+            };
+            entrypoint?: string[];
             command?: string[];
+            resources?: components["schemas"]["Resources"];
+            privileged?: boolean;
+            /** @description A command that must succeed in the container of the service before the first step. */
+            health?: {
+                command: string[];
+                timeout?: components["schemas"]["Duration"];
+            };
+            /** @description Mounts the working directory of the task. */
+            share_working_dir?: boolean;
         };
         Resources: {
             /** @example 2 */
@@ -5241,7 +5326,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All fleets, by name. */
+            /** @description All fleets, by name. A caller that is bound to groups gets those whose pools its groups may use. */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -1,4 +1,5 @@
 import type { components } from '../api/schema.gen'
+import { below } from '../lib/base'
 import type { Zone } from '../lib/time'
 
 export type AuditRecord = components['schemas']['AuditRecord']
@@ -40,7 +41,7 @@ export function exportPath(filters: AuditFilters): string {
     const value = filters[name]
     if (value) query.set(name, value)
   }
-  return `/api/v1/audit/export${query.size > 0 ? `?${query}` : ''}`
+  return below(`/api/v1/audit/export${query.size > 0 ? `?${query}` : ''}`)
 }
 
 /** toInput is a time in the form of an input of type datetime-local. */

@@ -2,10 +2,17 @@ import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useId, useRef, useState, type ReactNode } from 'react'
 
 import { messageOf, ProblemError } from '../api/client'
+import type { Operation } from '../lib/permissions'
+import { useRefusal } from '../lib/session'
 import './Act.css'
+import { Button } from './Button'
 
 interface ActProps {
   label: string
+  /** The operation that it calls. A user who may not call it finds out by the button. */
+  needs: Operation
+  /** The group of what it changes, if that has one. */
+  group?: string | readonly string[]
   /** The button of the dialog, if it is not the label. */
   submit?: string
   /** What the dialog is about, if the label alone does not tell. */
@@ -28,8 +35,9 @@ interface ActProps {
 }
 
 /** Act is a button that does one thing, and says why it could not. */
-export function Act({ label, submit, title, confirm, children, danger, primary, disabled, act, changes, onOpen, onReload = onOpen, onDone }: ActProps) {
+export function Act({ label, needs, group, submit, title, confirm, children, danger, primary, disabled, act, changes, onOpen, onReload = onOpen, onDone }: ActProps) {
   const queries = useQueryClient()
+  const refusal = useRefusal()(needs, group)
   const dialog = useRef<HTMLDialogElement>(null)
   const heading = useId()
   const [open, setOpen] = useState(false)
@@ -45,7 +53,7 @@ export function Act({ label, submit, title, confirm, children, danger, primary, 
   if (!confirm && !children) {
     return (
       <>
-        <button className={look} disabled={disabled || action.isPending} onClick={() => action.mutate()}>{label}</button>
+        <Button refusal={refusal} className={look} disabled={disabled || action.isPending} onClick={() => action.mutate()}>{label}</Button>
         {action.error && <span role="alert" className="reason">{messageOf(action.error)}</span>}
       </>
     )
@@ -63,7 +71,7 @@ export function Act({ label, submit, title, confirm, children, danger, primary, 
   }
   return (
     <>
-      <button className={look} disabled={disabled} aria-haspopup="dialog" onClick={show}>{label} …</button>
+      <Button refusal={refusal} className={look} disabled={disabled} aria-haspopup="dialog" onClick={show}>{label} …</Button>
       <dialog ref={dialog} className="act" aria-labelledby={heading} onClose={() => setOpen(false)}>
         {open && (
           <form

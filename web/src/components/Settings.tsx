@@ -3,8 +3,10 @@ import { useId } from 'react'
 
 import { api, messageOf } from '../api/client'
 import type { components } from '../api/schema.gen'
+import { rightsOf } from '../lib/permissions'
 import { setTheme, useTheme } from '../lib/theme'
 import { setZone, timestamp, useZone } from '../lib/time'
+import { clearDraft } from '../submit/draft'
 
 const id = 'settings'
 
@@ -16,6 +18,7 @@ export function Settings({ session }: { session: components['schemas']['Session'
   const logout = useMutation({
     mutationFn: async (everywhere: boolean) => (await api.DELETE('/api/v1/session', { params: { query: { everywhere } }, body: {} })).data,
     onSuccess: (ended) => {
+      clearDraft()
       // The provider's page ends the login there, and sends the browser back.
       if (ended?.logout_url) window.location.assign(ended.logout_url)
       else return queries.resetQueries()
@@ -30,7 +33,7 @@ export function Settings({ session }: { session: components['schemas']['Session'
       </button>
       <section id={id} popover="auto" className="settings" aria-label="Settings">
         <h2>{session.subject}</h2>
-        <p className="muted">{session.scopes.length > 0 ? <>Scopes: <span className="mono">{session.scopes.join(', ')}</span></> : 'No scopes'}</p>
+        <p className="muted">With {rightsOf(session)}.</p>
         <Choices legend="Times" value={zone} options={[['local', 'Local time'], ['utc', 'UTC']]} onChange={setZone} />
         <Choices legend="Theme" value={theme} options={[['system', 'System'], ['light', 'Light'], ['dark', 'Dark']]} onChange={setTheme} />
         {session.expires_at && (

@@ -22,11 +22,11 @@ export function throttle(call: () => void, millis: number): () => void {
 /** useThrottled returns a value that follows another, at most once in some time. */
 export function useThrottled<T>(value: T, millis: number): T {
   const [shown, setShown] = useState(value)
-  const last = useRef(0)
+  const last = useRef(Number.NEGATIVE_INFINITY)
   useEffect(() => {
-    const wait = Math.max(0, last.current + millis - Date.now())
+    const wait = Math.max(0, last.current + millis - performance.now())
     const timer = setTimeout(() => {
-      last.current = Date.now()
+      last.current = performance.now()
       setShown(value)
     }, wait)
     return () => clearTimeout(timer)

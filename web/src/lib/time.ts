@@ -1,44 +1,45 @@
 import { useSyncExternalStore } from 'react'
 
-/** duration prints a length of time in its two largest units. */
-export function duration(millis: number): string {
-  if (millis < 1000) return `${Math.max(0, Math.round(millis))} ms`
-  const seconds = millis / 1000
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`
-  const minutes = Math.floor(seconds / 60)
-  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`
-  const hours = Math.floor(minutes / 60)
-  if (hours < 24) return `${hours} h ${minutes % 60} min`
-  return `${Math.floor(hours / 24)} d ${hours % 24} h`
-}
+import { clock } from './clock'
 
-export function between(start?: string, end?: string, now = Date.now()): number | undefined {
+export { duration } from './duration'
+
+/** between returns the time from start to end, or to now. It is never negative: the clocks of two hosts differ. */
+export function between(start?: string, end?: string, now = clock.now()): number | undefined {
   if (!start) return undefined
-  return (end ? Date.parse(end) : now) - Date.parse(start)
+  return Math.max(0, (end ? Date.parse(end) : now) - Date.parse(start))
 }
 
-const clock = {
-  now: Date.now(),
+const seconds = {
+  now: clock.now(),
   readers: new Set<() => void>(),
   timer: 0,
+  tick() {
+    seconds.now = clock.now()
+    for (const read of seconds.readers) read()
+  },
+  /** read returns the last second, or the present time if that has jumped: the server has told its time, or the page was asleep. */
+  read() {
+    const now = clock.now()
+    if (Math.abs(now - seconds.now) > 2000) seconds.now = now
+    return seconds.now
+  },
   subscribe(reader: () => void) {
-    clock.readers.add(reader)
-    if (clock.readers.size === 1) {
-      clock.timer = window.setInterval(() => {
-        clock.now = Date.now()
-        for (const read of clock.readers) read()
-      }, 1000)
+    seconds.readers.add(reader)
+    if (seconds.readers.size === 1) {
+      seconds.now = clock.now()
+      seconds.timer = window.setInterval(seconds.tick, 1000)
     }
     return () => {
-      clock.readers.delete(reader)
-      if (clock.readers.size === 0) window.clearInterval(clock.timer)
+      seconds.readers.delete(reader)
+      if (seconds.readers.size === 0) window.clearInterval(seconds.timer)
     }
   },
 }
 
-/** useNow is the time, once a second, from one timer for the whole page. */
-export function useNow(): number {
-  return useSyncExternalStore(clock.subscribe, () => clock.now)
+/** useNow is the time of the server, once a second or after more milliseconds, from one timer for the whole page. */
+export function useNow(every = 1): number {
+  return useSyncExternalStore(seconds.subscribe, () => seconds.read() - (seconds.read() % every))
 }
 
 /** Where times are shown: local time, or UTC. */
@@ -72,20 +73,20 @@ export function timestamp(time: string | undefined, zone: Zone): string {
 
 /** ago prints how long ago a time was, in one unit. */
 export function ago(time: string, now: number): string {
-  const seconds = Math.round((now - Date.parse(time)) / 1000)
-  if (seconds < 5) return 'now'
-  if (seconds < 60) return `${seconds} s ago`
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`
-  return `${Math.floor(seconds / 86400)} d ago`
+  const past = Math.round((now - Date.parse(time)) / 1000)
+  if (past < 5) return 'now'
+  if (past < 60) return `${past} s ago`
+  if (past < 3600) return `${Math.floor(past / 60)} min ago`
+  if (past < 86400) return `${Math.floor(past / 3600)} h ago`
+  return `${Math.floor(past / 86400)} d ago`
 }
 
 /** until prints how far ahead a time is, in one unit. */
 export function until(time: string, now: number): string {
-  const seconds = Math.round((Date.parse(time) - now) / 1000)
-  if (seconds < 1) return 'now'
-  if (seconds < 60) return `in ${seconds} s`
-  if (seconds < 3600) return `in ${Math.round(seconds / 60)} min`
-  if (seconds < 86400) return `in ${Math.floor(seconds / 3600)} h`
-  return `in ${Math.floor(seconds / 86400)} d`
+  const ahead = Math.round((Date.parse(time) - now) / 1000)
+  if (ahead < 1) return 'now'
+  if (ahead < 60) return `in ${ahead} s`
+  if (ahead < 3600) return `in ${Math.round(ahead / 60)} min`
+  if (ahead < 86400) return `in ${Math.floor(ahead / 3600)} h`
+  return `in ${Math.floor(ahead / 86400)} d`
 }

@@ -89,7 +89,7 @@ function Edit({ group }: { group: Schemas['ChangeGroup'] }) {
   const present = () => queries.getQueryData(changeGroupQuery(group.name).queryKey) ?? group
   return (
     <Act
-      label="Edit" submit="Save" title={`Edit the change group ${group.name}`} changes={['changegroups']}
+      label="Edit" needs="putChangeGroup" submit="Save" title={`Edit the change group ${group.name}`} changes={['changegroups']}
       confirm={
         <p>
           Its limit is {group.max_running === 0 ? 'not set' : group.max_running}; {group.running.length} runs hold a slot, and {group.queued.length} wait.

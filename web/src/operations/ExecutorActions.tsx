@@ -11,7 +11,7 @@ export function ExecutorActions({ executor }: { executor: Schemas['Executor'] })
     <>
       {(executor.state === 'online' || executor.state === 'offline') && <Drain executor={executor} />}
       {executor.state === 'draining' && (
-        <Act label="Resume" changes={['executors']} act={() => api.POST('/api/v1/executors/{id}/drain', { params: { path: { id: executor.id } }, body: { resume: true } })} />
+        <Act label="Resume" needs="drainExecutor" changes={['executors']} act={() => api.POST('/api/v1/executors/{id}/drain', { params: { path: { id: executor.id } }, body: { resume: true } })} />
       )}
       {executor.state !== 'removed' && <Remove executor={executor} />}
     </>
@@ -22,7 +22,7 @@ function Drain({ executor }: { executor: Schemas['Executor'] }) {
   const [reason, setReason] = useState('')
   return (
     <Act
-      label="Drain" title={`Drain ${executor.id}`} changes={['executors']}
+      label="Drain" needs="drainExecutor" title={`Drain ${executor.id}`} changes={['executors']}
       confirm={<p>{executor.tasks === 0 ? 'It has no task, and takes none until you resume it.' : `It continues its ${tasks(executor.tasks)}, and takes no other until you resume it.`}</p>}
       act={() => api.POST('/api/v1/executors/{id}/drain', { params: { path: { id: executor.id } }, body: { resume: false, reason: reason || undefined } })}
       onDone={() => setReason('')}
@@ -38,7 +38,7 @@ function Remove({ executor }: { executor: Schemas['Executor'] }) {
   const inContact = executor.state !== 'offline'
   return (
     <Act
-      label="Remove" title={`Remove ${executor.id}`} danger changes={['executors']}
+      label="Remove" needs="removeExecutor" title={`Remove ${executor.id}`} danger changes={['executors']}
       confirm={
         <>
           <p>The removal is permanent: no executor with the id {executor.id} can register again, and a process with it stops its tasks and removes their environments.</p>

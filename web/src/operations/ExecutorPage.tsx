@@ -46,6 +46,7 @@ function Shown({ executor: e }: { executor: Schemas['Executor'] }) {
           Driver: e.driver,
           Platform: `${e.os}/${e.arch}`,
           Version: e.version,
+          Features: e.features?.join(', '),
           Labels: <Labels of={e.labels} />,
           'Privileged tasks': e.privileged ? 'allowed' : 'not allowed',
           'Executor set': e.set,

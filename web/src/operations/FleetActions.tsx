@@ -13,21 +13,21 @@ export function FleetActions({ fleet: f, all }: { fleet: Schemas['Fleet']; all?:
   const [instances, setInstances] = useState('0')
   const params = { path: { name: f.name } }
   const body = { reason: reason || undefined }
-  const common = { changes: ['fleets'], onOpen: () => setReason('') }
+  const common = { changes: ['fleets'], onOpen: () => setReason(''), group: f.spec.allowed_groups }
   const field = <TextField label="Reason" hint="Shown with the fleet and in its events." maxLength={500} value={reason} onChange={setReason} />
   if (f.mode === 'deleting') return null
   return (
     <>
       {f.mode === 'active' && (
-        <Act {...common} label="Pause" title={`Pause ${f.name}`} confirm={<p>No instance is created or deleted until you resume the fleet. Its instances continue with tasks.</p>}
+        <Act {...common} label="Pause" needs="pauseFleet" title={`Pause ${f.name}`} confirm={<p>No instance is created or deleted until you resume the fleet. Its instances continue with tasks.</p>}
           act={() => api.POST('/api/v1/fleets/{name}/pause', { params, body })}>{field}</Act>
       )}
       {(f.mode === 'paused' || f.mode === 'draining' || f.desired !== undefined) && (
-        <Act {...common} label="Resume" title={`Resume ${f.name}`} confirm={<p>The scaling policy decides again: this ends {f.mode === 'active' ? `the number of ${f.desired} instances` : f.mode === 'paused' ? 'the pause' : 'the drain'}.</p>}
+        <Act {...common} label="Resume" needs="resumeFleet" title={`Resume ${f.name}`} confirm={<p>The scaling policy decides again: this ends {f.mode === 'active' ? `the number of ${f.desired} instances` : f.mode === 'paused' ? 'the pause' : 'the drain'}.</p>}
           act={() => api.POST('/api/v1/fleets/{name}/resume', { params, body })}>{field}</Act>
       )}
       {all && (
-        <Act label="Scale" title={`Scale ${f.name}`} changes={['fleets']}
+        <Act label="Scale" needs="scaleFleet" group={f.spec.allowed_groups} title={`Scale ${f.name}`} changes={['fleets']}
           onOpen={() => {
             setReason('')
             setInstances(String(f.desired ?? f.status.instances ?? 0))
@@ -39,12 +39,12 @@ export function FleetActions({ fleet: f, all }: { fleet: Schemas['Fleet']; all?:
         </Act>
       )}
       {f.mode !== 'draining' && (
-        <Act {...common} label="Drain" title={`Drain ${f.name}`} danger
+        <Act {...common} label="Drain" needs="drainFleet" title={`Drain ${f.name}`} danger
           confirm={<p>The instances take no more tasks, and each is deleted when its tasks have ended. No instance is created until you resume the fleet.</p>}
           act={() => api.POST('/api/v1/fleets/{name}/drain', { params, body })}>{field}</Act>
       )}
       {all && (
-        <Act label="Delete" title={`Delete ${f.name}`} danger changes={['fleets']}
+        <Act label="Delete" needs="deleteFleet" title={`Delete ${f.name}`} danger changes={['fleets']}
           confirm={<p>The instances are drained and deleted, and then the fleet is deleted. {count(f) > 0 && `It has ${count(f)} instances now.`}</p>}
           act={() => api.DELETE('/api/v1/fleets/{name}', { params })} onDone={() => void navigate({ to: '/operations/fleets' })} />
       )}

@@ -2,9 +2,9 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useEffect, useMemo, useRef } from 'react'
 
-import { Loaded } from '../components/Loaded'
-import { Failure } from '../components/Notice'
+import { Failed, Loaded } from '../components/Loaded'
 import { Stamp, Time } from '../components/Time'
+import { clock } from '../lib/clock'
 import { sampleFleet } from './demand'
 import { Details } from './Details'
 import { FleetActions } from './FleetActions'
@@ -28,7 +28,7 @@ export function FleetPage() {
   const query = useLiveQuery(fleetQuery(name))
   const { data, dataUpdatedAt } = query
   useEffect(() => {
-    if (data) sampleFleet(data, dataUpdatedAt)
+    if (data) sampleFleet(data, clock.now() - Math.max(0, Date.now() - dataUpdatedAt))
   }, [data, dataUpdatedAt])
   return (
     <>
@@ -54,7 +54,10 @@ function useLedger(name: string) {
     const numbers = new Set(present.data.map((i) => i.number)) // the two were not read at the same time
     return [...present.data, ...gone.data.filter((i) => !numbers.has(i.number))]
   }, [present.data, gone.data])
-  return { data, error: present.error ?? gone.error, refetch: () => Promise.all([present.refetch(), gone.refetch()]) }
+  return {
+    data, error: present.error ?? gone.error, failureReason: present.failureReason ?? gone.failureReason,
+    failureCount: Math.max(present.failureCount, gone.failureCount), isFetching: present.isFetching || gone.isFetching,
+  }
 }
 
 function Shown({ fleet: f }: { fleet: Schemas['Fleet'] }) {
@@ -76,16 +79,17 @@ function Shown({ fleet: f }: { fleet: Schemas['Fleet'] }) {
           'Plugin answered': <Time at={f.status.seen_at} none="never" />,
           'Failed requests in a row': f.status.failures ? String(f.status.failures) : null,
           Priority: f.spec.priority ? String(f.spec.priority) : null,
+          'Allowed groups': f.spec.allowed_groups?.join(', '),
           Labels: f.spec.labels && <Labels of={f.spec.labels} />,
           Created: <Stamp at={f.created_at} />,
           Changed: f.updated_at !== f.created_at && <Stamp at={f.updated_at} />,
         }}
       />
       <Section title="Demand and capacity">
-        {ledger.error ? <Failure error={ledger.error} retry={() => void ledger.refetch()} /> : null}
+        <Failed query={ledger} />
         {ledger.data && <FleetChart fleet={f} instances={ledger.data} />}
       </Section>
-      <FleetRollout name={f.name} />
+      <FleetRollout name={f.name} groups={f.spec.allowed_groups} />
       <Section title="Instances">
         <Loaded query={ledger}>{(instances) => <FleetInstances instances={instances} />}</Loaded>
       </Section>

@@ -15,13 +15,13 @@ import { Section } from './Section'
 const kinds = { complete: 'success', progressing: 'running', paused: 'waiting_approval', failed: 'failed' } as const
 
 /** FleetRollout shows how far the current revision has replaced earlier ones, and the last revisions. */
-export function FleetRollout({ name }: { name: string }) {
+export function FleetRollout({ name, groups }: { name: string; groups?: readonly string[] }) {
   const query = useQuery(rolloutQuery(name))
   const [reason, setReason] = useState('')
   const field = <TextField label="Reason" maxLength={500} value={reason} onChange={setReason} />
   const params = { path: { name } }
   const body = { reason: reason || undefined }
-  const common = { changes: ['fleets'], onOpen: () => setReason('') }
+  const common = { changes: ['fleets'], onOpen: () => setReason(''), group: groups }
   const phase = query.data?.phase
   return (
     <Section
@@ -29,11 +29,11 @@ export function FleetRollout({ name }: { name: string }) {
       end={
         <>
           {phase === 'progressing' && (
-            <Act {...common} label="Pause" title={`Pause the rollout of ${name}`} confirm={<p>Instances of earlier revisions are not replaced until you resume the rollout. New instances have the current revision.</p>}
+            <Act {...common} label="Pause" needs="pauseFleetRollout" title={`Pause the rollout of ${name}`} confirm={<p>Instances of earlier revisions are not replaced until you resume the rollout. New instances have the current revision.</p>}
               act={() => api.POST('/api/v1/fleets/{name}/rollout/pause', { params, body })}>{field}</Act>
           )}
           {(phase === 'paused' || phase === 'failed') && (
-            <Act {...common} label="Resume" title={`Resume the rollout of ${name}`} confirm={<p>The rollout replaces instances of earlier revisions again.</p>}
+            <Act {...common} label="Resume" needs="resumeFleetRollout" title={`Resume the rollout of ${name}`} confirm={<p>The rollout replaces instances of earlier revisions again.</p>}
               act={() => api.POST('/api/v1/fleets/{name}/rollout/resume', { params, body })}>{field}</Act>
           )}
         </>
@@ -57,7 +57,7 @@ export function FleetRollout({ name }: { name: string }) {
                 { title: 'Instances', number: true, cell: (r) => r.instances },
                 { title: 'Created', cell: (r) => <><Time at={r.created_at} />{r.by && <span className="reason">by {r.by}</span>}</> },
                 { title: 'Settings', cell: (r) => <details><summary>{(r.settings as { plugin?: string }).plugin ?? 'Settings'}</summary><pre className="code" tabIndex={0}>{JSON.stringify(r.settings, null, 2)}</pre></details> },
-                { title: 'Actions', cell: (r) => r.number !== rollout.revision && <span className="actions"><Undo name={name} revision={r} /></span> },
+                { title: 'Actions', cell: (r) => r.number !== rollout.revision && <span className="actions"><Undo name={name} groups={groups} revision={r} /></span> },
               ]}
             />
           </>
@@ -67,11 +67,11 @@ export function FleetRollout({ name }: { name: string }) {
   )
 }
 
-function Undo({ name, revision }: { name: string; revision: Schemas['FleetRevision'] }) {
+function Undo({ name, groups, revision }: { name: string; groups?: readonly string[]; revision: Schemas['FleetRevision'] }) {
   const [reason, setReason] = useState('')
   return (
     <Act
-      label="Go back" title={`Go back to revision ${revision.number} of ${name}`} changes={['fleets']} onOpen={() => setReason('')}
+      label="Go back" needs="undoFleetRollout" group={groups} title={`Go back to revision ${revision.number} of ${name}`} changes={['fleets']} onOpen={() => setReason('')}
       confirm={<p>The settings of revision {revision.number} become a new revision, and a rollout replaces the instances of the others. Its own instances stay.</p>}
       act={() => api.POST('/api/v1/fleets/{name}/rollout/undo', { params: { path: { name } }, body: { to_revision: revision.number, reason: reason || undefined } })}
     >

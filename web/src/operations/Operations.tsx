@@ -1,22 +1,26 @@
-import { Link, Outlet } from '@tanstack/react-router'
+import { Link, Navigate } from '@tanstack/react-router'
 
+import { operationsPages } from '../components/pages'
+import { Permitted } from '../components/Permitted'
+import { useRefusal } from '../lib/session'
 import './Operations.css'
 
-/** Operations is the frame of the pages for those who operate a server. */
+/** Operations is the frame of the pages for those who operate a server. It offers the pages that the user may see. */
 export function Operations() {
+  const refusal = useRefusal()
   return (
     <>
       <nav className="tabs" aria-label="Operations">
-        <Link to="/operations/executors">Executors</Link>
-        <Link to="/operations/pools">Pools</Link>
-        <Link to="/operations/fleets">Fleets</Link>
-        <Link to="/operations/changegroups">Change groups</Link>
-        <Link to="/operations/schedules">Schedules</Link>
-        <Link to="/operations/webhooks">Webhooks</Link>
-        <Link to="/operations/tokens">Tokens</Link>
-        <Link to="/operations/retention">Retention</Link>
+        {operationsPages.filter((p) => !refusal(p.needs)).map((p) => <Link key={p.to} to={p.to}>{p.label}</Link>)}
       </nav>
-      <Outlet />
+      <Permitted pages={operationsPages} />
     </>
   )
+}
+
+/** FirstPage leads to the first page that the user may see. */
+export function FirstPage() {
+  const refusal = useRefusal()
+  const first = operationsPages.find((p) => !refusal(p.needs))
+  return first && <Navigate to={first.to} replace />
 }

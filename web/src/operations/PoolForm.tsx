@@ -12,7 +12,7 @@ export function PoolForm({ pool }: { pool: Schemas['Pool'] }) {
   const set = (change: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...change }))
   return (
     <Act
-      label="Edit" submit="Save" title={`Edit the pool ${pool.name}`} changes={['pools']} onOpen={() => setDraft(draftOf(pool))}
+      label="Edit" needs="putPool" submit="Save" title={`Edit the pool ${pool.name}`} changes={['pools']} onOpen={() => setDraft(draftOf(pool))}
       act={() => api.PUT('/api/v1/pools/{name}', { params: { path: { name: pool.name } }, body: specOf(pool, draft) })}
     >
       <NumberField label="Running tasks at most" hint="On all executors of the pool together; 0 is no limit. A lower limit stops no task." max={1_000_000} value={draft.maxRunning} onChange={(maxRunning) => set({ maxRunning })} />

@@ -4,6 +4,7 @@ import { api } from '../api/client'
 import { Act } from '../components/Act'
 import { Loaded } from '../components/Loaded'
 import { Table } from '../components/Table'
+import { useRefusal } from '../lib/session'
 import { Details } from './Details'
 import { ExecutorTable } from './ExecutorTable'
 import { FleetState } from './FleetState'
@@ -33,8 +34,7 @@ export function PoolPage() {
 
 function Shown({ pool: p }: { pool: Schemas['Pool'] }) {
   const navigate = useNavigate()
-  const executors = useLiveQuery(executorsQuery)
-  const fleets = useLiveQuery(fleetsQuery)
+  const refusal = useRefusal()
   return (
     <>
       <Title
@@ -43,7 +43,7 @@ function Shown({ pool: p }: { pool: Schemas['Pool'] }) {
           <>
             <PoolForm pool={p} />
             <Act
-              label="Delete" title={`Delete the pool ${p.name}`} danger changes={['pools']}
+              label="Delete" needs="deletePool" title={`Delete the pool ${p.name}`} danger changes={['pools']}
               confirm={<p>A pool with executors, a fleet or unfinished tasks is not deleted. An executor that registers for the pool later creates it again.</p>}
               act={() => api.DELETE('/api/v1/pools/{name}', { params: { path: { name: p.name } } })} onDone={() => void navigate({ to: '/operations/pools' })}
             />
@@ -62,33 +62,50 @@ function Shown({ pool: p }: { pool: Schemas['Pool'] }) {
           Platform: p.os || p.arch ? [p.os, p.arch].filter(Boolean).join('/') : 'any',
           Labels: <Labels of={p.labels} />,
           'Memory of a slot': p.flavor.memory,
+          Features: p.features?.join(', '),
           'Privileged tasks': p.privileged ? 'allowed' : 'not allowed',
           'Commands of clients': p.exec === 'forbidden' ? 'forbidden' : 'allowed',
+          'Allowed groups': p.allowed_groups?.join(', '),
+          ...Object.fromEntries(p.fleet_groups?.map((f) => [`Allowed groups of fleet ${f.fleet}`, f.allowed_groups.join(', ')]) ?? []),
           Shared: p.shared && 'by runs that do not trust each other',
         }}
       />
       {p.kubernetes && Object.keys(p.kubernetes).length > 0 && (
         <Section title="Pods"><pre className="code" tabIndex={0}>{JSON.stringify(p.kubernetes, null, 2)}</pre></Section>
       )}
-      <Section title="Executors">
-        <Loaded query={executors}>
-          {(all) => <ExecutorTable pool={p.name} executors={all.filter((e) => e.pool === p.name)} empty={<>No executor has registered for the pool{p.queued > 0 ? `, and ${p.queued} of its tasks wait` : ''}.</>} />}
-        </Loaded>
-      </Section>
-      <Section title="Fleets">
-        <Loaded query={fleets}>
-          {(all) => (
-            <Table
-              label="Fleets" rows={all.filter((f) => f.spec.pool === p.name)} idOf={(f) => f.name} empty="No fleet creates machines for the pool."
-              columns={[
-                { title: 'Fleet', cell: (f) => <Link to="/operations/fleets/$name" params={{ name: f.name }}><strong>{f.name}</strong></Link> },
-                { title: 'State', cell: (f) => <FleetState fleet={f} /> },
-                { title: 'Priority', number: true, cell: (f) => f.spec.priority ?? 0 },
-              ]}
-            />
-          )}
-        </Loaded>
-      </Section>
+      {refusal('listExecutors') ? null : <Executors pool={p} />}
+      {refusal('listFleets') ? null : <Fleets pool={p} />}
     </>
+  )
+}
+
+function Executors({ pool: p }: { pool: Schemas['Pool'] }) {
+  const executors = useLiveQuery(executorsQuery)
+  return (
+    <Section title="Executors">
+      <Loaded query={executors}>
+        {(all) => <ExecutorTable pool={p.name} executors={all.filter((e) => e.pool === p.name)} empty={<>No executor has registered for the pool{p.queued > 0 ? `, and ${p.queued} of its tasks wait` : ''}.</>} />}
+      </Loaded>
+    </Section>
+  )
+}
+
+function Fleets({ pool: p }: { pool: Schemas['Pool'] }) {
+  const fleets = useLiveQuery(fleetsQuery)
+  return (
+    <Section title="Fleets">
+      <Loaded query={fleets}>
+        {(all) => (
+          <Table
+            label="Fleets" rows={all.filter((f) => f.spec.pool === p.name)} idOf={(f) => f.name} empty="No fleet creates machines for the pool."
+            columns={[
+              { title: 'Fleet', cell: (f) => <Link to="/operations/fleets/$name" params={{ name: f.name }}><strong>{f.name}</strong></Link> },
+              { title: 'State', cell: (f) => <FleetState fleet={f} /> },
+              { title: 'Priority', number: true, cell: (f) => f.spec.priority ?? 0 },
+            ]}
+          />
+        )}
+      </Loaded>
+    </Section>
   )
 }

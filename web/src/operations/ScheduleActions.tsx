@@ -18,7 +18,7 @@ export function ScheduleActions({ schedule: s, all }: { schedule: Schemas['Sched
   return (
     <>
       <Act
-        label="Trigger" title={`Trigger ${s.name}`} changes={['schedules']} onOpen={() => setOverlap('')}
+        label="Trigger" needs="triggerSchedule" group={s.group} title={`Trigger ${s.name}`} changes={['schedules']} onOpen={() => setOverlap('')}
         confirm={<p>A run of {s.run_name} is created now, also if the schedule is paused.</p>}
         act={() => api.POST('/api/v1/schedules/{name}/trigger', { params, body: overlap ? { overlap } : {} })}
       >
@@ -28,11 +28,11 @@ export function ScheduleActions({ schedule: s, all }: { schedule: Schemas['Sched
         />
       </Act>
       {s.paused
-        ? <Act label="Resume" title={`Resume ${s.name}`} changes={['schedules']} onOpen={() => setNote('')} act={() => api.POST('/api/v1/schedules/{name}/resume', { params, body })}>{noteField}</Act>
-        : <Act label="Pause" title={`Pause ${s.name}`} changes={['schedules']} onOpen={() => setNote('')} confirm={<p>It does not fire until you resume it. Its open runs continue.</p>} act={() => api.POST('/api/v1/schedules/{name}/pause', { params, body })}>{noteField}</Act>}
+        ? <Act label="Resume" needs="resumeSchedule" group={s.group} title={`Resume ${s.name}`} changes={['schedules']} onOpen={() => setNote('')} act={() => api.POST('/api/v1/schedules/{name}/resume', { params, body })}>{noteField}</Act>
+        : <Act label="Pause" needs="pauseSchedule" group={s.group} title={`Pause ${s.name}`} changes={['schedules']} onOpen={() => setNote('')} confirm={<p>It does not fire until you resume it. Its open runs continue.</p>} act={() => api.POST('/api/v1/schedules/{name}/pause', { params, body })}>{noteField}</Act>}
       {all && (
         <Act
-          label="Delete" title={`Delete ${s.name}`} danger changes={['schedules']} confirm={<p>The schedule and its list of firings are deleted. Its runs continue and stay.</p>}
+          label="Delete" needs="deleteSchedule" group={s.group} title={`Delete ${s.name}`} danger changes={['schedules']} confirm={<p>The schedule and its list of firings are deleted. Its runs continue and stay.</p>}
           act={() => api.DELETE('/api/v1/schedules/{name}', { params })} onDone={() => void navigate({ to: '/operations/schedules' })}
         />
       )}

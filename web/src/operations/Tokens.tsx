@@ -27,7 +27,7 @@ export function Tokens() {
             label="Tokens" rows={tokens} idOf={(t) => t.name} empty={<h2>There are no tokens.</h2>}
             columns={[
               { title: 'Token', cell: (t) => <><strong>{t.name}</strong>{t.name === session.data?.subject && <span className="muted"> you</span>}<span className="reason">{bound(t)}</span></> },
-              { title: 'Scopes', cell: (t) => <span className="mono">{t.scopes.join(', ')}</span> },
+              { title: 'Scopes or roles', cell: (t) => <span className="mono">{t.scopes.join(', ')}{t.bindings?.map((b) => <span key={b.role + b.groups.join()} className="reason">{b.role} {b.groups.join(', ')}</span>)}</span> },
               { title: 'State', cell: (t) => <Validity token={t} /> },
               { title: 'Expires', cell: (t) => <Stamp at={t.expires_at} none="never" /> },
               { title: 'Last used', cell: (t) => <Time at={t.last_used_at} none="never" /> },
@@ -58,7 +58,7 @@ function Validity({ token: t }: { token: Token }) {
 function Revoke({ token, own }: { token: Token; own: boolean }) {
   return (
     <Act
-      label="Revoke" title={`Revoke the token ${token.name}`} danger changes={['tokens']}
+      label="Revoke" needs="revokeToken" title={`Revoke the token ${token.name}`} danger changes={['tokens']}
       confirm={
         <>
           <p>All gateways refuse the token within ten seconds. This is permanent.</p>

@@ -13,14 +13,14 @@ export function WebhookActions({ webhook: w, all }: { webhook: Schemas['Webhook'
   return (
     <>
       {/* The gateway retries a failed delivery at once when the webhook is put. */}
-      {w.enabled && w.failures > 0 && <Act label="Retry now" primary changes={['webhooks']} act={put({})} />}
-      {w.enabled && <Act label="Test" title={`Test ${w.name}`} changes={['webhooks']} confirm={<p>A sample is sent once to the receiver.</p>} act={() => api.POST('/api/v1/webhooks/{name}/test', { params })} />}
+      {w.enabled && w.failures > 0 && <Act label="Retry now" needs="putWebhook" primary changes={['webhooks']} act={put({})} />}
+      {w.enabled && <Act label="Test" needs="testWebhook" title={`Test ${w.name}`} changes={['webhooks']} confirm={<p>A sample is sent once to the receiver.</p>} act={() => api.POST('/api/v1/webhooks/{name}/test', { params })} />}
       {w.enabled
-        ? <Act label="Disable" title={`Disable ${w.name}`} changes={['webhooks']} confirm={<p>Nothing is delivered until you enable it. Its position stays: the events of the meantime are delivered then, as far as the retention keeps them.</p>} act={put({ enabled: false })} />
-        : <Act label="Enable" changes={['webhooks']} act={put({ enabled: true })} />}
+        ? <Act label="Disable" needs="putWebhook" title={`Disable ${w.name}`} changes={['webhooks']} confirm={<p>Nothing is delivered until you enable it. Its position stays: the events of the meantime are delivered then, as far as the retention keeps them.</p>} act={put({ enabled: false })} />
+        : <Act label="Enable" needs="putWebhook" changes={['webhooks']} act={put({ enabled: true })} />}
       {all && (
         <Act
-          label="Delete" title={`Delete ${w.name}`} danger changes={['webhooks']} confirm={<p>The webhook, its secret and its position are deleted. Events that it has not delivered are never delivered.</p>}
+          label="Delete" needs="deleteWebhook" title={`Delete ${w.name}`} danger changes={['webhooks']} confirm={<p>The webhook, its secret and its position are deleted. Events that it has not delivered are never delivered.</p>}
           act={() => api.DELETE('/api/v1/webhooks/{name}', { params })} onDone={() => void navigate({ to: '/operations/webhooks' })}
         />
       )}

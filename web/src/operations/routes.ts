@@ -1,13 +1,11 @@
-import { createRoute, lazyRouteComponent, redirect } from '@tanstack/react-router'
+import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
 
 import { root } from '../router'
 
 const operations = createRoute({
   getParentRoute: () => root, path: '/operations', component: lazyRouteComponent(() => import('./Operations'), 'Operations'),
 })
-const index = createRoute({
-  getParentRoute: () => operations, path: '/', beforeLoad: () => { throw redirect({ to: '/operations/executors', replace: true }) },
-})
+const index = createRoute({ getParentRoute: () => operations, path: '/', component: lazyRouteComponent(() => import('./Operations'), 'FirstPage') })
 
 /** afterOf reads where a page of a list begins. */
 const afterOf = (search: Record<string, unknown>): { after?: string } => ({ after: typeof search.after === 'string' && search.after !== '' ? search.after : undefined })

@@ -29,7 +29,7 @@ export function Approvals() {
                 { title: 'Task', cell: (a) => <Link to="/runs/$id/tasks/$task" params={{ id: a.run, task: a.task }}><strong>{a.task}</strong></Link> },
                 { title: 'Run', cell: (a) => <><Link to="/runs/$id" params={{ id: a.run }}>{a.run_name}</Link><span className="reason mono">{a.group}</span></> },
                 { title: 'Given', cell: (a) => <>{a.approved_by.length} of {a.approvers}{a.approved_by.length > 0 && <span className="reason">{a.approved_by.join(', ')}</span>}</> },
-                { title: 'From', cell: (a) => a.from?.join(', ') ?? 'anyone with the scope' },
+                { title: 'From', cell: (a) => a.from?.join(', ') ?? 'anyone with the scope or role' },
                 { title: 'Waits since', cell: (a) => <Time at={a.waiting_since} none="unknown" /> },
                 { title: 'Rejected', cell: (a) => <Time at={a.expires_at} none="never" /> },
                 { title: 'Actions', cell: (a) => <span className="actions"><Decide approval={a} /></span> },
@@ -54,12 +54,12 @@ function Decide({ approval: a }: { approval: Schemas['Approval'] }) {
   return (
     <>
       <Act
-        label="Approve" title={`Approve ${a.task}`} primary changes={['approvals']}
+        label="Approve" needs="approveTask" group={a.group} title={`Approve ${a.task}`} primary changes={['approvals']}
         confirm={<p>{a.approvers - a.approved_by.length > 1 ? `The task of ${a.run_name} then waits for ${a.approvers - a.approved_by.length - 1} more.` : `The task of ${a.run_name} then starts.`}</p>}
         act={() => api.POST('/api/v1/runs/{id}/tasks/{task}/approve', { params, body: {} })}
       />
       <Act
-        label="Reject" title={`Reject ${a.task}`} danger changes={['approvals']} onOpen={() => setReason('')}
+        label="Reject" needs="rejectTask" group={a.group} title={`Reject ${a.task}`} danger changes={['approvals']} onOpen={() => setReason('')}
         confirm={<p>The task of {a.run_name} fails and never runs.</p>}
         act={() => api.POST('/api/v1/runs/{id}/tasks/{task}/reject', { params, body: { reason } })}
       >

@@ -7,7 +7,7 @@ import { api } from '../api/client'
 import {
   actionLabel, exportPath, fromInput, resourceOf, results, toInput, type AuditFilters, type AuditRecord, type AuditResult,
 } from '../audit/audit'
-import { Failure } from '../components/Notice'
+import { Failed } from '../components/Loaded'
 import { timestamp, useZone } from '../lib/time'
 import './audit.css'
 
@@ -47,8 +47,8 @@ export function Audit() {
         <summary>Filters</summary>
         <Filters filters={filters} change={change} filtered={filtered} />
       </details>
-      {query.error && <Failure error={query.error} retry={records.length > 0 ? () => void query.fetchNextPage() : read} />}
-      {query.isPending && !query.error && <p className="muted" role="status">Loading …</p>}
+      <Failed query={query} />
+      {query.isPending && !query.failureReason && <p className="muted" role="status">Loading …</p>}
       {query.data && records.length === 0 && (
         <div className="empty">
           {filtered ? 'No record matches the filters.' : <><h2>There are no records yet.</h2><p>Each call that changes something, each login and each refusal has one.</p></>}

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from 'react'
 
 import { api } from '../api/client'
 import { listen } from '../api/listen'
-import { Failure } from '../components/Notice'
+import { Failed } from '../components/Loaded'
 import { StatusBadge } from '../components/Status'
 import { outcome } from '../lib/status'
 import { throttle } from '../lib/throttle'
@@ -58,8 +58,8 @@ export function Groups() {
       <p className="muted">
         {under ? <>Groups below <strong className="mono">{under}</strong>. <Link to="/runs/groups">All groups</Link></> : 'A run counts for its group and for all groups above it.'}
       </p>
-      {query.error && <Failure error={query.error} retry={() => void query.refetch()} />}
-      {!query.data && !query.error && <p className="muted">Loading the groups …</p>}
+      <Failed query={query} />
+      {query.isPending && !query.failureReason && <p className="muted">Loading the groups …</p>}
       {query.data && listed.length === 0 && <div className="empty"><p>No group has runs{under ? ' here' : ' yet'}.</p><Link to="/runs" className="button">To the runs</Link></div>}
       {listed.length > 0 && (
         <>

@@ -1,15 +1,18 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useId, useState } from 'react'
 
-import { api, messageOf } from '../api/client'
+import { api, isTemporary, messageOf } from '../api/client'
+import { pauseAfter } from '../api/retry'
+import { Failed } from '../components/Loaded'
+import { base, below } from '../lib/base'
 import { returnTo } from '../login/returnTo'
 import '../login/login.css'
 
 /**
  * Login exchanges a bearer token, or a login at the identity provider, for a session. The page keeps the token nowhere. Without
- * done, the page that asked for the login is shown again.
+ * done, the page that asked for the login is shown again; ended says that it was open when its session ended.
  */
-export function Login({ failure, done }: { failure?: string; done?: () => void }) {
+export function Login({ failure, ended = false, done }: { failure?: string; ended?: boolean; done?: () => void }) {
   const options = useQuery({
     queryKey: ['login-options'],
     queryFn: async ({ signal }) => (await api.GET('/api/v1/session/options', { signal })).data!,
@@ -18,8 +21,10 @@ export function Login({ failure, done }: { failure?: string; done?: () => void }
   return (
     <main className="login">
       <div className="card">
-        <h1><img src="/icon.svg" alt="" width="28" height="28" /> Log in to Drover</h1>
+        <h1><img src={below('/icon.svg')} alt="" width="28" height="28" /> Log in to Drover</h1>
         {failure && <p role="alert" className="notice failed">{failure}</p>}
+        {ended && <p role="status" className="notice">Your session has ended. Log in again to continue where you were.</p>}
+        <Failed query={options} />
         {provider && (
           <>
             <ProviderLogin name={provider.name} />
@@ -37,18 +42,38 @@ export function Login({ failure, done }: { failure?: string; done?: () => void }
   )
 }
 
+/** The longest pause between two questions whether the provider is back. */
+const longestPause = 30_000
+
+/** beginLogin begins a login at the provider, and returns where it continues. */
+async function beginLogin(): Promise<string> {
+  const { pathname, search, hash, origin } = window.location
+  return (await api.POST('/api/v1/session/provider', { body: { return_to: returnTo(pathname + search + hash, origin, base) } })).data!.url
+}
+
+/** ProviderLogin goes to the page of the provider. If it is down, it says so, and asks again until it is back. */
 function ProviderLogin({ name }: { name: string }) {
-  const login = useMutation({
-    mutationFn: async () => {
-      const page = window.location.pathname + window.location.search
-      return (await api.POST('/api/v1/session/provider', { body: { return_to: returnTo(page, window.location.origin) } })).data!
-    },
-    onSuccess: ({ url }) => window.location.assign(url),
+  const login = useMutation({ mutationFn: beginLogin, onSuccess: (url) => window.location.assign(url) })
+  const down = !!login.error && isTemporary(login.error)
+  const back = useQuery({
+    queryKey: ['login-provider', login.submittedAt],
+    enabled: down,
+    gcTime: 0,
+    // A login that is begun here ends unused: the user decides when to leave the page.
+    queryFn: async () => (await beginLogin()) !== '',
+    retryDelay: (before) => Math.min(longestPause, 4 * pauseAfter(before + 1)),
   })
+  const returned = down && back.data === true
   return (
     <>
       <button className="primary" autoFocus disabled={login.isPending || login.isSuccess} onClick={() => login.mutate()}>Log in with {name}</button>
-      {login.error && <p role="alert" className="notice failed">{messageOf(login.error)}<br />You can log in with a token.</p>}
+      {returned && <p role="status" className="notice">{name} can be used again.</p>}
+      {login.error && !returned && (
+        <div className="notice failed">
+          <p role="alert">{messageOf(login.error)}</p>
+          <p>You can log in with a token.{down && ` The page asks ${name} again by itself.`}</p>
+        </div>
+      )}
     </>
   )
 }

@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'react'
 
 import { api, messageOf } from '../api/client'
+import { base, below } from '../lib/base'
 import { returnTo } from '../login/returnTo'
 import { Login } from './Login'
 
@@ -12,11 +13,11 @@ async function complete(): Promise<string> {
   const query = new URLSearchParams(window.location.search)
   const text = (name: string) => query.get(name) ?? undefined
   // The code leaves the history of the browser at once.
-  window.history.replaceState(null, '', '/login/callback')
+  window.history.replaceState(null, '', below('/login/callback'))
   const answer = await api.POST('/api/v1/session/provider/complete', {
     body: { state: text('state') ?? '', code: text('code'), error: text('error'), error_description: text('error_description') },
   })
-  return returnTo(answer.data!.return_to, window.location.origin)
+  return returnTo(answer.data!.return_to, window.location.origin, base)
 }
 
 /** LoginCallback is the page to which the identity provider sends the browser back. */
@@ -33,6 +34,6 @@ export function LoginCallback() {
       },
     )
   }, [])
-  if (failure) return <Login failure={failure} done={() => window.location.replace('/')} />
+  if (failure) return <Login failure={failure} done={() => window.location.replace(below('/'))} />
   return <main className="login"><p role="status">Completing the login.</p></main>
 }

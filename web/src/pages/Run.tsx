@@ -1,10 +1,11 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { getRouteApi, Link, Outlet } from '@tanstack/react-router'
+import { getRouteApi, Link, Outlet, useParams } from '@tanstack/react-router'
 import { useEffect } from 'react'
 
 import type { Run } from '../api/client'
+import { deletions } from '../api/retry'
 import { loadRun } from '../api/run'
-import { Failure } from '../components/Notice'
+import { Failed, Loaded } from '../components/Loaded'
 import { Meter, StatusBadge } from '../components/Status'
 import { countTasks, outcome } from '../lib/status'
 import { between, duration, timestamp, useNow, useZone } from '../lib/time'
@@ -22,32 +23,36 @@ export function useRun() {
     queryKey: ['run', id],
     queryFn: ({ signal }) => loadRun(id, queries.getQueryData(['run', id]), signal),
     structuralSharing: false, // loadRun shares the tasks that did not change, at less cost
+    ...deletions,
   })
 }
 
 export function RunPage() {
   const query = useRun()
   const run = query.data
+  const { task } = useParams({ strict: false })
   const title = run && `${run.name} #${run.counter} · Drover`
   useEffect(() => {
     if (title) document.title = title
     return () => { document.title = 'Drover' }
   }, [title])
-  if (!run) return query.error ? <Failure error={query.error} retry={() => void query.refetch()} /> : <p className="muted">Loading the run …</p>
+  if (!run) return <Loaded query={query} loading="Loading the run …">{() => null}</Loaded>
   return (
     <RunDialogs run={run}>
-      {query.error && <Failure error={query.error} />}
-      <Head run={run} />
-      <Waiting run={run} />
-      <nav className="tabs" aria-label="Views of the run">
-        <Link to="/runs/$id" params={{ id: run.id }} activeOptions={{ exact: true }}>Graph</Link>
-        <Link to="/runs/$id/timeline" params={{ id: run.id }}>Timeline</Link>
-        <Link to="/runs/$id/tasks" params={{ id: run.id }}>Tasks and logs</Link>
-        <Link to="/runs/$id/results" params={{ id: run.id }}>Results</Link>
-        <Link to="/runs/$id/spec" params={{ id: run.id }}>Specification</Link>
-        <Link to="/runs/$id/details" params={{ id: run.id }}>Details</Link>
-      </nav>
-      <Outlet />
+      <div className="run">
+        <Failed query={query} />
+        <Head run={run} />
+        <Waiting run={run} open={task === undefined} />
+        <nav className="tabs" aria-label="Views of the run">
+          <Link to="/runs/$id" params={{ id: run.id }} activeOptions={{ exact: true }}>Graph</Link>
+          <Link to="/runs/$id/timeline" params={{ id: run.id }}>Timeline</Link>
+          <Link to="/runs/$id/tasks" params={{ id: run.id }}>Tasks and logs</Link>
+          <Link to="/runs/$id/results" params={{ id: run.id }}>Results</Link>
+          <Link to="/runs/$id/spec" params={{ id: run.id }}>Specification</Link>
+          <Link to="/runs/$id/details" params={{ id: run.id }}>Details</Link>
+        </nav>
+        <Outlet />
+      </div>
     </RunDialogs>
   )
 }

@@ -1,9 +1,11 @@
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useCallback, useRef, useState } from 'react'
 
+import { Button } from '../components/Button'
 import { Command } from '../components/Command'
-import { Failure } from '../components/Notice'
+import { Failed } from '../components/Loaded'
 import { useKeys } from '../lib/keys'
+import { useRefusal } from '../lib/session'
 import { Bulk } from '../runs/Bulk'
 import { Filters } from '../runs/Filters'
 import { isFiltered, type RunFilters } from '../runs/filters'
@@ -52,12 +54,12 @@ export function Runs() {
         </nav>
         <div className="actions">
           <button onClick={() => setHelp(true)} aria-keyshortcuts="?">Keys</button>
-          <a className="button primary" href="/submit">Submit a run</a>
+          <SubmitLink />
         </div>
       </div>
       <Filters filters={filters} onChange={change} search={search} />
-      {query.error && <Failure error={query.error} retry={() => void query.refetch()} />}
-      {!query.data && !query.error && <p className="muted">Loading the runs …</p>}
+      <Failed query={query} />
+      {query.isPending && !query.failureReason && <p className="muted">Loading the runs …</p>}
       {empty && (isFiltered(filters) ? <div className="empty"><p>No run matches the filters.</p><Link to="/runs" className="button">Clear the filters</Link></div> : <First />)}
       {query.data && !empty && (
         <>
@@ -70,8 +72,17 @@ export function Runs() {
   )
 }
 
+/** SubmitLink leads to the page that submits runs. */
+function SubmitLink() {
+  const refusal = useRefusal()('createRun')
+  if (refusal) return <Button refusal={refusal} className="primary">Submit a run</Button>
+  return <Link className="button primary" to="/submit">Submit a run</Link>
+}
+
 /** First shows how to submit the first run. */
 function First() {
+  const refusal = useRefusal()('createRun')
+  if (refusal) return <div className="empty first"><h2>There are no runs yet.</h2><p>To submit one: {refusal}</p></div>
   return (
     <div className="empty first">
       <h2>There are no runs yet.</h2>
@@ -79,7 +90,7 @@ function First() {
       <p><Command text="drover init" /></p>
       <p><Command text="drover run drover.yaml --follow" /></p>
       <p>Or write and submit it here:</p>
-      <p><a className="button primary" href="/submit">Submit a run</a></p>
+      <p><SubmitLink /></p>
     </div>
   )
 }

@@ -2,7 +2,9 @@ import { useNavigate } from '@tanstack/react-router'
 import { createContext, useCallback, useContext, useState, type ReactNode } from 'react'
 
 import { messageOf, type Run } from '../api/client'
+import { Button } from '../components/Button'
 import { Modal } from '../components/Modal'
+import { useRefusal } from '../lib/session'
 import { appliesTo, over } from '../runs/bulk'
 import { actOn } from '../runs/calls'
 import { Annotations } from './Annotations'
@@ -66,14 +68,15 @@ function Confirm({ kind, run, open, onClose }: { kind: Simple; run: Run; open: b
 /** Actions are the buttons of the run: those that fit its phase. */
 export function Actions({ run }: { run: Run }) {
   const open = useRunDialogs()
+  const refusal = useRefusal()
   return (
     <div className="actions">
-      {appliesTo('start', run) && <button className="primary" onClick={() => open('start')}>Start …</button>}
-      {appliesTo('cancel', run) && <button className="danger" onClick={() => open('cancel')}>Cancel …</button>}
-      {appliesTo('stop', run) && <button className="danger" onClick={() => open('stop')}>Stop …</button>}
-      {run.phase === 'running' && run.stop_requested && <button className="danger" onClick={() => open('kill')}>Stop by force …</button>}
-      {over(run) && <button onClick={() => open('restart')}>Restart …</button>}
-      {over(run) && <button className="danger" onClick={() => open('delete')}>Delete …</button>}
+      {appliesTo('start', run) && <Button refusal={refusal('startRun', run.group)} className="primary" onClick={() => open('start')}>Start …</Button>}
+      {appliesTo('cancel', run) && <Button refusal={refusal('cancelRun', run.group)} className="danger" onClick={() => open('cancel')}>Cancel …</Button>}
+      {appliesTo('stop', run) && <Button refusal={refusal('stopRun', run.group)} className="danger" onClick={() => open('stop')}>Stop …</Button>}
+      {run.phase === 'running' && run.stop_requested && <Button refusal={refusal('stopRun', run.group)} className="danger" onClick={() => open('kill')}>Stop by force …</Button>}
+      {over(run) && <Button refusal={refusal('restartRun', run.group)} onClick={() => open('restart')}>Restart …</Button>}
+      {over(run) && <Button refusal={refusal('deleteRun', run.group)} className="danger" onClick={() => open('delete')}>Delete …</Button>}
     </div>
   )
 }

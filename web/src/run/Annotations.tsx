@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'react'
 
 import { api, messageOf, type Run } from '../api/client'
+import { Button } from '../components/Button'
 import { Modal } from '../components/Modal'
 import { Pairs, pairsOf, recordOf, type Pair } from '../components/Pairs'
 import { useRunAct } from './queries'
@@ -38,12 +39,12 @@ export function Annotations({ run, task, open, onClose }: { run: Run; task?: str
 }
 
 /** AnnotationList shows annotations, as text. */
-export function AnnotationList({ annotations, onEdit }: { annotations: Readonly<Record<string, string>>; onEdit?: () => void }) {
+export function AnnotationList({ annotations, refusal, onEdit }: { annotations: Readonly<Record<string, string>>; refusal?: string; onEdit?: () => void }) {
   const list = Object.entries(annotations).sort(([a], [b]) => (a < b ? -1 : 1))
   return (
     <>
       {list.length === 0 ? <p className="muted">None.</p> : <dl className="keys">{list.map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>}
-      {onEdit && <button onClick={onEdit}>Edit annotations …</button>}
+      {onEdit && <Button refusal={refusal} onClick={onEdit}>Edit annotations …</Button>}
     </>
   )
 }

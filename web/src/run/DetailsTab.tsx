@@ -2,6 +2,7 @@ import { Link } from '@tanstack/react-router'
 
 import { Command } from '../components/Command'
 import { Table } from '../components/Table'
+import { useRefusal } from '../lib/session'
 import { timestamp, useZone } from '../lib/time'
 import { useRun } from '../pages/Run'
 import { actorOf, verbOf } from './actors'
@@ -14,6 +15,7 @@ import { textsOf } from './restart'
 export function DetailsTab() {
   const run = useRun().data
   const open = useRunDialogs()
+  const refusal = useRefusal()
   const zone = useZone()
   if (!run) return null
   const actions = [
@@ -35,7 +37,7 @@ export function DetailsTab() {
       </section>
       <section aria-labelledby="annotations">
         <h2 id="annotations">Annotations</h2>
-        <AnnotationList annotations={run.annotations} onEdit={() => open('annotations')} />
+        <AnnotationList annotations={run.annotations} refusal={refusal('putRunAnnotations', run.group)} onEdit={() => open('annotations')} />
       </section>
       <Keys title="Inputs" values={textsOf(run.input_values)} />
       <Keys title="Environment" values={run.environment} />

@@ -6,7 +6,7 @@ import { stringify } from 'yaml'
 
 import { api } from '../api/client'
 import { Lines } from '../components/Lines'
-import { Failure } from '../components/Notice'
+import { Failed } from '../components/Loaded'
 import { diffOf, fold, type DiffLine } from '../lib/diff'
 import { useRun } from '../pages/Run'
 
@@ -45,14 +45,14 @@ export function SpecTab() {
         {spec.data && view !== 'diff' && <SaveAs text={text} name={`${run.name}.${view}`} />}
         <span className="muted">Short forms are written out, and secrets are hidden.</span>
       </div>
-      {spec.error && <Failure error={spec.error} retry={() => void spec.refetch()} />}
+      <Failed query={spec} />
       {view === 'diff' && run.restarted_from
         ? <>
-            {before.error && <Failure error={before.error} retry={() => void before.refetch()} />}
+            <Failed query={before} />
             <p className="muted">From <Link className="mono" to="/runs/$id" params={{ id: run.restarted_from }}>{run.restarted_from}</Link> to this run.</p>
-            {spec.data && before.data ? <Diff before={yamlOf(before.data)} after={text} /> : !spec.error && !before.error && <p className="muted">Reading both specifications …</p>}
+            {spec.data && before.data ? <Diff before={yamlOf(before.data)} after={text} /> : !spec.failureReason && !before.failureReason && <p className="muted">Reading both specifications …</p>}
           </>
-        : spec.data ? <Lines label={`Specification of ${run.name}`} text={text} /> : !spec.error && <p className="muted">Reading the specification …</p>}
+        : spec.data ? <Lines label={`Specification of ${run.name}`} text={text} /> : !spec.failureReason && <p className="muted">Reading the specification …</p>}
     </>
   )
 }

@@ -1,7 +1,9 @@
 import { useState } from 'react'
 
 import type { Run, Task } from '../api/client'
+import { Button } from '../components/Button'
 import { Command } from '../components/Command'
+import { useRefusal } from '../lib/session'
 import { quoted } from '../lib/shell'
 import { timestamp, useZone } from '../lib/time'
 import { over } from '../runs/bulk'
@@ -19,11 +21,12 @@ interface Props {
 /** TaskActions are the buttons of a task. */
 export function TaskActions({ run, name, task }: Props) {
   const open = useRunDialogs()
+  const refusal = useRefusal()
   const [decide, setDecide] = useState(false)
   return (
     <div className="actions">
-      {task.status === 'waiting_approval' && <button className="primary" onClick={() => setDecide(true)}>Approve or reject …</button>}
-      {over(run) && <button onClick={() => open('restart', { tasks: [name] })}>Restart this task …</button>}
+      {task.status === 'waiting_approval' && <Button refusal={refusal('approveTask', run.group)} className="primary" onClick={() => setDecide(true)}>Approve or reject …</Button>}
+      {over(run) && <Button refusal={refusal('restartRun', run.group)} onClick={() => open('restart', { tasks: [name] })}>Restart this task …</Button>}
       <Decide run={run} tasks={[name]} open={decide} onClose={() => setDecide(false)} />
     </div>
   )
@@ -33,6 +36,7 @@ export function TaskActions({ run, name, task }: Props) {
 export function TaskFacts({ run, name, task }: Props) {
   const zone = useZone()
   const [edit, setEdit] = useState(false)
+  const refusal = useRefusal()
   const approval = task.approval
   const outputs = Object.keys(task.outputs).length
   const annotations = Object.keys(task.annotations).length
@@ -52,7 +56,7 @@ export function TaskFacts({ run, name, task }: Props) {
       <details className="task-facts">
         <summary>Outputs ({outputs}) and annotations ({annotations})</summary>
         {outputs > 0 && <dl className="keys">{Object.entries(task.outputs).map(([k, v]) => <div key={k}><dt className="mono">{k}</dt><dd className="mono">{v}</dd></div>)}</dl>}
-        <AnnotationList annotations={task.annotations} onEdit={() => setEdit(true)} />
+        <AnnotationList annotations={task.annotations} refusal={refusal('putTaskAnnotations', run.group)} onEdit={() => setEdit(true)} />
       </details>
       <Annotations run={run} task={name} open={edit} onClose={() => setEdit(false)} />
     </>

@@ -3,10 +3,11 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { memo, useEffect, useMemo, useRef, useState } from 'react'
 
 import type { Run } from '../api/client'
+import { below } from '../lib/base'
 import { statusLabels, statusSigns } from '../lib/status'
 import { duration, timestamp, useNow, useZone } from '../lib/time'
 import { useRun } from '../pages/Run'
-import type { Tasks } from './graph'
+import type { Tasks } from './graph/graph'
 import { criticalPath, partLabels, partsOf, rowsOf, tickLabel, ticksOf, type PartKind, type Row } from './timeline'
 import './timeline.css'
 
@@ -110,7 +111,7 @@ const Lane = memo(function Lane({ run, row, begin, length, critical }: LaneProps
   const share = (millis: number) => `${(100 * millis) / length}%`
   return (
     <>
-      <a href={`/runs/${encodeURIComponent(run)}/tasks/${encodeURIComponent(name)}`} data-kind={task.status} data-critical={critical || undefined}
+      <a href={below(`/runs/${encodeURIComponent(run)}/tasks/${encodeURIComponent(name)}`)} data-kind={task.status} data-critical={critical || undefined}
         aria-label={`${name}: ${statusLabels[task.status]}, ${duration(row.to - row.from)}${critical ? ', on the critical path' : ''}`}
         onClick={(e) => {
           if (e.ctrlKey || e.metaKey || e.shiftKey) return

@@ -2,15 +2,17 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 
 import type { Run } from '../api/client'
+import { Button } from '../components/Button'
 import { Command } from '../components/Command'
 import { StatusBadge } from '../components/Status'
+import { useRefusal } from '../lib/session'
 import { useRunDialogs } from './Actions'
 import { Decide } from './Decide'
 import { hintsOf, waitsOf, type Hint } from './explain'
 import './Waiting.css'
 
-/** Waiting says why the run or its tasks wait, and what helps. */
-export function Waiting({ run }: { run: Run }) {
+/** Waiting says why the run or its tasks wait, and what helps. It is open if that is what the page is about, and it needs the user. */
+export function Waiting({ run, open }: { run: Run; open: boolean }) {
   const { waits, more } = waitsOf(run)
   const hints = hintsOf(run)
   if (waits.length === 0 && hints.length === 0) return null
@@ -18,7 +20,7 @@ export function Waiting({ run }: { run: Run }) {
   // A run that only works off its graph needs no user: the reasons are there, but do not take the page.
   const urgent = hints.length > 0
   return (
-    <details className="waiting" open={urgent}>
+    <details className="waiting" open={open && urgent}>
       <summary>{title} <span className="muted">{summary(run, waits.length + more)}</span></summary>
       {waits.length > 0 && (
         <ul className="waits">
@@ -42,19 +44,25 @@ function summary(run: Run, tasks: number): string {
   return tasks === 0 ? '' : tasks === 1 ? '1 task' : `${tasks} tasks`
 }
 
-const pages = { '/operations': 'Executors', '/operations/pools': 'Pools', '/operations/fleets': 'Fleets', '/operations/changegroups': 'Change groups' } as const
+const pages = {
+  '/operations': { label: 'Executors', needs: 'listExecutors' },
+  '/operations/pools': { label: 'Pools', needs: 'listPools' },
+  '/operations/fleets': { label: 'Fleets', needs: 'listFleets' },
+  '/operations/changegroups': { label: 'Change groups', needs: 'listChangeGroups' },
+} as const
 
 function HintLine({ run, hint }: { run: Run; hint: Hint }) {
   const open = useRunDialogs()
+  const refusal = useRefusal()
   const [decide, setDecide] = useState(false)
   return (
     <li>
       <span>{hint.text}</span>
-      {hint.approve && <><button className="primary" onClick={() => setDecide(true)}>Approve or reject …</button><Decide run={run} tasks={hint.approve} open={decide} onClose={() => setDecide(false)} /></>}
-      {hint.action === 'start' && <button className="primary" onClick={() => open('start')}>Start …</button>}
-      {hint.action === 'restart-failed' && <button onClick={() => open('restart')}>Restart …</button>}
+      {hint.approve && <><Button refusal={refusal('approveTask', run.group)} className="primary" onClick={() => setDecide(true)}>Approve or reject …</Button><Decide run={run} tasks={hint.approve} open={decide} onClose={() => setDecide(false)} /></>}
+      {hint.action === 'start' && <Button refusal={refusal('startRun', run.group)} className="primary" onClick={() => open('start')}>Start …</Button>}
+      {hint.action === 'restart-failed' && <Button refusal={refusal('restartRun', run.group)} onClick={() => open('restart')}>Restart …</Button>}
       {hint.logs && <Link className="button" to="/runs/$id/tasks/$task" params={{ id: run.id, task: hint.logs }}>Log</Link>}
-      {hint.page && <Link className="button" to={hint.page}>{pages[hint.page]}</Link>}
+      {hint.page && !refusal(pages[hint.page].needs) && <Link className="button" to={hint.page}>{pages[hint.page].label}</Link>}
       {hint.command && <Command text={hint.command} />}
     </li>
   )

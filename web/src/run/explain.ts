@@ -31,8 +31,7 @@ export function waitsOf(run: Pick<Run, 'phase' | 'tasks'>): { waits: Wait[]; mor
   const waits: Wait[] = []
   let dependent = 0
   if (run.phase !== 'running') return { waits, more: 0 }
-  for (const [name, task] of byNumber(run.tasks)) {
-    if (task.reason === '' || finalStatuses.has(task.status)) continue
+  for (const [name, task] of byNumber(run.tasks, (t) => t.reason !== '' && !finalStatuses.has(t.status))) {
     if (task.status === 'not_started' && ++dependent > maxDependent) continue
     waits.push({ task: name, status: task.status, reason: task.reason })
   }
@@ -72,7 +71,7 @@ function queuedHints(run: Run): Hint[] {
 function taskHints(run: Run): Hint[] {
   const approve: string[] = []
   const pools = new Map<string, string>()
-  for (const [name, task] of byNumber(run.tasks)) {
+  for (const [name, task] of byNumber(run.tasks, (t) => t.status === 'waiting_approval' || t.status === 'queued')) {
     if (task.status === 'waiting_approval') approve.push(name)
     if (task.status === 'queued' && !pools.has(task.pool)) pools.set(task.pool, task.reason)
   }
@@ -111,14 +110,16 @@ function poolHints(pool: string, reason: string): Hint[] {
 
 function failedHints(run: Run): Hint[] {
   const hints: Hint[] = []
-  for (const [name, task] of byNumber(run.tasks)) {
-    if (hints.length === maxFailed) break
-    if (task.status === 'failed' && task.executor) hints.push({ text: `Read the log of ${name}.`, command: `drover logs ${run.id} ${quoted(name)}`, logs: name })
+  for (const [name] of byNumber(run.tasks, (t) => t.status === 'failed' && t.executor !== '').slice(0, maxFailed)) {
+    hints.push({ text: `Read the log of ${name}.`, command: `drover logs ${run.id} ${quoted(name)}`, logs: name })
   }
   hints.push({ text: 'Run what failed again.', command: `drover runs restart ${run.id} --from failed`, action: 'restart-failed' })
   return hints
 }
 
-function byNumber(tasks: Run['tasks']): [string, Task][] {
-  return Object.entries(tasks ?? {}).sort(([, a], [, b]) => a.number - b.number)
+/** byNumber returns some of the tasks, in their order. It is called for each change of a run, which may have 10,000 tasks. */
+function byNumber(tasks: Run['tasks'], of: (task: Task) => boolean): [string, Task][] {
+  const some: [string, Task][] = []
+  for (const name in tasks) if (of(tasks[name]!)) some.push([name, tasks[name]!])
+  return some.sort(([, a], [, b]) => a.number - b.number)
 }

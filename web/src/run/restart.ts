@@ -1,6 +1,6 @@
 import type { Run } from '../api/client'
 import type { components } from '../api/schema.gen'
-import { baseOf } from './graph'
+import { baseOf } from './graph/graph'
 
 export type RestartBody = components['schemas']['Restart']
 

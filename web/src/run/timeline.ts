@@ -1,6 +1,6 @@
 import type { Task } from '../api/client'
 import { finalStatuses } from '../lib/status'
-import { baseOf, type Tasks } from './graph'
+import { baseOf, type Tasks } from './graph/graph'
 
 /** The parts of a task's time: `run` if its stages are not known. */
 export type PartKind = 'approval' | 'queue' | 'prepare' | 'step' | 'transfer' | 'cleanup' | 'run'

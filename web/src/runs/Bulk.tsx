@@ -3,9 +3,11 @@ import { Link } from '@tanstack/react-router'
 import { useEffect, useMemo, useRef, useState } from 'react'
 
 import { messageOf, type Run } from '../api/client'
+import { Button } from '../components/Button'
 import { Modal } from '../components/Modal'
 import { randomKey } from '../lib/random'
-import { appliesTo, inBatches, type BulkAction } from './bulk'
+import { useRefusal } from '../lib/session'
+import { fitting, inBatches, type BulkAction, type Fitting } from './bulk'
 import { actOn } from './calls'
 
 const actions: readonly { action: BulkAction; label: string; text: string; danger?: boolean }[] = [
@@ -42,15 +44,21 @@ export function Bulk({ pages, selected, onSelect }: { pages: readonly { runs: Ru
     known.current = next
     return [...next.values()]
   }, [pages, selected])
-  const fits = (action: BulkAction) => runs.filter((r) => appliesTo(action, r)).length
+  const refusal = useRefusal()
   return (
     <>
       {runs.length > 0 && (
         <div className="bulk" role="toolbar" aria-label="Selected runs">
           <strong>{runs.length} selected</strong>
-          {actions.filter((a) => fits(a.action) > 0 && (a.action !== 'kill' || runs.some((r) => r.phase === 'running' && r.stop_requested))).map((a) => (
-            <button key={a.action} className={a.danger ? 'danger' : undefined} onClick={() => setChosen(a.action)}>{a.label} {fits(a.action) < runs.length && `(${fits(a.action)})`} …</button>
-          ))}
+          {actions.map((a) => {
+            const { may, mayNot, refusal: lacks } = fitting(a.action, runs, refusal)
+            if (may.length + mayNot.length === 0 || (a.action === 'kill' && !runs.some((r) => r.phase === 'running' && r.stop_requested))) return null
+            return (
+              <Button key={a.action} refusal={may.length === 0 ? lacks : undefined} className={a.danger ? 'danger' : undefined} onClick={() => setChosen(a.action)}>
+                {a.label} {may.length > 0 && may.length < runs.length && `(${may.length})`} …
+              </Button>
+            )
+          })}
           <button onClick={() => onSelect(new Set())}>Select none</button>
         </div>
       )}
@@ -61,13 +69,14 @@ export function Bulk({ pages, selected, onSelect }: { pages: readonly { runs: Ru
 
 function Confirm({ action, runs, onClose }: { action?: BulkAction; runs: readonly Run[]; onClose: () => void }) {
   const queries = useQueryClient()
-  const [on, setOn] = useState<readonly Run[]>([])
+  const refusal = useRefusal()
+  const [{ may: on, mayNot, refusal: lacks }, setOn] = useState<Fitting>({ may: [], mayNot: [] })
   const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map())
   const keys = useRef(new Map<string, string>())
   // biome-ignore lint/correctness/useExhaustiveDependencies: the runs are those of the moment when the user chose the action
   useEffect(() => {
     if (!action) return
-    setOn(runs.filter((r) => appliesTo(action, r)))
+    setOn(fitting(action, runs, refusal))
     setOutcomes(new Map())
     keys.current = new Map(runs.map((r) => [r.id, randomKey()]))
   }, [action])
@@ -87,6 +96,7 @@ function Confirm({ action, runs, onClose }: { action?: BulkAction; runs: readonl
     onSettled: () => queries.invalidateQueries({ queryKey: ['runs'] }),
   })
   const what = actions.find((a) => a.action === action)
+  const others = runs.length - on.length - mayNot.length
   const begun = outcomes.size > 0 || act.isPending
   const done = begun && !act.isPending
   const failed = [...outcomes.values()].filter((o) => o.state === 'failed').length
@@ -94,7 +104,8 @@ function Confirm({ action, runs, onClose }: { action?: BulkAction; runs: readonl
     <Modal title={what ? `${what.label}: ${on.length} ${on.length === 1 ? 'run' : 'runs'}` : ''} open={action !== undefined} onClose={onClose} wide>
       {what && (
         <>
-          <p>{what.text}{on.length < runs.length && ` ${runs.length - on.length} of the selected runs are left out: it does not apply to them.`}</p>
+          <p>{what.text}{others > 0 && ` ${others} of the selected runs are left out: it does not apply to them.`}</p>
+          {mayNot.length > 0 && <p>{mayNot.length} of the selected runs {mayNot.length === 1 ? 'is' : 'are'} left out: you may not do it there. {lacks}</p>}
           {begun && <p role="status"><strong>{outcomes.size} of {on.length}</strong>{failed > 0 && `, ${failed} failed`}</p>}
           <ul className="bulk-runs" tabIndex={0} aria-label="Runs">
             {on.slice(0, 600).map((r) => {

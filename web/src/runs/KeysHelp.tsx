@@ -1,6 +1,6 @@
-import { Modal } from '../components/Modal'
+import { KeysHelp as Help, type Keys } from '../components/KeysHelp'
 
-const keys: readonly (readonly [string[], string])[] = [
+const keys: Keys = [
   [['j', '↓'], 'next run'],
   [['k', '↑'], 'previous run'],
   [['Page Down', 'Page Up'], 'ten runs on or back'],
@@ -13,10 +13,5 @@ const keys: readonly (readonly [string[], string])[] = [
 ]
 
 export function KeysHelp({ open, onClose }: { open: boolean; onClose: () => void }) {
-  return (
-    <Modal title="Keys of the list" open={open} onClose={onClose}>
-      <dl className="shortcuts">{keys.map(([of, text]) => <div key={text}><dt>{of.map((k) => <kbd key={k}>{k}</kbd>)}</dt><dd>{text}</dd></div>)}</dl>
-      <div className="pager"><button onClick={onClose}>Close</button></div>
-    </Modal>
-  )
+  return <Help title="Keys of the list" keys={keys} open={open} onClose={onClose} />
 }

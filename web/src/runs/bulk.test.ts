@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 
-import { appliesTo, inBatches } from './bulk'
+import type { Run } from '../api/client'
+import { appliesTo, fitting, inBatches } from './bulk'
 
 test('an action applies by the phase of the run', () => {
   const queued = { phase: 'queued', result: 'unknown', admission: 'manual' } as const
@@ -17,6 +18,16 @@ test('an action applies by the phase of the run', () => {
   expect(appliesTo('restart-failed', success)).toBe(false)
   expect(appliesTo('restart-failed', { ...success, task_counts: { failed: 1 } })).toBe(true)
   expect(appliesTo('delete', success)).toBe(true)
+})
+
+test('an action is for the runs of the groups in which the user may do it', () => {
+  const run = (id: string, group: string, phase: Run['phase'] = 'running') => ({ id, group, phase }) as Run
+  const runs = [run('1', '/b'), run('2', '/a'), run('3', '/b', 'finished'), run('4', '/c')]
+  const fits = fitting('stop', runs, (operation, group) => (group === '/a' ? undefined : `${operation} in ${group}`))
+  expect(fits.may.map((r) => r.id)).toEqual(['2'])
+  expect(fits.mayNot.map((r) => r.id)).toEqual(['1', '4'])
+  expect(fits.refusal).toBe('stopRun in /b')
+  expect(fitting('delete', runs, () => undefined)).toEqual({ may: [runs[2]], mayNot: [], refusal: undefined })
 })
 
 test('batches call for each item, and no more than n at a time', async () => {

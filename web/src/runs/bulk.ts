@@ -1,7 +1,13 @@
 import type { Run } from '../api/client'
+import type { Operation } from '../lib/permissions'
 
 /** What can be done with several runs at once. */
 export type BulkAction = 'start' | 'stop' | 'kill' | 'cancel' | 'restart' | 'restart-failed' | 'delete'
+
+/** The operations of the API that do them. */
+export const operationOf: Readonly<Record<BulkAction, Operation>> = {
+  start: 'startRun', stop: 'stopRun', kill: 'stopRun', cancel: 'cancelRun', restart: 'restartRun', 'restart-failed': 'restartRun', delete: 'deleteRun',
+}
 
 export const over = (run: Pick<Run, 'phase'>) => run.phase === 'finished' || run.phase === 'cancelled' || run.phase === 'setup_error'
 
@@ -17,6 +23,29 @@ export function appliesTo(action: BulkAction, run: Pick<Run, 'phase' | 'result' 
     case 'restart-failed': return run.phase === 'finished' && (run.result !== 'success' || !!run.warnings?.length || !!run.task_counts?.failed)
     case 'delete': return over(run)
   }
+}
+
+/** The runs with which an action can be done now, by whether the user may do it. */
+export interface Fitting {
+  may: readonly Run[]
+  mayNot: readonly Run[]
+  /** What the user lacks for those: of the first if it differs. */
+  refusal?: string
+}
+
+/** fitting returns the runs that an action is for. The refusal says what the user lacks for an operation in a group. */
+export function fitting(action: BulkAction, runs: readonly Run[], refusal: (operation: Operation, group: string) => string | undefined): Fitting {
+  const may: Run[] = []
+  const mayNot: Run[] = []
+  let first: string | undefined
+  for (const run of runs) {
+    if (!appliesTo(action, run)) continue
+    const lacks = refusal(operationOf[action], run.group)
+    first ??= lacks
+    if (lacks === undefined) may.push(run)
+    else mayNot.push(run)
+  }
+  return { may, mayNot, refusal: first }
 }
 
 /** inBatches calls a function for each item, at most n at a time. The function handles its own failures. */

@@ -3,6 +3,7 @@ import { useEffect, useMemo } from 'react'
 
 import { api, type Event, type Run } from '../api/client'
 import { listen } from '../api/listen'
+import { deletions } from '../api/retry'
 import { throttle } from '../lib/throttle'
 import { queryOf, type RunFilters } from './filters'
 
@@ -33,6 +34,7 @@ export function useRunPages(filters: RunFilters) {
   const key = useMemo(() => ['runs', filters] as const, [filters])
   const query = useInfiniteQuery({
     queryKey: key,
+    ...deletions,
     initialPageParam: { at: 0 } as PageParam,
     maxPages,
     queryFn: async ({ pageParam, signal }): Promise<Page> => {

@@ -22,6 +22,8 @@ interface Props {
   ref?: Ref<EditorHandle>
   text: string
   schema?: Schema
+  /** The groups that completion offers. */
+  groups: readonly string[]
   faults: readonly Fault[]
   warnings: readonly Fault[]
   onText: (text: string) => void
@@ -32,11 +34,11 @@ interface Props {
  * Editor edits a run file. It is in a shadow tree, whose style sheets the editor adopts: the policy of the page allows no
  * style elements.
  */
-export function Editor({ ref, text, schema, faults, warnings, onText, onSubmit }: Props) {
+export function Editor({ ref, text, schema, groups, faults, warnings, onText, onSubmit }: Props) {
   const host = useRef<HTMLDivElement>(null)
   const view = useRef<EditorView>(undefined)
-  const now = useRef({ schema, onText, onSubmit, text })
-  now.current = { schema, onText, onSubmit, text }
+  const now = useRef({ schema, groups, onText, onSubmit, text })
+  now.current = { schema, groups, onText, onSubmit, text }
 
   useEffect(() => {
     const root = host.current!.shadowRoot ?? host.current!.attachShadow({ mode: 'open' })
@@ -48,7 +50,7 @@ export function Editor({ ref, text, schema, faults, warnings, onText, onSubmit }
         extensions: [
           lineNumbers(), foldGutter(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(),
           highlightActiveLine(), highlightActiveLineGutter(), yaml(), syntaxHighlighting(colours), theme,
-          autocompletion({ override: [complete(() => now.current.schema)], icons: false }),
+          autocompletion({ override: [complete(() => now.current.schema, () => now.current.groups)], icons: false }),
           keymap.of([
             { key: 'Mod-Enter', run: () => { now.current.onSubmit(); return true } },
             ...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...foldKeymap, ...completionKeymap, ...lintKeymap,

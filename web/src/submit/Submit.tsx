@@ -2,12 +2,19 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 
-import { api, messageOf, ProblemError } from '../api/client'
+import { api, messageOf, ProblemError, problemOf } from '../api/client'
 import type { components } from '../api/schema.gen'
-import { Failure } from '../components/Notice'
+import { Button } from '../components/Button'
+import { Loaded } from '../components/Loaded'
+import { below } from '../lib/base'
+import { refusalOf, submitPaths, type Session } from '../lib/permissions'
+import { useRefusal, useSession } from '../lib/session'
 import type { Schema } from './complete'
+import { clearDraft, readDraft, writeDraft } from './draft'
 import { Editor, type EditorHandle, type Fault } from './Editor'
 import { admissionOf, fileOf, newKey, withChanges, type Input } from './file'
+import { groupOf, withGroup } from './group'
+import { GroupField, useGroups } from './GroupField'
 import { InputForm } from './InputForm'
 import './submit.css'
 import { templates } from './templates'
@@ -22,22 +29,32 @@ type Check = { of: string; valid?: components['schemas']['Validation']; faults: 
 /** Submit is the page where a run file is written, checked as one types, and submitted. */
 export function Submit() {
   const { from, template } = route.useSearch()
+  const session = useSession()
   const spec = useQuery({
     queryKey: ['spec', from],
     enabled: !!from,
     queryFn: async ({ signal }) => fileOf((await api.GET('/api/v1/runs/{id}/spec', { signal, params: { path: { id: from! } } })).data),
   })
-  if (from && !spec.data) return spec.error ? <Failure error={spec.error} retry={() => void spec.refetch()} /> : <p className="muted">Loading the run file …</p>
+  if (from && !spec.data) return <Loaded query={spec} loading="Loading the run file …">{() => null}</Loaded>
   const first = templates.find((t) => t.name === template) ?? templates[0]!
-  return <Page key={from ?? first.name} begin={from ? spec.data! : first.text} name={from ? undefined : first.name} />
+  return <Page key={from ?? first.name} of={from ?? first.name} begin={from ? spec.data! : ownGroup(first.text, session)} name={from ? undefined : first.name} />
 }
 
-function Page({ begin, name }: { begin: string; name?: string }) {
+/** ownGroup moves a template to the groups of the user: one that may be submitted nowhere is of no use as a template. */
+function ownGroup(text: string, session: Session): string {
+  const group = groupOf(text)
+  const [own] = submitPaths(session)
+  return group && own && refusalOf(session, 'createRun', group) ? withGroup(text, own + group) : text
+}
+
+function Page({ of, begin, name }: { of: string; begin: string; name?: string }) {
   const navigate = useNavigate()
-  const [text, setText] = useState(begin)
-  const [values, setValues] = useState<Readonly<Record<string, string>>>({})
+  const by = useSession().subject
+  const [draft, setDraft] = useState(() => readDraft(by, of))
+  const [text, setText] = useState(draft?.text ?? begin)
+  const [values, setValues] = useState(draft?.values ?? noValues)
   const editor = useRef<EditorHandle>(null)
-  const schema = useQuery({ queryKey: ['schema'], queryFn: async ({ signal }) => (await (await fetch('/schemas/run.json', { signal })).json()) as Schema })
+  const schema = useQuery({ queryKey: ['schema'], queryFn: async ({ signal }) => readSchema(signal) })
   const check = useCheck(text)
   // While a file has faults, the form keeps the inputs that it had.
   const [inputs, setInputs] = useState<Readonly<Record<string, Input>>>({})
@@ -45,6 +62,9 @@ function Page({ begin, name }: { begin: string; name?: string }) {
   const chosen = useMemo(() => Object.fromEntries(Object.entries(values).filter(([n]) => n in inputs)), [values, inputs])
   const written = useDeferredValue(text)
   const admission = useMemo(() => admissionOf(written), [written])
+  const group = useMemo(() => groupOf(written), [written])
+  const groups = useGroups()
+  const refusal = useRefusal()('createRun', group)
 
   // The same file that is sent again, because the answer was lost, makes no second run.
   const key = useRef({ body: '', key: '' })
@@ -57,13 +77,26 @@ function Page({ begin, name }: { begin: string; name?: string }) {
       })
       return data!
     },
-    onSuccess: (run) => void navigate({ to: '/runs/$id', params: { id: run.id } }),
+    onSuccess: (run) => {
+      clearDraft()
+      void navigate({ to: '/runs/$id', params: { id: run.id } })
+    },
   })
-  const send = (how: 'auto' | 'manual') => { if (!submit.isPending) submit.mutate(how) }
+  const send = (how: 'auto' | 'manual') => { if (!submit.isPending && refusal === undefined) submit.mutate(how) }
   const faults = check?.faults ?? none
   const warnings = check?.valid?.warnings ?? none
   const refused = submit.error instanceof ProblemError ? submit.error.problem.errors : undefined
   useLeaveWarning(text !== begin && !submit.isSuccess)
+  useEffect(() => {
+    if (submit.isSuccess) return
+    if (text === begin) clearDraft()
+    else writeDraft({ by, of, text, values })
+  }, [by, of, text, values, begin, submit.isSuccess])
+  const discard = () => {
+    setDraft(undefined)
+    setText(begin)
+    setValues(noValues)
+  }
 
   return (
     <div className="submit">
@@ -80,13 +113,17 @@ function Page({ begin, name }: { begin: string; name?: string }) {
         </label>
         {name && <p className="muted about">{templates.find((t) => t.name === name)?.about}</p>}
       </header>
-      <Editor ref={editor} text={text} schema={schema.data} faults={faults} warnings={warnings} onText={setText} onSubmit={() => send(admission)} />
+      <Editor ref={editor} text={text} schema={schema.data} groups={groups} faults={faults} warnings={warnings} onText={setText} onSubmit={() => send(admission)} />
       <aside aria-label="Check and submit">
+        {draft && draft.text !== begin && (
+          <p className="notice" role="status">This is what you wrote before, and did not submit. <button type="button" onClick={discard}>Discard it</button></p>
+        )}
         <Verdict check={check} current={check?.of === text} onLine={(line) => editor.current?.goTo(line)} />
         {Object.keys(inputs).length > 0 && <InputForm inputs={inputs} values={chosen} onChange={setValues} />}
+        <GroupField group={group} groups={groups} onChange={(to) => setText(withGroup(text, to))} />
         <div className="actions">
-          <button className="primary" disabled={submit.isPending} title="Ctrl+Enter submits as the file says" onClick={() => send('auto')}>{submit.isPending ? 'Submitting …' : 'Start now'}</button>
-          <button disabled={submit.isPending} onClick={() => send('manual')} title="The run stays queued until a user starts it">Create only</button>
+          <Button refusal={refusal} className="primary" disabled={submit.isPending} title="Ctrl+Enter submits as the file says" onClick={() => send('auto')}>{submit.isPending ? 'Submitting …' : 'Start now'}</Button>
+          <Button refusal={refusal} disabled={submit.isPending} onClick={() => send('manual')} title="The run stays queued until a user starts it">Create only</Button>
         </div>
         {submit.error && (
           <div className="notice failed" role="alert">
@@ -101,6 +138,13 @@ function Page({ begin, name }: { begin: string; name?: string }) {
 }
 
 const none: readonly Fault[] = []
+const noValues: Readonly<Record<string, string>> = {}
+
+async function readSchema(signal: AbortSignal): Promise<Schema> {
+  const answer = await fetch(below('/schemas/run.json'), { signal })
+  if (!answer.ok) throw await problemOf(answer)
+  return (await answer.json()) as Schema
+}
 
 /** useCheck asks the server what is wrong with a file, a moment after it changed. */
 function useCheck(text: string): Check | undefined {

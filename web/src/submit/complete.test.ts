@@ -11,13 +11,18 @@ const schema = JSON.parse(readFileSync(new URL('../../../api/schemas/run.json', 
 function offered(text: string): string[] {
   const pos = text.indexOf('|')
   const state = EditorState.create({ doc: text.slice(0, pos) + text.slice(pos + 1) })
-  const result = complete(() => schema)(new CompletionContext(state, pos, true))
+  const result = complete(() => schema, () => ['/acme/web', '/acme/docs'])(new CompletionContext(state, pos, true))
   return result?.options.map((o) => o.label) ?? []
 }
 
 const run = 'name: a\ngroup: /a/b\ntasks:\n  one:\n    steps:\n      - run: echo\n  two:\n'
 
 describe('complete', () => {
+  it('offers the groups in which the user may submit', () => {
+    expect(offered('name: a\ngroup: /ac|')).toEqual(['/acme/web', '/acme/docs'])
+    expect(offered('name: /ac|')).toEqual([])
+  })
+
   it('offers the keys of the place', () => {
     expect(offered('na|')).toEqual(expect.arrayContaining(['name', 'group', 'tasks', 'inputs']))
     expect(offered(`${run}    |`)).toEqual(expect.arrayContaining(['depends', 'steps', 'matrix', 'timeout']))

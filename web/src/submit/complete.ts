@@ -139,14 +139,17 @@ export function tasksOf(text: string): string[] {
   return [...body.matchAll(new RegExp(`^${indent}([\\w.-]+):`, 'gm'))].map((m) => m[1]!)
 }
 
-/** complete offers the keys and values of the schema where the cursor is. */
-export function complete(schema: () => Schema | undefined) {
+/** complete offers the keys and values of the schema where the cursor is, and groups for the run. */
+export function complete(schema: () => Schema | undefined, groups: () => readonly string[] = () => []) {
   return (context: CompletionContext): CompletionResult | null => {
     const root = schema()
     const before = context.state.sliceDoc(0, context.pos)
     const spot = root && spotAt(before)
     if (!spot || (!context.explicit && spot.typed === '' && !spot.value)) return null
     const text = context.state.doc.toString()
+    if (spot.value && spot.path.length === 1 && spot.path[0] === 'group') {
+      return { from: context.pos - spot.typed.length, options: groups().map((label) => ({ label, type: 'enum' })), validFor: /^[\w./-]*$/ }
+    }
     const options = spot.value ? valuesAt(root, spot, text) : [...keysAt(root, spot), ...(spot.path.at(-1) === item ? valuesAt(root, spot, text) : [])]
     return options.length === 0 ? null : { from: context.pos - spot.typed.length, options, validFor: /^[\w.-]*$/ }
   }

@@ -1,4 +1,4 @@
-import { useRef, useState, type RefObject } from 'react'
+import { useState, type RefObject } from 'react'
 
 import { messageOf } from '../../api/client'
 import type { LogState } from './useLog'
@@ -61,14 +61,4 @@ function hits({ lines, at, busy, more, error }: NonNullable<Search['found']>): s
 /** Toggle is a button that is on or off. */
 export function Toggle({ on, set, title, children }: { on: boolean; set: (on: boolean) => void; title: string; children: React.ReactNode }) {
   return <button type="button" className="toggle" aria-pressed={on} title={title} onClick={() => set(!on)}>{children}</button>
-}
-
-/** usePreference keeps a choice of the reader in the browser. */
-export function usePreference(name: string): [boolean, (on: boolean) => void] {
-  const [on, setOn] = useState(() => localStorage.getItem(name) === 'on')
-  const set = useRef((value: boolean) => {
-    localStorage.setItem(name, value ? 'on' : 'off')
-    setOn(value)
-  })
-  return [on, set.current]
 }

@@ -1,10 +1,11 @@
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type RefObject } from 'react'
 
-import type { Task } from '../../api/client'
+import { ProblemError, type Task } from '../../api/client'
 import { Failure } from '../../components/Notice'
+import { usePreference } from '../../lib/preference'
 import { between, duration, useZone } from '../../lib/time'
 import { failingLine } from './failing'
-import { LogBar, Toggle, usePreference } from './LogBar'
+import { LogBar, Toggle } from './LogBar'
 import { LogLine } from './LogLine'
 import './log.css'
 import type { Range } from './range'
@@ -116,7 +117,11 @@ export function LogView({ run, name, task, attempt, range, onRange }: Props) {
         <a className="button" href={raw.href} target="_blank" rel="noreferrer">Raw</a>
         <a className="button" href={download.href}>Download</a>
       </LogBar>
-      {log.state.kind === 'failed' && <Failure error={log.state.error} />}
+      {log.state.kind === 'failed' && (
+        <Failure error={log.state.error}>
+          {log.state.error instanceof ProblemError && log.state.error.status === 410 && <p>The status and the outputs of the task are kept.</p>}
+        </Failure>
+      )}
       <div className="lines" ref={scroller} tabIndex={0} role="region" aria-label="Lines of the log" onScroll={scroll.onScroll}>
         <div className="space" style={{ height: scroll.geometry.height }}>
           <div className={scroll.atBottom ? 'view at-bottom' : 'view'} style={{ height: scroll.view }}>

@@ -1,9 +1,11 @@
-import { ProblemError, problemOf, type LogChunk, type Problem } from '../../api/client'
+import { pauseAfter } from '../../api/retry'
+import { openStream, type Message } from '../../api/stream'
+import { isTemporary, ProblemError, type LogChunk, type Problem } from '../../api/client'
 
-export type Following = { kind: 'live' | 'complete' } | { kind: 'lost' } | { kind: 'failed'; error: ProblemError }
+export type Following = { kind: 'live' | 'complete' } | { kind: 'lost' } | { kind: 'failed'; error: unknown }
 
 interface Follower {
-  /** path returns the address of the log without its parameters `follow` and `offset`. */
+  /** The address of the log without its parameters `follow` and `offset`. */
   address: URL
   /** offset returns where the next byte belongs. */
   offset: () => number
@@ -11,79 +13,47 @@ interface Follower {
   onState: (state: Following) => void
 }
 
-/** The longest pause before another attempt to connect. */
-const longestPause = 15_000
-
 /**
  * follow streams a log from an offset until the task has ended, and misses nothing if the connection breaks. It gives up
- * only if the gateway says that there is no such log any more, or that the user may not read it.
+ * only if the gateway says that there is no such log any more, or that the user may not read it. A log that is written fast
+ * is read in slices, one a frame; the gateway waits meanwhile, so what is not yet read takes no memory here.
  */
 export function follow({ address, offset, onChunk, onState }: Follower): () => void {
-  let source: EventSource | undefined
+  let close = () => {}
   let timer = 0
   let failures = 0
-  let over = false
 
-  const again = () => {
-    source?.close()
-    if (over) return
+  const end = (error: unknown, steady: boolean) => {
+    close()
+    if (!isTemporary(error)) return onState({ kind: 'failed', error })
     onState({ kind: 'lost' })
-    failures++
-    timer = window.setTimeout(open, Math.min(longestPause, 250 * 2 ** failures))
+    failures = steady ? 1 : failures + 1
+    timer = window.setTimeout(open, pauseAfter(failures))
   }
-  const fail = (error: ProblemError) => {
-    source?.close()
-    onState({ kind: 'failed', error })
-  }
-  /** ask finds out why the stream was refused: browsers do not tell. */
-  const ask = async () => {
-    try {
-      const url = at(offset())
-      url.searchParams.set('length', '1')
-      const answer = await fetch(url, { headers: { Accept: 'text/plain' } })
-      if (over) return
-      if (!answer.ok && answer.status < 500) return fail(await problemOf(answer))
-      void answer.body?.cancel()
-    } catch {
-      // The gateway cannot be reached.
+  const receive = ({ type, data }: Message) => {
+    if (type === 'start') {
+      onState({ kind: 'live' })
+    } else if (type === 'end') {
+      close()
+      onState({ kind: 'complete' })
+    } else if (type === 'log') {
+      const chunk = JSON.parse(data) as LogChunk
+      onChunk(decode(chunk.data), chunk.step, Date.parse(chunk.time))
+      failures = 0
+    } else if (type === 'problem') {
+      const problem = JSON.parse(data) as Problem
+      end(new ProblemError(problem.status, problem), false)
     }
-    again()
-  }
-  const at = (begin: number) => {
-    const url = new URL(address)
-    url.searchParams.set('offset', String(begin))
-    return url
   }
   const open = () => {
-    const url = at(offset())
+    const url = new URL(address)
+    url.searchParams.set('offset', String(offset()))
     url.searchParams.set('follow', 'true')
-    source = new EventSource(url)
-    source.addEventListener('start', () => {
-      failures = 0
-      onState({ kind: 'live' })
-    })
-    source.addEventListener('log', (e: MessageEvent<string>) => {
-      const chunk = JSON.parse(e.data) as LogChunk
-      onChunk(decode(chunk.data), chunk.step, Date.parse(chunk.time))
-    })
-    source.addEventListener('end', () => {
-      source?.close()
-      onState({ kind: 'complete' })
-    })
-    source.addEventListener('problem', (e: MessageEvent<string>) => {
-      const problem = JSON.parse(e.data) as Problem
-      if (problem.status < 500) fail(new ProblemError(problem.status, problem))
-      else again()
-    })
-    source.onerror = () => {
-      source?.close() // the browser would resume too, but not after each kind of failure
-      void ask()
-    }
+    close = openStream(url, { onOpen: () => {}, onMessage: receive, onEnd: end, paced: true })
   }
   open()
   return () => {
-    over = true
-    source?.close()
+    close()
     window.clearTimeout(timer)
   }
 }

@@ -1,4 +1,4 @@
-import { problemOf } from '../../api/client'
+import { ForeignAnswer, isTemporary, problemOf } from '../../api/client'
 import type { LogStore, Window } from './store'
 
 /** How many lines beyond those in view are read ahead. */
@@ -66,13 +66,14 @@ export class PartLoader {
     try {
       const answer = await fetch(this.address(w), { signal: abort.signal, headers: { Accept: 'text/plain' } })
       if (!answer.ok) throw await problemOf(answer)
+      if (!answer.headers.get('Content-Type')?.startsWith('text/plain')) throw new ForeignAnswer(answer.status)
       this.store.fill(w.part, new Uint8Array(await answer.arrayBuffer()))
       this.wanted = this.wanted.filter(({ part }) => part !== w.part)
       this.onRead()
     } catch (error) {
       if (abort.signal.aborted) return
       this.onFailure(error)
-      this.later(retryMillis)
+      if (isTemporary(error)) this.later(retryMillis)
     } finally {
       if (this.reading.get(w.part) === abort) this.reading.delete(w.part)
     }

@@ -1,10 +1,15 @@
-import { useQueryClient } from '@tanstack/react-query'
 import { useCallback, useEffect, useReducer, useState } from 'react'
 
-import { api, ProblemError } from '../../api/client'
+import { api, isTemporary } from '../../api/client'
+import { pauseAfter } from '../../api/retry'
+import { below } from '../../lib/base'
+import { throttle } from '../../lib/throttle'
 import { follow, type Following } from './follow'
 import { PartLoader } from './loader'
 import { LogStore, partLines } from './store'
+
+/** A log that grows is drawn at most once in this time, in milliseconds. */
+const drawMillis = 100
 
 export type LogState = Following | { kind: 'loading' } | { kind: 'retrying'; error: unknown }
 
@@ -18,7 +23,7 @@ export interface Log {
 
 /** logAddress returns the address of a task's log. */
 export function logAddress(run: string, task: string, attempt?: number): URL {
-  const url = new URL(`/api/v1/runs/${encodeURIComponent(run)}/tasks/${encodeURIComponent(task)}/logs`, window.location.origin)
+  const url = new URL(below(`/api/v1/runs/${encodeURIComponent(run)}/tasks/${encodeURIComponent(task)}/logs`), window.location.origin)
   if (attempt) url.searchParams.set('attempt', String(attempt))
   return url
 }
@@ -30,7 +35,6 @@ interface Opened {
 
 /** useLog reads the index of a log, then its end as it grows, and the parts in view when they are wanted. */
 export function useLog(run: string, task: string, attempt?: number): Log {
-  const queries = useQueryClient()
   const [opened, setOpened] = useState<Opened>()
   const [indexed, setIndexed] = useState(false)
   const [state, setState] = useState<LogState>({ kind: 'loading' })
@@ -42,16 +46,14 @@ export function useLog(run: string, task: string, attempt?: number): Log {
     let stop: (() => void) | undefined
     const abort = new AbortController()
     // A hidden page draws no frames: it draws once when it is shown.
-    const later = () => {
+    const later = throttle(() => {
       frame ||= requestAnimationFrame(() => {
         frame = 0
         draw()
       })
-    }
+    }, drawMillis)
     const fail = (error: unknown) => {
-      if (error instanceof ProblemError && error.status === 401) void queries.resetQueries({ queryKey: ['session'] })
-      if (error instanceof ProblemError && error.status < 500) setState({ kind: 'failed', error })
-      else setState({ kind: 'retrying', error })
+      setState({ kind: isTemporary(error) ? 'retrying' : 'failed', error })
     }
     const address = logAddress(run, task, attempt)
     const store = new LogStore()
@@ -69,12 +71,14 @@ export function useLog(run: string, task: string, attempt?: number): Log {
       fail,
     )
     let cursor: string | undefined
+    let failures = 0
     const read = async () => {
       try {
         do {
           const query = { every: partLines, attempt, cursor }
           const { data } = await api.GET('/api/v1/runs/{id}/tasks/{task}/logs/index', { signal: abort.signal, params: { path: { id: run, task }, query } })
           store.addIndex(data!)
+          failures = 0
           cursor = data!.next
           setOpened({ store, loader })
           later()
@@ -82,7 +86,8 @@ export function useLog(run: string, task: string, attempt?: number): Log {
       } catch (error) {
         if (abort.signal.aborted) return
         fail(error)
-        if (!(error instanceof ProblemError) || error.status >= 500) retry = window.setTimeout(() => void read(), 2_000)
+        failures++
+        if (isTemporary(error)) retry = window.setTimeout(() => void read(), pauseAfter(failures))
         return
       }
       setIndexed(true)
@@ -110,7 +115,7 @@ export function useLog(run: string, task: string, attempt?: number): Log {
       setIndexed(false)
       setState({ kind: 'loading' })
     }
-  }, [run, task, attempt, queries])
+  }, [run, task, attempt])
 
   const loader = opened?.loader
   const want = useCallback((first: number, last: number) => loader?.want(first, last), [loader])

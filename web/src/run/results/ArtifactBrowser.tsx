@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from 'react'
 
 import { api } from '../../api/client'
 import { Lines } from '../../components/Lines'
-import { Failure } from '../../components/Notice'
+import { Failed, Loaded } from '../../components/Loaded'
 import { VirtualRows } from '../../components/VirtualRows'
 import { bytes } from '../../lib/bytes'
 import { imageType, maxImage, maxText, previewOf, rowsIn, textOf, type Entry } from './entries'
@@ -27,8 +27,7 @@ export function ArtifactBrowser({ run, task, name, path, onPath }: Props) {
   const entries = query.data?.entries
   const file = useMemo(() => entries?.find((e) => e.type !== 'directory' && e.path.replace(/^\.\//, '') === path), [entries, path])
   const rows = useMemo(() => (entries && !file ? rowsIn(entries, path) : []), [entries, path, file])
-  if (query.error) return <Failure error={query.error} retry={() => void query.refetch()} />
-  if (!entries) return <p className="muted">Reading the artifact …</p>
+  if (!entries) return <Loaded query={query} loading="Reading the artifact …">{() => null}</Loaded>
   const parts = path === '' ? [] : path.split('/')
   return (
     <div className="browser">
@@ -74,9 +73,9 @@ function FilePreview({ url, entry }: { url: string; entry: Entry }) {
         <a className="button" href={url} download>Download</a>
         {text !== undefined && <label><input type="checkbox" checked={wrap} onChange={(e) => setWrap(e.target.checked)} /> wrap lines</label>}
       </div>
-      {query.error && <Failure error={query.error} retry={() => void query.refetch()} />}
+      <Failed query={query} />
       {kind === 'none' && <div className="empty">There is no preview of this file. Download it.</div>}
-      {kind !== 'none' && !query.data && !query.error && <p className="muted">Reading the file …</p>}
+      {kind !== 'none' && query.isPending && !query.failureReason && <p className="muted">Reading the file …</p>}
       {kind === 'image' && query.data && <Image content={query.data.content} path={entry.path} />}
       {kind === 'text' && query.data && (text === undefined ? <div className="empty">The file is not text. Download it.</div> : <Lines label={entry.path} text={text} wrap={wrap} />)}
       {query.data?.more && <p className="notice">These are the first {bytes(maxText)}. Download the file to see all.</p>}

@@ -5,7 +5,7 @@ import { useMemo } from 'react'
 import { api } from '../../api/client'
 import type { components } from '../../api/schema.gen'
 import { Command } from '../../components/Command'
-import { Failure } from '../../components/Notice'
+import { Failed } from '../../components/Loaded'
 import { VirtualRows } from '../../components/VirtualRows'
 import { bytes } from '../../lib/bytes'
 import { quoted } from '../../lib/shell'
@@ -53,7 +53,7 @@ export function ResultsTab() {
   }
   return (
     <div className="results">
-      {query.error && <Failure error={query.error} retry={() => void query.refetch()} />}
+      <Failed query={query} />
       {reports.length > 0 && query.data?.tests && (
         <section aria-labelledby="tests">
           <h2 id="tests">Tests <span className="muted">{query.data.tests.tests} tests, {query.data.tests.failed} failed, {query.data.tests.skipped} skipped</span></h2>

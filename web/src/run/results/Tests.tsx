@@ -5,7 +5,7 @@ import { useMemo, useState } from 'react'
 import { api, messageOf } from '../../api/client'
 import type { components } from '../../api/schema.gen'
 import { Modal } from '../../components/Modal'
-import { Failure } from '../../components/Notice'
+import { Loaded } from '../../components/Loaded'
 import { StatusBadge } from '../../components/Status'
 import { VirtualRows } from '../../components/VirtualRows'
 import { duration } from '../../lib/time'
@@ -34,8 +34,7 @@ export function Tests({ run, artifacts }: { run: string; artifacts: readonly Art
     const needle = search.toLowerCase()
     return (query.data?.cases ?? []).filter((c) => (!outcome || c.outcome === outcome) && (!needle || `${c.suite} ${c.name} ${c.message}`.toLowerCase().includes(needle)))
   }, [query.data, search, outcome])
-  if (query.error) return <Failure error={query.error} retry={() => void query.refetch()} />
-  if (!query.data) return <p className="muted">Reading the test reports …</p>
+  if (!query.data) return <Loaded query={query} loading="Reading the test reports …">{() => null}</Loaded>
   const { cases, faults } = query.data
   const count = (o: TestCase['outcome']) => cases.filter((c) => c.outcome === o).length
   return (

@@ -1,11 +1,12 @@
 import { problemOf } from '../../api/client'
+import { below } from '../../lib/base'
 
 const part = encodeURIComponent
 
 /** artifactPath returns the path of an artifact, or of one file in it. */
 export function artifactPath(run: string, task: string, name: string, path?: string): string {
-  const base = `/api/v1/runs/${part(run)}/artifacts/${part(task)}/${part(name)}`
-  return path === undefined ? base : `${base}?path=${part(path)}`
+  const artifact = below(`/api/v1/runs/${part(run)}/artifacts/${part(task)}/${part(name)}`)
+  return path === undefined ? artifact : `${artifact}?path=${part(path)}`
 }
 
 /** readFile reads at most max bytes of a file, and says whether there are more. */

@@ -1,1 +1,0 @@
-import{U as e}from"./index-Dd2rXdcs.js";import{t}from"./jsx-runtime-Wy9s6hX0.js";var n=t();function r({id:t}){return(0,n.jsx)(e,{className:`mono`,to:`/runs/$id`,params:{id:t},children:t})}export{r as t};

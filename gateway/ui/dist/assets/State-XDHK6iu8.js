@@ -1,1 +1,0 @@
-import{t as e}from"./jsx-runtime-Wy9s6hX0.js";var t=e(),n={success:`✓`,failed:`✕`,waiting_approval:`!`,quiet:`–`,running:`▶`,stopped:`■`};function r({kind:e,children:r}){return(0,t.jsxs)(`span`,{className:`status`,"data-kind":e,children:[(0,t.jsx)(`i`,{"aria-hidden":`true`,children:(0,t.jsx)(`b`,{children:n[e]})}),(0,t.jsx)(`span`,{children:r})]})}export{r as t};

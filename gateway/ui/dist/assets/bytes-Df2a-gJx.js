@@ -1,1 +1,0 @@
-function e(e){if(e<1024)return`${e} B`;let t=[`KiB`,`MiB`,`GiB`,`TiB`],n=-1;do e/=1024,n++;while(e>=1023.95&&n<t.length-1);return`${e.toFixed(+(e<10))} ${t[n]}`}export{e as t};

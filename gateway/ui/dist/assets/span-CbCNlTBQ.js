@@ -1,1 +1,0 @@
-var e=[[`d`,86400],[`h`,3600],[`min`,60],[`s`,1]],t={h:3600,m:60,s:1,ms:.001,us:1e-6,µs:1e-6,ns:1e-9};function n(n){let r=0;for(let[,e,i]of n.matchAll(/([\d.]+)(h|ms|m|us|µs|ns|s)/g))r+=Number(e)*t[i];if(!(r>=1))return n;let i=[];for(let[t,n]of e){let e=n===1?Math.round(r*1e3)/1e3:Math.floor(r/n);e>0&&i.push(`${e} ${t}`),r-=e*n}return i.join(` `)}export{n as t};
