@@ -714,6 +714,24 @@ func (e RoleBindingRole) Valid() bool {
 	}
 }
 
+// Defines values for SaveCacheMode.
+const (
+	SaveCacheModeOnce    SaveCacheMode = "once"
+	SaveCacheModeReplace SaveCacheMode = "replace"
+)
+
+// Valid indicates whether the value is a known member of the SaveCacheMode enum.
+func (e SaveCacheMode) Valid() bool {
+	switch e {
+	case SaveCacheModeOnce:
+		return true
+	case SaveCacheModeReplace:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Status.
 const (
 	StatusCancelled       Status = "cancelled"
@@ -2417,11 +2435,14 @@ type SaveArtifacts struct {
 	Root ArchiveRoot `json:"root,omitempty,omitzero"`
 }
 
-// SaveCache Stores files for later runs, unless a cache with the key exists.
+// SaveCache Stores files for later runs.
 type SaveCache struct {
 	// Key Text with calls of `sha256` and `md5` (of files), `env`, `os`, `arch`, `date`, `year`, `month`, `day` and `week`, which
 	// are evaluated where the step runs, such as `go-{{ sha256 "go.sum" }}`.
 	Key CacheKey `json:"key"`
+
+	// Mode What happens if a cache with the key exists: it stays, or it is replaced. With `replace` the last one that is complete wins; steps that are reading the earlier one get all of it.
+	Mode SaveCacheMode `json:"mode,omitempty,omitzero"`
 
 	// Paths Globs with `**` and `{a,b}` below the root; a directory matches everything below it. A glob that begins with `!`
 	// excludes what it matches; the last matching glob decides. Without globs, everything matches.
@@ -2435,6 +2456,9 @@ type SaveCache struct {
 	// first two elements. Runs of other groups cannot access it.
 	Scope CacheScope `json:"scope,omitempty,omitzero"`
 }
+
+// SaveCacheMode What happens if a cache with the key exists: it stays, or it is replaced. With `replace` the last one that is complete wins; steps that are reading the earlier one get all of it.
+type SaveCacheMode string
 
 // SaveWorkspace Passes files to the tasks that depend on this one.
 type SaveWorkspace struct {
@@ -2772,7 +2796,7 @@ type StepSpec struct {
 	// SaveArtifacts Stores files of the run as an artifact.
 	SaveArtifacts SaveArtifacts `json:"save_artifacts,omitempty,omitzero"`
 
-	// SaveCache Stores files for later runs, unless a cache with the key exists.
+	// SaveCache Stores files for later runs.
 	SaveCache SaveCache `json:"save_cache,omitempty,omitzero"`
 
 	// SaveWorkspace Passes files to the tasks that depend on this one.

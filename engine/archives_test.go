@@ -62,7 +62,7 @@ func (d *archiveBench) objects(t *testing.T) int {
 
 const (
 	stepWorkspace, stepCache, stepArtifact, stepFind, stepRestore, stepRun = 0, 1, 2, 3, 4, 5
-	stepSaveKeyed, stepFindKeyed                                           = 6, 7
+	stepSaveKeyed, stepFindKeyed, stepReplace                              = 6, 7, 8
 )
 
 // begin creates a run of two tasks, each with every kind of archive step, of
@@ -77,6 +77,7 @@ func (d *archiveBench) begin(t *testing.T, group string, untrusted bool) (first,
 		{Run: "true"},
 		step(run.ArchiveStep{SaveCache: &run.SaveCache{Key: `go-{{ sha256 "go.sum" }}`}}),
 		step(run.ArchiveStep{RestoreCache: &run.RestoreCache{Keys: []string{`go-{{ sha256 "go.sum" }}`, "go-"}}}),
+		step(run.ArchiveStep{SaveCache: &run.SaveCache{Key: `{{ env "K" }}`, Mode: run.CacheReplace}}),
 	}
 	of := &run.Spec{Name: "n", Group: group, Untrusted: untrusted, Tasks: map[string]*run.TaskSpec{
 		"a": {Steps: steps}, "b": {Steps: steps, Depends: []run.Depend{{Task: "a"}}},
@@ -219,7 +220,7 @@ func TestArchives_refuses(t *testing.T) {
 		"broken content":                  {save(cacheUp, io.MultiReader(strings.NewReader("12"), iotest.ErrReader(broken))), run.CodeInternal},
 		"to save by a step that restores": {begin(first, stepRestore, ""), run.CodeInvalid},
 		"to save by a step that runs":     {begin(first, stepRun, ""), run.CodeInvalid},
-		"a step that is not there":        {begin(first, 8, ""), run.CodeNotFound},
+		"a step that is not there":        {begin(first, 9, ""), run.CodeNotFound},
 		"a cache without a key":           {begin(first, stepCache, ""), run.CodeInvalid},
 		"to restore by a step that saves": {find(run.ArchiveQuery{Step: stepWorkspace}), run.CodeInvalid},
 		"other keys than it has":          {find(run.ArchiveQuery{Step: stepFind}), run.CodeInvalid},
@@ -263,6 +264,34 @@ func TestArchives_cache_scopes(t *testing.T) {
 	saved, err := d.beginSave(trusted, stepCache, "k1")
 	require.NoError(t, err)
 	require.NotNil(t, saved.Saved, "it is written once")
+}
+
+// A step that has found a cache reads all of it, also if it is replaced meanwhile and the
+// transfer is resumed.
+func TestArchives_cache_replaced(t *testing.T) {
+	t.Parallel()
+	d := newArchiveBench(t, archives.Options{})
+	reader, _ := d.begin(t, "/org/app/main", false)
+	writer, _ := d.begin(t, "/org/app/main", false)
+	d.save(t, reader, stepReplace, "k", []byte("first"))
+	before := d.find(t, reader, stepFind, "k")
+	require.Len(t, before, 1)
+	d.save(t, writer, stepReplace, "k", []byte("second"))
+	require.Equal(t, "second", d.readRef(t, d.find(t, reader, stepFind, "k")[0], 0))
+	d.save(t, writer, stepReplace, "k", []byte("third"))
+	require.NoError(t, d.collector.Collect(t.Context()))
+	require.Equal(t, "first", d.readRef(t, before[0], 0))
+	require.Equal(t, "st", d.readRef(t, before[0], 3))
+	saved, err := d.beginSave(writer, stepCache, "k")
+	require.NoError(t, err)
+	require.NotNil(t, saved.Saved, "a step with the mode once keeps it")
+
+	d.now = d.now.Add(records.ReplacedLease + time.Second)
+	require.NoError(t, d.collector.Collect(t.Context()))
+	require.Equal(t, 1, d.objects(t))
+	_, err = d.OpenArchive(t.Context(), run.ArchiveRead{Ref: before[0], Executor: executorID})
+	require.Equal(t, run.CodeGone, run.CodeOf(err))
+	require.Equal(t, "third", d.readRef(t, d.find(t, reader, stepFind, "k")[0], 0))
 }
 
 const report = `<testsuites><testsuite name="s"><testcase classname="c" name="good"/><testcase classname="c" name="bad"><failure>no</failure></testcase>` +

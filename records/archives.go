@@ -29,8 +29,9 @@ type Archives interface {
 	PutObject(ctx context.Context, object string, lease time.Duration) error
 	// CommitArchive makes an archive visible. If the step, or another step with
 	// the same cache, saved one meanwhile, CommitArchive returns that one, and
-	// the object becomes garbage. Errors: gone (the object was collected as
-	// garbage).
+	// the object becomes garbage; but a cache with Replace takes its place, and
+	// the object of the earlier one can be read for ReplacedLease. Errors: gone
+	// (the object was collected as garbage).
 	CommitArchive(ctx context.Context, c ArchiveClaim, a Archive) (Archive, error)
 	// Workspaces returns what all tasks saved that the step's task depends on,
 	// directly or indirectly, ordered by level, name and step. Removed archives
@@ -94,10 +95,16 @@ type Archive struct {
 	Size   int64
 	Digest string
 	// Tests sums up the test reports of an artifact; nil for none.
-	Tests   *run.TestSummary
+	Tests *run.TestSummary
+	// Replace makes a cache take the place of one with its scope and name.
+	Replace bool
 	Created time.Time
 	Expires time.Time // zero: never, or only with its run or cache policy
 }
+
+// ReplacedLease is how long the object of a replaced cache can be read: steps that found
+// the cache before may still read it, and resume the transfer.
+const ReplacedLease = time.Hour
 
 // Expired counts what was removed.
 type Expired struct {

@@ -214,7 +214,18 @@ type SaveCache struct {
 	// Scope is the group whose runs share the cache: the run's own or one above
 	// it, of at least two elements; "" means the first two.
 	Scope string `json:"scope,omitempty"`
+	// Mode says what happens if there is a cache with the key; "" means CacheOnce.
+	Mode CacheMode `json:"mode,omitempty"`
 }
+
+// CacheMode says what a step that saves a cache does if there is one with its key.
+type CacheMode string
+
+// The modes of a cache.
+const (
+	CacheOnce    CacheMode = "once"    // it stays
+	CacheReplace CacheMode = "replace" // it is replaced; the last commit wins
+)
 
 // RestoreCache unpacks the first cache that is found: for each key the cache of
 // exactly that name, or else the newest whose name begins with it. If none is

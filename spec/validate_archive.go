@@ -31,6 +31,7 @@ func checkArchives(l *faultList, p run.Path, group string, steps []run.Step) {
 			checkCacheKey(l, at.Key("key"), c.Key)
 			checkArchivePaths(l, at, c.ArchivePaths)
 			checkScope(l, at.Key("scope"), c.Scope, group)
+			checkEnum(l, at.Key("mode"), c.Mode, run.CacheOnce, run.CacheReplace)
 		}
 		if c := s.RestoreCache; c != nil {
 			at := at.Key(run.StepRestoreCache)

@@ -258,12 +258,15 @@ func (s *Service) BeginArchive(ctx context.Context, save run.ArchiveSave) (run.A
 		}
 		ref.Name = save.CacheKey
 		ref.Scope = run.CacheScopes(place.Group, place.Step.SaveCache.Scope, place.Untrusted)[0]
+		ref.Replace = place.Step.SaveCache.Mode == run.CacheReplace
 	default:
 		return run.ArchiveUpload{}, run.Errorf(run.CodeInvalid, "step %d of task %s does not save an archive", save.Step, place.Task)
 	}
-	saved, err := s.store.SavedArchive(ctx, c, ref.Scope, ref.Name)
-	if err != nil {
-		return run.ArchiveUpload{}, err
+	var saved *records.Archive
+	if !ref.Replace { // a step that repeats its call replaces its own cache by the same files
+		if saved, err = s.store.SavedArchive(ctx, c, ref.Scope, ref.Name); err != nil {
+			return run.ArchiveUpload{}, err
+		}
 	}
 	up := run.ArchiveUpload{Executor: save.Executor, Limits: s.options.limits(kind)}
 	if saved != nil {
@@ -325,6 +328,7 @@ func (s *Service) saveObject(ctx context.Context, ref reference, object string, 
 	}
 	a := records.Archive{
 		Kind: ref.Kind, Scope: ref.Scope, Name: ref.Name, Object: object, Size: in.size, Digest: summed.Digest(),
+		Replace: ref.Replace,
 	}
 	if ref.Keep > 0 {
 		a.Expires = time.Now().Add(ref.Keep)

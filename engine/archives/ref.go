@@ -35,6 +35,8 @@ type reference struct {
 	Name   string               `json:"m,omitempty"`
 	Keep   time.Duration        `json:"e,omitempty"`
 	JUnit  bool                 `json:"j,omitempty"`
+	// Replace: the cache takes the place of one with its scope and name.
+	Replace bool `json:"r,omitempty"`
 }
 
 // signRef encodes a reference and appends a message authentication code.

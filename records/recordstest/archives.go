@@ -22,6 +22,8 @@ func archiveTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"workspaces_by_level":        testWorkspaces,
 		"caches":                     testCaches,
 		"a_cache_is_written_once":    testCacheOnce,
+		"a_cache_is_replaced":        testCacheReplaced,
+		"caches_replaced_at_once":    testCachesReplaced,
 		"artifacts_of_kept_tasks":    testArtifactsKept,
 		"expire":                     testArchivesExpire,
 		"caches_expire":              testCachesExpire,
@@ -287,6 +289,73 @@ func testCacheOnce(t *testing.T, d *fixture.Database) {
 		require.Equal(t, objects[0], object)
 	}
 	require.Len(t, collectObjects(t, stores[0]), len(objects)-1)
+}
+
+// The object of a replaced cache can be read for a time, and is garbage after it.
+func testCacheReplaced(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	_, key := fixture.Running(t, s, fixture.Pipeline())
+	c := fixture.Step(key, 1)
+	replacing := func(object string, size int64) records.Archive {
+		a := cache("s", "k", object, size)
+		a.Replace = true
+		return a
+	}
+	require.Equal(t, "o1", save(t, s, c, replacing("o1", 1)).Object)
+	require.Equal(t, "o1", save(t, s, c, cache("s", "k", "ignored", 1)).Object)
+	require.Equal(t, []string{"ignored"}, collectObjects(t, s))
+	save(t, s, c, cache("s", "other", "o9", 1))
+	d.Clock.Advance(time.Second)
+	require.Equal(t, "o2", save(t, s, c, replacing("o2", 5)).Object)
+
+	found, err := s.FindCache(t.Context(), c, []string{"s"}, []string{"k"})
+	require.NoError(t, err)
+	require.Equal(t, "o2", found.Object)
+	require.EqualValues(t, 5, found.Size)
+	stats, err := s.ArchiveStats(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, run.ArchiveStat{Archives: 2, Bytes: 6}, stats[run.ArchiveCache])
+
+	d.Clock.Advance(records.ReplacedLease - time.Second)
+	require.NoError(t, s.CheckObjectAccess(t.Context(), c, "o1"))
+	require.Empty(t, collectObjects(t, s))
+	d.Clock.Advance(time.Second)
+	fixture.RequireCode(t, run.CodeGone, s.CheckObjectAccess(t.Context(), c, "o1"))
+	require.Equal(t, []string{"o1"}, collectObjects(t, s))
+	require.NoError(t, s.CheckObjectAccess(t.Context(), c, "o2"))
+	require.NoError(t, s.CheckObjectAccess(t.Context(), c, "o9"))
+}
+
+// Each of several steps that replace a cache at once saves its own, and one of them stays.
+func testCachesReplaced(t *testing.T, d *fixture.Database) {
+	stores := []records.Store{d.Store(t), d.Store(t)}
+	var keys []run.Key
+	for range 8 { // steps of one run wait for each other
+		_, key := fixture.Running(t, stores[0], fixture.Pipeline())
+		keys = append(keys, key)
+	}
+	var group errgroup.Group
+	for i, key := range keys {
+		group.Go(func() error {
+			s, own := stores[i%2], cache("s", "k", "o"+fixture.Itoa(int64(i)), 1)
+			own.Replace = true
+			if err := s.PutObject(t.Context(), own.Object, fixture.Lease); err != nil {
+				return err
+			}
+			got, err := s.CommitArchive(t.Context(), fixture.Step(key, 1), own)
+			if err == nil && got.Object != own.Object {
+				return run.Errorf(run.CodeInternal, "saved %s, not %s", got.Object, own.Object)
+			}
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	saved, err := stores[0].SavedArchive(t.Context(), fixture.Step(keys[0], 1), "s", "k")
+	require.NoError(t, err)
+	d.Clock.Advance(records.ReplacedLease + time.Second)
+	collected := collectObjects(t, stores[0])
+	require.Len(t, collected, len(keys)-1)
+	require.NotContains(t, collected, saved.Object)
 }
 
 func testArtifactsKept(t *testing.T, d *fixture.Database) {

@@ -185,6 +185,11 @@ func (s *Store) CommitArchive(ctx context.Context, c records.ArchiveClaim, a rec
 		}
 		out.Task = x.Name
 		inserted, err := insertArchive(ctx, t, c, out)
+		for err == nil && !inserted && a.Replace {
+			if err = takeCache(ctx, t, a.Scope, a.Name); err == nil {
+				inserted, err = insertArchive(ctx, t, c, out) // another transaction may have been faster
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -207,6 +212,20 @@ func (s *Store) CommitArchive(ctx context.Context, c records.ArchiveClaim, a rec
 		return nil
 	})
 	return out, err
+}
+
+// takeCache removes the cache of a scope and name, and keeps its object for those who
+// read it.
+func takeCache(ctx context.Context, t *sqldb.Tx, scope, name string) error {
+	var object string
+	err := t.QueryRow(ctx, `DELETE FROM caches WHERE scope = ? AND name = ? RETURNING object`, scope, name).Scan(&object)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return dropReferenceAfter(ctx, t, object, records.ReplacedLease)
 }
 
 // insertArchive reports whether it inserted the archive; false means that there
@@ -285,7 +304,8 @@ func (s *Store) CheckObjectAccess(ctx context.Context, c records.ArchiveClaim, o
 			return err
 		}
 		var exists bool
-		if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM archive_objects WHERE object = ? AND refs > 0)`, object).Scan(&exists); err != nil {
+		if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM archive_objects WHERE object = ? AND (refs > 0 OR NOT deleting AND readable_until > ?))`,
+			object, s.db.Now().UnixNano()).Scan(&exists); err != nil {
 			return err
 		}
 		if !exists {

@@ -151,7 +151,13 @@ func (s *Store) DueArchives(ctx context.Context, kind run.ArchiveKind, keep run.
 // dropReference drops a reference to an object.
 func dropReference(ctx context.Context, t *sqldb.Tx, object string) error {
 	t.Commit.Garbage = true
-	_, err := t.Exec(ctx, `UPDATE archive_objects SET refs = refs - 1, due_at = ? WHERE object = ? AND refs > 0`, t.Now, object)
+	return dropReferenceAfter(ctx, t, object, 0)
+}
+
+// dropReferenceAfter drops a reference to an object, which can be read for a time.
+func dropReferenceAfter(ctx context.Context, t *sqldb.Tx, object string, life time.Duration) error {
+	until := t.Now + int64(life)
+	_, err := t.Exec(ctx, `UPDATE archive_objects SET refs = refs - 1, due_at = ?, readable_until = ? WHERE object = ? AND refs > 0`, until, until, object)
 	return err
 }
 
