@@ -2778,8 +2778,11 @@ type StepSpec struct {
 	Environment map[string]string `json:"environment,omitempty,omitzero"`
 
 	// If A condition in CEL, evaluated before the task begins. The step is skipped if it is false.
-	If   string `json:"if,omitempty,omitzero"`
-	Name string `json:"name,omitempty,omitzero"`
+	If string `json:"if,omitempty,omitzero"`
+
+	// Image Runs the script in a helper container of this image, which shares the working directory and the network of the task.
+	Image string `json:"image,omitempty,omitzero"`
+	Name  string `json:"name,omitempty,omitzero"`
 
 	// RestoreCache Unpacks the first cache that is found: for each key the cache with exactly this key, or else the newest whose key
 	// begins with it. It is not a failure if there is none.

@@ -120,6 +120,7 @@ type Features struct {
 	Name       string // "shell", "docker", ...
 	Images     bool   // tasks name an image
 	Services   bool
+	Helpers    bool // steps with images of their own, in helper containers
 	User       bool
 	Tmpfs      bool
 	Resources  bool // cpu and memory limits, and OOM is reported

@@ -66,8 +66,11 @@ type Definition struct {
 
 // StepDef is a step as an executor runs it.
 type StepDef struct {
-	Name        string            `json:"name,omitempty"`
-	Script      string            `json:"script"`                // "" for an archive step
+	Name string `json:"name,omitempty"`
+	// Image is the image of the helper container that the step runs in; "" is the
+	// environment of the task.
+	Image       string            `json:"image,omitempty"`
+	Script      string            `json:"script"`                // "" for another type of step
 	Environment map[string]string `json:"environment,omitempty"` // overrides the task's
 	WorkingDir  string            `json:"working_dir,omitempty"`
 	Timeout     time.Duration     `json:"timeout,omitempty"`
@@ -79,6 +82,18 @@ type StepDef struct {
 	// Skip says that the step is skipped, for each outcome of earlier steps.
 	Skip bool `json:"skip,omitempty"`
 	ArchiveStep
+}
+
+// HelperImages returns the images of the helper containers of the task, each once, in
+// the order of the steps.
+func (d *Definition) HelperImages() []string {
+	var images []string
+	for i := range d.Steps {
+		if image := d.Steps[i].Image; image != "" && !slices.Contains(images, image) {
+			images = append(images, image)
+		}
+	}
+	return images
 }
 
 // ArchiveType returns the type of an archive step, "" for a step that runs a
@@ -138,9 +153,12 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 	if len(d.Shell) == 0 {
 		d.Shell = DefaultShell()
 	}
+	if d.WorkingDir == "" && t.SharesWorkingDir() {
+		d.WorkingDir = SharedWorkingDir
+	}
 	for i, s := range t.Steps {
 		d.Steps[i] = StepDef{
-			Name: s.Name, Script: s.Run, Environment: s.Environment, WorkingDir: s.WorkingDir,
+			Name: s.Name, Image: s.Image, Script: s.Run, Environment: s.Environment, WorkingDir: s.WorkingDir,
 			Timeout: s.Timeout.Std(), When: cmp.Or(s.When, WhenOnSuccess), Retry: s.Retry,
 			ArchiveStep: s.ArchiveStep,
 		}
@@ -167,6 +185,12 @@ func (d *Definition) Supply(secrets map[string]Secret) {
 			d.Auth[host] = Auth{Username: r.Username, Password: password.Reveal()}
 		}
 	}
+}
+
+// SharesWorkingDir reports whether other containers use the working directory of the
+// task.
+func (d *Definition) SharesWorkingDir() bool {
+	return len(d.HelperImages()) > 0
 }
 
 func environment(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) map[string]string {
@@ -260,6 +284,19 @@ type ShimSpec struct {
 	// SecretsDir is a directory in memory, used by this task only, for the
 	// secrets that are files; "" if there are none.
 	SecretsDir string `json:"secrets_dir,omitempty"`
+	// Helpers are the helper containers of the task, in the order of
+	// Definition.HelperImages.
+	Helpers []HelperSpec `json:"helpers,omitempty"`
+}
+
+// HelperSpec is a helper container: a container of the task for the steps with an image
+// of their own. User, WorkingDir and BaseEnvironment are those of its image, as in
+// ShimSpec.
+type HelperSpec struct {
+	Image           string            `json:"image"`
+	User            string            `json:"user,omitempty"`
+	WorkingDir      string            `json:"working_dir,omitempty"`
+	BaseEnvironment map[string]string `json:"base_environment,omitempty"`
 }
 
 // Versions of the specification, by the feature that each added.
@@ -268,10 +305,11 @@ const (
 	specVersionArchives    = 2
 	specVersionSecretFiles = 3
 	specVersionStepControl = 4
+	specVersionHelpers     = 5
 
 	// NewestSpecVersion is the newest version of the specification that this build
 	// supports.
-	NewestSpecVersion = specVersionStepControl
+	NewestSpecVersion = specVersionHelpers
 )
 
 // RequiredSpecVersion returns the version of the specification that a task needs: the
@@ -279,9 +317,12 @@ const (
 // correctly. It is 1, 2 if steps transfer archives, 3 if secrets are files, and 4 if
 // it decides more about its steps than whether they run on success or on failure: it
 // retries them, runs them after a stop only, skips them by a condition, or has a
-// timeout of the cleanup. A step that always runs does not require 4: without it, an
+// timeout of the cleanup, and 5 if steps have images of their own. A step that always runs does not require 4: without it, an
 // older executor runs the step in all other cases.
 func RequiredSpecVersion(d *Definition) int {
+	if len(d.HelperImages()) > 0 {
+		return specVersionHelpers
+	}
 	if d.CleanupTimeout > 0 || slices.ContainsFunc(d.Steps, func(s StepDef) bool { return s.When == WhenOnStop || s.Retry.MaxAttempts > 1 || s.Skip }) {
 		return specVersionStepControl
 	}
@@ -310,6 +351,8 @@ func CheckSpecVersion(d *Definition, specVersion int) error {
 		subject = "secrets as files"
 	case specVersionStepControl:
 		subject = "steps that are retried, run after a stop, or are skipped by a condition"
+	case specVersionHelpers:
+		subject = "steps with images of their own"
 	}
 	return Errorf(CodeConflict, "the task has %s, which this version of the executor does not support", subject)
 }

@@ -381,10 +381,26 @@ type Tmpfs struct {
 	Size string `json:"size,omitempty"`
 }
 
-// Step is one step of a task. Exactly one of Run and the fields of ArchiveStep
-// is set.
+// MaxHelpers is how many different images the steps of a task may have.
+const MaxHelpers = 8
+
+// SharedWorkingDir is the working directory of a task that names none and shares it: see
+// TaskSpec.SharesWorkingDir.
+const SharedWorkingDir = "/workspace"
+
+// SharesWorkingDir reports whether other containers of the task use its working
+// directory: steps have images of their own, or services share it. It is a volume then.
+func (t *TaskSpec) SharesWorkingDir() bool {
+	return slices.ContainsFunc(t.Steps, func(s Step) bool { return s.Image != "" })
+}
+
+// Step is one step of a task. Exactly one of Run and the fields of
+// ArchiveStep is set.
 type Step struct {
-	Name        string            `json:"name,omitempty"`
+	Name string `json:"name,omitempty"`
+	// Image runs the script in a container of its own, which shares the working
+	// directory and the network of the task; "" is the environment of the task.
+	Image       string            `json:"image,omitempty"`
 	Run         string            `json:"run,omitempty"`
 	Environment map[string]string `json:"environment,omitempty"`
 	WorkingDir  string            `json:"working_dir,omitempty"`

@@ -34,7 +34,7 @@ func TestValidate_words_of_other_systems(t *testing.T) {
 		},
 		minimal + "  b:\n    steps:\n    - run: a\n      ": {
 			"script: a": `"run"`, "command: a": `"run"`, "env: {}": `"environment"`, "rules: []": `"if"`, "uses: a": `"run"`, "with: {}": `"run"`,
-			"working-directory: a": `"working_dir"`, "image: a": "a key of a task", "shell: a": "a key of a task", "depends: [a]": "in order",
+			"working-directory: a": `"working_dir"`, "shell: a": "a key of a task", "depends: [a]": "in order",
 			"continue-on-error: true": "|| true", "artifacts: {}": `"save_artifacts"`, "id: a": `"name"`, "timeout_minutes: 3": `"timeout"`, "secrets: {}": "a key of the run",
 			"persist_to_workspace: {}": `"save_workspace"`, "cache: {}": `"restore_cache"`,
 		},

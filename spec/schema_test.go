@@ -212,6 +212,18 @@ func schemaRules() []schemaRule {
 			},
 		},
 		{
+			"Only steps with `run` or `checkout` have an `image`, at most 8 different ones in a task, whose `working_dir` is then an absolute path below `/`, and so it is if services share it.",
+			[]ruleFault{
+				{code: run.FaultContradiction, path: `\.steps\[\d+\]\.image$`},
+				{code: run.FaultOverLimit, path: `\.steps\[\d+\]\.image$`},
+				{code: run.FaultBadFormat, path: `\.working_dir$`, detail: "other containers of the task share it"},
+			},
+			[]string{
+				"steps: [{image: i, save_workspace: {}}]", "working_dir: a\n    steps: [{run: a, image: i}]",
+				"steps: [{run: a, image: a}, {run: a, image: b}, {run: a, image: c}, {run: a, image: d}, {run: a, image: e}, {run: a, image: f}, {run: a, image: g}, {run: a, image: h}, {run: a, image: i}]",
+			},
+		},
+		{
 			"The key of a cache is a template that can be read.",
 			[]ruleFault{{code: run.FaultBadFormat, path: `\.(save_cache\.key|restore_cache\.keys\[\d+\])$`}},
 			[]string{"steps: [{save_cache: {key: '{{ sha1 }}'}}]"},

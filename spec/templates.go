@@ -64,7 +64,7 @@ func expandedIn(t reflect.Type, field string) templates {
 		switch field {
 		case "environment":
 			return outputTemplates | inputTemplates
-		case "name":
+		case "name", "image":
 			return inputTemplates
 		}
 	case reflect.TypeFor[run.SaveCache](), reflect.TypeFor[run.RestoreCache]():

@@ -191,6 +191,12 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 		}
 		return l.faults
 	}
+	for i := range t.Steps {
+		if t.Steps[i].Image != "" {
+			l.add(path.Key("steps").Index(i).Key("image"), run.FaultPoolMismatch,
+				"pool %s runs tasks on the host itself (%s): its steps have no images", p.Name, p.Driver)
+		}
+	}
 	for _, c := range []struct {
 		field string
 		given bool

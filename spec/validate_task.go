@@ -114,6 +114,10 @@ func checkContainer(l *faultList, p run.Path, t *run.TaskSpec) {
 	checkServices(l, p.Key("services"), t.Services)
 	checkEnvironment(l, p.Key("environment"), t.Environment)
 	checkText(l, p.Key("working_dir"), t.WorkingDir)
+	if t.SharesWorkingDir() && !volumePath(t.WorkingDir) {
+		l.add(p.Key("working_dir"), run.FaultBadFormat,
+			"%s is not an absolute path below /: it is a volume, since other containers of the task share it", quote(t.WorkingDir))
+	}
 	if t.Shell != nil && (len(t.Shell) == 0 || t.Shell[0] == "") {
 		l.add(p.Key("shell"), run.FaultRequired, "a shell is a list whose first item is a program, such as [/bin/sh, -e]")
 	}
@@ -299,6 +303,23 @@ func checkSteps(l *faultList, p run.Path, steps []run.Step) {
 	for i := range steps {
 		checkStep(l, p.Index(i), &steps[i])
 	}
+	checkHelpers(l, p, steps)
+}
+
+// checkHelpers limits the images of the steps of a task: each is a container for the
+// whole time of the task.
+func checkHelpers(l *faultList, p run.Path, steps []run.Step) {
+	var images []string
+	for i := range steps {
+		image := steps[i].Image
+		if image == "" || slices.Contains(images, image) {
+			continue
+		}
+		if images = append(images, image); len(images) > run.MaxHelpers {
+			l.add(p.Index(i).Key("image"), run.FaultOverLimit, "the steps of a task may have at most %d different images", run.MaxHelpers)
+			return
+		}
+	}
 }
 
 func checkStep(l *faultList, p run.Path, s *run.Step) {
@@ -320,6 +341,12 @@ func checkStep(l *faultList, p run.Path, s *run.Step) {
 		l.add(p.Key("name"), run.FaultOverLimit, "the name has %d bytes; the limit is %d", len(s.Name), run.MaxNameLength)
 	}
 	checkText(l, p.Key("name"), s.Name)
+	if s.Image != "" {
+		checkImage(l, p.Key("image"), s.Image)
+		if s.Type() != run.StepRun {
+			l.add(p.Key("image"), run.FaultContradiction, "only steps with run have images of their own")
+		}
+	}
 	checkRetry(l, p.Key("retry"), s.Retry, run.RetryFailed, run.RetryTimeout, run.RetryOOM)
 	if s.Type() != run.StepRun && s.Retry.MaxAttempts > 1 {
 		l.add(p.Key("retry"), run.FaultContradiction, "only steps with run are retried")
@@ -329,4 +356,10 @@ func checkStep(l *faultList, p run.Path, s *run.Step) {
 	checkTimeout(l, p.Key("timeout"), s.Timeout)
 	checkEnum(l, p.Key("when"), s.When, run.WhenOnSuccess, run.WhenOnFailure, run.WhenAlways, run.WhenOnStop)
 	checkEnum(l, p.Key("streams"), s.Streams, run.StreamsMerged, run.StreamsSplit)
+}
+
+// volumePath reports whether a working directory can be a volume; "" is
+// run.SharedWorkingDir then.
+func volumePath(dir string) bool {
+	return dir == "" || path.IsAbs(dir) && path.Clean(dir) != "/"
 }

@@ -28,6 +28,7 @@ const usage = `usage: drover-shim run  --dir DIR [--order FILE|-|socket] [--stdo
        drover-shim pack --path PATH
        drover-shim connect --dir DIR
        drover-shim exec --dir DIR
+       drover-shim helper --dir DIR --name NAME [--inherit]
        drover-shim version
 `
 
@@ -108,6 +109,10 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		do = func() int { return connect(ctx, *dir, stdin, stdout, stderr) }
 	case "exec":
 		do = func() int { return serveSession(ctx, *dir, stdin, stdout, stderr) }
+	case "helper":
+		name := flags.String("name", "", "the `name` of the helper container")
+		inherit := flags.Bool("inherit", false, "as with run")
+		do = func() int { return serveHelper(ctx, *dir, *name, *inherit, stderr) }
 	case "file-helper": // used by the shim itself
 		return shim.FileHelper(ctx, stdin, stdout, stderr)
 	case "stop":

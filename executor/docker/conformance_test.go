@@ -59,6 +59,10 @@ func TestDriver_conformance(t *testing.T) {
 				t.Helper()
 				require.NoError(t, b.cli.ContainerKill(t.Context(), "drover-"+key.String(), "KILL"))
 			},
+			VanishHelper: func(t testing.TB, key run.Key) {
+				t.Helper()
+				require.NoError(t, b.cli.ContainerKill(t.Context(), "drover-"+key.String()+".helper-0", "KILL"))
+			},
 			Describe: func(t testing.TB, key run.Key) string {
 				t.Helper()
 				_, reported, err := b.cli.ContainerInspectWithRaw(t.Context(), "drover-"+key.String(), true)

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,7 @@ const (
 	// Roles of containers, the values of the role label.
 	roleMain    = "main"
 	roleService = "service"
+	roleHelper  = "helper"
 	roleSetup   = "setup"
 
 	// killSignal is the containers' own stop signal. "docker stop" and a daemon
@@ -61,10 +63,16 @@ func (d *Driver) newPlan(definition run.Definition) (*plan, error) {
 	if len(definition.SecretFiles) > 0 {
 		p.tmpfs = map[string]string{secretsDir: secretsOptions}
 	}
+	if definition.SharesWorkingDir() {
+		p.volumes = append(p.volumes, path.Clean(definition.WorkingDir))
+	}
 	for _, v := range definition.Volumes {
 		target := path.Clean(v.Path)
 		if !path.IsAbs(target) || target == "/" || target == "/.drover" || strings.HasPrefix(target, "/.drover/") {
 			return nil, run.Errorf(run.CodeInvalid, "%q can not be the path of a volume", v.Path)
+		}
+		if slices.Contains(p.volumes, target) {
+			return nil, run.Errorf(run.CodeInvalid, "%q is the path of two volumes", v.Path)
 		}
 		if v.Tmpfs == nil {
 			p.volumes = append(p.volumes, target)

@@ -15,6 +15,11 @@ const (
 // to less than the size.
 const secretsOptions = "rw,noexec,nosuid,nodev,mode=0700,size=64m" //nolint:gosec // no credentials
 
+// helperCommand returns the command of a helper container.
+func helperCommand(name string) []string {
+	return []string{toolDir + "/" + shimFile, "helper", "--dir", taskDir, "--name", name}
+}
+
 // shimCommand returns the command of the main container's first process.
 func shimCommand(nonce string) []string {
 	return []string{toolDir + "/" + shimFile, "run", "--dir", taskDir, "--order", "-", "--stdout", nonce}

@@ -16,6 +16,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/shim/helper"
 	"github.com/drover-run/drover/internal/keylock"
 	"github.com/drover-run/drover/run"
 )
@@ -119,7 +120,7 @@ func (d *Driver) Close() error {
 // Features implements executor.Driver.
 func (d *Driver) Features() executor.Features {
 	return executor.Features{
-		Name: "docker", Images: true, Services: true, User: true, Tmpfs: true,
+		Name: "docker", Images: true, Services: true, Helpers: true, User: true, Tmpfs: true,
 		Resources: true, PIDs: true, Privileged: d.options.AllowPrivileged, Copy: true, Archives: true, Exec: true,
 		SecretFiles: true,
 	}
@@ -166,11 +167,11 @@ func (d *Driver) Attach(ctx context.Context, key run.Key) (executor.Handle, erro
 	if run.CodeOf(err) != run.CodeNotFound {
 		return nil, err
 	}
-	services, listed := d.services(ctx, key)
+	others, listed := d.others(ctx, key)
 	if listed != nil {
 		return nil, listed
 	}
-	if len(services) == 0 {
+	if len(others) == 0 {
 		return nil, err
 	}
 	return &handle{driver: d, key: key, id: d.options.mainName(key)}, nil
@@ -191,6 +192,10 @@ func (o *Options) mainName(key run.Key) string { return o.Prefix + "-" + key.Str
 
 func (o *Options) serviceName(key run.Key, i int) string {
 	return fmt.Sprintf("%s-%s.service%d", o.Prefix, key, i)
+}
+
+func (o *Options) helperName(key run.Key, i int) string {
+	return o.Prefix + "-" + key.String() + "." + helper.Name(i)
 }
 
 // storeAttachment stores an attachment until Events takes it.

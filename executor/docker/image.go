@@ -44,6 +44,15 @@ type imageInfo struct {
 	ports       []string // exposed TCP ports, at most maxPorts
 }
 
+// variables returns the variables of the image, with a PATH.
+func (i *imageInfo) variables() map[string]string {
+	env := maps.Clone(i.environment)
+	if _, ok := env["PATH"]; !ok {
+		env["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	}
+	return env
+}
+
 // ensureImage makes sure that the image is present, according to the pull
 // policy, and returns its properties.
 func (d *Driver) ensureImage(ctx context.Context, def run.Definition, name string, platform *ocispec.Platform, log func(string)) (*imageInfo, error) {

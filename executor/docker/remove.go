@@ -2,10 +2,12 @@ package docker
 
 import (
 	"context"
+	"slices"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/volume"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/run"
@@ -15,38 +17,61 @@ import (
 // does not list containers first: a listing takes longer the more containers
 // exist, and the main container is removed meanwhile.
 func (d *Driver) removeAll(ctx context.Context, key run.Key) error {
+	waiting := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.removeContainer(ctx, d.options.mainName(key)) })
-	group.Go(func() error { return d.removeServices(ctx, key) })
-	return group.Wait()
+	var others int
+	group.Go(func() (err error) {
+		others, err = d.removeOthers(ctx, key)
+		return err
+	})
+	if err := group.Wait(); err != nil || others == 0 {
+		return err
+	}
+	return d.removeVolumes(waiting, key)
 }
 
-// removeServices removes all service containers of a key.
-func (d *Driver) removeServices(ctx context.Context, key run.Key) error {
-	found, err := d.services(ctx, key)
+// removeVolumes removes the volumes of a key. A container is removed with its volumes
+// unless another container uses them at that moment.
+func (d *Driver) removeVolumes(ctx context.Context, key run.Key) error {
+	found, err := d.client.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", d.options.label("key")+"="+key.String()))})
 	if err != nil {
-		return err
+		return daemonError(err, "list the volumes of %s", key)
+	}
+	for _, v := range found.Volumes {
+		if err := d.client.VolumeRemove(ctx, v.Name, false); err != nil && !cerrdefs.IsNotFound(err) {
+			return daemonError(err, "remove volume %s", v.Name)
+		}
+	}
+	return nil
+}
+
+// removeOthers removes all containers of a key but the main one. They share its network
+// namespace, and do not outlive it. removed is how many there were.
+func (d *Driver) removeOthers(ctx context.Context, key run.Key) (removed int, err error) {
+	found, err := d.others(ctx, key)
+	if err != nil {
+		return 0, err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, c := range found {
 		group.Go(func() error { return d.removeContainer(ctx, c.ID) })
 	}
-	return group.Wait()
+	return len(found), group.Wait()
 }
 
-// services returns the service containers of a key.
-func (d *Driver) services(ctx context.Context, key run.Key) ([]container.Summary, error) {
+// others returns the services and the helper containers of a key.
+func (d *Driver) others(ctx context.Context, key run.Key) ([]container.Summary, error) {
 	found, err := d.client.ContainerList(ctx, container.ListOptions{
 		All: true,
 		Filters: filters.NewArgs(
 			filters.Arg("label", d.options.label("key")+"="+key.String()),
-			filters.Arg("label", d.options.label("role")+"="+roleService),
 		),
 	})
 	if err != nil {
-		return nil, daemonError(err, "list the services of %s", key)
+		return nil, daemonError(err, "list the containers of %s", key)
 	}
-	return found, nil
+	return slices.DeleteFunc(found, func(c container.Summary) bool { return c.Labels[d.options.label("role")] == roleMain }), nil
 }
 
 // removeContainer kills and removes a container with its anonymous volumes. A

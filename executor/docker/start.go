@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"maps"
 	"strings"
 	"time"
 
@@ -90,7 +89,8 @@ type starting struct {
 	log      func(string)
 	image    *imageInfo
 	services []*imageInfo
-	id       string // of the main container
+	helpers  []*imageInfo // in the order of Definition.HelperImages
+	id       string       // of the main container
 	nonce    string
 	found    string // image of a container that existed before
 	idle     bool   // no step has run, and none can run until the order is sent
@@ -147,6 +147,9 @@ func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 			return false, run.Errorf(run.CodeOf(err), "service %s: %w", service.Name, err)
 		}
 		s.services = append(s.services, info)
+	}
+	if err := s.ensureHelperImages(ctx, def); err != nil {
+		return false, err
 	}
 	if err := d.ensureVolume(ctx, def.Image, s.plan.platform); err != nil {
 		return false, err
@@ -219,7 +222,8 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 		}
 	}
 	s.idle = true
-	return false, d.removeServices(ctx, s.key()) // the network namespace that they share does not exist any more
+	_, err = d.removeOthers(ctx, s.key()) // the network namespace that they share does not exist any more
+	return false, err
 }
 
 // settle waits while another process may be about to start the container, or
@@ -263,6 +267,9 @@ func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 		if err := s.startServices(ctx); err != nil {
 			return nil, err
 		}
+		if err := s.startHelpers(ctx); err != nil {
+			return nil, err
+		}
 		if err := s.sendOrder(ctx); err != nil {
 			return nil, err
 		}
@@ -275,7 +282,7 @@ func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 			return s.handle(), nil
 		}
 		s.attached.close()
-		if err := d.removeServices(ctx, s.key()); err != nil {
+		if _, err := d.removeOthers(ctx, s.key()); err != nil {
 			return nil, err
 		}
 	}
@@ -336,13 +343,9 @@ func (s *starting) startMain(ctx context.Context) (err error) {
 func (s *starting) order(first int64) run.ShimSpec {
 	def := s.task.Definition
 	def.Auth, def.Services = nil, nil
-	base := maps.Clone(s.image.environment)
-	if _, ok := base["PATH"]; !ok {
-		base["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	}
 	order := run.ShimSpec{
 		Version: run.RequiredSpecVersion(&def), FirstFrame: first, Definition: def,
-		User: s.image.user, WorkingDir: s.image.workingDir, BaseEnvironment: base,
+		User: s.image.user, WorkingDir: s.image.workingDir, BaseEnvironment: s.image.variables(), Helpers: s.helperSpecs(),
 	}
 	if len(def.SecretFiles) > 0 {
 		order.SecretsDir = secretsDir

@@ -46,6 +46,9 @@ type Harness struct {
 	// Vanish kills the environment of a key, including the shim, from outside of the
 	// driver.
 	Vanish func(t testing.TB, key run.Key)
+	// VanishHelper kills the first helper container of a key from outside of the driver,
+	// for drivers that have helper containers.
+	VanishHelper func(t testing.TB, key run.Key)
 	// Memory is a directory of the environment above that of the secrets that are
 	// files, for drivers whose environment is the host; "" is the root.
 	Memory string
@@ -68,7 +71,7 @@ type NamedUser struct {
 // that the case needs.
 func Run(t *testing.T, open Open, harness func(t *testing.T) Harness) {
 	t.Helper()
-	for _, group := range [][]testCase{lifeCases(), crashCases(), stepCases(), outputCases(), streamCases(), environmentCases(), containerCases(), archiveCases(), secretFileCases(), damageCases(), cleanupCases(), execCases()} {
+	for _, group := range [][]testCase{lifeCases(), crashCases(), stepCases(), outputCases(), streamCases(), environmentCases(), containerCases(), archiveCases(), secretFileCases(), damageCases(), cleanupCases(), execCases(), helperCases()} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()

@@ -118,7 +118,7 @@ func (d *Driver) Close() error {
 // Features implements executor.Driver.
 func (d *Driver) Features() executor.Features {
 	return executor.Features{
-		Name: "kubernetes", Images: true, Services: true, User: true, Tmpfs: true,
+		Name: "kubernetes", Images: true, Services: true, Helpers: true, User: true, Tmpfs: true,
 		Resources: true, Privileged: d.options.AllowPrivileged, Copy: true, Archives: true, Exec: true,
 		SecretFiles: true,
 	}

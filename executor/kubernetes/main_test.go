@@ -168,13 +168,27 @@ func (b *bench) vanish(t testing.TB, key run.Key) {
 	command := pod.Spec.Containers[0].Command
 	nonce := command[len(command)-1]
 	// The brackets keep this script from finding itself.
-	script := `for p in /proc/[0-9]*; do grep -q '[` + nonce[:1] + `]` + nonce[1:] + `' $p/cmdline 2>/dev/null && kill -9 ${p#/proc/}; done; true`
+	b.killOn(t, pod.Spec.NodeName, `grep -q '[`+nonce[:1]+`]`+nonce[1:]+`' $p/cmdline`)
+}
+
+// vanishHelper kills the shim of the first helper container of a key in the same way.
+func (b *bench) vanishHelper(t testing.TB, key run.Key) {
+	t.Helper()
+	pod := b.pod(t, key)
+	b.killOn(t, pod.Spec.NodeName, `tr '\0' '\n' < $p/environ | grep -qx HOSTNAME=`+pod.Name+` && grep -q '[h]elper-0' $p/cmdline`)
+}
+
+// killOn kills the processes of a node for which the condition holds; p is the directory
+// of the process.
+func (b *bench) killOn(t testing.TB, node, condition string) {
+	t.Helper()
+	script := `for p in /proc/[0-9]*; do { ` + condition + `; } 2>/dev/null && kill -9 ${p#/proc/}; done; true`
 	yes := true
 	pods := b.client.CoreV1().Pods(b.namespace)
 	killer, err := pods.Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "killer-"},
 		Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, HostPID: true, NodeName: pod.Spec.NodeName,
+			RestartPolicy: corev1.RestartPolicyNever, HostPID: true, NodeName: node,
 			Containers: []corev1.Container{{
 				Name: "killer", Image: b.cluster.Image, ImagePullPolicy: corev1.PullNever, Command: []string{"/bin/sh", "-c", script},
 				SecurityContext: &corev1.SecurityContext{Privileged: &yes},

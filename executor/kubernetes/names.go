@@ -33,11 +33,13 @@ const (
 // Names within a pod. Templates refer to the containers.
 const (
 	mainContainer    = "task"
-	helperContainer  = "drover-shim"
+	shimContainer    = "drover-shim"
 	serviceContainer = "service-" // and its number, from 0
+	helperContainer  = "helper-"  // and its number, from 0: see helper.Name
 	toolVolume       = "drover-bin"
 	taskVolume       = "drover-task"
 	secretsVolume    = "drover-secrets"
+	workVolume       = "drover-work"            // the working directory, if there are helper containers
 	scratchVolume    = "volume-"                // and its number, from 0
 	secretGate       = "drover.run/pull-secret" //nolint:gosec // a name
 )

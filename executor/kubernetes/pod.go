@@ -51,7 +51,7 @@ func (d *Driver) newPod(def run.Definition) (*corev1.Pod, error) {
 	}
 	nonce := newNonce()
 	pod.Annotations[annotationNonce] = nonce
-	pod.Spec.InitContainers = []corev1.Container{d.helper(limits)}
+	pod.Spec.InitContainers = []corev1.Container{d.installer(limits)}
 	main := corev1.Container{
 		Name: mainContainer, Image: def.Image, ImagePullPolicy: pullPolicy(def.PullPolicy),
 		Command: []string{
@@ -71,18 +71,18 @@ func (d *Driver) newPod(def run.Definition) (*corev1.Pod, error) {
 		}
 	}
 	if len(def.SecretFiles) > 0 {
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: secretsVolume, VolumeSource: corev1.VolumeSource{
-			EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: resource.NewQuantity(maxSecrets, resource.BinarySI)},
-		}})
+		pod.Spec.Volumes = append(pod.Spec.Volumes, secretsInMemory(secretsVolume))
 		main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: secretsVolume, MountPath: secretsDir})
 	}
 	if err := addVolumes(pod, &main, def.Volumes); err != nil {
 		return nil, err
 	}
+	helpers := addHelpers(pod, &main, def)
 	pod.Spec.Containers = []corev1.Container{main}
 	for i, s := range def.Services {
 		pod.Spec.Containers = append(pod.Spec.Containers, serviceOf(i, s, def.PullPolicy))
 	}
+	pod.Spec.Containers = append(pod.Spec.Containers, helpers...)
 	if len(def.Auth) > 0 {
 		// The pod owns the secret, so the secret is created after the pod. The
 		// gate keeps the pod from being scheduled before.
@@ -129,12 +129,12 @@ func (d *Driver) meta(def run.Definition) metav1.ObjectMeta {
 	return meta
 }
 
-// helper returns the init container that installs the shim. It requests the
+// installer returns the init container that installs the shim. It requests the
 // same resources as the task's container. Both never run at the same time, so
 // that costs nothing, and it has limits if the namespace requires them.
-func (d *Driver) helper(limits corev1.ResourceRequirements) corev1.Container {
+func (d *Driver) installer(limits corev1.ResourceRequirements) corev1.Container {
 	return corev1.Container{
-		Name: helperContainer, Image: d.options.HelperImage, ImagePullPolicy: pullPolicy(d.options.HelperPullPolicy),
+		Name: shimContainer, Image: d.options.HelperImage, ImagePullPolicy: pullPolicy(d.options.HelperPullPolicy),
 		Command:      []string{helperPath, "install", "--dir", toolDir},
 		Resources:    limits,
 		VolumeMounts: []corev1.VolumeMount{{Name: toolVolume, MountPath: toolDir}},

@@ -70,7 +70,7 @@ func (s *starting) checkPod(ctx context.Context, pod *corev1.Pod) error {
 	if text := disruption(pod); text != "" {
 		return &lostError{text}
 	}
-	if t := terminated(pod, helperContainer); t != nil && t.ExitCode != 0 {
+	if t := terminated(pod, shimContainer); t != nil && t.ExitCode != 0 {
 		return run.Errorf(run.CodeUnavailable, "the helper that installs the shim failed: %s", withDetail(terminationReason(t), t.Message))
 	}
 	if isOver(pod) {

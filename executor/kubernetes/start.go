@@ -303,7 +303,7 @@ func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 func (s *starting) order(first int64) ([]byte, error) {
 	def := s.task.Definition
 	def.Auth, def.Services, def.Kubernetes = nil, nil, nil
-	order := run.ShimSpec{Version: run.RequiredSpecVersion(&def), FirstFrame: first, Definition: def}
+	order := run.ShimSpec{Version: run.RequiredSpecVersion(&def), FirstFrame: first, Definition: def, Helpers: helperSpecs(&def)}
 	if len(def.SecretFiles) > 0 {
 		order.SecretsDir = secretsDir
 	}

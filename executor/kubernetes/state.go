@@ -93,10 +93,15 @@ func containerTitle(name string, def run.Definition) string {
 			return "service " + def.Services[i].Name + ": "
 		}
 	}
+	if text, ok := strings.CutPrefix(name, helperContainer); ok {
+		if i, err := strconv.Atoi(text); err == nil && i < len(def.HelperImages()) {
+			return "the container of the steps with image " + def.HelperImages()[i] + ": "
+		}
+	}
 	switch name {
 	case mainContainer:
 		return ""
-	case helperContainer:
+	case shimContainer:
 		return "the helper that installs the shim: "
 	}
 	return "container " + name + ": "
@@ -125,7 +130,7 @@ func blockedBy(name string, w *corev1.ContainerStateWaiting, pod *corev1.Pod, de
 		return nil
 	}
 	code := run.CodeInvalid
-	if name == helperContainer {
+	if name == shimContainer {
 		code = run.CodeUnavailable
 	}
 	return run.Errorf(code, "%s%s", containerTitle(name, def), reason)

@@ -18,7 +18,7 @@ import (
 func podWith(change func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		NodeName:       "n1",
-		InitContainers: []corev1.Container{{Name: helperContainer, Image: "drover:test"}},
+		InitContainers: []corev1.Container{{Name: shimContainer, Image: "drover:test"}},
 		Containers:     []corev1.Container{{Name: mainContainer, Image: "golang:1.26"}, {Name: "service-0", Image: "postgres:16"}},
 	}}
 	change(pod)
@@ -28,7 +28,7 @@ func podWith(change func(*corev1.Pod)) *corev1.Pod {
 func waits(name, reason, message string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		s := corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
-		if name == helperContainer {
+		if name == shimContainer {
 			pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, s)
 			return
 		}
@@ -50,7 +50,7 @@ func TestBlocked(t *testing.T) {
 		"too many pulls":    {waits(mainContainer, "ErrImagePull", "pull QPS exceeded"), "", ""},
 		"never pulled":      {waits(mainContainer, "ErrImageNeverPull", "x"), run.CodeInvalid, "image golang:1.26 is not on the node and the pull policy is never"},
 		"of a service":      {waits("service-0", "InvalidImageName", "bad postgres:16"), run.CodeInvalid, "service db: image pull failed: bad postgres:16"},
-		"of the helper":     {waits(helperContainer, "ErrImagePull", "not found"), run.CodeUnavailable, "the helper that installs the shim: image pull failed: drover:test: not found"},
+		"of the helper":     {waits(shimContainer, "ErrImagePull", "not found"), run.CodeUnavailable, "the helper that installs the shim: image pull failed: drover:test: not found"},
 		"bad configuration": {waits(mainContainer, "CreateContainerConfigError", "runAsNonRoot"), run.CodeInvalid, "the container could not be started: runAsNonRoot"},
 		"runtime is slow":   {waits(mainContainer, "CreateContainerError", "context deadline exceeded"), "", ""},
 		"runtime refuses":   {waits(mainContainer, "CreateContainerError", "no mount"), run.CodeInvalid, "the container could not be created: no mount"},

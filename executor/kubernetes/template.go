@@ -122,18 +122,31 @@ func restoreContainer(c, want corev1.Container) corev1.Container {
 	return c
 }
 
-// setUser lets the shim switch to the task's user. The shim switches from root,
-// and knows the user names of the image. If the pool does not allow root in
-// pods, the container itself runs as the user, by number.
+// setUser sets the user of the containers that run steps.
 func setUser(pod *corev1.Pod, user string) error {
 	if user == "" {
 		return nil
 	}
-	main := &pod.Spec.Containers[0]
-	context := main.SecurityContext
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if c.Name != mainContainer && !strings.HasPrefix(c.Name, helperContainer) {
+			continue
+		}
+		if err := setContainerUser(pod, c, user); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setContainerUser lets the shim of a container switch to the task's user. The shim
+// switches from root, and knows the user names of the image. If the pool does not allow
+// root in pods, the container itself runs as the user, by number.
+func setContainerUser(pod *corev1.Pod, c *corev1.Container, user string) error {
+	context := c.SecurityContext
 	if context == nil {
 		context = &corev1.SecurityContext{}
-		main.SecurityContext = context
+		c.SecurityContext = context
 	}
 	unprivileged := pod.Spec.SecurityContext != nil && isTrue(pod.Spec.SecurityContext.RunAsNonRoot)
 	if context.RunAsNonRoot != nil {

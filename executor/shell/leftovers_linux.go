@@ -6,15 +6,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/executor/shim/process"
+	"github.com/drover-run/drover/run"
 )
 
 // leftovers returns the processes of the task's steps. It finds them by an
 // environment variable that contains the task's directory, or by the session of
 // the task's shim.
 func (h *handle) leftovers(state process.State) ([]int, error) {
-	mark := []byte("\x00" + shim.VariableOutput + "=" + h.dir + "/")
+	mark := []byte("\x00" + run.VariableOutput + "=" + h.dir + "/")
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, err

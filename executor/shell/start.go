@@ -96,6 +96,8 @@ func (d *Driver) check(def run.Definition) error {
 	switch {
 	case def.Image != "":
 		return refuse("an image")
+	case len(def.HelperImages()) > 0:
+		return refuse("steps that have images of their own")
 	case len(def.Services) > 0:
 		return refuse("services")
 	case def.User != "":

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/drover-run/drover/executor/shim/stepenv"
 	"github.com/drover-run/drover/executor/transfer"
 	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/internal/truncate"
@@ -79,7 +80,7 @@ func (t *task) runArchiveStep(n int) outcome {
 func (t *task) prepareTransfer(n int, clock *stepClock) (e archiveTransfer, by interruption, err error) {
 	step := t.order.Definition.Steps[n]
 	e.request.Type = step.ArchiveType()
-	dir, err := workingDir(t.order, t.user, step)
+	dir, err := t.env.WorkingDir(step)
 	if err != nil {
 		return e, by, err
 	}
@@ -105,7 +106,7 @@ func (t *task) prepareTransfer(n int, clock *stepClock) (e archiveTransfer, by i
 		e.pack.SplitHardLinks = true // each file can be downloaded separately
 	}
 	if e.unpack != "" {
-		if err := makeDir(e.unpack, t.user); err != nil {
+		if err := stepenv.MakeDir(e.unpack, t.env.User); err != nil {
 			return e, by, err
 		}
 	}
@@ -114,7 +115,7 @@ func (t *task) prepareTransfer(n int, clock *stepClock) (e archiveTransfer, by i
 	}
 	e.request.Keys, by, err = t.evaluate(keysRequest{
 		Templates: templates, Dir: dir, Time: t.started,
-		Environment: environment(t.order, t.user, step, ""), Secrets: t.order.Definition.Secrets,
+		Environment: t.env.Variables(step, ""), Secrets: t.order.Definition.Secrets,
 	}, clock)
 	return e, by, err
 }

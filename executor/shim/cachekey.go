@@ -21,10 +21,14 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
+
+// maxQuoted bounds a text of the task that an error quotes, in bytes.
+const maxQuoted = 40
 
 // keysRequest holds the templates of a cache's keys and their inputs.
 type keysRequest struct {
@@ -39,7 +43,7 @@ type keysRequest struct {
 func (l *keysRequest) evaluate() ([]string, error) {
 	root, err := os.OpenRoot(l.Dir)
 	if err != nil {
-		return nil, run.Errorf(run.CodeUnavailable, "open the working directory: %w", plain(err))
+		return nil, run.Errorf(run.CodeUnavailable, "open the working directory: %w", process.Plain(err))
 	}
 	defer func() { _ = root.Close() }()
 	files := &digester{root: root, dir: filepath.ToSlash(l.Dir)}
@@ -124,7 +128,7 @@ func (d *digester) digest(algorithm func() hash.Hash, globs []string) (string, e
 		}
 		found, err := doublestar.Glob(d.root.FS(), pattern, doublestar.WithFilesOnly(), doublestar.WithNoFollow(), doublestar.WithFailOnIOErrors())
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("look for %s: %w", glob, plain(err))
+			return "", fmt.Errorf("look for %s: %w", glob, process.Plain(err))
 		}
 		if len(found) == 0 {
 			return "", fmt.Errorf("no file below the working directory matches %s", glob)
@@ -176,16 +180,16 @@ func (d *digester) file(algorithm func() hash.Hash, name string) (string, error)
 		return "", fmt.Errorf("%s is not a file", name) // opening a pipe could block
 	}
 	if err != nil {
-		return "", fmt.Errorf("read %s: %w", name, plain(err))
+		return "", fmt.Errorf("read %s: %w", name, process.Plain(err))
 	}
 	f, err := d.root.Open(name)
 	if err != nil {
-		return "", fmt.Errorf("read %s: %w", name, plain(err))
+		return "", fmt.Errorf("read %s: %w", name, process.Plain(err))
 	}
 	defer func() { _ = f.Close() }()
 	sum := algorithm()
 	if _, err := io.Copy(sum, f); err != nil {
-		return "", fmt.Errorf("read %s: %w", name, plain(err))
+		return "", fmt.Errorf("read %s: %w", name, process.Plain(err))
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -142,7 +142,7 @@ func (w *fileHelper) start() (p pipes, err error) {
 			w.abort() // closes ours
 		}
 	}()
-	c := process.Command{Path: self, Args: []string{self, fileHelperCommand}, Dir: string(os.PathSeparator), Env: helperEnvironment(), User: w.task.user}
+	c := process.Command{Path: self, Args: []string{self, fileHelperCommand}, Dir: string(os.PathSeparator), Env: helperEnvironment(), User: w.task.env.User}
 	for _, pipe := range []struct {
 		ours, theirs **os.File
 		write        bool // ours
@@ -167,7 +167,7 @@ func (w *fileHelper) start() (p pipes, err error) {
 	}
 	w.process, err = w.task.reaper.Start(c)
 	if err != nil {
-		return p, fmt.Errorf("start drover-shim: %w", plain(err))
+		return p, fmt.Errorf("start drover-shim: %w", process.Plain(err))
 	}
 	return p, nil
 }

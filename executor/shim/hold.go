@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/executor/shim/process"
+	"github.com/drover-run/drover/executor/shim/stepenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -54,7 +55,7 @@ func (t *task) holdStep(n int, limit time.Duration) {
 // startHolder starts the process that waits, with the environment of a step.
 func (t *task) startHolder(n int) (*process.Process, error) {
 	step := t.order.Definition.Steps[n]
-	dir, err := workingDir(t.order, t.user, step)
+	dir, err := t.env.WorkingDir(step)
 	if err != nil {
 		return nil, err
 	}
@@ -70,11 +71,11 @@ func (t *task) startHolder(n int) (*process.Process, error) {
 	}
 	defer func() { _ = null.Close() }()
 	p, err := t.reaper.Start(process.Command{
-		Path: program, Args: []string{"drover-shim", "hold"}, Dir: dir, User: t.user, Stdin: null, Stdout: null, Stderr: null,
-		Env: list(environment(t.order, t.user, step, filepath.Join(t.steps, "held.out"))),
+		Path: program, Args: []string{"drover-shim", "hold"}, Dir: dir, User: t.env.User, Stdin: null, Stdout: null, Stderr: null,
+		Env: stepenv.List(t.env.Variables(step, filepath.Join(t.env.Files, "held.out"))),
 	})
 	if err != nil {
-		return nil, plain(err)
+		return nil, process.Plain(err)
 	}
 	if err := p.RecordStep(t.dir); err != nil {
 		t.reaper.Kill(p)

@@ -120,7 +120,7 @@ func Run(ctx context.Context, o Options) int {
 		dir: o.Dir, host: o.Host, order: order, journal: j, reaper: process.NewReaper(), control: control,
 		secrets: mask.NewSet(order.Definition.Secrets), started: started,
 	}
-	result := t.run()
+	result := t.run(context.WithoutCancel(ctx))
 
 	control.end()
 	state.Clean = true

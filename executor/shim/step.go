@@ -1,14 +1,11 @@
 package shim
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
+	"github.com/drover-run/drover/executor/shim/helper"
 	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/run"
 )
@@ -44,6 +41,8 @@ type outcome struct {
 	reason  string // why it failed, a sentence; "" if it did not
 	cause   run.Cause
 	outputs map[string]string
+	// final means that the step must not be repeated.
+	final bool
 }
 
 // runStep runs one step to its end and writes its frames. failed means that the task
@@ -75,14 +74,9 @@ func (t *task) executeOnce(n, attempt int) outcome {
 	if step.ArchiveType() != "" {
 		return t.runArchiveStep(n)
 	}
-	c, outputs, err := t.prepare(n, attempt)
-	if err != nil {
-		return t.failed(n, nil, "could not be started: "+err.Error())
-	}
-	p, readers, to, err := t.spawn(c, n)
-	if err != nil {
-		code := exitNotStarted
-		return t.failed(n, &code, "could not be started: "+err.Error())
+	p, readers, to, fault := t.start(n, attempt)
+	if fault != nil {
+		return *fault
 	}
 	interrupted, release := t.watch(n)
 	by := t.await(p, step.Timeout, interrupted)
@@ -90,7 +84,11 @@ func (t *task) executeOnce(n, attempt int) outcome {
 	t.drain(readers)
 	to.finish(run.StreamStdout, run.StreamStderr)
 
-	e, oomKilled := p.Exit(), t.outOfMemory()
+	end, lost := p.end()
+	if lost != nil {
+		return t.lostOutcome(n, by, lost)
+	}
+	e := end.Exit
 	out := outcome{by: by, result: run.StepResult{ExitCode: &e.Code}}
 	switch {
 	case by == wasStopped, by == wasAborted:
@@ -100,7 +98,7 @@ func (t *task) executeOnce(n, attempt int) outcome {
 	case by == stepTimedOut:
 		out = t.failed(n, &e.Code, "timed out after "+step.Timeout.String())
 		out.by, out.cause, out.result.TimedOut = by, run.CauseTimeout, true
-	case oomKilled && t.isMemoryFailure(e):
+	case end.OutOfMemory && t.isMemoryFailure(e):
 		out = t.failed(n, &e.Code, "ran out of memory (exit code "+strconv.Itoa(e.Code)+")")
 		out.cause = run.CauseOOM
 	case e.Signal != "":
@@ -110,7 +108,7 @@ func (t *task) executeOnce(n, attempt int) outcome {
 	default:
 		out.result.Status = run.StatusSuccess
 	}
-	return t.withOutputs(out, n, outputs)
+	return t.withOutputs(out, n, end)
 }
 
 // isMemoryFailure reports whether the failure of a step is attributed to a process
@@ -121,25 +119,16 @@ func (t *task) isMemoryFailure(e process.Exit) bool {
 	return e.Killed || e.Code == exitKilled || (e.Code != 0 && !t.control.host)
 }
 
-// outOfMemory reports whether a process was killed because of a lack of memory
-// since its last call. The control group of an environment counts the processes of
-// the task only; that of a host counts those of other tasks too.
-func (t *task) outOfMemory() bool {
-	before := t.oomSeen
-	t.oomSeen = process.OOMKills()
-	return t.oomSeen > before
-}
-
 // withOutputs adds the outputs of the step. Invalid outputs fail a step that
 // succeeded.
-func (t *task) withOutputs(out outcome, n int, path string) outcome {
-	values, err := readOutputs(path, run.MaxOutputBytes-t.outputBytes)
-	if err != nil {
+func (t *task) withOutputs(out outcome, n int, end helper.Result) outcome {
+	if end.OutputError != "" {
 		if out.result.Status == run.StatusSuccess {
-			return t.failed(n, out.result.ExitCode, err.Error())
+			return t.failed(n, out.result.ExitCode, end.OutputError)
 		}
 		return out
 	}
+	values := end.Outputs
 	for key, value := range values {
 		if t.secrets.String(key) != key {
 			if out.result.Status == run.StatusSuccess {
@@ -169,80 +158,6 @@ func (t *task) stepName(n int) string {
 		return fmt.Sprintf("step %d %q", n+1, name)
 	}
 	return fmt.Sprintf("step %d", n+1)
-}
-
-// prepare writes the script and returns the command that runs it, and the file for
-// its outputs.
-func (t *task) prepare(n, attempt int) (c process.Command, outputs string, err error) {
-	d := t.order.Definition
-	step := d.Steps[n]
-	if c.Dir, err = workingDir(t.order, t.user, step); err != nil {
-		return c, "", err
-	}
-	name := "step-" + strconv.Itoa(n)
-	if attempt > 1 { // processes of the earlier attempts may still use its files
-		name += "-attempt-" + strconv.Itoa(attempt)
-	}
-	script := filepath.Join(t.steps, name+process.ScriptSuffix(d.Shell))
-	outputs = filepath.Join(t.steps, name+".out")
-	for path, content := range map[string]string{script: step.Script, outputs: ""} {
-		if err := t.writeFile(path, content); err != nil {
-			return c, "", err
-		}
-	}
-	env := environment(t.order, t.user, step, outputs)
-	c.Args = append(append(c.Args, d.Shell...), script)
-	c.Env, c.User = list(env), t.user
-	c.Path, err = process.LookPath(c.Args[0], env["PATH"], c.Dir)
-	return c, outputs, err
-}
-
-// writeFile writes a file that belongs to the user of the steps, who alone may read
-// it.
-func (t *task) writeFile(path, content string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700) //nolint:gosec // a script
-	if err != nil {
-		return fmt.Errorf("write the script: %w", err)
-	}
-	_, err = f.WriteString(content)
-	if err := errors.Join(err, t.user.Own(f), f.Close()); err != nil {
-		return fmt.Errorf("write the script: %w", err)
-	}
-	return nil
-}
-
-// spawn starts the command and copies its output to a sink.
-func (t *task) spawn(c process.Command, n int) (_ *process.Process, _ []*pipeReader, _ *sink, err error) {
-	if c.Stdin, err = os.Open(os.DevNull); err != nil {
-		return nil, nil, nil, fmt.Errorf("open %s: %w", os.DevNull, err)
-	}
-	defer func() { _ = c.Stdin.Close() }()
-	how := t.order.Definition.Steps[n].Streams
-	pipes, err := openPipes(how)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	defer pipes.closeWriters()
-	c.Stdout, c.Stderr = pipes.stdout, pipes.stderr
-	p, err := t.reaper.Start(c)
-	if err != nil {
-		return nil, nil, nil, errors.Join(plain(err), pipes.closeSources())
-	}
-	_ = p.RecordStep(t.dir) // without it there are no sessions, which must not fail the step
-	to := newSink(t.journal, n, how == run.StreamsSplit)
-	var readers []*pipeReader
-	for _, s := range pipes.sources {
-		readers = append(readers, newPipeReader(s, t.secrets, to))
-	}
-	return p, readers, to, nil
-}
-
-// plain returns the error of a path without its operation.
-func plain(err error) error {
-	if fault, ok := errors.AsType[*fs.PathError](err); ok {
-		return fmt.Errorf("%s: %w", fault.Path, fault.Err)
-	}
-	return err
 }
 
 // drain waits until all output of the step was read. Later output of background

@@ -20,7 +20,7 @@ func (t *task) execute(n int) outcome {
 		out := t.executeOnce(n, attempt)
 		// Steps of a cleanup run once: its time is short, and the task has ended already.
 		failed := out.result.Status == run.StatusFailed && out.by != taskTimedOut && t.cleanup.cause == uninterrupted
-		if !failed || attempt == most || !policy.Allows(out.cause, out.result.ExitCode) {
+		if !failed || out.final || attempt == most || !policy.Allows(out.cause, out.result.ExitCode) {
 			if failed && attempt > 1 {
 				out.reason += fmt.Sprintf("; it was attempted %d times", attempt)
 			}

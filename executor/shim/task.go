@@ -1,12 +1,13 @@
 package shim
 
 import (
-	"os"
-	"path/filepath"
+	"context"
 	"time"
 
+	"github.com/drover-run/drover/executor/shim/helper"
 	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/executor/shim/process"
+	"github.com/drover-run/drover/executor/shim/stepenv"
 	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
@@ -16,21 +17,17 @@ import (
 // steps have left when the task has ended.
 const leftoverGrace = time.Second
 
-// stepsDir is the directory in the shim's directory for the files of steps that have a
-// user of their own.
-const stepsDir = "steps"
-
 // task is a running task. One goroutine runs it.
 type task struct {
 	dir         string
-	steps       string // scripts and outputs
-	host        bool   // the environment is not of the task's own
+	host        bool // the environment is not of the task's own
 	order       run.ShimSpec
 	journal     *journal.Writer
 	reaper      *process.Reaper
 	control     *control
 	secrets     *mask.Set
-	user        process.Account
+	env         *stepenv.Env
+	helpers     map[string]*helper.Client // by image
 	started     time.Time
 	deadline    <-chan struct{} // closed when the timeout of the task has passed; nil for none
 	cleanup     cleanup
@@ -41,7 +38,7 @@ type task struct {
 
 // run runs the steps and returns the result of the task. All processes of the task
 // have ended then.
-func (t *task) run() run.TaskResult {
+func (t *task) run(ctx context.Context) run.TaskResult {
 	d := t.order.Definition
 	r := run.TaskResult{Status: run.StatusSuccess, Started: t.started, Steps: make([]run.StepResult, len(d.Steps))}
 	for i := range r.Steps {
@@ -56,14 +53,16 @@ func (t *task) run() run.TaskResult {
 		t.oomSeen = process.OOMKills()
 	}
 	defer t.cleanup.end()
-	if err := t.setUp(); err != nil {
+	if err := t.setUp(ctx); err != nil {
 		r.Status, r.Cause, r.Reason = run.StatusFailed, run.CauseStart, err.Error()
 	} else {
 		t.runSteps(&r)
 		t.hold(&r)
 	}
+	closed := t.closeHelpers()
 	t.reaper.Sweep(leftoverGrace)
-	t.dropSecrets()
+	closed()
+	t.env.Close()
 	for _, p := range t.background {
 		p.finish()
 	}
@@ -72,39 +71,15 @@ func (t *task) run() run.TaskResult {
 	return r
 }
 
-// setUp finds the user, and creates the directories for the scripts and for secrets
-// that are files.
-func (t *task) setUp() error {
-	name := t.order.User
-	if t.order.Definition.User != "" {
-		name = t.order.Definition.User
-	}
-	var err error
-	if home := t.order.BaseEnvironment["HOME"]; name == "" && home != "" {
-		t.user = process.Account{Home: home} // all that the user database would contain
-	} else if t.user, err = process.LookUpAccount(name); err != nil {
+// setUp prepares what the steps run with, and connects to the helper containers.
+func (t *task) setUp(ctx context.Context) (err error) {
+	if t.env, err = stepenv.New(t.dir, t.order); err != nil || len(t.order.Helpers) == 0 {
 		return err
 	}
-	if err := t.writeSecrets(); err != nil {
+	if err := t.env.ShareWorkingDir(); err != nil {
 		return err
 	}
-	t.steps = t.dir
-	if !t.user.Other {
-		return nil
-	}
-	t.steps = filepath.Join(t.dir, stepsDir)
-	if err := os.MkdirAll(t.steps, 0o700); err != nil {
-		return err
-	}
-	if err := os.Chmod(t.dir, 0o711); err != nil { //nolint:gosec // the user of the steps must get through
-		return err
-	}
-	steps, err := process.OpenDir(t.steps)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = steps.Close() }()
-	return t.user.Own(steps)
+	return t.connectHelpers(ctx)
 }
 
 func (t *task) runSteps(r *run.TaskResult) {
@@ -181,7 +156,7 @@ func (t *task) interrupted() interruption {
 
 // await waits for the end of a step's first process, and ends it on a timeout or a
 // stop request.
-func (t *task) await(p *process.Process, timeout time.Duration, interrupted <-chan interruption) interruption {
+func (t *task) await(p stepProcess, timeout time.Duration, interrupted <-chan interruption) interruption {
 	var expired <-chan time.Time
 	if timeout > 0 {
 		timer := time.NewTimer(timeout)
@@ -190,7 +165,7 @@ func (t *task) await(p *process.Process, timeout time.Duration, interrupted <-ch
 	}
 	var by interruption
 	select {
-	case <-p.Done:
+	case <-p.Done():
 		return uninterrupted
 	case <-expired:
 		by = stepTimedOut
@@ -200,13 +175,13 @@ func (t *task) await(p *process.Process, timeout time.Duration, interrupted <-ch
 	if by == wasStopped || by == wasAborted {
 		grace = t.control.grace()
 	}
-	t.reaper.Terminate(p)
+	p.Terminate()
 	end := time.Now().Add(grace)
 	kill := time.NewTimer(grace)
 	defer kill.Stop()
 	for {
 		select {
-		case <-p.Done:
+		case <-p.Done():
 			return by
 		case <-t.control.stopUpdated: // a stop meanwhile, or one with a shorter grace
 			if sooner := time.Now().Add(t.control.grace()); sooner.Before(end) {
@@ -214,7 +189,7 @@ func (t *task) await(p *process.Process, timeout time.Duration, interrupted <-ch
 				kill.Reset(time.Until(end))
 			}
 		case <-kill.C:
-			t.reaper.Kill(p)
+			p.Kill()
 		}
 	}
 }

@@ -107,6 +107,7 @@ func (r *resolver) task(p run.Path, of *run.TaskSpec) *run.TaskSpec {
 
 func (r *resolver) step(p run.Path, s *run.Step) {
 	s.Name = r.expand(p.Key("name"), s.Name)
+	s.Image = r.expand(p.Key("image"), s.Image)
 	s.Environment = r.variables(p.Key("environment"), s.Environment)
 	if s.SaveCache != nil {
 		saved := *s.SaveCache

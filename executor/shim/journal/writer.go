@@ -187,6 +187,13 @@ func (j *Writer) write() error {
 	return nil
 }
 
+// Sync returns once all frames are on the disk. An error of the disk is not reported:
+// Close reports it.
+func (j *Writer) Sync() {
+	j.Append()
+	_ = j.file.Sync()
+}
+
 // Close syncs the journal and closes it.
 func (j *Writer) Close() error {
 	j.mu.Lock()

@@ -5,6 +5,7 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -55,4 +56,12 @@ func LookPath(name, path, dir string) (string, error) {
 		}
 	}
 	return "", &fs.PathError{Op: "look in PATH for", Path: name, Err: fs.ErrNotExist}
+}
+
+// Plain returns the error of a path without its operation.
+func Plain(err error) error {
+	if fault, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("%s: %w", fault.Path, fault.Err)
+	}
+	return err
 }

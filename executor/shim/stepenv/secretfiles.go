@@ -1,4 +1,4 @@
-package shim
+package stepenv
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 // writeSecrets writes the secrets that are files, readable by the user of the steps
 // only. The directory must be in memory, also if another component created it:
 // secrets never reach a disk.
-func (t *task) writeSecrets() error {
-	files, dir := t.order.Definition.SecretFiles, t.order.SecretsDir
+func (e *Env) writeSecrets() error {
+	files, dir := e.Order.Definition.SecretFiles, e.Order.SecretsDir
 	if len(files) == 0 {
 		return nil
 	}
@@ -24,8 +24,8 @@ func (t *task) writeSecrets() error {
 		return errors.New("secrets as files need a directory in memory, and there is none here")
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := t.writeSecret(filepath.Join(dir, name), files[name]); err != nil {
-			return fmt.Errorf("write the secret %s as a file: %w", name, plain(err))
+		if err := e.writeSecret(filepath.Join(dir, name), files[name]); err != nil {
+			return fmt.Errorf("write the secret %s as a file: %w", name, process.Plain(err))
 		}
 	}
 	// If another component created the directory, as a cluster does for a shim that is
@@ -36,22 +36,22 @@ func (t *task) writeSecrets() error {
 	}
 	defer func() { _ = location.Close() }()
 	_ = location.Chmod(0o700)
-	return t.user.Own(location)
+	return e.User.Own(location)
 }
 
-func (t *task) writeSecret(path, content string) error {
+func (e *Env) writeSecret(path, content string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o400)
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString(content)
-	return errors.Join(err, t.user.Own(f), f.Close())
+	return errors.Join(err, e.User.Own(f), f.Close())
 }
 
 // dropSecrets removes those files after the processes of the task have ended.
-func (t *task) dropSecrets() {
-	for name := range t.order.Definition.SecretFiles {
-		if dir := t.order.SecretsDir; dir != "" {
+func (e *Env) dropSecrets() {
+	for name := range e.Order.Definition.SecretFiles {
+		if dir := e.Order.SecretsDir; dir != "" {
 			_ = os.Remove(filepath.Join(dir, name)) // the removal of the environment removes what is left
 		}
 	}

@@ -1,4 +1,4 @@
-package shim
+package stepenv_test
 
 import (
 	"maps"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/drover-run/drover/executor/shim/process"
+	"github.com/drover-run/drover/executor/shim/stepenv"
 	"github.com/drover-run/drover/internal/testenv/pages"
 	"github.com/drover-run/drover/run"
 )
@@ -16,7 +17,8 @@ import (
 func TestPage_variables(t *testing.T) {
 	t.Parallel()
 	const page = "variables.md"
-	inCode := slices.Collect(maps.Keys(environment(run.ShimSpec{}, process.Account{Name: "user", Home: "/home/user"}, run.StepDef{}, "/output")))
+	env := &stepenv.Env{User: process.Account{Name: "user", Home: "/home/user"}}
+	inCode := slices.Collect(maps.Keys(env.Variables(run.StepDef{}, "/output")))
 	var onPage []string
 	for _, name := range pages.FirstColumn(pages.Table(t, page, "## Variables that Drover sets")) {
 		if !strings.HasPrefix(name, run.VariableItem) {

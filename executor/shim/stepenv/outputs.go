@@ -1,4 +1,4 @@
-package shim
+package stepenv
 
 import (
 	"bytes"
@@ -14,11 +14,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// readOutputs parses the output file of a step: lines key=value, and multiline
+// ReadOutputs parses the output file of a step: lines key=value, and multiline
 // values that begin with key<<WORD and end before a line that is only the word. The
 // last value of a key counts. budget is how many bytes of keys and values the task
 // has left. Steps write the file, so errors have messages for the user.
-func readOutputs(path string, budget int) (map[string]string, error) {
+func ReadOutputs(path string, budget int) (map[string]string, error) {
 	f, err := process.OpenRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // no outputs, and no error

@@ -1,4 +1,4 @@
-package shim
+package stepenv_test
 
 import (
 	"crypto/rand"
@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/drover-run/drover/executor/shim/process"
+	"github.com/drover-run/drover/executor/shim/stepenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -63,7 +64,7 @@ func TestMakeDir_changes_the_owner_of_its_own_directories_only(t *testing.T) {
 	stop := swapping(t, location, link)
 	defer stop()
 	for range attempts {
-		_ = makeDir(filepath.Join(location, "inner"), owner) // fails if it detects the exchange
+		_ = stepenv.MakeDir(filepath.Join(location, "inner"), owner) // fails if it detects the exchange
 		_ = unix.Unlinkat(int(held.Fd()), "inner", unix.AT_REMOVEDIR)
 		info, err := os.Stat(filepath.Join(victim, "inner"))
 		require.NoError(t, err)
@@ -75,7 +76,7 @@ func TestMakeDir_changes_the_owner_of_all_created_directories(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
 	dir := t.TempDir()
-	require.NoError(t, makeDir(filepath.Join(dir, "a", "b"), process.Account{Other: true, UID: 12345, GID: 12345}))
+	require.NoError(t, stepenv.MakeDir(filepath.Join(dir, "a", "b"), process.Account{Other: true, UID: 12345, GID: 12345}))
 	for _, name := range []string{"a", "a/b"} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		require.NoError(t, err)
@@ -97,7 +98,7 @@ func TestReadOutputs_follows_no_symlink(t *testing.T) {
 	stop := swapping(t, outputs, link)
 	defer stop()
 	for range attempts {
-		values, err := readOutputs(outputs, run.MaxOutputBytes)
+		values, err := stepenv.ReadOutputs(outputs, run.MaxOutputBytes)
 		if err == nil {
 			require.NotEqual(t, secret, values["key"], "the shim followed a link of the step")
 		}
@@ -116,10 +117,10 @@ func TestReadOutputs_of_special_files(t *testing.T) {
 	} {
 		path := filepath.Join(dir, name)
 		require.NoError(t, put(path))
-		_, err := readOutputs(path, run.MaxOutputBytes)
+		_, err := stepenv.ReadOutputs(path, run.MaxOutputBytes)
 		require.ErrorContains(t, err, "not a regular file", name)
 	}
-	values, err := readOutputs(filepath.Join(dir, "absent"), run.MaxOutputBytes)
+	values, err := stepenv.ReadOutputs(filepath.Join(dir, "absent"), run.MaxOutputBytes)
 	require.NoError(t, err)
 	require.Empty(t, values)
 }

@@ -1,0 +1,83 @@
+package docker
+
+import (
+	"context"
+
+	"github.com/docker/docker/api/types/container"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drover-run/drover/executor/shim/helper"
+	"github.com/drover-run/drover/run"
+)
+
+// ensureHelperImages makes the images of the helper containers present.
+func (s *starting) ensureHelperImages(ctx context.Context, def run.Definition) error {
+	for _, image := range def.HelperImages() {
+		info, err := s.driver.ensureImage(ctx, def, image, s.plan.platform, s.log)
+		if err != nil {
+			return run.Errorf(run.CodeOf(err), "image of a step: %w", err)
+		}
+		s.helpers = append(s.helpers, info)
+	}
+	return nil
+}
+
+// startHelpers starts the helper containers. The shim of the task connects to them.
+func (s *starting) startHelpers(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i, image := range s.task.Definition.HelperImages() {
+		group.Go(func() error { return s.startHelper(ctx, i, image) })
+	}
+	return group.Wait()
+}
+
+func (s *starting) startHelper(ctx context.Context, i int, image string) error {
+	d := s.driver
+	config, host := s.helperConfig(i, image)
+	id, err := d.create(ctx, config, host, s.plan.platform, d.options.helperName(s.key(), i))
+	if err != nil {
+		return refused(err, "create the container of image %s", image)
+	}
+	if err := d.start(ctx, id); err != nil {
+		return refused(err, "start the container of image %s", image)
+	}
+	return nil
+}
+
+// helperConfig returns the configuration of a helper container. It shares the network
+// namespace and the volumes of the main container, and has the limits of the task.
+func (s *starting) helperConfig(i int, image string) (*container.Config, *container.HostConfig) {
+	def := s.task.Definition
+	config := &container.Config{
+		Image:       image,
+		User:        "0:0", // the shim drops its privileges for the steps
+		Entrypoint:  helperCommand(helper.Name(i)),
+		WorkingDir:  "/",
+		Labels:      s.driver.labels(def, roleHelper),
+		StopSignal:  killSignal,
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+	}
+	noInit := false // the shim reaps
+	host := &container.HostConfig{
+		Init:        &noInit,
+		LogConfig:   container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": serviceLogSize, "max-file": "1"}},
+		NetworkMode: container.NetworkMode("container:" + s.id),
+		VolumesFrom: []string{s.id},
+		Privileged:  def.Privileged,
+		Resources:   s.plan.resources,
+	}
+	if len(def.SecretFiles) > 0 {
+		host.Tmpfs = map[string]string{secretsDir: secretsOptions}
+	}
+	return config, host
+}
+
+// helperSpecs returns the part of the order about the helper containers.
+func (s *starting) helperSpecs() []run.HelperSpec {
+	var specs []run.HelperSpec
+	for i, image := range s.task.Definition.HelperImages() {
+		info := s.helpers[i]
+		specs = append(specs, run.HelperSpec{Image: image, User: info.user, WorkingDir: info.workingDir, BaseEnvironment: info.variables()})
+	}
+	return specs
+}
