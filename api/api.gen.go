@@ -135,6 +135,27 @@ func (e AuditResult) Valid() bool {
 	}
 }
 
+// Defines values for CheckoutSubmodules.
+const (
+	CheckoutSubmodulesNone      CheckoutSubmodules = "none"
+	CheckoutSubmodulesNormal    CheckoutSubmodules = "normal"
+	CheckoutSubmodulesRecursive CheckoutSubmodules = "recursive"
+)
+
+// Valid indicates whether the value is a known member of the CheckoutSubmodules enum.
+func (e CheckoutSubmodules) Valid() bool {
+	switch e {
+	case CheckoutSubmodulesNone:
+		return true
+	case CheckoutSubmodulesNormal:
+		return true
+	case CheckoutSubmodulesRecursive:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Condition.
 const (
 	ConditionFailure Condition = "failure"
@@ -1253,6 +1274,26 @@ type ChangeGroupSpec struct {
 	// (`stop_running`), the waiting runs are cancelled (`cancel_queued`), or the run is refused (`reject`).
 	OnBusy OnBusy `json:"on_busy,omitempty,omitzero"`
 }
+
+// Checkout Checks out a git repository.
+type Checkout struct {
+	Clean *bool `json:"clean,omitempty"`
+
+	// Credentials The name of a secret of the run.
+	Credentials string             `json:"credentials,omitempty,omitzero"`
+	Depth       int                `json:"depth,omitempty,omitzero"`
+	Lfs         bool               `json:"lfs,omitempty,omitzero"`
+	Path        string             `json:"path,omitempty,omitzero"`
+	Ref         string             `json:"ref,omitempty,omitzero"`
+	Refspecs    []string           `json:"refspecs,omitempty,omitzero"`
+	Repository  string             `json:"repository"`
+	Reuse       bool               `json:"reuse,omitempty,omitzero"`
+	Sha         string             `json:"sha,omitempty,omitzero"`
+	Submodules  CheckoutSubmodules `json:"submodules,omitempty,omitzero"`
+}
+
+// CheckoutSubmodules defines model for Checkout.Submodules.
+type CheckoutSubmodules string
 
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
@@ -2766,7 +2807,7 @@ type Step struct {
 	Status    Status    `json:"status"`
 	TimedOut  bool      `json:"timed_out,omitempty,omitzero"`
 
-	// Type `run`, or the name of an archive step.
+	// Type `run`, `checkout`, or the name of an archive step.
 	Type string `json:"type"`
 }
 
@@ -2775,6 +2816,8 @@ type StepResult = run.StepResult
 
 // StepSpec One of `run` and the archive steps.
 type StepSpec struct {
+	// Checkout Checks out a git repository.
+	Checkout    Checkout          `json:"checkout,omitempty,omitzero"`
 	Environment map[string]string `json:"environment,omitempty,omitzero"`
 
 	// If A condition in CEL, evaluated before the task begins. The step is skipped if it is false.

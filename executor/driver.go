@@ -131,4 +131,6 @@ type Features struct {
 	// SecretFiles: secrets as files, in memory.
 	SecretFiles bool
 	Exec        bool // handles implement ExecHandle
+	// Checkouts: steps that check out a repository and have no image.
+	Checkouts bool
 }

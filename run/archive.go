@@ -152,6 +152,7 @@ const (
 	StepSaveCache        = "save_cache"
 	StepRestoreCache     = "restore_cache"
 	StepSaveArtifacts    = "save_artifacts"
+	StepCheckout         = "checkout" // no archive step
 )
 
 // ArchiveStepTypes returns the types of archive steps.
@@ -315,8 +316,8 @@ func GroupRoot(group string) string {
 	return group
 }
 
-// Type returns the type of the step, as its key in the specification: "run", or
-// the key of an archive step; "" if it has none.
+// Type returns the type of the step, as its key in the specification: "run",
+// "checkout", or the key of an archive step; "" if it has none.
 func (s *Step) Type() string {
 	if kinds := s.Types(); len(kinds) > 0 {
 		return kinds[0]
@@ -326,8 +327,12 @@ func (s *Step) Type() string {
 
 // Types returns the types of the step, of which a valid step has exactly one.
 func (s *Step) Types() []string {
-	if s.Run == "" {
-		return s.types()
+	var types []string
+	if s.Run != "" {
+		types = append(types, StepRun)
 	}
-	return append([]string{StepRun}, s.types()...)
+	if s.Checkout != nil {
+		types = append(types, StepCheckout)
+	}
+	return append(types, s.types()...)
 }

@@ -70,7 +70,8 @@ type StepDef struct {
 	// Image is the image of the helper container that the step runs in; "" is the
 	// environment of the task.
 	Image       string            `json:"image,omitempty"`
-	Script      string            `json:"script"`                // "" for another type of step
+	Script      string            `json:"script"` // "" for another type of step
+	Checkout    *Checkout         `json:"checkout,omitempty"`
 	Environment map[string]string `json:"environment,omitempty"` // overrides the task's
 	WorkingDir  string            `json:"working_dir,omitempty"`
 	Timeout     time.Duration     `json:"timeout,omitempty"`
@@ -159,13 +160,14 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 	for i, s := range t.Steps {
 		d.Steps[i] = StepDef{
 			Name: s.Name, Image: s.Image, Script: s.Run, Environment: s.Environment, WorkingDir: s.WorkingDir,
-			Timeout: s.Timeout.Std(), When: cmp.Or(s.When, WhenOnSuccess), Retry: s.Retry,
+			Timeout: s.Timeout.Std(), When: cmp.Or(s.When, WhenOnSuccess), Retry: s.Retry, Checkout: s.Checkout,
 			ArchiveStep: s.ArchiveStep,
 		}
 		if s.Run != "" {
 			d.Steps[i].Streams = cmp.Or(s.Streams, t.Streams)
 		}
 	}
+	d.maskCheckouts(header.Secrets)
 	return d
 }
 
@@ -180,10 +182,36 @@ func (d *Definition) Supply(secrets map[string]Secret) {
 		}
 	}
 	d.Secrets = longestFirst(append(slices.Clone(d.Secrets), masked(secrets)...))
+	d.maskCheckouts(secrets)
 	for host, r := range d.Registries {
 		if password, ok := secrets[r.PasswordSecret]; ok {
 			d.Auth[host] = Auth{Username: r.Username, Password: password.Reveal()}
 		}
+	}
+}
+
+// Secret returns the value of a secret that the task has as a variable or as a file; "" if
+// it has none of this name.
+func (d *Definition) Secret(name string) string {
+	if content, file := d.SecretFiles[name]; file {
+		return content
+	}
+	return d.Environment[name]
+}
+
+// maskCheckouts masks the passwords in the credentials of checkouts, which are
+// user:password.
+func (d *Definition) maskCheckouts(secrets map[string]Secret) {
+	parts := make(map[string]Secret)
+	for i := range d.Steps {
+		if c := d.Steps[i].Checkout; c != nil && c.Credentials != "" {
+			if _, password, ok := strings.Cut(secrets[c.Credentials].Reveal(), ":"); ok {
+				parts[c.Credentials] = Secret(password)
+			}
+		}
+	}
+	if len(parts) > 0 {
+		d.Secrets = longestFirst(append(slices.Clone(d.Secrets), masked(parts)...))
 	}
 }
 
@@ -287,6 +315,9 @@ type ShimSpec struct {
 	// Helpers are the helper containers of the task, in the order of
 	// Definition.HelperImages.
 	Helpers []HelperSpec `json:"helpers,omitempty"`
+	// GitStores are the directories of object stores for checkouts with reuse, by
+	// repository. A shim of an earlier version ignores them.
+	GitStores map[string]string `json:"git_stores,omitempty"`
 }
 
 // HelperSpec is a helper container: a container of the task for the steps with an image
@@ -317,10 +348,12 @@ const (
 // correctly. It is 1, 2 if steps transfer archives, 3 if secrets are files, and 4 if
 // it decides more about its steps than whether they run on success or on failure: it
 // retries them, runs them after a stop only, skips them by a condition, or has a
-// timeout of the cleanup, and 5 if steps have images of their own. A step that always runs does not require 4: without it, an
+// timeout of the cleanup, and 5 if steps have images of their own or check out a
+// repository. A step that always runs does not require 4: without it, an
 // older executor runs the step in all other cases.
 func RequiredSpecVersion(d *Definition) int {
-	if len(d.HelperImages()) > 0 {
+	checksOut := func(s StepDef) bool { return s.Checkout != nil }
+	if len(d.HelperImages()) > 0 || slices.ContainsFunc(d.Steps, checksOut) {
 		return specVersionHelpers
 	}
 	if d.CleanupTimeout > 0 || slices.ContainsFunc(d.Steps, func(s StepDef) bool { return s.When == WhenOnStop || s.Retry.MaxAttempts > 1 || s.Skip }) {

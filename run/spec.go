@@ -394,7 +394,51 @@ func (t *TaskSpec) SharesWorkingDir() bool {
 	return slices.ContainsFunc(t.Steps, func(s Step) bool { return s.Image != "" })
 }
 
-// Step is one step of a task. Exactly one of Run and the fields of
+// Checkout checks out a git repository.
+type Checkout struct {
+	Repository string `json:"repository"` // a URL without credentials, or host:path for ssh
+	// Ref is a branch, a tag or a full name; "" is the default branch.
+	Ref string `json:"ref,omitempty"`
+	// RefSpecs are fetched instead of Ref, as in git.
+	RefSpecs []string `json:"refspecs,omitempty"`
+	// SHA is the commit to check out; "" is the newest one of Ref.
+	SHA string `json:"sha,omitempty"`
+	// Depth is how many commits of the history are fetched; 0 is all.
+	Depth      int        `json:"depth,omitempty"`
+	Submodules Submodules `json:"submodules,omitempty"`
+	LFS        bool       `json:"lfs,omitempty"`
+	// Clean removes other files from the directory; nil means true.
+	Clean *bool `json:"clean,omitempty"`
+	// Path is the directory, relative to the working directory of the step; "" is that
+	// directory.
+	Path string `json:"path,omitempty"`
+	// Credentials names the secret of the run that has the password, or user:password.
+	Credentials string `json:"credentials,omitempty"`
+	// Reuse copies objects that earlier checkouts of the repository left on the host of
+	// the executor.
+	Reuse bool `json:"reuse,omitempty"`
+}
+
+// Limits of a checkout.
+const (
+	MaxRefSpecs = 100
+	MaxDepth    = 1_000_000
+)
+
+// Cleans reports whether the checkout removes other files from its directory.
+func (c *Checkout) Cleans() bool { return c.Clean == nil || *c.Clean }
+
+// Submodules says which submodules are checked out too.
+type Submodules string
+
+// The submodules of a checkout; "" means none.
+const (
+	SubmodulesNone      Submodules = "none"
+	SubmodulesNormal    Submodules = "normal"
+	SubmodulesRecursive Submodules = "recursive"
+)
+
+// Step is one step of a task. Exactly one of Run, Checkout and the fields of
 // ArchiveStep is set.
 type Step struct {
 	Name string `json:"name,omitempty"`
@@ -407,6 +451,8 @@ type Step struct {
 	Timeout     Duration          `json:"timeout,omitempty"`
 	When        When              `json:"when,omitempty"`    // "" means on_success
 	Streams     Streams           `json:"streams,omitempty"` // "" means those of the task
+	// Checkout checks out a repository instead of running a script.
+	Checkout *Checkout `json:"checkout,omitempty"`
 	// Retry repeats a script that fails, within the attempt of the task.
 	Retry Retry  `json:"retry,omitzero"`
 	If    string `json:"if,omitempty"` // a condition, evaluated before the task begins

@@ -185,7 +185,7 @@ func foreignInStep() map[string]string {
 		"env variables vars":               hintVariables,
 		"condition rules preconditions":    `use "if", an expression, or "when"`,
 		"uses with plugin plugins":         `there are no actions: use "run"`,
-		"checkout clone":                   `use "run" with git`,
+		"clone":                            `use "checkout"`,
 		"dir cwd workdir workingdirectory": `use "working_dir"`,
 		"timeoutminutes timeoutsec":        hintTimeout,
 		"timeoutinminutes":                 hintTimeout,

@@ -212,6 +212,19 @@ func schemaRules() []schemaRule {
 			},
 		},
 		{
+			"The `credentials` of a checkout name a secret of the file, and are for http and https. Its `repository` is an address without credentials.",
+			[]ruleFault{
+				{code: run.FaultUnknownSecret, path: `\.checkout\.credentials$`},
+				{code: run.FaultContradiction, path: `\.checkout\.credentials$`},
+				{code: run.FaultBadValue, path: `\.checkout\.(repository|path)$`},
+				{code: run.FaultBadFormat, path: `\.checkout\.(repository|ref|sha)$`},
+			},
+			[]string{
+				"steps: [{checkout: {repository: 'https://h/r', credentials: A}}]", "secrets: {A: bcd}\ntasks: {a: {steps: [{checkout: {repository: 'git@h:r', credentials: A}}]}}\n",
+				"steps: [{checkout: {repository: 'https://u:p@h/r'}}]", "steps: [{checkout: {repository: 'ftp://h/r'}}]",
+			},
+		},
+		{
 			"Only steps with `run` or `checkout` have an `image`, at most 8 different ones in a task, whose `working_dir` is then an absolute path below `/`, and so it is if services share it.",
 			[]ruleFault{
 				{code: run.FaultContradiction, path: `\.steps\[\d+\]\.image$`},

@@ -67,6 +67,10 @@ func expandedIn(t reflect.Type, field string) templates {
 		case "name", "image":
 			return inputTemplates
 		}
+	case reflect.TypeFor[run.Checkout]():
+		if field == "repository" || field == "ref" || field == "sha" {
+			return inputTemplates
+		}
 	case reflect.TypeFor[run.SaveCache](), reflect.TypeFor[run.RestoreCache]():
 		if field == "key" || field == "keys" {
 			return cacheKeyTemplates | inputTemplates

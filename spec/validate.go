@@ -80,8 +80,9 @@ func checkContent(l *faultList, s *run.Spec) {
 		// checkMatrices reports this; thousands of further faults would not
 		// help.
 	default:
+		secrets := s.SecretNames()
 		for name, t := range sorted(l, s.Tasks) {
-			checkTask(l, name, s.Group, t)
+			checkTask(l, name, s.Group, t, secrets)
 		}
 		checkOrdinary(l, s)
 	}

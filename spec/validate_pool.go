@@ -189,6 +189,11 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 		if t.Image == "" {
 			l.add(path.Key("image"), run.FaultRequired, "pool %s runs tasks in containers (%s): the task needs an image", p.Name, p.Driver)
 		}
+		checksOut := slices.ContainsFunc(t.Steps, func(s run.Step) bool { return s.Checkout != nil })
+		if checksOut && !t.SharesWorkingDir() && !volumePath(t.WorkingDir) { // else checkTask has checked it
+			l.add(path.Key("working_dir"), run.FaultPoolMismatch,
+				"%s is not an absolute path below /: pool %s runs checkout steps in containers of their own, which share it as a volume", quote(t.WorkingDir), p.Name)
+		}
 		return l.faults
 	}
 	for i := range t.Steps {

@@ -82,6 +82,10 @@ func TestCheckPool(t *testing.T) {
 	require.Empty(t, spec.CheckPool("a", &run.TaskSpec{Image: "x"}, docker))
 	require.Equal(t, []string{"tasks.a.image required"}, found(spec.CheckPool("a", &run.TaskSpec{}, docker)))
 	require.Equal(t, []string{"tasks.a.privileged pool_mismatch"}, found(spec.CheckPool("a", &run.TaskSpec{Image: "x", Privileged: true}, docker)))
+	checksOut := &run.TaskSpec{Image: "x", WorkingDir: "src", Steps: []run.Step{{Checkout: &run.Checkout{Repository: "https://h/r"}}}}
+	require.Equal(t, []string{"tasks.a.working_dir pool_mismatch"}, found(spec.CheckPool("a", checksOut, docker)))
+	checksOut.WorkingDir = "/src"
+	require.Empty(t, spec.CheckPool("a", checksOut, docker))
 	all := &run.TaskSpec{
 		Image: "x", PullPolicy: run.PullAlways, Platform: "linux/amd64", Services: make([]run.ServiceSpec, 1), User: "1",
 		Resources: run.Resources{CPU: "1"}, Volumes: make([]run.Volume, 1), Privileged: true,

@@ -18,7 +18,8 @@ var (
 	userPattern     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(?::[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
 )
 
-func checkTask(l *faultList, name, group string, t *run.TaskSpec) {
+// checkTask checks a task; secrets are the sorted names of the secrets of the run.
+func checkTask(l *faultList, name, group string, t *run.TaskSpec, secrets []string) {
 	p := run.Path("tasks").Key(name)
 	switch {
 	case len(name) > run.MaxNameLength:
@@ -33,6 +34,9 @@ func checkTask(l *faultList, name, group string, t *run.TaskSpec) {
 	checkPlacement(l, p, t)
 	checkContainer(l, p, t)
 	checkSteps(l, p.Key("steps"), t.Steps)
+	for i := range t.Steps {
+		checkCheckout(l, p.Key("steps").Index(i).Key("checkout"), t.Steps[i].Checkout, secrets)
+	}
 	checkArchives(l, p.Key("steps"), group, t.Steps)
 	checkApproval(l, p.Key("approval"), t.Approval)
 	checkTimeout(l, p.Key("timeout"), t.Timeout)
@@ -326,7 +330,7 @@ func checkStep(l *faultList, p run.Path, s *run.Step) {
 	kinds := s.Types()
 	switch {
 	case len(kinds) == 0:
-		l.add(p, run.FaultRequired, "the step is empty: set run or an archive step")
+		l.add(p, run.FaultRequired, "the step is empty: set run, checkout or an archive step")
 	case len(kinds) > 1:
 		l.add(p, run.FaultContradiction, "a step has exactly one type; this one has %s", strings.Join(kinds, " and "))
 	}
@@ -343,8 +347,8 @@ func checkStep(l *faultList, p run.Path, s *run.Step) {
 	checkText(l, p.Key("name"), s.Name)
 	if s.Image != "" {
 		checkImage(l, p.Key("image"), s.Image)
-		if s.Type() != run.StepRun {
-			l.add(p.Key("image"), run.FaultContradiction, "only steps with run have images of their own")
+		if kind := s.Type(); kind != run.StepRun && kind != run.StepCheckout {
+			l.add(p.Key("image"), run.FaultContradiction, "only steps with run or checkout have images of their own")
 		}
 	}
 	checkRetry(l, p.Key("retry"), s.Retry, run.RetryFailed, run.RetryTimeout, run.RetryOOM)

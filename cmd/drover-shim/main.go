@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/executor/shim/checkout"
 	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/executor/shim/process"
+	"github.com/drover-run/drover/executor/shim/stepenv"
 	"github.com/drover-run/drover/internal/version"
 	"github.com/drover-run/drover/run"
 )
@@ -46,6 +48,12 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	}
 	if args[0] == "exec-command" { // used by drover-shim exec itself
 		return execCommand(args[1:], stderr)
+	}
+	if args[0] == stepenv.CheckoutCommand { // used by the shim itself
+		return checkout.Main(ctx, stdin, stdout, stderr)
+	}
+	if args[0] == checkout.StoreCommand { // used by executors
+		return checkout.MainStore(ctx, stdin, stdout, stderr)
 	}
 	if args[0] == "hold" { // used by the shim itself
 		return hold(ctx)

@@ -3,6 +3,7 @@ package docker_test
 import (
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
@@ -14,13 +15,17 @@ import (
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/docker"
 	"github.com/drover-run/drover/executor/executortest"
+	"github.com/drover-run/drover/executor/gitstore"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
 // conformanceConfig is the configuration from which a process of the suite
 // creates a driver.
-type conformanceConfig struct{ ExecutorID, ShimPath string }
+type conformanceConfig struct {
+	ExecutorID, ShimPath, CheckoutImage string
+	GitStores                           gitstore.Options
+}
 
 // ownedDriver also closes its client.
 type ownedDriver struct {
@@ -39,22 +44,31 @@ func openConformance(text string) (executor.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := docker.New(docker.Options{Client: cli, ExecutorID: config.ExecutorID, ShimPath: config.ShimPath})
+	d, err := docker.New(docker.Options{
+		Client: cli, ExecutorID: config.ExecutorID, ShimPath: config.ShimPath,
+		CheckoutImage: config.CheckoutImage, GitStores: config.GitStores,
+	})
 	return &ownedDriver{Driver: d, client: cli}, err
 }
 
 func TestDriver_conformance(t *testing.T) {
 	t.Parallel()
 	testenv.RequireDocker(t)
+	repository := executortest.NewRepository(t)
+	gitImage := newBench(t).gitImage(t, repository)
 	executortest.Run(t, openConformance, func(t *testing.T) executortest.Harness {
 		t.Helper()
 		b := newBench(t)
-		config, err := json.Marshal(conformanceConfig{ExecutorID: b.id, ShimPath: testenv.BuildShim(t)})
+		config, err := json.Marshal(conformanceConfig{
+			ExecutorID: b.id, ShimPath: testenv.BuildShim(t), CheckoutImage: gitImage,
+			GitStores: gitstore.Options{MaxBytes: 1 << 20, IndexFile: filepath.Join(t.TempDir(), "git-stores.json")},
+		})
 		require.NoError(t, err)
+		t.Cleanup(func() { b.removeStores(t) })
 		return executortest.Harness{
 			Config: string(config),
-			Image:  b.image,
-			User:   executortest.NamedUser{Name: "tester", ID: "1000", Groups: "1000 2000"},
+			Image:  b.image, GitImage: gitImage, GitRepository: repository,
+			User: executortest.NamedUser{Name: "tester", ID: "1000", Groups: "1000 2000"},
 			Vanish: func(t testing.TB, key run.Key) {
 				t.Helper()
 				require.NoError(t, b.cli.ContainerKill(t.Context(), "drover-"+key.String(), "KILL"))
@@ -81,6 +95,9 @@ func TestDriver_conformance(t *testing.T) {
 				volumes, err := b.cli.VolumeList(t.Context(), volume.ListOptions{Filters: ours})
 				require.NoError(t, err)
 				for _, v := range volumes.Volumes {
+					if v.Labels["drover.role"] == "git-store" {
+						continue // kept for the next tasks
+					}
 					left = append(left, "volume "+v.Name)
 				}
 				return left

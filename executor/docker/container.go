@@ -26,6 +26,8 @@ const (
 	roleService = "service"
 	roleHelper  = "helper"
 	roleSetup   = "setup"
+	// roleGitStore is the role of volumes too.
+	roleGitStore = "git-store"
 
 	// killSignal is the containers' own stop signal. "docker stop" and a daemon
 	// that shuts down thus kill a container at once. SIGTERM is reserved for

@@ -16,6 +16,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/gitstore"
 	"github.com/drover-run/drover/executor/shim/helper"
 	"github.com/drover-run/drover/internal/keylock"
 	"github.com/drover-run/drover/run"
@@ -40,6 +41,12 @@ type Options struct {
 	// AllowPrivileged allows privileged containers. Such a task can take over
 	// the host.
 	AllowPrivileged bool
+	// CheckoutImage is an image with git, for checkout steps without an image. Without
+	// it, tasks with such steps are refused.
+	CheckoutImage string
+	// GitStores configures the object stores for checkouts with reuse, which also need
+	// CheckoutImage.
+	GitStores gitstore.Options
 	// Network is the network that main containers join; "" is the daemon's
 	// default.
 	Network string
@@ -58,6 +65,7 @@ type Driver struct {
 	shim    shimBinary
 	locks   keylock.Locks[run.Key]
 	volume  volumeState
+	stores  *gitstore.Stores
 
 	silence      time.Duration // silenceMin, except in tests
 	setupTimeout time.Duration // likewise
@@ -92,7 +100,7 @@ func New(options Options) (*Driver, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	sum := sha256.Sum256(binary)
-	return &Driver{
+	d := &Driver{
 		client:   options.Client,
 		options:  options,
 		log:      log,
@@ -102,7 +110,9 @@ func New(options Options) (*Driver, error) {
 		silence:      silenceMin,
 		setupTimeout: setupTimeout,
 		serviceWatch: serviceWatch,
-	}, nil
+	}
+	d.stores = gitstore.New(gitStores{d}, options.GitStores, log)
+	return d, nil
 }
 
 // Close closes the connections to containers whose Events were never called.
@@ -122,7 +132,7 @@ func (d *Driver) Features() executor.Features {
 	return executor.Features{
 		Name: "docker", Images: true, Services: true, Helpers: true, User: true, Tmpfs: true,
 		Resources: true, PIDs: true, Privileged: d.options.AllowPrivileged, Copy: true, Archives: true, Exec: true,
-		SecretFiles: true,
+		SecretFiles: true, Checkouts: d.options.CheckoutImage != "",
 	}
 }
 

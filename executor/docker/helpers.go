@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"slices"
 
 	"github.com/docker/docker/api/types/container"
 	"golang.org/x/sync/errgroup"
@@ -66,10 +67,37 @@ func (s *starting) helperConfig(i int, image string) (*container.Config, *contai
 		Privileged:  def.Privileged,
 		Resources:   s.plan.resources,
 	}
+	for _, name := range s.storesOf(image) {
+		host.Mounts = append(host.Mounts, gitStores{s.driver}.mount(name, true))
+	}
 	if len(def.SecretFiles) > 0 {
 		host.Tmpfs = map[string]string{secretsDir: secretsOptions}
 	}
 	return config, host
+}
+
+// storesOf returns the object stores of the checkouts that run in an image, sorted.
+func (s *starting) storesOf(image string) []string {
+	var names []string
+	for _, step := range s.task.Definition.Steps {
+		if step.Image != image || step.Checkout == nil || !step.Checkout.Reuse {
+			continue
+		}
+		if name := s.stores[step.Checkout.Repository]; name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// gitStoreDirs returns the part of the order about the object stores.
+func (s *starting) gitStoreDirs() map[string]string {
+	dirs := make(map[string]string, len(s.stores))
+	for repository, name := range s.stores {
+		dirs[repository] = storeDir + "/" + name
+	}
+	return dirs
 }
 
 // helperSpecs returns the part of the order about the helper containers.

@@ -39,6 +39,9 @@ const (
 // may therefore be started again, as long as it is the same container.
 func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Handle, err error) {
 	key := task.Definition.Key
+	if task.Definition, err = executor.WithCheckoutImage(task.Definition, d.options.CheckoutImage); err != nil {
+		return nil, err
+	}
 	p, err := d.newPlan(task.Definition)
 	if err != nil {
 		return nil, err
@@ -89,8 +92,9 @@ type starting struct {
 	log      func(string)
 	image    *imageInfo
 	services []*imageInfo
-	helpers  []*imageInfo // in the order of Definition.HelperImages
-	id       string       // of the main container
+	helpers  []*imageInfo      // in the order of Definition.HelperImages
+	stores   map[string]string // object stores of checkouts, by repository
+	id       string            // of the main container
 	nonce    string
 	found    string // image of a container that existed before
 	idle     bool   // no step has run, and none can run until the order is sent
@@ -154,6 +158,7 @@ func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 	if err := d.ensureVolume(ctx, def.Image, s.plan.platform); err != nil {
 		return false, err
 	}
+	s.stores = d.stores.Prepare(ctx, &def, s.log)
 	for s.id == "" {
 		if begun, err := s.create(ctx); err != nil || begun {
 			return begun, err
@@ -346,6 +351,7 @@ func (s *starting) order(first int64) run.ShimSpec {
 	order := run.ShimSpec{
 		Version: run.RequiredSpecVersion(&def), FirstFrame: first, Definition: def,
 		User: s.image.user, WorkingDir: s.image.workingDir, BaseEnvironment: s.image.variables(), Helpers: s.helperSpecs(),
+		GitStores: s.gitStoreDirs(),
 	}
 	if len(def.SecretFiles) > 0 {
 		order.SecretsDir = secretsDir

@@ -41,6 +41,11 @@ type Harness struct {
 	// Image is a local image with /bin/sh and the usual commands; "" for drivers
 	// without images.
 	Image string
+	// GitImage is a local image as Image, with git; "" for none.
+	GitImage string
+	// GitRepository is a repository of NewRepository, at this path on the host and in
+	// GitImage; "" for none. The driver has object stores if there is one.
+	GitRepository string
 	// User is a user that exists in Image, for drivers that have users.
 	User NamedUser
 	// Vanish kills the environment of a key, including the shim, from outside of the
@@ -71,7 +76,7 @@ type NamedUser struct {
 // that the case needs.
 func Run(t *testing.T, open Open, harness func(t *testing.T) Harness) {
 	t.Helper()
-	for _, group := range [][]testCase{lifeCases(), crashCases(), stepCases(), outputCases(), streamCases(), environmentCases(), containerCases(), archiveCases(), secretFileCases(), damageCases(), cleanupCases(), execCases(), helperCases()} {
+	for _, group := range [][]testCase{lifeCases(), crashCases(), stepCases(), outputCases(), streamCases(), environmentCases(), containerCases(), archiveCases(), secretFileCases(), damageCases(), cleanupCases(), execCases(), helperCases(), checkoutCases()} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()

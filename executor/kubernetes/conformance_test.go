@@ -42,7 +42,7 @@ func TestDriver_conformance(t *testing.T) {
 		require.NoError(t, err)
 		return executortest.Harness{
 			Config: string(config),
-			Image:  b.cluster.Image,
+			Image:  b.cluster.Image, GitImage: b.cluster.GitImage,
 			User:   executortest.NamedUser{Name: "tester", ID: "1000", Groups: "1000 2000"},
 			Vanish: b.vanish, VanishHelper: b.vanishHelper,
 			Describe: func(t testing.TB, key run.Key) string {

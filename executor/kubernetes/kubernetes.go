@@ -33,6 +33,9 @@ type Options struct {
 	// Set is the executor set that this executor is a member of: List returns
 	// the environments of all members. "" means none.
 	Set string
+	// CheckoutImage is an image with git, for checkout steps without an image. Without
+	// it, tasks with such steps are refused.
+	CheckoutImage string
 	// HelperImage has the shim at /bin/drover-shim, as the Drover image has.
 	// Required.
 	HelperImage string
@@ -120,7 +123,7 @@ func (d *Driver) Features() executor.Features {
 	return executor.Features{
 		Name: "kubernetes", Images: true, Services: true, Helpers: true, User: true, Tmpfs: true,
 		Resources: true, Privileged: d.options.AllowPrivileged, Copy: true, Archives: true, Exec: true,
-		SecretFiles: true,
+		SecretFiles: true, Checkouts: d.options.CheckoutImage != "",
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,9 +36,15 @@ const (
 // the containers of its pod are started once, and the shim there takes one
 // order. A pod that already exists may get its order as long as it has none.
 func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Handle, err error) {
+	if task.Definition, err = executor.WithCheckoutImage(task.Definition, d.options.CheckoutImage); err != nil {
+		return nil, err
+	}
 	s := &starting{driver: d, task: task, log: task.Log}
 	if s.log == nil {
 		s.log = func(string) {}
+	}
+	if slices.ContainsFunc(task.Definition.Steps, func(step run.StepDef) bool { return step.Checkout != nil && step.Checkout.Reuse }) {
+		s.log("reuse of a checkout has no effect in pods: it fetches everything")
 	}
 	if !task.Resume {
 		if s.desired, err = d.newPod(task.Definition); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/executortest"
+	"github.com/drover-run/drover/executor/gitstore"
 	"github.com/drover-run/drover/executor/shell"
 	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/testenv"
@@ -34,14 +35,18 @@ func TestMain(m *testing.M) {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
+	repository := executortest.NewRepository(t)
 	executortest.Run(t, open, func(t *testing.T) executortest.Harness {
 		t.Helper()
 		state := t.TempDir()
 		memory := memoryDir(t)
-		config, err := json.Marshal(shell.Options{StateDir: state, ShimPath: testenv.BuildShim(t), SecretsDir: memory})
+		config, err := json.Marshal(shell.Options{
+			StateDir: state, ShimPath: testenv.BuildShim(t), SecretsDir: memory,
+			GitStores: gitstore.Options{MaxBytes: 1 << 20, IndexFile: filepath.Join(state, "git-stores.json")},
+		})
 		require.NoError(t, err)
 		return executortest.Harness{
-			Config: string(config),
+			Config: string(config), GitRepository: repository,
 			Vanish: func(t testing.TB, key run.Key) {
 				t.Helper()
 				killed, err := process.Kill(filepath.Join(state, "tasks", key.String()))

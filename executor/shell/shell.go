@@ -16,8 +16,11 @@ import (
 	"runtime"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/gitstore"
 	"github.com/drover-run/drover/executor/shim/journal"
+	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/executor/shim/session"
+	"github.com/drover-run/drover/executor/shim/stepenv"
 	"github.com/drover-run/drover/internal/keylock"
 	"github.com/drover-run/drover/run"
 )
@@ -46,6 +49,8 @@ type Options struct {
 	// "" means /dev/shm, or else the user's runtime directory. If none is in
 	// memory, the driver refuses tasks with secret files.
 	SecretsDir string
+	// GitStores configures the object stores for checkouts with reuse.
+	GitStores gitstore.Options
 	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
 }
@@ -61,6 +66,8 @@ type Driver struct {
 	log      *slog.Logger
 	watcher  *journal.Watcher
 	locks    keylock.Locks[run.Key]
+	stores   gitStores
+	prepare  *gitstore.Stores // decides about stores
 
 	children children
 }
@@ -93,6 +100,8 @@ func New(o Options) (*Driver, error) {
 	}
 	d.secrets = findSecretsRoot(o.SecretsDir, state)
 	d.base, d.userName = baseEnvironment(o.Environment)
+	d.stores = gitStores{dir: filepath.Join(state, "git"), shim: binary, env: stepenv.List(d.base)}
+	d.prepare = gitstore.New(d.stores, o.GitStores, d.log)
 	for _, dir := range []string{d.tasks, d.trash} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("create the state directory: %w", err)
@@ -121,7 +130,10 @@ func (d *Driver) Close() error {
 
 // Features implements executor.Driver.
 func (d *Driver) Features() executor.Features {
-	return executor.Features{Name: Name, Copy: true, Archives: true, SecretFiles: d.secrets.dir != "", Exec: session.Supported}
+	_, err := process.LookPath("git", d.base["PATH"], "/")
+	return executor.Features{
+		Name: Name, Copy: true, Archives: true, SecretFiles: d.secrets.dir != "", Exec: session.Supported, Checkouts: err == nil,
+	}
 }
 
 // Check implements executor.Driver. The shim must be executable and the state

@@ -75,6 +75,7 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle
 		host, _ := os.Hostname()
 		task.Log(fmt.Sprintf("running on %s (%s/%s) as %s", host, runtime.GOOS, runtime.GOARCH, d.userName))
 	}
+	stores := d.prepareStores(ctx, task)
 	if ctx.Err() != nil {
 		return nil, d.giveUp(ctx, h, task, canceled(ctx))
 	}
@@ -82,7 +83,7 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle
 	if err != nil {
 		return nil, d.giveUp(ctx, h, task, run.Errorf(run.CodeOf(err), "record the launch: %w", err))
 	}
-	if err := d.launch(h, task.Definition, first, lock); err != nil {
+	if err := d.launch(h, task.Definition, first, stores, lock); err != nil {
 		return nil, err
 	}
 	return h, nil
@@ -154,13 +155,13 @@ func (h *handle) lock(ctx context.Context) (*os.File, error) {
 }
 
 // launch passes the definition and the lock to a new shim.
-func (d *Driver) launch(h *handle, definition run.Definition, first int64, lock *os.File) error {
+func (d *Driver) launch(h *handle, definition run.Definition, first int64, stores map[string]string, lock *os.File) error {
 	base := maps.Clone(d.base)
 	base["TMPDIR"] = filepath.Join(h.dir, tempDir)
 	definition.Auth = nil
 	order := run.ShimSpec{
 		Version: run.RequiredSpecVersion(&definition), FirstFrame: first, Definition: definition,
-		WorkingDir: filepath.Join(h.dir, workDir), BaseEnvironment: base,
+		WorkingDir: filepath.Join(h.dir, workDir), BaseEnvironment: base, GitStores: stores,
 	}
 	if len(definition.SecretFiles) > 0 {
 		order.SecretsDir = d.secrets.taskDir(h.key)

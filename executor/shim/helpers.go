@@ -61,11 +61,12 @@ func (t *task) connectHelpers(ctx context.Context) error {
 // helperOrder returns the description of the environment in a helper container.
 func (t *task) helperOrder(h run.HelperSpec) run.ShimSpec {
 	order := t.order
-	// The images decide about the environment. The rest of a step arrives when it runs.
+	// Whether there is a checkout, and the images, decide about the environment. The
+	// rest of a step arrives when it runs.
 	order.Helpers, order.Definition.Steps = nil, slices.Clone(order.Definition.Steps)
 	for i := range order.Definition.Steps {
 		s := &order.Definition.Steps[i]
-		*s = run.StepDef{Image: s.Image}
+		*s = run.StepDef{Image: s.Image, Checkout: s.Checkout}
 	}
 	order.User, order.WorkingDir, order.BaseEnvironment = h.User, h.WorkingDir, h.BaseEnvironment
 	return order

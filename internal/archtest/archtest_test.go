@@ -86,7 +86,7 @@ func TestImports(t *testing.T) {
 			module + "/activities/fleet", module + "/blobs", module + "/engine", module + "/fleeting", module + "/gateway", module + "/records", module + "/relay", module + "/spec", module + "/workflows",
 		}},
 		{pattern: "-tags=noembedded ./cmd/drover", banned: []string{"go.temporal.io/server", module + "/internal/temporalite"}},
-		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "executor/shim/helper", "executor/shim/journal", "executor/shim/process", "executor/shim/session", "executor/shim/stepenv", "executor/transfer", "internal/archive", "internal/durable", "internal/execstream", "internal/mask", "internal/retry", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
+		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "executor/shim/checkout", "executor/shim/helper", "executor/shim/journal", "executor/shim/process", "executor/shim/session", "executor/shim/stepenv", "executor/transfer", "internal/archive", "internal/durable", "internal/execstream", "internal/mask", "internal/retry", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
 	}
 	for _, tt := range tests {
 		t.Run(strings.TrimPrefix(tt.pattern, "./"), func(t *testing.T) {

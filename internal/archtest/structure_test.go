@@ -47,7 +47,7 @@ func layers() [][]string {
 			"internal/testenv", "internal/tokens", "records", "spec",
 		},
 		{
-			"executor/agent", "executor/controlplane", "executor/docker", "executor/executortest", "executor/kubernetes", "executor/shell",
+			"executor/agent", "executor/controlplane", "executor/docker", "executor/executortest", "executor/gitstore", "executor/kubernetes", "executor/shell",
 			"executor/shim", "executor/transfer", "fleeting/controller", "fleeting/simulate", "records/internal", "records/postgres",
 			"records/recordstest", "records/sqlite", "webhooks",
 		},

@@ -196,6 +196,12 @@ type Executor struct {
 	Resources Resources `koanf:"resources" yaml:"resources"`
 	// Privileged allows privileged tasks, which can take over the host.
 	Privileged bool `koanf:"privileged" yaml:"privileged"`
+	// CheckoutImage is an image with git, for the checkout steps of tasks in containers
+	// that name none; "": such tasks are refused.
+	CheckoutImage string `koanf:"checkout_image" yaml:"checkout_image"`
+	// CheckoutStoreSize bounds the object stores for checkouts with reuse, such as 10Gi;
+	// 0: there are none.
+	CheckoutStoreSize string `koanf:"checkout_store_size" yaml:"checkout_store_size"`
 	// Set makes the executor a member of an executor set, for the driver kubernetes
 	// only. A member has no permanent id and no state dir.
 	Set string `koanf:"set" yaml:"set"`
@@ -301,7 +307,7 @@ func Default() Config {
 		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, TrustedProxies: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second, AccessLog: "calls", SessionIdle: 12 * time.Hour, SessionMax: 7 * 24 * time.Hour, OIDC: defaultOIDC()},
 		Relay:     Relay{Listen: "127.0.0.1:7234", MaxPolls: 200, ShutdownTimeout: 10 * time.Second},
 		Executor: Executor{
-			Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",
+			Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080", CheckoutStoreSize: "10Gi",
 			Kubernetes: Kubernetes{HelperPullPolicy: "if_not_present", PendingTimeout: 10 * time.Minute, LeaseDuration: 12 * time.Second},
 		},
 		Fleet: Fleet{

@@ -18,6 +18,8 @@ const (
 	// that has them under other names.
 	KubernetesImageVariable       = "DROVER_TEST_KUBERNETES_IMAGE"
 	KubernetesDroverImageVariable = "DROVER_TEST_KUBERNETES_DROVER_IMAGE"
+	// KubernetesGitImageVariable is the same for KubernetesGitImage.
+	KubernetesGitImageVariable = "DROVER_TEST_KUBERNETES_GIT_IMAGE"
 	// KubernetesRegistryVariable names an address of this host at which a
 	// registry without TLS may listen for the cluster to pull from.
 	KubernetesRegistryVariable = "DROVER_TEST_KUBERNETES_REGISTRY"
@@ -32,6 +34,8 @@ const (
 	// KubernetesDroverImage holds bin/drover and bin/drover-shim in /bin, as
 	// the Drover image does.
 	KubernetesDroverImage = "drover.test/drover:test"
+	// KubernetesGitImage is KubernetesImage with the host's git: see GitFiles.
+	KubernetesGitImage = "drover.test/git:test"
 	// KubernetesPauseImage is the image of the cluster's pod sandboxes.
 	KubernetesPauseImage = "drover.test/pause:test"
 )
@@ -41,6 +45,8 @@ type Kubernetes struct {
 	Kubeconfig  string
 	Image       string
 	DroverImage string
+	// GitImage is empty if the cluster has no image with git.
+	GitImage string
 	// Registry is empty if the cluster trusts no registry of a test.
 	Registry string
 }
@@ -57,10 +63,15 @@ func RequireKubernetes(t testing.TB) Kubernetes {
 	if _, err := os.Stat(kubeconfig); err != nil {
 		Missing(t, "kubernetes", err.Error(), "correct "+KubeconfigVariable)
 	}
+	gitImage := os.Getenv(KubernetesGitImageVariable)
+	if gitImage == "" && os.Getenv(KubernetesImageVariable) == "" {
+		gitImage = KubernetesGitImage
+	}
 	return Kubernetes{
 		Kubeconfig:  kubeconfig,
 		Image:       cmp.Or(os.Getenv(KubernetesImageVariable), KubernetesImage),
 		DroverImage: cmp.Or(os.Getenv(KubernetesDroverImageVariable), KubernetesDroverImage),
+		GitImage:    gitImage,
 		Registry:    os.Getenv(KubernetesRegistryVariable),
 	}
 }

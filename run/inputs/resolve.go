@@ -109,6 +109,12 @@ func (r *resolver) step(p run.Path, s *run.Step) {
 	s.Name = r.expand(p.Key("name"), s.Name)
 	s.Image = r.expand(p.Key("image"), s.Image)
 	s.Environment = r.variables(p.Key("environment"), s.Environment)
+	if s.Checkout != nil {
+		c := *s.Checkout
+		at := p.Key("checkout")
+		c.Repository, c.Ref, c.SHA = r.expand(at.Key("repository"), c.Repository), r.expand(at.Key("ref"), c.Ref), r.expand(at.Key("sha"), c.SHA)
+		s.Checkout = &c
+	}
 	if s.SaveCache != nil {
 		saved := *s.SaveCache
 		saved.Key = r.expand(p.Key("save_cache").Key("key"), saved.Key)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	dockerclient "github.com/docker/docker/client"
@@ -18,6 +19,7 @@ import (
 	"github.com/drover-run/drover/executor/agent"
 	"github.com/drover-run/drover/executor/agent/statedir"
 	"github.com/drover-run/drover/executor/docker"
+	"github.com/drover-run/drover/executor/gitstore"
 	"github.com/drover-run/drover/executor/shell"
 	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/version"
@@ -102,6 +104,19 @@ func offer(cfg config.Executor) (run.Resources, error) {
 	return r, nil
 }
 
+// gitStores returns the bounds of the object stores for checkouts.
+func gitStores(cfg config.Executor) (gitstore.Options, error) {
+	o := gitstore.Options{IndexFile: filepath.Join(cfg.StateDir, "git-stores.json")}
+	if cfg.CheckoutStoreSize == "0" {
+		return o, nil
+	}
+	var err error
+	if o.MaxBytes, err = run.ParseMemory(cfg.CheckoutStoreSize); err != nil {
+		return o, fmt.Errorf("executor.checkout_store_size: %w", err)
+	}
+	return o, nil
+}
+
 func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journal, p *process.Process) (executor.Driver, error) {
 	if cfg.Driver == "kubernetes" { // the helper image has the shim
 		return newKubernetes(cfg, journal, p)
@@ -110,10 +125,14 @@ func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journa
 	if err != nil {
 		return nil, err
 	}
+	stores, err := gitStores(cfg)
+	if err != nil {
+		return nil, err
+	}
 	switch cfg.Driver {
 	case "shell":
 		return shell.New(shell.Options{
-			StateDir: cfg.StateDir, ShimPath: shim, SecretsDir: cfg.SecretsDir, Logger: p.Logger,
+			StateDir: cfg.StateDir, ShimPath: shim, SecretsDir: cfg.SecretsDir, GitStores: stores, Logger: p.Logger,
 			// Tasks get only the search path of the executor's environment:
 			// programs that are installed beside the executor are meant for them.
 			Environment: map[string]string{"PATH": os.Getenv("PATH")},
@@ -132,7 +151,7 @@ func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journa
 		}
 		return docker.New(docker.Options{
 			Client: daemon, ExecutorID: id, ShimPath: shim, AllowPrivileged: cfg.Privileged,
-			Network: cfg.Docker.Network, Logger: p.Logger,
+			CheckoutImage: cfg.CheckoutImage, GitStores: stores, Network: cfg.Docker.Network, Logger: p.Logger,
 		})
 	}
 	return nil, fmt.Errorf("unknown driver %q; the drivers are shell, docker and kubernetes", cfg.Driver)

@@ -55,7 +55,7 @@ func newKubernetes(cfg config.Executor, journal executor.Journal, p *process.Pro
 	options := kubernetes.Options{
 		Config: cluster, Namespace: namespace, ExecutorID: cfg.ID, Set: cfg.Set,
 		HelperImage: k.HelperImage, HelperPullPolicy: run.PullPolicy(k.HelperPullPolicy),
-		AllowPrivileged: cfg.Privileged, PendingTimeout: k.PendingTimeout, Logger: p.Logger,
+		AllowPrivileged: cfg.Privileged, CheckoutImage: cfg.CheckoutImage, PendingTimeout: k.PendingTimeout, Logger: p.Logger,
 	}
 	if set, ok := journal.(*executorset.Set); ok {
 		options.Owner = set.Owner

@@ -29,6 +29,10 @@ func (e *Env) Variables(step run.StepDef, outputs string) map[string]string {
 	maps.Copy(env, d.Environment)
 	maps.Copy(env, secretPaths(e.Order))
 	maps.Copy(env, step.Environment)
+	if e.checksOut() && env["GIT_CONFIG_COUNT"] == "" {
+		// Git refuses work trees of other users: the checkout may have another one.
+		maps.Copy(env, map[string]string{"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"})
+	}
 	maps.Copy(env, map[string]string{
 		run.VariableRunID:       string(d.Key.Run),
 		run.VariableRunCounter:  strconv.FormatInt(d.RunCounter, 10),

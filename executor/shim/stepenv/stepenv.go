@@ -73,11 +73,14 @@ func (e *Env) Close() {
 
 // Prepare writes the script of a step for its attempt-th time. It returns the command
 // that runs the script, and the path of the file for its outputs. The command has no
-// streams.
+// streams, except for the stdin of a checkout, which the caller closes.
 func (e *Env) Prepare(step run.StepDef, n, attempt int) (c process.Command, outputs string, err error) {
 	shell := e.Order.Definition.Shell
 	if c.Dir, err = e.WorkingDir(step); err != nil {
 		return c, "", err
+	}
+	if step.Checkout != nil {
+		return e.prepareCheckout(c, step)
 	}
 	name := "step-" + strconv.Itoa(n)
 	if attempt > 1 { // processes of the earlier attempts may still use its files

@@ -32,25 +32,30 @@ type manifest struct {
 	Layers   []string
 }
 
-// writeArchive writes images that share one layer, in the form of `docker
+// writeArchive writes images that share all their layers, in the form of `docker
 // save`.
-func writeArchive(path string, layer []byte, images ...image) (err error) {
+func writeArchive(path string, layers [][]byte, images ...image) (err error) {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	w := tar.NewWriter(file)
-	layerName := name(layer) + ".tar"
-	if err := add(w, layerName, 0o644, layer); err != nil {
-		return err
+	var names []string
+	var digests []digest.Digest
+	for _, layer := range layers {
+		layerName := name(layer) + ".tar"
+		if err := add(w, layerName, 0o644, layer); err != nil {
+			return err
+		}
+		names, digests = append(names, layerName), append(digests, digest.FromBytes(layer))
 	}
 	var manifests []manifest
 	for _, i := range images {
 		config, err := json.Marshal(v1.Image{
 			Platform: v1.Platform{OS: "linux", Architecture: runtime.GOARCH},
 			Config:   v1.ImageConfig{Env: append([]string{"PATH=" + i.Path}, i.Environment...), Entrypoint: i.Entrypoint, Cmd: i.Command},
-			RootFS:   v1.RootFS{Type: "layers", DiffIDs: []digest.Digest{digest.FromBytes(layer)}},
+			RootFS:   v1.RootFS{Type: "layers", DiffIDs: digests},
 		})
 		if err != nil {
 			return err
@@ -59,7 +64,7 @@ func writeArchive(path string, layer []byte, images ...image) (err error) {
 		if err := add(w, configName, 0o644, config); err != nil {
 			return err
 		}
-		manifests = append(manifests, manifest{Config: configName, RepoTags: []string{i.Name}, Layers: []string{layerName}})
+		manifests = append(manifests, manifest{Config: configName, RepoTags: []string{i.Name}, Layers: names})
 	}
 	content, err := json.Marshal(manifests)
 	if err != nil {
