@@ -2655,10 +2655,33 @@ type SecretRef struct {
 
 // ServiceSpec defines model for ServiceSpec.
 type ServiceSpec struct {
+	// Aliases More host names.
+	Aliases     []string          `json:"aliases,omitempty,omitzero"`
 	Command     []string          `json:"command,omitempty,omitzero"`
+	Entrypoint  []string          `json:"entrypoint,omitempty,omitzero"`
 	Environment map[string]string `json:"environment,omitempty,omitzero"`
-	Image       string            `json:"image"`
-	Name        string            `json:"name"`
+
+	// Health A command that must succeed in the container of the service before the first step.
+	Health struct {
+		Command []string `json:"command"`
+
+		// Timeout A Go duration string.
+		//
+		// Example: 1h30m
+		Timeout Duration `json:"timeout,omitempty,omitzero"`
+	} `json:"health,omitempty,omitzero"`
+	Image string `json:"image"`
+
+	// Name The default is derived from the image.
+	Name       string    `json:"name,omitempty,omitzero"`
+	Privileged bool      `json:"privileged,omitempty,omitzero"`
+	Resources  Resources `json:"resources,omitempty,omitzero"`
+
+	// Secrets Names of secrets of the run, by the variables of the service that get their values.
+	Secrets map[string]string `json:"secrets,omitempty,omitzero"`
+
+	// ShareWorkingDir Mounts the working directory of the task.
+	ShareWorkingDir bool `json:"share_working_dir,omitempty,omitzero"`
 }
 
 // Session defines model for Session.
@@ -2960,6 +2983,9 @@ type TaskSpec struct {
 	// Depends Names of tasks, or objects where an outcome other than success lets this task start.
 	Depends     []TaskSpec_Depends_Item `json:"depends,omitempty,omitzero"`
 	Environment map[string]string       `json:"environment,omitempty,omitzero"`
+
+	// ExtraHosts IP addresses by the names of hosts.
+	ExtraHosts map[string]string `json:"extra_hosts,omitempty,omitzero"`
 
 	// Finally The task begins when all tasks without `finally` have ended, with any result of the run, also after a stop.
 	Finally bool   `json:"finally,omitempty,omitzero"`

@@ -132,5 +132,6 @@ type Features struct {
 	SecretFiles bool
 	Exec        bool // handles implement ExecHandle
 	// Checkouts: steps that check out a repository and have no image.
-	Checkouts bool
+	Checkouts  bool
+	ExtraHosts bool // further names of hosts
 }

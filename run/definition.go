@@ -31,6 +31,8 @@ type Definition struct {
 	Privileged bool            `json:"privileged,omitempty"`
 	Resources  Resources       `json:"resources,omitzero"`
 	Volumes    []Volume        `json:"volumes,omitempty"`
+	// ExtraHosts are as in TaskSpec.
+	ExtraHosts map[string]string `json:"extra_hosts,omitempty"`
 	// Kubernetes has the pod settings of the task's pool; nil if it has none.
 	Kubernetes *KubernetesPool `json:"kubernetes,omitempty"`
 	// Environment holds run, task, axis and secret variables, merged in that
@@ -136,8 +138,8 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 	d := Definition{
 		Key: key, RunName: header.Name, RunGroup: header.Group, RunCounter: counter, Task: x.Name,
 		Image: t.Image, PullPolicy: cmp.Or(t.PullPolicy, PullIfNotPresent), Platform: t.Platform,
-		Services: t.Services, WorkingDir: t.WorkingDir, Shell: t.Shell, User: t.User, Privileged: t.Privileged,
-		Resources: t.Resources, Volumes: t.Volumes, Timeout: t.Timeout.Std(), Grace: StopGrace,
+		WorkingDir: t.WorkingDir, Shell: t.Shell, User: t.User, Privileged: t.Privileged,
+		Resources: t.Resources, Volumes: t.Volumes, ExtraHosts: t.ExtraHosts, Timeout: t.Timeout.Std(), Grace: StopGrace,
 		CleanupTimeout: t.CleanupTimeout.Std(), HoldOnFailure: t.HoldOnFailure.Std(),
 		Environment: environment(header, t, x, key, counter),
 		SecretFiles: secretFiles(header),
@@ -157,6 +159,12 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 	if d.WorkingDir == "" && t.SharesWorkingDir() {
 		d.WorkingDir = SharedWorkingDir
 	}
+	d.Services = slices.Clone(t.Services)
+	for i := range d.Services {
+		d.Services[i].Name = d.Services[i].ServiceName()
+		d.Services[i].Aliases = t.Services[i].HostNames()[1:]
+	}
+	d.supplyServices(header.Secrets)
 	for i, s := range t.Steps {
 		d.Steps[i] = StepDef{
 			Name: s.Name, Image: s.Image, Script: s.Run, Environment: s.Environment, WorkingDir: s.WorkingDir,
@@ -181,6 +189,7 @@ func (d *Definition) Supply(secrets map[string]Secret) {
 			d.Environment[name] = secret.Reveal()
 		}
 	}
+	d.supplyServices(secrets)
 	d.Secrets = longestFirst(append(slices.Clone(d.Secrets), masked(secrets)...))
 	d.maskCheckouts(secrets)
 	for host, r := range d.Registries {
@@ -215,10 +224,27 @@ func (d *Definition) maskCheckouts(secrets map[string]Secret) {
 	}
 }
 
+// supplyServices gives services the values of their secrets.
+func (d *Definition) supplyServices(secrets map[string]Secret) {
+	for i := range d.Services {
+		s := &d.Services[i]
+		env := maps.Clone(s.Environment)
+		for variable, name := range s.Secrets {
+			if secret, ok := secrets[name]; ok {
+				if env == nil {
+					env = make(map[string]string)
+				}
+				env[variable] = secret.Reveal()
+			}
+		}
+		s.Environment = env
+	}
+}
+
 // SharesWorkingDir reports whether other containers use the working directory of the
 // task.
 func (d *Definition) SharesWorkingDir() bool {
-	return len(d.HelperImages()) > 0
+	return len(d.HelperImages()) > 0 || slices.ContainsFunc(d.Services, func(s ServiceSpec) bool { return s.ShareWorkingDir })
 }
 
 func environment(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) map[string]string {
@@ -348,12 +374,12 @@ const (
 // correctly. It is 1, 2 if steps transfer archives, 3 if secrets are files, and 4 if
 // it decides more about its steps than whether they run on success or on failure: it
 // retries them, runs them after a stop only, skips them by a condition, or has a
-// timeout of the cleanup, and 5 if steps have images of their own or check out a
-// repository. A step that always runs does not require 4: without it, an
+// timeout of the cleanup, and 5 if steps have images of their own, or services more
+// than a name, an image, variables and a command. A step that always runs does not require 4: without it, an
 // older executor runs the step in all other cases.
 func RequiredSpecVersion(d *Definition) int {
 	checksOut := func(s StepDef) bool { return s.Checkout != nil }
-	if len(d.HelperImages()) > 0 || slices.ContainsFunc(d.Steps, checksOut) {
+	if len(d.HelperImages()) > 0 || len(d.ExtraHosts) > 0 || slices.ContainsFunc(d.Steps, checksOut) || slices.ContainsFunc(d.Services, func(s ServiceSpec) bool { return s.needsHelpers() }) {
 		return specVersionHelpers
 	}
 	if d.CleanupTimeout > 0 || slices.ContainsFunc(d.Steps, func(s StepDef) bool { return s.When == WhenOnStop || s.Retry.MaxAttempts > 1 || s.Skip }) {
@@ -385,7 +411,7 @@ func CheckSpecVersion(d *Definition, specVersion int) error {
 	case specVersionStepControl:
 		subject = "steps that are retried, run after a stop, or are skipped by a condition"
 	case specVersionHelpers:
-		subject = "steps with images of their own"
+		subject = "steps with images of their own, or services with a health check, an entrypoint, aliases or limits"
 	}
 	return Errorf(CodeConflict, "the task has %s, which this version of the executor does not support", subject)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -202,20 +203,23 @@ type Registry struct {
 
 // TaskSpec describes one task, or one expansion of tasks.
 type TaskSpec struct {
-	Pool         string            `json:"pool,omitempty"`
-	Requires     *Requires         `json:"requires,omitempty"`
-	Image        string            `json:"image,omitempty"`
-	PullPolicy   PullPolicy        `json:"pull_policy,omitempty"` // "" means if_not_present
-	Platform     string            `json:"platform,omitempty"`    // os/arch[/variant]
-	Services     []ServiceSpec     `json:"services,omitempty"`
-	Environment  map[string]string `json:"environment,omitempty"`
-	WorkingDir   string            `json:"working_dir,omitempty"`
-	Shell        Shell             `json:"shell,omitempty"`   // nil means DefaultShell
-	Streams      Streams           `json:"streams,omitempty"` // of steps that name none; "" means merged
-	User         string            `json:"user,omitempty"`
-	Privileged   bool              `json:"privileged,omitempty"`
-	Resources    Resources         `json:"resources,omitzero"`
-	Volumes      []Volume          `json:"volumes,omitempty"`
+	Pool        string            `json:"pool,omitempty"`
+	Requires    *Requires         `json:"requires,omitempty"`
+	Image       string            `json:"image,omitempty"`
+	PullPolicy  PullPolicy        `json:"pull_policy,omitempty"` // "" means if_not_present
+	Platform    string            `json:"platform,omitempty"`    // os/arch[/variant]
+	Services    []ServiceSpec     `json:"services,omitempty"`
+	Environment map[string]string `json:"environment,omitempty"`
+	WorkingDir  string            `json:"working_dir,omitempty"`
+	Shell       Shell             `json:"shell,omitempty"`   // nil means DefaultShell
+	Streams     Streams           `json:"streams,omitempty"` // of steps that name none; "" means merged
+	User        string            `json:"user,omitempty"`
+	Privileged  bool              `json:"privileged,omitempty"`
+	Resources   Resources         `json:"resources,omitzero"`
+	Volumes     []Volume          `json:"volumes,omitempty"`
+	// ExtraHosts are the IP addresses of further hosts that the steps and services find
+	// by name.
+	ExtraHosts   map[string]string `json:"extra_hosts,omitempty"`
 	Steps        []Step            `json:"steps"`
 	Depends      []Depend          `json:"depends,omitempty"`
 	If           string            `json:"if,omitempty"` // a condition: see package spec/condition
@@ -353,12 +357,84 @@ const (
 	PullNever        PullPolicy = "never"
 )
 
-// ServiceSpec is a container beside the task's own, reachable on localhost.
+// ServiceSpec is a container beside the task's own, reachable on localhost and by its
+// HostNames.
 type ServiceSpec struct {
-	Name        string            `json:"name"`
-	Image       string            `json:"image"`
+	// Name is unique in the task; "" is a name derived from the image, see
+	// ServiceName.
+	Name    string   `json:"name,omitempty"`
+	Aliases []string `json:"aliases,omitempty"` // more host names
+	Image   string   `json:"image"`
+	// Environment has the variables of the service. In a definition it includes those
+	// of Secrets.
 	Environment map[string]string `json:"environment,omitempty"`
-	Command     []string          `json:"command,omitempty"`
+	// Secrets are the names of secrets of the run, by the variables of the service that
+	// get their values.
+	Secrets    map[string]string `json:"secrets,omitempty"`
+	Entrypoint []string          `json:"entrypoint,omitempty"` // nil: that of the image
+	Command    []string          `json:"command,omitempty"`    // nil: that of the image
+	Resources  Resources         `json:"resources,omitzero"`
+	Privileged bool              `json:"privileged,omitempty"`
+	// Health is a check that must succeed before the first step; nil is none.
+	Health *HealthCheck `json:"health,omitempty"`
+	// ShareWorkingDir mounts the working directory of the task, which is a volume then.
+	ShareWorkingDir bool `json:"share_working_dir,omitempty"`
+}
+
+// HealthCheck is a command that exits with 0 in the container of a service once the
+// service can be used.
+type HealthCheck struct {
+	Command []string `json:"command"`
+	// Timeout is how long that may take; 0 means DefaultHealthTimeout. Then the start of
+	// the task fails.
+	Timeout Duration `json:"timeout,omitempty"`
+}
+
+// DefaultHealthTimeout is the timeout of a health check that names none.
+const DefaultHealthTimeout = time.Minute
+
+// MaxAliases is how many aliases a service may have.
+const MaxAliases = 20
+
+// needsHelpers reports whether an executor that knows no helper containers would start
+// the service in another way than it is described.
+func (s *ServiceSpec) needsHelpers() bool {
+	return len(s.Aliases) > 0 || s.Entrypoint != nil || s.Resources != Resources{} || s.Privileged || s.Health != nil || s.ShareWorkingDir
+}
+
+// ServiceName returns the name of the service: its own, or the repository of its image
+// with "-" for each "/", without the port of a registry, the tag and the digest.
+func (s *ServiceSpec) ServiceName() string {
+	if s.Name != "" {
+		return s.Name
+	}
+	return strings.ReplaceAll(repositoryOf(s.Image), "/", "-")
+}
+
+// HostNames returns the names under which the service is reached: its name and its
+// aliases, and for a name derived from the image also the one with "__" for each "/", as
+// in GitLab CI. Not every resolver accepts all of them.
+func (s *ServiceSpec) HostNames() []string {
+	names := []string{s.ServiceName()}
+	if other := strings.ReplaceAll(repositoryOf(s.Image), "/", "__"); s.Name == "" && other != names[0] {
+		names = append(names, other)
+	}
+	return append(names, s.Aliases...)
+}
+
+// repositoryOf returns an image without the port of its registry, its tag and its
+// digest.
+func repositoryOf(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	host, rest, qualified := strings.Cut(image, "/")
+	if !qualified {
+		name, _, _ := strings.Cut(image, ":")
+		return name
+	}
+	host, _, _ = strings.Cut(host, ":")
+	slash := strings.LastIndexByte(rest, '/')
+	last, _, _ := strings.Cut(rest[slash+1:], ":")
+	return host + "/" + rest[:slash+1] + last
 }
 
 // Resources limits a task, and an executor that offers resources reserves them for
@@ -381,6 +457,9 @@ type Tmpfs struct {
 	Size string `json:"size,omitempty"`
 }
 
+// MaxExtraHosts is how many hosts ExtraHosts may have.
+const MaxExtraHosts = 100
+
 // MaxHelpers is how many different images the steps of a task may have.
 const MaxHelpers = 8
 
@@ -391,7 +470,8 @@ const SharedWorkingDir = "/workspace"
 // SharesWorkingDir reports whether other containers of the task use its working
 // directory: steps have images of their own, or services share it. It is a volume then.
 func (t *TaskSpec) SharesWorkingDir() bool {
-	return slices.ContainsFunc(t.Steps, func(s Step) bool { return s.Image != "" })
+	return slices.ContainsFunc(t.Steps, func(s Step) bool { return s.Image != "" }) ||
+		slices.ContainsFunc(t.Services, func(s ServiceSpec) bool { return s.ShareWorkingDir })
 }
 
 // Checkout checks out a git repository.

@@ -56,7 +56,7 @@ func foreignWords(t reflect.Type) map[string]string {
 	case reflect.TypeFor[run.ServiceSpec]():
 		return words(map[string]string{
 			"env variables vars": `use "environment"`,
-			"alias hostname":     `use "name"`,
+			"alias hostname":     `use "aliases", a list`,
 			"args":               `use "command"`,
 			"ports expose":       "steps reach each port of the service on localhost: leave it out",
 		})

@@ -38,7 +38,7 @@ func TestValidate_words_of_other_systems(t *testing.T) {
 			"continue-on-error: true": "|| true", "artifacts: {}": `"save_artifacts"`, "id: a": `"name"`, "timeout_minutes: 3": `"timeout"`, "secrets: {}": "a key of the run",
 			"persist_to_workspace: {}": `"save_workspace"`, "cache: {}": `"restore_cache"`,
 		},
-		minimal + "    services:\n    - name: s\n      image: i\n      ":                {"env: {}": `"environment"`, "ports: []": "localhost", "alias: a": `"name"`},
+		minimal + "    services:\n    - name: s\n      image: i\n      ":                {"env: {}": `"environment"`, "ports: []": "localhost", "alias: a": `"aliases"`},
 		minimal + "  b:\n    steps: [{run: b}]\n    depends:\n    - task: a\n      ":    {"job: a": `"task"`, "when: a": `"on"`, "status: a": `"on"`},
 		minimal + "    retry:\n      ":                                                  {"max: 2": `"max_attempts"`, "limit: 2": `"max_attempts"`, "when: a": `"on"`, "intervalSec: 3": `"backoff"`},
 		minimal + "    resources:\n      ":                                              {"cpus: 2": `"cpu"`, "mem: 2": `"memory"`, "limits: {}": `"cpu"`},

@@ -180,13 +180,14 @@ func schemaRules() []schemaRule {
 			},
 		},
 		{
-			"`secret_files` and `password_secret` name secrets of the file, and no secret is both in `secrets` and in `secrets_from`.",
+			"`secret_files`, `password_secret` and the `secrets` of services name secrets of the file, and no secret is both in `secrets` and in `secrets_from`.",
 			[]ruleFault{
 				{code: run.FaultUnknownSecret, path: `^secret_files\[\d+\]$`},
 				{code: run.FaultUnknownSecret, path: `\.password_secret$`},
+				{code: run.FaultUnknownSecret, path: `\.services\[\d+\]\.secrets\b`},
 				{code: run.FaultDuplicate, path: `^secrets_from\b`},
 			},
-			[]string{"secret_files: [A]\n", "registries: {h: {username: u, password_secret: p}}\n", "secrets: {A: b}\nsecrets_from: {A: {provider: p, name: n}}\n"},
+			[]string{"secret_files: [A]\n", "registries: {h: {username: u, password_secret: p}}\n", "services: [{image: i, secrets: {A: b}}]", "secrets: {A: b}\nsecrets_from: {A: {provider: p, name: n}}\n"},
 		},
 		{
 			"A secret is not `[redacted]`, which stands for a value that is hidden.",
@@ -199,17 +200,33 @@ func schemaRules() []schemaRule {
 			[]string{"approval: {approvers: 2, from: [ann]}"},
 		},
 		{
-			"The names of services, the paths of volumes, the names of artifacts and the values of an axis are unique.",
+			"The names of services with their aliases, the paths of volumes, the names of artifacts and the values of an axis are unique.",
 			[]ruleFault{
-				{code: run.FaultDuplicate, path: `\.services\[\d+\]\.name$`},
+				{code: run.FaultDuplicate, path: `\.services\[\d+\]\.(name|aliases\[\d+\])$`},
 				{code: run.FaultDuplicate, path: `\.volumes\[\d+\]\.path$`},
 				{code: run.FaultDuplicate, path: `\.save_artifacts\.name$`},
 				{code: run.FaultDuplicate, path: `\.matrix\.\w+\[\d+\]$`},
 			},
 			[]string{
-				"services: [{name: s, image: i}, {name: s, image: j}]", "volumes: [{path: /a, tmpfs: {}}, {path: /a/, tmpfs: {}}]",
+				"services: [{name: s, image: i}, {name: s, image: j}]", "services: [{image: a/b}, {name: c, image: j, aliases: [a-b]}]", "volumes: [{path: /a, tmpfs: {}}, {path: /a/, tmpfs: {}}]",
 				"steps: [{save_artifacts: {name: n}}, {save_artifacts: {name: n}}]", `matrix: {A: [1, "1"]}`,
 			},
+		},
+		{
+			"The addresses of `extra_hosts` are IP addresses, and no name is that of a service.",
+			[]ruleFault{
+				{code: run.FaultBadFormat, path: `\.extra_hosts\b`, detail: "IP address"},
+				{code: run.FaultDuplicate, path: `\.extra_hosts\b`},
+			},
+			[]string{"extra_hosts: {a: 1.2.3}", "tasks: {a: {steps: [{run: x}], services: [{image: db}], extra_hosts: {db: 1.2.3.4}}}\n"},
+		},
+		{
+			"The image of a service without `name` gives a name of at most 100 bytes, and no variable of a service is both in `environment` and in `secrets`.",
+			[]ruleFault{
+				{code: run.FaultRequired, path: `\.services\[\d+\]\.name$`},
+				{code: run.FaultContradiction, path: `\.services\[\d+\]\.secrets\b`},
+			},
+			[]string{"services: [{image: " + strings.Repeat("a/", 60) + "b}]", "secrets: {S: x}\ntasks: {a: {steps: [{run: x}], services: [{image: i, environment: {A: b}, secrets: {A: S}}]}}\n"},
 		},
 		{
 			"The `credentials` of a checkout name a secret of the file, and are for http and https. Its `repository` is an address without credentials.",

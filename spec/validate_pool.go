@@ -182,8 +182,10 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 	if t.Privileged && !p.Privileged {
 		l.add(path.Key("privileged"), run.FaultPoolMismatch, "pool %s does not allow privileged tasks", p.Name)
 	}
-	if p.Driver == run.DriverDocker && t.Resources.GPUs > 0 {
-		l.add(path.Key("resources").Key("gpus"), run.FaultPoolMismatch, "containers of pool %s (docker) have no access to GPUs yet; kubernetes and shell pools have", p.Name)
+	for i := range t.Services {
+		if t.Services[i].Privileged && !p.Privileged {
+			l.add(path.Key("services").Index(i).Key("privileged"), run.FaultPoolMismatch, "pool %s does not allow privileged tasks and services", p.Name)
+		}
 	}
 	if p.Container() {
 		if t.Image == "" {
@@ -213,6 +215,7 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 		{"user", t.User != ""},
 		{"resources", t.Resources != run.Resources{} && !p.Offers() || t.Resources.PIDs > 0},
 		{"volumes", len(t.Volumes) > 0},
+		{"extra_hosts", len(t.ExtraHosts) > 0},
 		{"privileged", t.Privileged && p.Privileged},
 	} {
 		if c.given {

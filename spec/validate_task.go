@@ -32,7 +32,7 @@ func checkTask(l *faultList, name, group string, t *run.TaskSpec, secrets []stri
 		return
 	}
 	checkPlacement(l, p, t)
-	checkContainer(l, p, t)
+	checkContainer(l, p, t, secrets)
 	checkSteps(l, p.Key("steps"), t.Steps)
 	for i := range t.Steps {
 		checkCheckout(l, p.Key("steps").Index(i).Key("checkout"), t.Steps[i].Checkout, secrets)
@@ -107,7 +107,7 @@ func checkPlacement(l *faultList, p run.Path, t *run.TaskSpec) {
 }
 
 // checkContainer checks the environment that the steps run in.
-func checkContainer(l *faultList, p run.Path, t *run.TaskSpec) {
+func checkContainer(l *faultList, p run.Path, t *run.TaskSpec, secrets []string) {
 	if t.Image != "" {
 		checkImage(l, p.Key("image"), t.Image)
 	}
@@ -115,7 +115,8 @@ func checkContainer(l *faultList, p run.Path, t *run.TaskSpec) {
 	if t.Platform != "" && !platformPattern.MatchString(t.Platform) {
 		l.add(p.Key("platform"), run.FaultBadFormat, "%s is not a platform such as linux/amd64", quote(t.Platform))
 	}
-	checkServices(l, p.Key("services"), t.Services)
+	checkServices(l, p.Key("services"), t.Services, secrets)
+	checkExtraHosts(l, p.Key("extra_hosts"), t)
 	checkEnvironment(l, p.Key("environment"), t.Environment)
 	checkText(l, p.Key("working_dir"), t.WorkingDir)
 	if t.SharesWorkingDir() && !volumePath(t.WorkingDir) {
@@ -142,41 +143,6 @@ func checkImage(l *faultList, p run.Path, image string) {
 	}
 	if !imagePattern.MatchString(image) {
 		l.add(p, run.FaultBadFormat, "%s is not the name of an image such as golang:1.26 or ghcr.io/owner/name:tag", quote(image))
-	}
-}
-
-func checkServices(l *faultList, p run.Path, services []run.ServiceSpec) {
-	seen := make(map[string]bool, len(services))
-	for i, s := range items(l, services) {
-		at := p.Index(i)
-		switch {
-		case s.Name == "":
-			l.add(at.Key("name"), run.FaultRequired, "a service has a name")
-		case !run.ValidName(s.Name):
-			l.add(at.Key("name"), run.FaultBadFormat, "%s is not the name of a service: 1 to %d of a to z, 0 to 9, dot, underscore and dash",
-				quote(s.Name), run.MaxNameLength)
-		case seen[s.Name]:
-			l.add(at.Key("name"), run.FaultDuplicate, "there is another service %s", quote(s.Name))
-		}
-		seen[s.Name] = true
-		if s.Image == "" {
-			l.add(at.Key("image"), run.FaultRequired, "a service has an image")
-		} else {
-			checkImage(l, at.Key("image"), s.Image)
-		}
-		for name, value := range sorted(l, s.Environment) {
-			// Images read variables that no shell could set (discovery.type).
-			vp := at.Key("environment").Key(name)
-			if name == "" || strings.Contains(name, "=") {
-				l.add(vp, run.FaultBadFormat, "%s is not the name of a variable", quote(name))
-			}
-			checkText(l, vp, name)
-			checkText(l, vp, value)
-			checkVariableSize(l, vp, name, value)
-		}
-		for j, arg := range items(l, s.Command) {
-			checkText(l, at.Key("command").Index(j), arg)
-		}
 	}
 }
 

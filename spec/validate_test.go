@@ -136,7 +136,7 @@ func TestValidateRun_Faults(t *testing.T) {
 		"image with blank":     {build(func(t *run.TaskSpec) { t.Image = "golang: 1" }), []string{"tasks.build.image bad_format"}},
 		"pull policy":          {build(func(t *run.TaskSpec) { t.PullPolicy = "Always" }), []string{"tasks.build.pull_policy bad_value"}},
 		"platform":             {build(func(t *run.TaskSpec) { t.Platform = "linux" }), []string{"tasks.build.platform bad_format"}},
-		"service":              {build(func(t *run.TaskSpec) { t.Services = []run.ServiceSpec{{}} }), []string{"tasks.build.services[0].name required", "tasks.build.services[0].image required"}},
+		"service":              {build(func(t *run.TaskSpec) { t.Services = []run.ServiceSpec{{}} }), []string{"tasks.build.services[0].image required"}},
 		"service name":         {build(func(t *run.TaskSpec) { t.Services[0].Name = "D b" }), []string{"tasks.build.services[0].name bad_format"}},
 		"duplicate services":   {build(func(t *run.TaskSpec) { t.Services = append(t.Services, t.Services[0]) }), []string{"tasks.build.services[1].name duplicate"}},
 		"service image":        {build(func(t *run.TaskSpec) { t.Services[0].Image = "-" }), []string{"tasks.build.services[0].image bad_format"}},

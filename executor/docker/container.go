@@ -3,6 +3,7 @@ package docker
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -42,7 +43,9 @@ type plan struct {
 	resources  container.Resources
 	tmpfs      map[string]string
 	volumes    []string // paths of anonymous volumes
-	nonce      string
+	// serviceResources are the limits of the services.
+	serviceResources []container.Resources
+	nonce            string
 }
 
 // newPlan checks everything that can be checked without the daemon. The error
@@ -50,6 +53,9 @@ type plan struct {
 func (d *Driver) newPlan(definition run.Definition) (*plan, error) {
 	if definition.Image == "" {
 		return nil, run.Errorf(run.CodeInvalid, "a task on the docker driver needs an image")
+	}
+	if n := definition.Resources.GPUs; n > d.options.GPUs {
+		return nil, run.Errorf(run.CodeInvalid, "the task asks for %d GPUs, and this executor offers %d (executor.resources.gpus)", n, d.options.GPUs)
 	}
 	if definition.Privileged && !d.options.AllowPrivileged {
 		return nil, run.Errorf(run.CodeInvalid, "privileged tasks are not allowed on this executor (allow_privileged is off)")
@@ -64,6 +70,16 @@ func (d *Driver) newPlan(definition run.Definition) (*plan, error) {
 	}
 	if len(definition.SecretFiles) > 0 {
 		p.tmpfs = map[string]string{secretsDir: secretsOptions}
+	}
+	for _, s := range definition.Services {
+		if s.Privileged && !d.options.AllowPrivileged {
+			return nil, run.Errorf(run.CodeInvalid, "service %s: privileged containers are not allowed on this executor (allow_privileged is off)", s.Name)
+		}
+		r, err := limits(s.Resources)
+		if err != nil {
+			return nil, run.Errorf(run.CodeInvalid, "service %s: %w", s.Name, err)
+		}
+		p.serviceResources = append(p.serviceResources, r)
 	}
 	if definition.SharesWorkingDir() {
 		p.volumes = append(p.volumes, path.Clean(definition.WorkingDir))
@@ -161,9 +177,12 @@ func (d *Driver) mainConfig(p *plan) (*container.Config, *container.HostConfig) 
 		})
 	}
 	for _, s := range def.Services {
-		if s.Name != "" {
-			host.ExtraHosts = append(host.ExtraHosts, s.Name+":127.0.0.1")
+		for _, name := range s.HostNames() {
+			host.ExtraHosts = append(host.ExtraHosts, name+":127.0.0.1")
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(def.ExtraHosts)) {
+		host.ExtraHosts = append(host.ExtraHosts, name+":"+def.ExtraHosts[name])
 	}
 	return config, host
 }

@@ -41,6 +41,9 @@ type Options struct {
 	// AllowPrivileged allows privileged containers. Such a task can take over
 	// the host.
 	AllowPrivileged bool
+	// GPUs is how many GPUs of the host tasks may have, those with the numbers from 0 on.
+	// The daemon needs a runtime for them, such as NVIDIA's.
+	GPUs int
 	// CheckoutImage is an image with git, for checkout steps without an image. Without
 	// it, tasks with such steps are refused.
 	CheckoutImage string
@@ -66,6 +69,7 @@ type Driver struct {
 	locks   keylock.Locks[run.Key]
 	volume  volumeState
 	stores  *gitstore.Stores
+	gpus    *gpus
 
 	silence      time.Duration // silenceMin, except in tests
 	setupTimeout time.Duration // likewise
@@ -111,6 +115,7 @@ func New(options Options) (*Driver, error) {
 		setupTimeout: setupTimeout,
 		serviceWatch: serviceWatch,
 	}
+	d.gpus = &gpus{driver: d}
 	d.stores = gitstore.New(gitStores{d}, options.GitStores, log)
 	return d, nil
 }
@@ -132,7 +137,7 @@ func (d *Driver) Features() executor.Features {
 	return executor.Features{
 		Name: "docker", Images: true, Services: true, Helpers: true, User: true, Tmpfs: true,
 		Resources: true, PIDs: true, Privileged: d.options.AllowPrivileged, Copy: true, Archives: true, Exec: true,
-		SecretFiles: true, Checkouts: d.options.CheckoutImage != "",
+		SecretFiles: true, Checkouts: d.options.CheckoutImage != "", ExtraHosts: true,
 	}
 }
 

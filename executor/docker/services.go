@@ -2,15 +2,19 @@ package docker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"math"
+	"path"
 	"strings"
 	"sync"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/pkg/stdcopy"
 	"golang.org/x/sync/errgroup"
 
@@ -28,6 +32,12 @@ const (
 	// serviceTail is how many of its last log lines are reported if a service
 	// ends.
 	serviceTail = "20"
+	// healthInterval is the pause between two calls of the health check of a service,
+	// healthCallTimeout the timeout of one, and healthPoll the interval at which its
+	// result is read.
+	healthInterval    = 500 * time.Millisecond
+	healthCallTimeout = 10 * time.Second
+	healthPoll        = 100 * time.Millisecond
 	// serviceLogSize limits the output of a service that the daemon keeps.
 	serviceLogSize = "1m"
 )
@@ -48,9 +58,11 @@ func (s *starting) startServices(ctx context.Context) error {
 func (s *starting) startService(ctx context.Context, i int, service run.ServiceSpec) error {
 	d := s.driver
 	config := &container.Config{
-		Image:  service.Image,
-		Cmd:    service.Command,
-		Labels: d.labels(s.task.Definition, roleService),
+		Image:       service.Image,
+		Entrypoint:  service.Entrypoint,
+		Cmd:         service.Command,
+		Labels:      d.labels(s.task.Definition, roleService),
+		Healthcheck: healthCheck(service.Health),
 	}
 	config.Labels[d.options.label("service")] = service.Name
 	for name, value := range service.Environment {
@@ -61,6 +73,15 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{
 			"max-size": serviceLogSize, "max-file": "1",
 		}},
+		Privileged: service.Privileged,
+		Resources:  s.plan.serviceResources[i],
+	}
+	if service.ShareWorkingDir {
+		shared, err := s.sharedWorkingDir(ctx)
+		if err != nil {
+			return err
+		}
+		host.Mounts = append(host.Mounts, shared)
 	}
 	name := d.options.serviceName(s.key(), i)
 	id, err := d.create(ctx, config, host, s.plan.platform, name)
@@ -70,7 +91,66 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 	if err := d.start(ctx, id); err != nil {
 		return refused(err, "start service %s", service.Name)
 	}
+	if service.Health != nil {
+		return s.awaitHealthy(ctx, id, service)
+	}
 	return s.awaitService(ctx, id, service, s.services[i].ports)
+}
+
+// sharedWorkingDir returns the mount of the task's working directory.
+func (s *starting) sharedWorkingDir(ctx context.Context) (mount.Mount, error) {
+	c, err := s.driver.client.ContainerInspect(ctx, s.id)
+	if err != nil {
+		return mount.Mount{}, daemonError(err, "inspect the container of %s", s.key())
+	}
+	target := path.Clean(s.task.Definition.WorkingDir)
+	for _, m := range c.Mounts {
+		if m.Destination == target {
+			return mount.Mount{Type: mount.TypeVolume, Source: m.Name, Target: target}, nil
+		}
+	}
+	return mount.Mount{}, run.Errorf(run.CodeInternal, "the container of %s has no volume at %s", s.key(), target)
+}
+
+// healthCheck returns the daemon's form of a health check; nil is that of the image.
+func healthCheck(h *run.HealthCheck) *container.HealthConfig {
+	if h == nil {
+		return nil
+	}
+	return &container.HealthConfig{
+		Test: append([]string{"CMD"}, h.Command...), Interval: healthInterval, Timeout: healthCallTimeout, Retries: math.MaxInt32,
+	}
+}
+
+// awaitHealthy waits until the health check of a service succeeds.
+func (s *starting) awaitHealthy(ctx context.Context, id string, service run.ServiceSpec) error {
+	began := time.Now()
+	limit := cmp.Or(service.Health.Timeout.Std(), run.DefaultHealthTimeout)
+	for {
+		c, err := s.driver.client.ContainerInspect(ctx, id)
+		if err != nil {
+			return daemonError(err, "inspect service %s", service.Name)
+		}
+		last := ""
+		if h := c.State.Health; h != nil {
+			if h.Status == container.Healthy {
+				s.log(fmt.Sprintf("service %s is healthy after %s", service.Name, time.Since(began).Round(10*time.Millisecond)))
+				return nil
+			}
+			if n := len(h.Log); n > 0 {
+				last = strings.TrimSpace(h.Log[n-1].Output)
+			}
+		}
+		if !c.State.Running {
+			return s.serviceDied(ctx, id, service)
+		}
+		if time.Since(began) > limit {
+			return run.Errorf(run.CodeInvalid, "service %s (%s) was not healthy after %s: %s", service.Name, service.Image, limit, cmp.Or(last, "its health check printed nothing"))
+		}
+		if err := pause(ctx, healthPoll); err != nil {
+			return err
+		}
+	}
 }
 
 // awaitService waits until the service listens on one of the ports that its

@@ -171,6 +171,11 @@ func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 func (s *starting) create(ctx context.Context) (begun bool, err error) {
 	d := s.driver
 	config, host := d.mainConfig(s.plan)
+	done, err := d.gpus.assign(ctx, s.plan, config, host)
+	if err != nil {
+		return false, err
+	}
+	defer done()
 	id, err := d.create(ctx, config, host, s.plan.platform, d.options.mainName(s.key()))
 	switch {
 	case err == nil:
@@ -195,6 +200,7 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	s.plan.resources.DeviceRequests = requestGPUs(c.Config.Labels[d.options.label("gpus")])
 	s.id, s.nonce, s.found = c.ID, c.Config.Labels[d.options.label("nonce")], c.Image
 	if d.delivered(s.key()) {
 		return true, nil

@@ -86,12 +86,13 @@ func (b *bench) checksOut(secret string, scripts ...string) run.Definition {
 		d.Steps[0].Checkout.Credentials = "GIT_SECRET"
 	}
 	d.Services = []run.ServiceSpec{{
-		Name: "git", Image: b.GitImage, Environment: map[string]string{"SECRET": secret},
+		Name: "git", Image: b.GitImage, Secrets: map[string]string{"SECRET": "GIT_SECRET"}, Environment: map[string]string{"SECRET": secret},
 		Command: []string{"/bin/sh", "-c", "mkdir -p /srv /www/cgi-bin; cd /srv; " + makeRepository + `
 			printf '#!/bin/sh\nexport GIT_PROJECT_ROOT=/srv GIT_HTTP_EXPORT_ALL=1 HOME=/srv GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0="*"\nexec git http-backend\n' > /www/cgi-bin/git
 			chmod +x /www/cgi-bin/git
 			[ -z "$SECRET" ] || echo "/cgi-bin:$SECRET" > /httpd.conf
 			touch /httpd.conf && exec httpd -f -p 127.0.0.1:7775 -h /www -c /httpd.conf`},
+		Health: &run.HealthCheck{Command: []string{"/bin/sh", "-c", "nc -w 1 127.0.0.1 7775 < /dev/null"}},
 	}}
 	return d
 }

@@ -1,6 +1,9 @@
 package executortest
 
 import (
+	"crypto/rand"
+	"time"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/executor"
@@ -18,9 +21,17 @@ func containerCases() []testCase {
 		{name: "no_image", needs: images, run: noImage},
 		{name: "services", needs: func(f executor.Features) bool { return f.Services }, run: services},
 		{name: "service_image_missing", needs: func(f executor.Features) bool { return f.Services }, run: serviceImageMissing},
+		{name: "services/names_secrets_and_entrypoint", needs: func(f executor.Features) bool { return f.Services }, run: serviceSettings},
+		{name: "services/health", needs: func(f executor.Features) bool { return f.Services }, run: serviceHealth},
+		{name: "services/unhealthy", needs: func(f executor.Features) bool { return f.Services }, run: serviceUnhealthy},
+		{name: "services/ended_before_healthy", needs: func(f executor.Features) bool { return f.Services }, run: serviceEndedEarly},
+		{name: "services/privileged", needs: func(f executor.Features) bool { return f.Services && !f.Privileged }, run: servicePrivileged},
 		{name: "user_by_number", needs: users, run: userByNumber},
 		{name: "user_by_name", needs: users, run: userByName},
 		{name: "user_unknown", needs: users, run: userUnknown},
+		{name: "shared_memory", needs: func(f executor.Features) bool { return f.Tmpfs }, run: sharedMemory},
+		{name: "extra_hosts", needs: func(f executor.Features) bool { return f.Helpers }, run: extraHosts},
+		{name: "extra_hosts_refused", needs: func(f executor.Features) bool { return !f.Helpers }, run: extraHostsRefused},
 		{name: "tmpfs", needs: func(f executor.Features) bool { return f.Tmpfs }, run: tmpfs},
 		{name: "memory", needs: resources, run: memory},
 		{name: "pids", needs: func(f executor.Features) bool { return f.PIDs }, run: pids},
@@ -69,6 +80,59 @@ func serviceImageMissing(b *bench) {
 	err := b.refused(d)
 	require.Contains(b, err.Error(), "db")
 	require.Contains(b, err.Error(), "drover.invalid/nothing:1")
+}
+
+func serviceSettings(b *bench) {
+	password := rand.Text()
+	d := b.define("for name in web other; do wget -q -O - http://$name:7774/; done")
+	d.Services = []run.ServiceSpec{{
+		Name: "web", Aliases: []string{"other"}, Image: b.Image, Entrypoint: []string{"/bin/sh", "-c"}, Command: []string{serve},
+		Secrets: map[string]string{"WHO": "PASSWORD"}, Environment: map[string]string{"PORT": "7774", "WHO": password},
+		Health: &run.HealthCheck{Command: []string{"wget", "-q", "-O", "-", "http://127.0.0.1:7774/"}},
+	}}
+	s := b.run(d)
+	require.Equal(b, "from "+password+"\nfrom "+password+"\n", s.output(run.StreamStdout), s.result().Reason)
+}
+
+// serviceHealth runs a service that becomes healthy some time after it has started. It
+// has a limit, and shares the working directory.
+func serviceHealth(b *bench) {
+	d := b.define("cat ready; cat limit; echo task > from-task; for try in $(seq 100); do [ -e answer ] && break; sleep 0.1; done; cat answer")
+	d.WorkingDir = run.SharedWorkingDir
+	d.Services = []run.ServiceSpec{{
+		Name: "slow", Image: b.Image, ShareWorkingDir: true, Resources: run.Resources{Memory: "64Mi"},
+		Command: []string{"/bin/sh", "-c", `cd /workspace; cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null > limit
+			sleep 2; echo ready > ready; touch /healthy; until [ -e from-task ]; do sleep 0.1; done; cat from-task > answer; sleep 300`},
+		Health: &run.HealthCheck{Command: []string{"test", "-e", "/healthy"}},
+	}}
+	s := b.run(d)
+	require.Equal(b, "ready\n67108864\ntask\n", s.output(""), s.result().Reason)
+}
+
+func serviceUnhealthy(b *bench) {
+	d := b.define("true")
+	d.Services = []run.ServiceSpec{{
+		Name: "sick", Image: b.Image, Command: []string{"sleep", "300"},
+		Health: &run.HealthCheck{Command: []string{"sh", "-c", "echo not yet; exit 1"}, Timeout: run.Duration(2 * time.Second)},
+	}}
+	require.Contains(b, b.refused(d).Error(), "service sick ("+b.Image+") was not healthy after 2s")
+}
+
+func serviceEndedEarly(b *bench) {
+	d := b.define("true")
+	d.Services = []run.ServiceSpec{{
+		Name: "brief", Image: b.Image, Command: []string{"sh", "-c", "echo no license; exit 3"},
+		Health: &run.HealthCheck{Command: []string{"false"}},
+	}}
+	err := b.refused(d).Error()
+	require.Contains(b, err, "service brief")
+	require.Contains(b, err, "no license")
+}
+
+func servicePrivileged(b *bench) {
+	d := b.define("true")
+	d.Services = []run.ServiceSpec{{Name: "dind", Image: b.Image, Privileged: true}}
+	require.Contains(b, b.refused(d).Error(), "allow_privileged is off")
 }
 
 func userByNumber(b *bench) {
@@ -144,4 +208,35 @@ func privileged(b *bench) {
 func orphans(b *bench) {
 	s := b.run(b.define("for i in $(seq 20); do (sleep 0.1 &) ; done; sleep 1; cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') Z ' || true"))
 	require.Equal(b, "0\n", s.output(run.StreamStdout))
+}
+
+// sharedMemory gives a task more shared memory than a container has.
+func sharedMemory(b *bench) {
+	d := b.define("dd if=/dev/zero of=/dev/shm/file bs=1M count=100 2>/dev/null; ls -l /dev/shm | grep -c 104857600")
+	d.Volumes = []run.Volume{{Path: "/dev/shm", Tmpfs: &run.Tmpfs{Size: "200Mi"}}}
+	s := b.run(d)
+	require.Equal(b, run.StatusSuccess, s.result().Status, s.output(""))
+	require.Equal(b, "1\n", s.output(""))
+}
+
+// extraHosts finds a service by a name that is given for its address, from the task, a
+// helper container and the service itself.
+func extraHosts(b *bench) {
+	const fetch = "for try in $(seq 100); do wget -q -O - http://git.example.com:7776/ && break; sleep 0.1; done"
+	d := b.inHelpers(b.define(fetch, fetch+"; cat own"), 1)
+	d.ExtraHosts = map[string]string{"git.example.com": "127.0.0.1", "other": "127.0.0.9"}
+	d.Services = []run.ServiceSpec{{
+		Name: "web", Image: b.Image, ShareWorkingDir: true,
+		Command: []string{"/bin/sh", "-c", "mkdir -p /www && echo found > /www/index.html && (grep -c other /etc/hosts > own; exec httpd -f -p 127.0.0.1:7776 -h /www)"},
+	}}
+	d.Services[0].Command[2] = "cd " + d.WorkingDir + " && " + d.Services[0].Command[2]
+	s := b.run(d)
+	require.Equal(b, run.StatusSuccess, s.result().Status, s.output(""))
+	require.Equal(b, "found\nfound\n1\n", s.output(""))
+}
+
+func extraHostsRefused(b *bench) {
+	d := b.define("true")
+	d.ExtraHosts = map[string]string{"git.example.com": "127.0.0.1"}
+	require.Contains(b, b.refused(d).Error(), "extra hosts")
 }

@@ -123,7 +123,7 @@ func (d *Driver) Features() executor.Features {
 	return executor.Features{
 		Name: "kubernetes", Images: true, Services: true, Helpers: true, User: true, Tmpfs: true,
 		Resources: true, Privileged: d.options.AllowPrivileged, Copy: true, Archives: true, Exec: true,
-		SecretFiles: true, Checkouts: d.options.CheckoutImage != "",
+		SecretFiles: true, Checkouts: d.options.CheckoutImage != "", ExtraHosts: true,
 	}
 }
 

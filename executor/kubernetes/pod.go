@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -21,6 +22,9 @@ import (
 // graceBeyond is how much longer than the steps' own grace period a pod that is
 // ended from outside may take, so that the shim can report the end.
 const graceBeyond = 5 * time.Second
+
+// healthCallSeconds is the timeout of one call of a health check.
+const healthCallSeconds = 10
 
 // maxSecrets bounds the volume of secret files; a gateway limits the secrets of
 // a task to less. The used part counts as memory of the task.
@@ -42,7 +46,7 @@ func (d *Driver) newPod(def run.Definition) (*corev1.Pod, error) {
 			TerminationGracePeriodSeconds: new(int64((def.Grace+graceBeyond-1)/time.Second) + 1),
 			EnableServiceLinks:            new(false),
 			AutomountServiceAccountToken:  new(false),
-			HostAliases:                   hostAliases(def.Services),
+			HostAliases:                   hostAliases(def),
 			Volumes: []corev1.Volume{
 				{Name: toolVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 				{Name: taskVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
@@ -80,13 +84,19 @@ func (d *Driver) newPod(def run.Definition) (*corev1.Pod, error) {
 	helpers := addHelpers(pod, &main, def)
 	pod.Spec.Containers = []corev1.Container{main}
 	for i, s := range def.Services {
-		pod.Spec.Containers = append(pod.Spec.Containers, serviceOf(i, s, def.PullPolicy))
+		c, err := serviceOf(i, s, def, pod.Name)
+		if err != nil {
+			return nil, err
+		}
+		pod.Spec.Containers = append(pod.Spec.Containers, c)
 	}
 	pod.Spec.Containers = append(pod.Spec.Containers, helpers...)
 	if len(def.Auth) > 0 {
-		// The pod owns the secret, so the secret is created after the pod. The
-		// gate keeps the pod from being scheduled before.
 		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: secretName(pod.Name)}}
+	}
+	if len(def.Auth) > 0 || hasServiceSecrets(&def) {
+		// The pod owns the secrets, so they are created after the pod. The gate keeps
+		// the pod from being scheduled before.
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: secretGate}}
 	}
 	if err := schedule(pod, def); err != nil {
@@ -102,6 +112,10 @@ func (d *Driver) check(def run.Definition) error {
 		return run.Errorf(run.CodeInvalid, "a task on the kubernetes driver needs an image")
 	case def.Privileged && !d.options.AllowPrivileged:
 		return run.Errorf(run.CodeInvalid, "privileged tasks are not allowed on this executor (allow_privileged is off)")
+	case slices.ContainsFunc(def.Services, func(s run.ServiceSpec) bool { return s.Privileged }) && !d.options.AllowPrivileged:
+		return run.Errorf(run.CodeInvalid, "privileged services are not allowed on this executor (allow_privileged is off)")
+	case slices.ContainsFunc(def.Services, func(s run.ServiceSpec) bool { return s.Resources.PIDs > 0 }):
+		return run.Errorf(run.CodeInvalid, "resources.pids of a service is not supported: Kubernetes has no such limit for a container")
 	case def.Resources.PIDs > 0:
 		return run.Errorf(run.CodeInvalid, "resources.pids is not supported: a Kubernetes pod has no such limit of its own, only nodes have one for all pods")
 	}
@@ -146,33 +160,65 @@ func (d *Driver) installer(limits corev1.ResourceRequirements) corev1.Container 
 	}
 }
 
-func serviceOf(i int, s run.ServiceSpec, policy run.PullPolicy) corev1.Container {
+// serviceOf returns the container of a service. Its secrets are in a secret of the
+// cluster, and not in the pod.
+func serviceOf(i int, s run.ServiceSpec, def run.Definition, pod string) (corev1.Container, error) {
 	c := corev1.Container{
-		Name: fmt.Sprint(serviceContainer, i), Image: s.Image, ImagePullPolicy: pullPolicy(policy), Args: slices.Clone(s.Command),
+		Name: fmt.Sprint(serviceContainer, i), Image: s.Image, ImagePullPolicy: pullPolicy(def.PullPolicy),
+		Command: literal(s.Entrypoint), Args: literal(s.Command),
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Environment)) {
-		// Kubernetes would expand a reference such as $(NAME).
-		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: strings.ReplaceAll(s.Environment[name], "$(", "$$(")})
+		if _, secret := s.Secrets[name]; secret {
+			c.Env = append(c.Env, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: environmentName(pod)}, Key: environmentKey(i, name),
+			}}})
+			continue
+		}
+		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: literal([]string{s.Environment[name]})[0]})
 	}
-	for j := range c.Args {
-		c.Args[j] = strings.ReplaceAll(c.Args[j], "$(", "$$(")
+	var err error
+	if c.Resources, err = limitsOf(s.Resources); err != nil {
+		return c, run.Errorf(run.CodeInvalid, "service %s: %w", s.Name, err)
 	}
-	return c
+	if s.Privileged {
+		c.SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
+	}
+	if s.ShareWorkingDir {
+		c.VolumeMounts = []corev1.VolumeMount{workMount(def)}
+	}
+	if s.Health != nil {
+		c.ReadinessProbe = &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: slices.Clone(s.Health.Command)}},
+			PeriodSeconds: 1, TimeoutSeconds: healthCallSeconds, FailureThreshold: math.MaxInt32,
+		}
+	}
+	return c, nil
+}
+
+// literal returns texts in which Kubernetes expands no reference such as $(NAME).
+func literal(texts []string) []string {
+	out := slices.Clone(texts)
+	for i := range out {
+		out[i] = strings.ReplaceAll(out[i], "$(", "$$(")
+	}
+	return out
 }
 
 // hostAliases makes services reachable by name, if the name is a valid host
-// name.
-func hostAliases(services []run.ServiceSpec) []corev1.HostAlias {
+// name, and adds the extra hosts.
+func hostAliases(def run.Definition) []corev1.HostAlias {
+	var aliases []corev1.HostAlias
 	var names []string
-	for _, s := range services {
-		if isHostName(s.Name) {
-			names = append(names, s.Name)
-		}
+	for _, s := range def.Services {
+		names = append(names, slices.DeleteFunc(s.HostNames(), func(name string) bool { return !isHostName(name) })...)
 	}
-	if names == nil {
-		return nil
+	if names != nil {
+		aliases = append(aliases, corev1.HostAlias{IP: "127.0.0.1", Hostnames: names})
 	}
-	return []corev1.HostAlias{{IP: "127.0.0.1", Hostnames: names}}
+	for _, name := range slices.Sorted(maps.Keys(def.ExtraHosts)) {
+		aliases = append(aliases, corev1.HostAlias{IP: def.ExtraHosts[name], Hostnames: []string{name}})
+	}
+	return aliases
 }
 
 func isHostName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }

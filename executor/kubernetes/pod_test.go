@@ -181,7 +181,7 @@ func TestNewPod(t *testing.T) {
 				t.Helper()
 				require.Equal(t, []corev1.LocalObjectReference{{Name: pod.Name + "-pull"}}, pod.Spec.ImagePullSecrets)
 				require.True(t, isGated(pod), "the secret comes first")
-				require.True(t, hasSecret(pod))
+				require.Equal(t, []string{secretName(pod.Name)}, secretsOf(pod))
 			},
 		},
 		"pool": {

@@ -1,9 +1,12 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,6 +103,9 @@ func (s *starting) awaitServices(ctx context.Context) error {
 			s.log("service " + service.Name + " answers on localhost only: its name is not a valid host name")
 		}
 	}
+	if checked, err := s.awaitHealthy(ctx); err != nil || checked == len(services) {
+		return err
+	}
 	began := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -121,6 +127,47 @@ func (s *starting) awaitServices(ctx context.Context) error {
 	}
 	s.log(fmt.Sprintf("the services listen after %s", time.Since(began).Round(10*time.Millisecond)))
 	return nil
+}
+
+// awaitHealthy waits until the health checks of all services that have one succeed. It
+// returns how many have one.
+func (s *starting) awaitHealthy(ctx context.Context) (checked int, err error) {
+	began := time.Now()
+	services := s.task.Definition.Services
+	checked = len(slices.Collect(healthChecked(services)))
+	if checked == 0 {
+		return 0, nil
+	}
+	return checked, s.driver.await(ctx, s.pod.Name, func(pod *corev1.Pod) (bool, error) {
+		if err := s.checkPod(ctx, pod); err != nil {
+			return false, err
+		}
+		healthy := 0
+		for i := range healthChecked(services) {
+			if status := statusOf(pod, fmt.Sprint(serviceContainer, i)); status != nil && status.Ready {
+				healthy++
+				continue
+			}
+			if limit := cmp.Or(services[i].Health.Timeout.Std(), run.DefaultHealthTimeout); time.Since(began) > limit {
+				return false, run.Errorf(run.CodeInvalid, "service %s (%s) was not healthy after %s", services[i].Name, services[i].Image, limit)
+			}
+		}
+		if healthy == checked {
+			s.log(fmt.Sprintf("the services with health checks are healthy after %s", time.Since(began).Round(10*time.Millisecond)))
+		}
+		return healthy == checked, nil
+	})
+}
+
+// healthChecked yields the numbers of the services that have a health check.
+func healthChecked(services []run.ServiceSpec) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range services {
+			if services[i].Health != nil && !yield(i) {
+				return
+			}
+		}
+	}
 }
 
 // awaitPorts runs the shim in the task's container to wait for the given number

@@ -37,8 +37,8 @@ func (d *Driver) removePod(ctx context.Context, pod *corev1.Pod, version *string
 	if err := d.deletePod(ctx, pod, removeGrace, version); err != nil {
 		return err
 	}
-	if hasSecret(pod) { // the cluster would remove it, some time after its owner
-		if err := d.deleteSecret(ctx, secretName(name)); err != nil {
+	for _, secret := range secretsOf(pod) { // the cluster would remove them, some time after their owner
+		if err := d.deleteSecret(ctx, secret); err != nil {
 			return err
 		}
 	}
@@ -82,11 +82,20 @@ func (d *Driver) deleteSecret(ctx context.Context, name string) error {
 	return nil
 }
 
-func hasSecret(pod *corev1.Pod) bool {
+// secretsOf returns the names of the secrets that were created for a pod.
+func secretsOf(pod *corev1.Pod) []string {
+	var names []string
 	for _, s := range pod.Spec.ImagePullSecrets {
 		if s.Name == secretName(pod.Name) {
-			return true
+			names = append(names, s.Name)
 		}
 	}
-	return false
+	for _, c := range pod.Spec.Containers {
+		for _, v := range c.Env {
+			if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil && v.ValueFrom.SecretKeyRef.Name == environmentName(pod.Name) {
+				return append(names, environmentName(pod.Name))
+			}
+		}
+	}
+	return names
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,39 +27,79 @@ const openGate = `{"spec":{"schedulingGates":[{"name":"` + secretGate + `","$pat
 
 func secretName(pod string) string { return pod + "-pull" }
 
-// addSecret creates the secret with the task's credentials, owned by the pod,
-// and lets the pod be scheduled.
-func (s *starting) addSecret(ctx context.Context) error {
-	d := s.driver
-	content, err := registryAuth(s.task.Definition.Auth)
-	if err != nil {
-		return err
+// environmentName returns the name of the secret with variables of services.
+func environmentName(pod string) string { return pod + "-env" }
+
+// environmentKey returns the key of a variable of the i-th service in that secret. Names
+// of variables can have characters that keys cannot.
+func environmentKey(i int, variable string) string {
+	return fmt.Sprintf("%d.%s", i, base64.RawURLEncoding.EncodeToString([]byte(variable)))
+}
+
+// hasServiceSecrets reports whether services have secrets as variables.
+func hasServiceSecrets(def *run.Definition) bool {
+	return slices.ContainsFunc(def.Services, func(s run.ServiceSpec) bool { return len(s.Secrets) > 0 })
+}
+
+// environmentData returns the content of the secret with variables of services.
+func environmentData(def *run.Definition) map[string][]byte {
+	data := make(map[string][]byte)
+	for i, s := range def.Services {
+		for variable := range s.Secrets {
+			data[environmentKey(i, variable)] = []byte(s.Environment[variable])
+		}
 	}
+	return data
+}
+
+// addSecrets creates the secrets with the task's credentials and with variables of its
+// services, owned by the pod, and lets the pod be scheduled.
+func (s *starting) addSecrets(ctx context.Context) error {
+	d, def := s.driver, &s.task.Definition
+	ctx, cancel := d.call(ctx)
+	defer cancel()
+	if len(def.Auth) > 0 {
+		content, err := registryAuth(def.Auth)
+		if err != nil {
+			return err
+		}
+		data := map[string][]byte{corev1.DockerConfigJsonKey: content}
+		if err := s.addSecret(ctx, secretName(s.pod.Name), corev1.SecretTypeDockerConfigJson, data); err != nil {
+			return err
+		}
+	}
+	if hasServiceSecrets(def) {
+		if err := s.addSecret(ctx, environmentName(s.pod.Name), corev1.SecretTypeOpaque, environmentData(def)); err != nil {
+			return err
+		}
+	}
+	if _, err := d.pods().Patch(ctx, s.pod.Name, types.StrategicMergePatchType, []byte(openGate), metav1.PatchOptions{}); err != nil {
+		return ServerError(err, "remove the scheduling gate of the pod")
+	}
+	return nil
+}
+
+func (s *starting) addSecret(ctx context.Context, name string, kind corev1.SecretType, data map[string][]byte) error {
+	d := s.driver
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: secretName(s.pod.Name), Namespace: s.pod.Namespace,
+			Name: name, Namespace: s.pod.Namespace,
 			Labels: Labels(s.key(), d.options.ExecutorID, d.options.Set),
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "v1", Kind: "Pod", Name: s.pod.Name, UID: s.pod.UID,
 			}},
 		},
-		Type: corev1.SecretTypeDockerConfigJson,
-		Data: map[string][]byte{corev1.DockerConfigJsonKey: content},
+		Type: kind, Data: data,
 	}
-	ctx, cancel := d.call(ctx)
-	defer cancel()
 	secrets := d.client.Secrets(s.pod.Namespace)
-	_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
+	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) { // from an earlier call, or from a pod that was removed
 		if err = secrets.Delete(ctx, secret.Name, metav1.DeleteOptions{}); err == nil || apierrors.IsNotFound(err) {
 			_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
 		}
 	}
 	if err != nil {
-		return ServerError(err, "create the secret with the task's registry credentials")
-	}
-	if _, err := d.pods().Patch(ctx, s.pod.Name, types.StrategicMergePatchType, []byte(openGate), metav1.PatchOptions{}); err != nil {
-		return ServerError(err, "remove the scheduling gate of the pod")
+		return ServerError(err, "create the secret %s", name)
 	}
 	return nil
 }

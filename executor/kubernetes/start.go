@@ -156,7 +156,7 @@ func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 			}
 		}
 		if isGated(s.pod) {
-			if err := s.addSecret(ctx); err != nil {
+			if err := s.addSecrets(ctx); err != nil {
 				return false, err
 			}
 		}

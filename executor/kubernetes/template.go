@@ -114,6 +114,9 @@ func restoreContainer(c, want corev1.Container) corev1.Container {
 	c.Stdin, c.StdinOnce, c.TTY = false, false, false
 	c.RestartPolicy, c.RestartPolicyRules, c.Lifecycle = nil, nil, nil
 	c.LivenessProbe, c.StartupProbe = nil, nil // they can end containers
+	if want.ReadinessProbe != nil {
+		c.ReadinessProbe = want.ReadinessProbe
+	}
 	c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
 		return strings.HasPrefix(m.MountPath, "/.drover") ||
 			slices.ContainsFunc(want.VolumeMounts, func(w corev1.VolumeMount) bool { return w.MountPath == m.MountPath })

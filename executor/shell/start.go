@@ -111,6 +111,8 @@ func (d *Driver) check(def run.Definition) error {
 		return refuse("limits of resources")
 	case len(def.Volumes) > 0:
 		return refuse("volumes")
+	case len(def.ExtraHosts) > 0:
+		return refuse("extra hosts")
 	case len(def.SecretFiles) > 0 && d.secrets.dir == "":
 		return refuse("secrets as files: no directory in memory was found on this host (see executor.secrets_dir)")
 	case len(def.Steps) == 0:

@@ -151,7 +151,7 @@ func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journa
 		}
 		return docker.New(docker.Options{
 			Client: daemon, ExecutorID: id, ShimPath: shim, AllowPrivileged: cfg.Privileged,
-			CheckoutImage: cfg.CheckoutImage, GitStores: stores, Network: cfg.Docker.Network, Logger: p.Logger,
+			GPUs: cfg.Resources.GPUs, CheckoutImage: cfg.CheckoutImage, GitStores: stores, Network: cfg.Docker.Network, Logger: p.Logger,
 		})
 	}
 	return nil, fmt.Errorf("unknown driver %q; the drivers are shell, docker and kubernetes", cfg.Driver)
