@@ -1435,6 +1435,9 @@ type Executor struct {
 	Drained bool   `json:"drained"`
 	Driver  string `json:"driver"`
 
+	// Features What it can do for tasks; absent if it does not report that.
+	Features []Feature `json:"features,omitempty,omitzero"`
+
 	// Held Its tasks, oldest first, at most 100; absent in lists.
 	Held        []HeldTask        `json:"held,omitempty,omitzero"`
 	ID          string            `json:"id"`
@@ -1502,6 +1505,11 @@ type Fault struct {
 	// Path The path in the input, such as `tasks.build.depends[1].task`.
 	Path string `json:"path"`
 }
+
+// Feature What an executor can do for tasks, besides running scripts: `images`, `step_images`, `services`, `checkouts` (of steps without an
+// image), `users`, `tmpfs`, `extra_hosts`, `limits` (on CPU and memory), `process_limits`, `privileged`, `secret_files`, `archives`,
+// `exec` (sessions). Later versions may have more.
+type Feature = run.Feature
 
 // Firing defines model for Firing.
 type Firing struct {
@@ -1952,6 +1960,10 @@ type Pool struct {
 	// Exec Whether clients may run commands in the tasks of the pool.
 	Exec PoolExec `json:"exec,omitempty,omitzero"`
 
+	// Features What its executors can do, at least one of them. A run with a task that needs more is refused. Absent if the pool has no
+	// executor, or has one that does not report its features; such runs are accepted then.
+	Features []Feature `json:"features,omitempty,omitzero"`
+
 	// Flavor The size of the slots of a pool.
 	Flavor Flavor `json:"flavor"`
 
@@ -2097,6 +2109,7 @@ type Registration struct {
 	Arch       string            `json:"arch"`
 	Draining   bool              `json:"draining,omitempty,omitzero"`
 	Driver     string            `json:"driver"`
+	Features   []Feature         `json:"features,omitempty,omitzero"`
 	ID         string            `json:"id"`
 	JournalID  string            `json:"journal_id"`
 	Labels     map[string]string `json:"labels,omitempty,omitzero"`

@@ -121,6 +121,9 @@ func (f *registryFlags) printExecutor(answer remote.Answer[api.Executor]) error 
 	t.Field("last contact", f.env.Ago(e.LastContact))
 	t.Field("removed", f.env.Clock(e.RemovedAt))
 	t.Field("version", e.Version)
+	if e.Features != nil {
+		t.Field("features", features(e.Features))
+	}
 	if err := t.Flush(); err != nil || len(e.Held) == 0 {
 		return err
 	}

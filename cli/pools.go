@@ -97,6 +97,9 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 	if p.Exec != "" {
 		t.Field("exec", string(p.Exec))
 	}
+	if p.Features != nil {
+		t.Field("features", features(p.Features))
+	}
 	t.Field("flavor", flavorText(p.Flavor))
 	t.Field("executors", fmt.Sprintf("%d online, %d draining, %d offline", p.Online, p.Draining, p.Offline))
 	t.Field("slots", fraction(p.SlotsUsed, p.Slots))
@@ -116,6 +119,15 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 		t.Field("kubernetes", "set; see -o json")
 	}
 	return t.Flush()
+}
+
+// features returns features as a sentence.
+func features(list []run.Feature) string {
+	texts := make([]string, len(list))
+	for i, f := range list {
+		texts[i] = string(f)
+	}
+	return strings.Join(texts, ", ")
 }
 
 func flavorText(v run.Flavor) string {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/drover-run/drover/run"
@@ -134,4 +135,21 @@ type Features struct {
 	// Checkouts: steps that check out a repository and have no image.
 	Checkouts  bool
 	ExtraHosts bool // further names of hosts
+}
+
+// List returns the features in the form of the control plane, sorted.
+func (f Features) List() []run.Feature {
+	list := make([]run.Feature, 0)
+	for feature, has := range map[run.Feature]bool{
+		run.FeatureImages: f.Images, run.FeatureStepImages: f.Helpers, run.FeatureServices: f.Services, run.FeatureCheckouts: f.Checkouts,
+		run.FeatureUsers: f.User, run.FeatureTmpfs: f.Tmpfs, run.FeatureExtraHosts: f.ExtraHosts, run.FeatureLimits: f.Resources,
+		run.FeatureProcessLimits: f.PIDs, run.FeaturePrivileged: f.Privileged, run.FeatureSecretFiles: f.SecretFiles,
+		run.FeatureArchives: f.Archives, run.FeatureExec: f.Exec,
+	} {
+		if has {
+			list = append(list, feature)
+		}
+	}
+	slices.Sort(list)
+	return list
 }

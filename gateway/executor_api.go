@@ -114,7 +114,7 @@ func (s *Server) RegisterExecutor(c echo.Context) error {
 	e := run.Executor{
 		ID: body.ID, JournalID: body.JournalID, Pool: body.Pool, Driver: body.Driver, OS: body.OS, Arch: body.Arch,
 		Labels: body.Labels, Privileged: body.Privileged, Slots: body.Slots, SlotsUsed: body.SlotsUsed, Version: body.Version,
-		Set: body.Set, Temporary: body.Temporary,
+		Features: body.Features, Set: body.Set, Temporary: body.Temporary,
 	}
 	if e.Fleet, e.Instance, err = fleetOf(c, body.Labels); err != nil {
 		return err

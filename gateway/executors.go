@@ -148,7 +148,7 @@ func (s *Server) DeletePool(c echo.Context, name string) error {
 func viewExecutor(e run.Executor) api.Executor {
 	v := api.Executor{
 		ID: e.ID, Pool: e.Pool, Driver: e.Driver, OS: e.OS, Arch: e.Arch, Labels: mapOf(run.WithoutResources(e.Labels)), Privileged: e.Privileged,
-		Slots: e.Slots, SlotsUsed: e.SlotsUsed, Version: e.Version, Set: e.Set, Temporary: e.Temporary,
+		Slots: e.Slots, SlotsUsed: e.SlotsUsed, Version: e.Version, Features: e.Features, Set: e.Set, Temporary: e.Temporary,
 		State: api.ExecutorState(e.State), Reason: e.Reason, Drained: e.Drained, Tasks: e.Tasks,
 		RegisteredAt: e.RegisteredAt.UTC(), LastContact: e.LastContact.UTC(), RemovedAt: e.RemovedAt.UTC(),
 	}
@@ -171,7 +171,7 @@ func viewPool(p run.Pool) api.Pool {
 		Name: p.Name, Driver: p.Driver, OS: p.OS, Arch: p.Arch, Labels: mapOf(p.Labels), Privileged: p.Privileged, Shared: p.Shared,
 		Default: p.Default, Exec: api.PoolExec(p.Exec), Flavor: p.Flavor, Kubernetes: p.Kubernetes, Online: p.Online, Draining: p.Draining, Offline: p.Offline,
 		Slots: p.Slots, SlotsUsed: p.SlotsUsed, Queued: p.Queued, Running: p.Running, MaxRunning: p.MaxRunning,
-		AllowedGroups: p.AllowedGroups,
+		AllowedGroups: p.AllowedGroups, Features: p.Features,
 	}
 	for _, f := range p.FleetGroups {
 		v.FleetGroups = append(v.FleetGroups, api.FleetGroups{Fleet: f.Fleet, AllowedGroups: f.AllowedGroups})

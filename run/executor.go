@@ -65,7 +65,9 @@ type Executor struct {
 	Slots      int
 	SlotsUsed  int
 	Version    string
-	JournalID  string // random, of its state dir
+	// Features are sorted; nil means that the executor does not report them.
+	Features  []Feature
+	JournalID string // random, of its state dir
 	// Set is the executor set of which it is a member; "" for none. Any member
 	// may continue the tasks of another.
 	Set string

@@ -43,6 +43,10 @@ type Pool struct {
 	// its fleets. Only the choice of a pool reads it.
 	ExecutorLabels []map[string]string
 
+	// Features are what at least one of its executors that is not removed can do; nil if
+	// there is none, or one of them does not report its features.
+	Features []Feature
+
 	// Filled in when read:
 	Online    int // executors
 	Draining  int // executors that take no tasks
@@ -102,6 +106,93 @@ func allowedPaths(patterns []string) []string {
 	}
 	return paths
 }
+
+// Feature is something that an executor can do for tasks, besides running scripts.
+type Feature string
+
+// The features.
+const (
+	FeatureImages        Feature = "images"
+	FeatureStepImages    Feature = "step_images"
+	FeatureServices      Feature = "services"
+	FeatureCheckouts     Feature = "checkouts" // without an image of the step
+	FeatureUsers         Feature = "users"
+	FeatureTmpfs         Feature = "tmpfs"
+	FeatureExtraHosts    Feature = "extra_hosts"
+	FeatureLimits        Feature = "limits" // on CPU and memory
+	FeatureProcessLimits Feature = "process_limits"
+	FeaturePrivileged    Feature = "privileged"
+	FeatureSecretFiles   Feature = "secret_files"
+	FeatureArchives      Feature = "archives"
+	FeatureExec          Feature = "exec" // sessions
+)
+
+// AddFeatures adds the features of the executors of the pool, each with the features that
+// it reports; nil for one that reports none.
+func (p *Pool) AddFeatures(executors [][]Feature) {
+	all := make([]Feature, 0)
+	for _, features := range executors {
+		if features == nil {
+			p.Features = nil
+			return
+		}
+		all = append(all, features...)
+	}
+	slices.Sort(all)
+	if all = slices.Compact(all); len(executors) > 0 {
+		p.Features = all
+	}
+}
+
+// Needs returns the features that a task needs in a pool, each with the path of a key
+// below the task. Whether the driver of the pool runs tasks from images at all is not
+// among them.
+func (t *TaskSpec) Needs(p Pool) map[Path]Feature {
+	needs := make(map[Path]Feature)
+	for i := range t.Steps {
+		s, at := &t.Steps[i], Path("steps").Index(i)
+		switch {
+		case s.Image != "" && p.Container():
+			needs[at.Key("image")] = FeatureStepImages
+		case s.Image == "" && s.Checkout != nil:
+			needs[at.Key("checkout")] = FeatureCheckouts
+		}
+	}
+	if !p.Container() {
+		return needs
+	}
+	for _, n := range []struct {
+		key     Path
+		feature Feature
+		needed  bool
+	}{
+		{"privileged", FeaturePrivileged, t.Privileged && p.Privileged},
+		{"services", FeatureServices, len(t.Services) > 0},
+		{"user", FeatureUsers, t.User != ""},
+		{"volumes", FeatureTmpfs, len(t.Volumes) > 0},
+		{"extra_hosts", FeatureExtraHosts, len(t.ExtraHosts) > 0},
+		{Path("resources").Key("pids"), FeatureProcessLimits, t.Resources.PIDs > 0},
+	} {
+		if n.needed {
+			needs[n.key] = n.feature
+		}
+	}
+	return needs
+}
+
+// can reports whether an executor of a pool has what the task needs, as far as it is
+// known.
+func (t *TaskSpec) can(p Pool) bool {
+	for _, f := range t.Needs(p) {
+		if p.Lacks(f) {
+			return false
+		}
+	}
+	return true
+}
+
+// Lacks reports whether no executor of the pool has a feature, as far as it is known.
+func (p *Pool) Lacks(f Feature) bool { return p.Features != nil && !slices.Contains(p.Features, f) }
 
 // Count adds an executor to the counts of the pool.
 func (p *Pool) Count(e Executor) {
@@ -167,8 +258,8 @@ type Flavor struct {
 // names a pool gets that pool. Else the pool must match what the task requires
 // and its image (container pools with an image, shell pools without), and the
 // required labels must be labels of the pool, or of one of its executors. Of
-// several, ChoosePool prefers those with an executor that offers the resources of
-// the task, then those that have the labels themselves, then the
+// several, ChoosePool prefers those whose executors have the features that the task
+// needs, then those with an executor that offers its resources, then those that have the labels themselves, then the
 // default one, then the first by name. If no
 // pool suits the image or privileges, it returns one that matches all else, so
 // that CheckPool reports the fault.
@@ -187,7 +278,7 @@ func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
 		func(Pool) bool { return t.Requires != nil },
 	} {
 		if some := filter(matching, suits); len(some) > 0 {
-			for _, better := range []func(Pool) bool{t.held, func(p Pool) bool { return len(t.ownLabels(p)) == 0 }} {
+			for _, better := range []func(Pool) bool{t.can, t.held, func(p Pool) bool { return len(t.ownLabels(p)) == 0 }} {
 				if own := filter(some, better); len(own) > 0 {
 					some = own
 				}

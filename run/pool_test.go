@@ -14,8 +14,8 @@ func TestChoosePool(t *testing.T) {
 	pools := []run.Pool{
 		{Name: "shell-b", Driver: "shell", OS: "linux", Arch: "amd64"},
 		{Name: "shell-a", Driver: "shell", OS: "darwin", Arch: "arm64", Labels: map[string]string{"rack": "7"}},
-		{Name: "docker", Driver: "docker", OS: "linux", Arch: "amd64"},
-		{Name: "zz-default", Driver: "docker", OS: "linux", Arch: "amd64", Default: true},
+		{Name: "docker", Driver: "docker", OS: "linux", Arch: "amd64", Features: []run.Feature{run.FeatureCheckouts}},
+		{Name: "zz-default", Driver: "docker", OS: "linux", Arch: "amd64", Default: true, Features: []run.Feature{run.FeatureServices}},
 		{Name: "privileged", Driver: "docker", OS: "linux", Arch: "amd64", Privileged: true},
 	}
 	for name, c := range map[string]struct {
@@ -34,6 +34,8 @@ func TestChoosePool(t *testing.T) {
 		"unknown label":                        {run.TaskSpec{Requires: &run.Requires{Labels: map[string]string{"rack": "8"}}}, ""},
 		"unknown arch":                         {run.TaskSpec{Requires: &run.Requires{Arch: "riscv64"}}, ""},
 		"required driver":                      {run.TaskSpec{Image: "a", Requires: &run.Requires{Driver: "docker", Arch: "amd64"}}, "zz-default"},
+		"a checkout":                           {run.TaskSpec{Steps: []run.Step{{Checkout: &run.Checkout{}}}}, "shell-a"},
+		"a checkout in a container":            {run.TaskSpec{Image: "a", Steps: []run.Step{{Checkout: &run.Checkout{}}}}, "docker"},
 		"no suitable pool, but a matching one": {run.TaskSpec{Requires: &run.Requires{Driver: "docker"}}, "zz-default"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,5 +102,33 @@ func TestPool_Allows_fleets(t *testing.T) {
 			want := slices.ContainsFunc(tt.paths, func(path string) bool { return run.GroupWithin(group, path) })
 			require.Equal(t, want, p.Allows(group), "%s: %+v", group, tt)
 		}
+	}
+}
+
+func TestPool_AddFeatures(t *testing.T) {
+	t.Parallel()
+	const a, b, c = run.FeatureCheckouts, run.FeatureServices, run.FeatureUsers
+	for name, tt := range map[string]struct {
+		executors  [][]run.Feature
+		want       []run.Feature
+		lacks, has []run.Feature
+	}{
+		"no executor":              {nil, nil, nil, []run.Feature{a, b}},
+		"one that reports none":    {[][]run.Feature{{a}, nil}, nil, nil, []run.Feature{a, b}},
+		"one without any":          {[][]run.Feature{{}}, []run.Feature{}, []run.Feature{a, b}, nil},
+		"the features of them all": {[][]run.Feature{{b, c}, {a, b}}, []run.Feature{a, b, c}, []run.Feature{run.FeatureTmpfs}, []run.Feature{a, b, c}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var p run.Pool
+			p.AddFeatures(tt.executors)
+			require.Equal(t, tt.want, p.Features)
+			for _, f := range tt.lacks {
+				require.True(t, p.Lacks(f), f)
+			}
+			for _, f := range tt.has {
+				require.False(t, p.Lacks(f), f)
+			}
+		})
 	}
 }

@@ -187,6 +187,7 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 			l.add(path.Key("services").Index(i).Key("privileged"), run.FaultPoolMismatch, "pool %s does not allow privileged tasks and services", p.Name)
 		}
 	}
+	checkFeatures(l, path, t, &p)
 	if p.Container() {
 		if t.Image == "" {
 			l.add(path.Key("image"), run.FaultRequired, "pool %s runs tasks in containers (%s): the task needs an image", p.Name, p.Driver)
@@ -223,4 +224,25 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 		}
 	}
 	return l.faults
+}
+
+// checkFeatures reports what a task needs and no executor of its pool can do. What a
+// driver never can do is reported by CheckPool.
+func checkFeatures(l *faultList, path run.Path, t *run.TaskSpec, p *run.Pool) {
+	needs := t.Needs(*p)
+	for _, at := range slices.Sorted(maps.Keys(needs)) {
+		feature := needs[at]
+		if !p.Lacks(feature) {
+			continue
+		}
+		hint := ""
+		if feature == run.FeatureCheckouts {
+			hint = ": install git on its hosts"
+			if p.Container() {
+				hint = ": give the step an image with git, or its executors one (executor.checkout_image)"
+			}
+		}
+		l.add(run.Path(string(path)+"."+string(at)), run.FaultPoolMismatch, "no executor of pool %s has the feature %s%s; `drover pools get %s` shows what they have",
+			p.Name, feature, hint, p.Name)
+	}
 }

@@ -2,6 +2,7 @@ package spec_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,4 +98,34 @@ func TestCheckPool(t *testing.T) {
 	require.Equal(t, want, found(spec.CheckPool("a", all, shell)))
 	shell.Privileged = true
 	require.Len(t, spec.CheckPool("a", all, shell), len(want))
+}
+
+// What no executor of a pool reports is refused.
+func TestCheckPool_features(t *testing.T) {
+	t.Parallel()
+	task := &run.TaskSpec{
+		Image: "x", User: "1", Privileged: true, Resources: run.Resources{PIDs: 1}, ExtraHosts: map[string]string{"a": "::1"},
+		Services: []run.ServiceSpec{{Image: "x"}}, Volumes: []run.Volume{{Path: "/x", Tmpfs: &run.Tmpfs{}}},
+		Steps: []run.Step{{Run: "x", Image: "x"}, {Checkout: &run.Checkout{Repository: "https://h/r"}}, {Checkout: &run.Checkout{Repository: "https://h/r"}, Image: "x"}},
+	}
+	pool := run.Pool{Name: "p", Driver: run.DriverDocker, Privileged: true, Features: []run.Feature{}}
+	faults := spec.CheckPool("a", task, pool)
+	require.ElementsMatch(t, []string{
+		"tasks.a.privileged pool_mismatch", "tasks.a.services pool_mismatch", "tasks.a.user pool_mismatch", "tasks.a.volumes pool_mismatch",
+		"tasks.a.extra_hosts pool_mismatch", "tasks.a.resources.pids pool_mismatch", "tasks.a.steps[0].image pool_mismatch",
+		"tasks.a.steps[1].checkout pool_mismatch", "tasks.a.steps[2].image pool_mismatch",
+	}, found(faults))
+	require.True(t, slices.ContainsFunc(faults, func(f run.Fault) bool { return strings.Contains(f.Detail, "executor.checkout_image") }))
+	pool.Features = []run.Feature{
+		run.FeaturePrivileged, run.FeatureServices, run.FeatureUsers, run.FeatureTmpfs, run.FeatureExtraHosts, run.FeatureProcessLimits,
+		run.FeatureStepImages, run.FeatureCheckouts,
+	}
+	require.Empty(t, spec.CheckPool("a", task, pool))
+	pool.Features = nil // not known
+	require.Empty(t, spec.CheckPool("a", task, pool))
+
+	shell := run.Pool{Name: "p", Driver: run.DriverShell, Features: []run.Feature{}}
+	faults = spec.CheckPool("a", &run.TaskSpec{Steps: []run.Step{{Checkout: &run.Checkout{Repository: "https://h/r"}}}}, shell)
+	require.Equal(t, []string{"tasks.a.steps[0].checkout pool_mismatch"}, found(faults))
+	require.Contains(t, faults[0].Detail, "install git on its hosts")
 }

@@ -156,7 +156,7 @@ func (c *Client) Close() {
 func (c *Client) Register(ctx context.Context, e run.Executor) (run.DesiredState, error) {
 	body := api.Registration{
 		ID: e.ID, JournalID: e.JournalID, Pool: e.Pool, Driver: e.Driver, OS: e.OS, Arch: e.Arch, Labels: e.Labels,
-		Privileged: e.Privileged, Slots: e.Slots, SlotsUsed: e.SlotsUsed, Version: e.Version,
+		Privileged: e.Privileged, Slots: e.Slots, SlotsUsed: e.SlotsUsed, Version: e.Version, Features: e.Features,
 		Set: e.Set, Temporary: e.Temporary, Draining: e.State == run.ExecutorDraining,
 	}
 	if e.RemoveAfter > 0 {

@@ -87,7 +87,7 @@ func (r *Registration) Run(ctx context.Context) error {
 // register returns when the executor is registered or ctx ended.
 func (r *Registration) register(ctx context.Context) error {
 	registered, features := r.config.Executor, r.config.Features()
-	registered.Driver, registered.Privileged = features.Name, features.Privileged
+	registered.Driver, registered.Privileged, registered.Features = features.Name, features.Privileged, features.List()
 	pauses := r.pauses()
 	for {
 		registered.SlotsUsed = r.config.Slots.InUse()

@@ -99,7 +99,7 @@ func withRegistration(t *testing.T, body func(t *testing.T, g *gateway, r *regis
 
 func TestRegistration(t *testing.T) {
 	withRegistration(t, func(t *testing.T, g *gateway, r *registration.Registration, slots *registration.Slots, end func() error) {
-		require.Equal(t, []run.Executor{{ID: "e", JournalID: "j", Pool: "pool", Slots: 1, Driver: "fake", Privileged: true}}, g.registered)
+		require.Equal(t, []run.Executor{{ID: "e", JournalID: "j", Pool: "pool", Slots: 1, Driver: "fake", Privileged: true, Features: []run.Feature{run.FeaturePrivileged}}}, g.registered)
 		require.NoError(t, r.Health())
 		release, err := slots.Reserve(t.Context(), "")
 		require.NoError(t, err)

@@ -18,6 +18,7 @@ func ExecutorTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"register_and_renew":       testRegister,
 		"one_journal_holds_an_id":  testRegisterConflict,
 		"make_and_fit_their_pool":  testPools,
+		"report_their_features":    testFeatures,
 		"pools_count_their_demand": testDemand,
 		"poll_for_their_labels":    testWaitingLabels,
 		"claim_with_their_labels":  testLabelledClaim,
@@ -107,6 +108,48 @@ func testPools(t *testing.T, d *fixture.Database) {
 	pools, err = s.ListPools(ctx)
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 1, 0, 0}, []int{pools[0].Online, pools[0].Offline, pools[0].Slots, pools[0].SlotsUsed}, "a pool stays without executors")
+}
+
+// A pool has the features of all its executors, if they are known.
+func testFeatures(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	register := func(id string, features ...run.Feature) run.Executor {
+		t.Helper()
+		e := fixture.Executor(id)
+		e.Features = features
+		require.NoError(t, fixture.Register(t, s, e))
+		stored, err := s.GetExecutor(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, features, stored.Features)
+		return e
+	}
+	pool := func() []run.Feature {
+		t.Helper()
+		p, err := s.GetPool(t.Context(), "linux")
+		require.NoError(t, err)
+		return p.Features
+	}
+	register("a", run.FeatureImages, run.FeatureUsers)
+	require.Equal(t, []run.Feature{run.FeatureImages, run.FeatureUsers}, pool())
+	register("b", run.FeatureCheckouts)
+	require.Equal(t, []run.Feature{run.FeatureCheckouts, run.FeatureImages, run.FeatureUsers}, pool())
+	register("b")
+	require.Nil(t, pool(), "of an earlier version")
+	register("b", run.FeatureCheckouts)
+	d.Clock.Advance(run.ExecutorTimeout + time.Second)
+	require.Len(t, pool(), 3, "executors out of contact count")
+	_, err := s.RemoveExecutor(t.Context(), "b", run.Removal{})
+	require.NoError(t, err)
+	require.Equal(t, []run.Feature{run.FeatureImages, run.FeatureUsers}, pool())
+
+	f := putFleet(t, s, "spot", nil)
+	require.Equal(t, "linux", f.Spec.Pool)
+	require.Nil(t, pool(), "the machines of a fleet without any may have other features")
+	_, err = s.DeleteFleet(t.Context(), "spot", "me")
+	require.NoError(t, err)
+	_, err = s.ChangeFleet(t.Context(), "spot", records.FleetChanges{Deleted: true})
+	require.NoError(t, err)
+	require.Len(t, pool(), 2)
 }
 
 func testDemand(t *testing.T, d *fixture.Database) {

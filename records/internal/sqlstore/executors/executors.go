@@ -13,12 +13,13 @@ import (
 // ExecutorColumns are the columns that ExecutorRow.Scan reads.
 const ExecutorColumns = `id, pool, driver, os, arch, labels, privileged, slots, slots_used, version, journal_id, draining, removed,
 	registered_at, last_contact, set_name, temporary, remove_after, drain_requested, drained, reason, removed_at,
-	fleet, instance, uses, max_uses, suspect_since`
+	fleet, instance, uses, max_uses, suspect_since, features`
 
 // ExecutorRow is a row of the table executors.
 type ExecutorRow struct {
 	run.Executor
 	labels         string
+	features       string
 	draining       bool // the executor reports it
 	drainRequested bool // a client requested a drain
 	drained        bool // the executor reports it
@@ -33,7 +34,7 @@ type ExecutorRow struct {
 func (e *ExecutorRow) Scan(row sqldb.Scanner) error {
 	return row.Scan(&e.ID, &e.Pool, &e.Driver, &e.OS, &e.Arch, &e.labels, &e.Privileged, &e.Slots, &e.SlotsUsed, &e.Version,
 		&e.JournalID, &e.draining, &e.removed, &e.registered, &e.contact, &e.Set, &e.Temporary, &e.RemoveAfter, &e.drainRequested,
-		&e.drained, &e.Reason, &e.removedAt, &e.Fleet, &e.Instance, &e.Uses, &e.MaxUses, &e.suspectSince)
+		&e.drained, &e.Reason, &e.removedAt, &e.Fleet, &e.Instance, &e.Uses, &e.MaxUses, &e.suspectSince, &e.features)
 }
 
 // Describe builds what clients see at the given time.
@@ -51,7 +52,7 @@ func (e *ExecutorRow) Describe(now int64) (run.Executor, error) {
 	default:
 		out.State = run.ExecutorOnline
 	}
-	return out, sqldb.Unmarshal(e.labels, &out.Labels)
+	return out, errors.Join(sqldb.Unmarshal(e.labels, &out.Labels), sqldb.Unmarshal(e.features, &out.Features))
 }
 
 // alive reports whether the last contact is recent. A contact far in the future
@@ -90,6 +91,10 @@ func (e *ExecutorRow) checkJournal(journal string, now int64) error {
 // RegisterExecutor implements records.Store.
 func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.DesiredState, error) {
 	labels, err := sqldb.Marshal(e.Labels)
+	features := ""
+	if err == nil && e.Features != nil {
+		features, err = sqldb.Marshal(e.Features)
+	}
 	if err != nil {
 		return run.DesiredState{}, s.db.Wrap("register an executor", err)
 	}
@@ -114,15 +119,16 @@ func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.Desir
 		}
 		// A requested drain and the count of claimed tasks stay.
 		if _, err = t.Exec(ctx, `INSERT INTO executors (`+ExecutorColumns+`)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET pool = excluded.pool, driver = excluded.driver, os = excluded.os, arch = excluded.arch,
 			labels = excluded.labels, privileged = excluded.privileged, slots = excluded.slots, slots_used = excluded.slots_used,
 			version = excluded.version, journal_id = excluded.journal_id, draining = excluded.draining, last_contact = excluded.last_contact,
 			set_name = excluded.set_name, temporary = excluded.temporary, remove_after = excluded.remove_after, drained = excluded.drained,
-			fleet = excluded.fleet, instance = excluded.instance, max_uses = excluded.max_uses, suspect_since = excluded.suspect_since`,
+			fleet = excluded.fleet, instance = excluded.instance, max_uses = excluded.max_uses, suspect_since = excluded.suspect_since,
+			features = excluded.features`,
 			e.ID, e.Pool, e.Driver, e.OS, e.Arch, labels, e.Privileged, e.Slots, e.SlotsUsed, e.Version, e.JournalID,
 			e.State == run.ExecutorDraining, false, t.Now, t.Now, e.Set, e.Temporary || e.Set != "", int64(e.RemoveAfter),
-			false, false, "", 0, e.Fleet, e.Instance, 0, e.MaxUses, 0); err != nil {
+			false, false, "", 0, e.Fleet, e.Instance, 0, e.MaxUses, 0, features); err != nil {
 			return err
 		}
 		return enqueueExecutor(ctx, t, e.ID)

@@ -121,12 +121,29 @@ func (s *Store) pools(ctx context.Context, q sqldb.Querier, name string) ([]run.
 		return nil, err
 	}
 	now := s.db.Now().UnixNano()
+	features := make([][][]run.Feature, len(out)) // of each executor, by pool
 	if err := eachExecutor(ctx, q, now, func(e run.Executor) {
 		if i, ok := index[e.Pool]; ok {
 			out[i].Count(e)
+			features[i] = append(features[i], e.Features)
 		}
 	}); err != nil {
 		return nil, err
+	}
+	// The machines of a fleet that has none yet may be of any kind.
+	if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+		var pool string
+		err := row.Scan(&pool)
+		if i, ok := index[pool]; ok {
+			features[i] = append(features[i], nil)
+		}
+		return err
+	}, `SELECT pool FROM fleets f WHERE mode <> ? AND NOT EXISTS
+		(SELECT 1 FROM executors e WHERE e.fleet = f.name AND e.pool = f.pool AND NOT e.removed)`, run.FleetDeleted); err != nil {
+		return nil, err
+	}
+	for i := range out {
+		out[i].AddFeatures(features[i])
 	}
 	if name != "" {
 		where = ` AND pool = ?`
