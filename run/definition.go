@@ -374,8 +374,9 @@ const (
 // correctly. It is 1, 2 if steps transfer archives, 3 if secrets are files, and 4 if
 // it decides more about its steps than whether they run on success or on failure: it
 // retries them, runs them after a stop only, skips them by a condition, or has a
-// timeout of the cleanup, and 5 if steps have images of their own, or services more
-// than a name, an image, variables and a command. A step that always runs does not require 4: without it, an
+// timeout of the cleanup, and 5 if steps have images of their own or check out a
+// repository, if it has extra hosts, or if services have more than a name, an image,
+// variables and a command. A step that always runs does not require 4: without it, an
 // older executor runs the step in all other cases.
 func RequiredSpecVersion(d *Definition) int {
 	checksOut := func(s StepDef) bool { return s.Checkout != nil }
@@ -411,7 +412,7 @@ func CheckSpecVersion(d *Definition, specVersion int) error {
 	case specVersionStepControl:
 		subject = "steps that are retried, run after a stop, or are skipped by a condition"
 	case specVersionHelpers:
-		subject = "steps with images of their own, or services with a health check, an entrypoint, aliases or limits"
+		subject = "steps with images of their own, checkout steps, extra hosts, or services with a health check, an entrypoint, aliases or limits"
 	}
 	return Errorf(CodeConflict, "the task has %s, which this version of the executor does not support", subject)
 }

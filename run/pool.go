@@ -161,6 +161,11 @@ func (t *TaskSpec) Needs(p Pool) map[Path]Feature {
 	if !p.Container() {
 		return needs
 	}
+	for i := range t.Services {
+		if t.Services[i].Privileged && p.Privileged {
+			needs[Path("services").Index(i).Key("privileged")] = FeaturePrivileged
+		}
+	}
 	for _, n := range []struct {
 		key     Path
 		feature Feature
@@ -259,10 +264,10 @@ type Flavor struct {
 // and its image (container pools with an image, shell pools without), and the
 // required labels must be labels of the pool, or of one of its executors. Of
 // several, ChoosePool prefers those whose executors have the features that the task
-// needs, then those with an executor that offers its resources, then those that have the labels themselves, then the
-// default one, then the first by name. If no
-// pool suits the image or privileges, it returns one that matches all else, so
-// that CheckPool reports the fault.
+// needs, then those with an executor that offers its resources, then those that have
+// the labels themselves, then the default one, then the first by name. If no pool suits
+// the image or privileges, it returns one that matches all else, so that CheckPool
+// reports the fault.
 func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
 	if t.Pool != "" {
 		i := slices.IndexFunc(pools, func(p Pool) bool { return p.Name == t.Pool })

@@ -105,13 +105,13 @@ func TestCheckPool_features(t *testing.T) {
 	t.Parallel()
 	task := &run.TaskSpec{
 		Image: "x", User: "1", Privileged: true, Resources: run.Resources{PIDs: 1}, ExtraHosts: map[string]string{"a": "::1"},
-		Services: []run.ServiceSpec{{Image: "x"}}, Volumes: []run.Volume{{Path: "/x", Tmpfs: &run.Tmpfs{}}},
+		Services: []run.ServiceSpec{{Image: "x"}, {Image: "x", Privileged: true}}, Volumes: []run.Volume{{Path: "/x", Tmpfs: &run.Tmpfs{}}},
 		Steps: []run.Step{{Run: "x", Image: "x"}, {Checkout: &run.Checkout{Repository: "https://h/r"}}, {Checkout: &run.Checkout{Repository: "https://h/r"}, Image: "x"}},
 	}
 	pool := run.Pool{Name: "p", Driver: run.DriverDocker, Privileged: true, Features: []run.Feature{}}
 	faults := spec.CheckPool("a", task, pool)
 	require.ElementsMatch(t, []string{
-		"tasks.a.privileged pool_mismatch", "tasks.a.services pool_mismatch", "tasks.a.user pool_mismatch", "tasks.a.volumes pool_mismatch",
+		"tasks.a.privileged pool_mismatch", "tasks.a.services pool_mismatch", "tasks.a.services[1].privileged pool_mismatch", "tasks.a.user pool_mismatch", "tasks.a.volumes pool_mismatch",
 		"tasks.a.extra_hosts pool_mismatch", "tasks.a.resources.pids pool_mismatch", "tasks.a.steps[0].image pool_mismatch",
 		"tasks.a.steps[1].checkout pool_mismatch", "tasks.a.steps[2].image pool_mismatch",
 	}, found(faults))

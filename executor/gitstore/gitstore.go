@@ -28,9 +28,6 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// DefaultMaxBytes is the default of the bound for all stores of an executor.
-const DefaultMaxBytes = 10 << 30
-
 // updateTimeout bounds an update. A checkout without a store begins then.
 const updateTimeout = 30 * time.Minute
 
