@@ -66,8 +66,9 @@ $(PLUGINS):
 	cd plugins && $(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o ../$@ ./cmd/$(@F)
 
 .PHONY: generate
-generate: ## Generate code from api/openapi.yaml and from the protocol of fleeting plugins
+generate: ## Generate code from api/openapi.yaml, from the rules for roles, and from the protocol of fleeting plugins
 	$(GO) generate ./api/... ./gateway/... ./fleeting/wire
+	$(GO) test -count=1 -run TestRules_web ./gateway/access -update
 
 .PHONY: reference
 reference: ## Write docs/cli.md from the commands and their flags
@@ -83,7 +84,7 @@ image: build plugins ## Build the Drover image FROM scratch, tagged with the ver
 
 # The web UI. Its built files are committed, so that no other target needs Node.js.
 WEB_MODULES := web/node_modules/.package-lock.json
-WEB_SOURCES := $(shell find web -name node_modules -prune -o -name e2e -prune -o -type f -print) api/openapi.yaml
+WEB_SOURCES := $(shell find web -name node_modules -prune -o -name e2e -prune -o -type f -print) api/openapi.yaml $(wildcard examples/*.yaml examples/tutorial/*.yaml)
 
 $(WEB_MODULES): web/package.json web/package-lock.json
 	@tools/node.sh
@@ -130,7 +131,7 @@ ifdef KUBECONFIG
 IN_CLUSTER := DROVER_TEST_KUBECONFIG=$(KUBECONFIG)
 else
 AND_CLUSTER := cluster
-IN_CLUSTER  := $(CLUSTER)/cluster up --bin $(CLUSTER) --image $(CLUSTER)/images/busybox.tar --image $(CLUSTER)/images/drover.tar --
+IN_CLUSTER  := $(CLUSTER)/cluster up --bin $(CLUSTER) --image $(CLUSTER)/images/busybox.tar --image $(CLUSTER)/images/git.tar --image $(CLUSTER)/images/drover.tar --
 endif
 
 .PHONY: test-k8s
@@ -171,7 +172,7 @@ structure: ## Print the sizes of packages and receivers, and check them with the
 # The browser tests run bin/drover, so the built files are part of it.
 .PHONY: web-test
 web-test: .bin/web ## Test the web UI: its logic, and its pages in Chromium on a drover dev (needs Node.js)
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory build plugins
 	cd web && npm test
 
 .PHONY: web-check
@@ -181,7 +182,7 @@ web-check: ## Lint the web UI, and fail if its built files or its types of the A
 
 .PHONY: web-screenshots
 web-screenshots: .bin/web ## Take pictures of all pages of the web UI, for docs/images/ui (needs Node.js)
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory build plugins
 	cd web && npm run --silent screenshots
 
 .PHONY: lint
@@ -238,12 +239,13 @@ fuzz: ## Fuzz the parsers of specifications, test reports and archives, FUZZ tim
 # STAGES are stages of make verify.
 STAGES ?=
 .PHONY: verify
-verify: ## Run the checks that decide no landing, as stages: kubernetes race fuzz self-build vulnerabilities; STAGES="..." runs only these
+verify: ## Run the checks that decide no landing, as stages: kubernetes race fuzz self-build checkout vulnerabilities; STAGES="..." runs only these
 	.ci/verify $(STAGES)
 
 .PHONY: soak
 soak: build $(AND_CLUSTER) ## Run the long tests: kills, chaos (also in a cluster, as test-k8s), fuzzing, the full self-build
 	$(IN_CLUSTER) env DROVER_SOAK=1 $(GO) test -count=1 -v -timeout 3h ./test/...
+	DROVER_SOAK=1 $(GO) test -count=1 -v -run large_checkout ./executor/shell ./executor/docker # makes a repository of one GiB in the cache directory
 	$(MAKE) fuzz FUZZ=30
 	examples/with-dev.sh shell bin/drover run examples/full-build.yaml --env SOURCE="$$PWD" --follow
 
