@@ -125,7 +125,7 @@ func (l *queueInfo) reason(t *run.Task) string {
 	if none == "" {
 		text = poolReason(p, name, l.positions[t.Number])
 	}
-	if p.Online == 0 {
+	if noFreeSlot(p) {
 		text += l.fleets[t.Pool]
 	}
 	if t.Reason != "" {
@@ -164,6 +164,10 @@ func (e *Engine) queueInfo(ctx context.Context, r run.Run) (*queueInfo, error) {
 // full reports whether executors are online and all their slots are used, or the pool
 // runs as many tasks as it may.
 func full(p run.Pool) bool { return p.Online > 0 && (p.SlotsUsed >= p.Slots || atLimit(p)) }
+
+// noFreeSlot reports whether a task waits for a slot that only another machine, or the
+// end of another task, can give it. What fleets do matters then.
+func noFreeSlot(p run.Pool) bool { return p.Online == 0 || full(p) && !atLimit(p) }
 
 // atLimit reports whether a pool runs as many tasks as it may.
 func atLimit(p run.Pool) bool { return p.MaxRunning > 0 && p.Running >= p.MaxRunning }

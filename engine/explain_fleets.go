@@ -35,7 +35,7 @@ func (e *Engine) explainFleets(ctx context.Context, r run.Run, queues *queueInfo
 				return false
 			}
 			p, _, _ := queues.poolOf(&t)
-			return p.Online == 0 || full(p) && !atLimit(p)
+			return noFreeSlot(p)
 		})
 	}
 	if !slices.ContainsFunc(r.Tasks, func(t run.Task) bool { return waits(t.Pool) }) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -77,4 +78,25 @@ func TestGet_explains_a_requeued_task(t *testing.T) {
 	_, err = b.DrainExecutor(t.Context(), executorID, "new kernel")
 	require.NoError(t, err)
 	require.Equal(t, "all executors of pool shell are draining; "+stored, reason())
+}
+
+// A task that waits while all executors are busy waits for a machine too: its reason has
+// what the fleets of its pool do.
+func TestGet_explains_fleets_beside_busy_executors(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	_, _, err := engine.NewFleets(b.store).PutFleet(t.Context(), "vms", run.FleetSpec{Pool: "shell", Plugin: "docker"}, "me")
+	require.NoError(t, err)
+	first := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()})
+	b.claim(t, first.ID)
+	_, err = b.Renew(t.Context(), run.Renewal{Executor: executorID, JournalID: "j1", SlotsUsed: 1})
+	require.NoError(t, err)
+	second := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()})
+	_, err = b.store.Begin(t.Context(), second.ID)
+	require.NoError(t, err)
+	_, _, err = b.store.Apply(t.Context(), second.ID, records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
+	require.NoError(t, err)
+	got, err := b.Get(t.Context(), second.ID)
+	require.NoError(t, err)
+	require.Regexp(t, "^the only slot of pool shell is in use; position 1 in queue.*; fleet vms: no fleet worker has watched it yet$", got.Tasks[0].Reason)
 }
