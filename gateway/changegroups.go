@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/gateway/access"
+	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/run"
 )
 
@@ -84,7 +85,7 @@ func (s *Server) PutChangeGroup(c echo.Context, name string) error {
 	if err := checkChangeGroup(g, body.MaxRunning != nil); err != nil {
 		return err
 	}
-	token, err := run.ParseToken(body.ChangegroupToken)
+	token, err := readToken(c, body.ChangegroupToken, roles.Operate)
 	if err != nil {
 		return err
 	}
@@ -144,6 +145,26 @@ func checkNames(parameter string, names []string) error {
 		}
 	}
 	return nil
+}
+
+// readToken reads the update token of a call that needs a permission. The call changes the
+// versions of all groups of the token, so the caller must have the permission in the path
+// of each change group of a path.
+func readToken(c echo.Context, text string, need roles.Permission) (run.Token, error) {
+	token, err := run.ParseToken(text)
+	if err != nil {
+		return nil, err
+	}
+	return token, access.AllowChangeGroups(principal(c), need, token.Groups())
+}
+
+// checkTokenFor checks the change groups whose versions a caller asks for. They tell how
+// much happens in a group.
+func checkTokenFor(c echo.Context, names []string) error {
+	if err := checkNames("token_for", names); err != nil {
+		return err
+	}
+	return access.AllowChangeGroups(principal(c), roles.View, names)
 }
 
 func invalidParameter(name, detail string) error {

@@ -21,7 +21,7 @@ func (s *Server) RestartRun(c echo.Context, id api.RunID, params api.RestartRunP
 	if err := s.decode(c, &body, strict); err != nil {
 		return err
 	}
-	token, err := run.ParseToken(body.ChangegroupToken)
+	token, err := readToken(c, body.ChangegroupToken, roles.Submit)
 	if err != nil {
 		return err
 	}

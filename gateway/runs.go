@@ -3,7 +3,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/gateway/access"
+	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -31,7 +31,7 @@ func (s *Server) CreateRun(c echo.Context, params api.CreateRunParams) error {
 	if err := access.AllowSpec(principal(c), parsed); err != nil {
 		return err
 	}
-	token, err := run.ParseToken(text)
+	token, err := readToken(c, text, roles.Submit)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func viewInput(in run.Input) api.Input {
 
 // GetRun implements ServerInterface.
 func (s *Server) GetRun(c echo.Context, id api.RunID, params api.GetRunParams) error {
-	if err := checkNames("token_for", params.TokenFor); err != nil {
+	if err := checkTokenFor(c, params.TokenFor); err != nil {
 		return err
 	}
 	r, err := s.runs.Get(c.Request().Context(), run.ID(id), params.TokenFor...)
@@ -108,7 +108,7 @@ func (s *Server) StopRun(c echo.Context, id api.RunID) error {
 	if body.Force {
 		call = s.runs.ForceStop
 	}
-	return s.actWith(c, id, body.ChangegroupToken, call)
+	return s.actWith(c, id, body.ChangegroupToken, roles.Submit, call)
 }
 
 // ApproveTask implements ServerInterface.
@@ -117,7 +117,7 @@ func (s *Server) ApproveTask(c echo.Context, id api.RunID, task api.TaskName) er
 	if err := s.decode(c, &body, strict); err != nil {
 		return err
 	}
-	return s.actWith(c, id, body.ChangegroupToken, func(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
+	return s.actWith(c, id, body.ChangegroupToken, roles.Approve, func(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
 		return s.runs.Approve(run.WithComment(ctx, body.Comment), id, task, subject(c), token)
 	})
 }
@@ -128,7 +128,7 @@ func (s *Server) RejectTask(c echo.Context, id api.RunID, task api.TaskName) err
 	if err := s.decode(c, &body, strict); err != nil {
 		return err
 	}
-	token, err := run.ParseToken(body.ChangegroupToken)
+	token, err := readToken(c, body.ChangegroupToken, roles.Approve)
 	if err != nil {
 		return err
 	}
@@ -184,14 +184,14 @@ func (s *Server) act(c echo.Context, id string, call func(context.Context, run.I
 	if err := s.decode(c, &body, strict); err != nil {
 		return err
 	}
-	return s.actWith(c, id, body.ChangegroupToken, call)
+	return s.actWith(c, id, body.ChangegroupToken, roles.Submit, call)
 }
 
-// actWith is act for a call whose body was read.
+// actWith is act for a call whose body was read, and which needs a permission.
 func (s *Server) actWith(
-	c echo.Context, id, text string, call func(context.Context, run.ID, run.Token) (run.Run, error),
+	c echo.Context, id, text string, need roles.Permission, call func(context.Context, run.ID, run.Token) (run.Run, error),
 ) error {
-	token, err := run.ParseToken(text)
+	token, err := readToken(c, text, need)
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (s *Server) PutTaskAnnotations(c echo.Context, id api.RunID, task api.TaskN
 }
 
 func (s *Server) annotate(c echo.Context, id, task, text string) error {
-	token, err := run.ParseToken(text)
+	token, err := readToken(c, text, roles.Submit)
 	if err != nil {
 		return err
 	}
@@ -235,6 +235,9 @@ func (s *Server) annotate(c echo.Context, id, task, text string) error {
 func (s *Server) ListRuns(c echo.Context, params api.ListRunsParams) error {
 	q, err := listQuery(params)
 	if err != nil {
+		return err
+	}
+	if err := checkTokenFor(c, params.TokenFor); err != nil {
 		return err
 	}
 	var some bool
@@ -261,7 +264,7 @@ func listQuery(params api.ListRunsParams) (run.ListQuery, error) {
 		Groups: params.Group, Cursor: params.Cursor, Ascending: params.Order == api.OrderAsc,
 		ChangeGroups: params.Changegroup, TokenFor: params.TokenFor,
 	}
-	if err := errors.Join(checkNames("changegroup", params.Changegroup), checkNames("token_for", params.TokenFor)); err != nil {
+	if err := checkNames("changegroup", params.Changegroup); err != nil {
 		return q, err
 	}
 	if params.Limit != nil {

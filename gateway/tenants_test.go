@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/api"
@@ -405,6 +407,71 @@ func TestTenants_specs(t *testing.T) {
 	require.Equal(t, http.StatusCreated, restart("").status)
 	require.Equal(t, http.StatusCreated, restart(`, "spec": `+quoted(specOf(ours))).status)
 	restart(`, "spec": `+quoted(specOf(theirs))).problem(t, http.StatusForbidden, run.CodeForbidden)
+}
+
+// TestTenants_changegroups: update tokens and token_for name change groups. Those of a path
+// need a permission in that path, in every operation of the contract that takes either.
+func TestTenants_changegroups(t *testing.T) {
+	t.Parallel()
+	b := newTenants(t)
+	operations := 0
+	for path, item := range contract(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			if !takesChangeGroups(op) {
+				continue
+			}
+			operations++
+			t.Run(op.OperationID, func(t *testing.T) {
+				t.Parallel()
+				id := b.submit(t, ours)
+				for name, refused := range map[string]bool{
+					"group:" + ours: false, "group:" + ours + "/x": false, "free": false,
+					"group:" + theirs: true, "group:/other": true, "group:/acmes": true, "group:/acme": false,
+				} {
+					// An operator of all that is called, so that only the name can be refused.
+					c := call{method: method, path: strings.NewReplacer("{id}", string(id), "{task}", "a", "{name}", "free").Replace(path)}
+					c.header = map[string]string{"Authorization": "Bearer operator-own"}
+					token := run.Token{name: 0}.String()
+					switch {
+					case op.Parameters.GetByInAndName("query", "token_for") != nil:
+						c.path += "?token_for=" + url.QueryEscape(name)
+					case op.Parameters.GetByInAndName("query", "changegroup_token") != nil:
+						c.path, c.body = c.path+"?changegroup_token="+token, "{}"
+					case op.OperationID == "createRun":
+						c.body = strings.Replace(specOf(ours), "{", `{"changegroup_token": "`+token+`", `, 1)
+					case op.OperationID == "putChangeGroup":
+						return // only operators of all groups, who may name all
+					default:
+						c.body = `{"changegroup_token": "` + token + `"}`
+					}
+					got := c.do(t, b.base)
+					if refused {
+						got.problem(t, http.StatusForbidden, run.CodeForbidden)
+					} else {
+						require.NotEqual(t, http.StatusForbidden, got.status, "%s: %s", name, got.body)
+					}
+				}
+			})
+		}
+	}
+	require.Equal(t, 12, operations)
+}
+
+// takesChangeGroups reports whether an operation has a parameter token_for, or takes an
+// update token.
+func takesChangeGroups(op *openapi3.Operation) bool {
+	if op.Parameters.GetByInAndName("query", "token_for") != nil || op.Parameters.GetByInAndName("query", "changegroup_token") != nil {
+		return true
+	}
+	if op.RequestBody == nil || op.OperationID == "validateSpec" { // which ignores the token
+		return false
+	}
+	media := op.RequestBody.Value.Content.Get("application/json")
+	return media != nil && hasProperty(media.Schema.Value, "changegroup_token")
+}
+
+func hasProperty(s *openapi3.Schema, name string) bool {
+	return s.Properties[name] != nil || slices.ContainsFunc(slices.Concat(s.AllOf, s.OneOf, s.AnyOf), func(r *openapi3.SchemaRef) bool { return hasProperty(r.Value, name) })
 }
 
 // TestTenants_pools: a pool with allowed groups is used and seen by these alone, also by
