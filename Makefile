@@ -78,8 +78,12 @@ reference: ## Write docs/cli.md from the commands and their flags
 busybox-image: ## Build the local image of examples/service.yaml from the host's static busybox
 	examples/busybox-image.sh
 
+.PHONY: bin/ca-certificates.crt
+bin/ca-certificates.crt:
+	$(GO) run ./deploy/certificates -out $@
+
 .PHONY: image
-image: build plugins ## Build the Drover image FROM scratch, tagged with the version and as latest
+image: build plugins bin/ca-certificates.crt ## Build the Drover image FROM scratch, tagged with the version and as latest
 	docker build -t drover:$(VERSION) -t drover:latest .
 
 # The web UI. Its built files are committed, so that no other target needs Node.js.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // the image has no files of time zones
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
