@@ -72,13 +72,18 @@ func checkRestart(req run.RestartRequest) error {
 }
 
 // restartSpec returns the specification of a restart, and who gave the values of its
-// secrets. In a changed specification, a hidden secret gets its value of the old run
-// only if the same subject gave it there: the steps are new, and could show it.
+// secrets. If the call changes what the steps do, a secret keeps its value of the old run
+// only if the same subject gave it there: the run could show it. New steps can, and so can
+// the old ones with another environment (BASH_ENV, PATH, a URL) or with other inputs,
+// which may choose the image and the pool.
 func restartSpec(source records.Source, req run.RestartRequest) (*run.Spec, string, error) {
+	given := source.SecretsBy != "" && source.SecretsBy == req.Subject
 	if req.Spec == nil {
 		switch {
 		case overridden(source.Spec.Secrets, req.Secrets):
 			return source.Spec, req.Subject, nil
+		case !given && (changes(source.Spec.Environment, req.Environment) || changes(source.Spec.InputValues, req.InputValues)):
+			return nil, "", secretsOfAnother(source, req)
 		case len(req.Secrets) > 0 && req.Subject != source.SecretsBy:
 			return source.Spec, "", nil // of two subjects
 		}
@@ -97,7 +102,7 @@ func restartSpec(source records.Source, req run.RestartRequest) (*run.Spec, stri
 			faults = append(faults, run.Fault{
 				Path: "secrets." + name, Code: run.FaultBadValue, Detail: fmt.Sprintf("run %s has no secret of this name: give its value", req.Run),
 			})
-		case source.SecretsBy == "" || source.SecretsBy != req.Subject:
+		case !given:
 			faults = append(faults, run.Fault{
 				Path: "secrets." + name, Code: run.FaultRequired,
 				Detail: "another subject gave its value, which a changed specification could show: give the value again",
@@ -110,6 +115,30 @@ func restartSpec(source records.Source, req run.RestartRequest) (*run.Spec, stri
 		return nil, "", run.InvalidError("the specification is not valid", faults)
 	}
 	return &out, req.Subject, nil
+}
+
+// secretsOfAnother asks for the values of the secrets that another subject gave.
+func secretsOfAnother(source records.Source, req run.RestartRequest) error {
+	var faults []run.Fault
+	for _, name := range slices.Sorted(maps.Keys(source.Spec.Secrets)) {
+		if _, given := req.Secrets[name]; !given {
+			faults = append(faults, run.Fault{
+				Path: "secrets." + name, Code: run.FaultRequired,
+				Detail: "another subject gave its value, which a changed environment or input could show: give the value again",
+			})
+		}
+	}
+	return run.InvalidError("secrets of another subject are not used with another environment or other inputs", faults)
+}
+
+// changes reports whether a restart changes a value of the old run.
+func changes(old, given map[string]string) bool {
+	for name, value := range given {
+		if was, ok := old[name]; !ok || was != value {
+			return true
+		}
+	}
+	return false
 }
 
 // overridden reports whether a restart gives the values of all secrets again.

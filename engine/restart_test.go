@@ -43,7 +43,7 @@ func TestRestart_keeps_succeeded_tasks(t *testing.T) {
 	b := newBench(t)
 	old := b.ended(t, run.StatusFailed)
 	r, err := b.Restart(t.Context(), run.RestartRequest{
-		Run: old.ID, From: run.RestartFailed, Environment: map[string]string{"X": "new"}, Secrets: map[string]run.Secret{"T": "new"},
+		Run: old.ID, From: run.RestartFailed, Subject: "s", Environment: map[string]string{"X": "new"}, Secrets: map[string]run.Secret{"T": "new"},
 	})
 	require.NoError(t, err)
 	require.Equal(t, old.ID, r.RestartedFrom)
@@ -154,7 +154,7 @@ func TestRestart_refuses(t *testing.T) {
 		"both":                     {run.RestartRequest{Run: bad.ID, From: run.RestartFailed, Tasks: []string{"a"}}, run.CodeInvalid},
 		"an unknown place":         {run.RestartRequest{Run: bad.ID, From: "middle"}, run.CodeInvalid},
 		"an unknown task":          {run.RestartRequest{Run: bad.ID, Tasks: []string{"c"}}, run.CodeInvalid},
-		"a faulty environment":     {run.RestartRequest{Run: bad.ID, From: run.RestartStart, Environment: map[string]string{"A=B": "x"}}, run.CodeInvalid},
+		"a faulty environment":     {run.RestartRequest{Run: bad.ID, From: run.RestartStart, Subject: "s", Environment: map[string]string{"A=B": "x"}}, run.CodeInvalid},
 		"an old token":             {run.RestartRequest{Run: bad.ID, From: run.RestartStart, Token: run.Token{"g": 7}}, run.CodeChangeGroupConflict},
 	}
 	for name, tt := range tests {
@@ -211,4 +211,40 @@ func TestRestart_changed_specification(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "other", source.Run.CreatedBy)
 	require.Equal(t, "s", source.SecretsBy)
+}
+
+// The steps of a run are the same in a restart, but its environment and its inputs decide
+// what they do, and which image and pool get the secrets.
+func TestRestart_changed_values(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	old := b.ended(t, run.StatusFailed)
+	for name, req := range map[string]run.RestartRequest{
+		"environment, by another": {Subject: "other", Environment: map[string]string{"BASH_ENV": "$(env | rev >&2)"}},
+		"without a subject":       {Environment: map[string]string{"PATH": "/x"}},
+		"another secret only":     {Subject: "other", Environment: map[string]string{"PATH": "/x"}, Secrets: map[string]run.Secret{"T": "x"}},
+		"single tasks":            {Subject: "other", Environment: map[string]string{"PATH": "/x"}, Tasks: []string{"a"}},
+	} {
+		req.Run = old.ID
+		if len(req.Tasks) == 0 {
+			req.From = run.RestartStart
+		}
+		_, err := b.Restart(t.Context(), req)
+		var refusal *run.Error
+		require.ErrorAs(t, err, &refusal, name)
+		require.Equal(t, run.CodeInvalid, refusal.Code, name)
+		require.Equal(t, []run.Fault{{
+			Path: "secrets.S", Code: run.FaultRequired,
+			Detail: "another subject gave its value, which a changed environment or input could show: give the value again",
+		}}, refusal.Faults, name)
+	}
+	for name, req := range map[string]run.RestartRequest{
+		"by the same subject": {Subject: "s", Environment: map[string]string{"PATH": "/x"}},
+		"with the value":      {Subject: "other", Environment: map[string]string{"PATH": "/x"}, Secrets: map[string]run.Secret{"S": "mine"}},
+		"without a change":    {Subject: "other"},
+	} {
+		req.Run, req.From = old.ID, run.RestartStart
+		_, err := b.Restart(t.Context(), req)
+		require.NoError(t, err, name)
+	}
 }

@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -151,20 +154,23 @@ const missingInTemporal = "it is missing in Temporal; put it again"
 // PutSchedule implements run.Schedules. It writes to Temporal first, because
 // only Temporal can validate the times. Both writes are complete, so that
 // another put repairs an interrupted one.
-func (s *Scheduler) PutSchedule(ctx context.Context, x run.ScheduleSpec) (_ run.Schedule, created bool, err error) {
+func (s *Scheduler) PutSchedule(ctx context.Context, x run.ScheduleSpec, subject string) (_ run.Schedule, created bool, err error) {
 	for range putTries {
 		var was records.Schedule
 		if was, err = s.store.GetSchedule(ctx, x.Name); err != nil && run.CodeOf(err) != run.CodeNotFound {
 			return run.Schedule{}, false, err
 		}
-		requested := keepSecrets(x, was)
+		requested, secretsBy, err := keepSecrets(x, was, subject)
+		if err != nil {
+			return run.Schedule{}, false, err
+		}
 		if err := s.check(ctx, requested); err != nil {
 			return run.Schedule{}, false, err
 		}
 		if err := s.putTemporal(ctx, requested); err != nil {
 			return run.Schedule{}, false, err
 		}
-		err = s.store.PutSchedule(ctx, requested, was.Version)
+		err = s.store.PutSchedule(ctx, requested, secretsBy, was.Version)
 		if run.CodeOf(err) == run.CodeConflict {
 			continue
 		}
@@ -177,19 +183,41 @@ func (s *Scheduler) PutSchedule(ctx context.Context, x run.ScheduleSpec) (_ run.
 	return run.Schedule{}, false, err
 }
 
-// keepSecrets keeps the secrets of the existing schedule if the new one sets
-// none.
-func keepSecrets(x run.ScheduleSpec, was records.Schedule) run.ScheduleSpec {
+// keepSecrets keeps the secrets of the existing schedule if the new one sets none, and
+// returns who gave them. A changed specification keeps only those that the same subject
+// gave: it could show them.
+func keepSecrets(x run.ScheduleSpec, was records.Schedule, subject string) (_ run.ScheduleSpec, secretsBy string, _ error) {
 	if x.Spec == nil || x.Spec.Secrets != nil || was.Spec == nil {
-		return x
+		return x, subject, nil
+	}
+	kept := maps.Clone(was.Spec.Secrets)
+	for name := range x.Spec.SecretsFrom {
+		delete(kept, name)
+	}
+	given := was.SecretsBy != "" && was.SecretsBy == subject
+	if len(kept) > 0 && !given && !sameExceptSecrets(x.Spec, was.Spec) {
+		var faults []run.Fault
+		for _, name := range slices.Sorted(maps.Keys(kept)) {
+			faults = append(faults, run.Fault{
+				Path: "spec.secrets." + name, Code: run.FaultRequired,
+				Detail: "another subject gave its value, which a changed specification could show: give the value again, or drop all secrets with secrets: {}",
+			})
+		}
+		return x, "", run.InvalidError("the schedule is not valid", faults)
 	}
 	spec := *x.Spec
-	spec.Secrets = maps.Clone(was.Spec.Secrets)
-	for name := range spec.SecretsFrom {
-		delete(spec.Secrets, name)
-	}
+	spec.Secrets = kept
 	x.Spec = &spec
-	return x
+	return x, was.SecretsBy, nil
+}
+
+// sameExceptSecrets reports whether two specifications differ in nothing but their secrets.
+func sameExceptSecrets(a, b *run.Spec) bool {
+	first, second := *a, *b
+	first.Secrets, second.Secrets = nil, nil
+	one, err := json.Marshal(first)
+	two, err2 := json.Marshal(second)
+	return err == nil && err2 == nil && bytes.Equal(one, two)
 }
 
 // check returns all faults of a schedule. It validates the specification as for

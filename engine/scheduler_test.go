@@ -148,7 +148,7 @@ func TestScheduler_puts(t *testing.T) {
 	x := daily("nightly")
 	x.Jitter, x.Overlap, x.Timezone, x.Note = run.Duration(time.Minute), run.OverlapAllowAll, "Europe/Berlin", "why"
 	x.Intervals = []run.Interval{{Every: run.Duration(time.Hour), Offset: run.Duration(time.Minute)}}
-	got, created, err := s.PutSchedule(t.Context(), x)
+	got, created, err := s.PutSchedule(t.Context(), x, "ann")
 	require.NoError(t, err)
 	require.True(t, created)
 	require.Equal(t, []string{"TOKEN"}, got.SecretNames)
@@ -166,7 +166,7 @@ func TestScheduler_puts(t *testing.T) {
 	kept.State.Paused = true
 	y := daily("nightly")
 	y.Spec.Secrets = nil
-	got, created, err = s.PutSchedule(t.Context(), y)
+	got, created, err = s.PutSchedule(t.Context(), y, "ann")
 	require.NoError(t, err)
 	require.False(t, created)
 	require.Equal(t, []string{"TOKEN"}, got.SecretNames, "they are kept")
@@ -179,7 +179,7 @@ func TestScheduler_puts(t *testing.T) {
 	got, err = s.Schedule(t.Context(), "nightly")
 	require.NoError(t, err)
 	require.Contains(t, got.Note, "missing in Temporal")
-	_, created, err = s.PutSchedule(t.Context(), y)
+	_, created, err = s.PutSchedule(t.Context(), y, "ann")
 	require.NoError(t, err, "to put it again mends it")
 	require.False(t, created)
 	require.NotNil(t, f.schedules["schedule:nightly"])
@@ -187,6 +187,49 @@ func TestScheduler_puts(t *testing.T) {
 	delete(f.schedules, "schedule:nightly")
 	require.NoError(t, s.DeleteSchedule(t.Context(), "nightly"))
 	requireCode(t, run.CodeNotFound, s.DeleteSchedule(t.Context(), "nightly"))
+}
+
+// A changed schedule could show its secrets by other steps, another image, pool or
+// group. So only the subject that gave them changes a specification that keeps them.
+func TestScheduler_secrets_of_another(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := engine.NewScheduler(b.Engine, b.store, newFakeTemporal())
+	put := func(subject string, change func(*run.ScheduleSpec)) error {
+		x := daily("nightly")
+		x.Spec.Secrets = nil
+		change(&x)
+		_, _, err := s.PutSchedule(t.Context(), x, subject)
+		return err
+	}
+	_, _, err := s.PutSchedule(t.Context(), daily("nightly"), "ann")
+	require.NoError(t, err)
+	for name, change := range map[string]func(*run.Spec){
+		"steps":       func(x *run.Spec) { x.Tasks["t"].Steps[0].Run = "printenv TOKEN | rev" },
+		"group":       func(x *run.Spec) { x.Group = "/a/dev" },
+		"environment": func(x *run.Spec) { x.Environment = map[string]string{"BASH_ENV": "/x"} },
+		"pool":        func(x *run.Spec) { x.Tasks["t"].Pool = "shell" },
+	} {
+		for _, subject := range []string{"bob", ""} {
+			var refusal *run.Error
+			require.ErrorAs(t, put(subject, func(x *run.ScheduleSpec) { change(x.Spec) }), &refusal, name)
+			require.Equal(t, run.CodeInvalid, refusal.Code)
+			require.Len(t, refusal.Faults, 1, name)
+			require.Equal(t, "spec.secrets.TOKEN", refusal.Faults[0].Path)
+			require.Equal(t, run.FaultRequired, refusal.Faults[0].Code)
+		}
+	}
+	require.NoError(t, put("bob", func(x *run.ScheduleSpec) { x.Cron = []string{"0 3 * * *"} }), "the runs are the same")
+	require.NoError(t, put("ann", func(x *run.ScheduleSpec) { x.Spec.Group = "/a/c" }), "they are still hers")
+	row, err := b.store.GetSchedule(t.Context(), "nightly")
+	require.NoError(t, err)
+	require.Equal(t, run.Secret("hush"), row.Spec.Secrets["TOKEN"])
+	require.Equal(t, "ann", row.SecretsBy)
+
+	require.NoError(t, put("bob", func(x *run.ScheduleSpec) { x.Spec.Secrets = map[string]run.Secret{"TOKEN": "mine"} }))
+	require.NoError(t, put("bob", func(x *run.ScheduleSpec) { x.Spec.Group = "/a/d" }))
+	require.Error(t, put("ann", func(x *run.ScheduleSpec) { x.Spec.Group = "/a/e" }), "they are his now")
+	require.NoError(t, put("ann", func(x *run.ScheduleSpec) { x.Spec.Secrets = map[string]run.Secret{} }), "without secrets")
 }
 
 func TestScheduler_refuses(t *testing.T) {
@@ -209,7 +252,7 @@ func TestScheduler_refuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := daily("nightly")
 			tt.change(&x)
-			_, _, err := s.PutSchedule(t.Context(), x)
+			_, _, err := s.PutSchedule(t.Context(), x, "ann")
 			requireCode(t, tt.code, err)
 			refused, _ := errors.AsType[*run.Error](err)
 			require.Equal(t, tt.path, refused.Faults[0].Path, "%v", refused.Faults)
@@ -229,18 +272,18 @@ func TestScheduler_temporal_rejects(t *testing.T) {
 	b, f := newBench(t), newFakeTemporal()
 	s := engine.NewScheduler(b.Engine, b.store, f)
 	f.fail = serviceerror.NewInvalidArgument("Invalid schedule spec: CronString does not have 5-7 fields")
-	_, _, err := s.PutSchedule(t.Context(), daily("nightly"))
+	_, _, err := s.PutSchedule(t.Context(), daily("nightly"), "ann")
 	requireCode(t, run.CodeInvalid, err)
 	refused, _ := errors.AsType[*run.Error](err)
 	require.Equal(t, []run.Fault{{Path: "cron[0]", Code: run.FaultBadFormat, Detail: "CronString does not have 5-7 fields"}}, refused.Faults)
 
 	f.fail = serviceerror.NewUnavailable("no")
-	_, _, err = s.PutSchedule(t.Context(), daily("nightly"))
+	_, _, err = s.PutSchedule(t.Context(), daily("nightly"), "ann")
 	requireCode(t, run.CodeUnavailable, err)
 	_, err = b.store.GetSchedule(t.Context(), "nightly")
 	requireCode(t, run.CodeNotFound, err)
 	f.fail = nil
-	_, _, err = s.PutSchedule(t.Context(), daily("nightly"))
+	_, _, err = s.PutSchedule(t.Context(), daily("nightly"), "ann")
 	require.NoError(t, err)
 	f.fail = context.DeadlineExceeded
 	_, err = s.Schedule(t.Context(), "nightly")
@@ -260,10 +303,10 @@ func TestScheduler_puts_concurrently(t *testing.T) {
 		f.creating = nil
 		other := daily("nightly")
 		other.Cron = []string{"@hourly"}
-		_, _, err := s.PutSchedule(t.Context(), other)
+		_, _, err := s.PutSchedule(t.Context(), other, "ann")
 		require.NoError(t, err)
 	}
-	_, created, err := s.PutSchedule(t.Context(), daily("nightly"))
+	_, created, err := s.PutSchedule(t.Context(), daily("nightly"), "ann")
 	require.NoError(t, err)
 	require.False(t, created)
 	row, err := b.store.GetSchedule(t.Context(), "nightly")
@@ -277,7 +320,7 @@ func TestScheduler_lists(t *testing.T) {
 	b, f := newBench(t), newFakeTemporal()
 	s := engine.NewScheduler(b.Engine, b.store, f)
 	for _, name := range []string{"a", "b", "c"} {
-		_, _, err := s.PutSchedule(t.Context(), daily(name))
+		_, _, err := s.PutSchedule(t.Context(), daily(name), "ann")
 		require.NoError(t, err)
 	}
 	page, err := s.Schedules(t.Context(), run.ScheduleQuery{Limit: 2})
@@ -299,7 +342,7 @@ func TestScheduler_fires_once(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
 	s := engine.NewScheduler(b.Engine, b.store, f)
-	_, _, err := s.PutSchedule(t.Context(), daily("nightly"))
+	_, _, err := s.PutSchedule(t.Context(), daily("nightly"), "ann")
 	require.NoError(t, err)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	first, err := s.Fire(t.Context(), firingOf("nightly", "w1", at))
@@ -307,7 +350,7 @@ func TestScheduler_fires_once(t *testing.T) {
 	require.NotEmpty(t, first.Run)
 	changed := daily("nightly")
 	changed.Spec.Name = "changed"
-	_, _, err = s.PutSchedule(t.Context(), changed)
+	_, _, err = s.PutSchedule(t.Context(), changed, "ann")
 	require.NoError(t, err)
 	again, err := s.Fire(t.Context(), firingOf("nightly", "w1", at))
 	require.NoError(t, err)
@@ -331,9 +374,9 @@ func TestScheduler_rejects_a_firing(t *testing.T) {
 	b, f := newBench(t), newFakeTemporal()
 	s := engine.NewScheduler(b.Engine, b.store, f)
 	x := daily("nightly")
-	require.NoError(t, b.store.PutSchedule(t.Context(), x, 0))
+	require.NoError(t, b.store.PutSchedule(t.Context(), x, "ann", 0))
 	x.Spec.Tasks["t"].Pool = "gone"
-	require.NoError(t, b.store.PutSchedule(t.Context(), x, 1))
+	require.NoError(t, b.store.PutSchedule(t.Context(), x, "ann", 1))
 	f.schedules["schedule:nightly"] = &client.Schedule{State: &client.ScheduleState{}}
 	out, err := s.Fire(t.Context(), firingOf("nightly", "w1", time.Now()))
 	require.NoError(t, err)
@@ -377,7 +420,7 @@ func TestFleetGroups(t *testing.T) {
 	put()
 	old := b.ended(t, run.StatusFailed)
 	held := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()})
-	_, _, err := s.PutSchedule(t.Context(), daily("nightly"))
+	_, _, err := s.PutSchedule(t.Context(), daily("nightly"), "ann")
 	require.NoError(t, err)
 	require.NoError(t, submit("/a/b", "shell"))
 	require.NoError(t, restart(old.ID))
@@ -396,7 +439,7 @@ func TestFleetGroups(t *testing.T) {
 	require.Equal(t, strings.ReplaceAll(absent.Faults[0].Detail, "nope", "shell"), refused.Faults[0].Detail)
 	requireCode(t, run.CodeInvalid, restart(old.ID))
 	require.Contains(t, fire(), "no shell pool")
-	_, _, err = s.PutSchedule(t.Context(), daily("other"))
+	_, _, err = s.PutSchedule(t.Context(), daily("other"), "ann")
 	requireCode(t, run.CodeInvalid, err)
 	b.claim(t, held.ID) // it continues
 
@@ -437,7 +480,7 @@ func TestScheduler_ends_runs_of_terminated_firings(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
 	s := engine.NewScheduler(b.Engine, b.store, f)
-	_, _, err := s.PutSchedule(t.Context(), daily("nightly"))
+	_, _, err := s.PutSchedule(t.Context(), daily("nightly"), "ann")
 	require.NoError(t, err)
 	made := map[string]run.ID{}
 	for _, workflow := range []string{"terminated-queued", "terminated-running", "open", "forgotten"} {

@@ -66,7 +66,7 @@ func (s *Server) PutSchedule(c echo.Context, name api.ScheduleName) error {
 		return err
 	}
 	body.resource.Name = name
-	x, created, err := s.schedules.PutSchedule(c.Request().Context(), *body.resource)
+	x, created, err := s.schedules.PutSchedule(c.Request().Context(), *body.resource, subject(c))
 	err = body.locateFaults(err, spec.LocateSchedule)
 	status := http.StatusOK
 	if created {

@@ -66,7 +66,7 @@ func TestServer_schedules_put(t *testing.T) {
 	received := make(chan run.ScheduleSpec, 1)
 	for _, created := range []bool{true, false} {
 		base := serve(t, gateway.Deps{Schedules: &runtest.Schedules{
-			PutScheduleFunc: func(x run.ScheduleSpec) (run.Schedule, bool, error) {
+			PutScheduleFunc: func(x run.ScheduleSpec, _ string) (run.Schedule, bool, error) {
 				received <- x
 				return nightly(), created, nil
 			},
@@ -89,7 +89,7 @@ func TestServer_schedules_put(t *testing.T) {
 func TestServer_schedules_put_refused(t *testing.T) {
 	t.Parallel()
 	base := serve(t, gateway.Deps{Schedules: &runtest.Schedules{
-		PutScheduleFunc: func(run.ScheduleSpec) (run.Schedule, bool, error) {
+		PutScheduleFunc: func(run.ScheduleSpec, string) (run.Schedule, bool, error) {
 			return run.Schedule{}, false, run.InvalidError("no good", []run.Fault{{Path: "spec.tasks.t.pool", Code: "unknown_pool", Detail: "no pool"}})
 		},
 	}}, gateway.Options{})

@@ -19,10 +19,11 @@ type Schedules interface {
 	// GetSchedule returns a schedule with its specification and secrets.
 	// Errors: not_found.
 	GetSchedule(ctx context.Context, name string) (Schedule, error)
-	// PutSchedule replaces the given version of a schedule; 0 creates one. It
-	// does not store its note or whether it is paused. Errors: conflict (the
-	// stored version is another).
-	PutSchedule(ctx context.Context, s run.ScheduleSpec, version int64) error
+	// PutSchedule replaces the given version of a schedule; 0 creates one.
+	// secretsBy is the subject that gave the values of its secrets. It does not
+	// store its note or whether it is paused. Errors: conflict (the stored
+	// version is another).
+	PutSchedule(ctx context.Context, s run.ScheduleSpec, secretsBy string, version int64) error
 	// DeleteSchedule removes a schedule and its firings. Errors: not_found.
 	DeleteSchedule(ctx context.Context, name string) error
 	// PutFiring records what a firing created. A firing with a known key is
@@ -41,6 +42,7 @@ type Schedule struct {
 	run.ScheduleSpec // Spec is nil in lists
 	RunName          string
 	Group            string
+	SecretsBy        string // gave the values of the secrets; "" if that is unknown
 	Version          int64
 	CreatedAt        time.Time
 	UpdatedAt        time.Time

@@ -20,9 +20,11 @@ type Schedules interface {
 	// ScheduleGroup returns the group of the runs of a schedule. Errors: not_found.
 	ScheduleGroup(ctx context.Context, name string) (string, error)
 	// PutSchedule creates a schedule, or replaces the schedule of that name,
-	// and reports whether it is new. Errors: invalid with all faults,
+	// and reports whether it is new. A replaced schedule keeps its secrets if
+	// the specification has none: for the subject that gave them, or if nothing
+	// else of the specification changes. Errors: invalid with all faults,
 	// not_supported.
-	PutSchedule(ctx context.Context, s ScheduleSpec) (_ Schedule, created bool, _ error)
+	PutSchedule(ctx context.Context, s ScheduleSpec, subject string) (_ Schedule, created bool, _ error)
 	// DeleteSchedule deletes a schedule permanently. Its runs continue. Errors:
 	// not_found.
 	DeleteSchedule(ctx context.Context, name string) error

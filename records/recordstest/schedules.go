@@ -39,27 +39,28 @@ func testSchedulePut(t *testing.T, d *fixture.Database) {
 	_, err := s.GetSchedule(ctx, "nightly")
 	fixture.RequireCode(t, run.CodeNotFound, err)
 	fixture.RequireCode(t, run.CodeNotFound, s.DeleteSchedule(ctx, "nightly"))
-	fixture.RequireCode(t, run.CodeConflict, s.PutSchedule(ctx, nightly("nightly"), 1))
+	fixture.RequireCode(t, run.CodeConflict, s.PutSchedule(ctx, nightly("nightly"), "ann", 1))
 
 	want := nightly("nightly")
 	given := want
 	given.Paused, given.Note = new(true), "not kept"
-	require.NoError(t, s.PutSchedule(ctx, given, 0))
+	require.NoError(t, s.PutSchedule(ctx, given, "ann", 0))
 	got, err := s.GetSchedule(ctx, "nightly")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(want, got.ScheduleSpec))
 	require.Equal(t, run.Secret("hidden"), got.Spec.Secrets["TOKEN"])
 	require.Equal(t, "one", got.RunName)
 	require.Equal(t, "/a/b", got.Group)
+	require.Equal(t, "ann", got.SecretsBy)
 	require.Equal(t, int64(1), got.Version)
 	require.False(t, got.CreatedAt.IsZero())
 	require.Equal(t, got.CreatedAt, got.UpdatedAt)
 
-	fixture.RequireCode(t, run.CodeConflict, s.PutSchedule(ctx, want, 0))
+	fixture.RequireCode(t, run.CodeConflict, s.PutSchedule(ctx, want, "ann", 0))
 	d.Clock.Advance(time.Second)
 	changed := run.ScheduleSpec{Name: "nightly", Spec: fixture.OneTask("/c/d"), Cron: []string{"@daily"}}
-	require.NoError(t, s.PutSchedule(ctx, changed, 1))
-	fixture.RequireCode(t, run.CodeConflict, s.PutSchedule(ctx, changed, 1))
+	require.NoError(t, s.PutSchedule(ctx, changed, "ann", 1))
+	fixture.RequireCode(t, run.CodeConflict, s.PutSchedule(ctx, changed, "ann", 1))
 	got, err = s.GetSchedule(ctx, "nightly")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(changed, got.ScheduleSpec))
@@ -69,13 +70,13 @@ func testSchedulePut(t *testing.T, d *fixture.Database) {
 	require.NoError(t, s.DeleteSchedule(ctx, "nightly"))
 	_, err = s.GetSchedule(ctx, "nightly")
 	fixture.RequireCode(t, run.CodeNotFound, err)
-	require.NoError(t, s.PutSchedule(ctx, want, 0))
+	require.NoError(t, s.PutSchedule(ctx, want, "ann", 0))
 }
 
 func testScheduleList(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	for _, name := range []string{"c", "a", "b"} {
-		require.NoError(t, s.PutSchedule(t.Context(), nightly(name), 0))
+		require.NoError(t, s.PutSchedule(t.Context(), nightly(name), "ann", 0))
 	}
 	list := func(after string, n int) []string {
 		all, err := s.ListSchedules(t.Context(), after, n)
@@ -95,7 +96,7 @@ func testScheduleList(t *testing.T, d *fixture.Database) {
 	require.Empty(t, list("c", 2))
 
 	other := run.ScheduleSpec{Name: "other", Spec: fixture.OneTask("/o/d/e"), Cron: []string{"@daily"}}
-	require.NoError(t, s.PutSchedule(t.Context(), other, 0))
+	require.NoError(t, s.PutSchedule(t.Context(), other, "ann", 0))
 	for within, want := range map[string]int{"/o": 1, "/o/d": 1, "/o/d/e": 1, "/o/d/e/f": 0, "/": 4} {
 		all, err := s.ListSchedules(t.Context(), "", 10, within)
 		require.NoError(t, err)
@@ -123,7 +124,7 @@ func testScheduleFirings(t *testing.T, d *fixture.Database) {
 	require.NoError(t, err)
 	require.Empty(t, none, "there is no such schedule")
 
-	require.NoError(t, s.PutSchedule(ctx, nightly("nightly"), 0))
+	require.NoError(t, s.PutSchedule(ctx, nightly("nightly"), "ann", 0))
 	refused := firing(2, "")
 	refused.Error = "no pool"
 	require.NoError(t, s.PutFiring(ctx, "nightly", refused))
@@ -154,7 +155,7 @@ func testScheduleFirings(t *testing.T, d *fixture.Database) {
 func testScheduleFiringsForgotten(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	ctx := t.Context()
-	require.NoError(t, s.PutSchedule(ctx, nightly("nightly"), 0))
+	require.NoError(t, s.PutSchedule(ctx, nightly("nightly"), "ann", 0))
 	r := fixture.Create(t, s, fixture.OneTask("/a/b"))
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for n := range run.MaxFirings + 20 {

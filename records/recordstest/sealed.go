@@ -140,7 +140,7 @@ func createSecrets(t *testing.T, s records.Store, hidden run.Secret) run.Run {
 	t.Helper()
 	_, _, err := s.PutWebhook(t.Context(), hook("hook"))
 	require.NoError(t, err)
-	require.NoError(t, s.PutSchedule(t.Context(), nightly("nightly"), 0))
+	require.NoError(t, s.PutSchedule(t.Context(), nightly("nightly"), "ann", 0))
 	return fixture.Create(t, s, specWithSecret(hidden))
 }
 

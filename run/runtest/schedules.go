@@ -11,7 +11,7 @@ type Schedules struct {
 	SchedulesFunc        func(run.ScheduleQuery) (run.SchedulePage, error)
 	ScheduleFunc         func(name string) (run.Schedule, error)
 	ScheduleGroupFunc    func(name string) (string, error)
-	PutScheduleFunc      func(run.ScheduleSpec) (_ run.Schedule, created bool, _ error)
+	PutScheduleFunc      func(spec run.ScheduleSpec, subject string) (_ run.Schedule, created bool, _ error)
 	DeleteScheduleFunc   func(name string) error
 	PauseScheduleFunc    func(name, note string) (run.Schedule, error)
 	ResumeScheduleFunc   func(name, note string) (run.Schedule, error)
@@ -46,11 +46,11 @@ func (s *Schedules) ScheduleGroup(_ context.Context, name string) (string, error
 }
 
 // PutSchedule implements run.Schedules.
-func (s *Schedules) PutSchedule(_ context.Context, spec run.ScheduleSpec) (_ run.Schedule, created bool, _ error) {
+func (s *Schedules) PutSchedule(_ context.Context, spec run.ScheduleSpec, subject string) (_ run.Schedule, created bool, _ error) {
 	if s.PutScheduleFunc == nil {
 		return run.Schedule{}, false, unset("PutSchedule")
 	}
-	return s.PutScheduleFunc(spec)
+	return s.PutScheduleFunc(spec, subject)
 }
 
 // DeleteSchedule implements run.Schedules.

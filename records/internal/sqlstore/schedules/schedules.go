@@ -21,7 +21,18 @@ func scanSchedule(row sqldb.Scanner, more ...any) (records.Schedule, error) {
 		return s, err
 	}
 	s.CreatedAt, s.UpdatedAt = sqldb.ToTime(created), sqldb.ToTime(updated)
-	return s, sqldb.Unmarshal(options, &s.ScheduleSpec)
+	var stored scheduleOptions
+	err := sqldb.Unmarshal(options, &stored)
+	s.ScheduleSpec, s.SecretsBy = stored.ScheduleSpec, stored.SecretsBy
+	return s, err
+}
+
+// scheduleOptions is the stored form of what is not in a column of its own. A gateway that
+// does not know secrets_by removes it when it replaces a schedule.
+type scheduleOptions struct {
+	run.ScheduleSpec
+
+	SecretsBy string `json:"secrets_by,omitempty"`
 }
 
 // ListSchedules implements records.Store.
@@ -78,8 +89,8 @@ func scheduleNotFound(name string) error {
 }
 
 // PutSchedule implements records.Store.
-func (s *Store) PutSchedule(ctx context.Context, x run.ScheduleSpec, version int64) error {
-	row, err := prepareSchedule(x)
+func (s *Store) PutSchedule(ctx context.Context, x run.ScheduleSpec, secretsBy string, version int64) error {
+	row, err := prepareSchedule(x, secretsBy)
 	if err != nil {
 		return s.db.Wrap("prepare a schedule", err)
 	}
@@ -118,7 +129,7 @@ func (s *Store) PutSchedule(ctx context.Context, x run.ScheduleSpec, version int
 // scheduleTexts holds the stored texts of a schedule.
 type scheduleTexts struct{ options, spec, secrets string }
 
-func prepareSchedule(x run.ScheduleSpec) (row scheduleTexts, err error) {
+func prepareSchedule(x run.ScheduleSpec, secretsBy string) (row scheduleTexts, err error) {
 	bare := *x.Spec
 	bare.Secrets = nil
 	if row.spec, err = sqldb.Marshal(bare); err != nil {
@@ -128,7 +139,7 @@ func prepareSchedule(x run.ScheduleSpec) (row scheduleTexts, err error) {
 		return row, err
 	}
 	x.Spec, x.Paused, x.Note = nil, nil, ""
-	row.options, err = sqldb.Marshal(x)
+	row.options, err = sqldb.Marshal(scheduleOptions{x, secretsBy})
 	return row, err
 }
 
