@@ -119,7 +119,7 @@ test: build ## Run the tests, failed ones up to three times, and list those that
 # of a second is shortened, because scripts start many processes.
 .PHONY: test-race
 test-race: ## Run the unit tests under the race detector (needs cgo)
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -gcflags='modernc.org/...=-race=false' -shuffle=on -short -timeout 20m $$($(GO) list ./... | grep -v -e internal/temporalite -e cmd/drover$$ -e drover/test)
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -count=1 -race -gcflags='modernc.org/...=-race=false' -shuffle=on -short -timeout 20m $$($(GO) list ./... | grep -v -e internal/temporalite -e cmd/drover$$ -e drover/test)
 	cd plugins && CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -shuffle=on -timeout 10m -run 'TestGroup|TestInit' ./...
 
 # A cluster of one node, compiled from the requirements of the module test/cluster.
@@ -225,7 +225,7 @@ histories: build ## Record the histories that the replay tests lack, on an embed
 
 .PHONY: check-clean
 check-clean: generate ## Fail if generated code or go.mod differs from the commit
-	git diff --exit-code -- api gateway fleeting go.mod go.sum
+	git diff --exit-code -- api gateway fleeting web/src/lib/operations.json go.mod go.sum
 
 # FUZZ is how much to fuzz each parser: 1 takes about 20 seconds each on two cores.
 # The limit is a number of executions, because in Go 1.26 a time limit can fail a

@@ -11,7 +11,7 @@ bin/drover dev --data-dir "$data" --http 127.0.0.1:0 --temporal 127.0.0.1:0 --te
 dev=$!
 stop() {
   kill "$dev" 2> /dev/null && wait "$dev" || true
-  rm -rf "$data"
+  rm -rf "$data" || true
 }
 trap stop EXIT
 for _ in $(seq 600); do

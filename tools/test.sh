@@ -1,6 +1,6 @@
 #!/bin/bash
 # test.sh MODULE-DIRECTORY...: runs all tests of these modules; TESTFLAGS are flags for
-# `go test`. A test that fails runs up to two more times. If it passes then, it is listed
+# `go test`, and DROVER_TEST_TIMEOUT is how long a package may take. A test that fails runs up to two more times. If it passes then, it is listed
 # as flaky, and more than three of those fail the run. The last lines list what failed and
 # what was flaky, and are kept in .bin/test/verdict.txt beside the events of each module.
 set -euo pipefail
@@ -11,7 +11,7 @@ mkdir -p "$out"
 gotestsum=$("$go" tool -modfile=tools/go.mod -n gotestsum)
 for module in "$@"; do
   packages=./... timeout=10m name=${module//\//-}
-  [ "$module" != . ] || packages='./test ./workflows ./...' timeout=45m name=root # the longest first
+  [ "$module" != . ] || packages='./test ./workflows ./...' timeout=${DROVER_TEST_TIMEOUT:-45m} name=root # the longest first
   cd "$root/$module"
   # shellcheck disable=SC2086 # TESTFLAGS are several words
   "$gotestsum" --format pkgname --format-hide-empty-pkg --hide-summary skipped \

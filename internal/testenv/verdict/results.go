@@ -155,7 +155,7 @@ func (r *results) verdict(maxFlaky int) verdict {
 		v.failures = append(v.failures, "FAILED: no test ran")
 	}
 	if len(v.flaky) > maxFlaky {
-		v.failures = append(v.failures, fmt.Sprintf("FAILED: %d flaky tests, of at most %d", len(v.flaky), maxFlaky))
+		v.failures = append(v.failures, fmt.Sprintf("FAILED: %d flaky tests; the limit is %d", len(v.flaky), maxFlaky))
 	}
 	return v
 }

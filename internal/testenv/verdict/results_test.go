@@ -86,7 +86,7 @@ func TestResults_verdict(t *testing.T) {
 		"too many flaky tests": {
 			[]string{start, test("TestX", "fail"), test("TestY", "fail"), fail, start, test("TestX", "pass"), pass, start, test("TestY", "pass"), pass},
 			[]string{
-				"FAILED: 2 flaky tests, of at most 1", "FLAKY m/a.TestX: failed 1 of 2 times", "FLAKY m/a.TestY: failed 1 of 2 times",
+				"FAILED: 2 flaky tests; the limit is 1", "FLAKY m/a.TestX: failed 1 of 2 times", "FLAKY m/a.TestY: failed 1 of 2 times",
 				"tests: 2 passed, 1 failed, 0 skipped",
 			},
 			false,
