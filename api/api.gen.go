@@ -4980,8 +4980,9 @@ type ClientInterface interface {
 	// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 	// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
 	// `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
-	// inputs of the old one, and values that are not given stay the same. A call that changes `environment` or
-	// `input_values` must give all `secrets` again, unless the same subject gave them to the old run: 422 `required`.
+	// inputs of the old one, and values that are not given stay the same. A call that changes `environment`,
+	// `input_values` or `secrets` must give all secrets of the old run again, unless the same subject gave them to it:
+	// 422 `required`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4994,8 +4995,9 @@ type ClientInterface interface {
 	// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 	// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
 	// `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
-	// inputs of the old one, and values that are not given stay the same. A call that changes `environment` or
-	// `input_values` must give all `secrets` again, unless the same subject gave them to the old run: 422 `required`.
+	// inputs of the old one, and values that are not given stay the same. A call that changes `environment`,
+	// `input_values` or `secrets` must give all secrets of the old run again, unless the same subject gave them to it:
+	// 422 `required`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5178,10 +5180,10 @@ type ClientInterface interface {
 
 	// PutScheduleWithBody Create or update a schedule
 	//
-	// The times have the form and the meaning of Temporal Schedules. Missing fields get their defaults, except `paused`,
-	// `note`, and the secrets of a specification without secrets, which are kept: for the subject that gave them, or if
-	// nothing else of the specification changes (else 422 `required`). The specification is validated like that of a
-	// run; the paths of its faults begin with `spec`.
+	// The times have the form and the meaning of Temporal Schedules. Missing fields get their defaults, except `paused`
+	// and `note`, which are kept. Without `secrets`, a schedule keeps its secrets if the same subject gave them, or if
+	// the rest of `spec` is unchanged; otherwise the call fails with 422 `required`. The specification is validated
+	// like that of a run; the paths of its faults begin with `spec`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5190,10 +5192,10 @@ type ClientInterface interface {
 
 	// PutSchedule Create or update a schedule
 	//
-	// The times have the form and the meaning of Temporal Schedules. Missing fields get their defaults, except `paused`,
-	// `note`, and the secrets of a specification without secrets, which are kept: for the subject that gave them, or if
-	// nothing else of the specification changes (else 422 `required`). The specification is validated like that of a
-	// run; the paths of its faults begin with `spec`.
+	// The times have the form and the meaning of Temporal Schedules. Missing fields get their defaults, except `paused`
+	// and `note`, which are kept. Without `secrets`, a schedule keeps its secrets if the same subject gave them, or if
+	// the rest of `spec` is unchanged; otherwise the call fails with 422 `required`. The specification is validated
+	// like that of a run; the paths of its faults begin with `spec`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7006,8 +7008,9 @@ func (c *Client) CancelRun(ctx context.Context, id RunID, body CancelRunJSONRequ
 // failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 // selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
 // `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
-// inputs of the old one, and values that are not given stay the same. A call that changes `environment` or
-// `input_values` must give all `secrets` again, unless the same subject gave them to the old run: 422 `required`.
+// inputs of the old one, and values that are not given stay the same. A call that changes `environment`,
+// `input_values` or `secrets` must give all secrets of the old run again, unless the same subject gave them to it:
+// 422 `required`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7030,8 +7033,9 @@ func (c *Client) RestartRunWithBody(ctx context.Context, id RunID, params *Resta
 // failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 // selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
 // `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
-// inputs of the old one, and values that are not given stay the same. A call that changes `environment` or
-// `input_values` must give all `secrets` again, unless the same subject gave them to the old run: 422 `required`.
+// inputs of the old one, and values that are not given stay the same. A call that changes `environment`,
+// `input_values` or `secrets` must give all secrets of the old run again, unless the same subject gave them to it:
+// 422 `required`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7414,10 +7418,10 @@ func (c *Client) GetSchedule(ctx context.Context, name ScheduleName, reqEditors 
 
 // PutScheduleWithBody Create or update a schedule
 //
-// The times have the form and the meaning of Temporal Schedules. Missing fields get their defaults, except `paused`,
-// `note`, and the secrets of a specification without secrets, which are kept: for the subject that gave them, or if
-// nothing else of the specification changes (else 422 `required`). The specification is validated like that of a
-// run; the paths of its faults begin with `spec`.
+// The times have the form and the meaning of Temporal Schedules. Missing fields get their defaults, except `paused`
+// and `note`, which are kept. Without `secrets`, a schedule keeps its secrets if the same subject gave them, or if
+// the rest of `spec` is unchanged; otherwise the call fails with 422 `required`. The specification is validated
+// like that of a run; the paths of its faults begin with `spec`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7436,10 +7440,10 @@ func (c *Client) PutScheduleWithBody(ctx context.Context, name ScheduleName, con
 
 // PutSchedule Create or update a schedule
 //
-// The times have the form and the meaning of Temporal Schedules. Missing fields get their defaults, except `paused`,
-// `note`, and the secrets of a specification without secrets, which are kept: for the subject that gave them, or if
-// nothing else of the specification changes (else 422 `required`). The specification is validated like that of a
-// run; the paths of its faults begin with `spec`.
+// The times have the form and the meaning of Temporal Schedules. Missing fields get their defaults, except `paused`
+// and `note`, which are kept. Without `secrets`, a schedule keeps its secrets if the same subject gave them, or if
+// the rest of `spec` is unchanged; otherwise the call fails with 422 `required`. The specification is validated
+// like that of a run; the paths of its faults begin with `spec`.
 //
 // Takes a body of the `application/json` content type.
 //

@@ -38,6 +38,7 @@ func restartCommand(f *runsFlags) *cobra.Command {
 		Long: `Creates a new run from one that has ended, and prints its id. Tasks that failed or were stopped run again, with all tasks that
 depend on them; --from start runs all tasks, and --task selects tasks to run, with all tasks that depend on them. Other tasks
 keep their results, logs and outputs. Variables, inputs and secrets override those of the old run.
+If another subject gave the old run its secrets, a restart with changed variables, inputs or secrets needs all secrets again.
 
 With --edit the specification of the old run is opened in the editor that VISUAL or EDITOR names, and the changed one runs from its
 start, linked to the old run; an unchanged or empty file cancels the restart. --file takes the changed specification from a file.

@@ -197,8 +197,8 @@ func applyScheduleCommand(f *schedulesFlags) *cobra.Command {
 it the settings of the schedule: cron, intervals, timezone, jitter, start_at, end_at, overlap, catchup_window,
 pause_on_failure, paused, note. The name is in the file, or given by --name.
 
-If the specification has no secrets, an existing schedule keeps them: for the caller who gave them, and for others if
-nothing else of the specification changes. Without paused and note, these are kept too.`,
+Without secrets, an existing schedule keeps its secrets if you gave them, or if the rest of the specification is unchanged.
+Without paused and note, these are kept.`,
 		Example: "  drover schedules apply -f nightly.yaml\n  drover schedules apply -f build.yaml --name nightly",
 	}, f.env, f.conn)
 }

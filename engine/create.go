@@ -12,17 +12,18 @@ import (
 
 // Create implements run.Service.
 func (e *Engine) Create(ctx context.Context, req run.CreateRequest) (run.Run, error) {
-	return e.create(ctx, req, idempotencyKey(req.Subject, req.IdempotencyKey, createDigest(req.Spec)))
+	return e.create(ctx, req, req.Subject, idempotencyKey(req.Subject, req.IdempotencyKey, createDigest(req.Spec)))
 }
 
-// create creates a run, once for each key that is not zero.
-func (e *Engine) create(ctx context.Context, req run.CreateRequest, key records.IdempotencyKey) (run.Run, error) {
+// create creates a run, once for each key that is not zero. secretsBy is the subject that
+// gave the values of its secrets.
+func (e *Engine) create(ctx context.Context, req run.CreateRequest, secretsBy string, key records.IdempotencyKey) (run.Run, error) {
 	x, err := e.expand(ctx, req.Spec)
 	if err != nil {
 		return run.Run{}, err
 	}
 	created, err := e.store.CreateRun(ctx, records.NewRun{
-		Spec: x.spec, Source: x.source, Plan: x.Plan, Tasks: x.Tasks, Actor: req.Subject, SecretsBy: req.Subject, Token: req.Token, IdempotencyKey: key,
+		Spec: x.spec, Source: x.source, Plan: x.Plan, Tasks: x.Tasks, Actor: req.Subject, SecretsBy: secretsBy, Token: req.Token, IdempotencyKey: key,
 	})
 	if err != nil {
 		return run.Run{}, err

@@ -41,7 +41,7 @@ func (s *Scheduler) Fire(ctx context.Context, in contract.FireInput) (contract.F
 	}
 	firing := records.Firing{Key: in.Key, Firing: run.Firing{For: in.ScheduledFor, At: in.Started}}
 	ctx = run.WithActor(ctx, firingSubject(in.Schedule))
-	r, err := s.engine.create(ctx, run.CreateRequest{Spec: row.ScheduledSpec(in.ScheduledFor), Subject: firingSubject(in.Schedule)}, records.IdempotencyKey{
+	r, err := s.engine.create(ctx, run.CreateRequest{Spec: row.ScheduledSpec(in.ScheduledFor), Subject: firingSubject(in.Schedule)}, row.SecretsBy, records.IdempotencyKey{
 		// The digest does not depend on the specification, since the key
 		// belongs to one firing.
 		Subject: firingSubject(in.Schedule), Key: in.Key, Digest: "firing",

@@ -74,18 +74,16 @@ func checkRestart(req run.RestartRequest) error {
 // restartSpec returns the specification of a restart, and who gave the values of its
 // secrets. If the call changes what the steps do, a secret keeps its value of the old run
 // only if the same subject gave it there: the run could show it. New steps can, and so can
-// the old ones with another environment (BASH_ENV, PATH, a URL) or with other inputs,
-// which may choose the image and the pool.
+// the old ones with another environment (BASH_ENV, PATH, a URL), to which secrets belong
+// too, or with other inputs, which may choose the image and the pool.
 func restartSpec(source records.Source, req run.RestartRequest) (*run.Spec, string, error) {
 	given := source.SecretsBy != "" && source.SecretsBy == req.Subject
 	if req.Spec == nil {
 		switch {
 		case overridden(source.Spec.Secrets, req.Secrets):
 			return source.Spec, req.Subject, nil
-		case !given && (changes(source.Spec.Environment, req.Environment) || changes(source.Spec.InputValues, req.InputValues)):
+		case !given && (len(req.Secrets) > 0 || changes(source.Spec.Environment, req.Environment) || changes(source.Spec.InputValues, req.InputValues)):
 			return nil, "", secretsOfAnother(source, req)
-		case len(req.Secrets) > 0 && req.Subject != source.SecretsBy:
-			return source.Spec, "", nil // of two subjects
 		}
 		return source.Spec, source.SecretsBy, nil
 	}
@@ -124,11 +122,11 @@ func secretsOfAnother(source records.Source, req run.RestartRequest) error {
 		if _, given := req.Secrets[name]; !given {
 			faults = append(faults, run.Fault{
 				Path: "secrets." + name, Code: run.FaultRequired,
-				Detail: "another subject gave its value, which a changed environment or input could show: give the value again",
+				Detail: "another subject gave its value, which another environment, input or secret could show: give the value again",
 			})
 		}
 	}
-	return run.InvalidError("secrets of another subject are not used with another environment or other inputs", faults)
+	return run.InvalidError("secrets of another subject are not kept with another environment, other inputs or other secrets", faults)
 }
 
 // changes reports whether a restart changes a value of the old run.

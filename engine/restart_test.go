@@ -222,7 +222,7 @@ func TestRestart_changed_values(t *testing.T) {
 	for name, req := range map[string]run.RestartRequest{
 		"environment, by another": {Subject: "other", Environment: map[string]string{"BASH_ENV": "$(env | rev >&2)"}},
 		"without a subject":       {Environment: map[string]string{"PATH": "/x"}},
-		"another secret only":     {Subject: "other", Environment: map[string]string{"PATH": "/x"}, Secrets: map[string]run.Secret{"T": "x"}},
+		"another secret only":     {Subject: "other", Secrets: map[string]run.Secret{"BASH_ENV": "$(env | rev >&2)"}},
 		"single tasks":            {Subject: "other", Environment: map[string]string{"PATH": "/x"}, Tasks: []string{"a"}},
 	} {
 		req.Run = old.ID
@@ -235,7 +235,7 @@ func TestRestart_changed_values(t *testing.T) {
 		require.Equal(t, run.CodeInvalid, refusal.Code, name)
 		require.Equal(t, []run.Fault{{
 			Path: "secrets.S", Code: run.FaultRequired,
-			Detail: "another subject gave its value, which a changed environment or input could show: give the value again",
+			Detail: "another subject gave its value, which another environment, input or secret could show: give the value again",
 		}}, refusal.Faults, name)
 	}
 	for name, req := range map[string]run.RestartRequest{
@@ -247,4 +247,15 @@ func TestRestart_changed_values(t *testing.T) {
 		_, err := b.Restart(t.Context(), req)
 		require.NoError(t, err, name)
 	}
+
+	// Of two secrets, the call must give both.
+	two, err := b.Create(t.Context(), run.CreateRequest{Subject: "s", Spec: &run.Spec{
+		Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{"a": twoSteps()}, Secrets: map[string]run.Secret{"HOST": "old", "S": "old"},
+	}})
+	require.NoError(t, err)
+	_, err = b.Cancel(t.Context(), two.ID, nil)
+	require.NoError(t, err)
+	_, err = b.Restart(t.Context(), run.RestartRequest{Run: two.ID, From: run.RestartStart, Subject: "other", Secrets: map[string]run.Secret{"HOST": "elsewhere"}})
+	requireCode(t, run.CodeInvalid, err)
+	require.ErrorContains(t, err, "secrets of another subject")
 }

@@ -228,6 +228,7 @@ func TestScheduler_secrets_of_another(t *testing.T) {
 
 	require.NoError(t, put("bob", func(x *run.ScheduleSpec) { x.Spec.Secrets = map[string]run.Secret{"TOKEN": "mine"} }))
 	require.NoError(t, put("bob", func(x *run.ScheduleSpec) { x.Spec.Group = "/a/d" }))
+	require.NoError(t, put("ann", func(x *run.ScheduleSpec) { x.Spec.Group, x.Cron = "/a/d", []string{"0 4 * * *"} }), "the runs are the same")
 	require.Error(t, put("ann", func(x *run.ScheduleSpec) { x.Spec.Group = "/a/e" }), "they are his now")
 	require.NoError(t, put("ann", func(x *run.ScheduleSpec) { x.Spec.Secrets = map[string]run.Secret{} }), "without secrets")
 }
@@ -336,6 +337,25 @@ func TestScheduler_lists(t *testing.T) {
 
 func firingOf(schedule, workflow string, at time.Time) contract.FireInput {
 	return contract.FireInput{Schedule: schedule, Key: contract.FiringKey(workflow, "first"), ScheduledFor: at, Started: at}
+}
+
+// The secrets of a scheduled run are those of the subject that gave them to the schedule.
+func TestScheduler_restart_of_a_run(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := engine.NewScheduler(b.Engine, b.store, newFakeTemporal())
+	_, _, err := s.PutSchedule(t.Context(), daily("nightly"), "ann")
+	require.NoError(t, err)
+	fired, err := s.Fire(t.Context(), firingOf("nightly", "w1", time.Now()))
+	require.NoError(t, err)
+	_, err = b.Cancel(t.Context(), fired.Run, nil)
+	require.NoError(t, err)
+	req := run.RestartRequest{Run: fired.Run, From: run.RestartStart, Environment: map[string]string{"DEBUG": "1"}}
+	for subject, want := range map[string]run.Code{"ann": "", "bob": run.CodeInvalid, "schedule:nightly": run.CodeInvalid} {
+		req.Subject = subject
+		_, err = b.Restart(t.Context(), req)
+		require.Equal(t, want, run.CodeOf(err), "%s: %v", subject, err)
+	}
 }
 
 func TestScheduler_fires_once(t *testing.T) {

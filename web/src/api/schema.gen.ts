@@ -100,8 +100,9 @@ export interface paths {
          *     failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
          *     selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
          *     `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
-         *     inputs of the old one, and values that are not given stay the same. A call that changes `environment` or
-         *     `input_values` must give all `secrets` again, unless the same subject gave them to the old run: 422 `required`.
+         *     inputs of the old one, and values that are not given stay the same. A call that changes `environment`,
+         *     `input_values` or `secrets` must give all secrets of the old run again, unless the same subject gave them to it:
+         *     422 `required`.
          */
         post: operations["restartRun"];
         delete?: never;
@@ -619,10 +620,10 @@ export interface paths {
         get: operations["getSchedule"];
         /**
          * Create or update a schedule
-         * @description The times have the form and the meaning of Temporal Schedules. Missing fields get their defaults, except `paused`,
-         *     `note`, and the secrets of a specification without secrets, which are kept: for the subject that gave them, or if
-         *     nothing else of the specification changes (else 422 `required`). The specification is validated like that of a
-         *     run; the paths of its faults begin with `spec`.
+         * @description The times have the form and the meaning of Temporal Schedules. Missing fields get their defaults, except `paused`
+         *     and `note`, which are kept. Without `secrets`, a schedule keeps its secrets if the same subject gave them, or if
+         *     the rest of `spec` is unchanged; otherwise the call fails with 422 `required`. The specification is validated
+         *     like that of a run; the paths of its faults begin with `spec`.
          */
         put: operations["putSchedule"];
         post?: never;
