@@ -62,7 +62,7 @@ func (s *starting) helperConfig(i int, image string) (*container.Config, *contai
 	host := &container.HostConfig{
 		Init:        &noInit,
 		LogConfig:   container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": serviceLogSize, "max-file": "1"}},
-		NetworkMode: container.NetworkMode("container:" + s.id),
+		NetworkMode: container.NetworkMode(s.network()),
 		VolumesFrom: []string{s.id},
 		Privileged:  def.Privileged,
 		Resources:   s.plan.resources,

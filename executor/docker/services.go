@@ -69,7 +69,7 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 		config.Env = append(config.Env, name+"="+value)
 	}
 	host := &container.HostConfig{
-		NetworkMode: container.NetworkMode("container:" + s.id),
+		NetworkMode: container.NetworkMode(s.network()),
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{
 			"max-size": serviceLogSize, "max-file": "1",
 		}},

@@ -2,12 +2,14 @@ package docker
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/run"
@@ -105,6 +107,9 @@ type starting struct {
 
 func (s *starting) key() run.Key { return s.task.Definition.Key }
 
+// network is the network mode of what shares the network of the main container.
+func (s *starting) network() string { return "container:" + s.id }
+
 func (s *starting) handle() *handle {
 	return &handle{driver: s.driver, key: s.key(), id: s.id, nonce: s.nonce}
 }
@@ -121,11 +126,31 @@ func (s *starting) giveUp(ctx context.Context) {
 	defer cancel()
 	begun, err := s.driver.hasJournal(ctx, s.id)
 	if err == nil && !begun {
-		err = s.driver.removeAll(ctx, s.key())
+		err = s.removeOwn(ctx)
 	}
 	if err != nil {
 		s.driver.log.WarnContext(ctx, "failed to remove a failed environment", "key", s.key().String(), "error", err)
 	}
+}
+
+// removeOwn removes the main container by its id, and the containers that share its
+// network. Another process may have replaced it by one of the same name.
+func (s *starting) removeOwn(ctx context.Context) error {
+	others, err := s.driver.others(ctx, s.key())
+	if err != nil {
+		return err
+	}
+	others = slices.DeleteFunc(others, func(c container.Summary) bool { return c.HostConfig.NetworkMode != s.network() })
+	waiting := ctx
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.driver.removeContainer(ctx, s.id) })
+	for _, c := range others {
+		group.Go(func() error { return s.driver.removeContainer(ctx, c.ID) })
+	}
+	if err := group.Wait(); err != nil || len(others) == 0 {
+		return err
+	}
+	return s.driver.removeVolumes(waiting, s.key())
 }
 
 // prepare makes the images, the shim's volume and the main container ready.
@@ -214,7 +239,7 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 		// Never started. A client that attached to it and left has closed its
 		// stdin for good.
 		s.id = ""
-		return false, d.removeContainer(ctx, c.ID)
+		return false, s.removeAbandoned(ctx, c.ID)
 	case container.StateRemoving, container.StateDead:
 		if s.task.Resume {
 			return false, run.Errorf(run.CodeNotFound, "the container was removed from outside")
@@ -235,6 +260,16 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 	s.idle = true
 	_, err = d.removeOthers(ctx, s.key()) // the network namespace that they share does not exist any more
 	return false, err
+}
+
+// removeAbandoned removes a container that was never started. If its creator starts it
+// after all, or another client removes it, the daemon refuses, and the next look finds out.
+func (s *starting) removeAbandoned(ctx context.Context, id string) error {
+	err := s.driver.client.ContainerRemove(ctx, id, container.RemoveOptions{RemoveVolumes: true})
+	if err == nil || cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) {
+		return nil
+	}
+	return daemonError(err, "remove container %s", id)
 }
 
 // settle waits while another process may be about to start the container, or
