@@ -4,7 +4,7 @@ import { browserSuite, settled } from './browser'
 import { Client, Drover } from './drover'
 import { logOut, on, path } from './names'
 import { PathProxy } from './pathproxy'
-import { Gate, specs } from './specs'
+import { fresh, Gate, specs } from './specs'
 
 browserSuite('below a base path of a proxy', ({ open }) => {
   let proxy: PathProxy
@@ -34,9 +34,10 @@ browserSuite('below a base path of a proxy', ({ open }) => {
     expect(await context.cookies()).toMatchObject([{ httpOnly: true, sameSite: 'Strict', path: '/drover' }])
 
     const gate = new Gate()
-    const run = await first.submit({ ...specs.waits(gate), name: 'below' })
-    await on.row(page, 'below').getByText('running', { exact: true }).waitFor()
-    await on.row(page, 'below').getByRole('link').first().click()
+    const name = fresh('below')
+    const run = await first.submit({ ...specs.waits(gate), name })
+    await on.row(page, name).getByText('running', { exact: true }).waitFor()
+    await on.row(page, name).getByRole('link').first().click()
     await on.heading(page, /below/).waitFor()
     await settled(page)
     // The layout of the graph comes from a worker, whose file has an address too.

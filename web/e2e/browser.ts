@@ -2,11 +2,12 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { chromium, request, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, describe, expect, inject } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject } from 'vitest'
 
 import { Client } from './drover'
 import { chromiumPath, failures } from './env'
 import { on } from './names'
+import { openGates, ownGates } from './specs'
 
 export interface Suite {
   browser: () => Browser
@@ -36,7 +37,9 @@ export function browserSuite(name: string, define: (suite: Suite) => void) {
       browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
     })
     afterAll(async () => browser?.close())
+    beforeEach(ownGates)
     afterEach(async ({ task }) => {
+      openGates()
       for (const [i, context] of contexts.splice(0).entries()) {
         for (const page of task.result?.state === 'fail' ? context.pages() : []) await picture(page, `${task.name} ${i}`)
         await context.close()

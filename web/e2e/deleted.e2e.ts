@@ -6,7 +6,7 @@ import { browserSuite, settled } from './browser'
 import { Drover, until } from './drover'
 import { on, path } from './names'
 import { FaultyProxy, html } from './faultyproxy'
-import { Gate, specs } from './specs'
+import { fresh, Gate, specs } from './specs'
 
 type Run = components['schemas']['Run']
 
@@ -44,7 +44,7 @@ browserSuite('what was deleted', ({ api, open }) => {
   })
 
   it('leaves the list of runs', async () => {
-    const [gone, stays] = [await finished('leaves the list'), await finished('stays in the list')]
+    const [gone, stays] = [await finished(fresh('leaves the list')), await finished(fresh('stays in the list'))]
     const { page, faults } = await open()
     await page.goto(`${path.runs}?group=/web/deleted`)
     await on.row(page, gone.name).waitFor()

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { browserSuite, settled } from './browser'
 import { on, path } from './names'
 import { events, FaultyProxy, html, type Fault } from './faultyproxy'
-import { specs } from './specs'
+import { fresh, specs } from './specs'
 
 browserSuite('the event stream', ({ api, open }) => {
   let proxy: FaultyProxy
@@ -38,11 +38,12 @@ browserSuite('the event stream', ({ api, open }) => {
       await expect.poll(() => proxy.faults.get('/api/v1/events') ?? 0, { timeout: 60_000 }).toBeGreaterThan(before + 1)
       proxy.fault = undefined
       await settled(page)
-      const run = await api.submit({ ...specs.approval, name: `after ${name}` })
-      await on.row(page, `after ${name}`).waitFor()
+      const after = fresh(`after ${name}`)
+      const run = await api.submit({ ...specs.approval, name: after })
+      await on.row(page, after).waitFor()
       await api.awaitTask(run.id, 'release', 'waiting_approval')
       await api.call('POST', `/api/v1/runs/${run.id}/stop`, { force: true })
-      await on.row(page, `after ${name}`).getByText('stopped', { exact: true }).waitFor()
+      await on.row(page, after).getByText('stopped', { exact: true }).waitFor()
       expect(faults).toEqual([])
     })
   }

@@ -4,7 +4,7 @@ import type { components } from '../src/api/schema.gen'
 import { browserSuite, settled } from './browser'
 import { on, path } from './names'
 import { FaultyProxy, html } from './faultyproxy'
-import { specs } from './specs'
+import { fresh, specs } from './specs'
 
 type Run = components['schemas']['Run']
 
@@ -81,11 +81,12 @@ browserSuite('while a proxy answers for the gateway, a page', ({ api, open }) =>
     await on.stream(page).filter({ hasText: 'lost' }).waitFor()
     await expect.poll(() => proxy.faults.get('/api/v1/events') ?? 0, { timeout: 60_000 }).toBeGreaterThan(2)
     await on.row(page, 'outage').waitFor()
-    const missed = await api.submit({ ...specs.failing, name: 'while it was away', group: '/web/outage' })
+    const name = fresh('while it was away')
+    const missed = await api.submit({ ...specs.failing, name, group: '/web/outage' })
     await api.await(missed.id)
     proxy.fault = undefined
     await on.stream(page).filter({ hasText: 'live' }).waitFor()
-    await on.row(page, 'while it was away').getByText('failed', { exact: true }).waitFor()
+    await on.row(page, name).getByText('failed', { exact: true }).waitFor()
     expect(await page.locator('body[data-same-page]').count(), 'the page was loaded again').toBe(1)
     expect(faults).toEqual([])
   })

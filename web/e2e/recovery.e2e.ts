@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { browserSuite, settled } from './browser'
 import { Drover } from './drover'
 import { on, path } from './names'
-import { Gate, specs } from './specs'
+import { fresh, Gate, specs } from './specs'
 
 browserSuite('a page', ({ open }) => {
   let drover: Drover
@@ -12,13 +12,14 @@ browserSuite('a page', ({ open }) => {
 
   it('recovers by itself after kill -9 of the gateway', async () => {
     const gate = new Gate()
-    const run = await drover.submit(specs.waits(gate))
+    const group = fresh('/web/recovery')
+    const run = await drover.submit({ ...specs.waits(gate), group })
     await drover.awaitTask(run.id, 'work', 'running')
     const tasks = await open({ to: drover })
     await tasks.page.goto(path.tasks(run.id))
     await settled(tasks.page)
     const list = await open({ to: drover })
-    await list.page.goto(path.runs)
+    await list.page.goto(`${path.runs}?group=${group}`)
     await settled(list.page)
     const log = await open({ to: drover })
     await log.page.goto(path.task(run.id, 'work'))
@@ -41,7 +42,7 @@ browserSuite('a page', ({ open }) => {
       await expect.poll(() => on.alert(page).count()).toBe(0)
     }
 
-    await drover.submit({ ...specs.waits(gate), name: 'after the restart' })
+    await drover.submit({ ...specs.waits(gate), name: 'after the restart', group })
     await on.row(list.page, 'after the restart').waitFor()
     expect([...tasks.faults, ...list.faults, ...log.faults]).toEqual([])
   })

@@ -17,6 +17,15 @@ export interface Seeded {
 /** seed submits runs in several states, and returns the pages that show them. */
 export async function seed(api: Client): Promise<Seeded> {
   const gate = new Gate()
+  try {
+    return await submitAll(api, gate)
+  } catch (error) {
+    gate.open()
+    throw error
+  }
+}
+
+async function submitAll(api: Client, gate: Gate): Promise<Seeded> {
   const finished = new Gate()
   finished.open()
   const succeeded = await api.submit({ ...specs.fanOut(finished), name: 'nightly', group: '/web/seed' })

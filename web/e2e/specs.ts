@@ -1,17 +1,33 @@
 import { writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-let gates = 0
+import { inject } from 'vitest'
+
+const gates = new Set<Gate>()
+
+/** ownGates makes openGates leave alone the gates that exist already: they are the suite's. */
+export const ownGates = () => gates.clear()
+
+/** openGates lets all tasks go that a test left waiting, so that they keep no slot from the next test. */
+export function openGates() {
+  for (const gate of gates) gate.open()
+  gates.clear()
+}
+
+/** fresh returns a name that an earlier try of the same test has not used. */
+export const fresh = (name: string) => `${name}-${crypto.randomUUID().slice(0, 8)}`
 
 /** A Gate holds tasks until the test opens it. */
 export class Gate {
-  private readonly file = join(tmpdir(), `drover-web-gate-${process.pid}-${Date.now()}-${gates++}`)
+  private readonly file = join(inject('server').dir, fresh('gate'))
   private readonly opened = `[ -e '${this.file}' ]`
   /** A script that waits for the gate. */
   readonly wait = `until ${this.opened}; do sleep 0.1; done`
   /** A script that fails before the gate is open. */
   readonly need = `${this.opened} || { echo the service is down; exit 1; }`
+  constructor() {
+    gates.add(this)
+  }
   open() {
     writeFileSync(this.file, '')
   }

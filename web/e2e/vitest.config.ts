@@ -12,6 +12,8 @@ export default defineConfig({
     testTimeout: 120_000,
     hookTimeout: 120_000,
     retry: screenshots ? 0 : 2,
+    // Each test that fails took three tries, and the rest of a broken server takes as long.
+    bail: 3,
     expect: { poll: { timeout: 30_000 } },
     reporters: ['verbose'],
   },
