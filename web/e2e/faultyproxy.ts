@@ -26,6 +26,8 @@ export const events = (text: string | (() => Iterable<string>), { open = false, 
 /** FaultyProxy is between the browser and a gateway, and can fail as proxies do. */
 export class FaultyProxy extends Client {
   fault?: Fault
+  /** The gateway gets requests of these paths, and its answers wait. */
+  late?: { paths: RegExp; until: Promise<void> }
   /** How many requests a fault answered, by their path without the query. */
   readonly faults = new Map<string, number>()
   private readonly server: Server
@@ -42,6 +44,11 @@ export class FaultyProxy extends Client {
     await once(proxy.server, 'listening')
     proxy.url = `http://127.0.0.1:${(proxy.server.address() as AddressInfo).port}`
     return proxy
+  }
+
+  /** answers returns how many answers of some paths are not complete. */
+  answers(paths: RegExp): number {
+    return [...this.open.values()].filter((path) => paths.test(path)).length
   }
 
   /** cut breaks the connections of the answers that are not complete. */
@@ -64,7 +71,9 @@ export class FaultyProxy extends Client {
       this.faults.set(name, (this.faults.get(name) ?? 0) + 1)
       return
     }
-    const outgoing = request(this.gateway.url + path, { method: incoming.method, headers: incoming.headers }, (answer) => {
+    const outgoing = request(this.gateway.url + path, { method: incoming.method, headers: incoming.headers }, async (answer) => {
+      if (this.late?.paths.test(path)) await this.late.until
+      if (response.destroyed) return answer.destroy()
       response.writeHead(answer.statusCode!, answer.headers)
       response.flushHeaders()
       answer.pipe(response)

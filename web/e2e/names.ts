@@ -41,7 +41,7 @@ export const on = {
   line: (page: Page, number: number) => on.log(page).getByRole('link', { name: new RegExp(`^(line )?${number}$`, 'i') }),
   button: (within: Page | Locator, name: string | RegExp) => within.getByRole('button', { name }),
   dialog: (page: Page) => page.getByRole('dialog'),
-  alert: (page: Page) => page.getByRole('alert'),
+  alert: (page: Page | Locator) => page.getByRole('alert'),
 }
 
 /** confirmed presses a button, and the button of the dialog that it opens: the names of such buttons end in an ellipsis. */

@@ -4,7 +4,7 @@ import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 
 import './app.css'
-import { onSessionEnd, ProblemError } from './api/client'
+import { onSessionEnd, ProblemError } from './api/problem'
 import { retries } from './api/retry'
 import { base } from './lib/base'
 import { applyTheme } from './lib/theme'

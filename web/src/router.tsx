@@ -1,7 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect, useRouterState } from '@tanstack/react-router'
 
-import { api, ProblemError } from './api/client'
+import { api } from './api/client'
+import { ProblemError } from './api/problem'
 import { LiveProvider, useEvents } from './api/events'
 import { readFilters } from './audit/audit'
 import { Broken } from './components/Broken'
@@ -40,7 +41,7 @@ function Session() {
 }
 
 function Pages({ session }: { session: Caller }) {
-  const live = useEvents()
+  const live = useEvents(session.subject)
   return (
     <SessionContext value={session}>
       <LiveProvider value={live}>

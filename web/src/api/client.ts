@@ -1,7 +1,8 @@
-import createClient, { type Middleware } from 'openapi-fetch'
+import createClient, { type Client, type Middleware } from 'openapi-fetch'
 
 import { base } from '../lib/base'
 import { clock } from '../lib/clock'
+import { ForeignAnswer, isJSON, problemOf } from './problem'
 import type { components, paths } from './schema.gen'
 
 type Schemas = components['schemas']
@@ -12,55 +13,6 @@ export type Phase = Schemas['Phase']
 export type Result = Schemas['Result']
 export type Event = Schemas['Event']
 export type LogChunk = Schemas['LogChunk']
-export type Problem = Schemas['Problem']
-
-/** ProblemError is an answer of the gateway that is not a success. */
-export class ProblemError extends Error {
-  readonly status: number
-  readonly code: string
-  readonly problem: Partial<Problem>
-
-  constructor(status: number, problem: Partial<Problem>) {
-    super(problem.detail || problem.title || `The gateway answered with status ${status}.`)
-    this.name = 'ProblemError'
-    this.status = status
-    this.code = problem.code ?? ''
-    this.problem = problem
-  }
-}
-
-/** ForeignAnswer is an answer that is not of the gateway: something between it and the browser answered. */
-export class ForeignAnswer extends Error {
-  readonly status: number
-
-  constructor(status: number) {
-    super(status < 400 ? 'Something other than the gateway answered.' : `The gateway cannot be reached: a proxy answered with status ${status}.`)
-    this.name = 'ForeignAnswer'
-    this.status = status
-  }
-}
-
-let sessionEnded = () => {}
-
-/** onSessionEnd sets what is called when the gateway refuses a call because the caller has no session. */
-export function onSessionEnd(call: () => void) {
-  sessionEnded = call
-}
-
-export const isJSON = (response: Response) => /^application\/([\w.-]+\+)?json\b/.test(response.headers.get('Content-Type') ?? '')
-
-/** problemOf returns what is wrong with an answer that is not a success. */
-export async function problemOf(response: Response): Promise<ProblemError | ForeignAnswer> {
-  let problem: unknown
-  try {
-    if (isJSON(response)) problem = await response.json()
-  } catch {
-    // It was cut off, or is no JSON.
-  }
-  if (typeof problem !== 'object' || problem === null) return new ForeignAnswer(response.status)
-  if (response.status === 401) sessionEnded()
-  return new ProblemError(response.status, problem)
-}
 
 /** Answers of the gateway that are no success throw, and so do answers that are not of the gateway. */
 const failures: Middleware = {
@@ -78,19 +30,23 @@ export async function fetchTimed(input: Request | URL | string, init?: RequestIn
   return response
 }
 
-/** api calls the gateway; each call throws a ProblemError, a ForeignAnswer, or a TypeError if the gateway cannot be reached. */
-export const api = createClient<paths>({ baseUrl: base || '/', fetch: fetchTimed, querySerializer: { array: { style: 'form', explode: true } } })
-api.use(failures)
+/** Api calls the gateway; each call throws a ProblemError, a ForeignAnswer, or a TypeError if the gateway cannot be reached. */
+export type Api = Client<paths>
 
-/** isTemporary reports whether the same call may succeed later. */
-export function isTemporary(error: unknown): boolean {
-  return !(error instanceof ProblemError) || error.status >= 500 || error.status === 429
+function apiWith(fetch: (request: Request) => Promise<Response>): Api {
+  const client = createClient<paths>({ baseUrl: base || '/', fetch, querySerializer: { array: { style: 'form', explode: true } } })
+  client.use(failures)
+  return client
 }
 
-/** messageOf returns a text for the user. */
-export function messageOf(error: unknown): string {
-  if (error instanceof ProblemError) return error.message
-  if (error instanceof TypeError) return 'The gateway cannot be reached.'
-  if (error instanceof SyntaxError) return 'The answer of the gateway was cut off.'
-  return error instanceof Error ? error.message : String(error)
+/** api reads from the gateway. What changes something has a client of its own: see useAction. */
+export const api: Pick<Api, 'GET'> = apiWith(fetchTimed)
+
+/** How long a call that changes something may take. A browser lets requests wait for a connection without any limit. */
+const patience = 60_000
+
+/** apiUntil returns a client for calls that change something. They end with the signal, and when the gateway has not answered for a while. */
+export function apiUntil(signal?: AbortSignal, millis = patience): Api {
+  const signals = signal ? [signal] : []
+  return apiWith((request) => fetchTimed(request, { signal: AbortSignal.any([request.signal, AbortSignal.timeout(millis), ...signals]) }))
 }

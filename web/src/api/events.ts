@@ -4,14 +4,13 @@ import { createContext, useContext, useEffect, useState } from 'react'
 import { below } from '../lib/base'
 import { finalStatuses } from '../lib/status'
 import { throttle } from '../lib/throttle'
-import { isTemporary, type Event, type Run } from './client'
-import { eventOf } from './eventOf'
+import type { Event, Run } from './client'
 import { announce } from './listen'
-import { pauseAfter, retryNow } from './retry'
+import { retryNow } from './retry'
 import { Refresh } from './run'
-import { openStream, type Message } from './stream'
+import { joinFeed } from './sharedFeed'
 
-/** Live is the state of the page's only event stream. */
+/** Live is the state of the event stream. */
 export type Live = 'connecting' | 'live' | 'lost'
 
 const LiveContext = createContext<Live>('connecting')
@@ -27,21 +26,13 @@ const reloadMillis = 2_000
 /** How many events are applied at once: those of a run of 10,000 tasks that is stopped would hold the page up. */
 const maxEvents = 1500
 
-/**
- * useEvents keeps one event stream open, and applies its events to what the page has loaded. A stream that breaks is resumed
- * with the id of the last event; after events that are gone, everything is loaded again.
- */
-export function useEvents(): Live {
+/** useEvents applies the events that the user may see to what the page has loaded. When the stream is opened, everything is loaded again. */
+export function useEvents(subject: string): Live {
   const queries = useQueryClient()
   const [live, setLive] = useState<Live>('connecting')
   useEffect(() => {
     const pending: Event[] = []
     let timer: number | undefined
-    let retry: number | undefined
-    let close = () => {}
-    let failures = 0
-    let last: string | undefined
-
     const refresh = new Refresh(queries)
     const reload = throttle(() => void queries.invalidateQueries({}, { cancelRefetch: false }), reloadMillis)
 
@@ -51,50 +42,31 @@ export function useEvents(): Live {
       apply(queries, refresh, events)
       announce(events)
     }
-    const receive = ({ type, data, id }: Message) => {
-      if (type === 'problem') return end(undefined, false) // the gateway cannot go on
-      if (!eventTypes.has(type)) return
-      if (id !== '') last = id
-      const event = eventOf(data)
-      // What an event that cannot be read has changed is loaded again.
-      if (!event) return reload()
-      failures = 0
-      pending.push(event)
-      timer ??= window.setTimeout(flush, collectMillis)
-    }
-    const end = (error: unknown, steady: boolean) => {
-      close()
-      setLive('lost')
-      if (!isTemporary(error)) last = undefined // the events after it are gone
-      failures = steady ? 1 : failures + 1
-      retry = window.setTimeout(open, pauseAfter(failures + 1))
-    }
-    const open = () => {
-      close = openStream(below('/api/v1/events?from=now'), {
-        onOpen() {
-          // What was loaded may be older than the stream; so may answers on their way, but a second request at once would delay the page.
-          const reading = queries.getQueryCache().findAll({ queryKey: ['run'], fetchStatus: 'fetching' })
-          retryNow(queries)
-          void queries.invalidateQueries({}, { cancelRefetch: false })
-          for (const query of reading) refresh.later(String(query.queryKey[1]))
-          setLive('live')
-        },
-        onMessage: receive,
-        onEnd: end,
-      }, last)
-    }
-    open()
+    const leave = joinFeed(new URL(below('/api/v1/events?from=now'), window.location.origin).href, subject, {
+      onLive() {
+        // What was loaded may be older than the stream; so may answers on their way, but a second request at once would delay the page.
+        const reading = queries.getQueryCache().findAll({ queryKey: ['run'], fetchStatus: 'fetching' })
+        retryNow(queries)
+        void queries.invalidateQueries({}, { cancelRefetch: false })
+        for (const query of reading) refresh.later(String(query.queryKey[1]))
+        setLive('live')
+      },
+      onLost: () => setLive('lost'),
+      onEvent(event) {
+        // What an event that cannot be read has changed is loaded again.
+        if (!event) return reload()
+        pending.push(event)
+        timer ??= window.setTimeout(flush, collectMillis)
+      },
+    })
     return () => {
-      close()
+      leave()
       refresh.close()
       window.clearTimeout(timer)
-      window.clearTimeout(retry)
     }
-  }, [queries])
+  }, [queries, subject])
   return live
 }
-
-const eventTypes: ReadonlySet<string> = new Set(['run', 'task', 'stage'])
 
 /** apply changes what the page has loaded, and loads again what events do not tell. */
 function apply(queries: QueryClient, refresh: Refresh, events: Event[]) {

@@ -1,12 +1,7 @@
 import type { Query, QueryClient } from '@tanstack/react-query'
 
-import { isTemporary } from './client'
-
-/** The longest pause before another attempt. */
-const longest = 15_000
-
-/** pauseAfter returns how long to wait after so many failures in a row. */
-export const pauseAfter = (failures: number) => Math.min(longest, 500 * 2 ** (failures - 1))
+import { pauseAfter } from './pause'
+import { isTemporary } from './problem'
 
 /** How queries are repeated: until they succeed, or the gateway refuses them. Its address may be reached without a network. */
 export const retries = {

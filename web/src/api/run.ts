@@ -2,7 +2,8 @@ import { hashKey, type QueryClient } from '@tanstack/react-query'
 
 import { below } from '../lib/base'
 import { finish, inSlices, turn } from '../lib/slices'
-import { fetchTimed, ForeignAnswer, isJSON, problemOf, type Run, type Task } from './client'
+import { fetchTimed, type Run, type Task } from './client'
+import { ForeignAnswer, isJSON, problemOf } from './problem'
 
 /** The versions of the runs that were loaded: what did not change is neither sent nor parsed again. */
 const tags = new WeakMap<Run, string>()

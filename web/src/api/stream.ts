@@ -1,5 +1,5 @@
 import { frame, sliceMillis } from '../lib/slices'
-import { ForeignAnswer, problemOf } from './client'
+import { ForeignAnswer, problemOf } from './problem'
 
 /** A Message is an event of a stream. */
 export interface Message {
@@ -77,10 +77,10 @@ export function openStream(address: string | URL, { onOpen, onMessage, onEnd, pa
   const abort = new AbortController()
   let closed = false
   let opened = Number.POSITIVE_INFINITY
-  let silence: number | undefined
+  let silence: ReturnType<typeof setTimeout> | undefined
   const alive = () => {
-    window.clearTimeout(silence)
-    silence = window.setTimeout(() => abort.abort(new Error('The stream is silent.')), silentMillis)
+    clearTimeout(silence)
+    silence = setTimeout(() => abort.abort(new Error('The stream is silent.')), silentMillis)
   }
   const read = async () => {
     const headers = { Accept: 'text/event-stream', ...(lastEventID && { 'Last-Event-ID': lastEventID }) }
@@ -105,7 +105,7 @@ export function openStream(address: string | URL, { onOpen, onMessage, onEnd, pa
     }
   }
   const end = (error: unknown) => {
-    window.clearTimeout(silence)
+    clearTimeout(silence)
     if (closed) return
     closed = true
     abort.abort() // what was answered and is not read
@@ -115,7 +115,7 @@ export function openStream(address: string | URL, { onOpen, onMessage, onEnd, pa
   read().then(() => end(undefined), end)
   return () => {
     closed = true
-    window.clearTimeout(silence)
+    clearTimeout(silence)
     abort.abort()
   }
 }

@@ -1,11 +1,14 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { useId, useRef, useState, type ReactNode } from 'react'
+import { useQueryClient } from '@tanstack/react-query'
+import { useState, type ReactNode } from 'react'
 
-import { messageOf, ProblemError } from '../api/client'
+import { outcomeOf, useAction } from '../api/action'
+import type { Api } from '../api/client'
 import type { Operation } from '../lib/permissions'
 import { useRefusal } from '../lib/session'
 import './Act.css'
 import { Button } from './Button'
+import { Modal } from './Modal'
+import { ActionFooter } from './Outcome'
 
 interface ActProps {
   label: string
@@ -24,7 +27,9 @@ interface ActProps {
   danger?: boolean
   primary?: boolean
   disabled?: boolean
-  act: () => Promise<unknown>
+  /** Whether there is a button now. A dialog that is open stays, also if what it would do was done meanwhile. */
+  when?: boolean
+  act: (api: Api) => Promise<unknown>
   /** The keys of the queries that the action changes. */
   changes: readonly unknown[]
   /** Called when the dialog opens: fields begin with what the page shows. */
@@ -35,75 +40,65 @@ interface ActProps {
 }
 
 /** Act is a button that does one thing, and says why it could not. */
-export function Act({ label, needs, group, submit, title, confirm, children, danger, primary, disabled, act, changes, onOpen, onReload = onOpen, onDone }: ActProps) {
+export function Act({ label, needs, group, submit, title, confirm, children, danger, primary, disabled, when = true, act, changes, onOpen, onReload = onOpen, onDone }: ActProps) {
   const queries = useQueryClient()
   const refusal = useRefusal()(needs, group)
-  const dialog = useRef<HTMLDialogElement>(null)
-  const heading = useId()
   const [open, setOpen] = useState(false)
-  const action = useMutation({
-    mutationFn: act,
-    onSuccess: () => {
-      dialog.current?.close()
+  const [loading, setLoading] = useState(false)
+  const close = () => setOpen(false)
+  const action = useAction({
+    act,
+    changes: [changes],
+    onDone: () => {
+      close()
       onDone?.()
     },
-    onSettled: () => queries.invalidateQueries({ queryKey: changes }),
   })
   const look = danger ? 'danger' : primary ? 'primary' : undefined
   if (!confirm && !children) {
+    if (!when) return null
     return (
       <>
-        <Button refusal={refusal} className={look} disabled={disabled || action.isPending} onClick={() => action.mutate()}>{label}</Button>
-        {action.error && <span role="alert" className="reason">{messageOf(action.error)}</span>}
+        <Button refusal={refusal} className={look} disabled={disabled || action.waiting} onClick={() => action.run()}>{label}</Button>
+        {action.slow && <button type="button" onClick={action.withdraw}>Stop waiting</button>}
+        {action.error !== null && <span role="alert" className="reason">{outcomeOf(action.error)}</span>}
       </>
     )
   }
-  const show = () => {
-    action.reset()
-    onOpen?.()
-    setOpen(true)
-    dialog.current?.showModal()
-  }
   const again = async () => {
+    setLoading(true)
     await queries.refetchQueries({ queryKey: changes, type: 'active' })
+    setLoading(false)
     onReload?.()
     action.reset()
   }
   return (
     <>
-      <Button refusal={refusal} className={look} disabled={disabled} aria-haspopup="dialog" onClick={show}>{label} …</Button>
-      <dialog ref={dialog} className="act" aria-labelledby={heading} onClose={() => setOpen(false)}>
-        {open && (
-          <form
-            onSubmit={(e) => {
-              e.preventDefault()
-              action.mutate()
-            }}
-          >
-            <h2 id={heading}>{title ?? label}</h2>
-            {confirm}
-            {children}
-            {action.error && <Refused error={action.error} again={() => void again()} />}
-            <div className="pager">
-              <button type="button" onClick={() => dialog.current?.close()}>Cancel</button>
-              <button type="submit" className={danger ? 'danger sure' : 'primary'} disabled={action.isPending}>{submit ?? label}</button>
-            </div>
-          </form>
-        )}
-      </dialog>
+      {when && (
+        <Button
+          refusal={refusal} className={look} disabled={disabled} aria-haspopup="dialog"
+          onClick={() => {
+            onOpen?.()
+            setOpen(true)
+          }}
+        >
+          {label} …
+        </Button>
+      )}
+      <Modal title={title ?? label} open={open} onClose={close} action={action}>
+        <form
+          onSubmit={(e) => {
+            e.preventDefault()
+            action.run()
+          }}
+        >
+          {confirm}
+          {children}
+          <ActionFooter action={action} again={() => void again()} onClose={close}>
+            <button type="submit" className={danger ? 'danger sure' : 'primary'} disabled={action.waiting || loading}>{submit ?? label}</button>
+          </ActionFooter>
+        </form>
+      </Modal>
     </>
-  )
-}
-
-/** Refused says why the gateway refused, with all faults of the input. After a conflict it offers the present state. */
-function Refused({ error, again }: { error: unknown; again: () => void }) {
-  const problem = error instanceof ProblemError ? error : undefined
-  const faults = problem?.problem.errors ?? []
-  return (
-    <div className="notice failed" role="alert">
-      <strong>{messageOf(error)}</strong>
-      {faults.length > 0 && <ul>{faults.map((f, i) => <li key={i}><span className="mono">{f.path}</span> {f.detail}</li>)}</ul>}
-      {problem?.status === 409 && <div><button type="button" onClick={again}>Load the present state</button></div>}
-    </div>
   )
 }

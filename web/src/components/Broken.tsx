@@ -1,6 +1,6 @@
 import type { ErrorComponentProps } from '@tanstack/react-router'
 
-import { messageOf } from '../api/client'
+import { messageOf } from '../api/problem'
 
 /** Broken says that a page could not be drawn. The rest of the UI can be used. */
 export function Broken({ error, reset }: ErrorComponentProps) {

@@ -1,7 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useRef, type ReactNode } from 'react'
 
-import { pauseAfter, retryNow } from '../api/retry'
+import { pauseAfter } from '../api/pause'
+import { retryNow } from '../api/retry'
 import { useNow } from '../lib/time'
 import { Failure } from './Notice'
 

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react'
 
-import { messageOf, ProblemError } from '../api/client'
+import { messageOf, ProblemError } from '../api/problem'
 import { missingScope } from '../lib/refusal'
 import { Rights } from './NotAllowed'
 

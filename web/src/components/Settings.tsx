@@ -1,12 +1,13 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useId } from 'react'
 
-import { api, messageOf } from '../api/client'
+import { useAction } from '../api/action'
 import type { components } from '../api/schema.gen'
 import { rightsOf } from '../lib/permissions'
 import { setTheme, useTheme } from '../lib/theme'
 import { setZone, timestamp, useZone } from '../lib/time'
 import { clearDraft } from '../submit/draft'
+import { Outcome } from './Outcome'
 
 const id = 'settings'
 
@@ -15,13 +16,14 @@ export function Settings({ session }: { session: components['schemas']['Session'
   const queries = useQueryClient()
   const zone = useZone()
   const theme = useTheme()
-  const logout = useMutation({
-    mutationFn: async (everywhere: boolean) => (await api.DELETE('/api/v1/session', { params: { query: { everywhere } }, body: {} })).data,
-    onSuccess: (ended) => {
+  const logout = useAction({
+    act: async (api, everywhere: boolean) => (await api.DELETE('/api/v1/session', { params: { query: { everywhere } }, body: {} })).data,
+    changes: [],
+    onDone: (ended) => {
       clearDraft()
       // The provider's page ends the login there, and sends the browser back.
       if (ended?.logout_url) window.location.assign(ended.logout_url)
-      else return queries.resetQueries()
+      else void queries.resetQueries()
     },
   })
   return (
@@ -40,12 +42,12 @@ export function Settings({ session }: { session: components['schemas']['Session'
           <>
             <p className="muted">The session ends at {timestamp(session.expires_at, zone)}, or earlier when it is not used.</p>
             <div className="out">
-              <button onClick={() => logout.mutate(false)} disabled={logout.isPending}>Log out</button>
-              <button onClick={() => logout.mutate(true)} disabled={logout.isPending}>Log out everywhere</button>
+              <button onClick={() => logout.run(false)} disabled={logout.waiting}>Log out</button>
+              <button onClick={() => logout.run(true)} disabled={logout.waiting}>Log out everywhere</button>
             </div>
           </>
         )}
-        {logout.error && <p role="alert" className="notice failed">{messageOf(logout.error)}</p>}
+        <Outcome action={logout} repeatable />
       </section>
     </>
   )

@@ -2,7 +2,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 
-import { api, type Run } from '../api/client'
+import type { Run } from '../api/client'
 import { Act } from '../components/Act'
 import { Choice, NumberField } from '../components/Field'
 import { Loaded } from '../components/Loaded'
@@ -103,7 +103,7 @@ function Edit({ group }: { group: Schemas['ChangeGroup'] }) {
         setToken(changegroup_token)
       }}
       onReload={() => setToken(present().changegroup_token)}
-      act={() => api.PUT('/api/v1/changegroups/{name}', { params: { path: { name: group.name } }, body: { max_running: Number(limit), on_busy: policy, changegroup_token: token } })}
+      act={(api) => api.PUT('/api/v1/changegroups/{name}', { params: { path: { name: group.name } }, body: { max_running: Number(limit), on_busy: policy, changegroup_token: token } })}
     >
       <NumberField label="Running at most" hint="0 is no limit." max={1_000_000} value={limit} onChange={setLimit} />
       <Choice label="If no slot is free" value={policy} options={Object.entries(changeGroupPolicies) as [Schemas['OnBusy'], string][]} onChange={setPolicy} />

@@ -1,6 +1,5 @@
 import { useState } from 'react'
 
-import { api } from '../api/client'
 import { Act } from '../components/Act'
 import { Check, TextField } from '../components/Field'
 import type { Schemas } from './queries'
@@ -9,11 +8,9 @@ import type { Schemas } from './queries'
 export function ExecutorActions({ executor }: { executor: Schemas['Executor'] }) {
   return (
     <>
-      {(executor.state === 'online' || executor.state === 'offline') && <Drain executor={executor} />}
-      {executor.state === 'draining' && (
-        <Act label="Resume" needs="drainExecutor" changes={['executors']} act={() => api.POST('/api/v1/executors/{id}/drain', { params: { path: { id: executor.id } }, body: { resume: true } })} />
-      )}
-      {executor.state !== 'removed' && <Remove executor={executor} />}
+      <Drain executor={executor} />
+      <Act when={executor.state === 'draining'} label="Resume" needs="drainExecutor" changes={['executors']} act={(api) => api.POST('/api/v1/executors/{id}/drain', { params: { path: { id: executor.id } }, body: { resume: true } })} />
+      <Remove executor={executor} />
     </>
   )
 }
@@ -22,9 +19,9 @@ function Drain({ executor }: { executor: Schemas['Executor'] }) {
   const [reason, setReason] = useState('')
   return (
     <Act
-      label="Drain" needs="drainExecutor" title={`Drain ${executor.id}`} changes={['executors']}
+      when={executor.state === 'online' || executor.state === 'offline'} label="Drain" needs="drainExecutor" title={`Drain ${executor.id}`} changes={['executors']}
       confirm={<p>{executor.tasks === 0 ? 'It has no task, and takes none until you resume it.' : `It continues its ${tasks(executor.tasks)}, and takes no other until you resume it.`}</p>}
-      act={() => api.POST('/api/v1/executors/{id}/drain', { params: { path: { id: executor.id } }, body: { resume: false, reason: reason || undefined } })}
+      act={(api) => api.POST('/api/v1/executors/{id}/drain', { params: { path: { id: executor.id } }, body: { resume: false, reason: reason || undefined } })}
       onDone={() => setReason('')}
     >
       <TextField label="Reason" hint="Shown with the executor." maxLength={500} value={reason} onChange={setReason} />
@@ -38,7 +35,7 @@ function Remove({ executor }: { executor: Schemas['Executor'] }) {
   const inContact = executor.state !== 'offline'
   return (
     <Act
-      label="Remove" needs="removeExecutor" title={`Remove ${executor.id}`} danger changes={['executors']}
+      when={executor.state !== 'removed'} label="Remove" needs="removeExecutor" title={`Remove ${executor.id}`} danger changes={['executors']}
       confirm={
         <>
           <p>The removal is permanent: no executor with the id {executor.id} can register again, and a process with it stops its tasks and removes their environments.</p>
@@ -48,7 +45,7 @@ function Remove({ executor }: { executor: Schemas['Executor'] }) {
         </>
       }
       onOpen={() => setForce(false)}
-      act={() => api.DELETE('/api/v1/executors/{id}', { params: { path: { id: executor.id }, query: { force, reason: reason || undefined } } })}
+      act={(api) => api.DELETE('/api/v1/executors/{id}', { params: { path: { id: executor.id }, query: { force, reason: reason || undefined } } })}
       onDone={() => setReason('')}
     >
       <TextField label="Reason" hint="Shown with the tasks that end." maxLength={500} value={reason} onChange={setReason} />

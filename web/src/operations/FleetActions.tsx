@@ -1,7 +1,6 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 
-import { api } from '../api/client'
 import { Act } from '../components/Act'
 import { NumberField, TextField } from '../components/Field'
 import type { Schemas } from './queries'
@@ -18,14 +17,10 @@ export function FleetActions({ fleet: f, all }: { fleet: Schemas['Fleet']; all?:
   if (f.mode === 'deleting') return null
   return (
     <>
-      {f.mode === 'active' && (
-        <Act {...common} label="Pause" needs="pauseFleet" title={`Pause ${f.name}`} confirm={<p>No instance is created or deleted until you resume the fleet. Its instances continue with tasks.</p>}
-          act={() => api.POST('/api/v1/fleets/{name}/pause', { params, body })}>{field}</Act>
-      )}
-      {(f.mode === 'paused' || f.mode === 'draining' || f.desired !== undefined) && (
-        <Act {...common} label="Resume" needs="resumeFleet" title={`Resume ${f.name}`} confirm={<p>The scaling policy decides again: this ends {f.mode === 'active' ? `the number of ${f.desired} instances` : f.mode === 'paused' ? 'the pause' : 'the drain'}.</p>}
-          act={() => api.POST('/api/v1/fleets/{name}/resume', { params, body })}>{field}</Act>
-      )}
+      <Act {...common} when={f.mode === 'active'} label="Pause" needs="pauseFleet" title={`Pause ${f.name}`} confirm={<p>No instance is created or deleted until you resume the fleet. Its instances continue with tasks.</p>}
+        act={(api) => api.POST('/api/v1/fleets/{name}/pause', { params, body })}>{field}</Act>
+      <Act {...common} when={f.mode === 'paused' || f.mode === 'draining' || f.desired !== undefined} label="Resume" needs="resumeFleet" title={`Resume ${f.name}`} confirm={<p>The scaling policy decides again: this ends {f.mode === 'active' ? `the number of ${f.desired} instances` : f.mode === 'paused' ? 'the pause' : 'the drain'}.</p>}
+        act={(api) => api.POST('/api/v1/fleets/{name}/resume', { params, body })}>{field}</Act>
       {all && (
         <Act label="Scale" needs="scaleFleet" group={f.spec.allowed_groups} title={`Scale ${f.name}`} changes={['fleets']}
           onOpen={() => {
@@ -33,20 +28,18 @@ export function FleetActions({ fleet: f, all }: { fleet: Schemas['Fleet']; all?:
             setInstances(String(f.desired ?? f.status.instances ?? 0))
           }}
           confirm={<p>The number overrides the scaling policy until you resume the fleet. Instances with tasks are deleted only after their tasks have ended.</p>}
-          act={() => api.POST('/api/v1/fleets/{name}/scale', { params, body: { ...body, instances: Number(instances) } })}>
+          act={(api) => api.POST('/api/v1/fleets/{name}/scale', { params, body: { ...body, instances: Number(instances) } })}>
           <NumberField label="Instances" hint={f.spec.max_instances ? `At most ${f.spec.max_instances}.` : undefined} max={f.spec.max_instances || 100_000} value={instances} onChange={setInstances} />
           {field}
         </Act>
       )}
-      {f.mode !== 'draining' && (
-        <Act {...common} label="Drain" needs="drainFleet" title={`Drain ${f.name}`} danger
-          confirm={<p>The instances take no more tasks, and each is deleted when its tasks have ended. No instance is created until you resume the fleet.</p>}
-          act={() => api.POST('/api/v1/fleets/{name}/drain', { params, body })}>{field}</Act>
-      )}
+      <Act {...common} when={f.mode !== 'draining'} label="Drain" needs="drainFleet" title={`Drain ${f.name}`} danger
+        confirm={<p>The instances take no more tasks, and each is deleted when its tasks have ended. No instance is created until you resume the fleet.</p>}
+        act={(api) => api.POST('/api/v1/fleets/{name}/drain', { params, body })}>{field}</Act>
       {all && (
         <Act label="Delete" needs="deleteFleet" title={`Delete ${f.name}`} danger changes={['fleets']}
           confirm={<p>The instances are drained and deleted, and then the fleet is deleted. {count(f) > 0 && `It has ${count(f)} instances now.`}</p>}
-          act={() => api.DELETE('/api/v1/fleets/{name}', { params })} onDone={() => void navigate({ to: '/operations/fleets' })} />
+          act={(api) => api.DELETE('/api/v1/fleets/{name}', { params })} onDone={() => void navigate({ to: '/operations/fleets' })} />
       )}
     </>
   )

@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 
-import { api } from '../api/client'
 import { Act } from '../components/Act'
 import { TextField } from '../components/Field'
 import { Loaded } from '../components/Loaded'
@@ -28,14 +27,10 @@ export function FleetRollout({ name, groups }: { name: string; groups?: readonly
       title="Rollout"
       end={
         <>
-          {phase === 'progressing' && (
-            <Act {...common} label="Pause" needs="pauseFleetRollout" title={`Pause the rollout of ${name}`} confirm={<p>Instances of earlier revisions are not replaced until you resume the rollout. New instances have the current revision.</p>}
-              act={() => api.POST('/api/v1/fleets/{name}/rollout/pause', { params, body })}>{field}</Act>
-          )}
-          {(phase === 'paused' || phase === 'failed') && (
-            <Act {...common} label="Resume" needs="resumeFleetRollout" title={`Resume the rollout of ${name}`} confirm={<p>The rollout replaces instances of earlier revisions again.</p>}
-              act={() => api.POST('/api/v1/fleets/{name}/rollout/resume', { params, body })}>{field}</Act>
-          )}
+          <Act {...common} when={phase === 'progressing'} label="Pause" needs="pauseFleetRollout" title={`Pause the rollout of ${name}`} confirm={<p>Instances of earlier revisions are not replaced until you resume the rollout. New instances have the current revision.</p>}
+            act={(api) => api.POST('/api/v1/fleets/{name}/rollout/pause', { params, body })}>{field}</Act>
+          <Act {...common} when={phase === 'paused' || phase === 'failed'} label="Resume" needs="resumeFleetRollout" title={`Resume the rollout of ${name}`} confirm={<p>The rollout replaces instances of earlier revisions again.</p>}
+            act={(api) => api.POST('/api/v1/fleets/{name}/rollout/resume', { params, body })}>{field}</Act>
         </>
       }
     >
@@ -73,7 +68,7 @@ function Undo({ name, groups, revision }: { name: string; groups?: readonly stri
     <Act
       label="Go back" needs="undoFleetRollout" group={groups} title={`Go back to revision ${revision.number} of ${name}`} changes={['fleets']} onOpen={() => setReason('')}
       confirm={<p>The settings of revision {revision.number} become a new revision, and a rollout replaces the instances of the others. Its own instances stay.</p>}
-      act={() => api.POST('/api/v1/fleets/{name}/rollout/undo', { params: { path: { name } }, body: { to_revision: revision.number, reason: reason || undefined } })}
+      act={(api) => api.POST('/api/v1/fleets/{name}/rollout/undo', { params: { path: { name } }, body: { to_revision: revision.number, reason: reason || undefined } })}
     >
       <TextField label="Reason" maxLength={500} value={reason} onChange={setReason} />
     </Act>

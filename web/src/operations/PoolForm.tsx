@@ -1,6 +1,5 @@
 import { useState } from 'react'
 
-import { api } from '../api/client'
 import { Act } from '../components/Act'
 import { Check, Choice, NumberField, TextField } from '../components/Field'
 import { draftOf, specOf } from './pool'
@@ -13,7 +12,7 @@ export function PoolForm({ pool }: { pool: Schemas['Pool'] }) {
   return (
     <Act
       label="Edit" needs="putPool" submit="Save" title={`Edit the pool ${pool.name}`} changes={['pools']} onOpen={() => setDraft(draftOf(pool))}
-      act={() => api.PUT('/api/v1/pools/{name}', { params: { path: { name: pool.name } }, body: specOf(pool, draft) })}
+      act={(api) => api.PUT('/api/v1/pools/{name}', { params: { path: { name: pool.name } }, body: specOf(pool, draft) })}
     >
       <NumberField label="Running tasks at most" hint="On all executors of the pool together; 0 is no limit. A lower limit stops no task." max={1_000_000} value={draft.maxRunning} onChange={(maxRunning) => set({ maxRunning })} />
       <TextField label="Labels" hint="One a line, such as zone=a. All executors of the pool count as having them." lines value={draft.labels} onChange={(labels) => set({ labels })} />

@@ -1,6 +1,5 @@
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 
-import { api } from '../api/client'
 import { Act } from '../components/Act'
 import { Loaded } from '../components/Loaded'
 import { Table } from '../components/Table'
@@ -45,7 +44,7 @@ function Shown({ pool: p }: { pool: Schemas['Pool'] }) {
             <Act
               label="Delete" needs="deletePool" title={`Delete the pool ${p.name}`} danger changes={['pools']}
               confirm={<p>A pool with executors, a fleet or unfinished tasks is not deleted. An executor that registers for the pool later creates it again.</p>}
-              act={() => api.DELETE('/api/v1/pools/{name}', { params: { path: { name: p.name } } })} onDone={() => void navigate({ to: '/operations/pools' })}
+              act={(api) => api.DELETE('/api/v1/pools/{name}', { params: { path: { name: p.name } } })} onDone={() => void navigate({ to: '/operations/pools' })}
             />
           </>
         }

@@ -1,6 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
 
-import { api } from '../api/client'
 import { Act } from '../components/Act'
 import { Loaded } from '../components/Loaded'
 import { State } from '../components/State'
@@ -66,7 +65,7 @@ function Revoke({ token, own }: { token: Token; own: boolean }) {
           {own && <p><strong>It is your own token: this page logs you out.</strong></p>}
         </>
       }
-      act={() => api.POST('/api/v1/tokens/{name}/revoke', { params: { path: { name: token.name } } })}
+      act={(api) => api.POST('/api/v1/tokens/{name}/revoke', { params: { path: { name: token.name } } })}
     />
   )
 }

@@ -1,7 +1,6 @@
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 
-import { api } from '../api/client'
 import { Act } from '../components/Act'
 import { TextField } from '../components/Field'
 import { Loaded } from '../components/Loaded'
@@ -56,12 +55,12 @@ function Decide({ approval: a }: { approval: Schemas['Approval'] }) {
       <Act
         label="Approve" needs="approveTask" group={a.group} title={`Approve ${a.task}`} primary changes={['approvals']}
         confirm={<p>{a.approvers - a.approved_by.length > 1 ? `The task of ${a.run_name} then waits for ${a.approvers - a.approved_by.length - 1} more.` : `The task of ${a.run_name} then starts.`}</p>}
-        act={() => api.POST('/api/v1/runs/{id}/tasks/{task}/approve', { params, body: {} })}
+        act={(api) => api.POST('/api/v1/runs/{id}/tasks/{task}/approve', { params, body: {} })}
       />
       <Act
         label="Reject" needs="rejectTask" group={a.group} title={`Reject ${a.task}`} danger changes={['approvals']} onOpen={() => setReason('')}
         confirm={<p>The task of {a.run_name} fails and never runs.</p>}
-        act={() => api.POST('/api/v1/runs/{id}/tasks/{task}/reject', { params, body: { reason } })}
+        act={(api) => api.POST('/api/v1/runs/{id}/tasks/{task}/reject', { params, body: { reason } })}
       >
         <TextField label="Reason" hint="Required; shown with the task." required maxLength={1000} value={reason} onChange={setReason} />
       </Act>

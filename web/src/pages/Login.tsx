@@ -1,8 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useId, useState } from 'react'
 
-import { api, isTemporary, messageOf } from '../api/client'
-import { pauseAfter } from '../api/retry'
+import { api, apiUntil } from '../api/client'
+import { isTemporary, messageOf } from '../api/problem'
+import { pauseAfter } from '../api/pause'
 import { Failed } from '../components/Loaded'
 import { base, below } from '../lib/base'
 import { returnTo } from '../login/returnTo'
@@ -48,7 +49,7 @@ const longestPause = 30_000
 /** beginLogin begins a login at the provider, and returns where it continues. */
 async function beginLogin(): Promise<string> {
   const { pathname, search, hash, origin } = window.location
-  return (await api.POST('/api/v1/session/provider', { body: { return_to: returnTo(pathname + search + hash, origin, base) } })).data!.url
+  return (await apiUntil().POST('/api/v1/session/provider', { body: { return_to: returnTo(pathname + search + hash, origin, base) } })).data!.url
 }
 
 /** ProviderLogin goes to the page of the provider. If it is down, it says so, and asks again until it is back. */
@@ -83,7 +84,7 @@ function TokenLogin({ focus, primary, done }: { focus: boolean; primary: boolean
   const [token, setToken] = useState('')
   const id = useId()
   const login = useMutation({
-    mutationFn: () => api.POST('/api/v1/session', { body: { token: token.trim() } }),
+    mutationFn: () => apiUntil().POST('/api/v1/session', { body: { token: token.trim() } }),
     onSuccess: () => {
       setToken('')
       return done ? done() : queries.resetQueries()

@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'react'
 
-import { api, messageOf } from '../api/client'
+import { apiUntil } from '../api/client'
+import { messageOf } from '../api/problem'
 import { base, below } from '../lib/base'
 import { returnTo } from '../login/returnTo'
 import { Login } from './Login'
@@ -14,7 +15,7 @@ async function complete(): Promise<string> {
   const text = (name: string) => query.get(name) ?? undefined
   // The code leaves the history of the browser at once.
   window.history.replaceState(null, '', below('/login/callback'))
-  const answer = await api.POST('/api/v1/session/provider/complete', {
+  const answer = await apiUntil().POST('/api/v1/session/provider/complete', {
     body: { state: text('state') ?? '', code: text('code'), error: text('error'), error_description: text('error_description') },
   })
   return returnTo(answer.data!.return_to, window.location.origin, base)

@@ -61,12 +61,9 @@ export function Runs() {
       <Failed query={query} />
       {query.isPending && !query.failureReason && <p className="muted">Loading the runs …</p>}
       {empty && (isFiltered(filters) ? <div className="empty"><p>No run matches the filters.</p><Link to="/runs" className="button">Clear the filters</Link></div> : <First />)}
-      {query.data && !empty && (
-        <>
-          <Bulk pages={query.data.pages} selected={selected} onSelect={setSelected} />
-          <RunRows ref={rows} query={query} selected={selected} onSelect={setSelected} />
-        </>
-      )}
+      {/* Its dialog tells the outcomes also when the last run has left the list. */}
+      <Bulk pages={query.data?.pages ?? []} selected={selected} onSelect={setSelected} />
+      {query.data && !empty && <RunRows ref={rows} query={query} selected={selected} onSelect={setSelected} />}
       <KeysHelp open={help} onClose={() => setHelp(false)} />
     </>
   )

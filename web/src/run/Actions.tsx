@@ -1,17 +1,19 @@
 import { useNavigate } from '@tanstack/react-router'
 import { createContext, useCallback, useContext, useState, type ReactNode } from 'react'
 
-import { messageOf, type Run } from '../api/client'
+import type { Run } from '../api/client'
 import { Button } from '../components/Button'
 import { Modal } from '../components/Modal'
+import { ActionFooter } from '../components/Outcome'
 import { useRefusal } from '../lib/session'
 import { appliesTo, over } from '../runs/bulk'
 import { actOn } from '../runs/calls'
 import { Annotations } from './Annotations'
+import { Decide } from './Decide'
 import { useRunAct } from './queries'
 import { Restart, type RestartPreset } from './Restart'
 
-type Kind = 'start' | 'stop' | 'kill' | 'cancel' | 'delete' | 'restart' | 'annotations'
+type Kind = 'start' | 'stop' | 'kill' | 'cancel' | 'delete' | 'restart' | 'annotations' | 'decide'
 type Open = (kind: Kind, preset?: RestartPreset) => void
 
 const OpenContext = createContext<Open>(() => {})
@@ -29,6 +31,7 @@ export function RunDialogs({ run, children }: { run: Run; children: ReactNode })
       {children}
       {simple.map((kind) => <Confirm key={kind} kind={kind} run={run} open={shown?.kind === kind} onClose={close} />)}
       <Restart run={run} preset={shown?.preset} open={shown?.kind === 'restart'} onClose={close} />
+      <Decide run={run} tasks={shown?.preset?.tasks ?? []} open={shown?.kind === 'decide'} onClose={close} />
       <Annotations run={run} open={shown?.kind === 'annotations'} onClose={close} />
     </OpenContext>
   )
@@ -48,19 +51,16 @@ const texts: Record<Simple, { title: string; text: (run: Run) => string; button:
 function Confirm({ kind, run, open, onClose }: { kind: Simple; run: Run; open: boolean; onClose: () => void }) {
   const navigate = useNavigate()
   const { title, text, button, danger } = texts[kind]
-  const act = useRunAct(run.id, async () => {
-    await actOn(kind, run.id, '')
+  const action = useRunAct(run.id, (api) => actOn(api, kind, run.id, ''), () => {
     onClose()
-    if (kind === 'delete') await navigate({ to: '/runs' })
+    if (kind === 'delete') void navigate({ to: '/runs' })
   })
   return (
-    <Modal title={title} open={open} onClose={() => { act.reset(); onClose() }}>
+    <Modal title={title} open={open} onClose={onClose} action={action}>
       <p>{text(run)}</p>
-      {act.error && <p role="alert" className="notice failed">{messageOf(act.error)}</p>}
-      <div className="pager">
-        <button onClick={onClose}>Keep as it is</button>
-        <button className={danger ? 'danger' : 'primary'} disabled={act.isPending} onClick={() => act.mutate(undefined)}>{button}</button>
-      </div>
+      <ActionFooter action={action} onClose={onClose}>
+        <button className={danger ? 'danger' : 'primary'} disabled={action.waiting} onClick={() => action.run()}>{button}</button>
+      </ActionFooter>
     </Modal>
   )
 }

@@ -1,8 +1,9 @@
 import { useEffect, useState } from 'react'
 
-import { api, messageOf, type Run } from '../api/client'
+import type { Run } from '../api/client'
 import { Button } from '../components/Button'
 import { Modal } from '../components/Modal'
+import { ActionFooter } from '../components/Outcome'
 import { Pairs, pairsOf, recordOf, type Pair } from '../components/Pairs'
 import { useRunAct } from './queries'
 
@@ -17,22 +18,19 @@ export function Annotations({ run, task, open, onClose }: { run: Run; task?: str
     setPairs(pairsOf(current))
     setBefore(JSON.stringify(current))
   }, [open])
-  const save = useRunAct(run.id, async () => {
+  const action = useRunAct(run.id, async (api) => {
     const body = recordOf(pairs)
     if (task === undefined) await api.PUT('/api/v1/runs/{id}/annotations', { params: { path: { id: run.id } }, body })
     else await api.PUT('/api/v1/runs/{id}/tasks/{task}/annotations', { params: { path: { id: run.id, task } }, body })
-    onClose()
-  })
+  }, onClose)
   return (
-    <Modal title={task === undefined ? 'Annotations of the run' : `Annotations of ${task}`} open={open} onClose={() => { save.reset(); onClose() }} wide>
-      <form onSubmit={(e) => { e.preventDefault(); save.mutate(undefined) }}>
+    <Modal title={task === undefined ? 'Annotations of the run' : `Annotations of ${task}`} open={open} onClose={onClose} action={action} wide>
+      <form onSubmit={(e) => { e.preventDefault(); action.run() }}>
         <Pairs pairs={pairs} onChange={setPairs} keyLabel="Key" valueLabel="Value" add="Add an annotation" />
         {open && before !== JSON.stringify(current) && <p className="notice" role="status">The annotations have changed since this dialog was opened. Saving replaces them all.</p>}
-        {save.error && <p role="alert" className="notice failed">{messageOf(save.error)}</p>}
-        <div className="pager">
-          <button type="button" onClick={onClose}>Discard</button>
-          <button className="primary" disabled={save.isPending}>Save</button>
-        </div>
+        <ActionFooter action={action} repeatable onClose={onClose}>
+          <button className="primary" disabled={action.waiting}>Save</button>
+        </ActionFooter>
       </form>
     </Modal>
   )

@@ -1,7 +1,9 @@
 import { useEffect, useState } from 'react'
 
-import { api, messageOf, type Run } from '../api/client'
+import { outcomeOf } from '../api/action'
+import type { Run } from '../api/client'
 import { Modal } from '../components/Modal'
+import { ActionFooter } from '../components/Outcome'
 import { inBatches } from '../runs/bulk'
 import { useRunAct } from './queries'
 
@@ -25,27 +27,28 @@ export function Decide({ run, tasks, open, onClose }: Props) {
     setFailures([])
     setChosen(new Set(tasks.length === 1 ? tasks : []))
   }, [open])
-  const decide = useRunAct(run.id, async (approved: boolean) => {
+  const action = useRunAct(run.id, async (api, approved: boolean, signal) => {
     const failed: string[] = []
     const left = new Set(chosen)
     await inBatches([...chosen], 4, async (task) => {
+      if (signal.aborted) return // the task stays chosen
       const params = { path: { id: run.id, task } }
       try {
         if (approved) await api.POST('/api/v1/runs/{id}/tasks/{task}/approve', { params, body: { comment: comment.trim() || undefined } })
         else await api.POST('/api/v1/runs/{id}/tasks/{task}/reject', { params, body: { reason: comment.trim() } })
         left.delete(task)
       } catch (error) {
-        failed.push(`${task}: ${messageOf(error)}`)
+        failed.push(`${task}: ${outcomeOf(error)}`)
       }
     })
     setFailures(failed)
     setChosen(left)
-    if (failed.length === 0) onClose()
-  })
+    return left.size === 0
+  }, (all) => { if (all) onClose() })
   const approval = tasks.length === 1 ? run.tasks?.[tasks[0]!]?.approval : undefined
   const none = chosen.size === 0
   return (
-    <Modal title={tasks.length === 1 ? `Approve ${tasks[0]}?` : 'Approve tasks'} open={open} onClose={onClose}>
+    <Modal title={tasks.length === 1 ? `Approve ${tasks[0]}?` : 'Approve tasks'} open={open} onClose={onClose} action={action}>
       {approval && (
         <p className="muted">
           {approval.approved_by.length} of {approval.approvers} {approval.approvers === 1 ? 'approval' : 'approvals'} given{approval.approved_by.length > 0 && ` by ${approval.approved_by.join(', ')}`}.
@@ -71,11 +74,10 @@ export function Decide({ run, tasks, open, onClose }: Props) {
         <span className="reason" id="decide-help">A rejection needs a comment: the task fails with it.</span>
       </label>
       {failures.length > 0 && <ul role="alert" className="reason">{failures.map((f) => <li key={f}>{f}</li>)}</ul>}
-      <div className="pager">
-        <button onClick={onClose}>Not now</button>
-        <button className="danger" disabled={none || decide.isPending || comment.trim() === ''} onClick={() => decide.mutate(false)}>Reject</button>
-        <button className="primary" disabled={none || decide.isPending} onClick={() => decide.mutate(true)}>Approve</button>
-      </div>
+      <ActionFooter action={action} onClose={onClose}>
+        <button className="danger" disabled={none || action.waiting || comment.trim() === ''} onClick={() => action.run(false)}>Reject</button>
+        <button className="primary" disabled={none || action.waiting} onClick={() => action.run(true)}>Approve</button>
+      </ActionFooter>
     </Modal>
   )
 }

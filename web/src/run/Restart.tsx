@@ -1,8 +1,9 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useMemo, useRef, useState } from 'react'
 
-import { api, messageOf, type Run } from '../api/client'
+import type { Run } from '../api/client'
 import { Modal } from '../components/Modal'
+import { ActionFooter } from '../components/Outcome'
 import { Pairs, pairsOf, recordOf, type Pair } from '../components/Pairs'
 import { VirtualRows } from '../components/VirtualRows'
 import { randomKey } from '../lib/random'
@@ -36,18 +37,20 @@ export function Restart({ run, preset, open, onClose }: { run: Run; preset?: Res
     setSecrets({})
     key.current = undefined
   }, [open])
-  const restart = useRunAct(run.id, async () => {
+  const action = useRunAct(run.id, async (api) => {
     const body = restartBody(run, { from, tasks, environment: recordOf(pairs), inputs, secrets })
     const text = JSON.stringify(body)
     if (key.current?.body !== text) key.current = { body: text, key: randomKey() }
     const { data } = await api.POST('/api/v1/runs/{id}/restart', { params: { path: { id: run.id }, header: { 'Idempotency-Key': key.current.key } }, body })
+    return data
+  }, (created) => {
     onClose()
-    if (data) await navigate({ to: '/runs/$id', params: { id: data.id } })
+    if (created) void navigate({ to: '/runs/$id', params: { id: created.id } })
   })
   const kept = Object.keys(run.environment).filter((k) => !pairs.some((p) => p.key.trim() === k))
   return (
-    <Modal title={`Restart ${run.name} #${run.counter}`} open={open} onClose={() => { restart.reset(); onClose() }} wide>
-      <form onSubmit={(e) => { e.preventDefault(); restart.mutate(undefined) }}>
+    <Modal title={`Restart ${run.name} #${run.counter}`} open={open} onClose={onClose} action={action} wide>
+      <form onSubmit={(e) => { e.preventDefault(); action.run() }}>
         <fieldset>
           <legend>What runs</legend>
           <From value="start" now={from} onChange={setFrom}>all tasks, from the start</From>
@@ -76,11 +79,9 @@ export function Restart({ run, preset, open, onClose }: { run: Run; preset?: Res
             ))}
           </fieldset>
         )}
-        {restart.error && <p role="alert" className="notice failed">{messageOf(restart.error)}</p>}
-        <div className="pager">
-          <button type="button" onClick={onClose}>Keep as it is</button>
-          <button className="primary" disabled={restart.isPending || (from === 'tasks' && tasks.size === 0)}>Restart</button>
-        </div>
+        <ActionFooter action={action} repeatable onClose={onClose}>
+          <button className="primary" disabled={action.waiting || (from === 'tasks' && tasks.size === 0)}>Restart</button>
+        </ActionFooter>
       </form>
     </Modal>
   )

@@ -1,13 +1,10 @@
 import { Link } from '@tanstack/react-router'
-import { useState } from 'react'
-
 import type { Run } from '../api/client'
 import { Button } from '../components/Button'
 import { Command } from '../components/Command'
 import { StatusBadge } from '../components/Status'
 import { useRefusal } from '../lib/session'
 import { useRunDialogs } from './Actions'
-import { Decide } from './Decide'
 import { hintsOf, waitsOf, type Hint } from './explain'
 import './Waiting.css'
 
@@ -54,11 +51,10 @@ const pages = {
 function HintLine({ run, hint }: { run: Run; hint: Hint }) {
   const open = useRunDialogs()
   const refusal = useRefusal()
-  const [decide, setDecide] = useState(false)
   return (
     <li>
       <span>{hint.text}</span>
-      {hint.approve && <><Button refusal={refusal('approveTask', run.group)} className="primary" onClick={() => setDecide(true)}>Approve or reject …</Button><Decide run={run} tasks={hint.approve} open={decide} onClose={() => setDecide(false)} /></>}
+      {hint.approve && <Button refusal={refusal('approveTask', run.group)} className="primary" onClick={() => open('decide', { tasks: hint.approve })}>Approve or reject …</Button>}
       {hint.action === 'start' && <Button refusal={refusal('startRun', run.group)} className="primary" onClick={() => open('start')}>Start …</Button>}
       {hint.action === 'restart-failed' && <Button refusal={refusal('restartRun', run.group)} onClick={() => open('restart')}>Restart …</Button>}
       {hint.logs && <Link className="button" to="/runs/$id/tasks/$task" params={{ id: run.id, task: hint.logs }}>Log</Link>}

@@ -1,11 +1,7 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useAction, type Action } from '../api/action'
+import type { Api } from '../api/client'
 
-/** useRunAct calls the gateway, and reads the run again. */
-export function useRunAct<T>(id: string, call: (input: T) => Promise<unknown>, done?: () => void) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: call,
-    onSuccess: done,
-    onSettled: () => Promise.all([queries.invalidateQueries({ queryKey: ['run', id] }), queries.invalidateQueries({ queryKey: ['runs'] })]),
-  })
+/** useRunAct changes a run, and reads it again. */
+export function useRunAct<I = void, O = unknown>(id: string, act: (api: Api, input: I, signal: AbortSignal) => Promise<O>, onDone?: (result: O) => void): Action<I> {
+  return useAction({ act, changes: [['run', id], ['runs']], onDone })
 }

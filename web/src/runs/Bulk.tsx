@@ -1,10 +1,11 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useEffect, useMemo, useRef, useState } from 'react'
 
-import { messageOf, type Run } from '../api/client'
+import { outcomeOf, useAction } from '../api/action'
+import type { Run } from '../api/client'
 import { Button } from '../components/Button'
 import { Modal } from '../components/Modal'
+import { ActionFooter } from '../components/Outcome'
 import { randomKey } from '../lib/random'
 import { useRefusal } from '../lib/session'
 import { fitting, inBatches, type BulkAction, type Fitting } from './bulk'
@@ -68,7 +69,6 @@ export function Bulk({ pages, selected, onSelect }: { pages: readonly { runs: Ru
 }
 
 function Confirm({ action, runs, onClose }: { action?: BulkAction; runs: readonly Run[]; onClose: () => void }) {
-  const queries = useQueryClient()
   const refusal = useRefusal()
   const [{ may: on, mayNot, refusal: lacks }, setOn] = useState<Fitting>({ may: [], mayNot: [] })
   const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map())
@@ -81,27 +81,26 @@ function Confirm({ action, runs, onClose }: { action?: BulkAction; runs: readonl
     keys.current = new Map(runs.map((r) => [r.id, randomKey()]))
   }, [action])
   const left = on.filter((r) => outcomes.get(r.id)?.state !== 'done')
-  const act = useMutation({
-    mutationFn: async (kind: BulkAction) => {
-      await inBatches(left, parallel, async (run) => {
-        let outcome: Outcome
-        try {
-          outcome = { state: 'done', created: await actOn(kind, run.id, keys.current.get(run.id)!) }
-        } catch (error) {
-          outcome = { state: 'failed', text: messageOf(error) }
-        }
-        setOutcomes((old) => new Map(old).set(run.id, outcome))
-      })
-    },
-    onSettled: () => queries.invalidateQueries({ queryKey: ['runs'] }),
+  const act = useAction({
+    act: (api, kind: BulkAction, signal) => inBatches(left, parallel, async (run) => {
+      if (signal.aborted) return
+      let outcome: Outcome
+      try {
+        outcome = { state: 'done', created: await actOn(api, kind, run.id, keys.current.get(run.id)!) }
+      } catch (error) {
+        outcome = { state: 'failed', text: outcomeOf(error) }
+      }
+      setOutcomes((old) => new Map(old).set(run.id, outcome))
+    }),
+    changes: [['runs']],
   })
   const what = actions.find((a) => a.action === action)
   const others = runs.length - on.length - mayNot.length
-  const begun = outcomes.size > 0 || act.isPending
-  const done = begun && !act.isPending
+  const begun = outcomes.size > 0 || act.waiting
+  const done = begun && !act.waiting
   const failed = [...outcomes.values()].filter((o) => o.state === 'failed').length
   return (
-    <Modal title={what ? `${what.label}: ${on.length} ${on.length === 1 ? 'run' : 'runs'}` : ''} open={action !== undefined} onClose={onClose} wide>
+    <Modal title={what ? `${what.label}: ${on.length} ${on.length === 1 ? 'run' : 'runs'}` : ''} open={action !== undefined} onClose={onClose} action={act} wide>
       {what && (
         <>
           <p>{what.text}{others > 0 && ` ${others} of the selected runs are left out: it does not apply to them.`}</p>
@@ -123,10 +122,9 @@ function Confirm({ action, runs, onClose }: { action?: BulkAction; runs: readonl
               )
             })}
           </ul>
-          <div className="pager">
-            <button onClick={onClose}>{begun ? 'Close' : 'Keep as they are'}</button>
-            {(!done || failed > 0) && <button className={what.danger ? 'danger' : 'primary'} disabled={act.isPending || left.length === 0} onClick={() => act.mutate(what.action)}>{done ? `Try ${failed} again` : what.label}</button>}
-          </div>
+          <ActionFooter action={act} onClose={onClose}>
+            {(!done || left.length > 0) && <button className={what.danger ? 'danger' : 'primary'} disabled={act.waiting || left.length === 0} onClick={() => act.run(what.action)}>{done ? `Try ${left.length} again` : what.label}</button>}
+          </ActionFooter>
         </>
       )}
     </Modal>

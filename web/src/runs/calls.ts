@@ -1,8 +1,8 @@
-import { api } from '../api/client'
+import type { Api } from '../api/client'
 import type { BulkAction } from './bulk'
 
 /** actOn does an action with one run, and returns the id of the run that it created. A restart with the same key creates no second run. */
-export async function actOn(action: BulkAction, id: string, key: string): Promise<string | undefined> {
+export async function actOn(api: Api, action: BulkAction, id: string, key: string): Promise<string | undefined> {
   const params = { path: { id } }
   switch (action) {
     case 'start': await api.POST('/api/v1/runs/{id}/start', { params, body: {} }); return undefined

@@ -1,11 +1,14 @@
-import { useMutation, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 
-import { api, messageOf, ProblemError, problemOf } from '../api/client'
+import { useAction } from '../api/action'
+import { api, apiUntil } from '../api/client'
+import { messageOf, ProblemError, problemOf } from '../api/problem'
 import type { components } from '../api/schema.gen'
 import { Button } from '../components/Button'
 import { Loaded } from '../components/Loaded'
+import { Outcome } from '../components/Outcome'
 import { below } from '../lib/base'
 import { refusalOf, submitPaths, type Session } from '../lib/permissions'
 import { useRefusal, useSession } from '../lib/session'
@@ -68,8 +71,8 @@ function Page({ of, begin, name }: { of: string; begin: string; name?: string })
 
   // The same file that is sent again, because the answer was lost, makes no second run.
   const key = useRef({ body: '', key: '' })
-  const submit = useMutation({
-    mutationFn: async (admission: 'auto' | 'manual') => {
+  const submit = useAction({
+    act: async (api, admission: 'auto' | 'manual') => {
       const body = withChanges(text, { values: chosen, admission: admission === admissionOf(text) ? undefined : admission })
       if (key.current.body !== body) key.current = { body, key: newKey() }
       const { data } = await api.POST('/api/v1/runs', {
@@ -77,21 +80,23 @@ function Page({ of, begin, name }: { of: string; begin: string; name?: string })
       })
       return data!
     },
-    onSuccess: (run) => {
+    changes: [],
+    patience: 600_000, // a large file, by a slow line
+    onDone: (run) => {
       clearDraft()
       void navigate({ to: '/runs/$id', params: { id: run.id } })
     },
   })
-  const send = (how: 'auto' | 'manual') => { if (!submit.isPending && refusal === undefined) submit.mutate(how) }
+  const send = (how: 'auto' | 'manual') => { if (!submit.waiting && refusal === undefined) submit.run(how) }
   const faults = check?.faults ?? none
   const warnings = check?.valid?.warnings ?? none
   const refused = submit.error instanceof ProblemError ? submit.error.problem.errors : undefined
-  useLeaveWarning(text !== begin && !submit.isSuccess)
+  useLeaveWarning(text !== begin && !submit.done)
   useEffect(() => {
-    if (submit.isSuccess) return
+    if (submit.done) return
     if (text === begin) clearDraft()
     else writeDraft({ by, of, text, values })
-  }, [by, of, text, values, begin, submit.isSuccess])
+  }, [by, of, text, values, begin, submit.done])
   const discard = () => {
     setDraft(undefined)
     setText(begin)
@@ -122,15 +127,16 @@ function Page({ of, begin, name }: { of: string; begin: string; name?: string })
         {Object.keys(inputs).length > 0 && <InputForm inputs={inputs} values={chosen} onChange={setValues} />}
         <GroupField group={group} groups={groups} onChange={(to) => setText(withGroup(text, to))} />
         <div className="actions">
-          <Button refusal={refusal} className="primary" disabled={submit.isPending} title="Ctrl+Enter submits as the file says" onClick={() => send('auto')}>{submit.isPending ? 'Submitting …' : 'Start now'}</Button>
-          <Button refusal={refusal} disabled={submit.isPending} onClick={() => send('manual')} title="The run stays queued until a user starts it">Create only</Button>
+          <Button refusal={refusal} className="primary" disabled={submit.waiting} title="Ctrl+Enter submits as the file says" onClick={() => send('auto')}>{submit.waiting ? 'Submitting …' : 'Start now'}</Button>
+          <Button refusal={refusal} disabled={submit.waiting} onClick={() => send('manual')} title="The run stays queued until a user starts it">Create only</Button>
+          {submit.slow && <button type="button" onClick={submit.withdraw}>Stop waiting</button>}
         </div>
-        {submit.error && (
+        {refused ? (
           <div className="notice failed" role="alert">
             <strong>{messageOf(submit.error)}</strong>
-            {refused && <Faults faults={refused} onLine={(line) => editor.current?.goTo(line)} />}
+            <Faults faults={refused} onLine={(line) => editor.current?.goTo(line)} />
           </div>
-        )}
+        ) : <Outcome action={submit} repeatable />}
         <p className="muted hint">Completion: Ctrl+Space. Next fault: F8. Submit: Ctrl+Enter.</p>
       </aside>
     </div>
@@ -155,7 +161,7 @@ function useCheck(text: string): Check | undefined {
     let retry = 0
     const timer = window.setTimeout(async () => {
       try {
-        const { data } = await api.POST('/api/v1/validate', {
+        const { data } = await apiUntil().POST('/api/v1/validate', {
           signal: abort.signal, headers: { 'Content-Type': 'application/yaml' }, body: text as never, bodySerializer: (b: unknown) => b as string,
         })
         setCheck({ of: text, valid: data!, faults: none })

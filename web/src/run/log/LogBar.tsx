@@ -1,6 +1,6 @@
 import { useState, type RefObject } from 'react'
 
-import { messageOf } from '../../api/client'
+import { messageOf } from '../../api/problem'
 import type { LogState } from './useLog'
 import type { Search } from './useSearch'
 

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type RefObject } from 'react'
 
-import { ProblemError, type Task } from '../../api/client'
+import type { Task } from '../../api/client'
+import { ProblemError } from '../../api/problem'
 import { Failure } from '../../components/Notice'
 import { usePreference } from '../../lib/preference'
 import { between, duration, useZone } from '../../lib/time'

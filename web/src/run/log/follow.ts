@@ -1,8 +1,12 @@
-import { pauseAfter } from '../../api/retry'
+import { pauseAfter } from '../../api/pause'
 import { openStream, type Message } from '../../api/stream'
-import { isTemporary, ProblemError, type LogChunk, type Problem } from '../../api/client'
+import type { LogChunk } from '../../api/client'
+import { isTemporary, ProblemError, type Problem } from '../../api/problem'
 
 export type Following = { kind: 'live' | 'complete' } | { kind: 'lost' } | { kind: 'failed'; error: unknown }
+
+/** How long a page must be hidden before it gives its connection back. */
+const hiddenMillis = 5_000
 
 interface Follower {
   /** The address of the log without its parameters `follow` and `offset`. */
@@ -15,27 +19,32 @@ interface Follower {
 
 /**
  * follow streams a log from an offset until the task has ended, and misses nothing if the connection breaks. It gives up
- * only if the gateway says that there is no such log any more, or that the user may not read it. A log that is written fast
+ * only if the gateway says that there is no such log any more, or that the user may not read it. A page that is hidden gives
+ * its connection back, because a browser has few of them for a server, and goes on from there when it is shown. A log that is written fast
  * is read in slices, one a frame; the gateway waits meanwhile, so what is not yet read takes no memory here.
  */
 export function follow({ address, offset, onChunk, onState }: Follower): () => void {
-  let close = () => {}
+  let stop: (() => void) | undefined
   let timer = 0
   let failures = 0
 
+  const close = () => {
+    stop?.()
+    stop = undefined
+  }
   const end = (error: unknown, steady: boolean) => {
     close()
-    if (!isTemporary(error)) return onState({ kind: 'failed', error })
+    if (!isTemporary(error)) return finish({ kind: 'failed', error })
     onState({ kind: 'lost' })
     failures = steady ? 1 : failures + 1
-    timer = window.setTimeout(open, pauseAfter(failures))
+    if (!document.hidden) timer = window.setTimeout(open, pauseAfter(failures))
   }
   const receive = ({ type, data }: Message) => {
     if (type === 'start') {
       onState({ kind: 'live' })
     } else if (type === 'end') {
       close()
-      onState({ kind: 'complete' })
+      finish({ kind: 'complete' })
     } else if (type === 'log') {
       const chunk = JSON.parse(data) as LogChunk
       onChunk(decode(chunk.data), chunk.step, Date.parse(chunk.time))
@@ -49,10 +58,21 @@ export function follow({ address, offset, onChunk, onState }: Follower): () => v
     const url = new URL(address)
     url.searchParams.set('offset', String(offset()))
     url.searchParams.set('follow', 'true')
-    close = openStream(url, { onOpen: () => {}, onMessage: receive, onEnd: end, paced: true })
+    stop = openStream(url, { onOpen: () => {}, onMessage: receive, onEnd: end, paced: true })
   }
-  open()
+  const finish = (state: Following) => {
+    document.removeEventListener('visibilitychange', seen)
+    onState(state)
+  }
+  const seen = () => {
+    window.clearTimeout(timer)
+    if (document.hidden) timer = window.setTimeout(close, hiddenMillis)
+    else if (!stop) open()
+  }
+  document.addEventListener('visibilitychange', seen)
+  if (!document.hidden) open()
   return () => {
+    document.removeEventListener('visibilitychange', seen)
     close()
     window.clearTimeout(timer)
   }

@@ -1,4 +1,4 @@
-import { ForeignAnswer, isTemporary, problemOf } from '../../api/client'
+import { ForeignAnswer, isTemporary, problemOf } from '../../api/problem'
 import type { LogStore, Window } from './store'
 
 /** How many lines beyond those in view are read ahead. */

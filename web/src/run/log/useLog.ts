@@ -1,7 +1,8 @@
 import { useCallback, useEffect, useReducer, useState } from 'react'
 
-import { api, isTemporary } from '../../api/client'
-import { pauseAfter } from '../../api/retry'
+import { api } from '../../api/client'
+import { isTemporary } from '../../api/problem'
+import { pauseAfter } from '../../api/pause'
 import { below } from '../../lib/base'
 import { throttle } from '../../lib/throttle'
 import { follow, type Following } from './follow'

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from 'react'
 
-import { api, messageOf } from '../../api/client'
+import { api } from '../../api/client'
+import { messageOf } from '../../api/problem'
 
 /** The most lines that are kept of a search. */
 const most = 10_000

@@ -1,4 +1,4 @@
-import { problemOf } from '../../api/client'
+import { problemOf } from '../../api/problem'
 import { below } from '../../lib/base'
 
 const part = encodeURIComponent

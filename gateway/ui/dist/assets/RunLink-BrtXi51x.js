@@ -1,1 +1,0 @@
-import{En as e,It as t}from"./common-DZmspUA3.js";var n=e();function r({id:e}){return(0,n.jsx)(t,{className:`mono`,to:`/runs/$id`,params:{id:e},children:e})}export{r as t};
