@@ -42,14 +42,27 @@ func explainLabels(ctx context.Context, registry executorRegistry, r run.Run, qu
 	if err != nil {
 		return err
 	}
+	type labelled struct {
+		run.Executor
+
+		all map[string]string // with those of the pool
+	}
+	serving := map[string][]labelled{}
+	for _, x := range executors {
+		pool := queues.pools[x.Pool]
+		serving[x.Pool] = append(serving[x.Pool], labelled{x, pool.WithLabels(x.Labels)})
+	}
 	for key, labels := range required {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		p := labelledPool{Pool: queues.pools[key.pool], name: key.pool + " with " + run.ShownLabels(labels)}
 		p.Online, p.Draining, p.Offline, p.Slots, p.SlotsUsed = 0, 0, 0, 0, 0
 		asked := run.ResourcesOf(labels)
 		fits := asked == run.Resources{} // an online executor has enough resources left
-		for _, x := range executors {
-			if x.Pool == key.pool && run.HasLabels(p.WithLabels(x.Labels), labels) {
-				p.Count(x)
+		for _, x := range serving[key.pool] {
+			if run.HasLabels(x.all, labels) {
+				p.Count(x.Executor)
 				worth := asked.Capacity().Slots(run.ResourcesOf(x.Labels).Capacity(), x.Slots)
 				fits = fits || x.State == run.ExecutorOnline && x.Slots-x.SlotsUsed >= worth
 			}

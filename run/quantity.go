@@ -14,7 +14,7 @@ var quantityPattern = newPattern(`^([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})
 // and returns it in billionths of a CPU, rounded up. It is above 0. The error
 // has CodeInvalid.
 func ParseCPU(s string) (int64, error) {
-	n, ok := quantity(s, big.NewRat(1e9, 1))
+	n, ok := quantity(s, 1e9)
 	if !ok {
 		return 0, Errorf(CodeInvalid, "%s is not an amount of CPU such as 2, 0.5 or 500m", brief(s))
 	}
@@ -25,7 +25,7 @@ func ParseCPU(s string) (int64, error) {
 // "1073741824") and returns it in bytes, rounded up. It is above 0. The error
 // has CodeInvalid.
 func ParseMemory(s string) (int64, error) {
-	n, ok := quantity(s, big.NewRat(1, 1))
+	n, ok := quantity(s, 1)
 	if !ok {
 		return 0, Errorf(CodeInvalid, "%s is not an amount of memory such as 512Mi or 4Gi", brief(s))
 	}
@@ -33,7 +33,32 @@ func ParseMemory(s string) (int64, error) {
 }
 
 // quantity returns s times unit, rounded up, and whether s is a number above 0.
-func quantity(s string, unit *big.Rat) (int64, bool) {
+func quantity(s string, unit int64) (int64, bool) {
+	if n, ok := wholeQuantity(s, unit); ok {
+		return n, true
+	}
+	return anyQuantity(s, big.NewRat(unit, 1))
+}
+
+// wholeQuantity is quantity for whole numbers with a suffix whose result fits into 64
+// bits. Nearly all amounts are of this kind, and amounts are compared very often.
+func wholeQuantity(s string, unit int64) (int64, bool) {
+	digits := 0
+	for digits < len(s) && s[digits] >= '0' && s[digits] <= '9' {
+		digits++
+	}
+	n, err := strconv.ParseInt(s[:digits], 10, 64)
+	if err != nil || n == 0 || digits > 18 {
+		return 0, false
+	}
+	times, parts := suffixOf(s[digits:])
+	if times == 0 || n > math.MaxInt64/unit-parts || n*unit >= math.MaxInt64/times {
+		return 0, false
+	}
+	return (n*unit*times + parts - 1) / parts, true
+}
+
+func anyQuantity(s string, unit *big.Rat) (int64, bool) {
 	m := quantityPattern.FindStringSubmatch(s)
 	if m == nil {
 		return 0, false
@@ -46,7 +71,7 @@ func quantity(s string, unit *big.Rat) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
-	r.Mul(r, unit).Mul(r, suffixes(suffix))
+	r.Mul(r, unit).Mul(r, big.NewRat(suffixOf(suffix)))
 	whole, rest := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
 	if rest.Sign() > 0 {
 		whole.Add(whole, big.NewInt(1))
@@ -57,16 +82,32 @@ func quantity(s string, unit *big.Rat) (int64, bool) {
 	return whole.Int64(), true
 }
 
-func suffixes(suffix string) *big.Rat {
-	small := map[string]int64{"n": 1e9, "u": 1e6, "m": 1e3}
-	large := map[string]int64{
-		"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
-		"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60,
+// suffixOf returns how many times one a suffix is, divided by parts. For other texts,
+// times is 0.
+func suffixOf(suffix string) (times, parts int64) {
+	switch suffix {
+	case "n":
+		return 1, 1e9
+	case "u":
+		return 1, 1e6
+	case "m":
+		return 1, 1e3
+	case "":
+		return 1, 1
 	}
-	if n, ok := small[suffix]; ok {
-		return big.NewRat(1, n)
+	const decimal, binary = "kMGTPE", "KMGTPE"
+	unit, rest := suffix[:1], suffix[1:]
+	if i := strings.Index(binary, unit); rest == "i" && i >= 0 {
+		return 1 << (10 * (i + 1)), 1
 	}
-	return big.NewRat(large[suffix], 1)
+	i := strings.Index(decimal, unit)
+	if rest != "" || i < 0 {
+		return 0, 1
+	}
+	for times = 1000; i > 0; i-- {
+		times *= 1000
+	}
+	return times, 1
 }
 
 // Amount is a number of things, or a percentage of them such as 25%.

@@ -720,6 +720,7 @@ const (
 	MaxExitCodes     = 100       // of one retry policy
 	MaxMatrixItems   = 100       // of include, and of exclude, of one matrix
 	MaxMatrixKeys    = 20        // that include of one matrix adds to the axes
+	MaxLabelSets     = 1_000     // different requires.labels and resources of one run, together: each set is a queue of its own
 	MaxConditions    = 1_000     // different conditions of the tasks and steps of one run
 	MaxConditionText = 64 << 10  // bytes of these conditions together: compiling them takes time
 

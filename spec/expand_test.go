@@ -2,6 +2,7 @@ package spec_test
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -80,4 +81,25 @@ func TestExpand_Faults(t *testing.T) {
 	s.Tasks["build"].Matrix = wide(101, 100)
 	_, faults = spec.Expand(s, nil)
 	require.Equal(t, []string{"tasks over_limit", "tasks.build.depends[1].task unknown_dependency", "tasks.test.depends[0].task cycle"}, found(faults))
+}
+
+// TestValidateRun_too_many_label_sets asks executors for more different things than a
+// run may: each is a queue of its own.
+func TestValidateRun_too_many_label_sets(t *testing.T) {
+	t.Parallel()
+	s := &run.Spec{Name: "x", Group: "/a/b", Tasks: map[string]*run.TaskSpec{"plain": {Steps: []run.Step{{Run: "x"}}}}}
+	for i := range run.MaxLabelSets {
+		task := &run.TaskSpec{Steps: []run.Step{{Run: "x"}}}
+		if i%2 == 0 {
+			task.Resources.Memory = strconv.Itoa(100_000_001 + i)
+		} else {
+			task.Requires = &run.Requires{Labels: map[string]string{"host": strconv.Itoa(i)}}
+		}
+		s.Tasks["t"+strconv.Itoa(i)] = task
+	}
+	require.Empty(t, spec.ValidateRun(s))
+	s.Tasks["same"] = &run.TaskSpec{Steps: []run.Step{{Run: "x"}}, Resources: run.Resources{Memory: "100000001"}}
+	require.Empty(t, spec.ValidateRun(s), "equal sets count once")
+	s.Tasks["more"] = &run.TaskSpec{Steps: []run.Step{{Run: "x"}}, Resources: run.Resources{Memory: "1"}}
+	require.Equal(t, []string{"tasks over_limit"}, found(spec.ValidateRun(s)))
 }

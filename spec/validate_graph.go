@@ -18,12 +18,18 @@ const (
 // checkMatrices checks the limits and values of the expansions.
 func checkMatrices(l *faultList, s *run.Spec) {
 	total := 0
+	sets := map[string]struct{}{}
 	for name, t := range sorted(l, s.Tasks) {
 		total += greatestWidth(t)
 		if t == nil || len(s.Tasks) > run.MaxTasks {
 			continue
 		}
 		checkMatrix(l, name, t)
+		sets[labelSet(t)] = struct{}{}
+	}
+	delete(sets, "") // of tasks that ask for nothing
+	if len(sets) > run.MaxLabelSets {
+		l.add("tasks", run.FaultOverLimit, "the tasks have %d different sets of requires.labels and resources; the limit is %d", len(sets), run.MaxLabelSets)
 	}
 	switch {
 	case len(s.Tasks) > run.MaxTasks:
@@ -31,6 +37,15 @@ func checkMatrices(l *faultList, s *run.Spec) {
 	case total > run.MaxTasks:
 		l.add("tasks", run.FaultOverLimit, "there are more than %d tasks after expansion; that is the limit", run.MaxTasks)
 	}
+}
+
+// labelSet identifies what a task asks of its executor: the labels and the resources.
+func labelSet(t *run.TaskSpec) string {
+	labels := t.Resources.Labels()
+	if t.Requires != nil {
+		maps.Copy(labels, t.Requires.Labels)
+	}
+	return run.LabelsText(labels)
 }
 
 func checkMatrix(l *faultList, name string, t *run.TaskSpec) {

@@ -8,9 +8,16 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// labelsUnused is how long no task has required labels before their worker is stopped.
-// Its last poll has ended long before, so that no task can be lost.
-const labelsUnused = 10 * time.Minute
+const (
+	// labelsUnused is how long no task has required labels before their worker is stopped.
+	// Its last poll has ended long before, so that no task can be lost.
+	labelsUnused = 10 * time.Minute
+	// labelsCrowded is labelsUnused while there are more than maxLabelWorkers workers. A
+	// poll lasts a minute at most.
+	labelsCrowded = 2 * time.Minute
+	// maxLabelWorkers is twice the number of sets of labels for which an executor polls.
+	maxLabelWorkers = 200
+)
 
 // serveLabels polls for the tasks that require labels of their executor, one worker for
 // each set of labels, until ctx ends. The gateway names the labels for which tasks
@@ -45,8 +52,12 @@ func (e *Executor) serveLabels(ctx context.Context) {
 			}
 			w.unused = time.Time{}
 		}
+		limit := labelsUnused
+		if len(workers) > maxLabelWorkers {
+			limit = labelsCrowded
+		}
 		for id, w := range workers {
-			if !w.unused.IsZero() && now.Sub(w.unused) >= labelsUnused {
+			if !w.unused.IsZero() && now.Sub(w.unused) >= limit {
 				w.stop(errStopping)
 				delete(workers, id)
 			}

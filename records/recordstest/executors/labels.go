@@ -2,7 +2,9 @@ package executors
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -80,6 +82,73 @@ func testWaitingLabels(t *testing.T, d *fixture.Database) {
 	drained, err := s.RenewExecutor(t.Context(), run.Renewal{Executor: "all", JournalID: "j-all", Draining: true})
 	require.NoError(t, err)
 	require.Empty(t, drained.Labels)
+}
+
+// testManyLabels lets more sets of labels wait than an executor polls for. Each is polled
+// for by some executor, or will be.
+func testManyLabels(t *testing.T, d *fixture.Database) {
+	const sets, most = 450, 100
+	now := time.Now().Truncate(time.Minute).Add(10 * time.Second)
+	at := func(then time.Time) { d.Clock.Fixed.Store(then.UnixNano()) }
+	at(now)
+	s := d.Store(t)
+	offer := run.Resources{CPU: "64", Memory: "64Gi"}.Labels()
+	for _, id := range []string{"a", "b", "small"} {
+		if id == "small" {
+			offer = run.Resources{CPU: "64", Memory: "1Ki"}.Labels()
+		}
+		labelledExecutor(t, s, id, 2, offer)
+	}
+	waiting := make([]map[string]string, sets)
+	for i := range waiting {
+		waiting[i] = run.Resources{Memory: strconv.Itoa(100_000_001 + i)}.Labels()
+	}
+	own := run.Resources{CPU: "1"}.Labels()
+	createLabelled(t, s, append(waiting, own)...)
+	require.Equal(t, []map[string]string{own}, desired(t, s, "small").Labels, "it is found among those that the executor has not")
+
+	polled := map[string]bool{}
+	poll := func(id string) (labels []string) {
+		t.Helper()
+		for _, l := range desired(t, s, id).Labels {
+			labels = append(labels, run.LabelsText(l))
+			polled[run.LabelsText(l)] = true
+		}
+		return labels
+	}
+	first := poll("a")
+	require.Len(t, first, most)
+	require.NotEqual(t, first, poll("b"), "executors begin at different places")
+	at(now.Add(40 * time.Second))
+	require.Equal(t, first, poll("a"), "and stay there for a minute")
+	for turns := 1; len(polled) <= sets; turns++ {
+		require.Less(t, turns, 4*sets/most, "%d sets of %d were polled for", len(polled), sets+1)
+		at(now.Add(time.Duration(turns) * time.Minute))
+		labelledExecutor(t, s, "a", 2, run.Resources{CPU: "64", Memory: "64Gi"}.Labels())
+		require.Len(t, poll("a"), most)
+	}
+}
+
+// testMoreLabelsThanRead lets more sets of labels wait than the store reads at once. None
+// is left out for good.
+func testMoreLabelsThanRead(t *testing.T, d *fixture.Database) {
+	now := time.Now().Truncate(time.Minute)
+	at := func(seconds int) { d.Clock.Fixed.Store(now.Add(time.Duration(seconds) * time.Second).UnixNano()) }
+	at(0)
+	s := d.Store(t)
+	own := map[string]string{"zone": "b"} // after all others in the order of texts
+	labelledExecutor(t, s, "own", 2, own)
+	waiting := make([]map[string]string, 10_000)
+	for i := range waiting {
+		waiting[i] = run.Resources{CPU: strconv.Itoa(i+1) + "m"}.Labels()
+	}
+	createLabelled(t, s, waiting...)
+	createLabelled(t, s, own)
+	require.Empty(t, desired(t, s, "own").Labels)
+	at(6)
+	require.Equal(t, []map[string]string{own}, desired(t, s, "own").Labels, "the next reading begins where the first ended")
+	at(12)
+	require.Equal(t, []map[string]string{own}, desired(t, s, "own").Labels, "so does the next")
 }
 
 func testLabelledClaim(t *testing.T, d *fixture.Database) {

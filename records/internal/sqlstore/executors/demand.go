@@ -1,9 +1,14 @@
 package executors
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/binary"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
@@ -15,6 +20,12 @@ const (
 	maxWaitingLabels = 100
 	// maxLabelsRead bounds how many sets of labels of waiting tasks are read.
 	maxLabelsRead = 10_000
+	// labelsReread is how long the sets of labels of a pool are kept if there are more
+	// than an executor polls for. Reading them takes long then.
+	labelsReread = run.ExecutorRenew
+	// labelsRotation is how long an executor polls for the same sets of labels if there
+	// are more than it polls for.
+	labelsRotation = time.Minute
 	// permitRotation is how long an executor keeps the free slots of a limited pool
 	// while tasks wait that it does not take.
 	permitRotation = 15 * time.Second
@@ -22,11 +33,11 @@ const (
 
 // setDemand adds to the answer for an executor for which waiting tasks it polls, and how
 // many of its slots it may use.
-func setDemand(ctx context.Context, t *sqldb.Tx, e *ExecutorRow, w *run.DesiredState) error {
+func (s *Store) setDemand(ctx context.Context, q sqldb.Querier, now int64, e *ExecutorRow, w *run.DesiredState) error {
 	var text string
 	var own map[string]string
 	var pool run.Pool
-	err := t.QueryRow(ctx, `SELECT labels, max_running FROM pools WHERE name = ?`, e.Pool).Scan(&text, &pool.MaxRunning)
+	err := q.QueryRow(ctx, `SELECT labels, max_running FROM pools WHERE name = ?`, e.Pool).Scan(&text, &pool.MaxRunning)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil
@@ -36,21 +47,16 @@ func setDemand(ctx context.Context, t *sqldb.Tx, e *ExecutorRow, w *run.DesiredS
 	if err := errors.Join(sqldb.Unmarshal(text, &pool.Labels), sqldb.Unmarshal(e.labels, &own)); err != nil {
 		return err
 	}
-	waiting, err := waitingLabels(ctx, t, e.Pool)
+	waiting, err := s.waiting.of(ctx, q, e.Pool, now)
 	if err != nil {
 		return err
 	}
-	all := pool.WithLabels(own)
-	for _, required := range waiting {
-		if run.HasLabels(all, required) && len(w.Labels) < maxWaitingLabels {
-			w.Labels = append(w.Labels, required)
-		}
-	}
+	w.Labels = waiting.matching(pool.WithLabels(own), e.ID, now)
 	if pool.MaxRunning == 0 && len(w.Labels) == 0 {
 		return nil
 	}
 	var plain bool // tasks wait that any executor may run
-	if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM tasks WHERE pool = ? AND status IN ('queued', 'running') AND status = 'queued' AND labels = '')`,
+	if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM tasks WHERE pool = ? AND status IN ('queued', 'running') AND status = 'queued' AND labels = '')`,
 		e.Pool).Scan(&plain); err != nil {
 		return err
 	}
@@ -58,32 +64,135 @@ func setDemand(ctx context.Context, t *sqldb.Tx, e *ExecutorRow, w *run.DesiredS
 	if pool.MaxRunning == 0 {
 		return nil
 	}
-	slots, err := permittedSlots(ctx, t, e, pool, waiting, plain)
+	slots, err := permittedSlots(ctx, q, now, e, pool, waiting, plain)
 	w.Slots = &slots
 	return err
 }
 
-// waitingLabels returns the sets of labels that queued tasks of a pool require of their
-// executor, in the order of their canonical forms. The query reads the index once for
-// each set, and not once for each task.
-func waitingLabels(ctx context.Context, q sqldb.Querier, pool string) ([]map[string]string, error) {
-	var out []map[string]string
-	err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
-		var text string
-		if err := row.Scan(&text); err != nil {
+// labelSets are the different sets of labels that queued tasks of a pool require, by
+// place.
+type labelSets []labelSet
+
+type labelSet struct {
+	place  uint64
+	labels map[string]string
+}
+
+// placeOf returns the place of a text among all texts, which has nothing to do with
+// their order.
+func placeOf(text string) uint64 {
+	sum := sha256.Sum256([]byte(text))
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+// matching returns the sets that an executor with the given labels polls for, at most
+// maxWaitingLabels. If there are more, each executor begins elsewhere, and moves on with
+// time, so that no set is left out for good. Steps of the golden ratio divide the places
+// evenly, and sets that come and go do not move the others.
+func (sets labelSets) matching(all map[string]string, executor string, now int64) (out []map[string]string) {
+	first := 0
+	if len(sets) > maxWaitingLabels {
+		const golden = 0x9E3779B97F4A7C15 // 2^64 divided by the golden ratio
+		place := placeOf(executor) + uint64(now/int64(labelsRotation))*golden
+		first, _ = slices.BinarySearchFunc(sets, place, func(s labelSet, place uint64) int { return cmp.Compare(s.place, place) })
+	}
+	for i := range sets {
+		s := sets[(first+i)%len(sets)]
+		if !run.HasLabels(all, s.labels) {
+			continue
+		}
+		if out = append(out, s.labels); len(out) == maxWaitingLabels {
+			break
+		}
+	}
+	return out
+}
+
+// waitingLabels keeps the sets of labels of pools that have very many, for all of their
+// executors together.
+type waitingLabels struct {
+	mu    sync.Mutex
+	pools map[string]*waitingPool
+}
+
+type waitingPool struct {
+	sets    labelSets
+	last    string // the last text that was read, if there were more than one reading takes
+	read    int64
+	reading bool // by one caller; the others take what is there
+}
+
+// of returns the sets of labels that the queued tasks of a pool require. They are new,
+// unless there are very many.
+func (w *waitingLabels) of(ctx context.Context, q sqldb.Querier, pool string, now int64) (labelSets, error) {
+	w.mu.Lock()
+	p := w.pools[pool]
+	if p != nil {
+		if age := time.Duration(now - p.read); p.reading || age >= 0 && age < labelsReread {
+			defer w.mu.Unlock()
+			return p.sets, nil
+		}
+		p.reading = true
+	}
+	w.mu.Unlock()
+	after := ""
+	if p != nil {
+		after = p.last
+	}
+	sets, last, err := readLabelSets(ctx, q, pool, after)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err != nil:
+		if p != nil {
+			p.reading = false
+		}
+		return nil, err
+	case len(sets) > maxWaitingLabels:
+		w.pools[pool] = &waitingPool{sets: sets, last: last, read: now}
+	case p != nil:
+		delete(w.pools, pool)
+	}
+	return sets, nil
+}
+
+// readLabelSets reads the sets of labels that queued tasks of a pool require of their
+// executor. If there are more than one reading takes, it takes those after a text, and
+// from the first on where these end; last is then the text after which the next reading
+// begins.
+func readLabelSets(ctx context.Context, q sqldb.Querier, pool, after string) (out labelSets, last string, err error) {
+	last, err = readLabelsAfter(ctx, q, pool, after, "", maxLabelsRead, &out)
+	if err == nil && after != "" && len(out) < maxLabelsRead {
+		last, err = readLabelsAfter(ctx, q, pool, "", after, maxLabelsRead-len(out), &out)
+	}
+	if len(out) < maxLabelsRead {
+		last = ""
+	}
+	slices.SortFunc(out, func(a, b labelSet) int { return cmp.Compare(a.place, b.place) })
+	return out, last, err
+}
+
+// readLabelsAfter reads the sets whose texts are after one, and not after another if it
+// is not empty. The query reads the index once for each set, and not once for each task.
+func readLabelsAfter(ctx context.Context, q sqldb.Querier, pool, after, until string, limit int, out *labelSets) (last string, err error) {
+	last = after
+	err = sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+		if err := row.Scan(&last); err != nil {
 			return err
 		}
-		var labels map[string]string
-		err := sqldb.Unmarshal(text, &labels)
-		out = append(out, labels)
+		s := labelSet{place: placeOf(last)}
+		err := sqldb.Unmarshal(last, &s.labels)
+		*out = append(*out, s)
 		return err
 	}, `WITH RECURSIVE waiting (labels) AS (
-			SELECT min(t.labels) FROM tasks t WHERE t.pool = ? AND t.status = 'queued' AND t.labels <> ''
+			SELECT min(t.labels) FROM tasks t WHERE t.pool = ? AND t.status = 'queued' AND t.labels <> '' AND t.labels > ?
+				AND (CAST(? AS TEXT) = '' OR t.labels <= ?)
 			UNION ALL
-			SELECT (SELECT min(t.labels) FROM tasks t WHERE t.pool = ? AND t.status = 'queued' AND t.labels <> '' AND t.labels > w.labels)
+			SELECT (SELECT min(t.labels) FROM tasks t WHERE t.pool = ? AND t.status = 'queued' AND t.labels <> '' AND t.labels > w.labels
+				AND (CAST(? AS TEXT) = '' OR t.labels <= ?))
 			FROM waiting w WHERE w.labels IS NOT NULL)
-		SELECT labels FROM waiting WHERE labels IS NOT NULL LIMIT ?`, pool, pool, maxLabelsRead)
-	return out, err
+		SELECT labels FROM waiting WHERE labels IS NOT NULL LIMIT ?`, pool, after, until, until, pool, until, until, limit)
+	return last, err
 }
 
 // permittedSlots divides what a pool with a limit may still run among its executors,
@@ -91,10 +200,10 @@ func waitingLabels(ctx context.Context, q sqldb.Querier, pool string) ([]map[str
 // wait. A claim checks the limit again, so
 // the division needs to be right only most of the time: it keeps executors from
 // receiving tasks that they may not run.
-func permittedSlots(ctx context.Context, t *sqldb.Tx, e *ExecutorRow, pool run.Pool, waiting []map[string]string, plain bool) (int, error) {
+func permittedSlots(ctx context.Context, q sqldb.Querier, now int64, e *ExecutorRow, pool run.Pool, waiting labelSets, plain bool) (int, error) {
 	held := map[string]int{}
 	free := pool.MaxRunning
-	if err := sqldb.Each(ctx, t, func(row sqldb.Scanner) error {
+	if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
 		var id string
 		var n int
 		err := row.Scan(&id, &n)
@@ -107,14 +216,21 @@ func permittedSlots(ctx context.Context, t *sqldb.Tx, e *ExecutorRow, pool run.P
 		return held[e.ID], nil
 	}
 	var candidates []run.Permitted
-	if err := eachExecutor(ctx, t, t.Now, func(x run.Executor) {
+	usable := map[string]bool{} // by the labels of executors, of which many have the same
+	if err := eachExecutor(ctx, q, now, func(x run.Executor) {
 		if x.Pool != e.Pool || x.State != run.ExecutorOnline && x.ID != e.ID {
 			return
 		}
 		useful := plain || len(waiting) == 0
-		all := pool.WithLabels(x.Labels)
-		for i := 0; i < len(waiting) && !useful; i++ {
-			useful = run.HasLabels(all, waiting[i])
+		if !useful {
+			all := pool.WithLabels(x.Labels)
+			text := run.LabelsText(all)
+			found, known := usable[text]
+			if !known {
+				found = slices.ContainsFunc(waiting, func(s labelSet) bool { return run.HasLabels(all, s.labels) })
+				usable[text] = found
+			}
+			useful = found
 		}
 		if room := x.Slots - held[x.ID]; useful && room > 0 {
 			candidates = append(candidates, run.Permitted{Executor: x.ID, Room: room})
@@ -124,7 +240,7 @@ func permittedSlots(ctx context.Context, t *sqldb.Tx, e *ExecutorRow, pool run.P
 	}
 	turn := 0
 	if plain || len(waiting) > 0 {
-		turn = int(t.Now / int64(permitRotation))
+		turn = int(now / int64(permitRotation))
 	}
 	return held[e.ID] + run.DividePermits(free, turn, candidates)[e.ID], nil
 }

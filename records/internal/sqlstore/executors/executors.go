@@ -139,9 +139,9 @@ func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.Desir
 // RenewExecutor implements records.Store.
 func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) (run.DesiredState, error) {
 	var desired run.DesiredState
-	err := s.db.Write(ctx, "renew an executor", func(t *sqldb.Tx) error {
-		known, err := executorLocked(ctx, t, r.Executor)
-		if err != nil {
+	var known *ExecutorRow
+	err := s.db.Write(ctx, "renew an executor", func(t *sqldb.Tx) (err error) {
+		if known, err = executorLocked(ctx, t, r.Executor); err != nil {
 			return err
 		}
 		if known == nil {
@@ -162,6 +162,13 @@ func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) (run.DesiredSt
 			t.MarkChanged(run.ID(sqldb.FleetKey + known.Fleet))
 		}
 		return err
+	})
+	if err != nil || r.Draining {
+		return desired, err
+	}
+	// The contact is recorded however much waits, and this takes no writer of the database.
+	err = s.db.Read(ctx, "read what waits for an executor", func(q sqldb.Querier) error {
+		return s.setDemand(ctx, q, s.db.Now().UnixNano(), known, &desired)
 	})
 	return desired, err
 }

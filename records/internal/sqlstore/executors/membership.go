@@ -88,14 +88,9 @@ func findFleet(ctx context.Context, t *sqldb.Tx, name string) (*rows.Fleet, erro
 	return f, err
 }
 
-// renewalReply returns the reply to a renewal.
+// renewalReply returns the reply to a renewal, without the demand.
 func renewalReply(ctx context.Context, t *sqldb.Tx, e *ExecutorRow, r run.Renewal) (run.DesiredState, error) {
 	w := run.DesiredState{Drain: e.drainRequested, Fleet: e.Fleet, Instance: e.Instance}
-	if !r.Draining {
-		if err := setDemand(ctx, t, e, &w); err != nil {
-			return w, err
-		}
-	}
 	if !r.Expiring || e.Fleet == "" {
 		return w, nil
 	}
