@@ -51,6 +51,15 @@ type Assignment struct {
 	Finally bool `json:"finally,omitempty"`
 }
 
+// ToRecover returns the assignment for another execution after the one that had the
+// task is closed. It keeps what belongs to the task; what belongs to its attempts is in
+// the records.
+func (a Assignment) ToRecover() Assignment {
+	return Assignment{
+		Task: a.Task, Name: a.Name, Pool: a.Pool, Retry: a.Retry, OnLost: a.OnLost, Labels: a.Labels, Finally: a.Finally, Recover: true,
+	}
+}
+
 // BatchAddTasks is the payload of SignalBatchAddTasks. Without tasks it only checks
 // whether the batch is open.
 type BatchAddTasks struct {

@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/graph"
 )
@@ -93,4 +95,26 @@ func inspect(t *testing.T, f func(ast.Node)) {
 			return true
 		})
 	}
+}
+
+// TestAssignment_ToRecover: a field of an assignment is either of the task, and kept, or
+// of its attempts, and in this list.
+func TestAssignment_ToRecover(t *testing.T) {
+	t.Parallel()
+	ofAttempts := []string{"Attempt", "Dispatch", "Requeued", "Wait", "Reason", "Last", "Adopt", "Withdrawn", "Stop"}
+	full := contract.Assignment{
+		Task: 1, Name: "a", Pool: "linux", Retry: run.Retry{MaxAttempts: 2}, OnLost: run.OnLostRetry, Labels: "l", Attempt: 2, Dispatch: 3, Requeued: 4,
+		Wait: 5, Reason: "r", Last: &run.TaskResult{}, Adopt: &contract.Heartbeat{}, Recover: true, Withdrawn: "w", Stop: true, Finally: true,
+	}
+	from, to := reflect.ValueOf(full), reflect.ValueOf(full.ToRecover())
+	for i := range from.NumField() {
+		name := from.Type().Field(i).Name
+		require.False(t, from.Field(i).IsZero(), "the test sets no %s", name)
+		if slices.Contains(ofAttempts, name) {
+			require.True(t, to.Field(i).IsZero(), name)
+		} else {
+			require.Equal(t, from.Field(i).Interface(), to.Field(i).Interface(), name)
+		}
+	}
+	require.True(t, contract.Assignment{Task: 1}.ToRecover().Recover)
 }

@@ -230,9 +230,7 @@ func (b *batches) recoverLost() {
 		for _, task := range workflow.DeterministicKeys(from.tasks) {
 			lost := from.tasks[task]
 			delete(b.batchOf, task)
-			b.queue(contract.Assignment{
-				Task: task, Name: lost.Name, Pool: lost.Pool, Retry: lost.Retry, OnLost: lost.OnLost, Labels: lost.Labels, Recover: true,
-			})
+			b.queue(lost.ToRecover())
 		}
 		delete(b.open, n)
 	}

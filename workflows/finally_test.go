@@ -300,3 +300,29 @@ func inTheEnd() []scenario {
 		},
 	}
 }
+
+// The finally tasks of a stopped run whose batch is lost go on: they are not stopped, and
+// those that wait are not skipped.
+func TestFinally_of_a_lost_batch(t *testing.T) {
+	t.Parallel()
+	w := inBatches(t, 10, newPlan(wide("a", 3), finally(node("y")), finally(node("z"))))
+	for _, task := range []string{"a[I=0]", "a[I=1]", "a[I=2]", "z"} {
+		w.on(task, leaveQueued)
+	}
+	w.on("y", hold)
+	w.signal(time.Minute, contract.SignalStop, nil)
+	w.signal(2*time.Minute, contract.SignalForceContinue, nil)
+	w.env.ExecuteWorkflow(contract.RunWorkflow, contract.RunInput{Run: runID, Limits: w.limits})
+	in := w.continued()
+	require.Len(t, in.State.Batches, 1)
+	require.Equal(t, []int{3, 4}, in.State.Batches[0].Tasks)
+
+	next := adopted(t, w)
+	next.env.OnSignalExternalWorkflow(anything, contract.BatchWorkflowID(runID, in.State.Batches[0].Batch), "", anything, anything).Return(errWorkflowNotFound())
+	next.onAdopt("y", answer(run.StatusSuccess, "", ""))
+	next.env.ExecuteWorkflow(contract.RunWorkflow, in)
+	require.Equal(t, run.ResultStopped, next.output().Result)
+	require.Equal(t, []run.Status{run.StatusSkipped, run.StatusSkipped, run.StatusSkipped, run.StatusSuccess, run.StatusSuccess}, next.statuses())
+	require.ElementsMatch(t, []string{"adopt y 1.1 on executor:host-1", "execute z 1.2 on pool:linux"}, next.requests())
+	require.Empty(t, next.stops)
+}
