@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 
@@ -30,15 +31,22 @@ func (c *Client) Exec(ctx context.Context, id, task string) (*socket.Conn, error
 		return conn, nil
 	case response == nil:
 		return nil, c.unreachable(limited, err)
-	case response.StatusCode == http.StatusNotFound:
-		return nil, run.Errorf(run.CodeNotSupported, "%s has no sessions in tasks: it is of an earlier version, or a proxy before it does not pass WebSockets", c.opts.Server)
 	}
 	body, readErr := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if readErr != nil || response.StatusCode < http.StatusMultipleChoices {
 		return nil, c.unreachable(limited, err)
 	}
-	return nil, c.statusError(response, body)
+	refusal := c.statusError(response, body)
+	var told *run.Error
+	if response.StatusCode == http.StatusNotFound && errors.As(refusal, &told) && (told.Code != run.CodeNotFound || told.Message == unknownPath) {
+		return nil, run.Errorf(run.CodeNotSupported, "%s has no sessions in tasks: it is of an earlier version, or a proxy before it does not pass WebSockets", c.opts.Server)
+	}
+	return nil, refusal
 }
+
+// unknownPath is what gateways of all versions say of a path that they do not have. The
+// refusals of those that have it name what is missing, such as the run.
+const unknownPath = "there is no such path"
 
 // ExecError returns the error of a session that ended before its command.
 func ExecError(status execstream.ExitStatus) error {
