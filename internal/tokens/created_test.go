@@ -73,3 +73,21 @@ func TestRegistry_creates_not(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// TestRegistry_revokes_all_of_a_name: an entry of a token file may have the name of a
+// token that a client created before.
+func TestRegistry_revokes_all_of_a_name(t *testing.T) {
+	t.Parallel()
+	store, logger := newFakeRecords(), slog.New(slog.DiscardHandler)
+	secret, _, err := NewRegistry(t.Context(), listOf(t, entry("ops", "one")), store, logger).
+		CreateToken(t.Context(), run.BearerToken{Name: "ci", Scopes: []string{"write"}}, "ops")
+	require.NoError(t, err)
+	r := NewRegistry(t.Context(), listOf(t, entry("ops", "one"), entry("ci", "two")), store, logger)
+	require.Empty(t, code(r, secret))
+	require.Empty(t, code(r, "two"))
+	_, err = r.RevokeToken(t.Context(), "ci", "ops")
+	require.NoError(t, err)
+	require.Equal(t, run.CodeTokenRevoked, code(r, "two"))
+	require.Equal(t, run.CodeTokenRevoked, code(r, secret))
+	require.Empty(t, code(r, "one"))
+}

@@ -236,18 +236,22 @@ func (r *Registry) describe(t Token, record run.TokenRecord) run.BearerToken {
 // RevokeToken implements run.BearerTokens.
 func (r *Registry) RevokeToken(ctx context.Context, name, by string) (run.BearerToken, error) {
 	entries := slices.Concat(r.source.Tokens(), r.createdTokens().entries)
-	i := slices.IndexFunc(entries, func(t Token) bool { return t.Name == name })
-	if i < 0 {
+	entries = slices.DeleteFunc(entries, func(t Token) bool { return t.Name != name })
+	if len(entries) == 0 {
 		return run.BearerToken{}, run.Errorf(run.CodeNotFound, "this gateway has no token %s", name)
 	}
-	t := entries[i]
-	if err := r.store.RecordTokenRevocation(ctx, run.TokenRecord{Hash: t.hash(), Name: name, RevokedBy: by}); err != nil {
-		return run.BearerToken{}, err
+	// A token file may have got an entry with the name of a token that a client had
+	// created: all of them are meant.
+	for _, t := range entries {
+		if err := r.store.RecordTokenRevocation(ctx, run.TokenRecord{Hash: t.hash(), Name: name, RevokedBy: by}); err != nil {
+			return run.BearerToken{}, err
+		}
 	}
+	t := entries[0]
 	if err := r.refresh(ctx); err != nil {
 		return run.BearerToken{}, err
 	}
-	r.logger.InfoContext(ctx, "token revoked", "name", name, "subject", by)
+	r.logger.InfoContext(ctx, "token revoked", "name", name, "tokens", len(entries), "subject", by)
 	r.mu.Lock()
 	record := r.revoked[t.hash()]
 	r.mu.Unlock()
