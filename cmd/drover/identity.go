@@ -39,7 +39,7 @@ func openProvider(cfg config.OIDC, logger *slog.Logger) (*oidc.Provider, error) 
 	}
 	return oidc.New(oidc.Options{
 		Issuer: cfg.Issuer, Name: cfg.Name, ClientID: cfg.ClientID, ClientSecretFile: cfg.ClientSecretFile, DeviceClientID: cfg.DeviceClientID,
-		Audiences: cfg.Audiences, Scopes: cfg.Scopes, SubjectClaim: cfg.SubjectClaim, SubjectPrefix: cfg.SubjectPrefix, GroupsClaim: cfg.GroupsClaim,
+		Audiences: cfg.Audiences, Scopes: cfg.Scopes, SubjectClaim: cfg.SubjectClaim, SubjectPrefix: cfg.SubjectPrefix, SubjectUnverified: cfg.SubjectClaimUnverified, GroupsClaim: cfg.GroupsClaim,
 		Bindings: cfg.Bindings, Roles: granted, Transport: transport,
 	})
 }

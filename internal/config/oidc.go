@@ -29,7 +29,9 @@ type OIDC struct {
 	// groups.
 	SubjectClaim  string `koanf:"subject_claim" yaml:"subject_claim"`
 	SubjectPrefix string `koanf:"subject_prefix" yaml:"subject_prefix"`
-	GroupsClaim   string `koanf:"groups_claim" yaml:"groups_claim"`
+	// SubjectClaimUnverified accepts a claim email without email_verified.
+	SubjectClaimUnverified bool   `koanf:"subject_claim_unverified" yaml:"subject_claim_unverified"`
+	GroupsClaim            string `koanf:"groups_claim" yaml:"groups_claim"`
 	// Bindings give scopes to users: user:NAME=SCOPE, group:NAME=SCOPE, *=SCOPE.
 	Bindings []string `koanf:"bindings" yaml:"bindings"`
 	// RolesFile lists the grants of roles in groups to users without scopes; "" means none.

@@ -29,7 +29,16 @@ func (c claims) find(name string) (any, bool) {
 func (p *Provider) complete(c claims) bool {
 	_, named := c.find(p.opts.SubjectClaim)
 	_, grouped := c.find(p.opts.GroupsClaim)
+	if _, verified := c["email_verified"]; p.needsVerification() && !verified {
+		return false
+	}
 	return named && (grouped || p.opts.GroupsClaim == "")
+}
+
+// needsVerification reports whether names are addresses that the provider must have
+// verified.
+func (p *Provider) needsVerification() bool {
+	return p.opts.SubjectClaim == "email" && !p.opts.SubjectUnverified
 }
 
 // identity returns the identity of the user whom claims describe. Errors: forbidden.
@@ -41,8 +50,14 @@ func (p *Provider) identity(subject string, c claims) (run.Identity, error) {
 		return id, run.Errorf(run.CodeForbidden, "the identity provider sent no usable claim %q, the name of the user: check gateway.oidc.scopes and gateway.oidc.subject_claim", p.opts.SubjectClaim)
 	}
 	// A user who may set any address could take the name of another one.
-	if verified, ok := c["email_verified"]; p.opts.SubjectClaim == "email" && ok && verified != true && verified != "true" {
+	verified, told := c["email_verified"]
+	switch {
+	case !p.needsVerification() || verified == true || verified == "true":
+	case told:
 		return id, run.Errorf(run.CodeForbidden, "the identity provider has not verified the address %s", id.Name)
+	default:
+		return id, run.Errorf(run.CodeForbidden, "the identity provider does not say whether it has verified the address %s: it sent no claim email_verified. "+
+			"Choose another gateway.oidc.subject_claim, or set gateway.oidc.subject_claim_unverified if users cannot change their address", id.Name)
 	}
 	v, _ = c.find(p.opts.GroupsClaim)
 	switch groups := v.(type) {

@@ -61,6 +61,9 @@ type Options struct {
 	// SubjectClaim has the name of a user, before which SubjectPrefix is put, and
 	// GroupsClaim the groups.
 	SubjectClaim, SubjectPrefix, GroupsClaim string
+	// SubjectUnverified accepts addresses as names of which the provider does not say, with
+	// the claim email_verified, that it has verified them.
+	SubjectUnverified bool
 	// Bindings give scopes to users: see ParseBindings.
 	Bindings []string
 	// Roles give roles in groups to the users without scopes; nil gives none.

@@ -68,6 +68,8 @@ func TestAuthenticator_tokens_of_the_provider(t *testing.T) {
 		"no_user":                  {claims: map[string]any{"sub": nil}, code: run.CodeForbidden},
 		"no_name":                  {claims: map[string]any{"email": nil}, code: run.CodeForbidden},
 		"address_is_not_verified":  {claims: map[string]any{"email_verified": false}, code: run.CodeForbidden},
+		"not_said_to_be_verified":  {claims: map[string]any{"email_verified": nil}, code: run.CodeForbidden},
+		"verified_as_a_text":       {claims: map[string]any{"email_verified": "true"}},
 		"no_binding":               {claims: map[string]any{"email": "eve@example.com", "groups": []string{"others"}}, code: run.CodeForbidden},
 		"a_group_that_is_a_string": {claims: map[string]any{"email": "eve@example.com", "groups": "developers"}},
 		"control_characters":       {claims: map[string]any{"email": "eve\n@example.com"}, code: run.CodeForbidden},
