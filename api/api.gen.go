@@ -5115,7 +5115,8 @@ type ClientInterface interface {
 	// GetTaskLogIndex Find where the lines of a log begin
 	//
 	// For clients that show a part of a long log: they read from an offset of the index, and no more than they need. The log
-	// is that at the time of the call. The index of a long log has several pages: one call reads at most 128 MiB.
+	// is that at the time of the call. The index of a long log has several pages: one call reads at most 128 MiB. A gateway
+	// scans four logs at a time, two of them for one caller: others wait, and get 503 `unavailable` after ten seconds.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs/index (the `GetTaskLogIndex` operationId).
 	GetTaskLogIndex(ctx context.Context, id RunID, task TaskName, params *GetTaskLogIndexParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5123,7 +5124,8 @@ type ClientInterface interface {
 	// SearchTaskLog Find the lines of a log that have a text
 	//
 	// The case of ASCII letters does not matter, and the escape sequences of terminals are left out. A line is searched up to
-	// 64 KiB. One call reads at most 128 MiB: `next` says from where to search further, also if no line was found.
+	// 64 KiB. One call reads at most 128 MiB: `next` says from where to search further, also if no line was found. A gateway
+	// scans four logs at a time, two of them for one caller: others wait, and get 503 `unavailable` after ten seconds.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs/search (the `SearchTaskLog` operationId).
 	SearchTaskLog(ctx context.Context, id RunID, task TaskName, params *SearchTaskLogParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7273,7 +7275,8 @@ func (c *Client) GetTaskLogs(ctx context.Context, id RunID, task TaskName, param
 // GetTaskLogIndex Find where the lines of a log begin
 //
 // For clients that show a part of a long log: they read from an offset of the index, and no more than they need. The log
-// is that at the time of the call. The index of a long log has several pages: one call reads at most 128 MiB.
+// is that at the time of the call. The index of a long log has several pages: one call reads at most 128 MiB. A gateway
+// scans four logs at a time, two of them for one caller: others wait, and get 503 `unavailable` after ten seconds.
 //
 // Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs/index (the `GetTaskLogIndex` operationId).
 func (c *Client) GetTaskLogIndex(ctx context.Context, id RunID, task TaskName, params *GetTaskLogIndexParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7291,7 +7294,8 @@ func (c *Client) GetTaskLogIndex(ctx context.Context, id RunID, task TaskName, p
 // SearchTaskLog Find the lines of a log that have a text
 //
 // The case of ASCII letters does not matter, and the escape sequences of terminals are left out. A line is searched up to
-// 64 KiB. One call reads at most 128 MiB: `next` says from where to search further, also if no line was found.
+// 64 KiB. One call reads at most 128 MiB: `next` says from where to search further, also if no line was found. A gateway
+// scans four logs at a time, two of them for one caller: others wait, and get 503 `unavailable` after ten seconds.
 //
 // Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs/search (the `SearchTaskLog` operationId).
 func (c *Client) SearchTaskLog(ctx context.Context, id RunID, task TaskName, params *SearchTaskLogParams, reqEditors ...RequestEditorFn) (*http.Response, error) {

@@ -112,6 +112,11 @@ func (s *Server) GetTaskLogIndex(c echo.Context, id api.RunID, task api.TaskName
 	if err != nil {
 		return err
 	}
+	end, err := s.scans.Begin(c.Request().Context(), subject(c))
+	if err != nil {
+		return err
+	}
+	defer end()
 	reader, err := s.openLog(c, id, task, api.GetTaskLogsParams{Step: params.Step, Attempt: params.Attempt, Offset: &from.Offset})
 	if err != nil {
 		return err
@@ -137,6 +142,11 @@ func (s *Server) SearchTaskLog(c echo.Context, id api.RunID, task api.TaskName, 
 	if err != nil {
 		return err
 	}
+	end, err := s.scans.Begin(c.Request().Context(), subject(c))
+	if err != nil {
+		return err
+	}
+	defer end()
 	reader, err := s.openLog(c, id, task, api.GetTaskLogsParams{Step: params.Step, Attempt: params.Attempt, Offset: &from.Offset})
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ import (
 	"github.com/drover-run/drover/gateway/basepath"
 	"github.com/drover-run/drover/gateway/exec"
 	"github.com/drover-run/drover/gateway/login"
+	"github.com/drover-run/drover/gateway/logscan"
 	"github.com/drover-run/drover/gateway/openapi"
 	"github.com/drover-run/drover/gateway/proxies"
 	"github.com/drover-run/drover/gateway/ui"
@@ -163,6 +164,7 @@ type Server struct {
 	roles       *access.Roles
 	watcher     *access.Watcher // nil without tokens
 	streams     *streams
+	scans       *logscan.Turns
 	opts        Options
 	echo        *echo.Echo
 	ui          *ui.Handler
@@ -191,7 +193,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 	s := &Server{
 		runs: deps.Runs, ready: deps.Ready, executorAPI: deps.ExecutorAPI, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, artifacts: deps.Artifacts, retention: deps.Retention,
 		auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
-		access: access.New(deps.Logger, opts.AccessLog, opts.BasePath, ops), streams: newStreams(), opts: opts.withDefaults(),
+		access: access.New(deps.Logger, opts.AccessLog, opts.BasePath, ops), streams: newStreams(), scans: logscan.NewTurns(), opts: opts.withDefaults(),
 		base: basepath.Path(opts.BasePath),
 	}
 	resources := access.Resources{Run: deps.Runs.GroupOf}

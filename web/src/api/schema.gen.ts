@@ -393,7 +393,8 @@ export interface paths {
         /**
          * Find where the lines of a log begin
          * @description For clients that show a part of a long log: they read from an offset of the index, and no more than they need. The log
-         *     is that at the time of the call. The index of a long log has several pages: one call reads at most 128 MiB.
+         *     is that at the time of the call. The index of a long log has several pages: one call reads at most 128 MiB. A gateway
+         *     scans four logs at a time, two of them for one caller: others wait, and get 503 `unavailable` after ten seconds.
          */
         get: operations["getTaskLogIndex"];
         put?: never;
@@ -419,7 +420,8 @@ export interface paths {
         /**
          * Find the lines of a log that have a text
          * @description The case of ASCII letters does not matter, and the escape sequences of terminals are left out. A line is searched up to
-         *     64 KiB. One call reads at most 128 MiB: `next` says from where to search further, also if no line was found.
+         *     64 KiB. One call reads at most 128 MiB: `next` says from where to search further, also if no line was found. A gateway
+         *     scans four logs at a time, two of them for one caller: others wait, and get 503 `unavailable` after ten seconds.
          */
         get: operations["searchTaskLog"];
         put?: never;
