@@ -233,3 +233,42 @@ func TestServer_log_index_and_search_are_bounded(t *testing.T) {
 	}
 	require.Equal(t, lines, found)
 }
+
+// TestServer_log_scans_have_turns: of the scans of one caller, two run at a time.
+func TestServer_log_scans_have_turns(t *testing.T) {
+	t.Parallel()
+	begun, release := make(chan struct{}, 10), make(chan struct{})
+	base := serve(t, gateway.Deps{Runs: &runtest.Service{LogsFunc: func(context.Context, run.LogQuery) (run.LogReader, error) {
+		begun <- struct{}{}
+		<-release
+		log := runtest.NewLog()
+		log.End(nil)
+		return log, nil
+	}}}, gateway.Options{})
+	var scans, waits sync.WaitGroup
+	for _, path := range []string{"/index", "/search?text=a"} {
+		scans.Go(func() { _ = call{path: logPath + path}.do(t, base) })
+		<-begun
+	}
+	for _, path := range []string{"/index", "/search?text=a"} {
+		waits.Go(func() {
+			got := call{path: logPath + path}.do(t, base)
+			if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+				t.Errorf("%s: %d %s", path, got.status, got.body)
+			}
+		})
+	}
+	refused := make(chan struct{})
+	go func() {
+		defer close(refused)
+		waits.Wait()
+	}()
+	select {
+	case <-refused:
+	case <-begun:
+		t.Error("a third scan has begun")
+	}
+	close(release)
+	<-refused
+	scans.Wait()
+}

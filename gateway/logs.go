@@ -123,6 +123,7 @@ func (s *Server) GetTaskLogIndex(c echo.Context, id api.RunID, task api.TaskName
 	}
 	defer s.closeLog(c, reader)
 	x, err := logscan.Lines(c.Request().Context(), reader, from, cmp.Or(params.Every, 1000), scanBudget())
+	end() // a client that reads the answer slowly keeps no turn
 	if err != nil {
 		return err
 	}
@@ -153,6 +154,7 @@ func (s *Server) SearchTaskLog(c echo.Context, id api.RunID, task api.TaskName, 
 	}
 	defer s.closeLog(c, reader)
 	matches, next, err := logscan.Search(c.Request().Context(), reader, from, params.Text, cmp.Or(params.Limit, 1000), scanBudget())
+	end() // a client that reads the answer slowly keeps no turn
 	if err != nil {
 		return err
 	}
