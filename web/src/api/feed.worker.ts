@@ -24,6 +24,7 @@ setInterval(() => tell({ type: 'alive' }), 15_000)
 
 function join(page: MessagePort, address: string, subject: string) {
   pages.add(page)
+  page.postMessage({ type: 'alive' } satisfies FromWorker)
   // The stream of another user's session ends with it.
   if (feed && subject !== of) leaveAll()
   of = subject

@@ -17,7 +17,12 @@ export function joinFeed(address: string, subject: string, handlers: FeedHandler
   let silence = 0
   const heard = () => {
     window.clearTimeout(silence)
-    silence = window.setTimeout(alone, silentMillis)
+    silence = window.setTimeout(ask, silentMillis)
+  }
+  // The timers of a computer that slept, or of a tab that was frozen, end together: the worker may run, and answers then.
+  const ask = () => {
+    silence = window.setTimeout(alone, answerMillis)
+    join()
   }
   leave = () => {
     window.clearTimeout(silence)
@@ -47,8 +52,9 @@ export function joinFeed(address: string, subject: string, handlers: FeedHandler
   return () => leave()
 }
 
-/** A worker that is silent for longer does not run. */
+/** A worker that is silent for longer is asked whether it runs, and has some time to answer. */
 const silentMillis = 50_000
+const answerMillis = 10_000
 
 function startWorker(): SharedWorker | undefined {
   try {
