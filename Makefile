@@ -148,7 +148,7 @@ test-k8s-suites: export DROVER_TEST_CLUSTER := $(CURDIR)/$(CLUSTER)
 test-k8s-suites:
 	@set -e; for module in $(CLUSTER_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./...); done
 	$(GO) test $(TESTFLAGS) -parallel 8 -timeout 20m $(CLUSTER_PACKAGES) # these tests mostly wait for the cluster
-	$(GO) test $(TESTFLAGS) -parallel 4 -timeout 20m -run 'TestSet_|TestMembers_' ./test # one node runs all their pods
+	$(GO) test $(TESTFLAGS) -parallel 4 -timeout 20m ./test/set # one node runs all their pods
 
 .PHONY: cluster
 cluster: $(KUBERNETES) $(CLUSTER)/cluster $(CLUSTER)/images/busybox.tar ## Build the Kubernetes programs and the images for test-k8s

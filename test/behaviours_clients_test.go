@@ -55,7 +55,7 @@ func tokensOfFiftyClients(t *testing.T, dev *harness.Dev) {
 	t.Logf("answers to start: %v", answers)
 	require.Equal(t, clients, answers["200"], "each run was started once")
 	for _, id := range ids {
-		require.Equal(t, api.ResultSuccess, client.AwaitPhase(id, api.PhaseFinished, waitTimeout).Result)
+		require.Equal(t, api.ResultSuccess, client.AwaitPhase(id, api.PhaseFinished, harness.WaitTimeout).Result)
 	}
 	checkLimit(t, dev, group, clients)
 }
@@ -65,7 +65,7 @@ func tokensOfFiftyClients(t *testing.T, dev *harness.Dev) {
 func startWithToken(t *testing.T, dev *harness.Dev, slots, id string) (map[string]int, error) {
 	client := harness.NewClient(t, dev.Server, dev.Token)
 	answers := map[string]int{}
-	for deadline := time.Now().Add(giveUp); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(harness.GiveUp); time.Now().Before(deadline); {
 		status, body, err := client.Do(t.Context(), http.MethodGet, "/api/v1/runs?phase=running&changegroup="+slots+"&token_for="+slots, "", "")
 		if err != nil || status != http.StatusOK {
 			return answers, fmt.Errorf("list running runs: %d %s: %w", status, body, err)
@@ -94,7 +94,7 @@ func startWithToken(t *testing.T, dev *harness.Dev, slots, id string) (map[strin
 			return answers, fmt.Errorf("start answered %d: %s", status, body)
 		}
 	}
-	return answers, fmt.Errorf("run %s was not started within %s", id, giveUp)
+	return answers, fmt.Errorf("run %s was not started within %s", id, harness.GiveUp)
 }
 
 // limitWithFiftyClients checks the limits of change groups. 50 clients submit
@@ -133,7 +133,7 @@ func limitWithFiftyClients(t *testing.T, dev *harness.Dev) {
 func checkLimit(t *testing.T, dev *harness.Dev, group string, runs int) {
 	t.Helper()
 	running, finished := map[string]bool{}, 0
-	newClientPool(t, harness.NewClient(t, dev.Server, dev.Token)).follow(t.Context(), "group="+group, func(e api.Event) bool {
+	harness.NewClientPool(t, harness.NewClient(t, dev.Server, dev.Token)).Follow(t.Context(), "group="+group, func(e api.Event) bool {
 		if e.Type != "run" {
 			return false
 		}
@@ -163,7 +163,7 @@ func eventsAgreeWithReads(t *testing.T, dev *harness.Dev) {
 	}
 	finished := 0
 	rank := map[string]int{"queued": 1, "running": 2, "finished": 3, "success": 3, "failed": 3, "skipped": 3}
-	newClientPool(t, client).follow(t.Context(), "group="+group, func(e api.Event) bool {
+	harness.NewClientPool(t, client).Follow(t.Context(), "group="+group, func(e api.Event) bool {
 		r := client.Get(e.Run)
 		if e.Type == "task" {
 			require.GreaterOrEqual(t, rank[string(r.Tasks[e.Task].Status)], rank[string(e.Status)], "task %s at event %d", e.Task, e.Number)

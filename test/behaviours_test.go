@@ -24,7 +24,6 @@ func TestBehaviours(t *testing.T) {
 		"18_tokens_of_fifty_clients":  tokensOfFiftyClients,
 		"19_limit_with_fifty_clients": limitWithFiftyClients,
 		"20_events_agree_with_reads":  eventsAgreeWithReads,
-		"27_secrets_are_not_exposed":  secretsAreNotExposed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

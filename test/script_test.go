@@ -14,17 +14,8 @@ import (
 	"github.com/itchyny/gojq"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/test/harness"
 )
-
-// waitTimeout bounds each wait on an idle machine, as testenv.Await wants it.
-const waitTimeout = 2 * time.Minute
-
-// giveUp bounds each wait on a machine that runs all other tests at the same time.
-const giveUp = testenv.Slowdown * waitTimeout
-
-var scriptClient = &http.Client{Timeout: giveUp}
 
 type scriptEnvKey struct{}
 
@@ -52,7 +43,7 @@ type answer struct {
 func scriptEnvOf(ts *testscript.TestScript) *scriptEnv { return ts.Value(scriptEnvKey{}).(*scriptEnv) }
 
 func (s *scriptEnv) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(s.t.Context(), giveUp)
+	return context.WithTimeout(s.t.Context(), harness.GiveUp)
 }
 
 // set sets a variable of the script.
@@ -78,7 +69,7 @@ func (s *scriptEnv) send(ctx context.Context, method, path, body string) (*http.
 	for name, value := range s.headers {
 		req.Header.Set(name, value)
 	}
-	resp, err := scriptClient.Do(req)
+	resp, err := harness.HTTPClient().Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("call %s: %w", path, err)
 	}
@@ -163,14 +154,14 @@ func atLeast(ts *testscript.TestScript, args []string, n int, usage string) {
 
 // until calls try until it returns true.
 func (s *scriptEnv) until(ts *testscript.TestScript, try func() (done bool, state string)) {
-	deadline := time.Now().Add(giveUp)
+	deadline := time.Now().Add(harness.GiveUp)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		done, state := try()
 		if done {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("gave up after %s; last state: %s", giveUp, state)
+			ts.Fatalf("gave up after %s; last state: %s", harness.GiveUp, state)
 		}
 		timer := time.NewTimer(pause)
 		select {

@@ -69,7 +69,7 @@ func TestFaults_page(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "fleets-faults.md"))
 	require.NoError(t, err)
 	var sources strings.Builder
-	for _, dir := range []string{".", "..", "../fleetingtest", "../scaling", "../../test"} {
+	for _, dir := range []string{".", "..", "../fleetingtest", "../scaling", "../../test/fleet"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		require.NoError(t, err)
 		for _, file := range files {

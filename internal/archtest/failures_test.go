@@ -45,11 +45,17 @@ func TestFailures_page(t *testing.T) {
 	require.Greater(t, n, 50, "tests that the page names")
 }
 
-// sourceOf returns the text of all Go files of a directory of the repository.
+// sourceOf returns the text of all Go files of a directory of the repository, and for
+// test also of the tests in its packages.
 func sourceOf(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
 	require.NoError(t, err)
+	if dir == "test" {
+		below, err := filepath.Glob("../../test/*/*_test.go")
+		require.NoError(t, err)
+		files = append(files, below...)
+	}
 	var all strings.Builder
 	for _, file := range files {
 		text, err := os.ReadFile(file)
