@@ -12,8 +12,7 @@ TOOL    := $(GO) tool -modfile=tools/go.mod
 export CGO_ENABLED := 0
 
 # TESTFLAGS are flags for `go test`. The tests download nothing but Go modules.
-# DROVER_REQUIRE lists the services whose absence fails tests instead of skipping
-# them.
+# DROVER_SUITES lists the services that `make test` may use if they are available.
 export TESTFLAGS ?=
 
 ##@ Start here
@@ -111,9 +110,39 @@ web-dev: $(WEB_MODULES) ## Serve the web UI with hot reload, for the gateway at 
 
 ##@ Check
 .PHONY: test
-test: build ## Run the tests, failed ones up to three times, and list those that are skipped because a service is missing
-	@DROVER_TEST_TEMPORAL=$${DROVER_TEST_TEMPORAL:-auto} DROVER_TEST_S3=$${DROVER_TEST_S3:-auto} GO=$(GO) tools/test.sh . $(PLUGIN_MODULES) || code=$$?; \
-	$(GO) run ./internal/testenv/missing; exit $${code:-0}
+test: build ## Run all tests that need only Go, git and make, and list the others with what they need
+	@GO=$(GO) tools/test.sh unit || code=$$?; $(GO) run ./internal/testenv/stages left; exit $${code:-0}
+
+.PHONY: check
+check: lint workflowcheck check-clean replay web-check ## Run all checks that start nothing: linters, structure, generated code, stored histories, the web UI (needs Node.js)
+
+.PHONY: smoke
+smoke: build plugins smoke-tests smoke-web demo smoke-containers image-check ## Run one real thing of each kind: containers, PostgreSQL, a kill, a fleet, a browser, the demo, the image
+
+.PHONY: smoke-tests
+smoke-tests: build
+	@GO=$(GO) tools/test.sh smoke
+
+.PHONY: smoke-web
+smoke-web: .bin/web
+	@$(MAKE) --no-print-directory build plugins
+	cd web && DROVER_REQUIRE=browser npm run --silent e2e -- e2e/journey.e2e.ts
+
+.PHONY: smoke-containers
+smoke-containers: build busybox-image
+	@set -e; for example in service helper; do examples/with-dev.sh docker bin/drover run examples/$$example.yaml --follow; done
+
+.PHONY: image-check
+image-check:
+	.ci/image
+
+.PHONY: test-stage
+test-stage: build
+	@GO=$(GO) tools/test.sh $(STAGE)
+
+.PHONY: tests
+tests: ## List every test function with the stage that runs it
+	@$(GO) run ./internal/testenv/stages list
 
 # The race detector skips SQLite, which is C code translated to Go. Its exit delay
 # of a second is shortened, because scripts start many processes.
@@ -180,7 +209,7 @@ web-test: .bin/web ## Test the web UI: its logic, and its pages in Chromium on a
 	cd web && npm test
 
 .PHONY: web-check
-web-check: ## Lint the web UI, and fail if its built files or its types of the API differ from its sources (needs Node.js)
+web-check: ## Lint the web UI, test its logic, and fail if its built files or its types of the API differ from its sources (needs Node.js)
 	@tools/node.sh
 	tools/web-check.sh
 
@@ -240,10 +269,10 @@ fuzz: ## Fuzz the parsers of specifications, test reports and archives, FUZZ tim
 	$(call fuzz_one,FuzzReport,30000,./engine/archives/)
 	$(call fuzz_one,FuzzUnpack,25000,./internal/archive/)
 
-# STAGES are stages of make verify.
+# STAGES are stages of make verify, all if there are none.
 STAGES ?=
 .PHONY: verify
-verify: ## Run the checks that decide no landing, as stages: kubernetes race fuzz self-build checkout vulnerabilities; STAGES="..." runs only these
+verify: ## Run the checks that decide no landing, as stages; STAGES="..." runs only these, STAGES=list lists them
 	.ci/verify $(STAGES)
 
 .PHONY: soak

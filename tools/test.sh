@@ -1,24 +1,37 @@
 #!/bin/bash
-# test.sh MODULE-DIRECTORY...: runs all tests of these modules; TESTFLAGS are flags for
-# `go test`, and DROVER_TEST_TIMEOUT is how long a package may take. A test that fails runs up to two more times. If it passes then, it is listed
-# as flaky, and more than three of those fail the run. The last lines list what failed and
-# what was flaky, and are kept in .bin/test/verdict.txt beside the events of each module.
+# test.sh STAGE: runs the Go tests of a stage of internal/testenv/stages. TESTFLAGS are
+# flags for `go test`. The stage unit uses no service, unless DROVER_SUITES names some.
+# The others require theirs: a missing one fails tests instead of skipping them. A test
+# that fails runs up to two more times. If it passes then, it is listed as flaky, and more
+# than three of those fail the run. The last lines list what failed and what was flaky,
+# and are kept in .bin/test/STAGE/verdict.txt beside the events of each call of `go test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-root=$PWD out=$PWD/.bin/test go=${GO:-go} code=0
+stage=$1 root=$PWD out=$PWD/.bin/test/$1 go=${GO:-go} code=0 each=
+stages() { "$go" run ./internal/testenv/stages "$@"; }
+if [ "$stage" = unit ]; then
+  export DROVER_SUITES=${DROVER_SUITES-none}
+else
+  each=-each
+  DROVER_SUITES=$(stages services "$stage")
+  export DROVER_SUITES DROVER_REQUIRE=${DROVER_REQUIRE-$DROVER_SUITES}
+  export DROVER_TEST_TEMPORAL=${DROVER_TEST_TEMPORAL:-auto} DROVER_TEST_S3=${DROVER_TEST_S3:-auto}
+fi
 rm -rf "$out"
 mkdir -p "$out"
 gotestsum=$("$go" tool -modfile=tools/go.mod -n gotestsum)
-for module in "$@"; do
-  packages=./... timeout=10m name=${module//\//-}
-  [ "$module" != . ] || packages='./test ./workflows ./...' timeout=${DROVER_TEST_TIMEOUT:-45m} name=root # the longest first
+n=0
+while IFS=$'\t' read -r module minutes run packages; do
+  n=$((n + 1))
+  [ "$run" = - ] && tests=() || tests=(-run "$run")
   cd "$root/$module"
   # shellcheck disable=SC2086 # TESTFLAGS are several words
   "$gotestsum" --format pkgname --format-hide-empty-pkg --hide-summary skipped \
     --rerun-fails=2 --rerun-fails-max-failures=6 --rerun-fails-run-root-test \
-    --jsonfile "$out/$name.json" --packages "$packages" \
-    -- -count=1 -timeout "$timeout" ${TESTFLAGS:-} || code=$?
-done
+    --jsonfile "$out/$n.json" --packages "$packages" \
+    -- -count=1 -timeout "${minutes}m" "${tests[@]}" ${TESTFLAGS:-} < /dev/null || code=$?
+done < <(stages calls "$stage")
 cd "$root"
-"$go" run ./internal/testenv/verdict "$out"/*.json | tee "$out/verdict.txt" || code=$?
+[ $n -gt 0 ] || { echo "test.sh: the stage $stage has no tests" >&2; exit 1; }
+"$go" run ./internal/testenv/verdict $each "$out"/*.json | tee "$out/verdict.txt" || code=$?
 exit $code

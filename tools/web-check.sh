@@ -1,5 +1,5 @@
 #!/bin/bash
-# web-check.sh fails if the files that are built from web/ and api/openapi.yaml differ
+# web-check.sh lints the web UI and tests its logic. It fails also if the files that are built from web/ and api/openapi.yaml differ
 # from the ones in the working tree. It builds with the packages of the lock file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,6 +16,7 @@ cd web
 npm ci
 npm run --silent lint || failed=1
 npm run --silent types || failed=1
+npm run --silent unit || failed=1
 npx --no-install openapi-typescript ../api/openapi.yaml -o "$out/schema.gen.ts" > "$out/api.log" 2>&1 || { cat "$out/api.log" >&2; exit 1; }
 npx --no-install vite build --outDir "$out/dist" --emptyOutDir --logLevel warn
 cd ..

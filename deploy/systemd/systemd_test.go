@@ -30,6 +30,7 @@ func install(t *testing.T, dropIns ...string) string {
 
 func installUnit(t *testing.T, unit, instance string, dropIns ...string) string {
 	t.Helper()
+	testenv.Use(t, "systemd")
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		testenv.Missing(t, "systemd", "systemd-analyze is not installed", "install systemd")
 	}
@@ -121,6 +122,7 @@ func environmentOf(t *testing.T, units ...string) (environment []string) {
 
 func TestUser_and_directories(t *testing.T) {
 	t.Parallel()
+	testenv.Use(t, "systemd")
 	if _, err := exec.LookPath("systemd-sysusers"); err != nil {
 		testenv.Missing(t, "systemd", "systemd-sysusers is not installed", "install systemd")
 	}

@@ -17,6 +17,7 @@ import (
 // TestDriver_full_disk fills the disk, so that the shim cannot even report it.
 func TestDriver_full_disk(t *testing.T) {
 	t.Parallel()
+	testenv.Use(t, "namespaces")
 	if os.Geteuid() != 0 {
 		testenv.Missing(t, "namespaces", "not root", "run the tests as root, which may mount a small file system")
 	}

@@ -111,6 +111,7 @@ func TestCommands_are_shell(t *testing.T) {
 
 func TestUnit_is_valid(t *testing.T) {
 	t.Parallel()
+	testenv.Use(t, "systemd")
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		testenv.Missing(t, "systemd", "systemd-analyze is not installed", "install systemd")
 	}

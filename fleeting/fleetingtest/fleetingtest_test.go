@@ -214,6 +214,7 @@ func TestKit_passes_the_example_in_Go(t *testing.T) {
 
 func TestKit_passes_the_example_in_Python(t *testing.T) {
 	t.Parallel()
+	testenv.Use(t, "python")
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import grpc, google.protobuf").CombinedOutput(); err != nil {
 		testenv.Missing(t, "python", strings.TrimSpace(string(out)+err.Error()), "apt-get install python3-grpcio python3-protobuf")
 	}

@@ -35,6 +35,7 @@ type Disk struct {
 // skipped, or fails if DROVER_REQUIRE names loop.
 func RequireDisk(t testing.TB) *Disk {
 	t.Helper()
+	Use(t, "loop")
 	const remedy = "run the tests as root, with e2fsprogs and mount installed, where there are loop devices"
 	if os.Geteuid() != 0 {
 		Missing(t, "loop", "not root", remedy)

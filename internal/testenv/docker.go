@@ -36,6 +36,7 @@ const dockerPing = 10 * time.Second
 // is skipped, or fails if DROVER_REQUIRE names docker.
 func RequireDocker(t testing.TB) *client.Client {
 	t.Helper()
+	Use(t, "docker")
 	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
 		Missing(t, "docker", err.Error(), "correct DOCKER_HOST")

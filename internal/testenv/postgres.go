@@ -34,6 +34,7 @@ const PostgresVariable = "DROVER_TEST_POSTGRES"
 // DROVER_REQUIRE names postgres.
 func RequirePostgres(t testing.TB) string {
 	t.Helper()
+	Use(t, "postgres")
 	server := os.Getenv(PostgresVariable)
 	if server == "" {
 		started, err := startPostgres()

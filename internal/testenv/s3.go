@@ -40,8 +40,9 @@ type S3 struct {
 // fails if DROVER_REQUIRE names s3.
 func RequireS3(t testing.TB) S3 {
 	t.Helper()
+	Use(t, "s3")
 	if os.Getenv(s3Variable) != "auto" {
-		Missing(t, "s3", s3Variable+" is not set", "run make test, which sets it to auto and builds a server once")
+		Missing(t, "s3", s3Variable+" is not set", "run make verify STAGES=services, which sets it to auto and builds a server once")
 	}
 	const region, bucket = "us-east-1", "drover"
 	binary := BuildProgram(t, filepath.Join("test", "objectstore"), "github.com/versity/versitygw/cmd/versitygw")

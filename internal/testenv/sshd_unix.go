@@ -41,6 +41,7 @@ type SSHD struct {
 // the test is skipped, or fails if DROVER_REQUIRE names sshd.
 func StartSSHD(t testing.TB) *SSHD {
 	t.Helper()
+	Use(t, "sshd")
 	program, err := findSSHD()
 	if err != nil {
 		Missing(t, "sshd", err.Error(), "install openssh-server; it need not run")

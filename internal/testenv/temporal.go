@@ -26,9 +26,10 @@ var temporalServes = regexp.MustCompile(`at (127\.0\.0\.1:[0-9]+)`)
 // test is skipped, or fails if DROVER_REQUIRE names temporal.
 func RequireTemporal(t testing.TB) string {
 	t.Helper()
+	Use(t, "temporal")
 	switch address := os.Getenv(temporalVariable); address {
 	case "":
-		Missing(t, "temporal", temporalVariable+" is not set", "run make test, which sets it to auto, or set it to the address of a drover start temporal")
+		Missing(t, "temporal", temporalVariable+" is not set", "run make verify STAGES=services, which sets it to auto, or set it to the address of a drover start temporal")
 		return ""
 	case "auto":
 		return startTemporal(t)

@@ -18,6 +18,10 @@ import (
 // commas, the services whose absence must fail tests instead of skipping them.
 const RequireVariable = "DROVER_REQUIRE"
 
+// SuitesVariable names the environment variable that lists, separated by commas, the
+// services that tests may use. Without it, they use what is available.
+const SuitesVariable = "DROVER_SUITES"
+
 // Slowdown is how much longer a condition may take than on an idle machine: suites run
 // beside each other, and a slow machine with two processors needs four times as long.
 const Slowdown = 4
@@ -43,6 +47,16 @@ func Await(t testing.TB, timeout time.Duration, cond func() (done bool, state st
 		case <-t.Context().Done():
 			t.Fatalf("test ended while waiting; last state: %s", state)
 		}
+	}
+}
+
+// Use skips the test if the services that tests may use are listed, and this one is not
+// among them.
+func Use(t testing.TB, service string) {
+	t.Helper()
+	suites, limited := os.LookupEnv(SuitesVariable)
+	if limited && !slices.Contains(strings.Split(suites, ","), service) && !Required(service) {
+		t.Skipf("%s=%s leaves out what needs %s", SuitesVariable, suites, service)
 	}
 }
 

@@ -42,6 +42,7 @@ var networks atomic.Int64
 // names namespaces.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
+	testenv.Use(t, "namespaces")
 	if os.Geteuid() != 0 {
 		testenv.Missing(t, "namespaces", "not root", "run the tests as root")
 	}

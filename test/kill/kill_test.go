@@ -1,6 +1,7 @@
 package kill
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -20,19 +21,21 @@ func TestKill_dev(t *testing.T) {
 		rounds = 10
 	}
 	for round := range rounds {
-		// The steps are long enough for most of the 200 to run at once.
-		graph := harness.Tally{Dir: t.TempDir(), Tasks: 200, Steps: 2, Pause: "4"}
-		dev := harness.StartDev(t, []string{"DROVER_DEV__SLOTS=200"}, "--executor", "shell")
-		id := dev.Submit(graph.Spec("killed")).ID
-		// At any moment from the first start until all have begun.
-		harness.AwaitBegun(t, graph.Dir, 2+rand.IntN(graph.Tasks))
-		r := dev.Get(id)
-		t.Logf("round %d: killing while %d tasks run", round, harness.Running(r))
-		dev.Kill()
-		dev.Restart()
-		r = dev.AwaitPhase(id, "finished", 3*time.Minute)
-		graph.Check(t, r, func(task, want string) { dev.AwaitLogs(id, task, want) })
-		require.NoError(t, dev.Stop())
+		t.Run(fmt.Sprintf("round_%d", round), func(t *testing.T) {
+			// The steps are long enough for most of the 200 to run at once.
+			graph := harness.Tally{Dir: t.TempDir(), Tasks: 200, Steps: 2, Pause: "4"}
+			dev := harness.StartDev(t, []string{"DROVER_DEV__SLOTS=200"}, "--executor", "shell")
+			id := dev.Submit(graph.Spec("killed")).ID
+			// At any moment from the first start until all have begun.
+			harness.AwaitBegun(t, graph.Dir, 2+rand.IntN(graph.Tasks))
+			r := dev.Get(id)
+			t.Logf("killing while %d tasks run", harness.Running(r))
+			dev.Kill()
+			dev.Restart()
+			r = dev.AwaitPhase(id, "finished", 3*time.Minute)
+			graph.Check(t, r, func(task, want string) { dev.AwaitLogs(id, task, want) })
+			require.NoError(t, dev.Stop())
+		})
 	}
 }
 

@@ -15,8 +15,9 @@ import (
 
 func main() {
 	maxFlaky := flag.Int("max-flaky", 3, "flaky tests that are still green, over all files")
+	each := flag.Bool("each", false, "fail if no test of a package ran")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: verdict [-max-flaky N] EVENT-FILE...")
+		fmt.Fprintln(os.Stderr, "usage: verdict [-max-flaky N] [-each] EVENT-FILE...")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -32,6 +33,9 @@ func main() {
 		}
 	}
 	v := r.verdict(*maxFlaky)
+	if *each {
+		v.failures = append(v.failures, r.withoutTests()...)
+	}
 	fmt.Print(v)
 	if !v.green() {
 		os.Exit(1)

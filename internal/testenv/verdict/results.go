@@ -160,6 +160,19 @@ func (r *results) verdict(maxFlaky int) verdict {
 	return v
 }
 
+// withoutTests returns a failure for each package of which no test passed or failed: a
+// name that was chosen for it does not exist, or needs what is missing.
+func (r *results) withoutTests() []string {
+	var failures []string
+	for _, name := range slices.Sorted(maps.Keys(r.packages)) {
+		ran := slices.ContainsFunc(slices.Collect(maps.Values(r.packages[name].tests)), func(t *testResults) bool { return t.last != "skip" })
+		if !ran {
+			failures = append(failures, fmt.Sprintf("FAILED %s: no test ran", name))
+		}
+	}
+	return failures
+}
+
 func (v *verdict) addTest(name, test string, t *testResults) {
 	switch {
 	case t.last == "skip" && t.failures == 0:

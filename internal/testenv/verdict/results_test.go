@@ -108,6 +108,21 @@ func TestResults_verdict(t *testing.T) {
 	}
 }
 
+func TestResults_withoutTests(t *testing.T) {
+	t.Parallel()
+	var r results
+	require.NoError(t, r.read(strings.NewReader(`{"Action":"start","Package":"m/a"}
+{"Action":"pass","Package":"m/a","Test":"TestX"}
+{"Action":"pass","Package":"m/a"}
+{"Action":"start","Package":"m/b"}
+{"Action":"skip","Package":"m/b","Test":"TestY"}
+{"Action":"pass","Package":"m/b"}
+{"Action":"start","Package":"m/c"}
+{"Action":"pass","Package":"m/c"}
+`)))
+	require.Equal(t, []string{"FAILED m/b: no test ran", "FAILED m/c: no test ran"}, r.withoutTests())
+}
+
 func TestResults_read_broken(t *testing.T) {
 	t.Parallel()
 	var r results

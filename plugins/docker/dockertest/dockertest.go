@@ -29,6 +29,9 @@ type File struct{ Path, Source string }
 // the test, or fails it if DROVER_REQUIRE names docker.
 func Require(t testing.TB) *client.Client {
 	t.Helper()
+	if suites, limited := os.LookupEnv("DROVER_SUITES"); limited && !lists(suites, service) && !required() {
+		t.Skipf("DROVER_SUITES=%s leaves out what needs %s", suites, service)
+	}
 	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
 		missing(t, err.Error())
@@ -42,9 +45,16 @@ func Require(t testing.TB) *client.Client {
 	return cli
 }
 
+// service is what the variables DROVER_SUITES and DROVER_REQUIRE call the daemon.
+const service = "docker"
+
+func required() bool { return lists(os.Getenv("DROVER_REQUIRE"), service) }
+
+func lists(names, name string) bool { return slices.Contains(strings.Split(names, ","), name) }
+
 func missing(t testing.TB, why string) {
 	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("DROVER_REQUIRE"), ","), "docker") {
+	if required() {
 		t.Fatalf("docker is required but not available: %s", why)
 	}
 	t.Skipf("no docker (%s): start a daemon, or name one in DOCKER_HOST", why)
