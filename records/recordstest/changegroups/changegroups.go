@@ -44,6 +44,7 @@ func Tests() map[string]func(t *testing.T, d *fixture.Database) {
 		"token":                       testToken,
 		"token/calls":                 testTokenCalls,
 		"token/kept_on_refusal":       testTokenRefused,
+		"token/of_unnamed_groups":     testTokenUnnamed,
 		"token/clients_race":          testTokenRace,
 		"idempotency":                 testIdempotency,
 		"idempotency/expires":         testIdempotencyExpires,

@@ -77,7 +77,11 @@ func (m *groupModel) call(r *modelRun, do func(token run.Token) error, expected 
 	}
 	require.NoError(m.rt, err)
 	if token != nil {
-		m.markChanged(token.Groups()...)
+		for _, name := range token.Groups() {
+			if m.versions[name] > 0 { // else only tokens have named it
+				m.markChanged(name)
+			}
+		}
 		m.markChanged(r.groups...)
 	}
 }

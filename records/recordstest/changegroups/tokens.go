@@ -1,6 +1,7 @@
 package changegroups
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,7 @@ func testToken(t *testing.T, d *fixture.Database) {
 	require.NoError(t, err, "the groups of the token need not be those of the run")
 	_, err = withToken(fixture.Grouped(3, "g"), token)
 	fixture.RequireCode(t, run.CodeChangeGroupConflict, err)
-	require.ErrorContains(t, err, "g, never-named")
+	require.ErrorContains(t, err, "g changed since")
 	token = read("g")
 	require.Equal(t, token, read("g"), "reading changes nothing")
 	require.NoError(t, s.CancelRun(ctx, r.ID, read("other")))
@@ -57,6 +58,63 @@ func testToken(t *testing.T, d *fixture.Database) {
 	}
 }
 
+// testTokenUnnamed makes calls whose tokens have names that nothing else has. No row is
+// left for them: a client could create any number. The first run of a group still makes
+// such a token stale.
+func testTokenUnnamed(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	ctx := t.Context()
+	create := func(group string, token run.Token) error {
+		n := fixture.NewRun(t, fixture.Grouped(3, group))
+		n.Token = token
+		_, err := s.CreateRun(ctx, n)
+		return err
+	}
+	names := func() (all []string) {
+		groups, _, err := s.ChangeGroups(ctx, run.ChangeGroupQuery{})
+		require.NoError(t, err)
+		for _, g := range groups {
+			all = append(all, g.Name)
+		}
+		return all
+	}
+	require.NoError(t, create("g", nil))
+	before := names()
+	token := run.Token{"x1": 0, "x2": 0}
+	a := fixture.Create(t, s, fixture.Grouped(3, "g"))
+	require.NoError(t, create("g", token))
+	require.NoError(t, s.Annotate(ctx, a.ID, "", map[string]string{"k": "v"}, token))
+	require.NoError(t, s.CancelRun(ctx, a.ID, token))
+	_, _, err := s.PutChangeGroup(ctx, run.ChangeGroup{Name: "g", MaxRunning: 2, OnBusy: run.OnBusyQueue}, token)
+	require.NoError(t, err)
+	fixture.RequireCode(t, run.CodeChangeGroupConflict, create("g", run.Token{"x1": 1}))
+	require.Equal(t, before, names())
+
+	// Of calls at once that create the first run of x1, one succeeds, also beside calls that
+	// only have a token of it.
+	const clients = 8
+	created, guarded := make([]error, clients), make([]error, clients)
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() { created[i] = create("x1", run.Token{"x1": 0}) })
+		all.Go(func() { guarded[i] = create("g", run.Token{"x1": 0, "x3": 0}) })
+	}
+	all.Wait()
+	succeeded := 0
+	for i := range clients {
+		for _, err := range []error{created[i], guarded[i]} {
+			if err != nil {
+				fixture.RequireCode(t, run.CodeChangeGroupConflict, err)
+			}
+		}
+		if created[i] == nil {
+			succeeded++
+		}
+	}
+	require.Equal(t, 1, succeeded, "first runs of x1")
+	require.Equal(t, append(before, "x1"), names())
+}
+
 func testTokenRefused(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	ctx := t.Context()
@@ -74,6 +132,7 @@ func testTokenRefused(t *testing.T, d *fixture.Database) {
 func testTokenCalls(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	ctx := t.Context()
+	fixture.Limit(t, s, "other", 1, run.OnBusyQueue)
 	read := func() run.Token {
 		page, err := s.ListRuns(ctx, run.ListQuery{TokenFor: []string{"g", "other"}})
 		require.NoError(t, err)

@@ -43,7 +43,7 @@ func (s *Store) Grant(ctx context.Context, name string) ([]run.ID, bool, error) 
 		for _, id := range ids {
 			groups = append(groups, members[id]...)
 		}
-		if err := LockGroups(ctx, t, groups); err != nil {
+		if err := LockGroups(ctx, t, groups, nil); err != nil {
 			return err
 		}
 		for _, at := range queue {

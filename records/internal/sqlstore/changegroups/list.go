@@ -78,7 +78,7 @@ func addMembers(ctx context.Context, q sqldb.Querier, g *run.ChangeGroup) error 
 func (s *Store) PutChangeGroup(ctx context.Context, g run.ChangeGroup, token run.Token) (run.ChangeGroup, run.Token, error) {
 	out := g
 	err := s.db.Write(ctx, "set a change group", func(t *sqldb.Tx) error {
-		if err := LockGroups(ctx, t, append(token.Groups(), g.Name)); err != nil {
+		if err := LockGroups(ctx, t, []string{g.Name}, token); err != nil {
 			return err
 		}
 		if err := CheckToken(t, token); err != nil {

@@ -35,6 +35,7 @@ type Locks struct {
 	Runs    map[run.ID]*rows.Run // locked runs that may be preempted
 	Members map[run.ID][]string  // the groups of runs, as far as they were read
 	bumped  []string             // groups whose versions are bumped
+	unnamed []string             // groups of a token that nothing else has named
 	ticks   int64
 }
 
@@ -48,13 +49,27 @@ func LocksOf(t *sqldb.Tx) *Locks { return sqldb.ValueOf[Locks](t) }
 // locks only if they are free, and else starts again.
 
 // LockGroups locks change groups, and creates those that are new. A transaction
-// calls it once, with all groups that it may change.
-func LockGroups(ctx context.Context, t *sqldb.Tx, names []string) error {
+// calls it once, with all groups that it may change. It locks the groups of a token too,
+// but no row remains for a name that only tokens have: a group without a row has version 0.
+func LockGroups(ctx context.Context, t *sqldb.Tx, groups []string, token run.Token) error {
 	locks := LocksOf(t)
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	names := slices.Compact(slices.Sorted(slices.Values(slices.Concat(groups, token.Groups()))))
 	locks.groups = make(map[string]*groupRow, len(names))
 	if err := readGroups(ctx, t, names, t.Dialect.ForUpdate); err != nil || len(locks.groups) == len(names) {
 		return err
+	}
+	for _, name := range token.Groups() {
+		if locks.groups[name] == nil && !slices.Contains(groups, name) {
+			locks.unnamed = append(locks.unnamed, name)
+		}
+	}
+	if len(locks.unnamed) > 0 {
+		// Until the end of the transaction, the new row holds up a transaction that names
+		// the group. If another has created it meanwhile, it has a version.
+		t.BeforeCommit(func(ctx context.Context) error {
+			_, err := t.Exec(ctx, `DELETE FROM changegroups WHERE version = 0 AND name IN (`+sqldb.InList(len(locks.unnamed))+`)`, sqldb.InListArgs(locks.unnamed)...)
+			return err
+		})
 	}
 	if err := sqldb.Bulk(ctx, t, `INSERT INTO changegroups (name) VALUES `, `(?)`, ` ON CONFLICT DO NOTHING`, len(names),
 		func(i int, args []any) []any { return append(args, names[i]) }); err != nil {
@@ -93,9 +108,13 @@ func CheckToken(t *sqldb.Tx, token run.Token) error {
 		strings.Join(stale, ", "))
 }
 
-// BumpVersions bumps the versions of locked groups when the transaction ends.
+// BumpVersions bumps the versions of locked groups when the transaction ends, except of
+// those that only a token has named.
 func BumpVersions(t *sqldb.Tx, names ...string) {
 	locks := LocksOf(t)
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return slices.Contains(locks.unnamed, name) && locks.groups[name].version == 0
+	})
 	if len(locks.bumped) == 0 && len(names) > 0 {
 		t.BeforeCommit(func(ctx context.Context) error { return saveVersions(ctx, t) })
 	}

@@ -179,7 +179,7 @@ func (s *Store) change(
 		if prev == nil {
 			return rows.RunNotFound(id)
 		}
-		if err := changegroups.LockGroups(ctx, t, append(groups, token.Groups()...)); err != nil {
+		if err := changegroups.LockGroups(ctx, t, groups, token); err != nil {
 			return err
 		}
 		if err := changegroups.CheckToken(t, token); err != nil {

@@ -128,7 +128,7 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		if err != nil {
 			return err
 		}
-		if err := changegroups.LockGroups(ctx, t, slices.Concat(groups, members, r.Token.Groups())); err != nil {
+		if err := changegroups.LockGroups(ctx, t, slices.Concat(groups, members), r.Token); err != nil {
 			return err
 		}
 		if err := changegroups.CheckToken(t, r.Token); err != nil {

@@ -29,7 +29,7 @@ func (s *Store) DeleteRun(ctx context.Context, id run.ID) error {
 		if err != nil {
 			return err
 		}
-		if err := changegroups.LockGroups(ctx, t, groups); err != nil {
+		if err := changegroups.LockGroups(ctx, t, groups, nil); err != nil {
 			return err
 		}
 		if err := logs.DiscardLogs(ctx, t, id); err != nil {

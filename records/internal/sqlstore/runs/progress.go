@@ -73,7 +73,7 @@ func begins(ctx context.Context, t *sqldb.Tx, r *rows.Run) (bool, error) {
 	if err != nil || len(groups) == 0 {
 		return err == nil, err
 	}
-	if err := changegroups.LockGroups(ctx, t, groups); err != nil {
+	if err := changegroups.LockGroups(ctx, t, groups, nil); err != nil {
 		return false, err
 	}
 	var holds bool
@@ -238,7 +238,7 @@ func finish(ctx context.Context, t *sqldb.Tx, r *rows.Run) error {
 	if err != nil || len(groups) == 0 {
 		return err
 	}
-	if err := changegroups.LockGroups(ctx, t, groups); err != nil {
+	if err := changegroups.LockGroups(ctx, t, groups, nil); err != nil {
 		return err
 	}
 	return changegroups.ReleaseSlots(ctx, t, r.ID, groups)
