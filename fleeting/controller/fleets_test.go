@@ -352,3 +352,45 @@ func TestFleet_plugin_failure_is_reported(t *testing.T) {
 		return err == nil && f.Status.Error == ""
 	})
 }
+
+// TestFleet_scaled_down_while_a_request_runs covers a request without a machine:
+// it does not take the place of the ready machine.
+func TestFleet_scaled_down_while_a_request_runs(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t)
+	w.put(nil)
+	w.start()
+	scale := func(n int) {
+		t.Helper()
+		_, err := w.fleets.ControlFleet(t.Context(), fleetName, run.FleetControl{Action: run.FleetActionScale, Instances: n, By: "tester"})
+		require.NoError(t, err)
+	}
+	scale(1)
+	w.awaitCount(run.InstanceReady, 1)
+	machine := w.cloud.running()[0]
+	hang := make(chan struct{})
+	w.cloud.do(func() {
+		w.cloud.hang = hang
+		w.cloud.increase = func(*cloud, int) (int, error) { return 1, nil } // it creates the machine late
+	})
+	scale(2)
+	w.await("the request", func() bool {
+		requests := 0
+		w.cloud.do(func() { requests = len(w.cloud.increases) })
+		return requests == 2
+	})
+	scale(1)
+	w.await("the observation of the smaller number", func() bool {
+		f, err := w.fleets.Fleet(t.Context(), fleetName)
+		return err == nil && f.Status.Target == 1
+	})
+	w.cloud.do(func() { w.cloud.add(1) })
+	close(hang)
+	w.await("the end of the other machine", func() bool {
+		return slices.ContainsFunc(w.in(run.InstanceGone), func(i run.FleetInstance) bool { return i.Instance == "vm-2" })
+	})
+	require.Equal(t, []string{machine}, w.cloud.running())
+	ready := w.in(run.InstanceReady)
+	require.Len(t, ready, 1)
+	require.Equal(t, machine, ready[0].Instance)
+}

@@ -354,13 +354,28 @@ func (p *planner) byHand(desired int, gone map[int]bool) {
 		}
 		return
 	}
-	surplus := len(staying) - desired
+	p.drainSurplus(staying, desired, why)
+}
+
+// drainSurplus drains the instances beyond the number that an operator set,
+// first those that are not ready. Only ready instances replace ready ones: a
+// starting instance, or a request without a machine, may never be ready.
+func (p *planner) drainSurplus(staying []row, desired int, why string) {
 	slices.SortStableFunc(staying, func(a, b row) int { // those of earlier revisions first
 		return cmp.Compare(b.outdatedBy(p.s.view.Fleet), a.outdatedBy(p.s.view.Fleet))
 	})
+	surplus, serving := len(staying)-desired, 0
+	for _, r := range staying {
+		if r.State == run.InstanceReady && r.Misses == 0 {
+			serving++
+		}
+	}
 	for _, ready := range []bool{false, true} {
+		if ready {
+			surplus = min(surplus, serving-desired)
+		}
 		for _, r := range staying {
-			if surplus == 0 {
+			if surplus <= 0 {
 				return
 			}
 			if (r.State == run.InstanceReady) != ready || r.busy() > 0 || r.Instance == "" || r.Misses > 0 {

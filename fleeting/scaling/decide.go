@@ -42,7 +42,6 @@ type decider struct {
 	held    Reason
 	memory  Memory
 	nextAt  time.Time
-	slots   int // of the serving instances
 }
 
 // wake makes the next decision due at t or earlier.
@@ -116,7 +115,6 @@ func (d *decider) computeFigures() {
 	f.Terminating += len(d.actions) // the instances that retire removed
 	for _, i := range d.serving {
 		f.Free += d.free(i)
-		d.slots += d.free(i) + i.Busy
 		if i.State.pending() {
 			f.Pending++
 		}
@@ -285,7 +283,6 @@ func (d *decider) shrinkToLimit() {
 func (d *decider) drop(i Instance, reason Reason, format string, args ...any) {
 	d.act(Remove, i.ID, reason, format, args...)
 	d.figures.Free -= d.free(i)
-	d.slots -= d.free(i)
 	d.figures.Terminating++
 }
 
@@ -314,15 +311,21 @@ func (d *decider) recordPeak() {
 }
 
 // shrink removes instances that have been idle for long enough, if the
-// remaining slots suffice and would have sufficed during the hold-down.
+// remaining slots suffice and would have sufficed during the hold-down. Only
+// free slots of ready instances count: a starting instance may never be ready.
 func (d *decider) shrink() {
 	keep := d.figures.RequiredSlots + d.in.Surge*d.perInstance()
+	free := d.readySlots()
+	slots := free
 	for _, i := range d.serving {
-		if i.State != StateReady || i.Busy > 0 || d.figures.Free-d.free(i) < keep {
+		slots += i.Busy
+	}
+	for _, i := range d.serving {
+		if i.State != StateReady || i.Busy > 0 || free-d.free(i) < keep {
 			continue
 		}
 		due := i.IdleSince.Add(d.in.Terms.IdleTime)
-		if until := d.heldUntil(d.slots - d.free(i)); until.After(due) {
+		if until := d.heldUntil(slots - d.free(i)); until.After(due) {
 			due = until
 		}
 		if d.in.Now.Before(due) {
@@ -330,6 +333,8 @@ func (d *decider) shrink() {
 			continue
 		}
 		d.drop(i, ReasonIdle, "idle for %s and not needed", d.in.Now.Sub(i.IdleSince).Round(time.Second))
+		free -= d.free(i)
+		slots -= d.free(i)
 	}
 }
 

@@ -80,7 +80,31 @@ func (f *fleet) decide() scaling.Decision {
 		f.end(a)
 	}
 	f.in.Memory = d.Memory
+	f.requireReadySlots(d)
 	return d
+}
+
+// requireReadySlots checks that the instances that are ready have the required
+// free slots after others were removed because they are not needed.
+func (f *fleet) requireReadySlots(d scaling.Decision) {
+	if !slices.ContainsFunc(d.Actions, func(a scaling.Action) bool { return a.Reason == scaling.ReasonIdle }) {
+		return
+	}
+	free := 0
+	for _, i := range f.in.Instances {
+		if i.State == scaling.StateReady && !i.Unhealthy {
+			free += f.free(i)
+		}
+	}
+	require.GreaterOrEqual(f.t, free, d.Figures.RequiredSlots, "only slots of ready instances replace those of removed ones")
+}
+
+func (f *fleet) free(i scaling.Instance) int {
+	free := f.in.Limits.Capacity - i.Busy
+	if f.in.Limits.MaxUse > 0 {
+		free = min(free, f.in.Limits.MaxUse-i.Used)
+	}
+	return max(0, free)
 }
 
 func (f *fleet) request(a scaling.Action) {
@@ -227,10 +251,7 @@ func (f *fleet) requireStable() {
 	limited := f.in.Limits.MaxInstances > 0 || f.in.Quota != nil
 	require.True(f.t, d.Figures.Required <= 0 || limited && d.Figures.Instances >= f.maxInstances(), "all required instances exist: %+v", d.Figures)
 	for _, i := range f.in.Instances {
-		free := f.in.Limits.Capacity
-		if f.in.Limits.MaxUse > 0 {
-			free = min(free, f.in.Limits.MaxUse-i.Used)
-		}
+		free := f.free(i)
 		if i.Busy == 0 && i.State == scaling.StateReady {
 			require.Less(f.t, d.Figures.Free-free, d.Figures.RequiredSlots, "no instance is surplus")
 		}

@@ -44,6 +44,8 @@ func TestDecide(t *testing.T) {
 	young := ready("young")
 	young.IdleSince = noon.Add(-time.Minute)
 	coming := scaling.Instance{ID: "coming", State: scaling.StateRequested, RequestedAt: noon.Add(-time.Minute)}
+	outdated := ready("old")
+	outdated.Outdated = true
 	limits := scaling.Limits{Capacity: 2, MaxInstances: 4, RequestTimeout: 15 * time.Minute}
 	one := 1
 	tests := []struct {
@@ -95,6 +97,26 @@ func TestDecide(t *testing.T) {
 		{name: "to zero", in: scaling.Input{Instances: []scaling.Instance{ready("a"), ready("b")}}, want: []string{"remove a: idle", "remove b: idle"}},
 		{name: "a busy one stays", in: scaling.Input{Instances: []scaling.Instance{busy, ready("b")}}, want: []string{"remove b: idle"}},
 		{name: "required instances stay", in: scaling.Input{Terms: scaling.Terms{IdleCount: 2}, Instances: []scaling.Instance{ready("a"), ready("b")}}, want: []string{"remove a: idle"}},
+		{
+			name: "a starting instance does not make a ready one surplus", nextAt: noon.Add(14 * time.Minute),
+			in: scaling.Input{Terms: scaling.Terms{IdleCount: 2}, Instances: []scaling.Instance{outdated, coming}},
+		},
+		{
+			name: "nor does it for a task that waits", nextAt: noon.Add(14 * time.Minute),
+			in: scaling.Input{Demand: scaling.Demand{Queued: 1}, Instances: []scaling.Instance{ready("a"), coming}},
+		},
+		{
+			name: "nor during the hold-down", nextAt: noon.Add(time.Minute),
+			in: scaling.Input{
+				Instances: []scaling.Instance{ready("a"), coming},
+				Memory:    scaling.Memory{Peaks: []scaling.Peak{{At: noon.Add(-time.Hour), Slots: 2}}},
+			},
+			change: func(l *scaling.Limits) { l.HoldDown = time.Minute },
+		},
+		{
+			name: "a ready one that is not needed goes before a starting one is ready", nextAt: noon.Add(14 * time.Minute),
+			in: scaling.Input{Terms: scaling.Terms{IdleCount: 2}, Instances: []scaling.Instance{outdated, ready("b"), coming}}, want: []string{"remove old: idle"},
+		},
 		{
 			name: "instances stay until their idle time ends", nextAt: noon.Add(4 * time.Minute),
 			in: scaling.Input{Terms: scaling.Terms{IdleTime: 5 * time.Minute}, Instances: []scaling.Instance{young}},
