@@ -343,6 +343,9 @@ func (p *planner) byHand(desired int, gone map[int]bool) {
 	}
 	desired += p.out.replacement.Surge
 	if missing := desired - len(staying); missing > 0 {
+		if room := p.out.replacement.Room; room != nil {
+			missing = min(missing, *room)
+		}
 		if maximum := p.out.limits.MaxInstances; maximum > 0 {
 			missing = min(missing, maximum-total)
 		}

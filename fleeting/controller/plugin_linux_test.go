@@ -140,3 +140,36 @@ func TestFleet_plugin_whose_resources_are_gone_is_started_again(t *testing.T) {
 	require.Positive(t, at)
 	require.Equal(t, "the plugin refused 2 requests in a row and is restarted; the last: the plugin refused: Increase: plugin error: the SSH key is not found", events[at].Text)
 }
+
+// TestFleet_rollout_counts_the_machines_of_the_cloud covers machines whose
+// deletion takes long: they exist, and so they count for max_surge.
+func TestFleet_rollout_counts_the_machines_of_the_cloud(t *testing.T) {
+	t.Parallel()
+	for name, byHand := range map[string]bool{"of the policy": false, "of a number that an operator set": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := func(s *run.FleetSpec) {
+				s.Update = run.FleetUpdate{MaxSurge: "1", MaxUnavailable: "0"}
+				if !byHand {
+					idle(4)(s)
+				}
+			}
+			w, c := newPluginEnv(t, truth.Settings{DeleteTime: time.Second}, spec)
+			if byHand {
+				_, err := w.fleets.ControlFleet(t.Context(), fleetName, run.FleetControl{Action: run.FleetActionScale, Instances: 4, By: "tester"})
+				require.NoError(t, err)
+			}
+			w.start()
+			w.awaitCount(run.InstanceReady, 4)
+			w.put(image("b", func(s *run.FleetSpec) {
+				s.Bootstrap = run.BootstrapSSH
+				spec(s)
+			}))
+			w.awaitRollout(2, run.RolloutComplete)
+			w.awaitCount(run.InstanceReady, 4)
+			machines, err := c.Most()
+			require.NoError(t, err)
+			require.Equal(t, 5, machines, "the machines that existed at the same time")
+		})
+	}
+}

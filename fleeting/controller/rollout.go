@@ -31,9 +31,9 @@ func (r row) outdatedBy(f run.Fleet) int { return f.Revision - r.Revision }
 // replace decides which instances of earlier revisions to replace next. d is the
 // decision without the rollout.
 func replace(f run.Fleet, in scaling.Input, d scaling.Decision) scaling.Replacement {
-	q := scaling.Replacing{Instances: slices.Clone(in.Instances), Required: d.Figures.Target, Allowed: scaling.Unlimited, Update: f.Spec.Update}
+	q := scaling.Replacing{Instances: slices.Clone(in.Instances), Required: d.Figures.Target, Needed: d.Figures.Needed, Allowed: scaling.Unlimited, Update: f.Spec.Update}
 	if f.Desired != nil {
-		q.Required = *f.Desired
+		q.Required, q.Needed = *f.Desired, *f.Desired
 	}
 	if d.Figures.Allowed > 0 || in.Quota != nil {
 		q.Allowed = d.Figures.Allowed
@@ -58,7 +58,7 @@ func withReplacement(in scaling.Input, r scaling.Replacement) scaling.Input {
 			in.Instances[k].State = scaling.StateDraining
 		}
 	}
-	in.Surge = r.Surge
+	in.Surge, in.Room = r.Surge, r.Room
 	return in
 }
 

@@ -122,12 +122,32 @@ func (d *decider) computeFigures() {
 	waiting := d.waiting()
 	f.Idle = idle(d.in.Terms, f.Busy+waiting)
 	f.RequiredSlots = waiting + f.Idle
-	f.Required = ceil(f.RequiredSlots-f.Free, d.perInstance()) + d.in.Surge
+	f.Required = ceil(f.RequiredSlots-f.Free, d.perInstance())
+	f.Required += d.surge(f.Required)
 	f.Target = max(0, f.Instances-f.Terminating+f.Required)
+	f.Needed = max(f.Target, ceil(f.Busy+f.RequiredSlots, d.perInstance()))
 	f.Allowed = d.in.Limits.MaxInstances
 	if q := d.in.Quota; q != nil && (f.Allowed == 0 || *q < f.Allowed) {
 		f.Allowed = *q
 	}
+}
+
+// surge returns how many instances to request for a rollout, besides the
+// missing ones.
+func (d *decider) surge(missing int) int {
+	if d.in.Room == nil {
+		return d.in.Surge
+	}
+	return max(0, min(d.in.Surge, *d.in.Room-max(0, missing)))
+}
+
+// withinRoom limits a request to the room that a rollout leaves, except for
+// tasks that have no slot.
+func (d *decider) withinRoom(n int) int {
+	if d.in.Room == nil {
+		return n
+	}
+	return min(n, max(*d.in.Room, ceil(d.waiting()-d.figures.Free, d.perInstance())))
 }
 
 // waiting returns the number of tasks that need free slots. In preemptive mode tasks
@@ -183,7 +203,7 @@ func (d *decider) perInstance() int {
 
 // grow requests missing instances, within the limits.
 func (d *decider) grow() {
-	n := d.figures.Required
+	n := d.withinRoom(d.figures.Required)
 	if d.in.Terms.Preemptive && d.in.Demand.Queued > d.readySlots() {
 		d.held = ReasonPreemptive
 	}

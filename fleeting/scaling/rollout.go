@@ -11,8 +11,12 @@ import (
 // Replacing is all data that Replace depends on.
 type Replacing struct {
 	Instances []Instance
-	// Required is how many instances the fleet needs, regardless of the limits.
+	// Required is how many instances the fleet needs besides those that drain or
+	// are deleted, regardless of the limits.
 	Required int
+	// Needed is how many instances all tasks of the fleet, also those on draining
+	// instances, and its idle slots need.
+	Needed int
 	// Allowed is how many instances the limits allow, or Unlimited.
 	Allowed int
 	Update  run.FleetUpdate
@@ -25,6 +29,8 @@ type Replacement struct {
 	Drain []string
 	// Surge is how many instances to have beyond the required ones.
 	Surge int
+	// Room is how many more instances may exist; nil: no rollout limits them.
+	Room *int
 	// Size is the number of instances that the bounds refer to.
 	Size int
 }
@@ -36,7 +42,8 @@ type Replacement struct {
 //   - Of the ready ones, as many are drained as leave Size, less
 //     max_unavailable, ready instances of any revision. Idle ones come first.
 //   - As long as outdated instances remain, there may be up to max_surge
-//     instances beyond Size.
+//     instances beyond the needed ones. All instances count, in any state: a
+//     machine costs money and quota until it is gone.
 //
 // If the limits leave no room for a surge and max_unavailable is 0, it counts as
 // 1: otherwise the rollout would never end.
@@ -82,6 +89,8 @@ func Replace(in Replacing) Replacement {
 		r.Drain = append(r.Drain, i.ID)
 	}
 	r.Surge = min(surge, len(outdated)-len(r.Drain))
+	room := max(0, max(r.Size, in.Needed)+surge-len(in.Instances))
+	r.Room = &room
 	return r
 }
 

@@ -114,9 +114,10 @@ func drawAmount(t *rapid.T, name string) run.Amount {
 // round makes one decision, checks the bounds, and carries it out.
 func (r *rollout) round() {
 	t, in := r.t, &r.in
-	in.Surge = 0
+	in.Surge, in.Room = 0, nil
 	first := scaling.Decide(*in)
-	q := scaling.Replacing{Instances: in.Instances, Required: first.Figures.Target, Allowed: scaling.Unlimited, Update: r.update}
+	before := len(in.Instances)
+	q := scaling.Replacing{Instances: in.Instances, Required: first.Figures.Target, Needed: first.Figures.Needed, Allowed: scaling.Unlimited, Update: r.update}
 	if in.Limits.MaxInstances > 0 {
 		q.Allowed = in.Limits.MaxInstances
 	}
@@ -145,7 +146,7 @@ func (r *rollout) round() {
 			in.Instances[k].State = scaling.StateDraining
 		}
 	}
-	in.Surge = d.Surge
+	in.Surge, in.Room = d.Surge, d.Room
 	second := scaling.Decide(*in)
 	for _, a := range second.Actions {
 		k := slices.IndexFunc(in.Instances, func(i scaling.Instance) bool { return i.ID == a.ID })
@@ -155,13 +156,10 @@ func (r *rollout) round() {
 				r.made++
 				in.Instances = append(in.Instances, scaling.Instance{ID: "n" + strconv.Itoa(r.made), State: scaling.StateRequested, RequestedAt: in.Now})
 			}
-			serving := 0
-			for _, i := range in.Instances {
-				if i.State != scaling.StateDraining && i.State != scaling.StateDeleting {
-					serving++
-				}
-			}
-			require.LessOrEqual(t, serving, first.Figures.Target+surge, "no more than the surge")
+			f := second.Figures
+			withoutSlot := (max(0, f.RequiredSlots-f.Idle-f.Free) + r.perInstance() - 1) / r.perInstance()
+			require.LessOrEqual(t, len(in.Instances), max(first.Figures.Needed+surge, before+withoutSlot),
+				"of all instances, in any state, there are no more than the surge, unless tasks have no slot")
 			if limit := in.Limits.MaxInstances; limit > 0 {
 				require.LessOrEqual(t, len(in.Instances), limit)
 			}
@@ -175,8 +173,15 @@ func (r *rollout) round() {
 	in.Memory = second.Memory
 }
 
-// proceed lets instances start, and drained ones go.
-func (r *rollout) proceed() {
+func (r *rollout) perInstance() int {
+	if r.in.Limits.MaxUse > 0 {
+		return min(r.in.Limits.MaxUse, r.in.Limits.Capacity)
+	}
+	return r.in.Limits.Capacity
+}
+
+// proceed lets instances start, and drained ones go if they are not slow.
+func (r *rollout) proceed(slow func() bool) {
 	for k := range r.in.Instances {
 		i := &r.in.Instances[k]
 		switch i.State {
@@ -190,7 +195,9 @@ func (r *rollout) proceed() {
 		}
 	}
 	// Only an instance without tasks is deleted.
-	r.in.Instances = slices.DeleteFunc(r.in.Instances, func(i scaling.Instance) bool { return i.State == scaling.StateDraining && i.Busy == 0 })
+	r.in.Instances = slices.DeleteFunc(r.in.Instances, func(i scaling.Instance) bool {
+		return (i.State == scaling.StateDraining || i.State == scaling.StateDeleting) && i.Busy == 0 && !slow()
+	})
 }
 
 func TestReplace_properties(t *testing.T) {
@@ -204,7 +211,9 @@ func TestReplace_properties(t *testing.T) {
 			most = min(most, limit)
 		}
 		for i := range rapid.IntRange(0, most).Draw(t, "instances") {
-			state := rapid.SampledFrom([]scaling.State{scaling.StateReady, scaling.StateReady, scaling.StateBooting, scaling.StateRequested, scaling.StateDraining}).Draw(t, "state")
+			state := rapid.SampledFrom([]scaling.State{
+				scaling.StateReady, scaling.StateReady, scaling.StateBooting, scaling.StateCreating, scaling.StateRequested, scaling.StateDraining, scaling.StateDeleting,
+			}).Draw(t, "state")
 			x := scaling.Instance{ID: strconv.Itoa(i), State: state, RequestedAt: r.in.Now, IdleSince: r.in.Now, Outdated: rapid.Bool().Draw(t, "outdated")}
 			if state == scaling.StateReady || state == scaling.StateDraining {
 				x.Busy = rapid.IntRange(0, r.in.Limits.Capacity).Draw(t, "busy")
@@ -224,7 +233,7 @@ func TestReplace_properties(t *testing.T) {
 				}
 			}
 			r.round()
-			r.proceed()
+			r.proceed(func() bool { return rapid.Bool().Draw(t, "slow") })
 			r.in.Now = r.in.Now.Add(time.Second)
 		}
 		// If the tasks end and every instance starts, the rollout ends.
@@ -236,9 +245,86 @@ func TestReplace_properties(t *testing.T) {
 				}
 			}
 			r.round()
-			r.proceed()
+			r.proceed(func() bool { return false })
 			r.in.Now = r.in.Now.Add(time.Second)
 		}
 		require.False(t, slices.ContainsFunc(r.in.Instances, func(i scaling.Instance) bool { return i.Outdated }), "the rollout ends: %v", r.in.Instances)
 	})
+}
+
+// TestReplace_machines_that_are_slow_to_end counts the machines of a rollout
+// whose drained machines exist for a minute.
+func TestReplace_machines_that_are_slow_to_end(t *testing.T) {
+	t.Parallel()
+	const size, minute = 4, 60
+	for _, test := range []struct {
+		surge, unavailable run.Amount
+		most, ready        int
+		tasks              int // slots of each old machine that have a task
+	}{
+		{surge: "1", unavailable: "0", most: 5, ready: 4},
+		{surge: "2", unavailable: "0", most: 6, ready: 4},
+		{surge: "0", unavailable: "1", most: 4, ready: 3},
+		{surge: "0", unavailable: "0", most: 4, ready: 3},
+		{surge: "25%", unavailable: "25%", most: 5, ready: 3},
+		{surge: "0", unavailable: "100%", most: 4, ready: 0},
+		// The tasks end with the old machines, so that fewer machines are needed.
+		{surge: "1", unavailable: "0", most: 5, ready: 3, tasks: 1},
+		{surge: "25%", unavailable: "25%", most: 5, ready: 3, tasks: 1},
+	} {
+		t.Run(fmt.Sprintf("surge %s unavailable %s tasks %d", test.surge, test.unavailable, test.tasks), func(t *testing.T) {
+			t.Parallel()
+			in := scaling.Input{
+				Now: noon, Limits: scaling.Limits{Capacity: 2, RequestTimeout: time.Hour, HoldDown: time.Minute},
+				Terms: scaling.Terms{IdleCount: 2*size - test.tasks*size, IdleTime: time.Hour}, Instances: instances("old", size, scaling.StateReady, test.tasks, true),
+			}
+			update := run.FleetUpdate{MaxSurge: test.surge, MaxUnavailable: test.unavailable}
+			until := map[string]time.Time{} // when an instance is gone
+			most, ready, made := 0, size, 0
+			for second := 0; slices.ContainsFunc(in.Instances, func(i scaling.Instance) bool { return i.Outdated }); second++ {
+				require.Less(t, second, 100*minute, "the rollout ends: %v", in.Instances)
+				in.Surge, in.Room = 0, nil
+				f := scaling.Decide(in).Figures
+				r := scaling.Replace(scaling.Replacing{Instances: in.Instances, Required: f.Target, Needed: f.Needed, Allowed: scaling.Unlimited, Update: update})
+				in.Surge, in.Room = r.Surge, r.Room
+				leave := func(id string) {
+					k := slices.IndexFunc(in.Instances, func(i scaling.Instance) bool { return i.ID == id })
+					in.Instances[k].State = scaling.StateDraining
+					until[id] = in.Now.Add(minute * time.Second)
+				}
+				for _, id := range r.Drain {
+					leave(id)
+				}
+				for k := range in.Instances {
+					if i := &in.Instances[k]; i.State == scaling.StateRequested {
+						i.State, i.IdleSince = scaling.StateReady, in.Now
+					}
+				}
+				d := scaling.Decide(in)
+				for _, a := range d.Actions {
+					if a.Kind != scaling.Request {
+						leave(a.ID)
+						continue
+					}
+					for range a.Count {
+						made++
+						in.Instances = append(in.Instances, scaling.Instance{ID: "n" + strconv.Itoa(made), State: scaling.StateRequested, RequestedAt: in.Now})
+					}
+				}
+				in.Memory = d.Memory
+				n := 0
+				for _, i := range in.Instances {
+					if i.State == scaling.StateReady {
+						n++
+					}
+				}
+				most, ready = max(most, len(in.Instances)), min(ready, n)
+				in.Now = in.Now.Add(time.Second)
+				in.Instances = slices.DeleteFunc(in.Instances, func(i scaling.Instance) bool {
+					return i.State == scaling.StateDraining && !in.Now.Before(until[i.ID])
+				})
+			}
+			require.Equal(t, []int{test.most, test.ready}, []int{most, ready}, "most machines, and fewest ready ones")
+		})
+	}
 }

@@ -58,6 +58,10 @@ type Input struct {
 	FailedAt time.Time
 	// Surge is how many instances to have beyond the required ones (see Replace).
 	Surge int
+	// Room is how many more instances may exist during a rollout (see Replace);
+	// nil: only the limits apply. Requests for tasks that have no slot ignore it:
+	// a rollout must not keep tasks waiting.
+	Room *int
 	// Memory is the memory of the previous decision.
 	Memory Memory
 }
@@ -137,6 +141,7 @@ type Figures struct {
 	Idle          int `json:"idle"`     // free slots to keep
 	RequiredSlots int `json:"wanted"`   // required free slots: for waiting tasks, and idle ones
 	Required      int `json:"required"` // instances to add; negative: surplus instances
+	Needed        int `json:"needed"`   // instances for all tasks, also those on instances that drain, and for the idle slots
 	Target        int `json:"target"`   // required instances, regardless of the limits; the Desired of a Claim
 	Allowed       int `json:"most"`     // allowed instances; 0: no limit
 }

@@ -224,10 +224,24 @@ func (c *Cloud) Create(id string) (ok bool, err error) {
 		if err != nil || (s.Quota > 0 && len(all) >= s.Quota) {
 			return err
 		}
+		most := 0
+		if err := c.read("most.json", &most); err != nil {
+			return err
+		}
+		if err := c.write("most.json", max(most, len(all)+1)); err != nil {
+			return err
+		}
 		ok = true
 		return c.put(Instance{ID: id, Created: time.Now()})
 	})
 	return ok, err
+}
+
+// Most returns the largest number of instances that existed at the same time,
+// counting those that are being deleted.
+func (c *Cloud) Most() (n int, err error) {
+	err = c.read("most.json", &n)
+	return n, err
 }
 
 // Delete begins to delete an instance for the plugin.
