@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,8 @@ type cloud struct {
 	restarts int
 	// hang, if not nil, blocks Increase until it is closed.
 	hang chan struct{}
+	// hangUpdate, if not nil, blocks Update until it is closed.
+	hangUpdate chan struct{}
 }
 
 var _ controller.Group = (*cloud)(nil)
@@ -55,7 +58,15 @@ func (c *cloud) Init(context.Context) (fleeting.Info, error) {
 	return fleeting.Info{ID: "cloud/one", Version: "1", MaxSize: 1000}, nil
 }
 
-func (c *cloud) Update(context.Context) ([]fleeting.Instance, error) {
+func (c *cloud) Update(ctx context.Context) ([]fleeting.Instance, error) {
+	var hang chan struct{}
+	if c.do(func() { hang = c.hangUpdate }); hang != nil {
+		select {
+		case <-hang:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.onUpdate != nil {
@@ -187,7 +198,7 @@ type env struct {
 	// durable holds the executors of the pool that belong to no fleet and have
 	// no task.
 	durable     []string
-	clockOffset time.Duration // offset of the worker's clock
+	clockOffset atomic.Int64 // offset of the worker's clock, see clock
 	// running lists the running machines that may have an agent.
 	running func() []string
 	// open and bootstrapper are dependencies of the worker.
@@ -243,10 +254,13 @@ func newPoolEnv(t *testing.T, name, pool string, store records.Store, e *engine.
 func (w *env) newWorker() {
 	w.metrics = controller.NewMetrics()
 	w.worker = controller.New(controller.Deps{
-		Metrics: w.metrics, Store: w.store, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(w.clockOffset) },
+		Metrics: w.metrics, Store: w.store, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(time.Duration(w.clockOffset.Load())) },
 		Open: func(ctx context.Context, f run.Fleet) (controller.Group, error) { return w.open(ctx, f) }, Bootstrap: w.bootstrapper,
 	})
 }
+
+// clock moves the worker's clock forward.
+func (w *env) clock(by time.Duration) { w.clockOffset.Add(int64(by)) }
 
 // quick returns the spec of a fleet with short intervals.
 func quick(change func(*run.FleetSpec)) run.FleetSpec {

@@ -132,7 +132,7 @@ func TestPool_the_next_fleet_takes_over_from_one_without_a_worker(t *testing.T) 
 	require.Zero(t, spot.awaitQueued(2).Share, "a worker may come back")
 	stop()
 	require.Empty(t, spot.ledger())
-	spot.clockOffset = 2 * time.Minute
+	spot.clock(2 * time.Minute)
 	spot.newWorker()
 	spot.start()
 	spot.awaitCount(run.InstanceReady, 2)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,19 +22,79 @@ func TestFleet_waiting_task_names_the_error_of_its_fleet(t *testing.T) {
 	w.cloud.increase = func(*cloud, int) (int, error) { return 0, errors.New("quota exceeded") }
 	w.put(nil)
 	id := w.submit(1)
-	reason := func() string {
-		r, err := w.engine.Get(t.Context(), id)
-		require.NoError(t, err)
-		return r.Tasks[0].Reason
-	}
-	require.Equal(t, "no executor of pool linux is online; fleet linux: no fleet worker has watched it yet", reason())
+	require.Equal(t, "no executor of pool linux is online; fleet linux: no fleet worker has watched it yet", w.reason(id))
 	w.start()
-	w.await("the reason", func() bool {
+	w.await("the pause", func() bool {
 		f, err := w.fleets.Fleet(t.Context(), fleetName)
-		return err == nil && f.Status.Error != ""
+		return err == nil && f.Status.BlockedBy == "backoff"
 	})
 	require.Regexp(t, `^no executor of pool linux is online; fleet linux: it requests no more instances before \d\d:\d\d:\d\d UTC, `+
-		`after 1 failures in a row; the last: the plugin refused: quota exceeded$`, reason())
+		`after 1 failures in a row; the last: the plugin refused: quota exceeded$`, w.reason(id))
+}
+
+// reason returns the reason of the only task of a run.
+func (w *env) reason(id run.ID) string {
+	w.t.Helper()
+	r, err := w.engine.Get(w.t.Context(), id)
+	require.NoError(w.t, err)
+	return r.Tasks[0].Reason
+}
+
+// TestFleet_refusal_that_follows_a_status covers a refusal just after the status
+// of the fleet was written: it is told before the next request.
+func TestFleet_refusal_that_follows_a_status(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t)
+	refuse := make(chan struct{})
+	w.cloud.do(func() {
+		w.cloud.hang = refuse
+		w.cloud.increase = func(*cloud, int) (int, error) { return 0, errors.New("quota exceeded") }
+	})
+	w.put(nil)
+	id := w.submit(1)
+	w.start()
+	w.await("a status with the request", func() bool {
+		f, err := w.fleets.Fleet(t.Context(), fleetName)
+		return err == nil && f.Status.Instances == 1
+	})
+	close(refuse)
+	w.await("the reason", func() bool { return strings.Contains(w.reason(id), "the plugin refused: quota exceeded") })
+	w.cloud.do(func() { require.Len(t, w.cloud.increases, 1, "there was no other request") })
+	f, err := w.fleets.Fleet(t.Context(), fleetName)
+	require.NoError(t, err)
+	require.Contains(t, f.Status.Error, "the plugin refused: quota exceeded")
+	// The next request is running: the reason of the failure stays.
+	again := make(chan struct{})
+	w.cloud.do(func() { w.cloud.hang = again })
+	w.clock(time.Minute)
+	w.submit(1)
+	w.await("the next request", func() bool {
+		return strings.Contains(w.reason(id), "it requests instances again after 1 failures in a row; the last: the plugin refused: quota exceeded")
+	})
+	w.cloud.do(func() { w.cloud.hang, w.cloud.increase = nil, nil })
+	close(again)
+}
+
+// TestFleet_refusal_before_a_slow_listing covers a refusal whose result only a
+// listing shows: its reason does not wait for the listing.
+func TestFleet_refusal_before_a_slow_listing(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t)
+	list := make(chan struct{})
+	w.cloud.do(func() {
+		w.cloud.increase = func(c *cloud, _ int) (int, error) {
+			c.hangUpdate = list
+			return 0, errors.New("quota exceeded")
+		}
+	})
+	w.put(nil)
+	id := w.submit(1)
+	w.start()
+	w.await("the reason", func() bool { return strings.Contains(w.reason(id), "fleet linux: the plugin refused: quota exceeded") })
+	require.Len(t, w.in(run.InstanceRequested), 1, "the listing may show the machine")
+	w.cloud.do(func() { w.cloud.hangUpdate = nil })
+	close(list)
+	w.await("the pause", func() bool { return strings.Contains(w.reason(id), "it requests no more instances before") })
 }
 
 func TestFleet_hides_credentials_that_the_plugin_repeats(t *testing.T) {

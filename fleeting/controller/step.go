@@ -274,10 +274,42 @@ func (s *step) increase(ctx context.Context, n int) error {
 	if ctx.Err() != nil { // the repetition of the step cannot know whether the plugin was called
 		return context.Cause(ctx)
 	}
+	if refusal != nil {
+		defer s.setRefusal("")
+		if err := s.reportRefusal(ctx, refusal); err != nil {
+			return err
+		}
+	}
 	if err := s.refreshLedger(ctx); err != nil {
 		return err
 	}
 	return s.recordResponse(ctx, promised, refusal)
+}
+
+// reportRefusal writes the plugin's answer to the status of the fleet, because
+// the listing that shows its result may take long. It does not wait for a
+// listing either: the next round corrects the other figures of the status.
+func (s *step) reportRefusal(ctx context.Context, refusal error) error {
+	why := s.refusalText(refusal)
+	s.setRefusal(why)
+	v, err := s.w.store.ViewFleet(ctx, s.name)
+	if err != nil {
+		return err
+	}
+	status := v.Fleet.Status
+	status.Error, status.ErrorAt = why, s.w.now()
+	_, err = s.w.store.ChangeFleet(ctx, s.name, records.FleetChanges{Status: &status})
+	return err
+}
+
+func (s *step) refusalText(refusal error) string {
+	return "the plugin refused: " + withoutCredentials(s.view.Fleet.Spec, oneLine(refusal))
+}
+
+func (f *fleet) setRefusal(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refusal = text
 }
 
 // restart restarts a plugin that refuses all requests.
@@ -320,7 +352,7 @@ func (s *step) recordResponse(ctx context.Context, promised int, refusal error) 
 	expected := max(0, promised-created)
 	why := "the plugin promised fewer"
 	if refusal != nil {
-		why = "the plugin refused: " + withoutCredentials(s.view.Fleet.Spec, oneLine(refusal))
+		why = s.refusalText(refusal)
 	}
 	for i, r := range open {
 		if i < expected {

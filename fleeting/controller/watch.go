@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -21,9 +22,12 @@ const (
 	// another policy period begins.
 	pollInterval = 5 * time.Second
 	// statusInterval is the interval at which an unchanged status is written.
-	// minStatusInterval is the minimum time between two writes.
+	// minStatusInterval is the minimum time between two writes, and
+	// minErrorInterval the one before a new error: a client that waits for a
+	// machine reads it.
 	statusInterval    = 15 * time.Second
 	minStatusInterval = time.Second
+	minErrorInterval  = 100 * time.Millisecond
 	// minUpcomingInterval is the minimum time between two counts of the tasks that are
 	// ready soon. maxUpcomingRuns bounds the runs that a count reads.
 	minUpcomingInterval = time.Second
@@ -89,12 +93,11 @@ type watch struct {
 	bootstrapping map[int]bool
 	listedAt      time.Time // zero: not by this watch
 	failedAt      time.Time // when the plugin failed
+	failure       string    // of the last listing
 	listed        bool      // the last listing succeeded
 	next          time.Time // when the next round is due
 	upcoming      int       // tasks that are ready soon
 	upcomingAt    time.Time // when upcoming was counted
-	status        run.FleetStatus
-	statusAt      time.Time // when the status was written
 }
 
 // round observes the fleet once, and plans.
@@ -117,7 +120,7 @@ func (t *watch) round(ctx context.Context) (Plan, error) {
 		if group, found, pluginErr = t.list(ctx, v.Fleet); ctx.Err() != nil {
 			return Plan{}, context.Cause(ctx)
 		}
-		t.recordListing(pluginErr)
+		t.recordListing(v.Fleet.Spec, pluginErr)
 	}
 	if v, err = t.updateLedger(ctx, found, group); err != nil {
 		return Plan{}, err
@@ -134,7 +137,7 @@ func (t *watch) round(ctx context.Context) (Plan, error) {
 		changing: t.changing,
 	})
 	t.schedule(v, p)
-	return p.Plan, t.writeStatus(ctx, v, p, pluginErr)
+	return p.Plan, t.writeStatus(ctx, v, p)
 }
 
 // countUpcoming counts the tasks that are ready soon, if the policy needs the
@@ -165,13 +168,13 @@ func (t *watch) nextListing(v records.FleetView) time.Time {
 	return t.listedAt.Add(v.Fleet.Spec.Interval(expecting(v)))
 }
 
-func (t *watch) recordListing(err error) {
+func (t *watch) recordListing(spec run.FleetSpec, err error) {
 	t.listed = err == nil
 	if err == nil {
-		t.listedAt, t.failedAt = t.w.now(), time.Time{}
+		t.listedAt, t.failedAt, t.failure = t.w.now(), time.Time{}, ""
 		return
 	}
-	t.failedAt = t.w.now()
+	t.failedAt, t.failure = t.w.now(), withoutCredentials(spec, err.Error())
 	t.w.logger.Warn("failed to list the instances of a fleet", "fleet", t.name, "error", err)
 }
 
@@ -218,15 +221,16 @@ func (t *watch) wait(ctx context.Context) error {
 }
 
 // writeStatus writes the status of the fleet and the memory for the next decision,
-// if they changed enough.
-func (t *watch) writeStatus(ctx context.Context, v records.FleetView, p planResult, pluginErr error) error {
+// if they changed enough. If a changed status comes too soon after the last one,
+// it makes another round due.
+func (t *watch) writeStatus(ctx context.Context, v records.FleetView, p planResult) error {
 	now := t.w.now()
-	next := t.fleetStatus(v, p, pluginErr, now)
-	same := next
-	same.SeenAt, same.ErrorAt = t.status.SeenAt, t.status.ErrorAt
+	next := t.fleetStatus(v, p, now)
 	t.w.metrics.setGauges(t.name, p, rowsOf(v), next.Rollout.Outdated)
-	since := now.Sub(t.statusAt)
-	if p.Empty() && since < statusInterval && (same == t.status || since < minStatusInterval) {
+	if due := t.statusAt.Add(statusPause(v.Fleet.Status, next)); p.Empty() && now.Before(due) {
+		if due.Before(t.next) {
+			t.next = due
+		}
 		return nil
 	}
 	memory := p.memory.text()
@@ -235,14 +239,29 @@ func (t *watch) writeStatus(ctx context.Context, v records.FleetView, p planResu
 	}); err != nil {
 		return err
 	}
-	t.status, t.statusAt = next, now
+	t.statusAt = now
 	t.lostRequest = records.LedgerRow{} // the memory includes it
 	return nil
 }
 
-func (t *watch) fleetStatus(v records.FleetView, p planResult, pluginErr error, now time.Time) run.FleetStatus {
+// statusPause returns the minimum time between the writes of two statuses.
+func statusPause(previous, next run.FleetStatus) time.Duration {
+	if previous.SeenAt.IsZero() != next.SeenAt.IsZero() {
+		return 0
+	}
+	previous.SeenAt, previous.ErrorAt = next.SeenAt, next.ErrorAt
+	switch {
+	case previous == next:
+		return statusInterval
+	case next.Error != "" && previous.Error != next.Error:
+		return minErrorInterval
+	}
+	return minStatusInterval
+}
+
+func (t *watch) fleetStatus(v records.FleetView, p planResult, now time.Time) run.FleetStatus {
 	t.mu.Lock()
-	info := t.info
+	info, refusal := t.info, t.refusal
 	t.mu.Unlock()
 	figures := p.decision.Figures
 	s := run.FleetStatus{
@@ -256,22 +275,16 @@ func (t *watch) fleetStatus(v records.FleetView, p planResult, pluginErr error, 
 	if v.Fleet.Mode == run.FleetPaused { // a paused fleet reserves no capacity of a shared quota
 		s.Target = min(s.Target, s.Instances)
 	}
-	switch {
-	case pluginErr != nil:
-		s.Error, s.ErrorAt = withoutCredentials(v.Fleet.Spec, pluginErr.Error()), now
-	case !t.listed:
-		s.Error, s.ErrorAt = t.status.Error, t.status.ErrorAt
-	default:
+	if t.listed {
 		s.SeenAt = now
-		if s.Error = statusError(v, p); s.Error != "" {
-			s.ErrorAt = now
-		}
+		s.Error = cmp.Or(statusError(v, p), refusal)
+	} else {
+		s.Error = t.failure
 	}
-	text := ""
-	if !t.listed {
-		text = s.Error
+	if s.Error != "" {
+		s.ErrorAt = now
 	}
-	s.Rollout = rolloutStatus(v, p, text, now)
+	s.Rollout = rolloutStatus(v, p, t.failure, now)
 	return s
 }
 
@@ -281,7 +294,11 @@ func statusError(v records.FleetView, p planResult) string {
 	if text := unlistedText(rowsOf(v)); text != "" {
 		return text
 	}
-	if p.decision.Held != scaling.ReasonBackoff {
+	switch {
+	case p.decision.Held == scaling.ReasonBackoff:
+	case p.memory.Failures > 0 && slices.ContainsFunc(v.Instances, func(r records.LedgerRow) bool { return r.State == run.InstanceRequested && !r.Acknowledged }):
+		return fmt.Sprintf("it requests instances again after %d failures in a row; the last: %s", p.memory.Failures, p.memory.LastWhy)
+	default:
 		return ""
 	}
 	until := p.memory.FailedAt.Add(scaling.PauseAfter(p.memory.Failures)).UTC().Format(time.TimeOnly)

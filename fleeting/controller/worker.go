@@ -72,6 +72,9 @@ type fleet struct {
 	// last is the plugin's latest listing; the call began at lastAt.
 	last   listing
 	lastAt time.Time
+	// refusal is the plugin's answer to a request that it refused, until the
+	// ledger has it: a listing comes first.
+	refusal string
 
 	// listMu serializes the bootstraps that need a new listing, so that they
 	// share it.
@@ -89,6 +92,7 @@ type fleet struct {
 	// lostRequest is a requested machine that was lost before it ran, until a plan
 	// counts the failure.
 	lostRequest records.LedgerRow
+	statusAt    time.Time // when the status was written
 }
 
 func (w *Worker) fleet(name string) *fleet {

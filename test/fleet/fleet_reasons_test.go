@@ -73,7 +73,7 @@ func TestFleet_reasons(t *testing.T) {
 	require.NoError(t, c.Inject(cloud.Fault{Call: "Increase", Outcome: cloud.Fail}))
 	f.put("/api/v1/fleets/linux", settings(map[string]any{"instance_acquire_timeout": "12s", "max_instances": 2}))
 	refused := submit()
-	require.Contains(t, await(refused, "the plugin answered: ").Reason, "fleet linux: it requests no more instances before ")
+	require.Contains(t, await(refused, "fleet linux: it requests no more instances before ").Reason, "the plugin answered: ")
 	r := f.AwaitPhase(refused, api.PhaseFinished, time.Minute)
 	require.Equal(t, api.ResultFailed, r.Result)
 	require.Equal(t, "instance_acquire_timeout", r.Tasks["t"].Cause)
