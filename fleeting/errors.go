@@ -3,6 +3,7 @@ package fleeting
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc/codes"
 )
@@ -40,3 +41,18 @@ func (e *CallError) Error() string {
 	}
 	return fmt.Sprintf("%s: plugin error: %s (%s)", e.Call, e.Message, e.Code)
 }
+
+// PauseError is the error of a plugin that does not start. It is not launched
+// before At.
+type PauseError struct {
+	At  time.Time
+	Err error // of the last launch
+}
+
+// Error implements error.
+func (e *PauseError) Error() string {
+	return fmt.Sprintf("%s; the next try is at %s UTC", e.Err, e.At.UTC().Format(time.TimeOnly))
+}
+
+// Unwrap returns the error of the last launch.
+func (e *PauseError) Unwrap() error { return e.Err }

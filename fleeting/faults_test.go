@@ -5,6 +5,7 @@ package fleeting_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
@@ -248,10 +249,57 @@ func TestFault_Init_that_fails(t *testing.T) {
 		_, err = fleeting.Open(t.Context(), o)
 		require.Error(t, err)
 		require.Empty(t, cloudIDs(t, c))
-		// No process was left, and the next host launches its own.
-		_, err = open(t, o).Update(t.Context())
+		// No process was left, and after the pause the next host launches its own.
+		var h *fleeting.Host
+		testenv.Await(t, 20*time.Second, func() (bool, string) {
+			h, err = fleeting.Open(t.Context(), o)
+			return err == nil, fmt.Sprint(err)
+		})
+		t.Cleanup(func() { _ = h.Shutdown(context.Background()) })
+		_, err = h.Update(t.Context())
 		require.NoError(t, err)
 	}
+}
+
+// TestFault_Init_that_fails_again_and_again covers hosts that follow each other,
+// as after each listing of a fleet, and after each start of a worker: the plugin
+// is launched after a pause that grows, and the errors tell when.
+func TestFault_Init_that_fails_again_and_again(t *testing.T) {
+	t.Parallel()
+	c, err := cloud.Open(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Init", Outcome: cloud.Fail}))
+	o := fleeting.Options{Plugin: faulty(t), Config: c.Config(), Dir: t.TempDir(), Grace: time.Minute}
+	last := time.Time{}
+	for launched := 1; launched <= 3; launched++ {
+		at := time.Time{}
+		testenv.Await(t, 20*time.Second, func() (bool, string) {
+			_, err := fleeting.Open(t.Context(), o)
+			require.ErrorContains(t, err, "Init: plugin error: the cloud refused; the next try is at ")
+			pause, ok := errors.AsType[*fleeting.PauseError](err)
+			require.True(t, ok)
+			at = pause.At
+			return count(t, c, "Init") == launched, ""
+		})
+		require.True(t, at.After(last), "the next launch has its own pause")
+		last = at
+	}
+	calls, err := c.Calls()
+	require.NoError(t, err)
+	var inits []time.Time
+	for _, call := range calls {
+		if call.Name == "Init" {
+			inits = append(inits, call.At)
+		}
+	}
+	require.Greater(t, inits[1].Sub(inits[0]), 700*time.Millisecond)
+	require.Greater(t, inits[2].Sub(inits[1]), 1400*time.Millisecond)
+
+	// Other settings are tried at once.
+	require.NoError(t, c.Inject())
+	o.Connector.Username = "other"
+	h := open(t, o)
+	require.Empty(t, listed(t, h))
 }
 
 func TestFault_a_plugin_that_does_not_restart_is_retried_with_pauses(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/gofrs/flock"
 
 	"github.com/drover-run/drover/fleeting/wire"
@@ -35,13 +34,8 @@ type Host struct {
 	end       context.CancelCauseFunc
 	calls     sync.WaitGroup
 
-	pause   *backoff.ExponentialBackOff // between failed launches
-	retryAt time.Time
-	lastErr error
+	launches launches // that failed
 }
-
-// Maximum delay between two launches of a plugin that does not start.
-const maxPause = time.Minute
 
 // Open acquires the group for this process. It takes over the plugin that an
 // earlier host left, or launches and initialises one. If the earlier plugin has
@@ -54,8 +48,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the group's directory: %w", err)
 	}
-	h := &Host{o: o, changes: make(chan struct{}, 1), listing: make(chan struct{}, 1), launching: make(chan struct{}, 1), pause: backoff.NewExponentialBackOff()}
-	h.pause.MaxInterval = maxPause
+	h := &Host{o: o, changes: make(chan struct{}, 1), listing: make(chan struct{}, 1), launching: make(chan struct{}, 1)}
 	h.closing, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	if h.settings, err = o.settingsDigest(); err != nil {
 		return nil, err
@@ -83,6 +76,9 @@ func (h *Host) begin(ctx context.Context) error {
 	}
 	if h.binary, err = digestOf(h.o.Plugin); err != nil {
 		return err
+	}
+	if h.launches, err = readLaunches(h.o.Dir, h.binary, h.settings); err != nil {
+		h.o.Logger.WarnContext(ctx, "failed to read the launches of an earlier host", "error", err)
 	}
 	pid, err := runningGuard(h.o.Dir)
 	if err != nil {
@@ -231,19 +227,37 @@ func (h *Host) process(ctx context.Context) (*process, error) {
 			return nil, err
 		}
 	}
-	if wait := time.Until(h.retryAt); wait > 0 {
-		return nil, fmt.Errorf("next launch in %s: %w", wait.Round(time.Millisecond), h.lastErr)
-	}
-	p, err := h.launch(ctx)
-	if err != nil {
-		if ctx.Err() == nil { // otherwise the context is the cause
-			h.retryAt, h.lastErr = time.Now().Add(h.pause.NextBackOff()), err
-		}
+	if err := h.launches.pending(time.Now()); err != nil {
 		return nil, err
 	}
-	h.pause.Reset()
-	h.current, h.retryAt, h.lastErr = p, time.Time{}, nil
+	p, err := h.launch(ctx)
+	if ctx.Err() == nil { // otherwise the context is the cause
+		err = h.countLaunch(ctx, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	h.current = p
 	return p, nil
+}
+
+// countLaunch counts a launch that failed, or forgets those before. It returns
+// the error with the time of the next launch.
+func (h *Host) countLaunch(ctx context.Context, err error) error {
+	if err == nil && h.launches.Failures == 0 {
+		return nil
+	}
+	next := launches{}
+	if err != nil {
+		next = h.launches.failed(err, time.Now())
+		next.Binary, next.Settings = h.binary, h.settings
+		err = &PauseError{At: next.RetryAt, Err: err}
+	}
+	h.launches = next
+	if err := next.write(h.o.Dir); err != nil {
+		h.o.Logger.WarnContext(ctx, "failed to record the launches for the next host", "error", err)
+	}
+	return err
 }
 
 // discardProcess ends the current process permanently.

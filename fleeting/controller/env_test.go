@@ -41,6 +41,7 @@ type cloud struct {
 	unhealthy map[string]bool
 	hidden    map[string]bool // not listed
 	onUpdate  error
+	onTry     func() // called at each listing, also at one that fails; nil: nothing
 	// increase and decrease replace the default behavior if they are not nil.
 	increase func(c *cloud, n int) (int, error)
 	decrease func(c *cloud, ids []string) ([]string, error)
@@ -69,6 +70,9 @@ func (c *cloud) Update(ctx context.Context) ([]fleeting.Instance, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.onTry != nil {
+		c.onTry()
+	}
 	if c.onUpdate != nil {
 		return nil, c.onUpdate
 	}
@@ -199,6 +203,7 @@ type env struct {
 	// no task.
 	durable     []string
 	clockOffset atomic.Int64 // offset of the worker's clock, see clock
+	frozenAt    atomic.Int64 // Unix time at which the worker's clock stands still; 0: it runs
 	// running lists the running machines that may have an agent.
 	running func() []string
 	// open and bootstrapper are dependencies of the worker.
@@ -254,10 +259,23 @@ func newPoolEnv(t *testing.T, name, pool string, store records.Store, e *engine.
 func (w *env) newWorker() {
 	w.metrics = controller.NewMetrics()
 	w.worker = controller.New(controller.Deps{
-		Metrics: w.metrics, Store: w.store, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(time.Duration(w.clockOffset.Load())) },
+		Metrics: w.metrics, Store: w.store, Logger: slog.New(slog.DiscardHandler), Now: w.now,
 		Open: func(ctx context.Context, f run.Fleet) (controller.Group, error) { return w.open(ctx, f) }, Bootstrap: w.bootstrapper,
 	})
 }
+
+// now returns the time of the worker's clock.
+func (w *env) now() time.Time {
+	now := time.Now()
+	if at := w.frozenAt.Load(); at > 0 {
+		now = time.Unix(at, 0)
+	}
+	return now.Add(time.Duration(w.clockOffset.Load()))
+}
+
+// freeze makes the worker's clock stand still, a little after the settings of
+// the fleet were written.
+func (w *env) freeze() { w.frozenAt.Store(time.Now().Add(time.Minute).Unix()) }
 
 // clock moves the worker's clock forward.
 func (w *env) clock(by time.Duration) { w.clockOffset.Add(int64(by)) }

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
 
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/controller"
@@ -145,4 +147,80 @@ func TestFleet_machines_of_one_request_that_fail_lead_to_one_pause(t *testing.T)
 	require.NoError(t, err)
 	require.Equal(t, 1, f.Status.Failures)
 	require.Contains(t, f.Status.Error, "it does not answer")
+}
+
+// TestFleet_plugin_that_does_not_start covers a plugin whose launches fail: a
+// fleet waits until the time that the host names, and tells it. Meanwhile it
+// tries other settings at once.
+func TestFleet_plugin_that_does_not_start(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t)
+	at := time.Now().Add(40 * time.Minute)
+	var opened atomic.Int64
+	w.open = func(_ context.Context, f run.Fleet) (controller.Group, error) {
+		if strings.Contains(string(f.Spec.PluginConfig), "good") {
+			return w.cloud, nil
+		}
+		opened.Add(1)
+		return nil, &fleeting.PauseError{At: at, Err: &fleeting.CallError{Call: "Init", Code: codes.Unknown, Message: "bad token"}}
+	}
+	w.put(image("bad", nil))
+	id := w.submit(1)
+	w.start()
+	w.await("the reason", func() bool {
+		return strings.HasSuffix(w.reason(id), "the plugin answered: bad token; the next try is at "+at.UTC().Format(time.TimeOnly)+" UTC")
+	})
+	w.clock(30 * time.Minute)
+	// Each status is one of a further round.
+	for queued := 2; queued < 5; queued++ {
+		w.submit(1)
+		w.await("another round", func() bool {
+			f, err := w.fleets.Fleet(t.Context(), fleetName)
+			return err == nil && f.Status.Queued == queued
+		})
+	}
+	require.EqualValues(t, 1, opened.Load())
+	w.clock(time.Hour)
+	w.submit(1)
+	w.await("the next try", func() bool { return opened.Load() > 1 })
+	w.clock(-time.Hour)
+	w.put(image("good", nil))
+	w.awaitCount(run.InstanceReady, 5)
+}
+
+// TestFleet_listing_that_fails covers a plugin that runs and cannot list: the
+// pauses between the listings grow.
+func TestFleet_listing_that_fails(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t)
+	w.freeze()
+	tries := 0
+	listings := func() (n int) {
+		w.cloud.do(func() { n = tries })
+		return n
+	}
+	w.cloud.do(func() {
+		w.cloud.onUpdate = errors.New("too many requests")
+		w.cloud.onTry = func() { tries++ }
+	})
+	w.put(nil)
+	w.start()
+	w.await("the status after the first listing", func() bool {
+		f, err := w.fleets.Fleet(t.Context(), fleetName)
+		return err == nil && f.Status.Error == "too many requests"
+	})
+	queued := 0
+	for n, pause := range []int{2, 4, 8, 16} {
+		for second := 1; second <= pause; second++ {
+			require.Equal(t, n+1, listings(), "second %d after listing %d", second, n+1)
+			w.clock(time.Second)
+			w.submit(1)
+			queued++
+			w.await("the next round", func() bool {
+				f, err := w.fleets.Fleet(t.Context(), fleetName)
+				return err == nil && f.Status.Queued == queued
+			})
+		}
+		require.Equal(t, n+2, listings(), "%d s after listing %d", pause, n+1)
+	}
 }

@@ -3,10 +3,12 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/scaling"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
@@ -32,8 +34,10 @@ const (
 	// ready soon. maxUpcomingRuns bounds the runs that a count reads.
 	minUpcomingInterval = time.Second
 	maxUpcomingRuns     = 50
-	// pluginRetryDelay is the delay before a plugin that failed is called again.
-	pluginRetryDelay = 2 * time.Second
+	// pluginRetryDelay is the delay before the next listing after one that
+	// failed. It doubles with each further failure, up to maxPluginRetryDelay.
+	pluginRetryDelay    = 2 * time.Second
+	maxPluginRetryDelay = time.Minute
 )
 
 // InProgress lists the operations on a fleet that are in progress when a watch
@@ -92,8 +96,6 @@ type watch struct {
 	changing      bool   // the change has not ended
 	bootstrapping map[int]bool
 	listedAt      time.Time // zero: not by this watch
-	failedAt      time.Time // when the plugin failed
-	failure       string    // of the last listing
 	listed        bool      // the last listing succeeded
 	next          time.Time // when the next round is due
 	upcoming      int       // tasks that are ready soon
@@ -120,7 +122,7 @@ func (t *watch) round(ctx context.Context) (Plan, error) {
 		if group, found, pluginErr = t.list(ctx, v.Fleet); ctx.Err() != nil {
 			return Plan{}, context.Cause(ctx)
 		}
-		t.recordListing(v.Fleet.Spec, pluginErr)
+		t.recordListing(v.Fleet, pluginErr)
 	}
 	if v, err = t.updateLedger(ctx, found, group); err != nil {
 		return Plan{}, err
@@ -159,22 +161,39 @@ func (t *watch) countUpcoming(ctx context.Context, v records.FleetView, rules *s
 
 // nextListing returns when the plugin is to be called for the next listing.
 func (t *watch) nextListing(v records.FleetView) time.Time {
-	if t.listedAt.IsZero() && t.failedAt.IsZero() {
-		return time.Time{}
+	if failed := t.failedListings; failed.count > 0 && failed.revision == v.Fleet.Revision {
+		return failed.retryAt
 	}
-	if !t.listed {
-		return t.failedAt.Add(pluginRetryDelay)
+	if t.listedAt.IsZero() {
+		return time.Time{}
 	}
 	return t.listedAt.Add(v.Fleet.Spec.Interval(expecting(v)))
 }
 
-func (t *watch) recordListing(spec run.FleetSpec, err error) {
+// failedListings counts the listings that failed in a row. Other settings are
+// tried at once.
+type failedListings struct {
+	count    int
+	revision int // of the fleet
+	text     string
+	retryAt  time.Time
+}
+
+func (t *watch) recordListing(f run.Fleet, err error) {
 	t.listed = err == nil
 	if err == nil {
-		t.listedAt, t.failedAt, t.failure = t.w.now(), time.Time{}, ""
+		t.listedAt, t.failedListings = t.w.now(), failedListings{}
 		return
 	}
-	t.failedAt, t.failure = t.w.now(), withoutCredentials(spec, err.Error())
+	failed := failedListings{count: 1, revision: f.Revision, text: withoutCredentials(f.Spec, err.Error())}
+	if t.failedListings.revision == f.Revision {
+		failed.count += t.failedListings.count
+	}
+	failed.retryAt = t.w.now().Add(min(maxPluginRetryDelay, pluginRetryDelay<<min(failed.count-1, 5)))
+	if pause, ok := errors.AsType[*fleeting.PauseError](err); ok { // a listing before that launches nothing
+		failed.retryAt = pause.At
+	}
+	t.failedListings = failed
 	t.w.logger.Warn("failed to list the instances of a fleet", "fleet", t.name, "error", err)
 }
 
@@ -279,12 +298,12 @@ func (t *watch) fleetStatus(v records.FleetView, p planResult, now time.Time) ru
 		s.SeenAt = now
 		s.Error = cmp.Or(statusError(v, p), refusal)
 	} else {
-		s.Error = t.failure
+		s.Error = t.failedListings.text
 	}
 	if s.Error != "" {
 		s.ErrorAt = now
 	}
-	s.Rollout = rolloutStatus(v, p, t.failure, now)
+	s.Rollout = rolloutStatus(v, p, t.failedListings.text, now)
 	return s
 }
 

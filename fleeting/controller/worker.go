@@ -93,6 +93,8 @@ type fleet struct {
 	// counts the failure.
 	lostRequest records.LedgerRow
 	statusAt    time.Time // when the status was written
+	// failedListings are those in a row, also of earlier watches.
+	failedListings failedListings
 }
 
 func (w *Worker) fleet(name string) *fleet {
