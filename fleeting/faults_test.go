@@ -4,8 +4,11 @@ package fleeting_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -261,6 +264,19 @@ func TestFault_Init_that_fails(t *testing.T) {
 	}
 }
 
+// socketDir returns the directory of the socket of the last plugin of a group.
+func socketDir(t *testing.T, dir string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "plugin.json"))
+	require.NoError(t, err)
+	var record struct {
+		Addr string `json:"addr"`
+	}
+	require.NoError(t, json.Unmarshal(text, &record))
+	require.NotEmpty(t, record.Addr)
+	return filepath.Dir(record.Addr)
+}
+
 // TestFault_Init_that_fails_again_and_again covers hosts that follow each other,
 // as after each listing of a fleet, and after each start of a worker: the plugin
 // is launched after a pause that grows, and the errors tell when.
@@ -283,6 +299,7 @@ func TestFault_Init_that_fails_again_and_again(t *testing.T) {
 		})
 		require.True(t, at.After(last), "the next launch has its own pause")
 		last = at
+		require.NoDirExists(t, socketDir(t, o.Dir), "a plugin that was killed leaves no directory")
 	}
 	calls, err := c.Calls()
 	require.NoError(t, err)

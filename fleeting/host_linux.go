@@ -94,6 +94,7 @@ func (h *Host) begin(ctx context.Context) error {
 	if err := evict(ctx, h.o.Dir); err != nil {
 		return err
 	}
+	r.removeSockets()
 	_, err = h.process(ctx)
 	return err
 }

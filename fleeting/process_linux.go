@@ -162,6 +162,7 @@ func (p *process) detach() { _ = p.conn.Conn.Close() }
 func (p *process) kill(ctx context.Context, dir string) error {
 	p.ended.Store(true)
 	err := evict(ctx, dir)
+	p.record.removeSockets()
 	// Do not wait: for a process that is not its child and that nothing reaps,
 	// the library never detects the exit.
 	go p.client.Kill()
@@ -184,8 +185,18 @@ func (p *process) quit(ctx context.Context, dir string) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return evict(context.WithoutCancel(ctx), dir)
+			err := evict(context.WithoutCancel(ctx), dir)
+			p.record.removeSockets()
+			return err
 		}
+	}
+}
+
+// removeSockets removes the directory of the plugin's socket. The guard does
+// that when its plugin ends, unless the guard itself is killed.
+func (r record) removeSockets() {
+	if dir := filepath.Dir(r.Addr); strings.HasPrefix(filepath.Base(dir), socketDirPrefix) {
+		_ = os.RemoveAll(dir)
 	}
 }
 
