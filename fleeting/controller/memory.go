@@ -18,6 +18,7 @@ type memory struct {
 	FailedAt time.Time      `json:"failed_at,omitzero"`
 	LastWhy  string         `json:"last_why,omitempty"` // of the most recent failure
 	Refusals int            `json:"refusals,omitempty"` // consecutive requests that the plugin refused and that created nothing
+	Refusal  string         `json:"refusal,omitempty"`  // the plugin's last one
 
 	// Revision and Since are those of the fleet when the failures were counted.
 	Revision int       `json:"revision,omitempty"`
@@ -33,7 +34,7 @@ func (m *memory) observeRevision(f run.Fleet) {
 		return
 	}
 	if m.Revision != 0 {
-		m.Failures, m.FailedAt, m.LastWhy, m.Refusals = 0, time.Time{}, "", 0
+		m.Failures, m.FailedAt, m.LastWhy, m.Refusals, m.Refusal = 0, time.Time{}, "", 0, ""
 	}
 	m.Revision, m.Since = f.Revision, f.RolloutSince
 }
@@ -77,16 +78,17 @@ func (m memory) text() string {
 	return string(text)
 }
 
-// countRefusals counts the requests that the plugin refused and that created nothing. It
-// reports whether the count has changed.
-func (m *memory) countRefusals(refusal error, created int) bool {
+// countRefusals counts the requests that the plugin refused and that created nothing.
+// why is the refusal as a message. It reports whether the count has changed.
+func (m *memory) countRefusals(refusal error, created int, why string) bool {
 	previous := m.Refusals
 	_, answered := errors.AsType[*fleeting.CallError](refusal)
 	switch {
 	case refusal == nil || created > 0:
-		m.Refusals = 0
+		m.Refusals, m.Refusal = 0, ""
 	case answered:
 		m.Refusals++
+		m.Refusal = truncate.String(why, maxWhy, "...")
 	}
 	return m.Refusals != previous
 }

@@ -109,7 +109,7 @@ func plan(s planInput) planResult {
 	p.out.memory, p.out.limits = s.memory, p.in.Limits
 	p.out.memory.Failures = p.in.Failures
 	if p.in.Failures == 0 { // an instance became ready after the failures
-		p.out.memory.LastWhy, p.out.memory.Refusals = "", 0
+		p.out.memory.LastWhy, p.out.memory.Refusals, p.out.memory.Refusal = "", 0, ""
 	}
 	p.s.memory = p.out.memory
 	p.continueChanges()

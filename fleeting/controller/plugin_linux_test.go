@@ -4,11 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
 
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/controller"
@@ -139,6 +141,44 @@ func TestFleet_plugin_whose_resources_are_gone_is_started_again(t *testing.T) {
 	at := slices.IndexFunc(events, func(e run.FleetEvent) bool { return e.Kind == "plugin_restarted" })
 	require.Positive(t, at)
 	require.Equal(t, "the plugin refused 2 requests in a row and is restarted; the last: the plugin refused: Increase: plugin error: the SSH key is not found", events[at].Text)
+}
+
+// TestFleet_restart_of_a_plugin_names_the_refusal covers a failure of another
+// kind after the refusals that lead to the restart of the plugin.
+func TestFleet_restart_of_a_plugin_names_the_refusal(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t)
+	w.bootstrapper, w.running = failingBootstrapper{}, func() []string { return nil }
+	w.newWorker()
+	w.freeze()
+	w.cloud.do(func() {
+		w.cloud.increase = func(*cloud, int) (int, error) {
+			return 0, &fleeting.CallError{Call: "Increase", Code: codes.Unknown, Message: "the key is not found"}
+		}
+	})
+	w.put(func(s *run.FleetSpec) { s.Bootstrap = run.BootstrapSSH })
+	w.start()
+	w.submit(1)
+	remembers := func(text string) bool {
+		v, err := w.store.ViewFleet(t.Context(), fleetName)
+		return err == nil && strings.Contains(v.PolicyState, text)
+	}
+	w.await("a refusal", func() bool { return remembers(`"refusals":1`) })
+	w.clock(5 * time.Second)
+	w.await("two refusals", func() bool { return remembers(`"refusals":2`) })
+	w.cloud.do(func() { w.cloud.add(1) })
+	w.await("the failure of a machine that appeared", func() bool {
+		w.clock(time.Millisecond) // a listing is due
+		return remembers("it does not answer")
+	})
+	w.await("the restart", func() bool {
+		w.clock(time.Second)
+		return slices.Contains(w.events(), "plugin_restarted")
+	})
+	events, err := w.fleets.FleetEvents(t.Context(), fleetName, -1, 1000)
+	require.NoError(t, err)
+	at := slices.IndexFunc(events, func(e run.FleetEvent) bool { return e.Kind == "plugin_restarted" })
+	require.Equal(t, "the plugin refused 2 requests in a row and is restarted; the last: the plugin refused: Increase: plugin error: the key is not found", events[at].Text)
 }
 
 // TestFleet_rollout_counts_the_machines_of_the_cloud covers machines whose

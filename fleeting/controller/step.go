@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -314,8 +315,9 @@ func (f *fleet) setRefusal(text string) {
 
 // restart restarts a plugin that refuses all requests.
 func (s *step) restart(ctx context.Context, group Group, m memory) error {
-	text := fmt.Sprintf("the plugin refused %d requests in a row and is restarted; the last: %s", m.Refusals, m.LastWhy)
-	s.w.logger.WarnContext(ctx, "restarting the plugin of a fleet: it refuses all requests", "fleet", s.name, "refusals", m.Refusals, "error", m.LastWhy)
+	last := cmp.Or(m.Refusal, m.LastWhy) // an earlier worker did not record the refusal
+	text := fmt.Sprintf("the plugin refused %d requests in a row and is restarted; the last: %s", m.Refusals, last)
+	s.w.logger.WarnContext(ctx, "restarting the plugin of a fleet: it refuses all requests", "fleet", s.name, "refusals", m.Refusals, "error", last)
 	if _, err := s.w.store.ChangeFleet(ctx, s.name, records.FleetChanges{
 		Events: []run.FleetEvent{{At: s.w.now(), Kind: "plugin_restarted", By: actorFleet, Reason: reasonRefused, Text: text}},
 	}); err != nil {
@@ -361,7 +363,7 @@ func (s *step) recordResponse(ctx context.Context, promised int, refusal error) 
 		}
 		b.set(r, "gone", reasonRefused, why, func(n *records.LedgerRow) { n.State, n.GoneAt, n.Acknowledged = run.InstanceGone, b.now, true })
 	}
-	if m := readMemory(v.PolicyState); m.countRefusals(refusal, created) || expected < len(open) {
+	if m := readMemory(v.PolicyState); m.countRefusals(refusal, created, why) || expected < len(open) {
 		if expected < len(open) {
 			m.recordFailure(b.now, open[0].RequestedAt, why)
 		}
