@@ -28,14 +28,14 @@ func (h *Host) Init(ctx context.Context) (Info, error) {
 
 // Update lists all instances in their current state in the cloud. If the plugin
 // crashes during the call, Update launches it and calls it once more. It waits
-// for a running change, but only for a limited time: a call that hangs must not
-// block listings.
+// for a running change, but only for a limited time after the change began: a
+// call that hangs must not block listings.
 func (h *Host) Update(ctx context.Context) ([]Instance, error) {
 	if err := acquire(ctx, h.listing, "Update"); err != nil {
 		return nil, err
 	}
 	defer func() { <-h.listing }()
-	listingWait := time.NewTimer(h.o.Timeouts.ListingWait)
+	listingWait := time.NewTimer(h.listingWait())
 	defer listingWait.Stop()
 	select {
 	case h.changes <- struct{}{}: // no change begins during the listing
@@ -52,6 +52,16 @@ func (h *Host) Update(ctx context.Context) ([]Instance, error) {
 		instances, err = ask()
 	}
 	return instances, err
+}
+
+// listingWait returns how long a listing waits for the running change. All
+// listings during one change wait for its first part only.
+func (h *Host) listingWait() time.Duration {
+	wait := h.o.Timeouts.ListingWait
+	if began := h.changeBegan.Load(); began != nil {
+		wait -= time.Since(*began)
+	}
+	return max(0, wait)
 }
 
 // Increase requests n more instances, and returns how many of them the plugin
@@ -204,6 +214,9 @@ func change[R any](ctx context.Context, h *Host, name string, timeout time.Durat
 		return none, err
 	}
 	defer func() { <-h.changes }()
+	began := time.Now()
+	h.changeBegan.Store(&began)
+	defer h.changeBegan.Store(nil)
 	return call(ctx, h, name, timeout, do)
 }
 

@@ -242,6 +242,31 @@ func TestFault_Increase_that_does_not_return_holds_up_no_listing(t *testing.T) {
 	require.Len(t, listed(t, h), 3)
 }
 
+// TestFault_listings_during_one_change covers a change that does not return: only
+// its first part holds up listings, not each of them.
+func TestFault_listings_during_one_change(t *testing.T) {
+	t.Parallel()
+	h, c, _ := openOnCloud(t, cloud.Settings{}, fleeting.Options{Timeouts: fleeting.Timeouts{ListingWait: time.Second}})
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Increase", Do: 1, Outcome: cloud.Hang, Times: 1}))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.Increase(ctx, 1)
+		ended <- err
+	}()
+	testenv.Await(t, 20*time.Second, func() (bool, string) { return len(cloudIDs(t, c)) == 1, "no machine" })
+	// If each listing waited, these would take twice as long.
+	within, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	for range 60 {
+		_, err := h.Update(within)
+		require.NoError(t, err)
+	}
+	left := errors.New("left")
+	cancel(left)
+	require.ErrorIs(t, <-ended, left)
+}
+
 func TestFault_Init_that_fails(t *testing.T) {
 	t.Parallel()
 	c, err := cloud.Open(t.TempDir())

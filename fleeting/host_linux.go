@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -26,6 +27,8 @@ type Host struct {
 	logs     *logs
 	changes  chan struct{} // held by a change, or by a listing that must not overlap one
 	listing  chan struct{} // held by a listing
+
+	changeBegan atomic.Pointer[time.Time] // nil: no change runs
 
 	launching chan struct{} // guards current: held while the process is checked or launched
 	current   *process
