@@ -40,6 +40,7 @@ type Store interface {
 	Sessions
 	Tokens
 	BrowserSessions
+	RoleGrants
 	Audit
 	Forgetting
 

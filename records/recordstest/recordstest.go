@@ -52,6 +52,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) fixture.Open) {
 		{"Tokens", executors.TokenTests()},
 		{"Forget", executors.ForgetTests()},
 		{"Audit", audit.Tests()},
+		{"RoleGrants", roleGrantTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()

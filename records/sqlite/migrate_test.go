@@ -51,3 +51,23 @@ func TestSchema_next_migration(t *testing.T) {
 	_, err = sqlite.Open(t.Context(), path, sqlite.Options{})
 	require.Equal(t, run.CodeNotSupported, run.CodeOf(err), "a new process of the previous build")
 }
+
+// TestStore_unknown_grants: a newer version may store grants with keys that this one does
+// not know. Such a key may restrict the grant, so it is not applied without it.
+func TestStore_unknown_grants(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "drover.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	known := run.RoleGrant{Subject: "ana", Role: "viewer", Groups: []string{"/acme/**"}}
+	_, _, err = s.PutRoleGrants(t.Context(), run.RoleGrants{Name: "web", UpdatedBy: "ops", Grants: []run.RoleGrant{known}}, nil)
+	require.NoError(t, err)
+	_, err = raw(t, path).ExecContext(t.Context(), `UPDATE role_grants SET grants = ?`,
+		`[{"subject": "*", "role": "admin", "groups": ["/**"], "until": "2027-01-01T00:00:00Z"}, {"subject": "ana", "role": "viewer", "groups": ["/acme/**"]}]`)
+	require.NoError(t, err)
+	all, err := s.ListRoleGrants(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []run.RoleGrant{known}, all[0].Grants)
+	require.Equal(t, 1, all[0].Unknown)
+}

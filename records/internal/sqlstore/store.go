@@ -14,6 +14,7 @@ import (
 	"github.com/drover-run/drover/records/internal/sqlstore/fleets"
 	"github.com/drover-run/drover/records/internal/sqlstore/logs"
 	"github.com/drover-run/drover/records/internal/sqlstore/outbox"
+	"github.com/drover-run/drover/records/internal/sqlstore/rolegrants"
 	"github.com/drover-run/drover/records/internal/sqlstore/runs"
 	"github.com/drover-run/drover/records/internal/sqlstore/schedules"
 	"github.com/drover-run/drover/records/internal/sqlstore/sessions"
@@ -33,6 +34,7 @@ type (
 	fleetStore       = fleets.Store
 	logStore         = logs.Store
 	outboxStore      = outbox.Store
+	roleGrantStore   = rolegrants.Store
 	runStore         = runs.Store
 	scheduleStore    = schedules.Store
 	sessionStore     = sessions.Store
@@ -50,6 +52,7 @@ type Store struct {
 	*fleetStore
 	*logStore
 	*outboxStore
+	*roleGrantStore
 	*runStore
 	*scheduleStore
 	*sessionStore
@@ -71,6 +74,7 @@ func New(b sqldb.Backend, d sqldb.Dialect, schema *sqldb.Schema, hub *sqldb.Hub,
 		fleetStore:       fleets.NewStore(db),
 		logStore:         logs.NewStore(db),
 		outboxStore:      outbox.NewStore(db),
+		roleGrantStore:   rolegrants.NewStore(db),
 		runStore:         runs.NewStore(db),
 		scheduleStore:    schedules.NewStore(db),
 		sessionStore:     sessions.NewStore(db),
