@@ -18,8 +18,9 @@ import (
 // Subjects returns the bindings of the subjects that an identity provider authenticates.
 type Subjects interface {
 	// BindingsOf returns the bindings of a subject that the provider has in the given
-	// groups of users. Without any, the subject may do nothing.
-	BindingsOf(subject string, memberOf []string) Bindings
+	// groups of users. Without any, the subject may do nothing. Errors: unavailable (the
+	// grants are not known yet).
+	BindingsOf(subject string, memberOf []string) (Bindings, error)
 }
 
 // allSubjects is the subject of a grant to all subjects of the provider.
@@ -56,15 +57,20 @@ func ReadPolicy(data []byte) (Policy, error) {
 	return p, errors.Join(errs...)
 }
 
-// BindingsOf implements Subjects.
-func (p Policy) BindingsOf(subject string, memberOf []string) Bindings {
+// BindingsOf implements Subjects. It returns no error.
+func (p Policy) BindingsOf(subject string, memberOf []string) (Bindings, error) {
+	return p.matching(subject, memberOf).merged(), nil
+}
+
+// matching returns the bindings of all grants to a subject.
+func (p Policy) matching(subject string, memberOf []string) Bindings {
 	var out Bindings
 	for _, g := range p {
 		if g.Subject == allSubjects || g.Subject != "" && g.Subject == subject || g.Members != "" && slices.Contains(memberOf, g.Members) {
 			out = append(out, g.Binding)
 		}
 	}
-	return out.merged()
+	return out
 }
 
 // merged returns the same bindings with one for each role, without patterns below others:
@@ -110,7 +116,7 @@ func OpenFile(path string, logger *slog.Logger) (*File, error) {
 	return &File{policy: policy}, nil
 }
 
-// BindingsOf implements Subjects.
-func (f *File) BindingsOf(subject string, memberOf []string) Bindings {
+// BindingsOf implements Subjects. It returns no error.
+func (f *File) BindingsOf(subject string, memberOf []string) (Bindings, error) {
 	return f.policy.Current().BindingsOf(subject, memberOf)
 }

@@ -103,17 +103,25 @@ func TestBindings_Validate(t *testing.T) {
 	require.ErrorContains(t, roles.Bindings{bound(roles.Admin, make([]string, 51)...)}.Validate(), "the limit is 50")
 }
 
+// bindingsOf returns the bindings of a subject that is a member of groups.
+func bindingsOf(t *testing.T, s roles.Subjects, subject string, memberOf ...string) roles.Bindings {
+	t.Helper()
+	b, err := s.BindingsOf(subject, memberOf)
+	require.NoError(t, err)
+	return b
+}
+
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	p, err := roles.ReadPolicy([]byte("- {members: web, role: submitter, groups: [/acme/**]}\n- {subject: ana, role: admin, groups: [/**]}\n"))
 	require.NoError(t, err)
-	require.Equal(t, roles.Bindings{bound(roles.Submitter, "/acme/**")}, p.BindingsOf("bob", []string{"x", "web"}))
-	require.Len(t, p.BindingsOf("ana", []string{"web"}), 2)
-	require.Empty(t, p.BindingsOf("web", []string{"ana"}))
-	require.Empty(t, p.BindingsOf("", []string{""}))
+	require.Equal(t, roles.Bindings{bound(roles.Submitter, "/acme/**")}, bindingsOf(t, p, "bob", "x", "web"))
+	require.Len(t, bindingsOf(t, p, "ana", "web"), 2)
+	require.Empty(t, bindingsOf(t, p, "web", "ana"))
+	require.Empty(t, bindingsOf(t, p, "", ""))
 	p, err = roles.ReadPolicy(nil)
 	require.NoError(t, err)
-	require.Empty(t, p.BindingsOf("ana", nil))
+	require.Empty(t, bindingsOf(t, p, "ana"))
 	for text, want := range map[string]string{
 		"- {role: admin, groups: [/**]}": "names either", "- {subject: a, members: b, role: admin, groups: [/**]}": "names either",
 		"- {subject: a, role: admin}": "no groups", "- {subject: a, roles: admin, groups: [/**]}": "not found",
@@ -146,7 +154,7 @@ func TestPolicy_merges_grants(t *testing.T) {
 		"everywhere":    {"root", nil, roles.Bindings{bound(roles.Viewer, "/shared/**"), bound(roles.Admin, "/**")}},
 		"another_group": {"bob", []string{"*", "ana"}, roles.Bindings{bound(roles.Viewer, "/shared/**")}},
 	} {
-		require.Equal(t, tt.want, p.BindingsOf(tt.subject, tt.groups), name)
+		require.Equal(t, tt.want, bindingsOf(t, p, tt.subject, tt.groups...), name)
 	}
 }
 
@@ -188,7 +196,7 @@ func TestOpenFile(t *testing.T) {
 	require.NoError(t, err)
 	await := func(want roles.Bindings) {
 		testenv.Await(t, 10*time.Second, func() (bool, string) {
-			got := f.BindingsOf("ana", []string{"web"})
+			got := bindingsOf(t, f, "ana", "web")
 			return reflect.DeepEqual(want, got), fmt.Sprint(got)
 		})
 	}
@@ -197,7 +205,7 @@ func TestOpenFile(t *testing.T) {
 	await(roles.Bindings{bound(roles.Viewer, "/acme/**")})
 	write("- {subject: ana, role: owner, groups: [/acme/**]}\n")
 	testenv.Await(t, 10*time.Second, func() (bool, string) {
-		_, text := f.BindingsOf("ana", nil), logged.String()
+		_, text := bindingsOf(t, f, "ana"), logged.String()
 		return strings.Contains(text, "previous content stays in use") && strings.Contains(text, "is not a role"), text
 	})
 	await(roles.Bindings{bound(roles.Viewer, "/acme/**")})

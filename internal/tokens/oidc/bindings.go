@@ -64,7 +64,11 @@ func (p *Provider) Principal(id run.Identity) (tokens.Principal, error) {
 	}
 	reason := "no binding matches the user or a group"
 	if p.opts.Roles != nil {
-		principal.Roles = p.opts.Roles.BindingsOf(id.Name, id.Groups)
+		granted, err := p.opts.Roles.BindingsOf(id.Name, id.Groups)
+		if err != nil {
+			return tokens.Principal{}, err
+		}
+		principal.Roles = granted
 		reason += ", and no grant of a role does"
 	}
 	if len(principal.Roles) == 0 {
