@@ -735,6 +735,33 @@ func (e RoleBindingRole) Valid() bool {
 	}
 }
 
+// Defines values for RoleGrantRole.
+const (
+	RoleGrantRoleAdmin     RoleGrantRole = "admin"
+	RoleGrantRoleApprover  RoleGrantRole = "approver"
+	RoleGrantRoleOperator  RoleGrantRole = "operator"
+	RoleGrantRoleSubmitter RoleGrantRole = "submitter"
+	RoleGrantRoleViewer    RoleGrantRole = "viewer"
+)
+
+// Valid indicates whether the value is a known member of the RoleGrantRole enum.
+func (e RoleGrantRole) Valid() bool {
+	switch e {
+	case RoleGrantRoleAdmin:
+		return true
+	case RoleGrantRoleApprover:
+		return true
+	case RoleGrantRoleOperator:
+		return true
+	case RoleGrantRoleSubmitter:
+		return true
+	case RoleGrantRoleViewer:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SaveCacheMode.
 const (
 	SaveCacheModeOnce    SaveCacheMode = "once"
@@ -2367,6 +2394,64 @@ type RoleBinding struct {
 // RoleBindingRole defines model for RoleBinding.Role.
 type RoleBindingRole string
 
+// RoleGrant A role in groups for a user of the identity provider (`subject`), or for all members of a group of users (`members`).
+// A grant has one of the two. The entries of the file `gateway.oidc.roles_file` have the same keys.
+type RoleGrant struct {
+	// Groups Patterns such as `/acme/**`, the group `/acme` and all below it; `/**` is all groups, and what belongs to none.
+	Groups []string `json:"groups"`
+
+	// Members The group of users, as the claim `gateway.oidc.groups_claim` names it.
+	Members string        `json:"members,omitempty,omitzero"`
+	Role    RoleGrantRole `json:"role"`
+
+	// Subject The name of the user, without `gateway.oidc.subject_prefix`; `*` is every user of the provider.
+	Subject string `json:"subject,omitempty,omitzero"`
+}
+
+// RoleGrantRole defines model for RoleGrant.Role.
+type RoleGrantRole string
+
+// RoleGrants A named list of role grants.
+type RoleGrants struct {
+	Grants []RoleGrant `json:"grants"`
+
+	// Issuer The identity provider of the gateway that stored the list. Gateways with another provider do not apply it.
+	Issuer string `json:"issuer"`
+	Name   string `json:"name"`
+	Note   string `json:"note,omitempty,omitzero"`
+
+	// Unknown The number of grants that a newer version of Drover stored and this one does not understand. `grants` lacks them, and they have no effect here.
+	Unknown   int       `json:"unknown,omitempty,omitzero"`
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// UpdatedBy Who changed it last, as in the `actions` of runs.
+	UpdatedBy string `json:"updated_by"`
+
+	// Version Grows with every change of any list.
+	Version int64 `json:"version"`
+}
+
+// RoleGrantsList defines model for RoleGrantsList.
+type RoleGrantsList struct {
+	// File The grants in the file of this gateway, absent if it has none.
+	File []RoleGrant `json:"file,omitempty,omitzero"`
+
+	// Issuer The identity provider of the gateway that answers, which applies the lists with this `issuer`.
+	Issuer     string       `json:"issuer"`
+	Rolegrants []RoleGrants `json:"rolegrants"`
+}
+
+// RoleGrantsSpec defines model for RoleGrantsSpec.
+type RoleGrantsSpec struct {
+	Grants []RoleGrant `json:"grants"`
+
+	// Note What the grants are for.
+	Note string `json:"note,omitempty,omitzero"`
+
+	// Version The version that the stored list must have, 0 for a list that must not exist. Without it, the call overwrites any version.
+	Version *int64 `json:"version,omitempty"`
+}
+
 // Run defines model for Run.
 type Run struct {
 	// Actions The calls that changed the run after its creation, oldest first. Absent in lists.
@@ -3338,6 +3423,9 @@ type FleetName = string
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// RoleGrantsName defines model for RoleGrantsName.
+type RoleGrantsName = string
+
 // RunID defines model for RunID.
 type RunID = string
 
@@ -3547,6 +3635,15 @@ type PreviewRetentionParams struct {
 
 	// Limit The number of items of each kind to list.
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// DeleteRoleGrantsJSONBody defines parameters for DeleteRoleGrants.
+type DeleteRoleGrantsJSONBody = map[string]interface{}
+
+// DeleteRoleGrantsParams defines parameters for DeleteRoleGrants.
+type DeleteRoleGrantsParams struct {
+	// Version The version that the list must have; absent for any.
+	Version *int64 `form:"version,omitempty" json:"version,omitempty"`
 }
 
 // DeleteRunsJSONBody defines parameters for DeleteRuns.
@@ -3799,6 +3896,12 @@ type DeletePoolJSONRequestBody = DeletePoolJSONBody
 
 // PutPoolJSONRequestBody defines body for PutPool for application/json ContentType.
 type PutPoolJSONRequestBody = PoolSpec
+
+// DeleteRoleGrantsJSONRequestBody defines body for DeleteRoleGrants for application/json ContentType.
+type DeleteRoleGrantsJSONRequestBody = DeleteRoleGrantsJSONBody
+
+// PutRoleGrantsJSONRequestBody defines body for PutRoleGrants for application/json ContentType.
+type PutRoleGrantsJSONRequestBody = RoleGrantsSpec
 
 // DeleteRunsJSONRequestBody defines body for DeleteRuns for application/json ContentType.
 type DeleteRunsJSONRequestBody = DeleteRunsJSONBody
@@ -4845,6 +4948,66 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/retention/preview (the `PreviewRetention` operationId).
 	PreviewRetention(ctx context.Context, params *PreviewRetentionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListRoleGrants List the role grants
+	//
+	// The lists of grants that are stored for all gateways, by name, and the grants in the file of the gateway that answers
+	// (`gateway.oidc.roles_file`). A user has the roles of all grants that match. 422 `not_supported` if the gateway has no
+	// identity provider.
+	//
+	// Corresponds with GET /api/v1/rolegrants (the `ListRoleGrants` operationId).
+	ListRoleGrants(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteRoleGrantsWithBody Delete a list of role grants
+	//
+	// From the answer on, users do not have the roles at this gateway, and at the others within a few seconds. 409 `conflict`
+	// if the list does not have the given `version`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with DELETE /api/v1/rolegrants/{name} (the `DeleteRoleGrants` operationId).
+	DeleteRoleGrantsWithBody(ctx context.Context, name RoleGrantsName, params *DeleteRoleGrantsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteRoleGrants Delete a list of role grants
+	//
+	// From the answer on, users do not have the roles at this gateway, and at the others within a few seconds. 409 `conflict`
+	// if the list does not have the given `version`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with DELETE /api/v1/rolegrants/{name} (the `DeleteRoleGrants` operationId).
+	DeleteRoleGrants(ctx context.Context, name RoleGrantsName, params *DeleteRoleGrantsParams, body DeleteRoleGrantsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRoleGrants Get a list of role grants
+	//
+	// Corresponds with GET /api/v1/rolegrants/{name} (the `GetRoleGrants` operationId).
+	GetRoleGrants(ctx context.Context, name RoleGrantsName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutRoleGrantsWithBody Create or replace a list of role grants
+	//
+	// This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who lose the
+	// right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409 `conflict` if
+	// the list does not have the given `version`; 422 `invalid` if a grant is not valid, or if a user would have more than 50
+	// patterns of groups with the grants in force; 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so
+	// that no grant has an effect; 429 `exhausted` if there are 100 lists.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/rolegrants/{name} (the `PutRoleGrants` operationId).
+	PutRoleGrantsWithBody(ctx context.Context, name RoleGrantsName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutRoleGrants Create or replace a list of role grants
+	//
+	// This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who lose the
+	// right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409 `conflict` if
+	// the list does not have the given `version`; 422 `invalid` if a grant is not valid, or if a user would have more than 50
+	// patterns of groups with the grants in force; 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so
+	// that no grant has an effect; 429 `exhausted` if there are 100 lists.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/rolegrants/{name} (the `PutRoleGrants` operationId).
+	PutRoleGrants(ctx context.Context, name RoleGrantsName, body PutRoleGrantsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteRunsWithBody Delete final runs by age and by number
 	//
@@ -6716,6 +6879,126 @@ func (c *Client) GetRetention(ctx context.Context, reqEditors ...RequestEditorFn
 // Corresponds with GET /api/v1/retention/preview (the `PreviewRetention` operationId).
 func (c *Client) PreviewRetention(ctx context.Context, params *PreviewRetentionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPreviewRetentionRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListRoleGrants List the role grants
+//
+// The lists of grants that are stored for all gateways, by name, and the grants in the file of the gateway that answers
+// (`gateway.oidc.roles_file`). A user has the roles of all grants that match. 422 `not_supported` if the gateway has no
+// identity provider.
+//
+// Corresponds with GET /api/v1/rolegrants (the `ListRoleGrants` operationId).
+func (c *Client) ListRoleGrants(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListRoleGrantsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteRoleGrantsWithBody Delete a list of role grants
+//
+// From the answer on, users do not have the roles at this gateway, and at the others within a few seconds. 409 `conflict`
+// if the list does not have the given `version`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with DELETE /api/v1/rolegrants/{name} (the `DeleteRoleGrants` operationId).
+func (c *Client) DeleteRoleGrantsWithBody(ctx context.Context, name RoleGrantsName, params *DeleteRoleGrantsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteRoleGrantsRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteRoleGrants Delete a list of role grants
+//
+// From the answer on, users do not have the roles at this gateway, and at the others within a few seconds. 409 `conflict`
+// if the list does not have the given `version`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with DELETE /api/v1/rolegrants/{name} (the `DeleteRoleGrants` operationId).
+func (c *Client) DeleteRoleGrants(ctx context.Context, name RoleGrantsName, params *DeleteRoleGrantsParams, body DeleteRoleGrantsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteRoleGrantsRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRoleGrants Get a list of role grants
+//
+// Corresponds with GET /api/v1/rolegrants/{name} (the `GetRoleGrants` operationId).
+func (c *Client) GetRoleGrants(ctx context.Context, name RoleGrantsName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRoleGrantsRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutRoleGrantsWithBody Create or replace a list of role grants
+//
+// This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who lose the
+// right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409 `conflict` if
+// the list does not have the given `version`; 422 `invalid` if a grant is not valid, or if a user would have more than 50
+// patterns of groups with the grants in force; 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so
+// that no grant has an effect; 429 `exhausted` if there are 100 lists.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/rolegrants/{name} (the `PutRoleGrants` operationId).
+func (c *Client) PutRoleGrantsWithBody(ctx context.Context, name RoleGrantsName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutRoleGrantsRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutRoleGrants Create or replace a list of role grants
+//
+// This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who lose the
+// right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409 `conflict` if
+// the list does not have the given `version`; 422 `invalid` if a grant is not valid, or if a user would have more than 50
+// patterns of groups with the grants in force; 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so
+// that no grant has an effect; 429 `exhausted` if there are 100 lists.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/rolegrants/{name} (the `PutRoleGrants` operationId).
+func (c *Client) PutRoleGrants(ctx context.Context, name RoleGrantsName, body PutRoleGrantsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutRoleGrantsRequest(c.Server, name, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10451,6 +10734,188 @@ func NewPreviewRetentionRequest(server string, params *PreviewRetentionParams) (
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewListRoleGrantsRequest constructs an http.Request for the ListRoleGrants method
+func NewListRoleGrantsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/rolegrants")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteRoleGrantsRequest calls the generic DeleteRoleGrants builder with application/json body
+func NewDeleteRoleGrantsRequest(server string, name RoleGrantsName, params *DeleteRoleGrantsParams, body DeleteRoleGrantsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDeleteRoleGrantsRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewDeleteRoleGrantsRequestWithBody constructs an http.Request for the DeleteRoleGrants method, with any body, and a specified content type
+func NewDeleteRoleGrantsRequestWithBody(server string, name RoleGrantsName, params *DeleteRoleGrantsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/rolegrants/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Version != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "version", *params.Version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetRoleGrantsRequest constructs an http.Request for the GetRoleGrants method
+func NewGetRoleGrantsRequest(server string, name RoleGrantsName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/rolegrants/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutRoleGrantsRequest calls the generic PutRoleGrants builder with application/json body
+func NewPutRoleGrantsRequest(server string, name RoleGrantsName, body PutRoleGrantsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutRoleGrantsRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewPutRoleGrantsRequestWithBody constructs an http.Request for the PutRoleGrants method, with any body, and a specified content type
+func NewPutRoleGrantsRequestWithBody(server string, name RoleGrantsName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/rolegrants/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }

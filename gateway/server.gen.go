@@ -146,6 +146,18 @@ type ServerInterface interface {
 	// PreviewRetention Preview what would be removed now
 	// (GET /api/v1/retention/preview)
 	PreviewRetention(ctx echo.Context, params PreviewRetentionParams) error
+	// ListRoleGrants List the role grants
+	// (GET /api/v1/rolegrants)
+	ListRoleGrants(ctx echo.Context) error
+	// DeleteRoleGrants Delete a list of role grants
+	// (DELETE /api/v1/rolegrants/{name})
+	DeleteRoleGrants(ctx echo.Context, name RoleGrantsName, params DeleteRoleGrantsParams) error
+	// GetRoleGrants Get a list of role grants
+	// (GET /api/v1/rolegrants/{name})
+	GetRoleGrants(ctx echo.Context, name RoleGrantsName) error
+	// PutRoleGrants Create or replace a list of role grants
+	// (PUT /api/v1/rolegrants/{name})
+	PutRoleGrants(ctx echo.Context, name RoleGrantsName) error
 	// DeleteRuns Delete final runs by age and by number
 	// (DELETE /api/v1/runs)
 	DeleteRuns(ctx echo.Context, params DeleteRunsParams) error
@@ -1308,6 +1320,72 @@ func (w *ServerInterfaceWrapper) PreviewRetention(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PreviewRetention(ctx, params)
+	return err
+}
+
+// ListRoleGrants converts echo context to params.
+func (w *ServerInterfaceWrapper) ListRoleGrants(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListRoleGrants(ctx)
+	return err
+}
+
+// DeleteRoleGrants converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteRoleGrants(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name RoleGrantsName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteRoleGrantsParams
+	// ------------- Optional query parameter "version" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "version", ctx.QueryParams(), &params.Version, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter version: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteRoleGrants(ctx, name, params)
+	return err
+}
+
+// GetRoleGrants converts echo context to params.
+func (w *ServerInterfaceWrapper) GetRoleGrants(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name RoleGrantsName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetRoleGrants(ctx, name)
+	return err
+}
+
+// PutRoleGrants converts echo context to params.
+func (w *ServerInterfaceWrapper) PutRoleGrants(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name RoleGrantsName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PutRoleGrants(ctx, name)
 	return err
 }
 
@@ -2593,6 +2671,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/tokens", wrapper.ListTokens, options.OperationMiddlewares["listTokens"]...)
 	router.POST(options.BaseURL+"/api/v1/tokens", wrapper.CreateToken, options.OperationMiddlewares["createToken"]...)
 	router.POST(options.BaseURL+"/api/v1/tokens/:name/revoke", wrapper.RevokeToken, options.OperationMiddlewares["revokeToken"]...)
+	router.GET(options.BaseURL+"/api/v1/rolegrants", wrapper.ListRoleGrants, options.OperationMiddlewares["listRoleGrants"]...)
+	router.DELETE(options.BaseURL+"/api/v1/rolegrants/:name", wrapper.DeleteRoleGrants, options.OperationMiddlewares["deleteRoleGrants"]...)
+	router.GET(options.BaseURL+"/api/v1/rolegrants/:name", wrapper.GetRoleGrants, options.OperationMiddlewares["getRoleGrants"]...)
+	router.PUT(options.BaseURL+"/api/v1/rolegrants/:name", wrapper.PutRoleGrants, options.OperationMiddlewares["putRoleGrants"]...)
 	router.GET(options.BaseURL+"/api/v1/audit", wrapper.ListAuditRecords, options.OperationMiddlewares["listAuditRecords"]...)
 	router.GET(options.BaseURL+"/api/v1/audit/export", wrapper.ExportAuditRecords, options.OperationMiddlewares["exportAuditRecords"]...)
 	router.GET(options.BaseURL+"/api/v1/retention", wrapper.GetRetention, options.OperationMiddlewares["getRetention"]...)

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -62,6 +63,8 @@ type Deps struct {
 	Auth tokens.Authenticator
 	// Tokens lists and revokes the tokens of Auth; nil means not_supported.
 	Tokens run.BearerTokens
+	// RoleGrants are the grants to users of Provider; nil means not_supported.
+	RoleGrants run.RoleGrantsAPI
 	// Browsers are the sessions of browsers; nil means that none can log in.
 	Browsers login.Sessions
 	// Provider logs users in, if it is not nil. Auth accepts its tokens.
@@ -146,6 +149,7 @@ type Server struct {
 	*exec.Operations
 	*login.Handlers
 	*access.TokenOperations
+	*access.RoleGrantOperations
 	*audit.API
 
 	runs        run.Service
@@ -221,6 +225,10 @@ func New(deps Deps, opts Options) (*Server, error) {
 		s.watcher = &access.Watcher{Every: s.opts.Recheck, Authenticate: reauthenticate(deps.Auth, s.Handlers), Roles: s.roles, Problem: problemOf}
 	}
 	s.TokenOperations = &access.TokenOperations{Tokens: deps.Tokens, Caller: principal, Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) }}
+	s.RoleGrantOperations = &access.RoleGrantOperations{
+		Grants: deps.RoleGrants, Caller: subject, Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) },
+		Location: func(name string) string { return s.base.Join("/api/v1/rolegrants/" + url.PathEscape(name)) },
+	}
 	s.API = audit.New(deps.Audit, ops, audit.Server{
 		Caller: func(c echo.Context) (subject, token string) { return principal(c).Name, principal(c).Name }, RequestID: requestID, BasePath: opts.BasePath,
 		Abort: abortResponse, Stream: func(c echo.Context, media string) (func([]byte) error, error) {

@@ -84,6 +84,7 @@ func matrix() map[string]allowance {
 		"scaleFleet": {ofFleet, operators}, "undoFleetRollout": {ofFleet, operators}, "pauseFleetRollout": {ofFleet, operators},
 		"resumeFleetRollout": {ofFleet, operators}, "putFleet": {ofAll, admins}, "deleteFleet": {ofAll, admins},
 		"listTokens": {ofAll, admins}, "createToken": {ofAll, admins}, "revokeToken": {ofAll, admins},
+		"listRoleGrants": {ofAll, admins}, "getRoleGrants": {ofAll, admins}, "putRoleGrants": {ofAll, admins}, "deleteRoleGrants": {ofAll, admins},
 		"getRetention": {ofAll, viewers}, "previewRetention": {ofAll, viewers}, "getMetrics": {ofAll, viewers},
 
 		"listAuditRecords": {ofAll, admins}, "exportAuditRecords": {ofAll, admins},

@@ -1,9 +1,12 @@
 package gateway_test
 
 import (
+	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,18 +44,42 @@ func userToken(t *testing.T, identity *testenv.Identity, email string, groups ..
 }
 
 // newUsers returns tenants whose principals are users of a provider. The name of each is
-// that of a group of users with the role.
+// that of a group of users with the role: every second grant is in a file, and the others are
+// stored in the records.
 func newUsers(t *testing.T, identity *testenv.Identity) tenants {
 	t.Helper()
-	var policy roles.Policy
+	var file strings.Builder
+	stored := run.RoleGrants{Name: "tenants", UpdatedBy: "ops"}
 	signed := map[string]string{}
-	for name, b := range principals() {
-		policy = append(policy, roles.Grant{Members: name, Binding: b})
+	for i, name := range slices.Sorted(maps.Keys(principals())) {
+		b := principals()[name]
+		if i%2 == 0 {
+			fmt.Fprintf(&file, "- {members: %s, role: %s, groups: [%q]}\n", name, b.Role, b.Groups[0])
+		} else {
+			stored.Grants = append(stored.Grants, run.RoleGrant{Members: name, Role: string(b.Role), Groups: b.Groups})
+		}
 		signed[name] = userToken(t, identity, name+"@example.com", name)
 	}
+	path := filepath.Join(t.TempDir(), "roles.yaml")
+	require.NoError(t, durable.WriteFile(path, []byte(file.String())))
+	log := slog.New(slog.DiscardHandler)
+	filed, err := roles.OpenFile(path, log)
+	require.NoError(t, err)
+	granted := roles.NewGrants(t.Context(), newStore(t), log, roles.GrantsOptions{Issuer: identity.Issuer, File: filed})
+	_, _, err = granted.PutRoleGrants(t.Context(), stored, nil, "ops")
+	require.NoError(t, err)
 	none, err := tokens.NewList(nil)
 	require.NoError(t, err)
-	return tenantsOf(t, oidc.WithProvider(newProvider(t, identity, policy), none), func(name string) string { return signed[name] })
+	return tenantsOf(t, oidc.WithProvider(newProvider(t, identity, granted), none), func(name string) string { return signed[name] })
+}
+
+// newStore returns empty records.
+func newStore(t *testing.T) *sqlite.Store {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "records.db"), sqlite.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	return store
 }
 
 // TestServer_roles_of_users: users of a provider have the roles that a file grants to them
@@ -71,14 +98,10 @@ func TestServer_roles_of_users(t *testing.T) {
 	granted, err := roles.OpenFile(path, log)
 	require.NoError(t, err)
 	provider := newProvider(t, identity, granted)
-	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "records.db"), sqlite.Options{})
-	require.NoError(t, err)
+	store := newStore(t)
 	bucket, err := blobs.Open(t.Context(), "mem://")
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, store.Close())
-		require.NoError(t, bucket.Close())
-	})
+	t.Cleanup(func() { require.NoError(t, bucket.Close()) })
 	e := engine.New(engine.Deps{Store: store, Logs: bucket, Logger: log})
 	_, err = e.Register(t.Context(), run.Executor{ID: "host-1", Pool: "shell", Driver: "shell", OS: "linux", Arch: "amd64", Slots: 1, JournalID: "j1"})
 	require.NoError(t, err)

@@ -65,7 +65,7 @@ func (p parts) addGateway(
 	if err != nil {
 		return err
 	}
-	provider, err := openProvider(cfg.OIDC, p.Logger)
+	provider, granted, err := p.addProvider(ctx, cfg.OIDC, s)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (p parts) addGateway(
 	server, err := gateway.New(gateway.Deps{
 		Runs: service, Ready: ready, ExecutorAPI: service, Webhooks: engine.NewWebhooks(s.records), Schedules: engine.NewScheduler(service, s.records, c),
 		Fleets: engine.NewFleets(s.records), Artifacts: service, Sessions: service,
-		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Tokens: registry, Browsers: browsers, Provider: provider, Audit: recorder, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
+		Retention: engine.NewRetentionService(s.records, c, nil), Codec: payloads, Auth: auth, Tokens: registry, RoleGrants: granted, Browsers: browsers, Provider: provider, Audit: recorder, Keys: keys, Logger: p.Logger, Registry: p.Telemetry.Registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
 			return gateway.Stats(stats), err

@@ -126,6 +126,11 @@ func rules() map[string]rule {
 		"createToken": {roles.Administer, ofAll},
 		"revokeToken": {roles.Administer, ofAll},
 
+		"listRoleGrants":   {roles.Administer, ofAll},
+		"getRoleGrants":    {roles.Administer, ofAll},
+		"putRoleGrants":    {roles.Administer, ofAll},
+		"deleteRoleGrants": {roles.Administer, ofAll},
+
 		"getRetention":     {roles.View, ofAll},
 		"previewRetention": {roles.View, ofAll},
 		"getMetrics":       {roles.View, ofAll},

@@ -1,0 +1,298 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/gateway/audit"
+	"github.com/drover-run/drover/internal/durable"
+	"github.com/drover-run/drover/internal/roles"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/internal/tokens"
+	"github.com/drover-run/drover/internal/tokens/oidc"
+	"github.com/drover-run/drover/run"
+)
+
+// granting is a gateway that applies stored grants of roles, beside others on the same
+// records.
+type granting struct {
+	base  string
+	audit *memoryLog
+}
+
+const grantsPath = "/api/v1/rolegrants/"
+
+// startGranting starts a gateway. Its tokens are writer with the scope write, and tenant
+// with the role admin in /acme/**. file is its file of grants, "" for none.
+func startGranting(t *testing.T, identity *testenv.Identity, store roles.Store, file string) granting {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	opts := roles.GrantsOptions{Issuer: identity.Issuer}
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "roles.yaml")
+		require.NoError(t, durable.WriteFile(path, []byte(file)))
+		var err error
+		opts.File, err = roles.OpenFile(path, log)
+		require.NoError(t, err)
+	}
+	granted := roles.NewGrants(t.Context(), store, log, opts)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = granted.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	listed, err := tokens.NewList([]tokens.Token{
+		{Name: "writer", Hash: tokens.Hash("writer"), Scopes: []tokens.Scope{tokens.Write, tokens.Exec}},
+		{Name: "tenant", Hash: tokens.Hash("tenant"), Roles: roles.Bindings{{Role: roles.Admin, Groups: []string{"/acme/**"}}}},
+	})
+	require.NoError(t, err)
+	provider := newProvider(t, identity, granted)
+	g := granting{audit: &memoryLog{}}
+	recorder, err := audit.NewRecorder(g.audit, prometheus.NewRegistry(), log)
+	require.NoError(t, err)
+	service := eventService(make(chan run.Event), make(chan run.EventQuery, 100), make(chan struct{}))
+	service.ListFunc = func(context.Context, run.ListQuery) (run.Page, error) { return run.Page{}, nil }
+	g.base = serve(t, gateway.Deps{
+		Runs: service, Auth: oidc.WithProvider(provider, listed), Provider: provider, RoleGrants: granted, Audit: recorder,
+	}, gateway.Options{Recheck: 10 * time.Millisecond})
+	return g
+}
+
+func (g granting) call(t *testing.T, method, path, body, token string) answer {
+	t.Helper()
+	return call{method: method, path: path, body: body, header: map[string]string{"Authorization": "Bearer " + token}}.do(t, g.base)
+}
+
+// awaitAccess waits until a user may list runs, or may not.
+func (g granting) awaitAccess(t *testing.T, token string, status int) {
+	t.Helper()
+	testenv.Await(t, 30*time.Second, func() (bool, string) {
+		got := g.call(t, http.MethodGet, "/api/v1/runs", "", token)
+		return got.status == status, fmt.Sprint(got.status, got.body)
+	})
+}
+
+// TestServer_role_grants: a grant that is put at one gateway gives a user a role at all, and
+// its deletion takes the role away and ends the user's streams.
+func TestServer_role_grants(t *testing.T) {
+	t.Parallel()
+	identity := testenv.StartIdentity(t)
+	store := newStore(t)
+	here, there := startGranting(t, identity, store, ""), startGranting(t, identity, store, "- {subject: ana@example.com, role: viewer, groups: [/shared/**]}\n")
+	admin := userToken(t, identity, "eve@example.com", "platform")
+	ana, bob := userToken(t, identity, "ana@example.com", "docs"), userToken(t, identity, "bob@example.com", "web")
+	for _, g := range []granting{here, there} {
+		g.awaitAccess(t, bob, http.StatusForbidden)
+	}
+	here.awaitAccess(t, ana, http.StatusForbidden)
+	there.awaitAccess(t, ana, http.StatusOK)
+
+	got := here.call(t, http.MethodPut, grantsPath+"web", `{"grants": [{"members": "web", "role": "submitter", "groups": ["/acme/**"]}], "note": "the web team"}`, admin)
+	var put api.RoleGrants
+	got.read(t, &put)
+	require.Equal(t, http.StatusCreated, got.status)
+	require.Equal(t, grantsPath+"web", got.header.Get("Location"))
+	require.Equal(t, "oidc:eve@example.com", put.UpdatedBy)
+	require.Equal(t, identity.Issuer, put.Issuer)
+	require.Equal(t, http.StatusOK, here.call(t, http.MethodGet, "/api/v1/runs", "", bob).status, "at once at the gateway of the call")
+	there.awaitAccess(t, bob, http.StatusOK)
+	for _, g := range []granting{here, there} {
+		who := g.call(t, http.MethodGet, "/api/v1/session", "", bob).body
+		require.Contains(t, who, `"bindings":[{"groups":["/acme/**"],"role":"submitter"}]`)
+		refused := g.call(t, http.MethodPost, "/api/v1/runs", specOf(theirs), bob)
+		refused.problem(t, http.StatusForbidden, run.CodeForbidden)
+		refused = g.call(t, http.MethodPut, grantsPath+"mine", `{"grants": [{"subject": "bob@example.com", "role": "admin", "groups": ["/**"]}]}`, bob)
+		refused.problem(t, http.StatusForbidden, run.CodeForbidden)
+	}
+	here.awaitAccess(t, ana, http.StatusForbidden)
+
+	streams := []*stream{}
+	for _, g := range []granting{here, there} {
+		streams = append(streams, open(t, g.base+"/api/v1/events?from=now", map[string]string{"Authorization": "Bearer " + bob}))
+	}
+	require.Equal(t, http.StatusNoContent, here.call(t, http.MethodDelete, grantsPath+"web", "{}", admin).status)
+	require.Equal(t, http.StatusForbidden, here.call(t, http.MethodGet, "/api/v1/runs", "", bob).status, "at once at the gateway of the call")
+	there.awaitAccess(t, bob, http.StatusForbidden)
+	for _, s := range streams {
+		e := s.next(t)
+		for e.name == "start" {
+			e = s.next(t)
+		}
+		require.Equal(t, "problem", e.name)
+		require.Contains(t, e.data, `"code":"forbidden"`)
+	}
+	there.awaitAccess(t, ana, http.StatusOK)
+
+	var recorded []string
+	for _, r := range here.audit.take() {
+		if r.Kind == "rolegrant" {
+			recorded = append(recorded, fmt.Sprintf("%s %s %s by %s", r.Action, r.Resource.ID, r.Result, r.Subject))
+		}
+	}
+	require.Equal(t, []string{
+		"putRoleGrants web success by oidc:eve@example.com", "putRoleGrants mine refused by oidc:bob@example.com", "deleteRoleGrants web success by oidc:eve@example.com",
+	}, recorded)
+}
+
+// TestServer_role_grants_versions: a change may name the version that it replaces.
+func TestServer_role_grants_versions(t *testing.T) {
+	t.Parallel()
+	identity := testenv.StartIdentity(t)
+	g := startGranting(t, identity, newStore(t), "- {subject: ana@example.com, role: viewer, groups: [/shared/**]}\n")
+	admin := userToken(t, identity, "eve@example.com", "platform")
+	put := func(body string) answer {
+		t.Helper()
+		return g.call(t, http.MethodPut, grantsPath+"web", body, admin)
+	}
+	const grant = `"grants": [{"subject": "*", "role": "viewer", "groups": ["/acme/**"]}]`
+	require.Contains(t, put(`{"version": 7, `+grant+`}`).problem(t, http.StatusConflict, run.CodeConflict).Detail, "deleted")
+	var first, second, same api.RoleGrants
+	put(`{"version": 0, `+grant+`}`).read(t, &first)
+	require.Contains(t, put(`{"version": 0, `+grant+`}`).problem(t, http.StatusConflict, run.CodeConflict).Detail, "exist already")
+	put(fmt.Sprintf(`{"version": %d, "note": "x", %s}`, first.Version, grant)).read(t, &second)
+	require.Greater(t, second.Version, first.Version)
+	put(`{"note": "x", `+grant+`}`).read(t, &same)
+	require.Equal(t, second, same, "nothing changed")
+	stale := put(fmt.Sprintf(`{"version": %d, %s}`, first.Version, grant))
+	require.Contains(t, stale.problem(t, http.StatusConflict, run.CodeConflict).Detail, "oidc:eve@example.com changed the role grants web")
+	stale = g.call(t, http.MethodDelete, fmt.Sprintf("%sweb?version=%d", grantsPath, first.Version), "{}", admin)
+	stale.problem(t, http.StatusConflict, run.CodeConflict)
+
+	var all api.RoleGrantsList
+	g.call(t, http.MethodGet, "/api/v1/rolegrants", "", admin).read(t, &all)
+	require.Equal(t, []api.RoleGrants{second}, all.Rolegrants)
+	require.Equal(t, identity.Issuer, all.Issuer)
+	require.Equal(t, []api.RoleGrant{{Subject: "ana@example.com", Role: "viewer", Groups: []string{"/shared/**"}}}, all.File)
+	g.call(t, http.MethodGet, grantsPath+"web", "", admin).read(t, &same)
+	require.Equal(t, second, same)
+	require.Equal(t, http.StatusNoContent, g.call(t, http.MethodDelete, fmt.Sprintf("%sweb?version=%d", grantsPath, second.Version), "{}", admin).status)
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		gone := g.call(t, method, grantsPath+"web", "{}", admin)
+		gone.problem(t, http.StatusNotFound, run.CodeNotFound)
+	}
+}
+
+func TestServer_role_grants_bad_input(t *testing.T) {
+	t.Parallel()
+	identity := testenv.StartIdentity(t)
+	g := startGranting(t, identity, newStore(t), "")
+	admin := userToken(t, identity, "eve@example.com", "platform")
+	long := strings.Repeat("a", 201)
+	for body, want := range map[string]string{
+		`{}`:                                 "grants required",
+		`{"grants": null}`:                   "grants required",
+		`{"grants": {}}`:                     "grants invalid",
+		`{"grants": [], "note": 5}`:          "note invalid",
+		`{"grants": [], "version": "a"}`:     "version invalid",
+		`{"grants": [], "grant": []}`:        " invalid",
+		`{"grants": [], "note": "a\u0000b"}`: "note bad_format",
+		`{"grants": [5]}`:                    "grants[0] wrong_type",
+		`{"grants": [null]}`:                 "grants[0] wrong_type",
+		`{"grants": [{"Subject": "a", "role": "admin", "groups": ["/**"]}]}`:                                                                                     "grants[0].Subject unknown_field",
+		`{"grants": [{"subject": "a", "rol": "admin", "groups": ["/**"]}]}`:                                                                                      "grants[0].rol unknown_field",
+		`{"grants": [{"subject": ["a"], "role": "admin", "groups": ["/**"]}]}`:                                                                                   "grants[0].subject wrong_type",
+		`{"grants": [{"subject": "a", "role": null, "groups": ["/**"]}]}`:                                                                                        "grants[0].role wrong_type",
+		`{"grants": [{"subject": "a", "role": "admin", "groups": "/**"}]}`:                                                                                       "grants[0].groups wrong_type",
+		`{"grants": [{"subject": "a", "role": "admin", "groups": [1]}]}`:                                                                                         "grants[0].groups wrong_type",
+		`{"grants": [{"role": "admin", "groups": ["/**"]}]}`:                                                                                                     "grants[0] required",
+		`{"grants": [{"subject": "a", "members": "b", "role": "admin", "groups": ["/**"]}]}`:                                                                     "grants[0] contradiction",
+		`{"grants": [{"subject": "a", "role": "owner", "groups": ["/**"]}]}`:                                                                                     "grants[0].role bad_value",
+		`{"grants": [{"subject": "a", "groups": ["/**"]}]}`:                                                                                                      "grants[0].role required",
+		`{"grants": [{"subject": "a", "role": "admin", "groups": []}]}`:                                                                                          "grants[0].groups required",
+		`{"grants": [{"subject": "a", "role": "admin", "groups": ["/**", "/acme"]}]}`:                                                                            "grants[0].groups[1] bad_format",
+		`{"grants": [{"subject": "` + long + `", "role": "admin", "groups": ["/**"]}]}`:                                                                          "grants[0].subject over_limit",
+		`{"grants": [{"members": "a\tb", "role": "admin", "groups": ["/**"]}]}`:                                                                                  "grants[0].members bad_format",
+		`{"grants": [` + strings.Repeat(`{"subject": "a", "role": "admin", "groups": ["/**"]},`, 200) + `{"subject": "a", "role": "admin", "groups": ["/**"]}]}`: "grants over_limit",
+		`{"grants": [], "note": "` + strings.Repeat("a", 1001) + `"}`:                                                                                            "note over_limit",
+	} {
+		p := g.call(t, http.MethodPut, grantsPath+"web", body, admin).problem(t, http.StatusUnprocessableEntity, run.CodeInvalid)
+		require.Len(t, p.Errors, 1, body)
+		require.Equal(t, want, p.Errors[0].Path+" "+p.Errors[0].Code, "%s: %s", body, p.Errors[0].Detail)
+		require.NotEmpty(t, p.Errors[0].Detail)
+	}
+	name := g.call(t, http.MethodPut, grantsPath+"Web", `{"grants": []}`, admin)
+	require.Equal(t, "name", name.problem(t, http.StatusUnprocessableEntity, run.CodeInvalid).Errors[0].Path)
+	version := g.call(t, http.MethodDelete, grantsPath+"web?version=0", "{}", admin)
+	version.problem(t, http.StatusBadRequest, run.CodeInvalid)
+	for _, token := range []string{"writer", "tenant"} {
+		for _, c := range []answer{
+			g.call(t, http.MethodPut, grantsPath+"web", `{"grants": []}`, token), g.call(t, http.MethodDelete, grantsPath+"web", "{}", token),
+			g.call(t, http.MethodGet, grantsPath+"web", "", token), g.call(t, http.MethodGet, "/api/v1/rolegrants", "", token),
+		} {
+			c.problem(t, http.StatusForbidden, run.CodeForbidden)
+		}
+	}
+	var all api.RoleGrantsList
+	g.call(t, http.MethodGet, "/api/v1/rolegrants", "", admin).read(t, &all)
+	require.Empty(t, all.Rolegrants)
+
+	none := serve(t, gateway.Deps{}, gateway.Options{})
+	for _, c := range []call{
+		{path: "/api/v1/rolegrants"}, {path: grantsPath + "web"}, {method: http.MethodPut, path: grantsPath + "web", body: `{"grants": []}`},
+		{method: http.MethodDelete, path: grantsPath + "web", body: "{}"},
+	} {
+		got := c.do(t, none)
+		got.problem(t, http.StatusUnprocessableEntity, run.CodeNotSupported)
+	}
+}
+
+// brokenStore fails until it is repaired.
+type brokenStore struct {
+	roles.Store
+
+	mu  sync.Mutex
+	err error
+}
+
+// ListRoleGrants implements roles.Store.
+func (s *brokenStore) ListRoleGrants(ctx context.Context) ([]run.RoleGrants, error) {
+	s.mu.Lock()
+	err := s.err
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return s.Store.ListRoleGrants(ctx)
+}
+
+func (s *brokenStore) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// TestServer_role_grants_store_fails: users keep the roles that are known. Before any are,
+// they get 503, apart from those with scopes.
+func TestServer_role_grants_store_fails(t *testing.T) {
+	t.Parallel()
+	identity := testenv.StartIdentity(t)
+	store := &brokenStore{Store: newStore(t), err: errors.New("no answer")}
+	_, _, err := store.PutRoleGrants(t.Context(), run.RoleGrants{
+		Name: "web", Issuer: identity.Issuer, UpdatedBy: "ops", Grants: []run.RoleGrant{{Members: "web", Role: "viewer", Groups: []string{"/acme/**"}}},
+	}, nil)
+	require.NoError(t, err)
+	g := startGranting(t, identity, store, "")
+	bob := userToken(t, identity, "bob@example.com", "web")
+	got := g.call(t, http.MethodGet, "/api/v1/runs", "", bob)
+	got.problem(t, http.StatusServiceUnavailable, run.CodeUnavailable)
+	g.awaitAccess(t, userToken(t, identity, "eve@example.com", "platform"), http.StatusOK)
+	g.awaitAccess(t, "tenant", http.StatusOK)
+	store.fail(nil)
+	g.awaitAccess(t, bob, http.StatusOK)
+	store.fail(errors.New("no answer"))
+	got = g.call(t, http.MethodGet, "/api/v1/rolegrants", "", userToken(t, identity, "eve@example.com", "platform"))
+	require.GreaterOrEqual(t, got.status, 500)
+	require.Equal(t, http.StatusOK, g.call(t, http.MethodGet, "/api/v1/runs", "", bob).status)
+}
