@@ -65,7 +65,7 @@ func Commands(env session.Env) []*cobra.Command {
 	env = env.WithDefaults()
 	all := []*cobra.Command{
 		initCommand(env), runCommand(env), validateCommand(env), runsCommand(env), approvals.Command(env), artifactsCommand(env), executorsCommand(env), poolsCommand(env), eventsCommand(env),
-		changeGroupsCommand(env), groupsCommand(env), webhooksCommand(env), schedulesCommand(env), fleetsCommand(env), retentionCommand(env), audit.Command(env),
+		changeGroupsCommand(env), groupsCommand(env), webhooksCommand(env), schedulesCommand(env), fleetsCommand(env), retentionCommand(env), rolesCommand(env), audit.Command(env),
 		psCommand(env), statusCommand(env), logsShortcut(env), contexts.Command(env), contexts.LoginCommand(env),
 	}
 	for _, c := range all {

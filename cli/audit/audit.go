@@ -49,7 +49,7 @@ func (f *filter) addTo(c *cobra.Command) {
 	flags.StringVar(&f.to, "to", "", "only calls before this time")
 	_ = c.RegisterFlagCompletionFunc("result", cobra.FixedCompletions(results(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("resource", cobra.FixedCompletions(
-		[]string{"run", "schedule", "changegroup", "webhook", "executor", "pool", "fleet", "token", "session"},
+		[]string{"run", "schedule", "changegroup", "webhook", "executor", "pool", "fleet", "token", "rolegrant", "session"},
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 }
 

@@ -267,6 +267,7 @@ func (g *Gateway) handler() http.Handler {
 	fleetHandlers{g}.serve(mux)
 	g.serveRetention(mux)
 	serveAudit(mux)
+	serveRoleGrants(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		g.requests = append(g.requests, r.Method+" "+r.URL.Path)

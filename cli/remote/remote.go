@@ -55,6 +55,7 @@ type Client struct {
 	*caller
 	fleetCalls
 	registryCalls
+	roleGrantCalls
 	scheduleCalls
 }
 
@@ -92,7 +93,7 @@ func New(opts Options) (*Client, error) {
 	// Redirects are followed only by calls that ask for one: a request to another
 	// server must not contain the token.
 	base := &caller{opts: opts, direct: newDirect()}
-	c := &Client{caller: base, fleetCalls: fleetCalls{base}, registryCalls: registryCalls{base}, scheduleCalls: scheduleCalls{base}}
+	c := &Client{caller: base, fleetCalls: fleetCalls{base}, registryCalls: registryCalls{base}, roleGrantCalls: roleGrantCalls{base}, scheduleCalls: scheduleCalls{base}}
 	gateway := &http.Client{Transport: opts.Transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		switch {
 		case via[0].Header.Get("Drover-Direct") == "true":

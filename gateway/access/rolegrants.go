@@ -125,7 +125,7 @@ func readGrants(entries []json.RawMessage) ([]run.RoleGrant, error) {
 		faults = roles.CheckGrants(grants)
 	}
 	if len(faults) > 0 {
-		return nil, run.InvalidError(faults[0].Path+": "+faults[0].Detail, faults)
+		return nil, run.InvalidError("the role grants are not valid", faults)
 	}
 	return grants, nil
 }

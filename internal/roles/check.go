@@ -99,7 +99,9 @@ func checkPatterns(before, after index, grants []run.RoleGrant) []run.Fault {
 		if n <= maxPatterns || n <= old {
 			return
 		}
-		i := slices.IndexFunc(grants, func(g run.RoleGrant) bool { return kind == "subject" && g.Subject == name || kind == "members" && g.Members == name })
+		i := slices.IndexFunc(grants, func(g run.RoleGrant) bool {
+			return kind == "subject" && g.Subject == name || kind == "members" && g.Members == name
+		})
 		if i < 0 { // it has the grants of another list, and now those to all users
 			i = slices.IndexFunc(grants, func(g run.RoleGrant) bool { return g.Subject == allSubjects })
 		}

@@ -252,7 +252,7 @@ func (g *Grants) check(ctx context.Context, x run.RoleGrants) error {
 		faults = checkPatterns(newIndex(file, g.policyOf(lists)), newIndex(file, g.policyOf(append(others, x))), x.Grants)
 	}
 	if len(faults) > 0 {
-		return run.InvalidError(faults[0].Path+": "+faults[0].Detail, faults)
+		return run.InvalidError("the role grants are not valid", faults)
 	}
 	return nil
 }
