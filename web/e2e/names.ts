@@ -21,6 +21,7 @@ export const path = {
   schedules: '/operations/schedules',
   webhooks: '/operations/webhooks',
   tokens: '/operations/tokens',
+  roles: '/operations/roles',
   retention: '/operations/retention',
 }
 

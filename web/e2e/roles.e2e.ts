@@ -105,6 +105,7 @@ browserSuite('a user with a role in one group', ({ api, open }) => {
     for (const [address, text] of [
       [path.audit, 'Needs the role admin in all groups, /**.'],
       [path.tokens, 'Needs the role admin in all groups, /**.'],
+      [path.roles, 'Needs the role admin in all groups, /**.'],
       [path.webhooks, 'Needs the role admin in all groups, /**.'],
       [path.executors, 'Needs the role viewer in all groups, /**.'],
     ] as const) {

@@ -76,6 +76,7 @@ async function submitAll(api: Client, gate: Gate): Promise<Seeded> {
       webhooks: path.webhooks,
       webhook: `${path.webhooks}/chat`,
       tokens: path.tokens,
+      roles: path.roles,
       retention: path.retention,
       'no-such-run': path.run('01m83ps6va2g1cdk0dehtknvnf'),
       'no-such-page': '/no/such/page',

@@ -1326,6 +1326,61 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/rolegrants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the role grants
+         * @description The lists of grants that are stored for all gateways, by name, and the grants in the file of the gateway that answers
+         *     (`gateway.oidc.roles_file`). A user has the roles of all grants that match. 422 `not_supported` if the gateway has no
+         *     identity provider.
+         */
+        get: operations["listRoleGrants"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/rolegrants/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a list of role grants: 1 to 100 of a to z, 0 to 9, dot, underscore and dash. */
+                name: components["parameters"]["RoleGrantsName"];
+            };
+            cookie?: never;
+        };
+        /** Get a list of role grants */
+        get: operations["getRoleGrants"];
+        /**
+         * Create or replace a list of role grants
+         * @description This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who lose the
+         *     right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409 `conflict` if
+         *     the list does not have the given `version`; 422 `invalid` if a grant is not valid, or if a user would have more than 50
+         *     patterns of groups with the grants in force; 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so
+         *     that no grant has an effect; 429 `exhausted` if there are 100 lists.
+         */
+        put: operations["putRoleGrants"];
+        post?: never;
+        /**
+         * Delete a list of role grants
+         * @description From the answer on, users do not have the roles at this gateway, and at the others within a few seconds. 409 `conflict`
+         *     if the list does not have the given `version`.
+         */
+        delete: operations["deleteRoleGrants"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/audit": {
         parameters: {
             query?: never;
@@ -2256,6 +2311,56 @@ export interface components {
         };
         BearerTokenList: {
             tokens: components["schemas"]["BearerToken"][];
+        };
+        /**
+         * @description A role in groups for a user of the identity provider (`subject`), or for all members of a group of users (`members`).
+         *     A grant has one of the two. The entries of the file `gateway.oidc.roles_file` have the same keys.
+         */
+        RoleGrant: {
+            /** @description The name of the user, without `gateway.oidc.subject_prefix`; `*` is every user of the provider. */
+            subject?: string;
+            /** @description The group of users, as the claim `gateway.oidc.groups_claim` names it. */
+            members?: string;
+            /** @enum {string} */
+            role: "viewer" | "submitter" | "approver" | "operator" | "admin";
+            /** @description Patterns such as `/acme/**`, the group `/acme` and all below it; `/**` is all groups, and what belongs to none. */
+            groups: string[];
+        };
+        RoleGrantsSpec: {
+            grants: components["schemas"]["RoleGrant"][];
+            /** @description What the grants are for. */
+            note?: string;
+            /**
+             * Format: int64
+             * @description The version that the stored list must have, 0 for a list that must not exist. Without it, the call overwrites any version.
+             */
+            version?: number;
+        };
+        /** @description A named list of role grants. */
+        RoleGrants: {
+            name: string;
+            /** @description The identity provider of the gateway that stored the list. Gateways with another provider do not apply it. */
+            issuer: string;
+            grants: components["schemas"]["RoleGrant"][];
+            /** @description The number of grants that a newer version of Drover stored and this one does not understand. `grants` lacks them, and they have no effect here. */
+            unknown?: number;
+            note?: string;
+            /**
+             * Format: int64
+             * @description Grows with every change of any list.
+             */
+            version: number;
+            /** Format: date-time */
+            updated_at: string;
+            /** @description Who changed it last, as in the `actions` of runs. */
+            updated_by: string;
+        };
+        RoleGrantsList: {
+            /** @description The identity provider of the gateway that answers, which applies the lists with this `issuer`. */
+            issuer: string;
+            rolegrants: components["schemas"]["RoleGrants"][];
+            /** @description The grants in the file of this gateway, absent if it has none. */
+            file?: components["schemas"]["RoleGrant"][];
         };
         /**
          * @description `success`; `refused` (401 or 403: nothing was changed); `failed` (another 4xx: nothing was changed); or `unknown`: the call
@@ -4026,6 +4131,15 @@ export interface components {
                 "application/json": components["schemas"]["ChangeGroup"];
             };
         };
+        /** @description The list of role grants. */
+        RoleGrants: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["RoleGrants"];
+            };
+        };
         /** @description The fleet. */
         Fleet: {
             headers: {
@@ -4099,6 +4213,8 @@ export interface components {
         TaskName: string;
         /** @description The name of a webhook: 1 to 100 of a to z, 0 to 9, dot, underscore and dash. */
         WebhookName: string;
+        /** @description The name of a list of role grants: 1 to 100 of a to z, 0 to 9, dot, underscore and dash. */
+        RoleGrantsName: string;
         FleetName: string;
         /** @description The name of a schedule: 1 to 100 of a to z, 0 to 9, dot, underscore and dash. */
         ScheduleName: string;
@@ -5918,6 +6034,90 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["BearerToken"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listRoleGrants: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The role grants. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RoleGrantsList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getRoleGrants: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a list of role grants: 1 to 100 of a to z, 0 to 9, dot, underscore and dash. */
+                name: components["parameters"]["RoleGrantsName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["RoleGrants"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    putRoleGrants: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a list of role grants: 1 to 100 of a to z, 0 to 9, dot, underscore and dash. */
+                name: components["parameters"]["RoleGrantsName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RoleGrantsSpec"];
+                "application/yaml": components["schemas"]["RoleGrantsSpec"];
+            };
+        };
+        responses: {
+            200: components["responses"]["RoleGrants"];
+            201: components["responses"]["RoleGrants"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteRoleGrants: {
+        parameters: {
+            query?: {
+                /** @description The version that the list must have; absent for any. */
+                version?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The name of a list of role grants: 1 to 100 of a to z, 0 to 9, dot, underscore and dash. */
+                name: components["parameters"]["RoleGrantsName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: components["requestBodies"]["Nothing"];
+        responses: {
+            /** @description Deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };

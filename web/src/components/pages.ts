@@ -25,6 +25,7 @@ export const operationsPages = [
   { to: '/operations/schedules', label: 'Schedules', needs: 'listSchedules' },
   { to: '/operations/webhooks', label: 'Webhooks', needs: 'listWebhooks' },
   { to: '/operations/tokens', label: 'Tokens', needs: 'listTokens' },
+  { to: '/operations/roles', label: 'Roles', needs: 'listRoleGrants' },
   { to: '/operations/retention', label: 'Retention', needs: 'getRetention' },
 ] as const satisfies readonly PageOf[]
 

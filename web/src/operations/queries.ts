@@ -96,6 +96,15 @@ export const tokensQuery = queryOptions({
   queryFn: async ({ signal }) => (await api.GET('/api/v1/tokens', { signal })).data!.tokens,
 })
 
+/** The role grants, null if the gateway has no identity provider. */
+export const roleGrantsQuery = queryOptions({
+  queryKey: ['rolegrants'], ...settings,
+  queryFn: async ({ signal }) => {
+    const { provider } = (await api.GET('/api/v1/session/options', { signal })).data!
+    return provider ? (await api.GET('/api/v1/rolegrants', { signal })).data! : null
+  },
+})
+
 export const retentionQuery = queryOptions({
   queryKey: ['retention'], ...figures,
   queryFn: async ({ signal }) => (await api.GET('/api/v1/retention', { signal })).data!,

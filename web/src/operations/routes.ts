@@ -23,8 +23,9 @@ const schedule = createRoute({ getParentRoute: () => operations, path: '/schedul
 const webhooks = createRoute({ getParentRoute: () => operations, path: '/webhooks', component: lazyRouteComponent(() => import('./Webhooks'), 'Webhooks') })
 const webhook = createRoute({ getParentRoute: () => operations, path: '/webhooks/$name', component: lazyRouteComponent(() => import('./WebhookPage'), 'WebhookPage') })
 const tokens = createRoute({ getParentRoute: () => operations, path: '/tokens', component: lazyRouteComponent(() => import('./Tokens'), 'Tokens') })
+const roles = createRoute({ getParentRoute: () => operations, path: '/roles', component: lazyRouteComponent(() => import('./Roles'), 'Roles') })
 const retention = createRoute({ getParentRoute: () => operations, path: '/retention', component: lazyRouteComponent(() => import('./Retention'), 'Retention') })
 
 export const operationsRoutes = operations.addChildren([
-  index, executors, executor, pools, pool, fleets, fleet, changeGroups, changeGroup, schedules, schedule, webhooks, webhook, tokens, retention,
+  index, executors, executor, pools, pool, fleets, fleet, changeGroups, changeGroup, schedules, schedule, webhooks, webhook, tokens, roles, retention,
 ])
