@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
 import { Act } from '../components/Act'
@@ -63,15 +63,17 @@ function Grants({ grants }: { grants: Schemas['RoleGrant'][] }) {
 
 const draftOf = (list?: List) => ({ text: textOf(list?.grants ?? []), note: list?.note ?? '', version: list?.version ?? 0 })
 
-/** Edit changes a list, or makes a new one. */
+/** Edit changes a list, or makes a new one. The version of the list, as the user saw it, protects the change of another user. */
 function Edit({ list }: { list?: List }) {
+  const queries = useQueryClient()
   const [name, setName] = useState('')
   const [draft, setDraft] = useState(() => draftOf(list))
   const set = (change: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...change }))
+  const present = () => list && queries.getQueryData(roleGrantsQuery.queryKey)?.rolegrants.find((x) => x.name === list.name)
   return (
     <Act
       label={list ? 'Edit' : 'Add a list'} needs="putRoleGrants" submit="Save" title={list ? `Edit the role grants ${list.name}` : 'Add role grants'} changes={['rolegrants']}
-      onOpen={() => setDraft(draftOf(list))} onReload={list && (() => setDraft(draftOf(list)))}
+      onOpen={() => setDraft(draftOf(list))} onReload={list && (() => setDraft(draftOf(present())))}
       act={(api) => api.PUT('/api/v1/rolegrants/{name}', {
         params: { path: { name: list?.name ?? name } }, headers: { 'Content-Type': 'application/yaml' }, body: bodyOf(draft) as never, bodySerializer: (b: unknown) => b as string,
       })}
