@@ -240,7 +240,9 @@ func TestServer_role_grants_bad_input(t *testing.T) {
 
 	none := serve(t, gateway.Deps{}, gateway.Options{})
 	for _, c := range []call{
-		{path: "/api/v1/rolegrants"}, {path: grantsPath + "web"}, {method: http.MethodPut, path: grantsPath + "web", body: `{"grants": []}`},
+		{path: "/api/v1/rolegrants"},
+		{path: grantsPath + "web"},
+		{method: http.MethodPut, path: grantsPath + "web", body: `{"grants": []}`},
 		{method: http.MethodDelete, path: grantsPath + "web", body: "{}"},
 	} {
 		got := c.do(t, none)

@@ -82,7 +82,11 @@ func (g *roleGrants) put(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body.Version = nil
-	content, _ := json.Marshal(body)
+	content, err := json.Marshal(body)
+	if err != nil {
+		problem(w, http.StatusInternalServerError, "internal", "")
+		return
+	}
 	if known && g.bodies[name] == string(content) {
 		answer(w, http.StatusOK, before)
 		return
