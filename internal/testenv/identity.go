@@ -59,7 +59,9 @@ func StartIdentity(t testing.TB, redirects ...string) *Identity {
 func (p *Identity) Start(t testing.TB) {
 	t.Helper()
 	var output bytes.Buffer
-	p.process = exec.CommandContext(context.WithoutCancel(t.Context()), p.binary, "-listen", p.address, "-redirect", p.redirects)
+	p.process = exec.CommandContext(context.WithoutCancel(t.Context()), p.binary, "-with-input", "-listen", p.address, "-redirect", p.redirects)
+	_, err := p.process.StdinPipe() // it ends with the test, also if the test is killed
+	require.NoError(t, err)
 	p.process.Stdout, p.process.Stderr = &output, &output
 	require.NoError(t, p.process.Start())
 	Await(t, identityStart, func() (bool, string) {

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -35,7 +36,14 @@ const (
 func main() {
 	listen := flag.String("listen", "127.0.0.1:9998", "listen address, on loopback")
 	redirect := flag.String("redirect", "", "URLs to which browsers may be sent back, separated by commas")
+	withInput := flag.Bool("with-input", false, "end with the standard input, and so with the process that holds its other end")
 	flag.Parse()
+	if *withInput {
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(0)
+		}()
+	}
 	if err := serve(*listen, strings.Split(*redirect, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

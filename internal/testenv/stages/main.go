@@ -8,13 +8,21 @@
 //	stages services STAGE  the services that these tests use, separated by commas
 //	stages list            every test function and its stage
 //	stages left            what `make test` leaves out, and how to run it
+//	stages changed COMMIT  the calls of `go test` that run the tests of the stage unit that
+//	                       have changed since a commit
+//	stages skip            the expression for -skip of the tests in quarantine
+//	stages quarantine      the calls of `go test` that run these tests; the exit status is 1
+//	                       if one is in it for too long
 package main
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -44,9 +52,7 @@ func run(args []string) error {
 	switch command {
 	case "calls":
 		calls, err := callsOf(name, packages)
-		for _, c := range calls {
-			fmt.Printf("%s\t%d\t%s\t%s\n", c.module, c.minutes, c.run, strings.Join(c.packages, " "))
-		}
+		printCalls(calls)
 		return err
 	case "list":
 		for _, t := range testsOf(packages) {
@@ -56,8 +62,45 @@ func run(args []string) error {
 	case "left":
 		printLeft(packages)
 		return nil
+	case "changed":
+		return printChanged(packages, name)
+	case "skip", "quarantine":
+		all, err := readQuarantine(quarantineFile, packages)
+		if err != nil {
+			return err
+		}
+		if command == "quarantine" {
+			return printQuarantine(all, time.Now())
+		}
+		printSkipped(all, time.Now())
+		return nil
 	}
-	return errors.New("usage: stages calls STAGE | services STAGE | list | left")
+	return errors.New("usage: stages calls STAGE | services STAGE | list | left | changed COMMIT | skip | quarantine")
+}
+
+func printCalls(calls []call) {
+	for _, c := range calls {
+		fmt.Printf("%s\t%d\t%s\t%s\n", c.module, c.minutes, c.run, strings.Join(c.packages, " "))
+	}
+}
+
+// printChanged prints the calls for changed tests, and to standard error those that they
+// leave out.
+func printChanged(packages []testPackage, commit string) error {
+	changed, err := changedSince(commit)
+	if err != nil {
+		return err
+	}
+	calls, others := callsOfChanged(packages, changed)
+	printCalls(calls)
+	stages := map[string][]string{}
+	for _, x := range others {
+		stages[x.stage] = append(stages[x.stage], x.name)
+	}
+	for _, stage := range slices.Sorted(maps.Keys(stages)) {
+		fmt.Fprintf(os.Stderr, "changed, and not repeated here: %s; make verify STAGES=%s\n", strings.Join(stages[stage], ", "), stage)
+	}
+	return nil
 }
 
 // printLeft lists the stages that `make test` leaves out.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -103,6 +104,65 @@ func TestSmoke(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestQuarantine checks the lines of the quarantine, and that the file of the repository
+// has no others.
+func TestQuarantine(t *testing.T) {
+	t.Parallel()
+	packages, err := load(repository)
+	require.NoError(t, err)
+	_, err = readQuarantine(filepath.Join(repository, quarantineFile), packages)
+	require.NoError(t, err)
+
+	now := time.Date(2026, 1, 20, 12, 0, 0, 0, time.UTC)
+	line := "internal/testenv/stages TestSmoke 2026-01-19 fails once a day\n"
+	for name, tt := range map[string]struct{ text, fault string }{
+		"a line":        {"# a comment\n\n" + line, ""},
+		"five lines":    {strings.Repeat(line, 5), ""},
+		"six lines":     {strings.Repeat(line, 6), "at most 5"},
+		"no such test":  {"internal/testenv/stages TestNone 2026-01-19 x\n", "there is no test"},
+		"no such place": {"internal/testenv TestSmoke 2026-01-19 x\n", "there is no test"},
+		"no reason":     {"internal/testenv/stages TestSmoke 2026-01-19\n", "is not: package"},
+		"no date":       {"internal/testenv/stages TestSmoke yesterday x\n", "the date"},
+		"several of it": {"run TestPage_variables 2026-01-19 x\n", "several packages"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "quarantine.txt")
+			require.NoError(t, os.WriteFile(file, []byte(tt.text), 0o600))
+			all, err := readQuarantine(file, packages)
+			if tt.fault != "" {
+				require.ErrorContains(t, err, tt.fault)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, "TestSmoke", all[0].name)
+			require.Equal(t, "fails once a day", all[0].reason)
+			require.False(t, all[0].expired(now))
+			require.True(t, all[0].expired(now.Add(quarantine)))
+		})
+	}
+}
+
+// TestCallsOfChanged separates the changed tests that the gate repeats from the others.
+func TestCallsOfChanged(t *testing.T) {
+	t.Parallel()
+	packages, err := load(repository)
+	require.NoError(t, err)
+	calls, others := callsOfChanged(packages, map[string]bool{
+		"internal/testenv/stages TestSmoke": true, "plugins/docker TestInit_refuses": true, "test/kill TestKill_dev": true,
+	})
+	require.Equal(t, []call{{module: root, minutes: 5, run: "^(TestSmoke)$", packages: []string{"./internal/testenv/stages"}}}, calls[:1])
+	require.Equal(t, []test{{root, "test/kill", "TestKill_dev", "kill"}, {"plugins", "docker", "TestInit_refuses", "docker"}}, others)
+}
+
+// TestTestTexts reads the texts by which changed tests are found.
+func TestTestTexts(t *testing.T) {
+	t.Parallel()
+	texts, err := testTexts("x_test.go", "package x\n\n// A comment.\nfunc TestA(t *testing.T) { a() }\n\nfunc helper() {}\n")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"TestA": "func TestA(t *testing.T) { a() }"}, texts)
 }
 
 // TestReadTests finds what a test uses, also through other functions of its package.
