@@ -277,7 +277,7 @@ verify: ## Run the checks that decide no landing, as stages; STAGES="..." runs o
 
 .PHONY: soak
 soak: build $(AND_CLUSTER) ## Run the long tests: kills, chaos (also in a cluster, as test-k8s), fuzzing, the full self-build
-	$(IN_CLUSTER) env DROVER_SOAK=1 $(GO) test -count=1 -v -timeout 3h ./test/...
+	$(IN_CLUSTER) env DROVER_SOAK=1 DROVER_TEST_PATIENCE=10 $(GO) test -count=1 -v -timeout 3h ./test/...
 	DROVER_SOAK=1 $(GO) test -count=1 -v -run large_checkout ./executor/shell ./executor/docker # makes a repository of one GiB in the cache directory
 	$(MAKE) fuzz FUZZ=30
 	examples/with-dev.sh shell bin/drover run examples/full-build.yaml --env SOURCE="$$PWD" --follow

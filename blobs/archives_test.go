@@ -102,7 +102,7 @@ func testSigned(t *testing.T, bucket testenv.S3) {
 	status, _ = get(strings.Replace(address, object, other, 1), "")
 	require.Equal(t, http.StatusForbidden, status, "the URL is valid for one archive only")
 	short := sign(time.Second)
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		status, text := get(short, "")
 		return status == http.StatusForbidden, text
 	})

@@ -308,7 +308,7 @@ func TestCompactor_runs(t *testing.T) {
 	go func() { done <- b.compactor.Run(ctx) }()
 	id := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()}).ID
 	b.longLog(t, b.claim(t, id), 10, 100)
-	testenv.Await(t, 20*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		list, err := b.store.Batches(t.Context(), id, 0, 1, records.BatchRef{})
 		require.NoError(t, err)
 		return len(list) == 1 && list[0].Packed, "the log is not packed"

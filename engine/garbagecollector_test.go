@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,7 +41,7 @@ func TestGarbageCollector_removes_objects_of_deleted_runs(t *testing.T) {
 	go func() { done <- j.Run(ctx) }()
 	require.NoError(t, b.Delete(t.Context(), b.ended(t, run.StatusFailed).ID))
 	await := func(n int64) {
-		testenv.Await(t, 20*time.Second, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			left, err := b.store.TakeGarbage(t.Context(), 10)
 			require.NoError(t, err)
 			return logs.removed.Load() == n && len(left) == 0, "the bytes of the deleted run are still there"

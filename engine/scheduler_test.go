@@ -21,6 +21,7 @@ import (
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/engine/maintenance"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -558,11 +559,11 @@ func TestWebhookSupervisor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- maintenance.NewWebhookSupervisor(b.store, &s, slog.New(slog.DiscardHandler)).Run(ctx) }()
-	require.Eventually(t, func() bool {
+	testenv.Await(t, func() (bool, string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return len(s.log) > 0
-	}, 10*time.Second, time.Millisecond)
+		return len(s.log) > 0, "the supervisor starts nothing"
+	})
 	cancel()
 	require.NoError(t, <-done)
 	require.Equal(t, []string{"start webhook:on"}, s.log)

@@ -200,7 +200,7 @@ func TestFault_an_abandoned_listing_blocks_no_call(t *testing.T) {
 	require.NoError(t, c.Inject(cloud.Fault{Call: "Update", Delay: time.Hour, After: 1}))
 	left := errors.New("left")
 	go func() {
-		testenv.Await(t, 20*time.Second, func() (bool, string) { n, _ := c.Count("Update"); return n == 2, "" })
+		testenv.Await(t, func() (bool, string) { n, _ := c.Count("Update"); return n == 2, "" })
 		cancel(left)
 	}()
 	_, err := h.Update(ctx)
@@ -208,7 +208,7 @@ func TestFault_an_abandoned_listing_blocks_no_call(t *testing.T) {
 	require.NoError(t, c.Inject())
 	_, err = h.Increase(t.Context(), 1)
 	require.NoError(t, err)
-	testenv.Await(t, 20*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		s := states(t, h)[cloudIDs(t, c)[0]]
 		return s == fleeting.StateRunning, string(s)
 	})
@@ -224,7 +224,7 @@ func TestFault_Increase_that_does_not_return_holds_up_no_listing(t *testing.T) {
 		_, err := h.Increase(ctx, 3)
 		ended <- err
 	}()
-	testenv.Await(t, 20*time.Second, func() (bool, string) { return len(cloudIDs(t, c)) == 2, "no machines" })
+	testenv.Await(t, func() (bool, string) { return len(cloudIDs(t, c)) == 2, "no machines" })
 	require.Len(t, listed(t, h), 2)
 	info, err := h.ConnectInfo(t.Context(), cloudIDs(t, c)[0])
 	require.NoError(t, err)
@@ -254,7 +254,7 @@ func TestFault_listings_during_one_change(t *testing.T) {
 		_, err := h.Increase(ctx, 1)
 		ended <- err
 	}()
-	testenv.Await(t, 20*time.Second, func() (bool, string) { return len(cloudIDs(t, c)) == 1, "no machine" })
+	testenv.Await(t, func() (bool, string) { return len(cloudIDs(t, c)) == 1, "no machine" })
 	// If each listing waited, these would take twice as long.
 	within, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
@@ -279,7 +279,7 @@ func TestFault_Init_that_fails(t *testing.T) {
 		require.Empty(t, cloudIDs(t, c))
 		// No process was left, and after the pause the next host launches its own.
 		var h *fleeting.Host
-		testenv.Await(t, 20*time.Second, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			h, err = fleeting.Open(t.Context(), o)
 			return err == nil, fmt.Sprint(err)
 		})
@@ -314,7 +314,7 @@ func TestFault_Init_that_fails_again_and_again(t *testing.T) {
 	last := time.Time{}
 	for launched := 1; launched <= 3; launched++ {
 		at := time.Time{}
-		testenv.Await(t, 20*time.Second, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			_, err := fleeting.Open(t.Context(), o)
 			require.ErrorContains(t, err, "Init: plugin error: the cloud refused; the next try is at ")
 			pause, ok := errors.AsType[*fleeting.PauseError](err)
@@ -357,7 +357,7 @@ func TestFault_a_plugin_that_does_not_restart_is_retried_with_pauses(t *testing.
 		_, err = h.Increase(t.Context(), 1)
 	}
 	require.ErrorIs(t, err, fleeting.ErrUnavailable)
-	testenv.Await(t, 20*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		_, err := h.Update(t.Context())
 		return err == nil, ""
 	})

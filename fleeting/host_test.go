@@ -149,7 +149,7 @@ func TestHost_ends_a_plugin_that_hangs(t *testing.T) {
 	h := open(t, o)
 	plugin := pluginPID(t, o.Dir)
 	require.NoError(t, syscall.Kill(plugin, syscall.SIGSTOP))
-	testenv.Await(t, 20*time.Second, func() (bool, string) { // its threads do not stop at once
+	testenv.Await(t, func() (bool, string) { // its threads do not stop at once
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", plugin))
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		return err == nil && strings.HasPrefix(rest, "T"), string(stat)
@@ -179,7 +179,7 @@ func TestHost_killed_is_followed_by_one_that_takes_the_plugin_over(t *testing.T)
 	require.NoError(t, h.Shutdown(t.Context()))
 	awaitGone(t, plugin)
 	awaitGone(t, guard)
-	testenv.Await(t, 5*time.Second, func() (bool, string) { return records.has("msg=\"dummy shutdown called\""), records.text() })
+	testenv.Await(t, func() (bool, string) { return records.has("msg=\"dummy shutdown called\""), records.text() })
 }
 
 func TestHost_ends_an_abandoned_plugin_with_other_settings(t *testing.T) {
@@ -241,7 +241,7 @@ func TestHost_logs_what_the_plugin_logs(t *testing.T) {
 	t.Parallel()
 	var records logRecords
 	h := open(t, fleeting.Options{Plugin: dummy(t), Config: json.RawMessage(`{"ListenSSH": true}`), Logger: records.logger()})
-	testenv.Await(t, 10*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		return records.has("level=INFO msg=\"ssh listening\" addr=127.0.0.1:"), records.text()
 	})
 	require.NoError(t, h.Shutdown(t.Context()))
@@ -298,7 +298,7 @@ func pluginPID(t *testing.T, dir string) int {
 // awaitGone waits until a process has exited; it may be a zombie.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
-	testenv.Await(t, 20*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		return err != nil || strings.HasPrefix(rest, "Z"), string(stat)

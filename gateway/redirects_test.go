@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,7 +63,7 @@ func TestServer_redirects_archive_reads(t *testing.T) {
 	require.Equal(t, "no-store", got.header.Get("Cache-Control"))
 	require.Empty(t, got.body)
 	require.Equal(t, http.StatusGone, open("other", "true").status)
-	testenv.Await(t, time.Minute, func() (bool, string) { // a call is logged after the response
+	testenv.Await(t, func() (bool, string) { // a call is logged after the response
 		return strings.Contains(log.String(), "status=307") && strings.Contains(log.String(), "status=410"), log.String()
 	})
 	require.NotContains(t, log.String(), "hunter2")

@@ -78,7 +78,7 @@ func (g granting) call(t *testing.T, method, path, body, token string) answer {
 // awaitAccess waits until a user may list runs, or may not.
 func (g granting) awaitAccess(t *testing.T, token string, status int) {
 	t.Helper()
-	testenv.Await(t, 30*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		got := g.call(t, http.MethodGet, "/api/v1/runs", "", token)
 		return got.status == status, fmt.Sprint(got.status, got.body)
 	})

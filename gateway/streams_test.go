@@ -287,7 +287,7 @@ func TestServer_slow_reader(t *testing.T) {
 	}}
 	g := running(t, gateway.Deps{Runs: service}, gateway.Options{WriteTimeout: 50 * time.Millisecond})
 	open(t, g.url+"/api/v1/events", nil)
-	testenv.Await(t, 10*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		select {
 		case <-ended:
 			return true, ""

@@ -156,7 +156,7 @@ func TestServer_roles_of_users(t *testing.T) {
 
 	await := func(header map[string]string, want string) {
 		t.Helper()
-		testenv.Await(t, 30*time.Second, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			got := get("/api/v1/runs", header)
 			return strings.Contains(got.body, want) && (want != theirs || !strings.Contains(got.body, ours)), got.body
 		})

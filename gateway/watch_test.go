@@ -312,7 +312,7 @@ func TestServer_ends_streams(t *testing.T) {
 func (w watched) awaitChecks(t *testing.T) {
 	t.Helper()
 	begun := w.source.checks.Load()
-	testenv.Await(t, 30*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		return w.source.checks.Load() > begun+2, "no caller is checked"
 	})
 }

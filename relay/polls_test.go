@@ -33,7 +33,7 @@ func waiting(t *testing.T, w *env, token string, n int) <-chan error {
 
 func awaitPolls(t *testing.T, w *env, want float64) {
 	t.Helper()
-	testenv.Await(t, 20*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		got := math.NaN()
 		families, err := w.registry.Gather()
 		require.NoError(t, err)

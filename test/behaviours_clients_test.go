@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/test/harness"
 )
 
@@ -55,7 +56,7 @@ func tokensOfFiftyClients(t *testing.T, dev *harness.Dev) {
 	t.Logf("answers to start: %v", answers)
 	require.Equal(t, clients, answers["200"], "each run was started once")
 	for _, id := range ids {
-		require.Equal(t, api.ResultSuccess, client.AwaitPhase(id, api.PhaseFinished, harness.WaitTimeout).Result)
+		require.Equal(t, api.ResultSuccess, client.AwaitPhase(id, api.PhaseFinished).Result)
 	}
 	checkLimit(t, dev, group, clients)
 }
@@ -65,7 +66,8 @@ func tokensOfFiftyClients(t *testing.T, dev *harness.Dev) {
 func startWithToken(t *testing.T, dev *harness.Dev, slots, id string) (map[string]int, error) {
 	client := harness.NewClient(t, dev.Server, dev.Token)
 	answers := map[string]int{}
-	for deadline := time.Now().Add(harness.GiveUp); time.Now().Before(deadline); {
+	patience := testenv.Patience(t)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		status, body, err := client.Do(t.Context(), http.MethodGet, "/api/v1/runs?phase=running&changegroup="+slots+"&token_for="+slots, "", "")
 		if err != nil || status != http.StatusOK {
 			return answers, fmt.Errorf("list running runs: %d %s: %w", status, body, err)
@@ -94,7 +96,7 @@ func startWithToken(t *testing.T, dev *harness.Dev, slots, id string) (map[strin
 			return answers, fmt.Errorf("start answered %d: %s", status, body)
 		}
 	}
-	return answers, fmt.Errorf("run %s was not started within %s", id, harness.GiveUp)
+	return answers, fmt.Errorf("run %s was not started within %s", id, patience)
 }
 
 // limitWithFiftyClients checks the limits of change groups. 50 clients submit

@@ -20,7 +20,7 @@ func loadIsSpread(t *testing.T, _ *harness.Dev) {
 	const rounds, tasks = 12, 4
 	parts := harness.StartParts(t, fmt.Sprint(tasks), nil)
 	parts.AddExecutor("other", fmt.Sprint(tasks)).AwaitReady()
-	parts.AwaitPath("/api/v1/pools/shell", harness.WaitTimeout, func(body string) bool {
+	parts.AwaitPath("/api/v1/pools/shell", func(body string) bool {
 		var pool api.Pool
 		return json.Unmarshal([]byte(body), &pool) == nil && pool.Online == 2
 	})
@@ -28,7 +28,7 @@ func loadIsSpread(t *testing.T, _ *harness.Dev) {
 	for range rounds {
 		id := parts.Submit("name: spread\ngroup: /behaviours/10_spread\ntasks: {a: {matrix: {N: [a, b, c, d]}, steps: [{run: sleep 0.2}]}}\n").ID
 		by := map[string]bool{}
-		for _, task := range parts.AwaitPhase(id, api.PhaseFinished, harness.WaitTimeout).Tasks {
+		for _, task := range parts.AwaitPhase(id, api.PhaseFinished).Tasks {
 			require.Equal(t, api.StatusSuccess, task.Status)
 			by[task.Executor] = true
 		}
@@ -44,9 +44,9 @@ func loadIsSpread(t *testing.T, _ *harness.Dev) {
 // work. On a machine that is busy with other tests some runs take longer.
 func finishedWithinASecond(t *testing.T, dev *harness.Dev) {
 	client := harness.NewClient(t, dev.Server, dev.Token)
-	testenv.Await(t, harness.WaitTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		id := client.Submit("name: end\ngroup: /behaviours/08_second\ntasks: {a: {steps: [{run: ':'}]}, b: {steps: [{run: ':'}]}}\n").ID
-		r := client.AwaitPhase(id, api.PhaseFinished, harness.WaitTimeout)
+		r := client.AwaitPhase(id, api.PhaseFinished)
 		var worked time.Time
 		for _, task := range r.Tasks {
 			for _, step := range task.Steps {

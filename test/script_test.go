@@ -14,6 +14,7 @@ import (
 	"github.com/itchyny/gojq"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/test/harness"
 )
 
@@ -43,7 +44,7 @@ type answer struct {
 func scriptEnvOf(ts *testscript.TestScript) *scriptEnv { return ts.Value(scriptEnvKey{}).(*scriptEnv) }
 
 func (s *scriptEnv) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(s.t.Context(), harness.GiveUp)
+	return context.WithTimeout(s.t.Context(), testenv.Patience(s.t))
 }
 
 // set sets a variable of the script.
@@ -69,7 +70,7 @@ func (s *scriptEnv) send(ctx context.Context, method, path, body string) (*http.
 	for name, value := range s.headers {
 		req.Header.Set(name, value)
 	}
-	resp, err := harness.HTTPClient().Do(req)
+	resp, err := harness.HTTPClient(s.t).Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("call %s: %w", path, err)
 	}
@@ -154,14 +155,15 @@ func atLeast(ts *testscript.TestScript, args []string, n int, usage string) {
 
 // until calls try until it returns true.
 func (s *scriptEnv) until(ts *testscript.TestScript, try func() (done bool, state string)) {
-	deadline := time.Now().Add(harness.GiveUp)
+	patience := testenv.Patience(s.t)
+	deadline := time.Now().Add(patience)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		done, state := try()
 		if done {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("gave up after %s; last state: %s", harness.GiveUp, state)
+			ts.Fatalf("gave up after %s; last state: %s", patience, state)
 		}
 		timer := time.NewTimer(pause)
 		select {

@@ -9,6 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 stage=$1 root=$PWD out=$PWD/.bin/test/$1 go=${GO:-go} code=0 each=
 stages() { "$go" run ./internal/testenv/stages "$@"; }
+# How long tests wait, in units of three minutes: processes share the machine.
+export DROVER_TEST_PATIENCE=${DROVER_TEST_PATIENCE-$([ "$stage" = unit ] && echo 2 || echo 4)}
 if [ "$stage" = unit ]; then
   export DROVER_SUITES=${DROVER_SUITES-none}
 else

@@ -128,7 +128,7 @@ func TestDeliver_from_an_earlier_event(t *testing.T) {
 	w.createEvents("/a/b", 3)
 	w.await(func(h run.Webhook) bool { return h.Delivered == 3 })
 	w.put(r, func(s *run.WebhookSpec) { s.From = "2" })
-	testenv.Await(t, testTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		got := fmt.Sprint(r.accepted())
 		return strings.HasSuffix(got, "2 3]") && len(r.accepted()) == 5, got
 	})

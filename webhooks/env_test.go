@@ -114,7 +114,7 @@ func (r *receiver) accepted() []int64 {
 
 func (r *receiver) awaitAccepted(want ...int64) {
 	r.t.Helper()
-	testenv.Await(r.t, testTimeout, func() (bool, string) {
+	testenv.Await(r.t, func() (bool, string) {
 		got := r.accepted()
 		return fmt.Sprint(got) == fmt.Sprint(want), fmt.Sprintf("accepted %v, want %v", got, want)
 	})
@@ -122,7 +122,7 @@ func (r *receiver) awaitAccepted(want ...int64) {
 
 func (r *receiver) awaitAttempts(n int) []delivery {
 	r.t.Helper()
-	testenv.Await(r.t, testTimeout, func() (bool, string) {
+	testenv.Await(r.t, func() (bool, string) {
 		return len(r.deliveries()) >= n, fmt.Sprint(r.deliveries())
 	})
 	return r.deliveries()
@@ -187,7 +187,7 @@ func (w *env) get() run.Webhook {
 func (w *env) await(condition func(run.Webhook) bool) run.Webhook {
 	w.t.Helper()
 	var hook run.Webhook
-	testenv.Await(w.t, testTimeout, func() (bool, string) {
+	testenv.Await(w.t, func() (bool, string) {
 		hook = w.get()
 		return condition(hook), fmt.Sprintf("%+v", hook)
 	})

@@ -211,7 +211,7 @@ func (m *mailServer) set(rcpt func(string) error, data func(*smtp.Conn) error) {
 func (m *mailServer) await(n int) []received {
 	m.t.Helper()
 	var got []received
-	testenv.Await(m.t, testTimeout, func() (bool, string) {
+	testenv.Await(m.t, func() (bool, string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		got = append([]received(nil), m.mails...)

@@ -80,7 +80,7 @@ func (p *posted) setAnswer(answer http.HandlerFunc) {
 func (p *posted) await(n int) []string {
 	p.t.Helper()
 	var got []string
-	testenv.Await(p.t, testTimeout, func() (bool, string) {
+	testenv.Await(p.t, func() (bool, string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		got = append([]string(nil), p.bodies...)
@@ -95,7 +95,7 @@ func (p *posted) await(n int) []string {
 func (p *posted) awaitLast(text string) []string {
 	p.t.Helper()
 	var got []string
-	testenv.Await(p.t, testTimeout, func() (bool, string) {
+	testenv.Await(p.t, func() (bool, string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		got = append([]string(nil), p.bodies...)

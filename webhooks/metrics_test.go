@@ -19,7 +19,7 @@ func TestMetrics(t *testing.T) {
 	w.opts.Metrics = webhooks.NewMetrics()
 	requireMetrics := func(name, want string) {
 		t.Helper()
-		testenv.Await(t, testTimeout, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			err := testutil.CollectAndCompare(w.opts.Metrics, strings.NewReader(want), name)
 			return err == nil, "the metrics differ: " + errorText(err)
 		})

@@ -361,7 +361,7 @@ func (g *scenarioRun) signal(name string, payload any) {
 // await waits until the records meet a condition.
 func (g *scenarioRun) await(what string, cond func(f *fakeRecords) bool) {
 	g.t.Helper()
-	testenv.Await(g.t, 90*time.Second, func() (bool, string) {
+	testenv.Await(g.t, func() (bool, string) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		state := fmt.Sprintf("%s: phase %s, result %s", what, g.phase, g.result)
@@ -393,7 +393,7 @@ func (g *scenarioRun) finished(result run.Result, statuses ...run.Status) {
 // awaitContinued waits until a workflow has continued as new.
 func (f *cluster) awaitContinued(t testing.TB, workflowID string) {
 	t.Helper()
-	testenv.Await(t, 30*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		d, err := f.client.DescribeWorkflowExecution(t.Context(), workflowID, "")
 		require.NoError(t, err)
 		info := d.GetWorkflowExecutionInfo()
@@ -408,7 +408,7 @@ func (f *cluster) histories(t testing.TB, workflowID string) []*historypb.Histor
 	var out []*historypb.History
 	for runID := ""; ; {
 		var h *historypb.History
-		testenv.Await(t, 30*time.Second, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			h = &historypb.History{}
 			iterator := f.client.GetWorkflowHistory(t.Context(), workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 			for iterator.HasNext() {

@@ -44,7 +44,7 @@ func (f *cluster) runExecutorScenarios(t *testing.T) {
 				require.NoError(t, err)
 			}
 			looked := func(n int) {
-				testenv.Await(t, 30*time.Second, func() (bool, string) { return h.count() >= n, "too few checks" })
+				testenv.Await(t, func() (bool, string) { return h.count() >= n, "too few checks" })
 			}
 			trigger(contract.SignalExecutor)
 			looked(2)

@@ -49,7 +49,7 @@ func (f *cluster) runFleetScenarios(t *testing.T) {
 				require.NoError(t, err)
 			}
 			watched := func(n int) {
-				testenv.Await(t, 30*time.Second, func() (bool, string) {
+				testenv.Await(t, func() (bool, string) {
 					w.mu.Lock()
 					defer w.mu.Unlock()
 					return len(w.watches) >= n, "too few watches"

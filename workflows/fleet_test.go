@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
@@ -179,7 +178,7 @@ func TestFleet_watches_during_a_slow_change(t *testing.T) {
 	require.Equal(t, []controller.Plan{{Drain: order(1)}, {Drain: order(2)}}, f.done[:2])
 	require.Contains(t, f.done, request, "and it was done before the end")
 	// The workflow does not wait for it at its end.
-	testenv.Await(t, 30*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return slices.Equal(f.bootstrapped, []int{3}), fmt.Sprintf("made executors: %v", f.bootstrapped)

@@ -74,7 +74,7 @@ func (g *scenarioRun) admit() {
 // admission.
 func (g *scenarioRun) awaitQueued() {
 	g.t.Helper()
-	testenv.Await(g.t, 30*time.Second, func() (bool, string) {
+	testenv.Await(g.t, func() (bool, string) {
 		answer, err := g.f.client.QueryWorkflow(g.t.Context(), contract.RunWorkflowID(g.id), "", contract.QueryState)
 		if err != nil {
 			return false, err.Error()
@@ -153,7 +153,7 @@ func (f *cluster) newGroupQueue(t *testing.T, limits *contract.Limits) (l *fakeG
 // awaitGranted waits until n runs were admitted.
 func (l *fakeGroupQueue) awaitGranted(t *testing.T, n int) {
 	t.Helper()
-	testenv.Await(t, 60*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.granted == n, "runs wait that should have been let in"
@@ -265,7 +265,7 @@ func (f *cluster) runClients(t *testing.T, clients, n int, do func()) {
 // the longest, once there are at least some.
 func (f *cluster) executions(t *testing.T, id string, some int) (n, longest int) {
 	t.Helper()
-	testenv.Await(t, 30*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		n, longest = 0, 0
 		list, err := f.client.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{
 			Namespace: contract.Namespace, Query: "WorkflowId = '" + id + "'", PageSize: 1000,

@@ -243,7 +243,7 @@ func (f *cluster) runRetentionScenario(t *testing.T) {
 		require.NoError(t, err)
 	}
 	asked := func(n int) {
-		testenv.Await(t, 30*time.Second, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			f.retentionStore.mu.Lock()
 			defer f.retentionStore.mu.Unlock()
 			return len(f.retentionStore.asked) >= n, "it does not look"
@@ -281,7 +281,7 @@ func (f *cluster) runExpiryScenario(t *testing.T) {
 	keep := keepAllKinds()
 	keep.PerSecond = 100
 	trigger(keep)
-	testenv.Await(t, 30*time.Second, func() (bool, string) { return left() == 0, "something is left" })
+	testenv.Await(t, func() (bool, string) { return left() == 0, "something is left" })
 	trigger(run.Retention{})
 	f.keep(t, contract.RetentionWorkflow, "all-kinds", contract.RetentionWorkflowID)
 }

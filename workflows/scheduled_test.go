@@ -74,7 +74,7 @@ func (r *fakeRuns) Watch(run.ID) (signal <-chan struct{}, stop func()) {
 // awaitWatched waits until the workflow waits for the run.
 func (r *fakeRuns) awaitWatched(t *testing.T) {
 	t.Helper()
-	testenv.Await(t, 20*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return len(r.signals) > 0, "nothing waits for the run"

@@ -47,7 +47,7 @@ func (b *buffer) String() string {
 
 func (b *buffer) await(t *testing.T, text string) {
 	t.Helper()
-	testenv.Await(t, 10*time.Second, func() (bool, string) { return strings.Contains(b.String(), text), b.String() })
+	testenv.Await(t, func() (bool, string) { return strings.Contains(b.String(), text), b.String() })
 }
 
 // followTest is a follower of a run on a fake gateway.

@@ -195,7 +195,7 @@ func TestLineWriter(t *testing.T) {
 		require.Equal(t, want, line)
 	}
 	require.NoError(t, r.Close())
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		err := lines.write([]byte("two\n"))
 		return err != nil, "the lost reader is not reported"
 	})

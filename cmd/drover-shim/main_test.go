@@ -224,7 +224,7 @@ func TestRead_verify(t *testing.T) {
 	code, _, _ = shimCommand(t, "read", "--dir", p.dir, "--verify")
 	require.Equal(t, shim.ExitDamaged, code)
 	require.NoError(t, p.cmd.Process.Kill())
-	testenv.Await(t, 30*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		alive, err := process.Alive(p.dir)
 		return err == nil && !alive, "the shim runs"
 	})

@@ -68,7 +68,7 @@ func TestRetentionSupervisor(t *testing.T) {
 			go func() {
 				done <- maintenance.NewRetentionSupervisor(c, tt.retention, slog.New(slog.DiscardHandler)).Run(ctx)
 			}()
-			testenv.Await(t, 10*time.Second, func() (bool, string) {
+			testenv.Await(t, func() (bool, string) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				return len(c.asked) > 0, "nothing was asked"

@@ -119,7 +119,7 @@ func (e *env) exit(client execstream.Conn) (status execstream.ExitStatus) {
 // runs.
 func (e *env) awaitEnd(how string) {
 	e.t.Helper()
-	testenv.Await(e.t, testTimeout, func() (bool, string) {
+	testenv.Await(e.t, func() (bool, string) {
 		var reasons []string
 		for _, event := range fixture.ReadAll(e.t, e.store, run.EventQuery{}) {
 			if event.Type == run.EventExec {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -130,7 +131,7 @@ func TestAgent_stop(t *testing.T) {
 				require.Equal(t, run.StatusStopped, w.outcome(0).Status)
 				require.Equal(t, c.began, w.startCount(0))
 				w.requireLog(0)
-				require.Eventually(t, func() bool { return len(h.keys()) == 0 }, time.Minute, time.Second)
+				testenv.Await(t, func() (bool, string) { return len(h.keys()) == 0, "environments are left" })
 			})
 		})
 	}

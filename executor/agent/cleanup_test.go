@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -102,7 +103,7 @@ func TestAgent_cleanup(t *testing.T) {
 				e.mu.Lock()
 				require.Equal(t, c.cleaned, e.cleaned)
 				e.mu.Unlock()
-				require.Eventually(t, func() bool { return len(h.keys()) == 0 }, time.Minute, time.Second)
+				testenv.Await(t, func() (bool, string) { return len(h.keys()) == 0, "environments are left" })
 			})
 		})
 	}

@@ -134,7 +134,7 @@ func TestHandle_Events_continues(t *testing.T) {
 		h := b.start(t, def)
 		s := follow(t, h, 1)
 		require.NoError(t, h.Stop(t.Context(), time.Second), "the stop acknowledges the end")
-		testenv.Await(t, 20*time.Second, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			c, err := b.cli.ContainerInspect(t.Context(), "drover-"+def.Key.String())
 			require.NoError(t, err)
 			return !c.State.Running, c.State.Status
@@ -211,7 +211,7 @@ func TestHandle_Events_where_the_daemon_does_not_attach(t *testing.T) {
 	b := newBench(t)
 	def := b.definition(t, "yes 0123456789 | head -c 5000000; echo >/printed; while ! [ -f /tmp/go ]; do sleep 0.05; done; echo more")
 	stuck := b.start(t, def)
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		content, err := stuck.CopyFrom(t.Context(), "/printed")
 		if err != nil {
 			return false, err.Error()

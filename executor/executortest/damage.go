@@ -90,7 +90,7 @@ func damagedAfterTheEnd(b *bench) {
 func (b *bench) requireDamaged(kind string, h executor.Handle) {
 	b.Helper()
 	var s recording
-	testenv.Await(b, waitTimeout, func() (bool, string) {
+	testenv.Await(b, func() (bool, string) {
 		s = read(b.limit(), h, 1, nil)
 		return s.err == nil || run.CodeOf(s.err) == run.CodeNotFound, kind + ": " + errorText(s.err)
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/internal/execstream"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -155,12 +156,12 @@ func execDisconnected(b *bench) {
 		require.NoError(b, err)
 		require.Equal(b, "begun", strings.TrimSpace(string(m.Data)))
 		require.NoError(b, c.Close())
-		require.Eventually(b, func() bool {
+		testenv.Await(b, func() (bool, string) {
 			stdout, _, status := b.session(h, execstream.StartRequest{
 				Command: []string{"sh", "-c", `a=$(wc -c < beat); sleep 0.5; [ "$a" = "$(wc -c < beat)" ] && echo silent || echo alive`},
 			})
-			return status == (execstream.ExitStatus{}) && stdout == "silent\n"
-		}, waitTimeout, 10*time.Millisecond, "the command lives on")
+			return status == (execstream.ExitStatus{}) && stdout == "silent\n", "the command lives on"
+		})
 		b.finish(h)
 	}
 }

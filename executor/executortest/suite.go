@@ -130,7 +130,7 @@ func (b *bench) requireNothingLeft() {
 	if b.Leftovers == nil {
 		return
 	}
-	testenv.Await(b, waitTimeout, func() (bool, string) {
+	testenv.Await(b, func() (bool, string) {
 		left := b.Leftovers(b)
 		return len(left) == 0, "left on the host: " + join(left)
 	})

@@ -108,7 +108,7 @@ func (b *bench) limitPods(t testing.TB, hard corev1.ResourceList) {
 		ObjectMeta: metav1.ObjectMeta{Name: "limit"}, Spec: corev1.ResourceQuotaSpec{Hard: hard},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	testenv.Await(t, testTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		q, err := quotas.Get(t.Context(), "limit", metav1.GetOptions{})
 		require.NoError(t, err)
 		return len(q.Status.Hard) > 0, "the quota is not in force yet"
@@ -185,7 +185,7 @@ func TestEvents_pod_deleted(t *testing.T) {
 	require.Equal(t, run.StatusFailed, s.result.Status)
 	require.Equal(t, run.CauseVanished, s.result.Cause)
 	require.Contains(t, s.result.Reason, "the pod was deleted from outside of Drover")
-	testenv.Await(t, testTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		_, err := b.driver.Attach(t.Context(), def.Key)
 		return run.CodeOf(err) == run.CodeNotFound, "the pod is still there"
 	})
@@ -369,7 +369,7 @@ func TestRights_are_enough(t *testing.T) {
 	config := *b.config
 	config.Impersonate.UserName, config.Impersonate.Groups = user, []string{"system:authenticated"}
 	b.driver = b.newDriver(t, func(o *kubernetes.Options) { o.Config = &config })
-	testenv.Await(t, testTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		err := b.driver.Check(t.Context())
 		return err == nil, fmt.Sprint(err)
 	})

@@ -74,7 +74,7 @@ func (b *bench) makeNamespace(t testing.TB) {
 		require.NoError(t, b.client.CoreV1().Namespaces().Delete(ctx, b.namespace, metav1.DeleteOptions{}))
 	})
 	// The cluster refuses pods until the service account exists.
-	testenv.Await(t, testTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		_, err := b.client.CoreV1().ServiceAccounts(b.namespace).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil, "no default service account"
 	})
@@ -196,7 +196,7 @@ func (b *bench) killOn(t testing.TB, node, condition string) {
 		},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	testenv.Await(t, testTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		killer, err = pods.Get(t.Context(), killer.Name, metav1.GetOptions{})
 		require.NoError(t, err)
 		return killer.Status.Phase == corev1.PodSucceeded, "the killer is " + string(killer.Status.Phase)
@@ -231,7 +231,7 @@ func (b *bench) leftOf(t testing.TB, selector string) []string {
 
 func (b *bench) requireNothingLeft(t testing.TB) {
 	t.Helper()
-	testenv.Await(t, testTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		left := b.left(t)
 		return len(left) == 0, strings.Join(left, ", ")
 	})

@@ -191,7 +191,7 @@ func TestEvents_leave_no_reader_behind(t *testing.T) {
 		awaitOutput(t, h, "begun")
 	}
 	p.breakAll()
-	testenv.Await(t, testTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		last := ""
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()

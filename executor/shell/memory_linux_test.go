@@ -25,11 +25,7 @@ func memoryGroup(t *testing.T) string {
 		if os.Mkdir(dir, 0o755) != nil {
 			continue
 		}
-		// The kernel refuses until the last shim in the group has exited. The context of
-		// the test has ended by then, so that testenv.Await cannot wait for it.
-		t.Cleanup(func() {
-			require.Eventually(t, func() bool { return os.Remove(dir) == nil }, 10*time.Second, 10*time.Millisecond, dir)
-		})
+		t.Cleanup(func() { removeGroup(t, dir) })
 		if os.WriteFile(filepath.Join(dir, v.limit), []byte("50000000"), 0o600) == nil {
 			return filepath.Join(dir, "cgroup.procs")
 		}
@@ -71,5 +67,22 @@ func TestDriver_out_of_memory(t *testing.T) {
 		require.Equal(t, tt.cause, result.Cause, "%s: %s", tt.script, result.Reason)
 		require.Equal(t, tt.reason, result.Reason)
 		require.NoError(t, h.Remove(t.Context()))
+	}
+}
+
+// removeGroup removes a control group. The kernel refuses until the last shim in it has
+// exited.
+func removeGroup(t *testing.T, dir string) {
+	t.Helper()
+	for deadline := time.Now().Add(testenv.Patience(t)); ; {
+		err := os.Remove(dir)
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Log(err)
+			return
+		}
+		<-time.After(10 * time.Millisecond)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/internal/mask"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -33,7 +34,7 @@ func TestDrain_of_a_reader_that_is_late(t *testing.T) {
 			text := strings.Repeat("one line of many\n", 500)
 			_, err = w.WriteString(text)
 			require.NoError(t, err)
-			require.Eventually(t, func() bool { return p.read.Load() > 0 }, time.Minute, time.Millisecond)
+			testenv.Await(t, func() (bool, string) { return p.read.Load() > 0, "nothing was read" })
 			_, err = w.WriteString("the last\n")
 			require.NoError(t, err)
 
@@ -133,17 +134,17 @@ func TestSink_begun_lines(t *testing.T) {
 	require.NoError(t, err)
 	to := newSink(j, 0, true)
 	to.add(run.StreamStdout, []byte("prompt"))
-	shown := func() bool {
+	shown := func() (bool, string) {
 		to.add(run.StreamStderr, []byte("half "))
 		to.add(run.StreamStderr, []byte("line\n"))
 		for _, f := range readOutput(t, dir) {
 			if string(f.Data) == "prompt" {
-				return true
+				return true, ""
 			}
 		}
-		return false
+		return false, "the prompt is not shown"
 	}
-	require.Eventually(t, shown, time.Minute, 20*time.Millisecond)
+	testenv.Await(t, shown)
 	to.finish(run.StreamStdout, run.StreamStderr)
 	require.NoError(t, j.Close())
 }

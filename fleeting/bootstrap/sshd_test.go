@@ -137,7 +137,7 @@ func (w *env) processes() []int {
 // awaitStarts waits until the executor has been started n times in total.
 func (w *env) awaitStarts(n int) {
 	w.t.Helper()
-	testenv.Await(w.t, time.Minute, func() (bool, string) {
+	testenv.Await(w.t, func() (bool, string) {
 		text, err := os.ReadFile(w.at("lives"))
 		return err == nil && strings.Count(string(text), "\n") == n && len(w.processes()) == 2,
 			fmt.Sprintf("lives:\n%s%v processes, %v", text, w.processes(), err)
@@ -283,7 +283,7 @@ func TestStart_repeats_an_interrupted_upload(t *testing.T) {
 		ended <- err
 	}()
 	temps := filepath.Join(w.dir, "bin", "*", ".new-*")
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		found, err := filepath.Glob(temps)
 		require.NoError(t, err)
 		return len(found) > 0 || len(ended) > 0, "no upload has begun"
@@ -312,7 +312,7 @@ func TestStart_does_not_restart_a_removed_executor(t *testing.T) {
 	w.options.Binaries.Drover = w.file("drover", "#!/bin/sh\nsleep 0.2\nexit 4\n")
 	_, err := w.start(t.Context())
 	require.NoError(t, err)
-	testenv.Await(t, time.Minute, func() (bool, string) { return len(w.processes()) == 0, fmt.Sprint(w.processes()) })
+	testenv.Await(t, func() (bool, string) { return len(w.processes()) == 0, fmt.Sprint(w.processes()) })
 }
 
 // A killed executor is restarted by its supervisor, and a killed supervisor by

@@ -434,7 +434,7 @@ func (w *env) in(state run.InstanceState) (out []run.FleetInstance) {
 
 func (w *env) await(what string, cond func() bool) {
 	w.t.Helper()
-	testenv.Await(w.t, awaitTimeout, func() (bool, string) {
+	testenv.Await(w.t, func() (bool, string) {
 		if cond() {
 			return true, ""
 		}

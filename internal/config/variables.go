@@ -10,7 +10,7 @@ import (
 // step), and those of the project's own tests. A name with "_" at its end stands for
 // all names that begin with it.
 func otherVariables() []string {
-	return []string{"SERVER", "TOKEN", "CONTEXT", "OUTPUT", "RUN_", "TASK_", "ITEM", "ITEM_", "TEST_", "CHAOS_", "REQUIRE", "SOAK", "GATE_LOG"}
+	return []string{"SERVER", "TOKEN", "CONTEXT", "OUTPUT", "RUN_", "TASK_", "ITEM", "ITEM_", "TEST_", "CHAOS_", "REQUIRE", "SUITES", "SOAK", "GATE_LOG"}
 }
 
 // UnknownVariables returns a sentence for each variable with Drover's prefix that no

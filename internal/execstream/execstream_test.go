@@ -208,7 +208,7 @@ func TestCopy_slow_reader(t *testing.T) {
 			sent.Add(1)
 		}
 	}()
-	testenv.Await(t, testTimeout, func() (bool, string) { return e.seen.Load() == 1, "no message" })
+	testenv.Await(t, func() (bool, string) { return e.seen.Load() == 1, "no message" })
 	for range 100 {
 		require.NoError(t, e.client.Send(t.Context(), execstream.Message{Kind: execstream.Stdin}))
 		_, err := e.command.Receive(t.Context())

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -195,7 +194,7 @@ func TestOpenFile(t *testing.T) {
 	f, err := roles.OpenFile(path, log)
 	require.NoError(t, err)
 	await := func(want roles.Bindings) {
-		testenv.Await(t, 10*time.Second, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			got := bindingsOf(t, f, "ana", "web")
 			return reflect.DeepEqual(want, got), fmt.Sprint(got)
 		})
@@ -204,7 +203,7 @@ func TestOpenFile(t *testing.T) {
 	write("- {subject: ana, role: viewer, groups: [/acme/**]}\n")
 	await(roles.Bindings{bound(roles.Viewer, "/acme/**")})
 	write("- {subject: ana, role: owner, groups: [/acme/**]}\n")
-	testenv.Await(t, 10*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		_, text := bindingsOf(t, f, "ana"), logged.String()
 		return strings.Contains(text, "previous content stays in use") && strings.Contains(text, "is not a role"), text
 	})

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -75,7 +74,7 @@ func (d *Disk) CutPower() {
 // still hold the old mount, and the kernel mounts an image only once.
 func (d *Disk) RestorePower() {
 	d.t.Helper()
-	Await(d.t, time.Minute, func() (bool, string) {
+	Await(d.t, func() (bool, string) {
 		err := unix.Unmount(d.Dir, 0)
 		return err == nil, "unmount: " + errorText(err)
 	})

@@ -18,9 +18,6 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// daemonStart is how long a Docker daemon may take until it answers.
-const daemonStart = time.Minute
-
 // What a stopped daemon started may still write to its directory for a while: the
 // removal is tried this often, with this pause in between.
 const (
@@ -117,7 +114,7 @@ func (d *Daemon) Start() {
 		d.t.Fatalf("start dockerd: %v", err)
 	}
 	cli := d.Client()
-	Await(d.t, daemonStart, func() (bool, string) {
+	Await(d.t, func() (bool, string) {
 		_, err := cli.Ping(context.WithoutCancel(d.t.Context()))
 		return err == nil, "dockerd does not answer"
 	})

@@ -64,7 +64,7 @@ func (p *Identity) Start(t testing.TB) {
 	require.NoError(t, err)
 	p.process.Stdout, p.process.Stderr = &output, &output
 	require.NoError(t, p.process.Start())
-	Await(t, identityStart, func() (bool, string) {
+	Await(t, func() (bool, string) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Issuer+".well-known/openid-configuration", nil)
 		require.NoError(t, err)
 		answer, err := identityClient().Do(r)

@@ -71,7 +71,7 @@ func RequireS3(t testing.TB) S3 {
 	client := s3.New(s3.Options{
 		Region: region, BaseEndpoint: &endpoint, UsePathStyle: true, Credentials: credentials.NewStaticCredentialsProvider(access, secret, ""),
 	})
-	Await(t, s3Start, func() (bool, string) {
+	Await(t, func() (bool, string) {
 		ctx, cancel := context.WithTimeout(t.Context(), s3Start)
 		defer cancel()
 		_, err := client.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: aws.String(bucket)})

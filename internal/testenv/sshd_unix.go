@@ -107,7 +107,7 @@ func (s *SSHD) Start() {
 		defer close(done)
 		_ = cmd.Wait()
 	}()
-	Await(s.t, time.Minute, func() (bool, string) {
+	Await(s.t, func() (bool, string) {
 		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
 		defer cancel()
 		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.Address)

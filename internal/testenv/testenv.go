@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,15 +23,55 @@ const RequireVariable = "DROVER_REQUIRE"
 // services that tests may use. Without it, they use what is available.
 const SuitesVariable = "DROVER_SUITES"
 
-// Slowdown is how much longer a condition may take than on an idle machine: suites run
-// beside each other, and a slow machine with two processors needs four times as long.
-const Slowdown = 4
+// PatienceVariable names the environment variable by which the limit of waits is
+// multiplied, for machines and stages where many processes run beside each other.
+const PatienceVariable = "DROVER_TEST_PATIENCE"
+
+const (
+	// patience is how long a test waits for a condition. It says when a test is broken,
+	// not how fast anything must be.
+	patience = 3 * time.Minute
+	// deadlineReserve is left of the test's deadline, to report the state and to clean up.
+	deadlineReserve = 15 * time.Second
+)
+
+// Patience returns how long a test may wait for a condition from now on.
+func Patience(t testing.TB) time.Duration {
+	t.Helper()
+	limit := patience
+	if text := os.Getenv(PatienceVariable); text != "" {
+		times, err := strconv.ParseFloat(text, 64)
+		if err != nil || times <= 0 {
+			t.Fatalf("%s=%s is not a positive number", PatienceVariable, text)
+		}
+		limit = time.Duration(times * float64(patience))
+	}
+	if deadline, ok := deadlineOf(t); ok {
+		limit = min(limit, time.Until(deadline)-deadlineReserve)
+	}
+	return limit
+}
+
+// deadlineOf returns the deadline of the test. Benchmarks have none, and in a bubble of
+// testing/synctest, where time is virtual, asking for it panics.
+func deadlineOf(t testing.TB) (deadline time.Time, ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	if of, has := t.(interface{ Deadline() (time.Time, bool) }); has {
+		return of.Deadline()
+	}
+	return time.Time{}, false
+}
 
 // Await waits until cond returns true. It fails the test with the last state that cond
-// returned after several times the timeout, which is that of an idle machine.
-func Await(t testing.TB, timeout time.Duration, cond func() (done bool, state string)) {
+// returned when the patience with the test is at its end. A cond that can no longer
+// become true should fail the test itself.
+func Await(t testing.TB, cond func() (done bool, state string)) {
 	t.Helper()
-	timeout *= Slowdown
+	timeout := Patience(t)
 	deadline := time.Now().Add(timeout)
 	pauses := retry.Doubling(time.Millisecond, 100*time.Millisecond)
 	for {

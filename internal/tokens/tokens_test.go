@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -63,9 +62,9 @@ func TestFile_reloads(t *testing.T) {
 			return ok, "not known yet: " + token
 		}
 	}
-	testenv.Await(t, 5*time.Second, authenticates("one")) // a bad file changes nothing
+	testenv.Await(t, authenticates("one")) // a bad file changes nothing
 	write(entry("two") + "# longer\n")
-	testenv.Await(t, 5*time.Second, authenticates("two"))
+	testenv.Await(t, authenticates("two"))
 	_, ok = file.Authenticate("one")
 	require.False(t, ok)
 }

@@ -122,7 +122,7 @@ func TestStore_lost_connections(t *testing.T) {
 		_, err := raw(t, dsn).ExecContext(t.Context(),
 			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'drover'")
 		require.NoError(t, err)
-		testenv.Await(t, 20*time.Second, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			err := local.Check(t.Context())
 			if err != nil {
 				require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "%v", err)
@@ -136,7 +136,7 @@ func TestStore_lost_connections(t *testing.T) {
 				quiet = true
 			}
 		}
-		testenv.Await(t, 20*time.Second, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			err := remote.Annotate(t.Context(), r.ID, "", map[string]string{"a": "b"}, nil)
 			return err == nil, "annotating: " + errText(err)
 		})
@@ -164,7 +164,7 @@ func TestStore_numbers_events_of_dead_processes(t *testing.T) {
 	r := create(t, s)
 	await := func(want int64) {
 		t.Helper()
-		testenv.Await(t, 30*time.Second, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			n, err := s.LastEvent(t.Context())
 			require.NoError(t, err)
 			return n == want, "waiting for the event's number"
@@ -196,7 +196,7 @@ func TestStore_late_commits(t *testing.T) {
 	var seen []run.Event
 	read := func(want int) {
 		t.Helper()
-		testenv.Await(t, 30*time.Second, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			page, err := stores[len(seen)%2].ReadEvents(t.Context(), run.EventQuery{After: int64(len(seen))}, 10)
 			require.NoError(t, err)
 			for _, e := range page {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,7 +52,7 @@ func (g *grouped) call(ctx context.Context, fn func(sqldb.Querier) error) {
 		}()
 		done <- g.Write(ctx, fn)
 	}()
-	testenv.Await(g.t, time.Minute, func() (bool, string) {
+	testenv.Await(g.t, func() (bool, string) {
 		g.writes.mu.Lock()
 		defer g.writes.mu.Unlock()
 		return len(g.writes.waiting) == len(g.calls), fmt.Sprintf("%d calls wait", len(g.writes.waiting))

@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -63,7 +62,7 @@ func TestStore_survives_a_loss_of_power(t *testing.T) {
 				}
 			})
 		}
-		testenv.Await(t, time.Minute, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(claimed) >= total+3*(round+1), "too few claims"

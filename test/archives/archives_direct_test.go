@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -132,7 +131,7 @@ tasks:
     steps:
       - restore_workspace:
       - run: cat little; cd tree && sha256sum -c sum
-`, size)).ID, "finished", 2*time.Minute)
+`, size)).ID, "finished")
 			require.Equal(t, api.Result("success"), r.Result, harness.Describe(r))
 			require.Contains(t, p.Logs(r.ID, "check"), "noise: OK")
 			require.Equal(t, tt.direct, proxy.direct.Load(), "small archives go through the gateway")
@@ -144,7 +143,7 @@ tasks:
 				`drover_archive_redirects_total{kind="workspace"}`,
 				fmt.Sprintf(`drover_archives_read_total{kind="workspace",outcome="read"} %d`, gatewayReads),
 			} {
-				p.AwaitPath("/metrics", time.Minute, func(text string) bool { return strings.Contains(text, want) })
+				p.AwaitPath("/metrics", func(text string) bool { return strings.Contains(text, want) })
 			}
 
 			// The gateway redirects a client to the store for an artifact too, if

@@ -101,7 +101,7 @@ func killDuringTransfers(t *testing.T, driver string, target harness.Part) {
 				}
 			})
 		}
-		r := parts.AwaitPhase(id, "finished", time.Minute)
+		r := parts.AwaitPhase(id, "finished")
 		require.Equal(t, api.Result("success"), r.Result, harness.Describe(r))
 		require.Contains(t, parts.Logs(id, "restore-workspace"), "noise: OK")
 		require.Contains(t, parts.Logs(id, "restore-cache"), "restored cache k-linux")
@@ -139,7 +139,7 @@ func TestArchives_pipeline(t *testing.T) {
 	}
 	// A pool exists once an executor has registered with it.
 	for _, pool := range []string{"one", "two"} {
-		parts.AwaitPath("/api/v1/pools/"+pool, time.Minute, func(body string) bool { return strings.Contains(body, `"online":1`) })
+		parts.AwaitPath("/api/v1/pools/"+pool, func(body string) bool { return strings.Contains(body, `"online":1`) })
 	}
 	peaks := watchShims(t)
 	container := "image: '" + image + "'\n    working_dir: /work/place"
@@ -166,7 +166,7 @@ tasks:
     steps:
       - restore_workspace:
       - run: sha256sum -c sum; cmp noise next/turned; wc -c < next/turned
-`, container, size)).ID, "finished", 20*time.Minute)
+`, container, size)).ID, "finished")
 	require.Equal(t, api.Result("success"), r.Result, harness.Describe(r))
 	require.Contains(t, parts.Logs(r.ID, "check"), strconv.Itoa(size)+"\n")
 	for name, p := range processes {

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,7 +31,7 @@ func TestObjectStore(t *testing.T) {
 		"  quiet: {pool: shell, steps: [{run: 'true'}]}\n", gate)).ID
 	p.AwaitLogs(id, "talk", "first\n")
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
-	done := p.AwaitPhase(id, api.PhaseFinished, 2*time.Minute)
+	done := p.AwaitPhase(id, api.PhaseFinished)
 	require.EqualValues(t, "success", done.Result)
 	want := []string{"first"}
 	for i := range 2000 {

@@ -81,7 +81,7 @@ func TestChangeGroups_chaos(t *testing.T) {
 	}
 	checkGroups(t, c, ctx, runs, m.limits)
 	// The workflows of ended runs are closed.
-	testenv.Await(t, harness.WaitTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		open, err := temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
 			Namespace: contract.Namespace, Query: "WorkflowType = '" + contract.RunWorkflow + "' AND ExecutionStatus = 'Running'",
 		})

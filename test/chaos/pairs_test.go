@@ -58,7 +58,7 @@ func TestTwoOfEach(t *testing.T) {
 		})
 	}
 	for i, part := range []harness.Part{harness.Gateway2, harness.Control} {
-		testenv.Await(t, 4*time.Minute, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			n := created.Load()
 			return n >= int64(total*(i+1)/3), fmt.Sprintf("%d runs were created", n)
 		})

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -96,7 +95,7 @@ func TestBadInput(t *testing.T) {
 		})
 	}
 	require.True(t, dev.Running())
-	r := dev.AwaitPhase(other, "finished", time.Minute)
+	r := dev.AwaitPhase(other, "finished")
 	require.Equal(t, "success", string(r.Result))
 	status, _, err := dev.Do(t.Context(), http.MethodGet, "/readyz", "", "")
 	require.NoError(t, err)

@@ -35,7 +35,7 @@ func TestCodec(t *testing.T) {
 		planned-in-private: {steps: [{run: 'true'}]},
 		broken-in-private: {steps: [{run: 'exit 3'}]},
 		after: {depends: [planned-in-private], steps: [{run: 'true'}]}}}`).ID
-	require.Equal(t, api.ResultFailed, parts.AwaitPhase(id, api.PhaseFinished, harness.WaitTimeout).Result)
+	require.Equal(t, api.ResultFailed, parts.AwaitPhase(id, api.PhaseFinished).Result)
 
 	sealed := sealedHistory(t, parts.Temporal(), id, "in-private")
 
@@ -60,7 +60,7 @@ func TestCodec(t *testing.T) {
 	for _, origin := range []string{"https://temporal.example.com", "https://elsewhere.example.com"} {
 		req.Header.Set("Origin", origin)
 		req.Header.Set("Access-Control-Request-Method", http.MethodPost)
-		resp, err := harness.HTTPClient().Do(req)
+		resp, err := harness.HTTPClient(t).Do(req)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, origin == "https://temporal.example.com", resp.Header.Get("Access-Control-Allow-Origin") == origin)
@@ -106,7 +106,7 @@ func TestDev_codec(t *testing.T) {
 	temporal, telemetry := harness.FreeAddress(t), harness.FreeAddress(t)
 	dev := harness.StartDev(t, []string{"DROVER_TEMPORAL__CODEC_KEYS_FILE=" + file, "DROVER_TELEMETRY__LISTEN=" + telemetry}, "--temporal", temporal)
 	id := dev.Submit(`{name: hidden, group: /test/codec, tasks: {planned-in-private: {steps: [{run: 'true'}]}}}`).ID
-	require.Equal(t, api.ResultSuccess, dev.AwaitPhase(id, api.PhaseFinished, harness.WaitTimeout).Result)
+	require.Equal(t, api.ResultSuccess, dev.AwaitPhase(id, api.PhaseFinished).Result)
 	body, err := protojson.Marshal(&commonpb.Payloads{Payloads: sealedHistory(t, temporal, id, "in-private")})
 	require.NoError(t, err)
 	status, answer, err := dev.Do(t.Context(), http.MethodPost, "/codec/decode", "application/json", string(body))
@@ -121,7 +121,7 @@ func TestDev_codec(t *testing.T) {
 		require.NoError(t, err)
 		req.Host = c.host
 		req.Header.Set("Origin", c.origin)
-		resp, err := harness.HTTPClient().Do(req)
+		resp, err := harness.HTTPClient(t).Do(req)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, c.status, resp.StatusCode, c)

@@ -52,7 +52,7 @@ func startExec(t *testing.T, c *harness.Client, id, task string, command ...stri
 // awaitOutput waits until the command has written a text.
 func (s *execSession) awaitOutput(text string) {
 	s.t.Helper()
-	testenv.Await(s.t, time.Minute, func() (bool, string) {
+	testenv.Await(s.t, func() (bool, string) {
 		return strings.Contains(s.stdout.String(), text), s.stdout.String() + s.stderr.String()
 	})
 }
@@ -87,7 +87,7 @@ func execEvents(t *testing.T, c *harness.Client, id string) (reasons []string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Server+"/api/v1/events?run="+id, nil)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+c.Token)
-	resp, err := harness.HTTPClient().Do(req)
+	resp, err := harness.HTTPClient(t).Do(req)
 	if err != nil {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (o *output) String() string {
 func awaitSilence(t *testing.T, file string) {
 	t.Helper()
 	last := int64(-1)
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		info, err := os.Stat(file)
 		require.NoError(t, err)
 		silent := info.Size() == last && time.Since(info.ModTime()) > time.Second
@@ -146,7 +146,7 @@ func TestExec(t *testing.T) {
 	p.Processes[harness.Gateway].Kill() // it reads tokens when it starts
 	p.Launch(harness.Gateway).AwaitReady()
 	id := p.Submit(waitingTask(dir)).ID
-	p.Await(id, time.Minute, func(r api.Run) bool { return harness.Running(r) == 1 })
+	p.Await(id, func(r api.Run) bool { return harness.Running(r) == 1 })
 
 	s := startExec(t, p.Client, id, "build", "sh", "-c", "echo $COLOR; cat; echo wrong >&2; exit 7")
 	_, err := io.WriteString(s.stdin, "from stdin\n")
@@ -186,11 +186,11 @@ func TestExec(t *testing.T) {
 	require.Zero(t, s.end(), s.stderr.String())
 	// No session does this: the end of the task would end it, perhaps before its own.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "done"), nil, 0o600))
-	r := p.AwaitPhase(id, "finished", time.Minute)
+	r := p.AwaitPhase(id, "finished")
 	require.EqualValues(t, "success", r.Result)
 	require.Equal(t, "finished\n", p.Logs(id, "build"), "the output of sessions is not in the log")
 	// The end of a session whose gateway was killed is recorded when its lease expires.
-	testenv.Await(t, 2*time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		reasons := execEvents(t, p.Client, id)
 		return len(reasons) == 8, strings.Join(reasons, "\n")
 	})
@@ -207,14 +207,14 @@ func TestHold(t *testing.T) {
 	held := func(r api.Run) bool {
 		return strings.Contains(r.Tasks["build"].Reason, "its environment is held for 1h0m0s")
 	}
-	r := p.Await(id, time.Minute, held)
+	r := p.Await(id, held)
 	require.EqualValues(t, "running", r.Tasks["build"].Status)
 	next := p.Submit(strings.Replace(spec, "exit 3", "exit 0", 1)).ID
 
 	p.Processes[harness.Executor].Kill()
 	p.Launch(harness.Executor).AwaitReady()
 	p.AwaitExecutor("online")
-	testenv.Await(t, time.Minute, func() (bool, string) { // the executor adopts the task
+	testenv.Await(t, func() (bool, string) { // the executor adopts the task
 		s := startExec(t, p.Client, id, "build", "cat", "file")
 		return s.end() == 0 && s.stdout.String() == "kept\n", s.stderr.String()
 	})
@@ -227,8 +227,8 @@ func TestHold(t *testing.T) {
 	cmd.Env = append(os.Environ(), "DROVER_SERVER="+p.Server, "DROVER_TOKEN="+p.Token, "XDG_CONFIG_HOME="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
-	r = p.AwaitPhase(id, "finished", time.Minute)
+	r = p.AwaitPhase(id, "finished")
 	require.EqualValues(t, "failed", r.Result)
 	require.Equal(t, 3, *r.Tasks["build"].ExitCode)
-	require.EqualValues(t, "success", p.AwaitPhase(next, "finished", time.Minute).Result)
+	require.EqualValues(t, "success", p.AwaitPhase(next, "finished").Result)
 }

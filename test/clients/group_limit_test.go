@@ -3,7 +3,6 @@ package clients
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,14 +21,14 @@ func TestGroup_limit(t *testing.T) {
 		return parts.Submit("name: grouped\ngroup: " + group + "\ntasks: {a: {pool: shell, steps: [{run: '" + script + "'}]}}\n").ID
 	}
 	first := submit("/project/42/deploy", "sleep 60")
-	parts.AwaitPhase(first, "running", time.Minute)
+	parts.AwaitPhase(first, "running")
 	second := submit("/project/42", "true")
 	other := submit("/project/421", "true")
-	parts.AwaitPhase(other, "finished", time.Minute)
-	r := parts.Await(second, time.Minute, harness.TemporalAnswers)
+	parts.AwaitPhase(other, "finished")
+	r := parts.Await(second, harness.TemporalAnswers)
 	require.EqualValues(t, "queued", r.Phase)
 	require.Equal(t, "waits for change group group:/project/42: position 1 in queue, 1 of 1 slots held by "+first, r.Reason)
 	parts.Post(first + "/stop")
-	r = parts.AwaitPhase(second, "finished", time.Minute)
+	r = parts.AwaitPhase(second, "finished")
 	require.EqualValues(t, "success", r.Result)
 }

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -109,7 +108,7 @@ func TestIdentity(t *testing.T) {
 
 	// The provider is down.
 	identity.Stop()
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		status, body := other.call(http.MethodPost, "/api/v1/session/provider", `{}`)
 		return status == http.StatusServiceUnavailable && strings.Contains(body, "Example cannot be used") && strings.Contains(body, "connection refused"), body
 	})
@@ -141,7 +140,7 @@ func loginByDevice(t *testing.T, identity *testenv.Identity, server string) []st
 	environment := []string{"DROVER_CONTEXT=" + filepath.Join(t.TempDir(), "context.yaml")}
 	login := harness.Start(t, t.TempDir(), environment, "login", server, "--oidc", "--name", "idp")
 	var code string
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		found := regexp.MustCompile(`enter the code (\S+)`).FindStringSubmatch(login.Output())
 		if found == nil {
 			return false, login.Output()
@@ -182,7 +181,7 @@ func useRoles(t *testing.T, identity *testenv.Identity, server string, ana *brow
 	require.Error(t, err)
 	require.Contains(t, output, "does not have the role submitter in the group /other/web")
 	follow := harness.Start(t, dir, environment, "run", filepath.Join(dir, "own.json"), "--follow")
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		_, body := ana.call(http.MethodGet, "/api/v1/runs", "")
 		return strings.Contains(body, "n-acme-cli"), body
 	})
@@ -302,7 +301,7 @@ func (b *browser) visit(returnTo string) string {
 // await waits for the answer to who the user is.
 func (b *browser) await(want int, text string) {
 	b.t.Helper()
-	testenv.Await(b.t, 2*time.Minute, func() (bool, string) {
+	testenv.Await(b.t, func() (bool, string) {
 		status, body := b.call(http.MethodGet, "/api/v1/session", "")
 		return status == want && strings.Contains(body, text), http.StatusText(status) + " " + body
 	})

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,7 +27,7 @@ func TestLabels_of_executors(t *testing.T) {
 
 	// No executor has the label: only the other task runs, and the reason says so.
 	waits := submit(task("a", gpu, "true"), task("b", "", "true"))
-	r := parts.Await(waits, time.Minute, func(r api.Run) bool {
+	r := parts.Await(waits, func(r api.Run) bool {
 		return r.Tasks["b"].Status == "success" && harness.TemporalAnswers(r)
 	})
 	require.Equal(t, "no executor of pool shell has label gpu=a100", r.Tasks["a"].Reason)
@@ -43,7 +42,7 @@ func TestLabels_of_executors(t *testing.T) {
 		return parts.AddExecutor("gpu", "1", "DROVER_EXECUTOR__ID=gpu", "DROVER_EXECUTOR__LABELS=gpu=a100,rack=7")
 	}
 	labelled := process()
-	r = parts.AwaitPhase(waits, "finished", time.Minute)
+	r = parts.AwaitPhase(waits, "finished")
 	require.EqualValues(t, "success", r.Result)
 	require.Equal(t, "gpu", r.Tasks["a"].Executor)
 
@@ -54,7 +53,7 @@ func TestLabels_of_executors(t *testing.T) {
 		tasks = append(tasks, strings.Replace(task(fmt.Sprintf("gpu%d", i), gpu, "sleep 0.2"), "    pool: shell\n", "", 1), task(fmt.Sprintf("any%d", i), "", "sleep 0.2"))
 	}
 	many := submit(tasks...)
-	r = parts.AwaitPhase(many, "finished", 2*time.Minute)
+	r = parts.AwaitPhase(many, "finished")
 	require.EqualValues(t, "success", r.Result, harness.Describe(r))
 	for name, x := range r.Tasks {
 		require.Equal(t, 1, x.Attempt)
@@ -68,16 +67,16 @@ func TestLabels_of_executors(t *testing.T) {
 
 	// A killed executor adopts its task with a label, and the next one waits for it.
 	killed := submit(task("a", gpu, "sleep 3"))
-	parts.Await(killed, time.Minute, func(r api.Run) bool { return r.Tasks["a"].Status == "running" })
+	parts.Await(killed, func(r api.Run) bool { return r.Tasks["a"].Status == "running" })
 	labelled.Kill()
 	next := submit(task("a", gpu, "true"))
-	r = parts.Await(next, time.Minute, func(r api.Run) bool {
+	r = parts.Await(next, func(r api.Run) bool {
 		return strings.Contains(r.Tasks["a"].Reason, "with label gpu=a100 is online") && harness.TemporalAnswers(r)
 	})
 	require.Equal(t, "no executor of pool shell with label gpu=a100 is online", r.Tasks["a"].Reason)
 	process()
 	for _, id := range []string{killed, next} {
-		r = parts.AwaitPhase(id, "finished", 2*time.Minute)
+		r = parts.AwaitPhase(id, "finished")
 		require.EqualValues(t, "success", r.Result, harness.Describe(r))
 		require.Equal(t, []any{"gpu", 1}, []any{r.Tasks["a"].Executor, r.Tasks["a"].Attempt})
 	}
@@ -116,7 +115,7 @@ func TestPool_max_running(t *testing.T) {
 	id := parts.Submit(spec).ID
 	reasons := map[string]bool{}
 	most := 0
-	r := parts.Await(id, 2*time.Minute, func(r api.Run) bool {
+	r := parts.Await(id, func(r api.Run) bool {
 		n, reason := running(r)
 		most = max(most, n)
 		if strings.Contains(reason, "of at most 2 tasks of pool shell are running") {
@@ -131,12 +130,12 @@ func TestPool_max_running(t *testing.T) {
 
 	// A killed executor keeps its part of the limit until it is back, and no more.
 	id = parts.Submit(spec).ID
-	parts.Await(id, time.Minute, func(r api.Run) bool { n, _ := running(r); return n == limit })
+	parts.Await(id, func(r api.Run) bool { n, _ := running(r); return n == limit })
 	second.Kill()
 	parts.Processes[harness.Executor].Kill()
 	parts.Launch(harness.Executor)
 	parts.AddExecutor("second", "3", "DROVER_EXECUTOR__ID=second")
-	r = parts.Await(id, 2*time.Minute, func(r api.Run) bool {
+	r = parts.Await(id, func(r api.Run) bool {
 		n, _ := running(r)
 		require.LessOrEqual(t, n, limit)
 		return r.Phase == "finished"

@@ -71,7 +71,7 @@ func (c *channel) set(fail bool) {
 
 func (c *channel) await(want ...string) {
 	c.t.Helper()
-	testenv.Await(c.t, time.Minute, func() (bool, string) {
+	testenv.Await(c.t, func() (bool, string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return fmt.Sprint(c.texts) == fmt.Sprint(want), fmt.Sprintf("got %q, want %q", c.texts, want)
@@ -88,13 +88,13 @@ func TestNotifications(t *testing.T) {
 	w := hook(t, dev.Client, http.MethodPut, body)
 	require.Equal(t, "http://"+c.address+"/[redacted]", w.URL)
 	const failing = "name: failing\ngroup: /test/notified\ntasks: {a: {steps: [{run: 'exit 3'}]}}\n"
-	dev.AwaitPhase(dev.Submit(hooked).ID, api.PhaseFinished, time.Minute) // succeeds
-	dev.AwaitPhase(dev.Submit(strings.ReplaceAll(failing, "/test/", "/other/")).ID, api.PhaseFinished, time.Minute)
-	dev.AwaitPhase(dev.Submit(failing).ID, api.PhaseFinished, time.Minute)
+	dev.AwaitPhase(dev.Submit(hooked).ID, api.PhaseFinished) // succeeds
+	dev.AwaitPhase(dev.Submit(strings.ReplaceAll(failing, "/test/", "/other/")).ID, api.PhaseFinished)
+	dev.AwaitPhase(dev.Submit(failing).ID, api.PhaseFinished)
 	c.await("failing #1 failed")
 	c.set(true)
-	dev.AwaitPhase(dev.Submit(failing).ID, api.PhaseFinished, time.Minute)
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	dev.AwaitPhase(dev.Submit(failing).ID, api.PhaseFinished)
+	testenv.Await(t, func() (bool, string) {
 		w := hook(t, dev.Client, http.MethodGet, "")
 		return w.Failures > 0, w.LastError
 	})
@@ -112,7 +112,7 @@ func TestNotifications(t *testing.T) {
 		require.Equal(t, http.StatusAccepted, status, answer)
 		var requested api.Webhook
 		require.NoError(t, json.Unmarshal([]byte(answer), &requested))
-		testenv.Await(t, time.Minute, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			got := hook(t, dev.Client, http.MethodGet, "").Test
 			return got.Done == requested.Test.Requested && strings.Contains(got.Error, "500") == fail, fmt.Sprint(got)
 		})

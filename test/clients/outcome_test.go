@@ -3,7 +3,6 @@ package clients
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -31,7 +30,7 @@ func TestOutcome_in_Temporal(t *testing.T) {
 	warned := submit("warned", "allow_failure: true, steps: [{run: 'exit 3'}]")
 	bad := submit("bad", "steps: [{run: 'echo hunter2; exit 3'}]")
 	stopped := submit("stopped", "steps: [{run: sleep 600}]")
-	dev.Await(stopped, time.Minute, func(r api.Run) bool { return harness.Running(r) == 1 })
+	dev.Await(stopped, func(r api.Run) bool { return harness.Running(r) == 1 })
 	dev.Post(stopped + "/stop")
 
 	c, err := client.Dial(client.Options{HostPort: address, Namespace: contract.Namespace})
@@ -41,8 +40,8 @@ func TestOutcome_in_Temporal(t *testing.T) {
 		good: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, warned: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED,
 		bad: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, stopped: enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
 	} {
-		dev.AwaitPhase(id, "finished", time.Minute)
-		testenv.Await(t, time.Minute, func() (bool, string) {
+		dev.AwaitPhase(id, "finished")
+		testenv.Await(t, func() (bool, string) {
 			d, err := c.DescribeWorkflowExecution(t.Context(), contract.RunWorkflowID(run.ID(id)), "")
 			require.NoError(t, err)
 			status := d.GetWorkflowExecutionInfo().GetStatus()
@@ -52,7 +51,7 @@ func TestOutcome_in_Temporal(t *testing.T) {
 	awaitCount := func(query string, want int64) {
 		t.Helper()
 		query = "WorkflowType = '" + contract.RunWorkflow + "' AND " + query
-		testenv.Await(t, time.Minute, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			n, err := c.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{Namespace: contract.Namespace, Query: query})
 			return err == nil && n.GetCount() == want, fmt.Sprintf("%s: %d, %v", query, n.GetCount(), err)
 		})

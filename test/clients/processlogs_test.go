@@ -53,7 +53,7 @@ func TestProcessLogs(t *testing.T) {
 func logSomething(t *testing.T, c *harness.Client) string {
 	t.Helper()
 	id := c.Submit(`{name: logged, group: /test/logged, tasks: {a: {pool: shell, retry: {max_attempts: 2}, steps: [{run: 'echo a; exit 3'}]}, b: {pool: shell, steps: [{run: 'true'}]}}}`).ID
-	c.AwaitPhase(id, api.PhaseFinished, harness.WaitTimeout)
+	c.AwaitPhase(id, api.PhaseFinished)
 	for path, want := range map[string]int{
 		"/api/v1/runs/" + id + "/stop": http.StatusConflict, "/api/v1/runs": http.StatusUnprocessableEntity, "/nowhere": http.StatusNotFound,
 	} {

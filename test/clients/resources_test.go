@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,7 +52,7 @@ func TestResources_of_executors(t *testing.T) {
 
 	// No executor can hold the task; the others run, and only where resources are offered.
 	waits := parts.Submit(spec(task("huge", "cpu: 5", "true"), task("small", "cpu: 500m, memory: 1Gi", "true"), task("gpu", "gpus: 1", "true"))).ID
-	r := parts.Await(waits, time.Minute, func(r api.Run) bool {
+	r := parts.Await(waits, func(r api.Run) bool {
 		return r.Tasks["small"].Status == "success" && r.Tasks["gpu"].Status == "success" && harness.TemporalAnswers(r)
 	})
 	require.Equal(t, "no executor of pool shell has 5 CPU", r.Tasks["huge"].Reason)
@@ -61,7 +60,7 @@ func TestResources_of_executors(t *testing.T) {
 	status, _, err = parts.Do(t.Context(), http.MethodPost, "/api/v1/runs/"+waits+"/stop", "application/json", "{}")
 	require.NoError(t, err)
 	require.Less(t, status, 300)
-	parts.AwaitPhase(waits, "finished", time.Minute)
+	parts.AwaitPhase(waits, "finished")
 
 	// Tasks of 3 CPUs never run at the same time, and small ones fill the rest.
 	mark := func(name string) string {
@@ -72,7 +71,7 @@ func TestResources_of_executors(t *testing.T) {
 		tasks = append(tasks, task(fmt.Sprintf("big%d", i), "cpu: 3", mark("big")), fmt.Sprintf(plain, i, mark("plain")))
 	}
 	many := parts.Submit(spec(tasks...)).ID
-	r = parts.AwaitPhase(many, "finished", 3*time.Minute)
+	r = parts.AwaitPhase(many, "finished")
 	require.EqualValues(t, "success", r.Result, harness.Describe(r))
 	running := 0
 	marks, err := os.ReadFile(filepath.Join(parts.Dir, "marks"))
@@ -90,16 +89,16 @@ func TestResources_of_executors(t *testing.T) {
 
 	// After a kill the executor still counts what its task took.
 	held := parts.Submit(spec(task("held", "cpu: 3", "sleep 8"))).ID
-	parts.Await(held, time.Minute, func(r api.Run) bool { return r.Tasks["held"].Status == "running" })
+	parts.Await(held, func(r api.Run) bool { return r.Tasks["held"].Status == "running" })
 	large.Kill()
 	next := parts.Submit(spec(task("next", "cpu: 2", "true"))).ID
 	process()
-	r = parts.Await(next, time.Minute, func(r api.Run) bool {
+	r = parts.Await(next, func(r api.Run) bool {
 		return strings.Contains(r.Tasks["next"].Reason, "free") && harness.TemporalAnswers(r)
 	})
 	require.Equal(t, "no executor of pool shell has 2 CPU free; 3 of 4 slots are in use", r.Tasks["next"].Reason)
 	for _, id := range []string{held, next} {
-		r = parts.AwaitPhase(id, "finished", 2*time.Minute)
+		r = parts.AwaitPhase(id, "finished")
 		require.EqualValues(t, "success", r.Result, harness.Describe(r))
 	}
 	held2, next2 := parts.Get(held), parts.Get(next)

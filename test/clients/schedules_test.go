@@ -29,7 +29,7 @@ func newSchedules(t *testing.T, dev *harness.Dev) schedules {
 // stop waits until a run is running, and stops it.
 func (s schedules) stop(id string) {
 	s.t.Helper()
-	s.dev.AwaitPhase(id, api.PhaseRunning, 30*time.Second)
+	s.dev.AwaitPhase(id, api.PhaseRunning)
 	s.dev.Post(id + "/stop")
 }
 
@@ -42,7 +42,7 @@ func (s schedules) call(method, path, body string, want int) api.Schedule {
 	var status int
 	var answer string
 	repeated := false
-	testenv.Await(s.t, time.Minute, func() (bool, string) {
+	testenv.Await(s.t, func() (bool, string) {
 		var err error
 		status, answer, err = s.dev.Do(s.t.Context(), method, "/api/v1/schedules/"+path, media, body)
 		require.NoError(s.t, err)
@@ -84,7 +84,7 @@ func (s schedules) act(name, verb, body string) {
 func (s schedules) await(name string, want func(api.Schedule) bool) api.Schedule {
 	s.t.Helper()
 	var x api.Schedule
-	testenv.Await(s.t, 2*time.Minute, func() (bool, string) {
+	testenv.Await(s.t, func() (bool, string) {
 		x = s.call(http.MethodGet, name, "", http.StatusOK)
 		return want(x), fmt.Sprintf("paused %v (%s), fired %d, skipped %d, recent %+v", x.Paused, x.Note, x.Fired, x.OverlapSkipped, x.Recent)
 	})
@@ -199,7 +199,7 @@ func TestSchedules(t *testing.T) {
 			first := s.fire("terminate", 1)
 			s.act("terminate", "trigger", "")
 			x := s.await("terminate", func(x api.Schedule) bool { return len(x.Recent) == 2 })
-			s.dev.AwaitPhase(first, api.PhaseFinished, 15*time.Second)
+			s.dev.AwaitPhase(first, api.PhaseFinished)
 			s.stop(x.Recent[0].Run)
 		},
 		"overlap_allow_all": func(_ *testing.T, s schedules) {

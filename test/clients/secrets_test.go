@@ -53,9 +53,9 @@ func TestSecrets_are_not_exposed(t *testing.T) {
 	call(http.MethodPost, "/runs", strings.Replace(spec(ofWrong), "steps:", "stepps:", 1), http.StatusUnprocessableEntity)
 	id := client.Submit(spec(ofRun)).ID
 	finish := func(id string) {
-		client.Await(id, harness.WaitTimeout, func(r api.Run) bool { return r.Tasks["approve"].Status == "waiting_approval" })
+		client.Await(id, func(r api.Run) bool { return r.Tasks["approve"].Status == "waiting_approval" })
 		call(http.MethodPost, "/runs/"+id+"/tasks/approve/approve", "{}", http.StatusOK)
-		client.AwaitPhase(id, api.PhaseFinished, harness.WaitTimeout)
+		client.AwaitPhase(id, api.PhaseFinished)
 	}
 	finish(id)
 	call(http.MethodPost, "/runs/"+id+"/restart", "{from: start, secrets: {TOKEN: "+ofRestart+"}}", http.StatusCreated)
@@ -69,7 +69,7 @@ func TestSecrets_are_not_exposed(t *testing.T) {
 		observed = append(observed, client.Logs(id, "fail"))
 	}
 	observed = append(observed, eventsUntil(t, client, 3))
-	testenv.Await(t, harness.WaitTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		w := call(http.MethodGet, "/webhooks/seeded", "", http.StatusOK)
 		return strings.Contains(w, "418"), w
 	})
@@ -125,12 +125,12 @@ func readAllPaths(t *testing.T, client *harness.Client, names map[string]string)
 // finished.
 func eventsUntil(t *testing.T, client *harness.Client, finished int) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), harness.GiveUp)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience(t))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, client.Server+"/api/v1/events", nil)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+client.Token)
-	resp, err := (&http.Client{Timeout: harness.GiveUp}).Do(req)
+	resp, err := (&http.Client{Timeout: testenv.Patience(t)}).Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	var text strings.Builder

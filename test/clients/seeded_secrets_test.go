@@ -139,7 +139,7 @@ func runSeeded(t *testing.T, client *harness.Client, name string, hide bool) (se
 	body, err := specs.Marshal(&spec)
 	require.NoError(t, err)
 	id := client.Submit(string(body)).ID
-	return p, client.AwaitPhase(id, api.PhaseFinished, harness.WaitTimeout)
+	return p, client.AwaitPhase(id, api.PhaseFinished)
 }
 
 // expandStep replaces %VAR% in a step by the name of the variable. A key that consists
@@ -248,7 +248,7 @@ func requireFound(t *testing.T, scan *secretScan, open seededRun, id string) {
 func awaitPacked(t *testing.T, dev *harness.Dev, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
-		testenv.Await(t, harness.WaitTimeout, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			packed, err := filepath.Glob(filepath.Join(dev.Dir, "data/blobs/logs", id, "*/*/packed.*"))
 			return err == nil && len(packed) > 0, "no log of " + id + " is compacted"
 		})

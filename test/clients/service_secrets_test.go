@@ -37,7 +37,7 @@ tasks:
     services:
     - {name: db, image: %s, environment: {PASSWORD: %s, ENCODED: "%s"}, command: [/bin/sh, -c, 'echo "first $PASSWORD"; echo "$ENCODED"; echo "last $PASSWORD"; exit 3']}
 `, secret, image, service, secret, encoded)).ID
-	r := client.AwaitPhase(id, api.PhaseFinished, harness.WaitTimeout)
+	r := client.AwaitPhase(id, api.PhaseFinished)
 	require.Equal(t, api.StatusFailed, r.Tasks["a"].Status)
 	status, log, err := client.Do(t.Context(), http.MethodGet, "/api/v1/runs/"+id+"/tasks/a/logs?step=setup", "", "")
 	require.NoError(t, err)

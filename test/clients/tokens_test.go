@@ -41,7 +41,7 @@ func TestTokens(t *testing.T) {
 	}
 	await := func(token, want string) {
 		t.Helper()
-		testenv.Await(t, time.Minute, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			got := answer(token)
 			return strings.Contains(got, want), got
 		})

@@ -91,7 +91,7 @@ func (r *hookReceiver) serve(w http.ResponseWriter, req *http.Request) {
 // await waits until the receiver has accepted all events up to a number.
 func (r *hookReceiver) await(number int64) {
 	r.t.Helper()
-	testenv.Await(r.t, time.Minute, func() (bool, string) {
+	testenv.Await(r.t, func() (bool, string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.seen >= number, fmt.Sprintf("event %d of %d; %v", r.seen, number, r.batches)
@@ -130,10 +130,10 @@ const hooked = "name: hooked\ngroup: /test/hooked\ntasks: {a: {steps: [{run: 'tr
 func last(t *testing.T, c *harness.Client, runs ...string) int64 {
 	t.Helper()
 	for _, id := range runs {
-		c.AwaitPhase(id, api.PhaseFinished, time.Minute)
+		c.AwaitPhase(id, api.PhaseFinished)
 	}
 	var number int64
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		before := number
 		number = hook(t, c, http.MethodGet, "").Delivered
 		return number > 0 && number == before && hook(t, c, http.MethodGet, "").LastError == "", fmt.Sprint(number)
@@ -148,10 +148,10 @@ func TestWebhooks_lose_nothing(t *testing.T) {
 	dev := harness.StartDev(t, nil, "--executor", "shell")
 	r := newHookReceiver(t)
 	r.put(dev.Client)
-	dev.AwaitPhase(dev.Submit(hooked).ID, api.PhaseFinished, time.Minute)
+	dev.AwaitPhase(dev.Submit(hooked).ID, api.PhaseFinished)
 	r.respondWith(http.StatusServiceUnavailable)
 	runs := []string{dev.Submit(hooked).ID}
-	testenv.Await(t, 30*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		w := hook(t, dev.Client, http.MethodGet, "")
 		return w.Failures > 1 && strings.Contains(w.LastError, "503"), w.LastError
 	})
@@ -160,7 +160,7 @@ func TestWebhooks_lose_nothing(t *testing.T) {
 	runs = append(runs, dev.Submit(hooked).ID)
 	r.stop()
 	for _, id := range runs {
-		dev.AwaitPhase(id, api.PhaseFinished, time.Minute)
+		dev.AwaitPhase(id, api.PhaseFinished)
 	}
 	r.respondWith(http.StatusOK)
 	r.start()

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -61,13 +60,13 @@ func TestFleet_over_ssh(t *testing.T) {
 		require.Less(t, status, 300, answer)
 	}
 	id := parts.Submit("name: on-hosts\ngroup: /fleets/ssh\ntasks:\n  a: {pool: linux, steps: [{run: 'sleep 1'}]}\n  b: {pool: linux, steps: [{run: 'sleep 1'}]}\n").ID
-	done := parts.AwaitPhase(id, "finished", 3*time.Minute)
+	done := parts.AwaitPhase(id, "finished")
 	require.Equal(t, api.Result("success"), done.Result)
 	for _, task := range done.Tasks {
 		require.Contains(t, task.Executor, "linux-", "an instance of the fleet")
 	}
 	var list api.FleetInstanceList
-	testenv.Await(t, 3*time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		status, body, err := parts.Do(t.Context(), http.MethodGet, "/api/v1/fleets/linux/instances?gone=true", "", "")
 		if err != nil || status != http.StatusOK || json.Unmarshal([]byte(body), &list) != nil {
 			return false, body
@@ -79,7 +78,7 @@ func TestFleet_over_ssh(t *testing.T) {
 		uses += i.Uses
 	}
 	require.Equal(t, 2, uses)
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		left := runningBelow(t, dir)
 		return len(left) == 0, "processes are left: " + strings.Join(left, "; ")
 	})

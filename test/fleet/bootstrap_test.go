@@ -88,7 +88,7 @@ func TestBootstrap(t *testing.T) {
 	require.Equal(t, []string{"drover", "drover-shim"}, r.Uploaded)
 
 	id := i.Submit("name: on-the-instance\ngroup: /test/fleet\ntasks: {a: {pool: fleet, steps: [{run: 'echo \"served by $PPID\"'}]}}\n").ID
-	done := i.AwaitPhase(id, "finished", time.Minute)
+	done := i.AwaitPhase(id, "finished")
 	require.Equal(t, api.Result("success"), done.Result)
 	require.Equal(t, "fleet-1", done.Tasks["a"].Executor)
 
@@ -118,7 +118,7 @@ func TestBootstrap(t *testing.T) {
 
 	require.NoError(t, i.ssh.Stop(t.Context(), target))
 	require.NoFileExists(t, filepath.Join(i.dir, "executors", "fleet-1", "token"))
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		state := i.state(t.Context(), "fleet-1")
 		return state != "online", "the executor is " + state
 	})

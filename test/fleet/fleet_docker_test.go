@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
@@ -65,7 +64,7 @@ func TestFleet_bursts(t *testing.T) {
 		"connector_config": map[string]any{"protocol": "ssh", "username": "root", "password": password, "use_static_credentials": true},
 	})
 	f.bursts(bursts, uses, ran, "/ran")
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		left := containers(t.Context())
 		return len(left) == 0, "a container is left"
 	})

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -82,14 +81,14 @@ func (f *fleetEnv) bursts(sizes []int, most int, ran, remoteDir string) {
 		f.killWorkerOrPlugin()
 		// Once more while the burst runs, or soon after it.
 		some := total - size + 1 + rand.IntN(size)
-		testenv.Await(f.t, 6*time.Minute, func() (bool, string) {
+		testenv.Await(f.t, func() (bool, string) {
 			done, err := os.ReadDir(ran)
 			return err == nil && len(done) >= some, fmt.Sprintf("%d of %d tasks began: %v", len(done), total, err)
 		})
 		f.killWorkerOrPlugin()
 	}
 	for _, id := range runs {
-		require.EqualValues(f.t, "success", f.AwaitPhase(id, api.PhaseFinished, 6*time.Minute).Result)
+		require.EqualValues(f.t, "success", f.AwaitPhase(id, api.PhaseFinished).Result)
 	}
 	uses := 0
 	for _, i := range f.awaitZero() {

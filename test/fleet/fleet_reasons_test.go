@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -46,7 +45,7 @@ func TestFleet_reasons(t *testing.T) {
 	await := func(id, part string) api.Task {
 		t.Helper()
 		var task api.Task
-		testenv.Await(t, time.Minute, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			r := f.Get(id)
 			task = r.Tasks["t"]
 			return strings.Contains(task.Reason, part) && harness.TemporalAnswers(r), "the reason is " + task.Reason
@@ -57,11 +56,11 @@ func TestFleet_reasons(t *testing.T) {
 	require.Regexp(t, `^no executor of pool linux is online; instance 1 of fleet linux is \w+.* \(\d+ s\)`, await(starting, "instance 1 of fleet linux").Reason)
 	other := submit()
 	await(other, "fleet linux: it has 1 of at most 1 instances (max_instances)")
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		f.syncExecutors()
 		return len(f.executors) > 0, "there is no instance"
 	})
-	f.AwaitPhase(starting, api.PhaseFinished, time.Minute)
+	f.AwaitPhase(starting, api.PhaseFinished)
 
 	// The next tasks have a limit, and get no instance.
 	status, answer, err := f.Do(t.Context(), http.MethodPut, "/api/v1/fleets/linux", "application/json",
@@ -74,7 +73,7 @@ func TestFleet_reasons(t *testing.T) {
 	f.put("/api/v1/fleets/linux", settings(map[string]any{"instance_acquire_timeout": "12s", "max_instances": 2}))
 	refused := submit()
 	require.Contains(t, await(refused, "fleet linux: it requests no more instances before ").Reason, "the plugin answered: ")
-	r := f.AwaitPhase(refused, api.PhaseFinished, time.Minute)
+	r := f.AwaitPhase(refused, api.PhaseFinished)
 	require.Equal(t, api.ResultFailed, r.Result)
 	require.Equal(t, "instance_acquire_timeout", r.Tasks["t"].Cause)
 	require.Regexp(t, `^instance_acquire_timeout: no instance of fleet linux took it within 1\ds$`, r.Tasks["t"].Reason)

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -93,7 +92,7 @@ func TestFleet_rollout(t *testing.T) {
 	f.putImage("seven")
 	release, began := filepath.Join(t.TempDir(), "release"), filepath.Join(t.TempDir(), "began")
 	id := f.Submit(fmt.Sprintf(`{name: long, group: /a/b, tasks: {t: {pool: linux, steps: [{run: 'echo x >> %s; until test -e %s; do sleep 0.1; done'}]}}}`, began, release)).ID
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		_, err := os.Stat(began)
 		return err == nil, fmt.Sprint(err)
 	})
@@ -121,7 +120,7 @@ func TestFleet_rollout(t *testing.T) {
 	out, code = f.rollout("status", "--wait", "--timeout", "3m")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "revision 2 is complete")
-	require.EqualValues(t, "success", f.AwaitPhase(id, api.PhaseFinished, time.Minute).Result)
+	require.EqualValues(t, "success", f.AwaitPhase(id, api.PhaseFinished).Result)
 	text, err := os.ReadFile(began)
 	require.NoError(t, err)
 	require.Equal(t, "x\n", string(text), "the task ran once")

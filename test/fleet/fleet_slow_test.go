@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -36,7 +35,7 @@ func TestFleet_create_that_does_not_return(t *testing.T) {
 		spec += fmt.Sprintf("  t%d: {pool: linux, steps: [{run: 'true'}]}\n", i)
 	}
 	id := f.Submit(spec).ID
-	testenv.Await(t, 2*time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		f.syncExecutors()
 		done := 0
 		for _, task := range f.Get(id).Tasks {

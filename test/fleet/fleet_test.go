@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -46,7 +45,7 @@ func (f *fleetEnv) put(path, body string) {
 
 func (f *fleetEnv) read(path string, into any) {
 	f.t.Helper()
-	testenv.Await(f.t, time.Minute, func() (bool, string) {
+	testenv.Await(f.t, func() (bool, string) {
 		status, body, err := f.Do(f.t.Context(), http.MethodGet, path, "", "")
 		if err != nil || status != http.StatusOK {
 			return false, fmt.Sprint(status, body, err)
@@ -84,7 +83,7 @@ func (f *fleetEnv) syncExecutors() []api.FleetInstance {
 func (f *fleetEnv) await(name string, want func([]api.FleetInstance) bool) []api.FleetInstance {
 	f.t.Helper()
 	var all []api.FleetInstance
-	testenv.Await(f.t, 4*time.Minute, func() (bool, string) {
+	testenv.Await(f.t, func() (bool, string) {
 		all = f.syncExecutors()
 		text, _ := json.MarshalIndent(all, "", " ")
 		return want(all), name + " did not appear: " + string(text)
@@ -157,7 +156,7 @@ func (f *fleetEnv) remove() {
 	status, body, err := f.Do(f.t.Context(), http.MethodDelete, "/api/v1/fleets/linux", "application/json", "{}")
 	require.NoError(f.t, err)
 	require.Equal(f.t, http.StatusAccepted, status, body)
-	testenv.Await(f.t, time.Minute, func() (bool, string) {
+	testenv.Await(f.t, func() (bool, string) {
 		f.syncExecutors()
 		status, body, err := f.Do(f.t.Context(), http.MethodGet, "/api/v1/fleets/linux", "", "")
 		return status == http.StatusNotFound, fmt.Sprint(body, err)

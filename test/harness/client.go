@@ -93,7 +93,7 @@ func (c *Client) Submit(spec string) api.Run {
 func (c *Client) Get(id string) api.Run {
 	c.t.Helper()
 	var run api.Run
-	testenv.Await(c.t, time.Minute, func() (bool, string) {
+	testenv.Await(c.t, func() (bool, string) {
 		status, body, err := c.Do(c.t.Context(), http.MethodGet, "/api/v1/runs/"+id, "", "")
 		if err != nil {
 			return false, err.Error()
@@ -117,16 +117,16 @@ func (c *Client) Post(path string) api.Run {
 }
 
 // AwaitPhase waits until the run has the phase.
-func (c *Client) AwaitPhase(id string, phase api.Phase, timeout time.Duration) api.Run {
+func (c *Client) AwaitPhase(id string, phase api.Phase) api.Run {
 	c.t.Helper()
-	return c.Await(id, timeout, func(r api.Run) bool { return r.Phase == phase })
+	return c.Await(id, func(r api.Run) bool { return r.Phase == phase })
 }
 
 // Await waits until cond is true of the run, and returns the run.
-func (c *Client) Await(id string, timeout time.Duration, cond func(api.Run) bool) api.Run {
+func (c *Client) Await(id string, cond func(api.Run) bool) api.Run {
 	c.t.Helper()
 	var run api.Run
-	testenv.Await(c.t, timeout, func() (bool, string) {
+	testenv.Await(c.t, func() (bool, string) {
 		run = c.Get(id)
 		if cond(run) {
 			return true, ""
@@ -150,9 +150,9 @@ func TemporalAnswers(r api.Run) bool {
 }
 
 // AwaitPath reads a path until the status is 200 and cond is true of the body.
-func (c *Client) AwaitPath(path string, timeout time.Duration, cond func(body string) bool) {
+func (c *Client) AwaitPath(path string, cond func(body string) bool) {
 	c.t.Helper()
-	testenv.Await(c.t, timeout, func() (bool, string) {
+	testenv.Await(c.t, func() (bool, string) {
 		status, body, err := c.Do(c.t.Context(), http.MethodGet, path, "", "")
 		if err != nil {
 			return false, err.Error()
@@ -175,7 +175,7 @@ func (c *Client) Logs(id, task string) string {
 // unreachable gateway has not accepted yet.
 func (c *Client) AwaitLogs(id, task, want string) {
 	c.t.Helper()
-	testenv.Await(c.t, time.Minute, func() (bool, string) {
+	testenv.Await(c.t, func() (bool, string) {
 		got := c.Logs(id, task)
 		return got == want, fmt.Sprintf("the log of %s of %s is %q instead of %q", task, id, got, want)
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/testenv"
 )
 
 // ClientPool is a client of several gateways, each of which may be down. It retries a
@@ -135,7 +136,7 @@ func (c *ClientPool) Events(ctx context.Context, last func(e api.Event) bool) []
 // Follow reads the events that a query selects, from the first event on, until
 // last returns true.
 func (c *ClientPool) Follow(ctx context.Context, query string, last func(e api.Event) bool) {
-	ctx, cancel := context.WithTimeout(ctx, GiveUp)
+	ctx, cancel := context.WithTimeout(ctx, testenv.Patience(c.t))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.clients[0].Server+"/api/v1/events?"+query, nil)
 	require.NoError(c.t, err)

@@ -131,7 +131,7 @@ func commandName(args []string) string {
 // AwaitReady waits for the line that begins with "ready".
 func (p *Process) AwaitReady() {
 	p.t.Helper()
-	testenv.Await(p.t, startTimeout, func() (bool, string) {
+	testenv.Await(p.t, func() (bool, string) {
 		select {
 		case <-p.done:
 			p.t.Fatalf("drover %s ended while starting: %v\n%s", p.name, p.err, p.tail())
@@ -167,7 +167,7 @@ func (p *Process) Kill() {
 func (p *Process) Freeze() {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGSTOP))
-	testenv.Await(p.t, startTimeout, func() (bool, string) { return p.Frozen(), "drover " + p.name + " is not stopped" })
+	testenv.Await(p.t, func() (bool, string) { return p.Frozen(), "drover " + p.name + " is not stopped" })
 }
 
 // Thaw continues the process with SIGCONT.
@@ -269,14 +269,14 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // its log and its exit error.
 func (p *Process) AwaitEnd() (log string, err error) {
 	p.t.Helper()
-	testenv.Await(p.t, startTimeout, func() (bool, string) { return !p.Running(), "drover " + p.name + " still runs:\n" + p.tail() })
+	testenv.Await(p.t, func() (bool, string) { return !p.Running(), "drover " + p.name + " still runs:\n" + p.tail() })
 	return p.tail(), p.err
 }
 
 // AwaitLog waits until the output of the process contains text.
 func (p *Process) AwaitLog(text string) {
 	p.t.Helper()
-	testenv.Await(p.t, startTimeout, func() (bool, string) {
+	testenv.Await(p.t, func() (bool, string) {
 		data, err := os.ReadFile(p.log)
 		return err == nil && strings.Contains(string(data), text), "the output of drover " + p.name + " is:\n" + string(data)
 	})

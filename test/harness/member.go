@@ -97,7 +97,7 @@ func (m *Member) restartIfEnded() {
 // AwaitReady waits until the member is ready, and so handles signals.
 func (m *Member) AwaitReady(t *testing.T) {
 	t.Helper()
-	testenv.Await(t, 5*time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		m.restartIfEnded()
 		return m.Process.Ready(), "executor " + m.Name + " does not get ready"
 	})

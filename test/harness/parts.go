@@ -266,7 +266,7 @@ func (p *Parts) ExecutorState() string {
 // once it has registered.
 func (p *Parts) AwaitExecutor(state string) {
 	p.t.Helper()
-	testenv.Await(p.t, 2*startTimeout, func() (bool, string) {
+	testenv.Await(p.t, func() (bool, string) {
 		now := p.ExecutorState()
 		return now == state, "the executor is " + now
 	})

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,7 +75,7 @@ func (g Tally) Check(t *testing.T, r api.Run, awaitLogs func(task, want string))
 // begins, and may still be started again.
 func AwaitBegun(t *testing.T, dir string, steps int) {
 	t.Helper()
-	testenv.Await(t, 2*time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		files, err := os.ReadDir(dir)
 		require.NoError(t, err)
 		begun := 0

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,11 +25,11 @@ func FirstFrozen(processes ...*Process) *Process {
 // the transfer, and calls disrupt. The task must then succeed.
 func KillDuringTransfer(t *testing.T, parts *Parts, once, id, task string, frozenProcess func() *Process, disrupt func(frozenProcess *Process)) {
 	t.Helper()
-	parts.Await(id, time.Minute, func(r api.Run) bool { return r.Tasks[task].Status == "waiting_approval" })
+	parts.Await(id, func(r api.Run) bool { return r.Tasks[task].Status == "waiting_approval" })
 	require.NoError(t, os.Remove(once))
 	parts.Post(id + "/tasks/" + task + "/approve")
 	var executor *Process
-	testenv.Await(t, 2*time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		executor = frozenProcess()
 		return executor != nil, "no executor transfers an archive: " + Describe(parts.Get(id))
 	})
@@ -38,7 +37,7 @@ func KillDuringTransfer(t *testing.T, parts *Parts, once, id, task string, froze
 	require.NoError(t, err)
 	require.NotContains(t, listed, "save-artifacts", "a partial artifact is listed")
 	disrupt(executor)
-	r := parts.Await(id, 2*time.Minute, func(r api.Run) bool { return !r.Tasks[task].EndedAt.IsZero() })
+	r := parts.Await(id, func(r api.Run) bool { return !r.Tasks[task].EndedAt.IsZero() })
 	require.Equal(t, api.StatusSuccess, r.Tasks[task].Status, "%s: %s", task, r.Tasks[task].Reason)
 	require.Equal(t, 1, r.Tasks[task].Attempt)
 }

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"net/http"
+	"testing"
 	"time"
 
 	"github.com/drover-run/drover/internal/testenv"
@@ -11,11 +12,8 @@ import (
 // Temporal times out the activity.
 const PastHeartbeat = 45 * time.Second
 
-// WaitTimeout bounds each wait on an idle machine, as testenv.Await wants it.
-const WaitTimeout = 2 * time.Minute
-
-// GiveUp bounds each wait on a machine that runs all other tests at the same time.
-const GiveUp = testenv.Slowdown * WaitTimeout
-
-// HTTPClient returns a client whose calls take at most GiveUp.
-func HTTPClient() *http.Client { return &http.Client{Timeout: GiveUp} }
+// HTTPClient returns a client whose calls end with the patience with the test.
+func HTTPClient(t testing.TB) *http.Client {
+	t.Helper()
+	return &http.Client{Timeout: testenv.Patience(t)}
+}

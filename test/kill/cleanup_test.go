@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,17 +40,17 @@ tasks:
 	}
 	dev := harness.StartDev(t, nil, "--executor", "shell")
 	stopped, timedOut := submit(dev, "stopped", "1h"), submit(dev, "timed-out", "2s")
-	testenv.Await(t, time.Minute, func() (bool, string) { return lines("stopped-begun") == 1, "the task has not begun" })
+	testenv.Await(t, func() (bool, string) { return lines("stopped-begun") == 1, "the task has not begun" })
 	dev.Post(stopped + "/stop")
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		return lines("stopped-always") == 1 && lines("timed-out-always") == 1, "the cleanups have not begun"
 	})
 	dev.Kill()
 	dev.Restart()
-	r := dev.AwaitPhase(stopped, "finished", time.Minute)
+	r := dev.AwaitPhase(stopped, "finished")
 	require.Equal(t, "stopped", string(r.Result), r.Reason)
 	dev.AwaitLogs(stopped, "t", "cleaned\n")
-	r = dev.AwaitPhase(timedOut, "finished", time.Minute)
+	r = dev.AwaitPhase(timedOut, "finished")
 	require.Equal(t, "failed", string(r.Result), r.Reason)
 	require.True(t, r.Tasks["t"].TimedOut)
 	dev.AwaitLogs(timedOut, "t", "cleaned\n")

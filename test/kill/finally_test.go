@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -36,12 +35,12 @@ tasks:
   first: {finally: true, steps: [{run: 'echo x >> %[1]s/first; sleep 6; echo first'}]}
   second: {finally: true, depends: [first], steps: [{run: 'echo x >> %[1]s/second; echo second'}]}
 `, dir)).ID
-	testenv.Await(t, time.Minute, func() (bool, string) { return lines("work") == 1, "the task has not begun" })
+	testenv.Await(t, func() (bool, string) { return lines("work") == 1, "the task has not begun" })
 	dev.Post(id + "/stop")
-	testenv.Await(t, time.Minute, func() (bool, string) { return lines("first") == 1, "the finally task has not begun" })
+	testenv.Await(t, func() (bool, string) { return lines("first") == 1, "the finally task has not begun" })
 	dev.Kill()
 	dev.Restart()
-	r := dev.AwaitPhase(id, "finished", 2*time.Minute)
+	r := dev.AwaitPhase(id, "finished")
 	require.Equal(t, "stopped", string(r.Result), r.Reason)
 	for name, status := range map[string]string{"work": "stopped", "never": "skipped", "first": "success", "second": "success"} {
 		require.Equal(t, status, string(r.Tasks[name].Status), "%s: %s", name, r.Tasks[name].Reason)

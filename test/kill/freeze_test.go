@@ -42,16 +42,16 @@ func freezeAt(t *testing.T, point string) {
 	})
 	id := parts.Submit(graph.Spec("frozen-at-" + point)).ID
 	target := parts.Processes[harness.Executor]
-	testenv.Await(t, time.Minute, func() (bool, string) { return target.Frozen(), "the executor is not frozen at " + point })
+	testenv.Await(t, func() (bool, string) { return target.Frozen(), "the executor is not frozen at " + point })
 	parts.AddExecutor("second", "2").AwaitReady()
 	frozen := time.Now()
-	testenv.Await(t, harness.PastHeartbeat+time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		return time.Since(frozen) > harness.PastHeartbeat, "waiting past the heartbeat timeout"
 	})
 	checkFrozenTask(t, parts, id, point)
 	require.True(t, target.Frozen(), "the executor must have been frozen all the time")
 	target.Thaw()
-	r := parts.AwaitPhase(id, "finished", 3*time.Minute)
+	r := parts.AwaitPhase(id, "finished")
 	graph.Check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 }
 
@@ -67,7 +67,7 @@ func checkFrozenTask(t *testing.T, parts *harness.Parts, id, point string) {
 		require.Equal(t, api.Status("success"), prepare.Status, "the completion was accepted before: %+v", prepare)
 	default:
 		// The executor holds the claim, so only it may report the result.
-		parts.Await(id, time.Minute, func(r api.Run) bool {
+		parts.Await(id, func(r api.Run) bool {
 			prepare := r.Tasks["prepare"]
 			require.Contains(t, []api.Status{"queued", "running"}, prepare.Status, "the task of a frozen executor has ended: %+v", prepare)
 			return prepare.Status == "running" && strings.Contains(prepare.Reason, "out of contact")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,7 +31,7 @@ func TestKill_dev(t *testing.T) {
 			t.Logf("killing while %d tasks run", harness.Running(r))
 			dev.Kill()
 			dev.Restart()
-			r = dev.AwaitPhase(id, "finished", 3*time.Minute)
+			r = dev.AwaitPhase(id, "finished")
 			graph.Check(t, r, func(task, want string) { dev.AwaitLogs(id, task, want) })
 			require.NoError(t, dev.Stop())
 		})
@@ -49,6 +48,6 @@ func TestRestart_gracefully(t *testing.T) {
 	harness.AwaitBegun(t, graph.Dir, 1+graph.Tasks)
 	require.NoError(t, dev.Stop())
 	dev.Restart()
-	graph.Check(t, dev.AwaitPhase(id, "finished", 2*time.Minute), func(task, want string) { dev.AwaitLogs(id, task, want) })
+	graph.Check(t, dev.AwaitPhase(id, "finished"), func(task, want string) { dev.AwaitLogs(id, task, want) })
 	require.NoError(t, dev.Stop())
 }

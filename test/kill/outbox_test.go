@@ -90,7 +90,7 @@ func killAt(t *testing.T, point string) {
 	c.callUntilAnswered(http.MethodPost, "/runs/"+runs[7].id+"/tasks/t/reject", "", `{"reason": "no"}`)
 	c.await(runs[4].id, func(r api.Run) bool { return r.Tasks["t"].Status == "waiting_approval" })
 	c.callUntilAnswered(http.MethodPost, "/runs/"+runs[4].id+"/tasks/t/approve", "", "{}")
-	testenv.Await(t, harness.WaitTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		c.restartIfEnded()
 		data, _ := os.ReadFile(filepath.Join(dir, "stopped"))
 		return len(data) > 0, "the step did not begin"
@@ -125,7 +125,7 @@ func (c *restartingClient) once(method, path, key, body string) (int, http.Heade
 	if err == nil {
 		return status, header, text, true
 	}
-	testenv.Await(c.t, harness.WaitTimeout, func() (bool, string) { return !c.dev.Running(), fmt.Sprintf("%s %s: %v", method, path, err) })
+	testenv.Await(c.t, func() (bool, string) { return !c.dev.Running(), fmt.Sprintf("%s %s: %v", method, path, err) })
 	c.restartIfEnded()
 	return 0, nil, "", false
 }
@@ -138,7 +138,7 @@ func (c *restartingClient) restartIfEnded() {
 }
 
 func (c *restartingClient) try(method, path, key, body string) (int, http.Header, string, error) {
-	ctx, cancel := context.WithTimeoutCause(c.t.Context(), harness.GiveUp, errors.New("no response in time"))
+	ctx, cancel := context.WithTimeoutCause(c.t.Context(), testenv.Patience(c.t), errors.New("no response in time"))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, c.dev.Server+"/api/v1"+path, strings.NewReader(body))
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *restartingClient) try(method, path, key, body string) (int, http.Header
 		req.Header.Set("Idempotency-Key", key)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.dev.Token)
-	resp, err := harness.HTTPClient().Do(req)
+	resp, err := harness.HTTPClient(c.t).Do(req)
 	if err != nil {
 		return 0, nil, "", fmt.Errorf("call %s: %w", path, err)
 	}
@@ -226,7 +226,7 @@ func (c *restartingClient) get(id string) api.Run {
 func (c *restartingClient) await(id string, want func(api.Run) bool) api.Run {
 	c.t.Helper()
 	var r api.Run
-	testenv.Await(c.t, harness.WaitTimeout, func() (bool, string) {
+	testenv.Await(c.t, func() (bool, string) {
 		c.restartIfEnded()
 		r = c.get(id)
 		return want(r), harness.Describe(r)
@@ -292,7 +292,7 @@ func TestOutbox_without_temporal(t *testing.T) {
 	// The gateway kills itself once it has stored the first run.
 	_, _, err := c.Once(t.Context(), parts.Client, http.MethodPost, "/runs", "first", spec("first"))
 	require.Error(t, err)
-	testenv.Await(t, harness.WaitTimeout, func() (bool, string) { return !parts.Processes[harness.Gateway].Running(), "the gateway is running" })
+	testenv.Await(t, func() (bool, string) { return !parts.Processes[harness.Gateway].Running(), "the gateway is running" })
 	parts.Launch(harness.Gateway).AwaitReady()
 	ids := map[string]string{}
 	for _, name := range []string{"first", "second", "third"} {
@@ -304,12 +304,12 @@ func TestOutbox_without_temporal(t *testing.T) {
 		parts.Get(ids["first"]).Reason)
 	// Long enough for every process to have retried.
 	since := time.Now()
-	testenv.Await(t, harness.WaitTimeout, func() (bool, string) { return time.Since(since) > 3*time.Second, "waiting" })
+	testenv.Await(t, func() (bool, string) { return time.Since(since) > 3*time.Second, "waiting" })
 	parts.Processes[harness.Control].Kill()
 	parts.Launch(harness.Temporal).AwaitReady()
 	parts.Launch(harness.Control).AwaitReady()
 	for name, id := range ids {
-		require.Equal(t, api.ResultSuccess, parts.AwaitPhase(id, api.PhaseFinished, harness.WaitTimeout).Result)
+		require.Equal(t, api.ResultSuccess, parts.AwaitPhase(id, api.PhaseFinished).Result)
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		require.Equal(t, "ran\n", string(data))

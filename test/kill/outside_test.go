@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
@@ -27,7 +26,7 @@ func TestDeleted_from_outside(t *testing.T) {
 	address := harness.FreeAddress(t)
 	dev := harness.StartDev(t, nil, "--executor", "shell", "--temporal", address)
 	id := dev.Submit("name: t\ngroup: /test/outside\ntasks: {long: {steps: [{run: sleep 600}]}}\n").ID
-	dev.Await(id, time.Minute, func(r api.Run) bool { return harness.Running(r) == 1 })
+	dev.Await(id, func(r api.Run) bool { return harness.Running(r) == 1 })
 	c, err := client.Dial(client.Options{HostPort: address, Namespace: contract.Namespace})
 	require.NoError(t, err)
 	defer c.Close()
@@ -35,7 +34,7 @@ func TestDeleted_from_outside(t *testing.T) {
 		Namespace: contract.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.RunWorkflowID(run.ID(id))},
 	})
 	require.NoError(t, err)
-	r := dev.AwaitPhase(id, "finished", time.Minute)
+	r := dev.AwaitPhase(id, "finished")
 	require.Equal(t, "failed", string(r.Result))
 	require.Regexp(t, "deleted|terminated", r.Reason, "Temporal terminates the workflow before it deletes it")
 	requireNoTasks(t, dev)
@@ -58,7 +57,7 @@ func TestReset_from_outside(t *testing.T) {
 		Reason: "by hand", WorkflowTaskFinishEventId: 4, RequestId: "once",
 	})
 	require.NoError(t, err)
-	r := dev.AwaitPhase(id, "finished", 2*time.Minute)
+	r := dev.AwaitPhase(id, "finished")
 	graph.Check(t, r, func(task, want string) { dev.AwaitLogs(id, task, want) })
 	requireNoTasks(t, dev)
 }
@@ -66,7 +65,7 @@ func TestReset_from_outside(t *testing.T) {
 // requireNoTasks waits until the shell executor holds no environment.
 func requireNoTasks(t *testing.T, dev *harness.Dev) {
 	t.Helper()
-	testenv.Await(t, 2*time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		left, err := filepath.Glob(filepath.Join(dev.Dir, "data", "executors", "shell", "tasks", "*"))
 		return err == nil && len(left) == 0, "the environment is still there"
 	})
@@ -80,13 +79,13 @@ func TestTerminated_from_outside(t *testing.T) {
 	address := harness.FreeAddress(t)
 	dev := harness.StartDev(t, nil, "--executor", "shell", "--temporal", address)
 	id := dev.Submit("name: t\ngroup: /test/outside\ntasks:\n  long: {steps: [{run: sleep 600}]}\n  next: {depends: [long], steps: [{run: 'true'}]}\n").ID
-	dev.Await(id, time.Minute, func(r api.Run) bool { return harness.Running(r) == 1 })
+	dev.Await(id, func(r api.Run) bool { return harness.Running(r) == 1 })
 	c, err := client.Dial(client.Options{HostPort: address, Namespace: contract.Namespace})
 	require.NoError(t, err)
 	defer c.Close()
 	require.NoError(t, c.TerminateWorkflow(t.Context(), contract.RunWorkflowID(run.ID(id)), "", "by hand"))
 
-	r := dev.AwaitPhase(id, "finished", time.Minute)
+	r := dev.AwaitPhase(id, "finished")
 	require.Equal(t, "failed", string(r.Result))
 	require.Equal(t, "failed", string(r.Tasks["long"].Status))
 	require.Contains(t, r.Tasks["long"].Reason, "terminated")
@@ -119,11 +118,11 @@ func TestWaiting_and_ended_from_outside(t *testing.T) {
 		return dev.Submit("name: w\ngroup: /test/waiting\nchangegroups: [deploy]\ntasks: {t: {steps: [{run: '" + step + "'}]}}\n").ID
 	}
 	first := submit("sleep 600")
-	dev.Await(first, time.Minute, func(r api.Run) bool { return harness.Running(r) == 1 })
+	dev.Await(first, func(r api.Run) bool { return harness.Running(r) == 1 })
 	lost, reset, last := submit("true"), submit("true"), submit("true")
 	// Wait until each workflow exists and is idle.
 	for _, id := range []string{lost, reset, last} {
-		testenv.Await(t, time.Minute, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			d, err := c.DescribeWorkflowExecution(t.Context(), contract.RunWorkflowID(run.ID(id)), "")
 			return err == nil && d.GetPendingWorkflowTask() == nil && d.GetWorkflowExecutionInfo().GetHistoryLength() > 4, "its workflow does not wait"
 		})
@@ -131,7 +130,7 @@ func TestWaiting_and_ended_from_outside(t *testing.T) {
 	require.Equal(t, []string{lost, reset, last}, group().Queued)
 
 	require.NoError(t, c.TerminateWorkflow(t.Context(), contract.RunWorkflowID(run.ID(lost)), "", "by hand"))
-	r := dev.AwaitPhase(lost, "finished", time.Minute)
+	r := dev.AwaitPhase(lost, "finished")
 	require.Equal(t, "failed", string(r.Result))
 	require.Contains(t, r.Reason, "terminated")
 	require.Equal(t, "skipped", string(r.Tasks["t"].Status))
@@ -156,14 +155,14 @@ func TestWaiting_and_ended_from_outside(t *testing.T) {
 	ended, open := changeGroupWorkflow()
 	require.True(t, open, "the change-group workflow runs while runs wait")
 	require.NoError(t, c.TerminateWorkflow(t.Context(), contract.ChangeGroupWorkflowID("deploy"), "", "by hand"))
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		execution, open := changeGroupWorkflow()
 		return open && execution != ended, "the change-group workflow was not started again"
 	})
 
 	dev.Post(first + "/stop")
 	for _, id := range []string{reset, last} {
-		require.Equal(t, "success", string(dev.AwaitPhase(id, "finished", time.Minute).Result))
+		require.Equal(t, "success", string(dev.AwaitPhase(id, "finished").Result))
 	}
 	require.Empty(t, group().Running)
 	require.Empty(t, group().Queued)

@@ -3,7 +3,6 @@ package kill
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,7 +26,7 @@ func TestKill_each_part(t *testing.T) {
 		parts.Launch(part).AwaitReady()
 	}
 	for id, graph := range graphs {
-		r := parts.AwaitPhase(id, "finished", 5*time.Minute)
+		r := parts.AwaitPhase(id, "finished")
 		graph.Check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 	}
 	for _, part := range []harness.Part{harness.Executor, harness.Control, harness.Gateway, harness.Temporal} {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -60,7 +59,7 @@ func TestPowerLoss(t *testing.T) {
 		observed := &observedState{facts: map[fact]string{}}
 		stop := observed.watch(t, dev.Client, fmt.Sprintf(powerSpec, marks))
 		facts := 1 + rand.IntN(80)
-		testenv.Await(t, 2*time.Minute, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			n := observed.count()
 			return n >= facts, fmt.Sprintf("%d facts of %d", n, facts)
 		})
@@ -178,7 +177,7 @@ func (w *observedState) check(t *testing.T, c *harness.Client) {
 	runs := map[string]api.Run{}
 	for f := range w.facts {
 		if f.kind == "run" {
-			runs[f.run] = c.AwaitPhase(f.run, "finished", 3*time.Minute)
+			runs[f.run] = c.AwaitPhase(f.run, "finished")
 		}
 	}
 	for f, value := range w.facts {

@@ -21,7 +21,7 @@ func TestReencrypt(t *testing.T) {
 	spec := fmt.Sprintf(`{name: sealed, group: /test/reencrypt, secrets: {TOKEN: %[1]s}, tasks: {
 		t: {steps: [{run: 'test "$TOKEN" = %[1]s'}]}}}`, rand.Text())
 	id := dev.Submit(spec).ID
-	require.Equal(t, api.ResultSuccess, dev.AwaitPhase(id, api.PhaseFinished, harness.WaitTimeout).Result)
+	require.Equal(t, api.ResultSuccess, dev.AwaitPhase(id, api.PhaseFinished).Result)
 	require.NoError(t, dev.Stop())
 
 	data := filepath.Join(dev.Dir, "data")
@@ -51,5 +51,5 @@ func TestReencrypt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 201, status, text)
 	again := dev.Get(id).RestartedAs[0]
-	require.Equal(t, api.ResultSuccess, dev.AwaitPhase(again, api.PhaseFinished, harness.WaitTimeout).Result)
+	require.Equal(t, api.ResultSuccess, dev.AwaitPhase(again, api.PhaseFinished).Result)
 }

@@ -51,15 +51,15 @@ func TestRelay_kill(t *testing.T) {
 		}
 	}
 	for id, graph := range graphs {
-		r := parts.AwaitPhase(id, "finished", 4*time.Minute)
+		r := parts.AwaitPhase(id, "finished")
 		graph.Check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 	}
 
 	r := parts.Submit("name: stopped\ngroup: /test/relay\ntasks: {a: {steps: [{run: 'sleep 300'}]}}\n")
-	parts.Await(r.ID, time.Minute, func(r api.Run) bool { return harness.Running(r) == 1 })
+	parts.Await(r.ID, func(r api.Run) bool { return harness.Running(r) == 1 })
 	begin := time.Now()
 	parts.Post(r.ID + "/stop")
-	r = parts.AwaitPhase(r.ID, "finished", time.Minute)
+	r = parts.AwaitPhase(r.ID, "finished")
 	require.Equal(t, api.Result("stopped"), r.Result)
 	require.Less(t, time.Since(begin), 20*time.Second, "the stop request comes through the executor's own queue and not with a heartbeat")
 
@@ -106,7 +106,7 @@ func newStolenCredential(t *testing.T, parts *harness.Relayed, token string) sto
 	require.True(t, pool.AppendCertsFromPEM(pem))
 	th := stolenCredential{gateway: harness.NewClient(t, parts.Server, token)}
 	// The relay and the gateway reload the token file periodically.
-	testenv.Await(t, 20*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		c, err := client.DialContext(t.Context(), client.Options{
 			HostPort: parts.Address, Namespace: contract.Namespace, HeadersProvider: bearer(token),
 			ConnectionOptions: client.ConnectionOptions{TLS: &tls.Config{RootCAs: pool, ServerName: "relay.test", MinVersion: tls.VersionTLS12}},
@@ -115,7 +115,7 @@ func newStolenCredential(t *testing.T, parts *harness.Relayed, token string) sto
 		return err == nil, fmt.Sprint(err)
 	})
 	t.Cleanup(th.temporal.Close)
-	testenv.Await(t, 20*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		status, answer, err := th.gateway.Do(t.Context(), http.MethodGet, "/api/v1/runs", "", "")
 		return err == nil && status == http.StatusForbidden, answer
 	})
@@ -131,7 +131,7 @@ func TestRelay_stolen_credential(t *testing.T) {
 	r := parts.Submit(`{name: held, group: /test/relay, secrets: {TOKEN: hunter2}, tasks: {
 		a: {steps: [{run: 'echo a-line; while [ ! -e ` + t.TempDir() + `/none ]; do sleep 1; done'}]},
 		b: {depends: [a], approval: true, steps: [{run: 'echo b'}]}}}`)
-	parts.Await(r.ID, time.Minute, func(r api.Run) bool { return harness.Running(r) == 1 })
+	parts.Await(r.ID, func(r api.Run) bool { return harness.Running(r) == 1 })
 	var taskToken []byte
 	for _, journal := range parts.Journals() {
 		if m := regexp.MustCompile(`"token":"([^"]+)"`).FindStringSubmatch(journal); m != nil {
@@ -156,7 +156,7 @@ func TestRelay_stolen_credential(t *testing.T) {
 	})
 	require.NotContains(t, parts.Logs(r.ID, "a"), "forged")
 	parts.Post(r.ID + "/stop")
-	require.Equal(t, api.Result("stopped"), parts.AwaitPhase(r.ID, "finished", time.Minute).Result)
+	require.Equal(t, api.Result("stopped"), parts.AwaitPhase(r.ID, "finished").Result)
 }
 
 func requireDenied(t *testing.T, err error, about string) {

@@ -35,7 +35,7 @@ func TestRemove_executor_out_of_contact(t *testing.T) {
 			awaitExecutor(parts, executor, func(e api.Executor) bool { return e.State == "offline" })
 		},
 		"out_of_contact": func(parts *harness.Parts, id, _ string) {
-			parts.Await(id, time.Minute, func(r api.Run) bool {
+			parts.Await(id, func(r api.Run) bool {
 				return strings.Contains(r.Tasks["fails"].Reason, "out of contact since") &&
 					strings.Contains(r.Tasks["default"].Reason, "out of contact since") &&
 					strings.Contains(r.Tasks["retries"].Reason, "out of contact since")
@@ -69,7 +69,7 @@ func removeExecutor(t *testing.T, lost func(parts *harness.Parts, id, executor s
 	dir := t.TempDir()
 	parts := harness.StartParts(t, "4", nil)
 	id := parts.Submit(lostSpec(dir)).ID
-	r := parts.Await(id, time.Minute, func(api.Run) bool {
+	r := parts.Await(id, func(api.Run) bool {
 		return written(dir, "fails.1") && written(dir, "retries.1") && written(dir, "default.1")
 	})
 	executor := r.Tasks["fails"].Executor
@@ -89,7 +89,7 @@ func removeExecutor(t *testing.T, lost func(parts *harness.Parts, id, executor s
 	begin := time.Now()
 	status, body = deleteExecutor(t, parts, executor, "its disk burnt")
 	require.Equal(t, http.StatusOK, status, body)
-	r = parts.Await(id, time.Minute, func(r api.Run) bool {
+	r = parts.Await(id, func(r api.Run) bool {
 		return r.Tasks["fails"].Status == "failed" && r.Tasks["default"].Status == "failed" && r.Tasks["retries"].Attempt == 2
 	})
 	took := time.Since(begin)
@@ -99,7 +99,7 @@ func removeExecutor(t *testing.T, lost func(parts *harness.Parts, id, executor s
 	require.Equal(t, r.Tasks["fails"].Reason, r.Tasks["default"].Reason)
 	require.Equal(t, []int{1, 1}, []int{r.Tasks["fails"].Attempt, r.Tasks["default"].Attempt})
 
-	r = parts.AwaitPhase(id, "finished", time.Minute)
+	r = parts.AwaitPhase(id, "finished")
 	require.Equal(t, api.Result("failed"), r.Result)
 	require.Equal(t, api.Status("success"), r.Tasks["retries"].Status)
 	require.Equal(t, api.Status("success"), r.Tasks["after"].Status)
@@ -118,7 +118,7 @@ func requireRemovedExits(t *testing.T, parts *harness.Parts, dir, executor strin
 	require.Error(t, err, "a removed executor does not register again")
 	require.Contains(t, log, "executor was removed")
 	for _, task := range []string{"fails.1", "default.1", "retries.1"} {
-		testenv.Await(t, time.Minute, func() (bool, string) { return !alive(t, dir, task), task + " still runs" })
+		testenv.Await(t, func() (bool, string) { return !alive(t, dir, task), task + " still runs" })
 	}
 	left, err := filepath.Glob(filepath.Join(parts.Dir, "executor", "tasks", "*"))
 	require.NoError(t, err)
@@ -143,7 +143,7 @@ func deleteExecutor(t *testing.T, parts *harness.Parts, executor, reason string)
 }
 
 func awaitExecutor(parts *harness.Parts, id string, want func(api.Executor) bool) (e api.Executor) {
-	parts.AwaitPath("/api/v1/executors/"+id, time.Minute, func(body string) bool {
+	parts.AwaitPath("/api/v1/executors/"+id, func(body string) bool {
 		e = api.Executor{}
 		return json.Unmarshal([]byte(body), &e) == nil && want(e)
 	})

@@ -73,7 +73,7 @@ func newResetEnv(t *testing.T) *resetEnv {
 	parts := harness.StartParts(t, "2", nil)
 	parts.AddExecutor("second", "2")
 	r := &resetEnv{Parts: parts, t: t, c: dialTemporal(t, parts.Temporal())}
-	r.AwaitPath("/api/v1/executors", time.Minute, func(body string) bool { return strings.Count(body, `"online"`) == 2 })
+	r.AwaitPath("/api/v1/executors", func(body string) bool { return strings.Count(body, `"online"`) == 2 })
 	return r
 }
 
@@ -90,7 +90,7 @@ func dialTemporal(t *testing.T, address string) client.Client {
 // completed.
 func (r *resetEnv) awaitEvent(id string, n int) (events []*historypb.HistoryEvent, closed bool) {
 	r.t.Helper()
-	testenv.Await(r.t, time.Minute, func() (bool, string) {
+	testenv.Await(r.t, func() (bool, string) {
 		events, closed = nil, false
 		iterator := r.c.GetWorkflowHistory(r.t.Context(), contract.RunWorkflowID(run.ID(id)), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for iterator.HasNext() {
@@ -138,7 +138,7 @@ func (r *resetEnv) runWithReset(t *testing.T, n, back int) bool {
 	if !closed {
 		r.reset(id, events, back)
 	}
-	g.requireOnce(t, r.AwaitPhase(id, "finished", 2*time.Minute))
+	g.requireOnce(t, r.AwaitPhase(id, "finished"))
 	return !closed
 }
 
@@ -168,11 +168,11 @@ func TestReset_at_any_event(t *testing.T) {
 // executors are empty.
 func (r *resetEnv) requireIdle() {
 	r.t.Helper()
-	r.AwaitPath("/api/v1/executors", time.Minute, func(body string) bool {
+	r.AwaitPath("/api/v1/executors", func(body string) bool {
 		return strings.Count(body, `"slots_used":0`) == strings.Count(body, `"slots_used"`) && strings.Contains(body, `"slots_used"`)
 	})
 	for _, dir := range []string{"executor", "second"} {
-		testenv.Await(r.t, time.Minute, func() (bool, string) {
+		testenv.Await(r.t, func() (bool, string) {
 			left, err := filepath.Glob(filepath.Join(r.Dir, dir, "journal", "*.jsonl"))
 			return err == nil && len(left) == 0, fmt.Sprintf("the journal has %v, %v", left, err)
 		})
@@ -191,15 +191,15 @@ func TestReset_while_the_executor_drains(t *testing.T) {
 	events, _ := r.awaitEvent(id, 1)
 	r.drainAll()
 	parts.AddExecutor("second", "2")
-	r.AwaitPath("/api/v1/executors", time.Minute, func(body string) bool { return strings.Contains(body, `"online"`) })
+	r.AwaitPath("/api/v1/executors", func(body string) bool { return strings.Contains(body, `"online"`) })
 	require.True(t, r.reset(id, events, len(events)))
-	g.requireOnce(t, r.AwaitPhase(id, "finished", 2*time.Minute))
+	g.requireOnce(t, r.AwaitPhase(id, "finished"))
 	r.requireIdle()
 }
 
 func awaitFile(t *testing.T, path string) {
 	t.Helper()
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		_, err := os.Stat(path)
 		return err == nil, path + " does not exist"
 	})
@@ -257,7 +257,7 @@ func TestReset_of_an_activity(t *testing.T) {
 			r.Processes[harness.Executor].Thaw()
 		}
 		require.NoError(t, err)
-		g.requireOnce(t, r.AwaitPhase(id, "finished", 3*time.Minute))
+		g.requireOnce(t, r.AwaitPhase(id, "finished"))
 	}
 	r.requireIdle()
 }
@@ -267,7 +267,7 @@ func TestReset_of_an_activity(t *testing.T) {
 func awaitHeartbeatTimeout(t *testing.T, c client.Client, id string) {
 	t.Helper()
 	begin := time.Now()
-	testenv.Await(t, 2*time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		d, err := c.DescribeWorkflowExecution(t.Context(), contract.RunWorkflowID(run.ID(id)), "")
 		if err != nil {
 			return false, err.Error()
@@ -293,7 +293,7 @@ func TestReset_by_an_older_database(t *testing.T) {
 		r.stopTemporal()
 		copyDatabase(t, filepath.Join(r.Dir, "older"), r.Dir)
 		r.startTemporal()
-		g.requireOnce(t, r.AwaitPhase(id, "finished", 4*time.Minute))
+		g.requireOnce(t, r.AwaitPhase(id, "finished"))
 	}
 	r.requireIdle()
 }

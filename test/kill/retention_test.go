@@ -34,7 +34,7 @@ func TestRetention_kill(t *testing.T) {
 	}
 	awaitIdle := func() {
 		t.Helper()
-		testenv.Await(t, harness.WaitTimeout, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			v := status()
 			return !v.NextLookAt.IsZero(), "drover is removing " + string(v.Removing)
 		})
@@ -46,11 +46,11 @@ func TestRetention_kill(t *testing.T) {
 			"name: r%d\ngroup: /test/retention\ntasks: {t: {steps: [{run: 'echo here; echo x > f'}, {save_artifacts: {name: report, paths: [f], retention: 1s}}]}}\n", i)).ID)
 	}
 	for _, id := range ids {
-		require.Equal(t, api.ResultSuccess, dev.AwaitPhase(id, api.PhaseFinished, harness.WaitTimeout).Result)
+		require.Equal(t, api.ResultSuccess, dev.AwaitPhase(id, api.PhaseFinished).Result)
 	}
 	// Logs and artifacts are due a second after the end of their run.
 	var due map[api.RetentionKind]api.RetentionDue
-	dev.AwaitPath("/api/v1/retention/preview?limit=100", harness.WaitTimeout, func(body string) bool {
+	dev.AwaitPath("/api/v1/retention/preview?limit=100", func(body string) bool {
 		var preview api.RetentionPreview
 		require.NoError(t, json.Unmarshal([]byte(body), &preview))
 		due = map[api.RetentionKind]api.RetentionDue{}
@@ -73,7 +73,7 @@ func TestRetention_kill(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	require.NoError(t, c.SignalWorkflow(t.Context(), contract.RetentionWorkflowID, "", contract.SignalForceContinue, nil))
-	testenv.Await(t, harness.WaitTimeout, func() (bool, string) { return !dev.Running(), "drover was not killed" })
+	testenv.Await(t, func() (bool, string) { return !dev.Running(), "drover was not killed" })
 	dev.Restart()
 	require.NotEqual(t, before.Removed, status().Removed, "the logs and artifacts were removed before the kill")
 	for i, id := range ids {
@@ -81,7 +81,7 @@ func TestRetention_kill(t *testing.T) {
 			dev.Get(id)
 			continue
 		}
-		testenv.Await(t, harness.WaitTimeout, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			code, body, err := dev.Do(t.Context(), http.MethodGet, "/api/v1/runs/"+id, "", "")
 			require.NoError(t, err)
 			return code == http.StatusNotFound, body
@@ -101,7 +101,7 @@ func TestRetention_kill(t *testing.T) {
 			require.Equal(t, due[sum.Kind].Bytes, sum.Bytes, sum.Kind)
 		}
 	}
-	dev.AwaitPath("/api/v1/retention/preview", harness.WaitTimeout, func(body string) bool {
+	dev.AwaitPath("/api/v1/retention/preview", func(body string) bool {
 		var preview api.RetentionPreview
 		require.NoError(t, json.Unmarshal([]byte(body), &preview))
 		for _, d := range preview.Due {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,7 +28,7 @@ func TestRelay_new_certificate(t *testing.T) {
 	harness.AwaitBegun(t, graph.Dir, 2)
 
 	parts.ReplaceCertificate()
-	testenv.Await(t, harness.WaitTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		err := handshake(t, parts.Address, trusted(t, parts.CA))
 		return err == nil, fmt.Sprint(err)
 	})
@@ -37,11 +36,11 @@ func TestRelay_new_certificate(t *testing.T) {
 	parts.Processes[harness.Relay].Kill()
 	parts.Launch(harness.Relay).AwaitReady()
 
-	r := parts.AwaitPhase(id, "finished", 2*time.Minute)
+	r := parts.AwaitPhase(id, "finished")
 	graph.Check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 	after := harness.Tally{Dir: t.TempDir(), Tasks: 4, Steps: 1, Pause: "0"}
 	id = parts.Submit(after.Spec("after-the-new-certificate")).ID
-	after.Check(t, parts.AwaitPhase(id, "finished", time.Minute), func(task, want string) { parts.AwaitLogs(id, task, want) })
+	after.Check(t, parts.AwaitPhase(id, "finished"), func(task, want string) { parts.AwaitLogs(id, task, want) })
 	require.Contains(t, parts.Processes[harness.Executor].Output(), "read a changed file")
 }
 
@@ -63,13 +62,13 @@ func TestGateway_new_certificate(t *testing.T) {
 	executor.AwaitReady()
 	old := trusted(t, cert)
 	id := parts.Submit(fmt.Sprintf("name: secure\ngroup: /test/certificates\ntasks: {a: {pool: secure, steps: [{run: 'touch %[1]s/begun; until test -e %[1]s/end; do sleep 0.1; done; echo done'}]}}\n", dir)).ID
-	testenv.Await(t, harness.WaitTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		_, err := os.Stat(filepath.Join(dir, "begun"))
 		return err == nil, fmt.Sprint(err)
 	})
 
 	harness.WriteCertificate(t, cert, key)
-	testenv.Await(t, harness.WaitTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		err := handshake(t, address, trusted(t, cert))
 		return err == nil, fmt.Sprint(err)
 	})
@@ -77,7 +76,7 @@ func TestGateway_new_certificate(t *testing.T) {
 	parts.Processes[harness.Gateway2].Kill()
 	parts.Launch(harness.Gateway2).AwaitReady()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "end"), nil, 0o600))
-	require.Equal(t, api.ResultSuccess, parts.AwaitPhase(id, api.PhaseFinished, harness.WaitTimeout).Result)
+	require.Equal(t, api.ResultSuccess, parts.AwaitPhase(id, api.PhaseFinished).Result)
 	parts.AwaitLogs(id, "a", "done\n")
 	require.Contains(t, executor.Output(), "read a changed file")
 }

@@ -51,8 +51,8 @@ func TestReady(t *testing.T) {
 		dir, address := t.TempDir(), harness.FreeAddress(t)
 		p := harness.Start(t, dir, nil, "dev", "--data-dir", filepath.Join(dir, "data"), "--http", address, "--temporal", "127.0.0.1:0",
 			"--temporal-ui", "", "--executor", "shell")
-		testenv.Await(t, harness.WaitTimeout, func() (bool, string) {
-			answer, err := harness.HTTPClient().Get("http://" + address + "/readyz")
+		testenv.Await(t, func() (bool, string) {
+			answer, err := harness.HTTPClient(t).Get("http://" + address + "/readyz")
 			if err != nil {
 				return false, err.Error()
 			}
@@ -81,7 +81,7 @@ func TestDev_address_in_use(t *testing.T) {
 		dir := t.TempDir()
 		cmd := exec.CommandContext(t.Context(), harness.Drover(t), "dev", "--data-dir", filepath.Join(dir, "data"), "--executor", "none",
 			"--http", "127.0.0.1:0", "--temporal", "127.0.0.1:0", "--temporal-ui", "", flag, listener.Addr().String())
-		cmd.Env = append(os.Environ(), "DROVER_CONTEXT="+filepath.Join(dir, "context.yaml"))
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "DROVER_CONTEXT=" + filepath.Join(dir, "context.yaml")}
 		out, err := cmd.CombinedOutput()
 		require.Error(t, err)
 		require.Equal(t, "drover: "+listener.Addr().String()+" is in use by another process: stop it, or choose another address with "+flag+"\n", string(out))

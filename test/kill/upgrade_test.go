@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
@@ -37,21 +36,21 @@ func TestUpgrade_control(t *testing.T) {
 		submit(i)
 	}
 	for id := range graphs {
-		parts.Await(id, time.Minute, func(r api.Run) bool { return r.Phase != "queued" })
+		parts.Await(id, func(r api.Run) bool { return r.Phase != "queued" })
 	}
 	parts.Launch(harness.Control2).AwaitReady()
 	awaitCurrent(t, c, "two")
 	require.NoError(t, parts.Processes[harness.Control].Stop())
 	submit(5)
 	for id, graph := range graphs {
-		graph.Check(t, parts.AwaitPhase(id, "finished", 2*time.Minute), func(task, want string) { parts.AwaitLogs(id, task, want) })
+		graph.Check(t, parts.AwaitPhase(id, "finished"), func(task, want string) { parts.AwaitLogs(id, task, want) })
 	}
 }
 
 func awaitCurrent(t *testing.T, c client.Client, build string) {
 	t.Helper()
 	handle := c.WorkerDeploymentClient().GetHandle("drover")
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		d, err := handle.Describe(t.Context(), client.WorkerDeploymentDescribeOptions{})
 		if err != nil {
 			return false, err.Error()
@@ -81,7 +80,7 @@ func TestUpgrade_executor(t *testing.T) {
 			if env == nil {
 				want = 3 // the tasks continue without the executor
 			}
-			parts.Await(id, time.Minute, func(r api.Run) bool { // results may not be in the records yet
+			parts.Await(id, func(r api.Run) bool { // results may not be in the records yet
 				n := 0
 				for name, task := range r.Tasks {
 					if strings.HasPrefix(name, "work") && task.Status == "running" {
@@ -91,7 +90,7 @@ func TestUpgrade_executor(t *testing.T) {
 				return n == want
 			})
 			parts.Launch(harness.Executor).AwaitReady()
-			r := parts.AwaitPhase(id, "finished", 2*time.Minute)
+			r := parts.AwaitPhase(id, "finished")
 			graph.Check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 		})
 	}

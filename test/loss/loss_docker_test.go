@@ -4,7 +4,6 @@ package loss
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -36,10 +35,10 @@ func TestLoss_docker_restarted(t *testing.T) {
 			spec := "name: restarted\ngroup: /test/docker\ntasks:\n  a: {pool: containers, image: '" + image + "', steps: [{run: 'echo begin; sleep 8; echo end'}]}\n" +
 				"  b: {pool: containers, image: '" + image + "', depends: [{task: a, on: [success, failure]}], steps: [{run: echo next}]}\n"
 			id := parts.Submit(spec).ID
-			parts.Await(id, time.Minute, func(r api.Run) bool { return parts.Logs(r.ID, "a") == "begin\n" })
+			parts.Await(id, func(r api.Run) bool { return parts.Logs(r.ID, "a") == "begin\n" })
 			daemon.Stop()
 			daemon.Start()
-			r := parts.AwaitPhase(id, "finished", 2*time.Minute)
+			r := parts.AwaitPhase(id, "finished")
 			require.Equal(t, c.status, r.Tasks["a"].Status, r.Tasks["a"].Reason)
 			require.Equal(t, 1, r.Tasks["a"].Attempt)
 			if c.status == api.StatusSuccess {

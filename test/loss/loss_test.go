@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -17,10 +16,6 @@ import (
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/test/harness"
 )
-
-// lossDetectionTimeout bounds the time from the last heartbeat of an executor until its
-// tasks show that it is out of contact.
-const lossDetectionTimeout = harness.PastHeartbeat + 30*time.Second
 
 // TestLoss_partition drops all packets of an executor's host until Drover shows
 // the loss of contact, and then restores the network.
@@ -40,16 +35,16 @@ func TestLoss_partition(t *testing.T) {
 			network := harness.NewNetwork(t)
 			parts := harness.StartPartsOn(t, network, "4")
 			id := parts.Submit(graph.Spec("cut-off-from-" + name)).ID
-			parts.Await(id, time.Minute, func(r api.Run) bool { return harness.Running(r) == 3 })
+			parts.Await(id, func(r api.Run) bool { return harness.Running(r) == 3 })
 			network.Cut(servers...)
 			if servers[len(servers)-1] == harness.Temporal {
-				parts.Await(id, lossDetectionTimeout, func(r api.Run) bool { return harness.OutOfContact(r) == 3 })
+				parts.Await(id, func(r api.Run) bool { return harness.OutOfContact(r) == 3 })
 			} else {
 				parts.AwaitExecutor("offline")
 			}
 			require.Empty(t, endedOf(parts.Get(id)), "a task of the unreachable executor has ended")
 			network.Restore()
-			r := parts.AwaitPhase(id, "finished", 3*time.Minute)
+			r := parts.AwaitPhase(id, "finished")
 			graph.Check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 		})
 	}
@@ -65,7 +60,7 @@ func TestLoss_reboot(t *testing.T) {
 	harness.AwaitBegun(t, graph.Dir, 4)
 	host.Kill()
 	parts.LaunchOnHost().AwaitReady()
-	r := parts.AwaitPhase(id, "finished", 2*time.Minute)
+	r := parts.AwaitPhase(id, "finished")
 	require.Equal(t, api.Result("failed"), r.Result)
 	for name, task := range r.Tasks {
 		if strings.HasPrefix(name, "work") {
@@ -84,16 +79,16 @@ func TestLoss_thawed_host(t *testing.T) {
 	graph := harness.Tally{Dir: t.TempDir(), Tasks: 3, Steps: 3, Pause: "5"}
 	parts, host := startOnHost(t, "4")
 	id := parts.Submit(graph.Spec("thawed")).ID
-	parts.Await(id, time.Minute, func(r api.Run) bool { return harness.Running(r) == 3 })
+	parts.Await(id, func(r api.Run) bool { return harness.Running(r) == 3 })
 	all := descendants(t, host.PID())
 	for _, pid := range all {
 		require.NoError(t, unix.Kill(pid, unix.SIGSTOP))
 	}
-	parts.Await(id, lossDetectionTimeout, func(r api.Run) bool { return harness.OutOfContact(r) == 3 })
+	parts.Await(id, func(r api.Run) bool { return harness.OutOfContact(r) == 3 })
 	for _, pid := range all {
 		require.NoError(t, unix.Kill(pid, unix.SIGCONT))
 	}
-	r := parts.AwaitPhase(id, "finished", 3*time.Minute)
+	r := parts.AwaitPhase(id, "finished")
 	graph.Check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 }
 
@@ -109,7 +104,7 @@ func TestLoss_wiped(t *testing.T) {
 	host.Kill()
 	require.NoError(t, os.RemoveAll(filepath.Join(parts.Dir, "executor")))
 	parts.LaunchOnHost("DROVER_EXECUTOR__ID=" + executor).AwaitReady()
-	r := parts.AwaitPhase(id, "finished", 3*time.Minute)
+	r := parts.AwaitPhase(id, "finished")
 	require.Equal(t, api.Result("failed"), r.Result)
 	for name, task := range r.Tasks {
 		if strings.HasPrefix(name, "work") {
@@ -131,7 +126,7 @@ func TestLoss_cloned(t *testing.T) {
 	log, err := parts.AddExecutor("clone", "4").AwaitEnd()
 	require.Error(t, err)
 	require.Contains(t, log, "is a copy")
-	r := parts.AwaitPhase(id, "finished", time.Minute)
+	r := parts.AwaitPhase(id, "finished")
 	graph.Check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 }
 
@@ -154,7 +149,7 @@ func TestLoss_disk_full(t *testing.T) {
 	// Wait until the executor removed the directory of prepare, and then its entry
 	// in the journal: a removal after the disk is full would free space, and a task
 	// launched then would fail for lack of space for its shim.
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		tasks, err := os.ReadDir(filepath.Join(disk, "executor", "tasks"))
 		require.NoError(t, err)
 		entries, err := filepath.Glob(filepath.Join(disk, "executor", "journal", "*.jsonl"))
@@ -164,12 +159,12 @@ func TestLoss_disk_full(t *testing.T) {
 	fill(t, filepath.Join(disk, "filler"))
 	after := harness.Tally{Dir: t.TempDir(), Tasks: 2, Steps: 1, Pause: "0"}
 	second := parts.Submit(after.Spec("on-a-full-disk")).ID
-	parts.Await(second, time.Minute, func(r api.Run) bool {
+	parts.Await(second, func(r api.Run) bool {
 		return r.Tasks["prepare"].Status == "queued" && strings.Contains(r.Tasks["prepare"].Reason, "no space left")
 	})
 	require.NoError(t, os.Remove(filepath.Join(disk, "filler")))
 	for id, graph := range map[string]harness.Tally{first: before, second: after} {
-		r := parts.AwaitPhase(id, "finished", 2*time.Minute)
+		r := parts.AwaitPhase(id, "finished")
 		graph.Check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 	}
 }

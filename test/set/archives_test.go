@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -30,7 +29,7 @@ func TestSet_archives(t *testing.T) {
 	chaos := []string{"DROVER_CHAOS_FREEZE=moving", "DROVER_CHAOS_ONCE=" + once}
 	h := newExecutorSet(t, 2, "4", chaos...)
 	h.parts.AddExecutor("host", "1").AwaitReady()
-	h.parts.AwaitPath("/api/v1/pools/shell", time.Minute, func(body string) bool { return strings.Contains(body, `"online":1`) })
+	h.parts.AwaitPath("/api/v1/pools/shell", func(body string) bool { return strings.Contains(body, `"online":1`) })
 	pod := fmt.Sprintf("pool: blue\n    image: %s\n    pull_policy: never\n    working_dir: /work/place", h.cluster.Image)
 	id := h.parts.Submit(fmt.Sprintf(`name: there-and-back
 group: /test/archives
@@ -70,7 +69,7 @@ tasks:
 			h.members[m].AwaitReady()
 		})
 	}
-	r := h.parts.AwaitPhase(id, "finished", time.Minute)
+	r := h.parts.AwaitPhase(id, "finished")
 	require.Equal(t, api.Result("success"), r.Result, harness.Describe(r))
 	require.Contains(t, h.parts.Logs(id, "check"), "noise: OK\nmore: OK\n"+strconv.Itoa(size)+"\n")
 	h.requireOnce()

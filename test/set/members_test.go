@@ -58,11 +58,11 @@ func TestMembers_chaos(t *testing.T) {
 	t.Parallel()
 	daemon := testenv.RequireDocker(t)
 	image := testenv.BusyboxImage(t, daemon)
-	length, runs, tasks, timeout := 100*time.Second, 6, 12, 5*time.Minute
+	length, runs, tasks := 100*time.Second, 6, 12
 	if harness.Soak() {
 		// A requeued task goes to the end of the queue, so even the first run ends
 		// late.
-		length, runs, tasks, timeout = 10*time.Minute, 20, 25, 20*time.Minute
+		length, runs, tasks = 10*time.Minute, 20, 25
 	}
 	parts := harness.StartPartsWithout(t, "1")
 	var members []*harness.Member
@@ -92,7 +92,7 @@ func TestMembers_chaos(t *testing.T) {
 	}
 	injectFaults(t, during, allMembers)
 	for _, id := range ids {
-		r := parts.AwaitPhase(id, "finished", timeout)
+		r := parts.AwaitPhase(id, "finished")
 		require.Equal(t, "failed", string(r.Result), "one task fails by itself: %s", harness.Describe(r))
 		for name, task := range r.Tasks {
 			want := "success"
@@ -115,7 +115,7 @@ func TestMembers_chaos(t *testing.T) {
 	}
 	for _, m := range members {
 		// The journal keeps requeued keys until garbage collection finds them closed.
-		testenv.Await(t, 2*time.Minute, func() (bool, string) {
+		testenv.Await(t, func() (bool, string) {
 			left, err := filepath.Glob(filepath.Join(parts.Dir, m.Name, "journal", "*.jsonl"))
 			require.NoError(t, err)
 			return len(left) == 0, fmt.Sprintf("the journal of %s has %v", m.Name, left)
@@ -158,7 +158,7 @@ func (w chaosWorkload) spec(name string) string {
 // requireNothingLeft waits until no container or volume of the members exists.
 func requireNothingLeft(t *testing.T, daemon *dockerclient.Client, members []*harness.Member) {
 	t.Helper()
-	testenv.Await(t, 2*time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		var left []string
 		for _, m := range members {
 			of := filters.NewArgs(filters.Arg("label", "drover.executor="+m.Name))

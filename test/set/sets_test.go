@@ -85,7 +85,7 @@ func openExecutorSet(t *testing.T, parts *harness.Parts, slots string) *executor
 	t.Cleanup(func() {
 		require.NoError(t, client.CoreV1().Namespaces().Delete(context.WithoutCancel(t.Context()), h.namespace, metav1.DeleteOptions{}))
 	})
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		_, err := client.CoreV1().ServiceAccounts(h.namespace).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil, "the namespace has no service account"
 	})
@@ -288,7 +288,7 @@ func (h *executorSet) requireClean() { h.t.Helper(); h.requireCleanBut(len(h.mem
 // requireCleanBut does the same for a set with the given number of members.
 func (h *executorSet) requireCleanBut(members int) {
 	h.t.Helper()
-	testenv.Await(h.t, 3*time.Minute, func() (bool, string) {
+	testenv.Await(h.t, func() (bool, string) {
 		var left []string
 		pods, err := h.client.CoreV1().Pods(h.namespace).List(h.t.Context(), metav1.ListOptions{})
 		require.NoError(h.t, err)
@@ -324,14 +324,14 @@ func TestSet_members_killed_in_turn(t *testing.T) {
 	}
 	h := newExecutorSet(t, 3, "4")
 	id := h.parts.Submit(h.spec(tasks, seconds)).ID
-	h.parts.Await(id, time.Minute, func(r api.Run) bool { return harness.Running(r) > 6 })
+	h.parts.Await(id, func(r api.Run) bool { return harness.Running(r) > 6 })
 	for n := range rounds {
 		m := n % len(h.members)
 		h.members[m].Kill()
 		h.members[m] = h.addMember()
 		h.members[m].AwaitReady()
 		until := time.Now().Add(6 * time.Second)
-		r := h.parts.Await(id, time.Minute, func(r api.Run) bool {
+		r := h.parts.Await(id, func(r api.Run) bool {
 			require.Zero(t, harness.OutOfContact(r), "another member adopts the task before the heartbeat timeout: %s", harness.Describe(r))
 			return time.Now().After(until) || r.Phase == "finished"
 		})
@@ -339,7 +339,7 @@ func TestSet_members_killed_in_turn(t *testing.T) {
 			break
 		}
 	}
-	r := h.parts.AwaitPhase(id, "finished", 10*time.Minute)
+	r := h.parts.AwaitPhase(id, "finished")
 	h.check(r, tasks, seconds)
 	h.requireClean()
 }
@@ -351,14 +351,14 @@ func TestSet_rollout(t *testing.T) {
 	const tasks, seconds = 8, 20
 	h := newExecutorSet(t, 2, "4")
 	id := h.parts.Submit(h.spec(tasks, seconds)).ID
-	h.parts.Await(id, time.Minute, func(r api.Run) bool { return harness.Running(r) == tasks })
+	h.parts.Await(id, func(r api.Run) bool { return harness.Running(r) == tasks })
 	for m := range h.members {
 		fresh := h.addMember()
 		fresh.AwaitReady()
 		require.NoError(t, h.members[m].Stop())
 		h.members[m] = fresh
 	}
-	r := h.parts.AwaitPhase(id, "finished", 5*time.Minute)
+	r := h.parts.AwaitPhase(id, "finished")
 	h.check(r, tasks, seconds)
 	h.requireClean()
 }
@@ -369,10 +369,10 @@ func TestSet_stop(t *testing.T) {
 	t.Parallel()
 	h := newExecutorSet(t, 2, "3")
 	id := h.parts.Submit(h.spec(6, 600)).ID
-	h.parts.Await(id, time.Minute, func(r api.Run) bool { return harness.Running(r) == 6 })
+	h.parts.Await(id, func(r api.Run) bool { return harness.Running(r) == 6 })
 	begun := time.Now()
 	h.parts.Post(id + "/stop")
-	r := h.parts.AwaitPhase(id, "finished", time.Minute)
+	r := h.parts.AwaitPhase(id, "finished")
 	t.Logf("stopped after %s", time.Since(begun))
 	require.Equal(t, api.Result("stopped"), r.Result)
 	h.requireClean()

@@ -134,7 +134,7 @@ func TestServerTLS(t *testing.T) {
 	writeFile(t, key, newKey[:len(newKey)/2])
 	require.NoError(t, dial(first))
 	writeFile(t, key, newKey)
-	testenv.Await(t, 10*time.Second, func() (bool, string) { err := dial(second); return err == nil, fmt.Sprint(err) })
+	testenv.Await(t, func() (bool, string) { err := dial(second); return err == nil, fmt.Sprint(err) })
 	require.Error(t, dial(first))
 
 	_, err = ServerTLS(cert, filepath.Join(dir, "none"), slog.New(slog.DiscardHandler))
@@ -179,7 +179,7 @@ func TestTemporalTLS(t *testing.T) {
 	writeFile(t, ca, append(second.pem, first.pem...))
 	require.Error(t, check(), "the old certificate is revoked")
 	second.write(t, cert, key)
-	testenv.Await(t, 30*time.Second, func() (bool, string) { err := check(); return err == nil, fmt.Sprint(err) })
+	testenv.Await(t, func() (bool, string) { err := check(); return err == nil, fmt.Sprint(err) })
 
 	_, err = profileOptions(envconfig.ClientConfigProfile{TLS: &envconfig.ClientConfigTLS{ServerCACertPath: filepath.Join(dir, "none")}}, slog.New(slog.DiscardHandler))
 	require.Error(t, err)
@@ -228,7 +228,7 @@ func TestAuthorities(t *testing.T) {
 	require.Equal(t, "relay.test", current().ServerName)
 	second := newAuthority(t, "second")
 	writeFile(t, file, second.pem)
-	testenv.Await(t, 10*time.Second, func() (bool, string) { return current().RootCAs.Equal(second.pool()), "" })
+	testenv.Await(t, func() (bool, string) { return current().RootCAs.Equal(second.pool()), "" })
 	system, err := Authorities("", "", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Nil(t, system().RootCAs)

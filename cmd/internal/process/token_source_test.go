@@ -31,11 +31,11 @@ func TestTokenSource(t *testing.T) {
 		require.NoError(t, os.Rename(file+".new", file))
 	}
 	replace("second\n")
-	testenv.Await(t, time.Minute, func() (bool, string) { return source.Current() == "second", source.Current() })
+	testenv.Await(t, func() (bool, string) { return source.Current() == "second", source.Current() })
 	require.NoError(t, os.Remove(file))
 	require.Equal(t, "second", source.Current(), "the token is used until there is another")
 	replace("third\n")
-	testenv.Await(t, time.Minute, func() (bool, string) { return source.Current() == "third", source.Current() })
+	testenv.Await(t, func() (bool, string) { return source.Current() == "third", source.Current() })
 }
 
 // The token that the gateway sends for an expiring one is stored.

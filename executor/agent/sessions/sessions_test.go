@@ -22,8 +22,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const testTimeout = 10 * time.Second
-
 // gateway is an executor API with scripted answers.
 type gateway struct {
 	offers chan execstream.Offer
@@ -131,7 +129,7 @@ func (s *started) serve(h executor.Handle) (over, served chan struct{}) {
 // not know the task yet, so the offer is repeated.
 func (s *started) open(e *environment) (client execstream.Conn, shim net.Conn) {
 	s.t.Helper()
-	testenv.Await(s.t, testTimeout, func() (bool, string) {
+	testenv.Await(s.t, func() (bool, string) {
 		s.gateway.offers <- offer("token")
 		select {
 		case client = <-s.gateway.conns:

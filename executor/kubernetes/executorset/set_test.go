@@ -29,9 +29,6 @@ import (
 // shortLease keeps tests short.
 const shortLease = 4 * time.Second
 
-// setTimeout bounds waits for the cluster.
-const setTimeout = time.Minute
-
 // setTestEnv holds a client and a namespace for a test of sets.
 type setTestEnv struct {
 	config    *rest.Config
@@ -178,7 +175,7 @@ func (b *setTestEnv) join(t *testing.T, name string) *member {
 		m.Run(ctx, m)
 	}()
 	t.Cleanup(m.leave)
-	testenv.Await(t, setTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		err := m.Valid()
 		return err == nil, fmt.Sprint(err)
 	})
@@ -220,10 +217,10 @@ func (b *setTestEnv) configMap(t *testing.T, key run.Key) *corev1.ConfigMap {
 	return object
 }
 
-func awaitHolder(t *testing.T, limit time.Duration, key run.Key, members ...*member) *member {
+func awaitHolder(t *testing.T, key run.Key, members ...*member) *member {
 	t.Helper()
 	var holder *member
-	testenv.Await(t, limit, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		for _, m := range members {
 			if m.has(key) {
 				holder = m
@@ -269,7 +266,7 @@ func TestSet_keeps_an_entry(t *testing.T) {
 	require.Equal(t, "admin", b.configMap(t, key).Labels["owner"])
 	require.NoError(t, lines.Remove())
 	require.Error(t, lines.Append([]byte("6"), executor.Kept))
-	testenv.Await(t, setTimeout, func() (bool, string) { return !m.Has(key), "the key still exists" })
+	testenv.Await(t, func() (bool, string) { return !m.Has(key), "the key still exists" })
 }
 
 // TestSet_hands_over_when_leaving ends a member: the other members adopt all
@@ -286,7 +283,7 @@ func TestSet_hands_over_when_leaving(t *testing.T) {
 	require.NoError(t, one.Close())
 	begun := time.Now()
 	one.leave()
-	awaitHolder(t, setTimeout, key, two)
+	awaitHolder(t, key, two)
 	t.Logf("adopted after %s", time.Since(begun))
 	require.Less(t, time.Since(begun), 2*time.Second)
 	taken, content := two.of(key)
@@ -311,7 +308,7 @@ func TestSet_adopts_from_a_killed_member(t *testing.T) {
 	begun := time.Now()
 	share := map[*member]int{}
 	for _, key := range keys {
-		share[awaitHolder(t, setTimeout, key, two, three)]++
+		share[awaitHolder(t, key, two, three)]++
 	}
 	took := time.Since(begun)
 	// The first member that notices may adopt all keys; which one is random.
@@ -331,11 +328,11 @@ func TestSet_cut_off(t *testing.T) {
 	key := setKey(t)
 	lines := one.create(t, key, "1")
 	one.cut.Store(true)
-	awaitHolder(t, setTimeout, key, two)
+	awaitHolder(t, key, two)
 	require.Error(t, one.Valid(), "the member knows that it may have lost the key")
 	require.Equal(t, run.CodeUnavailable, run.CodeOf(lines.Append([]byte("late"), executor.Kept)))
 	one.cut.Store(false)
-	testenv.Await(t, setTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		one.mu.Lock()
 		defer one.mu.Unlock()
 		return one.lost[key], "the member does not know that it has lost the key"
@@ -343,7 +340,7 @@ func TestSet_cut_off(t *testing.T) {
 	require.ErrorIs(t, lines.Append([]byte("later"), executor.Kept), executor.ErrLost)
 	require.ErrorIs(t, lines.Remove(), executor.ErrLost)
 	require.Equal(t, "1\n", b.configMap(t, key).Data["journal"])
-	testenv.Await(t, setTimeout, func() (bool, string) { return one.Valid() == nil, "not a member again" })
+	testenv.Await(t, func() (bool, string) { return one.Valid() == nil, "not a member again" })
 	one.create(t, setKey(t), "1")
 }
 
@@ -356,9 +353,9 @@ func TestSet_keeps_keys_that_no_member_adopted(t *testing.T) {
 	key := setKey(t)
 	lines := one.create(t, key, "1")
 	one.cut.Store(true)
-	testenv.Await(t, setTimeout, func() (bool, string) { return one.Valid() != nil, "still a valid member" })
+	testenv.Await(t, func() (bool, string) { return one.Valid() != nil, "still a valid member" })
 	one.cut.Store(false)
-	testenv.Await(t, setTimeout, func() (bool, string) { return one.Valid() == nil, "not a valid member yet" })
+	testenv.Await(t, func() (bool, string) { return one.Valid() == nil, "not a valid member yet" })
 	require.NoError(t, lines.Append([]byte("2"), executor.Kept))
 	require.Equal(t, "1\n2\n", b.configMap(t, key).Data["journal"])
 	one.mu.Lock()
@@ -381,7 +378,7 @@ func TestSet_delivers_orders(t *testing.T) {
 	found, err = two.Request(t.Context(), key, executor.KeyRequest{Stop: true})
 	require.NoError(t, err)
 	require.True(t, found)
-	testenv.Await(t, setTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		one.mu.Lock()
 		defer one.mu.Unlock()
 		return one.stops[key] > 0, "not stopped"
@@ -392,7 +389,7 @@ func TestSet_delivers_orders(t *testing.T) {
 	found, err = two.Request(t.Context(), key, executor.KeyRequest{Token: []byte{0, 255, 7}})
 	require.NoError(t, err)
 	require.True(t, found)
-	testenv.Await(t, setTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		one.mu.Lock()
 		defer one.mu.Unlock()
 		return one.adopts[key] == "\x00\xff\x07", "not adopted"
@@ -411,7 +408,7 @@ func TestSet_delivers_orders(t *testing.T) {
 	require.True(t, found)
 	require.NoError(t, lines.Close())
 	one.leave()
-	testenv.Await(t, setTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		two.mu.Lock()
 		defer two.mu.Unlock()
 		return two.adopts[key] == "other" && two.stops[key] > 0, "not adopted"
@@ -431,13 +428,13 @@ func TestSet_waits_until_it_is_ready(t *testing.T) {
 	one.create(t, key, "1")
 	one.leave()
 	three := b.join(t, "three")
-	awaitHolder(t, setTimeout, key, three)
+	awaitHolder(t, key, three)
 	require.False(t, two.has(key))
 	two.mu.Lock()
 	two.notReady = false
 	two.mu.Unlock()
 	three.leave()
-	awaitHolder(t, setTimeout, key, two)
+	awaitHolder(t, key, two)
 }
 
 // TestSet_deleted_entry deletes an entry from outside: the member is notified,
@@ -452,13 +449,13 @@ func TestSet_deleted_entry(t *testing.T) {
 	_, err := b.client.CoreV1().ConfigMaps(b.namespace).Create(t.Context(), owned, metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.NoError(t, b.client.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), b.configMap(t, key).Name, metav1.DeleteOptions{}))
-	testenv.Await(t, setTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		one.mu.Lock()
 		defer one.mu.Unlock()
 		return one.lost[key], "the member was not notified"
 	})
 	require.ErrorIs(t, lines.Append([]byte("2"), executor.Kept), executor.ErrLost)
-	testenv.Await(t, setTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		_, err := b.client.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), "owned", metav1.GetOptions{})
 		return err != nil, "the owned object still exists"
 	})
@@ -475,7 +472,7 @@ func TestSet_finds_late_entries(t *testing.T) {
 	_, err := one.Create(key, []byte("1"))
 	require.Contains(t, []run.Code{run.CodeUnavailable, run.CodeInternal}, run.CodeOf(err), "the entry may exist")
 	one.late.Store(false)
-	testenv.Await(t, setTimeout, func() (bool, string) { return one.has(key), "the member does not know the entry" })
+	testenv.Await(t, func() (bool, string) { return one.has(key), "the member does not know the entry" })
 	lines, content := one.of(key)
 	require.Equal(t, "1\n", content)
 	_, err = one.Create(key, []byte("again"))
@@ -495,7 +492,7 @@ func TestSet_quota_exceeded(t *testing.T) {
 	}
 	_, err := b.client.CoreV1().ResourceQuotas(b.namespace).Create(t.Context(), quota, metav1.CreateOptions{})
 	require.NoError(t, err)
-	testenv.Await(t, setTimeout, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		q, err := b.client.CoreV1().ResourceQuotas(b.namespace).Get(t.Context(), "none", metav1.GetOptions{})
 		require.NoError(t, err)
 		return len(q.Status.Hard) > 0, "the quota is not in force yet"

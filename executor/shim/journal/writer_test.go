@@ -65,7 +65,7 @@ func TestJournal_added_frames_are_written_soon(t *testing.T) {
 	j, err := Create(dir, Options{First: 1})
 	require.NoError(t, err)
 	j.Add(run.Frame{Kind: run.FrameStepStart, Time: time.Now()})
-	testenv.Await(t, 10*time.Second, func() (bool, string) { return len(frames(t, dir, 1)) == 1, "no frame" })
+	testenv.Await(t, func() (bool, string) { return len(frames(t, dir, 1)) == 1, "no frame" })
 	require.NoError(t, j.Close())
 }
 
@@ -132,7 +132,7 @@ func TestStdoutCopy_never_blocks_and_keeps_the_newest(t *testing.T) {
 	}
 	c.add([]byte(strings.Repeat("y", maxCopyLine)+"\n"), false)
 	close(w.open)
-	testenv.Await(t, 10*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		return strings.HasSuffix(w.String(), line+itoa(many-1)+"\n"), "the newest frame never came"
 	})
 	require.NotContains(t, w.String(), "y", "too long for the copy")

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -132,7 +131,7 @@ func TestAuthenticator_provider_down(t *testing.T) {
 	require.True(t, ok, "other tokens do not need the provider")
 
 	identity.Start(t)
-	testenv.Await(t, 30*time.Second, func() (bool, string) {
+	testenv.Await(t, func() (bool, string) {
 		p, ok := auth.Authenticate(identity.Sign(t, nil))
 		return ok, "the token is refused: " + errorText(p.Refusal)
 	})

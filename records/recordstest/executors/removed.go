@@ -123,7 +123,7 @@ func testRemovedRace(t *testing.T, d *fixture.Database) {
 				}
 			}
 		})
-		testenv.Await(t, fixture.EventTimeout, func() (bool, string) { return stored.Load() > 2, "frames are not stored" })
+		testenv.Await(t, func() (bool, string) { return stored.Load() > 2, "frames are not stored" })
 		_, err = s.RemoveExecutor(ctx, e.ID, run.Removal{Force: true})
 		require.NoError(t, err)
 		then := fixture.Batches(t, s, r.ID, 0, records.BatchRef{})

@@ -1,11 +1,13 @@
 package executors
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
@@ -31,11 +33,11 @@ func session(id string, of run.ID) records.NewSession {
 // execEvents returns the reasons of the events of sessions.
 func execEvents(t *testing.T, s records.Store, want int) (reasons []string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	testenv.Await(t, func() (bool, string) {
 		last, err := s.LastEvent(t.Context())
 		require.NoError(t, err)
 		if last == 0 {
-			return want == 0
+			return want == 0, "there are no events"
 		}
 		reasons = nil
 		for _, e := range fixture.ReadAll(t, s, run.EventQuery{}) {
@@ -43,8 +45,8 @@ func execEvents(t *testing.T, s records.Store, want int) (reasons []string) {
 				reasons = append(reasons, e.Reason)
 			}
 		}
-		return len(reasons) >= want
-	}, 10*time.Second, 5*time.Millisecond)
+		return len(reasons) >= want, fmt.Sprint(reasons)
+	})
 	return reasons
 }
 
