@@ -172,7 +172,7 @@ test-k8s: build $(AND_CLUSTER) ## Run the Kubernetes suites as root in a tempora
 	$(IN_CLUSTER) $(MAKE) --no-print-directory test-k8s-suites
 
 .PHONY: test-k8s-suites
-test-k8s-suites: export DROVER_REQUIRE := kubernetes
+test-k8s-suites: export DROVER_REQUIRE := kubernetes,docker
 test-k8s-suites: export DROVER_TEST_CLUSTER := $(CURDIR)/$(CLUSTER)
 test-k8s-suites:
 	@set -e; for module in $(CLUSTER_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./...); done

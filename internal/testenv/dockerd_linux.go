@@ -36,12 +36,12 @@ type Daemon struct {
 
 // NewDaemon starts a second daemon beside the one that other tests use, until the
 // test ends. It needs root: without it, the test is skipped, or fails if
-// DROVER_REQUIRE names docker or dockerd.
+// DROVER_REQUIRE names docker.
 func NewDaemon(t testing.TB, flags ...string) *Daemon {
 	t.Helper()
 	RequireDocker(t)
 	if _, err := exec.LookPath("dockerd"); err != nil || os.Getuid() != 0 {
-		Missing(t, "dockerd", "a second daemon needs root and an installed dockerd", "run the test as root")
+		Missing(t, "docker", "a second daemon needs root and an installed dockerd", "run the test as root")
 	}
 	dir, err := os.MkdirTemp("", "drover-dockerd-") //nolint:usetesting // a socket's path must be short
 	if err != nil {

@@ -44,6 +44,16 @@ func TestStages(t *testing.T) {
 	for _, x := range tests {
 		require.Equal(t, 1, runs[x], "%+v", x)
 	}
+	// A service that a stage does not require would let its tests be skipped.
+	for _, p := range packages {
+		for name, services := range p.tests {
+			s, err := find(stageOf(p, name))
+			require.NoError(t, err)
+			for service := range services {
+				require.Contains(t, s.services, service, "the services of the stage %s, for %s in %s", s.name, name, p.dir)
+			}
+		}
+	}
 }
 
 func matches(t *testing.T, expr, name string) bool {
