@@ -90,9 +90,10 @@ func launchPause(failures int, random func(int64) int64) time.Duration {
 	return pause - time.Duration(random(int64(pause/4)))
 }
 
-// pending returns the error of calls before the next launch, or nil.
+// pending returns the error of calls before the next launch, or nil. A try that is further
+// away than any pause was planned by a clock that was wrong.
 func (l launches) pending(now time.Time) error {
-	if l.Failures == 0 || !now.Before(l.RetryAt) {
+	if l.Failures == 0 || !now.Before(l.RetryAt) || l.RetryAt.Sub(now) > maxPause {
 		return nil
 	}
 	return &PauseError{At: l.RetryAt, Err: earlierError{text: l.Error, unavailable: l.Unavailable}}

@@ -179,8 +179,12 @@ func (p *process) quit(ctx context.Context, dir string) error {
 	defer tick.Stop()
 	for {
 		pid, err := runningGuard(dir)
-		if err != nil || pid == 0 {
+		if err != nil {
 			return err
+		}
+		if pid == 0 { // it ended, or the library killed it
+			p.record.removeSockets()
+			return nil
 		}
 		select {
 		case <-tick.C:

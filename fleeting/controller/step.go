@@ -278,7 +278,7 @@ func (s *step) increase(ctx context.Context, n int) error {
 	if refusal != nil {
 		defer s.setRefusal("")
 		if err := s.reportRefusal(ctx, refusal); err != nil {
-			return err
+			s.w.logger.WarnContext(ctx, "failed to write the refusal to the status of the fleet; the next round does", "fleet", s.name, "error", err)
 		}
 	}
 	if err := s.refreshLedger(ctx); err != nil {

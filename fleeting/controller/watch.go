@@ -296,7 +296,7 @@ func (t *watch) fleetStatus(v records.FleetView, p planResult, now time.Time) ru
 	}
 	if t.listed {
 		s.SeenAt = now
-		s.Error = cmp.Or(statusError(v, p), refusal)
+		s.Error = cmp.Or(refusal, statusError(v, p)) // the refusal is newer
 	} else {
 		s.Error = t.failedListings.text
 	}
