@@ -190,12 +190,15 @@ func TestServer_role_grants_bad_input(t *testing.T) {
 	g := startGranting(t, identity, newStore(t), "")
 	admin := userToken(t, identity, "eve@example.com", "platform")
 	long := strings.Repeat("a", 201)
+	manyNumbers := `{"grants": [` + strings.Repeat("5,", 200) + `5]}`
 	for body, want := range map[string]string{
 		`{}`:                                 "grants required",
 		`{"grants": null}`:                   "grants required",
 		`{"grants": {}}`:                     "grants invalid",
 		`{"grants": [], "note": 5}`:          "note invalid",
-		`{"grants": [], "version": "a"}`:     "version invalid",
+		`{"grants": [], "version": "a"}`:     "version bad_value",
+		`{"grants": [], "version": null}`:    "version bad_value",
+		`{"grants": [], "version": -1}`:      "version bad_value",
 		`{"grants": [], "grant": []}`:        " invalid",
 		`{"grants": [], "note": "a\u0000b"}`: "note bad_format",
 		`{"grants": [5]}`:                    "grants[0] wrong_type",
@@ -216,6 +219,7 @@ func TestServer_role_grants_bad_input(t *testing.T) {
 		`{"grants": [{"members": "a\tb", "role": "admin", "groups": ["/**"]}]}`:                                                                                  "grants[0].members bad_format",
 		`{"grants": [` + strings.Repeat(`{"subject": "a", "role": "admin", "groups": ["/**"]},`, 200) + `{"subject": "a", "role": "admin", "groups": ["/**"]}]}`: "grants over_limit",
 		`{"grants": [], "note": "` + strings.Repeat("a", 1001) + `"}`:                                                                                            "note over_limit",
+		manyNumbers: "grants over_limit",
 	} {
 		p := g.call(t, http.MethodPut, grantsPath+"web", body, admin).problem(t, http.StatusUnprocessableEntity, run.CodeInvalid)
 		require.Len(t, p.Errors, 1, body)

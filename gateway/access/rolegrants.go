@@ -71,7 +71,7 @@ func (o *RoleGrantOperations) PutRoleGrants(c echo.Context, name string) error {
 	var body struct {
 		Grants  []json.RawMessage `json:"grants"` // read one by one, so that faults name the entry
 		Note    string            `json:"note"`
-		Version *int64            `json:"version"`
+		Version json.RawMessage   `json:"version"` // null is not the same as none
 	}
 	if err := o.Decode(c, &body); err != nil {
 		return err
@@ -80,7 +80,11 @@ func (o *RoleGrantOperations) PutRoleGrants(c echo.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	g, created, err := o.Grants.PutRoleGrants(c.Request().Context(), run.RoleGrants{Name: name, Grants: grants, Note: body.Note}, body.Version, o.Caller(c))
+	version, err := readVersion(body.Version)
+	if err != nil {
+		return err
+	}
+	g, created, err := o.Grants.PutRoleGrants(c.Request().Context(), run.RoleGrants{Name: name, Grants: grants, Note: body.Note}, version, o.Caller(c))
 	if err != nil {
 		return err
 	}
@@ -106,10 +110,27 @@ func (o *RoleGrantOperations) DeleteRoleGrants(c echo.Context, name string, para
 	return c.NoContent(http.StatusNoContent)
 }
 
+// readVersion reads the version that a client expects, nil for any.
+func readVersion(text json.RawMessage) (*int64, error) {
+	if text == nil {
+		return nil, nil //nolint:nilnil // none is valid
+	}
+	var version *int64
+	if err := json.Unmarshal(text, &version); err != nil || version == nil || *version < 0 {
+		return nil, run.InvalidError("the version is not valid", []run.Fault{{Path: "version", Code: run.FaultBadValue, Detail: "version is that of the list which the grants replace, or 0 if there must be none"}})
+	}
+	return version, nil
+}
+
 // readGrants reads the grants of a body. The error has all faults.
 func readGrants(entries []json.RawMessage) ([]run.RoleGrant, error) {
 	if entries == nil { // and not an empty list
 		return nil, run.InvalidError("grants is missing", []run.Fault{{Path: "grants", Code: run.FaultRequired, Detail: "grants is missing; [] is no grant"}})
+	}
+	if len(entries) > run.MaxRoleGrants { // a fault for each would be an endless answer
+		return nil, run.InvalidError("there are too many role grants", []run.Fault{{
+			Path: "grants", Code: run.FaultOverLimit, Detail: fmt.Sprintf("there are %d grants; the limit is %d", len(entries), run.MaxRoleGrants),
+		}})
 	}
 	grants, faults := make([]run.RoleGrant, len(entries)), []run.Fault(nil)
 	for i, entry := range entries {

@@ -20,6 +20,11 @@ const (
 	refreshEvery = 2 * time.Second
 	// readTimeout bounds a read of the store.
 	readTimeout = 5 * time.Second
+	// maxAge is how long grants that were read stay in force if they cannot be read again:
+	// one of them may have been withdrawn since.
+	maxAge = time.Minute
+	// maxSize bounds the bytes of all grants, which every gateway reads again and again.
+	maxSize = 1 << 20
 )
 
 // Store is the part of the records that Grants uses.
@@ -42,7 +47,7 @@ type GrantsOptions struct {
 
 // Grants are the grants that a gateway applies: those in its file, and those stored in the
 // records. BindingsOf does no I/O: Run reads the stored grants again and again. If that
-// fails, the grants that were read last stay in force.
+// fails, the grants that were read last stay in force for a minute.
 type Grants struct {
 	opts   GrantsOptions
 	store  Store
@@ -63,6 +68,7 @@ var (
 type snapshot struct {
 	lists []run.RoleGrants
 	index index
+	at    time.Time // when the read began
 }
 
 // index has the bindings of grants by what the grants name.
@@ -128,6 +134,9 @@ func (g *Grants) BindingsOf(subject string, memberOf []string) (Bindings, error)
 	if stored == nil {
 		return nil, run.Errorf(run.CodeUnavailable, "the stored role grants could not be read yet")
 	}
+	if age := time.Since(stored.at); age > maxAge {
+		return nil, run.Errorf(run.CodeUnavailable, "the stored role grants could not be read for %s", age.Round(time.Second))
+	}
 	return append(stored.index.matching(subject, memberOf), g.filed().matching(subject, memberOf)...).merged(), nil
 }
 
@@ -143,6 +152,7 @@ func (g *Grants) filed() Policy {
 func (g *Grants) refresh(ctx context.Context) error {
 	g.reading.Lock()
 	defer g.reading.Unlock()
+	at := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, readTimeout, fmt.Errorf("the records did not answer within %s", readTimeout))
 	defer cancel()
 	lists, err := g.store.ListRoleGrants(ctx)
@@ -156,7 +166,7 @@ func (g *Grants) refresh(ctx context.Context) error {
 			g.logger.WarnContext(ctx, "stored role grants have no effect: a newer version wrote them", "name", x.Name, "count", x.Unknown)
 		}
 	}
-	g.stored.Store(&snapshot{lists: lists, index: newIndex(g.policyOf(lists))})
+	g.stored.Store(&snapshot{lists: lists, index: newIndex(g.policyOf(lists)), at: at})
 	return nil
 }
 
@@ -224,9 +234,8 @@ func (g *Grants) PutRoleGrants(ctx context.Context, x run.RoleGrants, expected *
 	if err != nil {
 		return run.RoleGrants{}, false, err
 	}
-	g.logger.InfoContext(ctx, "role grants stored", "name", x.Name, "version", put.Version, "subject", by)
-	g.apply(ctx)
-	return put, created, nil
+	g.logger.InfoContext(ctx, "role grants stored", "name", x.Name, "version", put.Version, "grants", put.Grants, "subject", by)
+	return put, created, g.apply(ctx)
 }
 
 // check validates a list that replaces the stored one of its name.
@@ -247,6 +256,9 @@ func (g *Grants) check(ctx context.Context, x run.RoleGrants) error {
 			return err
 		}
 		lists, file := g.stored.Load().lists, g.filed()
+		if err := g.mayReplace(lists, x); err != nil {
+			return err
+		}
 		others := slices.DeleteFunc(slices.Clone(lists), func(y run.RoleGrants) bool { return y.Name == x.Name })
 		x.Issuer = g.opts.Issuer
 		faults = checkPatterns(newIndex(file, g.policyOf(lists)), newIndex(file, g.policyOf(append(others, x))), x.Grants)
@@ -257,20 +269,53 @@ func (g *Grants) check(ctx context.Context, x run.RoleGrants) error {
 	return nil
 }
 
+// mayReplace refuses lists that would change what other grants mean, and more grants than
+// all gateways can read every few seconds.
+func (g *Grants) mayReplace(lists []run.RoleGrants, x run.RoleGrants) error {
+	size := sizeOf(x)
+	for _, y := range lists {
+		switch {
+		case y.Name != x.Name:
+			size += sizeOf(y)
+		case y.Issuer != g.opts.Issuer:
+			return run.Errorf(run.CodeConflict, "the role grants %s are for the users of %s, and would then be for those of %s: delete them first, or choose another name", y.Name, y.Issuer, g.opts.Issuer)
+		case y.Unknown > 0:
+			return run.Errorf(run.CodeConflict, "the role grants %s have %d grants that a newer version of Drover stored, and that would be lost: change them by a gateway of that version, or delete them first", y.Name, y.Unknown)
+		}
+	}
+	if size > maxSize {
+		return run.Errorf(run.CodeExhausted, "all role grants would have %d bytes; the limit is %d: grant roles to groups of users, or use fewer patterns", size, maxSize)
+	}
+	return nil
+}
+
+// sizeOf returns the bytes of what a list names.
+func sizeOf(x run.RoleGrants) int {
+	n := len(x.Note)
+	for _, g := range x.Grants {
+		n += len(g.Subject) + len(g.Members) + len(g.Role)
+		for _, pattern := range g.Groups {
+			n += len(pattern)
+		}
+	}
+	return n
+}
+
 // DeleteRoleGrants implements run.RoleGrantsAPI.
 func (g *Grants) DeleteRoleGrants(ctx context.Context, name string, expected *int64, by string) error {
 	if err := g.store.DeleteRoleGrants(ctx, name, expected); err != nil {
 		return err
 	}
 	g.logger.InfoContext(ctx, "role grants deleted", "name", name, "subject", by)
-	g.apply(ctx)
-	return nil
+	return g.apply(ctx)
 }
 
 // apply reads a change that was stored, also if the client is gone. If that fails, Run tries
 // it again.
-func (g *Grants) apply(ctx context.Context) {
+func (g *Grants) apply(ctx context.Context) error {
 	if err := g.refresh(context.WithoutCancel(ctx)); err != nil {
 		g.logger.WarnContext(ctx, "failed to read the stored role grants; the last known ones stay in force", "error", err)
+		return run.Errorf(run.CodeUnavailable, "the change is stored, and this gateway could not apply it yet; it does so when the records answer")
 	}
+	return nil
 }

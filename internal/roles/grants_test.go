@@ -2,10 +2,12 @@ package roles_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,13 +27,20 @@ type fakeStore struct {
 	mu    sync.Mutex
 	lists []run.RoleGrants
 	err   error // of all calls
+	reads error // of reads
+}
+
+func (s *fakeStore) failReads(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads = err
 }
 
 // ListRoleGrants implements roles.Store.
 func (s *fakeStore) ListRoleGrants(context.Context) ([]run.RoleGrants, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.lists), s.err
+	return slices.Clone(s.lists), errors.Join(s.err, s.reads)
 }
 
 // PutRoleGrants implements roles.Store.
@@ -108,8 +117,11 @@ func TestGrants_refresh(t *testing.T) {
 
 		store.set()
 		store.fail(run.Errorf(run.CodeUnavailable, "no answer"))
-		<-time.After(time.Hour)
+		<-time.After(30 * time.Second)
 		require.Equal(t, want, bindingsOf(t, first, "ana", "web"), "the last known grants")
+		<-time.After(time.Hour)
+		_, err = first.BindingsOf("ana", []string{"web"})
+		require.Equal(t, run.CodeUnavailable, code(err), "one of them may have been withdrawn")
 		_, err = first.ListRoleGrants(ctx)
 		require.Equal(t, run.CodeUnavailable, code(err))
 		_, _, err = first.PutRoleGrants(ctx, listOf("web"), nil, "ops")
@@ -197,6 +209,61 @@ func TestGrants_limit(t *testing.T) {
 	store.set(append(store.lists, listOf("d", toMembers("x", "submitter", "/b/**")))...)
 	require.Empty(t, put("c", toMembers("x", "viewer", many(50)...)), "it had too many before")
 	require.Len(t, put("c", toMembers("x", "viewer", many(50)...), toMembers("x", "approver", "/b/**")), 1)
+}
+
+// TestGrants_of_others: a list that another gateway stored is not replaced if that would
+// give its roles to other people, or lose grants.
+func TestGrants_of_others(t *testing.T) {
+	t.Parallel()
+	store := &fakeStore{}
+	newer := listOf("newer", toSubject("ana", "viewer", "/a/**"))
+	newer.Unknown = 2
+	store.set(run.RoleGrants{Name: "foreign", Issuer: "https://example.org", Grants: []run.RoleGrant{toSubject("ana", "admin", "/**")}}, newer)
+	g := roles.NewGrants(t.Context(), store, slog.New(slog.DiscardHandler), roles.GrantsOptions{Issuer: issuer})
+	for name, want := range map[string]string{"foreign": "are for the users of https://example.org", "newer": "2 grants that a newer version"} {
+		_, _, err := g.PutRoleGrants(t.Context(), listOf(name, toSubject("ana", "admin", "/**")), nil, "ops")
+		require.Equal(t, run.CodeConflict, code(err), name)
+		require.ErrorContains(t, err, want)
+		require.NoError(t, g.DeleteRoleGrants(t.Context(), name, nil, "ops"))
+		_, created, err := g.PutRoleGrants(t.Context(), listOf(name, toSubject("ana", "admin", "/**")), nil, "ops")
+		require.NoError(t, err)
+		require.True(t, created)
+	}
+}
+
+// TestGrants_size: gateways read all grants every few seconds, so all of them together have
+// a limit.
+func TestGrants_size(t *testing.T) {
+	t.Parallel()
+	store := &fakeStore{}
+	g := roles.NewGrants(t.Context(), store, slog.New(slog.DiscardHandler), roles.GrantsOptions{Issuer: issuer})
+	var big []run.RoleGrant
+	for i := range 100 {
+		grant := toMembers(fmt.Sprintf("team-%d", i), "viewer")
+		for j := range 50 {
+			grant.Groups = append(grant.Groups, fmt.Sprintf("/%s%02d/**", strings.Repeat("a", 100), j))
+		}
+		big = append(big, grant)
+	}
+	_, _, err := g.PutRoleGrants(t.Context(), listOf("a", big...), nil, "ops")
+	require.NoError(t, err)
+	_, _, err = g.PutRoleGrants(t.Context(), listOf("a", big[1:]...), nil, "ops")
+	require.NoError(t, err, "it replaces the other")
+	_, _, err = g.PutRoleGrants(t.Context(), listOf("b", big...), nil, "ops")
+	require.Equal(t, run.CodeExhausted, code(err))
+}
+
+// TestGrants_stored_but_not_applied: a client learns that its change has no effect yet.
+func TestGrants_stored_but_not_applied(t *testing.T) {
+	t.Parallel()
+	store := &fakeStore{}
+	g := roles.NewGrants(t.Context(), store, slog.New(slog.DiscardHandler), roles.GrantsOptions{Issuer: issuer})
+	_, _, err := g.PutRoleGrants(t.Context(), listOf("web", toMembers("web", "viewer", "/acme/**")), nil, "ops")
+	require.NoError(t, err)
+	store.failReads(run.Errorf(run.CodeUnavailable, "no answer"))
+	err = g.DeleteRoleGrants(t.Context(), "web", nil, "ops")
+	require.Equal(t, run.CodeUnavailable, code(err))
+	require.ErrorContains(t, err, "the change is stored")
 }
 
 func TestGrants_overridden(t *testing.T) {

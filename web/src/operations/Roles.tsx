@@ -88,12 +88,15 @@ function Edit({ list }: { list?: List }) {
   )
 }
 
+/** Delete deletes the list that the user saw when the dialog opened, and no later one. */
 function Delete({ list }: { list: List }) {
+  const [version, setVersion] = useState(list.version)
   return (
     <Act
       label="Delete" needs="deleteRoleGrants" title={`Delete the role grants ${list.name}`} danger changes={['rolegrants']}
+      onOpen={() => setVersion(list.version)}
       confirm={<p>The users lose the roles of this list at all gateways within a few seconds, unless other grants give them too.</p>}
-      act={(api) => api.DELETE('/api/v1/rolegrants/{name}', { params: { path: { name: list.name }, query: { version: list.version } } })}
+      act={(api) => api.DELETE('/api/v1/rolegrants/{name}', { params: { path: { name: list.name }, query: { version } } })}
     />
   )
 }

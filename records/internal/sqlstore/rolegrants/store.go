@@ -28,9 +28,8 @@ func (s *Store) ListRoleGrants(ctx context.Context) (out []run.RoleGrants, err e
 			if err := row.Scan(&r.Name, &r.Issuer, &r.text, &r.Note, &r.Version, &r.updated, &r.UpdatedBy); err != nil {
 				return err
 			}
-			g, err := r.read()
-			out = append(out, g)
-			return err
+			out = append(out, r.read())
+			return nil
 		}, `SELECT name, issuer, grants, note, version, updated_at, updated_by FROM role_grants ORDER BY name`)
 	})
 	return out, err
@@ -56,8 +55,8 @@ func (s *Store) PutRoleGrants(ctx context.Context, g run.RoleGrants, expected *i
 				return run.Errorf(run.CodeExhausted, "there are %d lists of role grants already: delete some, or add the grants to one of them", run.MaxRoleGrantLists)
 			}
 		} else if before.text == text && before.Note == g.Note && before.Issuer == g.Issuer {
-			put, err = before.read()
-			return err
+			put = before.read()
+			return nil
 		}
 		put = g
 		put.Version, put.UpdatedAt = version, sqldb.ToTime(t.Now)
@@ -119,12 +118,15 @@ type stored struct {
 }
 
 // read decodes the grants. One with an unknown key is left out: the key may restrict it.
-func (r stored) read() (run.RoleGrants, error) {
+// Grants of another form are one that is unknown: a list must not keep the others from
+// being read.
+func (r stored) read() run.RoleGrants {
 	g := r.RoleGrants
 	g.UpdatedAt = sqldb.ToTime(r.updated)
 	var all []json.RawMessage
 	if err := sqldb.Unmarshal(r.text, &all); err != nil {
-		return g, err
+		g.Unknown = 1
+		return g
 	}
 	for _, raw := range all {
 		var one run.RoleGrant
@@ -136,5 +138,5 @@ func (r stored) read() (run.RoleGrants, error) {
 		}
 		g.Grants = append(g.Grants, one)
 	}
-	return g, nil
+	return g
 }
