@@ -87,6 +87,8 @@ func TestResources_of_executors(t *testing.T) {
 		}
 	}
 
+	readByUsers(t, parts, waits)
+
 	// After a kill the executor still counts what its task took.
 	held := parts.Submit(spec(task("held", "cpu: 3", "sleep 8"))).ID
 	parts.Await(held, func(r api.Run) bool { return r.Tasks["held"].Status == "running" })
@@ -103,4 +105,35 @@ func TestResources_of_executors(t *testing.T) {
 	}
 	held2, next2 := parts.Get(held), parts.Get(next)
 	require.False(t, next2.Tasks["next"].StartedAt.Before(held2.Tasks["held"].EndedAt), "they did not run at the same time")
+}
+
+// readByUsers reads the executor's resources and the reason of a task that waited for them
+// as an operator of all groups, who may read both, and as two users of groups: the group's
+// submitter reads only the reason, and the other user neither.
+func readByUsers(t *testing.T, parts *harness.Parts, run string) {
+	t.Helper()
+	all, own, other := parts.User("operations", "operator=/**"), parts.User("test-ci", "submitter=/test/**"), parts.User("other-ci", "submitter=/other/**")
+	for _, c := range []struct {
+		user *harness.Client
+		path string
+		want int
+		part string
+	}{
+		{all, "/api/v1/executors/large", http.StatusOK, `"memory":"8Gi"`},
+		{own, "/api/v1/executors/large", http.StatusForbidden, "does not have the role viewer in all groups"},
+		{other, "/api/v1/executors/large", http.StatusForbidden, "does not have the role viewer in all groups"},
+		{all, "/api/v1/runs/" + run, http.StatusOK, `"huge"`},
+		{own, "/api/v1/runs/" + run, http.StatusOK, `"huge"`},
+		{other, "/api/v1/runs/" + run, http.StatusNotFound, "there is no run"},
+	} {
+		status, body, err := c.user.Do(t.Context(), http.MethodGet, c.path, "", "")
+		require.NoError(t, err)
+		require.Equal(t, c.want, status, body)
+		require.Contains(t, body, c.part)
+	}
+	id := own.Submit("name: own\ngroup: /test/own\ntasks: {a: {pool: shell, resources: {cpu: 5}, steps: [{run: 'true'}]}}\n").ID
+	own.Await(id, func(r api.Run) bool { return r.Tasks["a"].Reason == "no executor of pool shell has 5 CPU" })
+	out, code := own.Command("runs", "stop", id)
+	require.Zero(t, code, out)
+	own.AwaitPhase(id, api.PhaseFinished)
 }

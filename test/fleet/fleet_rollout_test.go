@@ -3,12 +3,10 @@
 package fleet
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -39,7 +37,7 @@ func (f *rolloutEnv) putImage(image string, command ...string) {
 	}
 	f.putFleet(map[string]any{
 		"plugin": f.plugin, "max_instances": 4, "policy": []any{map[string]any{"idle_count": 1}},
-		"update": map[string]any{"max_surge": 1, "max_unavailable": 0},
+		"update": map[string]any{"max_surge": 1, "max_unavailable": 0}, "allowed_groups": []string{"/a/**"},
 		"plugin_config": map[string]any{
 			"name": "demo", "state_dir": f.machines, "stop_timeout": "5s", "command": command,
 			"env": map[string]string{
@@ -49,19 +47,10 @@ func (f *rolloutEnv) putImage(image string, command ...string) {
 	})
 }
 
-// rollout runs a command on the rollout of the fleet, and returns its output and
-// its exit code.
-func (f *rolloutEnv) rollout(args ...string) (string, int) {
-	f.t.Helper()
-	c := exec.CommandContext(f.t.Context(), harness.Drover(f.t), slices.Concat([]string{"fleets", "rollout", args[0], "linux"}, args[1:])...)
-	c.Env = append(os.Environ(), "DROVER_SERVER="+f.Server, "DROVER_TOKEN="+f.Token)
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	err := c.Run()
-	if c.ProcessState == nil {
-		require.NoError(f.t, err)
-	}
-	return out.String(), c.ProcessState.ExitCode()
+// rollout runs a command of c on the rollout of the fleet, and returns its output and its
+// exit code.
+func rollout(c *harness.Client, args ...string) (string, int) {
+	return c.Command(slices.Concat([]string{"fleets", "rollout", args[0], "linux"}, args[1:])...)
 }
 
 // images returns the images of the executors that take tasks.
@@ -76,6 +65,32 @@ func (f *rolloutEnv) images() []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(images))
+}
+
+// undoByTenants undoes the failed rollout. Of the users of the fleet's groups, the operator
+// may do that, and the submitter reads why it failed; others know of no such fleet.
+func (f *rolloutEnv) undoByTenants() {
+	f.t.Helper()
+	submitter, operator, other := f.User("a-ci", "submitter=/a/**"), f.User("a-lead", "operator=/a/**"), f.User("other", "operator=/other/**")
+	for _, c := range []*harness.Client{submitter, operator} {
+		out, code := rollout(c, "status")
+		require.Equal(f.t, 1, code, out)
+		require.Contains(f.t, out, "revision 3 is failed")
+	}
+	out, code := rollout(submitter, "undo")
+	require.Equal(f.t, 4, code, out)
+	require.Contains(f.t, out, "does not have the role operator")
+	for _, command := range []string{"status", "undo", "pause"} {
+		out, code = rollout(other, command)
+		require.Equal(f.t, 5, code, out)
+		require.Contains(f.t, out, "there is no fleet")
+	}
+	out, code = rollout(operator, "pause")
+	require.Zero(f.t, code, out)
+	out, code = rollout(operator, "undo", "--reason", "nine does not start")
+	require.Zero(f.t, code, out)
+	out, code = rollout(operator, "resume")
+	require.Zero(f.t, code, out)
 }
 
 // TestFleet_rollout changes the image of a fleet while a task runs. The worker and
@@ -111,13 +126,13 @@ func TestFleet_rollout(t *testing.T) {
 		old := slices.DeleteFunc(slices.Clone(all), func(i api.FleetInstance) bool { return i.Revision != 1 || i.State == "gone" })
 		return len(old) == 1 && old[0].State == "draining" && old[0].Tasks == 1
 	})
-	out, code := f.rollout("status", "--wait", "--timeout", "1s")
+	out, code := rollout(f.Client, "status", "--wait", "--timeout", "1s")
 	require.Equal(t, 1, code, out)
 	require.Contains(t, out, "revision 2 is progressing")
 	require.Contains(t, out, "the timeout has passed")
 	require.Equal(t, api.PhaseRunning, f.Get(id).Phase, "the task continues")
 	require.NoError(t, os.WriteFile(release, nil, 0o600))
-	out, code = f.rollout("status", "--wait", "--timeout", "3m")
+	out, code = rollout(f.Client, "status", "--wait", "--timeout", "3m")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "revision 2 is complete")
 	require.EqualValues(t, "success", f.AwaitPhase(id, api.PhaseFinished).Result)
@@ -127,20 +142,19 @@ func TestFleet_rollout(t *testing.T) {
 	require.Equal(t, []string{"eight"}, f.images())
 
 	f.putImage("nine", "/bin/false")
-	out, code = f.rollout("status", "--wait", "--timeout", "3m")
+	out, code = rollout(f.Client, "status", "--wait", "--timeout", "3m")
 	require.Equal(t, 1, code, out)
 	require.Contains(t, out, "revision 3 is failed")
 	require.Equal(t, []string{"eight"}, f.images(), "the instances of revision 2 stay")
-	out, code = f.rollout("undo", "--to-revision", "7")
+	out, code = rollout(f.Client, "undo", "--to-revision", "7")
 	require.Equal(t, 5, code, out)
 	require.Contains(t, out, "there is no revision 7")
-	out, code = f.rollout("undo", "--reason", "nine does not start")
-	require.Zero(t, code, out)
-	out, code = f.rollout("status", "--wait", "--timeout", "3m")
+	f.undoByTenants()
+	out, code = rollout(f.Client, "status", "--wait", "--timeout", "3m")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "revision 4 is complete")
 	require.Equal(t, []string{"eight"}, f.images())
-	out, code = f.rollout("history", "-o", "json")
+	out, code = rollout(f.Client, "history", "-o", "json")
 	require.Zero(t, code, out)
 	var history api.FleetRollout
 	require.NoError(t, json.Unmarshal([]byte(out), &history))
