@@ -275,6 +275,10 @@ STAGES ?=
 verify: ## Run the checks that decide no landing, as stages; STAGES="..." runs only these, STAGES=list lists them
 	.ci/verify $(STAGES)
 
+.PHONY: flakes
+flakes: ## List the tests that were flaky in the gates and verifications of the last 90 days on this machine
+	@.ci/flakes
+
 .PHONY: soak
 soak: build $(AND_CLUSTER) ## Run the long tests: kills, chaos (also in a cluster, as test-k8s), fuzzing, the full self-build
 	$(IN_CLUSTER) env DROVER_SOAK=1 DROVER_TEST_PATIENCE=10 $(GO) test -count=1 -v -timeout 3h ./test/...

@@ -4,7 +4,8 @@
 # The others require theirs: a missing one fails tests instead of skipping them. A test
 # that fails runs up to two more times. If it passes then, it is listed as flaky, and more
 # than three of those fail the run. The last lines list what failed and what was flaky,
-# and are kept in .bin/test/STAGE/verdict.txt beside the events of each call of `go test`.
+# and are kept in .bin/test/STAGE/verdict.txt beside the events of each call of `go test`;
+# .bin/test/STAGE/flaky has the output of flaky tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stage=$1 root=$PWD out=$PWD/.bin/test/$1 go=${GO:-go} code=0 each=
@@ -39,5 +40,5 @@ while IFS=$'\t' read -r module minutes run packages; do
 done < <(stages calls "$stage")
 cd "$root"
 [ $n -gt 0 ] || { echo "test.sh: the stage $stage has no tests" >&2; exit 1; }
-"$go" run ./internal/testenv/verdict $each "$out"/*.json | tee "$out/verdict.txt" || code=$?
+"$go" run ./internal/testenv/verdict $each -flaky "$out/flaky" "$out"/*.json | tee "$out/verdict.txt" || code=$?
 exit $code

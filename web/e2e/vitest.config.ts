@@ -15,6 +15,6 @@ export default defineConfig({
     // Each test that fails took three tries, and the rest of a broken server takes as long.
     bail: 3,
     expect: { poll: { timeout: 30_000 } },
-    reporters: ['verbose'],
+    reporters: ['verbose', './e2e/flaky.ts'],
   },
 })

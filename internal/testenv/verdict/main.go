@@ -16,8 +16,9 @@ import (
 func main() {
 	maxFlaky := flag.Int("max-flaky", 3, "flaky tests that are still green, over all files")
 	each := flag.Bool("each", false, "fail if no test of a package ran")
+	logs := flag.String("flaky", "", "a `directory` for the logs of flaky tests")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: verdict [-max-flaky N] [-each] EVENT-FILE...")
+		fmt.Fprintln(os.Stderr, "usage: verdict [-max-flaky N] [-each] [-flaky DIRECTORY] EVENT-FILE...")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -37,6 +38,12 @@ func main() {
 		v.failures = append(v.failures, r.withoutTests()...)
 	}
 	fmt.Print(v)
+	if *logs != "" {
+		if err := v.writeFlaky(*logs); err != nil {
+			fmt.Fprintln(os.Stderr, "verdict:", err)
+			os.Exit(1)
+		}
+	}
 	if !v.green() {
 		os.Exit(1)
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -41,6 +43,8 @@ type packageResults struct {
 type testResults struct {
 	runs, failures int
 	last           string
+	output         strings.Builder // of the present run, subtests included
+	failed         string          // the output of the failed runs
 }
 
 // read adds the events of a file.
@@ -79,6 +83,9 @@ func (r *results) add(e event) {
 	switch {
 	case e.Action == "output":
 		p.panicked = p.panicked || strings.HasPrefix(e.Output, "panic: ")
+		if e.Test != "" {
+			p.test(e.Test).output.WriteString(e.Output)
+		}
 	case e.Test == "":
 		p.addRun(e)
 	case e.Action == "run":
@@ -118,21 +125,36 @@ func (p *packageResults) addTest(e event) {
 	if strings.Contains(e.Test, "/") {
 		return // the top-level test fails with it
 	}
-	t := p.tests[e.Test]
-	if t == nil {
-		t = &testResults{}
-		p.tests[e.Test] = t
-	}
+	t := p.test(e.Test)
 	t.runs++
 	t.last = e.Action
 	if e.Action == "fail" {
 		t.failures++
+		t.failed += t.output.String()
 	}
+	t.output.Reset()
+}
+
+// test returns the results of the top-level test that a test belongs to.
+func (p *packageResults) test(name string) *testResults {
+	name, _, _ = strings.Cut(name, "/")
+	if p.tests[name] == nil {
+		p.tests[name] = &testResults{}
+	}
+	return p.tests[name]
+}
+
+// flakyTest failed at first, and passed when it ran again.
+type flakyTest struct {
+	name string // of the package and the test
+	line string
+	log  string // the output of the failed runs
 }
 
 // verdict is what is printed: lines about failures and flaky tests, and counts.
 type verdict struct {
-	failures, flaky         []string
+	failures                []string
+	flaky                   []flakyTest
 	passed, failed, skipped int
 	maxFlaky                int
 }
@@ -165,7 +187,7 @@ func (r *results) verdict(maxFlaky int) verdict {
 func (r *results) withoutTests() []string {
 	var failures []string
 	for _, name := range slices.Sorted(maps.Keys(r.packages)) {
-		ran := slices.ContainsFunc(slices.Collect(maps.Values(r.packages[name].tests)), func(t *testResults) bool { return t.last != "skip" })
+		ran := slices.ContainsFunc(slices.Collect(maps.Values(r.packages[name].tests)), func(t *testResults) bool { return t.runs > 0 && t.last != "skip" })
 		if !ran {
 			failures = append(failures, fmt.Sprintf("FAILED %s: no test ran", name))
 		}
@@ -175,13 +197,14 @@ func (r *results) withoutTests() []string {
 
 func (v *verdict) addTest(name, test string, t *testResults) {
 	switch {
+	case t.runs == 0: // it did not end, which is a fault of the package
 	case t.last == "skip" && t.failures == 0:
 		v.skipped++
 	case t.last == "pass" && t.failures == 0:
 		v.passed++
 	case t.last == "pass":
 		v.passed++
-		v.flaky = append(v.flaky, fmt.Sprintf("FLAKY %s.%s: failed %d of %d times", name, test, t.failures, t.runs))
+		v.flaky = append(v.flaky, flakyTest{name + "." + test, fmt.Sprintf("FLAKY %s.%s: failed %d of %d times", name, test, t.failures, t.runs), t.failed})
 	default:
 		v.failed++
 		v.failures = append(v.failures, fmt.Sprintf("FAILED %s.%s: %d of %d times; repeat it with: go test -count=1 -run '^%s$' %s", name, test, t.failures, t.runs, test, name))
@@ -190,9 +213,27 @@ func (v *verdict) addTest(name, test string, t *testResults) {
 
 func (v verdict) green() bool { return len(v.failures) == 0 }
 
+// writeFlaky writes a file for each flaky test: the line about it, and the output of its
+// failed runs.
+func (v verdict) writeFlaky(dir string) error {
+	for _, f := range v.flaky {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("create the directory of flaky tests: %w", err)
+		}
+		name := filepath.Join(dir, strings.ReplaceAll(f.name, "/", "_")+".log")
+		if err := os.WriteFile(name, []byte(f.line+"\n"+f.log), 0o644); err != nil {
+			return fmt.Errorf("write the log of a flaky test: %w", err)
+		}
+	}
+	return nil
+}
+
 // String has the counts in the last line, in the form that many tools read.
 func (v verdict) String() string {
-	lines := slices.Concat(v.failures, v.flaky)
+	lines := slices.Clone(v.failures)
+	for _, f := range v.flaky {
+		lines = append(lines, f.line)
+	}
 	lines = append(lines, fmt.Sprintf("tests: %d passed, %d failed, %d skipped", v.passed, cmp.Or(v.failed, len(v.failures)), v.skipped))
 	return strings.Join(lines, "\n") + "\n"
 }

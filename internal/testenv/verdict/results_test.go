@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -59,7 +61,7 @@ func TestResults_verdict(t *testing.T) {
 		},
 		"a process that ended in a test": {
 			[]string{
-				start, `{"Action":"run","Package":"m/a","Test":"TestY"}`, test("TestX", "fail"), fail,
+				start, `{"Action":"run","Package":"m/a","Test":"TestY"}`, `{"Action":"output","Package":"m/a","Test":"TestY","Output":"x\n"}`, test("TestX", "fail"), fail,
 				start, test("TestX", "pass"), pass,
 			},
 			[]string{"FAILED m/a: ended in the middle of TestY", "FLAKY m/a.TestX: failed 1 of 2 times", "tests: 1 passed, 1 failed, 0 skipped"},
@@ -121,6 +123,35 @@ func TestResults_withoutTests(t *testing.T) {
 {"Action":"pass","Package":"m/c"}
 `)))
 	require.Equal(t, []string{"FAILED m/b: no test ran", "FAILED m/c: no test ran"}, r.withoutTests())
+}
+
+// TestVerdict_writeFlaky keeps what a flaky test printed when it failed, and nothing else.
+func TestVerdict_writeFlaky(t *testing.T) {
+	t.Parallel()
+	var r results
+	require.NoError(t, r.read(strings.NewReader(`{"Action":"start","Package":"m/a"}
+{"Action":"run","Package":"m/a","Test":"TestX"}
+{"Action":"run","Package":"m/a","Test":"TestY"}
+{"Action":"output","Package":"m/a","Test":"TestX/sub","Output":"why it failed\n"}
+{"Action":"output","Package":"m/a","Test":"TestY","Output":"another test\n"}
+{"Action":"fail","Package":"m/a","Test":"TestX/sub"}
+{"Action":"fail","Package":"m/a","Test":"TestX"}
+{"Action":"pass","Package":"m/a","Test":"TestY"}
+{"Action":"fail","Package":"m/a"}
+{"Action":"start","Package":"m/a"}
+{"Action":"run","Package":"m/a","Test":"TestX"}
+{"Action":"output","Package":"m/a","Test":"TestX","Output":"how it passed\n"}
+{"Action":"pass","Package":"m/a","Test":"TestX"}
+{"Action":"pass","Package":"m/a"}
+`)))
+	dir := filepath.Join(t.TempDir(), "flaky")
+	require.NoError(t, r.verdict(3).writeFlaky(dir))
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	log, err := os.ReadFile(filepath.Join(dir, "m_a.TestX.log"))
+	require.NoError(t, err)
+	require.Equal(t, "FLAKY m/a.TestX: failed 1 of 2 times\nwhy it failed\n", string(log))
 }
 
 func TestResults_read_broken(t *testing.T) {
