@@ -98,6 +98,7 @@ func (h *Host) begin(ctx context.Context) error {
 		return err
 	}
 	r.removeSockets()
+	removeStaleSockets(h.o.Dir)
 	_, err = h.process(ctx)
 	return err
 }

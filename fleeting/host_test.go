@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -195,6 +196,38 @@ func TestHost_ends_an_abandoned_plugin_with_other_settings(t *testing.T) {
 	require.EqualValues(t, 10, info.MaxSize)
 }
 
+// TestHost_killed_during_a_launch_leaves_no_sockets kills a host and its guard before the
+// plugin has printed its handshake: nothing has recorded the directory of its socket.
+func TestHost_killed_during_a_launch_leaves_no_sockets(t *testing.T) {
+	t.Parallel()
+	temp, err := os.MkdirTemp("", "drover") //nolint:usetesting // a socket's path must be short
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(temp) })
+	dirs := func() []string {
+		dirs, err := filepath.Glob(filepath.Join(temp, "drover-plugin-*"))
+		require.NoError(t, err)
+		return dirs
+	}
+	silent := filepath.Join(t.TempDir(), "silent")
+	require.NoError(t, os.WriteFile(silent, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700))
+	o := fleeting.Options{Plugin: silent, Dir: t.TempDir(), Grace: time.Minute}
+	host := hostCommand(t, o, "TMPDIR="+temp)
+	require.NoError(t, host.Start())
+	testenv.Await(t, func() (bool, string) {
+		_, err := os.Stat(filepath.Join(o.Dir, "guard.lock"))
+		return err == nil && len(dirs()) == 1, "no guard runs"
+	})
+	require.NoError(t, host.Process.Kill())
+	_ = host.Wait()
+	require.Len(t, dirs(), 1, "the guard runs")
+
+	o.Plugin = dummy(t)
+	guard, plugin := killedHost(t, o, "TMPDIR="+temp)
+	require.Equal(t, []string{socketDir(t, o.Dir)}, dirs())
+	require.NoError(t, syscall.Kill(guard, syscall.SIGKILL))
+	awaitGone(t, plugin)
+}
+
 func TestGuard_ends_a_plugin_without_a_host(t *testing.T) {
 	t.Parallel()
 	o := fleeting.Options{Plugin: dummy(t), Dir: t.TempDir(), Grace: 300 * time.Millisecond}
@@ -249,14 +282,9 @@ func TestHost_logs_what_the_plugin_logs(t *testing.T) {
 
 // killedHost starts a host in its own process, creates two instances through
 // it, and kills it. It returns the pids of the guard and the plugin.
-func killedHost(t *testing.T, o fleeting.Options) (guard, plugin int) {
+func killedHost(t *testing.T, o fleeting.Options, env ...string) (guard, plugin int) {
 	t.Helper()
-	text, err := json.Marshal(o)
-	require.NoError(t, err)
-	self, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), roleVariable+"=host", optsVariable+"="+string(text))
+	cmd := hostCommand(t, o, env...)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -268,6 +296,18 @@ func killedHost(t *testing.T, o fleeting.Options) (guard, plugin int) {
 	_ = cmd.Wait()
 	t.Cleanup(func() { _ = syscall.Kill(plugin, syscall.SIGKILL) })
 	return guard, plugin
+}
+
+// hostCommand returns a command that runs a host until it is killed.
+func hostCommand(t *testing.T, o fleeting.Options, env ...string) *exec.Cmd {
+	t.Helper()
+	text, err := json.Marshal(o)
+	require.NoError(t, err)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self)
+	cmd.Env = slices.Concat(os.Environ(), []string{roleVariable + "=host", optsVariable + "=" + string(text)}, env)
+	return cmd
 }
 
 func guardPID(t *testing.T, dir string) int {

@@ -2,6 +2,8 @@ package fleeting
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,7 +84,7 @@ func clientConfig(l *logs) *plugin.ClientConfig {
 // start launches the plugin under a guard and performs the handshake.
 func start(o Options, l *logs) (*process, error) {
 	// Its own directory, because socket paths are limited in length.
-	sockets, err := os.MkdirTemp("", socketDirPrefix)
+	sockets, err := os.MkdirTemp("", socketDirPrefix+groupKey(o.Dir)+"-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the socket: %w", err)
 	}
@@ -201,6 +203,25 @@ func (p *process) quit(ctx context.Context, dir string) error {
 func (r record) removeSockets() {
 	if dir := filepath.Dir(r.Addr); strings.HasPrefix(filepath.Base(dir), socketDirPrefix) {
 		_ = os.RemoveAll(dir)
+	}
+}
+
+// groupKey distinguishes the socket directories of the groups that share a directory for
+// temporary files.
+func groupKey(dir string) string {
+	if path, err := filepath.Abs(dir); err == nil {
+		dir = path
+	}
+	sum := sha256.Sum256([]byte(dir))
+	return hex.EncodeToString(sum[:5])
+}
+
+// removeStaleSockets removes the socket directories that earlier hosts of the group left
+// when they were killed. No plugin of the group may run.
+func removeStaleSockets(dir string) {
+	stale, _ := filepath.Glob(filepath.Join(os.TempDir(), socketDirPrefix+groupKey(dir)+"-*"))
+	for _, sockets := range stale {
+		_ = os.RemoveAll(sockets)
 	}
 }
 
