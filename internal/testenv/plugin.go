@@ -38,8 +38,8 @@ func ProgramsDir(t testing.TB) string {
 // programsDir returns a directory for this process alone: a build must not
 // overwrite a program that another process runs.
 func programsDir() (string, error) {
-	shared, err := makeSharedDir()
-	return filepath.Join(shared, fmt.Sprintf("programs-%d", os.Getpid())), err
+	dir, err := scratchDir()
+	return filepath.Join(dir, "programs"), err
 }
 
 func buildProgram(dir, pkg string) (string, error) {

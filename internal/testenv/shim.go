@@ -1,8 +1,6 @@
 package testenv
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,38 +22,21 @@ func BuildShim(t testing.TB) string {
 	return path
 }
 
-// builtShim builds the shim once. The name of the file contains its digest, so
-// parallel test processes share the file and never overwrite one that another
-// process executes.
 var builtShim = sync.OnceValues(func() (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
 	}
-	dir, err := makeSharedDir()
+	dir, err := scratchDir()
 	if err != nil {
 		return "", err
 	}
-	scratch, err := os.MkdirTemp(dir, "build-")
-	if err != nil {
-		return "", fmt.Errorf("create a build directory: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(scratch) }()
-	fresh := filepath.Join(scratch, "drover-shim")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", fresh, "./cmd/drover-shim")
+	path := filepath.Join(dir, "shim", "drover-shim")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./cmd/drover-shim")
 	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH)
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	binary, err := os.ReadFile(fresh)
-	if err != nil {
-		return "", fmt.Errorf("read the built program: %w", err)
-	}
-	sum := sha256.Sum256(binary)
-	path := filepath.Join(dir, "drover-shim-"+hex.EncodeToString(sum[:6]))
-	if err := os.Rename(fresh, path); err != nil {
-		return "", fmt.Errorf("rename the built program: %w", err)
 	}
 	return path, nil
 })

@@ -32,7 +32,7 @@ func TestTutorial(t *testing.T) {
 	t.Parallel()
 	fences, err := readFences(pages.Read(t, "tutorial.md"))
 	require.NoError(t, err)
-	p := newTutorial(t.TempDir())
+	p := newTutorial(t.TempDir(), harness.TempDir(t))
 	require.NoError(t, os.Symlink(filepath.Dir(harness.Drover(t)), filepath.Join(p.dir, "bin")))
 	require.NoError(t, os.Symlink(pages.Path("examples"), filepath.Join(p.dir, "examples")))
 	for _, f := range fences {
@@ -68,7 +68,7 @@ func TestTutorial_reports_differences(t *testing.T) {
 			t.Parallel()
 			fences, err := readFences(tt.page)
 			for _, f := range fences {
-				err = errors.Join(err, newTutorial(t.TempDir()).runFence(t.Context(), f))
+				err = errors.Join(err, newTutorial(t.TempDir(), harness.TempDir(t)).runFence(t.Context(), f))
 			}
 			if tt.want == "" {
 				require.NoError(t, err)
@@ -133,6 +133,7 @@ func requireInExamples(t *testing.T, f fence) {
 // tutorial is the terminal of a reader.
 type tutorial struct {
 	dir      string
+	temp     string // for temporary files
 	commands int
 	status   int    // exit code of the last command
 	last     string // id of the newest run
@@ -143,8 +144,8 @@ type tutorial struct {
 // home is the directory of the page.
 const home = "/home/ada/drover"
 
-func newTutorial(dir string) *tutorial {
-	p := &tutorial{dir: dir, runs: map[string]string{}}
+func newTutorial(dir, temp string) *tutorial {
+	p := &tutorial{dir: dir, temp: temp, runs: map[string]string{}}
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil && resolved != dir {
 		p.names = append(p.names, resolved, home)
 	}
@@ -212,7 +213,7 @@ func (p *tutorial) run(ctx context.Context, f fence, line string) (string, error
 	cmd := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf("(exit %d)\n%s", p.status, command))
 	cmd.Dir = p.dir
 	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "TMPDIR=" + os.TempDir(), "DROVER_CONTEXT=" + filepath.Join(p.dir, "context.yaml"),
+		"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "TMPDIR=" + p.temp, "DROVER_CONTEXT=" + filepath.Join(p.dir, "context.yaml"),
 	}
 	output, err := cmd.CombinedOutput()
 	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && (!failed || ctx.Err() != nil) {

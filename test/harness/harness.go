@@ -34,41 +34,45 @@ const startTimeout = 60 * time.Second
 // built with the tag chaos, that are used instead of fresh ones.
 const binariesVariable = "DROVER_TEST_BINARIES"
 
-var build = sync.OnceValues(func() (string, error) {
-	if dir := os.Getenv(binariesVariable); dir != "" {
-		return dir, nil
-	}
-	dir, err := os.MkdirTemp("", "drover-test-bin-")
-	if err != nil {
-		return "", fmt.Errorf("create a directory for the binaries: %w", err)
-	}
-	_, file, _, _ := runtime.Caller(0)
-	for _, command := range []string{"drover", "drover-shim"} {
-		cmd := exec.Command("go", "build", "-tags", "chaos", "-o", filepath.Join(dir, command), "./cmd/"+command)
-		cmd.Dir = filepath.Join(filepath.Dir(file), "..", "..")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build %s: %w\n%s", command, err, out)
-		}
-	}
-	return dir, nil
-})
+var built struct {
+	sync.Once
+	err error
+}
 
 // Drover returns the path of a drover binary built from the working tree with
 // the tag chaos, which lets a test freeze it at a named point. drover-shim is in
 // the same directory.
 func Drover(t testing.TB) string {
 	t.Helper()
-	dir, err := build()
-	require.NoError(t, err)
+	dir := os.Getenv(binariesVariable)
+	if dir == "" {
+		dir = filepath.Join(testenv.ScratchDir(t), "bin")
+		built.Do(func() { built.err = buildBinaries(dir) })
+		require.NoError(t, built.err)
+	}
 	return filepath.Join(dir, "drover")
 }
 
-// Cleanup removes the binaries; call it from TestMain after the tests.
-func Cleanup() {
-	if dir, err := build(); err == nil && dir != os.Getenv(binariesVariable) {
-		_ = os.RemoveAll(dir)
+func buildBinaries(dir string) error {
+	_, file, _, _ := runtime.Caller(0)
+	for _, command := range []string{"drover", "drover-shim"} {
+		cmd := exec.Command("go", "build", "-tags", "chaos", "-o", filepath.Join(dir, command), "./cmd/"+command)
+		cmd.Dir = filepath.Join(filepath.Dir(file), "..", "..")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", command, err, out)
+		}
 	}
+	return nil
+}
+
+// TempDir returns the directory for temporary files of the processes under test, which
+// leave some when they are killed.
+func TempDir(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(testenv.ScratchDir(t), "tmp")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	return dir
 }
 
 // Process is a running drover command.
@@ -99,7 +103,7 @@ func StartUnder(t testing.TB, prefix []string, dir string, env []string, args ..
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + os.TempDir(),
+		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + TempDir(t),
 		"DROVER_CONTEXT=" + filepath.Join(dir, "context.yaml"),
 	}, env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

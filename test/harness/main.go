@@ -7,14 +7,12 @@ import (
 	"github.com/drover-run/drover/internal/testenv"
 )
 
-// Main runs the tests of a package, removes the binaries that they used, and returns the
-// exit code. More tests run in parallel than there are processors, because most of their
-// time they wait for processes.
+// Main runs the tests of a package and returns the exit code. More tests run in parallel
+// than there are processors, because most of their time they wait for processes.
 func Main(m *testing.M) int {
 	if !Soak() { // the long forms keep all processors busy
 		testenv.Parallel(2)
 	}
-	defer Cleanup()
 	return m.Run()
 }
 

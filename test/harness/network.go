@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"os"
@@ -9,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,8 +35,6 @@ type Network struct {
 	host    string
 }
 
-var networks atomic.Int64
-
 // NewNetwork creates a network, which is removed at the end of the test. Without
 // the right to create namespaces the test is skipped, or fails if DROVER_REQUIRE
 // names namespaces.
@@ -51,8 +49,10 @@ func NewNetwork(t testing.TB) *Network {
 			testenv.Missing(t, "namespaces", err.Error(), "install iproute2 and iptables")
 		}
 	}
-	id := fmt.Sprintf("drover-%d-%d", os.Getpid(), networks.Add(1))
+	id := "drover-" + strings.ToLower(rand.Text()[:10])
 	n := &Network{t: t, servers: id + "-servers", host: id + "-host"}
+	// A namespace stays when its process is killed. So does one whose test panics.
+	require.NoError(t, testenv.AtExit(`ip netns delete "$1"; ip netns delete "$2"`, n.servers, n.host))
 	for _, ns := range []string{n.servers, n.host} {
 		if out, err := exec.Command("ip", "netns", "add", ns).CombinedOutput(); err != nil {
 			testenv.Missing(t, "namespaces", strings.TrimSpace(string(out)), "run the tests where network namespaces can be created")
