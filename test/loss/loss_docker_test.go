@@ -5,6 +5,8 @@ package loss
 import (
 	"testing"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/api"
@@ -32,12 +34,15 @@ func TestLoss_docker_restarted(t *testing.T) {
 			harness.NewMember(t, parts, "host", "DROVER_EXECUTOR__DOCKER__HOST="+daemon.Host(), "DROVER_EXECUTOR__DOCKER__NETWORK=none",
 				"DROVER_EXECUTOR__DRIVER=docker", "DROVER_EXECUTOR__POOL=containers", "DROVER_EXECUTOR__SLOTS=2")
 			parts.AwaitExecutor("online")
-			spec := "name: restarted\ngroup: /test/docker\ntasks:\n  a: {pool: containers, image: '" + image + "', steps: [{run: 'echo begin; sleep 8; echo end'}]}\n" +
+			spec := "name: restarted\ngroup: /test/docker\ntasks:\n  a: {pool: containers, image: '" + image + "', steps: [{run: 'echo begin; until [ -e /continue ]; do sleep 0.1; done; echo end'}]}\n" +
 				"  b: {pool: containers, image: '" + image + "', depends: [{task: a, on: [success, failure]}], steps: [{run: echo next}]}\n"
 			id := parts.Submit(spec).ID
 			parts.Await(id, func(r api.Run) bool { return parts.Logs(r.ID, "a") == "begin\n" })
 			daemon.Stop()
 			daemon.Start()
+			if c.status == api.StatusSuccess {
+				release(t, daemon.Client())
+			}
 			r := parts.AwaitPhase(id, "finished")
 			require.Equal(t, c.status, r.Tasks["a"].Status, r.Tasks["a"].Reason)
 			require.Equal(t, 1, r.Tasks["a"].Attempt)
@@ -50,4 +55,15 @@ func TestLoss_docker_restarted(t *testing.T) {
 			require.Equal(t, api.StatusSuccess, r.Tasks["b"].Status, r.Tasks["b"].Reason)
 		})
 	}
+}
+
+// release creates the file that the step in the daemon's container waits for.
+func release(t *testing.T, cli *client.Client) {
+	t.Helper()
+	running, err := cli.ContainerList(t.Context(), container.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, running, 1)
+	touch, err := cli.ContainerExecCreate(t.Context(), running[0].ID, container.ExecOptions{User: "0", Cmd: []string{"touch", "/continue"}})
+	require.NoError(t, err)
+	require.NoError(t, cli.ContainerExecStart(t.Context(), touch.ID, container.ExecStartOptions{Detach: true}))
 }
