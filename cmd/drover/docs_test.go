@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
@@ -35,6 +37,25 @@ func TestPage_commands(t *testing.T) {
 	}
 	diff := cmp.Diff(strings.Split(pages.Read(t, page), "\n"), strings.Split(want, "\n"))
 	require.Empty(t, diff, "docs/%s is not what the commands say (+); to write it again: make reference", page)
+}
+
+// TestCommands_calendar builds the commands on two days, and compares what the page and the
+// help say.
+func TestCommands_calendar(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		texts := func() string {
+			root := allCommands()
+			text := reference(root)
+			for _, c := range visible(root) {
+				text += c.Long + c.UsageString()
+			}
+			return text
+		}
+		before := texts()
+		<-time.After(100*24*time.Hour + 13*time.Hour + time.Minute)
+		require.Empty(t, cmp.Diff(strings.Split(before, "\n"), strings.Split(texts(), "\n")), "the help depends on the clock")
+	})
 }
 
 // TestExamples_exist checks that the examples of the help name commands and
