@@ -14,4 +14,6 @@ for applet in $("$busybox" --list); do
 done
 printf 'root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/tmp:/bin/sh\n' > "$root/etc/passwd"
 printf 'root:x:0:\nuser:x:1000:\n' > "$root/etc/group"
+earlier=$(docker images -q drover-example/busybox:local)
 tar -C "$root" -c . | docker import --change 'ENV PATH=/bin' --change 'CMD ["sh"]' - drover-example/busybox:local
+if docker images -q --filter dangling=true | grep -q "^${earlier:-none}\$"; then docker rmi "$earlier" > /dev/null 2>&1 || true; fi # not if a container has it
