@@ -137,7 +137,7 @@ export class Drover extends Client {
     } finally {
       const gone = once(this.process!, 'exit')
       if (this.process!.exitCode === null && this.process!.kill('SIGTERM')) await gone
-      rmSync(this.dir, { recursive: true, force: true })
+      rmSync(this.dir, { recursive: true, force: true, maxRetries: 20 }) // its tasks may still write
     }
   }
 
@@ -147,7 +147,7 @@ export class Drover extends Client {
     const args = ['dev', '--data-dir', join(this.dir, 'data'), '--http', http, '--temporal', this.temporal, '--temporal-ui', '', '--executor', 'shell', '--slots', '4']
     this.process = spawn(join(binaries, 'drover'), args, {
       stdio: ['ignore', out, out],
-      env: { PATH: process.env.PATH, HOME: this.dir, USER: process.env.USER ?? 'drover', DROVER_CONTEXT: join(this.dir, 'context.yaml'), ...this.env },
+      env: { PATH: process.env.PATH, HOME: this.dir, TMPDIR: this.dir, USER: process.env.USER ?? 'drover', DROVER_CONTEXT: join(this.dir, 'context.yaml'), ...this.env },
     })
     closeSync(out)
     let failed: Error | undefined

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -141,10 +141,12 @@ class Provider {
 
 browserSuite('a provider that is down', ({ open }) => {
   const provider = new Provider()
+  let dir = ''
   let drover: Drover
   beforeAll(async () => {
     await provider.reserve()
-    const secret = join(tmpdir(), `drover-web-secret-${process.pid}`)
+    dir = mkdtempSync(join(tmpdir(), 'drover-web-'))
+    const secret = join(dir, 'secret')
     writeFileSync(secret, crypto.randomUUID(), { mode: 0o600 })
     drover = await Drover.start({
       DROVER_GATEWAY__OIDC__ISSUER: provider.url, DROVER_GATEWAY__OIDC__CLIENT_ID: 'drover', DROVER_GATEWAY__OIDC__CLIENT_SECRET_FILE: secret,
@@ -154,6 +156,7 @@ browserSuite('a provider that is down', ({ open }) => {
   afterAll(async () => {
     await drover?.stop()
     await provider.stop()
+    if (dir) rmSync(dir, { recursive: true, force: true })
   })
 
   it('is named on the login page, which offers it again when it is back', async () => {
