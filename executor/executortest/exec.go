@@ -2,6 +2,7 @@ package executortest
 
 import (
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,9 @@ func execCases() []testCase {
 		{name: "exec_of_no_command", needs: sessions, run: execNoCommand},
 		{name: "exec_as_the_user", needs: func(f executor.Features) bool { return f.Exec && f.User }, run: execUser},
 		{name: "exec_ends_with_its_connection", needs: sessions, run: execDisconnected},
+		{name: "exec_slow_reader", needs: sessions, run: func(b *bench) { execSlowReader(b, false) }},
+		{name: "exec_slow_reader_of_a_terminal", needs: sessions, run: func(b *bench) { execSlowReader(b, true) }},
+		{name: "exec_background_processes", needs: sessions, run: execBackground},
 		{name: "hold_released", needs: sessions, run: holdReleased},
 		{name: "hold_stopped", needs: sessions, run: holdStopped},
 		{name: "hold_expires", needs: sessions, run: holdExpires},
@@ -164,6 +168,69 @@ func execDisconnected(b *bench) {
 		})
 		b.finish(h)
 	}
+}
+
+// execSlowReader takes nothing for a while, and then the end of the output slowly. A
+// client like this loses nothing.
+func execSlowReader(b *bench, tty bool) {
+	const (
+		lines = 150000
+		end   = 320 << 10 // more than the pipes of a command and of its shim hold
+		step  = 24 << 10
+	)
+	newline := "\n"
+	if tty {
+		newline = "\r\n"
+	}
+	var want strings.Builder
+	for i := range lines {
+		want.WriteString(strconv.Itoa(i+1) + newline)
+	}
+	h := b.waiting(func(*run.Definition) {})
+	pause := func(seconds string) {
+		_, _, status := b.session(h, execstream.StartRequest{Command: []string{"sleep", seconds}})
+		require.Equal(b, execstream.ExitStatus{}, status)
+	}
+	c := b.beginSession(h, execstream.StartRequest{Command: []string{"sh", "-c", "seq 1 " + strconv.Itoa(lines)}, TTY: tty})
+	var got strings.Builder
+	for taken := 0; ; {
+		m, err := execstream.Read(c)
+		require.NoError(b, err)
+		if m.Kind == execstream.Exit {
+			var status execstream.ExitStatus
+			require.NoError(b, m.Decode(&status))
+			require.Equal(b, execstream.ExitStatus{}, status)
+			break
+		}
+		require.Equal(b, execstream.Stdout, m.Kind)
+		if got.Len() == 0 {
+			pause("2")
+		}
+		got.Write(m.Data)
+		if rest := want.Len() - got.Len(); rest < end && got.Len()-taken > step {
+			taken = got.Len()
+			pause("0.2")
+		}
+	}
+	if want.String() != got.String() {
+		b.Fatalf("%d of %d bytes came", got.Len(), want.Len())
+	}
+	require.NoError(b, c.Close())
+	b.finish(h)
+}
+
+// execBackground leaves processes that hold the output of a command open. They end with
+// the session, and do not delay its end.
+func execBackground(b *bench) {
+	h := b.waiting(func(*run.Definition) {})
+	for _, script := range []string{"sleep 1000 & echo done", "yes & echo done", "(while :; do echo x; sleep 0.05; done) & echo done"} {
+		for _, tty := range []bool{false, true} {
+			stdout, _, status := b.session(h, execstream.StartRequest{Command: []string{"sh", "-c", "trap '' HUP; " + script}, TTY: tty})
+			require.Equal(b, execstream.ExitStatus{}, status, script)
+			require.Contains(b, stdout, "done", script)
+		}
+	}
+	b.finish(h)
 }
 
 // held starts a definition that fails in its first step, and waits until it is held.

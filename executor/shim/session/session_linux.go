@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/creack/pty"
-
 	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/internal/execstream"
 )
@@ -29,9 +27,12 @@ const (
 	// grace is the time between SIGHUP or SIGTERM and SIGKILL at the end of a session.
 	grace = time.Second
 	// drainQuiet is how long the output of a command that has ended must be silent if
-	// background processes hold it open; drainLimit bounds that.
+	// background processes hold it open; drainLimit bounds the sum of these waits.
 	drainQuiet = 100 * time.Millisecond
 	drainLimit = time.Second
+	// drainBytes is more than a pipe or a terminal holds: all that a command has written
+	// before its end.
+	drainBytes = 1 << 20
 )
 
 var (
@@ -51,10 +52,15 @@ func Serve(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
 	status := s.run(ctx)
 	s.reaper.Sweep(grace)
 	m, err := execstream.Encode(execstream.Exit, status)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.send(m)
 	}
-	return s.send(m)
+	if err == nil {
+		// The other end closes the connection once it has read all. Container runtimes may
+		// discard what is left in the pipes of a process that has ended.
+		<-s.ended
+	}
+	return err
 }
 
 type server struct {
@@ -126,7 +132,7 @@ func (s *server) resize(size execstream.Size) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.console != nil && size.Rows > 0 && size.Cols > 0 {
-		_ = pty.Setsize(s.console, &pty.Winsize{Rows: size.Rows, Cols: size.Cols})
+		_ = process.ResizeTerminal(s.console, size.Rows, size.Cols)
 	}
 }
 
@@ -165,7 +171,7 @@ func (s *server) run(ctx context.Context) execstream.ExitStatus {
 		return execstream.ExitStatus{Error: fmt.Sprintf("start the command: %s", err)}
 	}
 	go s.feed(streams.in, request.TTY)
-	copies := s.copyAll(streams)
+	sent := s.copyAll(streams)
 	select {
 	case <-p.Done:
 	case <-s.ended:
@@ -173,7 +179,11 @@ func (s *server) run(ctx context.Context) execstream.ExitStatus {
 		<-p.Done
 		return execstream.ExitStatus{Error: s.why()}
 	}
-	copies.drain(s.ended)
+	streams.commandEnded()
+	select {
+	case <-sent:
+	case <-s.ended:
+	}
 	s.mu.Lock()
 	s.console = nil
 	s.mu.Unlock()
@@ -234,6 +244,14 @@ func (s *streams) started() {
 	}
 }
 
+// commandEnded makes the copies of the outputs end, also if background processes hold
+// them open.
+func (s *streams) commandEnded() {
+	for _, f := range s.outputs {
+		_ = f.SetReadDeadline(time.Now())
+	}
+}
+
 func (s *streams) close() {
 	_ = s.in.Close()
 	for _, f := range s.outputs {
@@ -244,7 +262,7 @@ func (s *streams) close() {
 // open creates a terminal, or three pipes.
 func (s *server) open(c *process.Command, request execstream.StartRequest) (*streams, error) {
 	if request.TTY {
-		master, console, err := pty.Open()
+		master, console, err := process.OpenTerminal()
 		if err != nil {
 			return nil, fmt.Errorf("create a terminal: %w", err)
 		}
@@ -300,68 +318,55 @@ func (s *server) feed(stdin *os.File, tty bool) {
 	}
 }
 
-// copies are the goroutines that send the output of a command.
-type copies struct {
-	done chan struct{} // closed when all have ended
-	mu   sync.Mutex
-	read int64
-}
-
-func (s *server) copyAll(from *streams) *copies {
-	c := &copies{done: make(chan struct{})}
+// copyAll starts to send the output of a command. The channel is closed when all of it
+// was sent.
+func (s *server) copyAll(from *streams) <-chan struct{} {
 	var all sync.WaitGroup
 	for kind, f := range from.outputs {
-		all.Go(func() { s.copyOutput(kind, f, c) })
+		all.Go(func() { s.copyOutput(kind, f) })
 	}
+	sent := make(chan struct{})
 	go func() {
 		all.Wait()
-		close(c.done)
+		close(sent)
 	}()
-	return c
+	return sent
 }
 
-func (s *server) copyOutput(kind execstream.Kind, f *os.File, c *copies) {
+// copyOutput sends the output of a command until all processes have closed it, or the
+// command has ended and the rest of its output was sent. A client that reads slowly
+// delays the end, as the idle timeout of the gateway permits.
+func (s *server) copyOutput(kind execstream.Kind, f *os.File) {
 	buffer := make([]byte, execstream.MaxData)
 	for {
 		n, err := f.Read(buffer)
-		if n > 0 {
-			if s.send(execstream.Message{Kind: kind, Data: buffer[:n]}) != nil {
-				return
-			}
-			c.mu.Lock()
-			c.read += int64(n)
-			c.mu.Unlock()
+		if n > 0 && s.send(execstream.Message{Kind: kind, Data: buffer[:n]}) != nil {
+			return
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			break // the command has ended
 		}
 		if err != nil { // EOF; EIO of a terminal that no process has open
 			return
 		}
 	}
+	s.drain(kind, f, buffer)
 }
 
-func (c *copies) total() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.read
-}
-
-// drain waits until the output of a command that has ended was sent. It does not wait
-// for background processes that are silent, nor for a client that is gone. A client
-// that reads slowly delays the end, as the idle timeout of the gateway permits.
-func (c *copies) drain(gone <-chan struct{}) {
-	limit := time.Now().Add(drainLimit)
-	before := int64(-1)
-	for {
-		select {
-		case <-c.done:
-			return
-		case <-gone:
-			return
-		case <-time.After(drainQuiet):
+// drain sends the rest of the output of a command that has ended. Background processes
+// may hold it open, and may never be silent.
+func (s *server) drain(kind execstream.Kind, f *os.File, buffer []byte) {
+	for wait, total := drainLimit, 0; total < drainBytes && f.SetReadDeadline(time.Time{}) == nil; {
+		n, err := process.ReadNow(f, buffer)
+		if errors.Is(err, process.ErrEmptyPipe) && wait > 0 {
+			before := time.Now()
+			_ = f.SetReadDeadline(before.Add(min(wait, drainQuiet)))
+			n, err = f.Read(buffer)
+			wait -= time.Since(before)
 		}
-		now := c.total()
-		if now == before || time.Now().After(limit) {
+		if n > 0 && s.send(execstream.Message{Kind: kind, Data: buffer[:n]}) != nil || err != nil {
 			return
 		}
-		before = now
+		total += n
 	}
 }
