@@ -152,7 +152,6 @@ func start(ctx context.Context, env session.Env, client *remote.Client, args []s
 	if tty && env.Resizes != nil {
 		go s.sendSizes(ctx)
 	}
-	go conn.KeepAlive(ctx)
 	return s.receive(ctx)
 }
 

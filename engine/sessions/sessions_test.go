@@ -110,6 +110,10 @@ func (e *env) exit(client execstream.Conn) (status execstream.ExitStatus) {
 	require.NoError(e.t, err)
 	require.Equal(e.t, execstream.Exit, m.Kind)
 	require.NoError(e.t, m.Decode(&status))
+	if status.Error == "" { // the client closes the connection once it has read all
+		client.Close()
+		return status
+	}
 	_, err = client.Receive(e.t.Context())
 	require.ErrorIs(e.t, err, io.EOF)
 	return status

@@ -105,30 +105,47 @@ func Copy(ctx context.Context, client, command Conn, seen func()) (*ExitStatus, 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer context.AfterFunc(ctx, command.Close)()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(tellTimeout, stopSending) })()
-	var side sync.WaitGroup
-	side.Go(func() {
-		for {
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for ended := false; ; {
 			m, err := client.Receive(reading)
 			if err != nil {
 				cancel(ErrClientGone)
 				return
 			}
-			seen()
-			if command.Send(ctx, m) != nil {
-				return // the other direction reports the end, after the last message
+			if !ended {
+				seen()
+				ended = command.Send(ctx, m) != nil // the other direction reports it, after the last message
 			}
 		}
-	})
+	}()
 	status, err := copyBack(ctx, sending, client, command, seen)
+	command.Close()
+	if status != nil {
+		awaitClose(sending, gone)
+	}
 	cancel(err)
 	if status == nil {
 		err = context.Cause(ctx) // the first
 		tell(client, err)        //nolint:contextcheck // ctx has ended
 	}
-	command.Close()
 	finish(client)
-	side.Wait()
+	<-gone
 	return status, err
+}
+
+// awaitClose waits until a client that was told the end closes the connection: it has
+// read all messages then. If the connection were closed before, whatever the client
+// sends could make its system discard what it has not read.
+func awaitClose(ctx context.Context, gone <-chan struct{}) {
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
+	select {
+	case <-gone:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // copyBack copies the messages of a command, up to Exit.

@@ -88,8 +88,13 @@ var (
 	ErrCommandGone = errors.New("the connection to the task ended")
 )
 
-// tellTimeout bounds the last message to a client.
-const tellTimeout = 2 * time.Second
+const (
+	// tellTimeout bounds the last message to a client.
+	tellTimeout = 2 * time.Second
+	// closeTimeout bounds the wait for a client that was sent the last message to close
+	// the connection.
+	closeTimeout = time.Minute
+)
 
 // ErrTooLong is the error of a message that is longer than MaxData.
 var ErrTooLong = errors.New("the message is too long")

@@ -127,6 +127,9 @@ func (e *ends) awaitEnd() (last execstream.Message) {
 			break
 		}
 		last = m
+		if m.Kind == execstream.Exit {
+			e.client.Close()
+		}
 	}
 	select {
 	case <-e.done:

@@ -337,6 +337,7 @@ export interface paths {
          *     "term": "xterm", "size": {"rows": 24, "cols": 80}}`. Further messages of the client are `i` (stdin), `e` (the end of stdin)
          *     and `r` (a new size). The gateway sends `o` (stdout, or the terminal), `E` (stderr), `a` (one message of stdin was read) and,
          *     as the last one, `x`: `{"code": 0}`, or `{"error": "...", "problem": "conflict"}` if the session ended before the command.
+         *     The client closes the connection after `x`. An `o` without data keeps an idle connection alive.
          *     A client has at most 8 messages of stdin in flight. `drover runs exec` is such a client.
          */
         get: operations["execInTask"];
