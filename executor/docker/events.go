@@ -24,6 +24,9 @@ const (
 	// reattachPause is the pause before attaching again to a container that is
 	// running although its streams ended.
 	reattachPause = 200 * time.Millisecond
+	// exitKilled is the exit code of a container whose first process was killed by
+	// SIGKILL.
+	exitKilled = 137
 )
 
 // follower is one iteration over the frames of an environment. Frames come from
@@ -234,11 +237,11 @@ func (f *follower) finish(ctx context.Context, state *container.State) error {
 	case f.done:
 		return nil
 	case errors.Is(err, errNoJournal):
-		return run.Errorf(run.CodeNotFound, "the task did not begin: %s", f.failureReason(state))
+		return executor.Ended(endCause(state), "the task did not begin: "+f.failureReason(state))
 	case err != nil:
 		return err
 	}
-	return run.Errorf(run.CodeNotFound, "%s", f.failureReason(state))
+	return executor.Ended(endCause(state), f.failureReason(state))
 }
 
 // damage converts the error for a damaged journal. The error is final once
@@ -276,16 +279,30 @@ func (f *follower) failureReason(state *container.State) string {
 	return text
 }
 
+// outOfMemory reports whether a container was killed at its limit of memory. The daemon
+// marks a container also if only another process than its first was killed.
+func outOfMemory(state *container.State) bool {
+	return state.OOMKilled && state.ExitCode == exitKilled
+}
+
+// endCause returns the cause of the end of a container that ended unexpectedly.
+func endCause(state *container.State) run.Cause {
+	if outOfMemory(state) {
+		return run.CauseOOM
+	}
+	return run.CauseVanished
+}
+
 // endReason describes why a container is not running.
 func endReason(state *container.State) string {
 	switch {
-	case state.OOMKilled:
+	case outOfMemory(state):
 		return "out of memory: the container was killed at its memory limit"
 	case state.Status == "created":
 		return "the container was never started"
 	case state.Error != "":
 		return state.Error
-	case state.ExitCode == 137:
+	case state.ExitCode == exitKilled:
 		return "the container was killed from outside (SIGKILL), or the docker daemon was restarted"
 	case state.ExitCode == 255:
 		return "the container was lost: the host or the docker daemon was restarted"

@@ -2,6 +2,7 @@ package executortest
 
 import (
 	"crypto/rand"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -170,15 +171,49 @@ func tmpfs(b *bench) {
 	require.Equal(b, run.StatusFailed, s.result().Steps[1].Status, "the volume has a size limit")
 }
 
+// hog is a command that needs more memory than the tasks of the cases have.
+const hog = "tail -c 1000000000 /dev/zero > /dev/null"
+
+// memory runs out of memory in several ways. If the whole container is killed, its end
+// has the cause.
 func memory(b *bench) {
-	d := b.define("echo begun", "tail -c 1000000000 /dev/zero | cat > /dev/null; exec tail -c 1000000000 /dev/zero > /dev/null")
-	d.Resources = run.Resources{CPU: "500m", Memory: "48Mi"}
-	s := b.run(d)
-	r := s.result()
-	require.Equal(b, run.StatusFailed, r.Status)
-	require.Equal(b, run.CauseOOM, r.Cause, r.Reason)
-	require.Contains(b, r.Reason, "memory")
-	require.Equal(b, "begun\n", s.stepOutput(0))
+	const killed = "the kernel killed 1 process because memory ran out (limit 48Mi), in step 1"
+	for name, c := range map[string]struct {
+		script string
+		cause  run.Cause // "" for success
+		reason string    // all of it, or a part of that of a failure
+	}{
+		"in the step":                    {"tail -c 1000000000 /dev/zero | cat > /dev/null; exec " + hog, run.CauseOOM, "memory"},
+		"in a child":                     {hog, run.CauseOOM, "memory"},
+		"in a child that may fail":       {hog + " || echo survived", "", killed},
+		"in a background process":        {"(" + hog + " || touch /ended) & until [ -e /ended ]; do sleep 0.1; done", "", killed},
+		"in files":                       {"head -c 1000000000 /dev/zero > /dev/shm/file; echo unreachable", run.CauseOOM, "memory"},
+		"in files, and the step goes on": {"for i in 1 2 3; do head -c 1000000000 /dev/zero > /dev/shm/$i || true; done; " + hog, run.CauseOOM, "memory"},
+		"the step killed a child":        {"sh -c 'kill -9 $$' || true", "", ""},
+	} {
+		d := b.define(c.script)
+		d.Resources = run.Resources{CPU: "500m", Memory: "48Mi"}
+		h := b.start(d)
+		s := read(b.limit(), h, 1, nil)
+		b.remove(h)
+		if s.err != nil { // the container was killed; a cluster may do so for any of its processes
+			require.Equal(b, run.CauseOOM, executor.CauseOf(s.err), "%s: %v", name, s.err)
+			require.Contains(b, s.err.Error(), "memory", name)
+			require.NotEmpty(b, c.reason, name)
+			continue
+		}
+		b.requireWhole(s, firstFrame)
+		r := s.result()
+		require.Equal(b, c.cause, r.Cause, "%s: %s", name, r.Reason)
+		if c.cause == "" {
+			require.Equal(b, run.StatusSuccess, r.Status, name)
+			require.Equal(b, c.reason, r.Reason, name)
+			require.Equal(b, c.reason != "", strings.Contains(s.output(run.StreamSystem), "because memory ran out (limit 48Mi)"), name)
+		} else {
+			require.Equal(b, run.StatusFailed, r.Status, name)
+			require.Contains(b, r.Reason, c.reason, name)
+		}
+	}
 }
 
 func pids(b *bench) {

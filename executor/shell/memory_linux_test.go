@@ -47,12 +47,18 @@ func TestDriver_out_of_memory(t *testing.T) {
 	d, err := shell.New(shell.Options{StateDir: t.TempDir(), ShimPath: shim})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	const (
+		child  = `sh -c 'x=$(head -c 200000000 /dev/zero | tr "\\0" a)'`
+		killed = "the kernel killed 1 process because memory ran out (limit 48828Ki), in step 1; it may have been of another task"
+	)
 	for n, tt := range []struct {
 		script string
 		cause  run.Cause
 		reason string
 	}{
 		{"x=$(head -c 200000000 /dev/zero | tr '\\0' a)", run.CauseOOM, "step 1 ran out of memory (exit code 137)"},
+		{child + " || echo survived", "", killed},
+		{child + " || exit 3", run.CauseStep, "step 1 exited with code 3; " + killed},
 		{"kill -9 $$", run.CauseStep, "step 1 was killed by signal 9 (killed)"},
 		{"exit 137", run.CauseStep, "step 1 exited with code 137"},
 	} {

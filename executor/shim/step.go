@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -88,6 +89,7 @@ func (t *task) executeOnce(n, attempt int) outcome {
 	if lost != nil {
 		return t.lostOutcome(n, by, lost)
 	}
+	t.noteOOM(n, end)
 	e := end.Exit
 	out := outcome{by: by, result: run.StepResult{ExitCode: &e.Code}}
 	switch {
@@ -98,7 +100,7 @@ func (t *task) executeOnce(n, attempt int) outcome {
 	case by == stepTimedOut:
 		out = t.failed(n, &e.Code, "timed out after "+step.Timeout.String())
 		out.by, out.cause, out.result.TimedOut = by, run.CauseTimeout, true
-	case end.OutOfMemory && t.isMemoryFailure(e):
+	case end.OOMKills > 0 && t.isMemoryFailure(e):
 		out = t.failed(n, &e.Code, "ran out of memory (exit code "+strconv.Itoa(e.Code)+")")
 		out.cause = run.CauseOOM
 	case e.Signal != "":
@@ -109,6 +111,55 @@ func (t *task) executeOnce(n, attempt int) outcome {
 		out.result.Status = run.StatusSuccess
 	}
 	return t.withOutputs(out, n, end)
+}
+
+// noteOOM notes that processes were killed because of a lack of memory while a step ran,
+// which the step may have survived. The control group of an environment counts the
+// processes of the task only; that of a host counts those of other tasks too.
+func (t *task) noteOOM(n int, end helper.Result) {
+	if end.OOMKills == 0 {
+		return
+	}
+	t.oom.step = cmp.Or(t.oom.step, t.stepName(n))
+	t.oom.kills += end.OOMKills
+	t.oom.limit = end.MemoryLimit
+	t.print(n, []string{oomKills{kills: end.OOMKills, limit: end.MemoryLimit}.text(t.control.host)})
+}
+
+// oomKills are processes that were killed because of a lack of memory.
+type oomKills struct {
+	kills int
+	limit int64  // in bytes; 0 for none
+	step  string // name of the first step that ran meanwhile
+}
+
+func (k oomKills) text(host bool) string {
+	if k.kills == 0 {
+		return ""
+	}
+	text := "the kernel killed 1 process because memory ran out"
+	if k.kills > 1 {
+		text = fmt.Sprintf("the kernel killed %d processes because memory ran out", k.kills)
+	}
+	if k.limit > 0 {
+		text += " (limit " + memorySize(k.limit) + ")"
+	}
+	if k.step != "" {
+		text += ", in " + k.step
+	}
+	if host {
+		text += "; it may have been of another task"
+	}
+	return text
+}
+
+// memorySize returns bytes in the largest unit that divides them.
+func memorySize(bytes int64) string {
+	units, n := []string{"", "Ki", "Mi", "Gi"}, 0
+	for ; n < len(units)-1 && bytes%1024 == 0; n++ {
+		bytes /= 1024
+	}
+	return strconv.FormatInt(bytes, 10) + units[n]
 }
 
 // isMemoryFailure reports whether the failure of a step is attributed to a process

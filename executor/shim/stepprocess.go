@@ -105,19 +105,11 @@ func (p *localProcess) Kill() { p.task.reaper.Kill(p.process) }
 
 func (p *localProcess) end() (helper.Result, error) {
 	t := p.task
-	end := helper.Result{Exit: p.process.Exit(), OutOfMemory: t.outOfMemory()}
+	end := helper.Result{Exit: p.process.Exit()}
+	t.oomSeen = end.CountOOM(t.oomSeen)
 	var err error
 	if end.Outputs, err = stepenv.ReadOutputs(p.outputs, run.MaxOutputBytes-t.outputBytes); err != nil {
 		end.OutputError = err.Error()
 	}
 	return end, nil
-}
-
-// outOfMemory reports whether a process was killed because of a lack of memory
-// since its last call. The control group of an environment counts the processes of
-// the task only; that of a host counts those of other tasks too.
-func (t *task) outOfMemory() bool {
-	before := t.oomSeen
-	t.oomSeen = process.OOMKills()
-	return t.oomSeen > before
 }

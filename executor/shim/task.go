@@ -2,6 +2,7 @@ package shim
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/drover-run/drover/executor/shim/helper"
@@ -32,7 +33,8 @@ type task struct {
 	deadline    <-chan struct{} // closed when the timeout of the task has passed; nil for none
 	cleanup     cleanup
 	outputBytes int
-	oomSeen     int // processes that were killed because of a lack of memory
+	oomSeen     int // count of processes that were killed because of a lack of memory
+	oom         oomKills
 	background  []*pipeReader
 }
 
@@ -58,6 +60,9 @@ func (t *task) run(ctx context.Context) run.TaskResult {
 	} else {
 		t.runSteps(&r)
 		t.hold(&r)
+	}
+	if t.oom.kills > 0 && (r.Status == run.StatusSuccess || r.Cause == run.CauseStep) {
+		r.Reason = strings.TrimPrefix(r.Reason+"; "+t.oom.text(t.control.host), "; ")
 	}
 	closed := t.closeHelpers()
 	t.reaper.Sweep(leftoverGrace)

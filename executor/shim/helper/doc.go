@@ -42,9 +42,10 @@ type Step struct {
 // Result is the end of a step.
 type Result struct {
 	Exit process.Exit `json:"exit"`
-	// OutOfMemory means that a process of the container was killed because of a lack of
-	// memory while the step ran.
-	OutOfMemory bool `json:"out_of_memory,omitempty"`
+	// OOMKills is how many processes of the container were killed because of a lack of
+	// memory while the step ran. MemoryLimit is then its limit in bytes, 0 for none.
+	OOMKills    int   `json:"oom_kills,omitempty"`
+	MemoryLimit int64 `json:"memory_limit,omitempty"`
 	// Outputs are the outputs of the step; OutputError says why they are invalid.
 	Outputs     map[string]string `json:"outputs,omitempty"`
 	OutputError string            `json:"output_error,omitempty"`
@@ -53,6 +54,16 @@ type Result struct {
 	NotStarted string `json:"not_started,omitempty"`
 	// NoProgram means that the program of the step could not be executed.
 	NoProgram bool `json:"no_program,omitempty"`
+}
+
+// CountOOM sets the number of killed processes: those since the count was seen. It
+// returns the count.
+func (r *Result) CountOOM(seen int) int {
+	count := process.OOMKills()
+	if r.OOMKills = max(count-seen, 0); r.OOMKills > 0 {
+		r.MemoryLimit = process.MemoryLimit()
+	}
+	return count
 }
 
 // request is a message of the shim of the task.

@@ -215,9 +215,7 @@ func (s *server) reportEnd() error {
 	r := s.current
 	s.current = nil
 	result := Result{Exit: r.process.Exit()}
-	before := s.oomSeen
-	s.oomSeen = process.OOMKills()
-	result.OutOfMemory = s.oomSeen > before
+	s.oomSeen = result.CountOOM(s.oomSeen)
 	var err error
 	if result.Outputs, err = stepenv.ReadOutputs(r.outputs, r.step.OutputBudget); err != nil {
 		result.OutputError = err.Error()

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path"
 	"strconv"
@@ -33,6 +34,31 @@ func OOMKills() int {
 		}
 	}
 	return 0
+}
+
+// MemoryLimit returns the limit of memory of this control group in bytes, 0 if it has
+// none, or if it is not available.
+func MemoryLimit() int64 {
+	const root = "/sys/fs/cgroup"
+	limit := int64(math.MaxInt64)
+	for _, file := range oomFiles() {
+		for dir := path.Dir(file); strings.HasPrefix(dir, root); dir = path.Dir(dir) { // groups above may have less
+			for _, name := range []string{"memory.max", "memory.limit_in_bytes"} {
+				text, err := os.ReadFile(path.Join(dir, name))
+				if err != nil {
+					continue
+				}
+				if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil { // not "max"
+					limit = min(limit, n)
+				}
+			}
+		}
+	}
+	const unlimited = math.MaxInt64 / 2 // version 1 has a number for it
+	if limit > unlimited {
+		return 0
+	}
+	return limit
 }
 
 // oomMargin is how much more likely than its parent the kernel kills a process of a step
