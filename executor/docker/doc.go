@@ -20,16 +20,14 @@
 //
 // Steps run at most once because the shim runs nothing if a journal exists, and
 // the journal is on a volume of the one container that has the key's name. The
-// driver may start the same container again in every state. It recreates a
-// container only if that container was never started:
+// driver starts every container once:
 //
 //	created     recreated, once no process can be about to start it
 //	running     waited for until it begins or gives up; killed if it does neither
-//	ended       started again if there is no journal; else only read
+//	ended       recreated if there is no journal; else only read
 //
-// A client that attaches to an ended container, and dies before it starts the
-// container, has closed stdin for the container's next run. The order of that
-// run does not reach the shim, and the driver starts the container once more.
+// A process that is only slow finds that its container is gone: it cannot take one
+// that another process has created for its own, and remove it.
 //
 // # Frames
 //

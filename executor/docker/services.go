@@ -84,7 +84,7 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 		host.Mounts = append(host.Mounts, shared)
 	}
 	name := d.options.serviceName(s.key(), i)
-	id, err := d.create(ctx, config, host, s.plan.platform, name)
+	id, err := s.createBeside(ctx, config, host, name)
 	if err != nil {
 		return refused(err, "create service %s", service.Name)
 	}

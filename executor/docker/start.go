@@ -28,17 +28,18 @@ const (
 	// is not cut short when the caller gives up: the driver could not know what
 	// to remove.
 	createTimeout = 2 * time.Minute
-	// orderTries is how often a container that was found ended is started to
-	// read its order.
-	orderTries = 3
+	// createTries is how often a container beside the main one is created if its name
+	// is taken.
+	createTries = 3
 	// cleanupTimeout bounds the removal of what a failed start created.
 	cleanupTimeout = 30 * time.Second
 )
 
 // Start implements executor.Driver. The steps of a key run at most once: the
 // shim's journal is on a volume of the one container that has the key's name,
-// and a shim that finds a journal runs nothing. In every state the container
-// may therefore be started again, as long as it is the same container.
+// and a shim that finds a journal runs nothing. A container without a journal that
+// another call created and did not start in time is replaced: its creator, which may
+// only be slow, then finds that its container is gone, and removes nothing else.
 func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Handle, err error) {
 	key := task.Definition.Key
 	if task.Definition, err = executor.WithCheckoutImage(task.Definition, d.options.CheckoutImage); err != nil {
@@ -64,6 +65,9 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Hand
 		}
 		if run.CodeOf(err) == run.CodeUnavailable && hasEnded(ctx) { // the connection broke because the caller gave up
 			err = daemonError(context.Cause(ctx), "start %s (%v)", key, err)
+		}
+		if s.replaced(ctx) {
+			err = run.Errorf(run.CodeUnavailable, "start %s: its container was removed, perhaps by another process of this executor: %w", key, err)
 		}
 		s.giveUp(ctx)
 	}()
@@ -112,6 +116,15 @@ func (s *starting) network() string { return "container:" + s.id }
 
 func (s *starting) handle() *handle {
 	return &handle{driver: s.driver, key: s.key(), id: s.id, nonce: s.nonce}
+}
+
+// replaced reports whether the container of this call does not exist any more.
+func (s *starting) replaced(ctx context.Context) bool {
+	if s.id == "" || ctx.Err() != nil {
+		return false
+	}
+	_, err := s.driver.client.ContainerInspect(ctx, s.id)
+	return cerrdefs.IsNotFound(err)
 }
 
 // giveUp removes what was created, if it is certain that no step has run.
@@ -209,6 +222,7 @@ func (s *starting) create(ctx context.Context) (begun bool, err error) {
 	case cerrdefs.IsConflict(err):
 		begun, err := s.find(ctx)
 		if run.CodeOf(err) == run.CodeNotFound && !s.task.Resume {
+			s.id = ""
 			return false, ctxError(ctx) // removed meanwhile
 		}
 		return begun, err
@@ -217,8 +231,8 @@ func (s *starting) create(ctx context.Context) (begun bool, err error) {
 }
 
 // find looks for a container that an earlier call created, and reports whether
-// its shim has begun. If it has not, the container is not running when find
-// returns, or does not exist any more.
+// its shim has begun. If it has not, the container does not exist any more when find
+// returns, or must be looked at again.
 func (s *starting) find(ctx context.Context) (begun bool, err error) {
 	d := s.driver
 	c, err := d.inspect(ctx, s.key())
@@ -257,12 +271,14 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 			return begun, err
 		}
 	}
-	s.idle = true
-	_, err = d.removeOthers(ctx, s.key()) // the network namespace that they share does not exist any more
+	if err = s.removeAbandoned(ctx, c.ID); err == nil && s.replaced(ctx) {
+		err = s.removeOwn(ctx)
+	}
+	s.id = ""
 	return false, err
 }
 
-// removeAbandoned removes a container that was never started. If its creator starts it
+// removeAbandoned removes a container that does not run. If another process starts it
 // after all, or another client removes it, the daemon refuses, and the next look finds out.
 func (s *starting) removeAbandoned(ctx context.Context, id string) error {
 	err := s.driver.client.ContainerRemove(ctx, id, container.RemoveOptions{RemoveVolumes: true})
@@ -305,33 +321,20 @@ func (s *starting) settle(ctx context.Context, state container.ContainerState) (
 // launch starts the containers, records the launch with the executor, and sends
 // the order to the shim.
 func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
-	d := s.driver
-	for try := 1; ; try++ {
-		if err := s.startMain(ctx); err != nil {
-			return nil, err
-		}
-		if err := s.startServices(ctx); err != nil {
-			return nil, err
-		}
-		if err := s.startHelpers(ctx); err != nil {
-			return nil, err
-		}
-		if err := s.sendOrder(ctx); err != nil {
-			return nil, err
-		}
-		lost, err := s.orderLost(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if !lost || try == orderTries {
-			d.storeAttachment(s.key(), s.attached)
-			return s.handle(), nil
-		}
-		s.attached.close()
-		if _, err := d.removeOthers(ctx, s.key()); err != nil {
-			return nil, err
-		}
+	if err := s.startMain(ctx); err != nil {
+		return nil, err
 	}
+	if err := s.startServices(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.startHelpers(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.sendOrder(ctx); err != nil {
+		return nil, err
+	}
+	s.driver.storeAttachment(s.key(), s.attached)
+	return s.handle(), nil
 }
 
 // sendOrder records the launch with the executor, once, and writes the order.
@@ -348,17 +351,6 @@ func (s *starting) sendOrder(ctx context.Context) error {
 	}
 	s.attached.first = s.first
 	return nil
-}
-
-// orderLost reports whether the order did not reach the shim, which has then ended.
-// A client that attached to an ended container, and was killed before it
-// started the container, has closed stdin for the container's next run.
-func (s *starting) orderLost(ctx context.Context) (bool, error) {
-	if s.found == "" {
-		return false, nil // no other process has used the container
-	}
-	begun, state, err := s.settle(ctx, container.StateRunning)
-	return err == nil && !begun && state == container.StateExited, err
 }
 
 // startMain attaches to the main container and starts it. If the volume with
@@ -406,6 +398,21 @@ func (d *Driver) create(ctx context.Context, config *container.Config, host *con
 	defer cancel()
 	created, err := d.client.ContainerCreate(ctx, config, host, nil, platform, name)
 	return created.ID, err
+}
+
+// createBeside creates a container that shares the network of the main container. One
+// that has its name already was created for a main container that does not exist any
+// more, perhaps late, by a process that was slow.
+func (s *starting) createBeside(ctx context.Context, config *container.Config, host *container.HostConfig, name string) (id string, err error) {
+	for try := 1; ; try++ {
+		id, err = s.driver.create(ctx, config, host, s.plan.platform, name)
+		if !cerrdefs.IsConflict(err) || try == createTries || s.replaced(ctx) {
+			return id, err
+		}
+		if err := s.driver.removeContainer(ctx, name); err != nil {
+			return "", err
+		}
+	}
 }
 
 // start starts a container, even if the context ends meanwhile.

@@ -55,6 +55,61 @@ func TestDriver_Start_beside_a_slow_one(t *testing.T) {
 	}
 }
 
+// TestDriver_Start_beside_slow_services starts a task whose services another process is
+// starting, so slowly that it seems to be dead. It fails while the second one starts the
+// services, and must not remove what is not its own.
+func TestDriver_Start_beside_slow_services(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]bool{"which wait": false, "which are not created": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			def := b.definition(t, "echo once")
+			def.Services = []run.ServiceSpec{{
+				Name: "db", Image: b.image, Command: []string{"sleep", "60"}, Health: &run.HealthCheck{Command: []string{"true"}},
+			}}
+			service := "drover-" + def.Key.String() + ".service0"
+			hangs, proceed, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			hang := sync.OnceFunc(func() {
+				close(hangs)
+				<-proceed
+			})
+			slow := b.newDriverSeen(t, func(r *http.Request) {
+				c, err := b.cli.ContainerInspect(t.Context(), service)
+				creates := r.URL.Query().Get("name") == service
+				if late && creates || err == nil && strings.HasSuffix(r.URL.Path, c.ID+"/json") {
+					hang()
+				}
+			})
+			var failed error
+			go func() {
+				defer close(ended)
+				_, failed = slow.Start(t.Context(), executor.Task{Definition: def, Launch: func() (int64, error) {
+					t.Error("the first process launched the task")
+					return 1, nil
+				}})
+			}()
+			<-hangs
+			release := sync.OnceFunc(func() {
+				close(proceed)
+				<-ended
+			})
+			h, err := b.newDriverSeen(t, func(r *http.Request) {
+				c, err := b.cli.ContainerInspect(t.Context(), service)
+				creates := r.URL.Query().Get("name") == service
+				if late && creates || !late && err == nil && strings.HasSuffix(r.URL.Path, c.ID+"/start") {
+					release()
+				}
+			}).Start(t.Context(), executor.Task{Definition: def, Launch: launchAt(1)})
+			release()
+			require.Equal(t, run.CodeUnavailable, run.CodeOf(failed), "%v", failed)
+			require.NoError(t, err)
+			b.removeAfter(t, h)
+			require.Equal(t, "once\n", follow(t, h, 1).output)
+		})
+	}
+}
+
 // pair are two processes that start a task. The container of the first one is created,
 // and is started only after begin is closed.
 type pair struct {
