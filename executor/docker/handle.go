@@ -13,6 +13,7 @@ import (
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/executor/shim/journal"
+	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/run"
 )
 
@@ -22,6 +23,8 @@ type handle struct {
 	key    run.Key
 	id     string // of the main container
 	nonce  string // prefix of the shim's lines
+	// secrets are those of the definition; nil for a task that another process started.
+	secrets *mask.Set
 }
 
 var _ executor.Handle = (*handle)(nil)
@@ -29,7 +32,12 @@ var _ executor.Handle = (*handle)(nil)
 // Events implements executor.Handle.
 func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
-		f := &follower{handle: h, next: from, yield: func(frame run.Frame) bool { return yield(frame, nil) }}
+		f := &follower{handle: h, next: from, yield: func(frame run.Frame) bool {
+			if frame.Kind == run.FrameTaskEnd {
+				frame.Result = h.withServices(ctx, frame.Result)
+			}
+			return yield(frame, nil)
+		}}
 		err := f.follow(ctx)
 		if errors.Is(err, journal.ErrDamaged) {
 			err = f.damage(ctx, err)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/run"
 )
 
@@ -115,7 +116,7 @@ func (s *starting) key() run.Key { return s.task.Definition.Key }
 func (s *starting) network() string { return "container:" + s.id }
 
 func (s *starting) handle() *handle {
-	return &handle{driver: s.driver, key: s.key(), id: s.id, nonce: s.nonce}
+	return &handle{driver: s.driver, key: s.key(), id: s.id, nonce: s.nonce, secrets: mask.NewSet(s.task.Definition.Secrets)}
 }
 
 // replaced reports whether the container of this call does not exist any more.

@@ -26,6 +26,7 @@ func containerCases() []testCase {
 		{name: "services/health", needs: func(f executor.Features) bool { return f.Services }, run: serviceHealth},
 		{name: "services/unhealthy", needs: func(f executor.Features) bool { return f.Services }, run: serviceUnhealthy},
 		{name: "services/ended_before_healthy", needs: func(f executor.Features) bool { return f.Services }, run: serviceEndedEarly},
+		{name: "services/ended_during_a_step", needs: func(f executor.Features) bool { return f.Services }, run: serviceEndedLate},
 		{name: "services/privileged", needs: func(f executor.Features) bool { return f.Services && !f.Privileged }, run: servicePrivileged},
 		{name: "user_by_number", needs: users, run: userByNumber},
 		{name: "user_by_name", needs: users, run: userByName},
@@ -128,6 +129,24 @@ func serviceEndedEarly(b *bench) {
 	err := b.refused(d).Error()
 	require.Contains(b, err, "service brief")
 	require.Contains(b, err, "no license")
+}
+
+// serviceEndedLate fails a step because of a service that has ended.
+func serviceEndedLate(b *bench) {
+	const step = "touch stop; until [ -e bye ]; do sleep 0.05; done; "
+	for script, want := range map[string]string{
+		step + "exit 3": "step 1 exited with code 3; service db (" + b.Image + ") had ended: the container ended with exit code 7: no space | for ***",
+		step:            "",
+		"exit 3":        "step 1 exited with code 3",
+	} {
+		d := b.define(script)
+		d.WorkingDir, d.Secrets = run.SharedWorkingDir, []string{"a secret value"}
+		d.Services = []run.ServiceSpec{{
+			Name: "db", Image: b.Image, ShareWorkingDir: true, Health: &run.HealthCheck{Command: []string{"true"}},
+			Command: []string{"sh", "-c", "cd /workspace; until [ -e stop ]; do sleep 0.05; done; echo no space; echo for a secret value; touch bye; exit 7"},
+		}}
+		require.Equal(b, want, b.run(d).result().Reason, script)
+	}
 }
 
 func servicePrivileged(b *bench) {

@@ -118,8 +118,12 @@ func (f *follower) take(ctx context.Context, frame run.Frame) bool {
 }
 
 // withReason adds the reason from the pod's status to the result of a task that
-// was ended from outside, while the cluster still has that status.
+// was ended from outside, or whose services have ended, while the cluster still has that
+// status.
 func (f *follower) withReason(ctx context.Context, result *run.TaskResult) *run.TaskResult {
+	if result != nil && (result.Cause == run.CauseStep || result.Cause == run.CauseTimeout) {
+		return f.withServices(ctx, result)
+	}
 	if result == nil || result.Cause != run.CauseVanished {
 		return result
 	}

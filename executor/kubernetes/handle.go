@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/run"
 )
 
@@ -20,6 +21,8 @@ type handle struct {
 	uid    types.UID
 	nonce  string // prefix of the shim's lines in the container's log
 	fault  error  // the shim refused its order: no step has run, or will
+	// secrets are those of the definition; nil for a task that another process started.
+	secrets *mask.Set
 }
 
 var _ executor.Handle = (*handle)(nil)

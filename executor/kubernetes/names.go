@@ -25,6 +25,8 @@ const (
 const (
 	annotationTask  = "drover.run/task"
 	annotationNonce = "drover.run/nonce" // prefix of the shim's lines in the container's log
+	// annotationServices has the names of the services, separated by commas.
+	annotationServices = "drover.run/services"
 	// annotationStarter names the call of Start that created or last found the
 	// pod. Another call must not remove the pod after a failure.
 	annotationStarter = "drover.run/starter"

@@ -55,6 +55,12 @@ func (d *Driver) newPod(def run.Definition) (*corev1.Pod, error) {
 	}
 	nonce := newNonce()
 	pod.Annotations[annotationNonce] = nonce
+	for i, service := range def.Services {
+		if i > 0 {
+			pod.Annotations[annotationServices] += ","
+		}
+		pod.Annotations[annotationServices] += service.Name
+	}
 	pod.Spec.InitContainers = []corev1.Container{d.installer(limits)}
 	main := corev1.Container{
 		Name: mainContainer, Image: def.Image, ImagePullPolicy: pullPolicy(def.PullPolicy),

@@ -74,7 +74,7 @@ func (s *starting) checkPod(ctx context.Context, pod *corev1.Pod) error {
 		return &lostError{text}
 	}
 	if t := terminated(pod, shimContainer); t != nil && t.ExitCode != 0 {
-		return run.Errorf(run.CodeUnavailable, "the helper that installs the shim failed: %s", withDetail(terminationReason(t), t.Message))
+		return run.Errorf(run.CodeUnavailable, "the helper that installs the shim failed: %s", withDetail(shimReason(t), t.Message))
 	}
 	if isOver(pod) {
 		return &lostError{endError(pod).Error()}

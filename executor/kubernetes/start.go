@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/run"
 )
 
@@ -73,9 +74,15 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Hand
 		return nil, err
 	}
 	if begun {
-		return d.handleOf(s.key(), s.pod), nil
+		return s.handle(), nil
 	}
 	return s.launch(ctx)
+}
+
+func (s *starting) handle() *handle {
+	h := s.driver.handleOf(s.key(), s.pod)
+	h.secrets = mask.NewSet(s.task.Definition.Secrets)
+	return h
 }
 
 // starting is one call of Start.
@@ -291,9 +298,9 @@ func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 		switch {
 		case err == nil:
 			d.storeSession(s.key(), session)
-			return d.handleOf(s.key(), s.pod), nil
+			return s.handle(), nil
 		case run.CodeOf(err) == run.CodeInvalid:
-			h := d.handleOf(s.key(), s.pod)
+			h := s.handle()
 			h.fault = executor.Ended(run.CauseStart, err.Error())
 			return h, nil
 		case try == sendTries:

@@ -238,7 +238,15 @@ func endError(pod *corev1.Pod) error {
 	if t == nil {
 		return executor.Ended(run.CauseVanished, withDetail("the pod ended without running the task", pod.Status.Message))
 	}
-	return executor.Ended(run.CauseVanished, withDetail(terminationReason(t), t.Message))
+	return executor.Ended(run.CauseVanished, withDetail(shimReason(t), t.Message))
+}
+
+// shimReason is terminationReason for a container whose program is the shim.
+func shimReason(t *corev1.ContainerStateTerminated) string {
+	if t.ExitCode == shim.ExitFiles {
+		return "the shim could not write to its volume"
+	}
+	return terminationReason(t)
 }
 
 // terminationReason returns why a container is not running.
@@ -248,8 +256,6 @@ func terminationReason(t *corev1.ContainerStateTerminated) string {
 		return "out of memory"
 	case t.Reason == "ContainerStatusUnknown", t.Reason == "Unknown", t.ExitCode == exitLost:
 		return "the container was lost: its node or the container runtime was restarted"
-	case t.ExitCode == shim.ExitFiles:
-		return "the shim could not write to its volume"
 	case t.ExitCode == exitKilled:
 		return "the container was killed from outside (SIGKILL)"
 	case t.Signal > 0:

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -132,6 +133,33 @@ func TestEndError(t *testing.T) {
 			require.EqualError(t, err, tt.want)
 			require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 			require.Equal(t, tt.cause, executor.CauseOf(err))
+		})
+	}
+}
+
+func TestEndedServices(t *testing.T) {
+	t.Parallel()
+	end := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ended := func(at time.Time) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Annotations = map[string]string{annotationServices: "db"}
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "service-0", State: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 7, FinishedAt: metav1.NewTime(at)},
+			}}}
+		}
+	}
+	for name, tt := range map[string]struct {
+		change func(*corev1.Pod)
+		want   []endedService
+	}{
+		"before the task":     {ended(end.Add(-time.Second)), []endedService{{"service-0", "service db (postgres:16) had ended: the container ended with exit code 7"}}},
+		"with its pod":        {ended(end.Add(time.Second)), nil},
+		"runs":                {all(ended(end), func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }), nil},
+		"of an older release": {all(ended(end), func(pod *corev1.Pod) { pod.Annotations = nil }), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, endedServices(podWith(tt.change), end))
 		})
 	}
 }
