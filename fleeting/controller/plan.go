@@ -343,7 +343,7 @@ func (p *planner) byHand(desired int, gone map[int]bool) {
 	}
 	desired += p.out.replacement.Surge
 	if missing := desired - len(staying); missing > 0 {
-		if room := p.out.replacement.Room; room != nil {
+		if room := p.out.decision.Room; room != nil {
 			missing = min(missing, *room)
 		}
 		if maximum := p.out.limits.MaxInstances; maximum > 0 {

@@ -213,3 +213,55 @@ func TestFleet_rollout_counts_the_machines_of_the_cloud(t *testing.T) {
 		})
 	}
 }
+
+// TestFleet_rollout_in_a_cloud_that_deletes_nothing covers a rollout that may
+// replace all instances at once: tasks get instances although those of the
+// earlier revision stay, and the rollout names them.
+func TestFleet_rollout_in_a_cloud_that_deletes_nothing(t *testing.T) {
+	t.Parallel()
+	for name, byHand := range map[string]bool{"of the policy": false, "of a number that an operator set": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := func(s *run.FleetSpec) {
+				s.Update = run.FleetUpdate{MaxSurge: "0", MaxUnavailable: "100%"}
+				if !byHand {
+					idle(2)(s)
+				}
+			}
+			w, c := newPluginEnv(t, truth.Settings{}, spec)
+			if byHand {
+				_, err := w.fleets.ControlFleet(t.Context(), fleetName, run.FleetControl{Action: run.FleetActionScale, Instances: 2, By: "tester"})
+				require.NoError(t, err)
+			}
+			w.start()
+			w.awaitCount(run.InstanceReady, 2)
+			old := w.running()
+			require.NoError(t, c.Inject(truth.Fault{Call: "Decrease", Outcome: truth.Fail}))
+			w.put(image("b", func(s *run.FleetSpec) {
+				s.Bootstrap = run.BootstrapSSH
+				spec(s)
+			}))
+			w.await("the machines that the rollout waits for", func() bool {
+				m := w.rollout().Message
+				return strings.Contains(m, "instances of earlier revisions: 2") && strings.Contains(m, old[0]) && strings.Contains(m, old[1]) &&
+					strings.Contains(m, "the cloud refused")
+			})
+			require.Len(t, w.in(run.InstanceDeleting), 2)
+			require.Empty(t, w.in(run.InstanceReady), "no task waits")
+
+			id := w.submit(1)
+			w.awaitCount(run.InstanceReady, 1)
+			replacement := w.in(run.InstanceReady)[0]
+			require.Equal(t, 2, replacement.Revision)
+			w.await("a slot", func() bool { return w.claim(id, 0, replacement.Instance) == nil })
+			machines, err := c.Most()
+			require.NoError(t, err)
+			require.Equal(t, 3, machines, "one for the task, and none for the number of instances")
+
+			require.NoError(t, c.Inject())
+			w.awaitRollout(2, run.RolloutComplete)
+			w.finish(id, 0)
+			w.awaitCount(run.InstanceReady, 2)
+		})
+	}
+}

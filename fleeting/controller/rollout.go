@@ -156,6 +156,28 @@ func rolloutStatus(v records.FleetView, p planResult, pluginErr string, now time
 	return s
 }
 
+// undeletedText names the instances that are being deleted, because a rollout may
+// wait for their end, and adds the plugin's error if it refused.
+func (f *fleet) undeletedText(rows []row) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	refusal := ""
+	for _, r := range rows {
+		if r.State != run.InstanceDeleting {
+			continue
+		}
+		names = append(names, r.Instance)
+		if text := f.undeleted[r.Instance]; text != "" {
+			refusal = "; the plugin refused: " + text
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; waiting for the deletion of " + joinNames(names) + refusal
+}
+
 // rolloutEvents returns the event of a change of the phase. The first revision of
 // a fleet replaces nothing.
 func rolloutEvents(previous, next run.RolloutStatus, now time.Time) []run.FleetEvent {

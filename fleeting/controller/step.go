@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/drover-run/drover/internal/retry"
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -209,16 +211,33 @@ func (s *step) decrease(ctx context.Context, ids []string) error {
 		_, err = group.Decrease(ctx, ids)
 		s.w.metrics.countOperations(s.name, "delete", len(ids))
 	}
+	s.recordDeletion(ids, err)
 	if err != nil && len(ids) > 1 && ctx.Err() == nil && group != nil {
 		// One invalid id may have kept the plugin from deleting the others.
 		for _, id := range ids {
-			_, _ = group.Decrease(ctx, []string{id})
+			_, err := group.Decrease(ctx, []string{id})
+			s.recordDeletion([]string{id}, err)
 		}
 	}
 	if err != nil {
 		s.w.logger.WarnContext(ctx, "failed to delete instances; the next listing shows which remain", "fleet", s.name, "error", err)
 	}
 	return s.refreshLedger(ctx)
+}
+
+// recordDeletion records the plugin's answer to a deletion of instances.
+func (s *step) recordDeletion(ids []string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.undeleted, func(id, _ string) bool {
+		return slices.Contains(ids, id) || !slices.ContainsFunc(s.view.Instances, func(r records.LedgerRow) bool { return r.Instance == id })
+	})
+	if err == nil {
+		return
+	}
+	for _, id := range ids {
+		s.undeleted[id] = truncate.String(withoutCredentials(s.view.Fleet.Spec, oneLine(err)), maxWhy, "...")
+	}
 }
 
 // refreshLedger updates the ledger from a new listing, which alone proves the

@@ -304,6 +304,9 @@ func (t *watch) fleetStatus(v records.FleetView, p planResult, now time.Time) ru
 		s.ErrorAt = now
 	}
 	s.Rollout = rolloutStatus(v, p, t.failedListings.text, now)
+	if s.Rollout.Phase == run.RolloutProgressing {
+		s.Rollout.Message += t.undeletedText(rowsOf(v))
+	}
 	return s
 }
 

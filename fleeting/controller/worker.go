@@ -75,6 +75,9 @@ type fleet struct {
 	// refusal is the plugin's answer to a request that it refused, until the
 	// ledger has it: a listing comes first.
 	refusal string
+	// undeleted has the plugin's errors from the last call that deleted each
+	// instance.
+	undeleted map[string]string
 
 	// listMu serializes the bootstraps that need a new listing, so that they
 	// share it.
@@ -102,7 +105,10 @@ func (w *Worker) fleet(name string) *fleet {
 	defer w.mu.Unlock()
 	f, ok := w.fleets[name]
 	if !ok {
-		f = &fleet{w: w, name: name, wasBusy: map[int]bool{}, goneInstances: map[string]bool{}, connects: map[string]fleeting.ConnectInfo{}, bootstraps: map[int]context.CancelCauseFunc{}}
+		f = &fleet{
+			w: w, name: name, wasBusy: map[int]bool{}, goneInstances: map[string]bool{}, undeleted: map[string]string{},
+			connects: map[string]fleeting.ConnectInfo{}, bootstraps: map[int]context.CancelCauseFunc{},
+		}
 		w.fleets[name] = f
 	}
 	return f

@@ -31,7 +31,7 @@ func Decide(in Input) Decision {
 	d.shrinkToLimit()
 	d.recordPeak()
 	d.shrink()
-	return Decision{Actions: d.actions, Figures: d.figures, Held: d.held, Memory: d.memory, NextAt: d.nextAt}
+	return Decision{Actions: d.actions, Figures: d.figures, Held: d.held, Room: d.room, Memory: d.memory, NextAt: d.nextAt}
 }
 
 type decider struct {
@@ -40,6 +40,7 @@ type decider struct {
 	actions []Action
 	figures Figures
 	held    Reason
+	room    *int
 	memory  Memory
 	nextAt  time.Time
 }
@@ -142,25 +143,37 @@ func (d *decider) surge(missing int) int {
 }
 
 // withinRoom limits a request to the room that a rollout leaves, except for
-// tasks that have no slot.
+// tasks without a slot.
 func (d *decider) withinRoom(n int) int {
 	if d.in.Room == nil {
 		return n
 	}
-	return min(n, max(*d.in.Room, ceil(d.waiting()-d.figures.Free, d.perInstance())))
+	room := max(*d.in.Room, d.forTasks())
+	d.room = &room
+	return min(n, room)
+}
+
+// forTasks returns how many instances the tasks without a slot need.
+func (d *decider) forTasks() int {
+	return max(0, ceil(d.tasks()-d.figures.Free, d.perInstance()))
+}
+
+// tasks returns the number of tasks that wait, or are about to.
+func (d *decider) tasks() int {
+	n := max(0, d.in.Demand.Queued)
+	if d.in.Terms.Upcoming {
+		n += max(0, d.in.Demand.Upcoming)
+	}
+	return n
 }
 
 // waiting returns the number of tasks that need free slots. In preemptive mode tasks
 // take the slots that are idle, and only the slots that are used then are replaced.
 func (d *decider) waiting() int {
-	n := max(0, d.in.Demand.Queued)
 	if d.in.Terms.Preemptive {
 		return 0
 	}
-	if d.in.Terms.Upcoming {
-		n += max(0, d.in.Demand.Upcoming)
-	}
-	return n
+	return d.tasks()
 }
 
 // readySlots returns the free slots of instances that are ready.

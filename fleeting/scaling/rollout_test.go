@@ -148,6 +148,13 @@ func (r *rollout) round() {
 	}
 	in.Surge, in.Room = d.Surge, d.Room
 	second := scaling.Decide(*in)
+	// The shortage of slots for tasks, in instances.
+	tasks := in.Demand.Queued
+	if in.Terms.Upcoming {
+		tasks += in.Demand.Upcoming
+	}
+	withoutSlot := (max(0, tasks-slots(in)) + r.perInstance() - 1) / r.perInstance()
+	require.GreaterOrEqual(t, *second.Room, withoutSlot, "a rollout keeps no task waiting")
 	for _, a := range second.Actions {
 		k := slices.IndexFunc(in.Instances, func(i scaling.Instance) bool { return i.ID == a.ID })
 		switch a.Kind {
@@ -156,8 +163,6 @@ func (r *rollout) round() {
 				r.made++
 				in.Instances = append(in.Instances, scaling.Instance{ID: "n" + strconv.Itoa(r.made), State: scaling.StateRequested, RequestedAt: in.Now})
 			}
-			f := second.Figures
-			withoutSlot := (max(0, f.RequiredSlots-f.Idle-f.Free) + r.perInstance() - 1) / r.perInstance()
 			require.LessOrEqual(t, len(in.Instances), max(first.Figures.Needed+surge, before+withoutSlot),
 				"of all instances, in any state, there are no more than the surge, unless tasks have no slot")
 			if limit := in.Limits.MaxInstances; limit > 0 {
@@ -171,6 +176,18 @@ func (r *rollout) round() {
 		}
 	}
 	in.Memory = second.Memory
+}
+
+// slots returns the free slots of the instances that serve.
+func slots(in *scaling.Input) (n int) {
+	for _, i := range in.Instances {
+		deadline := i.RequestedAt.Add(in.Limits.RequestTimeout)
+		starting := i.State == scaling.StateRequested || i.State == scaling.StateCreating || i.State == scaling.StateBooting
+		if i.State == scaling.StateReady && !i.Unhealthy || starting && in.Now.Before(deadline) {
+			n += in.Limits.Capacity - i.Busy
+		}
+	}
+	return n
 }
 
 func (r *rollout) perInstance() int {

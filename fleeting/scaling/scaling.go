@@ -152,6 +152,9 @@ type Decision struct {
 	Figures Figures
 	// Held is what prevents further requests, or "".
 	Held Reason
+	// Room is how many instances a rollout lets the fleet request now; nil: no
+	// rollout limits them.
+	Room *int
 	// Memory is the input of the next decision.
 	Memory Memory
 	// NextAt is when the next decision is due although nothing has changed;
