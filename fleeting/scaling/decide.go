@@ -243,7 +243,7 @@ func (d *decider) grow() {
 	if d.waiting() == 0 {
 		reason, why = ReasonIdleCount, fmt.Sprintf("%d idle slots are required; %d slots are free", d.figures.Idle, d.figures.Free)
 	}
-	if d.figures.Required <= d.in.Surge {
+	if d.figures.Required <= d.in.Surge && d.waiting() <= d.figures.Free {
 		reason, why = ReasonRollout, "they replace instances of earlier revisions"
 	}
 	d.actions = append(d.actions, Action{Kind: Request, Count: n, Reason: reason, Message: why})

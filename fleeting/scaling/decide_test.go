@@ -94,6 +94,10 @@ func TestDecide(t *testing.T) {
 			in:     scaling.Input{Demand: scaling.Demand{Queued: 2}, Instances: []scaling.Instance{{ID: "a", State: scaling.StateReady, Busy: 1, Used: 3}}},
 			change: func(l *scaling.Limits) { l.MaxUse = 3 }, want: []string{"request 1: demand"},
 		},
+		{
+			name: "an instance for a task replaces none, even during a rollout", want: []string{"request 1: demand"},
+			in: scaling.Input{Demand: scaling.Demand{Queued: 2}, Surge: 1, Room: new(int), Instances: []scaling.Instance{draining}},
+		},
 		{name: "to zero", in: scaling.Input{Instances: []scaling.Instance{ready("a"), ready("b")}}, want: []string{"remove a: idle", "remove b: idle"}},
 		{name: "a busy one stays", in: scaling.Input{Instances: []scaling.Instance{busy, ready("b")}}, want: []string{"remove b: idle"}},
 		{name: "required instances stay", in: scaling.Input{Terms: scaling.Terms{IdleCount: 2}, Instances: []scaling.Instance{ready("a"), ready("b")}}, want: []string{"remove a: idle"}},

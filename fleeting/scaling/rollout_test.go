@@ -163,6 +163,9 @@ func (r *rollout) round() {
 				r.made++
 				in.Instances = append(in.Instances, scaling.Instance{ID: "n" + strconv.Itoa(r.made), State: scaling.StateRequested, RequestedAt: in.Now})
 			}
+			if withoutSlot > 0 && !in.Terms.Preemptive {
+				require.NotEqual(t, scaling.ReasonRollout, a.Reason, "the instance is for a task: %s", a.Message)
+			}
 			require.LessOrEqual(t, len(in.Instances), max(first.Figures.Needed+surge, before+withoutSlot),
 				"of all instances, in any state, there are no more than the surge, unless tasks have no slot")
 			if limit := in.Limits.MaxInstances; limit > 0 {
