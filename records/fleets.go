@@ -91,7 +91,10 @@ type FleetChanges struct {
 	// Status and PolicyState replace the stored values if they are not nil.
 	Status      *run.FleetStatus
 	PolicyState *string
-	Events      []run.FleetEvent // that belong to no row
+	// Error, if not nil, replaces the error in the stored status and keeps the
+	// rest of it.
+	Error  *FleetError
+	Events []run.FleetEvent // that belong to no row
 	// Request, if not "", adds nothing if the ledger already has a row of that
 	// request.
 	Request string
@@ -102,6 +105,12 @@ type FleetChanges struct {
 	Capacity func(v FleetView) int
 	// Deleted marks a fleet whose deletion is complete.
 	Deleted bool
+}
+
+// FleetError is why a fleet does not work.
+type FleetError struct {
+	Text string
+	At   time.Time
 }
 
 // LedgerChange is the new content of a row.

@@ -308,17 +308,11 @@ func (s *step) increase(ctx context.Context, n int) error {
 
 // reportRefusal writes the plugin's answer to the status of the fleet, because
 // the listing that shows its result may take long. It does not wait for a
-// listing either: the next round corrects the other figures of the status.
+// listing either, so it leaves the rest of the status to the next round.
 func (s *step) reportRefusal(ctx context.Context, refusal error) error {
 	why := s.refusalText(refusal)
 	s.setRefusal(why)
-	v, err := s.w.store.ViewFleet(ctx, s.name)
-	if err != nil {
-		return err
-	}
-	status := v.Fleet.Status
-	status.Error, status.ErrorAt = why, s.w.now()
-	_, err = s.w.store.ChangeFleet(ctx, s.name, records.FleetChanges{Status: &status})
+	_, err := s.w.store.ChangeFleet(ctx, s.name, records.FleetChanges{Error: &records.FleetError{Text: why, At: s.w.now()}})
 	return err
 }
 

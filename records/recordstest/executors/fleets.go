@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -154,6 +155,17 @@ func testLedger(t *testing.T, d *fixture.Database) {
 	require.Equal(t, run.InstanceRequested, v.Instances[1].State)
 	require.Equal(t, policyState, v.PolicyState)
 	require.Equal(t, 4, v.Fleet.Status.Target)
+
+	// An error leaves the rest of the status.
+	wake, stop := s.WatchFleets()
+	defer stop()
+	at := time.Date(2026, 3, 17, 12, 0, 0, 0, time.UTC)
+	_, err = s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Error: &records.FleetError{Text: "no servers left", At: at}})
+	require.NoError(t, err)
+	<-wake
+	v, err = s.ViewFleet(t.Context(), "linux")
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(run.FleetStatus{Group: "g", Target: 4, Error: "no servers left", ErrorAt: at}, v.Fleet.Status))
 
 	// The ledger has one row per machine.
 	twice := ledgerRow(run.InstanceCreating)

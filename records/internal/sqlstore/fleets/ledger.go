@@ -179,8 +179,13 @@ func (s *Store) ChangeFleet(ctx context.Context, name string, c records.FleetCha
 				return err
 			}
 		}
-		if len(written) > 0 || len(events) > 0 || c.Deleted {
+		if len(written) > 0 || len(events) > 0 || c.Error != nil || c.Deleted {
 			t.MarkChanged(run.ID(sqldb.FleetKey + name))
+		}
+		if c.Error != nil {
+			status := *cmp.Or(c.Status, &f.Status)
+			status.Error, status.ErrorAt = c.Error.Text, c.Error.At
+			c.Status = &status
 		}
 		return saveFleetState(ctx, t, name, c)
 	})
