@@ -280,6 +280,35 @@ func (w *env) freeze() { w.frozenAt.Store(time.Now().Add(time.Minute).Unix()) }
 // clock moves the worker's clock forward.
 func (w *env) clock(by time.Duration) { w.clockOffset.Add(int64(by)) }
 
+// awaitWithin waits while the worker's frozen clock moves, by up to a total of
+// limit: what becomes due after that stays undue, however slow the machine is.
+func (w *env) awaitWithin(limit time.Duration, what string, cond func() bool) {
+	w.t.Helper()
+	const step = 200 * time.Millisecond
+	moved := time.Duration(0)
+	w.await(what, func() bool {
+		if cond() {
+			return true
+		}
+		if moved+step <= limit {
+			moved += step
+			w.clock(step)
+			w.wake()
+		}
+		return false
+	})
+}
+
+// wake makes the worker observe the fleet: it does not notice that its frozen
+// clock has moved.
+func (w *env) wake() {
+	w.t.Helper()
+	_, err := w.store.ChangeFleet(w.t.Context(), w.name, records.FleetChanges{
+		Events: []run.FleetEvent{{At: w.now(), Kind: "clock_moved", By: "tester"}},
+	})
+	require.NoError(w.t, err)
+}
+
 // quick returns the spec of a fleet with short intervals.
 func quick(change func(*run.FleetSpec)) run.FleetSpec {
 	none := run.Duration(0)
