@@ -347,6 +347,21 @@ func TestFault_Init_that_fails_again_and_again(t *testing.T) {
 	require.Empty(t, listed(t, h))
 }
 
+// TestFault_a_plugin_that_ends_slowly covers a plugin that does not end when it is
+// asked to, and whose guard is killed meanwhile, so that it cannot remove the
+// directory of the socket.
+func TestFault_a_plugin_that_ends_slowly(t *testing.T) {
+	t.Parallel()
+	h, _, o := openOnCloud(t, cloud.Settings{}, fleeting.Options{})
+	dir := socketDir(t, o.Dir)
+	require.DirExists(t, dir)
+	require.NoError(t, syscall.Kill(pluginPID(t, o.Dir), syscall.SIGSTOP))
+	require.NoError(t, syscall.Kill(guardPID(t, o.Dir), syscall.SIGKILL))
+	require.NoError(t, h.Restart(t.Context()))
+	require.NoDirExists(t, dir)
+	require.DirExists(t, socketDir(t, o.Dir), "the next process has its own")
+}
+
 func TestFault_a_plugin_that_does_not_restart_is_retried_with_pauses(t *testing.T) {
 	t.Parallel()
 	h, c, o := openOnCloud(t, cloud.Settings{}, fleeting.Options{})

@@ -42,6 +42,22 @@ func TestLaunches_of_an_hour(t *testing.T) {
 	require.GreaterOrEqual(t, launched, 60)
 }
 
+// TestLaunches_of_a_wrong_clock covers a pause that was planned while the clock
+// was wrong: it holds up no launch, except for one that is at most a pause away.
+func TestLaunches_of_a_wrong_clock(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 17, 12, 0, 0, 0, time.UTC)
+	for offset, waits := range map[time.Duration]bool{
+		-20 * 365 * 24 * time.Hour: false, -time.Second: false, 0: true, time.Second: true, maxPause + time.Second: false, 20 * 365 * 24 * time.Hour: false,
+	} {
+		l := launches{Failures: 5}.failed(errors.New("bad token"), now.Add(offset))
+		l.RetryAt = now.Add(offset + time.Second) // the pause is random
+		require.Equal(t, waits, l.pending(now) != nil, "planned by a clock that was %s ahead", offset)
+	}
+	longest := launches{Failures: 7, RetryAt: now.Add(maxPause)}
+	require.Error(t, longest.pending(now), "the longest pause counts")
+}
+
 func TestLaunches_of_another_host(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

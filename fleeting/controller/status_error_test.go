@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/controller"
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
@@ -81,6 +83,55 @@ func TestFleet_refusal_that_follows_a_status(t *testing.T) {
 	})
 	w.cloud.do(func() { w.cloud.hang, w.cloud.increase = nil, nil })
 	close(again)
+}
+
+// errorStore calls onError before it writes an error of a fleet.
+type errorStore struct {
+	records.Store
+	onError func()
+}
+
+func (s errorStore) ChangeFleet(ctx context.Context, name string, c records.FleetChanges) ([]int, error) {
+	if c.Error != nil {
+		s.onError()
+	}
+	return s.Store.ChangeFleet(ctx, name, c)
+}
+
+// TestFleet_newer_refusal covers a refusal after another failure, which the memory
+// of the fleet still names: the status names the newer one.
+func TestFleet_newer_refusal(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t)
+	w.freeze()
+	hold := make(chan struct{})
+	var refusals atomic.Int64
+	w.store = errorStore{Store: w.store, onError: func() {
+		if refusals.Add(1) == 2 {
+			<-hold // so that only a round can write it
+		}
+	}}
+	w.newWorker()
+	refuse := func(why string) {
+		w.cloud.do(func() { w.cloud.increase = func(*cloud, int) (int, error) { return 0, errors.New(why) } })
+	}
+	refuse("quota exceeded")
+	w.put(nil)
+	w.submit(1)
+	w.start()
+	release := sync.OnceFunc(func() { close(hold) })
+	t.Cleanup(release)
+	w.awaitCount(run.InstanceGone, 1)
+	refuse("no servers left")
+	w.clock(time.Minute)
+	w.wake()
+	w.await("the second refusal", func() bool { return refusals.Load() == 2 })
+	w.awaitWithin(pauseOfOne, "its text", func() bool {
+		f, err := w.fleets.Fleet(t.Context(), fleetName)
+		return err == nil && f.Status.Error == "the plugin refused: no servers left"
+	})
+	release()
+	w.awaitCount(run.InstanceGone, 2)
 }
 
 // TestFleet_refusal_before_a_slow_listing covers a refusal whose result only a
