@@ -78,3 +78,44 @@ func testAcquireTimeout(t *testing.T, d *fixture.Database) {
 	require.False(t, r.Tasks[1].EndedAt.IsZero())
 	require.Equal(t, run.StatusQueued, r.Tasks[0].Status)
 }
+
+// testAcquireTimeoutOfLabels queues tasks that require labels or resources: only the
+// fleets and executors that have them count for the limit.
+func testAcquireTimeoutOfLabels(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	arm, ssd := map[string]string{"arch": "arm64"}, map[string]string{"disk": "ssd"}
+	large := run.Resources{CPU: "8"}.Labels()
+	putFleet(t, s, "arm", func(x *run.FleetSpec) {
+		x.InstanceAcquireTimeout, x.Labels, x.Resources = run.Duration(time.Minute), arm, run.Resources{CPU: "16"}
+	})
+	putFleet(t, s, "plain", nil)
+	id := createLabelled(t, s, nil, arm, ssd, large)
+	dispatch := 1
+	limits := func() (all []time.Duration) {
+		t.Helper()
+		dispatch++
+		var c records.Changes
+		for task := range 4 {
+			c.Tasks = append(c.Tasks, run.TaskChange{Task: task, Attempt: 1, Dispatch: dispatch, Status: run.StatusQueued, IfUnclaimed: true})
+		}
+		_, statuses, err := s.Apply(t.Context(), id, c)
+		require.NoError(t, err)
+		for _, status := range statuses {
+			all = append(all, status.AcquireTimeout.Std())
+		}
+		return all
+	}
+	require.Equal(t, []time.Duration{0, time.Minute, 0, time.Minute}, limits(), "fleet plain has no limit, and none of the labels")
+	labelledExecutor(t, s, "static", 1, nil)
+	require.Equal(t, []time.Duration{0, time.Minute, 0, time.Minute}, limits(), "the executor cannot take the tasks of fleet arm")
+	labelledExecutor(t, s, "static-arm", 1, arm)
+	require.Equal(t, []time.Duration{0, 0, 0, time.Minute}, limits(), "this one can take one of them")
+	_, _, err := s.Apply(t.Context(), id, records.Changes{Tasks: []run.TaskChange{{
+		Task: 3, Attempt: 1, Dispatch: dispatch + 1, Status: run.StatusQueued, IfUnclaimed: true, NotAcquired: true,
+	}}})
+	require.NoError(t, err)
+	r, err := s.GetRun(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, run.CauseAcquireTimeout, r.Tasks[3].Cause)
+	require.Contains(t, r.Tasks[3].Reason, "no instance of fleet arm took it")
+}

@@ -34,6 +34,7 @@ func FleetTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"resources":                 testResources,
 		"pool_under_races":          testPoolRace,
 		"acquire_timeout":           testAcquireTimeout,
+		"acquire_timeout_of_labels": testAcquireTimeoutOfLabels,
 	}
 }
 

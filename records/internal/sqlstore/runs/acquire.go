@@ -2,7 +2,10 @@ package runs
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,65 +14,117 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// acquireLimit is how long a task of a pool may wait for an instance. The zero value
+// acquireLimit is how long a task may wait for an instance. The zero value
 // is no limit.
 type acquireLimit struct {
 	timeout time.Duration
-	fleets  []string // that serve the pool
+	fleets  []string // that may serve the task
 }
 
-// acquireLimits has the limits of pools that a transaction has read, by pool.
-type acquireLimits map[string]acquireLimit
+// acquireLimits has what a transaction has read to limit waits, by pool.
+type acquireLimits map[string]*acquirePool
 
-// of returns the limit of a pool. There is none if an executor that belongs to no
-// fleet may take the task, if no fleet requests instances, or if one of those that
-// do has no limit.
-func (a acquireLimits) of(ctx context.Context, t *sqldb.Tx, pool string) (acquireLimit, error) {
-	if limit, ok := a[pool]; ok {
+// acquirePool is a pool, as far as it limits waits.
+type acquirePool struct {
+	fleets []acquireFleet          // active, by name
+	others []map[string]string     // labels of online executors outside of fleets
+	limits map[string]acquireLimit // by the labels that a task requires
+}
+
+// acquireFleet is a fleet whose instances may take tasks.
+type acquireFleet struct {
+	name    string
+	labels  map[string]string
+	timeout time.Duration
+}
+
+// of returns the limit of a task. Only fleets and executors with the labels that the
+// task requires count. There is no limit if an executor that belongs to no fleet may
+// take the task, if no fleet requests instances, or if a fleet that does has no limit.
+func (a acquireLimits) of(ctx context.Context, t *sqldb.Tx, x *rows.Task) (acquireLimit, error) {
+	pool := a[x.Pool]
+	if pool == nil {
+		var err error
+		if pool, err = readAcquirePool(ctx, t, x.Pool); err != nil {
+			return acquireLimit{}, err
+		}
+		a[x.Pool] = pool
+	}
+	if limit, ok := pool.limits[x.Labels]; ok {
 		return limit, nil
 	}
-	limit, err := readAcquireLimit(ctx, t, pool)
-	if err != nil {
-		return limit, err
+	var required map[string]string
+	if err := sqldb.Unmarshal(x.Labels, &required); err != nil {
+		return acquireLimit{}, err
 	}
-	if limit.timeout > 0 {
-		var others bool
-		if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM executors WHERE pool = ? AND fleet = '' AND NOT removed AND NOT draining
-			AND NOT drain_requested AND last_contact BETWEEN ? AND ?)`,
-			pool, t.Now-int64(run.ExecutorTimeout), t.Now+int64(run.ExecutorTimeout)).Scan(&others); err != nil {
-			return limit, err
-		}
-		if others {
-			limit = acquireLimit{}
-		}
-	}
-	a[pool] = limit
+	limit := pool.limit(required)
+	pool.limits[x.Labels] = limit
 	return limit, nil
 }
 
-// readAcquireLimit returns the longest limit of the active fleets of a pool.
-func readAcquireLimit(ctx context.Context, t *sqldb.Tx, pool string) (limit acquireLimit, err error) {
-	unlimited := false
-	err = sqldb.Each(ctx, t, func(row sqldb.Scanner) error {
+// limit returns the longest limit of the fleets whose instances may take a task.
+func (p *acquirePool) limit(required map[string]string) (limit acquireLimit) {
+	if slices.ContainsFunc(p.others, func(own map[string]string) bool { return run.HasLabels(own, required) }) {
+		return acquireLimit{}
+	}
+	for _, f := range p.fleets {
+		if !run.HasLabels(f.labels, required) {
+			continue
+		}
+		if f.timeout <= 0 {
+			return acquireLimit{}
+		}
+		limit.timeout = max(limit.timeout, f.timeout)
+		limit.fleets = append(limit.fleets, f.name)
+	}
+	return limit
+}
+
+// readAcquirePool reads the active fleets of a pool, and if there are any, its other
+// executors.
+func readAcquirePool(ctx context.Context, t *sqldb.Tx, name string) (*acquirePool, error) {
+	p := &acquirePool{limits: map[string]acquireLimit{}}
+	var pool run.Pool
+	var text string
+	err := t.QueryRow(ctx, `SELECT labels FROM pools WHERE name = ?`, name).Scan(&text)
+	if err == nil {
+		err = sqldb.Unmarshal(text, &pool.Labels)
+	}
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	if err := sqldb.Each(ctx, t, func(row sqldb.Scanner) error {
 		var name, text string
 		if err := row.Scan(&name, &text); err != nil {
 			return err
 		}
-		var config struct {
-			Timeout run.Duration `json:"instance_acquire_timeout"`
+		var spec struct {
+			Labels    map[string]string `json:"labels"`
+			Resources run.Resources     `json:"resources"`
+			Timeout   run.Duration      `json:"instance_acquire_timeout"`
 		}
-		if err := sqldb.Unmarshal(text, &config); err != nil {
+		if err := sqldb.Unmarshal(text, &spec); err != nil {
 			return err
 		}
-		unlimited = unlimited || config.Timeout <= 0
-		limit.timeout = max(limit.timeout, config.Timeout.Std())
-		limit.fleets = append(limit.fleets, name)
+		labels := run.FleetSpec{Labels: spec.Labels, Resources: spec.Resources}.ExecutorLabels(name)
+		p.fleets = append(p.fleets, acquireFleet{name: name, labels: pool.WithLabels(labels), timeout: spec.Timeout.Std()})
 		return nil
-	}, `SELECT name, config FROM fleets WHERE pool = ? AND mode = ? ORDER BY name`, pool, run.FleetActive)
-	if unlimited {
-		limit = acquireLimit{}
+	}, `SELECT name, config FROM fleets WHERE pool = ? AND mode = ? ORDER BY name`, name, run.FleetActive); err != nil || len(p.fleets) == 0 {
+		return p, err
 	}
-	return limit, err
+	return p, sqldb.Each(ctx, t, func(row sqldb.Scanner) error {
+		var text string
+		if err := row.Scan(&text); err != nil {
+			return err
+		}
+		var own map[string]string
+		if err := sqldb.Unmarshal(text, &own); err != nil {
+			return err
+		}
+		p.others = append(p.others, pool.WithLabels(own))
+		return nil
+	}, `SELECT DISTINCT labels FROM executors WHERE pool = ? AND fleet = '' AND NOT removed AND NOT draining
+		AND NOT drain_requested AND last_contact BETWEEN ? AND ?`, name, t.Now-int64(run.ExecutorTimeout), t.Now+int64(run.ExecutorTimeout))
 }
 
 // change returns the change of a task, which fails if no instance took its last
@@ -79,7 +134,7 @@ func (a acquireLimits) change(ctx context.Context, t *sqldb.Tx, x *rows.Task, c 
 	if !c.NotAcquired || c.Status != run.StatusQueued || x.Status != run.StatusQueued || c.Attempt != x.Attempt || c.Dispatch <= x.Dispatch {
 		return c, nil
 	}
-	limit, err := a.of(ctx, t, x.Pool)
+	limit, err := a.of(ctx, t, x)
 	if err != nil || limit.timeout == 0 {
 		return c, err
 	}

@@ -109,7 +109,7 @@ func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (run.Pr
 			x := tasks[change.Task]
 			statuses[i] = run.TaskStatus{Task: x.Number, Attempt: x.Attempt, Dispatch: x.Dispatch, Status: x.Status}
 			if change.Status == run.StatusQueued && x.Status == run.StatusQueued {
-				limit, err := limits.of(ctx, t, x.Pool)
+				limit, err := limits.of(ctx, t, x)
 				if err != nil {
 					return err
 				}
