@@ -62,9 +62,13 @@ type RoleGrantsAPI interface {
 	// GetRoleGrants returns a list. Errors: not_found, unavailable.
 	GetRoleGrants(ctx context.Context, name string) (RoleGrants, error)
 	// PutRoleGrants creates or replaces a list. If it has the same grants and note, it
-	// keeps its version. Errors: invalid, conflict (the version is not as expected),
-	// exhausted, unavailable, not_supported (no grant has an effect).
+	// keeps its version. Errors: invalid; conflict (the version is not as expected, or the
+	// stored list is for another provider or was written by a newer version of Drover);
+	// exhausted (too many lists, or too large in all); not_supported (no grant would have
+	// an effect); unavailable. After unavailable the change may be stored but not applied
+	// yet, as the message says.
 	PutRoleGrants(ctx context.Context, g RoleGrants, expected *int64, by string) (_ RoleGrants, created bool, _ error)
-	// DeleteRoleGrants deletes a list. Errors: not_found, conflict, unavailable.
+	// DeleteRoleGrants deletes a list. Errors: not_found; conflict (the version is not as
+	// expected); unavailable, as for PutRoleGrants.
 	DeleteRoleGrants(ctx context.Context, name string, expected *int64, by string) error
 }

@@ -1365,16 +1365,20 @@ export interface paths {
          * Create or replace a list of role grants
          * @description This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who lose the
          *     right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409 `conflict` if
-         *     the list does not have the given `version`; 422 `invalid` if a grant is not valid, or if a user would have more than 50
-         *     patterns of groups with the grants in force; 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so
-         *     that no grant has an effect; 429 `exhausted` if there are 100 lists.
+         *     the list does not have the given `version`, if it is for the users of another provider, or if it has grants that a newer
+         *     version of Drover stored; 422 `invalid` if a grant is not valid, or if a user would have more than 50 patterns of groups
+         *     with the grants in force; 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an
+         *     effect; 429 `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the
+         *     records do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.
          */
         put: operations["putRoleGrants"];
         post?: never;
         /**
          * Delete a list of role grants
-         * @description From the answer on, users do not have the roles at this gateway, and at the others within a few seconds. 409 `conflict`
-         *     if the list does not have the given `version`.
+         * @description From the answer on, users do not have the roles at this gateway, and at the others within a few seconds. Lists for the
+         *     users of another provider, and those of a newer version, can be deleted too. Errors: 409 `conflict` if the list does not
+         *     have the given `version`; 503 `unavailable` if the records do not answer. If the detail of a 503 says that the change is
+         *     stored, it takes effect when the records answer.
          */
         delete: operations["deleteRoleGrants"];
         options?: never;
