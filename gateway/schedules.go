@@ -135,6 +135,9 @@ func (s *Server) TriggerSchedule(c echo.Context, name api.ScheduleName) error {
 	if err := s.decode(c, &body, strict); err != nil {
 		return err
 	}
+	if err := allowRuns(c, s.schedules, name); err != nil {
+		return err
+	}
 	return renderSchedule(c, http.StatusOK)(s.schedules.TriggerSchedule(c.Request().Context(), name, run.Overlap(body.Overlap)))
 }
 
@@ -147,9 +150,25 @@ func (s *Server) BackfillSchedule(c echo.Context, name api.ScheduleName) error {
 	if err := s.decode(c, &body, strict); err != nil {
 		return err
 	}
+	if err := allowRuns(c, s.schedules, name); err != nil {
+		return err
+	}
 	return renderSchedule(c, http.StatusOK)(s.schedules.BackfillSchedule(c.Request().Context(), name, run.Backfill{
 		From: body.From, To: body.To, Overlap: run.Overlap(body.Overlap),
 	}))
+}
+
+// allowRuns refuses a call that creates runs of a schedule at once if the caller could not
+// submit its specification, as for a restart: an operator of all groups may have put it.
+func allowRuns(c echo.Context, schedules run.Schedules, name string) error {
+	if !principal(c).Restricted() {
+		return nil
+	}
+	x, err := schedules.Schedule(c.Request().Context(), name)
+	if err != nil {
+		return err
+	}
+	return access.AllowSpec(principal(c), x.Spec)
 }
 
 // renderSchedule answers with a schedule.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,14 +14,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/blobs"
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/internal/roles"
+	"github.com/drover-run/drover/internal/secrets"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/records/sqlite"
@@ -102,6 +102,7 @@ func matrix() map[string]allowance {
 const (
 	ours   = "/acme/web" // the group of the runs of the matrix
 	theirs = "/other/web"
+	below  = ours + "/deploy"
 )
 
 // bindings are the groups to which the tokens of the matrix are bound.
@@ -117,12 +118,21 @@ func fleetGroups() map[string]string { return map[string]string{"p": ours, "x": 
 type tenants struct {
 	*engine.Engine
 
-	base  string
-	token func(principal string) string
+	base      string
+	token     func(principal string) string
+	scheduler *engine.Scheduler // nil: the schedules are a fake
+	store     *sqlite.Store
 }
 
 // newTenants returns tenants whose principals are those of tokens.
 func newTenants(t *testing.T) tenants {
+	t.Helper()
+	known, token := tenantTokens(t)
+	return tenantsOf(t, known, token)
+}
+
+// tenantTokens returns the tokens of the principals, and the token of each.
+func tenantTokens(t *testing.T) (tokens.Authenticator, func(principal string) string) {
 	t.Helper()
 	var list []tokens.Token
 	for name, b := range principals() {
@@ -130,12 +140,12 @@ func newTenants(t *testing.T) tenants {
 	}
 	known, err := tokens.NewList(list)
 	require.NoError(t, err)
-	return tenantsOf(t, known, func(name string) string { return name })
+	return known, func(name string) string { return name }
 }
 
 // principals has the binding of each principal of the matrix, by its name.
 func principals() map[string]roles.Binding {
-	all := map[string]roles.Binding{}
+	all := map[string]roles.Binding{"submitter-below": {Role: roles.Submitter, Groups: []string{below + "/**"}}}
 	for place, pattern := range bindings() {
 		for _, role := range roles.All() {
 			all[string(role)+"-"+place] = roles.Binding{Role: role, Groups: []string{pattern}}
@@ -146,12 +156,26 @@ func principals() map[string]roles.Binding {
 
 func tenantsOf(t *testing.T, auth tokens.Authenticator, token func(string) string) tenants {
 	t.Helper()
+	return tenantsWith(t, auth, token, func(*engine.Engine, *sqlite.Store) (run.Schedules, *engine.Scheduler) { return schedules(), nil })
+}
+
+// tenantsWith is tenantsOf with other schedules. The provider of secrets theirs is for the
+// group /other.
+func tenantsWith(
+	t *testing.T, auth tokens.Authenticator, token func(string) string, scheduled func(*engine.Engine, *sqlite.Store) (run.Schedules, *engine.Scheduler),
+) tenants {
+	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "records.db"), sqlite.Options{})
+	require.NoError(t, err)
+	providers := filepath.Join(t.TempDir(), "providers.yaml")
+	require.NoError(t, durable.WriteFile(providers, []byte("providers:\n  theirs: {type: env, prefix: X_, groups: [/other]}\n")))
+	log := slog.New(slog.DiscardHandler)
+	external, err := secrets.Open(providers, func(string) (string, bool) { return "", false }, log)
 	require.NoError(t, err)
 	bucket, err := blobs.Open(t.Context(), "mem://")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, errors.Join(store.Close(), bucket.Close())) })
-	e := engine.New(engine.Deps{Store: store, Logs: bucket, Logger: slog.New(slog.DiscardHandler)})
+	e := engine.New(engine.Deps{Store: store, Logs: bucket, Secrets: external, Logger: log})
 	_, err = e.Register(t.Context(), run.Executor{ID: "host-1", Pool: "shell", Driver: "shell", OS: "linux", Arch: "amd64", Slots: 1, JournalID: "j1"})
 	require.NoError(t, err)
 	fleets := engine.NewFleets(store)
@@ -164,7 +188,9 @@ func tenantsOf(t *testing.T, auth tokens.Authenticator, token func(string) strin
 		}, "me")
 		require.NoError(t, err)
 	}
-	return tenants{e, serve(t, gateway.Deps{Runs: e, ExecutorAPI: e, Artifacts: e, Schedules: schedules(), Fleets: fleets, Auth: auth}, gateway.Options{}), token}
+	api, scheduler := scheduled(e, store)
+	deps := gateway.Deps{Runs: e, ExecutorAPI: e, Artifacts: e, Schedules: api, Fleets: fleets, Webhooks: engine.NewWebhooks(store), Auth: auth}
+	return tenants{Engine: e, base: serve(t, deps, gateway.Options{}), token: token, scheduler: scheduler, store: store}
 }
 
 // schedules has the schedules p and acme.x, and x of others.
@@ -176,6 +202,9 @@ func schedules() *runtest.Schedules {
 				return group, nil
 			}
 			return "", run.Errorf(run.CodeNotFound, "there is no schedule %s", name)
+		},
+		ScheduleFunc: func(name string) (run.Schedule, error) {
+			return run.Schedule{ScheduleSpec: run.ScheduleSpec{Name: name, Spec: &run.Spec{Name: "n", Group: groups[name]}}, Group: groups[name]}, nil
 		},
 		SchedulesFunc: func(q run.ScheduleQuery) (page run.SchedulePage, _ error) {
 			for _, name := range []string{"p", "x"} {
@@ -408,71 +437,6 @@ func TestTenants_specs(t *testing.T) {
 	require.Equal(t, http.StatusCreated, restart("").status)
 	require.Equal(t, http.StatusCreated, restart(`, "spec": `+quoted(specOf(ours))).status)
 	restart(`, "spec": `+quoted(specOf(theirs))).problem(t, http.StatusForbidden, run.CodeForbidden)
-}
-
-// TestTenants_changegroups: update tokens and token_for name change groups. Those of a path
-// need a permission in that path, in every operation of the contract that takes either.
-func TestTenants_changegroups(t *testing.T) {
-	t.Parallel()
-	b := newTenants(t)
-	operations := 0
-	for path, item := range contract(t).Paths.Map() {
-		for method, op := range item.Operations() {
-			if !takesChangeGroups(op) {
-				continue
-			}
-			operations++
-			t.Run(op.OperationID, func(t *testing.T) {
-				t.Parallel()
-				id := b.submit(t, ours)
-				for name, refused := range map[string]bool{
-					"group:" + ours: false, "group:" + ours + "/x": false, "free": false,
-					"group:" + theirs: true, "group:/other": true, "group:/acmes": true, "group:/acme": false,
-				} {
-					// An operator of all that is called, so that only the name can be refused.
-					c := call{method: method, path: strings.NewReplacer("{id}", string(id), "{task}", "a", "{name}", "free").Replace(path)}
-					c.header = map[string]string{"Authorization": "Bearer operator-own"}
-					token := run.Token{name: 0}.String()
-					switch {
-					case op.Parameters.GetByInAndName("query", "token_for") != nil:
-						c.path += "?token_for=" + url.QueryEscape(name)
-					case op.Parameters.GetByInAndName("query", "changegroup_token") != nil:
-						c.path, c.body = c.path+"?changegroup_token="+token, "{}"
-					case op.OperationID == "createRun":
-						c.body = strings.Replace(specOf(ours), "{", `{"changegroup_token": "`+token+`", `, 1)
-					case op.OperationID == "putChangeGroup":
-						return // only operators of all groups, who may name all
-					default:
-						c.body = `{"changegroup_token": "` + token + `"}`
-					}
-					got := c.do(t, b.base)
-					if refused {
-						got.problem(t, http.StatusForbidden, run.CodeForbidden)
-					} else {
-						require.NotEqual(t, http.StatusForbidden, got.status, "%s: %s", name, got.body)
-					}
-				}
-			})
-		}
-	}
-	require.Equal(t, 12, operations)
-}
-
-// takesChangeGroups reports whether an operation has a parameter token_for, or takes an
-// update token.
-func takesChangeGroups(op *openapi3.Operation) bool {
-	if op.Parameters.GetByInAndName("query", "token_for") != nil || op.Parameters.GetByInAndName("query", "changegroup_token") != nil {
-		return true
-	}
-	if op.RequestBody == nil || op.OperationID == "validateSpec" { // which ignores the token
-		return false
-	}
-	media := op.RequestBody.Value.Content.Get("application/json")
-	return media != nil && hasProperty(media.Schema.Value, "changegroup_token")
-}
-
-func hasProperty(s *openapi3.Schema, name string) bool {
-	return s.Properties[name] != nil || slices.ContainsFunc(slices.Concat(s.AllOf, s.OneOf, s.AnyOf), func(r *openapi3.SchemaRef) bool { return hasProperty(r.Value, name) })
 }
 
 // TestTenants_pools: a pool with allowed groups is used and seen by these alone, also by

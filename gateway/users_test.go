@@ -48,6 +48,13 @@ func userToken(t *testing.T, identity *testenv.Identity, email string, groups ..
 // stored in the records.
 func newUsers(t *testing.T, identity *testenv.Identity) tenants {
 	t.Helper()
+	auth, token := tenantUsers(t, identity)
+	return tenantsOf(t, auth, token)
+}
+
+// tenantUsers returns the authenticator of these users, and the token of each.
+func tenantUsers(t *testing.T, identity *testenv.Identity) (tokens.Authenticator, func(principal string) string) {
+	t.Helper()
 	var file strings.Builder
 	stored := run.RoleGrants{Name: "tenants", UpdatedBy: "ops"}
 	signed := map[string]string{}
@@ -70,7 +77,7 @@ func newUsers(t *testing.T, identity *testenv.Identity) tenants {
 	require.NoError(t, err)
 	none, err := tokens.NewList(nil)
 	require.NoError(t, err)
-	return tenantsOf(t, oidc.WithProvider(newProvider(t, identity, granted), none), func(name string) string { return signed[name] })
+	return oidc.WithProvider(newProvider(t, identity, granted), none), func(name string) string { return signed[name] }
 }
 
 // newStore returns empty records.
