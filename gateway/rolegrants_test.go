@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -301,4 +302,107 @@ func TestServer_role_grants_store_fails(t *testing.T) {
 	got = g.call(t, http.MethodGet, "/api/v1/rolegrants", "", userToken(t, identity, "eve@example.com", "platform"))
 	require.GreaterOrEqual(t, got.status, 500)
 	require.Equal(t, http.StatusOK, g.call(t, http.MethodGet, "/api/v1/runs", "", bob).status)
+}
+
+// heldBody is a body that arrives after something else has happened. Its client sends it
+// when the gateway, which has admitted the call, begins to read it.
+type heldBody struct {
+	io.Reader
+
+	before sync.Once
+	do     func()
+}
+
+func (b *heldBody) Read(p []byte) (int, error) {
+	b.before.Do(b.do)
+	return b.Reader.Read(p)
+}
+
+// TestServer_lost_rights: a caller who has lost the right to give rights at another gateway,
+// or while the body of the call arrives, gives and takes none.
+func TestServer_lost_rights(t *testing.T) {
+	t.Parallel()
+	identity := testenv.StartIdentity(t)
+	log := slog.New(slog.DiscardHandler)
+	store := newStore(t)
+	none, err := tokens.NewList(nil)
+	require.NoError(t, err)
+	type one struct {
+		granted  *roles.Grants
+		registry *tokens.Registry
+		base     string
+	}
+	start := func() one { // a gateway that reads the records when it begins, and then not by itself
+		g := one{granted: roles.NewGrants(t.Context(), store, log, roles.GrantsOptions{Issuer: identity.Issuer}), registry: tokens.NewRegistry(t.Context(), none, store, log)}
+		provider := newProvider(t, identity, g.granted)
+		g.base = serve(t, gateway.Deps{Auth: oidc.WithProvider(provider, g.registry), Provider: provider, RoleGrants: g.granted, Tokens: g.registry}, gateway.Options{})
+		return g
+	}
+	ana := userToken(t, identity, "ana@example.com", "admins")
+	for name, tt := range map[string]struct {
+		status int
+		code   run.Code
+		give   func(one) (token string, _ error)
+		lose   func(one) error
+	}{
+		"role": {http.StatusForbidden, run.CodeForbidden, func(g one) (string, error) {
+			_, _, err := g.granted.PutRoleGrants(t.Context(), run.RoleGrants{Name: "admins", Grants: []run.RoleGrant{{Members: "admins", Role: "admin", Groups: []string{"/**"}}}}, nil, "ops")
+			return ana, err
+		}, func(g one) error { return g.granted.DeleteRoleGrants(t.Context(), "admins", nil, "ops") }},
+		"token": {http.StatusUnauthorized, run.CodeTokenRevoked, func(g one) (string, error) {
+			secret, _, err := g.registry.CreateToken(t.Context(), run.BearerToken{Name: "boss", Scopes: []string{"admin"}}, "ops")
+			return secret, err
+		}, func(g one) error { _, err := g.registry.RevokeToken(t.Context(), "boss", "ops"); return err }},
+	} {
+		for _, c := range []call{
+			{method: http.MethodPut, path: grantsPath + "admins", body: `{"grants": [{"members": "admins", "role": "admin", "groups": ["/**"]}]}`},
+			{method: http.MethodDelete, path: grantsPath + "web", body: "{}"},
+			{method: http.MethodPost, path: "/api/v1/tokens", body: `{"name": "mine", "scopes": ["admin"]}`},
+			{method: http.MethodPost, path: "/api/v1/tokens/ci/revoke", body: "{}"},
+		} {
+			store = newStore(t)
+			here := start()
+			_, _, err := here.granted.PutRoleGrants(t.Context(), run.RoleGrants{Name: "web", Grants: []run.RoleGrant{}}, nil, "ops")
+			require.NoError(t, err)
+			_, _, err = here.registry.CreateToken(t.Context(), run.BearerToken{Name: "ci", Scopes: []string{"read"}}, "ops")
+			require.NoError(t, err)
+			token, err := tt.give(here)
+			require.NoError(t, err)
+			c.header = map[string]string{"Authorization": "Bearer " + token}
+			there := start()
+			got := c.held(t, there.base, func() { require.NoError(t, tt.lose(here)) })
+			require.Equal(t, tt.status, got.status, "%s: %s %s: %s", name, c.method, c.path, got.body)
+			got.problem(t, tt.status, tt.code)
+			after := start()
+			lists, err := after.granted.ListRoleGrants(t.Context())
+			require.NoError(t, err)
+			require.Len(t, lists.Stored, 1)
+			require.Equal(t, "web", lists.Stored[0].Name)
+			known, err := after.registry.ListTokens(t.Context())
+			require.NoError(t, err)
+			for _, x := range known {
+				require.NotEqual(t, "mine", x.Name)
+				require.True(t, x.Name == "boss" || x.RevokedAt.IsZero(), x.Name)
+			}
+		}
+	}
+}
+
+// held makes a call whose body arrives after a function has returned.
+func (c call) held(t *testing.T, base string, before func()) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), c.method, base+c.path, &heldBody{Reader: strings.NewReader(c.body), do: before})
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Expect", "100-continue")
+	for k, v := range c.header {
+		r.Header.Set(k, v)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: time.Hour}}
+	response, err := client.Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return answer{status: response.StatusCode, header: response.Header, body: string(data)}
 }

@@ -223,10 +223,15 @@ func New(deps Deps, opts Options) (*Server, error) {
 	})
 	if deps.Auth != nil {
 		s.watcher = &access.Watcher{Every: s.opts.Recheck, Authenticate: reauthenticate(deps.Auth, s.Handlers), Roles: s.roles, Problem: problemOf}
+		for _, rights := range []any{deps.Tokens, deps.RoleGrants} {
+			if r, ok := rights.(access.Refresher); ok {
+				s.watcher.Rights = append(s.watcher.Rights, r)
+			}
+		}
 	}
-	s.TokenOperations = &access.TokenOperations{Tokens: deps.Tokens, Caller: principal, Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) }}
+	s.TokenOperations = &access.TokenOperations{Tokens: deps.Tokens, Caller: principal, Reaffirm: s.watcher.Reaffirm, Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) }}
 	s.RoleGrantOperations = &access.RoleGrantOperations{
-		Grants: deps.RoleGrants, Caller: subject, Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) },
+		Grants: deps.RoleGrants, Caller: subject, Reaffirm: s.watcher.Reaffirm, Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) },
 		Location: func(name string) string { return s.base.Join("/api/v1/rolegrants/" + url.PathEscape(name)) },
 	}
 	s.API = audit.New(deps.Audit, ops, audit.Server{

@@ -21,8 +21,9 @@ type RoleGrantOperations struct {
 	Grants run.RoleGrantsAPI // nil: not_supported
 	// Decode reads the body of a call.
 	Decode func(c echo.Context, v any) error
-	// Caller returns the name of the caller.
-	Caller func(c echo.Context) string
+	// Caller returns the name of the caller, and Reaffirm checks the caller again.
+	Caller   func(c echo.Context) string
+	Reaffirm func(c echo.Context) error
 	// Location returns the path of a list.
 	Location func(name string) string
 }
@@ -84,6 +85,9 @@ func (o *RoleGrantOperations) PutRoleGrants(c echo.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if err := o.Reaffirm(c); err != nil {
+		return err
+	}
 	g, created, err := o.Grants.PutRoleGrants(c.Request().Context(), run.RoleGrants{Name: name, Grants: grants, Note: body.Note}, version, o.Caller(c))
 	if err != nil {
 		return err
@@ -102,6 +106,9 @@ func (o *RoleGrantOperations) DeleteRoleGrants(c echo.Context, name string, para
 		return errNoProvider()
 	}
 	if err := o.Decode(c, &struct{}{}); err != nil {
+		return err
+	}
+	if err := o.Reaffirm(c); err != nil {
 		return err
 	}
 	if err := o.Grants.DeleteRoleGrants(c.Request().Context(), name, params.Version, o.Caller(c)); err != nil {

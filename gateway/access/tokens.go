@@ -18,8 +18,9 @@ type TokenOperations struct {
 	Tokens run.BearerTokens // nil: not_supported
 	// Decode reads the body of a call.
 	Decode func(c echo.Context, v any) error
-	// Caller returns the principal of the call.
-	Caller func(c echo.Context) tokens.Principal
+	// Caller returns the principal of the call, and Reaffirm checks it again.
+	Caller   func(c echo.Context) tokens.Principal
+	Reaffirm func(c echo.Context) error
 }
 
 // errNoTokenList is the error of gateways without run.BearerTokens.
@@ -62,6 +63,9 @@ func (o *TokenOperations) CreateToken(c echo.Context) error {
 	for _, b := range body.Bindings {
 		t.Bindings = append(t.Bindings, run.RoleBinding{Role: string(b.Role), Groups: b.Groups})
 	}
+	if err := o.Reaffirm(c); err != nil {
+		return err
+	}
 	secret, made, err := o.Tokens.CreateToken(c.Request().Context(), t, o.Caller(c).Name)
 	if err != nil {
 		return err
@@ -76,6 +80,9 @@ func (o *TokenOperations) RevokeToken(c echo.Context, name string) error {
 		return errNoTokenList()
 	}
 	if err := o.Decode(c, &struct{}{}); err != nil {
+		return err
+	}
+	if err := o.Reaffirm(c); err != nil {
 		return err
 	}
 	t, err := o.Tokens.RevokeToken(c.Request().Context(), name, o.Caller(c).Name)

@@ -49,8 +49,37 @@ type Watcher struct {
 	// other use of a session.
 	Authenticate func(r *http.Request) (tokens.Principal, error)
 	Roles        *Roles
+	// Rights are what Authenticate decides by.
+	Rights []Refresher
 	// Problem returns the document of an error.
 	Problem func(err error, method string) api.Problem
+}
+
+// Refresher reads what other gateways changed of the rights of callers. Errors: unavailable.
+type Refresher interface {
+	Refresh(ctx context.Context) error
+}
+
+// Reaffirm checks the caller of a call again, by what the records have now. Calls that give
+// or take rights need it before they change anything: a caller who has lost the right at
+// another gateway, or while the body of the call arrived, could otherwise take it back.
+// Errors: those of the check; unavailable.
+func (w *Watcher) Reaffirm(c echo.Context) error {
+	began, ok := c.Get(admittedKey).(admitted)
+	if w == nil || !ok {
+		return nil
+	}
+	ctx := c.Request().Context()
+	for _, r := range w.Rights {
+		if err := r.Refresh(ctx); err != nil {
+			return err
+		}
+	}
+	now, err := w.Authenticate(c.Request())
+	if err != nil {
+		return err
+	}
+	return w.Roles.Check(ctx, began.call, now)
 }
 
 // Watch returns a context for a call that lasts: it ends with ctx, and when the caller

@@ -106,7 +106,7 @@ func (x index) matching(subject string, memberOf []string) Bindings {
 // until then BindingsOf returns unavailable.
 func NewGrants(ctx context.Context, store Store, logger *slog.Logger, opts GrantsOptions) *Grants {
 	g := &Grants{opts: opts, store: store, logger: logger}
-	if err := g.refresh(ctx); err != nil {
+	if err := g.Refresh(ctx); err != nil {
 		logger.WarnContext(ctx, "failed to read the stored role grants", "error", err)
 	}
 	return g
@@ -122,7 +122,7 @@ func (g *Grants) Run(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		if err := g.refresh(ctx); err != nil && ctx.Err() == nil {
+		if err := g.Refresh(ctx); err != nil && ctx.Err() == nil {
 			g.logger.WarnContext(ctx, "failed to read the stored role grants; the last known ones stay in force", "error", err)
 		}
 	}
@@ -148,8 +148,8 @@ func (g *Grants) filed() Policy {
 	return g.opts.File.policy.Current()
 }
 
-// refresh reads the stored grants.
-func (g *Grants) refresh(ctx context.Context) error {
+// Refresh reads the stored grants. Errors: unavailable.
+func (g *Grants) Refresh(ctx context.Context) error {
 	g.reading.Lock()
 	defer g.reading.Unlock()
 	at := time.Now()
@@ -194,7 +194,7 @@ func (g *Grants) policyOf(lists []run.RoleGrants) Policy {
 
 // ListRoleGrants implements run.RoleGrantsAPI.
 func (g *Grants) ListRoleGrants(ctx context.Context) (run.RoleGrantsView, error) {
-	if err := g.refresh(ctx); err != nil {
+	if err := g.Refresh(ctx); err != nil {
 		return run.RoleGrantsView{}, err
 	}
 	v := run.RoleGrantsView{Issuer: g.opts.Issuer, Stored: g.stored.Load().lists}
@@ -209,7 +209,7 @@ func (g *Grants) ListRoleGrants(ctx context.Context) (run.RoleGrantsView, error)
 
 // GetRoleGrants implements run.RoleGrantsAPI.
 func (g *Grants) GetRoleGrants(ctx context.Context, name string) (run.RoleGrants, error) {
-	if err := g.refresh(ctx); err != nil {
+	if err := g.Refresh(ctx); err != nil {
 		return run.RoleGrants{}, err
 	}
 	lists := g.stored.Load().lists
@@ -252,7 +252,7 @@ func (g *Grants) check(ctx context.Context, x run.RoleGrants) error {
 		faults = append(faults, run.Fault{Path: "note", Code: run.FaultBadFormat, Detail: "the note has a control character"})
 	}
 	if len(faults) == 0 {
-		if err := g.refresh(ctx); err != nil {
+		if err := g.Refresh(ctx); err != nil {
 			return err
 		}
 		lists, file := g.stored.Load().lists, g.filed()
@@ -313,7 +313,7 @@ func (g *Grants) DeleteRoleGrants(ctx context.Context, name string, expected *in
 // apply reads a change that was stored, also if the client is gone. If that fails, Run tries
 // it again.
 func (g *Grants) apply(ctx context.Context) error {
-	if err := g.refresh(context.WithoutCancel(ctx)); err != nil {
+	if err := g.Refresh(context.WithoutCancel(ctx)); err != nil {
 		g.logger.WarnContext(ctx, "failed to read the stored role grants; the last known ones stay in force", "error", err)
 		return run.Errorf(run.CodeUnavailable, "the change is stored, and this gateway could not apply it yet; it does so when the records answer")
 	}

@@ -46,7 +46,7 @@ func (r *Registry) CreateToken(ctx context.Context, t run.BearerToken, by string
 	if err := r.store.CreateToken(ctx, record); err != nil {
 		return "", run.BearerToken{}, err
 	}
-	if err := r.refresh(ctx); err != nil {
+	if err := r.Refresh(ctx); err != nil {
 		return "", run.BearerToken{}, err
 	}
 	r.logger.InfoContext(ctx, "token created", "name", t.Name, "subject", by)

@@ -67,7 +67,7 @@ var (
 // unavailable.
 func NewRegistry(ctx context.Context, source Source, store Store, logger *slog.Logger) *Registry {
 	r := &Registry{source: source, store: store, logger: logger, now: time.Now, uses: map[string]run.TokenRecord{}}
-	if err := r.refresh(ctx); err != nil {
+	if err := r.Refresh(ctx); err != nil {
 		logger.WarnContext(ctx, "failed to read the revoked tokens", "error", err)
 	}
 	return r
@@ -85,7 +85,7 @@ func (r *Registry) Run(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		if err := r.refresh(ctx); err != nil && ctx.Err() == nil {
+		if err := r.Refresh(ctx); err != nil && ctx.Err() == nil {
 			r.logger.WarnContext(ctx, "failed to read the revoked tokens", "error", err)
 		}
 		if now := r.now(); now.Sub(recorded).Abs() >= recordEvery {
@@ -135,9 +135,9 @@ func (r *Registry) check(p Principal, ok bool) (Principal, bool) {
 	return p, true
 }
 
-// refresh reads the revocations, and the tokens that clients created. No revocation is
+// Refresh reads the revocations, and the tokens that clients created. No revocation is
 // ever undone, so those that are known stay, also if a read began before one of them.
-func (r *Registry) refresh(ctx context.Context) error {
+func (r *Registry) Refresh(ctx context.Context) error {
 	list, err := r.read(ctx, true)
 	if err != nil {
 		return err
@@ -248,7 +248,7 @@ func (r *Registry) RevokeToken(ctx context.Context, name, by string) (run.Bearer
 		}
 	}
 	t := entries[0]
-	if err := r.refresh(ctx); err != nil {
+	if err := r.Refresh(ctx); err != nil {
 		return run.BearerToken{}, err
 	}
 	r.logger.InfoContext(ctx, "token revoked", "name", name, "tokens", len(entries), "subject", by)
