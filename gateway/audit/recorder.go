@@ -104,8 +104,8 @@ func (r *Recorder) stop(ctx context.Context) {
 	}
 	r.setRunning(false)
 	err := r.writeAll(ctx)
-	for _, e := range r.next() { // writeAll left them
-		r.lose(ctx, e.record, err)
+	for batch := r.next(); len(batch) > 0; batch = r.next() { // writeAll left them
+		r.giveUp(ctx, batch, err)
 	}
 }
 
@@ -210,7 +210,12 @@ func (r *Recorder) putBack(ctx context.Context, batch []entry, err error) {
 		lost, r.queue = r.queue[:n:n], r.queue[n:]
 	}
 	r.mu.Unlock()
-	for _, e := range lost {
+	r.giveUp(ctx, lost, err)
+}
+
+// giveUp answers the calls that wait for entries, and logs the records of the others.
+func (r *Recorder) giveUp(ctx context.Context, entries []entry, err error) {
+	for _, e := range entries {
 		if e.done != nil {
 			e.done <- err
 			continue

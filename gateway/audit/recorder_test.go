@@ -199,6 +199,28 @@ func TestRecorder_writes_the_rest_when_it_stops(t *testing.T) {
 	})
 }
 
+// What cannot be written at the end is logged and counted, and no call waits for it.
+func TestRecorder_loses_the_rest_when_it_stops(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, log, stop := running(t)
+		log.fail(func([]auditlog.Record) error { return run.Errorf(run.CodeUnavailable, "the store is down") })
+		const n = 3*maxBatch + 1
+		for range n {
+			r.finish(t.Context(), ended(newRecord("stopRun")))
+		}
+		synctest.Wait() // Run has tried, and waits for its next try
+		begun := make(chan error, 1)
+		r.mu.Lock() // Run cannot take the entry before it stops
+		r.queue = append(r.queue, entry{record: newRecord("startRun"), done: begun})
+		r.mu.Unlock()
+		stop()
+		require.Equal(t, run.CodeUnavailable, run.CodeOf(<-begun))
+		require.InDelta(t, n, testutil.ToFloat64(r.metrics.lost), 0)
+		require.Empty(t, log.all(t))
+	})
+}
+
 func refusal(remote, subject string) auditlog.Record {
 	r := newRecord("listRuns")
 	r.Remote, r.Subject, r.Token, r.Result, r.Status, r.Code = remote, subject, subject, auditlog.Refused, 401, run.CodeUnauthenticated
