@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/gateway/audit"
+	"github.com/drover-run/drover/internal/execstream"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/auditlog"
@@ -350,4 +353,40 @@ func TestServer_actors_of_a_run(t *testing.T) {
 	var v api.Run
 	call{path: "/api/v1/runs/" + runID}.do(t, base).read(t, &v)
 	require.Equal(t, []string{"ana", "ben", "cleo", ""}, []string{v.CreatedBy, v.StartedBy, v.StoppedBy, v.CancelledBy})
+}
+
+// refusing refuses each session with the code that its task names.
+type refusing struct{ commands }
+
+func (refusing) ServeSession(ctx context.Context, _ run.ID, task, _ string, client execstream.Conn) error {
+	err := run.Errorf(run.Code(task), "no")
+	if m, encodeErr := execstream.Encode(execstream.Exit, execstream.ExitStatus{Error: "no", Problem: task}); encodeErr == nil {
+		_ = client.Send(ctx, m)
+	}
+	return err
+}
+
+// TestServer_audits_refused_sessions: the connection of a session is upgraded before it is
+// known whether the session may begin, and its record has the outcome nevertheless.
+func TestServer_audits_refused_sessions(t *testing.T) {
+	t.Parallel()
+	base, log := audited(t, gateway.Deps{Auth: testTokens(t), Sessions: refusing{}})
+	for code, want := range map[run.Code]auditlog.Record{
+		run.CodeForbidden: {Status: 403, Result: auditlog.Refused}, run.CodeNotFound: {Status: 404, Result: auditlog.Failed},
+		run.CodeConflict: {Status: 409, Result: auditlog.Failed}, run.CodeExhausted: {Status: 429, Result: auditlog.Failed},
+		run.CodeUnavailable: {Status: 503, Result: auditlog.Unknown},
+	} {
+		log.take()
+		end := session(t, base, string(code), bearer(tokens.Exec))
+		require.Equal(t, "no", end())
+		testenv.Await(t, func() (bool, string) {
+			page, err := log.ListAudit(t.Context(), auditlog.Query{})
+			require.NoError(t, err)
+			return len(page.Records) == 1 && page.Records[0].Status != 0, fmt.Sprint(page.Records)
+		})
+		r := log.take()[0]
+		require.Equal(t, "execInTask", r.Action)
+		require.Equal(t, want, auditlog.Record{Status: r.Status, Result: r.Result})
+		require.Equal(t, code, r.Code)
+	}
 }

@@ -246,7 +246,12 @@ func New(deps Deps, opts Options) (*Server, error) {
 	})
 	s.Operations = &exec.Operations{Sessions: deps.Sessions, Server: exec.Server{
 		Subject: subject, Open: s.streams.open, Watch: s.watcher.Watch, CheckExecutor: checkBinding, Failed: executorError,
-		Decode:   func(c echo.Context, v any) error { return s.decode(c, v, lenient) },
+		Decode: func(c echo.Context, v any) error { return s.decode(c, v, lenient) },
+		Refused: func(c echo.Context, err error) {
+			p := problemOf(err, c.Request().Method)
+			access.SetProblem(c, p)
+			s.EndedWith(c, p.Status)
+		},
 		Streamed: func(c echo.Context) { c.Set(streamedKey, true) },
 	}}
 	if s.ui, err = ui.New(opts.BasePath); err != nil {

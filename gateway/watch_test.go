@@ -59,7 +59,7 @@ func (s *source) Tokens() []tokens.Token { return s.list.Load().Tokens() }
 // the command writes all the time.
 type commands struct{}
 
-func (commands) ServeSession(ctx context.Context, _ run.ID, task, _ string, client execstream.Conn) {
+func (commands) ServeSession(ctx context.Context, _ run.ID, task, _ string, client execstream.Conn) error {
 	near, command := execstream.Pipe()
 	var output sync.WaitGroup
 	defer output.Wait()
@@ -70,6 +70,7 @@ func (commands) ServeSession(ctx context.Context, _ run.ID, task, _ string, clie
 		})
 	}
 	_, _ = execstream.Copy(ctx, client, near, func() {})
+	return nil
 }
 
 func (commands) AwaitSessions(context.Context, string, string) ([]execstream.Offer, error) {

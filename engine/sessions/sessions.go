@@ -169,11 +169,12 @@ func notify(c chan struct{}) {
 }
 
 // ServeSession runs a command in a task for a client, from the message Start to the
-// end of the session, and closes the connection. It reports errors to the client.
-func (s *Sessions) ServeSession(ctx context.Context, id run.ID, task, subject string, client execstream.Conn) {
+// end of the session, and closes the connection. It reports errors to the client, and
+// returns why the session did not begin.
+func (s *Sessions) ServeSession(ctx context.Context, id run.ID, task, subject string, client execstream.Conn) error {
 	err := s.serve(ctx, id, task, subject, client)
 	if err == nil {
-		return
+		return nil
 	}
 	status := execstream.ExitStatus{Error: "internal error", Problem: string(run.CodeOf(err))}
 	if run.CodeOf(err) != run.CodeInternal {
@@ -190,6 +191,7 @@ func (s *Sessions) ServeSession(ctx context.Context, id run.ID, task, subject st
 		f.Finish()
 	}
 	client.Close()
+	return err
 }
 
 // serve returns an error if the session did not begin.

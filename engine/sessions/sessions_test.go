@@ -74,7 +74,7 @@ func (e *env) client(s *sessions.Sessions, task string, first execstream.Message
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.ServeSession(ctx, e.run, task, "alice", near)
+		_ = s.ServeSession(ctx, e.run, task, "alice", near)
 	}()
 	e.t.Cleanup(func() {
 		client.Close()

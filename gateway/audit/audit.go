@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -56,6 +57,7 @@ const callKey = "drover.audit"
 type call struct {
 	record  auditlog.Record
 	refused bool // the call was not made, because its record could not be written
+	status  int  // instead of that of the response; 0: none
 }
 
 // Record is the middleware of an operation, after the check of the token: it writes the
@@ -111,6 +113,14 @@ func (a *API) record(c echo.Context, op openapi.Operation) auditlog.Record {
 	}
 }
 
+// EndedWith notes the status of a call whose response does not have it: the connection was
+// upgraded before the outcome was known.
+func (a *API) EndedWith(c echo.Context, status int) {
+	if begun, ok := c.Get(callKey).(*call); ok {
+		begun.status = status
+	}
+}
+
 // Finish writes the result of a request after its response: that of a recorded call,
 // or a refusal. code is that of its error, "" without one.
 func (a *API) Finish(c echo.Context, code run.Code) {
@@ -119,7 +129,7 @@ func (a *API) Finish(c echo.Context, code run.Code) {
 	}
 	ctx, status := c.Request().Context(), c.Response().Status
 	if begun, ok := c.Get(callKey).(*call); ok {
-		r := begun.record
+		r, status := begun.record, cmp.Or(begun.status, status)
 		r.Status, r.Code, r.Result = status, code, auditlog.ResultOf(status)
 		if begun.refused {
 			r.Result = auditlog.Failed

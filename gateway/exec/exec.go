@@ -18,8 +18,9 @@ import (
 // Sessions is the service behind the handlers.
 type Sessions interface {
 	// ServeSession runs a command in a task, from the message Start to the end of
-	// the session, and closes the connection. It reports errors to the client.
-	ServeSession(ctx context.Context, id run.ID, task, subject string, client execstream.Conn)
+	// the session, and closes the connection. It reports errors to the client, and returns
+	// why the session did not begin.
+	ServeSession(ctx context.Context, id run.ID, task, subject string, client execstream.Conn) error
 	// AwaitSessions waits for sessions in the tasks of an executor, and returns
 	// offers for them; none after some time. Errors: forbidden (it was removed).
 	AwaitSessions(ctx context.Context, executor, set string) ([]execstream.Offer, error)
@@ -42,6 +43,8 @@ type Server struct {
 	CheckExecutor func(c echo.Context, executor, set string) error
 	// Failed marks an error that says that the executor was removed.
 	Failed func(c echo.Context, err error) error
+	// Refused records the error of a call whose connection was upgraded already.
+	Refused func(c echo.Context, err error)
 	// Streamed marks a request whose duration is not measured.
 	Streamed func(c echo.Context)
 }
@@ -75,7 +78,9 @@ func (h *Operations) ExecInTask(c echo.Context, id, task string) error {
 	ctx, stop := h.Server.Watch(ctx, c)
 	defer stop()
 	go conn.KeepAlive(ctx)
-	sessions.ServeSession(ctx, run.ID(id), task, h.Server.Subject(c), conn)
+	if err := sessions.ServeSession(ctx, run.ID(id), task, h.Server.Subject(c), conn); err != nil {
+		h.Server.Refused(c, err)
+	}
 	return nil
 }
 
