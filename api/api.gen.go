@@ -1150,7 +1150,7 @@ type AuditPage struct {
 	Records    []AuditRecord `json:"records"`
 }
 
-// AuditRecord A call. It contains nothing of the bodies, and no secret.
+// AuditRecord A call. It contains no secret, and nothing of the bodies but `details` and the name of a created token.
 type AuditRecord struct {
 	// Action The `operationId`; absent for a refused request to no operation.
 	Action string `json:"action,omitempty,omitzero"`
@@ -1163,6 +1163,9 @@ type AuditRecord struct {
 
 	// Created The run that the call created from the resource.
 	Created string `json:"created,omitempty,omitzero"`
+
+	// Details The rights that the call gives: a token without its secret, or role grants, as JSON. Cut off after 16 KiB.
+	Details string `json:"details,omitempty,omitzero"`
 
 	// Group The group of the run, as far as it is known.
 	Group string `json:"group,omitempty,omitzero"`

@@ -390,3 +390,22 @@ func TestServer_audits_refused_sessions(t *testing.T) {
 		require.Equal(t, code, r.Code)
 	}
 }
+
+// TestServer_audits_created_tokens: the record of a token that was created, or could not be,
+// has its name and its rights.
+func TestServer_audits_created_tokens(t *testing.T) {
+	t.Parallel()
+	list, err := tokens.NewList([]tokens.Token{{Name: "ops", Hash: tokens.Hash("ops"), Scopes: []tokens.Scope{tokens.Admin}}})
+	require.NoError(t, err)
+	registry := tokens.NewRegistry(t.Context(), list, newStore(t), slog.New(slog.DiscardHandler))
+	base, log := audited(t, gateway.Deps{Auth: registry, Tokens: registry})
+	for _, body := range []string{`{"name": "backdoor", "scopes": ["admin"]}`, `{"name": "backdoor", "scopes": ["admin"]}`, `{"name": "` + strings.Repeat("a", 1000) + `", "scopes": ["admin"]}`} {
+		call{method: http.MethodPost, path: "/api/v1/tokens", body: body, header: map[string]string{"Authorization": "Bearer ops"}}.do(t, base)
+	}
+	var got []string
+	for _, r := range log.take() {
+		got = append(got, fmt.Sprintf("%s %s/%s %s %s", r.Action, r.Kind, r.Resource.ID, r.Result, r.Details))
+	}
+	const details = `{"name":"backdoor","scopes":["admin"]}`
+	require.Equal(t, []string{"createToken token/backdoor success " + details, "createToken token/backdoor failed " + details, "createToken token/ failed "}, got)
+}

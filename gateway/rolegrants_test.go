@@ -139,11 +139,11 @@ func TestServer_role_grants(t *testing.T) {
 	var recorded []string
 	for _, r := range here.audit.take() {
 		if r.Kind == "rolegrant" {
-			recorded = append(recorded, fmt.Sprintf("%s %s %s by %s", r.Action, r.Resource.ID, r.Result, r.Subject))
+			recorded = append(recorded, strings.TrimSpace(fmt.Sprintf("%s %s %s by %s %s", r.Action, r.Resource.ID, r.Result, r.Subject, r.Details)))
 		}
 	}
 	require.Equal(t, []string{
-		"putRoleGrants web success by oidc:eve@example.com", "putRoleGrants mine refused by oidc:bob@example.com", "deleteRoleGrants web success by oidc:eve@example.com",
+		`putRoleGrants web success by oidc:eve@example.com [{"groups":["/acme/**"],"members":"web","role":"submitter"}]`, "putRoleGrants mine refused by oidc:bob@example.com", "deleteRoleGrants web success by oidc:eve@example.com",
 	}, recorded)
 }
 

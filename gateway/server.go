@@ -229,11 +229,6 @@ func New(deps Deps, opts Options) (*Server, error) {
 			}
 		}
 	}
-	s.TokenOperations = &access.TokenOperations{Tokens: deps.Tokens, Caller: principal, Reaffirm: s.watcher.Reaffirm, Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) }}
-	s.RoleGrantOperations = &access.RoleGrantOperations{
-		Grants: deps.RoleGrants, Caller: subject, Reaffirm: s.watcher.Reaffirm, Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) },
-		Location: func(name string) string { return s.base.Join("/api/v1/rolegrants/" + url.PathEscape(name)) },
-	}
 	s.API = audit.New(deps.Audit, ops, audit.Server{
 		Caller: func(c echo.Context) (subject, token string) { return principal(c).Name, principal(c).Name }, RequestID: requestID, BasePath: opts.BasePath,
 		Abort: abortResponse, Stream: func(c echo.Context, media string) (func([]byte) error, error) {
@@ -244,6 +239,11 @@ func New(deps Deps, opts Options) (*Server, error) {
 			return w.send, nil
 		},
 	})
+	s.TokenOperations = &access.TokenOperations{Tokens: deps.Tokens, Caller: principal, Reaffirm: s.watcher.Reaffirm, Describe: s.API.Describe, Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) }}
+	s.RoleGrantOperations = &access.RoleGrantOperations{
+		Grants: deps.RoleGrants, Caller: subject, Reaffirm: s.watcher.Reaffirm, Describe: s.API.Describe, Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) },
+		Location: func(name string) string { return s.base.Join("/api/v1/rolegrants/" + url.PathEscape(name)) },
+	}
 	s.Operations = &exec.Operations{Sessions: deps.Sessions, Server: exec.Server{
 		Subject: subject, Open: s.streams.open, Watch: s.watcher.Watch, CheckExecutor: checkBinding, Failed: executorError,
 		Decode: func(c echo.Context, v any) error { return s.decode(c, v, lenient) },

@@ -24,6 +24,8 @@ type RoleGrantOperations struct {
 	// Caller returns the name of the caller, and Reaffirm checks the caller again.
 	Caller   func(c echo.Context) string
 	Reaffirm func(c echo.Context) error
+	// Describe adds the rights that a call gives to its record in the audit log.
+	Describe func(c echo.Context, name string, rights any) error
 	// Location returns the path of a list.
 	Location func(name string) string
 }
@@ -86,6 +88,9 @@ func (o *RoleGrantOperations) PutRoleGrants(c echo.Context, name string) error {
 		return err
 	}
 	if err := o.Reaffirm(c); err != nil {
+		return err
+	}
+	if err := o.Describe(c, name, viewGrants(grants)); err != nil {
 		return err
 	}
 	g, created, err := o.Grants.PutRoleGrants(c.Request().Context(), run.RoleGrants{Name: name, Grants: grants, Note: body.Note}, version, o.Caller(c))

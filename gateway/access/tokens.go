@@ -21,6 +21,8 @@ type TokenOperations struct {
 	// Caller returns the principal of the call, and Reaffirm checks it again.
 	Caller   func(c echo.Context) tokens.Principal
 	Reaffirm func(c echo.Context) error
+	// Describe adds the name and the rights that a call gives to its record in the audit log.
+	Describe func(c echo.Context, name string, rights any) error
 }
 
 // errNoTokenList is the error of gateways without run.BearerTokens.
@@ -64,6 +66,9 @@ func (o *TokenOperations) CreateToken(c echo.Context) error {
 		t.Bindings = append(t.Bindings, run.RoleBinding{Role: string(b.Role), Groups: b.Groups})
 	}
 	if err := o.Reaffirm(c); err != nil {
+		return err
+	}
+	if err := o.Describe(c, t.Name, api.TokenSpec{Name: body.Name, Scopes: body.Scopes, Bindings: body.Bindings, ExpiresAt: body.ExpiresAt}); err != nil {
 		return err
 	}
 	secret, made, err := o.Tokens.CreateToken(c.Request().Context(), t, o.Caller(c).Name)

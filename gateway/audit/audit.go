@@ -2,6 +2,8 @@ package audit
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -94,6 +96,11 @@ func (a *API) begin(c echo.Context, op openapi.Operation, subject, token string)
 		begun.record.Group = strings.TrimRight(group, "/")
 	}
 	c.Set(callKey, begun)
+	return a.write(c, begun)
+}
+
+// write commits the record of a call that has changed nothing yet.
+func (a *API) write(c echo.Context, begun *call) error {
 	if err := a.recorder.begin(c.Request().Context(), begun.record); err != nil {
 		begun.refused = true
 		return &run.Error{Code: run.CodeUnavailable, Message: "the audit log cannot be written, so nothing was changed", Err: err}
@@ -119,6 +126,22 @@ func (a *API) EndedWith(c echo.Context, status int) {
 	if begun, ok := c.Get(callKey).(*call); ok {
 		begun.status = status
 	}
+}
+
+// Describe adds to the record of a call what only its body has: the name of what the call
+// creates, and the rights that it gives. It returns when the record is committed. After an
+// error the handler must leave everything as it was.
+func (a *API) Describe(c echo.Context, name string, rights any) error {
+	begun, ok := c.Get(callKey).(*call)
+	if !ok {
+		return nil
+	}
+	text, err := json.Marshal(rights)
+	if err != nil {
+		return fmt.Errorf("describe given rights: %w", err)
+	}
+	begun.record.Resource.ID, begun.record.Details = name, string(text)
+	return a.write(c, begun)
 }
 
 // Finish writes the result of a request after its response: that of a recorded call,

@@ -113,7 +113,7 @@ func query(params api.ExportAuditRecordsParams) auditlog.Query {
 
 func view(r auditlog.Record) api.AuditRecord {
 	v := api.AuditRecord{
-		ID: r.ID, Time: r.Time.UTC(), Subject: r.Subject, Token: r.Token, Action: r.Action, Created: r.Created, Group: r.Group,
+		ID: r.ID, Time: r.Time.UTC(), Subject: r.Subject, Token: r.Token, Action: r.Action, Created: r.Created, Details: r.Details, Group: r.Group,
 		Resource: api.AuditResource{Kind: r.Kind, ID: r.Resource.ID, Task: r.Task},
 		Result:   api.AuditResult(r.Result), Status: r.Status, Code: string(r.Code), RequestID: r.RequestID, Remote: r.Remote, Count: r.Count,
 	}

@@ -36,6 +36,8 @@ const (
 	retryPause = time.Second
 	// maxText bounds each text of a record: clients choose some of them.
 	maxText = 500
+	// maxDetails bounds what a record says of given rights.
+	maxDetails = 16 << 10
 )
 
 // Recorder writes the records of a gateway. Concurrent records share transactions
@@ -285,5 +287,6 @@ func clean(r auditlog.Record) auditlog.Record {
 	} {
 		*text = strings.ReplaceAll(strings.ToValidUTF8(truncate.String(*text, maxText, ""), ""), "\x00", "")
 	}
+	r.Details = strings.ReplaceAll(strings.ToValidUTF8(truncate.String(r.Details, maxDetails, "..."), ""), "\x00", "")
 	return r
 }

@@ -43,7 +43,8 @@ func ResultOf(status int) Result {
 	return Unknown
 }
 
-// Record is one record of the log. It has nothing of the bodies, and no secret.
+// Record is one record of the log. It has no secret, and nothing of the bodies apart from
+// Details and the name of what a call creates.
 type Record struct {
 	// ID is a ULID of the time, so records are in the order of their ids.
 	ID      string
@@ -54,6 +55,9 @@ type Record struct {
 	Resource
 	// Created is the run that the call created from the resource.
 	Created string
+	// Details are the rights that the call gives: the scopes or bindings of a token, or role
+	// grants, as JSON. They are cut off after some KiB.
+	Details string
 	// Group is the group of the run. If it is empty, the store looks it up.
 	Group     string
 	Result    Result

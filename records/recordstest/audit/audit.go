@@ -36,7 +36,7 @@ func newRecord(n int, change func(*auditlog.Record)) auditlog.Record {
 	r := auditlog.Record{
 		ID: strings.ToLower(ulid.MustNew(ulid.Timestamp(at), ulid.DefaultEntropy()).String()), Time: at, Until: at, Count: 1,
 		Subject: "ana", Token: "ana", Action: "putPool", Resource: auditlog.Resource{Kind: "pool", ID: "linux"},
-		Result: auditlog.Success, Status: 200, RequestID: "r1", Remote: "192.0.2.1",
+		Result: auditlog.Success, Status: 200, RequestID: "r1", Remote: "192.0.2.1", Details: `[]`,
 	}
 	if change != nil {
 		change(&r)
@@ -64,7 +64,7 @@ func testCompletedOnce(t *testing.T, d *fixture.Database) {
 	require.Equal(t, []auditlog.Record{begun}, list(t, s, auditlog.Query{}))
 
 	ended := begun
-	ended.Result, ended.Status, ended.Code, ended.Created = auditlog.Failed, 409, run.CodeConflict, "r2"
+	ended.Result, ended.Status, ended.Code, ended.Created, ended.Details = auditlog.Failed, 409, run.CodeConflict, "r2", `["x"]`
 	appendAll(t, s, ended, newRecord(1, nil))
 	again := ended
 	again.Result, again.Status, again.Code = auditlog.Success, 200, ""

@@ -83,7 +83,7 @@ func conditions(q auditlog.Query, id, after string) sqldb.Condition {
 func scan(row sqldb.Scanner) (r auditlog.Record, err error) {
 	var at, until int64
 	err = row.Scan(&r.ID, &at, &until, &r.Count, &r.Subject, &r.Token, &r.Action, &r.Kind, &r.Resource.ID, &r.Task, &r.Created,
-		&r.Group, &r.Result, &r.Status, &r.Code, &r.RequestID, &r.Remote)
+		&r.Group, &r.Result, &r.Status, &r.Code, &r.RequestID, &r.Remote, &r.Details)
 	r.Time, r.Until = sqldb.ToTime(at), sqldb.ToTime(until)
 	return r, err
 }

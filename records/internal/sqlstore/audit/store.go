@@ -16,7 +16,7 @@ type Store struct{ db *sqldb.DB }
 // NewStore returns a Store in a database.
 func NewStore(db *sqldb.DB) *Store { return &Store{db: db} }
 
-const columns = `id, at, until_at, requests, subject, token, action, kind, resource, task, created, group_path, result, status, code, request_id, remote`
+const columns = `id, at, until_at, requests, subject, token, action, kind, resource, task, created, group_path, result, status, code, request_id, remote, details`
 
 // AppendAudit implements records.Store.
 func (s *Store) AppendAudit(ctx context.Context, records []auditlog.Record) error {
@@ -41,13 +41,13 @@ func appendRecord(ctx context.Context, t *sqldb.Tx, r auditlog.Record) error {
 		}
 	}
 	// A call that deleted its run has the group of its first write.
-	if _, err := t.Exec(ctx, `INSERT INTO audit_records (`+columns+`) VALUES (`+sqldb.Tuples(`?`, 17)+`)
-		ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, resource = excluded.resource, created = excluded.created,
+	if _, err := t.Exec(ctx, `INSERT INTO audit_records (`+columns+`) VALUES (`+sqldb.Tuples(`?`, 18)+`)
+		ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, resource = excluded.resource, created = excluded.created, details = excluded.details,
 			group_path = CASE WHEN excluded.group_path = '' THEN audit_records.group_path ELSE excluded.group_path END,
 			result = excluded.result, status = excluded.status, code = excluded.code
 		WHERE audit_records.status = 0`,
 		r.ID, sqldb.FromTime(r.Time), sqldb.FromTime(r.Until), r.Count, r.Subject, r.Token, r.Action, r.Kind, r.Resource.ID, r.Task, r.Created,
-		r.Group, r.Result, r.Status, r.Code, r.RequestID, r.Remote); err != nil {
+		r.Group, r.Result, r.Status, r.Code, r.RequestID, r.Remote, r.Details); err != nil {
 		return err
 	}
 	for _, path := range indexed(r.Group) {
