@@ -29,6 +29,20 @@ const (
 // in multiples of the limit.
 const drainFactor = 4
 
+// maxAnonymous bounds the bodies of operations without a token, which anybody may call.
+const maxAnonymous = 64 << 10
+
+// anonymousKey marks the requests of operations without a token.
+const anonymousKey = "drover.anonymous"
+
+// maxBody returns the longest body of a request in bytes.
+func (s *Server) maxBody(c echo.Context) int64 {
+	if c.Get(anonymousKey) != nil {
+		return min(s.opts.MaxBody, maxAnonymous)
+	}
+	return s.opts.MaxBody
+}
+
 // checkBody refuses bodies with a wrong content type or above the size limit.
 // Streamed bodies have no size limit here.
 func (s *Server) checkBody(op openapi.Operation) echo.MiddlewareFunc {
@@ -41,8 +55,11 @@ func (s *Server) checkBody(op openapi.Operation) echo.MiddlewareFunc {
 			if err := checkMedia(op, r); err != nil {
 				return err
 			}
-			if r.ContentLength > s.opts.MaxBody && !op.Stream {
-				return s.tooLarge(r)
+			if op.Scope == "" {
+				c.Set(anonymousKey, true)
+			}
+			if limit := s.maxBody(c); r.ContentLength > limit && !op.Stream {
+				return tooLarge(r, limit)
 			}
 			return next(c)
 		}
@@ -70,42 +87,44 @@ func checkMedia(op openapi.Operation, r *http.Request) error {
 // readBody reads and decompresses the whole body, and returns it with its media
 // type.
 func (s *Server) readBody(c echo.Context) (data []byte, media string, err error) {
-	r := c.Request()
+	r, limit := c.Request(), s.maxBody(c)
 	media, _, _ = mime.ParseMediaType(r.Header.Get("Content-Type"))
-	var body io.Reader = http.MaxBytesReader(nil, r.Body, s.opts.MaxBody)
-	switch encoding := r.Header.Get("Content-Encoding"); encoding {
-	case "", "identity":
-	case "gzip":
+	var body io.Reader = http.MaxBytesReader(nil, r.Body, limit)
+	switch encoding := r.Header.Get("Content-Encoding"); {
+	case encoding == "", encoding == "identity":
+	case c.Get(anonymousKey) != nil: // a few bytes could become many
+		return nil, "", run.Errorf(run.CodeUnsupportedMedia, "a request without a token has no content encoding, and not %q", encoding)
+	case encoding == "gzip":
 		unpacked, err := gzip.NewReader(body)
 		if err != nil {
-			return nil, "", s.bodyError(r, err)
+			return nil, "", bodyError(r, limit, err)
 		}
 		body = unpacked
 	default:
 		return nil, "", run.Errorf(run.CodeUnsupportedMedia, "the content encoding must be gzip or none, not %q", encoding)
 	}
-	data, err = io.ReadAll(io.LimitReader(body, s.opts.MaxBody+1))
+	data, err = io.ReadAll(io.LimitReader(body, limit+1))
 	if err != nil {
-		return nil, "", s.bodyError(r, err)
+		return nil, "", bodyError(r, limit, err)
 	}
-	if int64(len(data)) > s.opts.MaxBody {
-		return nil, "", s.tooLarge(r)
+	if int64(len(data)) > limit {
+		return nil, "", tooLarge(r, limit)
 	}
 	return data, media, nil
 }
 
-func (s *Server) bodyError(r *http.Request, err error) error {
+func bodyError(r *http.Request, limit int64, err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return s.tooLarge(r)
+		return tooLarge(r, limit)
 	}
 	return &run.Error{Code: run.CodeUnreadable, Message: "the body was cut off or is badly encoded", Err: err}
 }
 
 // tooLarge discards the rest of the body, within bounds: the client would
 // otherwise see a broken connection instead of the answer.
-func (s *Server) tooLarge(r *http.Request) error {
-	_, _ = io.CopyN(io.Discard, r.Body, drainFactor*s.opts.MaxBody)
-	return run.Errorf(run.CodeTooLarge, "a request may have at most %d bytes", s.opts.MaxBody)
+func tooLarge(r *http.Request, limit int64) error {
+	_, _ = io.CopyN(io.Discard, r.Body, drainFactor*limit)
+	return run.Errorf(run.CodeTooLarge, "a request may have at most %d bytes", limit)
 }
 
 // strictness selects how decode treats unknown keys.

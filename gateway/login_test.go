@@ -14,7 +14,9 @@ import (
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/internal/roles"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/internal/tokens"
+	"github.com/drover-run/drover/internal/tokens/oidc"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/runtest"
 )
@@ -176,4 +178,48 @@ func TestServer_without_logins(t *testing.T) {
 	var s api.Session
 	call{path: "/api/v1/session"}.do(t, base).read(t, &s)
 	require.Equal(t, "local", s.Subject)
+}
+
+// TestServer_without_a_token: anybody may call these operations, so none of them holds much
+// memory, and each that begins or ends a login has a bound on its rate.
+func TestServer_without_a_token(t *testing.T) {
+	t.Parallel()
+	identity := testenv.StartIdentity(t)
+	none, err := tokens.NewList(nil)
+	require.NoError(t, err)
+	granted, err := roles.ReadPolicy(nil)
+	require.NoError(t, err)
+	provider := newProvider(t, identity, granted)
+	tried := 0
+	for path, item := range contract(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			if op.Extensions["x-scope"] != "none" || method == http.MethodGet {
+				continue
+			}
+			tried++
+			base := serve(t, gateway.Deps{Auth: oidc.WithProvider(provider, none), Browsers: &oneSession{}, Provider: provider}, gateway.Options{})
+			request := call{method: method, path: path, body: `{"unknown": "` + strings.Repeat("a", 64<<10) + `"}`}
+			got := request.do(t, base)
+			require.Contains(t, got.problem(t, http.StatusRequestEntityTooLarge, run.CodeTooLarge).Detail, "65536 bytes", path)
+			if op.OperationID == "endSession" { // it reads no body
+				continue
+			}
+			request.header = map[string]string{"Content-Encoding": "gzip"}
+			request.body = packed(t, request.body)
+			got = request.do(t, base)
+			got.problem(t, http.StatusUnsupportedMediaType, run.CodeUnsupportedMedia)
+			got = request.held(t, base, func() {})
+			got.problem(t, http.StatusUnsupportedMediaType, run.CodeUnsupportedMedia)
+			request.header, request.body = nil, `{"unknown": "`+strings.Repeat("a", 64<<10)+`"}`
+			got = request.held(t, base, func() {}) // its length is not known before
+			got.problem(t, http.StatusRequestEntityTooLarge, run.CodeTooLarge)
+			request.body = "{}"
+			for range 20 {
+				got = request.do(t, base)
+			}
+			got.problem(t, http.StatusTooManyRequests, run.CodeExhausted)
+			require.NotEmpty(t, got.header.Get("Retry-After"), path)
+		}
+	}
+	require.Equal(t, 4, tried)
 }

@@ -63,7 +63,7 @@ type Handlers struct {
 	deps Deps
 
 	mu       sync.Mutex
-	attempts map[string]*rate.Limiter // by address
+	attempts map[string]*rate.Limiter // by part and address
 	csrf     *http.CrossOriginProtection
 }
 
@@ -116,7 +116,7 @@ func (o *Handlers) BeginSession(c echo.Context) error {
 	if err := o.csrf.Check(c.Request()); err != nil {
 		return run.Errorf(run.CodeForbidden, "the request comes from another origin")
 	}
-	if err := o.admit(c); err != nil {
+	if err := o.admit(c, finishes); err != nil {
 		return err
 	}
 	var body api.SessionLogin
@@ -213,9 +213,15 @@ func errNoSessions() error {
 	return run.Errorf(run.CodeNotSupported, "this gateway has no tokens, so it needs no login")
 }
 
-// admit refuses a login if its address has tried too many.
-func (o *Handlers) admit(c echo.Context) error {
-	wait := o.limit(c.RealIP())
+// The parts of a login. Each has its own bound, so a login with both counts once in each.
+const (
+	begins   = "begin "
+	finishes = ""
+)
+
+// admit refuses a part of a login if its address has tried too many.
+func (o *Handlers) admit(c echo.Context, part string) error {
+	wait := o.limit(part, c.RealIP())
 	if wait == 0 {
 		return nil
 	}
@@ -224,12 +230,13 @@ func (o *Handlers) admit(c echo.Context) error {
 	return run.Errorf(run.CodeExhausted, "too many logins from this address: try again in %d s", seconds)
 }
 
-// limit returns how long an address must wait before its next login; 0 if it may try
-// one now.
-func (o *Handlers) limit(address string) time.Duration {
+// limit returns how long an address must wait before its next part of a login; 0 if it may
+// try one now.
+func (o *Handlers) limit(part, address string) time.Duration {
 	if ip := net.ParseIP(address); ip != nil && ip.To4() == nil {
 		address = ip.Mask(net.CIDRMask(64, 128)).String() // one host has all addresses of its network
 	}
+	address = part + address
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	limiter, ok := o.attempts[address]

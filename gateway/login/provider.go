@@ -53,6 +53,9 @@ func (o *Handlers) BeginProviderLogin(c echo.Context) error {
 	if err := o.checkProvider(c); err != nil {
 		return err
 	}
+	if err := o.admit(c, begins); err != nil {
+		return err
+	}
 	var body api.ProviderLogin
 	if err := o.deps.Decode(c, &body); err != nil {
 		return err
@@ -80,7 +83,7 @@ func (o *Handlers) CompleteProviderLogin(c echo.Context) error {
 	if err := o.checkProvider(c); err != nil {
 		return err
 	}
-	if err := o.admit(c); err != nil {
+	if err := o.admit(c, finishes); err != nil {
 		return err
 	}
 	var body api.ProviderAnswer
