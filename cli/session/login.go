@@ -165,6 +165,12 @@ func (s savedLogin) token(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", run.Errorf(run.CodeUnavailable, "renew the login of %s: %w", s.server, err)
 	}
+	if answer.RefreshToken != l.RefreshToken { // the provider may not accept the old one again, also if the rest fails
+		l.RefreshToken = answer.RefreshToken
+		if err := l.Write(s.path); err != nil {
+			return "", err
+		}
+	}
 	renewed, err := NewLogin(l.Issuer, l.ClientID, l.TokenURL, answer)
 	if err != nil {
 		return "", err

@@ -40,9 +40,10 @@ type Provider interface {
 	// Principal returns an identity with the scopes that it has now. Errors: forbidden,
 	// unauthenticated (it is an identity of another provider).
 	Principal(id run.Identity) (Principal, error)
-	// Refresh asks the provider whether a login is valid. Errors: unauthenticated (it
-	// has ended), unavailable.
-	Refresh(ctx context.Context, g Grant) (Grant, error)
+	// Refresh asks the provider whether a login is valid. A provider may accept the refresh
+	// token of g once: as soon as it has sent another, and before anything else can fail,
+	// Refresh calls rotated with it. Errors: unauthenticated (it has ended), unavailable.
+	Refresh(ctx context.Context, g Grant, rotated func(refreshToken string)) (Grant, error)
 }
 
 // Confirmation is how sessions of a provider's users are confirmed.
@@ -134,7 +135,7 @@ func (b *Browsers) confirm(ctx context.Context, secret string, s run.BrowserSess
 	if !claimed { // another gateway asks
 		return b.session(ctx, s.Hash)
 	}
-	g, err = b.Confirmation.Provider.Refresh(ctx, g)
+	g, err = b.Confirmation.Provider.Refresh(ctx, g, func(refreshToken string) { b.keepRotated(ctx, secret, s, g, refreshToken, again) })
 	switch {
 	case run.CodeOf(err) == run.CodeUnauthenticated:
 		return s, b.endUnconfirmed(ctx, s, err)
@@ -151,6 +152,21 @@ func (b *Browsers) confirm(ctx context.Context, secret string, s run.BrowserSess
 	}
 	b.forgetCached(s.Hash)
 	return s, nil
+}
+
+// keepRotated stores the refresh token that replaces that of a session, which is not
+// confirmed yet. After an error, the confirmation stores it.
+func (b *Browsers) keepRotated(ctx context.Context, secret string, s run.BrowserSession, g Grant, refreshToken string, again time.Time) {
+	g.RefreshToken = refreshToken
+	var err error
+	if s.Sealed, err = seal(secret, g); err == nil {
+		s.ConfirmAfter = again
+		err = b.store.ConfirmBrowserSession(ctx, s)
+	}
+	if err != nil {
+		b.logger.WarnContext(ctx, "failed to store the refresh token of a session", "subject", s.Name, "error", err)
+	}
+	b.forgetCached(s.Hash)
 }
 
 // endUnconfirmed ends a session, and returns the reason.

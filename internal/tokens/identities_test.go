@@ -19,6 +19,7 @@ type fakeProvider struct {
 	valid  string // the refresh token that it accepts
 	groups []string
 	down   bool
+	broken bool // it sends a new refresh token, and its other answers fail
 	calls  int
 }
 
@@ -29,7 +30,7 @@ func (f *fakeProvider) Principal(id run.Identity) (Principal, error) {
 	return Principal{}, run.Errorf(run.CodeForbidden, "no binding")
 }
 
-func (f *fakeProvider) Refresh(_ context.Context, g Grant) (Grant, error) {
+func (f *fakeProvider) Refresh(_ context.Context, g Grant, rotated func(string)) (Grant, error) {
 	<-time.After(time.Second)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,6 +42,10 @@ func (f *fakeProvider) Refresh(_ context.Context, g Grant) (Grant, error) {
 		return g, run.Errorf(run.CodeUnauthenticated, "invalid_grant")
 	}
 	f.valid += "+"
+	rotated(f.valid)
+	if f.broken {
+		return Grant{RefreshToken: f.valid}, run.Errorf(run.CodeUnavailable, "the user info endpoint answers 500")
+	}
 	g.RefreshToken, g.Identity.Groups = f.valid, f.groups
 	return g, nil
 }
@@ -131,6 +136,29 @@ func TestBrowsers_provider_down(t *testing.T) {
 		<-time.After(confirmAgain + time.Second)
 		_, _, err = a.Authenticate(t.Context(), secret)
 		require.NoError(t, err)
+	})
+}
+
+// TestBrowsers_rotated_refresh_token: a refresh token that was replaced is of no use, so the
+// new one is stored although the rest of the confirmation failed.
+func TestBrowsers_rotated_refresh_token(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, b, provider, secret := withProvider(t, "r")
+		provider.broken = true
+		for range 3 {
+			<-time.After(11 * time.Minute)
+			_, _, err := a.Authenticate(t.Context(), secret)
+			require.NoError(t, err, "the login stays valid for a time")
+		}
+		<-time.After(30 * time.Minute)
+		_, _, err := b.Authenticate(t.Context(), secret)
+		require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "nothing confirmed it")
+		provider.broken = false
+		<-time.After(confirmAgain + time.Second)
+		p, _, err := b.Authenticate(t.Context(), secret)
+		require.NoError(t, err)
+		require.Equal(t, "ana", p.Name)
 	})
 }
 

@@ -112,7 +112,7 @@ func (p *Provider) addUserInfo(ctx context.Context, m *metadata, answer *oauth2.
 
 // Refresh implements tokens.Provider. A provider that sends no new ID token has
 // confirmed the login, and the user as he was.
-func (p *Provider) Refresh(ctx context.Context, g tokens.Grant) (tokens.Grant, error) {
+func (p *Provider) Refresh(ctx context.Context, g tokens.Grant, rotated func(refreshToken string)) (tokens.Grant, error) {
 	m, err := p.discover(ctx)
 	if err != nil {
 		return g, err
@@ -125,6 +125,9 @@ func (p *Provider) Refresh(ctx context.Context, g tokens.Grant) (tokens.Grant, e
 	answer, err := config.TokenSource(ctx, &oauth2.Token{RefreshToken: g.RefreshToken}).Token()
 	if err != nil {
 		return g, p.refused(err, "the identity provider has ended the login: log in again")
+	}
+	if answer.RefreshToken != g.RefreshToken {
+		rotated(answer.RefreshToken)
 	}
 	if id, _ := answer.Extra("id_token").(string); id == "" {
 		g.RefreshToken = answer.RefreshToken
