@@ -1221,6 +1221,9 @@ type BearerToken struct {
 	// Bindings What the token allows instead of scopes, in some groups.
 	Bindings []RoleBinding `json:"bindings,omitempty,omitzero"`
 
+	// CreatedBy Who created it at a gateway; absent for an entry of a token file. One of each may have the same name: revocation is for both.
+	CreatedBy string `json:"created_by,omitempty,omitzero"`
+
 	// Executor The executor that the token is bound to, or with a `*` at its end the prefix of several.
 	Executor string `json:"executor,omitempty,omitzero"`
 

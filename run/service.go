@@ -425,6 +425,7 @@ type BearerToken struct {
 	LastUsed                             time.Time // zero: never, or not known
 	RevokedAt                            time.Time // zero: it is not revoked
 	RevokedBy                            string
+	CreatedBy                            string // "" for an entry of a token file
 }
 
 // RoleBinding gives a role in the groups of patterns: see GroupPattern.

@@ -100,7 +100,7 @@ func (o *TokenOperations) RevokeToken(c echo.Context, name string) error {
 func viewToken(t run.BearerToken) api.BearerToken {
 	v := api.BearerToken{
 		Name: t.Name, Scopes: append([]string{}, t.Scopes...), Executor: t.Executor, Pool: t.Pool, Set: t.Set, Fleet: t.Fleet, Instance: t.Instance,
-		ExpiresAt: t.Expires, LastUsedAt: t.LastUsed, RevokedAt: t.RevokedAt, RevokedBy: t.RevokedBy,
+		ExpiresAt: t.Expires, LastUsedAt: t.LastUsed, RevokedAt: t.RevokedAt, RevokedBy: t.RevokedBy, CreatedBy: t.CreatedBy,
 	}
 	for _, b := range t.Bindings {
 		v.Bindings = append(v.Bindings, api.RoleBinding{Role: api.RoleBindingRole(b.Role), Groups: b.Groups})

@@ -38,7 +38,7 @@ func (r *Registry) CreateToken(ctx context.Context, t run.BearerToken, by string
 		return "", run.BearerToken{}, run.Errorf(run.CodeConflict, "there is a token named %s", t.Name)
 	}
 	r.mu.Lock()
-	current := r.created.current(r.revoked, r.now())
+	current := len(r.created.valid(r.revoked, r.now()))
 	r.mu.Unlock()
 	if current >= maxCreated {
 		return "", run.BearerToken{}, run.Errorf(run.CodeExhausted, "there are %d tokens that clients created: revoke some", maxCreated)
@@ -100,13 +100,10 @@ func (c created) authenticate(hash string, now time.Time) (Principal, bool) {
 	return t.valid(now)
 }
 
-// current returns how many tokens are neither revoked nor expired.
-func (c created) current(revoked map[string]run.TokenRecord, now time.Time) int {
-	n := 0
-	for hash, t := range c.byHash {
-		if _, gone := revoked[hash]; !gone && (t.expires.IsZero() || now.Before(t.expires)) {
-			n++
-		}
-	}
-	return n
+// valid returns the tokens that are neither revoked nor expired.
+func (c created) valid(revoked map[string]run.TokenRecord, now time.Time) []Token {
+	return slices.DeleteFunc(slices.Clone(c.entries), func(t Token) bool {
+		_, gone := revoked[t.hash()]
+		return gone || !t.Expires.IsZero() && !now.Before(t.Expires)
+	})
 }

@@ -1,8 +1,10 @@
 package tokens
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,9 +84,21 @@ func TestRegistry_revokes_all_of_a_name(t *testing.T) {
 	secret, _, err := NewRegistry(t.Context(), listOf(t, entry("ops", "one")), store, logger).
 		CreateToken(t.Context(), run.BearerToken{Name: "ci", Scopes: []string{"write"}}, "ops")
 	require.NoError(t, err)
-	r := NewRegistry(t.Context(), listOf(t, entry("ops", "one"), entry("ci", "two")), store, logger)
+	var log bytes.Buffer
+	r := NewRegistry(t.Context(), listOf(t, entry("ops", "one"), entry("ci", "two")), store, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	require.Empty(t, code(r, secret))
 	require.Empty(t, code(r, "two"))
+	all, err := r.ListTokens(t.Context())
+	require.NoError(t, err)
+	var listed []string
+	for _, x := range all {
+		listed = append(listed, x.Name+" by "+x.CreatedBy)
+	}
+	require.ElementsMatch(t, []string{"ci by ops", "ci by ", "ops by "}, listed, "both are shown")
+	require.Equal(t, 1, strings.Count(log.String(), "name=ci"), "once: %s", log.String())
+	require.NoError(t, r.Refresh(t.Context()))
+	require.Equal(t, 1, strings.Count(log.String(), "name=ci"), "once: %s", log.String())
+	require.NotContains(t, log.String(), "name=ops")
 	_, err = r.RevokeToken(t.Context(), "ci", "ops")
 	require.NoError(t, err)
 	require.Equal(t, run.CodeTokenRevoked, code(r, "two"))

@@ -55,6 +55,7 @@ type Registry struct {
 	revoked map[string]run.TokenRecord // by hash, as the store had them last; nil: not read yet
 	created created
 	uses    map[string]run.TokenRecord // by hash: not written yet
+	shared  []string                   // names that were logged as those of two tokens
 }
 
 var (
@@ -142,6 +143,7 @@ func (r *Registry) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	listed := r.source.Tokens()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.revoked == nil {
@@ -153,7 +155,27 @@ func (r *Registry) Refresh(ctx context.Context) error {
 			r.revoked[x.Hash] = x
 		}
 	}
+	r.logShared(listed)
 	return nil
+}
+
+// logShared logs names of created tokens that entries of a token file have too: both tokens
+// are the same subject. A file may get such an entry later. The caller holds the lock.
+func (r *Registry) logShared(listed []Token) {
+	created := map[string]bool{}
+	for _, t := range r.created.valid(r.revoked, r.now()) {
+		created[t.Name] = true
+	}
+	var shared []string
+	for _, t := range listed {
+		if !created[t.Name] {
+			continue
+		}
+		if shared = append(shared, t.Name); !slices.Contains(r.shared, t.Name) {
+			r.logger.Warn("a token file has the name of a token that a client created: rename the entry, or revoke the token", "name", t.Name)
+		}
+	}
+	r.shared = shared
 }
 
 func (r *Registry) read(ctx context.Context, revoked bool) ([]run.TokenRecord, error) {
@@ -217,7 +239,7 @@ func (r *Registry) ListTokens(ctx context.Context) ([]run.BearerToken, error) {
 func (r *Registry) describe(t Token, record run.TokenRecord) run.BearerToken {
 	out := run.BearerToken{
 		Name: t.Name, Executor: t.Executor, Pool: t.Pool, Set: t.Set, Fleet: t.Fleet, Instance: t.Instance,
-		Expires: t.Expires, LastUsed: record.LastUsed, RevokedAt: record.RevokedAt, RevokedBy: record.RevokedBy,
+		Expires: t.Expires, LastUsed: record.LastUsed, RevokedAt: record.RevokedAt, RevokedBy: record.RevokedBy, CreatedBy: record.CreatedBy,
 	}
 	for _, s := range t.Scopes {
 		out.Scopes = append(out.Scopes, string(s))
