@@ -72,21 +72,29 @@ func patternsOf(x index) (subjects, members map[string]int) {
 	count := func(own map[string]Bindings) map[string]int {
 		out := make(map[string]int, len(own))
 		for name, b := range own {
-			out[name] = patterns(slices.Concat(x.all, b).merged())
+			out[name] = patterns(slices.Concat(x.all, b))
 		}
 		return out
 	}
 	subjects = count(x.subjects)
-	subjects[allSubjects] = patterns(x.all.merged())
+	subjects[allSubjects] = patterns(x.all)
 	return subjects, count(x.members)
 }
 
+// patterns counts the different patterns of each role, also those that others cover: the
+// others may be withdrawn later, and a withdrawal is never refused.
 func patterns(b Bindings) int {
-	n := 0
-	for _, one := range b {
-		n += len(one.Groups)
+	type bound struct {
+		role    Role
+		pattern string
 	}
-	return n
+	all := map[bound]bool{}
+	for _, one := range b {
+		for _, pattern := range one.Groups {
+			all[bound{one.Role, pattern}] = true
+		}
+	}
+	return len(all)
 }
 
 // checkPatterns returns a fault for each user, and each group of users, that would get more
@@ -104,9 +112,6 @@ func checkPatterns(before, after index, grants []run.RoleGrant) []run.Fault {
 		})
 		if i < 0 { // it has the grants of another list, and now those to all users
 			i = slices.IndexFunc(grants, func(g run.RoleGrant) bool { return g.Subject == allSubjects })
-		}
-		if i < 0 { // it has more patterns because it has less rights: /** stood for all of them
-			return
 		}
 		faults = append(faults, run.Fault{Path: fmt.Sprintf("grants[%d].groups", i), Code: run.FaultOverLimit, Detail: fmt.Sprintf(
 			"with the grants in force, %s %s would have %d patterns of groups; a user with more than %d has no access", kind, name, n, maxPatterns)})

@@ -211,6 +211,33 @@ func TestGrants_limit(t *testing.T) {
 	require.Len(t, put("c", toMembers("x", "viewer", many(50)...), toMembers("x", "approver", "/b/**")), 1)
 }
 
+// TestGrants_limit_after_a_deletion: what covers many patterns may be deleted or replaced
+// later, and the users must still have access then.
+func TestGrants_limit_after_a_deletion(t *testing.T) {
+	t.Parallel()
+	for name, withdraw := range map[string]func(*roles.Grants) error{
+		"deleted": func(g *roles.Grants) error { return g.DeleteRoleGrants(t.Context(), "a", nil, "ops") },
+		"replaced": func(g *roles.Grants) error {
+			_, _, err := g.PutRoleGrants(t.Context(), listOf("a"), nil, "ops")
+			return err
+		},
+	} {
+		g := roles.NewGrants(t.Context(), &fakeStore{}, slog.New(slog.DiscardHandler), roles.GrantsOptions{Issuer: issuer})
+		put := func(list string, grants ...run.RoleGrant) error {
+			_, _, err := g.PutRoleGrants(t.Context(), listOf(list, grants...), nil, "ops")
+			return err
+		}
+		require.NoError(t, put("a", toSubject("ana", "viewer", "/**")))
+		require.NoError(t, put("b", toSubject("ana", "viewer", many(49)...)))
+		require.Equal(t, run.CodeInvalid, code(put("c", toSubject("ana", "viewer", "/h/**", "/i/**"))), name)
+		require.NoError(t, put("c", toSubject("ana", "viewer", many(49)...)), "the same patterns count once")
+		require.NoError(t, withdraw(g))
+		left := bindingsOf(t, g, "ana")
+		require.NoError(t, left.Validate(), name)
+		require.Len(t, left[0].Groups, 49)
+	}
+}
+
 // TestGrants_of_others: a list that another gateway stored is not replaced if that would
 // give its roles to other people, or lose grants.
 func TestGrants_of_others(t *testing.T) {
