@@ -2383,7 +2383,7 @@ export interface components {
             /** @description The task of the run. */
             task?: string;
         };
-        /** @description A call. It contains nothing of the bodies, and no secret. */
+        /** @description A call. It contains no secret, and nothing of the bodies but `details` and the name of a created token. */
         AuditRecord: {
             id: string;
             /**
@@ -2400,6 +2400,8 @@ export interface components {
             resource?: components["schemas"]["AuditResource"];
             /** @description The run that the call created from the resource. */
             created?: string;
+            /** @description The rights that the call gives: a token without its secret, or role grants, as JSON. Cut off after 16 KiB. */
+            details?: string;
             /** @description The group of the run, as far as it is known. */
             group?: string;
             result: components["schemas"]["AuditResult"];
@@ -2453,6 +2455,8 @@ export interface components {
             revoked_at?: string;
             /** @description The name of the token that revoked it. */
             revoked_by?: string;
+            /** @description Who created it at a gateway; absent for an entry of a token file. One of each may have the same name: revocation is for both. */
+            created_by?: string;
         };
         /** @description A role in groups. */
         RoleBinding: {
