@@ -2,14 +2,13 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
-	"github.com/joho/godotenv"
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/cli/command"
@@ -29,7 +28,7 @@ type variableFlags struct {
 func (v *variableFlags) addTo(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringArrayVarP(&v.variables, "env", "e", nil, "environment variable NAME=VALUE of the run, or NAME with its value here; overrides the file (repeatable)")
-	flags.StringArrayVar(&v.files, "env-file", nil, "file with environment variables of the run, one NAME=VALUE a line; --env overrides it (repeatable)")
+	flags.StringArrayVar(&v.files, "env-file", nil, "file with environment variables of the run, one NAME=VALUE a line, with nothing expanded in the values; --env overrides it (repeatable)")
 	flags.StringArrayVar(&v.secrets, "secret", nil, "secret of the run: NAME with its value from the environment here, NAME=@FILE, NAME=@- for standard input, "+
 		"or NAME=VALUE, which other users of the host can see; overrides the file (repeatable)")
 	_ = c.MarkFlagFilename("env-file")
@@ -157,27 +156,6 @@ func (v *variableFlags) readVariables(env session.Env) (map[string]string, error
 	return out, nil
 }
 
-// readEnvFile adds the variables of a file. Errors do not contain its text, which
-// may have secrets.
-func readEnvFile(env session.Env, name string, out map[string]string) error {
-	data, err := readFile(env, name)
-	if err != nil {
-		if path, ok := errors.AsType[*os.PathError](err); ok {
-			err = path.Err
-		}
-		return run.Errorf(run.CodeInvalid, "read %s: %w", name, err)
-	}
-	if len(data) > maxFile {
-		return run.Errorf(run.CodeTooLarge, "%s has more than %d bytes", name, maxFile)
-	}
-	found, err := godotenv.UnmarshalBytes(data)
-	if err != nil {
-		return run.Errorf(run.CodeInvalid, "read %s: it is not a list of NAME=VALUE lines", name)
-	}
-	maps.Copy(out, found)
-	return nil
-}
-
 // readSecrets returns the secrets by name. Errors do not contain the argument,
 // which may be a secret without a name.
 func (v *variableFlags) readSecrets(env session.Env) (map[string]string, error) {
@@ -206,4 +184,22 @@ func (v *variableFlags) readSecrets(env session.Env) (map[string]string, error) 
 		out[name] = value
 	}
 	return out, nil
+}
+
+// readSecret reads a file with a secret, without the line end that editors add.
+func readSecret(env session.Env, name string) (string, error) {
+	data, err := readFile(env, name)
+	switch {
+	case err != nil:
+		return "", run.Errorf(run.CodeInvalid, "read the secret: %w", err)
+	case len(data) >= run.MaxVariableBytes:
+		return "", run.Errorf(run.CodeTooLarge, "the secret in %s is too long: it must have less than %d bytes", name, run.MaxVariableBytes)
+	case !utf8.Valid(data):
+		return "", run.Errorf(run.CodeInvalid, "the secret in %s is not UTF-8; encode it, such as with base64", name)
+	}
+	secret := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	if secret == "" {
+		return "", run.Errorf(run.CodeInvalid, "the secret in %s is empty", name)
+	}
+	return secret, nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -265,31 +263,6 @@ func (w webhookChange) merge(c *cobra.Command, client *remote.Client, name strin
 	}
 	spec.From = api.EventPosition(w.from)
 	return spec, nil
-}
-
-// maxSecretFile bounds the size of a secret file, in bytes.
-const maxSecretFile = 4096
-
-// readSecret reads a secret and removes the line break at its end.
-func readSecret(env session.Env, name string) (string, error) {
-	in := env.Stdin
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return "", run.Errorf(run.CodeInvalid, "read the secret: %w", err)
-		}
-		defer func() { _ = file.Close() }()
-		in = file
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxSecretFile))
-	if err != nil {
-		return "", run.Errorf(run.CodeInvalid, "read the secret: %w", err)
-	}
-	secret := strings.TrimRight(string(data), "\r\n")
-	if secret == "" {
-		return "", run.Errorf(run.CodeInvalid, "the secret in %s is empty", name)
-	}
-	return secret, nil
 }
 
 // How often and how long test waits for the outcome.
