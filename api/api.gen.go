@@ -1754,6 +1754,15 @@ type FleetUndo struct {
 	ToRevision int `json:"to_revision,omitempty,omitzero"`
 }
 
+// ForeachSpec defines model for ForeachSpec.
+type ForeachSpec struct {
+	// List A reference to an output that is a JSON list.
+	List string `json:"list"`
+
+	// Min The least number of items. With fewer the task fails.
+	Min int `json:"min,omitempty,omitzero"`
+}
+
 // Frame A numbered record of the execution of a task.
 type Frame = run.Frame
 
@@ -3092,8 +3101,10 @@ type TaskSpec struct {
 	ExtraHosts map[string]string `json:"extra_hosts,omitempty,omitzero"`
 
 	// Finally The task begins when all tasks without `finally` have ended, with any result of the run, also after a stop.
-	Finally bool   `json:"finally,omitempty,omitzero"`
-	Foreach string `json:"foreach,omitempty,omitzero"`
+	Finally bool `json:"finally,omitempty,omitzero"`
+
+	// Foreach The list from which the tasks are made. A text is `{list: TEXT}`.
+	Foreach TaskSpec_Foreach `json:"foreach,omitempty,omitzero"`
 
 	// If A condition in CEL. The task is skipped if it is false.
 	If    string `json:"if,omitempty,omitzero"`
@@ -3155,6 +3166,14 @@ type TaskSpecDepends0 = string
 
 // TaskSpec_Depends_Item defines model for TaskSpec.depends.Item.
 type TaskSpec_Depends_Item struct {
+	union json.RawMessage
+}
+
+// TaskSpecForeach0 defines model for TaskSpec.Foreach.0.
+type TaskSpecForeach0 = string
+
+// TaskSpec_Foreach The list from which the tasks are made. A text is `{list: TEXT}`.
+type TaskSpec_Foreach struct {
 	union json.RawMessage
 }
 
@@ -4255,6 +4274,68 @@ func (t TaskSpec_Depends_Item) MarshalJSON() ([]byte, error) {
 }
 
 func (t *TaskSpec_Depends_Item) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
+
+// AsTaskSpecForeach0 returns the union data inside the TaskSpec_Foreach as a TaskSpecForeach0
+func (t TaskSpec_Foreach) AsTaskSpecForeach0() (TaskSpecForeach0, error) {
+	var body TaskSpecForeach0
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromTaskSpecForeach0 overwrites any union data inside the TaskSpec_Foreach as the provided TaskSpecForeach0
+func (t *TaskSpec_Foreach) FromTaskSpecForeach0(v TaskSpecForeach0) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeTaskSpecForeach0 performs a merge with any union data inside the TaskSpec_Foreach, using the provided TaskSpecForeach0
+func (t *TaskSpec_Foreach) MergeTaskSpecForeach0(v TaskSpecForeach0) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsForeachSpec returns the union data inside the TaskSpec_Foreach as a ForeachSpec
+func (t TaskSpec_Foreach) AsForeachSpec() (ForeachSpec, error) {
+	var body ForeachSpec
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromForeachSpec overwrites any union data inside the TaskSpec_Foreach as the provided ForeachSpec
+func (t *TaskSpec_Foreach) FromForeachSpec(v ForeachSpec) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeForeachSpec performs a merge with any union data inside the TaskSpec_Foreach, using the provided ForeachSpec
+func (t *TaskSpec_Foreach) MergeForeachSpec(v ForeachSpec) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t TaskSpec_Foreach) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *TaskSpec_Foreach) UnmarshalJSON(b []byte) error {
 	err := t.union.UnmarshalJSON(b)
 	return err
 }

@@ -58,7 +58,8 @@ type ExpandInput struct {
 }
 
 // ExpandResult is the result of expand-foreach: the tasks that were created from a
-// list, with consecutive numbers, or why there are none.
+// list, with consecutive numbers, or why there are none. An empty list has a Width of
+// 0, and neither a Fault nor Skipped.
 type ExpandResult struct {
 	First int    `json:"first,omitempty"`
 	Width int    `json:"width,omitempty"`

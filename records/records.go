@@ -239,8 +239,8 @@ type Progress interface {
 }
 
 // Expanded describes the tasks created from a list: Width of them with
-// consecutive numbers from First. Else Fault is the reason why there are none, or
-// Skipped is why the condition of the task skips it.
+// consecutive numbers from First; none if the list is empty. Else Fault is the
+// reason why there are none, or Skipped is why the condition of the task skips it.
 type Expanded struct {
 	First   int
 	Width   int

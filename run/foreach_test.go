@@ -11,9 +11,11 @@ import (
 
 func TestForeachItems(t *testing.T) {
 	t.Parallel()
-	items := func(text string, room int) ([]string, error) {
-		return run.ForeachItems(`{{ output "plan" "items" }}`, func(run.OutputRef) (string, error) { return text, nil }, room)
+	itemsOf := func(f run.Foreach, text string, room int) ([]string, error) {
+		return f.Items(func(run.OutputRef) (string, error) { return text, nil }, room)
 	}
+	const list = `{{ output "plan" "items" }}`
+	items := func(text string, room int) ([]string, error) { return itemsOf(run.Foreach{List: list}, text, room) }
 	got, err := items(` ["a", "b c", 1.50, {"k": [1, null]}, true, null, "\u00e9", ""] `, 100)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b c", "1.50", `{"k":[1,null]}`, "true", "null", "é", ""}, got)
@@ -34,8 +36,7 @@ func TestForeachItems(t *testing.T) {
 		"12":               "is a number and not a list",
 		"true":             "is a boolean and not a list",
 		"null":             "is null and not a list",
-		"[]":               "is an empty list; it must have 1 to 5000 items",
-		"[1," + many[1:]:   "has 5001 items; it must have 1 to 5000",
+		"[1," + many[1:]:   "has 5001 items; it must have 0 to 5000",
 		"[1, 2, 3, 4]":     "has 4 items, and the run has room for 3 more tasks: the limit is 10000",
 		`["a", "b\u0000"]`: `item 1 of the list {{ output "plan" "items" }} of foreach`,
 		`["` + strings.Repeat("x", run.MaxVariableBytes) + `"]`: "has 131072 bytes; it must have less than",
@@ -47,7 +48,17 @@ func TestForeachItems(t *testing.T) {
 		require.Equal(t, run.CodeInvalid, run.CodeOf(err), text)
 		require.ErrorContains(t, err, want)
 	}
-	_, err = run.ForeachItems(`{{ output "plan" "items" }}`, func(run.OutputRef) (string, error) {
+	got, err = items(" [ ] ", 0)
+	require.NoError(t, err)
+	require.Empty(t, got)
+	_, err = itemsOf(run.Foreach{List: list, Min: 1}, "[]", 3)
+	require.ErrorContains(t, err, "is an empty list; it must have 1 to 5000 items")
+	_, err = itemsOf(run.Foreach{List: list, Min: 2}, "[1]", 3)
+	require.ErrorContains(t, err, "has 1 items; it must have 2 to 5000")
+	_, err = itemsOf(run.Foreach{List: list, Min: 2}, "[1, 2]", 3)
+	require.NoError(t, err)
+
+	_, err = run.Foreach{List: list}.Items(func(run.OutputRef) (string, error) {
 		return "", run.Errorf(run.CodeNotFound, "task plan put out nothing")
 	}, 3)
 	require.Equal(t, run.CodeNotFound, run.CodeOf(err))

@@ -237,7 +237,7 @@ type TaskSpec struct {
 	// timeout of the task; 0 means DefaultCleanupTimeout.
 	CleanupTimeout Duration `json:"cleanup_timeout,omitempty"`
 	Matrix         Matrix   `json:"matrix,omitzero"`
-	Foreach        string   `json:"foreach,omitempty"`
+	Foreach        Foreach  `json:"foreach,omitzero"`
 	// HoldOnFailure keeps the environment of each failed attempt for this time; 0: not.
 	HoldOnFailure Duration `json:"hold_on_failure,omitempty"`
 }

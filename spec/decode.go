@@ -142,6 +142,9 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 			d.matrix(p, n, to)
 		}
 		return
+	case *run.Foreach:
+		d.foreach(p, n, to, v)
+		return
 	case *run.Shell:
 		if isString(n) {
 			d.shell(p, n, to)

@@ -182,6 +182,19 @@ func (d *decoder) failFast(p run.Path, n *yaml.Node, v reflect.Value) {
 	}
 }
 
+// foreach accepts a list, or a list and the least number of its items in a map.
+func (d *decoder) foreach(p run.Path, n *yaml.Node, to *run.Foreach, v reflect.Value) {
+	if n.Kind != yaml.MappingNode {
+		to.List = d.text(p, n, false)
+		return
+	}
+	before := len(d.faults)
+	d.object(p, n, v)
+	if to.List == "" && len(d.faults) == before {
+		d.fault(p.Key("list"), n.Line, run.FaultRequired, `name the list: {list: '{{ output "task" "key" }}', min: 1}`)
+	}
+}
+
 // shell accepts the name of a shell instead of a list.
 func (d *decoder) shell(p run.Path, n *yaml.Node, to *run.Shell) {
 	names := run.ShellNames()

@@ -59,7 +59,7 @@ func fullSpec() *run.Spec {
 				Depends:  []run.Depend{{Task: "checkout"}, {Task: "lint", On: []run.Condition{run.OnSuccess, run.OnSkipped}}},
 				Approval: run.Approval{Approvers: 2}, AllowFailure: true, Skip: true, Timeout: run.Duration(30 * time.Minute),
 				Retry:  run.Retry{MaxAttempts: 2, On: []run.RetryOn{run.RetryFailed, run.RetryStartFailed}, Backoff: run.Duration(5 * time.Second)},
-				OnLost: run.OnLostRetry, Matrix: run.Matrix{Axes: map[string][]string{"GO": {"1.25", "1.26"}}}, Foreach: "{{ x }}",
+				OnLost: run.OnLostRetry, Matrix: run.Matrix{Axes: map[string][]string{"GO": {"1.25", "1.26"}}}, Foreach: run.Foreach{List: "{{ x }}"},
 			},
 			"lint": {
 				Requires: &run.Requires{Driver: "docker", OS: "linux", Arch: "amd64", Labels: map[string]string{"rack": "7"}},
@@ -266,6 +266,9 @@ func TestValidate_Faults(t *testing.T) {
 		"axis without values":     {minimal + "    matrix:\n      A:\n", []string{"7 tasks.a.matrix.A required"}, ""},
 		"axis as a string":        {minimal + "    matrix: {A: b}\n", []string{"6 tasks.a.matrix.A wrong_type"}, ""},
 		"foreach":                 {minimal + "    foreach: '{{ output \"a\" \"b\" }}'\n", []string{"6 tasks.a.foreach unknown_dependency"}, ""},
+		"foreach without a list":  {minimal + "    foreach: {min: 1}\n", []string{"6 tasks.a.foreach.list required"}, ""},
+		"foreach with a list":     {minimal + "    foreach: {list: [a], min: x}\n", []string{"6 tasks.a.foreach.list wrong_type", "6 tasks.a.foreach.min wrong_type"}, ""},
+		"foreach of a list":       {minimal + "    foreach: [a]\n", []string{"6 tasks.a.foreach wrong_type"}, ""},
 		"change groups":           {minimal + "changegroups: [a, a]\n", []string{"6 changegroups[1] duplicate"}, ""},
 		"output template":         {minimal + "    environment:\n      A: '{{ output \"a\" \"b\" }}'\n", []string{"7 tasks.a.environment.A unknown_dependency"}, ""},
 		"group of one element":    {strings.Replace(minimal, "/a/b", "/a", 1), []string{"2 group bad_format"}, ""},

@@ -56,6 +56,10 @@ func expandedIn(t reflect.Type, field string) templates {
 		case "image", "pool":
 			return inputTemplates
 		}
+	case reflect.TypeFor[run.Foreach]():
+		if field == "list" {
+			return outputTemplates | inputTemplates
+		}
 	case reflect.TypeFor[run.ServiceSpec]():
 		if field == "image" || field == "environment" {
 			return inputTemplates

@@ -16,7 +16,7 @@ func checkFinally(l *faultList, p run.Path, t *run.TaskSpec) {
 	if t.Approval.Approvers > 0 {
 		l.add(p.Key("approval"), run.FaultContradiction, "a finally task also runs after a stop, which waits for no approval")
 	}
-	if t.Foreach != "" {
+	if t.Foreach.List != "" {
 		l.add(p.Key("foreach"), run.FaultContradiction, "a finally task has no foreach: the task that would create the list may not have run; use a matrix, or a loop in the script")
 	}
 }

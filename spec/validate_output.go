@@ -79,15 +79,18 @@ func (c *outputCheck) environment(task string, p run.Path, env map[string]string
 
 // foreach checks the reference to the list of a foreach.
 func (c *outputCheck) foreach(task string, p run.Path, t *run.TaskSpec) {
-	if t.Foreach == "" {
+	if t.Foreach.List == "" {
 		return
 	}
 	if !t.Matrix.IsZero() {
 		c.add(p, run.FaultContradiction, "a task has a matrix or a foreach, not both")
 	}
-	checkText(c.faultList, p, t.Foreach)
+	if n := t.Foreach.Min; n < 0 || n > run.MaxForeach {
+		c.add(p.Key("min"), run.FaultOutOfRange, "it is %d; it must be 0 to %d", n, run.MaxForeach)
+	}
+	checkText(c.faultList, p, t.Foreach.List)
 	before := len(c.faults)
-	if refs := c.text(task, p, t.Foreach); len(refs) == 0 && len(c.faults) == before {
+	if refs := c.text(task, p, t.Foreach.List); len(refs) == 0 && len(c.faults) == before {
 		c.add(p, run.FaultBadValue, `foreach needs an output of an earlier task, {{ output "task" "key" }}; for a known list use a matrix`)
 	}
 }
@@ -126,7 +129,7 @@ func (c *outputCheck) ref(task string, p run.Path, ref run.OutputRef) {
 // expansion, or one task of an expansion.
 func (c *outputCheck) oneTask(t *run.TaskSpec, name, suffix string) bool {
 	switch {
-	case t.Foreach != "":
+	case t.Foreach.List != "":
 		index, ok := strings.CutSuffix(suffix, "]")
 		i, err := strconv.Atoi(index)
 		return ok && err == nil && run.ItemName(name, i) == name+"["+suffix && i >= 0 && i < run.MaxForeach
@@ -254,7 +257,7 @@ func (c *outputCheck) condition(task string, t *run.TaskSpec, p run.Path, text s
 		return
 	}
 	axes := axesOf(t)
-	compiled, ok := c.compile(p, conditionKey{text: text, scope: condition.ScopeOf(t.Foreach != "", len(axes) > 0)})
+	compiled, ok := c.compile(p, conditionKey{text: text, scope: condition.ScopeOf(t.Foreach.List != "", len(axes) > 0)})
 	if !ok {
 		return
 	}

@@ -184,7 +184,7 @@ func TestValidateRun_Faults(t *testing.T) {
 		"retry":                   {build(func(t *run.TaskSpec) { t.Retry = run.Retry{MaxAttempts: 101, On: []run.RetryOn{}, Backoff: -1} }), []string{"tasks.build.retry.max_attempts out_of_range", "tasks.build.retry.on required", "tasks.build.retry.backoff out_of_range"}},
 		"retry outcomes":          {build(func(t *run.TaskSpec) { t.Retry.On = []run.RetryOn{"lost"} }), []string{"tasks.build.retry.on[0] bad_value"}},
 		"on executor lost":        {build(func(t *run.TaskSpec) { t.OnLost = "wait" }), []string{"tasks.build.on_executor_lost bad_value"}},
-		"foreach":                 {build(func(t *run.TaskSpec) { t.Foreach = "[]" }), []string{"tasks.build.foreach contradiction", "tasks.build.foreach bad_value"}},
+		"foreach":                 {build(func(t *run.TaskSpec) { t.Foreach.List = "[]" }), []string{"tasks.build.foreach contradiction", "tasks.build.foreach bad_value"}},
 		"axis name":               {build(func(t *run.TaskSpec) { t.Matrix.Axes["a-b"] = []string{"1"} }), []string{"tasks.build.matrix.a-b bad_format"}},
 		"reserved axis":           {build(func(t *run.TaskSpec) { t.Matrix.Axes["DROVER_A"] = []string{"1"} }), []string{"tasks.build.matrix.DROVER_A reserved"}},
 		"empty axis":              {build(func(t *run.TaskSpec) { t.Matrix.Axes["A"] = nil }), []string{"tasks.build.matrix.A required"}},
@@ -297,7 +297,7 @@ func TestValidateRun_Foreach(t *testing.T) {
 	steps := []run.Step{{Run: "x"}}
 	s := &run.Spec{Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
 		"plan":  {Steps: steps},
-		"build": {Steps: steps, Foreach: `{{ output "plan" "items" }}`, Depends: []run.Depend{{Task: "plan"}}},
+		"build": {Steps: steps, Foreach: run.Foreach{List: `{{ output "plan" "items" }}`}, Depends: []run.Depend{{Task: "plan"}}},
 		"join":  {Steps: steps, Environment: map[string]string{"A": `{{ output "build[17]" "k" }}`}, Depends: []run.Depend{{Task: "build"}}},
 	}}
 	require.Empty(t, spec.ValidateRun(s))
@@ -311,8 +311,13 @@ func TestValidateRun_Foreach(t *testing.T) {
 		require.Equal(t, []string{"tasks.join.environment.A bad_value"}, found(spec.ValidateRun(s)), bad)
 	}
 	delete(s.Tasks, "join")
+	for least, want := range map[int][]string{-1: {"tasks.build.foreach.min out_of_range"}, 0: nil, 5000: nil, 5001: {"tasks.build.foreach.min out_of_range"}} {
+		s.Tasks["build"].Foreach.Min = least
+		require.Equal(t, want, found(spec.ValidateRun(s)), least)
+	}
+	s.Tasks["build"].Foreach.Min = 1
 	s.Tasks["build"].Matrix = run.Matrix{Axes: map[string][]string{"A": {"x"}}}
-	s.Tasks["build"].Foreach = `{{ output "nan" "items" }}`
+	s.Tasks["build"].Foreach.List = `{{ output "nan" "items" }}`
 	require.Equal(t, []string{"tasks.build.foreach contradiction", "tasks.build.foreach unknown_dependency"}, found(spec.ValidateRun(s)))
 }
 

@@ -78,6 +78,11 @@ func (g *dynamicTasks) applyOne(a expandAnswer) bool {
 		r.ended(a.task, run.StatusSkipped)
 		return true
 	}
+	if a.Width == 0 {
+		r.writes.put(run.TaskChange{Task: a.task, Status: run.StatusSuccess, Reason: "its list has 0 items"})
+		r.ended(a.task, run.StatusSuccess)
+		return true
+	}
 	if a.First > r.graph.Len() {
 		return false
 	}

@@ -42,7 +42,39 @@ func TestRun_ForeachOfBadList(t *testing.T) {
 	require.Equal(t, run.ResultFailed, out.Result)
 	require.Equal(t, "task a failed", out.Reason)
 	require.Equal(t, []run.Status{run.StatusSuccess, run.StatusFailed, run.StatusSkipped, run.StatusSuccess}, w.statuses())
-	require.Equal(t, "the list is empty", w.tasks[1].Reason)
+	require.Equal(t, "the list is null", w.tasks[1].Reason)
+}
+
+func TestRun_ForeachOfEmptyList(t *testing.T) {
+	t.Parallel()
+	handler := node("handler", 1)
+	handler.Depends[0].On = run.MaskFailure
+	skipped := node("skipped", 1)
+	skipped.Depends[0].On = run.MaskSkipped
+	w := newWorkflowEnv(t, newPlan(node("plan"), foreachNode("a", 0), node("join", 1), handler, skipped, foreachNode("b", 2)))
+	w.lists[1], w.lists[5] = 0, 2
+	out := w.run()
+	require.Equal(t, run.ResultSuccess, out.Result)
+	require.Equal(t, []run.Status{
+		run.StatusSuccess, run.StatusSuccess, run.StatusSuccess, run.StatusSkipped, run.StatusSkipped, run.StatusSuccess, run.StatusSuccess, run.StatusSuccess,
+	}, w.statuses())
+	require.Equal(t, "its list has 0 items", w.tasks[1].Reason)
+	require.Equal(t, []string{"execute join 1.1 on pool:linux", "execute b[0] 1.1 on pool:linux", "execute b[1] 1.1 on pool:linux"}, w.requests()[1:])
+}
+
+func TestRun_ForeachOfEmptyListStopped(t *testing.T) {
+	t.Parallel()
+	w := newWorkflowEnv(t, newPlan(foreachNode("a"), node("join", 0)))
+	w.lists[0] = 0
+	w.on("join", leaveQueued)
+	w.at(time.Second, func() {
+		w.fakeRecords.mu.Lock()
+		w.stop = true
+		w.fakeRecords.mu.Unlock()
+		w.env.SignalWorkflow(contract.SignalStop, nil)
+	})
+	require.Equal(t, run.ResultStopped, w.run().Result)
+	require.Equal(t, []run.Status{run.StatusSuccess, run.StatusSkipped}, w.statuses())
 }
 
 func TestRun_ForeachFails(t *testing.T) {

@@ -221,10 +221,11 @@ func (f *fakeRecords) Expand(_ context.Context, _ run.ID, task int) (records.Exp
 	if answers := f.conditions[task]; len(answers) > 0 && answers[0] == run.StatusSkipped {
 		return records.Expanded{Skipped: "if: x is false"}, nil
 	}
-	x := records.Expanded{First: len(f.tasks), Width: f.lists[task]}
-	if x.Width == 0 {
-		return records.Expanded{Fault: "the list is empty"}, nil
+	width, ok := f.lists[task]
+	if !ok {
+		return records.Expanded{Fault: "the list is null"}, nil
 	}
+	x := records.Expanded{First: len(f.tasks), Width: width}
 	for i := range x.Width {
 		f.tasks[x.First+i] = &fakeTask{TaskChange: run.TaskChange{Task: x.First + i, Status: run.StatusNotStarted}}
 	}

@@ -392,7 +392,7 @@ func dynamic() []scenario {
 	none := on(node("none", 2), run.MaskFailure)
 	return []scenario{
 		{
-			name: "foreach", plan: newPlan(node("plan"), listed("build", 0), listed("empty", 0), node("join", 1), none),
+			name: "foreach", plan: newPlan(node("plan"), listed("build", 0), listed("bad", 0), node("join", 1), none),
 			before: func(g *scenarioRun) { g.lists[1] = 7 },
 			drive: func(g *scenarioRun) {
 				g.finished(run.ResultFailed)
@@ -401,10 +401,24 @@ func dynamic() []scenario {
 					require.Equal(g.t, want, g.tasks[task].Status)
 				}
 				require.Equal(g.t, "tasks created from its list: 7", g.tasks[1].Reason)
-				require.Equal(g.t, "the list is empty", g.tasks[2].Reason)
+				require.Equal(g.t, "the list is null", g.tasks[2].Reason)
 				require.Equal(g.t, run.StatusSuccess, g.tasks[11].Status)
 				require.Equal(g.t, 1, g.f.count(g.id, "execute build[6]"))
 				require.Zero(g.t, g.f.count(g.id, "execute build"))
+			},
+		},
+		{
+			name: "foreach-empty", plan: newPlan(node("plan"), listed("build", 0), node("join", 1), on(node("none", 1), run.MaskFailure), listed("more", 2)),
+			before: func(g *scenarioRun) { g.lists[1], g.lists[4] = 0, 2 },
+			drive: func(g *scenarioRun) {
+				g.finished(run.ResultSuccess)
+				require.Len(g.t, g.tasks, 7)
+				for task, want := range []run.Status{run.StatusSuccess, run.StatusSuccess, run.StatusSuccess, run.StatusSkipped, run.StatusSuccess} {
+					require.Equal(g.t, want, g.tasks[task].Status)
+				}
+				require.Equal(g.t, "its list has 0 items", g.tasks[1].Reason)
+				require.Zero(g.t, g.f.count(g.id, "execute build"))
+				require.Equal(g.t, 1, g.f.count(g.id, "execute more[1]"))
 			},
 		},
 		{

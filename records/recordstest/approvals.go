@@ -89,7 +89,7 @@ func testRejectOrApprove(t *testing.T, d *fixture.Database) {
 func testRejectForeach(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	spec := fixture.OneTask("/a/b")
-	spec.Tasks["build"].Foreach = `["x", "y"]`
+	spec.Tasks["build"].Foreach.List = `["x", "y"]`
 	spec.Tasks["build"].Approval.Approvers = 1
 	r := fixture.Create(t, s, spec)
 	fixture.Begin(t, s, r.ID)

@@ -208,7 +208,7 @@ func testConditionsOfMatrix(t *testing.T, d *fixture.Database) {
 func testConditionsOfList(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	list := func(s *run.Spec) {
-		s.Tasks["b"].Foreach = `{{ output "a" "items" }}`
+		s.Tasks["b"].Foreach.List = `{{ output "a" "items" }}`
 		s.Tasks["b"].Steps = []run.Step{{Run: "0", If: "item_index == 1"}}
 	}
 	create := func(text string) run.ID {

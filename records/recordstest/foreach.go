@@ -16,6 +16,7 @@ func foreachTests() map[string]func(t *testing.T, d *fixture.Database) {
 	return map[string]func(t *testing.T, d *fixture.Database){
 		"makes_tasks":      testForeachCreates,
 		"made_once":        testForeachRace,
+		"of_an_empty_list": testForeachEmpty,
 		"of_bad_lists":     testForeachBad,
 		"of_a_final_run":   testForeachFinal,
 		"up_to_the_limit":  testForeachLimit,
@@ -27,14 +28,18 @@ func foreachSpec() *run.Spec {
 	steps := []run.Step{{Run: "true"}}
 	return &run.Spec{Name: "listed", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
 		"plan":  {Pool: "linux", Steps: steps},
-		"build": {Pool: "linux", Steps: steps, Depends: []run.Depend{{Task: "plan"}}, Foreach: `{{ output "plan" "items" }}`},
+		"build": {Pool: "linux", Steps: steps, Depends: []run.Depend{{Task: "plan"}}, Foreach: run.Foreach{List: `{{ output "plan" "items" }}`}},
 		"join":  {Pool: "linux", Steps: steps, Depends: []run.Depend{{Task: "build"}}},
 	}}
 }
 
 // runWithItems makes the first task output a list, and succeed.
 func runWithItems(t *testing.T, s records.Store, items string) run.ID {
-	id, key := fixture.Running(t, s, foreachSpec())
+	return runOf(t, s, foreachSpec(), items)
+}
+
+func runOf(t *testing.T, s records.Store, spec *run.Spec, items string) run.ID {
+	id, key := fixture.Running(t, s, spec)
 	b := fixture.Batch(key, "x", 1, run.FrameOutputs, run.FrameTaskEnd)
 	b.Frames[0].Outputs = map[string]string{"items": items}
 	require.NoError(t, s.ApplyFrames(t.Context(), b))
@@ -89,7 +94,7 @@ func testForeachRace(t *testing.T, d *fixture.Database) {
 func testForeachBad(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	for items, want := range map[string]string{
-		"[]": "is an empty list", "x": "is not JSON", `{"a": 1}`: "is an object and not a list",
+		"x": "is not JSON", `{"a": 1}`: "is an object and not a list",
 	} {
 		id := runWithItems(t, s, items)
 		before := fixture.Get(t, s, id)
@@ -104,6 +109,23 @@ func testForeachBad(t *testing.T, d *fixture.Database) {
 	require.Equal(t, `foreach: task plan has no output "items": it is skipped`, expand(t, s, r.ID).Fault)
 	_, err := s.Expand(t.Context(), r.ID, 9)
 	fixture.RequireCode(t, run.CodeNotFound, err)
+}
+
+func testForeachEmpty(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	id := runWithItems(t, s, " [] ")
+	before := fixture.Get(t, s, id)
+	for range 2 {
+		require.Equal(t, records.Expanded{First: 3}, expand(t, s, id))
+	}
+	require.Equal(t, before, fixture.Get(t, s, id))
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{{Task: 1, Status: run.StatusSuccess, Reason: "its list has 0 items"}}})
+	require.Equal(t, records.Expanded{First: 3}, expand(t, s, id), "a workflow that was reset asks again")
+
+	spec := foreachSpec()
+	spec.Tasks["build"].Foreach.Min = 2
+	id = runOf(t, s, spec, "[1]")
+	require.Contains(t, expand(t, s, id).Fault, "has 1 items; it must have 2 to 5000")
 }
 
 func testForeachFinal(t *testing.T, d *fixture.Database) {

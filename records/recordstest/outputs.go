@@ -120,7 +120,7 @@ func testOutputsStaleList(t *testing.T, d *fixture.Database) {
 	step := []run.Step{{Run: "true"}}
 	id, first := fixture.Running(t, s, &run.Spec{Name: "list", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
 		"from": {Pool: "linux", Steps: step},
-		"to":   {Pool: "linux", Depends: []run.Depend{{Task: "from"}}, Foreach: `{{ output "from" "list" }}`, Steps: step},
+		"to":   {Pool: "linux", Depends: []run.Depend{{Task: "from"}}, Foreach: run.Foreach{List: `{{ output "from" "list" }}`}, Steps: step},
 	}})
 	b := fixture.Batch(first, "x", 1, run.FrameStepStart, run.FrameOutputs)
 	b.Frames[1].Outputs = map[string]string{"list": `["old"]`}

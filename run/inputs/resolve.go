@@ -91,7 +91,7 @@ func (r *resolver) task(p run.Path, of *run.TaskSpec) *run.TaskSpec {
 	t.Pool = r.expand(p.Key("pool"), t.Pool)
 	t.Image = r.expand(p.Key("image"), t.Image)
 	t.Environment = r.variables(p.Key("environment"), t.Environment)
-	t.Foreach = r.expand(p.Key("foreach"), t.Foreach)
+	t.Foreach.List = r.expand(p.Key("foreach"), t.Foreach.List)
 	t.Services = slices.Clone(t.Services)
 	for i := range t.Services {
 		at := p.Key("services").Index(i)

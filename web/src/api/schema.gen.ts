@@ -3708,7 +3708,17 @@ export interface components {
             } & {
                 [key: string]: string[];
             };
-            foreach?: string;
+            /** @description The list from which the tasks are made. A text is `{list: TEXT}`. */
+            foreach?: string | components["schemas"]["ForeachSpec"];
+        };
+        ForeachSpec: {
+            /** @description A reference to an output that is a JSON list. */
+            list: string;
+            /**
+             * @description The least number of items. With fewer the task fails.
+             * @default 0
+             */
+            min: number;
         };
         DependencySpec: {
             task: string;

@@ -136,7 +136,7 @@ func (d *decider) decide(ctx context.Context, x *rows.Task) (verdict, error) {
 		return verdict{status: run.StatusFailed, reason: n.fault}, nil
 	}
 	of := partAll
-	if n.spec.Foreach != "" {
+	if n.spec.Foreach.List != "" {
 		of = partItem
 		if x.Name == x.SpecName {
 			of = partList
@@ -200,7 +200,7 @@ func (d *decider) node(ctx context.Context, x *rows.Task, axis map[string]string
 		return nil, err
 	}
 	n := &nodeConditions{spec: text, steps: make([]*condition.Condition, len(text.Steps))}
-	scope := condition.ScopeOf(text.Foreach != "", len(axis) > 0)
+	scope := condition.ScopeOf(text.Foreach.List != "", len(axis) > 0)
 	n.task = n.compile(text.If, scope)
 	for i, s := range text.Steps {
 		n.steps[i] = n.compile(s.If, scope)
@@ -257,7 +257,7 @@ func (d *decider) values(ctx context.Context, x *rows.Task, n *nodeConditions, c
 		Run:         condition.Run{ID: string(d.r.ID), Name: d.r.Name, Group: d.r.Group, Counter: d.r.Counter},
 		Tasks:       make(map[string]condition.Task),
 	}
-	if n.spec.Foreach != "" {
+	if n.spec.Foreach.List != "" {
 		v.Item = axis[run.VariableItem]
 		v.ItemIndex, _ = strconv.Atoi(axis[run.VariableItemIndex]) // of a task without an item: 0
 		axis = nil

@@ -50,7 +50,7 @@ func expand(ctx context.Context, t *sqldb.Tx, id run.ID, task int) (out records.
 	if err := t.QueryRow(ctx, `SELECT COUNT(*) FROM tasks WHERE run_id = ?`, id).Scan(&out.First); err != nil {
 		return out, err
 	}
-	items, err := run.ForeachItems(spec.Foreach, outputs(ctx, t, id), run.MaxTasks-out.First)
+	items, err := spec.Foreach.Items(outputs(ctx, t, id), run.MaxTasks-out.First)
 	switch run.CodeOf(err) {
 	case "":
 	case run.CodeNotFound, run.CodeInvalid:
@@ -58,7 +58,9 @@ func expand(ctx context.Context, t *sqldb.Tx, id run.ID, task int) (out records.
 	default:
 		return out, err
 	}
-	out.Width = len(items)
+	if out.Width = len(items); out.Width == 0 {
+		return out, nil
+	}
 	return out, insertItems(ctx, t, prev, x, out.First, items, conditionsOf(spec))
 }
 
