@@ -101,7 +101,7 @@ func newApplier[T, A any](
 func readResource[T any](data []byte, required string) (*resource[T], error) {
 	var keys map[string]any
 	if err := yaml.Unmarshal(data, &keys); err != nil {
-		return nil, run.Errorf(run.CodeInvalid, "%w", err)
+		return nil, spec.YAMLError(data, err)
 	}
 	x := &resource[T]{}
 	if name, ok := keys["name"]; ok {

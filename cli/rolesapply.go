@@ -91,7 +91,7 @@ func (f *rolesFlags) readGrants(files []string, name string) ([]grantsDocument, 
 				break
 			}
 			if err != nil {
-				return nil, file.faultOf(run.Errorf(run.CodeInvalid, "%s", err), locateNot)
+				return nil, file.faultOf(spec.YAMLError(file.data, err), locateNot)
 			}
 			if len(root.Content) == 1 && root.Content[0].Tag != "!!null" { // not an empty document
 				all = append(all, grantsDocument{file: file, node: root.Content[0]})

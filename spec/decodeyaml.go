@@ -22,7 +22,7 @@ func DecodeYAML(data []byte, v any) error {
 			maxNodes, maxExpanded, maxDepth)
 	}
 	if err := root.Decode(v); err != nil {
-		return yamlError(err)
+		return YAMLError(data, err)
 	}
 	return nil
 }

@@ -5,23 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/drover-run/drover/internal/yamlfault"
 	"github.com/drover-run/drover/run"
 )
-
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-
-var grammarErrors = []string{
-	"did not find expected key", "did not find expected ','", "did not find expected '-' indicator", "did not find expected node content",
-	"did not find expected <", "found undefined tag handle", "found duplicate %", "found incompatible YAML document",
-}
 
 // parseYAML returns the root of the one document in data.
 func parseYAML(data []byte) (root *yaml.Node, err error) {
@@ -46,12 +36,12 @@ func parseYAML(data []byte) (root *yaml.Node, err error) {
 	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil, unreadable(0, "the document is empty")
 	} else if err != nil {
-		return nil, yamlError(err)
+		return nil, YAMLError(data, err)
 	}
 	if err := decoder.Decode(&more); err == nil {
 		return nil, unreadable(more.Line, "there is a second document")
 	} else if !errors.Is(err, io.EOF) {
-		return nil, yamlError(err)
+		return nil, YAMLError(data, err)
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
 		return nil, unreadable(0, "the document is empty")
@@ -59,28 +49,13 @@ func parseYAML(data []byte) (root *yaml.Node, err error) {
 	return doc.Content[0], nil
 }
 
-func yamlError(err error) error {
-	text, line := err.Error(), 0
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
-		text = text[len(m[0]):]
-		if n, err := strconv.Atoi(m[1]); err == nil {
-			line = n
-		}
-		// The library counts lines from 0 in errors of its grammar, and from 1
-		// in those of its scanner.
-		if line > 0 && slices.ContainsFunc(grammarErrors, func(e string) bool { return strings.HasPrefix(text, e) }) {
-			line++
-		}
+// YAMLError returns the fault of a text that package yaml refused, with CodeUnreadable.
+func YAMLError(data []byte, err error) error {
+	if refused, ok := errors.AsType[*yaml.TypeError](err); ok {
+		return unreadable(0, yamlfault.Error(data, refused).Error())
 	}
-	// The library shows the name of the anchor: a value that was meant as text,
-	// and may be a secret.
-	switch {
-	case strings.HasPrefix(text, "unknown anchor"):
-		text = "it refers to an anchor that does not exist (a text that begins with * needs quotes)"
-	case strings.HasPrefix(text, "anchor "):
-		text = "an anchor contains itself"
-	}
-	return unreadable(line, "it is not YAML: "+text)
+	line, detail := yamlfault.Explain(data, err)
+	return unreadable(line, detail)
 }
 
 // invalidUTF8 returns the line of the first byte that is not UTF-8, and

@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/internal/suggest"
+	"github.com/drover-run/drover/internal/yamlfault"
 	"github.com/drover-run/drover/run"
 )
 
@@ -76,7 +77,7 @@ func ReadContexts(env Env) (Contexts, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&all); err != nil && !errors.Is(err, io.EOF) {
-		return Contexts{}, run.Errorf(run.CodeInvalid, "read the contexts %s: %w", path, err)
+		return Contexts{}, run.Errorf(run.CodeInvalid, "read the contexts %s: %w", path, yamlfault.Error(data, err))
 	}
 	return all, nil
 }

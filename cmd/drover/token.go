@@ -18,6 +18,7 @@ import (
 	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/internal/tokens"
+	"github.com/drover-run/drover/internal/yamlfault"
 	"github.com/drover-run/drover/run"
 )
 
@@ -187,7 +188,7 @@ func readTokens(file string) ([]tokens.Token, error) {
 	}
 	var list []tokens.Token
 	if err := yaml.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("read the token file %s: %w", file, err)
+		return nil, fmt.Errorf("read the token file %s: %w", file, yamlfault.Error(data, err))
 	}
 	return list, nil
 }

@@ -121,7 +121,7 @@ func TestLoad_refuses(t *testing.T) {
 		{name: "a list as the file", file: "[1]\n", want: []string{":1: expected a map of settings"}},
 		{name: "a key twice", file: "log: {level: info, level: warn}\n", want: []string{"log.level is set twice"}},
 		{name: "two documents", file: "log: {}\n---\nlog: {}\n", want: []string{"the file has a second document"}},
-		{name: "not YAML", file: "log: {\n", want: []string{"drover.yaml: line 1: did not find expected node content"}},
+		{name: "not YAML", file: "log: {\n", want: []string{"drover.yaml:1: [ and { begin a list or a map"}},
 		{name: "no file", src: config.Source{File: "/does/not/exist.yaml"}, want: []string{"read the configuration: open /does/not/exist.yaml"}},
 		{
 			name: "all faults at once", file: "executor: {slots: many}\nx: 1\n",

@@ -14,6 +14,8 @@ import (
 	"github.com/knadh/koanf/providers/env/v2"
 	"github.com/knadh/koanf/v2"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/drover-run/drover/internal/yamlfault"
 )
 
 // Environment variables. The variable of a setting is its key in upper case after
@@ -81,7 +83,8 @@ func (l *loader) file(path string) {
 	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
 		return // an empty file sets nothing
 	} else if err != nil {
-		l.fail(path, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+		line, detail := yamlfault.Explain(data, err)
+		l.fail(fmt.Sprintf("%s:%d", path, line), "%s", detail)
 		return
 	}
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/internal/reload"
+	"github.com/drover-run/drover/internal/yamlfault"
 	"github.com/drover-run/drover/run"
 )
 
@@ -43,7 +44,7 @@ func ReadPolicy(data []byte) (Policy, error) {
 	decoder.KnownFields(true)
 	var p Policy
 	if err := decoder.Decode(&p); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, yamlfault.Error(data, err)
 	}
 	var errs []error
 	for i, g := range p {

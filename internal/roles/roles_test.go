@@ -123,7 +123,7 @@ func TestPolicy(t *testing.T) {
 	require.Empty(t, bindingsOf(t, p, "ana"))
 	for text, want := range map[string]string{
 		"- {role: admin, groups: [/**]}": "names either", "- {subject: a, members: b, role: admin, groups: [/**]}": "names either",
-		"- {subject: a, role: admin}": "no groups", "- {subject: a, roles: admin, groups: [/**]}": "not found",
+		"- {subject: a, role: admin}": "no groups", "- {subject: a, roles: admin, groups: [/**]}": "there is no key",
 	} {
 		_, err := roles.ReadPolicy([]byte(text))
 		require.ErrorContains(t, err, want)

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/drover-run/drover/internal/yamlfault"
 )
 
 // The kinds of providers.
@@ -59,7 +61,7 @@ func Open(path string, lookup func(name string) (string, bool), log *slog.Logger
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)
 	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, fmt.Errorf("read %s: %w", path, yamlfault.Error(data, err))
 	}
 	s := &Set{entries: make(map[string]entry, len(file.Providers)), log: log}
 	var faults []error

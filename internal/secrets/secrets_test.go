@@ -89,7 +89,7 @@ func TestSet_without_providers(t *testing.T) {
 func TestOpen_faults(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"unknown key":      {"providers: {a: {type: env, prefix: x, suffix: y}}", "field suffix not found"},
+		"unknown key":      {"providers: {a: {type: env, prefix: x, suffix: y}}", "there is no key \"suffix\""},
 		"unknown type":     {"providers: {a: {type: consul}}", `providers.a: the type is "consul"; it must be env, file or vault`},
 		"no prefix":        {"providers: {a: {type: env}}", "providers.a: it needs a prefix"},
 		"relative dir":     {"providers: {a: {type: file, dir: secrets}}", "must be an absolute path"},
@@ -99,7 +99,7 @@ func TestOpen_faults(t *testing.T) {
 		"all faults":       {"providers: {a: {type: env}, b: {type: file}}", "providers.b: dir is"},
 		"no such CA":       {"providers: {a: {type: vault, token_file: /x, ca_cert_file: /no/such}}", "read ca_cert_file"},
 		"not YAML":         {"providers: [", "read "},
-		"list of provider": {"providers: [{type: env}]", "cannot unmarshal"},
+		"list of provider": {"providers: [{type: env}]", "a list where a map is expected"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/drover-run/drover/internal/yamlfault"
 )
 
 // fileCheck is the shortest time between two checks of a token file for
@@ -102,7 +104,7 @@ func readList(data []byte) (*List, error) {
 	decoder.KnownFields(true)
 	var tokens []Token
 	if err := decoder.Decode(&tokens); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, yamlfault.Error(data, err)
 	}
 	return NewList(tokens)
 }
