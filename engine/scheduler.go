@@ -223,7 +223,7 @@ func sameExceptSecrets(a, b *run.Spec) bool {
 // check returns all faults of a schedule. It validates the specification as for
 // a run.
 func (s *Scheduler) check(ctx context.Context, x run.ScheduleSpec) error {
-	faults := spec.ValidateSchedule(x)
+	faults := spec.ValidateSchedule(x, time.Now())
 	if len(faults) == 0 {
 		_, err := s.engine.expand(ctx, x.ScheduledSpec(time.Time{}))
 		var refusal *run.Error

@@ -52,7 +52,7 @@ func TestReadSchedule(t *testing.T) {
 		PauseOnFailure: true, Paused: &paused, Note: "why",
 	}
 	require.Empty(t, cmp.Diff(want, *got))
-	require.Empty(t, spec.ValidateSchedule(*got))
+	require.Empty(t, spec.ValidateSchedule(*got, time.Unix(0, 0)))
 
 	got, err = spec.ReadSchedule([]byte(`{"spec": {"name": "a"}, "intervals": [{"every": "1s"}]}`), spec.FormatJSON)
 	require.NoError(t, err)

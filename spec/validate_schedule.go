@@ -8,10 +8,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// ValidateSchedule returns all faults of the specification of a schedule,
-// except those that only Temporal detects: invalid cron expressions and time
-// zones.
-func ValidateSchedule(s run.ScheduleSpec) []run.Fault {
+// ValidateSchedule returns all faults of the specification of a schedule at the
+// time now.
+func ValidateSchedule(s run.ScheduleSpec, now time.Time) []run.Fault {
 	l := newFaultList()
 	if !run.ValidName(s.Name) {
 		l.add("name", run.FaultBadFormat, "%s is not a name: 1 to %d of a to z, 0 to 9, dot, underscore and dash", quote(s.Name), run.MaxNameLength)
@@ -21,7 +20,7 @@ func ValidateSchedule(s run.ScheduleSpec) []run.Fault {
 	} else {
 		l.faults = append(l.faults, Under("spec", ValidateRun(s.ScheduledSpec(time.Time{})))...)
 	}
-	checkTimes(l, s)
+	checkTimes(l, s, now)
 	if s.Jitter < 0 {
 		l.add("jitter", run.FaultOutOfRange, "%s is negative", s.Jitter.Std())
 	}
@@ -36,7 +35,7 @@ func ValidateSchedule(s run.ScheduleSpec) []run.Fault {
 	return l.faults
 }
 
-func checkTimes(l *faultList, s run.ScheduleSpec) {
+func checkTimes(l *faultList, s run.ScheduleSpec, now time.Time) {
 	switch n := len(s.Cron) + len(s.Intervals); {
 	case n == 0:
 		l.add("", run.FaultRequired, "a schedule has times: cron or intervals")
@@ -66,7 +65,9 @@ func checkTimes(l *faultList, s run.ScheduleSpec) {
 	checkText(l, "timezone", s.Timezone)
 	if len(s.Timezone) > run.MaxNameLength {
 		l.add("timezone", run.FaultOverLimit, "it has %d bytes; the limit is %d", len(s.Timezone), run.MaxNameLength)
+		return
 	}
+	checkCron(l, s, now)
 }
 
 // ValidateNote returns the faults of the note of a schedule.

@@ -22,7 +22,7 @@ func goodSchedule() run.ScheduleSpec {
 
 func TestValidateSchedule(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, spec.ValidateSchedule(goodSchedule()))
+	require.Empty(t, spec.ValidateSchedule(goodSchedule(), time.Unix(0, 0)))
 	for name, tt := range map[string]struct {
 		change func(*run.ScheduleSpec)
 		path   string
@@ -51,12 +51,71 @@ func TestValidateSchedule(t *testing.T) {
 			t.Parallel()
 			s := goodSchedule()
 			tt.change(&s)
-			faults := spec.ValidateSchedule(s)
+			faults := spec.ValidateSchedule(s, time.Unix(0, 0))
 			require.Len(t, faults, 1)
 			require.Equal(t, tt.path, faults[0].Path)
 			require.Equal(t, tt.code, faults[0].Code)
 		})
 	}
+}
+
+func TestValidateSchedule_cron(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 27, 12, 30, 0, 0, time.UTC)
+	faultsOf := func(zone string, cron ...string) []string {
+		s := goodSchedule()
+		s.Cron, s.Timezone = cron, zone
+		var all []string
+		for _, f := range spec.ValidateSchedule(s, now) {
+			all = append(all, f.Path+": "+f.Detail)
+		}
+		return all
+	}
+	for _, good := range []string{
+		"0 3 * * *", "*/5 0-6/2,12 1,15 * *", "30 2 * JAN,Jul mon-Fri", "0 0 * dec sunday", "0 0 29 2 *", "0 0 * * 7", "0 0 1-31 * 5-7", "3/5 * * * *",
+		"0 12 27 11 * 2026-2030", "0 0 1 1 * 2027", "15 30 3 * * * *", "0 0 3 * * 1 2030", "@daily", "@hourly # each hour", "@every 90m", "@every 6h/30m", "@every 3d",
+		"0 3 * * * # at night", "  0   3 * * *  ",
+	} {
+		require.Empty(t, faultsOf("", good), good)
+		require.Empty(t, faultsOf("Europe/Berlin", good), good)
+	}
+	require.Empty(t, faultsOf("", "31 12 27 11 * 2026"))
+	require.Empty(t, faultsOf("", "CRON_TZ=Asia/Tokyo 0 3 * * *", "TZ=Asia/Tokyo 0 4 * * *"))
+	for expression, want := range map[string]string{
+		"0 25 * * *":                `field 2 of 5, the hour, is "25": a number from 0 to 23 is expected`,
+		"60 3 * * *":                `field 1 of 5, the minute, is "60": a number from 0 to 59 is expected`,
+		"0 3 0 * *":                 `field 3 of 5, the day of the month, is "0": a number from 1 to 31 is expected`,
+		"0 3 * abc *":               `field 4 of 5, the month, is "abc": a number from 1 to 12 or a name such as feb is expected`,
+		"0 3 * * 8":                 `field 5 of 5, the weekday, is "8": a number from 0 to 7 or a name such as mon is expected`,
+		"0 3 * * * 1999":            `field 6 of 6, the year, is "1999": a number from 2000 to 2100 is expected`,
+		"61 0 3 * * * *":            `field 1 of 7, the second, is "61"`,
+		"*/0 3 * * *":               `after / a step of at least 1 is expected, not "0"`,
+		"*/x 3 * * *":               `after / a step of at least 1 is expected, not "x"`,
+		"0 5-3 * * *":               `the range "5-3" ends before it begins`,
+		"0 1-2-3 * * *":             `field 2 of 5, the hour, is "1-2-3"`,
+		"0 -1 * * *":                `field 2 of 5, the hour, is "-1"`,
+		"0 3 * *":                   "the expression has 4 fields; it has 5",
+		"0 3 * * * * * *":           "the expression has 8 fields",
+		"@dayly":                    `did you mean "@daily"?`,
+		"@every":                    "is not an interval",
+		"@every x":                  "is not an interval",
+		"@every 1h/x":               "is not an interval",
+		"0 0 30 2 *":                "has no time within 5 years",
+		"0 0 31 4,6,9,11 *":         "has no time within 5 years",
+		"0 0 * * * 2025":            "has no time within 5 years",
+		"0 0 * * * 2032":            "has no time within 5 years",
+		"30 12 27 11 * 2026":        "has no time within 5 years",
+		"TZ=Europe/Berln 0 3 * * *": `there is no time zone "Europe/Berln"`,
+	} {
+		faults := faultsOf("", expression)
+		require.Len(t, faults, 1, expression)
+		require.Contains(t, faults[0], want)
+		require.True(t, strings.HasPrefix(faults[0], "cron[0]: "), faults[0])
+	}
+	// All faults are reported together.
+	require.Len(t, faultsOf("Europe/Berln", "61 25 * * *", "0 3 * * *", "0 3 32 * *"), 4)
+	require.Len(t, faultsOf("UTC", "TZ=Asia/Tokyo 0 3 * * *"), 1)
+	require.Len(t, faultsOf("", "TZ=Asia/Tokyo 0 3 * * *", "0 4 * * *"), 1)
 }
 
 // manyAnnotations returns as many annotations as a run may have; a schedule

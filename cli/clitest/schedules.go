@@ -68,7 +68,7 @@ func (g scheduleHandlers) putSchedule(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	wanted.Name = r.PathValue("name")
-	if faults := spec.ValidateSchedule(*wanted); len(faults) > 0 {
+	if faults := spec.ValidateSchedule(*wanted, Start()); len(faults) > 0 {
 		refuse(w, run.InvalidError("the schedule is not valid", faults))
 		return
 	}

@@ -109,7 +109,7 @@ func ended(n int) func(api.Schedule) bool {
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	dev := harness.StartDev(t, []string{"DROVER_DEV__SLOTS=20"}, "--executor", "shell")
-	const never = "cron: ['0 0 1 1 * 2099']"
+	const never = "cron: ['@daily']\nstart_at: 2099-01-01T00:00:00Z"
 	for name, scenario := range map[string]func(t *testing.T, s schedules){
 		"an_interval_fires": func(t *testing.T, s schedules) {
 			// On a busy machine a run may last longer than the interval. The default overlap
