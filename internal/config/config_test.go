@@ -114,6 +114,11 @@ func TestLoad_refuses(t *testing.T) {
 	}{
 		{name: "unknown key", file: "gateway:\n  listn: x\n", want: []string{":2: unknown setting gateway.listn; did you mean gateway.listen?"}},
 		{name: "key of another section", file: "listen: x\n", want: []string{":1: unknown setting listen; did you mean gateway.listen?"}},
+		{name: "mistyped section", file: "gatway: {listen: x}\n", want: []string{":1: unknown setting gatway; did you mean gateway?"}},
+		{
+			name: "unknown settings and wrong values", file: "gatway: {listen: x}\nrecords: {driver: postgre}\nlog: {level: loud}\n",
+			want: []string{":1: unknown setting gatway; did you mean gateway?", "log.level: ", "records.driver: "},
+		},
 		{name: "unknown section", file: "\nzzz: {a: 1}\n", want: []string{":2: unknown setting zzz"}},
 		{name: "a value instead of a section", file: "gateway: 127.0.0.1:80\n", want: []string{":1: gateway: expected a map of settings"}},
 		{name: "a list instead of a value", file: "log: {level: [a]}\n", want: []string{"log.level: expected a single value, not a list"}},

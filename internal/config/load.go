@@ -36,7 +36,8 @@ type Source struct {
 
 // Load reads the configuration. It is strict: an unknown setting, or a value of
 // the wrong form, is an error. Load returns all errors at once, each with its
-// source. It does not validate the values: see Config.Validate.
+// source, and together with those of Config.Validate. Without errors it does not
+// validate the values.
 func Load(src Source) (Config, error) {
 	l := loader{known: settings(), koanf: koanf.New(levels)}
 	if src.File != "" {
@@ -44,12 +45,14 @@ func Load(src Source) (Config, error) {
 	}
 	l.environ(src.Environ)
 	l.flags(src.Flags)
-	if err := errors.Join(l.errs...); err != nil {
-		return Config{}, err
-	}
 	c := Default()
 	if err := l.koanf.Unmarshal("", &c); err != nil {
-		return Config{}, fmt.Errorf("read the configuration: %w", err)
+		l.errs = append(l.errs, fmt.Errorf("read the configuration: %w", err))
+	} else if len(l.errs) > 0 { // what could be read may have other errors
+		l.errs = append(l.errs, c.Validate())
+	}
+	if err := errors.Join(l.errs...); err != nil {
+		return Config{}, err
 	}
 	return c, nil
 }
@@ -190,6 +193,19 @@ func (l *loader) text(location, key, text string) (string, any) {
 	return key, v
 }
 
+// names returns the keys of all settings and sections.
+func (l *loader) names() []string {
+	names := Keys()
+	for _, key := range names {
+		for i := strings.LastIndex(key, levels); i >= 0; i = strings.LastIndex(key[:i], levels) {
+			if !slices.Contains(names, key[:i]) {
+				names = append(names, key[:i])
+			}
+		}
+	}
+	return names
+}
+
 func (l *loader) unknown(location, key string) {
-	l.fail(location, "unknown setting %s%s", key, suggestion(key, Keys()))
+	l.fail(location, "unknown setting %s%s", key, suggestion(key, l.names()))
 }
