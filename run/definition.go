@@ -126,6 +126,13 @@ const (
 	VariableOutput      = "DROVER_OUTPUT" // set by the shim
 )
 
+// StepVariables returns the names of the variables that Drover sets for a script.
+func StepVariables() []string {
+	return []string{
+		VariableRunID, VariableRunCounter, VariableRunGroup, VariableTaskName, VariableTaskAttempt, VariableOutput, VariableItem, VariableItemIndex,
+	}
+}
+
 // MinMasked is the length of the shortest secret that is masked in logs, in
 // bytes: masking shorter ones would make logs unreadable and hide nothing.
 const MinMasked = 3

@@ -26,6 +26,7 @@ const (
 	FaultUnknownPool       Code = "unknown_pool"       // no such pool, or none that matches
 	FaultPoolMismatch      Code = "pool_mismatch"      // the pool cannot run such a task
 	FaultTooMany           Code = "too_many_faults"    // more faults than are reported
+	FaultUnknownVariable   Code = "unknown_variable"   // a warning: a script reads a variable of Drover that does not exist
 	FaultNotExpanded       Code = "not_expanded"       // a warning: a template in a text that does not expand it
 )
 

@@ -93,6 +93,11 @@ func TestWarnings(t *testing.T) {
 		"output in a name":           {minimal + "    working_dir: '/{{ output \"p\" \"k\" }}'\n", "tasks.a.working_dir", "set a variable"},
 		"output in a glob":           {task + "steps: [{save_artifacts: {name: n, paths: ['{{ output \"p\" \"k\" }}']}}]\n", "tasks.a.steps[0].save_artifacts.paths[0]", "set a variable"},
 		"output in an annotation":    {minimal + "annotations: {a: '{{ output \"p\" \"k\" }}'}\n", "annotations.a", "set a variable"},
+		"outputs":                    {task + "environment: {A: '{{ outputs \"p\" \"k\" }}'}" + steps, "tasks.a.environment.A", `an output is named as {{ output "task" "key" }}`},
+		"outputs of a task":          {task + "environment: {A: '{{ tasks.p.outputs.k }}'}" + steps, "tasks.a.environment.A", `an output is named as {{ output "task" "key" }}`},
+		"outputs in a script":        {task + "steps: [{run: 'echo {{ outputs \"p\" \"k\" }}'}]\n", "tasks.a.steps[0].run", `an output is named as {{ output "task" "key" }}`},
+		"an unknown variable":        {task + "steps: [{run: 'test $DROVER_ATTEMPT = 1 || test $DROVER_ATTEMPT = 2'}]\n", "tasks.a.steps[0].run", `Drover sets no variable DROVER_ATTEMPT; did you mean "DROVER_TASK_ATTEMPT"?`},
+		"a mistyped variable":        {task + "steps: [{run: 'echo a >> \"${DROVER_OUTPUTS}\"'}]\n", "tasks.a.steps[0].run", `did you mean "DROVER_OUTPUT"?`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +107,7 @@ func TestWarnings(t *testing.T) {
 			require.Len(t, got, 1)
 			require.Equal(t, c.path, got[0].Path)
 			require.Contains(t, got[0].Detail, c.detail)
-			require.Equal(t, run.FaultNotExpanded, got[0].Code)
+			require.Contains(t, []run.Code{run.FaultNotExpanded, run.FaultUnknownVariable}, got[0].Code)
 			require.Positive(t, got[0].Line)
 		})
 	}
@@ -110,6 +115,8 @@ func TestWarnings(t *testing.T) {
 		"expanded":              string(full(t, "every-key.yaml")),
 		"another template":      task + "steps: [{run: \"docker inspect -f '{{ .State.Pid }}' a\"}]\n",
 		"braces":                task + "steps: [{run: 'echo ${A} {{}} {{ outputs }} {{ json .env }} {{ env.A }}'}]\n",
+		"variables":             task + "steps: [{run: 'echo $DROVER_RUN_ID ${DROVER_TASK_ATTEMPT} $DROVER_TOKEN $DROVER_GATEWAY__LISTEN $DROVERX'}]\n",
+		"a variable of its own": task + "steps: [{run: 'DROVER_X=1; echo $DROVER_X; read DROVER_Y; echo ${DROVER_Y}'}]\n",
 		"key of a cache":        task + "steps: [{save_cache: {key: '{{ env \"A\" }}-{{ year }}'}}]\n",
 		"input that is no YAML": "a: [",
 		"input that is no map":  "a",

@@ -192,6 +192,9 @@ func parse(data []byte, format Format) (*yaml.Node, error) {
 func causedBy(f run.Fault, form []run.Fault) bool {
 	return slices.ContainsFunc(form, func(of run.Fault) bool {
 		gap := of.Code != run.FaultDuplicate && of.Code != run.FaultUnknownField
+		if f.Code == run.FaultUnknownInput && within(of.Path, "inputs") {
+			return true // the declaration of the input may be the one with the fault
+		}
 		return gap && within(f.Path, of.Path) || f.Code == run.FaultRequired && within(of.Path, f.Path)
 	})
 }

@@ -266,6 +266,8 @@ func TestValidate_Faults(t *testing.T) {
 		"axis without values":     {minimal + "    matrix:\n      A:\n", []string{"7 tasks.a.matrix.A required"}, ""},
 		"axis as a string":        {minimal + "    matrix: {A: b}\n", []string{"6 tasks.a.matrix.A wrong_type"}, ""},
 		"foreach":                 {minimal + "    foreach: '{{ output \"a\" \"b\" }}'\n", []string{"6 tasks.a.foreach unknown_dependency"}, ""},
+		"an input beside others":  {minimal + "    depends: [bild]\nenvironment: {Z: '{{ input \"foo\" }}'}\n", []string{"6 tasks.a.depends[0].task unknown_dependency", "7 environment.Z unknown_input"}, ""},
+		"an input badly declared": {minimal + "environment: {Z: '{{ input \"foo\" }}'}\ninputs: {foo: [1]}\n", []string{"7 inputs.foo wrong_type"}, ""},
 		"foreach without a list":  {minimal + "    foreach: {min: 1}\n", []string{"6 tasks.a.foreach.list required"}, ""},
 		"foreach with a list":     {minimal + "    foreach: {list: [a], min: x}\n", []string{"6 tasks.a.foreach.list wrong_type", "6 tasks.a.foreach.min wrong_type"}, ""},
 		"foreach of a list":       {minimal + "    foreach: [a]\n", []string{"6 tasks.a.foreach wrong_type"}, ""},

@@ -52,16 +52,18 @@ func checkSpec(l *faultList, s *run.Spec) {
 	for _, f := range inputs.Check(s, l.missing) {
 		l.add(run.Path(f.Path), f.Code, "%s", f.Detail)
 	}
+	declared := len(l.faults) == 0
 	checkContent(l, s)
-	if len(l.faults) > 0 {
-		return // of texts with faults, the values of inputs say nothing
+	if !declared || l.stop() {
+		return
 	}
+	sound := len(l.faults) == 0
 	resolved, replaced, faults := inputs.Resolve(s, l.missing)
 	for _, f := range faults {
 		l.add(run.Path(f.Path), f.Code, "%s", f.Detail)
 	}
-	if !replaced || len(faults) > 0 {
-		return
+	if !replaced || len(faults) > 0 || !sound {
+		return // of texts with faults, the values of inputs say nothing
 	}
 	checkContent(l, resolved)
 	for i := range l.faults {
