@@ -13,52 +13,71 @@ import (
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/run"
 )
 
 func startCommand(f *runsFlags) *cobra.Command {
 	return f.actionCommand(&cobra.Command{
 		Use: "start ID...", Short: "Start queued runs with manual admission", Example: "  drover runs start 01k8z3m6w4v6q2d1c9x7b5a3n1",
-	}, (*remote.Client).Start)
+	}, (*remote.Client).Start, nil)
 }
 
 func stopCommand(f *runsFlags) *cobra.Command {
-	force := false
+	force, killed := false, make(map[string]bool)
 	c := f.actionCommand(&cobra.Command{
-		Use: "stop ID...", Short: "Stop running runs",
-		Long: `Stops running runs. It returns immediately; a run is finished when its last task has stopped (drover runs get ID --follow
-waits for that). Before that, steps with "when: always" or "when: on_stop" clean up, for at most the cleanup_timeout of their
+		Use: "stop ID...", Short: "Stop runs, running or queued",
+		Long: `Stops runs. A queued run is cancelled at once. A running run is finished when its last task has stopped; the command does not
+wait for that (drover runs get ID --follow does). Before that, steps with "when: always" or "when: on_stop" clean up, for at most the cleanup_timeout of their
 task, and tasks with "finally: true" run. A second stop, or --force, kills the tasks and ends both at once.`,
 		Example: "  drover runs stop 01k8z3m6w4v6q2d1c9x7b5a3n1\n  drover runs stop --force 01k8z3m6w4v6q2d1c9x7b5a3n1",
 	}, func(client *remote.Client, ctx context.Context, id, token string) (remote.Answer[api.Run], error) {
-		return stopRun(ctx, client, id, token, force)
+		answer, forced, err := stopRun(ctx, client, id, token, force)
+		killed[id] = forced
+		return answer, err
+	}, func(r api.Run) string {
+		switch {
+		case r.Phase != api.PhaseRunning:
+			return ""
+		case killed[r.ID]:
+			return "stopping: its tasks are killed"
+		}
+		return "stopping"
 	})
 	c.Flags().BoolVar(&force, "force", false, "kill the tasks, without a cleanup")
 	return c
 }
 
-// stopRun stops a run; a stop of a run that is being stopped already is forced. The
-// decision is the client's: a call that is only repeated, since its answer was lost,
-// must not end a cleanup.
-func stopRun(ctx context.Context, client *remote.Client, id, token string, force bool) (remote.Answer[api.Run], error) {
-	if !force {
-		known, err := client.Run(ctx, id)
-		if err != nil {
-			return known, err
-		}
-		force = known.Value.Phase == api.PhaseRunning && known.Value.StopRequested
+// stopRun stops a running run, and cancels a queued one; a stop of a run that is being
+// stopped already is forced. The decision is the client's: a call that is only
+// repeated, since its answer was lost, must not end a cleanup. It also returns whether
+// the stop is forced.
+func stopRun(ctx context.Context, client *remote.Client, id, token string, force bool) (answer remote.Answer[api.Run], forced bool, err error) {
+	if answer, err = client.Run(ctx, id); err != nil {
+		return answer, false, err
 	}
-	return client.Stop(ctx, id, token, force)
+	if answer.Value.Phase == api.PhaseQueued {
+		answer, err = client.Cancel(ctx, id, token)
+		if run.CodeOf(err) != run.CodeWrongPhase {
+			return answer, false, err
+		}
+		answer.Value = api.Run{} // it has started meanwhile
+	}
+	force = force || answer.Value.Phase == api.PhaseRunning && answer.Value.StopRequested
+	answer, err = client.Stop(ctx, id, token, force)
+	return answer, force, err
 }
 
 func cancelCommand(f *runsFlags) *cobra.Command {
 	return f.actionCommand(&cobra.Command{
 		Use: "cancel ID...", Short: "Cancel queued runs", Example: "  drover runs cancel 01k8z3m6w4v6q2d1c9x7b5a3n1",
-	}, (*remote.Client).Cancel)
+	}, (*remote.Client).Cancel, nil)
 }
 
-// actionCommand returns a command that makes one call for each run.
+// actionCommand returns a command that makes one call for each run. Unless state is nil
+// or returns "", it says how the run is, in place of its phase.
 func (f *runsFlags) actionCommand(
 	c *cobra.Command, call func(client *remote.Client, ctx context.Context, id, token string) (remote.Answer[api.Run], error),
+	state func(api.Run) string,
 ) *cobra.Command {
 	token := ""
 	addToken(c, &token)
@@ -76,6 +95,12 @@ func (f *runsFlags) actionCommand(
 			answer, err := call(client, c.Context(), id, token)
 			if err != nil {
 				return err
+			}
+			if state != nil && f.output != render.AsJSON {
+				if text := state(answer.Value); text != "" {
+					_, err := fmt.Fprintf(f.env.Stdout, "run %s %s\n", answer.Value.ID, text)
+					return err
+				}
 			}
 			return f.printChanged(answer)
 		})

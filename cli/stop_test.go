@@ -26,11 +26,13 @@ func TestStop_force(t *testing.T) {
 		"first":               {`"phase": "running"`, nil, `{}`},
 		"second":              {`"phase": "running", "stop_requested": true`, nil, `{"force":true}`},
 		"forced":              {`"phase": "running"`, []string{"--force"}, `{"force":true}`},
+		"forced and second":   {`"phase": "running", "stop_requested": true`, []string{"--force"}, `{"force":true}`},
 		"of a run that ended": {`"phase": "finished", "stop_requested": true`, nil, `{}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			body := "no request"
+			var out strings.Builder
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodPost {
 					text, err := io.ReadAll(r.Body)
@@ -43,12 +45,54 @@ func TestStop_force(t *testing.T) {
 				_, _ = io.WriteString(w, `{"id": "r1", "result": "unknown", `+x.known+`}`)
 			}))
 			defer server.Close()
-			root := cli.New(session.Env{LookupEnv: func(name string) (string, bool) { return server.URL, name == "DROVER_SERVER" }})
+			root := cli.New(session.Env{Stdout: &out, LookupEnv: func(name string) (string, bool) { return server.URL, name == "DROVER_SERVER" }})
 			require.Equal(t, command.ExitOK, command.Execute(t.Context(), root, append([]string{"runs", "stop", "r1"}, x.args...)))
 			if body = strings.TrimSpace(body); body == "" {
 				body = "{}"
 			}
 			require.JSONEq(t, x.want, body)
+			if strings.Contains(x.known, "running") {
+				require.Equal(t, strings.Contains(x.want, "force"), strings.Contains(out.String(), "its tasks are killed"), out.String())
+			}
+		})
+	}
+}
+
+// TestStop_queued stops a run that may be queued: it is cancelled, and stopped if it
+// starts at the same time.
+func TestStop_queued(t *testing.T) {
+	t.Parallel()
+	for name, starts := range map[string]bool{"queued": false, "starts meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls []string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				phase := "queued"
+				if r.Method == http.MethodPost {
+					calls = append(calls, r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])
+					if phase = "cancelled"; starts && len(calls) == 1 {
+						w.Header().Set("Content-Type", "application/problem+json")
+						w.WriteHeader(http.StatusConflict)
+						_, _ = io.WriteString(w, `{"code": "wrong_phase", "detail": "run r1 is running: only a queued run can be cancelled"}`)
+						return
+					}
+					if starts {
+						phase = "running"
+					}
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, `{"id": "r1", "result": "unknown", "phase": "`+phase+`"}`)
+			}))
+			defer server.Close()
+			code, stdout, stderr := execute(t, server.URL, nil, "runs", "stop", "r1")
+			require.Equal(t, command.ExitOK, code, stderr)
+			if starts {
+				require.Equal(t, []string{"cancel", "stop"}, calls)
+				require.Equal(t, "run r1 stopping\n", stdout)
+				return
+			}
+			require.Equal(t, []string{"cancel"}, calls)
+			require.Equal(t, "run r1 cancelled\n", stdout)
 		})
 	}
 }

@@ -148,6 +148,7 @@ func (g *Gateway) act(w http.ResponseWriter, r *http.Request) {
 	case "stop":
 		g.mu.Lock()
 		g.stopped[id] = true
+		g.find(id).StopRequested = true
 		g.notify()
 		g.mu.Unlock()
 	}
