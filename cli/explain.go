@@ -44,6 +44,9 @@ const maxDependent = 10
 
 func (f *runsFlags) explain(r api.Run) error {
 	text := fmt.Sprintf("run %s is %s", r.ID, r.Phase)
+	if run.Phase(r.Phase) == run.PhaseFinished {
+		text = fmt.Sprintf("run %s finished with the result %s", r.ID, r.Result)
+	}
 	if r.Reason != "" {
 		text += ": " + render.Plain(r.Reason)
 	}
@@ -134,7 +137,7 @@ func queuedHints(r api.Run) []string {
 		for i, name := range r.Changegroups {
 			names[i] = quoted(name)
 		}
-		hints = append(hints, "To see its change groups: drover changegroups list "+strings.Join(names, " "),
+		hints = append(hints, "To see its change groups, with a role in all groups: drover changegroups list "+strings.Join(names, " "),
 			"To raise a limit: drover changegroups set NAME --max-running N")
 	case strings.Contains(r.Reason, "change group group:"): // of its group's path
 		hints = append(hints, "To raise the limit: drover changegroups set group:PATH --max-running N")

@@ -199,7 +199,7 @@ token.`,
 				return err
 			}
 			if strings.TrimSpace(reason) == "" {
-				return command.Invalid("--reason is missing: it is what others learn of the task")
+				return command.Invalid("--reason is missing: say why; people who follow the run see it")
 			}
 			client, err := f.conn.Open()
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -17,6 +18,9 @@ import (
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
+
+// plainName matches names of variables that are no secret given by mistake.
+var plainName = regexp.MustCompile(`^[A-Z]{1,20}(_[A-Z]{1,20}){0,5}$`)
 
 // variableFlags are the flags for the variables, the inputs and the secrets of a
 // run.
@@ -172,8 +176,11 @@ func (v *variableFlags) readSecrets(env session.Env) (map[string]string, error) 
 		case !given:
 			value = env.Variable(name)
 			if value == "" {
-				return nil, command.Invalid("--secret takes NAME with its value from the environment: number %d names a variable that is empty or not set; "+
-					"NAME=@FILE reads a file", i+1)
+				which := fmt.Sprintf("number %d names a variable that", i+1)
+				if plainName.MatchString(name) {
+					which = "the variable " + name
+				}
+				return nil, command.Invalid("--secret takes NAME with its value from the environment: %s is empty or not set; NAME=@FILE reads a file", which)
 			}
 		case value == "":
 			return nil, command.Invalid("--secret %s: the value is empty", name)

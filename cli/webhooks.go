@@ -193,7 +193,7 @@ The secret signs deliveries, or is the password of the mail server. It is read f
 	c.MarkFlagsMutuallyExclusive("url", "url-file")
 	flags.StringVar(&change.format, "format", "", "form of the deliveries: drover, slack, teams or email (default drover)")
 	flags.StringVar(&change.secretFile, "secret-file", "", "file with the secret or the password, - for standard input; required for a new webhook of the format drover")
-	flags.StringSliceVar(&change.events, "event", nil, "type of events: run, task, exec or approval_wanted (repeatable; default all)")
+	flags.StringSliceVar(&change.events, "event", nil, "type of events: run, task, stage, exec or approval_wanted (repeatable; default all)")
 	flags.StringSliceVar(&change.groups, "groups", nil, "only events of groups that match the pattern, and of all groups below (repeatable)")
 	flags.StringSliceVar(&change.results, "result", nil, "of runs, only the end with this result: success, warnings, failed, stopped, cancelled or setup_error (repeatable)")
 	flags.StringVar(&change.mailFrom, "mail-from", "", "sender of e-mails")

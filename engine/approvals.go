@@ -22,7 +22,7 @@ func (a approvals) Approve(ctx context.Context, id run.ID, task, subject string,
 // Reject implements run.Service.
 func (a approvals) Reject(ctx context.Context, id run.ID, task, subject, reason string, token run.Token) (run.Run, error) {
 	if strings.TrimSpace(reason) == "" {
-		return run.Run{}, fault("reason", run.FaultRequired, "the reason is missing: it is what others learn of the task")
+		return run.Run{}, fault("reason", run.FaultRequired, "the reason is missing: say why; people who follow the run see it")
 	}
 	return a.engine.change(ctx, id, token, run.Action{Kind: run.ActionReject, Actor: subject, Task: task, Reason: reason},
 		func(ctx context.Context, id run.ID, token run.Token) error {

@@ -65,12 +65,37 @@ func Parent(c *cobra.Command) {
 			return c.Help()
 		}
 		message := fmt.Sprintf("unknown command %q", strings.TrimSpace(c.CommandPath()+" "+args[0]))
-		c.SuggestionsMinimumDistance = 2
-		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		if near := suggestions(c, args[0]); len(near) > 0 {
 			message += "; did you mean " + strings.Join(near, " or ") + "?"
 		}
 		return UsageError(errors.New(message))
 	}
+}
+
+// maxSuggestions bounds how many commands a suggestion names.
+const maxSuggestions = 3
+
+// suggestions returns what an unknown subcommand may mean: subcommands of that name
+// below others, in the order of the commands with those on runs alone if there is one,
+// or else subcommands with a similar name.
+func suggestions(c *cobra.Command, word string) []string {
+	var below []string
+	for _, noun := range c.Commands() {
+		for _, verb := range noun.Commands() {
+			if verb.Name() != word {
+				continue
+			}
+			if noun.Name() == "runs" {
+				return []string{verb.CommandPath()}
+			}
+			below = append(below, verb.CommandPath())
+		}
+	}
+	if len(below) > 0 && len(below) <= maxSuggestions {
+		return below
+	}
+	c.SuggestionsMinimumDistance = 2
+	return c.SuggestionsFor(word)
 }
 
 // parents calls Parent for c and its subcommands that only have subcommands.

@@ -208,7 +208,7 @@ on any device. The login is renewed as long as the provider allows it.`,
 		},
 	}
 	c.Flags().StringVar(&name, "name", "", "name of the context (default: the host and path of the server)")
-	c.Flags().StringVar(&from, "token-file", "", "file that contains the token, instead of the standard input")
+	c.Flags().StringVar(&from, "token-file", "", "file that contains the token; - or none: the standard input")
 	c.Flags().BoolVar(&oidc, "oidc", false, "log in at the identity provider of the gateway, in a browser")
 	c.MarkFlagsMutuallyExclusive("oidc", "token-file")
 	c.Flags().StringVar(&caCert, "ca-cert", "", "file with the certificates of authorities to trust besides those of the system")
@@ -217,7 +217,7 @@ on any device. The login is renewed as long as the provider allows it.`,
 
 func readToken(env session.Env, file string) (string, error) {
 	var text string
-	if file != "" {
+	if file != "" && file != "-" {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return "", run.Errorf(run.CodeInvalid, "read the token: %w", err)

@@ -147,7 +147,11 @@ func (p *plain) taskText(m *model, e api.Event, before, now *task) string {
 			return fmt.Sprintf("queued again, attempt %d%s", now.attempt, because)
 		}
 	case run.StatusWaitingApproval:
-		return fmt.Sprintf("waits for approval%s (drover runs approve %s %s)", because, m.id, now.name)
+		text := "waits for approval" + because
+		if strings.HasPrefix(now.reason, "waits for ") {
+			text = now.reason
+		}
+		return fmt.Sprintf("%s (drover runs approve %s %s)", text, m.id, now.name)
 	case run.StatusRunning:
 		switch {
 		case e.Type == api.EventTypeStage:

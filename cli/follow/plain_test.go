@@ -93,7 +93,7 @@ func TestPlain_prints_events(t *testing.T) {
 	s.task("test", api.StatusRunning, 2, "")
 	s.task("test", api.StatusFailed, 2, "exit code 3\x1b[2J")
 	s.run(api.PhaseRunning, api.ResultFailed, "")
-	s.task("deploy", api.StatusWaitingApproval, 0, "")
+	s.task("deploy", api.StatusWaitingApproval, 0, "waits for an approval")
 	s.task("deploy", api.StatusStopped, 0, "")
 	s.task("never", api.StatusSkipped, 0, "needs success of test")
 	s.run(api.PhaseFinished, api.ResultFailed, "task test failed")
@@ -108,7 +108,7 @@ func TestPlain_prints_events(t *testing.T) {
 12:00:09 test queued again, attempt 2: exit code 3
 12:00:10 test running on host-7 (attempt 2)
 12:00:11 test failed after 1s: exit code 3
-12:00:13 deploy waits for approval (drover runs approve r1 deploy)
+12:00:13 deploy waits for an approval (drover runs approve r1 deploy)
 12:00:14 deploy stopped
 12:00:15 never skipped: needs success of test
 failed: test: exit code 3

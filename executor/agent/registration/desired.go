@@ -6,7 +6,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-var errDrainRequested = errors.New("the executor is to accept no tasks")
+var errDrainRequested = errors.New("the executor drains on request and accepts no tasks")
 
 // Apply applies the desired state of the executor. A drain is not an end: the
 // executor continues its tasks, and accepts new ones once the drain is lifted.
