@@ -1,6 +1,8 @@
 package session
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,27 +17,30 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// LastRun is the word that stands for the run that this user submitted last to the
-// selected gateway.
+// LastRun is the word that stands for the run that was submitted last from here to the
+// selected gateway with the same token.
 const LastRun = "last"
 
 // lastRunsFile is in the directory of the context file. It has the id of the last
-// run for each gateway.
+// run for each gateway and token.
 const lastRunsFile = "last-runs.json"
 
 // RememberRun records the run that LastRun stands for from now on. A user without a
 // directory for it is no error: such users give ids.
 func (c *Connection) RememberRun(id string) error {
 	path := c.lastRunsPath()
-	server, err := c.Address()
-	if path == "" || err != nil {
+	if path == "" {
+		return nil
+	}
+	_, key, err := c.lastRunKey()
+	if err != nil {
 		return err
 	}
 	all, err := readLastRuns(path)
 	if err != nil {
 		all = map[string]string{} // a damaged file is replaced
 	}
-	all[serverKey(server)] = id
+	all[key] = id
 	data, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return fmt.Errorf("record the last run: %w", err)
@@ -68,7 +73,7 @@ func (c *Connection) AcceptLast(cmds ...*cobra.Command) {
 }
 
 func (c *Connection) lastRun() (string, error) {
-	server, err := c.Address()
+	server, key, err := c.lastRunKey()
 	if err != nil {
 		return "", err
 	}
@@ -78,9 +83,9 @@ func (c *Connection) lastRun() (string, error) {
 			return "", err
 		}
 	}
-	id := all[serverKey(server)]
+	id := all[key]
 	if id == "" {
-		return "", run.Errorf(run.CodeInvalid, "%q: no run was submitted to %s from here; give the id of a run: drover ps", LastRun, server)
+		return "", run.Errorf(run.CodeInvalid, "%q: no run was submitted to %s with this token from here; give the id of a run: drover ps", LastRun, server)
 	}
 	return id, nil
 }
@@ -107,6 +112,30 @@ func readLastRuns(path string) (map[string]string, error) {
 		return nil, run.Errorf(run.CodeInvalid, "read the last runs %s: %w", path, err)
 	}
 	return all, nil
+}
+
+// lastRunKey returns the selected gateway, and the key of its last run with the
+// selected token. The key of a context's token is that of its file: the token in it
+// may be replaced. That of any other token is a hash of it.
+func (c *Connection) lastRunKey() (server, key string, err error) {
+	known, err := c.selected()
+	if err != nil {
+		return "", "", err
+	}
+	server = c.address(known)
+	token, file, err := c.readToken(server, known)
+	if err != nil {
+		return "", "", err
+	}
+	key = serverKey(server)
+	if token == "" {
+		return server, key, nil
+	}
+	if file != "" && c.tokenFile == "" {
+		token = file
+	}
+	sum := sha256.Sum256([]byte(token))
+	return server, key + "#" + hex.EncodeToString(sum[:8]), nil
 }
 
 func serverKey(server string) string { return strings.TrimRight(server, "/") }
