@@ -8,6 +8,9 @@ import (
 	"io"
 	"maps"
 	"os"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/session"
@@ -138,6 +141,24 @@ func (f *specFile) faultOf(err error, locate func([]run.Fault, []byte, spec.Form
 	if !errors.As(err, &coded) || command.ExitOfCode(coded.Code) != command.ExitInvalid {
 		return err
 	}
-	coded = &run.Error{Code: coded.Code, Message: coded.Message, Err: coded.Err, Faults: locate(coded.Faults, f.data, f.format)}
+	coded = &run.Error{Code: coded.Code, Message: coded.Message, Err: coded.Err, Faults: f.nameInputs(locate(coded.Faults, f.data, f.format))}
 	return command.FaultyFile(f.name, coded)
+}
+
+// nameInputs returns the faults with those of inputs that have no value in the file
+// under the name of their flag, without a line.
+func (f *specFile) nameInputs(faults []run.Fault) []run.Fault {
+	var file struct {
+		Values map[string]any `yaml:"input_values"`
+	}
+	if yaml.Unmarshal(f.data, &file) != nil {
+		return faults
+	}
+	for i, fault := range faults {
+		name, ok := strings.CutPrefix(fault.Path, "input_values.")
+		if _, known := file.Values[name]; ok && !known {
+			faults[i].Path, faults[i].Line = "--input "+name, 0
+		}
+	}
+	return faults
 }

@@ -90,13 +90,19 @@ func (e *faultyFileError) writeFaults(w io.Writer) {
 		return
 	}
 	for _, f := range e.err.Faults {
+		if strings.HasPrefix(f.Path, "--") { // of a flag, and not of the file
+			_, _ = fmt.Fprintln(w, faultText(f))
+			continue
+		}
 		place := e.name
 		if f.Line > 0 {
 			place += ":" + strconv.Itoa(f.Line)
 		}
 		_, _ = fmt.Fprintf(w, "%s: %s\n", place, faultText(f))
 	}
-	if slices.ContainsFunc(e.err.Faults, func(f run.Fault) bool { return strings.HasPrefix(f.Path, "input_values") }) {
+	if slices.ContainsFunc(e.err.Faults, func(f run.Fault) bool {
+		return strings.HasPrefix(f.Path, "input_values") || strings.HasPrefix(f.Path, "--input ")
+	}) {
 		_, _ = fmt.Fprintln(w, "Set inputs with --input NAME=VALUE; drover run FILE --help-inputs lists them.")
 	}
 }

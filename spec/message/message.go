@@ -108,7 +108,7 @@ func Of(webhook string, e run.Event, r *run.Run, failed []Task) Data {
 	if r != nil {
 		d.Name, d.Number, d.CreatedBy = cleanName(r.Name), fmt.Sprint(r.Counter), cleanName(r.CreatedBy)
 		if !r.StartedAt.IsZero() && !r.EndedAt.IsZero() {
-			d.Duration = r.EndedAt.Sub(r.StartedAt).Round(time.Second).String()
+			d.Duration = rounded(r.EndedAt.Sub(r.StartedAt)).String()
 		}
 		count = r.TaskCounts[run.StatusFailed]
 	}
@@ -252,4 +252,13 @@ func Samples(webhook string) []Data {
 		Of(webhook, wanted, r, nil),
 		Test(webhook, at),
 	}
+}
+
+// rounded returns a duration for people: whole seconds, or milliseconds of less than
+// ten seconds.
+func rounded(d time.Duration) time.Duration {
+	if d < 10*time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(time.Second)
 }
