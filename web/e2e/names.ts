@@ -14,6 +14,7 @@ export const path = {
   submit: '/submit',
   audit: '/audit',
   approvals: '/approvals',
+  operations: '/operations',
   executors: '/operations/executors',
   pools: '/operations/pools',
   fleets: '/operations/fleets',

@@ -184,6 +184,61 @@ browserSuite('a user with a role in one group', ({ api, open }) => {
     expect(faults).toEqual([])
   })
 
+  for (const role of ['viewer', 'submitter', 'approver', 'operator', 'admin'] as const) {
+    it(`as ${role}: the pages that are offered ask for nothing that is refused`, async () => {
+      const { page, faults } = await open({ to: await userOf(role) })
+      const refused: string[] = []
+      page.on('response', (r) => { if (r.status() === 403) refused.push(`${new URL(page.url()).pathname}: ${r.request().method()} ${r.url()}`) })
+      const to = (nav: string) => page.getByRole('navigation', { name: nav }).getByRole('link').evaluateAll((links) => links.map((l) => l.getAttribute('href')!))
+      await go(page, path.operations)
+      const pages = [...(await to('Main')), ...(await to('Operations'))]
+      await go(page, path.pools)
+      pages.push(...(await main(page).getByRole('table').getByRole('link').evaluateAll((links) => links.map((l) => l.getAttribute('href')!))))
+      await go(page, path.run(failed))
+      pages.push(...(await to('Views of the run')), path.task(failed, 'test'), path.groups)
+      expect(pages.length).toBeGreaterThan(13)
+      for (const address of pages) {
+        await go(page, address)
+        expect(await on.alert(page).count(), address).toBe(0)
+      }
+      expect(refused).toEqual([])
+      expect(faults).toEqual([])
+    })
+  }
+
+  it('sees who may decide, and decides only what waits for them', async () => {
+    const user = await userOf('approver')
+    const { subject } = await user.get<components['schemas']['Session']>('/api/v1/session')
+    const release = { ...approval.tasks.release, depends: [] }
+    const run = await api.submit({ name: 'deciders', group: own, tasks: {
+      others: { ...release, approval: { approvers: 1, from: ['cyd', 'dan'] } },
+      both: { ...release, approval: { approvers: 2, from: [subject, 'dan'] } },
+      any: release,
+    } })
+    for (const task of ['others', 'both', 'any']) await api.awaitTask(run.id, task, 'waiting_approval')
+    const { page, faults } = await open({ to: user })
+    await go(page, path.approvals)
+    const row = (task: string) => on.row(page, 'deciders').filter({ has: page.getByRole('link', { name: task, exact: true }) })
+    const states = async (task: string) => [await lacks(on.button(row(task), /^Approve/)), await lacks(on.button(row(task), /^Reject/))]
+    await row('others').getByText('cyd or dan', { exact: true }).waitFor()
+    await row('any').getByText('anyone with the role approver in /roles/own, or with the scope write', { exact: true }).waitFor()
+    expect(await states('others')).toEqual(Array(2).fill('Only cyd or dan can decide.'))
+    expect(await states('both')).toEqual([null, null])
+    await confirmed(page, on.button(row('both'), /^Approve/), /^Approve/)
+    await expect.poll(() => states('both')).toEqual(['You have approved it already.', null])
+    expect(await states('any')).toEqual([null, null])
+    expect(await violations(page, 'all')).toEqual([])
+
+    await go(page, path.task(run.id, 'others'))
+    expect(await lacks(on.button(main(page), /^Approve or reject/).first())).toBe('Only cyd or dan can decide.')
+    await go(page, path.task(run.id, 'both'))
+    await on.button(main(page), /^Approve or reject/).last().click()
+    expect(await lacks(on.button(on.dialog(page), 'Approve'))).toBe('You have approved it already.')
+    await on.button(on.dialog(page), 'Close').click()
+    await api.call('POST', `/api/v1/runs/${run.id}/stop`, {})
+    expect(faults).toEqual([])
+  })
+
   it('reads what the server says if it refuses all the same', async () => {
     const user = await userOf('submitter')
     const { page, faults } = await open({ to: user })

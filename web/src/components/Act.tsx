@@ -16,6 +16,8 @@ interface ActProps {
   needs: Operation
   /** The group of what it changes, if that has one. */
   group?: string | readonly string[]
+  /** What else keeps the user from it, if the operation is allowed. */
+  refusal?: string
   /** The button of the dialog, if it is not the label. */
   submit?: string
   /** What the dialog is about, if the label alone does not tell. */
@@ -40,9 +42,9 @@ interface ActProps {
 }
 
 /** Act is a button that does one thing, and says why it could not. */
-export function Act({ label, needs, group, submit, title, confirm, children, danger, primary, disabled, when = true, act, changes, onOpen, onReload = onOpen, onDone }: ActProps) {
+export function Act({ label, needs, group, refusal: also, submit, title, confirm, children, danger, primary, disabled, when = true, act, changes, onOpen, onReload = onOpen, onDone }: ActProps) {
   const queries = useQueryClient()
-  const refusal = useRefusal()(needs, group)
+  const refusal = useRefusal()(needs, group) ?? also
   const [open, setOpen] = useState(false)
   const [loading, setLoading] = useState(false)
   const close = () => setOpen(false)

@@ -1,4 +1,4 @@
-import { rightsOf } from '../lib/permissions'
+import { restricted, rightsOf } from '../lib/permissions'
 import { useSession } from '../lib/session'
 
 /** NotAllowed is shown instead of a page that the user may not see. */
@@ -18,5 +18,5 @@ export function NotAllowed({ title, refusal }: { title: string; refusal: string 
 export function Rights() {
   const session = useSession()
   if (session.subject === '') return null // the page does not know yet
-  return <p>You are <strong>{session.subject}</strong>, with {rightsOf(session)}. An administrator can give you a token with more.</p>
+  return <p>You are <strong>{session.subject}</strong>, with {rightsOf(session)}. An administrator can give you {restricted(session) ? 'more roles' : 'a token with more scopes'}.</p>
 }

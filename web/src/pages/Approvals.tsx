@@ -6,8 +6,10 @@ import { TextField } from '../components/Field'
 import { Loaded } from '../components/Loaded'
 import { Table } from '../components/Table'
 import { Time } from '../components/Time'
+import { useSession } from '../lib/session'
 import { useLiveQuery } from '../operations/live'
 import { approvalsQuery, type Schemas } from '../operations/queries'
+import { decidersOf, decisionRefusal } from '../run/approval'
 
 const route = getRouteApi('/approvals')
 
@@ -27,10 +29,10 @@ export function Approvals() {
               columns={[
                 { title: 'Task', cell: (a) => <Link to="/runs/$id/tasks/$task" params={{ id: a.run, task: a.task }}><strong>{a.task}</strong></Link> },
                 { title: 'Run', cell: (a) => <><Link to="/runs/$id" params={{ id: a.run }}>{a.run_name}</Link><span className="reason mono">{a.group}</span></> },
-                { title: 'Given', cell: (a) => <>{a.approved_by.length} of {a.approvers}{a.approved_by.length > 0 && <span className="reason">{a.approved_by.join(', ')}</span>}</> },
-                { title: 'From', cell: (a) => a.from?.join(', ') ?? 'anyone with the scope or role' },
-                { title: 'Waits since', cell: (a) => <Time at={a.waiting_since} none="unknown" /> },
-                { title: 'Rejected', cell: (a) => <Time at={a.expires_at} none="never" /> },
+                { title: 'Approvals', cell: (a) => <>{a.approved_by.length} of {a.approvers}{a.approved_by.length > 0 && <span className="reason">{a.approved_by.join(', ')}</span>}</> },
+                { title: 'Who may decide', cell: (a) => decidersOf(a, a.group) },
+                { title: 'Waiting since', cell: (a) => <Time at={a.waiting_since} none="unknown" /> },
+                { title: 'Times out', cell: (a) => <Time at={a.expires_at} none="never" /> },
                 { title: 'Actions', cell: (a) => <span className="actions"><Decide approval={a} /></span> },
               ]}
             />
@@ -48,17 +50,18 @@ export function Approvals() {
 }
 
 function Decide({ approval: a }: { approval: Schemas['Approval'] }) {
+  const session = useSession()
   const [reason, setReason] = useState('')
   const params = { path: { id: a.run, task: a.task } }
   return (
     <>
       <Act
-        label="Approve" needs="approveTask" group={a.group} title={`Approve ${a.task}`} primary changes={['approvals']}
+        label="Approve" needs="approveTask" group={a.group} refusal={decisionRefusal(session, 'approveTask', a.group, a)} title={`Approve ${a.task}`} primary changes={['approvals']}
         confirm={<p>{a.approvers - a.approved_by.length > 1 ? `The task of ${a.run_name} then waits for ${a.approvers - a.approved_by.length - 1} more.` : `The task of ${a.run_name} then starts.`}</p>}
         act={(api) => api.POST('/api/v1/runs/{id}/tasks/{task}/approve', { params, body: {} })}
       />
       <Act
-        label="Reject" needs="rejectTask" group={a.group} title={`Reject ${a.task}`} danger changes={['approvals']} onOpen={() => setReason('')}
+        label="Reject" needs="rejectTask" group={a.group} refusal={decisionRefusal(session, 'rejectTask', a.group, a)} title={`Reject ${a.task}`} danger changes={['approvals']} onOpen={() => setReason('')}
         confirm={<p>The task of {a.run_name} fails and never runs.</p>}
         act={(api) => api.POST('/api/v1/runs/{id}/tasks/{task}/reject', { params, body: { reason } })}
       >

@@ -2,9 +2,12 @@ import { useEffect, useState } from 'react'
 
 import { outcomeOf } from '../api/action'
 import type { Run } from '../api/client'
+import { Button } from '../components/Button'
 import { Modal } from '../components/Modal'
 import { ActionFooter } from '../components/Outcome'
+import { useSession } from '../lib/session'
 import { inBatches } from '../runs/bulk'
+import { decidersOf, decisionRefusal } from './approval'
 import { useRunAct } from './queries'
 
 interface Props {
@@ -17,6 +20,7 @@ interface Props {
 
 /** Decide approves or rejects tasks, with a comment. A rejection needs one: it is what others learn of the task. */
 export function Decide({ run, tasks, open, onClose }: Props) {
+  const session = useSession()
   const [comment, setComment] = useState('')
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const [failures, setFailures] = useState<string[]>([])
@@ -52,7 +56,7 @@ export function Decide({ run, tasks, open, onClose }: Props) {
       {approval && (
         <p className="muted">
           {approval.approved_by.length} of {approval.approvers} {approval.approvers === 1 ? 'approval' : 'approvals'} given{approval.approved_by.length > 0 && ` by ${approval.approved_by.join(', ')}`}.
-          {approval.from && ` It takes ${approval.from.join(' or ')}.`}
+          {' '}It waits for {decidersOf(approval, run.group)}.
         </p>
       )}
       {tasks.length > 1 && (
@@ -76,7 +80,7 @@ export function Decide({ run, tasks, open, onClose }: Props) {
       {failures.length > 0 && <ul role="alert" className="reason">{failures.map((f) => <li key={f}>{f}</li>)}</ul>}
       <ActionFooter action={action} onClose={onClose}>
         <button className="danger" disabled={none || action.waiting || comment.trim() === ''} onClick={() => action.run(false)}>Reject</button>
-        <button className="primary" disabled={none || action.waiting} onClick={() => action.run(true)}>Approve</button>
+        <Button refusal={approval && decisionRefusal(session, 'approveTask', run.group, approval)} className="primary" disabled={none || action.waiting} onClick={() => action.run(true)}>Approve</Button>
       </ActionFooter>
     </Modal>
   )

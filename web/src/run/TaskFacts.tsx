@@ -3,12 +3,13 @@ import { useState } from 'react'
 import type { Run, Task } from '../api/client'
 import { Button } from '../components/Button'
 import { Command } from '../components/Command'
-import { useRefusal } from '../lib/session'
+import { useRefusal, useSession } from '../lib/session'
 import { quoted } from '../lib/shell'
 import { timestamp, useZone } from '../lib/time'
 import { over } from '../runs/bulk'
 import { AnnotationList, Annotations } from './Annotations'
 import { useRunDialogs } from './Actions'
+import { decidersOf, decisionRefusal } from './approval'
 import { Decide } from './Decide'
 import './DetailsTab.css'
 
@@ -22,10 +23,11 @@ interface Props {
 export function TaskActions({ run, name, task }: Props) {
   const open = useRunDialogs()
   const refusal = useRefusal()
+  const session = useSession()
   const [decide, setDecide] = useState(false)
   return (
     <div className="actions">
-      {task.status === 'waiting_approval' && <Button refusal={refusal('approveTask', run.group)} className="primary" onClick={() => setDecide(true)}>Approve or reject …</Button>}
+      {task.status === 'waiting_approval' && <Button refusal={decisionRefusal(session, 'rejectTask', run.group, task.approval)} className="primary" onClick={() => setDecide(true)}>Approve or reject …</Button>}
       {over(run) && <Button refusal={refusal('restartRun', run.group)} onClick={() => open('restart', { tasks: [name] })}>Restart this task …</Button>}
       <Decide run={run} tasks={[name]} open={decide} onClose={() => setDecide(false)} />
     </div>
@@ -48,8 +50,8 @@ export function TaskFacts({ run, name, task }: Props) {
           <span>{approval.approved_by.length} of {approval.approvers} {approval.approvers === 1 ? 'approval' : 'approvals'}</span>
           {decisions.map((d) => <span key={`${d.time} ${d.actor}`}>{d.action === 'reject' ? 'rejected' : 'approved'} by <b>{d.actor || 'Drover'}</b> {timestamp(d.time, zone)}{d.reason && `: ${d.reason}`}</span>)}
           {decisions.length === 0 && approval.approved_by.length > 0 && <span>approved by <b>{approval.approved_by.join(', ')}</b></span>}
-          {approval.from && <span>may be given by {approval.from.join(', ')}</span>}
-          {task.status === 'waiting_approval' && approval.expires_at && <span>is rejected {timestamp(approval.expires_at, zone)}</span>}
+          {task.status === 'waiting_approval' && <span>waits for {decidersOf(approval, run.group)}</span>}
+          {task.status === 'waiting_approval' && approval.expires_at && <span>times out {timestamp(approval.expires_at, zone)}</span>}
           {task.status === 'waiting_approval' && <Command text={`drover runs approve ${run.id} ${quoted(name)}`} />}
         </p>
       )}

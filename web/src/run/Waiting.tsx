@@ -3,8 +3,9 @@ import type { Run } from '../api/client'
 import { Button } from '../components/Button'
 import { Command } from '../components/Command'
 import { StatusBadge } from '../components/Status'
-import { useRefusal } from '../lib/session'
+import { useRefusal, useSession } from '../lib/session'
 import { useRunDialogs } from './Actions'
+import { decisionRefusal } from './approval'
 import { hintsOf, waitsOf, type Hint } from './explain'
 import './Waiting.css'
 
@@ -51,10 +52,12 @@ const pages = {
 function HintLine({ run, hint }: { run: Run; hint: Hint }) {
   const open = useRunDialogs()
   const refusal = useRefusal()
+  const session = useSession()
+  const mayNot = (task: string) => decisionRefusal(session, 'rejectTask', run.group, run.tasks?.[task]?.approval)
   return (
     <li>
       <span>{hint.text}</span>
-      {hint.approve && <Button refusal={refusal('approveTask', run.group)} className="primary" onClick={() => open('decide', { tasks: hint.approve })}>Approve or reject …</Button>}
+      {hint.approve && <Button refusal={hint.approve.every(mayNot) ? mayNot(hint.approve[0]!) : undefined} className="primary" onClick={() => open('decide', { tasks: hint.approve!.filter((t) => !mayNot(t)) })}>Approve or reject …</Button>}
       {hint.action === 'start' && <Button refusal={refusal('startRun', run.group)} className="primary" onClick={() => open('start')}>Start …</Button>}
       {hint.action === 'restart-failed' && <Button refusal={refusal('restartRun', run.group)} onClick={() => open('restart')}>Restart …</Button>}
       {hint.logs && <Link className="button" to="/runs/$id/tasks/$task" params={{ id: run.id, task: hint.logs }}>Log</Link>}
