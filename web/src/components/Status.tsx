@@ -1,12 +1,10 @@
-import type { Status as TaskStatus } from '../api/client'
-import { statusLabels, statusSigns, type Counts, statusOrder } from '../lib/status'
+import { statusLabels, statusOrder, statusSigns, type Counts, type Kind } from '../lib/status'
 
-export function StatusBadge({ kind, label }: { kind: TaskStatus | 'warnings'; label?: string }) {
-  const sign = kind === 'warnings' ? '!' : statusSigns[kind]
+export function StatusBadge({ kind, label }: { kind: Kind; label?: string }) {
   return (
     <span className="status" data-kind={kind}>
-      <i aria-hidden="true"><b>{sign}</b></i>
-      <span>{label ?? (kind === 'warnings' ? 'warnings' : statusLabels[kind])}</span>
+      <i aria-hidden="true"><b>{statusSigns[kind]}</b></i>
+      <span>{label ?? statusLabels[kind]}</span>
     </span>
   )
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 
-import { outcome, statusLabels, statusOrder, statusSigns, worst } from './status'
+import type { Task } from '../api/client'
+import { countsOf, countTasks, kindOf, outcome, statusLabels, statusOrder, statusSigns, worst } from './status'
 
 describe('outcome', () => {
   it.each([
@@ -9,6 +10,7 @@ describe('outcome', () => {
     [{ phase: 'running', stop_requested: true }, 'stopping'],
     [{ phase: 'finished', result: 'success' }, 'success'],
     [{ phase: 'finished', result: 'success', warnings: ['lint failed'] }, 'success with warnings'],
+    [{ phase: 'finished', result: 'success', task_counts: { success: 1, failed: 1 } }, 'success with warnings'],
     [{ phase: 'finished', result: 'failed' }, 'failed'],
     [{ phase: 'finished', result: 'stopped' }, 'stopped'],
     [{ phase: 'cancelled' }, 'cancelled'],
@@ -27,5 +29,14 @@ describe('statuses', () => {
     expect(worst({ success: 3, failed: 1, running: 2 })).toBe('failed')
     expect(worst({ success: 3, queued: 1 })).toBe('queued')
     expect(worst({})).toBe('not_started')
+  })
+  it('tell a failure that is allowed from one that is not', () => {
+    const tasks = [{ status: 'failed', allow_failure: true }, { status: 'failed' }, { status: 'success', allow_failure: true }] as Task[]
+    expect(tasks.map(kindOf)).toEqual(['warnings', 'failed', 'success'])
+    expect(countTasks(tasks)).toEqual({ warnings: 1, failed: 1, success: 1 })
+    expect(worst({ success: 1, warnings: 1 })).toBe('warnings')
+    expect(worst({ running: 1, warnings: 1 })).toBe('running')
+    expect(countsOf({ phase: 'finished', result: 'success', task_counts: { success: 1, failed: 2 } })).toEqual({ success: 1, warnings: 2 })
+    expect(countsOf({ phase: 'finished', result: 'failed', task_counts: { failed: 2 } })).toEqual({ failed: 2 })
   })
 })

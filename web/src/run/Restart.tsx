@@ -7,6 +7,7 @@ import { ActionFooter } from '../components/Outcome'
 import { Pairs, pairsOf, recordOf, type Pair } from '../components/Pairs'
 import { VirtualRows } from '../components/VirtualRows'
 import { randomKey } from '../lib/random'
+import { kindOf, statusLabels } from '../lib/status'
 import { appliesTo } from '../runs/bulk'
 import { useRunAct } from './queries'
 import { restartable, restartBody, textsOf, type RestartChoice } from './restart'
@@ -112,7 +113,7 @@ function Choose({ run, chosen, onChange }: { run: Run; chosen: ReadonlySet<strin
         label="Tasks to choose from" rows={rows} keyOf={(n) => n} rowHeight={30}
         columns={[
           { title: 'Task', width: '1fr', cell: (n) => <label className="choice"><input type="checkbox" checked={chosen.has(n)} onChange={(e) => toggle(n, e.target.checked)} /> {n}{!run.tasks?.[n] && <span className="muted"> all of it</span>}</label> },
-          { title: 'Status', width: '130px', cell: (n) => <span className="muted">{run.tasks?.[n]?.status.replace('_', ' ')}</span> },
+          { title: 'Status', width: '130px', cell: (n) => <span className="muted">{run.tasks?.[n] && statusLabels[kindOf(run.tasks[n])]}</span> },
         ]}
       />
     </fieldset>

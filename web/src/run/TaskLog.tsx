@@ -2,6 +2,7 @@ import { getRouteApi, Link, useLocation } from '@tanstack/react-router'
 import { useCallback, useMemo } from 'react'
 
 import { StatusBadge } from '../components/Status'
+import { kindOf } from '../lib/status'
 import { useRun } from '../pages/Run'
 import { LogView } from './log/LogView'
 import { formatRange, parseRange, type Range } from './log/range'
@@ -31,7 +32,7 @@ export function TaskLog() {
         <div>
           <h2><Link to="/runs/$id/tasks" params={{ id }}>Tasks</Link> / {name}</h2>
           <div className="facts">
-            <StatusBadge kind={task.status} />
+            <StatusBadge kind={kindOf(task)} />
             {task.attempt > 0 && <Attempts newest={task.attempt} chosen={attempt} choose={(attempt) => void navigate({ search: { attempt }, hash: '' })} />}
             {task.executor && <span>executor <b>{task.executor}</b></span>}
             {task.exit_code !== undefined && <span>exit code <b>{task.exit_code}</b></span>}

@@ -1,10 +1,10 @@
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useDeferredValue, useMemo } from 'react'
 
-import type { Status, Task } from '../api/client'
+import type { Task } from '../api/client'
 import { StatusBadge } from '../components/Status'
 import { VirtualRows } from '../components/VirtualRows'
-import { countTasks, statusLabels, statusOrder } from '../lib/status'
+import { countTasks, kindOf, statusLabels, statusOrder, type Kind } from '../lib/status'
 import { between, duration, useNow } from '../lib/time'
 import { useRun } from '../pages/Run'
 import '../runs/runs.css'
@@ -43,7 +43,7 @@ export function TasksTab() {
             columns={[
               { title: '#', width: '44px', wide: true, sort: 'number', cell: (r) => <span className="muted">{r.task.number}</span> },
               { title: 'Task', width: 'minmax(0, 2fr)', sort: 'name', cell: (r) => <Link to="/runs/$id/tasks/$task" params={{ id: run.id, task: r.name }} title={r.name}>{r.name}</Link> },
-              { title: 'Status', width: '160px', sort: 'status', cell: (r) => <StatusBadge kind={r.task.status} /> },
+              { title: 'Status', width: '160px', sort: 'status', cell: (r) => <StatusBadge kind={kindOf(r.task)} /> },
               { title: 'Reason', width: 'minmax(0, 3fr)', wide: true, cell: (r) => <span className="muted" title={r.task.reason}>{r.task.reason}</span> },
               { title: 'Executor', width: 'minmax(0, 1fr)', wide: true, sort: 'executor', cell: (r) => <span className="muted" title={r.task.executor}>{r.task.executor}</span> },
               { title: 'Attempt', width: '64px', wide: true, cell: (r) => (r.task.attempt > 1 ? r.task.attempt : '') },
@@ -61,7 +61,7 @@ function useSortTime(sort: string | undefined): number {
   return sort?.endsWith('duration') ? now - (now % 5000) : 0
 }
 
-function toggled(list: readonly Status[] | undefined, status: Status): Status[] | undefined {
+function toggled(list: readonly Kind[] | undefined, status: Kind): Kind[] | undefined {
   const next = list?.includes(status) ? list.filter((s) => s !== status) : [...(list ?? []), status]
   return next.length > 0 ? next : undefined
 }

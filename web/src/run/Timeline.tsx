@@ -4,7 +4,7 @@ import { memo, useEffect, useMemo, useRef, useState } from 'react'
 
 import type { Run } from '../api/client'
 import { below } from '../lib/base'
-import { statusLabels, statusSigns } from '../lib/status'
+import { kindOf, statusLabels, statusSigns } from '../lib/status'
 import { duration, timestamp, useNow, useZone } from '../lib/time'
 import { useRun } from '../pages/Run'
 import type { Tasks } from './graph/graph'
@@ -111,20 +111,20 @@ const Lane = memo(function Lane({ run, row, begin, length, critical }: LaneProps
   const share = (millis: number) => `${(100 * millis) / length}%`
   return (
     <>
-      <a href={below(`/runs/${encodeURIComponent(run)}/tasks/${encodeURIComponent(name)}`)} data-kind={task.status} data-critical={critical || undefined}
-        aria-label={`${name}: ${statusLabels[task.status]}, ${duration(row.to - row.from)}${critical ? ', on the critical path' : ''}`}
+      <a href={below(`/runs/${encodeURIComponent(run)}/tasks/${encodeURIComponent(name)}`)} data-kind={kindOf(task)} data-critical={critical || undefined}
+        aria-label={`${name}: ${statusLabels[kindOf(task)]}, ${duration(row.to - row.from)}${critical ? ', on the critical path' : ''}`}
         onClick={(e) => {
           if (e.ctrlKey || e.metaKey || e.shiftKey) return
           e.preventDefault()
           void navigate({ to: '/runs/$id/tasks/$task', params: { id: run, task: name } })
         }}>
-        <i aria-hidden="true">{statusSigns[task.status]}</i>
+        <i aria-hidden="true">{statusSigns[kindOf(task)]}</i>
         <span>{name}</span>
         {critical && <i className="timeline-mark" aria-hidden="true">◆</i>}
       </a>
       <div className="track">
         {partsOf(row).map((part, i) => (
-          <i key={i} className="part" data-part={part.kind} data-failed={part.failed || undefined} style={{ left: share(part.from - begin), width: share(part.to - part.from) }} />
+          <i key={i} className="part" data-part={part.kind} data-failed={part.failed} style={{ left: share(part.from - begin), width: share(part.to - part.from) }} />
         ))}
         {critical && <i className="critical" style={{ left: share(row.from - begin), width: share(row.to - row.from) }} />}
       </div>
@@ -164,7 +164,7 @@ function Details({ row, begin, critical }: { row?: Row; begin: number; critical:
   return (
     <div className="timeline-details" role="status">
       <p>
-        <b>{name}</b> <span>{statusLabels[task.status]}</span>
+        <b>{name}</b> <span>{statusLabels[kindOf(task)]}</span>
         {task.attempt > 1 && <span>attempt {task.attempt}</span>}
         {task.executor && <span>on {task.executor}</span>}
         {critical && <span>◆ on the critical path</span>}
@@ -173,7 +173,7 @@ function Details({ row, begin, critical }: { row?: Row; begin: number; critical:
       </p>
       <ol>
         {partsOf(row).slice(0, 40).map((part, i) => (
-          <li key={i}><i className="part" data-part={part.kind} data-failed={part.failed || undefined} aria-hidden="true" />
+          <li key={i}><i className="part" data-part={part.kind} data-failed={part.failed} aria-hidden="true" />
             {part.step ?? partLabels[part.kind]} <b>{duration(part.to - part.from)}</b> <span className="muted">at {tickLabel(Math.max(0, Math.round((part.from - begin) / 100) * 100))}</span></li>
         ))}
       </ol>

@@ -54,7 +54,7 @@ test('a fleet that boots an instance needs no other executor', () => {
 })
 
 test('after a failure the first logs and a restart', () => {
-  const tasks = Object.fromEntries([1, 2, 3, 4].map((n) => [`t${n}`, task(n, { status: 'failed', executor: 'e' })]))
+  const tasks = Object.fromEntries([0, 1, 2, 3, 4].map((n) => [`t${n}`, task(n, { status: 'failed', executor: 'e', allow_failure: n === 0 })]))
   const hints = hintsOf(run({ phase: 'finished', result: 'failed', tasks }))
   expect(hints.map((h) => h.logs)).toEqual(['t1', 't2', 't3', undefined])
   expect(hints.at(-1)?.action).toBe('restart-failed')

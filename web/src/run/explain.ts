@@ -1,6 +1,6 @@
 import type { Run, Task } from '../api/client'
 import { quoted } from '../lib/shell'
-import { finalStatuses } from '../lib/status'
+import { finalStatuses, kindOf } from '../lib/status'
 
 /** A Wait is a task that waits, and why. */
 export interface Wait {
@@ -110,7 +110,7 @@ function poolHints(pool: string, reason: string): Hint[] {
 
 function failedHints(run: Run): Hint[] {
   const hints: Hint[] = []
-  for (const [name] of byNumber(run.tasks, (t) => t.status === 'failed' && t.executor !== '').slice(0, maxFailed)) {
+  for (const [name] of byNumber(run.tasks, (t) => kindOf(t) === 'failed' && t.executor !== '').slice(0, maxFailed)) {
     hints.push({ text: `Read the log of ${name}.`, command: `drover logs ${run.id} ${quoted(name)}`, logs: name })
   }
   hints.push({ text: 'Run what failed again.', command: `drover runs restart ${run.id} --from failed`, action: 'restart-failed' })

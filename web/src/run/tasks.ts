@@ -1,10 +1,10 @@
-import type { Status, Task } from '../api/client'
-import { statusOrder } from '../lib/status'
+import type { Task } from '../api/client'
+import { kindOf, statusOrder, type Kind } from '../lib/status'
 
 /** TaskFilters are those of the table, as the URL has them. */
 export interface TaskFilters {
   search?: string
-  status?: Status[]
+  status?: Kind[]
   sort?: string
 }
 
@@ -12,7 +12,7 @@ const sorts = ['number', 'name', 'status', 'executor', 'started', 'duration'] as
 
 /** taskFiltersOf reads the filters of a URL. */
 export function taskFiltersOf(search: Readonly<Record<string, unknown>>): TaskFilters {
-  const statuses = (Array.isArray(search.status) ? search.status : [search.status]).filter((s): s is Status => statusOrder.includes(s as Status))
+  const statuses = (Array.isArray(search.status) ? search.status : [search.status]).filter((s): s is Kind => statusOrder.includes(s as Kind))
   const sort = typeof search.sort === 'string' && sorts.some((s) => s === (search.sort as string).replace(/^-/, '')) ? search.sort : undefined
   return {
     search: typeof search.search === 'string' || typeof search.search === 'number' ? String(search.search) || undefined : undefined,
@@ -34,7 +34,7 @@ export function rowsOf(tasks: Readonly<Record<string, Task>>, filters: TaskFilte
   const status = filters.status && new Set(filters.status)
   const rows: TaskRow[] = []
   for (const [name, task] of Object.entries(tasks)) {
-    if (status && !status.has(task.status)) continue
+    if (status && !status.has(kindOf(task))) continue
     if (needle && ![name, task.reason, task.executor, task.pool].some((t) => t.toLowerCase().includes(needle))) continue
     rows.push({ name, task })
   }
@@ -47,7 +47,7 @@ export function rowsOf(tasks: Readonly<Record<string, Task>>, filters: TaskFilte
 function comparison(by: string, now: number): (a: TaskRow, b: TaskRow) => number {
   switch (by) {
     case 'name': return (a, b) => collator.compare(a.name, b.name)
-    case 'status': return (a, b) => statusOrder.indexOf(a.task.status) - statusOrder.indexOf(b.task.status)
+    case 'status': return (a, b) => statusOrder.indexOf(kindOf(a.task)) - statusOrder.indexOf(kindOf(b.task))
     case 'executor': return (a, b) => collator.compare(a.task.executor, b.task.executor)
     case 'started': return (a, b) => time(a.task.started_at) - time(b.task.started_at)
     case 'duration': return (a, b) => elapsed(a.task, now) - elapsed(b.task, now)

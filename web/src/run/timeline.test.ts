@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, test } from 'vitest'
 
 import type { Task } from '../api/client'
 import { criticalPath, partsOf, rowsOf, tickLabel, ticksOf } from './timeline'
@@ -45,6 +45,14 @@ describe('partsOf', () => {
       expect(p.to).toBeGreaterThanOrEqual(p.from)
     }
   })
+})
+
+test('a failed step of a task that may fail is told from another', () => {
+  const stages = [{ stage: 'step' as const, step: 0, started_at: at(2), ended_at: at(4) }]
+  const failed = (more: Partial<Task>) => partsOf(rowsOf({ a: task(0, 0, 2, 10, { status: 'failed', steps: [{ name: '', type: 'run', status: 'failed' }], ...more }) }, millis(20), millis(0))[0]!).map((p) => p.failed).filter(Boolean)
+  expect(failed({ stages })).toEqual(['failed'])
+  expect(failed({ stages, allow_failure: true })).toEqual(['warnings'])
+  expect(failed({ allow_failure: true })).toEqual(['warnings'])
 })
 
 describe('a task that waits for an approval', () => {

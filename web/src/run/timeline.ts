@@ -11,7 +11,8 @@ export interface Part {
   to: number
   /** The name of the step, if the part is one. */
   step?: string
-  failed?: boolean
+  /** Whether it failed, and if so whether that was allowed. */
+  failed?: 'failed' | 'warnings'
 }
 
 export const partLabels: Record<PartKind, string> = {
@@ -63,15 +64,16 @@ export function partsOf({ task, from, to }: Row): Part[] {
     add('approval', to)
     return parts
   }
+  const failed = task.allow_failure ? 'warnings' : 'failed'
   const stages = task.stages ?? []
   const begun = stages[0]?.started_at ?? task.started_at
   add('queue', begun ? Date.parse(begun) : to)
-  if (stages.length === 0 && begun) add('run', to, { failed: task.status === 'failed' })
+  if (stages.length === 0 && begun) add('run', to, { failed: task.status === 'failed' ? failed : undefined })
   for (const stage of stages) {
     at = Math.min(to, Math.max(at, Date.parse(stage.started_at)))
     const step = stage.step === undefined ? undefined : task.steps[stage.step]
     const kind = (stage.stage in partLabels ? stage.stage : 'run') as PartKind
-    add(kind, stage.ended_at ? Date.parse(stage.ended_at) : to, step && { step: step.name || `step ${stage.step! + 1}`, failed: step.status === 'failed' })
+    add(kind, stage.ended_at ? Date.parse(stage.ended_at) : to, step && { step: step.name || `step ${stage.step! + 1}`, failed: step.status === 'failed' ? failed : undefined })
   }
   return parts
 }

@@ -5,7 +5,7 @@ import { memo, useCallback, useEffect, useId, useImperativeHandle, useMemo, useR
 
 import type { Run } from '../api/client'
 import { Meter, StatusBadge } from '../components/Status'
-import { outcome } from '../lib/status'
+import { countsOf, outcome } from '../lib/status'
 import { ago, between, duration, timestamp, useNow, useZone } from '../lib/time'
 import type { useRunPages } from './pages'
 
@@ -113,7 +113,7 @@ const Row = memo(function Row({ run, checked, toggle }: { run: Run; checked: boo
         <span className="reason" title={run.reason}><span className="narrow-only">{run.group} </span>{run.reason || (run.created_by ? `by ${run.created_by}` : '')}</span>
       </span>
       <span role="gridcell" className="wide-only mono" title={run.group}>{run.group}</span>
-      <span role="gridcell" className="wide-only"><Meter counts={run.task_counts ?? {}} /></span>
+      <span role="gridcell" className="wide-only"><Meter counts={countsOf(run)} /></span>
       <span role="gridcell" className="wide-only" title={timestamp(run.created_at, zone)}><Ago time={run.created_at} /></span>
       <span role="gridcell" className="wide-only number"><Took run={run} /></span>
     </>

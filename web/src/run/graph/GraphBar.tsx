@@ -1,6 +1,5 @@
 import { useDeferredValue, useMemo, useRef, useState, type KeyboardEvent, type RefObject } from 'react'
 
-import type { Status } from '../../api/client'
 import { countTasks, statusLabels, statusOrder, statusSigns } from '../../lib/status'
 import type { GraphNode, Tasks } from './graph'
 import type { GraphStore } from './graphStore'
@@ -53,7 +52,7 @@ export function GraphBar({ tasks, store, view, input, grouped, open, onCloseAll,
     <div className="graph-bar" role="group" aria-label="Graph">
       <div className="graph-counts">
         {statusOrder.filter((s) => counts[s]).map((s) => (
-          <button key={s} data-kind={s} title={`Show the next task: ${statusLabels[s]}`} onClick={() => next(s, (_, node) => (store.state(node).counts[s as Status] ?? 0) > 0)}>
+          <button key={s} data-kind={s} title={`Show the next task: ${statusLabels[s]}`} onClick={() => next(s, (_, node) => (store.state(node).counts[s] ?? 0) > 0)}>
             <i aria-hidden="true">{statusSigns[s]}</i>{counts[s]!.toLocaleString()} {statusLabels[s]}
           </button>
         ))}

@@ -1,6 +1,6 @@
 import { startTransition, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type Ref } from 'react'
 
-import type { Status } from '../../api/client'
+import type { Kind } from '../../lib/status'
 import { follow, nearZoom, showing, whole } from './camera'
 import { CameraControl } from './cameraControl'
 import { Card } from './Card'
@@ -244,4 +244,4 @@ function urgentOf(store: GraphStore): number {
   return best
 }
 
-const urgent: readonly Status[] = ['failed', 'stopped', 'running', 'waiting_approval', 'queued']
+const urgent: readonly Kind[] = ['failed', 'stopped', 'running', 'waiting_approval', 'queued', 'warnings']

@@ -1,9 +1,8 @@
 import { useCallback, useEffect, useMemo, useRef, useSyncExternalStore } from 'react'
 
-import type { Status } from '../../api/client'
 import { usePreference } from '../../lib/preference'
 import { slice } from '../../lib/slices'
-import { statusOrder } from '../../lib/status'
+import { statusOrder, type Kind } from '../../lib/status'
 import { throttle } from '../../lib/throttle'
 import type { CameraControl } from './cameraControl'
 import { hollow, onTheme, themeOf, type Theme } from './drawing'
@@ -108,7 +107,7 @@ function OverviewMap({ store, placement, control }: Props) {
 
 /** paint draws all nodes in steps, the most urgent last: several nodes may share a pixel. */
 function* paint(context: CanvasRenderingContext2D, store: GraphStore, placement: Placement, overview: Overview, theme: Theme): Generator<undefined, void> {
-  const byStatus = new Map<Status, number[]>()
+  const byStatus = new Map<Kind, number[]>()
   for (let node = 0; node < store.graph.nodes.length; node++) {
     const { status } = store.state(node)
     const of = byStatus.get(status)

@@ -1,5 +1,4 @@
-import type { Status } from '../../api/client'
-import { statusOrder, statusSigns } from '../../lib/status'
+import { statusOrder, statusSigns, type Kind } from '../../lib/status'
 import { nearZoom, type Camera, type Size } from './camera'
 import type { GraphStore } from './graphStore'
 import { cardHeight, cardWidth, type Placement } from './layout'
@@ -17,7 +16,7 @@ export interface Theme {
   text: string
   focus: string
   font: string
-  status: Record<Status, string>
+  status: Record<Kind, string>
 }
 
 /** themeOf reads the colours of the page. */
@@ -28,7 +27,7 @@ export function themeOf(element: Element): Theme {
   return {
     panel: of('panel'), line: of('line'), edge: of('edge'), text: of('text'), focus: of('focus'), font: style.fontFamily,
     status: {
-      success: of('success'), failed: of('failed'), running: of('running'), waiting_approval: of('waiting'), stopped: of('stopped'),
+      success: of('success'), failed: of('failed'), running: of('running'), waiting_approval: of('waiting'), warnings: of('waiting'), stopped: of('stopped'),
       not_started: quiet, queued: quiet, skipped: quiet, cancelled: quiet,
     },
   }
@@ -152,10 +151,10 @@ function trace(context: CanvasRenderingContext2D, { x, y, bends, bendsAt }: Plac
 }
 
 /** Statuses that a reader must find in an overview: they have a sign of a size that does not shrink. */
-const urgent: ReadonlySet<Status> = new Set(['failed', 'stopped', 'running', 'waiting_approval'])
+const urgent: ReadonlySet<Kind> = new Set(['failed', 'stopped', 'running', 'waiting_approval', 'warnings'])
 
 /** Statuses that are drawn as an outline, because nothing has run. */
-export const hollow: ReadonlySet<Status> = new Set(['not_started', 'queued', 'skipped', 'cancelled'])
+export const hollow: ReadonlySet<Kind> = new Set(['not_started', 'queued', 'skipped', 'cancelled'])
 
 function* paintNodes(context: CanvasRenderingContext2D, { store, placement, theme, active, cards }: Scene, k: number, nodes: readonly number[]): Generator<undefined, void> {
   const named = k >= namedZoom

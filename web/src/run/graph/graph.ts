@@ -1,6 +1,6 @@
-import type { Status, Task } from '../../api/client'
+import type { Task } from '../../api/client'
 import { finish } from '../../lib/slices'
-import { countTasks, finalStatuses, worst, type Counts } from '../../lib/status'
+import { countTasks, finalStatuses, kindOf, worst, type Counts, type Kind } from '../../lib/status'
 
 /** A GraphNode stands for a task of the run file: for one task, for all tasks of its matrix or foreach, or for whole layers. */
 export interface GraphNode {
@@ -198,7 +198,7 @@ export function layersOf(last: readonly boolean[], edges: Int32Array): Int32Arra
 
 /** What a node shows. */
 export interface NodeState {
-  status: Status
+  status: Kind
   counts: Counts
   /** The number of its tasks, and of those that have ended. */
   total: number
@@ -223,7 +223,7 @@ export function stateOf(tasks: Tasks, names: readonly string[]): NodeState {
   state.started = extreme(of.map((t) => t.started_at), Math.min)
   if (ended === of.length) state.finished = extreme(of.map((t) => t.ended_at), Math.max)
   // A reason that tasks share is said once.
-  state.reason = of.find((t) => t.status === state.status && t.reason)?.reason ?? ''
+  state.reason = of.find((t) => kindOf(t) === state.status && t.reason)?.reason ?? ''
   return state
 }
 

@@ -1,1 +1,0 @@
-import{Vt as e,jn as t}from"./common-BX-U687V.js";var n=t();function r({to:t,after:r,next:i}){return!r&&!i?null:(0,n.jsxs)(`nav`,{className:`pager`,"aria-label":`Pages`,children:[r&&(0,n.jsx)(e,{to:t,search:{},className:`button`,children:`First page`}),i&&(0,n.jsx)(e,{to:t,search:{after:i},className:`button`,children:`Next page`})]})}export{r as t};

@@ -1,0 +1,38 @@
+import { expect, it } from 'vitest'
+
+import { browserSuite, settled } from './browser'
+import { on, path } from './names'
+import { fresh } from './specs'
+
+browserSuite('the page of a run', ({ api, open }) => {
+  it('tells a failure that is allowed from another, on every page', async () => {
+    const group = `/web/${fresh('allowed')}`
+    const fails = { steps: [{ run: 'exit 3' }] }
+    const run = await api.submit({ name: 'lenient', group, tasks: { build: { steps: [{ run: 'echo built' }] }, lint: { ...fails, allow_failure: true } } })
+    await api.await(run.id)
+    const { page, faults } = await open()
+    const go = async (address: string) => {
+      await page.goto(address)
+      await settled(page)
+    }
+    await go(path.run(run.id))
+    await on.outcome(page, 'success with warnings').waitFor()
+    expect(await page.getByRole('img', { name: '1 failed (allowed), 1 success' }).count()).toBe(1)
+    await on.button(page, '1 failed (allowed)').waitFor()
+    const card = page.locator('.card').filter({ hasText: 'lint' })
+    await card.getByText('failed (allowed)').waitFor()
+    expect(await card.getAttribute('data-kind')).toBe('warnings')
+    await go(path.tasks(run.id))
+    await on.row(page, 'lint').getByText('failed (allowed)').waitFor()
+    await on.button(page, /^failed \(allowed\) 1/).click()
+    await page.getByText('1 of 2 tasks').waitFor()
+    await go(path.task(run.id, 'lint'))
+    await page.getByRole('main').getByText('failed (allowed)').waitFor()
+    await go(`${path.runs}?group=${group}`)
+    await on.row(page, 'lenient').getByText('success with warnings').waitFor()
+    expect(await on.row(page, 'lenient').getByRole('img', { name: '1 failed (allowed), 1 success' }).count()).toBe(1)
+    await go(`${path.groups}?under=${group}`)
+    await page.getByRole('listitem').filter({ hasText: 'lenient' }).last().getByText('success with warnings').waitFor()
+    expect(faults).toEqual([])
+  })
+})
