@@ -35,4 +35,21 @@ browserSuite('the page of a run', ({ api, open }) => {
     await page.getByRole('listitem').filter({ hasText: 'lenient' }).last().getByText('success with warnings').waitFor()
     expect(faults).toEqual([])
   })
+
+  it('shows what names of a matrix differ in', async () => {
+    const run = await api.submit({ name: 'long names', group: '/web/tests', tasks: { build: { matrix: { ARCH: ['arm64', 'amd64'], OS: ['linux', 'windows', 'freebsd'], TOOLCHAIN: ['1.26'] }, steps: [{ run: 'true' }] } } })
+    await api.await(run.id)
+    const { page, faults } = await open()
+    const want = ['arm64', 'amd64'].flatMap((a) => ['linux', 'windows', 'freebsd'].map((o) => `build[${a},${o}]`)).sort()
+    for (const [address, labels] of [[path.timeline(run.id), '.lane > a > span'], [path.tasks(run.id), '[role=row] a']] as const) {
+      await page.goto(address)
+      await settled(page)
+      const shown = page.locator(labels)
+      await expect.poll(() => shown.count(), { message: address }).toBe(6)
+      expect((await shown.allTextContents()).sort(), address).toEqual(want)
+      expect(await shown.evaluateAll((all) => all.filter((e) => e.scrollWidth > e.clientWidth && getComputedStyle(e).display !== 'inline').length), `${address}: names that are cut`).toBe(0)
+    }
+    expect(await page.getByRole('link', { name: 'build[ARCH=arm64,OS=linux,TOOLCHAIN=1.26]' }).count()).toBe(1)
+    expect(faults).toEqual([])
+  })
 })

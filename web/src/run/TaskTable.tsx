@@ -8,6 +8,7 @@ import { countTasks, kindOf, statusLabels, statusOrder, type Kind } from '../lib
 import { between, duration, useNow } from '../lib/time'
 import { useRun } from '../pages/Run'
 import '../runs/runs.css'
+import { shortNames } from './names'
 import { rowsOf, type TaskFilters, type TaskRow } from './tasks'
 
 const route = getRouteApi('/runs/$id/tasks')
@@ -20,6 +21,7 @@ export function TasksTab() {
   const wanted = useDeferredValue(filters)
   const now = useSortTime(wanted.sort)
   const rows = useMemo(() => rowsOf(run?.tasks ?? {}, wanted, now), [run?.tasks, wanted, now])
+  const short = useMemo(() => shortNames(Object.keys(run?.tasks ?? {})), [run?.tasks])
   const counts = useMemo(() => countTasks(Object.values(run?.tasks ?? {})), [run?.tasks])
   if (!run) return null
   const change = (next: TaskFilters) => void navigate({ search: (old) => ({ ...old, ...next }), replace: true })
@@ -42,7 +44,7 @@ export function TasksTab() {
             label="Tasks" rows={rows} keyOf={(r) => r.name} sort={filters.sort ?? 'number'} onSort={(sort) => change({ sort: sort === 'number' ? undefined : sort })}
             columns={[
               { title: '#', width: '44px', wide: true, sort: 'number', cell: (r) => <span className="muted">{r.task.number}</span> },
-              { title: 'Task', width: 'minmax(0, 2fr)', sort: 'name', cell: (r) => <Link to="/runs/$id/tasks/$task" params={{ id: run.id, task: r.name }} title={r.name}>{r.name}</Link> },
+              { title: 'Task', width: 'minmax(0, 2fr)', sort: 'name', cell: (r) => <Link to="/runs/$id/tasks/$task" params={{ id: run.id, task: r.name }} title={r.name} aria-label={r.name}>{short.get(r.name) ?? r.name}</Link> },
               { title: 'Status', width: '160px', sort: 'status', cell: (r) => <StatusBadge kind={kindOf(r.task)} /> },
               { title: 'Reason', width: 'minmax(0, 3fr)', wide: true, cell: (r) => <span className="muted" title={r.task.reason}>{r.task.reason}</span> },
               { title: 'Executor', width: 'minmax(0, 1fr)', wide: true, sort: 'executor', cell: (r) => <span className="muted" title={r.task.executor}>{r.task.executor}</span> },

@@ -8,6 +8,7 @@ import { kindOf, statusLabels, statusSigns } from '../lib/status'
 import { duration, timestamp, useNow, useZone } from '../lib/time'
 import { useRun } from '../pages/Run'
 import type { Tasks } from './graph/graph'
+import { shortNames } from './names'
 import { criticalPath, partLabels, partsOf, rowsOf, tickLabel, ticksOf, type PartKind, type Row } from './timeline'
 import './timeline.css'
 
@@ -35,12 +36,14 @@ function Timeline({ run, begin }: { run: Run; begin: number }) {
   const path = useMemo(() => criticalPath(tasks, now), [tasks, now])
   const critical = useMemo(() => new Set(path), [path])
   const all = useMemo(() => rowsOf(tasks, now, begin), [tasks, now, begin])
+  const short = useMemo(() => shortNames(all.map((r) => r.name)), [all])
   const rows = useMemo(() => (onlyCritical ? all.filter((r) => critical.has(r.name)) : all), [all, critical, onlyCritical])
   const length = Math.max(1, all.reduce((end, r) => Math.max(end, r.to), now) - begin)
 
   const scroller = useRef<HTMLDivElement>(null)
   const width = useWidth(scroller)
-  const names = width < 560 ? 120 : 240
+  const longest = useMemo(() => all.reduce((most, r) => Math.max(most, (short.get(r.name) ?? r.name).length), 0), [all, short])
+  const names = width < 560 ? 120 : Math.round(Math.min(Math.max(240, 8 * longest + 60), 0.4 * width))
   const track = Math.max(200, (width - names - 20) * scale)
   const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => scroller.current, estimateSize: () => rowHeight, overscan: 12 })
   const row = rows.find((r) => r.name === chosen)
@@ -85,7 +88,7 @@ function Timeline({ run, begin }: { run: Run; begin: number }) {
               <div key={of.name} role="listitem" aria-setsize={rows.length} aria-posinset={item.index + 1} className="lane" data-chosen={of.name === chosen || undefined}
                 style={{ transform: `translateY(${item.start}px)`, height: rowHeight, gridTemplateColumns: `${names}px ${track}px` }}
                 onPointerEnter={() => setChosen(of.name)} onFocus={() => setChosen(of.name)}>
-                <Lane run={run.id} row={of} begin={begin} length={length} critical={critical.has(of.name)} />
+                <Lane run={run.id} row={of} label={short.get(of.name) ?? of.name} begin={begin} length={length} critical={critical.has(of.name)} />
               </div>
             )
           })}
@@ -99,13 +102,14 @@ function Timeline({ run, begin }: { run: Run; begin: number }) {
 interface LaneProps {
   run: string
   row: Row
+  label: string
   begin: number
   length: number
   critical: boolean
 }
 
 /** Lane is the row of a task. An ended task of an ended run is drawn once. */
-const Lane = memo(function Lane({ run, row, begin, length, critical }: LaneProps) {
+const Lane = memo(function Lane({ run, row, label, begin, length, critical }: LaneProps) {
   const navigate = useNavigate()
   const { name, task } = row
   const share = (millis: number) => `${(100 * millis) / length}%`
@@ -119,7 +123,7 @@ const Lane = memo(function Lane({ run, row, begin, length, critical }: LaneProps
           void navigate({ to: '/runs/$id/tasks/$task', params: { id: run, task: name } })
         }}>
         <i aria-hidden="true">{statusSigns[kindOf(task)]}</i>
-        <span>{name}</span>
+        <span title={name}>{label}</span>
         {critical && <i className="timeline-mark" aria-hidden="true">◆</i>}
       </a>
       <div className="track">
@@ -130,7 +134,7 @@ const Lane = memo(function Lane({ run, row, begin, length, critical }: LaneProps
       </div>
     </>
   )
-}, (a, b) => a.run === b.run && a.row.task === b.row.task && a.row.to === b.row.to && a.begin === b.begin && a.length === b.length && a.critical === b.critical)
+}, (a, b) => a.run === b.run && a.row.task === b.row.task && a.label === b.label && a.row.to === b.row.to && a.begin === b.begin && a.length === b.length && a.critical === b.critical)
 
 /** Summary says how long the critical path took, and how much of that its tasks waited. */
 function Summary({ path, rows }: { path: readonly string[]; rows: readonly Row[] }) {
