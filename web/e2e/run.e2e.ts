@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest'
 
+import { violations } from './axe'
 import { browserSuite, settled } from './browser'
 import { on, path } from './names'
-import { fresh } from './specs'
+import { fresh, Gate, specs } from './specs'
 
 browserSuite('the page of a run', ({ api, open }) => {
   it('tells a failure that is allowed from another, on every page', async () => {
@@ -50,6 +51,51 @@ browserSuite('the page of a run', ({ api, open }) => {
       expect(await shown.evaluateAll((all) => all.filter((e) => e.scrollWidth > e.clientWidth && getComputedStyle(e).display !== 'inline').length), `${address}: names that are cut`).toBe(0)
     }
     expect(await page.getByRole('link', { name: 'build[ARCH=arm64,OS=linux,TOOLCHAIN=1.26]' }).count()).toBe(1)
+    expect(faults).toEqual([])
+  })
+
+  it('has the graph, or the log, in the first view of a window of 1280 x 800', async () => {
+    const gate = new Gate()
+    const steps = [{ run: `echo begun; ${gate.wait}` }]
+    const matrix = { N: Array.from({ length: 12 }, (_, i) => String(i)) }
+    const healthy = await api.submit({ name: 'healthy', group: '/web/tests', tasks: { work: { steps }, after: { depends: ['work'], matrix, steps }, report: { depends: ['after'], steps } } })
+    await api.awaitTask(healthy.id, 'work', 'running')
+    const failed = await api.submit(specs.failing)
+    await api.await(failed.id)
+    // Tasks that name no pool take the first one by name: this name comes after that of the executor's pool.
+    await api.call('PUT', '/api/v1/pools/without-executors', { driver: 'shell' })
+    const waits = await api.submit({ name: 'waits', group: '/web/tests', tasks: { ask: { approval: true, steps }, queued: { pool: 'without-executors', matrix, steps }, after: { depends: ['ask'], matrix, steps } } })
+    await api.awaitTask(waits.id, 'ask', 'waiting_approval')
+    await api.awaitTask(waits.id, 'queued[N=3]', 'queued')
+    const { page, faults } = await open({ viewport: { width: 1280, height: 800 } })
+    const top = async (selector: string) => {
+      const box = await page.locator(selector).boundingBox()
+      const footer = await page.getByRole('contentinfo').boundingBox()
+      expect(box!.y + box!.height, `the end of ${selector} at ${page.url()}`).toBeLessThanOrEqual(footer!.y)
+      return box!.y
+    }
+    const why = page.getByRole('region', { name: 'Why it waits' })
+    for (const [address, view, most] of [[path.run(healthy.id), '.graph', 260], [path.run(waits.id), '.graph', 330], [path.run(failed.id), '.graph', 300], [path.task(failed.id, 'test'), '.log', 350]] as const) {
+      await page.goto(address)
+      await settled(page)
+      expect(await top(view), `${address} ${view}`).toBeLessThan(most)
+      if (address === path.run(healthy.id)) expect(await why.count(), 'a run that works off its graph').toBe(0)
+    }
+    // A line for each kind, with what the user can do; the rest is there on demand.
+    await page.goto(path.run(waits.id))
+    await expect.poll(() => why.getByRole('listitem').count()).toBe(2)
+    await why.getByText(/^12 tasks: no executor of pool without-executors/).waitFor()
+    await on.button(why, /^Approve or reject/).waitFor()
+    await on.button(why, 'Why it waits').click()
+    await why.getByText(/^drover runs approve/).waitFor()
+    expect(await why.getByText('no executor of pool without-executors', { exact: false }).count()).toBeGreaterThan(12)
+    expect(await violations(page, 'all')).toEqual([])
+    await page.goto(path.run(failed.id))
+    await page.getByRole('region', { name: 'What to do next' }).getByRole('link', { name: 'Log' }).click()
+    await on.logText(page, 'FAIL: total is 3, want 4').waitFor()
+    expect(await page.getByRole('region', { name: 'What to do next' }).count(), 'on the page of the log').toBe(0)
+    await api.call('POST', `/api/v1/runs/${waits.id}/stop`, {})
+    gate.open()
     expect(faults).toEqual([])
   })
 })

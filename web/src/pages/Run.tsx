@@ -42,7 +42,7 @@ export function RunPage() {
       <div className="run">
         <Failed query={query} />
         <Head run={run} />
-        <Waiting run={run} open={task === undefined} />
+        {(task === undefined || run.tasks?.[task]?.status === 'queued') && <Waiting run={run} />}
         <nav className="tabs" aria-label="Views of the run">
           <Link to="/runs/$id" params={{ id: run.id }} activeOptions={{ exact: true }}>Graph</Link>
           <Link to="/runs/$id/timeline" params={{ id: run.id }}>Timeline</Link>
@@ -72,7 +72,7 @@ function Head({ run }: { run: Run }) {
             <span className="mono"><Link to="/runs" search={{ group: run.group }}>{run.group}</Link></span>
             <span>created <b>{timestamp(run.created_at, zone)}</b>{run.created_by && <> by <b>{run.created_by}</b></>}</span>
             {lastActors(run).map((a) => <span key={a.action}>{verbOf(a.action)} by <b>{actorOf(a.actor)}</b></span>)}
-            {took !== undefined && <span>took <b>{duration(took)}</b></span>}
+            {took !== undefined && <span>{run.ended_at ? 'took' : 'running for'} <b>{duration(took)}</b></span>}
             {run.restarted_from && <span>restart of <Link to="/runs/$id" params={{ id: run.restarted_from }}>{run.restarted_from}</Link></span>}
             <TemporalLink run={run.id} />
             <Meter counts={countTasks(Object.values(run.tasks ?? {}))} />

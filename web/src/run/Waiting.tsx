@@ -1,4 +1,6 @@
 import { Link } from '@tanstack/react-router'
+import { useId, useState } from 'react'
+
 import type { Run } from '../api/client'
 import { Button } from '../components/Button'
 import { Command } from '../components/Command'
@@ -6,20 +8,58 @@ import { StatusBadge } from '../components/Status'
 import { useRefusal, useSession } from '../lib/session'
 import { useRunDialogs } from './Actions'
 import { decisionRefusal } from './approval'
-import { hintsOf, waitsOf, type Hint } from './explain'
+import { hintsOf, linesOf, waitsOf, type Hint, type Line } from './explain'
 import './Waiting.css'
 
-/** Waiting says why the run or its tasks wait, and what helps. It is open if that is what the page is about, and it needs the user. */
-export function Waiting({ run, open }: { run: Run; open: boolean }) {
-  const { waits, more } = waitsOf(run)
-  const hints = hintsOf(run)
-  if (waits.length === 0 && hints.length === 0) return null
+/** Waiting says in a line for each kind why the run or its tasks wait, or what failed, and on demand all of them and what helps. */
+export function Waiting({ run }: { run: Run }) {
+  const [open, setOpen] = useState(false)
+  const id = useId()
+  const lines = linesOf(run)
+  if (lines.length === 0) return null
   const title = run.phase === 'finished' ? 'What to do next' : 'Why it waits'
-  // A run that only works off its graph needs no user: the reasons are there, but do not take the page.
-  const urgent = hints.length > 0
   return (
-    <details className="waiting" open={open && urgent}>
-      <summary>{title} <span className="muted">{summary(run, waits.length + more)}</span></summary>
+    <section className="waiting" aria-label={title}>
+      <div className="waiting-lines">
+        <ul>{lines.map((l) => <WaitLine key={`${l.status} ${l.task} ${l.text}`} run={run} line={l} />)}</ul>
+        <button aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>{title}</button>
+      </div>
+      <div id={id} hidden={!open}>{open && <All run={run} />}</div>
+    </section>
+  )
+}
+
+function WaitLine({ run, line: { status, text, task, approve, start, logs } }: { run: Run; line: Line }) {
+  const open = useRunDialogs()
+  const refusal = useRefusal()
+  return (
+    <li>
+      <StatusBadge kind={status} />
+      <span className="waiting-text" title={text}>{task && <Link to="/runs/$id/tasks/$task" params={{ id: run.id, task }}>{task}</Link>} <span className="muted">{text}</span></span>
+      {approve && <ApproveButton run={run} tasks={approve} />}
+      {start && <Button refusal={refusal('startRun', run.group)} className="primary" onClick={() => open('start')}>Start …</Button>}
+      {logs && <Link className="button" to="/runs/$id/tasks/$task" params={{ id: run.id, task: logs }}>Log</Link>}
+    </li>
+  )
+}
+
+function ApproveButton({ run, tasks }: { run: Run; tasks: readonly string[] }) {
+  const open = useRunDialogs()
+  const session = useSession()
+  const mayNot = (task: string) => decisionRefusal(session, 'rejectTask', run.group, run.tasks?.[task]?.approval)
+  return (
+    <Button refusal={tasks.every(mayNot) ? mayNot(tasks[0]!) : undefined} className="primary" onClick={() => open('decide', { tasks: tasks.filter((t) => !mayNot(t)) })}>
+      Approve or reject …
+    </Button>
+  )
+}
+
+/** All has the tasks that wait, each with its reason, and what helps. */
+function All({ run }: { run: Run }) {
+  const { waits, more } = waitsOf(run)
+  const left = more + Math.max(0, waits.length - 30)
+  return (
+    <>
       {waits.length > 0 && (
         <ul className="waits">
           {waits.slice(0, 30).map((w) => (
@@ -29,17 +69,12 @@ export function Waiting({ run, open }: { run: Run; open: boolean }) {
               <span className="muted">{w.reason}</span>
             </li>
           ))}
-          {more + Math.max(0, waits.length - 30) > 0 && <li className="muted">and {more + Math.max(0, waits.length - 30)} more</li>}
+          {left > 0 && <li className="muted">and {left} more</li>}
         </ul>
       )}
-      {hints.length > 0 && <ul className="hints">{hints.map((h) => <HintLine key={h.text} run={run} hint={h} />)}</ul>}
-    </details>
+      <ul className="hints">{hintsOf(run).map((h) => <HintLine key={h.text} run={run} hint={h} />)}</ul>
+    </>
   )
-}
-
-function summary(run: Run, tasks: number): string {
-  if (run.phase === 'queued') return run.reason
-  return tasks === 0 ? '' : tasks === 1 ? '1 task' : `${tasks} tasks`
 }
 
 const pages = {
@@ -52,15 +87,10 @@ const pages = {
 function HintLine({ run, hint }: { run: Run; hint: Hint }) {
   const open = useRunDialogs()
   const refusal = useRefusal()
-  const session = useSession()
-  const mayNot = (task: string) => decisionRefusal(session, 'rejectTask', run.group, run.tasks?.[task]?.approval)
   return (
     <li>
       <span>{hint.text}</span>
-      {hint.approve && <Button refusal={hint.approve.every(mayNot) ? mayNot(hint.approve[0]!) : undefined} className="primary" onClick={() => open('decide', { tasks: hint.approve!.filter((t) => !mayNot(t)) })}>Approve or reject …</Button>}
-      {hint.action === 'start' && <Button refusal={refusal('startRun', run.group)} className="primary" onClick={() => open('start')}>Start …</Button>}
       {hint.action === 'restart-failed' && <Button refusal={refusal('restartRun', run.group)} onClick={() => open('restart')}>Restart …</Button>}
-      {hint.logs && <Link className="button" to="/runs/$id/tasks/$task" params={{ id: run.id, task: hint.logs }}>Log</Link>}
       {hint.page && !refusal(pages[hint.page].needs) && <Link className="button" to={hint.page}>{pages[hint.page].label}</Link>}
       {hint.command && <Command text={hint.command} />}
     </li>

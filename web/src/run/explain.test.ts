@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import type { Run, Task } from '../api/client'
-import { hintsOf, waitsOf } from './explain'
+import { hintsOf, linesOf, waitsOf } from './explain'
 
 const task = (number: number, t: Partial<Task>): Task => ({
   number, status: 'not_started', reason: '', pool: 'linux', executor: '', attempt: 0, timed_out: false, depends: [], outputs: {}, annotations: {}, steps: [], ...t,
@@ -22,6 +22,27 @@ test('tasks that wait for others are bounded, and come last', () => {
   expect(waits).toHaveLength(11)
   expect(more).toBe(5)
   expect(waitsOf(run({ phase: 'finished', tasks })).waits).toEqual([])
+})
+
+test('each kind of waits has one line, and a run that only works off its graph has none', () => {
+  const queued = (n: number, pool: string) => task(n, { status: 'queued', pool, reason: `all slots of pool ${pool} are in use` })
+  const dependents = Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`t${i}`, task(i, { reason: 'waits for build' })]))
+  expect(linesOf(run({ tasks: { ...dependents, build: task(50, { status: 'running' }) } }))).toEqual([])
+  expect(linesOf(run({ tasks: { ...dependents, a: queued(41, 'linux'), b: queued(42, 'linux'), c: queued(43, 'mac'), gate: task(44, { status: 'waiting_approval' }) } }))).toEqual([
+    { status: 'waiting_approval', text: '', task: 'gate', approve: ['gate'] },
+    { status: 'queued', text: '2 tasks: all slots of pool linux are in use' },
+    { status: 'queued', text: 'all slots of pool mac are in use', task: 'c' },
+  ])
+  expect(linesOf(run({ tasks: Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`q${i}`, queued(i, `p${i}`)])) })).map((l) => l.text).at(-1)).toBe('tasks of 6 more pools')
+  expect(linesOf(run({ phase: 'queued', admission: 'manual' }))).toEqual([{ status: 'queued', text: 'The run starts when a user starts it.', start: true }])
+})
+
+test('a failed run has a line for each of its first failures', () => {
+  const tasks = Object.fromEntries([0, 1, 2, 3, 4].map((n) => [`t${n}`, task(n, { status: 'failed', executor: n === 2 ? '' : 'e', reason: `exit code ${n}`, allow_failure: n === 0 })]))
+  expect(linesOf(run({ phase: 'finished', result: 'failed', tasks }))).toEqual([
+    { status: 'failed', text: 'exit code 1', task: 't1', logs: 't1' }, { status: 'failed', text: 'exit code 2', task: 't2' }, { status: 'failed', text: 'exit code 3', task: 't3', logs: 't3' },
+    { status: 'failed', text: '1 task more' },
+  ])
 })
 
 test('a queued run is started, or its change groups are shown', () => {

@@ -1,6 +1,6 @@
 import type { Run, Task } from '../api/client'
 import { quoted } from '../lib/shell'
-import { finalStatuses, kindOf } from '../lib/status'
+import { finalStatuses, kindOf, type Kind } from '../lib/status'
 
 /** A Wait is a task that waits, and why. */
 export interface Wait {
@@ -20,9 +20,22 @@ export interface Hint {
   page?: '/operations' | '/operations/pools' | '/operations/fleets' | '/operations/changegroups'
 }
 
+/** A Line is what the page of a run says of one kind of waits, or of a failure. */
+export interface Line {
+  status: Kind
+  text: string
+  /** The task that it is about, if that is one. */
+  task?: string
+  /** What a button of the line does. */
+  approve?: string[]
+  start?: boolean
+  logs?: string
+}
+
 /** Tasks that wait only for other tasks of the run are many, and the graph shows them. */
 const maxDependent = 10
 const maxFailed = 3
+const maxLines = 4
 /** Beyond this number the command does not name the tasks. */
 const maxNamed = 20
 
@@ -39,6 +52,39 @@ export function waitsOf(run: Pick<Run, 'phase' | 'tasks'>): { waits: Wait[]; mor
   waits.sort((a, b) => Number(a.status === 'not_started') - Number(b.status === 'not_started'))
   return { waits, more: Math.max(0, dependent - maxDependent) }
 }
+
+/** linesOf returns one line for each kind of waits, and none for tasks that only wait for others: such a run works off its graph. */
+export function linesOf(run: Run): Line[] {
+  switch (run.phase) {
+    case 'queued': return queuedHints(run).slice(0, 1).map((h) => ({ status: 'queued', text: h.text, start: h.action === 'start' }))
+    case 'running': return waitLines(run)
+    case 'finished': return run.result === 'failed' ? failedLines(run) : []
+    default: return []
+  }
+}
+
+function waitLines(run: Run): Line[] {
+  const lines: Line[] = []
+  const approve = byNumber(run.tasks, (t) => t.status === 'waiting_approval').map(([name]) => name)
+  if (approve.length > 0) lines.push({ status: 'waiting_approval', approve, ...(approve.length === 1 ? { text: '', task: approve[0] } : { text: tasksText(approve.length) }) })
+  const pools = new Map<string, { first: string; reason: string; count: number }>()
+  for (const [name, task] of byNumber(run.tasks, (t) => t.status === 'queued' && t.reason !== '')) {
+    const pool = pools.get(task.pool)
+    if (pool) pool.count++
+    else pools.set(task.pool, { first: name, reason: task.reason, count: 1 })
+  }
+  for (const { first, reason, count } of pools.values()) lines.push({ status: 'queued', ...(count === 1 ? { text: reason, task: first } : { text: `${tasksText(count)}: ${reason}` }) })
+  return lines.length > maxLines ? [...lines.slice(0, maxLines - 1), { status: 'queued', text: `tasks of ${lines.length - maxLines + 1} more pools` }] : lines
+}
+
+function failedLines(run: Run): Line[] {
+  const failed = byNumber(run.tasks, (t) => kindOf(t) === 'failed')
+  const lines: Line[] = failed.slice(0, maxFailed).map(([name, t]) => ({ status: 'failed', text: t.reason, task: name, logs: t.executor !== '' ? name : undefined }))
+  if (failed.length > maxFailed) lines.push({ status: 'failed', text: `${tasksText(failed.length - maxFailed)} more` })
+  return lines
+}
+
+const tasksText = (n: number) => `${n.toLocaleString('en')} ${n === 1 ? 'task' : 'tasks'}`
 
 /** hintsOf returns what can help, also after a failure. */
 export function hintsOf(run: Run): Hint[] {
