@@ -1,15 +1,17 @@
 import { useId } from 'react'
 
-import type { Input } from './file'
+import { inOrder, type FileInputs, type Input } from './file'
 
 interface Props {
   inputs: Readonly<Record<string, Input>>
+  /** What the file says of them. */
+  file: FileInputs
   values: Readonly<Record<string, string>>
   onChange: (values: Readonly<Record<string, string>>) => void
 }
 
-/** InputForm has a field for each input of a run file. A field that is empty leaves the value to the file. */
-export function InputForm({ inputs, values, onChange }: Props) {
+/** InputForm has a field for each input of a run file, in its order. A field that is empty leaves the value to the file. */
+export function InputForm({ inputs, file, values, onChange }: Props) {
   const set = (name: string, value: string) => {
     const next = { ...values }
     if (value === '') delete next[name]
@@ -19,26 +21,26 @@ export function InputForm({ inputs, values, onChange }: Props) {
   return (
     <fieldset className="inputs">
       <legend>Inputs</legend>
-      {Object.entries(inputs).map(([name, input]) => <Field key={name} name={name} input={input} value={values[name] ?? ''} onChange={(v) => set(name, v)} />)}
+      {inOrder(inputs, file).map(([name, input]) => <Field key={name} name={name} input={input} given={file.values[name] ?? input.default} value={values[name] ?? ''} onChange={(v) => set(name, v)} />)}
     </fieldset>
   )
 }
 
-function Field({ name, input, value, onChange }: { name: string; input: Input; value: string; onChange: (value: string) => void }) {
+function Field({ name, input, given, value, onChange }: { name: string; input: Input; given: unknown; value: string; onChange: (value: string) => void }) {
   const id = useId()
   const choices = input.type === 'boolean' ? ['true', 'false'] : input.type === 'choice' ? (input.options ?? []) : undefined
-  const preset = input.default !== undefined ? `default: ${String(input.default)}` : input.required ? 'required' : ''
-  const common = { id, value, 'aria-describedby': input.description ? `${id}-about` : undefined, required: input.required && input.default === undefined }
+  const empty = given !== undefined ? `as in the file: ${String(given)}` : input.required ? 'required' : 'no value'
+  const common = { id, value, 'aria-describedby': input.description ? `${id}-about` : undefined, required: input.required && given === undefined }
   return (
     <div>
       <label htmlFor={id}><span className="mono">{name}</span>{input.required && <span className="muted"> required</span>}</label>
       {choices ? (
         <select {...common} onChange={(e) => onChange(e.target.value)}>
-          <option value="">{preset || 'as in the file'}</option>
+          <option value="">{empty}</option>
           {choices.map((c) => <option key={c}>{c}</option>)}
         </select>
       ) : (
-        <input {...common} inputMode={input.type === 'number' ? 'decimal' : undefined} placeholder={preset || 'as in the file'} onChange={(e) => onChange(e.target.value)} />
+        <input {...common} inputMode={input.type === 'number' ? 'decimal' : undefined} placeholder={empty} onChange={(e) => onChange(e.target.value)} />
       )}
       {input.description && <p id={`${id}-about`} className="muted">{input.description}</p>}
     </div>

@@ -15,7 +15,7 @@ import { useRefusal, useSession } from '../lib/session'
 import type { Schema } from './complete'
 import { clearDraft, readDraft, writeDraft } from './draft'
 import { Editor, type EditorHandle, type Fault } from './Editor'
-import { admissionOf, fileOf, newKey, withChanges, type Input } from './file'
+import { admissionOf, inputsOf, fileOf, newKey, withChanges, type Input } from './file'
 import { groupOf, withGroup } from './group'
 import { GroupField, useGroups } from './GroupField'
 import { InputForm } from './InputForm'
@@ -66,6 +66,7 @@ function Page({ of, begin, name }: { of: string; begin: string; name?: string })
   const written = useDeferredValue(text)
   const admission = useMemo(() => admissionOf(written), [written])
   const group = useMemo(() => groupOf(written), [written])
+  const fileInputs = useMemo(() => inputsOf(written), [written])
   const groups = useGroups()
   const refusal = useRefusal()('createRun', group)
 
@@ -124,7 +125,7 @@ function Page({ of, begin, name }: { of: string; begin: string; name?: string })
           <p className="notice" role="status">This is what you wrote before, and did not submit. <button type="button" onClick={discard}>Discard it</button></p>
         )}
         <Verdict check={check} current={check?.of === text} onLine={(line) => editor.current?.goTo(line)} />
-        {Object.keys(inputs).length > 0 && <InputForm inputs={inputs} values={chosen} onChange={setValues} />}
+        {Object.keys(inputs).length > 0 && <InputForm inputs={inputs} file={fileInputs} values={chosen} onChange={setValues} />}
         <GroupField group={group} groups={groups} onChange={(to) => setText(withGroup(text, to))} />
         <div className="actions">
           <Button refusal={refusal} className="primary" disabled={submit.waiting} title="Ctrl+Enter submits as the file says" onClick={() => send('auto')}>{submit.waiting ? 'Submitting …' : 'Start now'}</Button>

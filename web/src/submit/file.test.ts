@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 
-import { admissionOf, fileOf, newKey, withChanges } from './file'
+import { admissionOf, fileOf, inOrder, inputsOf, newKey, withChanges, type Input } from './file'
 
 const file = `# why
 name: a # what
@@ -13,6 +13,19 @@ tasks:
       - run: |
           echo "{{ x }}" # no comment
 `
+
+describe('inputs', () => {
+  const inputs = { at: {}, size: {}, zone: {} } as unknown as Record<string, Input>
+  it('have the order of the file', () => {
+    expect(inOrder(inputs, inputsOf('inputs:\n  zone: {}\n  at: {}\n  size: {}\n')).map(([name]) => name)).toEqual(['zone', 'at', 'size'])
+    expect(inOrder(inputs, inputsOf('{"inputs": {"zone": {}, "size": {}}}')).map(([name]) => name)).toEqual(['zone', 'size', 'at'])
+    expect(inputsOf('inputs:\n  b: {}\n  2: {}\n  1: {}\n').names).toEqual(['b', '2', '1'])
+  })
+  it('have values in the file', () => {
+    expect(inputsOf('input_values: {size: 3, zone: a}\n').values).toEqual({ size: 3, zone: 'a' })
+    for (const text of ['', 'a: [', 'inputs: 3', 'input_values: [1]']) expect(inputsOf(text)).toEqual({ names: [], values: {} })
+  })
+})
 
 describe('withChanges', () => {
   it('returns a file without changes as it is', () => {

@@ -1,4 +1,4 @@
-import { parseDocument, stringify } from 'yaml'
+import { isMap, isScalar, parseDocument, stringify, type YAMLMap } from 'yaml'
 
 import type { components } from '../api/schema.gen'
 
@@ -19,6 +19,29 @@ export function withChanges(text: string, { values, admission }: Changes): strin
   for (const [name, value] of Object.entries(values)) file.setIn(['input_values', name], value)
   if (admission) file.set('admission', admission)
   return file.toString({ lineWidth: 0 })
+}
+
+/** What a run file says of its inputs. */
+export interface FileInputs {
+  /** Their names, in the order of the file. */
+  names: readonly string[]
+  /** The values that it gives them. */
+  values: Readonly<Record<string, unknown>>
+}
+
+/** inputsOf returns what a run file says of its inputs, as far as it can be read. */
+export function inputsOf(text: string): FileInputs {
+  const file = parseDocument(text)
+  const record = (of: unknown): Record<string, unknown> => (of !== null && typeof of === 'object' && !Array.isArray(of) ? (of as Record<string, unknown>) : {})
+  // A JavaScript object would put names that are numbers first.
+  const names = file.errors.length === 0 && isMap(file.get('inputs')) ? (file.get('inputs') as YAMLMap).items.map((pair) => String(isScalar(pair.key) ? pair.key.value : pair.key)) : []
+  return { names, values: file.errors.length === 0 ? record(record(file.toJS()).input_values) : {} }
+}
+
+/** inOrder returns inputs in the order of the file, and those that it does not name at the end. */
+export function inOrder(inputs: Readonly<Record<string, Input>>, { names }: FileInputs): [string, Input][] {
+  const at = new Map(names.map((name, i) => [name, i]))
+  return Object.entries(inputs).sort(([a], [b]) => (at.get(a) ?? names.length) - (at.get(b) ?? names.length))
 }
 
 /** admissionOf returns what a run file says about its start, if it can be read. */
