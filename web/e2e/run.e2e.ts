@@ -98,4 +98,53 @@ browserSuite('the page of a run', ({ api, open }) => {
     gate.open()
     expect(faults).toEqual([])
   })
+
+  it('says that tests failed, also in a run that succeeded', async () => {
+    const run = await api.submit({
+      name: 'green', group: '/web/tests',
+      tasks: { test: { steps: [
+        { run: 'mkdir out; printf \'<testsuite name="sums"><testcase name="adds"/><testcase name="totals"><failure message="3, want 4"/></testcase></testsuite>\' > out/junit.xml' },
+        { save_artifacts: { name: 'report', paths: ['out'], junit: true } },
+      ] } },
+    })
+    await api.await(run.id)
+    const { page, faults } = await open()
+    await page.goto(path.run(run.id))
+    await on.outcome(page, 'success').waitFor()
+    await page.getByRole('link', { name: 'Results 1 failed' }).waitFor()
+    await page.getByRole('link', { name: '1 of 2 tests failed' }).click()
+    await page.getByRole('heading', { name: 'Tests 2 tests, 1 failed' }).waitFor()
+    expect(faults).toEqual([])
+  })
+
+  it('is submitted with inputs in the order of the file, and shows what an empty field means', async () => {
+    const { page, faults } = await open()
+    await page.goto(path.submit)
+    await page.getByRole('textbox', { name: 'Run file' }).click()
+    await page.keyboard.press('Control+A')
+    await page.keyboard.insertText(JSON.stringify({
+      name: 'sizes', group: '/web/tests', input_values: { size: 3 }, tasks: { one: { steps: [{ run: 'true' }] } },
+      inputs: { zone: { type: 'choice', options: ['a', 'b'], default: 'b' }, size: { type: 'number' }, owner: { type: 'string' }, fast: { type: 'boolean' } },
+    }))
+    const form = page.getByRole('group', { name: 'Inputs' })
+    await expect.poll(() => form.locator('label > .mono').allTextContents()).toEqual(['zone', 'size', 'owner', 'fast'])
+    expect(await form.getByLabel('zone').locator('option').first().textContent()).toBe('as in the file: b')
+    expect(await form.getByLabel('size').getAttribute('placeholder')).toBe('as in the file: 3')
+    expect(await form.getByLabel('owner').getAttribute('placeholder')).toBe('no value')
+    expect(await form.getByLabel('fast').locator('option').first().textContent()).toBe('no value')
+    expect(faults).toEqual([])
+  })
+
+  it('of a schedule: its times are in the zone of the schedule, with its name', async () => {
+    const name = fresh('berlin')
+    await api.call('PUT', `/api/v1/schedules/${name}`, { spec: { ...specs.approval, group: '/web/tests' }, cron: ['0 3 * * *'], timezone: 'Europe/Berlin' })
+    const { page, faults } = await open({ timezoneId: 'America/New_York' })
+    for (const address of [path.schedules, `${path.schedules}/${name}`]) {
+      await page.goto(address)
+      await settled(page)
+      await page.getByText(/ 03:00:00 Europe\/Berlin/).first().waitFor()
+    }
+    await api.call('DELETE', `/api/v1/schedules/${name}`)
+    expect(faults).toEqual([])
+  })
 })

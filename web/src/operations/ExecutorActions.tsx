@@ -4,13 +4,13 @@ import { Act } from '../components/Act'
 import { Check, TextField } from '../components/Field'
 import type { Schemas } from './queries'
 
-/** ExecutorActions drain, resume and remove an executor. */
+/** ExecutorActions drain, resume and delete an executor. */
 export function ExecutorActions({ executor }: { executor: Schemas['Executor'] }) {
   return (
     <>
       <Drain executor={executor} />
       <Act when={executor.state === 'draining'} label="Resume" needs="drainExecutor" changes={['executors']} act={(api) => api.POST('/api/v1/executors/{id}/drain', { params: { path: { id: executor.id } }, body: { resume: true } })} />
-      <Remove executor={executor} />
+      <Delete executor={executor} />
     </>
   )
 }
@@ -29,16 +29,16 @@ function Drain({ executor }: { executor: Schemas['Executor'] }) {
   )
 }
 
-function Remove({ executor }: { executor: Schemas['Executor'] }) {
+function Delete({ executor }: { executor: Schemas['Executor'] }) {
   const [reason, setReason] = useState('')
   const [force, setForce] = useState(false)
   const inContact = executor.state !== 'offline'
   return (
     <Act
-      when={executor.state !== 'removed'} label="Remove" needs="removeExecutor" title={`Remove ${executor.id}`} danger changes={['executors']}
+      when={executor.state !== 'removed'} label="Delete" needs="removeExecutor" title={`Delete ${executor.id}`} danger changes={['executors']}
       confirm={
         <>
-          <p>The removal is permanent: no executor with the id {executor.id} can register again, and a process with it stops its tasks and removes their environments.</p>
+          <p>This is permanent: no executor with the ID {executor.id} can register again, and a process with it stops its tasks and removes their environments.</p>
           {executor.tasks === 0
             ? <p>It has no task.</p>
             : <p>It has {tasks(executor.tasks)}. {executor.set ? `The other members of the executor set ${executor.set} adopt them.` : <>Each fails, or is retried if its <code>on_executor_lost</code> says so.</>}</p>}
@@ -50,7 +50,7 @@ function Remove({ executor }: { executor: Schemas['Executor'] }) {
     >
       <TextField label="Reason" hint="Shown with the tasks that end." maxLength={500} value={reason} onChange={setReason} />
       {inContact && executor.tasks > 0 && (
-        <Check label="Remove it although it has tasks" hint="It stops them when it learns of the removal; another attempt may have begun by then. To let them finish, drain it instead." checked={force} onChange={setForce} />
+        <Check label="Delete it although it has tasks" hint="It stops them when it learns that it was deleted; another attempt may have begun by then. To let them finish, drain it instead." checked={force} onChange={setForce} />
       )}
     </Act>
   )

@@ -63,7 +63,7 @@ function Shown({ pool: p }: { pool: Schemas['Pool'] }) {
           'Memory of a slot': p.flavor.memory,
           Features: p.features?.join(', '),
           'Privileged tasks': p.privileged ? 'allowed' : 'not allowed',
-          'Commands of clients': p.exec === 'forbidden' ? 'forbidden' : 'allowed',
+          'Exec sessions in tasks': p.exec === 'forbidden' ? 'forbidden' : 'allowed',
           'Allowed groups': p.allowed_groups?.join(', '),
           ...Object.fromEntries(p.fleet_groups?.map((f) => [`Allowed groups of fleet ${f.fleet}`, f.allowed_groups.join(', ')]) ?? []),
           Shared: p.shared && 'by runs that do not trust each other',

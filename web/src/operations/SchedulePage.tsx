@@ -44,11 +44,11 @@ function Shown({ schedule: s }: { schedule: Schemas['Schedule'] }) {
           When: <span className="mono">{when(s)}</span>,
           'If the previous run is open': overlaps[s.overlap],
           'Random delay': s.jitter && `up to ${span(s.jitter)}`,
-          'Not before': s.start_at && <Stamp at={s.start_at} />,
-          'Not after': s.end_at && <Stamp at={s.end_at} />,
+          'Not before': s.start_at && <Stamp at={s.start_at} of={s} />,
+          'Not after': s.end_at && <Stamp at={s.end_at} of={s} />,
           'After an outage': s.catchup_window && `fires up to ${span(s.catchup_window)} late`,
           'When a run fails': s.pause_on_failure && 'the schedule is paused',
-          Fired: `${s.fired} times`,
+          Fired: s.fired === 1 ? 'once' : `${s.fired} times`,
           Skipped: s.overlap_skipped + s.catchup_missed > 0 && `${s.overlap_skipped} because a run was open, ${s.catchup_missed} because they were too late`,
           Secrets: s.secret_names?.length ? s.secret_names.join(', ') : null,
           Changed: <Stamp at={s.updated_at} />,
@@ -57,13 +57,13 @@ function Shown({ schedule: s }: { schedule: Schemas['Schedule'] }) {
       <div className="columns">
         <Section title="Next">
           {s.paused && <p className="intro">The schedule is paused: it does not fire at these times.</p>}
-          {s.next.length === 0 ? <div className="empty">It has no further time.</div> : <ol className="queue">{s.next.map((at) => <li key={at}><Stamp at={at} /></li>)}</ol>}
+          {s.next.length === 0 ? <div className="empty">No upcoming runs.</div> : <ol className="queue">{s.next.map((at) => <li key={at}><Stamp at={at} of={s} /></li>)}</ol>}
         </Section>
         <Section title="Last firings">
           <Table
             label="Last firings" rows={s.recent ?? []} idOf={(f) => f.for + f.at} empty="It has not fired yet."
             columns={[
-              { title: 'For', cell: (f) => <Stamp at={f.for} /> },
+              { title: 'For', cell: (f) => <Stamp at={f.for} of={s} /> },
               { title: 'Run', cell: (f) => (f.run ? <RunLink id={f.run} /> : <span className="reason">{f.error ?? 'no run'}</span>) },
               { title: 'Result', cell: (f) => f.phase && <StatusBadge {...outcome({ phase: f.phase, result: f.result ?? 'unknown' })} /> },
             ]}

@@ -28,7 +28,7 @@ export function Schedules() {
                 { title: 'Schedule', cell: (s) => <><Link to="/operations/schedules/$name" params={{ name: s.name }}><strong>{s.name}</strong></Link><span className="reason">{s.run_name} in {s.group}</span></> },
                 { title: 'When', cell: (s) => <span className="mono">{when(s)}</span> },
                 { title: 'State', cell: (s) => <><State kind={s.paused ? 'waiting_approval' : 'success'}>{s.paused ? 'paused' : 'active'}</State>{s.note && <span className="reason">{s.note}</span>}</> },
-                { title: 'Next', cell: (s) => (s.paused ? <span className="muted">paused</span> : <Stamp at={s.next[0]} none="none" />) },
+                { title: 'Next', cell: (s) => (s.paused ? <span className="muted">paused</span> : <Stamp at={s.next[0]} none="none" of={s} />) },
                 { title: 'Fired', number: true, cell: (s) => s.fired },
                 { title: 'Actions', cell: (s) => <span className="actions"><ScheduleActions schedule={s} /></span> },
               ]}

@@ -19,7 +19,7 @@ export function Tokens() {
   return (
     <>
       <h1 className="visually-hidden">Tokens</h1>
-      <p className="intro">The tokens themselves are shown nowhere. An administrator makes one with <code>drover tokens create</code>, which adds it to the token file of the gateway.</p>
+      <p className="intro">The tokens themselves are shown nowhere. <code>drover tokens create</code> creates one at the gateway; with <code>--file</code> it adds one to a token file instead.</p>
       <Loaded query={query}>
         {(tokens) => (
           <Table

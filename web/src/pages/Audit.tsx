@@ -73,7 +73,7 @@ function Filters({ filters, change, filtered }: { filters: AuditFilters; change:
       <label>
         <span>Result</span>
         <select value={filters.result ?? ''} onChange={(e) => change({ result: (e.target.value || undefined) as AuditResult | undefined })}>
-          <option value="">every result</option>
+          <option value="">all results</option>
           {results.map((r) => <option key={r}>{r}</option>)}
         </select>
       </label>

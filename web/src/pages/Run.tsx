@@ -47,7 +47,7 @@ export function RunPage() {
           <Link to="/runs/$id" params={{ id: run.id }} activeOptions={{ exact: true }}>Graph</Link>
           <Link to="/runs/$id/timeline" params={{ id: run.id }}>Timeline</Link>
           <Link to="/runs/$id/tasks" params={{ id: run.id }}>Tasks and logs</Link>
-          <Link to="/runs/$id/results" params={{ id: run.id }}>Results</Link>
+          <Link to="/runs/$id/results" params={{ id: run.id }}>Results{run.tests?.failed ? <> <span className="tab-count">{run.tests.failed} failed</span></> : null}</Link>
           <Link to="/runs/$id/spec" params={{ id: run.id }}>Specification</Link>
           <Link to="/runs/$id/details" params={{ id: run.id }}>Details</Link>
         </nav>
@@ -61,6 +61,7 @@ function Head({ run }: { run: Run }) {
   const now = useNow()
   const zone = useZone()
   const { kind, label } = outcome(run)
+  const failedTests = run.tests?.failed ? `${run.tests.failed.toLocaleString('en')} of ${run.tests.tests.toLocaleString('en')} tests failed` : undefined
   const took = between(run.started_at, run.ended_at, now)
   return (
     <header>
@@ -75,6 +76,7 @@ function Head({ run }: { run: Run }) {
             {took !== undefined && <span>{run.ended_at ? 'took' : 'running for'} <b>{duration(took)}</b></span>}
             {run.restarted_from && <span>restart of <Link to="/runs/$id" params={{ id: run.restarted_from }}>{run.restarted_from}</Link></span>}
             <TemporalLink run={run.id} />
+            {failedTests && <Link to="/runs/$id/results" params={{ id: run.id }}><StatusBadge kind={run.result === 'success' ? 'warnings' : 'failed'} label={failedTests} /></Link>}
             <Meter counts={countTasks(Object.values(run.tasks ?? {}))} />
           </div>
           {run.reason && <p className="reason">{run.reason}</p>}

@@ -39,7 +39,7 @@ export function Members({ node, tasks, hrefOf, onTask, onClose }: Props) {
       <div className="members-filter">
         <Meter counts={counts} />
         <select aria-label="Status" value={status} onChange={(e) => setStatus(e.target.value as Kind | '')}>
-          <option value="">every status</option>
+          <option value="">all statuses</option>
           {statusOrder.filter((s) => counts[s] || s === status).map((s) => <option key={s} value={s}>{counts[s] ?? 0} {statusLabels[s]}</option>)}
         </select>
       </div>

@@ -44,7 +44,7 @@ export function Tests({ run, artifacts }: { run: string; artifacts: readonly Art
       <div className="filters">
         <input type="search" placeholder="test, suite or message" aria-label="Search tests" value={search} onChange={(e) => setSearch(e.target.value)} />
         <select aria-label="Outcome" value={outcome} onChange={(e) => setOutcome(e.target.value)}>
-          <option value="">every outcome</option>
+          <option value="">all outcomes</option>
           {(['failed', 'skipped', 'passed'] as const).map((o) => <option key={o} value={o}>{o} ({count(o)})</option>)}
         </select>
         <span className="muted" role="status">{rows.length} of {cases.length} tests</span>
