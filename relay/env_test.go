@@ -30,6 +30,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/relay"
 )
@@ -295,9 +296,7 @@ func requireCode(t testing.TB, code codes.Code, err error, about ...any) {
 // callContext returns a context that bounds a call.
 func callContext(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
+	return testenv.Context(t)
 }
 
 // certificate creates a certificate for relay.test and its authority.

@@ -2,7 +2,6 @@ package relay_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -10,7 +9,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -28,6 +26,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/relay"
 	"github.com/drover-run/drover/run"
@@ -257,10 +256,8 @@ func TestRelay_TLS(t *testing.T) {
 	cert, authority := certificate(t)
 	w := newEnv(t, setup{options: relay.Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}}})
 	dial := func(config *tls.Config) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
 		client := workflowservice.NewWorkflowServiceClient(connect(t, w.address, config, "a"))
-		_, err := client.GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{})
+		_, err := client.GetSystemInfo(testenv.Context(t), &workflowservice.GetSystemInfoRequest{})
 		return err
 	}
 	require.NoError(t, dial(&tls.Config{RootCAs: authority, ServerName: "relay.test", MinVersion: tls.VersionTLS12}))

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,8 +15,10 @@ import (
 )
 
 const (
-	costBytes  = 512 << 10       // of an input
-	costBudget = 2 * time.Second // of one CPU; a reader of linear cost takes a tenth of it
+	costBytes = 512 << 10 // of an input
+	// costTimes is how often an input of any content may cost what a plain file of the
+	// same length costs.
+	costTimes = 20
 	// costCounter is replaced by the number of the repetition.
 	costCounter = "%"
 	maxCostUnit = 2 << 10
@@ -87,8 +88,8 @@ func costSeeds() map[string]costSeed {
 	}
 }
 
-// FuzzCost repeats parts of an input: reading and checking it must not take
-// more than a fixed time of one CPU.
+// FuzzCost repeats parts of an input: reading and checking it must not cost far more
+// than a plain run file of the same length.
 func FuzzCost(f *testing.F) {
 	if flag.Lookup("test.fuzz").Value.String() != "" { // else TestValidate_cost checks these, in parallel
 		for _, s := range costSeeds() {
@@ -106,40 +107,46 @@ func FuzzCost(f *testing.F) {
 		if isJSON {
 			format = spec.FormatJSON
 		}
-		checkCost(t, costSeed{head, first, middle, second, tail}, format)
+		data := costSeed{head, first, middle, second, tail}.data(costBytes)
+		plain := plainCost().data(costBytes)
+		cputime.AtMost(t, costTimes, func() { checkInput(t, plain, spec.FormatYAML) }, func() { checkInput(t, data, format) })
 	})
 }
 
+// plainCost returns a run file of tasks and their steps.
+func plainCost() costSeed {
+	return costSeed{costTask + "tasks:\n", "  t%: {steps: [{run: make}]}\n", "  z:\n    steps:\n", "    - run: make -C dir%\n", "\n"}
+}
+
+// TestValidate_cost compares the costs of inputs with those of longer ones.
 func TestValidate_cost(t *testing.T) {
 	t.Parallel()
 	for name, s := range costSeeds() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checkCost(t, s, spec.FormatYAML)
+			cputime.Linear(t, costBytes/4, func(bytes int) { checkInput(t, s.data(bytes), spec.FormatYAML) })
 		})
 	}
 }
 
-func checkCost(t *testing.T, s costSeed, format spec.Format) {
+// checkInput reads and checks an input, and expands it if it is valid.
+func checkInput(t *testing.T, data []byte, format spec.Format) {
 	t.Helper()
-	data := s.data()
-	cputime.AtMost(t, costBudget, func() {
-		read, err := spec.Validate(data, format)
-		if err != nil {
-			checkError(t, err)
-			return
-		}
-		x, faults := spec.Expand(read, nil)
-		require.Empty(t, faults)
-		_, err = graph.New(run.MergePlans(run.SplitPlan(x.Plan, run.MaxPlanPage)).Nodes, read.FailFast.Running != "")
-		require.NoError(t, err)
-	})
+	read, err := spec.Validate(data, format)
+	if err != nil {
+		checkError(t, err)
+		return
+	}
+	x, faults := spec.Expand(read, nil)
+	require.Empty(t, faults)
+	_, err = graph.New(run.MergePlans(run.SplitPlan(x.Plan, run.MaxPlanPage)).Nodes, read.FailFast.Running != "")
+	require.NoError(t, err)
 }
 
-// data returns the input with both parts repeated to equal lengths.
-func (s costSeed) data() []byte {
+// data returns the input with both parts repeated to equal lengths, in so many bytes.
+func (s costSeed) data(bytes int) []byte {
 	var b strings.Builder
-	maxLen := (costBytes - len(s.head) - len(s.middle) - len(s.tail)) / 2
+	maxLen := (bytes - len(s.head) - len(s.middle) - len(s.tail)) / 2
 	repeat := func(unit string) {
 		for i, from := 0, b.Len(); unit != "" && b.Len()-from < maxLen; i++ {
 			b.WriteString(strings.ReplaceAll(unit, costCounter, strconv.Itoa(i)))

@@ -163,10 +163,8 @@ func stopping() []scenario {
 			drive: func(g *scenarioRun) {
 				g.awaitStatus(0, run.StatusRunning)
 				g.awaitStatus(1, run.StatusQueued)
-				begin := time.Now()
 				g.requestStop()
 				g.finished(run.ResultStopped, run.StatusStopped, run.StatusSkipped, run.StatusSkipped)
-				require.Less(g.t, time.Since(begin), 5*time.Second)
 				require.Equal(g.t, "it received a stop", g.tasks[0].Reason)
 			},
 		},

@@ -11,16 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
 const (
-	// waitTimeout is the timeout of every wait of the suite; hosts may be busy.
-	waitTimeout = 60 * time.Second
 	// firstFrame is returned by Launch: some frames of a setup came before.
 	firstFrame = 4
 	// grace is that of the definitions, long enough for any response to SIGTERM.
 	grace = 20 * time.Second
+	// endless is a grace that no test waits for.
+	endless = 10 * time.Hour
 )
 
 func join(list []string) string { return strings.Join(list, ", ") }
@@ -68,7 +69,7 @@ func (b *bench) start(d run.Definition) executor.Handle {
 
 // cleanUp removes the environment of a failed case.
 func (b *bench) cleanUp(key run.Key) {
-	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience(b))
 	defer cancel()
 	h, err := b.driver.Attach(ctx, key)
 	if err == nil {
@@ -87,9 +88,7 @@ func (b *bench) remove(h executor.Handle) {
 
 // limit returns a context with the timeout of one call.
 func (b *bench) limit() context.Context {
-	ctx, cancel := context.WithTimeout(b.Context(), waitTimeout)
-	b.Cleanup(cancel)
-	return ctx
+	return testenv.Context(b)
 }
 
 // recording holds the frames of an environment, and the error that ended them.

@@ -82,7 +82,7 @@ func (b *bench) beginSession(h executor.ExecHandle, request execstream.StartRequ
 	b.Helper()
 	c, err := h.Exec(b.limit())
 	require.NoError(b, err)
-	timer := time.AfterFunc(waitTimeout, func() { _ = c.Close() })
+	timer := time.AfterFunc(testenv.Patience(b), func() { _ = c.Close() })
 	b.Cleanup(func() { timer.Stop(); _ = c.Close() })
 	start, err := execstream.Encode(execstream.Start, request)
 	require.NoError(b, err)

@@ -4,6 +4,7 @@
 package testenv
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -89,6 +90,34 @@ func Await(t testing.TB, cond func() (done bool, state string)) {
 			t.Fatalf("test ended while waiting; last state: %s", state)
 		}
 	}
+}
+
+// Receive waits for a value from a channel, or for the channel to close, and fails the
+// test as Await does.
+func Receive[T any](t testing.TB, from <-chan T) T {
+	t.Helper()
+	timeout := Patience(t)
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case value := <-from:
+		return value
+	case <-timer.C:
+		t.Fatalf("gave up after %s: received nothing", timeout)
+	case <-t.Context().Done():
+		t.Fatal("test ended while waiting for a channel")
+	}
+	panic("unreachable")
+}
+
+// Context returns a context for calls that must end, which lasts as long as the patience
+// with the test.
+func Context(t testing.TB) context.Context {
+	t.Helper()
+	timeout := Patience(t)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), timeout, fmt.Errorf("gave up after %s", timeout))
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // Use skips the test if the services that tests may use are listed, and this one is not

@@ -68,17 +68,18 @@ func testOpenAtOnce(t *testing.T, d *fixture.Database) {
 	require.Len(t, page.Runs, 5)
 }
 
+// changesAcross is more than the signals that the opening of stores, and the creation of
+// a run, can still cause when a test begins to count.
+const changesAcross = 10
+
 func testWatchAcross(t *testing.T, d *fixture.Database) {
 	local, remote := d.Store(t), d.Store(t)
 	r := fixture.Create(t, remote, fixture.OneTask("/a/b"))
 	signal, stop := local.Watch(r.ID)
 	defer stop()
-	for i := range 3 {
-		settle(t, signal)
+	for i := range changesAcross {
 		require.NoError(t, remote.Annotate(t.Context(), r.ID, "", map[string]string{"n": fixture.Itoa(int64(i))}, nil))
-		begin := time.Now()
 		fixture.AwaitSignal(t, signal)
-		require.Less(t, time.Since(begin), 5*time.Second)
 		require.Equal(t, fixture.Itoa(int64(i)), fixture.Get(t, local, r.ID).Annotations["n"])
 	}
 	// A follower of events in one store sees what the other store writes.
@@ -99,25 +100,14 @@ func testWatchAcross(t *testing.T, d *fixture.Database) {
 	}
 }
 
-// settle waits until no signal has come for 300 ms.
-func settle(t *testing.T, signal <-chan struct{}) {
-	t.Helper()
-	for {
-		select {
-		case <-signal:
-		case <-time.After(300 * time.Millisecond):
-			return
-		}
-	}
-}
-
 func testOutboxAcross(t *testing.T, d *fixture.Database) {
 	local, remote := d.Store(t), d.Store(t)
 	wake := local.OutboxWake()
-	settle(t, wake)
-	fixture.Create(t, remote, fixture.OneTask("/a/b"))
-	fixture.AwaitSignal(t, wake)
-	require.Len(t, fixture.TakeAll(t, local), 1)
+	for range changesAcross {
+		fixture.Create(t, remote, fixture.OneTask("/a/b"))
+		fixture.AwaitSignal(t, wake)
+		require.Len(t, fixture.TakeAll(t, local), 1)
+	}
 }
 
 func testClosed(t *testing.T, d *fixture.Database) {

@@ -3,10 +3,10 @@ package condition_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/internal/cputime"
 	"github.com/drover-run/drover/spec/condition"
 )
 
@@ -112,7 +112,8 @@ func TestCompile_faults(t *testing.T) {
 	}
 }
 
-// FuzzCompile checks that no expression takes long or panics.
+// FuzzCompile checks that no expression panics, or costs far more than one of nested
+// loops.
 func FuzzCompile(f *testing.F) {
 	for _, text := range []string{
 		`tasks.a.outputs.k == "v" && env.A in ["b"]`, `[1,2].all(a, [3].exists(b, a == b))`, `'x'.matches('(a+)+$')`, `{'a': 1}.a == 1 ? true : false`,
@@ -120,17 +121,19 @@ func FuzzCompile(f *testing.F) {
 	} {
 		f.Add(text)
 	}
-	f.Fuzz(func(t *testing.T, text string) {
-		began := time.Now()
+	loops := strings.Repeat("[1].all(a, [1].exists(b, a == b)) && ", 12) + "true"
+	compile := func(t *testing.T, text string) {
+		t.Helper()
 		c, faults := condition.Compile(text, condition.ScopeMatrix)
 		if c != nil {
 			_, _ = c.Holds(t.Context(), values)
 		} else if len(faults) == 0 {
 			t.Error("there is neither a condition nor a fault")
 		}
-		if spent := time.Since(began); spent > 2*time.Second {
-			t.Errorf("it took %s", spent)
-		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		const times = 100
+		cputime.AtMost(t, times, func() { compile(t, loops) }, func() { compile(t, text) })
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,10 +18,6 @@ import (
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/test/harness"
 )
-
-// maxRemovalTime bounds the time from the removal of an executor until its tasks
-// have ended.
-const maxRemovalTime = 2 * time.Second
 
 // TestRemove_executor_out_of_contact kills an executor and removes it. Its tasks
 // end at once, as their on_executor_lost says. When its process is started again,
@@ -86,15 +81,11 @@ func removeExecutor(t *testing.T, lost func(parts *harness.Parts, id, executor s
 	for _, task := range []string{"fails", "default", "retries"} {
 		require.Equal(t, api.Status("running"), parts.Get(id).Tasks[task].Status, "only a removal ends a task without a result")
 	}
-	begin := time.Now()
 	status, body = deleteExecutor(t, parts, executor, "its disk burnt")
 	require.Equal(t, http.StatusOK, status, body)
 	r = parts.Await(id, func(r api.Run) bool {
 		return r.Tasks["fails"].Status == "failed" && r.Tasks["default"].Status == "failed" && r.Tasks["retries"].Attempt == 2
 	})
-	took := time.Since(begin)
-	t.Logf("the tasks ended %s after the call began", took)
-	require.Less(t, took, maxRemovalTime)
 	require.Equal(t, "executor "+executor+" was removed while it had the task: its disk burnt", r.Tasks["fails"].Reason)
 	require.Equal(t, r.Tasks["fails"].Reason, r.Tasks["default"].Reason)
 	require.Equal(t, []int{1, 1}, []int{r.Tasks["fails"].Attempt, r.Tasks["default"].Attempt})

@@ -34,6 +34,7 @@ type setTestEnv struct {
 	config    *rest.Config
 	client    *clientset.Clientset
 	namespace string
+	lease     time.Duration
 }
 
 func newSetTestEnv(t *testing.T) *setTestEnv {
@@ -44,7 +45,7 @@ func newSetTestEnv(t *testing.T) *setTestEnv {
 	config.QPS = -1
 	client, err := clientset.NewForConfig(config)
 	require.NoError(t, err)
-	b := &setTestEnv{config: config, client: client, namespace: "drover-test-" + strings.ToLower(ulid.Make().String())}
+	b := &setTestEnv{config: config, client: client, namespace: "drover-test-" + strings.ToLower(ulid.Make().String()), lease: shortLease}
 	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -164,7 +165,7 @@ func (b *setTestEnv) join(t *testing.T, name string) *member {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return cuttable{m: m, next: next} })
 	var err error
 	m.Set, err = executorset.OpenSet(t.Context(), executorset.SetOptions{
-		Config: config, Namespace: b.namespace, Name: "blue", Member: name, Lease: shortLease,
+		Config: config, Namespace: b.namespace, Name: "blue", Member: name, Lease: b.lease,
 	})
 	require.NoError(t, err)
 	require.Error(t, m.Valid(), "not a member yet")
@@ -274,6 +275,7 @@ func TestSet_keeps_an_entry(t *testing.T) {
 func TestSet_hands_over_when_leaving(t *testing.T) {
 	t.Parallel()
 	b := newSetTestEnv(t)
+	b.lease = time.Hour // the others do not wait for its end
 	one, two := b.join(t, "one"), b.join(t, "two")
 	require.Equal(t, one.ID(), two.ID(), "one journal")
 	key := setKey(t)
@@ -281,11 +283,8 @@ func TestSet_hands_over_when_leaving(t *testing.T) {
 	require.NoError(t, lines.Append([]byte("2"), executor.Lazy))
 	require.NoError(t, lines.Close())
 	require.NoError(t, one.Close())
-	begun := time.Now()
 	one.leave()
 	awaitHolder(t, key, two)
-	t.Logf("adopted after %s", time.Since(begun))
-	require.Less(t, time.Since(begun), 2*time.Second)
 	taken, content := two.of(key)
 	require.Equal(t, "1\n2\n", content)
 	require.NoError(t, taken.Append([]byte("3"), executor.Kept))
@@ -367,6 +366,7 @@ func TestSet_keeps_keys_that_no_member_adopted(t *testing.T) {
 func TestSet_delivers_orders(t *testing.T) {
 	t.Parallel()
 	b := newSetTestEnv(t)
+	b.lease = time.Hour // orders do not wait for its renewal
 	one, two := b.join(t, "one"), b.join(t, "two")
 	key := setKey(t)
 	found, err := two.Request(t.Context(), key, executor.KeyRequest{Stop: true})
@@ -374,7 +374,6 @@ func TestSet_delivers_orders(t *testing.T) {
 	require.False(t, found)
 
 	lines := one.create(t, key, "1")
-	begun := time.Now()
 	found, err = two.Request(t.Context(), key, executor.KeyRequest{Stop: true})
 	require.NoError(t, err)
 	require.True(t, found)
@@ -383,8 +382,6 @@ func TestSet_delivers_orders(t *testing.T) {
 		defer one.mu.Unlock()
 		return one.stops[key] > 0, "not stopped"
 	})
-	t.Logf("the stop order arrived after %s", time.Since(begun))
-	require.Less(t, time.Since(begun), time.Second)
 
 	found, err = two.Request(t.Context(), key, executor.KeyRequest{Token: []byte{0, 255, 7}})
 	require.NoError(t, err)

@@ -183,9 +183,9 @@ func (t *tail) finish(yield func([]byte) bool) error {
 func (t *tail) wait(ctx context.Context, changes *watch, pause *time.Duration) error {
 	latest, changed := pollMax, (<-chan struct{})(nil)
 	if changes != nil {
-		latest, changed = pollFallback, changes.changed
+		latest, changed = changes.fallback, changes.changed
 		if !changes.closing.Load() {
-			*pause = pollFallback
+			*pause = changes.fallback
 		}
 	}
 	timer := time.NewTimer(*pause)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -22,6 +23,8 @@ type Watcher struct {
 	fd      int      // of file: File.Fd would make its reads block
 	done    chan struct{}
 	watched map[int]map[*watch]struct{} // by watch descriptor
+
+	fallback time.Duration // poll interval of its followers; 0 means pollFallback
 }
 
 // watch begins to watch the journal of a directory, or if there is none yet its
@@ -43,7 +46,7 @@ func (w *Watcher) watch(dir string, exists bool) (*watch, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("watch %s: %w", path, err)
 	}
-	one := newWatch()
+	one := newWatch(w.fallback)
 	if w.watched[id] == nil {
 		w.watched[id] = make(map[*watch]struct{})
 	}
