@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-run/drover/blobs"
 	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/sqlite"
 	"github.com/drover-run/drover/run"
@@ -164,8 +165,7 @@ func TestLogs_follows_from_before_the_start_to_the_end(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	id := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()}).ID
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 30*time.Second, errors.New("the follower did not end"))
-	defer cancel()
+	ctx := testenv.Context(t)
 	got := make(chan string, 1)
 	go func() { got <- b.read(ctx, t, run.LogQuery{Run: id, Task: "t", Follow: true}) }()
 	key := b.claim(t, id)
@@ -309,8 +309,7 @@ func TestEvents_follow_a_run(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	id := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()}).ID
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 30*time.Second, errors.New("the events did not come"))
-	defer cancel()
+	ctx := testenv.Context(t)
 	seen := make(chan run.Event, 100)
 	go func() {
 		defer close(seen)

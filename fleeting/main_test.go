@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/drover-run/drover/fleeting"
 )
@@ -46,6 +45,5 @@ func hostMain() int {
 		return 1
 	}
 	fmt.Println("ready")
-	<-time.After(time.Hour)
-	return 0
+	select {}
 }

@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -254,12 +252,10 @@ func (b tenants) call(t *testing.T, op, method, path, token string, id run.ID) a
 	return c.do(t, b.base)
 }
 
-// events reads the stream of events up to one of the run, or for a moment.
+// events reads the stream of events up to one of the run.
 func (b tenants) events(t *testing.T, token string, id run.ID) answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.base+"/api/v1/events", http.NoBody)
+	r, err := http.NewRequestWithContext(testenv.Context(t), http.MethodGet, b.base+"/api/v1/events", http.NoBody)
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+b.token(token))
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

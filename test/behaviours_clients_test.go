@@ -78,7 +78,7 @@ func startWithToken(t *testing.T, dev *harness.Dev, slots, id string) (map[strin
 		}
 		if len(page.Runs) >= limit {
 			select { // a scheduler asks again after a while; 50 that never wait would starve the gateway
-			case <-time.After(100 * time.Millisecond):
+			case <-time.After(100 * time.Millisecond): //nolint:forbidigo // see above
 			case <-t.Context().Done():
 			}
 			continue

@@ -27,10 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const (
-	testTimeout = 20 * time.Second
-	secret      = "correct horse battery staple"
-)
+const secret = "correct horse battery staple"
 
 // receiver is an HTTP server with a configurable answer.
 type receiver struct {

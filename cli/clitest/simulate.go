@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/inputs"
 	"github.com/drover-run/drover/spec"
@@ -108,7 +108,7 @@ func (g *Gateway) waitUntil(holds func() bool) bool {
 		case <-changed:
 		case <-g.closed:
 			return false
-		case <-time.After(time.Minute):
+		case <-testenv.Expired(g.t):
 			g.t.Error("the condition did not become true")
 			return false
 		}

@@ -105,7 +105,7 @@ func (s *followTest) await() {
 	s.t.Helper()
 	select {
 	case <-s.done:
-	case <-time.After(30 * time.Second):
+	case <-testenv.Expired(s.t):
 		s.t.Fatal("the follower did not end:\n" + s.out.String())
 	}
 }

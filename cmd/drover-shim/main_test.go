@@ -50,11 +50,7 @@ func start(t testing.TB, stdin io.Reader, stdout io.Writer, args ...string) *shi
 
 func (p *shimProcess) exit() int {
 	p.t.Helper()
-	select {
-	case <-p.exited:
-	case <-time.After(time.Minute):
-		require.Fail(p.t, "the shim does not end")
-	}
+	testenv.Receive(p.t, p.exited)
 	return p.cmd.ProcessState.ExitCode()
 }
 
@@ -250,7 +246,7 @@ func TestStdout(t *testing.T) {
 	select {
 	case <-p.exited:
 		require.Fail(t, "it did not wait for the acknowledgment")
-	case <-time.After(50 * time.Millisecond):
+	case <-time.After(50 * time.Millisecond): //nolint:forbidigo // no event marks the absence of the end
 	}
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, shim.ExitDone, p.exit())

@@ -25,8 +25,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const testTimeout = 20 * time.Second
-
 // env is a run whose task build runs on the executor x.
 type env struct {
 	t     *testing.T
@@ -95,9 +93,7 @@ func (e *env) startMessage() execstream.Message {
 // offer waits for an offer to the executor x.
 func (e *env) offer(s *sessions.Sessions) execstream.Offer {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(e.t.Context(), testTimeout)
-	defer cancel()
-	offers, err := s.AwaitSessions(ctx, "x", "")
+	offers, err := s.AwaitSessions(testenv.Context(e.t), "x", "")
 	require.NoError(e.t, err)
 	require.Len(e.t, offers, 1)
 	return offers[0]

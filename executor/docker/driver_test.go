@@ -207,7 +207,7 @@ func TestDriver_Start_gives_up(t *testing.T) {
 		def := b.definition(t, "echo ran")
 		def.Services = []run.ServiceSpec{{Name: "idle", Image: b.image, Command: []string{"sleep", "60"}}}
 		for _, after := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond} {
-			ctx, cancel := context.WithTimeout(t.Context(), after)
+			ctx, cancel := context.WithTimeout(t.Context(), after) //nolint:forbidigo // ends the call
 			_, err := b.driver.Start(ctx, executor.Task{Definition: def, Launch: func() (int64, error) {
 				<-ctx.Done() // the start came this far in time
 				return 0, context.Cause(ctx)

@@ -93,7 +93,7 @@ func TestDriver_gpus(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"main": "0,2 gpu"}, requests.gpusOf())
 
-	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	short, cancel := context.WithTimeout(t.Context(), time.Second) //nolint:forbidigo // ends the wait for a device
 	defer cancel()
 	require.Error(t, start(short, 3))
 	require.Empty(t, requests.gpusOf())

@@ -119,7 +119,7 @@ func TestHandle_Events_continues(t *testing.T) {
 		t.Parallel()
 		h := b.start(t, b.definition(t, "sleep 60"))
 		for after := time.Duration(0); after < 50*time.Millisecond; after += time.Millisecond {
-			ctx, cancel := context.WithTimeout(t.Context(), after)
+			ctx, cancel := context.WithTimeout(t.Context(), after) //nolint:forbidigo // ends the call
 			var last error
 			for _, err := range h.Events(ctx, 1) {
 				last = err

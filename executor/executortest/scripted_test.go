@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/executortest"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -29,9 +29,7 @@ func order(task int) executor.Task {
 
 func read(t testing.TB, h executor.Handle) (frames []run.Frame, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for f, err := range h.Events(ctx, 1) {
+	for f, err := range h.Events(testenv.Context(t), 1) {
 		if err != nil {
 			return frames, err
 		}

@@ -38,9 +38,6 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction(remote+"(*wsStreamExecutor).StreamWithContext.func1"))
 }
 
-// testTimeout bounds waits for the cluster.
-const testTimeout = time.Minute
-
 // bench holds the client, the driver and the namespace of a test.
 type bench struct {
 	cluster   testenv.Kubernetes
@@ -121,7 +118,7 @@ func (b *bench) start(t testing.TB, def run.Definition) executor.Handle {
 func (b *bench) removeAfter(t testing.TB, h executor.Handle) {
 	t.Helper()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testenv.Patience(t))
 		defer cancel()
 		err := h.Remove(ctx)
 		for run.CodeOf(err) == run.CodeUnavailable && ctx.Err() == nil { // a test may have broken the connections

@@ -165,10 +165,8 @@ func TestEvents_over_broken_connections(t *testing.T) {
 			b.driver = b.newDriver(t, func(o *kubernetes.Options) { o.Config = through })
 			h := b.start(t, b.definition(t, steps))
 			b.driver.SetKeepalive(300 * time.Millisecond) // of the events alone: a busy host may need longer to start
-			ctx, cancel := context.WithTimeout(t.Context(), 2*testTimeout)
-			defer cancel()
 			var harmed sync.Once
-			output, _ := collect(ctx, t, h, func(f run.Frame) {
+			output, _ := collect(testenv.Context(t), t, h, func(f run.Frame) {
 				if f.Kind == run.FrameOutput {
 					harmed.Do(func() { harm(p) })
 				}
@@ -193,7 +191,7 @@ func TestEvents_leave_no_reader_behind(t *testing.T) {
 	p.breakAll()
 	testenv.Await(t, func() (bool, string) {
 		last := ""
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) //nolint:forbidigo // one try
 		defer cancel()
 		for f, err := range h.Events(ctx, 1) {
 			if err != nil {

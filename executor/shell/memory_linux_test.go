@@ -89,6 +89,6 @@ func removeGroup(t *testing.T, dir string) {
 			t.Log(err)
 			return
 		}
-		<-time.After(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond) //nolint:forbidigo // before the next try, for which nothing fails
 	}
 }

@@ -51,7 +51,7 @@ func TestDrain_of_a_reader_that_is_late(t *testing.T) {
 			case <-ended:
 				to.mu.Unlock()
 				t.Fatal("it did not wait for the output")
-			case <-time.After(3 * drainQuiet): // no event marks the absence of the end
+			case <-time.After(3 * drainQuiet): //nolint:forbidigo // no event marks the absence of the end
 			}
 			to.mu.Unlock()
 			<-ended

@@ -7,9 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/internal/testenv"
 )
 
 // The command line of a process is empty for a moment during an exec. The script
@@ -28,7 +29,7 @@ func TestStartProcess_while_the_supervisor_executes(t *testing.T) {
 	setsid, err := exec.LookPath("setsid")
 	require.NoError(t, err)
 	sh := func(script string) string {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the cleanup uses it too
+		ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience(t)) // the cleanup uses it too
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "set -e\ncd '"+dir+"'\n"+script)
 		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "DROVER_TEST_SETSID="+setsid)

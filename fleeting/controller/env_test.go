@@ -24,10 +24,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-const (
-	fleetName    = "linux"
-	awaitTimeout = 30 * time.Second
-)
+const fleetName = "linux"
 
 // cloud is an instance group in memory, with injected faults.
 type cloud struct {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -20,8 +19,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const testTimeout = 10 * time.Second
 
 func TestRead_returns_what_was_written(t *testing.T) {
 	t.Parallel()
@@ -131,11 +128,7 @@ func (e *ends) awaitEnd() (last execstream.Message) {
 			e.client.Close()
 		}
 	}
-	select {
-	case <-e.done:
-	case <-time.After(testTimeout):
-		e.t.Fatal("Copy does not return")
-	}
+	testenv.Receive(e.t, e.done)
 	return last
 }
 
@@ -220,11 +213,7 @@ func TestCopy_slow_reader(t *testing.T) {
 	require.Equal(t, int64(1), sent.Load(), "one message is on its way")
 	// A client that goes while its messages wait ends the session too.
 	e.client.Close()
-	select {
-	case <-e.done:
-	case <-time.After(testTimeout):
-		t.Fatal("Copy does not return")
-	}
+	testenv.Receive(t, e.done)
 	require.ErrorIs(t, e.err, execstream.ErrClientGone)
 }
 

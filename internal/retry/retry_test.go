@@ -67,7 +67,7 @@ func TestSleep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeoutCause(t.Context(), tt.ended, errEnded)
+				ctx, cancel := context.WithTimeoutCause(t.Context(), tt.ended, errEnded) //nolint:forbidigo // in virtual time
 				defer cancel()
 				begin := time.Now()
 				require.ErrorIs(t, retry.Sleep(ctx, tt.pause), tt.err)

@@ -96,18 +96,20 @@ func Await(t testing.TB, cond func() (done bool, state string)) {
 // test as Await does.
 func Receive[T any](t testing.TB, from <-chan T) T {
 	t.Helper()
-	timeout := Patience(t)
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
+	var value T
 	select {
-	case value := <-from:
-		return value
-	case <-timer.C:
-		t.Fatalf("gave up after %s: received nothing", timeout)
-	case <-t.Context().Done():
-		t.Fatal("test ended while waiting for a channel")
+	case value = <-from:
+	case <-Expired(t):
+		t.Fatal("gave up: received nothing")
 	}
-	panic("unreachable")
+	return value
+}
+
+// Expired returns a channel that receives when the patience with the test is at its end,
+// for a select of several channels.
+func Expired(t testing.TB) <-chan time.Time {
+	t.Helper()
+	return time.After(Patience(t))
 }
 
 // Context returns a context for calls that must end, which lasts as long as the patience

@@ -14,9 +14,8 @@ import (
 
 	"github.com/drover-run/drover/plugins/docker/dockertest"
 	"github.com/drover-run/drover/plugins/internal/instance"
+	"github.com/drover-run/drover/plugins/internal/testwait"
 )
-
-const awaitTimeout = time.Minute
 
 // fixture is a separate group on the daemon; its containers are removed after
 // the test.
@@ -31,8 +30,7 @@ func fixture(t *testing.T) (*InstanceGroup, *client.Client) {
 		},
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), awaitTimeout)
-		defer cancel()
+		ctx := context.WithoutCancel(t.Context())
 		left, err := cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", groupLabel+"="+config.Name))})
 		require.NoError(t, err)
 		for _, c := range left {
@@ -64,7 +62,7 @@ func states(t *testing.T, g *InstanceGroup) map[string]provider.State {
 
 func awaitStates(t *testing.T, g *InstanceGroup, want map[string]provider.State) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(want) == len(states(t, g)) }, awaitTimeout, 20*time.Millisecond)
+	testwait.Until(t, func() bool { return len(want) == len(states(t, g)) }, "not %d instances", len(want))
 	require.Equal(t, want, states(t, g))
 }
 

@@ -19,6 +19,7 @@ import (
 	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
 
 	"github.com/drover-run/drover/plugins/internal/instance"
+	"github.com/drover-run/drover/plugins/internal/testwait"
 )
 
 // The test binary is also the supervisor.
@@ -28,8 +29,6 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
-
-const awaitTimeout = 30 * time.Second
 
 // group returns a plugin process; a second one on the same configuration is a
 // restarted plugin.
@@ -59,7 +58,7 @@ func states(t *testing.T, g *InstanceGroup) map[string]provider.State {
 
 func awaitState(t *testing.T, g *InstanceGroup, id string, want provider.State) {
 	t.Helper()
-	require.Eventually(t, func() bool { return states(t, g)[id] == want }, awaitTimeout, 5*time.Millisecond, "%s did not become %s", id, want)
+	testwait.Until(t, func() bool { return states(t, g)[id] == want }, "%s did not become %s", id, want)
 }
 
 // one creates an instance and waits until it runs.
@@ -87,18 +86,18 @@ func alive(pid int) bool {
 
 func awaitDead(t *testing.T, pid int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return !alive(pid) }, awaitTimeout, 5*time.Millisecond, "process %d still runs", pid)
+	testwait.Until(t, func() bool { return !alive(pid) }, "process %d still runs", pid)
 }
 
 func awaitPID(t *testing.T, path string) (pid int) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	testwait.Until(t, func() bool {
 		text, err := os.ReadFile(path)
 		if err == nil {
 			pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
 		}
 		return err == nil
-	}, awaitTimeout, 5*time.Millisecond)
+	}, "there is no process id in %s", path)
 	return pid
 }
 
@@ -142,14 +141,14 @@ func TestGroup_forgets_ended_instances(t *testing.T) {
 	g := group(t, config)
 	_, err := g.Increase(t.Context(), 2)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
+	testwait.Until(t, func() bool {
 		for _, s := range states(t, g) {
 			if s != provider.StateDeleted {
 				return false
 			}
 		}
 		return true
-	}, awaitTimeout, 5*time.Millisecond)
+	}, "an instance has not ended")
 	require.Len(t, states(t, g), 2)
 	config.KeepEnded = 1
 	require.Empty(t, states(t, group(t, config)))

@@ -18,9 +18,8 @@ import (
 	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
 
 	"github.com/drover-run/drover/plugins/internal/instance"
+	"github.com/drover-run/drover/plugins/internal/testwait"
 )
-
-const awaitTimeout = 30 * time.Second
 
 // servers starts SSH servers that end with the test.
 func servers(t *testing.T, n int, password string) (addresses []string) {
@@ -32,13 +31,13 @@ func servers(t *testing.T, n int, password string) (addresses []string) {
 		cmd.Env = append(os.Environ(), "SSH_PASSWORD="+password)
 		require.NoError(t, cmd.Start())
 		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-		require.Eventually(t, func() bool {
+		testwait.Until(t, func() bool {
 			text, err := os.ReadFile(file)
 			if err == nil {
 				addresses = append(addresses, string(text))
 			}
 			return err == nil
-		}, awaitTimeout, 5*time.Millisecond)
+		}, "the server has no address")
 	}
 	return addresses
 }
@@ -183,7 +182,7 @@ func TestGroup_cleans_up_released_hosts(t *testing.T) {
 	password, dir, mark := rand.Text(), t.TempDir(), filepath.Join(t.TempDir(), "mark")
 	host := Host{Address: servers(t, 1, password)[0], Username: "tester", Password: password}
 	failing := &InstanceGroup{
-		Name: "lab", StateDir: dir, Hosts: []Host{host}, ReturnCommand: "echo no >&2; exit 3", ReturnTimeout: instance.Duration(awaitTimeout),
+		Name: "lab", StateDir: dir, Hosts: []Host{host}, ReturnCommand: "echo no >&2; exit 3", ReturnTimeout: instance.Duration(time.Hour),
 	}
 	g := group(t, failing)
 	_, err := g.Increase(t.Context(), 1)
@@ -198,7 +197,7 @@ func TestGroup_cleans_up_released_hosts(t *testing.T) {
 	require.Error(t, err)
 
 	g = group(t, &InstanceGroup{Name: "lab", StateDir: dir, Hosts: []Host{host}, ReturnCommand: "touch " + mark, ReturnTimeout: failing.ReturnTimeout})
-	require.Eventually(t, func() bool { return len(states(t, g)) == 0 }, awaitTimeout, 10*time.Millisecond, "the next plugin process continues the cleanup")
+	testwait.Until(t, func() bool { return len(states(t, g)) == 0 }, "the next plugin process does not continue the cleanup")
 	require.FileExists(t, mark)
 	_, err = other.Increase(t.Context(), 1)
 	require.NoError(t, err)

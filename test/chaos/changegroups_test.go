@@ -38,7 +38,7 @@ func TestChangeGroups_chaos(t *testing.T) {
 	}
 	parts := harness.StartPairs(t, "32", testenv.RequirePostgres(t))
 	c := harness.NewClientPool(t, parts.Client, parts.Second())
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*span+5*time.Minute, errors.New("the test took too long"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*span+5*time.Minute, errors.New("the test took too long")) //nolint:forbidigo // the whole test, which prints its state then
 	defer cancel()
 	temporal, err := client.Dial(client.Options{HostPort: parts.Temporal(), Namespace: contract.Namespace})
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestChangeGroups_chaos(t *testing.T) {
 	for name, n := range map[string]int{"one": 1, "two": 2, "changed": 5, "policed": 2} {
 		require.NoError(t, m.limit(ctx, name, n, "queue"))
 	}
-	during, end := context.WithTimeoutCause(ctx, span, errChaosOver)
+	during, end := context.WithTimeoutCause(ctx, span, errChaosOver) //nolint:forbidigo // the length of the chaos
 	defer end()
 	var all sync.WaitGroup
 	faults := make(chan error, 7)
@@ -206,7 +206,7 @@ func (m *chaosClient) changeLimits(ctx, during context.Context) error {
 		select {
 		case <-during.Done():
 			return m.limit(ctx, "policed", 2, "queue")
-		case <-time.After(time.Duration(2000+rand.IntN(6000)) * time.Millisecond): // the interval between two changes; no condition depends on it
+		case <-time.After(time.Duration(2000+rand.IntN(6000)) * time.Millisecond): //nolint:forbidigo // the interval between two changes; no condition depends on it
 		}
 		err := m.limit(ctx, "changed", 1+rand.IntN(6), "queue")
 		if err == nil {
@@ -328,7 +328,7 @@ func killAtRandom(ctx context.Context, t *testing.T, parts *harness.Parts, of ..
 		select {
 		case <-ctx.Done():
 			return kills
-		case <-time.After(time.Duration(1000+rand.IntN(2500)) * time.Millisecond): // the interval between two faults; no condition depends on it
+		case <-time.After(time.Duration(1000+rand.IntN(2500)) * time.Millisecond): //nolint:forbidigo // the interval between two faults; no condition depends on it
 		}
 		part := of[rand.IntN(len(of))]
 		parts.Processes[part].Kill()

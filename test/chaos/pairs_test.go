@@ -34,7 +34,7 @@ func TestTwoOfEach(t *testing.T) {
 	parts := harness.StartPairs(t, "16", testenv.RequirePostgres(t))
 	c := harness.NewClientPool(t, parts.Client, parts.Second())
 	tally := filepath.Join(t.TempDir(), "tally")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 8*time.Minute, errors.New("the test took too long"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 8*time.Minute, errors.New("the test took too long")) //nolint:forbidigo // the whole test, which prints its state then
 	defer cancel()
 
 	ids := make([]string, total)

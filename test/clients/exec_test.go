@@ -35,9 +35,7 @@ type execSession struct {
 // startExec runs a command in a task.
 func startExec(t *testing.T, c *harness.Client, id, task string, command ...string) *execSession {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, harness.Drover(t), append([]string{"runs", "exec", id, task, "--"}, command...)...)
+	cmd := exec.CommandContext(testenv.Context(t), harness.Drover(t), append([]string{"runs", "exec", id, task, "--"}, command...)...)
 	cmd.Env = append(os.Environ(), "DROVER_SERVER="+c.Server, "DROVER_TOKEN="+c.Token, "XDG_CONFIG_HOME="+t.TempDir())
 	s := &execSession{t: t, stdout: new(output), stderr: new(output), ended: make(chan error, 1)}
 	cmd.Stdout, cmd.Stderr = s.stdout, s.stderr
@@ -67,7 +65,7 @@ func (s *execSession) end() int {
 		}
 		require.NoError(s.t, err)
 		return 0
-	case <-time.After(time.Minute):
+	case <-testenv.Expired(s.t):
 		s.t.Fatalf("the session does not end: %s%s", s.stdout.String(), s.stderr.String())
 	}
 	return -1
@@ -82,7 +80,7 @@ func waitingTask(dir string) string {
 // execEvents returns the reasons of the events of sessions.
 func execEvents(t *testing.T, c *harness.Client, id string) (reasons []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) //nolint:forbidigo // one try
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Server+"/api/v1/events?run="+id, nil)
 	require.NoError(t, err)
@@ -221,9 +219,7 @@ func TestHold(t *testing.T) {
 	require.True(t, held(p.Get(id)))
 	require.EqualValues(t, "queued", p.Get(next).Tasks["build"].Status, "the held task has the slot")
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, harness.Drover(t), "runs", "release", id, "build")
+	cmd := exec.CommandContext(testenv.Context(t), harness.Drover(t), "runs", "release", id, "build")
 	cmd.Env = append(os.Environ(), "DROVER_SERVER="+p.Server, "DROVER_TOKEN="+p.Token, "XDG_CONFIG_HOME="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))

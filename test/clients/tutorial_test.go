@@ -12,10 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/internal/testenv/pages"
 	"github.com/drover-run/drover/test/harness"
 )
@@ -44,7 +44,7 @@ func TestTutorial(t *testing.T) {
 		case f.mark == "server":
 			p.startServer(t, f)
 		default:
-			require.NoError(t, p.runFence(t.Context(), f))
+			require.NoError(t, p.runFence(testenv.Context(t), f))
 		}
 	}
 	require.Greater(t, p.commands, 15)
@@ -68,7 +68,7 @@ func TestTutorial_reports_differences(t *testing.T) {
 			t.Parallel()
 			fences, err := readFences(tt.page)
 			for _, f := range fences {
-				err = errors.Join(err, newTutorial(t.TempDir(), harness.TempDir(t)).runFence(t.Context(), f))
+				err = errors.Join(err, newTutorial(t.TempDir(), harness.TempDir(t)).runFence(testenv.Context(t), f))
 			}
 			if tt.want == "" {
 				require.NoError(t, err)
@@ -208,8 +208,6 @@ func (p *tutorial) run(ctx context.Context, f fence, line string) (string, error
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf("(exit %d)\n%s", p.status, command))
 	cmd.Dir = p.dir
 	cmd.Env = []string{

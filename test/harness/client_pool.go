@@ -48,7 +48,7 @@ func (c *ClientPool) Call(ctx context.Context, method, path, key, body string) (
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(20 * time.Millisecond): //nolint:forbidigo // between two tries
 		}
 	}
 	return 0, context.Cause(ctx).Error()
@@ -103,6 +103,8 @@ func (c *ClientPool) List(ctx context.Context, query string) []api.Run {
 // AwaitNoOpenRuns waits until no run is open. It passes the open runs to release, unless
 // release is nil.
 func (c *ClientPool) AwaitNoOpenRuns(ctx context.Context, release func(ctx context.Context, open []api.Run)) {
+	pauses := time.NewTicker(200 * time.Millisecond)
+	defer pauses.Stop()
 	for {
 		open := c.List(ctx, "phase=queued&phase=running")
 		if len(open) == 0 {
@@ -116,7 +118,7 @@ func (c *ClientPool) AwaitNoOpenRuns(ctx context.Context, release func(ctx conte
 			var one api.Run
 			c.Read(context.WithoutCancel(ctx), "/runs/"+open[0].ID, &one)
 			require.FailNow(c.t, "runs do not end", "%d runs are open, the first of them:\n%s\n%s", len(open), one.Reason, Describe(one))
-		case <-time.After(200 * time.Millisecond):
+		case <-pauses.C:
 		}
 	}
 }

@@ -213,7 +213,7 @@ func (p *Process) Stop() error {
 	select {
 	case <-p.done:
 		return p.err
-	case <-time.After(startTimeout):
+	case <-testenv.Expired(p.t):
 		p.Kill()
 		return errors.New("the process did not stop on SIGTERM")
 	}

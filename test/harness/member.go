@@ -119,6 +119,6 @@ func sleepRandomly(during context.Context) {
 	}
 	select {
 	case <-during.Done():
-	case <-time.After(span): // the length of the fault; no condition depends on it
+	case <-time.After(span): //nolint:forbidigo // the length of the fault; no condition depends on it
 	}
 }

@@ -37,7 +37,7 @@ func injectFaults(t *testing.T, during context.Context, members []*harness.Membe
 				select {
 				case <-during.Done():
 					return nil
-				case <-time.After(time.Duration(1+rand.IntN(6)) * time.Second): // between two faults
+				case <-time.After(time.Duration(1+rand.IntN(6)) * time.Second): //nolint:forbidigo // between two faults
 				}
 				name := m.InjectFault(t, during)
 				mu.Lock()
@@ -84,7 +84,7 @@ func TestMembers_chaos(t *testing.T) {
 	}
 	parts.AwaitExecutor("online")
 
-	during, done := context.WithTimeout(t.Context(), length)
+	during, done := context.WithTimeout(t.Context(), length) //nolint:forbidigo // the length of the chaos
 	defer done()
 	ids := make([]string, 0, runs)
 	for i := range runs {

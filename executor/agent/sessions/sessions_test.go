@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type gateway struct {
 	offers chan execstream.Offer
 	await  error // of AwaitSessions, if it is set
+	asked  atomic.Int64
 
 	mu     sync.Mutex
 	others int // tries to join that reach a gateway that does not hold the session
@@ -39,6 +42,7 @@ func newGateway() *gateway {
 
 func (g *gateway) AwaitSessions(ctx context.Context, _, _ string) ([]execstream.Offer, error) {
 	if g.await != nil {
+		g.asked.Add(1)
 		return nil, g.await
 	}
 	select {
@@ -134,7 +138,7 @@ func (s *started) open(e *environment) (client execstream.Conn, shim net.Conn) {
 		select {
 		case client = <-s.gateway.conns:
 			return true, ""
-		case <-time.After(time.Second):
+		case <-time.After(time.Second): // before the next offer
 			return false, "the executor does not join"
 		}
 	})
@@ -257,15 +261,14 @@ func TestSessions_report_that_the_environment_refuses(t *testing.T) {
 func TestSessions_survive_a_gateway(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{errors.New("connection refused"), run.Errorf(run.CodeNotSupported, "no sessions")} {
-		g := newGateway()
-		g.await = err
-		s := start(t, g)
-		select {
-		case <-s.stopped:
-			t.Fatal("it stopped")
-		case <-time.After(10 * time.Millisecond):
-		}
-		s.stop()
-		<-s.stopped
+		synctest.Test(t, func(t *testing.T) {
+			g := newGateway()
+			g.await = err
+			s := start(t, g)
+			<-time.After(time.Hour)
+			require.Greater(t, g.asked.Load(), int64(10), "it asks again and again")
+			s.stop()
+			<-s.stopped
+		})
 	}
 }

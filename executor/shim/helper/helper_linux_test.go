@@ -20,8 +20,6 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-const testTimeout = 30 * time.Second
-
 // container is a helper process in a directory of its own, in place of a container.
 type container struct {
 	testing.TB
@@ -49,11 +47,8 @@ func startHelper(t *testing.T) *container {
 }
 
 func (c *container) awaitEnd() {
-	select {
-	case <-c.ended:
-	case <-time.After(testTimeout):
-		c.Error("the helper did not end")
-	}
+	c.Helper()
+	testenv.Receive(c, c.ended)
 }
 
 func (c *container) order() run.ShimSpec {
@@ -64,9 +59,7 @@ func (c *container) order() run.ShimSpec {
 
 func (c *container) connect() *Client {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), testTimeout)
-	defer cancel()
-	client, err := Connect(ctx, c.dir, Name(0), c.order())
+	client, err := Connect(testenv.Context(c), c.dir, Name(0), c.order())
 	require.NoError(c, err)
 	c.Cleanup(func() { client.Close(time.Second) })
 	return client
@@ -92,18 +85,14 @@ func (c *container) run(client *Client, number int, script string) *step {
 
 func (s *step) line(t testing.TB) string {
 	t.Helper()
-	require.NoError(t, s.end.SetReadDeadline(time.Now().Add(testTimeout)))
+	require.NoError(t, s.end.SetReadDeadline(time.Now().Add(testenv.Patience(t))))
 	require.True(t, s.out.Scan(), s.out.Err())
 	return s.out.Text()
 }
 
 func (s *step) await(t testing.TB) (Result, error) {
 	t.Helper()
-	select {
-	case <-s.Done():
-	case <-time.After(testTimeout):
-		t.Fatal("the step did not end")
-	}
+	testenv.Receive(t, s.Done())
 	return s.Result()
 }
 
@@ -152,11 +141,9 @@ func TestClient_Run(t *testing.T) {
 func TestClient_Run_not_started(t *testing.T) {
 	t.Parallel()
 	c := startHelper(t)
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	defer cancel()
 	order := c.order()
 	order.Definition.Shell = []string{"/no/such/shell"}
-	client, err := Connect(ctx, c.dir, Name(0), order)
+	client, err := Connect(testenv.Context(t), c.dir, Name(0), order)
 	require.NoError(t, err)
 	defer client.Close(time.Second)
 	r, err := c.run(client, 0, "true").await(t)
@@ -172,11 +159,9 @@ func TestClient_Run_not_started(t *testing.T) {
 func TestConnect_fault(t *testing.T) {
 	t.Parallel()
 	c := startHelper(t)
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	defer cancel()
 	order := c.order()
 	order.Definition.User = "no-such-user"
-	_, err := Connect(ctx, c.dir, Name(0), order)
+	_, err := Connect(testenv.Context(t), c.dir, Name(0), order)
 	require.ErrorContains(t, err, `user "no-such-user" does not exist in this environment`)
 	c.awaitEnd()
 }
@@ -248,9 +233,7 @@ func TestProcess_Kill_frozen(t *testing.T) {
 func TestServe_refuses_a_step_without_pipes(t *testing.T) {
 	t.Parallel()
 	c := startHelper(t)
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	defer cancel()
-	socket, err := dial(ctx, socketOf(c.dir, Name(0)))
+	socket, err := dial(testenv.Context(t), socketOf(c.dir, Name(0)))
 	require.NoError(t, err)
 	defer func() { _ = socket.Close() }()
 	conn := newConn(socket)
