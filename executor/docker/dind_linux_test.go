@@ -46,7 +46,7 @@ func TestDriver_docker_in_docker(t *testing.T) {
 	for _, name := range []string{"/usr/bin/docker", "dockerd", "containerd", "containerd-shim-runc-v2", "runc", "iptables"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
-			t.Skipf("this host has no %s", name)
+			testenv.Missing(t, "docker", "this host has no "+name, "install docker.io")
 		}
 		paths = append(paths, path)
 	}

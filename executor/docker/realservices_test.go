@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -18,7 +19,7 @@ func TestDriver_postgres(t *testing.T) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*")
 	require.NoError(t, err)
 	if len(found) == 0 {
-		t.Skip("PostgreSQL is not installed")
+		testenv.Missing(t, "postgres", "PostgreSQL is not installed", "install postgresql; it need not run")
 	}
 	programs := found[len(found)-1]
 	image := b.imageOfHost(t, programs, filepath.Join("/usr/share/postgresql", filepath.Base(programs)))

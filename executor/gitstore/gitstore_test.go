@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,9 +65,6 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
 	b := &bench{
 		T: t, backend: &directories{dir: t.TempDir()},
 		options: gitstore.Options{MaxBytes: 1 << 30, IndexFile: filepath.Join(t.TempDir(), "index.json")},

@@ -35,9 +35,6 @@ type server struct {
 
 func newServer(t *testing.T, secret string) *server {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
 	s := &server{TB: t, dir: t.TempDir(), secret: secret}
 	out, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
 	require.NoError(t, err)
