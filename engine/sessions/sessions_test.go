@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -183,29 +184,24 @@ func TestSessions_tokens(t *testing.T) {
 func TestSessions_end_with(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		opts sessions.Options
-		end  func(client, command execstream.Conn, stop context.CancelFunc)
-		how  string
+		end func(client, command execstream.Conn, stop context.CancelFunc)
+		how string
 	}{
 		"the_client":   {end: func(client, _ execstream.Conn, _ context.CancelFunc) { client.Close() }, how: execstream.ErrClientGone.Error()},
 		"the_executor": {end: func(_, command execstream.Conn, _ context.CancelFunc) { command.Close() }, how: execstream.ErrCommandGone.Error()},
 		"the_gateway":  {end: func(_, _ execstream.Conn, stop context.CancelFunc) { stop() }, how: context.Canceled.Error()},
-		"idleness":     {opts: sessions.Options{Idle: 50 * time.Millisecond}, how: "nothing was sent for too long"},
-		"time":         {opts: sessions.Options{Longest: 50 * time.Millisecond}, how: "the session lasted as long as it may"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
-			s := e.gateway(tt.opts)
+			s := e.gateway(sessions.Options{})
 			client, stop := e.client(s, "build", e.startMessage())
 			o := e.offer(s)
 			command, err := s.JoinSession(t.Context(), "x", o.ID, o.Token)
 			require.NoError(t, err)
 			_, err = command.Receive(t.Context())
 			require.NoError(t, err)
-			if tt.end != nil {
-				tt.end(client, command, stop)
-			}
+			tt.end(client, command, stop)
 			if name != "the_client" {
 				require.Equal(t, tt.how, e.exit(client).Error)
 			}
@@ -216,15 +212,57 @@ func TestSessions_end_with(t *testing.T) {
 	}
 }
 
+// TestSessions_last covers the two bounds of a session, in virtual time.
+func TestSessions_last(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		every time.Duration // between two messages of the client
+		after time.Duration
+		how   string
+	}{
+		"idle": {every: 24 * time.Hour, after: 30 * time.Minute, how: "nothing was sent for too long"},
+		"busy": {every: 20 * time.Minute, after: 12 * time.Hour, how: "the session lasted as long as it may"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				e := newEnv(t)
+				s := e.gateway(sessions.Options{})
+				client, _ := e.client(s, "build", e.startMessage())
+				o := e.offer(s)
+				command, err := s.JoinSession(t.Context(), "x", o.ID, o.Token)
+				require.NoError(t, err)
+				began := time.Now()
+				go func() {
+					for client.Send(t.Context(), execstream.Message{Kind: execstream.Stdin, Data: []byte("x")}) == nil {
+						select {
+						case <-time.After(tt.every):
+						case <-t.Context().Done():
+						}
+					}
+				}()
+				for err == nil {
+					_, err = command.Receive(t.Context())
+				}
+				require.Equal(t, tt.how, e.exit(client).Error)
+				require.Equal(t, tt.after, time.Since(began).Round(time.Minute))
+				e.awaitEnd(tt.how)
+			})
+		})
+	}
+}
+
 func TestSessions_no_executor_joins(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	s := e.gateway(sessions.Options{Join: 50 * time.Millisecond})
-	client, _ := e.client(s, "build", e.startMessage())
-	got := e.exit(client)
-	require.Equal(t, string(run.CodeUnavailable), got.Problem)
-	require.Contains(t, got.Error, "did not answer within 50ms")
-	e.awaitEnd("no executor joined it")
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		s := e.gateway(sessions.Options{})
+		client, _ := e.client(s, "build", e.startMessage())
+		got := e.exit(client)
+		require.Equal(t, string(run.CodeUnavailable), got.Problem)
+		require.Contains(t, got.Error, "did not answer within 20s")
+		e.awaitEnd("no executor joined it")
+	})
 }
 
 func TestSessions_refuse(t *testing.T) {
