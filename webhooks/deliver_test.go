@@ -103,7 +103,6 @@ func TestDeliver_changes_take_effect_at_once(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, r, other := newEnv(t), newReceiver(t), newReceiver(t)
-			w.opts.Timeout = time.Hour
 			r.setAnswer(hang)
 			w.put(r, nil)
 			ended, _ := w.deliver()

@@ -138,7 +138,7 @@ func newEnv(t *testing.T) *env {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return &env{t: t, store: store, opts: webhooks.Options{
-		Pace: time.Millisecond, Timeout: 5 * time.Second, FirstRetry: 5 * time.Millisecond, LastRetry: 20 * time.Millisecond,
+		Pace: time.Millisecond, Timeout: time.Hour, FirstRetry: 5 * time.Millisecond, LastRetry: 20 * time.Millisecond,
 	}}
 }
 
