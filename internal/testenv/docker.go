@@ -123,7 +123,7 @@ func BusyboxLayer() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read busybox: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), dockerPing)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	applets, err := exec.CommandContext(ctx, path, "--list").Output()
 	if err != nil {

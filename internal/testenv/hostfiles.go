@@ -12,14 +12,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
 // sharedLibrary matches the paths in the output of ldd.
 var sharedLibrary = regexp.MustCompile(`(/\S+) \(0x`)
-
-// programTimeout bounds a call of a program that says where something is.
-const programTimeout = 10 * time.Second
 
 // HostLayer returns files and directories of this host as a tar archive, at the same
 // paths, with the shared libraries of the programs among them. Symbolic links are
@@ -59,7 +55,7 @@ func HostLayer(paths ...string) ([]byte, error) {
 // libraries returns the shared libraries of a program; none for a script or a static
 // program.
 func libraries(program string) []string {
-	ctx, cancel := context.WithTimeout(context.Background(), programTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	out, _ := exec.CommandContext(ctx, "ldd", program).Output()
 	var found []string
@@ -98,7 +94,7 @@ func GitFiles() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find git: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), programTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, git, "--exec-path").Output()
 	if err != nil {

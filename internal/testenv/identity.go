@@ -11,15 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/internal/freeport"
 )
-
-// identityStart is how long the provider may take until it answers.
-const identityStart = time.Minute
 
 // The clients of the provider, and a user.
 const (
@@ -117,4 +113,4 @@ func (p *Identity) Sign(t testing.TB, claims map[string]any) string {
 }
 
 // identityClient calls the provider.
-func identityClient() *http.Client { return &http.Client{Timeout: identityStart} }
+func identityClient() *http.Client { return &http.Client{Timeout: patience} }

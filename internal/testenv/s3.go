@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -24,9 +23,6 @@ import (
 // s3Variable names the environment variable that enables the tests of object
 // stores. Its value is "auto", as make test sets it: each test starts a server.
 const s3Variable = "DROVER_TEST_S3"
-
-// s3Start is how long the server may take until it answers.
-const s3Start = time.Minute
 
 // S3 is a bucket of an S3-compatible server, which ends with the test.
 type S3 struct {
@@ -71,9 +67,8 @@ func RequireS3(t testing.TB) S3 {
 	client := s3.New(s3.Options{
 		Region: region, BaseEndpoint: &endpoint, UsePathStyle: true, Credentials: credentials.NewStaticCredentialsProvider(access, secret, ""),
 	})
+	ctx := Context(t)
 	Await(t, func() (bool, string) {
-		ctx, cancel := context.WithTimeout(t.Context(), s3Start)
-		defer cancel()
 		_, err := client.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: aws.String(bucket)})
 		return err == nil, "create a bucket: " + errorText(err)
 	})

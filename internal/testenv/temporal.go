@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,8 +16,6 @@ import (
 // server for tests, which must have Drover's namespace. With the value "auto", as
 // make test sets it, each test starts a server from bin/drover.
 const temporalVariable = "DROVER_TEST_TEMPORAL"
-
-const temporalStart = time.Minute
 
 var temporalServes = regexp.MustCompile(`at (127\.0\.0\.1:[0-9]+)`)
 
@@ -73,13 +70,11 @@ func startTemporal(t testing.TB) string {
 		}
 		_, _ = io.Copy(io.Discard, out)
 	}()
-	timer := time.NewTimer(temporalStart)
-	defer timer.Stop()
 	select {
 	case address, ok := <-found:
 		require.True(t, ok, "drover start temporal ended while starting")
 		return address
-	case <-timer.C:
+	case <-Expired(t):
 		t.Fatal("drover start temporal did not start to serve in time")
 	}
 	return ""

@@ -19,16 +19,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/internal/freeport"
 	"github.com/drover-run/drover/internal/testenv"
 )
-
-// startTimeout bounds the start of a process on a loaded machine.
-const startTimeout = 60 * time.Second
 
 // binariesVariable names a directory with the binaries drover and drover-shim,
 // built with the tag chaos, that are used instead of fresh ones.
