@@ -2,7 +2,7 @@
 // authoritative state that clients read and workflows write. Packages sqlite
 // and postgres implement Store. Package recordstest tests any Store.
 //
-// Every method is one transaction. Every change of a run or task appends its
+// Every method is one transaction, unless it says otherwise. Every change of a run or task appends its
 // events in the same transaction, and every change that a workflow must learn
 // of appends an outbox row.
 package records
@@ -215,7 +215,9 @@ type Progress interface {
 	// conditions would first be queued, or wait for approvals, evaluates them: the
 	// task becomes skipped if its condition is false, and failed if a condition has
 	// no value. The change is left out while outputs that a condition reads have not
-	// arrived. It leaves out changes of final
+	// arrived, and if the conditions of the call take too long: other writes wait for
+	// them. Apply evaluates long ones in several transactions, so after an error some
+	// changes may be written; a repeated call goes on. It leaves out changes of final
 	// tasks, changes of an earlier attempt or dispatch than the stored one, and
 	// all changes of a final run. A change to queued does not undo a claim: it
 	// is left out too while the same dispatch is running. Apply returns the
@@ -223,8 +225,7 @@ type Progress interface {
 	// creates neither a version nor an event. A new dispatch of a task clears
 	// the executor, start, steps and outputs of the one before. When a task
 	// ends, its running steps that the result does not mention end with it.
-	// Errors: not_found (the run, or a task), conflict (Finish); nothing is
-	// written then.
+	// Errors: not_found (the run, or a task), conflict (Finish).
 	Apply(ctx context.Context, id run.ID, c Changes) (run.Progress, []run.TaskStatus, error)
 	// Expand creates the tasks that a task with a foreach stands for, and
 	// returns them; it returns them again if they exist. All are not_started:

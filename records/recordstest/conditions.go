@@ -1,6 +1,7 @@
 package recordstest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,9 @@ func conditionTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"of_a_list":             testConditionsOfList,
 		"at_a_claim":            testConditionsAtClaim,
 		"after_a_restart":       testConditionsRestart,
+		"read_the_environment":  testConditionsEnvironment,
+		"take_turns":            testConditionsTakeTurns,
+		"that_take_too_long":    testConditionsTooLong,
 	}
 }
 
@@ -267,4 +271,87 @@ func testConditionsRestart(t *testing.T, d *fixture.Database) {
 	fixture.Begin(t, s, r.ID)
 	_, got := fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(1, 1, 1)}})
 	require.Equal(t, run.StatusQueued, got[0].Status)
+}
+
+// testConditionsEnvironment reads variables that several levels set, by name and all.
+func testConditionsEnvironment(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	id, _ := fixture.Running(t, s, conditional("", func(s *run.Spec) {
+		s.Environment["BOTH"], s.Environment["OUT"] = "run", "run"
+		b := s.Tasks["b"]
+		b.Matrix = run.Matrix{Axes: map[string][]string{"AXIS": {"matrix"}}}
+		b.Environment = map[string]string{"BOTH": "task", "AXIS": "task", "OUT": `{{ output "a" "k" }}`}
+		step := map[string]string{"BOTH": "step", "STAGE": `{{ output "a" "k" }}`}
+		b.Steps = []run.Step{
+			{Run: "0", If: `env.BOTH == "task" && env.AXIS == "matrix" && env.STAGE == "test" && !has(env.OUT)`},
+			{Run: "1", If: `env == {"BOTH": "task", "AXIS": "matrix", "STAGE": "test"}`},
+			{Run: "2", If: `env.BOTH == "step" && env.AXIS == "matrix" && !has(env.STAGE) && !("OUT" in env)`, Environment: step},
+			{Run: "3", If: `env == {"BOTH": "step", "AXIS": "matrix"}`, Environment: step},
+			{Run: "4", If: `env.exists(name, env[name] == "test")`},
+		}
+	}))
+	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(run.StatusFailed), fixture.Queued(1, 1, 1)}})
+	require.Empty(t, fixture.Get(t, s, id).Tasks[1].Reason)
+	for i, step := range fixture.Claim(t, s, run.Key{Run: id, Task: 1, Attempt: 1, Dispatch: 1}).Steps {
+		require.False(t, step.Skip, i)
+	}
+}
+
+// loops is a condition whose evaluation costs nearly as much as it may.
+const loops = `[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30].all(a,
+	[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30].all(b, a + b > 0))`
+
+// testConditionsTakeTurns queues tasks whose conditions take long. No transaction
+// decides many of them, so that those of other runs can come between.
+func testConditionsTakeTurns(t *testing.T, d *fixture.Database) {
+	const width = 100
+	s := d.Store(t)
+	id, _ := fixture.Running(t, s, conditional("", func(s *run.Spec) {
+		s.Tasks["b"].Matrix = run.Matrix{Axes: map[string][]string{"I": fixture.Numbers(width)}}
+		for range 5 {
+			s.Tasks["b"].Steps = append(s.Tasks["b"].Steps, run.Step{Run: "true", If: loops})
+		}
+	}))
+	c := records.Changes{Tasks: []run.TaskChange{ended(run.StatusFailed)}}
+	for i := range width {
+		c.Tasks = append(c.Tasks, fixture.Queued(i+1, 1, 1))
+	}
+	for queued := 0; queued < width; {
+		_, statuses := fixture.Apply(t, s, id, c)
+		now := 0
+		for i, status := range statuses {
+			require.Equal(t, c.Tasks[i].Task, status.Task)
+			if status.Status == run.StatusQueued {
+				now++
+			}
+		}
+		require.Greater(t, now, queued, "each call decides some")
+		queued = now
+	}
+	// All events of a transaction have one time.
+	together := make(map[int64]int)
+	for _, e := range fixture.ReadAll(t, s, run.EventQuery{Run: id}) {
+		if e.Status == run.StatusQueued {
+			together[e.Time.UnixNano()]++
+			require.LessOrEqual(t, together[e.Time.UnixNano()], 5)
+		}
+	}
+}
+
+// testConditionsTooLong has conditions of which each takes long, and all together too
+// long.
+func testConditionsTooLong(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	for steps, want := range map[int]run.Status{10: run.StatusQueued, run.MaxSteps: run.StatusFailed} {
+		id, _ := fixture.Running(t, s, conditional("", func(s *run.Spec) {
+			s.Tasks["b"].Steps = slices.Repeat([]run.Step{{Run: "true", If: loops}}, steps)
+		}))
+		_, got := fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(run.StatusFailed), fixture.Queued(1, 1, 1)}})
+		require.Equal(t, want, got[1].Status)
+		b := fixture.Get(t, s, id).Tasks[1]
+		require.Equal(t, want, b.Status)
+		if want == run.StatusFailed {
+			require.Equal(t, "if: the conditions of the task and of its steps together take too long", b.Reason)
+		}
+	}
 }

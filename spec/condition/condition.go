@@ -25,10 +25,10 @@ import (
 const (
 	MaxBytes = 2 << 10 // of its text
 
-	// maxCost is in units of CEL, of which a computer does some million in a
+	// MaxCost is in units of CEL, of which a computer does some million in a
 	// second. A comparison costs 1 to 3, and a search in a text costs 1 for each 10
 	// bytes.
-	maxCost      = 20_000
+	MaxCost      = 20_000
 	maxNesting   = 50
 	maxNodes     = 1_000 // after the expansion of macros
 	maxLoops     = 2     // nested comprehensions
@@ -113,7 +113,7 @@ func Compile(text string, scope Scope) (*Condition, []Fault) {
 	if len(faults) > 0 {
 		return nil, faults
 	}
-	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(maxCost))
+	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(MaxCost))
 	if err != nil {
 		return nil, []Fault{{Detail: plain(err.Error())}}
 	}
@@ -126,21 +126,26 @@ func (c *Condition) Text() string { return c.text }
 // Refs returns what the expression reads.
 func (c *Condition) Refs() *Refs { return &c.refs }
 
-// Holds evaluates the condition. The error is a sentence for users.
-func (c *Condition) Holds(ctx context.Context, v Values) (bool, error) {
-	value, _, err := c.program.ContextEval(ctx, v.activation())
+// Holds evaluates the condition, and returns what that cost. The error is a sentence
+// for users.
+func (c *Condition) Holds(ctx context.Context, v Values) (holds bool, cost uint64, err error) {
+	value, details, err := c.program.ContextEval(ctx, v.activation())
+	cost = MaxCost
+	if details != nil && details.ActualCost() != nil {
+		cost = *details.ActualCost()
+	}
 	if err != nil {
 		text := plain(err.Error())
 		if strings.Contains(text, "cost limit exceeded") {
 			text = "its evaluation takes too long"
 		}
-		return false, errors.New(text)
+		return false, cost, errors.New(text)
 	}
 	holds, ok := value.Value().(bool)
 	if !ok {
-		return false, fmt.Errorf("its value is of the type %s; a condition is a bool", value.Type().TypeName())
+		return false, cost, fmt.Errorf("its value is of the type %s; a condition is a bool", value.Type().TypeName())
 	}
-	return holds, nil
+	return holds, cost, nil
 }
 
 // Shown returns an expression as it appears in reasons: on one line, and shortened

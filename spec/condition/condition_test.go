@@ -62,7 +62,7 @@ func TestCondition_Holds(t *testing.T) {
 			t.Parallel()
 			c, faults := condition.Compile(tt.text, tt.scope)
 			require.Empty(t, faults)
-			holds, err := c.Holds(t.Context(), values)
+			holds, _, err := c.Holds(t.Context(), values)
 			if tt.err != "" {
 				require.EqualError(t, err, tt.err)
 				return
@@ -126,7 +126,7 @@ func FuzzCompile(f *testing.F) {
 		t.Helper()
 		c, faults := condition.Compile(text, condition.ScopeMatrix)
 		if c != nil {
-			_, _ = c.Holds(t.Context(), values)
+			_, _, _ = c.Holds(t.Context(), values)
 		} else if len(faults) == 0 {
 			t.Error("there is neither a condition nor a fault")
 		}
@@ -162,6 +162,12 @@ func TestCondition_Refs(t *testing.T) {
 	require.Len(t, c.Refs().Axes, 1)
 	require.Len(t, c.Refs().Inputs, 1)
 	require.False(t, c.Refs().Item)
+	require.False(t, c.Refs().WholeEnv)
+	for _, text := range []string{"env.size() > 0", "env.A == env[env.B]", "env == {}", "env.exists(k, k == 'A')", "annotations.branch in env"} {
+		c, faults = condition.Compile(text, condition.ScopeTask)
+		require.Empty(t, faults)
+		require.True(t, c.Refs().WholeEnv, text)
+	}
 
 	c, faults = condition.Compile("item_index > 0", condition.ScopeForeach)
 	require.Empty(t, faults)

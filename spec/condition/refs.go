@@ -18,6 +18,8 @@ type Refs struct {
 	Axes   []Ref // of the matrix
 	// Item says that the expression reads the item of a foreach, or its index.
 	Item bool
+	// WholeEnv says that the expression reads env in other ways than by names.
+	WholeEnv bool
 }
 
 // Ref is a name that an expression reads.
@@ -103,6 +105,8 @@ func (w *walker) ident(e ast.Expr) {
 		w.fault(e, `name a task: tasks.NAME or tasks["NAME"]`)
 	case variableItem, variableItemIndex:
 		w.refs.Item = true
+	case variableEnv:
+		w.refs.WholeEnv = true
 	}
 }
 

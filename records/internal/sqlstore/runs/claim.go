@@ -14,7 +14,17 @@ import (
 // Claim implements records.Store.
 func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error) {
 	var d run.Definition
+	err := s.decide(ctx, func(work *deciding) (err error) {
+		d, err = s.claim(ctx, c, work)
+		return err
+	})
+	return d, err
+}
+
+func (s *Store) claim(ctx context.Context, c run.ClaimRequest, work *deciding) (run.Definition, error) {
+	var d run.Definition
 	err := s.db.WriteFor(ctx, "claim a task", c.Executor, func(t *sqldb.Tx) error {
+		work.reset()
 		prev, err := rows.LockRun(ctx, t, c.Key.Run)
 		if err != nil {
 			return err
@@ -29,7 +39,7 @@ func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, 
 		if err := checkClaim(ctx, t, c, prev, x); err != nil {
 			return err
 		}
-		late, err := decideLate(ctx, t, prev, x)
+		late, err := decideLate(ctx, t, prev, x, work)
 		if err != nil {
 			return err
 		}

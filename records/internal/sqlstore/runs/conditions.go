@@ -2,11 +2,9 @@ package runs
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/drover-run/drover/records/internal/sqlstore/rows"
 	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
@@ -23,28 +21,47 @@ type decider struct {
 	// tasks are the tasks that the transaction changes, by number: the database does
 	// not have their new states yet.
 	tasks map[int]*rows.Task
-	names map[string]*rows.Task // likewise, by name
-	spent time.Duration         // on evaluations
+	names map[string]*rows.Task // likewise, by name, and the tasks that were read; nil for those that do not exist
+	work  *deciding
+	spent uint64 // in the transaction
+	begun bool   // the transaction has evaluated conditions of a task
 
 	// The fields below are filled in on first use.
 	details *runDetails
 	nodes   map[int]*nodeConditions
-	outputs map[string]map[string]string // by task
-	decided map[string][]int             // numbers of tasks by their decision
+	outputs map[string]taskOutputs // by task
+	decided map[string][]int       // numbers of tasks by their decision
 }
 
 type runDetails struct {
 	header      run.Spec
-	secrets     []string
+	inputs      map[string]any
+	env         layer
+	secrets     map[string]bool // by name
 	annotations map[string]string
+}
+
+type taskOutputs struct {
+	values map[string]string
+	bytes  int
+}
+
+// stepCondition is the condition of a step, and the variables of the step.
+type stepCondition struct {
+	*condition.Condition // nil for none
+
+	env layer
 }
 
 // nodeConditions has the compiled conditions of a node.
 type nodeConditions struct {
 	spec  *run.TaskSpec
-	fault string                 // why one of them cannot be compiled; then the task fails
-	task  *condition.Condition   // nil for none
-	steps []*condition.Condition // by step, nil for none
+	fault string               // why one of them cannot be compiled; then the task fails
+	task  *condition.Condition // nil for none
+	steps []stepCondition
+	env   layer // of the task
+	// compiling reports that some conditions are not compiled yet.
+	compiling bool
 }
 
 // decision is the result of the conditions of a task that may begin.
@@ -76,13 +93,14 @@ const (
 	partItem
 )
 
-// maxEvaluation is how long a transaction evaluates conditions: other transactions
-// may wait for it. The tasks that are left come with a later one.
-const maxEvaluation = 500 * time.Millisecond
-
-func newDecider(t *sqldb.Tx, r *rows.Run, tasks map[int]*rows.Task) *decider {
+func newDecider(t *sqldb.Tx, r *rows.Run, tasks map[int]*rows.Task, work *deciding) *decider {
+	names := make(map[string]*rows.Task, len(tasks))
+	for _, x := range tasks {
+		names[x.Name] = x
+	}
 	return &decider{
-		t: t, r: r, tasks: tasks, nodes: make(map[int]*nodeConditions), outputs: make(map[string]map[string]string), decided: make(map[string][]int),
+		t: t, r: r, tasks: tasks, names: names, work: work,
+		nodes: make(map[int]*nodeConditions), outputs: make(map[string]taskOutputs), decided: make(map[string][]int),
 	}
 }
 
@@ -120,53 +138,35 @@ func (d *decider) change(ctx context.Context, x *rows.Task, c *run.TaskChange) (
 
 // decide evaluates the open conditions of a task. save stores the decision.
 func (d *decider) decide(ctx context.Context, x *rows.Task) (verdict, error) {
-	if d.spent > maxEvaluation {
-		return verdict{unavailable: run.Errorf(run.CodeUnavailable, "too many conditions are to be evaluated at once")}, nil
+	if d.spent >= d.work.limit {
+		return d.later(x), nil
 	}
-	defer func(began time.Time) { d.spent += time.Since(began) }(time.Now())
-	var axis map[string]string
-	if err := sqldb.Unmarshal(x.Axis, &axis); err != nil {
+	e := evaluation{d: d, x: x, outputs: make(map[string]bool)}
+	if err := sqldb.Unmarshal(x.Axis, &e.axis); err != nil {
 		return verdict{}, err
 	}
-	n, err := d.node(ctx, x, axis)
+	var err error
+	e.n, err = d.node(ctx, x, e.axis)
 	switch {
 	case err != nil:
 		return verdict{}, err
-	case n.fault != "":
-		return verdict{status: run.StatusFailed, reason: n.fault}, nil
+	case e.n.fault != "":
+		return verdict{status: run.StatusFailed, reason: e.n.fault}, nil
+	case e.n.compiling:
+		return d.later(x), nil
 	}
-	of := partAll
-	if n.spec.Foreach.List != "" {
-		of = partItem
-		if x.Name == x.SpecName {
-			of = partList
-		}
+	// The only task of a transaction may take all that a task may take.
+	e.mayTake = taskCost
+	if d.begun || !d.work.patient {
+		e.mayTake = d.work.limit - min(d.work.limit, d.spent)
 	}
-	var out decision
-	switch {
-	case n.task == nil || of == partItem && !n.task.Refs().Item:
-	case of == partList && n.task.Refs().Item:
+	d.begun = true
+	out, v, err := e.decide(ctx)
+	if err != nil || v != (verdict{}) {
+		return v, err
+	}
+	if out == nil {
 		return verdict{}, nil // each item decides
-	default:
-		v, holds, err := d.holds(ctx, x, n, n.task, nil, "if: ")
-		if err != nil || v != (verdict{}) {
-			return v, err
-		}
-		if !holds {
-			return verdict{status: run.StatusSkipped, reason: "if: " + condition.Shown(n.task.Text()) + " is false"}, nil
-		}
-	}
-	for i, c := range n.steps {
-		if c == nil || of == partList {
-			continue
-		}
-		v, holds, err := d.holds(ctx, x, n, c, n.spec.Steps[i].Environment, fmt.Sprintf("if of step %d: ", i+1))
-		if err != nil || v != (verdict{}) {
-			return v, err
-		}
-		if !holds {
-			out.Skip = append(out.Skip, i)
-		}
 	}
 	if x.Conditions, err = sqldb.Marshal(out); err != nil {
 		return verdict{}, err
@@ -174,6 +174,15 @@ func (d *decider) decide(ctx context.Context, x *rows.Task) (verdict, error) {
 	d.decided[x.Conditions] = append(d.decided[x.Conditions], x.Number)
 	return verdict{}, nil
 }
+
+// later leaves a task for another transaction of the call.
+func (d *decider) later(x *rows.Task) verdict {
+	d.work.left = append(d.work.left, x.Number)
+	return verdict{unavailable: errTooMany}
+}
+
+// errTooMany is why conditions are not evaluated yet.
+var errTooMany = run.Errorf(run.CodeUnavailable, "too many conditions are to be evaluated at once")
 
 // save stores the decisions.
 func (d *decider) save(ctx context.Context) error {
@@ -195,99 +204,46 @@ func (d *decider) node(ctx context.Context, x *rows.Task, axis map[string]string
 	if n := d.nodes[x.Node]; n != nil {
 		return n, nil
 	}
-	text, err := rows.TaskSpec(ctx, d.t, d.r.ID, x.Node)
-	if err != nil {
+	if err := d.readDetails(ctx); err != nil {
 		return nil, err
 	}
-	n := &nodeConditions{spec: text, steps: make([]*condition.Condition, len(text.Steps))}
-	scope := condition.ScopeOf(text.Foreach.List != "", len(axis) > 0)
-	n.task = n.compile(text.If, scope)
-	for i, s := range text.Steps {
-		n.steps[i] = n.compile(s.If, scope)
+	var text string
+	if err := d.t.QueryRow(ctx, `SELECT spec FROM task_specs WHERE run_id = ? AND node = ?`, d.r.ID, x.Node).Scan(&text); err != nil {
+		return nil, err
+	}
+	n := &nodeConditions{spec: new(run.TaskSpec)}
+	if err := sqldb.Unmarshal(text, n.spec); err != nil {
+		return nil, err
+	}
+	d.spent += costOfRow + costOfBytes(len(text))
+	scope := condition.ScopeOf(n.spec.Foreach.List != "", len(axis) > 0)
+	n.task, n.env = d.compile(n, n.spec.If, scope), d.details.layer(n.spec.Environment)
+	n.steps = make([]stepCondition, len(n.spec.Steps))
+	for i, s := range n.spec.Steps {
+		if s.If != "" {
+			n.steps[i] = stepCondition{d.compile(n, s.If, scope), d.details.layer(s.Environment)}
+		}
 	}
 	d.nodes[x.Node] = n
 	return n, nil
 }
 
-// compile compiles a condition, nil for none. It was valid when the run was created,
-// but another version of Drover may have created the run.
-func (n *nodeConditions) compile(text string, scope condition.Scope) *condition.Condition {
+// compile compiles a condition of a node, nil for none. It was valid when the run was
+// created, but another version of Drover may have created the run.
+func (d *decider) compile(n *nodeConditions, text string, scope condition.Scope) *condition.Condition {
 	if text == "" {
 		return nil
 	}
-	c, faults := condition.Compile(text, scope)
-	if len(faults) > 0 {
-		n.fault = "if: " + condition.Shown(text) + ": " + faults[0].In(text)
-	}
-	return c
-}
-
-// holds evaluates a condition. The verdict is not zero if it has no value.
-func (d *decider) holds(
-	ctx context.Context, x *rows.Task, n *nodeConditions, c *condition.Condition, step map[string]string, where string,
-) (verdict, bool, error) {
-	values, err := d.values(ctx, x, n, c, step)
+	c, cost := d.work.compiled(conditionText{text, scope}, d.spent)
+	d.spent += cost
 	switch {
-	case run.CodeOf(err) == run.CodeUnavailable:
-		return verdict{unavailable: err}, false, nil
-	case err != nil:
-		return verdict{}, false, err
+	case c == nil:
+		n.compiling = true
+		return nil
+	case len(c.faults) > 0:
+		n.fault = "if: " + condition.Shown(text) + ": " + c.faults[0].In(text)
 	}
-	holds, err := c.Holds(ctx, values)
-	switch {
-	case ctx.Err() != nil:
-		return verdict{}, false, context.Cause(ctx)
-	case err != nil:
-		return verdict{status: run.StatusFailed, reason: where + condition.Shown(c.Text()) + ": " + err.Error()}, false, nil //nolint:nilerr // a verdict
-	}
-	return verdict{}, holds, nil
-}
-
-func (d *decider) values(ctx context.Context, x *rows.Task, n *nodeConditions, c *condition.Condition, step map[string]string) (condition.Values, error) {
-	if err := d.readDetails(ctx); err != nil {
-		return condition.Values{}, err
-	}
-	var axis map[string]string
-	if err := sqldb.Unmarshal(x.Axis, &axis); err != nil {
-		return condition.Values{}, err
-	}
-	v := condition.Values{
-		Annotations: d.details.annotations,
-		Inputs:      d.details.header.TypedInputs(),
-		Run:         condition.Run{ID: string(d.r.ID), Name: d.r.Name, Group: d.r.Group, Counter: d.r.Counter},
-		Tasks:       make(map[string]condition.Task),
-	}
-	if n.spec.Foreach.List != "" {
-		v.Item = axis[run.VariableItem]
-		v.ItemIndex, _ = strconv.Atoi(axis[run.VariableItemIndex]) // of a task without an item: 0
-		axis = nil
-	} else {
-		v.Matrix = axis
-	}
-	v.Env = environmentOf(d.details, n.spec.Environment, axis, step)
-	for _, ref := range c.Refs().Tasks {
-		if err := d.readTask(ctx, ref, v.Tasks); err != nil {
-			return condition.Values{}, err
-		}
-	}
-	return v, nil
-}
-
-// environmentOf returns the variables that conditions can read: no secrets, and no
-// values with outputs in them.
-func environmentOf(d *runDetails, environments ...map[string]string) map[string]string {
-	env := maps.Clone(d.header.Environment)
-	if env == nil {
-		env = make(map[string]string)
-	}
-	for _, more := range environments {
-		maps.Copy(env, more)
-	}
-	maps.DeleteFunc(env, func(_, value string) bool { return run.HasOutputRef(value) })
-	for _, name := range d.secrets {
-		delete(env, name)
-	}
-	return env
+	return c.condition
 }
 
 // readDetails reads what all conditions of the run may use.
@@ -300,85 +256,29 @@ func (d *decider) readDetails(ctx context.Context) error {
 		Scan(&header, &secrets, &annotations); err != nil {
 		return err
 	}
+	d.spent += costOfBytes(len(header) + len(secrets) + len(annotations))
 	var out runDetails
-	if err := sqldb.Unmarshal(header, &out.header); err != nil {
+	var names []string
+	if err := errors.Join(sqldb.Unmarshal(header, &out.header), sqldb.Unmarshal(secrets, &names), sqldb.Unmarshal(annotations, &out.annotations)); err != nil {
 		return err
 	}
-	if err := sqldb.Unmarshal(secrets, &out.secrets); err != nil {
-		return err
+	out.secrets = make(map[string]bool, len(names))
+	for _, name := range names {
+		out.secrets[name] = true
 	}
-	if err := sqldb.Unmarshal(annotations, &out.annotations); err != nil {
-		return err
-	}
+	out.env, out.inputs = out.layer(out.header.Environment), out.header.TypedInputs()
 	d.details = &out
 	return nil
-}
-
-// readTask adds the task that a reference names. A task that does not exist, for
-// example because a list was shorter, is left out: reading it is then an error of
-// the expression.
-func (d *decider) readTask(ctx context.Context, ref condition.Ref, into map[string]condition.Task) error {
-	known, ok := into[ref.Name]
-	if ok && (known.Outputs != nil || !ref.Outputs) {
-		return nil
-	}
-	x, err := d.taskNamed(ctx, ref.Name)
-	switch {
-	case run.CodeOf(err) == run.CodeNotFound:
-		return nil
-	case err != nil:
-		return err
-	}
-	known.Status = string(x.Status)
-	if ref.Outputs {
-		if known.Outputs, err = d.readOutputs(ctx, x); err != nil {
-			return err
-		}
-	}
-	into[ref.Name] = known
-	return nil
-}
-
-func (d *decider) taskNamed(ctx context.Context, name string) (*rows.Task, error) {
-	if d.names == nil {
-		d.names = make(map[string]*rows.Task, len(d.tasks))
-		for _, x := range d.tasks {
-			d.names[x.Name] = x
-		}
-	}
-	if x := d.names[name]; x != nil {
-		return x, nil
-	}
-	return rows.TaskNamed(ctx, d.t, d.r.ID, name)
-}
-
-func (d *decider) readOutputs(ctx context.Context, x *rows.Task) (map[string]string, error) {
-	if values, ok := d.outputs[x.Name]; ok {
-		return values, nil
-	}
-	values := map[string]string{}
-	if x.Attempt > 0 {
-		if err := checkComplete(ctx, d.t, d.r.ID, x); err != nil {
-			return nil, err
-		}
-		stored, err := storedOutputs(ctx, d.t, d.r.ID, x)
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(values, stored)
-	}
-	d.outputs[x.Name] = values
-	return values, nil
 }
 
 // decideLate evaluates conditions that are still open when an executor claims the
 // task: a control worker of an older version, which does not know conditions, has
 // queued it. late says why the task must fail, "" if it may begin.
-func decideLate(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task) (late string, err error) {
+func decideLate(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task, work *deciding) (late string, err error) {
 	if x.Conditions != rows.ConditionsOpen {
 		return "", nil
 	}
-	d := newDecider(t, r, nil)
+	d := newDecider(t, r, nil, work)
 	v, err := d.decide(ctx, x)
 	switch {
 	case err != nil:

@@ -12,15 +12,18 @@ import (
 // Expand implements records.Store.
 func (s *Store) Expand(ctx context.Context, id run.ID, task int) (records.Expanded, error) {
 	var out records.Expanded
-	err := s.db.Write(ctx, "expand a foreach", func(t *sqldb.Tx) error {
-		var err error
-		out, err = expand(ctx, t, id, task)
-		return err
+	err := s.decide(ctx, func(work *deciding) error {
+		return s.db.Write(ctx, "expand a foreach", func(t *sqldb.Tx) error {
+			work.reset()
+			var err error
+			out, err = expand(ctx, t, id, task, work)
+			return err
+		})
 	})
 	return out, err
 }
 
-func expand(ctx context.Context, t *sqldb.Tx, id run.ID, task int) (out records.Expanded, err error) {
+func expand(ctx context.Context, t *sqldb.Tx, id run.ID, task int, work *deciding) (out records.Expanded, err error) {
 	prev, err := rows.LockRun(ctx, t, id)
 	if err != nil {
 		return out, err
@@ -40,7 +43,7 @@ func expand(ctx context.Context, t *sqldb.Tx, id run.ID, task int) (out records.
 	if x.Status == run.StatusFailed { // its approval was refused
 		return records.Expanded{Fault: x.Reason}, nil
 	}
-	if fault, skipped, err := decideList(ctx, t, prev, x); err != nil || fault != "" || skipped != "" {
+	if fault, skipped, err := decideList(ctx, t, prev, x, work); err != nil || fault != "" || skipped != "" {
 		return records.Expanded{Fault: fault, Skipped: skipped}, err
 	}
 	spec, err := rows.TaskSpec(ctx, t, id, x.Node)
@@ -66,11 +69,11 @@ func expand(ctx context.Context, t *sqldb.Tx, id run.ID, task int) (out records.
 
 // decideList evaluates the condition of a foreach task, if no approval has done so.
 // It returns why the task has no valid condition, or why it is skipped.
-func decideList(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task) (fault, skipped string, err error) {
+func decideList(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task, work *deciding) (fault, skipped string, err error) {
 	if x.Conditions != rows.ConditionsOpen {
 		return "", "", nil
 	}
-	d := newDecider(t, r, nil)
+	d := newDecider(t, r, nil, work)
 	v, err := d.decide(ctx, x)
 	switch {
 	case err != nil:

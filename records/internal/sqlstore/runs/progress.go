@@ -88,7 +88,44 @@ func begins(ctx context.Context, t *sqldb.Tx, r *rows.Run) (bool, error) {
 func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (run.Progress, []run.TaskStatus, error) {
 	var status run.Progress
 	var statuses []run.TaskStatus
+	err := s.decide(ctx, func(work *deciding) error {
+		changes := c
+		if work.patient {
+			left := work.left
+			changes = records.Changes{}
+			for _, change := range c.Tasks {
+				if slices.Contains(left, change.Task) {
+					changes.Tasks = append(changes.Tasks, change)
+				}
+			}
+		}
+		progress, written, err := s.apply(ctx, id, changes, work)
+		if err != nil {
+			return err
+		}
+		status = progress
+		if !work.patient {
+			statuses = written
+			return nil
+		}
+		for _, now := range written {
+			for i := range statuses {
+				if statuses[i].Task == now.Task {
+					statuses[i] = now
+				}
+			}
+		}
+		return nil
+	})
+	return status, statuses, err
+}
+
+// apply writes changes in one transaction.
+func (s *Store) apply(ctx context.Context, id run.ID, c records.Changes, work *deciding) (run.Progress, []run.TaskStatus, error) {
+	var status run.Progress
+	var statuses []run.TaskStatus
 	err := s.db.Write(ctx, "write the state of a run", func(t *sqldb.Tx) error {
+		work.reset()
 		prev, err := rows.LockRun(ctx, t, id)
 		if err != nil {
 			return err
@@ -100,7 +137,7 @@ func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (run.Pr
 		r := prev.Clone()
 		limits := acquireLimits{}
 		if !r.Phase.Final() {
-			if err := apply(ctx, t, prev, r, tasks, c, limits); err != nil {
+			if err := apply(ctx, t, prev, r, tasks, c, limits, work); err != nil {
 				return err
 			}
 		}
@@ -149,7 +186,9 @@ func named(ctx context.Context, t *sqldb.Tx, id run.ID, changes []run.TaskChange
 }
 
 // apply writes changes of a run that is not final.
-func apply(ctx context.Context, t *sqldb.Tx, prev, r *rows.Run, tasks map[int]*rows.Task, c records.Changes, limits acquireLimits) error {
+func apply(
+	ctx context.Context, t *sqldb.Tx, prev, r *rows.Run, tasks map[int]*rows.Task, c records.Changes, limits acquireLimits, work *deciding,
+) error {
 	if c.Result != "" {
 		r.Result = c.Result
 	}
@@ -157,7 +196,7 @@ func apply(ctx context.Context, t *sqldb.Tx, prev, r *rows.Run, tasks map[int]*r
 		r.Reason = sqldb.Clip(c.Reason)
 	}
 	var changed, waiting []*rows.Task
-	conditions := newDecider(t, r, tasks)
+	conditions := newDecider(t, r, tasks, work)
 	for i := range c.Tasks {
 		x := tasks[c.Tasks[i].Task]
 		before := x.TaskState
