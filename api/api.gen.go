@@ -4535,8 +4535,9 @@ type ClientInterface interface {
 	//
 	// Server-sent events, oldest first, after the given number, and new events as they are committed. The id is the
 	// event's number: dense, in the order of commits. The name is its type, the data an `Event`. If the stream is cut
-	// off, a `problem` event has the reason. The gateway sends comments while there are no events. If requested events
-	// have been removed, the answer is 410 with the `floor`: a client that continues after it misses no other event.
+	// off, a `problem` event has the reason. The gateway sends comments while there are no events, and an id alone after
+	// many events that the stream leaves out: clients resume after it. If requested events have been removed, the
+	// answer is 410 with the `floor`: a client that continues after it misses no other event.
 	//
 	// Corresponds with GET /api/v1/events (the `StreamEvents` operationId).
 	StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5894,8 +5895,9 @@ func (c *Client) PutChangeGroup(ctx context.Context, name string, body PutChange
 //
 // Server-sent events, oldest first, after the given number, and new events as they are committed. The id is the
 // event's number: dense, in the order of commits. The name is its type, the data an `Event`. If the stream is cut
-// off, a `problem` event has the reason. The gateway sends comments while there are no events. If requested events
-// have been removed, the answer is 410 with the `floor`: a client that continues after it misses no other event.
+// off, a `problem` event has the reason. The gateway sends comments while there are no events, and an id alone after
+// many events that the stream leaves out: clients resume after it. If requested events have been removed, the
+// answer is 410 with the `floor`: a client that continues after it misses no other event.
 //
 // Corresponds with GET /api/v1/events (the `StreamEvents` operationId).
 func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {

@@ -343,7 +343,7 @@ type readPositions struct {
 	after chan int64
 }
 
-func (s readPositions) ReadEvents(ctx context.Context, q run.EventQuery, n int) ([]run.Event, error) {
+func (s readPositions) ReadEvents(ctx context.Context, q run.EventQuery, n int) (records.EventPage, error) {
 	select {
 	case s.after <- q.After:
 	case <-ctx.Done():
@@ -396,4 +396,34 @@ func TestEvents_of_groups(t *testing.T) {
 	}
 	stop()
 	<-done
+}
+
+// silentEvents has no events of the reader's groups up to a number.
+type silentEvents struct {
+	records.Store
+
+	upTo int64
+}
+
+func (s silentEvents) ReadEvents(_ context.Context, q run.EventQuery, _ int) (records.EventPage, error) {
+	next := min(s.upTo, q.After+10_000)
+	return records.EventPage{Next: next, More: next < s.upTo}, nil
+}
+
+// TestEvents_positions: a reader that gets no events learns its position, to resume there.
+func TestEvents_positions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	e := engine.New(engine.Deps{Store: silentEvents{b.store, 25_000}, Logs: b.blobs, Logger: slog.New(slog.DiscardHandler)})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var positions []int64
+	for event, err := range e.Events(ctx, run.EventQuery{Within: []string{"/own"}}) {
+		require.NoError(t, err)
+		require.Equal(t, run.Event{Number: event.Number}, event)
+		if positions = append(positions, event.Number); event.Number == 25_000 {
+			stop()
+		}
+	}
+	require.Equal(t, []int64{10_000, 20_000, 25_000}, positions)
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"iter"
 
-	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
-// eventPage is the number of events in one read.
-const eventPage = 500
+const (
+	// eventPage is the number of events in one read.
+	eventPage = 500
+	// silentEvents is after how many events of others a reader learns its position.
+	silentEvents = 5_000
+)
 
 // EventBounds implements run.Service.
 func (e *Engine) EventBounds(ctx context.Context, id run.ID) (floor, last int64, err error) {
@@ -25,28 +28,31 @@ func (e *Engine) Events(ctx context.Context, q run.EventQuery) iter.Seq2[run.Eve
 	return func(yield func(run.Event, error) bool) {
 		changed, stop := e.store.Watch(q.Run)
 		defer stop()
+		told := q.After
 		for {
-			last, err := lastBefore(ctx, e.store, q)
-			var page []run.Event
-			if err == nil {
-				page, err = e.store.ReadEvents(ctx, q, eventPage)
-			}
+			page, err := e.store.ReadEvents(ctx, q, eventPage)
 			if err != nil {
 				if ctx.Err() == nil {
 					yield(run.Event{}, err)
 				}
 				return
 			}
-			for _, event := range page {
+			for _, event := range page.Events {
 				if !yield(event, nil) {
 					return
 				}
-				q.After = event.Number
+				told = event.Number
 			}
-			if len(page) == eventPage {
+			q.After = page.Next
+			if q.After-told >= silentEvents {
+				if !yield(run.Event{Number: q.After}, nil) {
+					return
+				}
+				told = q.After
+			}
+			if page.More {
 				continue
 			}
-			q.After = max(q.After, last)
 			select {
 			case <-ctx.Done():
 				return
@@ -54,14 +60,4 @@ func (e *Engine) Events(ctx context.Context, q run.EventQuery) iter.Seq2[run.Eve
 			}
 		}
 	}
-}
-
-// lastBefore returns a number up to which the next read finds all events of a query for
-// groups: the read after that need not look at the events of other groups again. It is 0
-// for other queries, whose reads by index find no others.
-func lastBefore(ctx context.Context, store records.Events, q run.EventQuery) (int64, error) {
-	if q.Run != "" || q.Group == "" && len(q.Within) == 0 {
-		return 0, nil
-	}
-	return store.LastEvent(ctx)
 }

@@ -53,6 +53,9 @@ func (s *Server) StreamEvents(c echo.Context, params api.StreamEventsParams) err
 	}
 	source := func(ctx context.Context) iter.Seq2[run.Event, error] { return s.runs.Events(ctx, q) }
 	err = streamItems(ctx, w, s.opts.Heartbeat, source, func(e run.Event) error {
+		if e.Type == "" {
+			return w.position(e.Number)
+		}
 		return w.event(e.Number, string(e.Type), api.EventOf(e))
 	})
 	return endEvents(ctx, c, w, err)

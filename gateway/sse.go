@@ -118,6 +118,9 @@ func (w *streamWriter) event(id int64, name string, v any) error {
 	return w.write(fmt.Appendf(nil, "id: %d\nevent: %s\ndata: %s\n\n", id, name, data))
 }
 
+// position writes an id alone: clients that resume begin after it.
+func (w *streamWriter) position(id int64) error { return w.write(fmt.Appendf(nil, "id: %d\n\n", id)) }
+
 // comment writes and flushes a comment, which clients ignore.
 func (w *streamWriter) comment(text string) error {
 	if err := w.write([]byte(": " + text + "\n\n")); err != nil {

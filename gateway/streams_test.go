@@ -256,6 +256,16 @@ func TestServer_events(t *testing.T) {
 }
 
 // An idle stream outlives every timeout of the server.
+// TestServer_event_positions: an event without a type is an id alone.
+func TestServer_event_positions(t *testing.T) {
+	t.Parallel()
+	events, queries, ended := make(chan run.Event), make(chan run.EventQuery, 1), make(chan struct{})
+	base := serve(t, gateway.Deps{Runs: eventService(events, queries, ended)}, gateway.Options{})
+	s := open(t, base+"/api/v1/events", nil)
+	events <- run.Event{Number: 12_000}
+	require.Equal(t, event{id: "12000"}, s.next(t))
+}
+
 func TestServer_heartbeats(t *testing.T) {
 	t.Parallel()
 	events, ended := make(chan run.Event), make(chan struct{})

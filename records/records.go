@@ -537,11 +537,22 @@ type Outbox interface {
 	OutboxWake() <-chan struct{}
 }
 
+// EventPage is an answer of ReadEvents.
+type EventPage struct {
+	Events []run.Event
+	// Next is the number after which the next read begins: the query has no other
+	// events up to it.
+	Next int64
+	More bool // there may be more events after Next at once
+}
+
 // Events reads and watches events.
 type Events interface {
-	// ReadEvents returns up to n events with numbers greater than q.After.
-	// Errors: gone (some of them were removed).
-	ReadEvents(ctx context.Context, q run.EventQuery, n int) ([]run.Event, error)
+	// ReadEvents returns up to n events with numbers greater than q.After. Its work is
+	// bounded, also if other groups have millions of events: a page may have fewer
+	// events, or none, and still not be the last. Errors: gone (some of them were
+	// removed).
+	ReadEvents(ctx context.Context, q run.EventQuery, n int) (EventPage, error)
 	// LastEvent returns the greatest event number, 0 if there is none.
 	LastEvent(ctx context.Context) (int64, error)
 	// Watch returns a channel that is signalled (coalesced) after every commit

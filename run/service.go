@@ -85,7 +85,9 @@ type Service interface {
 	// number of the newest event of any run, 0 if there was none. Errors: not_found.
 	EventBounds(ctx context.Context, id ID) (floor, last int64, err error)
 	// Events yields the events after q.After, oldest first, and then waits for
-	// new ones until ctx ends. Errors: gone (the next event was removed).
+	// new ones until ctx ends. While many events match nothing of q, it also yields
+	// events without a type: all events of q up to their numbers were yielded. Errors:
+	// gone (the next event was removed).
 	Events(ctx context.Context, q EventQuery) iter.Seq2[Event, error]
 	// Ready returns nil if the service can work, and otherwise an error that
 	// names what is missing. Errors: unavailable.

@@ -139,11 +139,6 @@ func (f *follower) follow(ctx context.Context) error {
 // position past them. more reports that there may be others at once.
 func (f *follower) readNext(ctx context.Context) (events []run.Event, more bool, err error) {
 	f.lastRead = time.Now()
-	// LastEvent is called first: a later read includes all events up to it.
-	last, err := f.d.store.LastEvent(ctx)
-	if err != nil || last <= f.position {
-		return nil, false, err
-	}
 	page, err := f.d.store.ReadEvents(ctx, run.EventQuery{After: f.position, Run: f.w.Run, Group: f.w.Group}, f.d.opts.Batch)
 	if gone, ok := errors.AsType[*run.Error](err); ok && gone.Code == run.CodeGone {
 		return nil, true, f.skip(ctx, gone.Floor)
@@ -151,14 +146,8 @@ func (f *follower) readNext(ctx context.Context) (events []run.Event, more bool,
 	if err != nil {
 		return nil, false, err
 	}
-	more = len(page) == f.d.opts.Batch
-	if n := len(page); n > 0 {
-		f.position = page[n-1].Number
-	}
-	if !more {
-		f.position = max(f.position, last)
-	}
-	for _, e := range page {
+	f.position, more = page.Next, page.More
+	for _, e := range page.Events {
 		if f.w.BatchEnd > 0 && e.Number > f.w.BatchEnd {
 			// A batch that failed is retried unchanged.
 			f.position, more = f.w.BatchEnd, true

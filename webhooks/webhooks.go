@@ -23,8 +23,7 @@ type Store interface {
 	FailedTasks(ctx context.Context, id run.ID, n int) ([]records.FailedTask, error)
 	GetSummary(ctx context.Context, id run.ID) (run.Run, error)
 	WatchWebhook(name string) (signal <-chan struct{}, stop func())
-	ReadEvents(ctx context.Context, q run.EventQuery, n int) ([]run.Event, error)
-	LastEvent(ctx context.Context) (int64, error)
+	ReadEvents(ctx context.Context, q run.EventQuery, n int) (records.EventPage, error)
 	Watch(id run.ID) (signal <-chan struct{}, stop func())
 }
 

@@ -209,10 +209,8 @@ func testActors(t *testing.T, d *fixture.Database) {
 	}
 	require.Equal(t, []string{"start bob", "stop cyd"}, acts)
 	fixture.AwaitEvent(t, s, after+3)
-	events, err := s.ReadEvents(t.Context(), run.EventQuery{After: after, Run: r.ID}, 10)
-	require.NoError(t, err)
 	acts = nil
-	for _, e := range events {
+	for _, e := range fixture.ReadAll(t, s, run.EventQuery{After: after, Run: r.ID}) {
 		acts = append(acts, string(e.Phase)+" "+string(e.Action)+" "+e.Actor)
 	}
 	require.Equal(t, []string{"queued create ann", "running start bob", "running stop cyd"}, acts)

@@ -19,6 +19,7 @@ func eventTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"describe_every_change":      testEvents,
 		"of_a_cancelled_run":         testEventsCancel,
 		"can_be_selected":            testEventFilters,
+		"of_others_are_passed":       testEventsOfOthers,
 		"are_dense_and_in_order":     testEventOrder,
 		"none_of_a_failed_change":    testEventsAtomic,
 		"readers_see_each_once":      testEventReaders,
@@ -200,12 +201,12 @@ func testEventReaders(t *testing.T, d *fixture.Database) {
 				if err != nil {
 					return err
 				}
-				for _, e := range page {
+				for _, e := range page.Events {
 					if last++; e.Number != last {
 						return fmt.Errorf("got event %d, want %d", e.Number, last)
 					}
 				}
-				if len(page) == 0 {
+				if len(page.Events) == 0 {
 					select {
 					case <-changed:
 					case <-t.Context().Done():
@@ -315,5 +316,74 @@ func tryReceive(signal <-chan struct{}) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// testEventsOfOthers reads the events of some groups, which stand between many events of
+// others. No read looks at all of those, and none is missing in the end.
+func testEventsOfOthers(t *testing.T, d *fixture.Database) {
+	const many, perRun = 80, 5_002
+	s := d.Store(t)
+	var own []run.ID
+	last := int64(0)
+	create := func(group string) {
+		own = append(own, fixture.Create(t, s, fixture.OneTask(group)).ID)
+		last++
+	}
+	others := func() {
+		r := fixture.Create(t, s, fixture.Wide("/other/x", perRun-2))
+		require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
+		last += perRun
+		fixture.AwaitEvent(t, s, last)
+	}
+	for i := range many {
+		create(fmt.Sprintf("/own/%d", i))
+	}
+	others()
+	others()
+	create("/own/0")
+	others()
+	create("/own/1/below")
+	fixture.AwaitEvent(t, s, last)
+
+	read := func(q run.EventQuery, n int) (ids []run.ID, reads int) {
+		for {
+			page, err := s.ReadEvents(t.Context(), q, n)
+			require.NoError(t, err)
+			reads++
+			for _, e := range page.Events {
+				ids = append(ids, e.Run)
+			}
+			if !page.More {
+				require.Equal(t, last, page.Next)
+				return ids, reads
+			}
+			require.Greater(t, page.Next, q.After)
+			require.LessOrEqual(t, len(page.Events), n)
+			q.After = page.Next
+		}
+	}
+	for _, tt := range []struct {
+		q     run.EventQuery
+		n     int
+		want  []run.ID
+		reads int
+	}{
+		// The events of few groups are found without a look at others.
+		{run.EventQuery{Group: "/own/0"}, 10, []run.ID{own[0], own[many]}, 1},
+		{run.EventQuery{Within: []string{"/own/1", "/own/0", "/own/none"}}, 10, []run.ID{own[0], own[1], own[many], own[many+1]}, 1},
+		{run.EventQuery{Within: []string{"/own/1", "/own/0"}}, 2, []run.ID{own[0], own[1], own[many], own[many+1]}, 2},
+		{run.EventQuery{Within: []string{"/none"}}, 10, nil, 1},
+		{run.EventQuery{Within: []string{"/own/1"}, Group: "/own/1/below"}, 10, own[many+1:], 1},
+		{run.EventQuery{Within: []string{"/own/1/below", "/other"}, Group: "/own"}, 10, own[many+1:], 1},
+		{run.EventQuery{Within: []string{"/own/1"}, Group: "/own/2"}, 10, nil, 1},
+		{run.EventQuery{Within: []string{"/own"}, Run: own[many]}, 10, own[many : many+1], 1},
+		// There are many groups: a read passes 10,000 events.
+		{run.EventQuery{Group: "/own"}, 500, own, 2},
+		{run.EventQuery{Group: "/own", After: last - perRun - 2}, 500, own[many:], 1},
+	} {
+		ids, reads := read(tt.q, tt.n)
+		require.Equal(t, tt.want, ids, "%+v", tt.q)
+		require.Equal(t, tt.reads, reads, "%+v", tt.q)
 	}
 }

@@ -91,8 +91,7 @@ func testWatchAcross(t *testing.T, d *fixture.Database) {
 	_, err = remote.Begin(t.Context(), r.ID)
 	require.NoError(t, err)
 	for {
-		events, err := local.ReadEvents(t.Context(), run.EventQuery{After: last, Run: r.ID}, 10)
-		require.NoError(t, err)
+		events := fixture.ReadAll(t, local, run.EventQuery{After: last, Run: r.ID})
 		if len(events) > 0 && events[len(events)-1].Phase == run.PhaseRunning {
 			return
 		}

@@ -64,8 +64,7 @@ func EndRun(ctx context.Context, s records.Store, id run.ID) error {
 // requireAtMost checks by the events that no more runs than most ran at a time.
 func requireAtMost(t *testing.T, s records.Store, maximum int) {
 	t.Helper()
-	events, err := s.ReadEvents(t.Context(), run.EventQuery{}, 10000)
-	require.NoError(t, err)
+	events := fixture.ReadAll(t, s, run.EventQuery{})
 	running := map[run.ID]bool{}
 	for i, e := range events {
 		require.EqualValues(t, i+1, e.Number)
@@ -169,8 +168,7 @@ func testGroupRaceAll(t *testing.T, d *fixture.Database) {
 		require.Empty(t, running)
 		require.Empty(t, queued)
 		maximum := i + 1
-		events, err := a.ReadEvents(ctx, run.EventQuery{}, 10000)
-		require.NoError(t, err)
+		events := fixture.ReadAll(t, a, run.EventQuery{})
 		holding := map[run.ID]bool{}
 		for _, e := range events {
 			switch r := fixture.Get(t, a, e.Run); {

@@ -510,8 +510,9 @@ export interface paths {
          * Follow events
          * @description Server-sent events, oldest first, after the given number, and new events as they are committed. The id is the
          *     event's number: dense, in the order of commits. The name is its type, the data an `Event`. If the stream is cut
-         *     off, a `problem` event has the reason. The gateway sends comments while there are no events. If requested events
-         *     have been removed, the answer is 410 with the `floor`: a client that continues after it misses no other event.
+         *     off, a `problem` event has the reason. The gateway sends comments while there are no events, and an id alone after
+         *     many events that the stream leaves out: clients resume after it. If requested events have been removed, the
+         *     answer is 410 with the `floor`: a client that continues after it misses no other event.
          */
         get: operations["streamEvents"];
         put?: never;
