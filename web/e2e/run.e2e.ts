@@ -48,9 +48,10 @@ browserSuite('the page of a run', ({ api, open }) => {
       const shown = page.locator(labels)
       await expect.poll(() => shown.count(), { message: address }).toBe(6)
       expect((await shown.allTextContents()).sort(), address).toEqual(want)
+      expect(await violations(page, 'all'), address).toEqual([])
       expect(await shown.evaluateAll((all) => all.filter((e) => e.scrollWidth > e.clientWidth && getComputedStyle(e).display !== 'inline').length), `${address}: names that are cut`).toBe(0)
     }
-    expect(await page.getByRole('link', { name: 'build[ARCH=arm64,OS=linux,TOOLCHAIN=1.26]' }).count()).toBe(1)
+    expect(await page.getByTitle('build[ARCH=arm64,OS=linux,TOOLCHAIN=1.26]').count()).toBe(1)
     expect(faults).toEqual([])
   })
 
@@ -124,14 +125,14 @@ browserSuite('the page of a run', ({ api, open }) => {
     await page.keyboard.press('Control+A')
     await page.keyboard.insertText(JSON.stringify({
       name: 'sizes', group: '/web/tests', input_values: { size: 3 }, tasks: { one: { steps: [{ run: 'true' }] } },
-      inputs: { zone: { type: 'choice', options: ['a', 'b'], default: 'b' }, size: { type: 'number' }, owner: { type: 'string' }, fast: { type: 'boolean' } },
+      inputs: { zone: { type: 'choice', options: ['a', 'b'], default: 'b' }, size: { type: 'number', required: true }, owner: { type: 'string' }, fast: { type: 'boolean', default: true } },
     }))
     const form = page.getByRole('group', { name: 'Inputs' })
     await expect.poll(() => form.locator('label > .mono').allTextContents()).toEqual(['zone', 'size', 'owner', 'fast'])
     expect(await form.getByLabel('zone').locator('option').first().textContent()).toBe('as in the file: b')
     expect(await form.getByLabel('size').getAttribute('placeholder')).toBe('as in the file: 3')
     expect(await form.getByLabel('owner').getAttribute('placeholder')).toBe('no value')
-    expect(await form.getByLabel('fast').locator('option').first().textContent()).toBe('no value')
+    expect(await form.getByLabel('fast').locator('option').first().textContent()).toBe('as in the file: true')
     expect(faults).toEqual([])
   })
 

@@ -44,7 +44,7 @@ export function TasksTab() {
             label="Tasks" rows={rows} keyOf={(r) => r.name} sort={filters.sort ?? 'number'} onSort={(sort) => change({ sort: sort === 'number' ? undefined : sort })}
             columns={[
               { title: '#', width: '44px', wide: true, sort: 'number', cell: (r) => <span className="muted">{r.task.number}</span> },
-              { title: 'Task', width: 'minmax(0, 2fr)', sort: 'name', cell: (r) => <Link to="/runs/$id/tasks/$task" params={{ id: run.id, task: r.name }} title={r.name} aria-label={r.name}>{short.get(r.name) ?? r.name}</Link> },
+              { title: 'Task', width: 'minmax(0, 2fr)', sort: 'name', cell: (r) => <Link to="/runs/$id/tasks/$task" params={{ id: run.id, task: r.name }} title={r.name}>{short.get(r.name) ?? r.name}</Link> },
               { title: 'Status', width: '160px', sort: 'status', cell: (r) => <StatusBadge kind={kindOf(r.task)} /> },
               { title: 'Reason', width: 'minmax(0, 3fr)', wide: true, cell: (r) => <span className="muted" title={r.task.reason}>{r.task.reason}</span> },
               { title: 'Executor', width: 'minmax(0, 1fr)', wide: true, sort: 'executor', cell: (r) => <span className="muted" title={r.task.executor}>{r.task.executor}</span> },

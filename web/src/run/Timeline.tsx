@@ -116,7 +116,7 @@ const Lane = memo(function Lane({ run, row, label, begin, length, critical }: La
   return (
     <>
       <a href={below(`/runs/${encodeURIComponent(run)}/tasks/${encodeURIComponent(name)}`)} data-kind={kindOf(task)} data-critical={critical || undefined}
-        aria-label={`${name}: ${statusLabels[kindOf(task)]}, ${duration(row.to - row.from)}${critical ? ', on the critical path' : ''}`}
+        aria-label={`${label}: ${statusLabels[kindOf(task)]}, ${duration(row.to - row.from)}${critical ? ', on the critical path' : ''}`}
         onClick={(e) => {
           if (e.ctrlKey || e.metaKey || e.shiftKey) return
           e.preventDefault()
