@@ -30,7 +30,7 @@ func TestCopies(t *testing.T) {
 	}{
 		"carried_state_saved":    {of: contract.RunState{}, functions: []string{"runner.continueAsNew", "batches.save"}},
 		"carried_state_restored": {of: contract.RunState{}, functions: []string{"runner.restore", "batches.restore"}, leftOut: []string{"Continued"}},
-		// What the attempts of a task add to its assignment begins anew in a batch.
+		// What the attempts of a task add to its assignment begins again in a batch.
 		"assignment_of_a_task": {of: contract.Assignment{}, functions: []string{"runner.assignment"}, leftOut: append(zeroFields(full), "Recover")},
 		"input_of_a_batch":     {of: contract.BatchInput{}, functions: []string{"batches.start"}},
 		// A plan is executed in two parts: executePlan begins the bootstraps of all.
@@ -57,7 +57,7 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// zeroFields returns the fields that an assignment does not keep when it begins anew.
+// zeroFields returns the fields that an assignment does not keep when it begins again.
 func zeroFields(a contract.Assignment) (out []string) {
 	value := reflect.ValueOf(a)
 	for i := range value.NumField() {

@@ -136,7 +136,7 @@ func Copy(ctx context.Context, client, command Conn, seen func()) (*ExitStatus, 
 }
 
 // awaitClose waits until a client that was told the end closes the connection: it has
-// read all messages then. If the connection were closed before, whatever the client
+// read all messages then. If the connection were closed before, what the client
 // sends could make its system discard what it has not read.
 func awaitClose(ctx context.Context, gone <-chan struct{}) {
 	timer := time.NewTimer(closeTimeout)

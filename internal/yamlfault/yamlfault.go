@@ -215,8 +215,8 @@ func width(line string) int { return len(line) - len(strings.TrimLeft(line, " \t
 // line is indented less, 0 for none; begun says that the text has lines.
 func openIndents(own int, above []string) (open []int, block int, begun bool) {
 	last := -1
-	for i := len(above) - 1; i >= 0; i-- {
-		text := strings.TrimRight(above[i], " \t\r\n")
+	for i, line := range slices.Backward(above) {
+		text := strings.TrimRight(line, " \t\r\n")
 		trimmed := strings.TrimLeft(text, " \t")
 		if trimmed == "" || trimmed[0] == '#' {
 			continue

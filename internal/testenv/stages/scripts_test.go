@@ -39,7 +39,7 @@ limit_flaky 3
 summary`
 }
 
-// TestFlaky_limit counts the flaky tests of all stages, whatever runs them.
+// TestFlaky_limit counts the flaky tests of all stages, of Go and of the web UI.
 func TestFlaky_limit(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
