@@ -71,7 +71,7 @@ func nameless() []string {
 		tail task temporary template text timeout timestamps timezone title tmpfs to to_revision type unexpected untrusted update update_interval
 		update_interval_when_expecting upcoming_tasks url user username version volumes weight when working_dir workspace_max_age`),
 		strings.Fields(`
-		checkout.* inputs.* connector_config.* email.* frames.* kubernetes.* flavor.* policy.* depends.* services.name services.secrets save_artifacts.name
+		checkout.* foreach.* inputs.* connector_config.* email.* frames.* kubernetes.* flavor.* policy.* depends.* services.name services.secrets save_artifacts.name
 		steps.name steps.run save_cache.key restore_cache.keys volumes.path`),
 		[]string{
 			"createRun name", "createRun tasks", "validateSpec name", "validateSpec tasks", "restartRun tasks", "restartRun from", "putFleet name", "putWebhook from",

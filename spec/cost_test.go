@@ -124,7 +124,7 @@ func TestValidate_cost(t *testing.T) {
 	for name, s := range costSeeds() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cputime.Linear(t, costBytes/4, func(bytes int) { checkInput(t, s.data(bytes), spec.FormatYAML) })
+			cputime.Linear(t, costBytes/8, func(bytes int) { checkInput(t, s.data(bytes), spec.FormatYAML) })
 		})
 	}
 }

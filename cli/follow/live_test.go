@@ -98,9 +98,9 @@ func TestLive_many_tasks(t *testing.T) {
 	s := testScreen(&bytes.Buffer{})
 	s.Unicode = true
 	const n = 10_000
-	models := map[int]*model{n / 4: manyTasks(n / 4), n: manyTasks(n)}
+	models := map[int]*model{n / 8: manyTasks(n / 8), n: manyTasks(n)}
 	var lines []string
-	cputime.Linear(t, n/4, func(n int) { lines = newLive(s).picture(models[n], 80, 20) })
+	cputime.Linear(t, n/8, func(n int) { lines = newLive(s).picture(models[n], 80, 20) })
 	lines = newLive(s).picture(models[n], 80, 20)
 	golden(t, "many", strings.Join(lines, "\n")+"\n")
 }

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// growth is how often the cost of an input may be contained in that of four times the
-	// input. Linear work costs 4 times as much, quadratic work 16 times.
-	growth = 10
+	// growth is how often the cost of an input may be contained in that of eight times the
+	// input. Linear work costs 8 times as much, quadratic work 64 times.
+	growth = 24
 	// attempts is how often a cost that is too high is measured. The lowest one counts,
 	// because other work on the machine only adds to it.
 	attempts = 5
@@ -20,12 +20,12 @@ const (
 	resolution = 5 * time.Millisecond
 )
 
-// Linear fails the test if do(4*n) costs far more than four times as much as do(n). The
+// Linear fails the test if do(8*n) costs far more than eight times as much as do(n). The
 // cost is the calling thread's CPU time, so goroutines that do starts do not count.
 // Under the race detector, whose own cost is not linear, do is called without a check.
 func Linear(t testing.TB, n int, do func(n int)) {
 	t.Helper()
-	AtMost(t, growth, func() { do(n) }, func() { do(4 * n) })
+	AtMost(t, growth, func() { do(n) }, func() { do(8 * n) })
 }
 
 // AtMost fails the test if do costs more than times as much as reference, measured as

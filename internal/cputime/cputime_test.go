@@ -25,13 +25,13 @@ func TestCompare(t *testing.T) {
 		reference, do func() time.Duration
 		want          bool
 	}{
-		"linear":                  {costs(second), costs(4 * second), true},
-		"quadratic":               {costs(second), costs(16 * second), false},
-		"too short to measure":    {costs(1), costs(16), true},
+		"linear":                  {costs(second), costs(8 * second), true},
+		"quadratic":               {costs(second), costs(64 * second), false},
+		"too short to measure":    {costs(1), costs(64), true},
 		"quadratic, unmeasurable": {costs(1), costs(second), false},
-		"another load at first":   {costs(second), costs(20*second, 20*second, 4*second), true},
-		"a load on the reference": {costs(9*second, second), costs(16 * second), true},
-		"always loaded":           {costs(second), costs(20*second, 19*second, 18*second, 17*second, 16*second), false},
+		"another load at first":   {costs(second), costs(90*second, 90*second, 8*second), true},
+		"a load on the reference": {costs(9*second, second), costs(64 * second), true},
+		"always loaded":           {costs(second), costs(90*second, 80*second, 70*second, 66*second, 64*second), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,7 @@ const maxSearched = 128 << 10
 
 var (
 	fieldPattern   = regexp.MustCompile(`^(line \d+: )field (.*) not found in type `)
-	typePattern    = regexp.MustCompile(`(?s)^(line \d+: )cannot unmarshal (!!\w+)(?: .*)? into (\S+)$`)
+	typePattern    = regexp.MustCompile(`(?s)^(line \d+: )cannot unmarshal (!!\w+)(?: .*)? into (.+)$`)
 	messagePattern = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 	// Values of a key or of an item that need quotes. The text is not shown: it may be
 	// a secret.

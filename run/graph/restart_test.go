@@ -128,7 +128,7 @@ func TestKept_cost(t *testing.T) {
 	for i := range named {
 		named[i] = "x" + strconv.Itoa(i)
 	}
-	cputime.Linear(t, len(named)/4, func(n int) {
+	cputime.Linear(t, len(named)/8, func(n int) {
 		_, err := graph.Kept(nodes, status, func(task int) string { return nodes[task].Name }, "", named[:n])
 		var refused *run.Error
 		require.ErrorAs(t, err, &refused)
