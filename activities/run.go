@@ -82,6 +82,9 @@ func (a *Run) Apply(ctx context.Context, in contract.ApplyInput) (contract.Apply
 // Expand creates the tasks of a foreach.
 func (a *Run) Expand(ctx context.Context, in contract.ExpandInput) (contract.ExpandResult, error) {
 	x, err := a.progress.Expand(ctx, in.Run, in.Task)
+	if err == nil && !in.Empty && x.Width == 0 && x.Fault == "" && x.Skipped == "" {
+		x.Fault = "the list of foreach is an empty list, which the control worker that began the run does not accept"
+	}
 	return contract.ExpandResult{First: x.First, Width: x.Width, Fault: x.Fault, Skipped: x.Skipped}, errcode.ToTemporal(err)
 }
 

@@ -42,7 +42,10 @@ func (p *progress) LostExecutors(_ context.Context, ids []string) (map[string]st
 	return map[string]string{ids[0]: "it burnt"}, p.err
 }
 
-func (p *progress) Expand(context.Context, run.ID, int) (records.Expanded, error) {
+func (p *progress) Expand(_ context.Context, id run.ID, _ int) (records.Expanded, error) {
+	if id == "empty" {
+		return records.Expanded{First: 3}, nil
+	}
 	return records.Expanded{First: 3, Width: 2}, nil
 }
 
@@ -134,4 +137,20 @@ func TestRun_errors_cross_by_code(t *testing.T) {
 		require.Equal(t, string(run.CodeNotFound), application.Type())
 		require.True(t, application.NonRetryable())
 	}
+}
+
+// TestRun_Expand_for_earlier_workflows: a workflow of an earlier version takes an empty list
+// for a fault, and its history must have that.
+func TestRun_Expand_for_earlier_workflows(t *testing.T) {
+	t.Parallel()
+	a := activities.NewRun(&progress{})
+	out, err := a.Expand(t.Context(), contract.ExpandInput{Run: "empty", Empty: true})
+	require.NoError(t, err)
+	require.Equal(t, contract.ExpandResult{First: 3}, out)
+	out, err = a.Expand(t.Context(), contract.ExpandInput{Run: "empty"})
+	require.NoError(t, err)
+	require.Contains(t, out.Fault, "is an empty list")
+	out, err = a.Expand(t.Context(), contract.ExpandInput{Run: "r"})
+	require.NoError(t, err)
+	require.Equal(t, contract.ExpandResult{First: 3, Width: 2}, out)
 }

@@ -55,11 +55,14 @@ type ApplyResult struct {
 type ExpandInput struct {
 	Run  run.ID `json:"run"`
 	Task int    `json:"task"` // a foreach task
+	// Empty says that the workflow accepts an empty list. Workflows of earlier versions
+	// do not, and their histories have a Fault for it.
+	Empty bool `json:"empty,omitempty"`
 }
 
 // ExpandResult is the result of expand-foreach: the tasks that were created from a
 // list, with consecutive numbers, or why there are none. An empty list has a Width of
-// 0, and neither a Fault nor Skipped.
+// 0, and neither a Fault nor Skipped, if the workflow accepts it.
 type ExpandResult struct {
 	First int    `json:"first,omitempty"`
 	Width int    `json:"width,omitempty"`

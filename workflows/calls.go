@@ -33,7 +33,7 @@ func (c calls) apply(ctx workflow.Context, in contract.ApplyInput) (contract.App
 }
 
 func (c calls) expand(ctx workflow.Context, task int) (contract.ExpandResult, error) {
-	return callRecords[contract.ExpandResult](ctx, contract.ActivityExpandForeach, contract.ExpandInput{Run: c.run, Task: task})
+	return callRecords[contract.ExpandResult](ctx, contract.ActivityExpandForeach, contract.ExpandInput{Run: c.run, Task: task, Empty: true})
 }
 
 func (c calls) holders(ctx workflow.Context, tasks ...int) (contract.HoldersResult, error) {

@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/drover-run/drover/spec/condition"
 )
@@ -28,9 +29,10 @@ const (
 	bytesOfCost       = 50 // of data read for each unit
 	variablesOfCost   = 4
 
-	// maxPatient bounds the transactions of a call. What is left then comes with
-	// another call.
+	// maxPatient and patience bound the transactions of a call, and how long it waits
+	// for its turns. What is left then comes with another call.
 	maxPatient = 20
+	patience   = time.Second
 )
 
 func costOfBytes(n int) uint64     { return uint64(n / bytesOfCost) }
@@ -96,23 +98,27 @@ func (s *Store) decide(ctx context.Context, fn func(*deciding) error) error {
 	w := &deciding{limit: quickCost, compiles: make(map[conditionText]*compiledCondition)}
 	err := fn(w)
 	w.limit, w.patient = patientCost, true
+	end := time.NewTimer(patience)
+	defer end.Stop()
 	for range maxPatient {
 		if len(w.left) == 0 || err != nil && !errors.Is(err, errTooMany) {
 			break
 		}
 		w.compileMissing()
-		err = s.patient(ctx, func() error { return fn(w) })
+		select {
+		case s.turn <- struct{}{}:
+			err = s.inTurn(func() error { return fn(w) })
+		case <-end.C:
+			return err
+		case <-ctx.Done():
+			return s.db.Wrap("wait to evaluate conditions", ctx.Err())
+		}
 	}
 	return err
 }
 
-// patient calls fn when it is the call's turn.
-func (s *Store) patient(ctx context.Context, fn func() error) error {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-		return fn()
-	case <-ctx.Done():
-		return s.db.Wrap("wait to evaluate conditions", ctx.Err())
-	}
+// inTurn calls fn, and ends the turn.
+func (s *Store) inTurn(fn func() error) error {
+	defer func() { <-s.turn }()
+	return fn()
 }
