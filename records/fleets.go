@@ -50,17 +50,30 @@ type Ledger interface {
 // FleetView holds all inputs of a scaling decision.
 type FleetView struct {
 	Fleet       run.Fleet
-	Instances   []LedgerRow    // without those in state gone, by number
-	PolicyState string         // the policy state that ChangeFleet wrote last
-	Queued      int            // tasks of the pool that are queued, and that each of its executors may run
-	Labelled    int            // queued tasks that require labels, and that are to run on this fleet
-	Overdue     int            // of Queued: those that have waited for longer than run.SlotTimeout
-	FreeSlots   int            // of online executors of the pool that belong to none of its fleets
+	Instances   []LedgerRow // without those in state gone, by number
+	PolicyState string      // the policy state that ChangeFleet wrote last
+	PoolLabels  map[string]string
+	Tasks       []QueuedTasks  // of the pool, by the labels that they require
+	FreeSlots   []FreeSlots    // of online executors of the pool that belong to none of its fleets
 	Executors   []run.Executor // instances of the fleet that are not removed
 	QuotaShares []QuotaShare   // other fleets that share its quota
 	// Pool holds the other fleets of its pool, by name, each without the tasks
 	// and free slots of the pool, and without Pool.
 	Pool []FleetView
+}
+
+// QueuedTasks are queued tasks that require the same labels of their executor.
+type QueuedTasks struct {
+	Labels  map[string]string // nil: each executor of the pool may run them
+	Queued  int               // as many as the pool may still run
+	Overdue int               // those of them that have waited for longer than run.SlotTimeout
+}
+
+// FreeSlots are the free slots of executors with the same labels and as many slots.
+type FreeSlots struct {
+	Labels map[string]string // with those of the pool
+	Slots  int               // of each executor
+	Free   int               // of all of them together
 }
 
 // QuotaShare is the use of a quota by another fleet.

@@ -395,9 +395,15 @@ func (w *env) tick(ctx context.Context) {
 // submit queues tasks.
 func (w *env) submit(n int) run.ID {
 	w.t.Helper()
+	return w.submitRequiring(nil, n)
+}
+
+// submitRequiring does what submit does, with tasks that require labels.
+func (w *env) submitRequiring(requires *run.Requires, n int) run.ID {
+	w.t.Helper()
 	tasks := map[string]*run.TaskSpec{}
 	for i := range n {
-		tasks[fmt.Sprintf("t%03d", i)] = &run.TaskSpec{Pool: w.pool, Steps: []run.Step{{Run: "true"}}}
+		tasks[fmt.Sprintf("t%03d", i)] = &run.TaskSpec{Pool: w.pool, Requires: requires, Steps: []run.Step{{Run: "true"}}}
 	}
 	r, err := w.engine.Create(w.t.Context(), run.CreateRequest{Spec: &run.Spec{Name: "n", Group: "/a/b", Tasks: tasks}})
 	require.NoError(w.t, err)

@@ -45,11 +45,73 @@ func newPool(s planInput, own scaling.Input) *pool {
 		return cmp.Or(cmp.Compare(b.view.Fleet.Spec.Priority, a.view.Fleet.Spec.Priority), strings.Compare(a.view.Fleet.Name, b.view.Fleet.Name))
 	})
 	p.self = slices.IndexFunc(p.members, func(m member) bool { return m.view.Fleet.Name == s.view.Fleet.Name })
-	demand := scaling.PoolDemand{Queued: s.view.Queued, Overdue: s.view.Overdue, Upcoming: s.upcoming, FreeSlots: s.view.FreeSlots}
-	p.supplies(demand)
+	for _, m := range p.members {
+		p.supply = append(p.supply, m.supply())
+	}
+	demand := p.demand(s.view)
+	demand.Upcoming = s.upcoming
+	p.limitByQuotas(demand)
 	p.shares = scaling.Divide(demand, p.supply)
-	p.shares[p.self].Queued += s.view.Labelled
 	return p
+}
+
+func (m member) supply() scaling.Supply {
+	s := scaling.SupplyOf(m.input)
+	s.Off = m.off
+	return s
+}
+
+// demand returns the waiting tasks of the pool, by the executors that may run them.
+// The tasks that the fewest fleets may run are divided first.
+func (p *pool) demand(v records.FleetView) (d scaling.PoolDemand) {
+	for _, free := range v.FreeSlots {
+		d.FreeSlots = append(d.FreeSlots, free.Free)
+	}
+	for _, tasks := range v.Tasks {
+		if len(tasks.Labels) == 0 {
+			d.Queued, d.Overdue = d.Queued+tasks.Queued, d.Overdue+tasks.Overdue
+			continue
+		}
+		c := scaling.Class{Queued: tasks.Queued, Overdue: tasks.Overdue}
+		for i, m := range p.members {
+			spec := m.view.Fleet.Spec
+			own := run.Pool{Labels: v.PoolLabels}.WithLabels(spec.ExecutorLabels(m.view.Fleet.Name))
+			// An instance of few uses takes fewer tasks at a time than it has slots.
+			c.Fleets = append(c.Fleets, min(p.supply[i].PerInstance, slotsOf(tasks.Labels, own, max(1, spec.CapacityPerInstance))))
+		}
+		for _, free := range v.FreeSlots {
+			c.Others = append(c.Others, slotsOf(tasks.Labels, free.Labels, free.Slots))
+		}
+		d.Classes = append(d.Classes, c)
+	}
+	fleets := func(c scaling.Class) (n int) {
+		for _, slots := range c.Fleets {
+			n += min(1, slots)
+		}
+		return n
+	}
+	slices.SortStableFunc(d.Classes, func(a, b scaling.Class) int { return cmp.Compare(fleets(a), fleets(b)) })
+	return d
+}
+
+// slotsOf returns how many slots a task takes on an executor, 0 if that lacks the
+// labels or the resources.
+func slotsOf(required, own map[string]string, slots int) int {
+	if !run.HasLabels(own, required) {
+		return 0
+	}
+	return run.ResourcesOf(required).Capacity().Slots(run.ResourcesOf(own).Capacity(), slots)
+}
+
+// queuedFor returns how many queued tasks of the pool the instances of a fleet may run.
+func queuedFor(v records.FleetView) (n int) {
+	own := run.Pool{Labels: v.PoolLabels}.WithLabels(v.Fleet.Spec.ExecutorLabels(v.Fleet.Name))
+	for _, tasks := range v.Tasks {
+		if run.HasLabels(own, tasks.Labels) {
+			n += tasks.Queued
+		}
+	}
+	return n
 }
 
 // siblingOf returns another fleet of the pool.
@@ -76,26 +138,22 @@ func hasWorker(f run.Fleet, now time.Time) bool {
 	return now.Sub(last) <= demandTimeout
 }
 
-// supplies computes what each fleet has and may add. The fleets of a pool may
-// share a quota: the earlier fleets take what they need for the remaining
-// demand, and the later fleets leave that capacity to them.
-func (p *pool) supplies(d scaling.PoolDemand) {
-	left := d.Queued + d.Upcoming
-	for _, m := range p.members {
-		s := scaling.SupplyOf(m.input)
-		s.Off = m.off
-		left -= max(s.Ready, s.Free-s.Idle)
-		p.supply = append(p.supply, s)
+// limitByQuotas limits what each fleet may add. The fleets of a pool may share a
+// quota: the earlier fleets take what they need for the demand, and the later fleets
+// leave that capacity to them.
+func (p *pool) limitByQuotas(d scaling.PoolDemand) {
+	var unserved []int
+	for i := range p.members {
+		unserved = append(unserved, p.unserved(i, d))
 	}
 	grants := make([]int, len(p.members))
-	for i := range p.members {
+	for i, left := range unserved {
 		p.sharing = append(p.sharing, p.sharingOf(i, grants))
 		if m := &p.members[i]; m.view.Fleet.Spec.Quota != nil {
 			n := len(m.input.Instances)
 			share := shareOf(m.input.Now, m.view.Fleet, n, n+instancesFor(left, p.supply[i]), p.sharing[i])
 			m.input.Quota = &share
-			p.supply[i] = scaling.SupplyOf(m.input)
-			p.supply[i].Off = m.off
+			p.supply[i] = m.supply()
 			m.input.Quota = nil
 		}
 		if s := p.supply[i]; !s.Off {
@@ -105,6 +163,31 @@ func (p *pool) supplies(d scaling.PoolDemand) {
 			}
 		}
 	}
+}
+
+// unserved returns how many slots the tasks need that a fleet may run, beyond the free
+// ones of all fleets that may run them: of the tasks of one class, or of all its tasks
+// together, whichever is more.
+func (p *pool) unserved(fleet int, d scaling.PoolDemand) int {
+	all := d.Queued + d.Upcoming
+	most := 0
+	for _, c := range d.Classes {
+		if c.Fleets[fleet] == 0 {
+			continue
+		}
+		slots := c.Queued * c.Fleets[fleet]
+		all += slots
+		for i, s := range p.supply {
+			if c.Fleets[i] > 0 {
+				slots -= max(s.Ready, s.Free-s.Idle)
+			}
+		}
+		most = max(most, slots)
+	}
+	for _, s := range p.supply {
+		all -= max(s.Ready, s.Free-s.Idle)
+	}
+	return max(most, all)
 }
 
 // instancesFor returns how many new instances a fleet needs for the given

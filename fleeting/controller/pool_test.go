@@ -59,10 +59,10 @@ func (w *env) control(action run.FleetAction) {
 }
 
 // register adds an executor of the pool that belongs to no fleet.
-func (w *env) register(id string, slots int) {
+func (w *env) register(id string, slots int, labels map[string]string) {
 	w.t.Helper()
 	_, err := w.store.RegisterExecutor(w.t.Context(), run.Executor{
-		ID: id, Pool: w.pool, Driver: run.DriverShell, OS: "linux", Arch: "amd64", Slots: slots, JournalID: "j",
+		ID: id, Pool: w.pool, Driver: run.DriverShell, OS: "linux", Arch: "amd64", Slots: slots, JournalID: "j", Labels: labels,
 	})
 	require.NoError(w.t, err)
 	w.mu.Lock()
@@ -189,7 +189,7 @@ func TestPool_order_is_decided_once(t *testing.T) {
 func TestPool_free_slots_of_durable_executors_come_first(t *testing.T) {
 	t.Parallel()
 	base, spot := fleetsOfOnePool(t, nil)
-	base.register("rack-1", 3)
+	base.register("rack-1", 3, nil)
 	base.submit(4)
 	base.start()
 	spot.start()
@@ -198,4 +198,35 @@ func TestPool_free_slots_of_durable_executors_come_first(t *testing.T) {
 	require.Equal(t, 1, base.target())
 	require.Len(t, base.ledger(), 1)
 	require.Empty(t, spot.ledger())
+}
+
+func TestPool_tasks_with_labels_go_on_to_the_next_fleet_that_has_them(t *testing.T) {
+	t.Parallel()
+	gpu := map[string]string{"gpu": "a100"}
+	base, spot := fleetsOfOnePool(t, func(s *run.FleetSpec) { s.Labels = gpu })
+	base.put(func(s *run.FleetSpec) { s.Priority, s.MaxInstances, s.Labels = 10, 1, gpu })
+	base.submitRequiring(&run.Requires{Labels: gpu}, 3)
+	base.start()
+	spot.start()
+	base.awaitCount(run.InstanceReady, 1)
+	spot.awaitCount(run.InstanceReady, 2)
+	base.awaitQueued(3)
+	require.Len(t, base.ledger(), 1)
+	require.Len(t, spot.ledger(), 2)
+}
+
+func TestPool_tasks_with_labels_take_free_slots_of_durable_executors_first(t *testing.T) {
+	t.Parallel()
+	gpu := map[string]string{"gpu": "a100"}
+	base, spot := fleetsOfOnePool(t, func(s *run.FleetSpec) { s.Labels = gpu })
+	base.put(func(s *run.FleetSpec) { s.Priority, s.Labels = 10, map[string]string{"gpu": "l4"} })
+	base.register("rack-1", 3, gpu)
+	base.register("rack-2", 3, nil)
+	base.submitRequiring(&run.Requires{Labels: gpu}, 4)
+	base.start()
+	spot.start()
+	spot.awaitCount(run.InstanceReady, 1)
+	spot.awaitQueued(4)
+	require.Len(t, spot.ledger(), 1, "three of the tasks have slots")
+	require.Empty(t, base.ledger(), "its instances may not run them")
 }

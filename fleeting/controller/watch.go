@@ -285,7 +285,7 @@ func (t *watch) fleetStatus(v records.FleetView, p planResult, now time.Time) ru
 	figures := p.decision.Figures
 	s := run.FleetStatus{
 		SeenAt: v.Fleet.Status.SeenAt, Group: info.ID, Plugin: info.Version, MaxSize: int64(info.MaxSize), BlockedBy: string(p.decision.Held),
-		Queued: v.Queued + v.Labelled, Share: figures.Queued, Busy: figures.Busy, Free: figures.Free, Idle: figures.Idle, Target: figures.Target, Limit: figures.Allowed,
+		Queued: queuedFor(v), Share: figures.Queued, Busy: figures.Busy, Free: figures.Free, Idle: figures.Idle, Target: figures.Target, Limit: figures.Allowed,
 		Failures: p.memory.Failures, Instances: figures.Instances,
 	}
 	if d := v.Fleet.Desired; d != nil {

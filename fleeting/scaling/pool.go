@@ -5,20 +5,27 @@ import "slices"
 // PoolDemand is the tasks of a pool that no executor has claimed, and the free
 // slots that belong to no fleet.
 type PoolDemand struct {
-	Queued int // tasks that wait for an executor
+	Queued int // waiting tasks that each executor of the pool may run
 	// Overdue is how many of them have waited for too long: FreeSlots do not
 	// take these tasks, so they need machines.
-	Overdue   int
-	Upcoming  int // tasks that are about to wait
-	FreeSlots int // of executors of the pool that belong to none of its fleets
+	Overdue  int
+	Upcoming int // tasks that are about to wait
+	// Classes are the waiting tasks that only some executors may run. They are
+	// divided first, in their order.
+	Classes []Class
+	// FreeSlots are those of the executors of the pool that belong to none of its
+	// fleets, in groups of executors that may run the same classes.
+	FreeSlots []int
 }
 
-// unserved returns the tasks that the free slots do not take, and the remaining
-// free slots.
-func (d PoolDemand) unserved() (queued, slots int) {
-	queued, slots = max(0, d.Queued), max(0, d.FreeSlots)
-	taken := min(queued-min(queued, max(0, d.Overdue)), slots)
-	return queued - taken, slots - taken
+// Class is tasks that the same executors may run.
+type Class struct {
+	Queued  int
+	Overdue int // as in PoolDemand
+	// Fleets and Others are how many slots a task takes on an instance of each
+	// fleet, and on executors of each group of FreeSlots; 0: these may not run it.
+	Fleets []int
+	Others []int
 }
 
 // Unlimited is the Room of a fleet without a limit.
@@ -62,7 +69,8 @@ func SupplyOf(in Input) Supply {
 }
 
 // Divide divides the demand of a pool among its fleets, in their order, and
-// returns the share of each one.
+// returns the share of each one, in slots. For the tasks of each class, and then for
+// those that each executor may run:
 //
 //   - Slots that are free now take tasks first, on any fleet: those of
 //     other executors, then those of the fleets.
@@ -77,58 +85,93 @@ func SupplyOf(in Input) Supply {
 // The result depends only on the arguments: all fleets of a pool compute the
 // same result. A request of one fleet does not change the shares of the others.
 func Divide(d PoolDemand, fleets []Supply) []Demand {
-	p := &division{fleets: slices.Clone(fleets), shares: make([]Demand, len(fleets))}
-	queued, slots := d.unserved()
-	p.divide(queued, func(Supply) bool { return true }, func(s *Demand, n int) { s.Queued += n })
+	p := &division{fleets: slices.Clone(fleets), others: slices.Clone(d.FreeSlots), shares: make([]Demand, len(fleets))}
+	queued := func(s *Demand, n int) { s.Queued += n }
+	for _, c := range d.Classes {
+		p.divide(p.unserved(c), func(i int) int { return c.Fleets[i] }, queued)
+	}
+	all := Class{Queued: d.Queued, Overdue: d.Overdue, Others: slices.Repeat([]int{1}, len(p.others))}
+	p.divide(p.unserved(all), func(int) int { return 1 }, queued)
 	// An upcoming task may start on any remaining free slot.
-	upcoming := max(0, d.Upcoming-slots)
+	upcoming := max(0, d.Upcoming)
+	for _, n := range p.others {
+		upcoming = max(0, upcoming-n)
+	}
 	for _, s := range p.fleets {
 		if !s.Upcoming {
 			upcoming = max(0, upcoming-max(s.Ready, s.surplus()))
 		}
 	}
-	p.divide(upcoming, func(s Supply) bool { return s.Upcoming }, func(s *Demand, n int) { s.Upcoming += n })
+	p.divide(upcoming, func(i int) int {
+		if p.fleets[i].Upcoming {
+			return 1
+		}
+		return 0
+	}, func(s *Demand, n int) { s.Upcoming += n })
 	return p.shares
 }
 
-// division is the state of one call of Divide: fleets holds the remaining
+// division is the state of one call of Divide: fleets and others hold the remaining
 // supply.
 type division struct {
 	fleets []Supply
+	others []int
 	shares []Demand
 }
 
-// divide divides n tasks among the fleets that take them.
-func (p *division) divide(n int, takes func(Supply) bool, assign func(*Demand, int)) {
-	for _, fill := range []func(*Supply, int) int{(*Supply).fillReady, (*Supply).fillSurplus, (*Supply).grow} {
+// unserved lets the free slots of other executors take tasks, and returns how many
+// remain.
+func (p *division) unserved(c Class) int {
+	queued := max(0, c.Queued)
+	overdue := min(queued, max(0, c.Overdue))
+	waiting := queued - overdue
+	for i, slots := range c.Others {
+		if slots > 0 {
+			taken := min(waiting, max(0, p.others[i])/slots)
+			waiting -= taken
+			p.others[i] -= taken * slots
+		}
+	}
+	return overdue + waiting
+}
+
+// divide divides n tasks among the fleets. slots is how many of its slots a task takes
+// on a fleet, 0 if the fleet does not take it.
+func (p *division) divide(n int, slots func(fleet int) int, assign func(share *Demand, slots int)) {
+	for _, fill := range []func(*Supply, int, int) int{(*Supply).fillReady, (*Supply).fillSurplus, (*Supply).grow} {
 		for i := range p.fleets {
-			if f := &p.fleets[i]; takes(*f) {
-				assigned := fill(f, n)
+			if each := slots(i); each > 0 {
+				assigned := fill(&p.fleets[i], n, each)
 				n -= assigned
-				assign(&p.shares[i], assigned)
+				assign(&p.shares[i], assigned*each)
 			}
 		}
 	}
-	if i := p.first(takes); i >= 0 && n > 0 {
-		assign(&p.shares[i], n)
+	if i := p.first(slots); i >= 0 && n > 0 {
+		assign(&p.shares[i], n*slots(i))
 	}
 }
 
-// fillReady assigns up to n tasks to slots that are free now, and returns how
-// many.
-func (s *Supply) fillReady(n int) int {
-	assigned := min(n, s.Ready)
-	s.Ready -= assigned
-	s.Free -= assigned
+// fillReady assigns up to n tasks of some slots each to slots that are free now, and
+// returns how many.
+func (s *Supply) fillReady(n, each int) int {
+	assigned := min(n, s.Ready/each)
+	s.take(assigned * each)
 	return assigned
 }
 
 // fillSurplus assigns up to n tasks to slots that need not stay idle, and
 // returns how many.
-func (s *Supply) fillSurplus(n int) int {
-	assigned := min(n, s.surplus())
-	s.Free -= assigned
+func (s *Supply) fillSurplus(n, each int) int {
+	assigned := min(n, s.surplus()/each)
+	s.take(assigned * each)
 	return assigned
+}
+
+// take takes slots, first those that are ready.
+func (s *Supply) take(slots int) {
+	s.Ready = max(0, s.Ready-slots)
+	s.Free -= slots
 }
 
 // surplus returns the slots that tasks may take without a replacement for an
@@ -142,28 +185,28 @@ func (s *Supply) surplus() int {
 
 // grow assigns up to n tasks to new instances, and returns how many. If there
 // is not enough room for the idle slots too, tasks come first.
-func (s *Supply) grow(n int) int {
+func (s *Supply) grow(n, each int) int {
 	if n == 0 || s.Off || s.Preemptive {
 		return 0
 	}
-	instances := max(0, ceil(n+s.Idle-s.Free, s.PerInstance))
+	instances := max(0, ceil(n*each+s.Idle-s.Free, s.PerInstance))
 	if s.Room != Unlimited {
 		instances = min(instances, s.Room)
 		s.Room -= instances
 	}
 	s.Free += instances * s.PerInstance
-	assigned := min(n, s.Free)
-	s.Free -= assigned
+	assigned := min(n, s.Free/each)
+	s.take(assigned * each)
 	return assigned
 }
 
 // first returns the fleet that keeps the unassigned tasks, or -1 if there is
 // none.
-func (p *division) first(takes func(Supply) bool) int {
+func (p *division) first(slots func(fleet int) int) int {
 	off := -1
 	for i, f := range p.fleets {
 		switch {
-		case !takes(f):
+		case slots(i) == 0:
 		case !f.Off:
 			return i
 		case off < 0:

@@ -44,10 +44,10 @@ func TestDivide(t *testing.T) {
 			[]int{4, 3},
 			nil,
 		},
-		{"free slots of other executors", scaling.PoolDemand{Queued: 4, FreeSlots: 3}, []scaling.Supply{open, open}, []int{1, 0}, nil},
-		{"more of them than tasks", scaling.PoolDemand{Queued: 4, FreeSlots: 9}, []scaling.Supply{open}, []int{0}, nil},
-		{"free slots that do not take tasks", scaling.PoolDemand{Queued: 4, Overdue: 4, FreeSlots: 9}, []scaling.Supply{open}, []int{4}, nil},
-		{"free slots that do not take some", scaling.PoolDemand{Queued: 6, Overdue: 2, FreeSlots: 3}, []scaling.Supply{open}, []int{3}, nil},
+		{"free slots of other executors", scaling.PoolDemand{Queued: 4, FreeSlots: []int{3}}, []scaling.Supply{open, open}, []int{1, 0}, nil},
+		{"more of them than tasks", scaling.PoolDemand{Queued: 4, FreeSlots: []int{9}}, []scaling.Supply{open}, []int{0}, nil},
+		{"free slots that do not take tasks", scaling.PoolDemand{Queued: 4, Overdue: 4, FreeSlots: []int{9}}, []scaling.Supply{open}, []int{4}, nil},
+		{"free slots that do not take some", scaling.PoolDemand{Queued: 6, Overdue: 2, FreeSlots: []int{3}}, []scaling.Supply{open}, []int{3}, nil},
 		{
 			"upcoming tasks go to the fleets that take them",
 			scaling.PoolDemand{Queued: 1, Upcoming: 2},
@@ -57,7 +57,7 @@ func TestDivide(t *testing.T) {
 		},
 		{
 			"upcoming tasks take the remaining free slots",
-			scaling.PoolDemand{Queued: 1, Upcoming: 5, FreeSlots: 2},
+			scaling.PoolDemand{Queued: 1, Upcoming: 5, FreeSlots: []int{2}},
 			[]scaling.Supply{with(open, free(2)), with(room(1), upcoming), with(open, upcoming)},
 			[]int{0, 0, 0},
 			[]int{0, 1, 1},
@@ -83,6 +83,105 @@ func TestDivide(t *testing.T) {
 			require.Equal(t, tt.upcoming, upcoming)
 		})
 	}
+}
+
+func TestDivide_classes(t *testing.T) {
+	t.Parallel()
+	open := scaling.Supply{PerInstance: 1, Room: scaling.Unlimited}
+	room := func(n int) scaling.Supply { return scaling.Supply{PerInstance: 1, Room: n} }
+	ready := func(n int) scaling.Supply {
+		return scaling.Supply{PerInstance: 1, Room: scaling.Unlimited, Free: n, Ready: n}
+	}
+	wide := scaling.Supply{PerInstance: 4, Room: 1}
+	off := scaling.Supply{PerInstance: 1, Room: scaling.Unlimited, Off: true}
+	class := func(queued int, fleets ...int) scaling.Class { return scaling.Class{Queued: queued, Fleets: fleets} }
+	others := func(c scaling.Class, overdue int, slots ...int) scaling.Class {
+		c.Overdue, c.Others = overdue, slots
+		return c
+	}
+	for _, tt := range []struct {
+		name    string
+		queued  int
+		classes []scaling.Class
+		free    []int
+		fleets  []scaling.Supply
+		want    []int
+	}{
+		{"only the fleets that may run them", 0, []scaling.Class{class(4, 0, 1)}, nil, []scaling.Supply{open, open}, []int{0, 4}},
+		{"the next fleet of those", 0, []scaling.Class{class(4, 1, 0, 1)}, nil, []scaling.Supply{room(1), open, open}, []int{1, 0, 3}},
+		{"those that no fleet has room for", 0, []scaling.Class{class(4, 0, 1, 1)}, nil, []scaling.Supply{open, off, room(1)}, []int{0, 0, 4}},
+		{"no fleet may run them", 0, []scaling.Class{class(4, 0, 0)}, nil, []scaling.Supply{open, open}, []int{0, 0}},
+		{"before tasks that all may run", 3, []scaling.Class{class(2, 0, 1)}, nil, []scaling.Supply{open, ready(3)}, []int{2, 3}},
+		{"in their order", 0, []scaling.Class{class(2, 0, 1), class(2, 1, 1)}, nil, []scaling.Supply{open, ready(3)}, []int{1, 3}},
+		{"free slots of other executors", 6, []scaling.Class{others(class(3, 1), 0, 1, 0)}, []int{2, 5}, []scaling.Supply{open}, []int{1 + 1}},
+		{"free slots that others have left", 6, []scaling.Class{others(class(3, 1), 0, 0, 1)}, []int{2, 5}, []scaling.Supply{open}, []int{6 - 2 - 2}},
+		{"free slots that do not take tasks", 0, []scaling.Class{others(class(3, 1), 2, 1)}, []int{5}, []scaling.Supply{open}, []int{2}},
+		{"tasks of several slots", 0, []scaling.Class{class(3, 2, 1)}, nil, []scaling.Supply{wide, open}, []int{4, 1}},
+		{"that are too large for the free slots", 0, []scaling.Class{others(class(3, 2), 0, 3)}, []int{5}, []scaling.Supply{wide}, []int{4}},
+		{"of which one has no room", 0, []scaling.Class{class(3, 2)}, nil, []scaling.Supply{wide}, []int{6}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for i := range tt.classes {
+				if tt.classes[i].Others == nil {
+					tt.classes[i].Others = make([]int, len(tt.free))
+				}
+			}
+			var got []int
+			for _, s := range scaling.Divide(scaling.PoolDemand{Queued: tt.queued, Classes: tt.classes, FreeSlots: tt.free}, tt.fleets) {
+				got = append(got, s.Queued)
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+// TestDivide_classes_properties checks that each task of a class goes to one of the
+// fleets that may run it, and that the shares do not grow when there are more free slots.
+func TestDivide_classes_properties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		fleets := rapid.SliceOfN(rapid.Custom(drawSupply), 1, 5).Draw(t, "fleets")
+		free := rapid.SliceOfN(rapid.IntRange(0, 6), 0, 3).Draw(t, "free_slots")
+		draw := func(name string) scaling.Class {
+			c := scaling.Class{Queued: rapid.IntRange(0, 20).Draw(t, name)}
+			c.Overdue = rapid.IntRange(0, c.Queued).Draw(t, name+"_overdue")
+			for _, f := range fleets {
+				c.Fleets = append(c.Fleets, min(f.PerInstance, rapid.IntRange(0, 2).Draw(t, name+"_slots")))
+			}
+			for range free {
+				c.Others = append(c.Others, rapid.IntRange(0, 2).Draw(t, name+"_other_slots"))
+			}
+			return c
+		}
+		c := draw("class")
+		some, slots := false, 0
+		for i, s := range scaling.Divide(scaling.PoolDemand{Classes: []scaling.Class{c}, FreeSlots: free}, fleets) {
+			some = some || c.Fleets[i] > 0
+			slots += s.Queued
+			require.GreaterOrEqual(t, s.Queued, 0)
+			if c.Fleets[i] == 0 {
+				require.Zero(t, s.Queued, "fleet %d may not run them", i)
+			} else {
+				require.Zero(t, s.Queued%c.Fleets[i], "whole tasks")
+			}
+		}
+		tasks := c.Queued - c.Overdue
+		for i, n := range free {
+			if c.Others[i] > 0 {
+				tasks = max(0, tasks-n/c.Others[i])
+			}
+		}
+		tasks += c.Overdue
+		if !some {
+			tasks = 0
+		}
+		require.GreaterOrEqual(t, slots, tasks)
+		require.LessOrEqual(t, slots, 2*tasks)
+		two := scaling.PoolDemand{Classes: []scaling.Class{c, draw("other")}, FreeSlots: free, Queued: rapid.IntRange(0, 9).Draw(t, "queued")}
+		shares := scaling.Divide(two, fleets)
+		require.Equal(t, shares, scaling.Divide(two, fleets), "all fleets compute the same")
+	})
 }
 
 func TestSupplyOf(t *testing.T) {
@@ -125,10 +224,19 @@ func drawSupply(t *rapid.T) scaling.Supply {
 func drawDemand(t *rapid.T) scaling.PoolDemand {
 	d := scaling.PoolDemand{
 		Queued: rapid.IntRange(0, 30).Draw(t, "queued"), Upcoming: rapid.IntRange(0, 8).Draw(t, "upcoming"),
-		FreeSlots: rapid.IntRange(0, 12).Draw(t, "free_slots"),
+		FreeSlots: rapid.SliceOfN(rapid.IntRange(0, 6), 0, 3).Draw(t, "free_slots"),
 	}
 	d.Overdue = rapid.IntRange(0, d.Queued).Draw(t, "overdue")
 	return d
+}
+
+// unserved returns how many tasks that every executor may run other slots do not take.
+func unserved(d scaling.PoolDemand) int {
+	n := d.Queued
+	for _, free := range d.FreeSlots {
+		n -= free
+	}
+	return max(d.Overdue, n, 0)
 }
 
 // TestDivide_properties checks that each task goes to one fleet, and that a
@@ -145,7 +253,7 @@ func TestDivide_properties(t *testing.T) {
 			require.True(t, fleets[i].Upcoming || s.Upcoming == 0)
 			queued, upcoming = queued+s.Queued, upcoming+s.Upcoming
 		}
-		require.Equal(t, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0), queued, "each task that other slots do not take goes to one fleet")
+		require.Equal(t, unserved(demand), queued, "each task that other slots do not take goes to one fleet")
 		require.LessOrEqual(t, upcoming, demand.Upcoming)
 		for i, s := range shares {
 			if s.Queued <= fleets[i].Free {
@@ -217,7 +325,7 @@ func TestDivide_requests_nothing_twice(t *testing.T) {
 				decide(i)
 			}
 		}
-		slots, maximum, limited := 0, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0)+demand.Upcoming, false
+		slots, maximum, limited := 0, unserved(demand)+demand.Upcoming, false
 		for i, in := range inputs {
 			require.Zero(t, decide(i), "no action is left")
 			limited = limited || in.Limits.MaxInstances > 0
@@ -226,7 +334,7 @@ func TestDivide_requests_nothing_twice(t *testing.T) {
 		}
 		require.LessOrEqual(t, slots-there, maximum)
 		if !limited {
-			require.GreaterOrEqual(t, slots, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0), "no task is left waiting")
+			require.GreaterOrEqual(t, slots, unserved(demand), "no task is left waiting")
 		}
 	})
 }

@@ -58,7 +58,7 @@ func testPoolOfFleets(t *testing.T, d *fixture.Database) {
 	require.Len(t, o.QuotaShares, 1)
 	require.Equal(t, "elsewhere", o.QuotaShares[0].Fleet)
 	require.Empty(t, o.Pool)
-	require.Zero(t, v.FreeSlots, "the executor is of a fleet")
+	require.Empty(t, v.FreeSlots, "the executor is of a fleet")
 	v, err = s.ViewFleet(t.Context(), "elsewhere")
 	require.NoError(t, err)
 	require.Empty(t, v.Pool)
@@ -158,7 +158,11 @@ func testFreeSlots(t *testing.T, d *fixture.Database) {
 		t.Helper()
 		v, err := s.ViewFleet(t.Context(), "linux")
 		require.NoError(t, err)
-		return v.FreeSlots
+		n := 0
+		for _, free := range v.FreeSlots {
+			n += free.Free
+		}
+		return n
 	}
 	require.Zero(t, free())
 	a, b := fixture.Executor("a"), fixture.Executor("b")
@@ -170,7 +174,7 @@ func testFreeSlots(t *testing.T, d *fixture.Database) {
 	require.Equal(t, 1, free())
 	v, err := s.ViewFleet(t.Context(), "linux")
 	require.NoError(t, err)
-	require.Equal(t, []int{1, 0}, []int{v.Queued, v.Overdue})
+	require.Equal(t, []records.QueuedTasks{{Queued: 1}}, v.Tasks)
 	_, err = s.DrainExecutor(t.Context(), "a", true, "new kernel")
 	require.NoError(t, err)
 	require.Zero(t, free())
@@ -182,7 +186,7 @@ func testFreeSlots(t *testing.T, d *fixture.Database) {
 	d.Clock.Advance(run.SlotTimeout)
 	v, err = s.ViewFleet(t.Context(), "linux")
 	require.NoError(t, err)
-	require.Equal(t, []int{1, 1}, []int{v.Queued, v.Overdue})
+	require.Equal(t, []records.QueuedTasks{{Queued: 1, Overdue: 1}}, v.Tasks)
 }
 
 // testPoolRace runs workers of two fleets of one pool that concurrently request

@@ -232,7 +232,7 @@ func testUses(t *testing.T, d *fixture.Database) {
 	require.Len(t, v.Executors, 1)
 	require.Equal(t, 2, v.Executors[0].Uses)
 	require.Equal(t, 2, v.Executors[0].Tasks)
-	require.Equal(t, 1, v.Queued)
+	require.Equal(t, []records.QueuedTasks{{Queued: 1}}, v.Tasks)
 	got, err = s.GetExecutor(t.Context(), "b")
 	require.NoError(t, err)
 	require.Zero(t, got.Uses)

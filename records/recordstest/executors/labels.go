@@ -250,30 +250,41 @@ func testMaxRunningRace(t *testing.T, d *fixture.Database) {
 	require.Equal(t, limit, n)
 }
 
-// testLabelledFleets checks for which fleets of a pool waiting tasks count.
+// testLabelledFleets checks which waiting tasks count for the fleets of a pool, and the
+// free slots beside them.
 func testLabelledFleets(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
-	gpu := map[string]string{"gpu": "a100"}
+	gpu, l4, spare := map[string]string{"gpu": "a100"}, map[string]string{"gpu": "l4"}, map[string]string{run.LabelFleet: "spare"}
 	putFleet(t, s, "plain", func(x *run.FleetSpec) { x.Priority = 5 })
 	putFleet(t, s, "gpu", func(x *run.FleetSpec) { x.Labels = map[string]string{"gpu": "a100", "rack": "7"} })
 	putFleet(t, s, "spare", func(x *run.FleetSpec) { x.Labels = gpu })
-	createLabelled(t, s, nil, gpu, gpu, map[string]string{"gpu": "l4"}, map[string]string{run.LabelFleet: "spare"})
-	counts := func() (out [][]int) {
+	labelledExecutor(t, s, "by-hand", 3, gpu)
+	labelledExecutor(t, s, "by-hand-too", 3, gpu)
+	labelledExecutor(t, s, "small", 1, gpu)
+	createLabelled(t, s, nil, gpu, gpu, l4, spare)
+	view := func(name string) records.FleetView {
 		t.Helper()
-		for _, name := range []string{"plain", "gpu", "spare"} {
-			v, err := s.ViewFleet(t.Context(), name)
-			require.NoError(t, err)
-			out = append(out, []int{v.Queued, v.Labelled})
-		}
-		return out
+		v, err := s.ViewFleet(t.Context(), name)
+		require.NoError(t, err)
+		return v
 	}
-	require.Equal(t, [][]int{{1, 0}, {1, 2}, {1, 1}}, counts())
-	_, err := s.ControlFleet(t.Context(), "gpu", run.FleetControl{Action: run.FleetActionPause, By: "me"})
+	all := []records.QueuedTasks{{Queued: 1}, {Labels: spare, Queued: 1}, {Labels: gpu, Queued: 2}}
+	for _, name := range []string{"plain", "gpu", "spare"} {
+		require.Equal(t, all, view(name).Tasks, "no fleet has the label of the other task")
+		require.Equal(t, []records.FreeSlots{{Labels: gpu, Slots: 1, Free: 1}, {Labels: gpu, Slots: 3, Free: 6}}, view(name).FreeSlots)
+	}
+	_, err := s.ControlFleet(t.Context(), "spare", run.FleetControl{Action: run.FleetActionPause, By: "me"})
 	require.NoError(t, err)
-	require.Equal(t, [][]int{{1, 0}, {1, 0}, {1, 3}}, counts(), "a paused fleet creates no instances")
-	_, _, err = s.PutPool(t.Context(), run.Pool{Name: fixture.Executor("any").Pool, Driver: fixture.Executor("any").Driver, MaxRunning: 2})
+	require.Equal(t, []records.QueuedTasks{all[0], all[2]}, view("gpu").Tasks, "a paused fleet creates no instances")
+	pool := fixture.Executor("any").Pool
+	_, _, err = s.PutPool(t.Context(), run.Pool{Name: pool, Driver: fixture.Executor("any").Driver, MaxRunning: 2, Labels: l4})
 	require.NoError(t, err)
-	require.Equal(t, [][]int{{1, 0}, {1, 0}, {1, 1}}, counts(), "as many as may run; tasks that no fleet can take do not count")
+	require.Equal(t, []records.QueuedTasks{{Queued: 1}, {Labels: gpu, Queued: 1}}, view("gpu").Tasks, "as many as may run")
+	require.Equal(t, l4, view("gpu").PoolLabels)
+	require.Equal(t, gpu, view("gpu").FreeSlots[0].Labels, "those of an executor come before those of the pool")
+	d.Clock.Advance(run.SlotTimeout + time.Second)
+	require.Equal(t, []records.QueuedTasks{{Queued: 1, Overdue: 1}, {Labels: gpu, Queued: 1, Overdue: 1}}, view("gpu").Tasks)
+	require.Empty(t, view("gpu").FreeSlots, "the executors are offline")
 }
 
 // testResources checks which executors and fleets tasks that reserve resources are for.
@@ -291,16 +302,4 @@ func testResources(t *testing.T, d *fixture.Database) {
 	require.ErrorContains(t, claimAs(t, s, id, 0, "none"), "executor none does not have 2 CPU")
 	require.NoError(t, claimAs(t, s, id, 0, "small"))
 	require.NoError(t, claimAs(t, s, id, 1, "large"))
-
-	putFleet(t, s, "tiny", func(x *run.FleetSpec) { x.Priority, x.Resources = 5, run.Resources{CPU: "1"} })
-	putFleet(t, s, "wide", func(x *run.FleetSpec) {
-		x.Resources, x.CapacityPerInstance = run.Resources{CPU: "12"}, 6
-	})
-	createLabelled(t, s, two, two, run.Resources{CPU: "5"}.Labels())
-	v, err := s.ViewFleet(t.Context(), "wide")
-	require.NoError(t, err)
-	require.Equal(t, 1+1+3, v.Labelled, "in slots of 2 CPUs")
-	v, err = s.ViewFleet(t.Context(), "tiny")
-	require.NoError(t, err)
-	require.Zero(t, v.Labelled)
 }

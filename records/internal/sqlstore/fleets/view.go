@@ -1,11 +1,11 @@
 package fleets
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/internal/sqlstore/rows"
@@ -33,13 +33,6 @@ func (s *Store) viewFleet(ctx context.Context, q sqldb.Querier, f *rows.Fleet) (
 		return v, err
 	}
 	now := s.db.Now().UnixNano()
-	if err := q.QueryRow(ctx, `SELECT coalesce(sum(CASE WHEN e.slots > coalesce(h.tasks, 0) THEN e.slots - coalesce(h.tasks, 0) ELSE 0 END), 0)
-		FROM executors e LEFT JOIN (SELECT executor, count(*) AS tasks FROM tasks
-			WHERE pool = ? AND status IN ('queued', 'running') AND status = 'running' GROUP BY executor) h ON h.executor = e.id
-		WHERE e.pool = ? AND e.fleet = '' AND NOT e.removed AND NOT e.draining AND NOT e.drain_requested AND e.last_contact BETWEEN ? AND ?`,
-		f.Spec.Pool, f.Spec.Pool, now-int64(run.ExecutorTimeout), now+int64(run.ExecutorTimeout)).Scan(&v.FreeSlots); err != nil {
-		return v, err
-	}
 	var others []*rows.Fleet
 	if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
 		other, err := rows.ScanFleet(s.db.Keys, row)
@@ -55,48 +48,64 @@ func (s *Store) viewFleet(ctx context.Context, q sqldb.Querier, f *rows.Fleet) (
 		}
 		v.Pool = append(v.Pool, o)
 	}
-	return v, readDemand(ctx, q, now, f, others, &v)
+	return v, readDemand(ctx, q, now, append(others, f), &v)
 }
 
-// readDemand counts the queued tasks of the pool of a fleet, as many as the pool may
-// still run. Tasks that require labels of their executor count for one fleet only, since
-// the fleets of a pool divide its other tasks as if all of them could run each.
-func readDemand(ctx context.Context, q sqldb.Querier, now int64, f *rows.Fleet, others []*rows.Fleet, v *records.FleetView) error {
-	pool, room, err := readRoom(ctx, q, f.Spec.Pool)
+// readDemand reads the queued tasks of the pool of a fleet, as many as the pool may still
+// run, and the free slots of its executors that belong to no fleet. Tasks that no fleet
+// of the pool can run do not count.
+func readDemand(ctx context.Context, q sqldb.Querier, now int64, fleets []*rows.Fleet, v *records.FleetView) error {
+	pool, room, err := readRoom(ctx, q, v.Fleet.Spec.Pool)
 	if err != nil {
 		return err
 	}
-	err = sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+	v.PoolLabels = pool.Labels
+	if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
 		var text string
-		var queued, overdue int
-		if err := row.Scan(&text, &queued, &overdue); err != nil {
+		var tasks records.QueuedTasks
+		if err := row.Scan(&text, &tasks.Queued, &tasks.Overdue); err != nil {
 			return err
 		}
-		var required map[string]string
-		if err := sqldb.Unmarshal(text, &required); err != nil {
+		if err := sqldb.Unmarshal(text, &tasks.Labels); err != nil {
 			return err
 		}
-		first := firstWith(required, pool, f, others)
-		if text != "" && first == nil {
+		if len(tasks.Labels) > 0 && !slices.ContainsFunc(fleets, func(f *rows.Fleet) bool {
+			return f.Mode == run.FleetActive && run.HasLabels(pool.WithLabels(f.Spec.ExecutorLabels(f.Name)), tasks.Labels)
+		}) {
 			return nil
 		}
-		queued = min(queued, room)
-		room -= queued
-		if first != nil { // a task may take more than a slot
-			asked := run.ResourcesOf(required).Capacity()
-			queued *= asked.Slots(first.Spec.Resources.Capacity(), max(1, first.Spec.CapacityPerInstance))
-		}
-		switch {
-		case text == "":
-			v.Queued, v.Overdue = queued, min(overdue, queued)
-		case first == f:
-			v.Labelled += queued
+		tasks.Queued = min(tasks.Queued, room)
+		tasks.Overdue = min(tasks.Overdue, tasks.Queued)
+		room -= tasks.Queued
+		if tasks.Queued > 0 {
+			v.Tasks = append(v.Tasks, tasks)
 		}
 		return nil
 	}, `SELECT labels, count(*), count(CASE WHEN queued_at <= ? THEN 1 END) FROM tasks
 		WHERE pool = ? AND status IN ('queued', 'running') AND status = 'queued' GROUP BY labels ORDER BY labels`,
-		now-int64(run.SlotTimeout), f.Spec.Pool)
-	return err
+		now-int64(run.SlotTimeout), v.Fleet.Spec.Pool); err != nil {
+		return err
+	}
+	return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+		var text string
+		var free records.FreeSlots
+		if err := row.Scan(&text, &free.Slots, &free.Free); err != nil {
+			return err
+		}
+		var own map[string]string
+		if err := sqldb.Unmarshal(text, &own); err != nil {
+			return err
+		}
+		free.Labels = pool.WithLabels(own)
+		v.FreeSlots = append(v.FreeSlots, free)
+		return nil
+	}, `SELECT e.labels, e.slots, sum(e.slots - coalesce(h.tasks, 0))
+		FROM executors e LEFT JOIN (SELECT executor, count(*) AS tasks FROM tasks
+			WHERE pool = ? AND status IN ('queued', 'running') AND status = 'running' GROUP BY executor) h ON h.executor = e.id
+		WHERE e.pool = ? AND e.fleet = '' AND NOT e.removed AND NOT e.draining AND NOT e.drain_requested AND e.last_contact BETWEEN ? AND ?
+			AND e.slots > coalesce(h.tasks, 0)
+		GROUP BY e.labels, e.slots ORDER BY e.labels, e.slots`,
+		v.Fleet.Spec.Pool, v.Fleet.Spec.Pool, now-int64(run.ExecutorTimeout), now+int64(run.ExecutorTimeout))
 }
 
 // readRoom reads the labels of a pool, and how many more tasks it may run.
@@ -115,20 +124,6 @@ func readRoom(ctx context.Context, q sqldb.Querier, name string) (pool run.Pool,
 	var running int
 	err = q.QueryRow(ctx, `SELECT count(*) FROM tasks WHERE pool = ? AND status IN ('queued', 'running') AND status = 'running'`, name).Scan(&running)
 	return pool, max(0, pool.MaxRunning-running), err
-}
-
-// firstWith returns the first fleet of a pool that scales and whose instances have
-// labels; nil if there is none.
-func firstWith(required map[string]string, pool run.Pool, f *rows.Fleet, others []*rows.Fleet) (first *rows.Fleet) {
-	for _, x := range append([]*rows.Fleet{f}, others...) {
-		if x.Mode != run.FleetActive || !run.HasLabels(pool.WithLabels(x.Spec.ExecutorLabels(x.Name)), required) {
-			continue
-		}
-		if first == nil || cmp.Or(cmp.Compare(first.Spec.Priority, x.Spec.Priority), cmp.Compare(x.Name, first.Name)) < 0 {
-			first = x
-		}
-	}
-	return first
 }
 
 // fleetAlone reads the inputs that belong to the fleet itself, and not to its
