@@ -331,20 +331,26 @@ func (p *planner) byHand(desired int, gone map[int]bool) {
 		desired = min(desired, maximum)
 	}
 	var staying []row
-	total := 0
+	total, leaving := 0, 0 // leaving still execute tasks
 	for _, r := range p.rows {
 		if r.State == run.InstanceIgnored {
 			continue
 		}
 		total++
-		if !r.terminating() && !gone[r.Number] && !p.lost(r) {
+		switch {
+		case !r.terminating() && !gone[r.Number] && !p.lost(r):
 			staying = append(staying, r)
+		case r.busy() > 0:
+			leaving++
 		}
 	}
+	// For tasks without a slot, the room of a rollout is not the bound, but the number
+	// of instances that execute tasks, or may.
+	forTasks := desired - len(staying) - leaving
 	desired += p.out.replacement.Surge
 	if missing := desired - len(staying); missing > 0 {
-		if room := p.out.decision.Room; room != nil {
-			missing = min(missing, *room)
+		if room := p.out.replacement.Room; room != nil {
+			missing = min(missing, max(*room, min(forTasks, *cmp.Or(p.out.decision.Room, room))))
 		}
 		if maximum := p.out.limits.MaxInstances; maximum > 0 {
 			missing = min(missing, maximum-total)

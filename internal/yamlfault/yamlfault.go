@@ -12,6 +12,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -22,7 +23,8 @@ const maxSearched = 128 << 10
 
 var (
 	fieldPattern   = regexp.MustCompile(`^(line \d+: )field (.*) not found in type `)
-	typePattern    = regexp.MustCompile(`(?s)^(line \d+: )cannot unmarshal (!!\w+)(?: .*)? into (.+)$`)
+	typePattern    = regexp.MustCompile(`(?s)^(line \d+: )cannot unmarshal (!\S*)(?: .*)? into (.+)$`)
+	linePattern    = regexp.MustCompile(`^(?:line \d+: )?`)
 	messagePattern = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 	// Values of a key or of an item that need quotes. The text is not shown: it may be
 	// a secret.
@@ -67,6 +69,9 @@ func Error(text []byte, err error) error {
 		}
 		return errors.Join(all...)
 	}
+	if _, ok := errors.AsType[*time.ParseError](err); ok { // it has the value, and no line
+		return errors.New("a time such as 2026-01-31T12:00:00Z is expected")
+	}
 	line, detail := Explain(text, err)
 	if line == 0 {
 		return errors.New(detail)
@@ -83,7 +88,7 @@ func explainValue(message string) string {
 	if m := typePattern.FindStringSubmatch(message); m != nil {
 		return m[1] + kind(m[2]) + " where " + expected(m[3]) + " is expected"
 	}
-	return message
+	return linePattern.FindString(message) + "a value of another type is expected"
 }
 
 // kind names the type of a value by its tag.

@@ -100,12 +100,14 @@ func TestError(t *testing.T) {
 		"line 4: a map where a list is expected",
 		"line 5: a list where a map is expected",
 	}, "\n"))
-	require.EqualError(t, read("- section: {on: \"hunter2\\nhunter2\"}\n- time: hunter2\n- name: [hunter2]\n- pause: hunter2\n"), strings.Join([]string{
+	require.EqualError(t, read("- section: {on: \"hunter2\\nhunter2\"}\n- time: [hunter2]\n- name: [hunter2]\n- pause: hunter2\n- list: !vault hunter2\n"), strings.Join([]string{
 		"line 1: a text where true or false is expected",
-		"line 2: a text where a time such as 2026-01-31T12:00:00Z is expected",
+		"line 2: a list where a time such as 2026-01-31T12:00:00Z is expected",
 		"line 3: a list where a text is expected",
 		"line 4: a text where a duration such as 90s is expected",
+		"line 5: a value of another type where a list is expected",
 	}, "\n"))
+	require.EqualError(t, read("- time: hunter2\n"), "a time such as 2026-01-31T12:00:00Z is expected")
 	require.EqualError(t, read("- name: n\n\tlist: []\n"), "line 2: a tab is part of the indentation: YAML allows only spaces there")
 }
 
