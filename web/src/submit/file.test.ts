@@ -25,6 +25,17 @@ describe('inputs', () => {
     expect(inputsOf('input_values: {size: 3, zone: a}\n').values).toEqual({ size: 3, zone: 'a' })
     for (const text of ['', 'a: [', 'inputs: 3', 'input_values: [1]']) expect(inputsOf(text)).toEqual({ names: [], values: {} })
   })
+  it('are read in spite of faulty aliases elsewhere, and of many', () => {
+    const rest = 'inputs:\n  size: {}\ninput_values: {size: 3}\n'
+    expect(inputsOf(`${rest}steps:\n  - run: *.go\n`)).toEqual({ names: ['size'], values: { size: 3 } })
+    expect(inputsOf(`x: &x [1]\nmany: [${Array(200).fill('*x').join(', ')}]\n${rest}`)).toEqual({ names: ['size'], values: { size: 3 } })
+  })
+  it('have no values if their own aliases are faulty, or too many', () => {
+    expect(inputsOf('inputs:\n  size: {}\ninput_values: {size: *.go}\n')).toEqual({ names: ['size'], values: {} })
+    expect(inputsOf('input_values: *.go\n').values).toEqual({})
+    expect(inputsOf(`x: &x [1]\ninput_values: {a: [${Array(200).fill('*x').join(', ')}]}\n`).values).toEqual({})
+    expect(inputsOf('x: &x {size: 3}\ninput_values: *x\n').values).toEqual({ size: 3 })
+  })
 })
 
 describe('withChanges', () => {

@@ -1,4 +1,4 @@
-import { isMap, isScalar, parseDocument, stringify, type YAMLMap } from 'yaml'
+import { isMap, isNode, isScalar, parseDocument, stringify, type Document } from 'yaml'
 
 import type { components } from '../api/schema.gen'
 
@@ -32,10 +32,22 @@ export interface FileInputs {
 /** inputsOf returns what a run file says of its inputs, as far as it can be read. */
 export function inputsOf(text: string): FileInputs {
   const file = parseDocument(text)
-  const record = (of: unknown): Record<string, unknown> => (of !== null && typeof of === 'object' && !Array.isArray(of) ? (of as Record<string, unknown>) : {})
+  if (file.errors.length > 0) return { names: [], values: {} }
+  const inputs = file.get('inputs')
   // A JavaScript object would put names that are numbers first.
-  const names = file.errors.length === 0 && isMap(file.get('inputs')) ? (file.get('inputs') as YAMLMap).items.map((pair) => String(isScalar(pair.key) ? pair.key.value : pair.key)) : []
-  return { names, values: file.errors.length === 0 ? record(record(file.toJS()).input_values) : {} }
+  const names = isMap(inputs) ? inputs.items.map(({ key }) => String(isScalar(key) ? key.value : key)) : []
+  return { names, values: valuesOf(file) }
+}
+
+/** valuesOf returns the values of inputs. It reads nothing else: an alias to nothing is no fault of the syntax, and throws when it is read. */
+function valuesOf(file: Document): Record<string, unknown> {
+  try {
+    const node = file.get('input_values')
+    const values: unknown = isNode(node) ? node.toJS(file) : undefined
+    return typeof values === 'object' && values !== null && !Array.isArray(values) ? (values as Record<string, unknown>) : {}
+  } catch {
+    return {} // a faulty alias, or too many; the server's check names it
+  }
 }
 
 /** inOrder returns inputs in the order of the file, and those that it does not name at the end. */
