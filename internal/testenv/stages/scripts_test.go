@@ -77,3 +77,58 @@ func TestFlakes(t *testing.T) {
 	out := flakes()
 	require.Regexp(t, `(?s)^ +3 times  m/a.TestA\n +\S*c/unit/m_a.TestA.log\n +3 times  m/a.page\n.* 1 times  m/a.list\n`, out)
 }
+
+// portability runs .ci/portability in a repository that borrows objects of another one,
+// with scripts of bash in place of programs.
+func portability(t *testing.T, run string, programs map[string]string) (output string, code int) {
+	t.Helper()
+	bin := t.TempDir()
+	for name, script := range programs {
+		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\n"+script), 0o700))
+	}
+	return runScript(t, t.TempDir(), `
+export TMPDIR=$PWD GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=n@example.com GIT_COMMITTER_NAME=n GIT_COMMITTER_EMAIL=n@example.com
+git init --quiet lender
+mkdir lender/.ci
+cp "$REPO/.ci/portability" lender/.ci/
+(cd lender && git add . && git commit --quiet -m first)
+git clone --quiet --shared lender borrower
+(cd borrower && git commit --quiet --allow-empty -m second)
+PATH="`+bin+`:$PATH" borrower/.ci/portability `+run)
+}
+
+// TestPortability_clone checks that a run uses a copy of the repository: it changes the
+// owner of the files, and hides the home directory.
+func TestPortability_clone(t *testing.T) {
+	t.Parallel()
+	out, code := portability(t, "space", map[string]string{"make": `
+echo "commits: $(git rev-list --count HEAD)"
+cat .git/objects/info/alternates 2> /dev/null
+find .git/objects -type f -links +1
+mkdir -p .bin/test/unit`})
+	require.Zero(t, code, out)
+	require.Equal(t, "\n== make test, space\ncommits: 2\n", out)
+}
+
+// TestPortability_impossible checks that a run that cannot become another user is no
+// failure, unless another run fails.
+func TestPortability_impossible(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		runs     string
+		programs map[string]string
+		code     int
+	}{
+		"no root":     {"user", map[string]string{"id": "echo 1000"}, 77},
+		"no mounts":   {"user", map[string]string{"id": "echo 0", "unshare": "exit 1"}, 77},
+		"and passed":  {"calendar user space", map[string]string{"id": "echo 1000", "make": "mkdir -p .bin/test/unit"}, 77},
+		"and failed":  {"user space", map[string]string{"id": "echo 1000", "make": "mkdir -p .bin/test/unit; exit 2"}, 1},
+		"failed, and": {"space user", map[string]string{"id": "echo 1000", "make": "mkdir -p .bin/test/unit; exit 2"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, code := portability(t, tt.runs, tt.programs)
+			require.Equal(t, tt.code, code, out)
+		})
+	}
+}
