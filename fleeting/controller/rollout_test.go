@@ -228,6 +228,51 @@ func TestFleet_rollout_of_a_number_that_an_operator_set(t *testing.T) {
 	w.cloud.do(func() { require.Equal(t, []int{2, 1, 1}, w.cloud.increases, "one after the other") })
 }
 
+// TestFleet_rollout_of_a_number_within_its_surge_while_tasks_wait covers a fleet
+// whose size an operator set: waiting tasks are no reason for more machines while
+// those that drain work.
+func TestFleet_rollout_of_a_number_within_its_surge_while_tasks_wait(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t)
+	const size, waiting = 4, 10
+	most := 0
+	w.cloud.increase = func(c *cloud, n int) (int, error) {
+		c.add(n)
+		most = max(most, len(c.instances))
+		return n, nil
+	}
+	surge := func(s *run.FleetSpec) { s.Update = run.FleetUpdate{MaxSurge: "1", MaxUnavailable: "0"} }
+	w.put(image("a", surge))
+	_, err := w.fleets.ControlFleet(t.Context(), fleetName, run.FleetControl{Action: run.FleetActionScale, Instances: size, By: "tester"})
+	require.NoError(t, err)
+	w.start()
+	w.awaitCount(run.InstanceReady, size)
+	id := w.submit(size + waiting)
+	tasks := map[string]int{}
+	for task, i := range w.in(run.InstanceReady) {
+		tasks[i.Instance] = task
+		w.await("a claim", func() bool { return w.claim(id, task, i.Instance) == nil })
+	}
+	w.put(image("b", surge))
+	for range size {
+		var draining string
+		w.await("a drain", func() bool {
+			for _, i := range w.in(run.InstanceDraining) {
+				if _, ok := tasks[i.Instance]; ok {
+					draining = i.Instance
+				}
+			}
+			return draining != ""
+		})
+		w.awaitListings(10)
+		w.finish(id, tasks[draining])
+		delete(tasks, draining)
+	}
+	w.awaitRollout(2, run.RolloutComplete)
+	w.awaitCount(run.InstanceReady, size)
+	w.cloud.do(func() { require.Equal(t, size+1, most, "the most machines at a time") })
+}
+
 // TestFleet_rollout_replaces_a_machine_of_an_earlier_request covers a machine of
 // a request that was given up before the change, and that appears after it.
 func TestFleet_rollout_replaces_a_machine_of_an_earlier_request(t *testing.T) {
