@@ -234,12 +234,14 @@ func TestCompactor_reads_parts(t *testing.T) {
 	b := newPackBench(t, t.TempDir())
 	id := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()}).ID
 	chunks := b.longLog(t, b.claim(t, id), 8, 8000)
-	few := 10
+	few, setup := 10, run.SetupStep
 	total := int64(len(want(chunks, run.LogQuery{})))
 	queries := map[string]run.LogQuery{
 		"tail":   {Tail: &few},
 		"since":  {Since: chunks[len(chunks)-5].Time},
 		"offset": {Offset: total - 10},
+		"stream": {Streams: []run.Stream{run.StreamSystem}},
+		"setup":  {Step: &setup},
 	}
 	read := func(most int64, counter *atomic.Int64) {
 		for name, q := range queries {

@@ -134,8 +134,11 @@ func (l *queueInfo) reason(t *run.Task) string {
 	return text
 }
 
-// queueInfo reads the pools. It reads the positions only if a pool is full:
-// that query reads every waiting task.
+// maxQueued is how many tasks may wait in the pools of a run whose tasks get positions:
+// the query for them reads every waiting task.
+const maxQueued = 20_000
+
+// queueInfo reads the pools. It reads the positions only if a pool is full.
 func (e *Engine) queueInfo(ctx context.Context, r run.Run) (*queueInfo, error) {
 	list, err := e.store.ListPools(ctx)
 	if err != nil {
@@ -151,6 +154,9 @@ func (e *Engine) queueInfo(ctx context.Context, r run.Run) (*queueInfo, error) {
 	if err := e.explainFleets(ctx, r, queues); err != nil {
 		return nil, err
 	}
+	if queues.waiting(r) > maxQueued {
+		return queues, nil
+	}
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
 		if p, _, _ := queues.poolOf(t); t.Status == run.StatusQueued && t.Reason == "" && full(p) {
@@ -159,6 +165,18 @@ func (e *Engine) queueInfo(ctx context.Context, r run.Run) (*queueInfo, error) {
 		}
 	}
 	return queues, nil
+}
+
+// waiting counts the tasks of all runs that wait in the pools of a run's queued tasks.
+func (l *queueInfo) waiting(r run.Run) (n int) {
+	counted := map[string]bool{}
+	for _, t := range r.Tasks {
+		if t.Status == run.StatusQueued && !counted[t.Pool] {
+			counted[t.Pool] = true
+			n += l.pools[t.Pool].Queued
+		}
+	}
+	return n
 }
 
 // full reports whether executors are online and all their slots are used, or the pool

@@ -176,6 +176,16 @@ func (r *logReader) skipPiece(o *run.LogOutline) {
 	r.ended = r.ended || o.End || o.Begun && r.ofSetup() || r.query.Step != nil && slices.Contains(o.Ended, *r.query.Step)
 }
 
+// skipsPiece skips a piece without output that the query selects, and reports whether it
+// did.
+func (r *logReader) skipsPiece(o *run.LogOutline) bool {
+	if slices.ContainsFunc(o.Parts, func(p run.LogPart) bool { return p.Bytes > 0 && r.selects(p.Step, p.Stream) }) {
+		return false
+	}
+	r.skipPiece(o)
+	return true
+}
+
 func (r *logReader) ofSetup() bool { return r.query.Step != nil && *r.query.Step == run.SetupStep }
 
 // selects reports whether the query selects the output of a step on a stream.
@@ -240,9 +250,12 @@ func (r *logReader) seen(key run.Key) int64 {
 }
 
 // read reads the next frames of a batch, up to last: the whole batch, or a
-// block of a packed log.
+// block of a packed log. It skips what has no output that the query selects.
 func (r *logReader) read(ctx context.Context, b records.Batch) (frames []run.Frame, last int64, err error) {
 	if !b.Packed {
+		if b.Outline != nil && r.skipsPiece(b.Outline) {
+			return nil, b.Last, nil
+		}
 		frames, err = r.engine.logs.GetFrames(ctx, b.Source, b.First)
 		return frames, b.Last, err
 	}
@@ -254,6 +267,9 @@ func (r *logReader) read(ctx context.Context, b records.Batch) (frames []run.Fra
 	i := slices.IndexFunc(blocks, func(block run.LogBlock) bool { return block.Last > seen })
 	if i < 0 {
 		return nil, b.Last, nil
+	}
+	if r.skipsPiece(&blocks[i].LogOutline) {
+		return nil, blocks[i].Last, nil
 	}
 	frames, err = r.engine.logs.PackedFrames(ctx, b.Source, b.Last, blocks[i])
 	return frames, blocks[i].Last, err

@@ -1,7 +1,10 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -99,4 +102,48 @@ func TestGet_explains_fleets_beside_busy_executors(t *testing.T) {
 	got, err := b.Get(t.Context(), second.ID)
 	require.NoError(t, err)
 	require.Regexp(t, "^the only slot of pool shell is in use; position 1 in queue.*; fleet vms: no fleet worker has watched it yet$", got.Tasks[0].Reason)
+}
+
+// longQueue is a store with pools in which many tasks wait.
+type longQueue struct {
+	records.Store
+
+	queued int
+	asked  bool // for positions
+}
+
+func (l *longQueue) ListPools(ctx context.Context) ([]run.Pool, error) {
+	pools, err := l.Store.ListPools(ctx)
+	for i := range pools {
+		pools[i].Queued = l.queued
+	}
+	return pools, err
+}
+
+func (l *longQueue) QueuePositions(ctx context.Context, id run.ID) (map[int]int, error) {
+	l.asked = true
+	return l.Store.QueuePositions(ctx, id)
+}
+
+// The positions of tasks cost as much as there are waiting tasks of all runs, so long queues
+// have none.
+func TestGet_explains_a_long_queue(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.claim(t, b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()}).ID)
+	_, err := b.Renew(t.Context(), run.Renewal{Executor: executorID, JournalID: "j1", SlotsUsed: 1})
+	require.NoError(t, err)
+	id := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()}).ID
+	_, err = b.store.Begin(t.Context(), id)
+	require.NoError(t, err)
+	_, _, err = b.store.Apply(t.Context(), id, records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
+	require.NoError(t, err)
+	for queued, position := range map[int]bool{20_000: true, 20_001: false} {
+		store := &longQueue{Store: b.store, queued: queued}
+		got, err := engine.New(engine.Deps{Store: store, Logs: b.blobs, Logger: slog.New(slog.DiscardHandler)}).Get(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, position, store.asked, "%d", queued)
+		require.Contains(t, got.Tasks[0].Reason, "the only slot of pool shell is in use")
+		require.Equal(t, position, strings.Contains(got.Tasks[0].Reason, "position 1 in queue"), got.Tasks[0].Reason)
+	}
 }

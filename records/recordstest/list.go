@@ -252,7 +252,7 @@ func testListCursors(t *testing.T, d *fixture.Database) {
 	require.NoError(t, err, "the size of a page may change")
 }
 
-// testListManyGroups queries more groups than a statement has parts.
+// testListManyGroups queries more groups than one union has selects.
 func testListManyGroups(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	first, second := fixture.Create(t, s, fixture.OneTask("/a/1")), fixture.Create(t, s, fixture.OneTask("/a/2/x"))

@@ -178,3 +178,31 @@ func TestStore_busy(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, <-done)
 }
+
+// TestStore_lists_many_groups_by_index: the runs of many groups are read from ranges of an
+// index, each in the order of the list, and not all of them to sort them.
+func TestStore_lists_many_groups_by_index(t *testing.T) {
+	t.Parallel()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "drover.db"), sqlite.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	ranges := func(groups int) (n int) {
+		var q run.ListQuery
+		for i := range groups {
+			q.Groups = append(q.Groups, fmt.Sprintf("/a/%d", i))
+		}
+		plan, err := s.PlanList(t.Context(), q)
+		require.NoError(t, err)
+		for _, step := range plan {
+			if strings.HasPrefix(step, "SEARCH run_states ") {
+				n++
+			}
+		}
+		return n
+	}
+	one := ranges(1)
+	require.Positive(t, one)
+	for _, groups := range []int{2, 25, 26, 100} {
+		require.Equal(t, groups*one, ranges(groups), "%d groups", groups)
+	}
+}

@@ -89,8 +89,7 @@ func createdIn(q run.ListQuery) (out []sqldb.Condition) {
 	return out
 }
 
-// maxSources is how many parts of an index one statement reads in order.
-// SQLite's limit is 500.
+// maxSources is how many selects one union has. SQLite's limit is 500.
 const maxSources = 200
 
 // byState returns the condition on groups, phases and results, if there is one.
@@ -108,14 +107,6 @@ func byState(q run.ListQuery) (indexedCondition, bool) {
 	result := sqldb.OneOf(`r.result`, q.Results)
 	k := indexedCondition{filter: sqldb.AllOf(append(filters, sqldb.OneOf(`r.phase`, q.Phases), result)...)}
 	states := rows.States(q.Phases, q.Results)
-	if len(groups)*len(states) > maxSources {
-		k.sources = []source{{
-			index:     `run_states`,
-			Condition: sqldb.AllOf(sqldb.OneOf(`run_states.prefix`, groups), sqldb.OneOf(`run_states.state`, states)),
-			filter:    result,
-		}}
-		return k, true
-	}
 	for _, group := range groups {
 		k.sources = append(k.sources, stateSources(group, states)...)
 	}
@@ -236,23 +227,40 @@ func (w *accessPath) candidates(at cursor, n int) sqldb.Condition {
 	}
 	order += ` LIMIT ?`
 	bounds := w.bounds(at, descending)
-	var out sqldb.Condition
+	parts := make([]sqldb.Condition, len(w.sources))
 	for i, src := range w.sources {
-		part := src.candidates(append([]sqldb.Condition{src.filter}, w.filters...), bounds)
-		switch {
-		case !w.overlap && i > 0:
-			out.Where += ` UNION ALL `
-		case w.overlap && i > 0:
-			out.Where += ` UNION `
-		}
-		if len(w.sources) > 1 {
-			part.Where, part.Args = `SELECT id FROM (`+part.Where+order+`) s`, append(part.Args, n)
-		}
-		out.Where += part.Where
-		out.Args = append(out.Args, part.Args...)
+		parts[i] = src.candidates(append([]sqldb.Condition{src.filter}, w.filters...), bounds)
 	}
+	out := w.union(parts, order, n)
 	out.Where += order
 	out.Args = append(out.Args, n)
+	return out
+}
+
+// union selects the first n ids of each part, in unions of unions if there are many.
+func (w *accessPath) union(parts []sqldb.Condition, order string, n int) sqldb.Condition {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	if len(parts) > maxSources {
+		var unions []sqldb.Condition
+		for some := range slices.Chunk(parts, maxSources) {
+			unions = append(unions, w.union(some, order, n))
+		}
+		return w.union(unions, order, n)
+	}
+	operator := ` UNION ALL `
+	if w.overlap {
+		operator = ` UNION `
+	}
+	var out sqldb.Condition
+	for i, part := range parts {
+		if i > 0 {
+			out.Where += operator
+		}
+		out.Where += `SELECT id FROM (` + part.Where + order + `) s`
+		out.Args = append(append(out.Args, part.Args...), n)
+	}
 	return out
 }
 
