@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -104,4 +105,23 @@ func TestRegistry_revokes_all_of_a_name(t *testing.T) {
 	require.Equal(t, run.CodeTokenRevoked, code(r, "two"))
 	require.Equal(t, run.CodeTokenRevoked, code(r, secret))
 	require.Empty(t, code(r, "one"))
+}
+
+// TestRegistry_creates_a_limited_number: each gateway has all created tokens in memory.
+func TestRegistry_creates_a_limited_number(t *testing.T) {
+	t.Parallel()
+	store := newFakeRecords()
+	for i := range 9_999 {
+		name := "t" + strconv.Itoa(i)
+		store.records[Hash(name)] = run.TokenRecord{Name: name, Hash: Hash(name), Entry: &run.TokenEntry{Scopes: []string{"read"}}}
+	}
+	r := NewRegistry(t.Context(), listOf(t, entry("ops", "one")), store, slog.New(slog.DiscardHandler))
+	_, _, err := r.CreateToken(t.Context(), run.BearerToken{Name: "last", Scopes: []string{"read"}}, "ops")
+	require.NoError(t, err)
+	_, _, err = r.CreateToken(t.Context(), run.BearerToken{Name: "more", Scopes: []string{"read"}}, "ops")
+	require.Equal(t, run.CodeExhausted, run.CodeOf(err))
+	_, err = r.RevokeToken(t.Context(), "last", "ops")
+	require.NoError(t, err)
+	_, _, err = r.CreateToken(t.Context(), run.BearerToken{Name: "more", Scopes: []string{"read"}}, "ops")
+	require.NoError(t, err)
 }
