@@ -2,9 +2,13 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/session"
@@ -32,4 +36,27 @@ func TestCommands_help(t *testing.T) {
 	require.Contains(t, stderr, `unknown command "drover start gatway"; did you mean gateway?`)
 	code, _, _ = execute(t, "keys", "create", "other")
 	require.Equal(t, command.ExitInvalid, code)
+}
+
+// settingsFile returns the file with settings, by their keys.
+func settingsFile(t *testing.T, settings map[string]any) string {
+	t.Helper()
+	sections := map[string]map[string]any{}
+	for key, value := range settings {
+		section, name, _ := strings.Cut(key, ".")
+		if sections[section] == nil {
+			sections[section] = map[string]any{}
+		}
+		sections[section][name] = value
+	}
+	text, err := yaml.Marshal(sections)
+	require.NoError(t, err)
+	return string(text)
+}
+
+func writeTo(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
 }

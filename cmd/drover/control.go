@@ -42,12 +42,15 @@ func runControl(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
+	if err := s.AddTelemetry(ctx, cfg.Telemetry); err != nil {
+		return s.finish(ctx, err)
+	}
 	if err := setUpNamespace(ctx, s.client, s.temporal.Namespace); err != nil {
 		s.Logger.WarnContext(ctx, "failed to set up the temporal namespace; it must exist with its search attributes", "error", err)
 	}
 	s.addOutboxDispatcher(s.stores, s.client, cfg.Control.RunURL)
 	s.addControl(cfg, s.stores, s.deps, s.client, s.temporal.Namespace)
-	s.AddTelemetry(cfg.Telemetry, func(ctx context.Context) error {
+	s.ReadyIf(func(ctx context.Context) error {
 		if err := s.stores.records.Check(ctx); err != nil {
 			return err
 		}

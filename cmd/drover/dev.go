@@ -134,6 +134,9 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 	if err := resolvePorts(ctx, &d.cfg.Dev); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
+	if err := d.AddTelemetry(ctx, d.cfg.Telemetry); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
 	server := newTemporalServer(d.cfg, d.dir, d.Logger)
 	d.Stages.Add("temporal server", server.Run)
 	keys := filepath.Join(d.dir, "records.keys")
@@ -204,7 +207,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	}
 	d.addOutboxDispatcher(d.stores, d.client, cmp.Or(d.cfg.Control.RunURL, d.url(listener)+"/runs/{run}"))
 	d.addControl(config.Config{Retention: d.cfg.Retention, Archives: d.cfg.Archives}, d.stores, d.deps, d.client, contract.Namespace)
-	d.AddTelemetry(d.cfg.Telemetry, d.ready)
+	d.ReadyIf(d.ready)
 	fleet := d.cfg.Fleet
 	fleet.StateDir = filepath.Join(d.dir, "fleets")
 	if err := d.addFleets(fleet, d.stores, d.client, client.Options{HostPort: d.cfg.Dev.Temporal, Namespace: contract.Namespace}); err != nil {

@@ -53,10 +53,13 @@ func runFleet(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
+	if err := s.AddTelemetry(ctx, cfg.Telemetry); err != nil {
+		return s.finish(ctx, err)
+	}
 	if err := s.addFleets(cfg.Fleet, s.stores, s.client, s.temporal); err != nil {
 		return s.finish(ctx, err)
 	}
-	s.AddTelemetry(cfg.Telemetry, func(ctx context.Context) error {
+	s.ReadyIf(func(ctx context.Context) error {
 		if err := s.stores.records.Check(ctx); err != nil {
 			return err
 		}

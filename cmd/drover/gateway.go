@@ -62,32 +62,64 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", cfg.Gateway.Listen)
+	listeners, err := listenGateway(cmd.Context(), cfg)
 	if err != nil {
-		return fmt.Errorf("listen for the HTTP API: %w", err)
+		return err
 	}
-	payloads, err := process.CodecHandler(cfg.Temporal, s.Logger)
-	if err != nil {
-		return errors.Join(err, listener.Close())
+	if err := s.addGatewayParts(cmd.Context(), cfg, listed, listeners); err != nil {
+		return errors.Join(err, listeners.close())
 	}
-	if s.deps.Secrets, err = secrets.Open(cfg.Gateway.SecretProvidersFile, os.LookupEnv, s.Logger); err != nil {
-		return errors.Join(err, listener.Close())
+	process.Announce(cmd.OutOrStdout(), "the gateway serves at %s%s", listeners.http.Addr(), cfg.Gateway.BasePath)
+	return nil
+}
+
+// gatewayListeners are the listeners of a gateway's process.
+type gatewayListeners struct {
+	http  net.Listener
+	relay net.Listener // nil: the gateway serves no relay
+}
+
+// listenGateway opens all listeners before the gateway serves: from then on /readyz
+// reports that the process is ready.
+func listenGateway(ctx context.Context, cfg config.Config) (l gatewayListeners, err error) {
+	if l.http, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Gateway.Listen); err != nil {
+		return l, fmt.Errorf("listen for the HTTP API: %w", err)
 	}
-	s.deps.Temporal = func(ctx context.Context) error { return process.TemporalAnswers(ctx, s.client) }
-	if err := s.addGateway(cmd.Context(), cfg.Gateway, s.stores, engine.New(s.deps), nil, s.client, listed, payloads, temporalRun(cfg.Temporal.UIURL, s.temporal.Namespace), listener); err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	s.addOutboxDispatcher(s.stores, s.client, cfg.Control.RunURL)
 	if cfg.Gateway.Relay {
-		err := s.addRelay(cmd.Context(), cfg.Relay, s.client, s.temporal.Namespace, s.stores.records, func(listener net.Listener) {
-			s.Logger.InfoContext(cmd.Context(), "serving a relay", "address", listener.Addr().String())
-		})
-		if err != nil {
-			return err
+		if l.relay, err = listenRelay(ctx, cfg.Relay); err != nil {
+			return l, errors.Join(err, l.http.Close())
 		}
 	}
-	process.Announce(cmd.OutOrStdout(), "the gateway serves at %s%s", listener.Addr(), cfg.Gateway.BasePath)
-	return nil
+	return l, nil
+}
+
+func (l gatewayListeners) close() error {
+	err := l.http.Close()
+	if l.relay != nil {
+		err = errors.Join(err, l.relay.Close())
+	}
+	return err
+}
+
+// addGatewayParts adds the parts of a gateway's process.
+func (s *service) addGatewayParts(ctx context.Context, cfg config.Config, listed tokens.Source, listeners gatewayListeners) error {
+	payloads, err := process.CodecHandler(cfg.Temporal, s.Logger)
+	if err != nil {
+		return err
+	}
+	if s.deps.Secrets, err = secrets.Open(cfg.Gateway.SecretProvidersFile, os.LookupEnv, s.Logger); err != nil {
+		return err
+	}
+	s.deps.Temporal = func(ctx context.Context) error { return process.TemporalAnswers(ctx, s.client) }
+	if err := s.addGateway(ctx, cfg.Gateway, s.stores, engine.New(s.deps), nil, s.client, listed, payloads, temporalRun(cfg.Temporal.UIURL, s.temporal.Namespace), listeners.http); err != nil {
+		return err
+	}
+	s.addOutboxDispatcher(s.stores, s.client, cfg.Control.RunURL)
+	if listeners.relay == nil {
+		return nil
+	}
+	s.Logger.InfoContext(ctx, "serving a relay", "address", listeners.relay.Addr().String())
+	return s.addRelay(ctx, cfg.Relay, s.client, s.temporal.Namespace, s.stores.records, listeners.relay)
 }
 
 // openTokens opens the token file, nil if none is configured.

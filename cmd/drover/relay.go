@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 
@@ -62,17 +63,39 @@ func runRelay(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	err = parts{p}.addRelay(ctx, cfg.Relay, c, options.Namespace, nil, func(listener net.Listener) {
-		p.AddTelemetry(cfg.Telemetry, func(ctx context.Context) error { return process.TemporalAnswers(ctx, c) })
-		process.Announce(cmd.OutOrStdout(), "the relay serves namespace %s at %s", options.Namespace, listener.Addr())
-	})
+	err = startRelay(cmd, cfg, p, c, options.Namespace)
 	return p.Finish(ctx, err, func() error { c.Close(); return nil })
 }
 
-// addRelay serves untrusted executors, and calls ready when it listens. With the
-// records of a gateway in the same process it refuses the tokens that were
-// revoked; a relay alone has no records, and revoked is nil.
-func (p parts) addRelay(ctx context.Context, cfg config.Relay, c client.Client, namespace string, revoked tokens.Store, ready func(net.Listener)) error {
+func startRelay(cmd *cobra.Command, cfg config.Config, p *process.Process, c client.Client, namespace string) error {
+	ctx := cmd.Context()
+	if err := p.AddTelemetry(ctx, cfg.Telemetry); err != nil {
+		return err
+	}
+	listener, err := listenRelay(ctx, cfg.Relay)
+	if err != nil {
+		return err
+	}
+	if err := (parts{p}).addRelay(ctx, cfg.Relay, c, namespace, nil, listener); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	p.ReadyIf(func(ctx context.Context) error { return process.TemporalAnswers(ctx, c) })
+	process.Announce(cmd.OutOrStdout(), "the relay serves namespace %s at %s", namespace, listener.Addr())
+	return nil
+}
+
+func listenRelay(ctx context.Context, cfg config.Relay) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for executors: %w", err)
+	}
+	return listener, nil
+}
+
+// addRelay serves untrusted executors on listener. With the records of a gateway in
+// the same process it refuses the tokens that were revoked; a relay alone has no
+// records, and revoked is nil.
+func (p parts) addRelay(ctx context.Context, cfg config.Relay, c client.Client, namespace string, revoked tokens.Store, listener net.Listener) error {
 	file, err := tokens.OpenFile(cfg.TokenFile, p.Logger)
 	if err != nil {
 		return fmt.Errorf("read the tokens: %w", err)
@@ -101,11 +124,6 @@ func (p parts) addRelay(ctx context.Context, cfg config.Relay, c client.Client, 
 	if err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
-	if err != nil {
-		return fmt.Errorf("listen for executors: %w", err)
-	}
 	p.Stages.Add("relay", func(ctx context.Context) error { return r.Run(ctx, listener) })
-	ready(listener)
 	return nil
 }

@@ -89,10 +89,12 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	agent, err := Add(ctx, p, cfg.Executor, c, gatewayAPI)
-	if err == nil {
-		p.AddTelemetry(cfg.Telemetry, func(context.Context) error { return agent.Health() })
-		announce(p, agent, cmd.OutOrStdout())
+	if err = p.AddTelemetry(ctx, cfg.Telemetry); err == nil {
+		var a *agent.Agent
+		if a, err = Add(ctx, p, cfg.Executor, c, gatewayAPI); err == nil {
+			p.ReadyIf(func(context.Context) error { return a.Health() })
+			announce(p, a, cmd.OutOrStdout())
+		}
 	}
 	return p.Finish(ctx, err, func() error { c.Close(); return nil })
 }

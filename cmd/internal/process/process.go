@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/api/serviceerror"
@@ -26,6 +28,8 @@ type Process struct {
 	Logger    *slog.Logger
 	Telemetry *Telemetry
 	Stages    *Stages
+
+	ready atomic.Pointer[func(context.Context) error] // see ReadyIf; nil while the process starts
 }
 
 // New returns the state that the parts of a process share.
@@ -59,20 +63,39 @@ func (p *Process) Finish(ctx context.Context, err error, closers ...func() error
 }
 
 // Announce prints the line by which people and scripts learn that a process is
-// ready.
+// ready. All its listeners are open by then.
 func Announce(w io.Writer, format string, args ...any) {
 	fmt.Fprintf(w, "ready: "+format+"\n", args...)
 }
 
+var errStarting = errors.New("the process is starting")
+
 // AddTelemetry serves metrics and health checks if the configuration has an
-// address for them.
-func (p *Process) AddTelemetry(cfg config.Telemetry, ready func(context.Context) error) {
+// address for them. It comes before the parts that begin to work, so that a process
+// whose address is in use takes no tasks and does not announce itself.
+func (p *Process) AddTelemetry(ctx context.Context, cfg config.Telemetry) error {
 	if cfg.Listen == "" {
-		return
+		return nil
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen at telemetry.listen: %w", err)
 	}
 	p.Stages.Add("telemetry", func(ctx context.Context) error {
-		return p.Telemetry.serve(ctx, cfg.Listen, ready, p.Logger)
+		return p.Telemetry.serve(ctx, listener, p.checkReady, p.Logger)
 	})
+	return nil
+}
+
+// ReadyIf makes /readyz answer what check returns. Until then the process is starting,
+// and not ready.
+func (p *Process) ReadyIf(check func(context.Context) error) { p.ready.Store(&check) }
+
+func (p *Process) checkReady(ctx context.Context) error {
+	if check := p.ready.Load(); check != nil {
+		return (*check)(ctx)
+	}
+	return errStarting
 }
 
 // StartCommand returns the command that starts one of the processes of an

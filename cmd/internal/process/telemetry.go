@@ -41,7 +41,7 @@ func newTelemetry() (*Telemetry, error) {
 
 // serve answers /metrics, /healthz, /readyz and /debug/pprof for a process
 // without a gateway, until ctx ends. ready returns nil if the process is ready.
-func (t *Telemetry) serve(ctx context.Context, address string, ready func(context.Context) error, logger *slog.Logger) error {
+func (t *Telemetry) serve(ctx context.Context, listener net.Listener, ready func(context.Context) error, logger *slog.Logger) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(t.Registry, promhttp.HandlerOpts{}))
 	// The profiles share the listener of the metrics: both are for operators only.
@@ -56,10 +56,6 @@ func (t *Telemetry) serve(ctx context.Context, address string, ready func(contex
 		}
 		_, _ = w.Write([]byte("ok\n"))
 	})
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return fmt.Errorf("listen for telemetry: %w", err)
-	}
 	logger.InfoContext(ctx, "serving telemetry", "address", listener.Addr().String())
 	server := &http.Server{Handler: hostcheck.LoopbackHandler(mux), ReadHeaderTimeout: 5 * time.Second}
 	stopped := make(chan struct{})
