@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/runtest"
@@ -33,6 +34,7 @@ func boundTokens(t *testing.T) *tokens.List {
 	list, err := tokens.NewList([]tokens.Token{
 		{Name: "free", Hash: tokens.Hash("free"), Scopes: []tokens.Scope{tokens.Executor}},
 		{Name: "seven", Hash: tokens.Hash("seven"), Scopes: []tokens.Scope{tokens.Executor}, Binding: tokens.Binding{Executor: "host-7", Pool: "linux"}},
+		{Name: "acme", Hash: tokens.Hash("acme"), Roles: roles.Bindings{{Role: roles.Admin, Groups: []string{"/acme/**"}}}},
 		{Name: "set", Hash: tokens.Hash("set"), Scopes: []tokens.Scope{tokens.Executor}, Binding: tokens.Binding{Executor: "pod-*", Pool: "linux", Set: "pods"}},
 	})
 	require.NoError(t, err)
@@ -69,6 +71,10 @@ func TestServer_tokens_act_as_their_executor_only(t *testing.T) {
 				require.Empty(t, got.header.Get("Drover-Executor-State"), "an executor must not mistake the error for its removal")
 			}
 		}
+	}
+	for path, body := range executorCalls("host-7") {
+		problem := post(path, "acme", body).do(t, base).problem(t, http.StatusForbidden, run.CodeForbidden)
+		require.Contains(t, problem.Detail, "a token with the scope executor")
 	}
 	other := `{"id": "host-7", "journal_id": "j", "pool": "gpu", "driver": "shell", "slots": 1}`
 	post("/register", "seven", other).do(t, base).problem(t, http.StatusForbidden, run.CodeForbidden)

@@ -229,7 +229,7 @@ func (r *Roles) check(ctx context.Context, call Call, p tokens.Principal) error 
 	rule, known := r.rules[call.Operation.ID]
 	switch {
 	case !known:
-		return run.Errorf(run.CodeForbidden, "%s is bound to groups, and this call is for executors", p.Name)
+		return run.Errorf(run.CodeForbidden, "token %s has roles in groups, and this call needs a token with the scope executor", p.Name)
 	case rule.of == ofCaller:
 		return nil
 	case rule.of == ofAll:

@@ -31,8 +31,12 @@ func (r *Registration) Health() error {
 // Suspend stops polling for tasks until a check passes.
 func (r *Registration) Suspend(why error) {
 	r.mu.Lock()
-	if r.healthErr == nil {
-		r.config.Log.Warn("executor stops accepting tasks", "error", why)
+	switch {
+	case r.healthErr == nil:
+		r.reported = report{}
+		r.log("executor stops accepting tasks", why)
+	case refused(why):
+		r.log("executor accepts no tasks", why)
 	}
 	r.healthErr = why
 	r.suspensions++
@@ -80,6 +84,7 @@ func (r *Registration) resumeIf(suspensions int) {
 		return
 	}
 	open := !r.drainRequested
+	r.reported = report{}
 	if open && r.healthErr != nil {
 		r.config.Log.Info("executor accepts tasks")
 	}

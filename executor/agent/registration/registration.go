@@ -54,6 +54,7 @@ type Registration struct {
 	drainRequested bool
 	healthErr      error // why the executor does not poll for tasks; nil: healthy
 	suspensions    int   // how many times Suspend was called
+	reported       report
 }
 
 // New returns the registration of an executor that is not registered yet.
@@ -100,15 +101,17 @@ func (r *Registration) register(ctx context.Context) error {
 		case err == nil:
 			r.config.Log.InfoContext(ctx, "executor registered", "pool", registered.Pool, "slots", registered.Slots)
 			r.Apply(requested)
+			r.succeeded()
 			r.registerOnce.Do(func() { close(r.registered) })
 			r.Suspend(errCheckDue)
 			return nil
 		case run.CodeOf(err) == run.CodeForbidden:
 			return err
 		}
-		// A conflict ends by itself once the registration of another journal expires, and
-		// an invalid registration once an operator changes the pool.
-		r.config.Log.WarnContext(ctx, "failed to register executor", "error", err)
+		// A conflict ends by itself once the registration of another journal expires, a
+		// refusal once an operator changes the pool or replaces the token. The process does
+		// not end: it may have tasks, and a supervisor would only start it again.
+		r.notRegistered(explain(err))
 		if retry.Sleep(ctx, pauses.NextBackOff()) != nil {
 			return nil //nolint:nilerr // ctx ended
 		}
@@ -159,7 +162,7 @@ func (r *Registration) renew(ctx context.Context) error {
 	if err == nil {
 		r.Apply(requested)
 	}
-	return err
+	return explain(err)
 }
 
 // SuspectRemoval renews the registration at once after a call that failed as if the

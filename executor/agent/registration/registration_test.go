@@ -1,9 +1,11 @@
 package registration_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,6 +27,7 @@ type gateway struct {
 	renewals   []run.Renewal
 	desired    run.DesiredState
 	err        error // of renewals
+	refusal    error // of registrations
 	unhealthy  error
 }
 
@@ -32,7 +35,7 @@ func (g *gateway) Register(_ context.Context, e run.Executor) (run.DesiredState,
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.registered = append(g.registered, e)
-	return g.desired, nil
+	return g.desired, g.refusal
 }
 
 func (g *gateway) Renew(_ context.Context, r run.Renewal) (run.DesiredState, error) {
@@ -61,6 +64,21 @@ func (g *gateway) last() (run.Renewal, int) {
 	return g.renewals[len(g.renewals)-1], len(g.renewals)
 }
 
+// newRegistration returns a registration at g.
+func newRegistration(g *gateway, slots *registration.Slots, log *slog.Logger) *registration.Registration {
+	return registration.New(registration.Config{
+		API:      g,
+		Log:      log,
+		Executor: run.Executor{ID: "e", JournalID: "j", Pool: "pool", Slots: 1},
+		Features: func() executor.Features { return executor.Features{Name: "fake", Privileged: true} },
+		Check:    g.check,
+		Slots:    slots,
+		Timing: registration.Timing{
+			RetryFirst: time.Millisecond, RetryLimit: time.Second, Call: time.Second, Check: time.Minute, Shutdown: time.Second,
+		},
+	})
+}
+
 // withRegistration runs a registration, in virtual time, until the test's body returns.
 // The body may end the context to see the end of Run.
 func withRegistration(t *testing.T, body func(t *testing.T, g *gateway, r *registration.Registration, slots *registration.Slots, end func() error)) {
@@ -68,17 +86,7 @@ func withRegistration(t *testing.T, body func(t *testing.T, g *gateway, r *regis
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g, slots := &gateway{}, registration.NewSlots(1, run.Capacity{})
-		r := registration.New(registration.Config{
-			API:      g,
-			Log:      slog.New(slog.DiscardHandler),
-			Executor: run.Executor{ID: "e", JournalID: "j", Pool: "pool", Slots: 1},
-			Features: func() executor.Features { return executor.Features{Name: "fake", Privileged: true} },
-			Check:    g.check,
-			Slots:    slots,
-			Timing: registration.Timing{
-				RetryFirst: time.Millisecond, RetryLimit: time.Second, Call: time.Second, Check: time.Minute, Shutdown: time.Second,
-			},
-		})
+		r := newRegistration(g, slots, slog.New(slog.DiscardHandler))
 		require.Error(t, r.Health(), "it is not registered")
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
@@ -159,4 +167,61 @@ func TestRegistration_ends_when_the_executor_was_removed(t *testing.T) {
 		require.Equal(t, before+1, after, "it asks at once")
 		require.ErrorIs(t, end(), removed)
 	})
+}
+
+// TestRegistration_refused checks that an executor which the gateway refuses says why, and
+// what helps, and that it registers once that has changed.
+func TestRegistration_refused(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err    error
+		level  string
+		remedy string
+	}{
+		"token":       {run.Errorf(run.CodeUnauthenticated, "the bearer token is not known"), "ERROR", "a token with the scope executor"},
+		"pool":        {run.Errorf(run.CodeInvalid, "executor e does not fit pool pool"), "ERROR", "drover pools set"},
+		"unreachable": {run.Errorf(run.CodeUnavailable, "the gateway is unreachable"), "WARN", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				g := &gateway{refusal: tc.err}
+				r := newRegistration(g, registration.NewSlots(1, run.Capacity{}), slog.New(slog.NewTextHandler(&out, nil)))
+				ctx, cancel := context.WithCancel(t.Context())
+				var group sync.WaitGroup
+				group.Go(func() { _ = r.Run(ctx) })
+				group.Go(func() { r.CheckHealth(ctx) })
+				<-time.After(10 * time.Minute)
+				synctest.Wait()
+				require.ErrorIs(t, r.Health(), tc.err)
+				require.ErrorContains(t, r.Health(), tc.remedy)
+				require.Greater(t, len(g.registered), 100, "it keeps trying")
+				lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+				require.InDelta(t, 10, len(lines), 1, out.String())
+				for _, line := range lines {
+					require.Contains(t, line, "level="+tc.level)
+					require.Contains(t, line, tc.err.Error())
+					require.Contains(t, line, tc.remedy)
+				}
+
+				g.mu.Lock()
+				g.refusal = nil
+				g.mu.Unlock()
+				<-r.Registered()
+				synctest.Wait()
+				require.NoError(t, r.Health())
+				out.Reset()
+				g.set(run.DesiredState{}, tc.err, nil) // the same once it was registered
+				<-time.After(10 * time.Minute)
+				synctest.Wait()
+				require.ErrorIs(t, r.Health(), tc.err)
+				require.Contains(t, out.String(), "executor stops accepting tasks")
+				require.Contains(t, out.String(), tc.remedy)
+				require.LessOrEqual(t, strings.Count(out.String(), "\n"), 11)
+				cancel()
+				group.Wait()
+			})
+		})
+	}
 }
