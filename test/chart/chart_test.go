@@ -224,7 +224,7 @@ func TestChart_runs_one_fleet_worker(t *testing.T) {
 				secrets = append(secrets, v.Secret.SecretName)
 			}
 		}
-		require.ElementsMatch(t, []string{"records", "fleet-keys", "relay-keys", "records-keys", "codec"}, secrets)
+		require.ElementsMatch(t, []string{"records", "fleet-keys", "relay-keys", "records-keys", "codec", "company-ca"}, secrets)
 		return
 	}
 	t.Fatal("there is no fleet worker")
@@ -256,6 +256,59 @@ func TestChart_gives_keys_only_to_their_readers(t *testing.T) {
 	}
 }
 
+// TestChart_files checks that the gateway finds the files that its settings name in the
+// secrets of the values, and that each process has its extra volumes.
+func TestChart_files(t *testing.T) {
+	t.Parallel()
+	objects := render(t, valuesOf(t, "most.yaml"))
+	var config struct {
+		Gateway struct {
+			SecretProvidersFile string `json:"secret_providers_file"`
+			OIDC                struct {
+				Issuer           string `json:"issuer"`
+				ClientSecretFile string `json:"client_secret_file"`
+				CAFile           string `json:"ca_file"`
+				RolesFile        string `json:"roles_file"`
+			} `json:"oidc"`
+		} `json:"gateway"`
+	}
+	for _, c := range ofKind[corev1.ConfigMap](t, objects, "ConfigMap") {
+		if c.Name == "runs-drover-gateway" {
+			require.NoError(t, yaml.Unmarshal([]byte(c.Data["drover.yaml"]), &config))
+		}
+	}
+	require.Equal(t, "https://login.example.com", config.Gateway.OIDC.Issuer)
+	extra := map[string]string{}
+	for _, d := range ofKind[appsv1.Deployment](t, objects, "Deployment") {
+		pod := d.Spec.Template.Spec
+		secrets := map[string]string{} // by path
+		for _, m := range pod.Containers[0].VolumeMounts {
+			i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
+			require.NotEqual(t, -1, i, "%s has no volume %s", d.Name, m.Name)
+			if s := pod.Volumes[i].Secret; s != nil {
+				secrets[m.MountPath] = s.SecretName
+			}
+			if m.Name == "extra" || m.Name == "vault" {
+				extra[strings.TrimPrefix(d.Name, "runs-drover-")] = m.MountPath
+			}
+		}
+		require.Equal(t, "company-ca", secrets["/etc/drover-secrets/authorities"], d.Name)
+		require.Contains(t, pod.Containers[0].Env, corev1.EnvVar{Name: "SSL_CERT_DIR", Value: "/etc/drover-secrets/authorities"}, d.Name)
+		if d.Name != "runs-drover-gateway" {
+			continue
+		}
+		for file, want := range map[string]string{
+			config.Gateway.OIDC.ClientSecretFile: "oidc secret", config.Gateway.OIDC.CAFile: "oidc ca.crt",
+			config.Gateway.OIDC.RolesFile: "drover-roles grants.yaml", config.Gateway.SecretProvidersFile: "providers secret-providers.yaml",
+		} {
+			require.Equal(t, want, secrets[filepath.Dir(file)]+" "+filepath.Base(file), file)
+		}
+	}
+	require.Equal(t, map[string]string{
+		"gateway": "/etc/vault", "control": "/etc/extra", "executor-tenants": "/etc/extra", "fleets": "/etc/extra", "relay": "/etc/extra",
+	}, extra)
+}
+
 func TestChart_refuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ set, want string }{
@@ -269,6 +322,8 @@ func TestChart_refuses(t *testing.T) {
 		"no slots":                  {`executors: {linux: {slots: 0, token: {secret: x}}}`, "slots"},
 		"no keys of instances":      {`fleets: {enabled: true, bootstrap: {gatewayURL: "https://a.example", relayAddress: "b:1"}}`, "relay.keys.secret"},
 		"instances with no relay":   {`{relay: {keys: {secret: x}}, fleets: {enabled: true, bootstrap: {gatewayURL: "https://a.example"}}}`, "relayAddress"},
+		"a volume without a name":   {`control: {extraVolumes: [{emptyDir: {}}]}`, "extraVolumes"},
+		"a mount without a path":    {`relay: {extraVolumeMounts: [{name: x}]}`, "extraVolumeMounts"},
 		"no relay to go through":    {`executors: {linux: {throughRelay: true, token: {secret: x}}}`, "not enabled"},
 	} {
 		t.Run(name, func(t *testing.T) {

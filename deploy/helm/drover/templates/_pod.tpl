@@ -75,9 +75,13 @@ spec:
       image: {{ include "drover.image" $root }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
       args: [start, {{ .command }}, --config, /etc/drover/drover.yaml]
-      {{- if or .environment $v.extraEnv }}
+      {{- if or .environment $v.extraEnv $root.Values.authorities.secret }}
       env:
         {{- with .environment }}{{ toYaml . | nindent 8 }}{{ end }}
+        {{- if $root.Values.authorities.secret }}
+        # In addition to the file of the image.
+        - {name: SSL_CERT_DIR, value: /etc/drover-secrets/authorities}
+        {{- end }}
         {{- with $v.extraEnv }}{{ toYaml . | nindent 8 }}{{ end }}
       {{- end }}
       {{- with compact (.secretEnvironment | default list) }}
@@ -119,9 +123,13 @@ spec:
         {{- range $name, $_ := .secrets }}
         - {name: {{ $name }}, mountPath: /etc/drover-secrets/{{ $name }}, readOnly: true}
         {{- end }}
+        {{- if $root.Values.authorities.secret }}
+        - {name: authorities, mountPath: /etc/drover-secrets/authorities, readOnly: true}
+        {{- end }}
         {{- if and .blobs $root.Values.blobs.volume.enabled }}
         - {name: blobs, mountPath: {{ trimPrefix "file://" $root.Values.blobs.url }}}
         {{- end }}
+        {{- with $v.extraVolumeMounts }}{{ toYaml . | nindent 8 }}{{ end }}
   volumes:
     - name: config
       configMap: {name: {{ include "drover.name" $root }}-{{ .component }}}
@@ -135,10 +143,15 @@ spec:
     - name: {{ $name }}
       secret: {secretName: {{ $secret }}, defaultMode: 0440}
     {{- end }}
+    {{- with $root.Values.authorities.secret }}
+    - name: authorities
+      secret: {secretName: {{ . }}, defaultMode: 0440}
+    {{- end }}
     {{- if and .blobs $root.Values.blobs.volume.enabled }}
     - name: blobs
       persistentVolumeClaim: {claimName: {{ $root.Values.blobs.volume.existingClaim | default (printf "%s-blobs" (include "drover.name" $root)) }}}
     {{- end }}
+    {{- with $v.extraVolumes }}{{ toYaml . | nindent 4 }}{{ end }}
 {{- end }}
 
 {{/* drover.disruption: keeps at least one pod of a component running, given as (list $ component replicas). */}}
