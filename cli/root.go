@@ -30,7 +30,7 @@ func New(env session.Env, extra ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "drover",
 		Short: "Run graphs of tasks on hosts and in containers, durably",
-		Long: `Drover runs runs: graphs of tasks that fan out and back in, on hosts or in containers. Each run is a Temporal workflow,
+		Long: `Drover runs graphs of tasks that fan out and back in, on hosts or in containers. Each run is a Temporal workflow,
 so nothing is lost when a process dies.
 
   drover dev                              all of Drover in one process, with an embedded Temporal server

@@ -335,9 +335,17 @@ func (d *dev) reportRunning(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if tasks > 0 {
-		fmt.Fprintf(out, "stopping: %d running tasks continue; drover dev on %s adopts them, and drover runs stop ends them then\n", tasks, d.dir)
+		fmt.Fprintln(out, continuing(tasks, d.dir))
 	}
 	return nil
+}
+
+// continuing says that running tasks continue after the end of the process.
+func continuing(tasks int, dir string) string {
+	if tasks == 1 {
+		return fmt.Sprintf("stopping: 1 running task continues; drover dev on %s adopts it, and drover runs stop ends it then", dir)
+	}
+	return fmt.Sprintf("stopping: %d running tasks continue; drover dev on %s adopts them, and drover runs stop ends them then", tasks, dir)
 }
 
 func (d *dev) printAddresses(out io.Writer, listener net.Listener, took time.Duration) {

@@ -162,6 +162,7 @@ func (p *tutorial) startServer(t *testing.T, f fence) {
 	args = append(args[1:], "--http", "127.0.0.1:0", "--temporal", "127.0.0.1:0", "--temporal-ui", harness.FreeAddress(t))
 	server := harness.StartUnder(t, []string{"sh", "-c", `cd "$0" && exec "$@"`, p.dir}, p.dir, nil, args...)
 	server.AwaitReady()
+	require.NotContains(t, server.Output(), "component=temporal_sdk")
 	require.NoError(t, p.compare(f, line, printed, server.Output()))
 }
 

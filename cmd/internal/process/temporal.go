@@ -16,6 +16,7 @@ import (
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/internal/codec"
 	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/internal/logging"
 	"github.com/drover-run/drover/internal/retry"
 )
 
@@ -50,7 +51,7 @@ func TemporalOptions(cfg config.Temporal, logger *slog.Logger, telemetry *Teleme
 		}
 		options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, dial...)
 	}
-	options.Logger = sdklog.NewStructuredLogger(logger.With("component", "temporal_sdk"))
+	options.Logger = sdklog.NewStructuredLogger(logging.Library(logger).With("component", "temporal_sdk"))
 	options.MetricsHandler = opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
 		Meter:   telemetry.meter,
 		OnError: func(err error) { logger.Debug("failed to record a temporal metric", "error", err) },
