@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/run"
 )
 
@@ -33,16 +37,38 @@ It prints commands that can help, also for a failed run.`,
 			if f.output == render.AsJSON {
 				return render.JSON(f.env.Stdout, answer.Raw)
 			}
-			return f.explain(answer.Value)
+			return f.explain(answer.Value, rightsOf(c.Context(), client))
 		},
 	}
+}
+
+// rights reports whether the caller has a permission in a group; "" is all groups.
+type rights func(need roles.Permission, group string) bool
+
+// rightsOf returns the rights of the caller. If the gateway does not say who the caller is,
+// it may do everything: the gateway decides anyway.
+func rightsOf(ctx context.Context, client *remote.Client) rights {
+	answer, err := client.Session(ctx)
+	if err != nil {
+		return func(roles.Permission, string) bool { return true }
+	}
+	session := answer.Value
+	if len(session.Bindings) == 0 {
+		writes := slices.Contains(session.Scopes, "write") || slices.Contains(session.Scopes, "admin")
+		return func(need roles.Permission, _ string) bool { return need == roles.View || writes }
+	}
+	bindings := make(roles.Bindings, len(session.Bindings))
+	for i, b := range session.Bindings {
+		bindings[i] = roles.Binding{Role: roles.Role(b.Role), Groups: b.Groups}
+	}
+	return bindings.Allows
 }
 
 // maxDependent bounds how many tasks are listed that wait only for other tasks of
 // the run: there may be thousands, and the graph shows them too.
 const maxDependent = 10
 
-func (f *runsFlags) explain(r api.Run) error {
+func (f *runsFlags) explain(r api.Run, may rights) error {
 	text := fmt.Sprintf("run %s is %s", r.ID, r.Phase)
 	if run.Phase(r.Phase) == run.PhaseFinished {
 		text = fmt.Sprintf("run %s finished with the result %s", r.ID, r.Result)
@@ -58,7 +84,7 @@ func (f *runsFlags) explain(r api.Run) error {
 			return err
 		}
 	}
-	for _, hint := range explainHints(r) {
+	for _, hint := range explainHints(r, may) {
 		if _, err := fmt.Fprintln(f.env.Stdout, hint); err != nil {
 			return err
 		}
@@ -93,15 +119,19 @@ func (f *runsFlags) explainTasks(r api.Run) error {
 	return t.Flush()
 }
 
-// explainHints returns commands that can help.
-func explainHints(r api.Run) []string {
+// explainHints returns commands that can help, and that the caller may use.
+func explainHints(r api.Run, may rights) []string {
 	switch run.Phase(r.Phase) { //nolint:exhaustive // nothing waits in the other phases
 	case run.PhaseQueued:
-		return queuedHints(r)
+		return queuedHints(r, may)
 	case run.PhaseRunning:
-		return taskHints(r)
+		return taskHints(r, may)
 	case run.PhaseFinished:
-		return failedHints(r)
+		hints := failedHints(r)
+		if len(hints) > 0 && !may(roles.Submit, r.Group) {
+			hints = hints[:len(hints)-1] // the restart
+		}
+		return hints
 	}
 	return nil
 }
@@ -124,28 +154,34 @@ func failedHints(r api.Run) []string {
 	return append(hints, "To run what failed again: drover runs restart "+r.ID+" --from failed")
 }
 
-func queuedHints(r api.Run) []string {
+func queuedHints(r api.Run, may rights) []string {
 	var hints []string
 	// A started run that waits for its change groups needs no start. Only its
 	// reason distinguishes it.
 	if run.Admission(r.Admission) == run.AdmissionManual && !strings.Contains(r.Reason, "change group") {
-		return append(hints, "To start it: drover runs start "+r.ID)
+		if may(roles.Submit, r.Group) {
+			hints = append(hints, "To start it: drover runs start "+r.ID)
+		}
+		return hints
+	}
+	names := make([]string, len(r.Changegroups))
+	for i, name := range r.Changegroups {
+		names[i] = quoted(name)
+	}
+	if len(names) > 0 && may(roles.View, "") {
+		hints = append(hints, "To see its change groups: drover changegroups list "+strings.Join(names, " "))
 	}
 	switch {
-	case len(r.Changegroups) > 0:
-		names := make([]string, len(r.Changegroups))
-		for i, name := range r.Changegroups {
-			names[i] = quoted(name)
-		}
-		hints = append(hints, "To see its change groups, with a role in all groups: drover changegroups list "+strings.Join(names, " "),
-			"To raise a limit: drover changegroups set NAME --max-running N")
+	case !may(roles.Operate, ""):
+	case len(names) > 0:
+		hints = append(hints, "To raise a limit: drover changegroups set NAME --max-running N")
 	case strings.Contains(r.Reason, "change group group:"): // of its group's path
 		hints = append(hints, "To raise the limit: drover changegroups set group:PATH --max-running N")
 	}
 	return hints
 }
 
-func taskHints(r api.Run) []string {
+func taskHints(r api.Run, may rights) []string {
 	var approve, pools []string
 	seen := make(map[string]bool)
 	for _, name := range sortedTaskNames(r.Tasks) {
@@ -155,11 +191,15 @@ func taskHints(r api.Run) []string {
 		case run.StatusQueued:
 			if !seen[t.Pool] {
 				seen[t.Pool] = true
-				pools = append(pools, "To see the executors of the pool: drover pools get "+quoted(t.Pool)+"; drover executors list")
+				if may(roles.View, "") {
+					pools = append(pools, "To see the executors of the pool: drover pools get "+quoted(t.Pool)+"; drover executors list")
+				} else {
+					pools = append(pools, "To see the pool: drover pools get "+quoted(t.Pool))
+				}
 			}
 		}
 	}
-	if len(approve) == 0 {
+	if len(approve) == 0 || !may(roles.Approve, r.Group) {
 		return pools
 	}
 	return append([]string{"To approve: drover runs approve " + r.ID + " " + strings.Join(approve, " ")}, pools...)

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -9,11 +10,25 @@ import (
 	"github.com/drover-run/drover/cli/clitest"
 )
 
+// callAs makes the caller one with scopes, as in `as read`, or with roles in the group
+// /test, as in `as submitter,approver /test/**`.
+func callAs(ts *testscript.TestScript, _ bool, args []string) {
+	s, names := api.Session{Subject: "ada", Scopes: []string{}}, strings.Split(args[0], ",")
+	if len(args) == 1 {
+		s.Scopes = names
+	} else {
+		for _, role := range names {
+			s.Bindings = append(s.Bindings, api.RoleBinding{Role: api.RoleBindingRole(role), Groups: args[1:]})
+		}
+	}
+	ts.Value("gateway").(*clitest.Gateway).SetSession(s)
+}
+
 // addWaitingRuns adds runs for all causes of waiting, with the reasons of a gateway.
 func addWaitingRuns(ts *testscript.TestScript, _ bool, _ []string) {
 	g := ts.Value("gateway").(*clitest.Gateway)
 	g.Put(api.Run{
-		ID: "grouped", Phase: api.PhaseQueued, Admission: api.AdmissionManual, Changegroups: []string{"deploys", "the floor's"},
+		ID: "grouped", Group: "/test/a", Phase: api.PhaseQueued, Admission: api.AdmissionManual, Changegroups: []string{"deploys", "the floor's"},
 		Reason: "waits for change group deploys: position 2 in queue, 1 of 1 slots held by run-0",
 	})
 	tasks := map[string]api.Task{
@@ -30,10 +45,10 @@ func addWaitingRuns(ts *testscript.TestScript, _ bool, _ []string) {
 	for i := range 13 {
 		tasks[fmt.Sprintf("after-%02d", i)] = api.Task{Number: 10 + i, Status: api.StatusNotStarted, Reason: "waits for gate"}
 	}
-	g.Put(api.Run{ID: "busy", Phase: api.PhaseRunning, Tasks: tasks})
+	g.Put(api.Run{ID: "busy", Group: "/test/b", Phase: api.PhaseRunning, Tasks: tasks})
 	g.Put(api.Run{ID: "idle", Phase: api.PhaseRunning, Tasks: map[string]api.Task{"a": {Status: api.StatusRunning}}})
 	g.Put(api.Run{
-		ID: "ended", Phase: api.PhaseFinished, Result: api.ResultFailed, Reason: "a: step 0 exited with code 3",
+		ID: "ended", Group: "/test/c", Phase: api.PhaseFinished, Result: api.ResultFailed, Reason: "a: step 0 exited with code 3",
 		Tasks: map[string]api.Task{"a": {Status: api.StatusFailed, Reason: "x", Executor: "host-7"}},
 		Tests: api.TestSummary{Tests: 5, Failed: 2, FailedNames: []string{"shop.Cart", "shop.Till"}},
 	})

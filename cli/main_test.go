@@ -58,7 +58,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exits, "sorted": sorted, "mkcontext": mkcontext, "awaits": awaits, "awaits-follower": awaitsFollower,
-			"token": token, "waiting": addWaitingRuns, "outputs": addOutputs, "stages": addStages,
+			"token": token, "waiting": addWaitingRuns, "as": callAs, "outputs": addOutputs, "stages": addStages,
 		},
 	})
 }

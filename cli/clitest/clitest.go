@@ -44,6 +44,7 @@ type Gateway struct {
 	requests    []string
 	unavailable bool
 	rejected    map[string]bool
+	session     api.Session // of the caller
 	paused      bool
 	simulations sync.WaitGroup
 	closed      chan struct{}
@@ -66,7 +67,7 @@ func New(t testing.TB) *Gateway {
 	g := &Gateway{
 		t: t, logs: make(map[logKey]*taskLog), changed: make(chan struct{}), stopped: make(map[string]bool),
 		approved: make(map[string]bool), rejected: make(map[string]bool), closed: make(chan struct{}),
-		groups: newGroupState(),
+		groups: newGroupState(), session: api.Session{Subject: "ada", Scopes: []string{"admin"}},
 	}
 	g.Server = httptest.NewServer(g.handler())
 	t.Cleanup(func() {
@@ -97,6 +98,13 @@ func (g *Gateway) Put(r api.Run) {
 		}
 	}
 	g.runs = append(g.runs, &r)
+}
+
+// SetSession sets who the caller is, by default an administrator.
+func (g *Gateway) SetSession(s api.Session) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.session = s
 }
 
 // Pause stops the simulation of runs that are submitted later: the test emits
@@ -268,6 +276,11 @@ func (g *Gateway) handler() http.Handler {
 	g.serveRetention(mux)
 	serveAudit(mux)
 	serveRoleGrants(mux)
+	mux.HandleFunc("GET /api/v1/session", func(w http.ResponseWriter, _ *http.Request) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		answer(w, http.StatusOK, g.session)
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		g.requests = append(g.requests, r.Method+" "+r.URL.Path)
