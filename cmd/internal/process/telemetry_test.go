@@ -31,7 +31,7 @@ func TestProcess_AddTelemetry(t *testing.T) {
 
 	url := "http://" + address
 	require.ErrorContains(t, checkReady(ctx, url+"/readyz"), "the process is starting")
-	response, err := http.Get(url + "/healthz") //nolint:noctx // of a server in this process
+	response, err := http.Get(url + "/healthz")
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusOK, response.StatusCode)

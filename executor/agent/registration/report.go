@@ -1,10 +1,8 @@
 package registration
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/drover-run/drover/run"
@@ -32,10 +30,11 @@ func (e *refusal) Unwrap() error { return e.err }
 
 // explain returns the error of a call of the gateway, a refusal if it is one.
 func explain(err error) error {
-	switch run.CodeOf(err) {
-	case run.CodeUnauthenticated:
+	code := run.CodeOf(err)
+	if code == run.CodeUnauthenticated {
 		return &refusal{err, "put a token with the scope executor, for this executor and its pool, into executor.token_file (drover tokens create --scopes executor)"}
-	case run.CodeInvalid:
+	}
+	if code == run.CodeInvalid {
 		return &refusal{err, "choose another pool (executor.pool) or driver, or change the pool (drover pools set)"}
 	}
 	return err
@@ -70,11 +69,11 @@ func (r *Registration) log(message string, err error) {
 		return
 	}
 	r.reported = report{reason: reason, at: now}
-	level := slog.LevelWarn
+	write := r.config.Log.Warn
 	if refused(err) {
-		level = slog.LevelError
+		write = r.config.Log.Error
 	}
-	r.config.Log.Log(context.Background(), level, message, "error", err)
+	write(message, "error", err)
 }
 
 func refused(err error) bool {
