@@ -26,6 +26,9 @@ const reloadMillis = 2_000
 /** How many events are applied at once: those of a run of 10,000 tasks that is stopped would hold the page up. */
 const maxEvents = 1500
 
+/** What the stream of events tells nothing about: it changes with the server or the login, and the page has just loaded it when its first stream opens. */
+const unrelated = new Set<unknown>(['session', 'version', 'links'])
+
 /** useEvents applies the events that the user may see to what the page has loaded. When the stream is opened, everything is loaded again. */
 export function useEvents(subject: string): Live {
   const queries = useQueryClient()
@@ -33,6 +36,7 @@ export function useEvents(subject: string): Live {
   useEffect(() => {
     const pending: Event[] = []
     let timer: number | undefined
+    let opened = false
     const refresh = new Refresh(queries)
     const reload = throttle(() => void queries.invalidateQueries({}, { cancelRefetch: false }), reloadMillis)
 
@@ -47,7 +51,9 @@ export function useEvents(subject: string): Live {
         // What was loaded may be older than the stream; so may answers on their way, but a second request at once would delay the page.
         const reading = queries.getQueryCache().findAll({ queryKey: ['run'], fetchStatus: 'fetching' })
         retryNow(queries)
-        void queries.invalidateQueries({}, { cancelRefetch: false })
+        const again = opened
+        opened = true
+        void queries.invalidateQueries({ predicate: ({ queryKey }) => again || !unrelated.has(queryKey[0]) }, { cancelRefetch: false })
         for (const query of reading) refresh.later(String(query.queryKey[1]))
         setLive('live')
       },
