@@ -214,8 +214,8 @@ web-check: ## Lint the web UI, test its logic, and fail if its built files or it
 	tools/web-check.sh
 
 .PHONY: web-screenshots
-web-screenshots: .bin/web ## Take pictures of all pages of the web UI, for docs/images/ui (needs Node.js)
-	@$(MAKE) --no-print-directory build plugins
+web-screenshots: .bin/web ## Take the pictures of the web UI in docs/images/ui (needs Node.js and Chromium)
+	@$(MAKE) --no-print-directory build plugins VERSION=devel
 	cd web && npm run --silent screenshots
 
 .PHONY: lint

@@ -128,5 +128,5 @@ async function picture(page: Page, name: string) {
 export async function settled(page: Page) {
   await page.getByRole('main').waitFor()
   await on.stream(page).filter({ hasText: 'live' }).waitFor()
-  await expect.poll(() => page.getByText(/^(loading|laying out)/i).count()).toBe(0)
+  await expect.poll(() => page.getByText(/^(loading|laying out|checking)/i).count()).toBe(0)
 }

@@ -133,7 +133,7 @@ export class Drover extends Client {
       await until('the end of the fleets', async () => {
         const left = (await this.get<{ fleets: object[] }>('/api/v1/fleets')).fleets
         return { done: left.length === 0 || undefined, state: JSON.stringify(left) }
-      })
+      }, 180_000) // an instance may drain for a minute, and then stops
     } finally {
       const gone = once(this.process!, 'exit')
       if (this.process!.exitCode === null && this.process!.kill('SIGTERM')) await gone
