@@ -56,12 +56,18 @@ type Options struct {
 	Metrics *Metrics
 }
 
+// The default pauses between attempts to deliver.
+const (
+	defaultFirstRetry = time.Second
+	defaultLastRetry  = 5 * time.Minute
+)
+
 func (o Options) withDefaults() Options {
 	o.Batch = cmp.Or(o.Batch, 100)
 	o.Pace = cmp.Or(o.Pace, 100*time.Millisecond)
 	o.Timeout = cmp.Or(o.Timeout, 15*time.Second)
-	o.FirstRetry = cmp.Or(o.FirstRetry, time.Second)
-	o.LastRetry = cmp.Or(o.LastRetry, 5*time.Minute)
+	o.FirstRetry = cmp.Or(o.FirstRetry, defaultFirstRetry)
+	o.LastRetry = cmp.Or(o.LastRetry, defaultLastRetry)
 	o.MaxRetryAfter = cmp.Or(o.MaxRetryAfter, time.Hour)
 	o.UserAgent = cmp.Or(o.UserAgent, "drover")
 	if o.Metrics == nil {

@@ -25,6 +25,17 @@ const (
 	waitRetry     = 200 * time.Millisecond
 )
 
+// The pauses between the attempts of other activities.
+const (
+	localRetryFirst     = 20 * time.Millisecond
+	localRetryLimit     = time.Second
+	controlRetryFirst   = 500 * time.Millisecond
+	controlRetryLimit   = 15 * time.Second
+	retentionRetryLimit = time.Minute
+	stopRetryFirst      = 100 * time.Millisecond
+	stopRetryLimit      = 30 * time.Second
+)
+
 // An activity that removes data returns after ten seconds if its last call of
 // the records returns; retentionTimeout is much longer. After retentionHeartbeat
 // another worker takes over from one that was killed.
@@ -46,7 +57,7 @@ func localOptions() workflow.LocalActivityOptions {
 		ScheduleToCloseTimeout: 6 * time.Second,
 		StartToCloseTimeout:    4 * time.Second,
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 20 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Second,
+			InitialInterval: localRetryFirst, BackoffCoefficient: 2, MaximumInterval: localRetryLimit,
 		},
 	}
 }
@@ -59,7 +70,7 @@ func controlOptions() workflow.ActivityOptions {
 		TaskQueue:           contract.ControlQueue,
 		StartToCloseTimeout: 30 * time.Second,
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 15 * time.Second,
+			InitialInterval: controlRetryFirst, BackoffCoefficient: 2, MaximumInterval: controlRetryLimit,
 		},
 	}
 }
@@ -70,7 +81,7 @@ func retentionOptions(name string) workflow.ActivityOptions {
 	o := controlOptions()
 	o.StartToCloseTimeout = retentionTimeout
 	o.HeartbeatTimeout = retentionHeartbeat
-	o.RetryPolicy.MaximumInterval = time.Minute
+	o.RetryPolicy.MaximumInterval = retentionRetryLimit
 	o.Summary = name
 	return o
 }
@@ -105,7 +116,7 @@ func stopOptions(queue, name string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:             queue,
 		StartToCloseTimeout:   heartbeatTimeout,
-		RetryPolicy:           &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second},
+		RetryPolicy:           &temporal.RetryPolicy{InitialInterval: stopRetryFirst, BackoffCoefficient: 2, MaximumInterval: stopRetryLimit},
 		DisableEagerExecution: true,
 		Summary:               shorten("stop " + name),
 		// A stop never waits behind tasks of other runs.
@@ -173,9 +184,10 @@ const (
 	// changeFinally is the change ID of finally tasks.
 	changeFinally = "finally"
 
-	// maxStopBackoff bounds the backoff of repeated stops: a task that does not
-	// end for days must not fill the history.
-	maxStopBackoff = time.Hour
+	// firstStopBackoff and maxStopBackoff bound the backoff of repeated stops: a task
+	// that does not end for days must not fill the history.
+	firstStopBackoff = time.Second
+	maxStopBackoff   = time.Hour
 	// stopResendInterval is well above the grace period of a stop.
 	stopResendInterval = 30 * time.Second
 	// pingEvery is how often a run pings the batches whose termination it would

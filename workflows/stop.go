@@ -227,7 +227,7 @@ func (r *runner) failure() string {
 // late: a claim can be in flight while the run is stopped.
 func (c *taskSet) propagateStop(ctx workflow.Context) {
 	defer func() { c.propagatingStop = false }()
-	for wait := time.Second; c.hasStopping(); wait = min(2*wait, maxStopBackoff) {
+	for wait := firstStopBackoff; c.hasStopping(); wait = min(2*wait, maxStopBackoff) {
 		requests := c.stopRequests
 		found, err := c.calls.holders(ctx, c.stopping()...)
 		if err != nil { // the records refuse: the run no longer exists

@@ -177,6 +177,12 @@ func (c *Client) Annotate(ctx context.Context, id, task, token string, annotatio
 	})
 }
 
+// The pauses between the attempts of a call, unless Options.Pause says otherwise.
+const (
+	retryFirst = 100 * time.Millisecond
+	retryLimit = 2 * time.Second
+)
+
 // retryBudget bounds how long a request is retried.
 type retryBudget struct {
 	limit time.Duration
@@ -186,7 +192,7 @@ type retryBudget struct {
 
 func (c *Client) newRetryBudget() *retryBudget {
 	const longest = 20 // in multiples of the first pause
-	p := &retryBudget{limit: c.opts.RetryTimeout, pause: retry.Doubling(c.opts.Pause, longest*c.opts.Pause)}
+	p := &retryBudget{limit: c.opts.RetryTimeout, pause: retry.Doubling(c.opts.Pause, min(retryLimit, longest*c.opts.Pause))}
 	p.progress()
 	return p
 }

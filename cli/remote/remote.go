@@ -89,7 +89,7 @@ func New(opts Options) (*Client, error) {
 	}
 	opts.RetryTimeout = cmp.Or(opts.RetryTimeout, 2*time.Minute)
 	opts.Silence = cmp.Or(opts.Silence, 45*time.Second)
-	opts.Pause = cmp.Or(opts.Pause, 100*time.Millisecond)
+	opts.Pause = cmp.Or(opts.Pause, retryFirst)
 	// Redirects are followed only by calls that ask for one: a request to another
 	// server must not contain the token.
 	base := &caller{opts: opts, direct: newDirect()}

@@ -82,12 +82,18 @@ func CodecHandler(cfg config.Temporal, logger *slog.Logger) (http.Handler, error
 	return payloads.Handler(), nil
 }
 
+// The pauses between attempts to connect to Temporal.
+const (
+	dialFirst = 100 * time.Millisecond
+	dialLimit = 5 * time.Second
+)
+
 // DialTemporal connects to a server. It waits until ctx ends for a server that is
 // not up yet.
 func DialTemporal(ctx context.Context, options client.Options, p *Process) (client.Client, error) {
 	c, err := backoff.Retry(ctx, func() (client.Client, error) {
 		return client.DialContext(ctx, options)
-	}, backoff.WithBackOff(retry.Doubling(100*time.Millisecond, 5*time.Second)), backoff.WithMaxElapsedTime(0),
+	}, backoff.WithBackOff(retry.Doubling(dialFirst, dialLimit)), backoff.WithMaxElapsedTime(0),
 		backoff.WithNotify(func(err error, pause time.Duration) {
 			p.Logger.WarnContext(ctx, "failed to connect to temporal; trying again", "address", options.HostPort, "retry_in", pause, "error", err)
 		}))

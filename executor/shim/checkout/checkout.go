@@ -42,10 +42,15 @@ type Request struct {
 	Store string `json:"store,omitempty"`
 }
 
-// attempts is how often a checkout is attempted, and pauses are the times between.
-const attempts = 3
+// attempts is how often a checkout is attempted. The second attempt begins secondAfter the
+// first failed, and the third thirdAfter the second.
+const (
+	attempts    = 3
+	secondAfter = 2 * time.Second
+	thirdAfter  = 8 * time.Second
+)
 
-func pauses() []time.Duration { return []time.Duration{2 * time.Second, 8 * time.Second} }
+func pauses() []time.Duration { return []time.Duration{secondAfter, thirdAfter} }
 
 // defaultUser is the user of credentials without one. Servers accept any with a token.
 const defaultUser = "git"
