@@ -403,14 +403,24 @@ func (d *Driver) create(ctx context.Context, config *container.Config, host *con
 
 // createBeside creates a container that shares the network of the main container. One
 // that has its name already was created for a main container that does not exist any
-// more, perhaps late, by a process that was slow.
+// more, perhaps late, by a process that was slow. If the main container of this call still
+// exists after that one was seen, it is not of a successor, and is removed.
 func (s *starting) createBeside(ctx context.Context, config *container.Config, host *container.HostConfig, name string) (id string, err error) {
 	for try := 1; ; try++ {
 		id, err = s.driver.create(ctx, config, host, s.plan.platform, name)
-		if !cerrdefs.IsConflict(err) || try == createTries || s.replaced(ctx) {
+		if !cerrdefs.IsConflict(err) || try == createTries {
 			return id, err
 		}
-		if err := s.driver.removeContainer(ctx, name); err != nil {
+		other, missing := s.driver.client.ContainerInspect(ctx, name)
+		switch {
+		case s.replaced(ctx):
+			return id, err
+		case cerrdefs.IsNotFound(missing):
+			continue
+		case missing != nil:
+			return "", daemonError(missing, "inspect container %s", name)
+		}
+		if err := s.driver.removeContainer(ctx, other.ID); err != nil {
 			return "", err
 		}
 	}

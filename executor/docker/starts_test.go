@@ -1,11 +1,14 @@
 package docker_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
@@ -108,6 +111,43 @@ func TestDriver_Start_beside_slow_services(t *testing.T) {
 			require.Equal(t, "once\n", follow(t, h, 1).output)
 		})
 	}
+}
+
+// TestDriver_Start_removes_only_the_service_that_it_saw starts a task whose service has the
+// name of one that is left. Before that one is removed, another process replaces the task's
+// container and the service.
+func TestDriver_Start_removes_only_the_service_that_it_saw(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	def := b.definition(t, "echo once")
+	def.Services = []run.ServiceSpec{{Name: "db", Image: b.image, Command: []string{"sleep", "60"}}}
+	main := "drover-" + def.Key.String()
+	service := main + ".service0"
+	create := func() string {
+		c, err := b.cli.ContainerCreate(t.Context(), &container.Config{Image: b.image}, nil, nil, nil, service)
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			err := b.cli.ContainerRemove(context.WithoutCancel(t.Context()), c.ID, container.RemoveOptions{Force: true})
+			require.True(t, err == nil || cerrdefs.IsNotFound(err), "%v", err)
+		})
+		return c.ID
+	}
+	left, second := create(), ""
+	replace := sync.OnceFunc(func() {
+		for _, id := range []string{main, left} {
+			require.NoError(t, b.cli.ContainerRemove(t.Context(), id, container.RemoveOptions{Force: true, RemoveVolumes: true}))
+		}
+		second = create()
+	})
+	_, err := b.newDriverSeen(t, func(r *http.Request) {
+		if r.Method == http.MethodDelete && (strings.HasSuffix(r.URL.Path, service) || strings.HasSuffix(r.URL.Path, left)) {
+			replace()
+		}
+	}).Start(t.Context(), executor.Task{Definition: def, Launch: launchAt(1)})
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "%v", err)
+	require.NotEmpty(t, second)
+	_, err = b.cli.ContainerInspect(t.Context(), second)
+	require.NoError(t, err, "the service of the other process")
 }
 
 // pair are two processes that start a task. The container of the first one is created,
