@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
@@ -27,6 +30,10 @@ const (
 	// exitKilled is the exit code of a container whose first process was killed by
 	// SIGKILL.
 	exitKilled = 137
+	// eventsTimeout bounds the reading of a daemon's past events, which it has in memory.
+	eventsTimeout = 10 * time.Second
+	// killLag is how much later than the end of a container the daemon may record its kill.
+	killLag = time.Second
 )
 
 // follower is one iteration over the frames of an environment. Frames come from
@@ -169,7 +176,56 @@ func (f *follower) inspectState(ctx context.Context) (*container.State, error) {
 	case err != nil:
 		return nil, daemonError(err, "inspect the container of %s", f.key)
 	}
-	return c.State, nil
+	return excuseMemory(ctx, f.driver, c), nil
+}
+
+// excuseMemory returns the state of a container. It removes the daemon's mark for a lack
+// of memory if a client killed the container, which survived that lack. The daemon
+// remembers only its last events: if it has forgotten the kill, or a process of the host
+// sent the signal, the mark stays.
+func excuseMemory(ctx context.Context, d *Driver, c container.InspectResponse) *container.State {
+	if c.State.Running || !outOfMemory(c.State) {
+		return c.State
+	}
+	killed, err := killedByClient(ctx, d, c)
+	if err != nil {
+		d.log.WarnContext(ctx, "failed to read the events of a killed container", "container", c.ID, "error", err)
+	}
+	if !killed {
+		return c.State
+	}
+	state := *c.State
+	state.OOMKilled = false
+	return &state
+}
+
+// killedByClient reports whether the daemon remembers that a client killed a container
+// that has ended.
+func killedByClient(ctx context.Context, d *Driver, c container.InspectResponse) (bool, error) {
+	ended, err := time.Parse(time.RFC3339Nano, c.State.FinishedAt)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
+	defer cancel()
+	messages, fault := d.client.Events(ctx, events.ListOptions{
+		Since:   c.State.StartedAt,
+		Until:   ended.Add(killLag).Format(time.RFC3339Nano),
+		Filters: filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)), filters.Arg("container", c.ID), filters.Arg("event", string(events.ActionKill))),
+	})
+	for {
+		select {
+		case m := <-messages:
+			if signal := m.Actor.Attributes["signal"]; signal == "9" || signal == killSignal {
+				return true, nil
+			}
+		case err := <-fault: // after the last message
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return false, err
+		}
+	}
 }
 
 // stream yields frames from the attachment until its end.
@@ -236,12 +292,17 @@ func (f *follower) finish(ctx context.Context, state *container.State) error {
 	switch {
 	case f.done:
 		return nil
-	case errors.Is(err, errNoJournal):
-		return executor.Ended(endCause(state), "the task did not begin: "+f.failureReason(state))
-	case err != nil:
+	case err != nil && !errors.Is(err, errNoJournal):
 		return err
 	}
-	return executor.Ended(endCause(state), f.failureReason(state))
+	reason, cause := f.failureReason(state), run.CauseVanished
+	if outOfMemory(state) {
+		cause = run.CauseOOM
+	}
+	if errors.Is(err, errNoJournal) {
+		reason = "the task did not begin: " + reason
+	}
+	return executor.Ended(cause, reason)
 }
 
 // damage converts the error for a damaged journal. The error is final once
@@ -279,18 +340,10 @@ func (f *follower) failureReason(state *container.State) string {
 	return text
 }
 
-// outOfMemory reports whether a container was killed at its limit of memory. The daemon
-// marks a container also if only another process than its first was killed.
+// outOfMemory reports whether a container was killed at its memory limit. The daemon also
+// marks a container in which only another process was killed; see excuseMemory.
 func outOfMemory(state *container.State) bool {
 	return state.OOMKilled && state.ExitCode == exitKilled
-}
-
-// endCause returns the cause of the end of a container that ended unexpectedly.
-func endCause(state *container.State) run.Cause {
-	if outOfMemory(state) {
-		return run.CauseOOM
-	}
-	return run.CauseVanished
 }
 
 // endReason describes why a container is not running.

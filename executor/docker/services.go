@@ -227,7 +227,7 @@ func (s *starting) serviceDied(ctx context.Context, id string, service run.Servi
 	for _, line := range lines {
 		s.log("service " + service.Name + ": " + line)
 	}
-	message := fmt.Sprintf("service %s (%s) ended at once: %s", service.Name, service.Image, endReason(c.State))
+	message := fmt.Sprintf("service %s (%s) ended at once: %s", service.Name, service.Image, endReason(excuseMemory(ctx, d, c)))
 	if len(lines) > 0 {
 		message += ": " + lines[len(lines)-1]
 	}

@@ -114,29 +114,31 @@ func (t *task) executeOnce(n, attempt int) outcome {
 }
 
 // noteOOM notes that processes were killed because of a lack of memory while a step ran,
-// which the step may have survived. The control group of an environment counts the
-// processes of the task only; that of a host counts those of other tasks too.
+// which the step may have survived, or before it, as processes that earlier steps left.
+// The control group of an environment counts the processes of the task only; that of a
+// host counts those of other tasks too.
 func (t *task) noteOOM(n int, end helper.Result) {
-	if end.OOMKills == 0 {
+	t.addOOM(n, oomKills{kills: end.EarlierOOMKills, limit: end.MemoryLimit, when: "before " + t.stepName(n)})
+	t.addOOM(n, oomKills{kills: end.OOMKills, limit: end.MemoryLimit, when: "in " + t.stepName(n)})
+}
+
+func (t *task) addOOM(n int, k oomKills) {
+	if k.kills == 0 {
 		return
 	}
-	t.oom.step = cmp.Or(t.oom.step, t.stepName(n))
-	t.oom.kills += end.OOMKills
-	t.oom.limit = end.MemoryLimit
-	t.print(n, []string{oomKills{kills: end.OOMKills, limit: end.MemoryLimit}.text(t.control.host)})
+	t.print(n, []string{k.text(t.control.host)})
+	k.kills, k.when = k.kills+t.oom.kills, cmp.Or(t.oom.when, k.when)
+	t.oom = k
 }
 
 // oomKills are processes that were killed because of a lack of memory.
 type oomKills struct {
 	kills int
 	limit int64  // in bytes; 0 for none
-	step  string // name of the first step that ran meanwhile
+	when  string // in or before which step; of the first of them
 }
 
 func (k oomKills) text(host bool) string {
-	if k.kills == 0 {
-		return ""
-	}
 	text := "the kernel killed 1 process because memory ran out"
 	if k.kills > 1 {
 		text = fmt.Sprintf("the kernel killed %d processes because memory ran out", k.kills)
@@ -144,9 +146,7 @@ func (k oomKills) text(host bool) string {
 	if k.limit > 0 {
 		text += " (limit " + memorySize(k.limit) + ")"
 	}
-	if k.step != "" {
-		text += ", in " + k.step
-	}
+	text += ", " + k.when
 	if host {
 		text += "; it may have been of another task"
 	}

@@ -79,19 +79,21 @@ func (t *task) startLocally(n, attempt int, pipes stepPipes) (stepProcess, error
 	}
 	defer func() { _ = c.Stdin.Close() }()
 	c.Stdout, c.Stderr = pipes.stdout, pipes.stderr
+	oomKills := process.OOMKills()
 	p, err := t.reaper.Start(c)
 	if err != nil {
 		return nil, &programError{process.Plain(err).Error()}
 	}
 	_ = p.RecordStep(t.dir) // without it there are no sessions, which must not fail the step
-	return &localProcess{task: t, process: p, outputs: outputs}, nil
+	return &localProcess{task: t, process: p, outputs: outputs, oomKills: oomKills}, nil
 }
 
 // localProcess is a step in this container, or on this host.
 type localProcess struct {
-	task    *task
-	process *process.Process
-	outputs string // path of the file
+	task     *task
+	process  *process.Process
+	outputs  string // path of the file
+	oomKills int    // count when it began
 }
 
 // Done implements stepProcess.
@@ -106,7 +108,7 @@ func (p *localProcess) Kill() { p.task.reaper.Kill(p.process) }
 func (p *localProcess) end() (helper.Result, error) {
 	t := p.task
 	end := helper.Result{Exit: p.process.Exit()}
-	t.oomSeen = end.CountOOM(t.oomSeen)
+	t.oomSeen = end.CountOOM(t.oomSeen, p.oomKills)
 	var err error
 	if end.Outputs, err = stepenv.ReadOutputs(p.outputs, run.MaxOutputBytes-t.outputBytes); err != nil {
 		end.OutputError = err.Error()

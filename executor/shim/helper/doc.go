@@ -43,9 +43,11 @@ type Step struct {
 type Result struct {
 	Exit process.Exit `json:"exit"`
 	// OOMKills is how many processes of the container were killed because of a lack of
-	// memory while the step ran. MemoryLimit is then its limit in bytes, 0 for none.
-	OOMKills    int   `json:"oom_kills,omitempty"`
-	MemoryLimit int64 `json:"memory_limit,omitempty"`
+	// memory while the step ran. EarlierOOMKills were killed since the end of the
+	// container's last step. MemoryLimit is then its limit in bytes, 0 for none.
+	OOMKills        int   `json:"oom_kills,omitempty"`
+	EarlierOOMKills int   `json:"earlier_oom_kills,omitempty"`
+	MemoryLimit     int64 `json:"memory_limit,omitempty"`
 	// Outputs are the outputs of the step; OutputError says why they are invalid.
 	Outputs     map[string]string `json:"outputs,omitempty"`
 	OutputError string            `json:"output_error,omitempty"`
@@ -56,11 +58,12 @@ type Result struct {
 	NoProgram bool `json:"no_program,omitempty"`
 }
 
-// CountOOM sets the number of killed processes: those since the count was seen. It
-// returns the count.
-func (r *Result) CountOOM(seen int) int {
+// CountOOM sets the numbers of killed processes. seen is the count at the end of the
+// container's last step, began at the start of this one. It returns the count of now.
+func (r *Result) CountOOM(seen, began int) int {
 	count := process.OOMKills()
-	if r.OOMKills = max(count-seen, 0); r.OOMKills > 0 {
+	r.OOMKills, r.EarlierOOMKills = max(count-began, 0), max(began-seen, 0)
+	if r.OOMKills+r.EarlierOOMKills > 0 {
 		r.MemoryLimit = process.MemoryLimit()
 	}
 	return count

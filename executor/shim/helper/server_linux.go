@@ -92,9 +92,10 @@ type received struct {
 
 // running is the running step.
 type running struct {
-	step    Step
-	process *process.Process
-	outputs string // path of the file
+	step     Step
+	process  *process.Process
+	outputs  string // path of the file
+	oomKills int    // count when it began
 }
 
 // receive passes the requests on until the connection ends.
@@ -202,11 +203,12 @@ func (s *server) start(step Step, files []*os.File) error {
 	}
 	defer func() { _ = c.Stdin.Close() }()
 	c.Stdout, c.Stderr = files[0], files[1]
+	oomKills := process.OOMKills()
 	p, err := s.reaper.Start(c)
 	if err != nil {
 		return s.conn.send(response{Result: &Result{NotStarted: process.Plain(err).Error(), NoProgram: true}})
 	}
-	s.current = &running{step: step, process: p, outputs: outputs}
+	s.current = &running{step: step, process: p, outputs: outputs, oomKills: oomKills}
 	return s.conn.send(response{Started: true})
 }
 
@@ -215,7 +217,7 @@ func (s *server) reportEnd() error {
 	r := s.current
 	s.current = nil
 	result := Result{Exit: r.process.Exit()}
-	s.oomSeen = result.CountOOM(s.oomSeen)
+	s.oomSeen = result.CountOOM(s.oomSeen, r.oomKills)
 	var err error
 	if result.Outputs, err = stepenv.ReadOutputs(r.outputs, r.step.OutputBudget); err != nil {
 		result.OutputError = err.Error()
