@@ -119,3 +119,50 @@ func testAcquireTimeoutOfLabels(t *testing.T, d *fixture.Database) {
 	require.Equal(t, run.CauseAcquireTimeout, r.Tasks[3].Cause)
 	require.Contains(t, r.Tasks[3].Reason, "no instance of fleet arm took it")
 }
+
+// testAcquireTimeoutOfUnknownLabels queues a task that requires labels which no fleet has
+// any more: it does not wait for ever.
+func testAcquireTimeoutOfUnknownLabels(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	arm := map[string]string{"arch": "arm64"}
+	put := func(name string, timeout time.Duration, labels map[string]string) {
+		t.Helper()
+		putFleet(t, s, name, func(x *run.FleetSpec) { x.InstanceAcquireTimeout, x.Labels = run.Duration(timeout), labels })
+	}
+	control := func(action run.FleetAction) {
+		t.Helper()
+		_, err := s.ControlFleet(t.Context(), "arm", run.FleetControl{Action: action})
+		require.NoError(t, err)
+	}
+	put("arm", time.Minute, arm)
+	put("plain", 0, nil)
+	id, dispatch := createLabelled(t, s, arm), 1
+	queue := func() run.TaskStatus {
+		t.Helper()
+		dispatch++
+		_, statuses, err := s.Apply(t.Context(), id, records.Changes{Tasks: []run.TaskChange{{
+			Attempt: 1, Dispatch: dispatch, Status: run.StatusQueued, IfUnclaimed: true, NotAcquired: true,
+		}}})
+		require.NoError(t, err)
+		return statuses[0]
+	}
+	waits := func(limit time.Duration, why string) {
+		t.Helper()
+		status := queue()
+		require.Equal(t, run.StatusQueued, status.Status, why)
+		require.Equal(t, limit, status.AcquireTimeout.Std(), why)
+	}
+	control(run.FleetActionPause)
+	put("plain", time.Hour, nil)
+	waits(0, "until its fleet is resumed")
+	control(run.FleetActionResume)
+	put("plain", 0, nil)
+	put("arm", time.Minute, nil)
+	waits(0, "fleet plain has no limit")
+	put("plain", time.Hour, nil)
+	require.Equal(t, run.StatusFailed, queue().Status)
+	r, err := s.GetRun(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, run.CauseAcquireTimeout, r.Tasks[0].Cause)
+	require.Contains(t, r.Tasks[0].Reason, "no fleet of the pool has what it requires")
+}

@@ -18,7 +18,7 @@ import (
 // is no limit.
 type acquireLimit struct {
 	timeout time.Duration
-	fleets  []string // that may serve the task
+	fleets  []string // that may serve the task; none if no fleet of the pool has what it requires
 }
 
 // acquireLimits has what a transaction has read to limit waits, by pool.
@@ -26,7 +26,7 @@ type acquireLimits map[string]*acquirePool
 
 // acquirePool is a pool, as far as it limits waits.
 type acquirePool struct {
-	fleets []acquireFleet          // active, by name
+	fleets []acquireFleet          // by name, without those that are being deleted
 	others []map[string]string     // labels of online executors outside of fleets
 	limits map[string]acquireLimit // by the labels that a task requires
 }
@@ -34,13 +34,15 @@ type acquirePool struct {
 // acquireFleet is a fleet whose instances may take tasks.
 type acquireFleet struct {
 	name    string
+	active  bool
 	labels  map[string]string
 	timeout time.Duration
 }
 
 // of returns the limit of a task. Only fleets and executors with the labels that the
-// task requires count. There is no limit if an executor that belongs to no fleet may
-// take the task, if no fleet requests instances, or if a fleet that does has no limit.
+// task requires count, unless no fleet has them. There is no limit if an executor that
+// belongs to no fleet may take the task, if no fleet requests instances, or if a fleet
+// that does has no limit.
 func (a acquireLimits) of(ctx context.Context, t *sqldb.Tx, x *rows.Task) (acquireLimit, error) {
 	pool := a[x.Pool]
 	if pool == nil {
@@ -62,26 +64,32 @@ func (a acquireLimits) of(ctx context.Context, t *sqldb.Tx, x *rows.Task) (acqui
 	return limit, nil
 }
 
-// limit returns the longest limit of the fleets whose instances may take a task.
+// limit returns the longest limit of the active fleets whose instances may take a task. If
+// no fleet of the pool has what the task requires, as after a change of its labels, it is
+// the longest of all active fleets.
 func (p *acquirePool) limit(required map[string]string) (limit acquireLimit) {
 	if slices.ContainsFunc(p.others, func(own map[string]string) bool { return run.HasLabels(own, required) }) {
 		return acquireLimit{}
 	}
+	may := func(f acquireFleet) bool { return run.HasLabels(f.labels, required) }
+	fits := slices.ContainsFunc(p.fleets, may)
 	for _, f := range p.fleets {
-		if !run.HasLabels(f.labels, required) {
+		if !f.active || fits && !may(f) {
 			continue
 		}
 		if f.timeout <= 0 {
 			return acquireLimit{}
 		}
 		limit.timeout = max(limit.timeout, f.timeout)
-		limit.fleets = append(limit.fleets, f.name)
+		if fits {
+			limit.fleets = append(limit.fleets, f.name)
+		}
 	}
 	return limit
 }
 
-// readAcquirePool reads the active fleets of a pool, and if there are any, its other
-// executors.
+// readAcquirePool reads the fleets of a pool, and if one of them is active, the pool's
+// other executors.
 func readAcquirePool(ctx context.Context, t *sqldb.Tx, name string) (*acquirePool, error) {
 	p := &acquirePool{limits: map[string]acquireLimit{}}
 	var pool run.Pool
@@ -93,9 +101,11 @@ func readAcquirePool(ctx context.Context, t *sqldb.Tx, name string) (*acquirePoo
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}
+	active := false
 	if err := sqldb.Each(ctx, t, func(row sqldb.Scanner) error {
 		var name, text string
-		if err := row.Scan(&name, &text); err != nil {
+		var mode run.FleetMode
+		if err := row.Scan(&name, &text, &mode); err != nil {
 			return err
 		}
 		var spec struct {
@@ -107,9 +117,10 @@ func readAcquirePool(ctx context.Context, t *sqldb.Tx, name string) (*acquirePoo
 			return err
 		}
 		labels := run.FleetSpec{Labels: spec.Labels, Resources: spec.Resources}.ExecutorLabels(name)
-		p.fleets = append(p.fleets, acquireFleet{name: name, labels: pool.WithLabels(labels), timeout: spec.Timeout.Std()})
+		f := acquireFleet{name: name, active: mode == run.FleetActive, labels: pool.WithLabels(labels), timeout: spec.Timeout.Std()}
+		p.fleets, active = append(p.fleets, f), active || f.active
 		return nil
-	}, `SELECT name, config FROM fleets WHERE pool = ? AND mode = ? ORDER BY name`, name, run.FleetActive); err != nil || len(p.fleets) == 0 {
+	}, `SELECT name, config, mode FROM fleets WHERE pool = ? AND mode <> ? ORDER BY name`, name, run.FleetDeleting); err != nil || !active {
 		return p, err
 	}
 	return p, sqldb.Each(ctx, t, func(row sqldb.Scanner) error {
@@ -149,16 +160,19 @@ func (a acquireLimits) change(ctx context.Context, t *sqldb.Tx, x *rows.Task, c 
 const maxFleetNames = 3
 
 func (l acquireLimit) reason(waited time.Duration) string {
+	unit := time.Second
+	if waited < 10*time.Second {
+		unit = 100 * time.Millisecond
+	}
+	if len(l.fleets) == 0 {
+		return fmt.Sprintf("instance_acquire_timeout: no fleet of the pool has what it requires, and nothing took it within %s", waited.Round(unit))
+	}
 	of, more := "fleet ", ""
 	if len(l.fleets) > 1 {
 		of = "fleets "
 	}
 	if n := len(l.fleets) - maxFleetNames; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
-	}
-	unit := time.Second
-	if waited < 10*time.Second {
-		unit = 100 * time.Millisecond
 	}
 	return fmt.Sprintf("instance_acquire_timeout: no instance of %s%s%s took it within %s", of,
 		strings.Join(l.fleets[:min(len(l.fleets), maxFleetNames)], ", "), more, waited.Round(unit))
