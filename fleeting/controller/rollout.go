@@ -32,8 +32,11 @@ func (r row) outdatedBy(f run.Fleet) int { return f.Revision - r.Revision }
 // decision without the rollout.
 func replace(f run.Fleet, in scaling.Input, d scaling.Decision) scaling.Replacement {
 	q := scaling.Replacing{Instances: slices.Clone(in.Instances), Required: d.Figures.Target, Needed: d.Figures.Needed, Allowed: scaling.Unlimited, Update: f.Spec.Update}
-	if f.Desired != nil {
+	switch {
+	case f.Desired != nil:
 		q.Required, q.Needed = *f.Desired, *f.Desired
+	case in.Terms.IdleTime == 0 && d.Figures.RequiredSlots == 0: // instances are removed when their tasks end: none needs a successor
+		q.Required = 0
 	}
 	if d.Figures.Allowed > 0 || in.Quota != nil {
 		q.Allowed = d.Figures.Allowed
@@ -156,26 +159,33 @@ func rolloutStatus(v records.FleetView, p planResult, pluginErr string, now time
 	return s
 }
 
-// undeletedText names the instances that are being deleted, because a rollout may
-// wait for their end, and adds the plugin's error if it refused.
-func (f *fleet) undeletedText(rows []row) string {
+// terminatingText names the instances that are being deleted and those that drain with
+// tasks, because a rollout may wait for their end. It adds the plugin's error if it
+// refused a deletion.
+func (f *fleet) terminatingText(rows []row) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var names []string
+	var deleting, draining []string
 	refusal := ""
 	for _, r := range rows {
-		if r.State != run.InstanceDeleting {
-			continue
-		}
-		names = append(names, r.Instance)
-		if text := f.undeleted[r.Instance]; text != "" {
-			refusal = "; the plugin refused: " + text
+		switch {
+		case r.State == run.InstanceDeleting:
+			deleting = append(deleting, r.Instance)
+			if text := f.undeleted[r.Instance]; text != "" {
+				refusal = "; the plugin refused: " + text
+			}
+		case r.State == run.InstanceDraining && r.busy() > 0:
+			draining = append(draining, r.Instance)
 		}
 	}
-	if len(names) == 0 {
-		return ""
+	text := ""
+	if len(draining) > 0 {
+		text = "; waiting for the tasks on " + joinNames(draining)
 	}
-	return "; waiting for the deletion of " + joinNames(names) + refusal
+	if len(deleting) > 0 {
+		text += "; waiting for the deletion of " + joinNames(deleting) + refusal
+	}
+	return text
 }
 
 // rolloutEvents returns the event of a change of the phase. The first revision of

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -118,6 +119,7 @@ func TestFleet_rollout_of_a_rotated_token_knows_the_machines(t *testing.T) {
 		require.Equal(t, run.CauseRequested, i.Cause)
 	}
 	require.NotEqual(t, run.RolloutComplete, w.rollout().Phase)
+	w.await("its name in the status", func() bool { return strings.Contains(w.rollout().Message, "; waiting for the tasks on "+machine) })
 	w.finish(id, 0)
 	w.awaitRollout(2, run.RolloutComplete)
 	first := w.ledger()[0]
@@ -271,6 +273,36 @@ func TestFleet_rollout_of_a_number_within_its_surge_while_tasks_wait(t *testing.
 	w.awaitRollout(2, run.RolloutComplete)
 	w.awaitCount(run.InstanceReady, size)
 	w.cloud.do(func() { require.Equal(t, size+1, most, "the most machines at a time") })
+}
+
+// TestFleet_rollout_of_busy_machines_requests_none covers a fleet that keeps no idle
+// machine, and whose tasks all run: a new machine would be removed at once.
+func TestFleet_rollout_of_busy_machines_requests_none(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t)
+	const size = 4
+	surge := func(s *run.FleetSpec) { s.Update = run.FleetUpdate{MaxSurge: "1", MaxUnavailable: "0"} }
+	w.put(image("a", surge))
+	w.start()
+	id := w.submit(size)
+	w.awaitCount(run.InstanceReady, size)
+	for task, i := range w.in(run.InstanceReady) {
+		w.await("a claim", func() bool { return w.claim(id, task, i.Instance) == nil })
+	}
+	w.put(image("b", surge))
+	w.awaitCount(run.InstanceDraining, size)
+	for task := range size {
+		w.finish(id, task)
+	}
+	w.awaitRollout(2, run.RolloutComplete)
+	w.awaitEmpty()
+	w.cloud.do(func() {
+		made := 0
+		for _, n := range w.cloud.increases {
+			made += n
+		}
+		require.Equal(t, size, made)
+	})
 }
 
 // TestFleet_rollout_replaces_a_machine_of_an_earlier_request covers a machine of

@@ -305,7 +305,7 @@ func (t *watch) fleetStatus(v records.FleetView, p planResult, now time.Time) ru
 	}
 	s.Rollout = rolloutStatus(v, p, t.failedListings.text, now)
 	if s.Rollout.Phase == run.RolloutProgressing {
-		s.Rollout.Message += t.undeletedText(rowsOf(v))
+		s.Rollout.Message += t.terminatingText(rowsOf(v))
 	}
 	return s
 }
