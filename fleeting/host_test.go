@@ -209,13 +209,18 @@ func TestHost_killed_during_a_launch_leaves_no_sockets(t *testing.T) {
 		return dirs
 	}
 	silent := filepath.Join(t.TempDir(), "silent")
-	require.NoError(t, os.WriteFile(silent, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700))
+	syscall.ForkLock.RLock() // a child of another test that had the file open for writing would make it "text file busy"
+	err = os.WriteFile(silent, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700)
+	syscall.ForkLock.RUnlock()
+	require.NoError(t, err)
 	o := fleeting.Options{Plugin: silent, Dir: t.TempDir(), Grace: time.Minute}
 	host := hostCommand(t, o, "TMPDIR="+temp)
 	require.NoError(t, host.Start())
 	testenv.Await(t, func() (bool, string) {
-		_, err := os.Stat(filepath.Join(o.Dir, "guard.lock"))
-		return err == nil && len(dirs()) == 1, "no guard runs"
+		// The host makes the file before it starts the guard, which writes its pid.
+		// A guard that began later than the next host would keep that one from the group.
+		pid, _ := os.ReadFile(filepath.Join(o.Dir, "guard.lock"))
+		return len(pid) > 0 && len(dirs()) == 1, "no guard runs"
 	})
 	require.NoError(t, host.Process.Kill())
 	_ = host.Wait()
