@@ -54,6 +54,9 @@ type Harness struct {
 	// VanishHelper kills the first helper container of a key from outside of the driver,
 	// for drivers that have helper containers.
 	VanishHelper func(t testing.TB, key run.Key)
+	// KillsGroups means that the kernel may kill all processes of a container if one runs
+	// out of memory, as in a cluster with control groups of version 2.
+	KillsGroups bool
 	// Memory is a directory of the environment above that of the secrets that are
 	// files, for drivers whose environment is the host; "" is the root.
 	Memory string

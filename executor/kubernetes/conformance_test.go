@@ -44,7 +44,7 @@ func TestDriver_conformance(t *testing.T) {
 			Config: string(config),
 			Image:  b.cluster.Image, GitImage: b.cluster.GitImage,
 			User:   executortest.NamedUser{Name: "tester", ID: "1000", Groups: "1000 2000"},
-			Vanish: b.vanish, VanishHelper: b.vanishHelper,
+			Vanish: b.vanish, VanishHelper: b.vanishHelper, KillsGroups: true,
 			Describe: func(t testing.TB, key run.Key) string {
 				t.Helper()
 				reported, err := json.Marshal(b.pod(t, key))
