@@ -82,7 +82,7 @@ bin/ca-certificates.crt:
 	$(GO) run ./deploy/certificates -out $@
 
 .PHONY: image
-image: build plugins bin/ca-certificates.crt ## Build the Drover image FROM scratch, tagged with the version and as latest
+image: build bin/drover-agent plugins bin/ca-certificates.crt ## Build the Drover image FROM scratch, tagged with the version and as latest
 	docker build -t drover:$(VERSION) -t drover:latest .
 
 # The web UI. Its built files are committed, so that no other target needs Node.js.

@@ -75,6 +75,7 @@ func newSSHBootstrap(cfg config.Fleet, temporal, namespace string, r registry, l
 	if b.binaries.Drover, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("find this executable: %w", err)
 	}
+	b.binaries.Drover = bootstrap.AgentBeside(b.binaries.Drover)
 	if b.binaries.Shim, err = process.FindShim(""); err != nil { // binaries_dir may have the shim
 		logger.Warn("cannot bootstrap instances of this host's system: failed to find drover-shim", "error", err)
 		b.binaries.Drover = ""

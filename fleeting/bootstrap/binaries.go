@@ -19,10 +19,11 @@ var errNoBinary = errors.New("no worker")
 // Binaries finds the worker for a kind of host. It is safe for concurrent use.
 type Binaries struct {
 	// Dir holds directories named OS-ARCH in Go's terms, such as linux-arm64,
-	// each with drover and drover-shim (.exe for windows); "": none.
+	// each with drover-agent or drover, and drover-shim (.exe for windows); "":
+	// none.
 	Dir string
 	// Drover and Shim are the files for hosts like this one, if Dir has none
-	// for them. "" for Drover: there are none.
+	// for them. Drover is drover-agent or drover. "" for Drover: there are none.
 	Drover, Shim string
 
 	mu      sync.Mutex
@@ -43,13 +44,23 @@ type program struct {
 	digest string
 }
 
+// AgentBeside returns drover-agent in the directory of an executable, or the executable if
+// there is none.
+func AgentBeside(executable string) string {
+	agent := filepath.Join(filepath.Dir(executable), "drover-agent")
+	if _, err := os.Stat(agent); err != nil {
+		return executable
+	}
+	return agent
+}
+
 // find returns the worker for a kind of host.
 func (b *Binaries) find(system, arch string) ([]program, error) {
 	suffix := ""
 	if system == windows {
 		suffix = ".exe"
 	}
-	found := []program{{name: "drover" + suffix}, {name: "drover-shim" + suffix}}
+	found := []program{{name: "drover-agent" + suffix}, {name: "drover-shim" + suffix}}
 	kind := system + "-" + arch
 	beside := b.Dir != ""
 	if beside {
@@ -58,10 +69,17 @@ func (b *Binaries) find(system, arch string) ([]program, error) {
 	}
 	switch {
 	case beside:
+		// The agent is a fifth of the size, and is all that an executor needs.
+		if _, err := os.Stat(filepath.Join(b.Dir, kind, found[0].name)); errors.Is(err, os.ErrNotExist) {
+			found[0].name = "drover" + suffix
+		}
 		for i := range found {
 			found[i].path = filepath.Join(b.Dir, kind, found[i].name)
 		}
 	case system == runtime.GOOS && arch == runtime.GOARCH && b.Drover != "":
+		if filepath.Base(b.Drover) != found[0].name {
+			found[0].name = "drover" + suffix
+		}
 		found[0].path, found[1].path = b.Drover, b.Shim
 	case b.Dir == "":
 		return nil, fmt.Errorf("%w for %s/%s, and no directory of binaries for other systems is configured", errNoBinary, system, arch)

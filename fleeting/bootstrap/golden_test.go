@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -213,12 +214,17 @@ func TestAddressOf(t *testing.T) {
 func TestBinaries(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, file := range []string{"linux-arm64/drover", "linux-arm64/drover-shim", "windows-amd64/drover.exe", "windows-amd64/drover-shim.exe", "darwin-arm64/drover"} {
+	for _, file := range []string{
+		"linux-arm64/drover", "linux-arm64/drover-shim", "windows-amd64/drover.exe", "windows-amd64/drover-shim.exe", "darwin-arm64/drover",
+		"linux-amd64/drover", "linux-amd64/drover-agent", "linux-amd64/drover-shim",
+	} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(file), 0o600))
 	}
 	b := &Binaries{Dir: dir}
-	for kind, names := range map[string][]string{"linux/arm64": {"drover", "drover-shim"}, "windows/amd64": {"drover.exe", "drover-shim.exe"}} {
+	for kind, names := range map[string][]string{
+		"linux/arm64": {"drover", "drover-shim"}, "linux/amd64": {"drover-agent", "drover-shim"}, "windows/amd64": {"drover.exe", "drover-shim.exe"},
+	} {
 		system, arch, _ := strings.Cut(kind, "/")
 		found, err := b.find(system, arch)
 		require.NoError(t, err)
@@ -228,6 +234,13 @@ func TestBinaries(t *testing.T) {
 			require.Equal(t, filepath.Join(dir, system+"-"+arch, names[i]), p.path)
 			require.Len(t, p.digest, 64)
 		}
+	}
+	for beside, name := range map[string]string{"linux-amd64": "drover-agent", "linux-arm64": "drover"} {
+		own := &Binaries{Drover: AgentBeside(filepath.Join(dir, beside, "drover")), Shim: filepath.Join(dir, beside, "drover-shim")}
+		found, err := own.find(runtime.GOOS, runtime.GOARCH)
+		require.NoError(t, err)
+		require.Equal(t, []string{name, "drover-shim"}, []string{found[0].name, found[1].name})
+		require.Equal(t, filepath.Join(dir, beside, name), found[0].path)
 	}
 	_, err := b.find("linux", "riscv64")
 	require.ErrorIs(t, err, errNoBinary)

@@ -91,7 +91,7 @@ func endTask(p hostPaths) string {
   Stop-ScheduledTask -TaskName ` + literal(task(p)) + `
   Unregister-ScheduledTask -Confirm:$false -TaskName ` + literal(task(p)) + `
 }
-Get-CimInstance Win32_Process -Filter "Name = 'drover.exe'" | Where-Object { $_.CommandLine -like ` + literal("*"+p.config) + ` } | ForEach-Object { Stop-Process -Force -Id $_.ProcessId }
+Get-CimInstance Win32_Process -Filter "Name = 'drover-agent.exe' OR Name = 'drover.exe'" | Where-Object { $_.CommandLine -like ` + literal("*"+p.config) + ` } | ForEach-Object { Stop-Process -Force -Id $_.ProcessId }
 `
 }
 
