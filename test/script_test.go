@@ -165,7 +165,7 @@ func (s *scriptEnv) until(ts *testscript.TestScript, try func() (done bool, stat
 		if time.Now().After(deadline) {
 			ts.Fatalf("gave up after %s; last state: %s", patience, state)
 		}
-		timer := time.NewTimer(pause)
+		timer := time.NewTimer(pause) //nolint:forbidigo // as testenv.Await, which does not say where the script is
 		select {
 		case <-timer.C:
 		case <-s.t.Context().Done():

@@ -276,7 +276,7 @@ func doCleanUp(ctx context.Context, f *cluster, in contract.ExecuteInput) (contr
 	token := activity.GetInfo(ctx).TaskToken
 	ctx = context.WithoutCancel(ctx)
 	f.pending.Go(func() {
-		ticker := time.NewTicker(50 * time.Millisecond)
+		ticker := time.NewTicker(50 * time.Millisecond) //nolint:forbidigo // the pace of the executor
 		defer ticker.Stop()
 		for n := 0; n < 2_000 && !f.isForced(in.Key); n++ {
 			<-ticker.C
@@ -290,7 +290,7 @@ func doCleanUp(ctx context.Context, f *cluster, in contract.ExecuteInput) (contr
 }
 
 func (f *cluster) heartbeat(ctx context.Context, key run.Key, token []byte, deaf bool, over func() bool, result contract.ExecuteResult) {
-	ticker := time.NewTicker(50 * time.Millisecond)
+	ticker := time.NewTicker(50 * time.Millisecond) //nolint:forbidigo // the pace of the executor
 	defer ticker.Stop()
 	for n := range 2_000 {
 		<-ticker.C

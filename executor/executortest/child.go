@@ -85,7 +85,7 @@ func child(text string, open Open) int {
 		Log:        func(string) { hang(hangAtSetup) },
 		Launch: func() (int64, error) {
 			hang(hangAtLaunch)
-			time.AfterFunc(o.Delay, func() { report(saysLaunched) })
+			time.AfterFunc(o.Delay, func() { report(saysLaunched) }) //nolint:forbidigo // a moment within the start, at which the process is killed
 			return firstFrame, nil
 		},
 	})

@@ -155,7 +155,7 @@ func TestEvents_over_broken_connections(t *testing.T) {
 		"away": func(p *proxy) {
 			p.setDown(true)
 			p.breakAll()
-			time.AfterFunc(2*time.Second, func() { p.setDown(false) })
+			time.AfterFunc(2*time.Second, func() { p.setDown(false) }) //nolint:forbidigo // the length of the fault
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

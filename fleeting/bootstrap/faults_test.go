@@ -230,30 +230,18 @@ func TestStart_not_registered(t *testing.T) {
 func TestStart_shows_no_secret(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t)
-	seen := make(chan string, 1)
-	stop := make(chan struct{})
-	go func() {
-		var all strings.Builder
-		look := time.NewTicker(2 * time.Millisecond)
-		defer look.Stop()
-		for {
-			select {
-			case <-stop:
-				seen <- all.String()
-				return
-			case <-look.C:
-			}
-			lists, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-			for _, list := range lists {
-				if line, err := os.ReadFile(list); err == nil && bytes.Contains(line, []byte("drover_")) {
-					all.Write(line)
-				}
+	var seen strings.Builder
+	stop := testenv.Watch(t, 2*time.Millisecond, func() {
+		lists, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, list := range lists {
+			if line, err := os.ReadFile(list); err == nil && bytes.Contains(line, []byte("drover_")) {
+				seen.Write(line)
 			}
 		}
-	}()
+	})
 	_, err := w.start(t.Context())
-	close(stop)
+	stop()
 	require.NoError(t, err)
-	require.NotContains(t, <-seen, w.tokens[0])
+	require.NotContains(t, seen.String(), w.tokens[0])
 	require.NoError(t, w.stop())
 }

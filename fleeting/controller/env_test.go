@@ -334,19 +334,8 @@ func (w *env) start() (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var group sync.WaitGroup
 	group.Go(func() { w.runFleetWorkflow(ctx) })
-	group.Go(func() {
-		ticker := time.NewTicker(10 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				w.tick(ctx)
-			}
-		}
-	})
-	stop = sync.OnceFunc(func() { cancel(); group.Wait() })
+	idle := testenv.Watch(w.t, 10*time.Millisecond, func() { w.tick(ctx) })
+	stop = sync.OnceFunc(func() { cancel(); idle(); group.Wait() })
 	w.t.Cleanup(stop)
 	return stop
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/fleeting/controller"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -72,21 +73,11 @@ func TestFleet_quota_is_kept_while_workers_race(t *testing.T) {
 	small, large := sharing(t)
 	const tasks = 6
 	over := make(chan int, 1)
-	watch := time.NewTicker(2 * time.Millisecond)
-	var watcher sync.WaitGroup
-	done := make(chan struct{})
-	watcher.Go(func() {
-		for {
+	unwatch := testenv.Watch(t, 2*time.Millisecond, func() {
+		if weight := totalWeight(small, large); weight > quotaLimit {
 			select {
-			case <-done:
-				return
-			case <-watch.C:
-				if weight := totalWeight(small, large); weight > quotaLimit {
-					select {
-					case over <- weight:
-					default:
-					}
-				}
+			case over <- weight:
+			default:
 			}
 		}
 	})
@@ -116,9 +107,7 @@ func TestFleet_quota_is_kept_while_workers_race(t *testing.T) {
 	}
 	small.awaitEmpty()
 	large.awaitEmpty()
-	close(done)
-	watcher.Wait()
-	watch.Stop()
+	unwatch()
 	require.Empty(t, over)
 }
 

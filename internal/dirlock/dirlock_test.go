@@ -2,8 +2,9 @@ package dirlock_test
 
 import (
 	"testing"
-	"time"
+	"testing/synctest"
 
+	"github.com/gofrs/flock"
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/internal/dirlock"
@@ -11,19 +12,28 @@ import (
 
 func TestTake(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	first, err := dirlock.Take(dir)
-	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		first, err := dirlock.Take(dir)
+		require.NoError(t, err)
 
-	_, err = dirlock.Take(dir)
-	require.ErrorIs(t, err, dirlock.ErrHeld)
+		_, err = dirlock.Take(dir)
+		require.ErrorIs(t, err, dirlock.ErrHeld)
 
-	time.AfterFunc(100*time.Millisecond, func() { _ = first.Unlock() })
-	second, err := dirlock.Take(dir)
-	require.NoError(t, err, "Take waits for an owner that unlocks soon")
-	require.NoError(t, second.Unlock())
+		var second *flock.Flock
+		taken := make(chan error)
+		go func() {
+			var err error
+			second, err = dirlock.Take(dir)
+			taken <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, first.Unlock())
+		require.NoError(t, <-taken, "Take waits for an owner that unlocks soon")
+		require.NoError(t, second.Unlock())
 
-	_, err = dirlock.Take(dir + "/missing")
-	require.NotErrorIs(t, err, dirlock.ErrHeld)
-	require.Error(t, err)
+		_, err = dirlock.Take(dir + "/missing")
+		require.NotErrorIs(t, err, dirlock.ErrHeld)
+		require.Error(t, err)
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -110,6 +111,29 @@ func Receive[T any](t testing.TB, from <-chan T) T {
 func Expired(t testing.TB) <-chan time.Time {
 	t.Helper()
 	return time.After(Patience(t))
+}
+
+// Watch calls look again and again in another goroutine, with pauses between the calls,
+// until the test ends or the returned function is called, which waits for the last call.
+func Watch(t testing.TB, pause time.Duration, look func()) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		ticker := time.NewTicker(pause)
+		defer ticker.Stop()
+		for {
+			look()
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	})
+	stop = func() { cancel(); group.Wait() }
+	t.Cleanup(stop)
+	return stop
 }
 
 // Context returns a context for calls that must end, which lasts as long as the patience

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -193,32 +192,19 @@ tasks:
 // peak of each subcommand in bytes.
 func watchShims(t *testing.T) func() map[string]int {
 	t.Helper()
-	peaks, done := make(map[string]int), make(chan struct{})
-	var group sync.WaitGroup
-	group.Go(func() {
-		ticker := time.NewTicker(50 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ticker.C:
+	peaks := make(map[string]int)
+	stop := testenv.Watch(t, 50*time.Millisecond, func() {
+		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, file := range lines {
+			text, err := os.ReadFile(file)
+			args := strings.Split(string(text), "\x00")
+			if err != nil || len(args) < 2 || filepath.Base(args[0]) != "drover-shim" && args[1] != "file-helper" {
+				continue
 			}
-			lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-			for _, file := range lines {
-				text, err := os.ReadFile(file)
-				args := strings.Split(string(text), "\x00")
-				if err != nil || len(args) < 2 || filepath.Base(args[0]) != "drover-shim" && args[1] != "file-helper" {
-					continue
-				}
-				name := "drover-shim " + args[1]
-				peaks[name] = max(peaks[name], peakOf(filepath.Base(filepath.Dir(file))))
-			}
+			name := "drover-shim " + args[1]
+			peaks[name] = max(peaks[name], peakOf(filepath.Base(filepath.Dir(file))))
 		}
 	})
-	var once sync.Once
-	stop := func() { once.Do(func() { close(done); group.Wait() }) }
-	t.Cleanup(stop)
 	return func() map[string]int {
 		stop()
 		return peaks

@@ -328,8 +328,8 @@ func startControlProcess(t *testing.T, argument string) {
 // until the returned function is called, which adds them to a scan.
 func watchProcesses(t *testing.T) (observed func(*secretScan)) {
 	t.Helper()
-	seen, stop, done := map[string]bool{}, make(chan struct{}), make(chan struct{})
-	look := func() {
+	seen := map[string]bool{}
+	stop := testenv.Watch(t, 10*time.Millisecond, func() {
 		programs, _ := filepath.Glob("/proc/[0-9]*/exe")
 		for _, link := range programs {
 			program, err := os.Readlink(link)
@@ -341,32 +341,10 @@ func watchProcesses(t *testing.T) (observed func(*secretScan)) {
 				seen[string(text)] = true
 			}
 		}
-	}
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			look()
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-			}
-		}
-	}()
-	ended := false
-	end := func() {
-		if !ended {
-			ended = true
-			close(stop)
-			<-done
-		}
-	}
-	t.Cleanup(end)
+	})
 	return func(scan *secretScan) {
 		t.Helper()
-		end()
+		stop()
 		require.NotEmpty(t, slices.Collect(func(yield func(string) bool) {
 			for text := range seen {
 				if strings.Contains(text, "drover-shim\x00run\x00") && !yield(text) {

@@ -103,7 +103,7 @@ func (c *ClientPool) List(ctx context.Context, query string) []api.Run {
 // AwaitNoOpenRuns waits until no run is open. It passes the open runs to release, unless
 // release is nil.
 func (c *ClientPool) AwaitNoOpenRuns(ctx context.Context, release func(ctx context.Context, open []api.Run)) {
-	pauses := time.NewTicker(200 * time.Millisecond)
+	pauses := time.NewTicker(200 * time.Millisecond) //nolint:forbidigo // between two looks; the caller has the limit
 	defer pauses.Stop()
 	for {
 		open := c.List(ctx, "phase=queued&phase=running")
