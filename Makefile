@@ -223,8 +223,8 @@ lint: structure ## Run the linters, gofumpt, the checks of the structure and of 
 	$(TOOL) golangci-lint run ./...
 	$(GO) run ./internal/words
 	$(GO) mod tidy -diff
-	@set -e; for module in $(CLUSTER_MODULES) $(PLUGIN_MODULES); do (cd $$module && $(GO) vet ./... && $(GO) mod tidy -diff); done
-	cd plugins && $(GO) tool -modfile=../tools/go.mod golangci-lint run ./...
+	@set -e; for module in $(CLUSTER_MODULES) $(PLUGIN_MODULES); do \
+		echo "linting $$module"; (cd $$module && $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run ./... && $(GO) mod tidy -diff); done
 	cd test/objectstore && $(GO) mod tidy -diff
 
 # The check is skipped only if the vulnerability database cannot be fetched. The

@@ -39,7 +39,7 @@ func createCGroup(name string) error {
 		return err
 	}
 	for _, root := range roots {
-		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // the kernel's own mode
+		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ func snapshotterFor(dir string) (string, error) {
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return "", fmt.Errorf("inspect the file system of %s: %w", dir, err)
 	}
-	if int64(fs.Type) == unix.OVERLAYFS_SUPER_MAGIC {
+	if fs.Type == unix.OVERLAYFS_SUPER_MAGIC {
 		return "native", nil
 	}
 	return "overlayfs", nil
@@ -26,7 +26,7 @@ func snapshotterFor(dir string) (string, error) {
 func importImages(ctx context.Context, node int, archives []string) error {
 	socket := fmt.Sprintf("/proc/%d/root%s", node, containerdSocket)
 	for _, archive := range archives {
-		cmd := exec.CommandContext(ctx, "ctr", "--address", socket, "--namespace", "k8s.io", "images", "import", archive) //nolint:gosec // paths from the caller
+		cmd := exec.CommandContext(ctx, "ctr", "--address", socket, "--namespace", "k8s.io", "images", "import", archive)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("import %s: %w: %s", archive, err, out)
 		}

@@ -76,7 +76,7 @@ func (l layout) create() error {
 		}
 	}
 	// Containers that run as another user than root read files below it.
-	if err := os.Chmod(l.lib(), 0o755); err != nil { //nolint:gosec // other users must traverse it
+	if err := os.Chmod(l.lib(), 0o755); err != nil {
 		return err
 	}
 	content, err := json.Marshal(l)

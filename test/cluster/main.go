@@ -27,19 +27,24 @@ func main() {
 	// The kernel kills the node when the thread that started it ends, so that
 	// thread must live as long as the process.
 	runtime.LockOSThread()
+	os.Exit(run())
+}
+
+// run runs the command of the process, and returns its exit status.
+func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 
 	err := command(log).ExecuteContext(ctx)
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		os.Exit(max(exit.ExitCode(), 1))
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "cluster:", err)
-		os.Exit(1)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return max(exit.ExitCode(), 1)
 	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		return 1
+	}
+	return 0
 }
 
 func command(log *slog.Logger) *cobra.Command {

@@ -24,7 +24,7 @@ func freeNetwork() (netip.Prefix, error) {
 	for range 1000 {
 		// 10.214.0.0/16, in steps of four.
 		var raw [4]byte
-		binary.BigEndian.PutUint32(raw[:], 10<<24|214<<16|uint32(rand.IntN(1<<14))<<2) //nolint:gosec // a number below 2^14
+		binary.BigEndian.PutUint32(raw[:], 10<<24|214<<16|uint32(rand.IntN(1<<14))<<2)
 		candidate := netip.PrefixFrom(netip.AddrFrom4(raw), 30)
 		used := false
 		for _, a := range addresses {

@@ -102,7 +102,7 @@ func (n *node) run(name, path string, args []string) error {
 		return err
 	}
 	defer output.Close()
-	cmd := exec.Command(path, args...) //nolint:gosec,noctx // the programs of the cluster, which end with the namespace
+	cmd := exec.Command(path, args...) // they end with the namespace
 	cmd.Stdout, cmd.Stderr = output, output
 	n.mu.Lock()
 	defer n.mu.Unlock()

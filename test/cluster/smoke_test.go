@@ -132,12 +132,24 @@ func requireCluster(t *testing.T) *testNamespace {
 		_ = client.CoreV1().Namespaces().Delete(context.Background(), c.namespace, metav1.DeleteOptions{})
 	})
 	// Pods are refused until the namespace has its service account.
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := limited(t)
 	accounts := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "serviceaccounts", c.namespace, fields.Everything())
 	_, err = watchtools.UntilWithSync(ctx, accounts, &corev1.ServiceAccount{}, nil, func(watch.Event) (bool, error) { return true, nil })
 	require.NoError(t, err)
 	return c
+}
+
+// limited returns a context that ends shortly before the deadline of the test, which can
+// then say what it waits for.
+func limited(t *testing.T) context.Context {
+	t.Helper()
+	deadline, ok := t.Deadline()
+	if !ok {
+		return t.Context()
+	}
+	ctx, cancel := context.WithDeadline(t.Context(), deadline.Add(-15*time.Second)) //nolint:forbidigo // the only limit
+	t.Cleanup(cancel)
+	return ctx
 }
 
 func missing(t *testing.T, reason string) {
@@ -164,8 +176,7 @@ func (c *testNamespace) create(t *testing.T, spec corev1.PodSpec) string {
 // when the API server ends a watch, as a busy one does when its cache lags.
 func (c *testNamespace) await(t *testing.T, pod, state string, condition func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := limited(t)
 	pods := cache.NewListWatchFromClient(c.client.CoreV1().RESTClient(), "pods", c.namespace, fields.OneTermEqualSelector("metadata.name", pod))
 	var last *corev1.Pod
 	_, err := watchtools.UntilWithSync(ctx, pods, &corev1.Pod{}, nil, func(event watch.Event) (bool, error) {

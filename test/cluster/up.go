@@ -89,7 +89,7 @@ func up(ctx context.Context, log *slog.Logger, o upOptions, command []string) (f
 		log.InfoContext(ctx, "removing the cluster", "why", context.Cause(ctx))
 		return nil
 	}
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the caller's command
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = commandGrace
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
@@ -132,7 +132,7 @@ func watchParent(cancel context.CancelCauseFunc) error {
 	}
 	go func() {
 		for {
-			_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1) //nolint:gosec // a small number
+			_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
 			if !errors.Is(err, unix.EINTR) {
 				break
 			}
@@ -202,7 +202,7 @@ func (c *cluster) startNode() error {
 	}
 	defer waits.Close()
 	defer linked.Close()
-	cmd := exec.Command(self, "node", c.layout.config("layout.json")) //nolint:gosec,noctx // this program; remove ends it
+	cmd := exec.Command(self, "node", c.layout.config("layout.json")) // this program; remove ends it
 	cmd.ExtraFiles = []*os.File{waits}
 	cmd.Stderr = os.Stderr
 	cmd.Dir = "/"

@@ -62,14 +62,10 @@ func TestUp_leaves_nothing(t *testing.T) {
 // awaitGone waits until the kernel has removed the contents of the namespaces.
 func awaitGone(t *testing.T, l layout) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		left := leftOf(t, l)
-		if left == "" {
-			return
-		}
-		require.True(t, time.Now().Before(deadline), "left: %s", left)
-		<-time.After(50 * time.Millisecond)
+	ctx := limited(t)
+	for left := leftOf(t, l); left != ""; left = leftOf(t, l) {
+		require.NoError(t, ctx.Err(), "left: %s", left)
+		time.Sleep(pollInterval) //nolint:forbidigo // between two looks
 	}
 }
 

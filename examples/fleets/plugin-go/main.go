@@ -83,7 +83,7 @@ func (g *group) list(ctx context.Context, fn func(id, state, address string)) er
 	return err
 }
 
-var none = provider.ErrSuspendResumeNotSupported
+var none = provider.ErrSuspendResumeNotSupported //nolint:gochecknoglobals // another name of that error
 
 func (g *group) Suspend(context.Context, []string) ([]string, error) { return nil, none }
 func (g *group) Resume(context.Context, []string) ([]string, error)  { return nil, none }
