@@ -12,6 +12,7 @@ import (
 	"net"
 	"path"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +30,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/drover-run/drover/internal/retry"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/relay"
@@ -45,9 +48,12 @@ type temporal struct {
 	calls []call
 	// task is the answer to a poll. If wait is set, a poll waits until wait is
 	// closed or the poll ends.
-	task *workflowservice.PollActivityTaskQueueResponse
-	wait chan struct{}
-	err  error
+	task    *workflowservice.PollActivityTaskQueueResponse
+	wait    chan struct{}
+	waiting atomic.Int32 // polls
+	// answersAfter is how long a heartbeat takes, in virtual time.
+	answersAfter time.Duration
+	err          error
 }
 
 // call is a call that reached Temporal.
@@ -106,6 +112,8 @@ func (t *temporal) PollActivityTaskQueue(
 	ctx context.Context, _ *workflowservice.PollActivityTaskQueueRequest,
 ) (*workflowservice.PollActivityTaskQueueResponse, error) {
 	if t.wait != nil {
+		t.waiting.Add(1)
+		defer t.waiting.Add(-1)
 		select {
 		case <-t.wait:
 		case <-ctx.Done():
@@ -122,8 +130,11 @@ func (t *temporal) PollActivityTaskQueue(
 }
 
 func (t *temporal) RecordActivityTaskHeartbeat(
-	context.Context, *workflowservice.RecordActivityTaskHeartbeatRequest,
+	ctx context.Context, _ *workflowservice.RecordActivityTaskHeartbeatRequest,
 ) (*workflowservice.RecordActivityTaskHeartbeatResponse, error) {
+	if err := retry.Sleep(ctx, t.answersAfter); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
 	return &workflowservice.RecordActivityTaskHeartbeatResponse{CancelRequested: true}, nil
 }
 
@@ -152,7 +163,7 @@ func (t *temporal) ShutdownWorker(context.Context, *workflowservice.ShutdownWork
 // env is a relay in front of a Temporal stub.
 type env struct {
 	temporal *temporal
-	address  string
+	listener *bufconn.Listener
 	registry *prometheus.Registry
 	stop     func()
 }
@@ -202,7 +213,7 @@ func newEnv(t testing.TB, s setup) *env {
 	w := &env{temporal: &temporal{}, registry: prometheus.NewRegistry()}
 	upstream := grpc.NewServer(grpc.UnaryInterceptor(w.temporal.intercept))
 	workflowservice.RegisterWorkflowServiceServer(upstream, w.temporal)
-	listener := listen(t)
+	listener := listen()
 	go func() { _ = upstream.Serve(listener) }()
 	t.Cleanup(upstream.Stop)
 	if s.auth == nil {
@@ -216,15 +227,14 @@ func newEnv(t testing.TB, s setup) *env {
 	}
 	s.options.Namespace = "drover"
 	r, err := relay.New(relay.Deps{
-		Temporal: workflowservice.NewWorkflowServiceClient(connect(t, listener.Addr().String(), nil, "")),
+		Temporal: workflowservice.NewWorkflowServiceClient(connect(t, listener, nil, "")),
 		Auth:     s.auth, Keys: s.keys, Logger: s.logger, Registry: w.registry,
 	}, s.options)
 	require.NoError(t, err)
-	relayListener := listen(t)
-	w.address = relayListener.Addr().String()
+	w.listener = listen()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx, relayListener) }()
+	go func() { done <- r.Run(ctx, w.listener) }()
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		require.NoError(t, <-done)
@@ -233,21 +243,18 @@ func newEnv(t testing.TB, s setup) *env {
 	return w
 }
 
-func listen(t testing.TB) net.Listener {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	return listener
-}
+// listen returns a listener in memory: in a bubble, time advances while a call waits.
+func listen() *bufconn.Listener { return bufconn.Listen(64 << 10) }
 
 // connect dials with a bearer token; "" means none.
-func connect(t testing.TB, address string, config *tls.Config, token string) *grpc.ClientConn {
+func connect(t testing.TB, listener *bufconn.Listener, config *tls.Config, token string) *grpc.ClientConn {
 	t.Helper()
 	transport := insecure.NewCredentials()
 	if config != nil {
 		transport = credentials.NewTLS(config)
 	}
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(transport), grpc.WithUnaryInterceptor(
+	dial := func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }
+	conn, err := grpc.NewClient("passthrough:relay", grpc.WithContextDialer(dial), grpc.WithTransportCredentials(transport), grpc.WithUnaryInterceptor(
 		func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			if token != "" {
 				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
@@ -262,7 +269,7 @@ func connect(t testing.TB, address string, config *tls.Config, token string) *gr
 // as returns a client with the token of the given name.
 func (w *env) as(t testing.TB, name string) workflowservice.WorkflowServiceClient {
 	t.Helper()
-	return workflowservice.NewWorkflowServiceClient(connect(t, w.address, nil, name))
+	return workflowservice.NewWorkflowServiceClient(connect(t, w.listener, nil, name))
 }
 
 func pollOf(queue string) *workflowservice.PollActivityTaskQueueRequest {

@@ -52,7 +52,7 @@ func fill(m protoreflect.Message, depth int) {
 func TestRelay_admits_nothing_else(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, setup{})
-	conn := connect(t, w.address, nil, "a")
+	conn := connect(t, w.listener, nil, "a")
 	files := []protoreflect.FileDescriptor{
 		workflowservice.File_temporal_api_workflowservice_v1_service_proto, operatorservice.File_temporal_api_operatorservice_v1_service_proto,
 	}
@@ -94,7 +94,7 @@ func TestRelay_unknown_services(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, setup{})
 	for token, code := range map[string]codes.Code{"a": codes.PermissionDenied, "": codes.Unauthenticated} {
-		conn := connect(t, w.address, nil, token)
+		conn := connect(t, w.listener, nil, token)
 		for _, method := range []string{
 			"/temporal.api.workflowservice.v1.WorkflowService/Tomorrow", "/temporal.server.api.adminservice.v1.AdminService/DescribeHost",
 			"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/x/PollActivityTaskQueue", "/x/y",
@@ -130,7 +130,7 @@ func TestRelay_tokens(t *testing.T) {
 func TestRelay_health_needs_no_token(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, setup{})
-	client := healthpb.NewHealthClient(connect(t, w.address, nil, ""))
+	client := healthpb.NewHealthClient(connect(t, w.listener, nil, ""))
 	for _, service := range []string{"", workflowservice.WorkflowService_ServiceDesc.ServiceName} {
 		answer, err := client.Check(callContext(t), &healthpb.HealthCheckRequest{Service: service})
 		require.NoError(t, err)

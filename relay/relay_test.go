@@ -256,7 +256,7 @@ func TestRelay_TLS(t *testing.T) {
 	cert, authority := certificate(t)
 	w := newEnv(t, setup{options: relay.Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}}})
 	dial := func(config *tls.Config) error {
-		client := workflowservice.NewWorkflowServiceClient(connect(t, w.address, config, "a"))
+		client := workflowservice.NewWorkflowServiceClient(connect(t, w.listener, config, "a"))
 		_, err := client.GetSystemInfo(testenv.Context(t), &workflowservice.GetSystemInfoRequest{})
 		return err
 	}
@@ -274,12 +274,12 @@ func (otherListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 
 func TestRelay_refuses_to_serve_tokens_in_the_clear(t *testing.T) {
 	t.Parallel()
 	deps := relay.Deps{
-		Temporal: workflowservice.NewWorkflowServiceClient(connect(t, "127.0.0.1:1", nil, "")), Auth: someTokens(t), Keys: someKeys(t),
+		Temporal: workflowservice.NewWorkflowServiceClient(connect(t, listen(), nil, "")), Auth: someTokens(t), Keys: someKeys(t),
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	r, err := relay.New(deps, relay.Options{Namespace: "drover"})
 	require.NoError(t, err)
-	require.ErrorContains(t, r.Run(t.Context(), otherListener{listen(t)}), "without TLS")
+	require.ErrorContains(t, r.Run(t.Context(), otherListener{listen()}), "without TLS")
 	_, err = relay.New(relay.Deps{}, relay.Options{})
 	require.ErrorContains(t, err, "required")
 }
