@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,7 +16,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -28,6 +29,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/drover-run/drover/internal/reload"
 	"github.com/drover-run/drover/internal/testenv"
@@ -91,105 +93,107 @@ func writeFile(t *testing.T, file string, data []byte) {
 	require.NoError(t, os.WriteFile(file, data, 0o600))
 }
 
-// TestServerTLS replaces the certificate of a listener, one file after the other.
+// listen returns a listener in memory, so that time is virtual while a connection waits.
+func listen() *bufconn.Listener { return bufconn.Listen(64 << 10) }
+
+// TestServerTLS replaces the certificate of a listener, one file after the other. A change
+// takes effect within the interval of the checks.
 func TestServerTLS(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	first, second := newAuthority(t, "first"), newAuthority(t, "second")
-	first.write(t, cert, key)
-	config, err := ServerTLS(cert, key, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	require.NoError(t, err)
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+		first, second := newAuthority(t, "first"), newAuthority(t, "second")
+		first.write(t, cert, key)
+		config, err := ServerTLS(cert, key, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		plain := listen()
+		listener := tls.NewListener(plain, config)
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(conn, "hello")
+				_ = conn.Close()
 			}
-			_, _ = io.WriteString(conn, "hello")
-			_ = conn.Close()
+		}()
+		t.Cleanup(func() { _ = listener.Close(); <-served })
+		dial := func(a *authority) error {
+			conn, err := plain.DialContext(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = conn.Close() }()
+			return tls.Client(conn, &tls.Config{RootCAs: a.pool(), ServerName: "127.0.0.1"}).HandshakeContext(t.Context())
 		}
-	}()
-	t.Cleanup(func() { _ = listener.Close(); <-served })
-	dial := func(a *authority) error {
-		dialer := &tls.Dialer{Config: &tls.Config{RootCAs: a.pool()}}
-		conn, err := dialer.DialContext(t.Context(), "tcp", listener.Addr().String())
-		if err != nil {
-			return err
-		}
-		return conn.Close()
-	}
-	require.NoError(t, dial(first))
-	require.Error(t, dial(second))
-
-	_, _, newCert, newKey := issue(t, "leaf", second)
-	writeFile(t, cert, newCert) // the key does not match yet
-	for end := time.Now().Add(2 * reload.Interval); time.Now().Before(end); {
 		require.NoError(t, dial(first))
-	}
-	writeFile(t, key, newKey[:len(newKey)/2])
-	require.NoError(t, dial(first))
-	writeFile(t, key, newKey)
-	testenv.Await(t, func() (bool, string) { err := dial(second); return err == nil, fmt.Sprint(err) })
-	require.Error(t, dial(first))
+		require.Error(t, dial(second))
 
-	_, err = ServerTLS(cert, filepath.Join(dir, "none"), slog.New(slog.DiscardHandler))
-	require.ErrorIs(t, err, os.ErrNotExist)
+		_, _, newCert, newKey := issue(t, "leaf", second)
+		writeFile(t, cert, newCert)
+		<-time.After(reload.Interval)
+		require.NoError(t, dial(first), "the key does not match yet")
+		writeFile(t, key, newKey[:len(newKey)/2])
+		<-time.After(reload.Interval)
+		require.NoError(t, dial(first), "the key is not complete yet")
+		writeFile(t, key, newKey)
+		<-time.After(reload.Interval)
+		require.NoError(t, dial(second))
+		require.Error(t, dial(first))
+
+		_, err = ServerTLS(cert, filepath.Join(dir, "none"), slog.New(slog.DiscardHandler))
+		require.ErrorIs(t, err, os.ErrNotExist)
+	})
 }
 
 // TestTemporalTLS moves a server from one authority to another: its certificate, and
 // the clients that it accepts. The client reads its files again.
 func TestTemporalTLS(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	cert, key, ca := filepath.Join(dir, "client.crt"), filepath.Join(dir, "client.key"), filepath.Join(dir, "ca.crt")
-	first, second := newAuthority(t, "first"), newAuthority(t, "second")
-	first.write(t, cert, key)
-	writeFile(t, ca, first.pem)
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	stop := serveHealth(t, listener, first)
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		cert, key, ca := filepath.Join(dir, "client.crt"), filepath.Join(dir, "client.key"), filepath.Join(dir, "ca.crt")
+		first, second := newAuthority(t, "first"), newAuthority(t, "second")
+		first.write(t, cert, key)
+		writeFile(t, ca, first.pem)
+		var listener atomic.Pointer[bufconn.Listener]
+		listener.Store(listen())
+		stop := serveHealth(t, listener.Load(), first)
 
-	options, err := profileOptions(envconfig.ClientConfigProfile{
-		Address: address, TLS: &envconfig.ClientConfigTLS{ClientCertPath: cert, ClientKeyPath: key, ServerCACertPath: ca},
-	}, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	c, err := client.NewLazyClient(options)
-	require.NoError(t, err)
-	defer c.Close()
-	check := func() error {
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("the server did not answer")) //nolint:forbidigo // one try
-		defer cancel()
-		_, err := c.CheckHealth(ctx, nil)
-		return err
-	}
-	answers := func() {
-		t.Helper()
-		testenv.Await(t, func() (bool, string) {
+		options, err := profileOptions(envconfig.ClientConfigProfile{
+			Address: "127.0.0.1:7233", TLS: &envconfig.ClientConfigTLS{ClientCertPath: cert, ClientKeyPath: key, ServerCACertPath: ca},
+		}, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, grpc.WithContextDialer(
+			func(ctx context.Context, _ string) (net.Conn, error) { return listener.Load().DialContext(ctx) }))
+		c, err := client.NewLazyClient(options)
+		require.NoError(t, err)
+		defer c.Close()
+		check := func() error {
+			_, err := c.CheckHealth(testenv.Context(t), nil)
+			return err
+		}
+		require.NoError(t, check())
+
+		stop() // its connections end, as at the end of their age
+		listener.Store(listen())
+		stop = serveHealth(t, listener.Load(), second)
+		defer stop()
+		require.Error(t, check(), "the old certificate is revoked, and the server's is not known")
+		writeFile(t, ca, append(second.pem, first.pem...))
+		<-time.After(time.Minute) // several attempts of the client to connect
+		require.Error(t, check(), "the old certificate is revoked")
+		second.write(t, cert, key)
+		testenv.Await(t, func() (bool, string) { // its next attempt
 			err := check()
 			return err == nil, fmt.Sprint(err)
 		})
-	}
-	answers()
 
-	stop() // its connections end, as at the end of their age
-	listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
-	require.NoError(t, err)
-	stop = serveHealth(t, listener, second)
-	defer stop()
-	require.Error(t, check(), "the old certificate is revoked, and the server's is not known")
-	writeFile(t, ca, append(second.pem, first.pem...))
-	require.Error(t, check(), "the old certificate is revoked")
-	second.write(t, cert, key)
-	answers()
-
-	_, err = profileOptions(envconfig.ClientConfigProfile{TLS: &envconfig.ClientConfigTLS{ServerCACertPath: filepath.Join(dir, "none")}}, slog.New(slog.DiscardHandler))
-	require.Error(t, err)
+		_, err = profileOptions(envconfig.ClientConfigProfile{TLS: &envconfig.ClientConfigTLS{ServerCACertPath: filepath.Join(dir, "none")}}, slog.New(slog.DiscardHandler))
+		require.Error(t, err)
+	})
 }
 
 // systemInfo answers the first call of a client.
@@ -221,22 +225,25 @@ func serveHealth(t *testing.T, listener net.Listener, a *authority) (stop func()
 
 func TestAuthorities(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "ca.crt")
-	_, err := Authorities(file, "", slog.New(slog.DiscardHandler))
-	require.ErrorIs(t, err, os.ErrNotExist)
-	writeFile(t, file, []byte("no certificate"))
-	_, err = Authorities(file, "", slog.New(slog.DiscardHandler))
-	require.ErrorContains(t, err, "it has no certificate")
-	a := newAuthority(t, "first")
-	writeFile(t, file, a.pem)
-	current, err := Authorities(file, "relay.test", slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	require.True(t, current().RootCAs.Equal(a.pool()))
-	require.Equal(t, "relay.test", current().ServerName)
-	second := newAuthority(t, "second")
-	writeFile(t, file, second.pem)
-	testenv.Await(t, func() (bool, string) { return current().RootCAs.Equal(second.pool()), "" })
-	system, err := Authorities("", "", slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	require.Nil(t, system().RootCAs)
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "ca.crt")
+		_, err := Authorities(file, "", slog.New(slog.DiscardHandler))
+		require.ErrorIs(t, err, os.ErrNotExist)
+		writeFile(t, file, []byte("no certificate"))
+		_, err = Authorities(file, "", slog.New(slog.DiscardHandler))
+		require.ErrorContains(t, err, "it has no certificate")
+		a := newAuthority(t, "first")
+		writeFile(t, file, a.pem)
+		current, err := Authorities(file, "relay.test", slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		require.True(t, current().RootCAs.Equal(a.pool()))
+		require.Equal(t, "relay.test", current().ServerName)
+		second := newAuthority(t, "second")
+		writeFile(t, file, second.pem)
+		<-time.After(reload.Interval)
+		require.True(t, current().RootCAs.Equal(second.pool()))
+		system, err := Authorities("", "", slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		require.Nil(t, system().RootCAs)
+	})
 }
