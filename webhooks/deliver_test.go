@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -16,29 +17,35 @@ import (
 
 func TestDeliver_in_order(t *testing.T) {
 	t.Parallel()
-	w, r := newEnv(t), newReceiver(t)
-	w.opts.Batch = 3
-	w.createEvents("/a/b", 7)
-	w.put(r, func(s *run.WebhookSpec) { s.From = "2" })
-	w.deliver()
-	r.awaitAccepted(2, 3, 4, 5, 6, 7)
-	got := r.deliveries()
-	require.Equal(t, []string{"ci.2-4", "ci.5-7"}, []string{got[0].id, got[1].id})
-	w.createEvents("/a/b", 1)
-	r.awaitAccepted(2, 3, 4, 5, 6, 7, 8)
-	hook := w.await(func(h run.Webhook) bool { return h.Delivered == 8 })
-	require.Empty(t, hook.LastError)
-	require.WithinDuration(t, time.Now(), hook.LastAttemptAt, time.Minute)
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t)
+		r := w.newReceiver()
+		w.opts.Batch = 3
+		w.createEvents("/a/b", 7)
+		w.put(r, func(s *run.WebhookSpec) { s.From = "2" })
+		w.deliver()
+		r.awaitAccepted(2, 3, 4, 5, 6, 7)
+		got := r.deliveries()
+		require.Equal(t, []string{"ci.2-4", "ci.5-7"}, []string{got[0].id, got[1].id})
+		w.createEvents("/a/b", 1)
+		r.awaitAccepted(2, 3, 4, 5, 6, 7, 8)
+		hook := w.await(func(h run.Webhook) bool { return h.Delivered == 8 })
+		require.Empty(t, hook.LastError)
+		require.WithinDuration(t, time.Now(), hook.LastAttemptAt, time.Minute)
+	})
 }
 
 func TestDeliver_from_now(t *testing.T) {
 	t.Parallel()
-	w, r := newEnv(t), newReceiver(t)
-	w.createEvents("/a/b", 3)
-	w.put(r, nil)
-	w.deliver()
-	w.createEvents("/a/b", 1)
-	r.awaitAccepted(4)
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t)
+		r := w.newReceiver()
+		w.createEvents("/a/b", 3)
+		w.put(r, nil)
+		w.deliver()
+		w.createEvents("/a/b", 1)
+		r.awaitAccepted(4)
+	})
 }
 
 func TestDeliver_selected_events_only(t *testing.T) {
@@ -55,20 +62,23 @@ func TestDeliver_selected_events_only(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, r := newEnv(t), newReceiver(t)
-			w.create("/a/b/c")
-			id := w.create("/a/bc")
-			_, err := w.store.Begin(t.Context(), id)
-			require.NoError(t, err)
-			_, _, err = w.store.Apply(t.Context(), id, records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
-			require.NoError(t, err)
-			w.create("/a/b")
-			w.put(r, func(s *run.WebhookSpec) {
-				s.From = "1"
-				tt.change(s, id)
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnv(t)
+				r := w.newReceiver()
+				w.create("/a/b/c")
+				id := w.create("/a/bc")
+				_, err := w.store.Begin(t.Context(), id)
+				require.NoError(t, err)
+				_, _, err = w.store.Apply(t.Context(), id, records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
+				require.NoError(t, err)
+				w.create("/a/b")
+				w.put(r, func(s *run.WebhookSpec) {
+					s.From = "1"
+					tt.change(s, id)
+				})
+				w.deliver()
+				r.awaitAccepted(tt.want...)
 			})
-			w.deliver()
-			r.awaitAccepted(tt.want...)
 		})
 	}
 }
@@ -77,16 +87,19 @@ func TestDeliver_selected_events_only(t *testing.T) {
 // even if the webhook selects no event.
 func TestDeliver_saves_position_without_selected_events(t *testing.T) {
 	t.Parallel()
-	w, r := newEnv(t), newReceiver(t)
-	w.put(r, func(s *run.WebhookSpec) { s.Group, s.From = "/b", "1" })
-	w.deliver()
-	for range 1001 {
-		w.createEvents("/a/b", 1)
-	}
-	w.await(func(h run.Webhook) bool { return h.Delivered >= 1000 })
-	require.Empty(t, r.deliveries())
-	w.createEvents("/b/c", 1)
-	r.awaitAccepted(1002)
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t)
+		r := w.newReceiver()
+		w.put(r, func(s *run.WebhookSpec) { s.Group, s.From = "/b", "1" })
+		w.deliver()
+		for range 1001 {
+			w.createEvents("/a/b", 1)
+		}
+		w.await(func(h run.Webhook) bool { return h.Delivered >= 1000 })
+		require.Empty(t, r.deliveries())
+		w.createEvents("/b/c", 1)
+		r.awaitAccepted(1002)
+	})
 }
 
 func TestDeliver_changes_take_effect_at_once(t *testing.T) {
@@ -102,34 +115,40 @@ func TestDeliver_changes_take_effect_at_once(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, r, other := newEnv(t), newReceiver(t), newReceiver(t)
-			r.setAnswer(hang)
-			w.put(r, nil)
-			ended, _ := w.deliver()
-			w.createEvents("/a/b", 1)
-			r.awaitAttempts(1)
-			change.do(w, other)
-			if change.reason == "" {
-				other.awaitAccepted(1)
-				return
-			}
-			require.Equal(t, deliverResult{reason: change.reason}, <-ended)
-			require.Empty(t, other.deliveries())
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnv(t)
+				r, other := w.newReceiver(), w.newReceiver()
+				r.setAnswer(hang)
+				w.put(r, nil)
+				ended, _ := w.deliver()
+				w.createEvents("/a/b", 1)
+				r.awaitAttempts(1)
+				change.do(w, other)
+				if change.reason == "" {
+					other.awaitAccepted(1)
+					return
+				}
+				require.Equal(t, deliverResult{reason: change.reason}, <-ended)
+				require.Empty(t, other.deliveries())
+			})
 		})
 	}
 }
 
 func TestDeliver_from_an_earlier_event(t *testing.T) {
 	t.Parallel()
-	w, r := newEnv(t), newReceiver(t)
-	w.put(r, nil)
-	w.deliver()
-	w.createEvents("/a/b", 3)
-	w.await(func(h run.Webhook) bool { return h.Delivered == 3 })
-	w.put(r, func(s *run.WebhookSpec) { s.From = "2" })
-	testenv.Await(t, func() (bool, string) {
-		got := fmt.Sprint(r.accepted())
-		return strings.HasSuffix(got, "2 3]") && len(r.accepted()) == 5, got
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t)
+		r := w.newReceiver()
+		w.put(r, nil)
+		w.deliver()
+		w.createEvents("/a/b", 3)
+		w.await(func(h run.Webhook) bool { return h.Delivered == 3 })
+		w.put(r, func(s *run.WebhookSpec) { s.From = "2" })
+		testenv.Await(t, func() (bool, string) {
+			got := fmt.Sprint(r.accepted())
+			return strings.HasSuffix(got, "2 3]") && len(r.accepted()) == 5, got
+		})
 	})
 }
 
@@ -137,47 +156,55 @@ func TestDeliver_from_an_earlier_event(t *testing.T) {
 // reported.
 func TestDeliver_events_are_removed(t *testing.T) {
 	t.Parallel()
-	w, r := newEnv(t), newReceiver(t)
-	r.setAnswer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-	w.put(r, nil)
-	w.createEvents("/a/b", 5)
-	_, stop := w.deliver()
-	w.await(func(h run.Webhook) bool { return h.Failures > 0 })
-	stop()
-	removed, err := w.store.RemoveEvents(t.Context(), records.KeepEvents{Newest: 2}, 100)
-	require.NoError(t, err)
-	require.Equal(t, 3, removed)
-	// While the receiver does not answer, the message about the removal stays.
-	r.setAnswer(func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
-	_, stop = w.deliver()
-	hook := w.await(func(h run.Webhook) bool { return h.Delivered == 3 })
-	require.Contains(t, hook.LastError, "events 1 to 3 were removed")
-	stop()
-	w.put(r, nil)
-	r.setAnswer(nil)
-	w.deliver()
-	w.await(func(h run.Webhook) bool { return h.Delivered == 5 })
-	got := fmt.Sprint(r.accepted()) // a canceled attempt may have arrived late
-	require.True(t, strings.HasSuffix(got, "4 5]"), got)
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t)
+		r := w.newReceiver()
+		r.setAnswer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+		w.put(r, nil)
+		w.createEvents("/a/b", 5)
+		_, stop := w.deliver()
+		w.await(func(h run.Webhook) bool { return h.Failures > 0 })
+		stop()
+		removed, err := w.store.RemoveEvents(t.Context(), records.KeepEvents{Newest: 2}, 100)
+		require.NoError(t, err)
+		require.Equal(t, 3, removed)
+		// While the receiver does not answer, the message about the removal stays.
+		r.setAnswer(func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
+		_, stop = w.deliver()
+		hook := w.await(func(h run.Webhook) bool { return h.Delivered == 3 })
+		require.Contains(t, hook.LastError, "events 1 to 3 were removed")
+		stop()
+		w.put(r, nil)
+		r.setAnswer(nil)
+		w.deliver()
+		w.await(func(h run.Webhook) bool { return h.Delivered == 5 })
+		got := fmt.Sprint(r.accepted()) // a canceled attempt may have arrived late
+		require.True(t, strings.HasSuffix(got, "4 5]"), got)
+	})
 }
 
 // TestDeliver_is_taken_over checks that of two deliverers only the last one
 // continues.
 func TestDeliver_is_taken_over(t *testing.T) {
 	t.Parallel()
-	w, r := newEnv(t), newReceiver(t)
-	w.put(r, nil)
-	first, _ := w.deliver()
-	w.createEvents("/a/b", 1)
-	r.awaitAccepted(1)
-	_, err := w.store.AcquireWebhook(t.Context(), "ci")
-	require.NoError(t, err)
-	w.createEvents("/a/b", 1)
-	require.Equal(t, deliverResult{reason: "another deliverer took the webhook over"}, <-first)
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t)
+		r := w.newReceiver()
+		w.put(r, nil)
+		first, _ := w.deliver()
+		w.createEvents("/a/b", 1)
+		r.awaitAccepted(1)
+		_, err := w.store.AcquireWebhook(t.Context(), "ci")
+		require.NoError(t, err)
+		w.createEvents("/a/b", 1)
+		require.Equal(t, deliverResult{reason: "another deliverer took the webhook over"}, <-first)
+	})
 }
 
 func TestDeliver_never_existed(t *testing.T) {
 	t.Parallel()
-	ended, _ := newEnv(t).deliver()
-	require.Equal(t, deliverResult{reason: "the webhook was deleted"}, <-ended)
+	synctest.Test(t, func(t *testing.T) {
+		ended, _ := newEnv(t).deliver()
+		require.Equal(t, deliverResult{reason: "the webhook was deleted"}, <-ended)
+	})
 }

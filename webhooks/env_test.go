@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/internal/testenv"
@@ -46,14 +48,10 @@ type delivery struct {
 	at       time.Time
 }
 
-func newReceiver(t testing.TB) *receiver {
-	t.Helper()
-	r := &receiver{t: t}
-	r.Server = httptest.NewServer(http.HandlerFunc(r.serve))
-	t.Cleanup(func() {
-		r.CloseClientConnections()
-		r.Close()
-	})
+func (w *env) newReceiver() *receiver {
+	w.t.Helper()
+	r := &receiver{t: w.t}
+	r.Server = w.serve(r.serve)
 	return r
 }
 
@@ -130,6 +128,7 @@ type env struct {
 	t     *testing.T
 	store records.Store
 	opts  webhooks.Options
+	peers map[string]*bufconn.Listener // receivers and mail servers, by address
 }
 
 func newEnv(t *testing.T) *env {
@@ -137,9 +136,33 @@ func newEnv(t *testing.T) *env {
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "records.db"), sqlite.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	return &env{t: t, store: store, opts: webhooks.Options{
-		Pace: time.Millisecond, Timeout: time.Hour, FirstRetry: 5 * time.Millisecond, LastRetry: 20 * time.Millisecond,
-	}}
+	w := &env{t: t, store: store, peers: map[string]*bufconn.Listener{}}
+	w.opts.Dial = func(ctx context.Context, _, address string) (net.Conn, error) {
+		return w.peers[address].DialContext(ctx)
+	}
+	return w
+}
+
+// listen returns a listener in memory and the address by which deliveries reach it. In a
+// bubble, time advances while they wait for it.
+func (w *env) listen() (address string, listener net.Listener) {
+	address = fmt.Sprintf("127.0.0.1:%d", len(w.peers)+1)
+	w.peers[address] = bufconn.Listen(64 << 10)
+	return address, w.peers[address]
+}
+
+// serve starts an HTTP server that runs until the end of the test.
+func (w *env) serve(handler http.HandlerFunc) *httptest.Server {
+	w.t.Helper()
+	address, listener := w.listen()
+	s := &httptest.Server{Listener: listener, Config: &http.Server{Handler: handler}}
+	s.Start()
+	s.URL = "http://" + address
+	w.t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
 }
 
 // createEvents creates n runs of a group, with one event each.

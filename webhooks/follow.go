@@ -74,7 +74,7 @@ func (d *Deliverer) serve(ctx context.Context, changed <-chan struct{}, w record
 		case <-ctx.Done():
 		}
 	}()
-	f := &follower{d: d, w: w, client: newClient(), position: w.Delivered, saved: time.Now()}
+	f := &follower{d: d, w: w, client: d.newClient(), position: w.Delivered, saved: time.Now()}
 	f.logger = d.logger.With("webhook", w.Name)
 	d.opts.Metrics.begun(w.Name, w.Failures)
 	defer d.opts.Metrics.ended(w.Name)

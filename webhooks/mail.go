@@ -172,7 +172,7 @@ func (d *Deliverer) mailClient(ctx context.Context, w records.Delivery) (_ *mail
 	secure.ServerName = u.Hostname()
 	closeConn := func() {}
 	dial := func(dialing context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(dialing, network, address)
+		conn, err := d.opts.Dial(dialing, network, address)
 		if err != nil {
 			return nil, err
 		}

@@ -9,12 +9,11 @@ import (
 	"mime"
 	"mime/multipart"
 	"mime/quotedprintable"
-	"net"
 	"net/http/httptest"
 	"net/mail"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
@@ -30,7 +29,7 @@ const (
 	mailPassword = "correct horse"
 )
 
-// mailServer is an SMTP server on loopback.
+// mailServer is an SMTP server.
 type mailServer struct {
 	t       testing.TB
 	address string
@@ -52,13 +51,13 @@ type received struct {
 
 type mailOptions struct{ implicit, plain bool }
 
-func newMailServer(t testing.TB, o mailOptions) *mailServer {
-	t.Helper()
+func (w *env) newMailServer(o mailOptions) *mailServer {
+	w.t.Helper()
 	certified := httptest.NewTLSServer(nil) // for its certificate
 	defer certified.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(certified.Certificate())
-	m := &mailServer{t: t, tls: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	m := &mailServer{t: w.t, tls: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
 	server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &mailSession{m: m, conn: c}, nil }))
 	server.Domain, server.MaxRecipients, server.MaxMessageBytes = "localhost", 100, 1<<20
 	server.ErrorLog = discardLog{}
@@ -66,11 +65,10 @@ func newMailServer(t testing.TB, o mailOptions) *mailServer {
 		server.TLSConfig = &tls.Config{Certificates: certified.TLS.Certificates, MinVersion: tls.VersionTLS12}
 	}
 	server.AllowInsecureAuth = o.plain
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	m.address = "smtp://" + listener.Addr().String()
+	address, listener := w.listen()
+	m.address = "smtp://" + address
 	if o.implicit {
-		m.address = "smtps://" + listener.Addr().String()
+		m.address = "smtps://" + address
 		listener = tls.NewListener(listener, server.TLSConfig)
 	}
 	done := make(chan struct{})
@@ -78,7 +76,7 @@ func newMailServer(t testing.TB, o mailOptions) *mailServer {
 		defer close(done)
 		_ = server.Serve(listener)
 	}()
-	t.Cleanup(func() {
+	w.t.Cleanup(func() {
 		_ = server.Close()
 		<-done
 	})
@@ -244,45 +242,51 @@ func TestDeliver_mail(t *testing.T) {
 	for name, o := range map[string]mailOptions{"starttls": {}, "implicit": {implicit: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, m := newEnv(t), newMailServer(t, o)
-			w.opts.RunURL = "https://ci.example.com/runs/{run}"
-			w.putMail(m, withUser)
-			w.deliver()
-			id := w.finish("/team/api", "Zürich <script>alert(1)</script>\r\nBcc: x@example.com", true, false)
-			w.awaitApproval("/team/api")
-			got := m.await(2)
-			require.Equal(t, []string{mailUser, mailUser}, m.users)
-			require.Equal(t, "ci@example.com", got[0].from)
-			require.Equal(t, []string{"a@example.com", "b@example.com"}, got[0].to)
-			require.Empty(t, got[0].header.Get("Bcc"))
-			require.Equal(t, "auto-generated", got[0].header.Get("Auto-Submitted"))
-			subject, err := new(mime.WordDecoder).DecodeHeader(got[0].header.Get("Subject"))
-			require.NoError(t, err)
-			require.Equal(t, "Zürich <script>alert(1)</script>  Bcc: x@example.com #1 failed", subject)
-			require.Contains(t, got[0].parts["text/plain"], "drover runs get "+string(id))
-			require.Contains(t, got[0].parts["text/plain"], "https://ci.example.com/runs/"+string(id))
-			html := got[0].parts["text/html"]
-			require.Contains(t, html, "&lt;script&gt;")
-			require.NotContains(t, html, "<script")
-			require.Contains(t, html, `href="https://ci.example.com/runs/`+string(id)+`"`)
-			require.Contains(t, got[1].parts["text/plain"], "drover runs approve")
-			require.NotEqual(t, got[0].header.Get("Message-Id"), got[1].header.Get("Message-Id"))
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnv(t)
+				m := w.newMailServer(o)
+				w.opts.RunURL = "https://ci.example.com/runs/{run}"
+				w.putMail(m, withUser)
+				w.deliver()
+				id := w.finish("/team/api", "Zürich <script>alert(1)</script>\r\nBcc: x@example.com", true, false)
+				w.awaitApproval("/team/api")
+				got := m.await(2)
+				require.Equal(t, []string{mailUser, mailUser}, m.users)
+				require.Equal(t, "ci@example.com", got[0].from)
+				require.Equal(t, []string{"a@example.com", "b@example.com"}, got[0].to)
+				require.Empty(t, got[0].header.Get("Bcc"))
+				require.Equal(t, "auto-generated", got[0].header.Get("Auto-Submitted"))
+				subject, err := new(mime.WordDecoder).DecodeHeader(got[0].header.Get("Subject"))
+				require.NoError(t, err)
+				require.Equal(t, "Zürich <script>alert(1)</script>  Bcc: x@example.com #1 failed", subject)
+				require.Contains(t, got[0].parts["text/plain"], "drover runs get "+string(id))
+				require.Contains(t, got[0].parts["text/plain"], "https://ci.example.com/runs/"+string(id))
+				html := got[0].parts["text/html"]
+				require.Contains(t, html, "&lt;script&gt;")
+				require.NotContains(t, html, "<script")
+				require.Contains(t, html, `href="https://ci.example.com/runs/`+string(id)+`"`)
+				require.Contains(t, got[1].parts["text/plain"], "drover runs approve")
+				require.NotEqual(t, got[0].header.Get("Message-Id"), got[1].header.Get("Message-Id"))
+			})
 		})
 	}
 }
 
 func TestDeliver_mail_of_a_template(t *testing.T) {
 	t.Parallel()
-	w, m := newEnv(t), newMailServer(t, mailOptions{plain: true})
-	w.putMail(m, func(s *run.WebhookSpec) {
-		s.Email.StartTLS = run.StartTLSOptional
-		s.Template = &run.MessageTemplate{Title: "{{.Name}}\r\nBcc: x@example.com", Text: "{{.Name}} <b>{{.Outcome}}</b>"}
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t)
+		m := w.newMailServer(mailOptions{plain: true})
+		w.putMail(m, func(s *run.WebhookSpec) {
+			s.Email.StartTLS = run.StartTLSOptional
+			s.Template = &run.MessageTemplate{Title: "{{.Name}}\r\nBcc: x@example.com", Text: "{{.Name}} <b>{{.Outcome}}</b>"}
+		})
+		w.deliver()
+		w.finish("/team/api", "nightly", false, false)
+		got := m.await(1)[0]
+		require.Equal(t, "nightly  Bcc: x@example.com", got.header.Get("Subject"))
+		require.Equal(t, map[string]string{"text/plain": "nightly <b>success</b>\r\n"}, got.parts)
 	})
-	w.deliver()
-	w.finish("/team/api", "nightly", false, false)
-	got := m.await(1)[0]
-	require.Equal(t, "nightly  Bcc: x@example.com", got.header.Get("Subject"))
-	require.Equal(t, map[string]string{"text/plain": "nightly <b>success</b>\r\n"}, got.parts)
 }
 
 // TestDeliver_mail_tries_again injects faults. An e-mail is sent again until the
@@ -306,46 +310,51 @@ func TestDeliver_mail_tries_again(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, m := newEnv(t), newMailServer(t, mailOptions{implicit: true})
-			m.set(tt.rcpt, tt.data)
-			w.putMail(m, withUser)
-			w.deliver()
-			w.finish("/team/api", "first", true, false)
-			hook := w.await(func(h run.Webhook) bool { return h.Failures > 1 })
-			require.Contains(t, hook.LastError, tt.reason)
-			require.NotContains(t, hook.LastError, mailPassword)
-			m.mu.Lock()
-			before := len(m.mails) // a reply that is lost makes duplicates
-			m.mu.Unlock()
-			m.set(nil, nil)
-			w.await(func(h run.Webhook) bool { return h.Failures == 0 && h.Delivered > 0 })
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			require.Greater(t, len(m.mails), before)
-			for _, got := range m.mails {
-				require.Equal(t, m.mails[0].header.Get("Message-Id"), got.header.Get("Message-Id"), "receivers recognize duplicates")
-				require.Equal(t, m.mails[0].header.Get("Date"), got.header.Get("Date"))
-				require.Len(t, got.to, 2)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnv(t)
+				m := w.newMailServer(mailOptions{implicit: true})
+				m.set(tt.rcpt, tt.data)
+				w.putMail(m, withUser)
+				w.deliver()
+				w.finish("/team/api", "first", true, false)
+				hook := w.await(func(h run.Webhook) bool { return h.Failures > 1 })
+				require.Contains(t, hook.LastError, tt.reason)
+				require.NotContains(t, hook.LastError, mailPassword)
+				m.mu.Lock()
+				before := len(m.mails) // a reply that is lost makes duplicates
+				m.mu.Unlock()
+				m.set(nil, nil)
+				w.await(func(h run.Webhook) bool { return h.Failures == 0 && h.Delivered > 0 })
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				require.Greater(t, len(m.mails), before)
+				for _, got := range m.mails {
+					require.Equal(t, m.mails[0].header.Get("Message-Id"), got.header.Get("Message-Id"), "receivers recognize duplicates")
+					require.Equal(t, m.mails[0].header.Get("Date"), got.header.Get("Date"))
+					require.Len(t, got.to, 2)
+				}
+			})
 		})
 	}
 }
 
 func TestDeliver_mail_server_hangs(t *testing.T) {
 	t.Parallel()
-	w, m := newEnv(t), newMailServer(t, mailOptions{implicit: true})
-	w.opts.Timeout = 300 * time.Millisecond
-	free := make(chan struct{})
-	m.set(nil, func(*smtp.Conn) error { <-free; return errors.New("too late") })
-	t.Cleanup(sync.OnceFunc(func() { close(free) }))
-	w.putMail(m, withUser)
-	ended, _ := w.deliver()
-	w.finish("/team/api", "first", true, false)
-	hook := w.await(func(h run.Webhook) bool { return h.Failures > 0 })
-	require.Contains(t, hook.LastError, "timeout")
-	// A change takes effect at once, also while an attempt hangs.
-	require.NoError(t, w.store.DeleteWebhook(t.Context(), "ci"))
-	require.Equal(t, deliverResult{reason: "the webhook was deleted"}, <-ended)
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t)
+		m := w.newMailServer(mailOptions{implicit: true})
+		free := make(chan struct{})
+		m.set(nil, func(*smtp.Conn) error { <-free; return errors.New("too late") })
+		t.Cleanup(sync.OnceFunc(func() { close(free) }))
+		w.putMail(m, withUser)
+		ended, _ := w.deliver()
+		w.finish("/team/api", "first", true, false)
+		hook := w.await(func(h run.Webhook) bool { return h.Failures > 0 })
+		require.Contains(t, hook.LastError, "timeout")
+		// A change takes effect at once, also while an attempt hangs.
+		require.NoError(t, w.store.DeleteWebhook(t.Context(), "ci"))
+		require.Equal(t, deliverResult{reason: "the webhook was deleted"}, <-ended)
+	})
 }
 
 // TestDeliver_mail_is_encrypted checks that neither an e-mail nor a password is
@@ -362,32 +371,38 @@ func TestDeliver_mail_is_encrypted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, m := newEnv(t), newMailServer(t, tt.o)
-			w.putMail(m, func(s *run.WebhookSpec) {
-				withUser(s)
-				tt.change(w, s)
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnv(t)
+				m := w.newMailServer(tt.o)
+				w.putMail(m, func(s *run.WebhookSpec) {
+					withUser(s)
+					tt.change(w, s)
+				})
+				w.deliver()
+				w.finish("/team/api", "first", true, false)
+				hook := w.await(func(h run.Webhook) bool { return h.Failures > 0 })
+				require.Contains(t, hook.LastError, "no connection to the mail server")
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				require.Empty(t, m.mails)
+				require.Empty(t, m.users)
 			})
-			w.deliver()
-			w.finish("/team/api", "first", true, false)
-			hook := w.await(func(h run.Webhook) bool { return h.Failures > 0 })
-			require.Contains(t, hook.LastError, "no connection to the mail server")
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			require.Empty(t, m.mails)
-			require.Empty(t, m.users)
 		})
 	}
 	t.Run("wrong_password", func(t *testing.T) {
 		t.Parallel()
-		w, m := newEnv(t), newMailServer(t, mailOptions{implicit: true})
-		w.putMail(m, func(s *run.WebhookSpec) {
-			withUser(s)
-			s.Secret = "hunter2"
+		synctest.Test(t, func(t *testing.T) {
+			w := newEnv(t)
+			m := w.newMailServer(mailOptions{implicit: true})
+			w.putMail(m, func(s *run.WebhookSpec) {
+				withUser(s)
+				s.Secret = "hunter2"
+			})
+			w.deliver()
+			w.finish("/team/api", "first", true, false)
+			hook := w.await(func(h run.Webhook) bool { return h.Failures > 0 })
+			require.NotContains(t, hook.LastError, "hunter2")
+			require.NotContains(t, hook.LastError, "\n")
 		})
-		w.deliver()
-		w.finish("/team/api", "first", true, false)
-		hook := w.await(func(h run.Webhook) bool { return h.Failures > 0 })
-		require.NotContains(t, hook.LastError, "hunter2")
-		require.NotContains(t, hook.LastError, "\n")
 	})
 }

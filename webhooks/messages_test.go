@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -34,14 +35,10 @@ type posted struct {
 	calls  int
 }
 
-func newPosted(t testing.TB, check func(body []byte) error) *posted {
-	t.Helper()
-	p := &posted{t: t, check: check}
-	p.Server = httptest.NewServer(http.HandlerFunc(p.serve))
-	t.Cleanup(func() {
-		p.CloseClientConnections()
-		p.Close()
-	})
+func (w *env) newPosted(check func(body []byte) error) *posted {
+	w.t.Helper()
+	p := &posted{t: w.t, check: check}
+	p.Server = w.serve(p.serve)
 	return p
 }
 
@@ -307,23 +304,26 @@ func TestDeliver_messages(t *testing.T) {
 	for format, check := range messageFormats() {
 		t.Run(string(format), func(t *testing.T) {
 			t.Parallel()
-			w, p := newEnv(t), newPosted(t, check)
-			w.opts.RunURL = "https://ci.example.com/runs/{run}?a=b"
-			w.putMessages(p, format, nil)
-			w.deliver()
-			failed := w.finish("/team/api", "<!here> *build* [x](https://evil.example.com)", true, false)
-			wanted := w.awaitApproval("/team/api")
-			w.finish("/team/api", strings.Repeat("long ", 500), false, false)
-			got := p.await(3)
-			require.Contains(t, got[0], "build")
-			require.Contains(t, got[0], "drover runs get "+string(failed))
-			require.Contains(t, got[0], "https://ci.example.com/runs/"+string(failed))
-			require.Contains(t, got[0], "step 1 exited")
-			require.Contains(t, got[1], "waits for approval")
-			require.Contains(t, got[1], "drover runs approve "+string(wanted)+" build")
-			require.Contains(t, got[2], "succeeded")
-			hook := w.await(func(h run.Webhook) bool { return h.Failures == 0 && h.Delivered > 0 })
-			require.NotContains(t, hook.URL, "sesame")
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnv(t)
+				p := w.newPosted(check)
+				w.opts.RunURL = "https://ci.example.com/runs/{run}?a=b"
+				w.putMessages(p, format, nil)
+				w.deliver()
+				failed := w.finish("/team/api", "<!here> *build* [x](https://evil.example.com)", true, false)
+				wanted := w.awaitApproval("/team/api")
+				w.finish("/team/api", strings.Repeat("long ", 500), false, false)
+				got := p.await(3)
+				require.Contains(t, got[0], "build")
+				require.Contains(t, got[0], "drover runs get "+string(failed))
+				require.Contains(t, got[0], "https://ci.example.com/runs/"+string(failed))
+				require.Contains(t, got[0], "step 1 exited")
+				require.Contains(t, got[1], "waits for approval")
+				require.Contains(t, got[1], "drover runs approve "+string(wanted)+" build")
+				require.Contains(t, got[2], "succeeded")
+				hook := w.await(func(h run.Webhook) bool { return h.Failures == 0 && h.Delivered > 0 })
+				require.NotContains(t, hook.URL, "sesame")
+			})
 		})
 	}
 }
@@ -345,20 +345,23 @@ func TestDeliver_messages_are_filtered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, p := newEnv(t), newPosted(t, checkSlack)
-			w.finish("/team/api", "good", false, false)
-			w.finish("/team/api", "bad", true, false)
-			w.finish("/team/api/v2", "warned", true, true)
-			w.finish("/team/web", "other", false, false)
-			w.awaitApproval("/team/api")
-			w.putMessages(p, run.WebhookSlack, func(s *run.WebhookSpec) {
-				s.From = "1"
-				tt.change(s)
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnv(t)
+				p := w.newPosted(checkSlack)
+				w.finish("/team/api", "good", false, false)
+				w.finish("/team/api", "bad", true, false)
+				w.finish("/team/api/v2", "warned", true, true)
+				w.finish("/team/web", "other", false, false)
+				w.awaitApproval("/team/api")
+				w.putMessages(p, run.WebhookSlack, func(s *run.WebhookSpec) {
+					s.From = "1"
+					tt.change(s)
+				})
+				w.deliver()
+				for i, body := range p.await(len(tt.want)) {
+					require.Contains(t, body, tt.want[i])
+				}
 			})
-			w.deliver()
-			for i, body := range p.await(len(tt.want)) {
-				require.Contains(t, body, tt.want[i])
-			}
 		})
 	}
 }
@@ -366,14 +369,17 @@ func TestDeliver_messages_are_filtered(t *testing.T) {
 // TestDeliver_results_of_the_drover_format checks the filter on signed batches.
 func TestDeliver_results_of_the_drover_format(t *testing.T) {
 	t.Parallel()
-	w, r := newEnv(t), newReceiver(t)
-	w.finish("/a/b", "good", false, false) // events 1 to 5, the last is its end
-	w.finish("/a/b", "bad", true, false)   // events 6 to 10
-	w.put(r, func(s *run.WebhookSpec) {
-		s.From, s.Events, s.Results = "1", []run.EventType{run.EventRun}, []run.Outcome{run.OutcomeFailed}
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t)
+		r := w.newReceiver()
+		w.finish("/a/b", "good", false, false) // events 1 to 5, the last is its end
+		w.finish("/a/b", "bad", true, false)   // events 6 to 10
+		w.put(r, func(s *run.WebhookSpec) {
+			s.From, s.Events, s.Results = "1", []run.EventType{run.EventRun}, []run.Outcome{run.OutcomeFailed}
+		})
+		w.deliver()
+		r.awaitAccepted(10)
 	})
-	w.deliver()
-	r.awaitAccepted(10)
 }
 
 func TestDeliver_templates(t *testing.T) {
@@ -382,25 +388,28 @@ func TestDeliver_templates(t *testing.T) {
 	for format, check := range messageFormats() {
 		t.Run(string(format), func(t *testing.T) {
 			t.Parallel()
-			w, p := newEnv(t), newPosted(t, check)
-			w.putMessages(p, format, func(s *run.WebhookSpec) {
-				s.Template = &run.MessageTemplate{Title: "{{.Name}} in {{.Group}}", Text: text}
-			})
-			w.deliver()
-			w.finish("/team/api", "nightly", true, false)
-			w.finish("/team/api", "odd", false, false)
-			got := p.await(2)
-			require.Contains(t, got[0], "nightly in /team/api")
-			require.Contains(t, got[0], "runbook")
-			var escaped string
-			for _, want := range []string{`\u0026lt;!channel\u0026gt; step`, `\\\u003c\\!channel\\\u003e step`} {
-				if strings.Contains(got[0], want) {
-					escaped = want
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnv(t)
+				p := w.newPosted(check)
+				w.putMessages(p, format, func(s *run.WebhookSpec) {
+					s.Template = &run.MessageTemplate{Title: "{{.Name}} in {{.Group}}", Text: text}
+				})
+				w.deliver()
+				w.finish("/team/api", "nightly", true, false)
+				w.finish("/team/api", "odd", false, false)
+				got := p.await(2)
+				require.Contains(t, got[0], "nightly in /team/api")
+				require.Contains(t, got[0], "runbook")
+				var escaped string
+				for _, want := range []string{`\u0026lt;!channel\u0026gt; step`, `\\\u003c\\!channel\\\u003e step`} {
+					if strings.Contains(got[0], want) {
+						escaped = want
+					}
 				}
-			}
-			require.NotEmpty(t, escaped, got[0])
-			require.Contains(t, got[1], "odd in /team/api")
-			require.Contains(t, got[1], "Result", "a template that fails on an event has Drover's text")
+				require.NotEmpty(t, escaped, got[0])
+				require.Contains(t, got[1], "odd in /team/api")
+				require.Contains(t, got[1], "Result", "a template that fails on an event has Drover's text")
+			})
 		})
 	}
 }
@@ -422,29 +431,29 @@ func TestDeliver_messages_tries_again(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, p := newEnv(t), newPosted(t, checkSlack)
-			if name == "hangs" {
-				w.opts.Timeout = 200 * time.Millisecond
-			}
-			p.setAnswer(tt.answer)
-			w.putMessages(p, run.WebhookSlack, nil)
-			w.deliver()
-			w.finish("/team/api", "first", true, false)
-			hook := w.await(func(h run.Webhook) bool { return h.Failures > 0 })
-			require.Contains(t, hook.LastError, tt.reason)
-			require.NotContains(t, hook.LastError, "sesame")
-			require.NotContains(t, hook.LastError, "hunter2")
-			if name == "too_many" {
-				require.Greater(t, hook.NextAttemptAt.Sub(hook.LastAttemptAt), 100*time.Second)
-			}
-			w.finish("/team/api", "second", false, false)
-			p.setAnswer(nil)
-			w.putMessages(p, run.WebhookSlack, func(s *run.WebhookSpec) { s.URL = run.HiddenURL(s.URL) }) // retries at once
-			got := p.awaitLast("second")
-			require.GreaterOrEqual(t, len(got), 2)
-			for _, body := range got[:len(got)-1] {
-				require.Contains(t, body, "first")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnv(t)
+				p := w.newPosted(checkSlack)
+				p.setAnswer(tt.answer)
+				w.putMessages(p, run.WebhookSlack, nil)
+				w.deliver()
+				w.finish("/team/api", "first", true, false)
+				hook := w.await(func(h run.Webhook) bool { return h.Failures > 0 })
+				require.Contains(t, hook.LastError, tt.reason)
+				require.NotContains(t, hook.LastError, "sesame")
+				require.NotContains(t, hook.LastError, "hunter2")
+				if name == "too_many" {
+					require.Equal(t, 2*time.Minute, hook.NextAttemptAt.Sub(hook.LastAttemptAt))
+				}
+				w.finish("/team/api", "second", false, false)
+				p.setAnswer(nil)
+				w.putMessages(p, run.WebhookSlack, func(s *run.WebhookSpec) { s.URL = run.HiddenURL(s.URL) }) // retries at once
+				got := p.awaitLast("second")
+				require.GreaterOrEqual(t, len(got), 2)
+				for _, body := range got[:len(got)-1] {
+					require.Contains(t, body, "first")
+				}
+			})
 		})
 	}
 }
@@ -453,32 +462,38 @@ func TestDeliver_messages_tries_again(t *testing.T) {
 // its run is gone.
 func TestDeliver_messages_of_removed_runs(t *testing.T) {
 	t.Parallel()
-	w, p := newEnv(t), newPosted(t, checkTeams)
-	id := w.finish("/team/api", "first", true, false)
-	require.NoError(t, w.store.DeleteRun(t.Context(), id))
-	w.putMessages(p, run.WebhookTeams, func(s *run.WebhookSpec) { s.From = "1" })
-	w.deliver()
-	require.Contains(t, p.await(1)[0], string(id)+" failed")
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t)
+		p := w.newPosted(checkTeams)
+		id := w.finish("/team/api", "first", true, false)
+		require.NoError(t, w.store.DeleteRun(t.Context(), id))
+		w.putMessages(p, run.WebhookTeams, func(s *run.WebhookSpec) { s.From = "1" })
+		w.deliver()
+		require.Contains(t, p.await(1)[0], string(id)+" failed")
+	})
 }
 
 func TestDeliver_tests(t *testing.T) {
 	t.Parallel()
-	w, p := newEnv(t), newPosted(t, checkSlack)
-	w.putMessages(p, run.WebhookSlack, nil)
-	w.deliver()
-	got, err := w.store.TestWebhook(t.Context(), "ci")
-	require.NoError(t, err)
-	require.Equal(t, int64(1), got.Test.Requested)
-	hook := w.await(func(h run.Webhook) bool { return h.Test.Done == 1 })
-	require.Empty(t, hook.Test.Error)
-	require.Contains(t, p.await(1)[0], "Test of the webhook ci")
-	p.setAnswer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
-	_, err = w.store.TestWebhook(t.Context(), "ci")
-	require.NoError(t, err)
-	hook = w.await(func(h run.Webhook) bool { return h.Test.Done == 2 })
-	require.Contains(t, hook.Test.Error, "404")
-	require.Empty(t, hook.LastError, "a test is no delivery")
-	w.putMessages(p, run.WebhookSlack, func(s *run.WebhookSpec) { s.Enabled = false })
-	_, err = w.store.TestWebhook(t.Context(), "ci")
-	require.Equal(t, run.CodeConflict, run.CodeOf(err))
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t)
+		p := w.newPosted(checkSlack)
+		w.putMessages(p, run.WebhookSlack, nil)
+		w.deliver()
+		got, err := w.store.TestWebhook(t.Context(), "ci")
+		require.NoError(t, err)
+		require.Equal(t, int64(1), got.Test.Requested)
+		hook := w.await(func(h run.Webhook) bool { return h.Test.Done == 1 })
+		require.Empty(t, hook.Test.Error)
+		require.Contains(t, p.await(1)[0], "Test of the webhook ci")
+		p.setAnswer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+		_, err = w.store.TestWebhook(t.Context(), "ci")
+		require.NoError(t, err)
+		hook = w.await(func(h run.Webhook) bool { return h.Test.Done == 2 })
+		require.Contains(t, hook.Test.Error, "404")
+		require.Empty(t, hook.LastError, "a test is no delivery")
+		w.putMessages(p, run.WebhookSlack, func(s *run.WebhookSpec) { s.Enabled = false })
+		_, err = w.store.TestWebhook(t.Context(), "ci")
+		require.Equal(t, run.CodeConflict, run.CodeOf(err))
+	})
 }

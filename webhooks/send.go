@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -31,11 +30,11 @@ const (
 // newClient returns a client for one receiver. It treats a redirect like any
 // other answer: following it would send events to an address that no admin
 // configured.
-func newClient() *http.Client {
+func (d *Deliverer) newClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
+			DialContext:            d.opts.Dial,
 			TLSHandshakeTimeout:    dialTimeout,
 			MaxIdleConns:           1,
 			IdleConnTimeout:        time.Minute,

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/drover-run/drover/records"
@@ -49,6 +50,8 @@ type Options struct {
 	// MailTLS is the configuration of TLS with mail servers; nil means the roots of
 	// the system.
 	MailTLS *tls.Config
+	// Dial connects to receivers and mail servers; nil means over the network, in 5 s.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// UserAgent of the requests; "" means drover.
 	UserAgent string
 	// Metrics receives the metrics of the deliveries; nil means metrics that
@@ -70,6 +73,9 @@ func (o Options) withDefaults() Options {
 	o.LastRetry = cmp.Or(o.LastRetry, defaultLastRetry)
 	o.MaxRetryAfter = cmp.Or(o.MaxRetryAfter, time.Hour)
 	o.UserAgent = cmp.Or(o.UserAgent, "drover")
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics()
 	}
