@@ -26,6 +26,8 @@ stages quarantine > /dev/null || echo "WARNING: these tests run again"
 rm -rf "$out"
 mkdir -p "$out"
 gotestsum=$("$go" tool -modfile=tools/go.mod -n gotestsum)
+calls=$(stages calls "$stage")
+[ -n "$calls" ] || { echo "test.sh: the stage $stage has no tests" >&2; exit 1; }
 n=0
 while IFS=$'\t' read -r module minutes run packages; do
   n=$((n + 1))
@@ -37,8 +39,7 @@ while IFS=$'\t' read -r module minutes run packages; do
     --rerun-fails=2 --rerun-fails-max-failures=6 --rerun-fails-run-root-test \
     --jsonfile "$out/$n.json" --packages "$packages" \
     -- -count=1 -timeout "${minutes}m" "${tests[@]}" ${TESTFLAGS:-} < /dev/null || code=$?
-done < <(stages calls "$stage")
+done <<< "$calls"
 cd "$root"
-[ $n -gt 0 ] || { echo "test.sh: the stage $stage has no tests" >&2; exit 1; }
 "$go" run ./internal/testenv/verdict $each -flaky "$out/flaky" "$out"/*.json | tee "$out/verdict.txt" || code=$?
 exit $code

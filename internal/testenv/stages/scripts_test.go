@@ -78,14 +78,159 @@ func TestFlakes(t *testing.T) {
 	require.Regexp(t, `(?s)^ +3 times  m/a.TestA\n +\S*c/unit/m_a.TestA.log\n +3 times  m/a.page\n.* 1 times  m/a.list\n`, out)
 }
 
-// portability runs .ci/portability in a repository that borrows objects of another one,
-// with scripts of bash in place of programs.
-func portability(t *testing.T, run string, programs map[string]string) (output string, code int) {
+// TestFlakes_old leaves out what was flaky more than 90 days ago.
+func TestFlakes_old(t *testing.T) {
+	t.Parallel()
+	out, code := runScript(t, t.TempDir(), flakyStages("TestA", "")+`
+find "$stamps/flaky" -name '*.log' -exec touch -d '91 days ago' {} +
+"$REPO/.ci/flakes"`)
+	require.Zero(t, code, out)
+	require.Contains(t, out, "no test was flaky")
+}
+
+// writePrograms writes scripts of bash that replace programs, and returns their directory.
+func writePrograms(t *testing.T, programs map[string]string) string {
 	t.Helper()
 	bin := t.TempDir()
 	for name, script := range programs {
 		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\n"+script), 0o700))
 	}
+	return bin
+}
+
+// repositoryOf begins a script with a repository that has some scripts of this one, and
+// others without content. It unsets what the gate that runs
+// this test may have set.
+const repositoryOf = `
+unset DROVER_GATE_LOG TESTFLAGS DROVER_REQUIRE CI
+export TMPDIR=$PWD GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=n@example.com GIT_COMMITTER_NAME=n GIT_COMMITTER_EMAIL=n@example.com
+git init --quiet repo
+cd repo
+mkdir .ci tools
+cp "$REPO"/.ci/{burn-in,run,stages,touched,verify} .ci/
+cp "$REPO/tools/test.sh" tools/
+for name in packages dockerd; do echo '#!/bin/bash' > .ci/$name; chmod +x .ci/$name; done
+commit() { git add . && git commit --quiet --allow-empty -m change; }
+`
+
+// TestStage_leftover checks that no process of a stage is left.
+func TestStage_leftover(t *testing.T) {
+	t.Parallel()
+	out, code := runScript(t, t.TempDir(), `
+mkfifo left
+cat left & reader=$!
+stage "leaves a process" 1 bash -c 'sleep infinity > left & echo started > left'
+wait $reader # until nothing can write`)
+	require.Zero(t, code, out)
+	require.Contains(t, out, "started\n")
+}
+
+// TestRun_stamp checks which gates count as green for later ones.
+func TestRun_stamp(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		first, then string // before and after the commits
+		code        int
+		stamp       bool
+	}{
+		"green":               {stamp: true},
+		"a failure":           {first: "echo 'exit 3' >> .ci/dockerd", code: 1},
+		"a skipped stage":     {first: "echo 'exit 77' >> .ci/dockerd"},
+		"some tests":          {then: "export TESTFLAGS=-run=TestA"},
+		"nothing is required": {then: "export DROVER_REQUIRE="},
+		"a changed file":      {then: "echo '# changed' >> .ci/dockerd"},
+		"a new file":          {then: "touch new.go"},
+		"a hidden new file":   {then: "touch new.go; git config status.showUntrackedFiles no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cache := t.TempDir()
+			bin := writePrograms(t, map[string]string{"make": ""})
+			out, code := runScript(t, cache, repositoryOf+"printf '#!/bin/bash\\n' > .ci/burn-in\n"+tt.first+"\ncommit; commit\n"+tt.then+`
+PATH="`+bin+`:$PATH" .ci/run`)
+			require.Equal(t, tt.code, code, out)
+			stamps, err := filepath.Glob(filepath.Join(cache, "drover/gate/*"))
+			require.NoError(t, err)
+			require.Equal(t, tt.stamp, len(stamps) == 1, out)
+		})
+	}
+}
+
+// TestTouched_moved checks that the package that a file left has changed.
+func TestTouched_moved(t *testing.T) {
+	t.Parallel()
+	out, code := runScript(t, t.TempDir(), repositoryOf+`
+mkdir -p executor/docker
+seq 100 > executor/docker/a.go
+commit
+git mv executor/docker/a.go a.go
+commit
+.ci/touched`)
+	require.Zero(t, code, out)
+	require.Equal(t, "docker\n", out)
+}
+
+// TestBurnIn counts the tests that ran.
+func TestBurnIn(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		calls, test string
+		code        int
+		says        string
+	}{
+		"passes":       {"a", "echo '--- PASS: TestA (0.00s)'", 0, "1 changed tests passed 52 times each"},
+		"fails":        {"a", "echo '--- FAIL: TestA (0.00s)'; exit 1", 1, "--- FAIL: TestA"},
+		"fails first":  {"a b", "[[ $* != *./a* ]] || { echo 'a failed'; exit 1; }; echo '--- PASS: TestA (0.00s)'", 1, "a failed"},
+		"fails later":  {"a", "[[ $* != *-count=50* ]] || exit 1; echo '--- PASS: TestA (0.00s)'", 1, ""},
+		"skips":        {"a", "echo '--- SKIP: TestA (0.00s)'", 0, "--- SKIP: TestA"},
+		"does not run": {"a", "echo 'ok a [no tests to run]'", 1, "none of the changed tests ran"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bin := writePrograms(t, map[string]string{"go": `
+if [ "$1" = test ]; then
+` + tt.test + `
+else
+	for name in ` + tt.calls + `; do printf '.\t5\t^(TestA)$\t./%s\n' $name; done
+fi`})
+			out, code := runScript(t, t.TempDir(), repositoryOf+"commit; commit\nPATH="+bin+":$PATH .ci/burn-in")
+			require.Equal(t, tt.code, code, out)
+			require.Contains(t, out, tt.says)
+		})
+	}
+}
+
+// TestTest_calls checks that a stage fails if it cannot list all of its calls.
+func TestTest_calls(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		calls string
+		code  int
+	}{
+		"all":  {`printf '.\t5\t-\t./a\n'`, 0},
+		"some": {`printf '.\t5\t-\t./a\n'; exit 1`, 1},
+		"none": {"", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bin := writePrograms(t, map[string]string{"gotestsum": `
+while [ "$1" != --jsonfile ]; do shift; done
+echo > "$2"`, "go": `
+case $* in
+*gotestsum) echo gotestsum ;;
+*"stages calls unit") ` + tt.calls + ` ;;
+esac`})
+			out, code := runScript(t, t.TempDir(), repositoryOf+"export GO=go PATH="+bin+":$PATH\ntools/test.sh unit")
+			require.Equal(t, tt.code, code, out)
+		})
+	}
+}
+
+// portability runs .ci/portability in a repository that borrows objects of another one,
+// with scripts of bash in place of programs.
+func portability(t *testing.T, run string, programs map[string]string) (output string, code int) {
+	t.Helper()
+	bin := writePrograms(t, programs)
 	return runScript(t, t.TempDir(), `
 export TMPDIR=$PWD GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=n@example.com GIT_COMMITTER_NAME=n GIT_COMMITTER_EMAIL=n@example.com
 git init --quiet lender
