@@ -49,11 +49,7 @@ func startGranting(t *testing.T, identity *testenv.Identity, store roles.Store, 
 		opts.File, err = roles.OpenFile(path, log)
 		require.NoError(t, err)
 	}
-	granted := roles.NewGrants(t.Context(), store, log, opts)
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { _ = granted.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
+	granted := newGrants(t, store, opts)
 	listed, err := tokens.NewList([]tokens.Token{
 		{Name: "writer", Hash: tokens.Hash("writer"), Scopes: []tokens.Scope{tokens.Write, tokens.Exec}},
 		{Name: "tenant", Hash: tokens.Hash("tenant"), Roles: roles.Bindings{{Role: roles.Admin, Groups: []string{"/acme/**"}}}},

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -72,12 +74,24 @@ func tenantUsers(t *testing.T, identity *testenv.Identity) (tokens.Authenticator
 	log := slog.New(slog.DiscardHandler)
 	filed, err := roles.OpenFile(path, log)
 	require.NoError(t, err)
-	granted := roles.NewGrants(t.Context(), newStore(t), log, roles.GrantsOptions{Issuer: identity.Issuer, File: filed})
+	granted := newGrants(t, newStore(t), roles.GrantsOptions{Issuer: identity.Issuer, File: filed})
 	_, _, err = granted.PutRoleGrants(t.Context(), stored, nil, "ops")
 	require.NoError(t, err)
 	none, err := tokens.NewList(nil)
 	require.NoError(t, err)
 	return oidc.WithProvider(newProvider(t, identity, granted), none), func(name string) string { return signed[name] }
+}
+
+// newGrants returns stored grants that are read again as in a gateway: they are in force for
+// some minutes only.
+func newGrants(t *testing.T, store roles.Store, opts roles.GrantsOptions) *roles.Grants {
+	t.Helper()
+	granted := roles.NewGrants(t.Context(), store, slog.New(slog.DiscardHandler), opts)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = granted.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	return granted
 }
 
 // newStore returns empty records.
