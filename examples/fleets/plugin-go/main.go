@@ -83,10 +83,10 @@ func (g *group) list(ctx context.Context, fn func(id, state, address string)) er
 	return err
 }
 
-var none = provider.ErrSuspendResumeNotSupported //nolint:gochecknoglobals // another name of that error
+func unsupported() ([]string, error) { return nil, provider.ErrSuspendResumeNotSupported }
 
-func (g *group) Suspend(context.Context, []string) ([]string, error) { return nil, none }
-func (g *group) Resume(context.Context, []string) ([]string, error)  { return nil, none }
+func (g *group) Suspend(context.Context, []string) ([]string, error) { return unsupported() }
+func (g *group) Resume(context.Context, []string) ([]string, error)  { return unsupported() }
 func (g *group) Shutdown(context.Context) error                      { return nil }
 
 func run(ctx context.Context, command []string, id string) (string, error) {
