@@ -7,7 +7,6 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
-	"github.com/drover-run/drover/gateway/login"
 	"github.com/drover-run/drover/gateway/openapi"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
@@ -63,12 +62,14 @@ func (s *Server) authenticate(r *http.Request) (tokens.Principal, error) {
 }
 
 // reauthenticate returns the function that returns the principal of a request which was
-// accepted before.
-func reauthenticate(auth tokens.Authenticator, sessions *login.Handlers) func(*http.Request) (tokens.Principal, error) {
+// accepted before. session checks the session of a browser.
+func reauthenticate(
+	auth tokens.Authenticator, session func(*http.Request) (p tokens.Principal, found bool, err error),
+) func(*http.Request) (tokens.Principal, error) {
 	return func(r *http.Request) (tokens.Principal, error) {
 		headers := r.Header.Values("Authorization")
 		if len(headers) == 0 {
-			if p, found, err := sessions.Recheck(r); found {
+			if p, found, err := session(r); found {
 				return p, err
 			}
 		}

@@ -189,6 +189,10 @@ func (o *ownSession) Recheck(ctx context.Context, secret string) (tokens.Princip
 	return p, err
 }
 
+func (o *ownSession) Reaffirm(ctx context.Context, secret string) (tokens.Principal, error) {
+	return o.Recheck(ctx, secret)
+}
+
 func (o *ownSession) End(context.Context, string, bool) (tokens.Grant, error) {
 	o.ended = true
 	return tokens.Grant{}, nil

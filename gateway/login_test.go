@@ -46,6 +46,10 @@ func (o *oneSession) Recheck(ctx context.Context, secret string) (tokens.Princip
 	return p, err
 }
 
+func (o *oneSession) Reaffirm(ctx context.Context, secret string) (tokens.Principal, error) {
+	return o.Recheck(ctx, secret)
+}
+
 func (o *oneSession) BeginIdentity(context.Context, tokens.Grant, string) (tokens.Login, error) {
 	return tokens.Login{}, nil
 }

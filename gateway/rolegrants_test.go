@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/internal/tokens/oidc"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/auditlog"
 )
 
 // granting is a gateway that applies stored grants of roles, beside others on the same
@@ -314,8 +316,25 @@ func (b *heldBody) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
+// heldLog is a log that does something else before it stores a record that describes given
+// rights.
+type heldLog struct {
+	memoryLog
+
+	before sync.Once
+	do     func()
+}
+
+// AppendAudit implements auditlog.Log.
+func (l *heldLog) AppendAudit(ctx context.Context, all []auditlog.Record) error {
+	if slices.ContainsFunc(all, func(r auditlog.Record) bool { return r.Details != "" }) {
+		l.before.Do(l.do)
+	}
+	return l.memoryLog.AppendAudit(ctx, all)
+}
+
 // TestServer_lost_rights: a caller who has lost the right to give rights at another gateway,
-// or while the body of the call arrives, gives and takes none.
+// also while the body of the call arrives or its record is written, gives and takes none.
 func TestServer_lost_rights(t *testing.T) {
 	t.Parallel()
 	identity := testenv.StartIdentity(t)
@@ -326,50 +345,73 @@ func TestServer_lost_rights(t *testing.T) {
 	type one struct {
 		granted  *roles.Grants
 		registry *tokens.Registry
+		browsers *tokens.Browsers
 		base     string
 	}
-	start := func() one { // a gateway that reads the records when it begins, and then not by itself
+	start := func(described func()) one { // a gateway that reads the records when it begins, and then not by itself
 		g := one{granted: roles.NewGrants(t.Context(), store, log, roles.GrantsOptions{Issuer: identity.Issuer}), registry: tokens.NewRegistry(t.Context(), none, store, log)}
+		g.browsers = tokens.NewBrowsers(g.registry, store, time.Hour, time.Hour, log)
 		provider := newProvider(t, identity, g.granted)
-		g.base = serve(t, gateway.Deps{Auth: oidc.WithProvider(provider, g.registry), Provider: provider, RoleGrants: g.granted, Tokens: g.registry}, gateway.Options{})
+		recorder, err := audit.NewRecorder(&heldLog{do: described}, prometheus.NewRegistry(), log)
+		require.NoError(t, err)
+		g.base = serve(t, gateway.Deps{
+			Auth: oidc.WithProvider(provider, g.registry), Provider: provider, RoleGrants: g.granted, Tokens: g.registry, Browsers: g.browsers, Audit: recorder,
+		}, gateway.Options{})
 		return g
 	}
 	ana := userToken(t, identity, "ana@example.com", "admins")
+	boss := run.BearerToken{Name: "boss", Scopes: []string{"admin"}}
+	var session tokens.Login
 	for name, tt := range map[string]struct {
 		status int
 		code   run.Code
-		give   func(one) (token string, _ error)
+		give   func(one) (header, value string, _ error)
 		lose   func(one) error
 	}{
-		"role": {http.StatusForbidden, run.CodeForbidden, func(g one) (string, error) {
+		"role": {http.StatusForbidden, run.CodeForbidden, func(g one) (string, string, error) {
 			_, _, err := g.granted.PutRoleGrants(t.Context(), run.RoleGrants{Name: "admins", Grants: []run.RoleGrant{{Members: "admins", Role: "admin", Groups: []string{"/**"}}}}, nil, "ops")
-			return ana, err
+			return "Authorization", "Bearer " + ana, err
 		}, func(g one) error { return g.granted.DeleteRoleGrants(t.Context(), "admins", nil, "ops") }},
-		"token": {http.StatusUnauthorized, run.CodeTokenRevoked, func(g one) (string, error) {
-			secret, _, err := g.registry.CreateToken(t.Context(), run.BearerToken{Name: "boss", Scopes: []string{"admin"}}, "ops")
-			return secret, err
+		"token": {http.StatusUnauthorized, run.CodeTokenRevoked, func(g one) (string, string, error) {
+			secret, _, err := g.registry.CreateToken(t.Context(), boss, "ops")
+			return "Authorization", "Bearer " + secret, err
 		}, func(g one) error { _, err := g.registry.RevokeToken(t.Context(), "boss", "ops"); return err }},
+		"session": {http.StatusUnauthorized, run.CodeUnauthenticated, func(g one) (string, string, error) {
+			secret, _, err := g.registry.CreateToken(t.Context(), boss, "ops")
+			require.NoError(t, err)
+			session, err = g.browsers.Begin(t.Context(), secret, "")
+			return "Cookie", "drover_session=" + session.Secret, err
+		}, func(g one) error { _, err := g.browsers.End(t.Context(), session.Secret, false); return err }},
 	} {
-		for _, c := range []call{
-			{method: http.MethodPut, path: grantsPath + "admins", body: `{"grants": [{"members": "admins", "role": "admin", "groups": ["/**"]}]}`},
-			{method: http.MethodDelete, path: grantsPath + "web", body: "{}"},
-			{method: http.MethodPost, path: "/api/v1/tokens", body: `{"name": "mine", "scopes": ["admin"]}`},
-			{method: http.MethodPost, path: "/api/v1/tokens/ci/revoke", body: "{}"},
+		for _, c := range []struct {
+			call
+			described bool // its record is written again before the change
+		}{
+			{call{method: http.MethodPut, path: grantsPath + "admins", body: `{"grants": [{"members": "admins", "role": "admin", "groups": ["/**"]}]}`}, false},
+			{call{method: http.MethodPut, path: grantsPath + "admins", body: `{"grants": [{"members": "admins", "role": "admin", "groups": ["/**"]}]}`}, true},
+			{call{method: http.MethodDelete, path: grantsPath + "web", body: "{}"}, false},
+			{call{method: http.MethodPost, path: "/api/v1/tokens", body: `{"name": "mine", "scopes": ["admin"]}`}, false},
+			{call{method: http.MethodPost, path: "/api/v1/tokens", body: `{"name": "mine", "scopes": ["admin"]}`}, true},
+			{call{method: http.MethodPost, path: "/api/v1/tokens/ci/revoke", body: "{}"}, false},
 		} {
 			store = newStore(t)
-			here := start()
+			here := start(nil)
 			_, _, err := here.granted.PutRoleGrants(t.Context(), run.RoleGrants{Name: "web", Grants: []run.RoleGrant{}}, nil, "ops")
 			require.NoError(t, err)
 			_, _, err = here.registry.CreateToken(t.Context(), run.BearerToken{Name: "ci", Scopes: []string{"read"}}, "ops")
 			require.NoError(t, err)
-			token, err := tt.give(here)
+			header, value, err := tt.give(here)
 			require.NoError(t, err)
-			c.header = map[string]string{"Authorization": "Bearer " + token}
-			there := start()
-			got := c.held(t, there.base, func() { require.NoError(t, tt.lose(here)) })
-			require.Equal(t, tt.status, got.status, "%s: %s %s: %s", name, c.method, c.path, got.body)
+			c.header = map[string]string{header: value}
+			arriving, described := func() { require.NoError(t, tt.lose(here)) }, func() {}
+			if c.described {
+				arriving, described = described, arriving
+			}
+			there := start(described)
+			got := c.held(t, there.base, arriving)
+			require.Equal(t, tt.status, got.status, "%s: %s %s, described %t: %s", name, c.method, c.path, c.described, got.body)
 			got.problem(t, tt.status, tt.code)
-			after := start()
+			after := start(nil)
 			lists, err := after.granted.ListRoleGrants(t.Context())
 			require.NoError(t, err)
 			require.Len(t, lists.Stored, 1)

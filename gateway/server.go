@@ -222,7 +222,10 @@ func New(deps Deps, opts Options) (*Server, error) {
 		Decode: func(c echo.Context, v any) error { return s.decode(c, v, strict) },
 	})
 	if deps.Auth != nil {
-		s.watcher = &access.Watcher{Every: s.opts.Recheck, Authenticate: reauthenticate(deps.Auth, s.Handlers), Roles: s.roles, Problem: problemOf}
+		s.watcher = &access.Watcher{
+			Every: s.opts.Recheck, Authenticate: reauthenticate(deps.Auth, s.Recheck), Reauthenticate: reauthenticate(deps.Auth, s.Handlers.Reaffirm),
+			Roles: s.roles, Problem: problemOf,
+		}
 		for _, rights := range []any{deps.Tokens, deps.RoleGrants} {
 			if r, ok := rights.(access.Refresher); ok {
 				s.watcher.Rights = append(s.watcher.Rights, r)

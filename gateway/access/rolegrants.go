@@ -87,10 +87,10 @@ func (o *RoleGrantOperations) PutRoleGrants(c echo.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.Reaffirm(c); err != nil {
+	if err := o.Describe(c, name, viewGrants(grants)); err != nil {
 		return err
 	}
-	if err := o.Describe(c, name, viewGrants(grants)); err != nil {
+	if err := o.Reaffirm(c); err != nil {
 		return err
 	}
 	g, created, err := o.Grants.PutRoleGrants(c.Request().Context(), run.RoleGrants{Name: name, Grants: grants, Note: body.Note}, version, o.Caller(c))

@@ -65,10 +65,10 @@ func (o *TokenOperations) CreateToken(c echo.Context) error {
 	for _, b := range body.Bindings {
 		t.Bindings = append(t.Bindings, run.RoleBinding{Role: string(b.Role), Groups: b.Groups})
 	}
-	if err := o.Reaffirm(c); err != nil {
+	if err := o.Describe(c, t.Name, api.TokenSpec{Name: body.Name, Scopes: body.Scopes, Bindings: body.Bindings, ExpiresAt: body.ExpiresAt}); err != nil {
 		return err
 	}
-	if err := o.Describe(c, t.Name, api.TokenSpec{Name: body.Name, Scopes: body.Scopes, Bindings: body.Bindings, ExpiresAt: body.ExpiresAt}); err != nil {
+	if err := o.Reaffirm(c); err != nil {
 		return err
 	}
 	secret, made, err := o.Tokens.CreateToken(c.Request().Context(), t, o.Caller(c).Name)

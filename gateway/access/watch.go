@@ -48,7 +48,9 @@ type Watcher struct {
 	// Authenticate returns the principal of a request that was accepted before. It is no
 	// other use of a session.
 	Authenticate func(r *http.Request) (tokens.Principal, error)
-	Roles        *Roles
+	// Reauthenticate is like Authenticate, and uses no session that was read before.
+	Reauthenticate func(r *http.Request) (tokens.Principal, error)
+	Roles          *Roles
 	// Rights are what Authenticate decides by.
 	Rights []Refresher
 	// Problem returns the document of an error.
@@ -61,8 +63,9 @@ type Refresher interface {
 }
 
 // Reaffirm checks the caller of a call again, by what the records have now. Calls that give
-// or take rights need it before they change anything: a caller who has lost the right at
-// another gateway, or while the body of the call arrived, could otherwise take it back.
+// or take rights need it right before they change anything: a caller who has lost the right
+// at another gateway, or while the body of the call arrived or its record was written, could
+// otherwise take it back.
 // Errors: those of the check; unavailable.
 func (w *Watcher) Reaffirm(c echo.Context) error {
 	began, ok := c.Get(admittedKey).(admitted)
@@ -75,7 +78,7 @@ func (w *Watcher) Reaffirm(c echo.Context) error {
 			return err
 		}
 	}
-	now, err := w.Authenticate(c.Request())
+	now, err := w.Reauthenticate(c.Request())
 	if err != nil {
 		return err
 	}

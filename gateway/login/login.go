@@ -24,6 +24,7 @@ type Sessions interface {
 	Begin(ctx context.Context, token, browser string) (tokens.Login, error)
 	Authenticate(ctx context.Context, secret string) (tokens.Principal, run.BrowserSession, error)
 	Recheck(ctx context.Context, secret string) (tokens.Principal, error)
+	Reaffirm(ctx context.Context, secret string) (tokens.Principal, error)
 	BeginIdentity(ctx context.Context, g tokens.Grant, browser string) (tokens.Login, error)
 	End(ctx context.Context, secret string, everywhere bool) (tokens.Grant, error)
 }
@@ -94,6 +95,16 @@ func (o *Handlers) Recheck(r *http.Request) (p tokens.Principal, found bool, err
 		return p, false, nil
 	}
 	p, err = o.deps.Sessions.Recheck(r.Context(), secret)
+	return p, true, err
+}
+
+// Reaffirm is like Recheck, by what the records have now.
+func (o *Handlers) Reaffirm(r *http.Request) (p tokens.Principal, found bool, err error) {
+	secret, ok := o.secret(r)
+	if !ok {
+		return p, false, nil
+	}
+	p, err = o.deps.Sessions.Reaffirm(r.Context(), secret)
 	return p, true, err
 }
 

@@ -114,7 +114,7 @@ func (b *Browsers) begin(ctx context.Context, secret string, p Principal, s run.
 // Authenticate returns the principal and the session of the secret of a cookie. Errors:
 // unauthenticated, token_expired, token_revoked, unavailable.
 func (b *Browsers) Authenticate(ctx context.Context, secret string) (Principal, run.BrowserSession, error) {
-	p, s, err := b.check(ctx, secret)
+	p, s, err := b.check(ctx, secret, b.session)
 	if err != nil {
 		return Principal{}, s, err
 	}
@@ -127,12 +127,22 @@ func (b *Browsers) Authenticate(ctx context.Context, secret string) (Principal, 
 // Recheck is like Authenticate for a request that was accepted before and lasts: it is no
 // other use of the session, which may thus end as idle.
 func (b *Browsers) Recheck(ctx context.Context, secret string) (Principal, error) {
-	p, _, err := b.check(ctx, secret)
+	p, _, err := b.check(ctx, secret, b.session)
 	return p, err
 }
 
-func (b *Browsers) check(ctx context.Context, secret string) (Principal, run.BrowserSession, error) {
-	s, err := b.session(ctx, Hash(secret))
+// Reaffirm is like Recheck, and always reads the session, which may just have been ended at
+// another gateway.
+func (b *Browsers) Reaffirm(ctx context.Context, secret string) (Principal, error) {
+	p, _, err := b.check(ctx, secret, b.read)
+	return p, err
+}
+
+// check checks a session that is read with find.
+func (b *Browsers) check(
+	ctx context.Context, secret string, find func(context.Context, string) (run.BrowserSession, error),
+) (Principal, run.BrowserSession, error) {
+	s, err := find(ctx, Hash(secret))
 	if run.CodeOf(err) == run.CodeNotFound {
 		return Principal{}, s, run.Errorf(run.CodeUnauthenticated, "the session has ended: log in again")
 	}
@@ -169,10 +179,15 @@ func (b *Browsers) session(ctx context.Context, hash string) (run.BrowserSession
 	b.mu.Lock()
 	c, ok := b.cached[hash]
 	b.mu.Unlock()
-	now := b.now()
-	if ok && now.Sub(c.read) < sessionFresh {
+	if ok && b.now().Sub(c.read) < sessionFresh {
 		return c.session, nil
 	}
+	return b.read(ctx, hash)
+}
+
+// read reads a session from the records.
+func (b *Browsers) read(ctx context.Context, hash string) (run.BrowserSession, error) {
+	now := b.now()
 	s, err := b.store.ReadBrowserSession(ctx, hash)
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -239,3 +239,22 @@ func TestBrowsers_Recheck(t *testing.T) {
 		require.ErrorContains(t, err, "has expired")
 	})
 }
+
+// A session that has just been ended at another gateway gives and takes no rights.
+func TestBrowsers_Reaffirm(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, b, _, token := twoGateways(t, Admin)
+		login, err := a.Begin(t.Context(), token, "")
+		require.NoError(t, err)
+		p, err := b.Reaffirm(t.Context(), login.Secret)
+		require.NoError(t, err)
+		require.Equal(t, "ana", p.Name)
+		_, err = a.End(t.Context(), login.Secret, false)
+		require.NoError(t, err)
+		_, err = b.Recheck(t.Context(), login.Secret)
+		require.NoError(t, err, "it was read a moment ago")
+		_, err = b.Reaffirm(t.Context(), login.Secret)
+		require.Equal(t, run.CodeUnauthenticated, run.CodeOf(err))
+	})
+}
