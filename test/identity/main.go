@@ -63,7 +63,7 @@ func serve(listen string, redirects []string) error {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", exampleop.SetupServer(issuer, store, slog.New(slog.DiscardHandler), false))
+	mux.Handle("/", store.faulty(exampleop.SetupServer(issuer, store, slog.New(slog.DiscardHandler), false)))
 	store.control(mux)
 	server := &http.Server{Addr: listen, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	return server.ListenAndServe()
@@ -116,6 +116,13 @@ type provider struct {
 	mu     sync.Mutex
 	keys   []key
 	groups map[string][]string // by user
+	fault  fault
+}
+
+// fault is what is wrong with the user info.
+type fault struct {
+	Status  int  `json:"status"`   // of the answer; 0: it is answered
+	NoEmail bool `json:"no_email"` // the claim is missing
 }
 
 // rotate makes a new key. The previous ones are withdrawn.
@@ -164,7 +171,27 @@ func (p *provider) SetUserinfoFromToken(ctx context.Context, info *oidc.UserInfo
 		return err
 	}
 	p.addGroups(info)
+	if p.faultNow().NoEmail {
+		info.UserInfoEmail = oidc.UserInfoEmail{}
+	}
 	return nil
+}
+
+// faulty answers requests for the user info with an error if a test wants it.
+func (p *provider) faulty(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status := p.faultNow().Status; status != 0 && r.URL.Path == "/userinfo" {
+			http.Error(w, http.StatusText(status), status)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (p *provider) faultNow() fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fault
 }
 
 // SetUserinfoFromRequest implements op.CanSetUserinfoFromRequest, for ID tokens.
@@ -201,6 +228,16 @@ func (p *provider) control(mux *http.ServeMux) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.groups[r.PathValue("user")] = groups
+	})
+	mux.HandleFunc("POST /control/userinfo", func(w http.ResponseWriter, r *http.Request) {
+		var f fault
+		if err := json.NewDecoder(r.Body).Decode(&f); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.fault = f
 	})
 	// end ends the logins of a user: the refresh tokens cease to be valid.
 	mux.HandleFunc("POST /control/end/{user}", func(w http.ResponseWriter, r *http.Request) {

@@ -3,7 +3,11 @@ package oidc_test
 import (
 	"fmt"
 	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -212,4 +216,82 @@ func TestProvider_roles(t *testing.T) {
 		require.Equal(t, tt.roles, p.Roles, name)
 		require.Equal(t, "oidc:"+tt.user, p.Name, name)
 	}
+}
+
+// logIn logs the user in at the provider, as a browser does.
+func logIn(t *testing.T, provider *oidc.Provider, identity *testenv.Identity, redirect string) tokens.Grant {
+	t.Helper()
+	start, err := provider.Start(t.Context(), redirect)
+	require.NoError(t, err)
+	client := &http.Client{
+		Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+			if strings.HasPrefix(r.URL.String(), redirect) {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		},
+	}
+	visit := func(method, address string, form url.Values) *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		answer, err := client.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		return answer
+	}
+	form := visit(http.MethodGet, start.URL, nil).Request.URL
+	back, err := visit(http.MethodPost, identity.Issuer+"login/username", url.Values{
+		"username": {testenv.IdentityUserName}, "password": {testenv.IdentityPassword}, "id": {form.Query().Get("authRequestID")},
+	}).Location()
+	require.NoError(t, err)
+	require.Equal(t, start.State, back.Query().Get("state"), back)
+	g, err := provider.Finish(t.Context(), start, redirect, back.Query().Get("code"))
+	require.NoError(t, err)
+	return g
+}
+
+// TestProvider_rotated_refresh_token: the provider accepts a refresh token once. The next one
+// is known also if the rest of the answer cannot be used, so the login lasts.
+func TestProvider_rotated_refresh_token(t *testing.T) {
+	t.Parallel()
+	const redirect = "http://127.0.0.1:1/login/callback"
+	identity := testenv.StartIdentity(t, redirect)
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte(testenv.IdentitySecret), 0o600))
+	provider, err := oidc.New(oidc.Options{
+		Issuer: identity.Issuer, Name: "test", ClientID: testenv.IdentityClient, ClientSecretFile: secret,
+		Scopes: []string{"profile", "email", "offline_access"}, SubjectClaim: "email", GroupsClaim: "groups",
+	})
+	require.NoError(t, err)
+	began := logIn(t, provider, identity, redirect)
+	require.NotEmpty(t, began.RefreshToken)
+	refresh := func(g tokens.Grant) (tokens.Grant, []string, error) {
+		var rotated []string
+		next, err := provider.Refresh(t.Context(), g, func(refreshToken string) { rotated = append(rotated, refreshToken) })
+		return next, rotated, err
+	}
+	g := began
+	for _, tt := range []struct {
+		name  string
+		fault map[string]any
+		code  run.Code
+	}{
+		{"user info fails", map[string]any{"status": http.StatusInternalServerError}, run.CodeUnavailable},
+		{"a claim is missing", map[string]any{"no_email": true}, run.CodeForbidden},
+	} {
+		identity.Control(t, "userinfo", tt.fault)
+		_, rotated, err := refresh(g)
+		require.Equal(t, tt.code, run.CodeOf(err), "%s: %v", tt.name, err)
+		require.Len(t, rotated, 1, tt.name)
+		_, _, err = refresh(g)
+		require.Equal(t, run.CodeUnauthenticated, run.CodeOf(err), "%s: the provider accepts the token once: %v", tt.name, err)
+		g.RefreshToken = rotated[0]
+	}
+	identity.Control(t, "userinfo", map[string]any{})
+	next, rotated, err := refresh(g)
+	require.NoError(t, err)
+	require.Equal(t, []string{next.RefreshToken}, rotated)
+	require.Equal(t, began.Identity, next.Identity)
 }
