@@ -11,11 +11,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/engine/sessions"
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/gateway/audit"
 	"github.com/drover-run/drover/internal/execstream"
@@ -389,6 +391,31 @@ func TestServer_audits_refused_sessions(t *testing.T) {
 		require.Equal(t, want, auditlog.Record{Status: r.Status, Result: r.Result})
 		require.Equal(t, code, r.Code)
 	}
+}
+
+// TestServer_audits_sessions_that_lose_their_caller: a caller who loses the right to a session
+// before it begins is refused, and not gone.
+func TestServer_audits_sessions_that_lose_their_caller(t *testing.T) {
+	t.Parallel()
+	w, token, log := newWatched(t), tokens.New(), &memoryLog{}
+	w.source.set(t, ci(token, scoped(tokens.Exec)))
+	recorder, err := audit.NewRecorder(log, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	base := serve(t, gateway.Deps{
+		Runs: w.service, Sessions: sessions.New(w.store, slog.New(slog.DiscardHandler), sessions.Options{Join: time.Hour}), Auth: w.registry, Audit: recorder,
+	}, gateway.Options{Recheck: 5 * time.Millisecond})
+	session(t, base, "a", map[string]string{"Authorization": "Bearer " + token})
+	w.awaitChecks(t)
+	w.source.set(t)
+	var r auditlog.Record
+	testenv.Await(t, func() (bool, string) {
+		page, err := log.ListAudit(t.Context(), auditlog.Query{})
+		require.NoError(t, err)
+		require.Len(t, page.Records, 1)
+		r = page.Records[0]
+		return r.Status != 0, fmt.Sprint(r)
+	})
+	require.Equal(t, []any{http.StatusUnauthorized, run.CodeUnauthenticated, auditlog.Refused}, []any{r.Status, r.Code, r.Result})
 }
 
 // TestServer_audits_created_tokens: the record of a token that was created, or could not be,

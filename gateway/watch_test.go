@@ -87,6 +87,8 @@ type watched struct {
 	source   *source
 	registry *tokens.Registry
 	browsers *tokens.Browsers
+	store    *sqlite.Store
+	service  run.Service
 	events   chan run.Event
 	base     string
 }
@@ -96,7 +98,7 @@ func newWatched(t *testing.T) watched {
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "records.db"), sqlite.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	w := watched{source: &source{}, events: make(chan run.Event)}
+	w := watched{source: &source{}, store: store, events: make(chan run.Event)}
 	w.source.set(t)
 	log := slog.New(slog.DiscardHandler)
 	w.registry = tokens.NewRegistry(t.Context(), w.source, store, log)
@@ -104,6 +106,7 @@ func newWatched(t *testing.T) watched {
 	service := eventService(w.events, make(chan run.EventQuery, 1), make(chan struct{}))
 	service.LogsFunc = func(context.Context, run.LogQuery) (run.LogReader, error) { return runtest.NewLog(), nil }
 	service.GroupOfFunc = func(context.Context, run.ID) (string, error) { return ours, nil }
+	w.service = service
 	w.base = serve(t, gateway.Deps{
 		Runs: service, Sessions: commands{}, Auth: w.registry, Tokens: w.registry, Browsers: w.browsers,
 	}, gateway.Options{Recheck: 5 * time.Millisecond})

@@ -228,12 +228,21 @@ func (s *Sessions) receiveStart(ctx context.Context, client execstream.Conn) (m 
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Join)
 	defer cancel()
 	if m, err = client.Receive(ctx); err != nil {
-		return m, request, run.Errorf(run.CodeCanceled, "%w", execstream.ErrClientGone)
+		return m, request, gone(ctx)
 	}
 	if m.Kind != execstream.Start || m.Decode(&request) != nil || len(request.Command) == 0 || request.Command[0] == "" {
 		return m, request, run.Errorf(run.CodeInvalid, "a session begins with a command")
 	}
 	return m, request, nil
+}
+
+// gone returns why a session without an executor has ended: the reason of ctx, such as that
+// the caller lost the right to it or that the gateway stops, or else the client.
+func gone(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != nil && run.CodeOf(cause) != run.CodeInternal {
+		return cause
+	}
+	return run.Errorf(run.CodeCanceled, "%w", execstream.ErrClientGone)
 }
 
 // awaitExecutor waits until the executor of the task has joined.
@@ -255,7 +264,7 @@ func (s *Sessions) awaitExecutor(ctx context.Context, name string, opened *sessi
 	default:
 	}
 	if ctx.Err() != nil {
-		return nil, run.Errorf(run.CodeCanceled, "%w", execstream.ErrClientGone)
+		return nil, gone(ctx)
 	}
 	return nil, run.Errorf(run.CodeUnavailable, "the executor of the task did not answer within %s: it is out of contact, or its version has no sessions", s.opts.Join)
 }

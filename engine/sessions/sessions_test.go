@@ -305,3 +305,26 @@ func TestSessions_offer_to_their_executor(t *testing.T) {
 	cancel(enough)
 	require.ErrorIs(t, <-none, enough)
 }
+
+// TestSessions_lost_caller: a caller who may not continue before an executor has joined
+// learns why, and so does the gateway.
+func TestSessions_lost_caller(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	s := e.gateway(sessions.Options{Join: time.Hour})
+	for name, begins := range map[string]bool{"before_the_command": false, "before_the_executor": true} {
+		t.Run(name, func(t *testing.T) {
+			client, near := execstream.Pipe()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			done := make(chan error)
+			go func() { done <- s.ServeSession(ctx, e.run, "build", "alice", near) }()
+			if begins {
+				require.NoError(t, client.Send(t.Context(), e.startMessage()))
+				e.offer(s)
+			}
+			cancel(run.Errorf(run.CodeTokenRevoked, "token alice was revoked"))
+			require.Equal(t, execstream.ExitStatus{Error: "token alice was revoked", Problem: string(run.CodeTokenRevoked)}, e.exit(client))
+			require.Equal(t, run.CodeTokenRevoked, run.CodeOf(testenv.Receive(t, done)))
+		})
+	}
+}
