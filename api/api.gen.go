@@ -5581,7 +5581,8 @@ type ClientInterface interface {
 	// BeginProviderLoginWithBody Begin a login at the identity provider
 	//
 	// The browser continues at `url`. The provider sends it back to `/login/callback` of the web UI, which completes the login.
-	// 503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none.
+	// 503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none. 429 `exhausted` after many
+	// logins from one address; attempts while the provider is down do not count.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5591,7 +5592,8 @@ type ClientInterface interface {
 	// BeginProviderLogin Begin a login at the identity provider
 	//
 	// The browser continues at `url`. The provider sends it back to `/login/callback` of the web UI, which completes the login.
-	// 503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none.
+	// 503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none. 429 `exhausted` after many
+	// logins from one address; attempts while the provider is down do not count.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8111,7 +8113,8 @@ func (c *Client) GetLoginOptions(ctx context.Context, reqEditors ...RequestEdito
 // BeginProviderLoginWithBody Begin a login at the identity provider
 //
 // The browser continues at `url`. The provider sends it back to `/login/callback` of the web UI, which completes the login.
-// 503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none.
+// 503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none. 429 `exhausted` after many
+// logins from one address; attempts while the provider is down do not count.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8131,7 +8134,8 @@ func (c *Client) BeginProviderLoginWithBody(ctx context.Context, contentType str
 // BeginProviderLogin Begin a login at the identity provider
 //
 // The browser continues at `url`. The provider sends it back to `/login/callback` of the web UI, which completes the login.
-// 503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none.
+// 503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none. 429 `exhausted` after many
+// logins from one address; attempts while the provider is down do not count.
 //
 // Takes a body of the `application/json` content type.
 //

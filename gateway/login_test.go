@@ -184,6 +184,41 @@ func TestServer_without_logins(t *testing.T) {
 	require.Equal(t, "local", s.Subject)
 }
 
+// TestServer_logins_while_the_provider_is_down: open login pages ask again until the provider
+// is back, and then users can log in, also if many of them share an address.
+func TestServer_logins_while_the_provider_is_down(t *testing.T) {
+	t.Parallel()
+	identity := testenv.StartIdentity(t)
+	none, err := tokens.NewList(nil)
+	require.NoError(t, err)
+	granted, err := roles.ReadPolicy(nil)
+	require.NoError(t, err)
+	identity.Stop()
+	provider := newProvider(t, identity, granted)
+	base := serve(t, gateway.Deps{Auth: oidc.WithProvider(provider, none), Browsers: &oneSession{}, Provider: provider}, gateway.Options{})
+	login := call{method: http.MethodPost, path: "/api/v1/session/provider", body: "{}"}
+	for range 30 {
+		login.do(t, base).problem(t, http.StatusServiceUnavailable, run.CodeUnavailable)
+	}
+	identity.Start(t)
+	testenv.Await(t, func() (bool, string) {
+		got := login.do(t, base)
+		if got.status != http.StatusOK {
+			got.problem(t, http.StatusServiceUnavailable, run.CodeUnavailable)
+		}
+		return got.status == http.StatusOK, got.body
+	})
+	for range 20 {
+		got := login.do(t, base)
+		if got.status != http.StatusOK {
+			require.Empty(t, got.header.Get("Set-Cookie"))
+			got.problem(t, http.StatusTooManyRequests, run.CodeExhausted)
+			return
+		}
+	}
+	require.Fail(t, "logins that begin have no limit")
+}
+
 // TestServer_without_a_token: anybody may call these operations, so none of them holds much
 // memory, and each that begins or ends a login has a bound on its rate.
 func TestServer_without_a_token(t *testing.T) {

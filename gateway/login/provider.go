@@ -53,9 +53,6 @@ func (o *Handlers) BeginProviderLogin(c echo.Context) error {
 	if err := o.checkProvider(c); err != nil {
 		return err
 	}
-	if err := o.admit(c, begins); err != nil {
-		return err
-	}
 	var body api.ProviderLogin
 	if err := o.deps.Decode(c, &body); err != nil {
 		return err
@@ -68,6 +65,10 @@ func (o *Handlers) BeginProviderLogin(c echo.Context) error {
 	}
 	start, err := o.deps.Provider.Start(c.Request().Context(), o.address(c.Request())+callbackPath)
 	if err != nil {
+		return err
+	}
+	// Only what begins counts: while the provider is down, open pages ask again and again.
+	if err := o.admit(c, begins); err != nil {
 		return err
 	}
 	text, err := json.Marshal(started{Start: start, ReturnTo: body.ReturnTo})

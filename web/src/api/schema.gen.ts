@@ -1248,7 +1248,8 @@ export interface paths {
         /**
          * Begin a login at the identity provider
          * @description The browser continues at `url`. The provider sends it back to `/login/callback` of the web UI, which completes the login.
-         *     503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none.
+         *     503 `unavailable` says why the provider cannot be used; 422 `not_supported` if the gateway has none. 429 `exhausted` after many
+         *     logins from one address; attempts while the provider is down do not count.
          */
         post: operations["beginProviderLogin"];
         delete?: never;
