@@ -1164,7 +1164,7 @@ type AuditRecord struct {
 	// Created The run that the call created from the resource.
 	Created string `json:"created,omitempty,omitzero"`
 
-	// Details The rights that the call gives: a token without its secret, or role grants, as JSON. Cut off after 16 KiB.
+	// Details The rights that the call gives: a token without its secret, or role grants, as JSON of at most 16 KiB: lists and texts that are cut say how much they leave out.
 	Details string `json:"details,omitempty,omitzero"`
 
 	// Group The group of the run, as far as it is known.

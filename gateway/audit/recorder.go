@@ -9,6 +9,7 @@ package audit
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -36,7 +37,7 @@ const (
 	retryPause = time.Second
 	// maxText bounds each text of a record: clients choose some of them.
 	maxText = 500
-	// maxDetails bounds what a record says of given rights.
+	// maxDetails bounds what a record says of given rights, in JSON.
 	maxDetails = 16 << 10
 )
 
@@ -287,6 +288,6 @@ func clean(r auditlog.Record) auditlog.Record {
 	} {
 		*text = strings.ReplaceAll(strings.ToValidUTF8(truncate.String(*text, maxText, ""), ""), "\x00", "")
 	}
-	r.Details = strings.ReplaceAll(strings.ToValidUTF8(truncate.String(r.Details, maxDetails, "..."), ""), "\x00", "")
+	r.Details = string(shorten(json.RawMessage(r.Details), maxDetails))
 	return r
 }

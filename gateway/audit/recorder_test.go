@@ -2,11 +2,13 @@ package audit
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/auditlog"
 )
@@ -292,4 +295,50 @@ func TestClean(t *testing.T) {
 	r = clean(r)
 	require.Equal(t, "ab", r.Resource.ID)
 	require.Equal(t, "ok", r.Remote)
+}
+
+// Details that are too long stay JSON, say what is left out, and keep something of each part.
+func TestClean_details(t *testing.T) {
+	t.Parallel()
+	groups := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprintf("/project/%d/**", i))
+		}
+		return all
+	}
+	grants := func(n, patterns int) (all []api.RoleGrant) {
+		for i := range n {
+			all = append(all, api.RoleGrant{Members: fmt.Sprintf("team-%d", i), Role: "viewer", Groups: groups(patterns)})
+		}
+		all[n-1].Role = "admin"
+		return all
+	}
+	tests := map[string]struct {
+		rights any
+		want   []string
+	}{
+		"short":                {rights: grants(3, 2), want: []string{`"/project/1/**"`, `"admin"`}},
+		"many_patterns":        {rights: grants(50, 50), want: []string{`"team-0"`, `"team-49"`, `"admin"`, `"/project/0/**"`, `of 50 left out"`}},
+		"many_grants":          {rights: grants(run.MaxRoleGrants, 50), want: []string{`"team-0"`, `of 200 left out"`}},
+		"a_token":              {rights: api.TokenSpec{Name: "ci", Bindings: []api.RoleBinding{{Role: "viewer", Groups: groups(2000)}, {Role: "admin", Groups: []string{"/**"}}}}, want: []string{`"ci"`, `"admin"`, `"/**"`, `of 2000 left out"`}},
+		"a_long_text":          {rights: map[string]string{"name": "x" + strings.Repeat("\u00e9", maxDetails)}, want: []string{`"xé`, `bytes left out"`}},
+		"a_text_to_be_escaped": {rights: []string{strings.Repeat("\x01\"", maxDetails)}, want: []string{`bytes left out"`}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := json.Marshal(tt.rights)
+			require.NoError(t, err)
+			r := newRecord("createToken")
+			r.Details = string(text)
+			got := clean(r).Details
+			require.True(t, json.Valid([]byte(got)), "it ends with %s", got[max(0, len(got)-200):])
+			require.LessOrEqual(t, len(got), maxDetails)
+			for _, part := range tt.want {
+				require.Contains(t, got, part)
+			}
+			r.Details = got
+			require.Equal(t, got, clean(r).Details, "what was cut is not cut again")
+		})
+	}
 }

@@ -2402,7 +2402,7 @@ export interface components {
             resource?: components["schemas"]["AuditResource"];
             /** @description The run that the call created from the resource. */
             created?: string;
-            /** @description The rights that the call gives: a token without its secret, or role grants, as JSON. Cut off after 16 KiB. */
+            /** @description The rights that the call gives: a token without its secret, or role grants, as JSON of at most 16 KiB: lists and texts that are cut say how much they leave out. */
             details?: string;
             /** @description The group of the run, as far as it is known. */
             group?: string;
