@@ -13,7 +13,11 @@ import (
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/cli/session"
+	"github.com/drover-run/drover/internal/truncate"
 )
+
+// maxDetails is how much of the details of a record the table shows, in bytes.
+const maxDetails = 60
 
 // Command returns the command audit.
 func Command(env session.Env) *cobra.Command {
@@ -86,7 +90,8 @@ func listCommand(env session.Env, conn *session.Connection) *cobra.Command {
 		Use:   "list",
 		Short: "List records of the audit log, newest first",
 		Long: `Lists records of the audit log, newest first. All flags must match. Times are RFC 3339, or an age: 90m, 36h. The result unknown
-says that the gateway did not write the result, or that the call failed in a way in which the change may have been made.`,
+says that the gateway did not write the result, or that the call failed in a way in which the change may have been made. DETAILS is
+the beginning of the rights that the call gives, to a token or by role grants; -o json has all of them.`,
 		Example: `  drover audit list --result refused --from 1h
   drover audit list --resource run/01jv0z6gen4x5q7t9w3m8c2k1r
   drover audit list --group /project/42 --action deleteRun -o json`,
@@ -147,9 +152,9 @@ func list(c *cobra.Command, env session.Env, conn *session.Connection, params *a
 	if output == render.AsJSON {
 		return pages.Print(env.Stdout)
 	}
-	t := render.NewTable(env.Stdout, "TIME", "SUBJECT", "ACTION", "RESOURCE", "RESULT", "STATUS", "REMOTE")
+	t := render.NewTable(env.Stdout, "TIME", "SUBJECT", "ACTION", "RESOURCE", "RESULT", "STATUS", "REMOTE", "DETAILS")
 	for _, r := range records {
-		t.Row(env.Clock(r.Time), r.Subject, r.Action, resource(r), result(r), status(r), r.Remote)
+		t.Row(env.Clock(r.Time), r.Subject, r.Action, resource(r), result(r), status(r), r.Remote, truncate.String(r.Details, maxDetails, "..."))
 	}
 	if err := t.Flush(); err != nil {
 		return err

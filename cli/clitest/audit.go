@@ -8,7 +8,7 @@ import (
 	"github.com/drover-run/drover/api"
 )
 
-// serveAudit serves an audit log of three records. Its only filter is the result.
+// serveAudit serves an audit log of four records. Its only filter is the result.
 func serveAudit(mux *http.ServeMux) {
 	records := []api.AuditRecord{ // oldest first
 		{
@@ -25,6 +25,11 @@ func serveAudit(mux *http.ServeMux) {
 			ID: "01kg9x4q00000000000000000c", Time: Start().Add(3 * time.Minute), Subject: "ben", Token: "ben", Action: "approveTask",
 			Resource: api.AuditResource{Kind: "run", ID: "run-2", Task: "deploy"}, Group: "/project/42",
 			Result: api.AuditResultUnknown, RequestID: "r3", Remote: "192.0.2.8", Count: 1,
+		},
+		{
+			ID: "01kg9x4q00000000000000000d", Time: Start().Add(4 * time.Minute), Subject: "ana", Token: "ana", Action: "putRoleGrants",
+			Resource: api.AuditResource{Kind: "rolegrant", ID: "web"}, Details: `[{"groups":["/project/42/**"],"members":"web","role":"operator"},{"groups":["/**"],"role":"viewer","subject":"*"}]`,
+			Result: api.AuditResultSuccess, Status: http.StatusOK, RequestID: "r4", Remote: "192.0.2.7", Count: 1,
 		},
 	}
 	matching := func(r *http.Request) []api.AuditRecord {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 
-import { actionLabel, exportPath, fromInput, readFilters, resourceOf, toInput } from './audit'
+import { actionLabel, exportPath, fromInput, readFilters, resourceOf, rightsOf, toInput } from './audit'
 
 describe('readFilters', () => {
   it('takes what is valid', () => {
@@ -38,6 +38,17 @@ describe('actionLabel', () => {
     expect(actionLabel('getOpenAPI')).toBe('get open API')
     expect(actionLabel('execInTask')).toBe('exec in task')
     expect(actionLabel(undefined)).toBe('request')
+  })
+})
+
+describe('rightsOf', () => {
+  it('has a line for each part', () => {
+    expect(rightsOf('[{"members":"web","role":"admin","groups":["/**"]},"3 of 4 left out"]')).toBe('{"members":"web","role":"admin","groups":["/**"]}\n3 of 4 left out')
+    expect(rightsOf('{"name":"ci","scopes":["read"]}')).toBe('name: ci\nscopes: ["read"]')
+  })
+  it('shows what cannot be read as it is', () => {
+    expect(rightsOf('[{"members":"we...')).toBe('[{"members":"we...')
+    expect(rightsOf('null')).toBe('null')
   })
 })
 

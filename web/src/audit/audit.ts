@@ -64,6 +64,19 @@ export function actionLabel(action?: string): string {
   return action.replace(/[A-Z]+(?=[A-Z][a-z]|$)|[A-Z]/g, (word) => ` ${word.length > 1 ? word : word.toLowerCase()}`).trim()
 }
 
+/** rightsOf makes the details of a record readable: the rights that the call gives, with a line for each part. */
+export function rightsOf(details: string): string {
+  const text = (v: unknown) => (typeof v === 'string' ? v : JSON.stringify(v))
+  try {
+    const rights: unknown = JSON.parse(details)
+    if (Array.isArray(rights)) return rights.map(text).join('\n')
+    if (rights && typeof rights === 'object') return Object.entries(rights).map(([name, v]) => `${name}: ${text(v)}`).join('\n')
+  } catch {
+    // an earlier version cut it off
+  }
+  return details
+}
+
 /** resourceOf is the filter that selects the resource of a record. */
 export function resourceOf(record: AuditRecord): string | undefined {
   const { kind, id } = record.resource ?? {}

@@ -5,7 +5,7 @@ import { useEffect, useId, useMemo, useRef, useState, type ReactNode } from 'rea
 
 import { api } from '../api/client'
 import {
-  actionLabel, exportPath, fromInput, resourceOf, results, toInput, type AuditFilters, type AuditRecord, type AuditResult,
+  actionLabel, exportPath, fromInput, resourceOf, results, rightsOf, toInput, type AuditFilters, type AuditRecord, type AuditResult,
 } from '../audit/audit'
 import { Failed } from '../components/Loaded'
 import { timestamp, useZone } from '../lib/time'
@@ -199,6 +199,7 @@ function Details({ id, record }: { id: string; record: AuditRecord }) {
     ['Created', record.created && <Link className="mono" to="/runs/$id" params={{ id: record.created }}>{record.created}</Link>],
     ['Group', record.group],
     ['Token', record.token],
+    ['Rights', record.details && <span key="rights" className="mono rights">{rightsOf(record.details)}</span>],
     ['Requests', record.count > 1 && `${record.count}, the last one at ${timestamp(record.until, zone)}`],
     ['Request', record.request_id && <span className="mono">{record.request_id}</span>],
     ['Record', <span key="id" className="mono">{record.id}</span>],
