@@ -20,6 +20,8 @@ import (
 	"github.com/drover-run/drover/internal/execstream"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/internal/testenv/pages"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/recordstest/fixture"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/runtest"
 )
@@ -290,12 +292,40 @@ func checkFilter(t *testing.T, b tenants, op operation, parameter string) {
 		}
 		return
 	}
+	if op.id == "listApprovals" {
+		b.checkApprovals(t, op, parameter)
+		return
+	}
 	b.send(t, http.MethodPost, "/api/v1/runs", specWith(theirs, shared, ""), "submitter-foreign").read(t, &foreign)
 	for _, value := range map[bool][]string{true: {"shared", "group:/other"}, false: {"/", "/other", theirs}}[parameter == "changegroup"] {
 		got := b.send(t, op.method, op.path+"?"+parameter+"="+url.QueryEscape(value), "", "admin-own")
 		require.Equal(t, http.StatusOK, got.status, got.body)
 		require.NotContains(t, got.body, foreign.ID, value)
 		require.NotContains(t, got.body, `"group":"`+theirs, value)
+	}
+}
+
+// checkApprovals is checkFilter for the tasks that wait for approval.
+func (b tenants) checkApprovals(t *testing.T, op operation, parameter string) {
+	t.Helper()
+	waiting := func(group string) string {
+		r, err := b.Create(t.Context(), run.CreateRequest{Spec: &run.Spec{
+			Name: "n", Group: group, Tasks: map[string]*run.TaskSpec{"a": {Approval: run.Approval{Approvers: 1}, Steps: []run.Step{{Run: "true"}}}},
+		}})
+		require.NoError(t, err)
+		fixture.Begin(t, b.store, r.ID)
+		fixture.Apply(t, b.store, r.ID, records.Changes{Tasks: []run.TaskChange{{Task: 0, Status: run.StatusWaitingApproval}}})
+		return string(r.ID)
+	}
+	mine, foreign := waiting(ours), waiting(theirs)
+	for value, seen := range map[string]bool{"/": true, ours: true, "/other": false, theirs: false} {
+		path := op.path + "?" + parameter + "=" + url.QueryEscape(value)
+		got := b.send(t, op.method, path, "", "viewer-own")
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		require.Equal(t, seen, strings.Contains(got.body, mine), "%s: %s", value, got.body)
+		require.NotContains(t, got.body, foreign, value)
+		require.NotContains(t, got.body, theirs, value)
+		require.Equal(t, value != ours, strings.Contains(b.send(t, op.method, path, "", "viewer-all").body, foreign), value)
 	}
 }
 

@@ -113,8 +113,15 @@ func checkPatterns(before, after index, grants []run.RoleGrant) []run.Fault {
 		if i < 0 { // it has the grants of another list, and now those to all users
 			i = slices.IndexFunc(grants, func(g run.RoleGrant) bool { return g.Subject == allSubjects })
 		}
+		who := "user " + name
+		switch {
+		case kind == "members":
+			who = "each member of " + name
+		case name == allSubjects:
+			who = "every user"
+		}
 		faults = append(faults, run.Fault{Path: fmt.Sprintf("grants[%d].groups", i), Code: run.FaultOverLimit, Detail: fmt.Sprintf(
-			"with the grants in force, %s %s would have %d patterns of groups; a user with more than %d has no access", kind, name, n, maxPatterns)})
+			"with the grants in force, %s would have %d patterns of groups, including patterns that others cover; the limit is %d", who, n, maxPatterns)})
 	}
 	for name, n := range subjects {
 		check("subject", name, oldSubjects[name], n)
