@@ -421,6 +421,9 @@ func TestTenants_specs(t *testing.T) {
 	cached := `{"name": "n", "group": "/acme/we/x/y", "tasks": {"a": {"steps": [{"restore_cache": {"keys": ["k"]%s}}]}}}`
 	require.Equal(t, http.StatusCreated, post("/api/v1/runs", strings.Replace(cached, "%s", "", 1), "submitter-own").status)
 	require.Equal(t, http.StatusCreated, post("/api/v1/runs", strings.Replace(cached, "%s", `, "scope": "/acme/we/x"`, 1), "submitter-neighbour").status)
+	deploy := strings.Replace(cached, "/acme/we/x/y", below, 1)
+	require.Equal(t, http.StatusCreated, post("/api/v1/runs", strings.Replace(deploy, "%s", `, "scope": "`+below+`"`, 1), "submitter-below").status)
+	post("/api/v1/runs", strings.Replace(deploy, "%s", `, "scope": "`+ours+`"`, 1), "submitter-below").problem(t, http.StatusForbidden, run.CodeForbidden)
 	held := strings.Replace(specOf(ours), `"tasks"`, `"changegroups": ["group:%s"], "tasks"`, 1)
 	require.Equal(t, http.StatusCreated, post("/api/v1/runs", strings.Replace(held, "%s", ours, 1), "submitter-own").status)
 	post("/api/v1/runs", strings.Replace(held, "%s", theirs, 1), "submitter-own").problem(t, http.StatusForbidden, run.CodeForbidden)
