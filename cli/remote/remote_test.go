@@ -153,6 +153,21 @@ func TestEvents_resume_broken_streams(t *testing.T) {
 	}
 }
 
+func TestEvents_resume_after_events_left_out(t *testing.T) {
+	t.Parallel()
+	server, requests := script(t,
+		"id: 40\n\n", "id: 50\r\n\r\n: hello\n\nid: \n\nid: x\n\n", event(51)+"id: 40\n\n", "id: 60\n\nid: 70\n", event(60)+event(61))
+	var got []int64
+	for e, err := range client(t, server.URL, nil).Events(t.Context(), remote.EventQuery{Group: "/a"}) {
+		require.NoError(t, err)
+		if got = append(got, e.Number); len(got) == 2 {
+			break
+		}
+	}
+	require.Equal(t, []int64{51, 61}, got)
+	require.Equal(t, []string{"group=%2Fa", "after=40&group=%2Fa", "after=50&group=%2Fa", "after=51&group=%2Fa", "after=60&group=%2Fa"}, *requests)
+}
+
 func TestEvents_time_out(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/drover-run/drover/api"
@@ -49,6 +50,11 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[api.Event, 
 			return c.api.StreamEvents(ctx, &params, acceptEvents)
 		}
 		for message, err := range c.stream(ctx, open, q.OnAvailability, false) {
+			if err == nil && message.data == nil {
+				// The position of a stream that has left out events, which a resumed one need not read again.
+				after = max(after, message.position)
+				continue
+			}
 			var e api.Event
 			if err == nil {
 				err = decodeEvent(message, &e)
@@ -110,6 +116,9 @@ func (c *Client) Log(ctx context.Context, q LogQuery) iter.Seq2[api.LogChunk, er
 			if err == nil && message.name == "end" {
 				return
 			}
+			if err == nil && message.data == nil {
+				continue
+			}
 			var chunk api.LogChunk
 			if err == nil {
 				err = decodeEvent(message, &chunk)
@@ -147,10 +156,11 @@ func decodeEvent(m message, v any) error {
 	return nil
 }
 
-// message is one server-sent event.
+// message is one server-sent event, a position without an event, or a comment.
 type message struct {
-	name string
-	data []byte
+	name     string
+	data     []byte // nil if it is no event
+	position int64  // the number in the ID; 0 if there is none
 }
 
 // stream yields the events of a stream, and reopens a broken stream.
@@ -234,13 +244,13 @@ func (c *Client) readStream(parent context.Context, open func(context.Context) (
 			return true, err
 		}
 		on.alive()
-		if m.data != nil && !on.message(m) {
+		if (m.data != nil || m.position > 0) && !on.message(m) {
 			return false, nil
 		}
 	}
 }
 
-// readMessage reads the next event. A comment is a message without data.
+// readMessage reads the next message. A comment has neither data nor a position.
 func readMessage(r *bufio.Reader) (message, error) {
 	var m message
 	for {
@@ -255,6 +265,8 @@ func readMessage(r *bufio.Reader) (message, error) {
 			return m, nil
 		case string(field) == "event":
 			m.name = string(value)
+		case string(field) == "id":
+			m.position, _ = strconv.ParseInt(string(value), 10, 64)
 		case string(field) == "data":
 			if m.data != nil {
 				m.data = append(m.data, '\n')

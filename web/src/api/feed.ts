@@ -22,7 +22,7 @@ export interface Feed {
 const eventTypes: ReadonlySet<string> = new Set(['run', 'task', 'stage'])
 
 /**
- * openFeed keeps one stream of events open. A stream that breaks is resumed with the id of the last event, unless the events
+ * openFeed keeps one stream of events open. A stream that breaks is resumed with the last id that it sent, unless the events
  * after it are gone.
  */
 export function openFeed(address: string, { onLive, onLost, onEvent }: FeedHandlers): Feed {
@@ -33,8 +33,9 @@ export function openFeed(address: string, { onLive, onLost, onEvent }: FeedHandl
 
   const receive = ({ type, data, id }: Message) => {
     if (type === 'problem') return end(undefined, false) // the gateway cannot go on
-    if (!eventTypes.has(type)) return
+    if (type !== '' && !eventTypes.has(type)) return
     if (id !== '') last = id
+    if (type === '') return
     const event = eventOf(data)
     if (event) failures = 0
     onEvent(event)

@@ -14,6 +14,11 @@ test('reads events, wherever the stream is divided', () => {
   expect(parse([...text])).toEqual(want)
 })
 
+test('a position is read without an event', () => {
+  const position = (id: string) => ({ type: '', data: '', id })
+  expect(parse(['id: 7\n\n: hello\n\nevent: run\n\nid: 8\r\n\r\nid: 9\n'])).toEqual([position('7'), position('8')])
+})
+
 test('an event that is cut off is none', () => {
   expect(parse(['id: 1\nevent: run\ndata: {"a":1}\n\nid: 2\nevent: run\ndata: {"a"'])).toEqual([{ type: 'run', data: '{"a":1}', id: '1' }])
   expect(parse(['data: whole line\n'])).toEqual([])

@@ -1,7 +1,7 @@
 import { frame, sliceMillis } from '../lib/slices'
 import { ForeignAnswer, problemOf } from './problem'
 
-/** A Message is an event of a stream. */
+/** A Message is an event of a stream, or its position after events that it left out, which has no type and no data. */
 export interface Message {
   type: string
   data: string
@@ -24,10 +24,11 @@ export class Parser {
   private size = 0
   private type = ''
   private data: string[] = []
+  private moved = false
 
   constructor(private id = '', private readonly most = maxEvent) {}
 
-  /** read yields the events that end in the next text of the stream. It throws if an event does not end. */
+  /** read yields the messages that end in the next text of the stream. It throws if an event does not end. */
   *read(text: string): Generator<Message> {
     const lines = (this.rest + text).split('\n')
     this.rest = lines.pop()!
@@ -47,16 +48,21 @@ export class Parser {
     const value = colon < 0 ? '' : line.slice(line[colon + 1] === ' ' ? colon + 2 : colon + 1)
     if (name === 'event') this.type = value
     if (name === 'data') this.data.push(value)
-    if (name === 'id' && !value.includes('\0')) this.id = value
+    if (name === 'id' && !value.includes('\0')) {
+      this.id = value
+      this.moved = true
+    }
     return undefined
   }
 
   private end(): Message | undefined {
-    const { type, data } = this
+    const { type, data, moved, id } = this
     this.type = ''
     this.data = []
     this.size = 0
-    return data.length > 0 ? { type: type || 'message', data: data.join('\n'), id: this.id } : undefined
+    this.moved = false
+    if (data.length > 0) return { type: type || 'message', data: data.join('\n'), id }
+    return moved ? { type: '', data: '', id } : undefined
   }
 }
 
