@@ -69,7 +69,7 @@ func (commands) ServeSession(ctx context.Context, _ run.ID, task, _ string, clie
 			}
 		})
 	}
-	_, _ = execstream.Copy(ctx, client, near, func() {})
+	_, _ = execstream.Copy(ctx, client, near, execstream.Callbacks{})
 	return nil
 }
 

@@ -213,14 +213,18 @@ func (s *Sessions) serve(ctx context.Context, id run.ID, task, subject string, c
 		return err
 	}
 	how := "its gateway stopped"
-	defer func() { s.end(ctx, name, how) }()
+	end := sync.OnceFunc(func() { s.end(ctx, name, how) })
+	defer end()
 	s.look(ctx) // an executor that waits at this gateway learns at once
 	command, err := s.awaitExecutor(ctx, name, opened)
 	if err != nil {
 		how = "no executor joined it"
 		return err
 	}
-	how = s.copy(ctx, name, start, client, command)
+	s.copy(ctx, name, start, client, command, func(as string) {
+		how = as
+		end() // another session may begin, although the client has not closed its connection
+	})
 	return nil
 }
 
@@ -269,8 +273,9 @@ func (s *Sessions) awaitExecutor(ctx context.Context, name string, opened *sessi
 	return nil, run.Errorf(run.CodeUnavailable, "the executor of the task did not answer within %s: it is out of contact, or its version has no sessions", s.opts.Join)
 }
 
-// copy copies the messages of a session, and returns how it ended.
-func (s *Sessions) copy(ctx context.Context, name string, start execstream.Message, client, command execstream.Conn) string {
+// copy copies the messages of a session. It calls ended once its command has ended, with
+// how.
+func (s *Sessions) copy(ctx context.Context, name string, start execstream.Message, client, command execstream.Conn, ended func(how string)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(s.opts.Idle, func() { cancel(errIdle) })
@@ -283,14 +288,19 @@ func (s *Sessions) copy(ctx context.Context, name string, start execstream.Messa
 	if err := command.Send(ctx, start); err != nil {
 		s.log.DebugContext(ctx, "failed to begin a session", "session", name, "error", err)
 	}
-	status, err := execstream.Copy(ctx, client, command, func() { idle.Reset(s.opts.Idle) })
-	switch {
-	case err != nil:
-		return err.Error()
-	case status.Error != "":
-		return status.Error
-	}
-	return fmt.Sprintf("exit code %d", status.Code)
+	_, _ = execstream.Copy(ctx, client, command, execstream.Callbacks{
+		Seen: func() { idle.Reset(s.opts.Idle) },
+		Ended: func(status *execstream.ExitStatus, err error) {
+			switch {
+			case err != nil:
+				ended(err.Error())
+			case status.Error != "":
+				ended(status.Error)
+			default:
+				ended(fmt.Sprintf("exit code %d", status.Code))
+			}
+		},
+	})
 }
 
 func (s *Sessions) forget(name string) {

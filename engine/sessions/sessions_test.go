@@ -252,6 +252,33 @@ func TestSessions_last(t *testing.T) {
 	}
 }
 
+// TestSessions_client_without_an_end checks that a client that was told the end, and does
+// not close its connection, does not keep the next session waiting.
+func TestSessions_client_without_an_end(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		s := e.gateway(sessions.Options{PerExecutor: 1})
+		client, _ := e.client(s, "build", e.startMessage())
+		o := e.offer(s)
+		command, err := s.JoinSession(t.Context(), "x", o.ID, o.Token)
+		require.NoError(t, err)
+		_, err = command.Receive(t.Context())
+		require.NoError(t, err)
+		exit, err := execstream.Encode(execstream.Exit, execstream.ExitStatus{Code: 3})
+		require.NoError(t, err)
+		require.NoError(t, command.Send(t.Context(), exit))
+		told := time.Now()
+		got, err := client.Receive(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, exit, got)
+		e.awaitEnd("exit code 3")
+		require.Less(t, time.Since(told), time.Second)
+		e.client(s, "build", e.startMessage())
+		e.offer(s)
+	})
+}
+
 func TestSessions_no_executor_joins(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

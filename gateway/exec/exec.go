@@ -140,7 +140,7 @@ func (h *Operations) JoinSession(c echo.Context, session string, params api.Join
 	defer closeStream()
 	go conn.KeepAlive(ctx)
 	// The end is recorded by the gateway's end of the session.
-	_, _ = execstream.Copy(ctx, theirs, conn, func() {})
+	_, _ = execstream.Copy(ctx, theirs, conn, execstream.Callbacks{})
 	return nil
 }
 

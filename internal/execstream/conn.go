@@ -90,11 +90,25 @@ func (s *stream) Receive(context.Context) (Message, error) { return Read(s.s) }
 // Close implements Conn.
 func (s *stream) Close() { _ = s.s.Close() }
 
+// Callbacks are called by Copy. Those that are nil are not called.
+type Callbacks struct {
+	// Seen is called for each message.
+	Seen func()
+	// Ended is called once, with what Copy returns, when the command's connection is
+	// closed. Copy may return much later: it waits for the client to close its own.
+	Ended func(*ExitStatus, error)
+}
+
 // Copy copies messages in both directions between a client's end and the end of a
 // command, one at a time, until one of them ends or ctx does; then it closes both.
 // It returns the status of Exit if that was sent to the client, and otherwise an
-// error that says which end is gone. seen is called for each message.
-func Copy(ctx context.Context, client, command Conn, seen func()) (*ExitStatus, error) {
+// error that says which end is gone.
+func Copy(ctx context.Context, client, command Conn, on Callbacks) (*ExitStatus, error) {
+	seen := func() {
+		if on.Seen != nil {
+			on.Seen()
+		}
+	}
 	// A client is read until it was told the end: some connections break if the
 	// context of a call ends.
 	reading, stopReading := context.WithCancel(context.WithoutCancel(ctx))
@@ -122,13 +136,18 @@ func Copy(ctx context.Context, client, command Conn, seen func()) (*ExitStatus, 
 	}()
 	status, err := copyBack(ctx, sending, client, command, seen)
 	command.Close()
+	if status == nil {
+		cancel(err)
+		err = context.Cause(ctx) // the first
+	}
+	if on.Ended != nil {
+		on.Ended(status, err)
+	}
 	if status != nil {
 		awaitClose(sending, gone)
-	}
-	cancel(err)
-	if status == nil {
-		err = context.Cause(ctx) // the first
-		tell(client, err)        //nolint:contextcheck // ctx has ended
+		cancel(nil)
+	} else {
+		tell(client, err) //nolint:contextcheck // ctx has ended
 	}
 	finish(client)
 	<-gone

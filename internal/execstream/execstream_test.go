@@ -96,7 +96,7 @@ func startCopy(ctx context.Context, t *testing.T) *ends {
 	e := &ends{t: t, client: client, command: command, done: make(chan struct{})}
 	go func() {
 		defer close(e.done)
-		e.status, e.err = execstream.Copy(ctx, near, far, func() { e.seen.Add(1) })
+		e.status, e.err = execstream.Copy(ctx, near, far, execstream.Callbacks{Seen: func() { e.seen.Add(1) }})
 	}()
 	t.Cleanup(func() {
 		client.Close()

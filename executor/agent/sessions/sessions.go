@@ -151,7 +151,7 @@ func (s *Sessions) join(ctx context.Context, o execstream.Offer) {
 	}
 	s.log.InfoContext(ctx, "session began", "session", o.ID, "key", key.String())
 	how := "its command ended"
-	if _, err := execstream.Copy(ctx, client, execstream.NewStream(stream), func() {}); err != nil {
+	if _, err := execstream.Copy(ctx, client, execstream.NewStream(stream), execstream.Callbacks{}); err != nil {
 		how = err.Error()
 	}
 	s.log.InfoContext(ctx, "session ended", "session", o.ID, "key", key.String(), "reason", how)

@@ -44,11 +44,11 @@ func connect(t *testing.T) *chain {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/client", serve(func(ctx context.Context, conn *socket.Conn) {
-		status, _ := execstream.Copy(ctx, conn, atGateway, func() {})
+		status, _ := execstream.Copy(ctx, conn, atGateway, execstream.Callbacks{})
 		c.status <- status
 	}))
 	mux.HandleFunc("/executor", serve(func(ctx context.Context, conn *socket.Conn) {
-		_, _ = execstream.Copy(ctx, fromExecutor, conn, func() {})
+		_, _ = execstream.Copy(ctx, fromExecutor, conn, execstream.Callbacks{})
 	}))
 	server := &http.Server{Handler: mux}
 	served := make(chan error)
@@ -65,7 +65,7 @@ func connect(t *testing.T) *chain {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		_, _ = execstream.Copy(t.Context(), executor, near, func() {})
+		_, _ = execstream.Copy(t.Context(), executor, near, execstream.Callbacks{})
 	}()
 	t.Cleanup(func() {
 		c.client.Close()
