@@ -52,18 +52,27 @@ task, and tasks with "finally: true" run. A second stop, or --force, kills the t
 // repeated, since its answer was lost, must not end a cleanup. It also returns whether
 // the stop is forced.
 func stopRun(ctx context.Context, client *remote.Client, id, token string, force bool) (answer remote.Answer[api.Run], forced bool, err error) {
-	if answer, err = client.Run(ctx, id); err != nil {
-		return answer, false, err
+	known, err := client.Run(ctx, id)
+	if err != nil {
+		return known, false, err
 	}
-	if answer.Value.Phase == api.PhaseQueued {
+	if known.Value.Phase == api.PhaseQueued {
 		answer, err = client.Cancel(ctx, id, token)
 		if run.CodeOf(err) != run.CodeWrongPhase {
 			return answer, false, err
-		}
-		answer.Value = api.Run{} // it has started meanwhile
+		} // it has started meanwhile, or was cancelled
 	}
-	force = force || answer.Value.Phase == api.PhaseRunning && answer.Value.StopRequested
+	running := known.Value.Phase == api.PhaseRunning
+	force = force || running && known.Value.StopRequested
 	answer, err = client.Stop(ctx, id, token, force)
+	if run.CodeOf(err) != run.CodeWrongPhase || !running && known.Value.Phase != api.PhaseQueued {
+		return answer, force, err
+	}
+	// Another call may have ended it since it was read: then it has ended as asked.
+	now, readErr := client.Run(ctx, id)
+	if readErr == nil && (now.Value.Phase == api.PhaseCancelled || now.Value.Phase == api.PhaseFinished && now.Value.StopRequested) {
+		return now, force, nil
+	}
 	return answer, force, err
 }
 

@@ -96,3 +96,41 @@ func TestStop_queued(t *testing.T) {
 		})
 	}
 }
+
+// TestStop_ends_meanwhile stops a run that ends between two calls of the command: that is a
+// success if another caller has stopped or cancelled it.
+func TestStop_ends_meanwhile(t *testing.T) {
+	t.Parallel()
+	for name, x := range map[string]struct {
+		before, after string // the run
+		code          command.ExitCode
+		stdout        string
+	}{
+		"cancelled":               {`"phase": "queued"`, `"phase": "cancelled"`, command.ExitOK, "run r1 cancelled\n"},
+		"started and stopped":     {`"phase": "queued"`, `"phase": "finished", "stop_requested": true`, command.ExitOK, "run r1 finished\n"},
+		"stopped":                 {`"phase": "running", "stop_requested": true`, `"phase": "finished", "stop_requested": true`, command.ExitOK, "run r1 finished\n"},
+		"finished in another way": {`"phase": "running"`, `"phase": "finished"`, command.ExitOther, ""},
+		"cancelled before it all": {`"phase": "cancelled"`, `"phase": "cancelled"`, command.ExitOther, ""},
+		"stopped before it all":   {`"phase": "finished", "stop_requested": true`, `"phase": "finished", "stop_requested": true`, command.ExitOther, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			known := x.before
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost {
+					known = x.after
+					w.Header().Set("Content-Type", "application/problem+json")
+					w.WriteHeader(http.StatusConflict)
+					_, _ = io.WriteString(w, `{"code": "wrong_phase", "detail": "run r1 has ended"}`)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, `{"id": "r1", "result": "unknown", `+known+`}`)
+			}))
+			defer server.Close()
+			code, stdout, stderr := execute(t, server.URL, nil, "runs", "stop", "r1")
+			require.Equal(t, x.code, code, stderr)
+			require.Equal(t, x.stdout, stdout)
+		})
+	}
+}
