@@ -71,7 +71,7 @@ func (c *Connection) Open() (*remote.Client, error) {
 		return nil, err
 	}
 	var source func(context.Context) (string, error)
-	if isLogin(token) {
+	if file != "" && isLogin(token) {
 		source = savedLogin{path: file, server: server, transport: transport, now: c.env.WithDefaults().Now}.token
 	}
 	return remote.New(remote.Options{
@@ -99,7 +99,8 @@ func Connect(env Env, server, token, caCert string) (*remote.Client, error) {
 	})
 }
 
-// readToken returns the token for a server, "" for none, and the file that has it.
+// readToken returns the token for a server, "" for none, and the file that has it, "" if
+// none does.
 func (c *Connection) readToken(server string, known Context) (token, file string, err error) {
 	file = c.tokenFile
 	if file == "" && sameServer(server, known.Server) && (c.context != "" || c.env.Variable(variableToken) == "") {
@@ -110,6 +111,7 @@ func (c *Connection) readToken(server string, known Context) (token, file string
 	case token != "" && c.tokenFile != "":
 		return "", "", run.Errorf(run.CodeInvalid, "--token and --token-file exclude each other")
 	case token != "":
+		file = ""
 	case file != "":
 		data, err := os.ReadFile(file)
 		if err != nil {

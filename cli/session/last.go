@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,6 +26,10 @@ const LastRun = "last"
 // run for each gateway and token.
 const lastRunsFile = "last-runs.json"
 
+// maxLastRuns bounds the runs in that file. The oldest ones are removed first: pipelines
+// may use each token only once.
+const maxLastRuns = 100
+
 // RememberRun records the run that LastRun stands for from now on. A user without a
 // directory for it is no error: such users give ids.
 func (c *Connection) RememberRun(id string) error {
@@ -37,8 +42,18 @@ func (c *Connection) RememberRun(id string) error {
 		return err
 	}
 	all, err := readLastRuns(path)
-	if err != nil {
+	if err != nil || all == nil {
 		all = map[string]string{} // a damaged file is replaced
+	}
+	delete(all, key)
+	for len(all) >= maxLastRuns {
+		oldest := ""
+		for k, r := range all {
+			if oldest == "" || r < all[oldest] { // ids begin with the time of creation
+				oldest = k
+			}
+		}
+		delete(all, oldest)
 	}
 	all[key] = id
 	data, err := json.MarshalIndent(all, "", "  ")
@@ -115,8 +130,9 @@ func readLastRuns(path string) (map[string]string, error) {
 }
 
 // lastRunKey returns the selected gateway, and the key of its last run with the
-// selected token. The key of a context's token is that of its file: the token in it
-// may be replaced. That of any other token is a hash of it.
+// selected token. The key of a login is that of its user, the key of another
+// token of a context that of its file, since the token in it may be replaced, and the key
+// of any other token a hash of it.
 func (c *Connection) lastRunKey() (server, key string, err error) {
 	known, err := c.selected()
 	if err != nil {
@@ -131,7 +147,10 @@ func (c *Connection) lastRunKey() (server, key string, err error) {
 	if token == "" {
 		return server, key, nil
 	}
-	if file != "" && c.tokenFile == "" {
+	switch {
+	case file != "" && isLogin(token):
+		token = cmp.Or(userOf(token), file)
+	case file != "" && c.tokenFile == "":
 		token = file
 	}
 	sum := sha256.Sum256([]byte(token))

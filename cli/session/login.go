@@ -83,20 +83,43 @@ func NewLogin(issuer, clientID, tokenURL string, answer *oauth2.Token) (Login, e
 	if l.IDToken == "" {
 		return l, run.Errorf(run.CodeUnauthenticated, "the identity provider sent no ID token")
 	}
-	// The gateway checks the token; here only the time of its expiry is of interest.
-	parts := strings.Split(l.IDToken, ".")
-	var claims struct {
-		Expires int64 `json:"exp"`
-	}
-	text, err := base64.RawURLEncoding.DecodeString(parts[min(1, len(parts)-1)])
-	if err == nil {
-		err = json.Unmarshal(text, &claims)
-	}
+	claims, err := claimsOf(l.IDToken)
 	if err != nil {
 		return l, run.Errorf(run.CodeUnauthenticated, "the ID token of the identity provider cannot be read: %w", err)
 	}
 	l.Expires = time.Unix(claims.Expires, 0).UTC()
 	return l, nil
+}
+
+// idClaims are the claims of an ID token that are of interest here.
+type idClaims struct {
+	Subject string `json:"sub"`
+	Expires int64  `json:"exp"`
+}
+
+// claimsOf reads the claims of an ID token, which only the gateway checks.
+func claimsOf(token string) (idClaims, error) {
+	var claims idClaims
+	parts := strings.Split(token, ".")
+	text, err := base64.RawURLEncoding.DecodeString(parts[min(1, len(parts)-1)])
+	if err == nil {
+		err = json.Unmarshal(text, &claims)
+	}
+	return claims, err
+}
+
+// userOf returns a key of the user who logged in, which is the same after a renewal; ""
+// if the content of a token file does not name the user.
+func userOf(content string) string {
+	var l Login
+	if json.Unmarshal([]byte(content), &l) != nil {
+		return ""
+	}
+	claims, err := claimsOf(l.IDToken)
+	if err != nil || claims.Subject == "" {
+		return ""
+	}
+	return l.Issuer + "\n" + claims.Subject
 }
 
 // Write stores a login in a file that only the user can read.
