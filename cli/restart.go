@@ -104,7 +104,7 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	case err != nil:
 		return err
 	case changedSpec != nil:
-		body.Spec = string(changedSpec.data)
+		body.Spec, changedSpec.inputs = string(changedSpec.data), body.InputValues
 	}
 	created, err := client.Restart(c.Context(), id, body, r.key)
 	if r.edited != nil && err == nil {

@@ -85,7 +85,7 @@ The exit code is then the outcome of the run. Ctrl-C ends the command and not th
 				return run.Errorf(run.CodeUnavailable, "%w; check whether the run was submitted with drover runs list", err)
 			}
 			if err != nil {
-				return file.fault(err)
+				return file.refused(err)
 			}
 			remember(env, conn, created.Value.ID)
 			if following {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -29,6 +30,10 @@ type specFile struct {
 	name   string // for messages
 	data   []byte
 	format spec.Format
+	inputs map[string]string // values of flags, which override those in the file
+	// rewritten says that the gateway gets the specification in other lines than those of the
+	// file.
+	rewritten bool
 }
 
 func readSpecFile(env session.Env, name string) (*specFile, error) {
@@ -66,6 +71,7 @@ func readFile(env session.Env, name string) ([]byte, error) {
 // the gateway knows the pools. Without values of inputs, it accepts that required
 // ones are missing.
 func (f *specFile) validate(inputs map[string]string) (*run.Spec, error) {
+	f.inputs = inputs
 	s, err := spec.Parser{InputValues: inputs, NoInputs: len(inputs) == 0}.Validate(f.data, f.format)
 	if err != nil {
 		return nil, f.fault(err)
@@ -91,6 +97,7 @@ const tokenKey = "changegroup_token"
 
 // change returns the changed specification as JSON.
 func (f *specFile) change(c specChange) ([]byte, error) {
+	f.inputs, f.rewritten = c.inputs, true
 	token := ""
 	s, err := spec.Parser{Extra: map[string]*string{tokenKey: &token}, InputValues: c.inputs}.Read(f.data, f.format)
 	if err != nil {
@@ -135,6 +142,23 @@ func (f *specFile) media() string {
 // fault converts an error of the specification to an error of the file.
 func (f *specFile) fault(err error) error { return f.faultOf(err, spec.Locate) }
 
+// refused converts the gateway's refusal of the specification to an error of the file.
+func (f *specFile) refused(err error) error {
+	if !f.rewritten {
+		return f.fault(err)
+	}
+	return f.faultOf(err, func(faults []run.Fault, data []byte, format spec.Format) []run.Fault {
+		faults = slices.Clone(faults)
+		for i := range faults {
+			faults[i].Line = 0
+		}
+		faults = spec.Locate(faults, data, format)
+		// Those without a line are last.
+		slices.SortStableFunc(faults, func(a, b run.Fault) int { return cmp.Compare(uint(a.Line)-1, uint(b.Line)-1) })
+		return faults
+	})
+}
+
 // faultOf is fault with line numbers from locate.
 func (f *specFile) faultOf(err error, locate func([]run.Fault, []byte, spec.Format) []run.Fault) error {
 	var coded *run.Error
@@ -145,7 +169,7 @@ func (f *specFile) faultOf(err error, locate func([]run.Fault, []byte, spec.Form
 	return command.FaultyFile(f.name, coded)
 }
 
-// nameInputs returns the faults with those of inputs that have no value in the file
+// nameInputs returns the faults with those of inputs whose value is not that of the file
 // under the name of their flag, without a line.
 func (f *specFile) nameInputs(faults []run.Fault) []run.Fault {
 	var file struct {
@@ -156,7 +180,9 @@ func (f *specFile) nameInputs(faults []run.Fault) []run.Fault {
 	}
 	for i, fault := range faults {
 		name, ok := strings.CutPrefix(fault.Path, "input_values.")
-		if _, known := file.Values[name]; ok && !known {
+		_, known := file.Values[name]
+		_, given := f.inputs[name]
+		if ok && (given || !known) {
 			faults[i].Path, faults[i].Line = "--input "+name, 0
 		}
 	}
