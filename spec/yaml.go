@@ -52,7 +52,7 @@ func parseYAML(data []byte) (root *yaml.Node, err error) {
 // YAMLError returns the fault of a text that package yaml refused, with CodeUnreadable.
 func YAMLError(data []byte, err error) error {
 	if refused, ok := errors.AsType[*yaml.TypeError](err); ok {
-		return unreadable(0, yamlfault.Error(data, refused).Error())
+		return unreadable(0, yamlfault.Error(data, refused, nil).Error())
 	}
 	line, detail := yamlfault.Explain(data, err)
 	return unreadable(line, detail)

@@ -77,7 +77,7 @@ func ReadContexts(env Env) (Contexts, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&all); err != nil && !errors.Is(err, io.EOF) {
-		return Contexts{}, run.Errorf(run.CodeInvalid, "read the contexts %s: %w", path, yamlfault.Error(data, err))
+		return Contexts{}, run.Errorf(run.CodeInvalid, "read the contexts %s: %w", path, yamlfault.Error(data, err, all))
 	}
 	return all, nil
 }

@@ -188,7 +188,7 @@ func readTokens(file string) ([]tokens.Token, error) {
 	}
 	var list []tokens.Token
 	if err := yaml.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("read the token file %s: %w", file, yamlfault.Error(data, err))
+		return nil, fmt.Errorf("read the token file %s: %w", file, yamlfault.Error(data, err, list))
 	}
 	return list, nil
 }

@@ -44,7 +44,7 @@ func ReadPolicy(data []byte) (Policy, error) {
 	decoder.KnownFields(true)
 	var p Policy
 	if err := decoder.Decode(&p); err != nil && !errors.Is(err, io.EOF) {
-		return nil, yamlfault.Error(data, err)
+		return nil, yamlfault.Error(data, err, p)
 	}
 	var errs []error
 	for i, g := range p {

@@ -61,7 +61,7 @@ func Open(path string, lookup func(name string) (string, bool), log *slog.Logger
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)
 	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read %s: %w", path, yamlfault.Error(data, err))
+		return nil, fmt.Errorf("read %s: %w", path, yamlfault.Error(data, err, file))
 	}
 	s := &Set{entries: make(map[string]entry, len(file.Providers)), log: log}
 	var faults []error

@@ -104,7 +104,7 @@ func readList(data []byte) (*List, error) {
 	decoder.KnownFields(true)
 	var tokens []Token
 	if err := decoder.Decode(&tokens); err != nil && !errors.Is(err, io.EOF) {
-		return nil, yamlfault.Error(data, err)
+		return nil, yamlfault.Error(data, err, tokens)
 	}
 	return NewList(tokens)
 }

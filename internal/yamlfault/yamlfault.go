@@ -4,9 +4,11 @@ package yamlfault
 
 import (
 	"bytes"
+	"encoding"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"regexp"
 	"slices"
 	"sort"
@@ -25,6 +27,7 @@ var (
 	fieldPattern   = regexp.MustCompile(`^(line \d+: )field (.*) not found in type `)
 	typePattern    = regexp.MustCompile(`(?s)^(line \d+: )cannot unmarshal (!\S*)(?: .*)? into (.+)$`)
 	linePattern    = regexp.MustCompile(`^(?:line \d+: )?`)
+	numberPattern  = regexp.MustCompile(`^(?:u?int|float)\d*$`)
 	messagePattern = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 	// Values of a key or of an item that need quotes. The text is not shown: it may be
 	// a secret.
@@ -59,13 +62,15 @@ func Explain(text []byte, err error) (line int, detail string) {
 }
 
 // Error is what Explain returns as an error, "line 3: the quotes that begin here are
-// not closed". It also explains the values that a typed decoding refused, each in a
-// line.
-func Error(text []byte, err error) error {
+// not closed". It also explains the values that the decoding into a variable refused,
+// each in a line.
+func Error(text []byte, err error, into any) error {
 	if refused, ok := errors.AsType[*yaml.TypeError](err); ok {
+		types := make(namedTypes)
+		types.add(reflect.TypeOf(into))
 		var all []error
 		for _, message := range refused.Errors {
-			all = append(all, errors.New(explainValue(message)))
+			all = append(all, errors.New(types.explainValue(message)))
 		}
 		return errors.Join(all...)
 	}
@@ -79,16 +84,72 @@ func Error(text []byte, err error) error {
 	return fmt.Errorf("line %d: %s", line, detail)
 }
 
+// namedTypes are what the types with names that a variable consists of accept.
+type namedTypes map[string]string
+
+// add adds the types of a variable of type t.
+func (n namedTypes) add(t reflect.Type) {
+	if t == nil {
+		return
+	}
+	if t.Name() != "" {
+		if _, known := n[t.String()]; known {
+			return
+		}
+		n[t.String()] = accepted(t)
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		n.add(t.Elem())
+	case reflect.Map:
+		n.add(t.Key())
+		n.add(t.Elem())
+	case reflect.Struct:
+		for field := range t.Fields() {
+			n.add(field.Type)
+		}
+	default:
+	}
+}
+
+// accepted names what a type accepts.
+func accepted(t reflect.Type) string {
+	switch pointer := reflect.PointerTo(t); {
+	case pointer.Implements(reflect.TypeFor[yaml.Unmarshaler]()):
+		return other
+	case pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		return "a text"
+	}
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "a map"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Float32, reflect.Float64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return "a number"
+	default:
+		return other
+	}
+}
+
+// other names a value of a type that is not known.
+const other = "a value of another type"
+
 // explainValue says what is wrong with a value, in place of a message of package yaml,
 // which has the value and names types of Go.
-func explainValue(message string) string {
+func (n namedTypes) explainValue(message string) string {
 	if m := fieldPattern.FindStringSubmatch(message); m != nil {
 		return m[1] + "there is no key " + strconv.Quote(m[2])
 	}
 	if m := typePattern.FindStringSubmatch(message); m != nil {
-		return m[1] + kind(m[2]) + " where " + expected(m[3]) + " is expected"
+		return m[1] + kind(m[2]) + " where " + n.expected(m[3]) + " is expected"
 	}
-	return linePattern.FindString(message) + "a value of another type is expected"
+	return linePattern.FindString(message) + other + " is expected"
 }
 
 // kind names the type of a value by its tag.
@@ -105,26 +166,30 @@ func kind(tag string) string {
 	case "!!int", "!!float":
 		return "a number"
 	}
-	return "a value of another type"
+	return other
 }
 
 // expected names what a type of Go accepts.
-func expected(goType string) string {
+func (n namedTypes) expected(goType string) string {
 	switch {
-	case strings.HasPrefix(goType, "[]"):
-		return "a list"
+	case goType == "time.Duration":
+		return "a duration such as 90s"
+	case goType == "time.Time":
+		return "a time such as 2026-01-31T12:00:00Z"
+	case n[goType] != "":
+		return n[goType]
 	case goType == "string":
 		return "a text"
 	case goType == "bool":
 		return "true or false"
-	case strings.HasPrefix(goType, "int"), strings.HasPrefix(goType, "uint"), strings.HasPrefix(goType, "float"):
+	case numberPattern.MatchString(goType):
 		return "a number"
-	case strings.HasPrefix(goType, "time.Duration"):
-		return "a duration such as 90s"
-	case strings.HasPrefix(goType, "time.Time"):
-		return "a time such as 2026-01-31T12:00:00Z"
+	case strings.HasPrefix(goType, "["):
+		return "a list"
+	case strings.HasPrefix(goType, "map["), strings.HasPrefix(goType, "struct {"):
+		return "a map"
 	}
-	return "a map"
+	return other
 }
 
 // refuse returns the message with which package yaml refuses a text, "" if it does

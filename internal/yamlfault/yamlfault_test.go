@@ -2,6 +2,7 @@ package yamlfault_test
 
 import (
 	"bytes"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func TestError(t *testing.T) {
 		decoder.KnownFields(true)
 		err := decoder.Decode(&x)
 		require.Error(t, err)
-		return yamlfault.Error([]byte(text), err)
+		return yamlfault.Error([]byte(text), err, x)
 	}
 	require.EqualError(t, read("- name: n\n  numbr: 1\n  number: hunter2\n  list: {a: hunter2}\n  section: [hunter2]\n"), strings.Join([]string{
 		`line 2: there is no key "numbr"`,
@@ -109,6 +110,59 @@ func TestError(t *testing.T) {
 	}, "\n"))
 	require.EqualError(t, read("- time: hunter2\n"), "a time such as 2026-01-31T12:00:00Z is expected")
 	require.EqualError(t, read("- name: n\n\tlist: []\n"), "line 2: a tab is part of the indentation: YAML allows only spaces there")
+}
+
+type (
+	level  string
+	flags  []level
+	labels map[string]level
+	count  int
+	toggle bool
+	place  struct{ Level level }
+	list   []struct {
+		Flags  *flags
+		Labels labels
+		Count  count
+		On     toggle
+		Place  place
+		Level  level
+		Host   netip.Addr
+		Any    custom
+		Again  *list
+	}
+)
+
+// custom reads itself.
+type custom struct{}
+
+func (*custom) UnmarshalYAML(n *yaml.Node) error {
+	type hidden struct{ Level level }
+	return n.Decode(new(struct{ X hidden }))
+}
+
+// TestError_named_types checks that the fault of a type with a name says what it accepts.
+func TestError_named_types(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"a: b":                       "a map where a list is expected",
+		"- {flags: {a: b}}":          "a map where a list is expected",
+		"- {flags: [[a]]}":           "a list where a text is expected",
+		"- {labels: [a]}":            "a list where a map is expected",
+		"- {labels: {a: [b]}}":       "a list where a text is expected",
+		"- {count: [1]}":             "a list where a number is expected",
+		"- {on: {a: b}}":             "a map where true or false is expected",
+		"- {place: [a]}":             "a list where a map is expected",
+		"- {level: {a: b}}":          "a map where a text is expected",
+		"- {host: [a]}":              "a list where a text is expected",
+		"- {again: [{level: [a]}]}":  "a list where a text is expected",
+		"- {any: {x: [a]}}":          "a list where a value of another type is expected",
+		"- {any: {x: {level: [a]}}}": "a list where a text is expected",
+	} {
+		var x list
+		err := yaml.Unmarshal([]byte(text), &x)
+		require.Error(t, err, text)
+		require.EqualError(t, yamlfault.Error([]byte(text), err, x), "line 1: "+want, text)
+	}
 }
 
 func refuse(t *testing.T, text []byte) error {
