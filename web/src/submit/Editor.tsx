@@ -39,6 +39,8 @@ export function Editor({ ref, text, schema, groups, faults, warnings, onText, on
   const view = useRef<EditorView>(undefined)
   const now = useRef({ schema, groups, onText, onSubmit, text })
   now.current = { schema, groups, onText, onSubmit, text }
+  // What the editor reported, and has not come back as the text yet: it is older than what was typed since.
+  const reported = useRef<string[]>([])
 
   useEffect(() => {
     const root = host.current!.shadowRoot ?? host.current!.attachShadow({ mode: 'open' })
@@ -56,7 +58,13 @@ export function Editor({ ref, text, schema, groups, faults, warnings, onText, on
             ...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...foldKeymap, ...completionKeymap, ...lintKeymap,
           ]),
           EditorView.contentAttributes.of({ 'aria-label': 'Run file', spellcheck: 'false' }),
-          EditorView.updateListener.of((update) => { if (update.docChanged) now.current.onText(update.state.doc.toString()) }),
+          EditorView.updateListener.of((update) => {
+            if (!update.docChanged) return
+            const changed = update.state.doc.toString()
+            if (changed === now.current.text) reported.current = []
+            else reported.current.push(changed)
+            now.current.onText(changed)
+          }),
         ],
       }),
     })
@@ -65,8 +73,10 @@ export function Editor({ ref, text, schema, groups, faults, warnings, onText, on
   }, [])
 
   useEffect(() => {
+    const at = reported.current.lastIndexOf(text)
+    reported.current = at < 0 ? [] : reported.current.slice(at + 1)
     const editor = view.current
-    if (editor && editor.state.doc.toString() !== text) editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: text } })
+    if (at < 0 && editor && editor.state.doc.toString() !== text) editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: text } })
   }, [text])
 
   useEffect(() => {
