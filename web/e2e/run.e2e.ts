@@ -137,6 +137,27 @@ browserSuite('the page of a run', ({ api, open }) => {
     expect(faults).toEqual([])
   })
 
+  it('is written in an editor that replaces a selection by plain text, and loses nothing of it', async () => {
+    const { page, faults } = await open()
+    await page.goto(path.submit)
+    const editor = page.getByRole('textbox', { name: 'Run file' })
+    await editor.click()
+    for (let i = 0; i < 10; i++) {
+      await page.keyboard.press('Control+A')
+      await page.keyboard.insertText('# a comment')
+      await editor.locator('.cm-line > span', { hasText: '# a comment' }).waitFor() // it has a style
+      await page.keyboard.press('Control+A')
+      if (i % 2) await page.keyboard.insertText('name: x')
+      else await page.keyboard.type('name: x')
+      await expect.poll(() => editor.textContent()).toBe('name: x')
+    }
+    // Brackets are put around a selection.
+    await page.keyboard.press('Control+A')
+    await page.keyboard.type('[')
+    await expect.poll(() => editor.textContent()).toBe('[name: x]')
+    expect(faults).toEqual([])
+  })
+
   it('of a schedule: its times are in the zone of the schedule, with its name', async () => {
     const name = fresh('berlin')
     await api.call('PUT', `/api/v1/schedules/${name}`, { spec: { ...specs.approval, group: '/web/tests' }, cron: ['0 3 * * *'], timezone: 'Europe/Berlin' })

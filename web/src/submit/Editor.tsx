@@ -57,6 +57,7 @@ export function Editor({ ref, text, schema, groups, faults, warnings, onText, on
             { key: 'Mod-Enter', run: () => { now.current.onSubmit(); return true } },
             ...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...foldKeymap, ...completionKeymap, ...lintKeymap,
           ]),
+          typing,
           EditorView.contentAttributes.of({ 'aria-label': 'Run file', spellcheck: 'false' }),
           EditorView.updateListener.of((update) => {
             if (!update.docChanged) return
@@ -97,6 +98,20 @@ export function Editor({ ref, text, schema, groups, faults, warnings, onText, on
   }), [])
   return <div className="editor" ref={host} />
 }
+
+/**
+ * typing replaces a selection by what is typed. If the browser did, it would keep the look of the old text in a style attribute,
+ * which the policy of the page does not allow.
+ */
+const typing = EditorView.domEventHandlers({
+  beforeinput({ inputType, data, isComposing }, view) {
+    const { from, to, empty } = view.state.selection.main
+    if (inputType !== 'insertText' || !data || isComposing || empty) return false
+    const insert = () => view.state.update(view.state.replaceSelection(data), { userEvent: 'input.type', scrollIntoView: true })
+    if (!view.state.facet(EditorView.inputHandler).some((handle) => handle(view, from, to, data, insert))) view.dispatch(insert())
+    return true
+  },
+})
 
 /** diagnostic marks the line of a fault; the first line if it has none. */
 function diagnostic(editor: EditorView, fault: Fault, severity: 'error' | 'warning'): Diagnostic {
