@@ -137,6 +137,32 @@ browserSuite('the page of a run', ({ api, open }) => {
     expect(faults).toEqual([])
   })
 
+  it('is submitted with inputs of a form that marks those whose values are refused', async () => {
+    const { page, faults } = await open()
+    await page.goto(path.submit)
+    await page.getByRole('textbox', { name: 'Run file' }).click()
+    await page.keyboard.press('Control+A')
+    await page.keyboard.insertText(JSON.stringify({
+      name: 'sizes', group: '/web/tests', input_values: { size: 3 }, tasks: { one: { steps: [{ run: 'true' }] } },
+      inputs: { zone: { required: true }, size: { type: 'number', default: 1 } },
+    }))
+    const form = page.getByRole('group', { name: 'Inputs' })
+    const [zone, size] = [form.getByLabel('zone'), form.getByLabel('size')]
+    await size.fill('many')
+    await page.getByRole('button', { name: 'Start now' }).click()
+    const notice = page.getByRole('alert').filter({ hasText: 'Input' })
+    await notice.waitFor()
+    expect(await notice.getByRole('listitem').allTextContents()).toEqual(['Input size: "many" is not a number such as 3 or 0.5', 'Input zone: the input "zone" is required'])
+    const marks = () => Promise.all([zone, size].map(async (field) => [await field.getAttribute('aria-invalid'), await field.evaluate((e) => document.getElementById(e.getAttribute('aria-describedby')!)?.textContent)]))
+    expect(await marks()).toEqual([['true', 'the input "zone" is required'], ['true', '"many" is not a number such as 3 or 0.5']])
+    await zone.fill('a')
+    await size.fill('4')
+    expect(await marks()).toEqual([['false', undefined], ['false', undefined]])
+    await page.getByRole('button', { name: 'Start now' }).click()
+    await page.waitForURL(/\/runs\//)
+    expect(faults).toEqual([])
+  })
+
   it('is written in an editor that replaces a selection by plain text, and loses nothing of it', async () => {
     const { page, faults } = await open()
     await page.goto(path.submit)

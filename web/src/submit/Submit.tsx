@@ -15,7 +15,7 @@ import { useRefusal, useSession } from '../lib/session'
 import type { Schema } from './complete'
 import { clearDraft, readDraft, writeDraft } from './draft'
 import { Editor, type EditorHandle, type Fault } from './Editor'
-import { admissionOf, inputsOf, fileOf, newKey, withChanges, type Input } from './file'
+import { admissionOf, inputFaults, inputsOf, fileOf, newKey, withChanges, type Input } from './file'
 import { groupOf, withGroup } from './group'
 import { GroupField, useGroups } from './GroupField'
 import { InputForm } from './InputForm'
@@ -72,8 +72,10 @@ function Page({ of, begin, name }: { of: string; begin: string; name?: string })
 
   // The same file that is sent again, because the answer was lost, makes no second run.
   const key = useRef({ body: '', key: '' })
+  const [sent, setSent] = useState(noValues)
   const submit = useAction({
     act: async (api, admission: 'auto' | 'manual') => {
+      setSent(chosen)
       const body = withChanges(text, { values: chosen, admission: admission === admissionOf(text) ? undefined : admission })
       if (key.current.body !== body) key.current = { body, key: newKey() }
       const { data } = await api.POST('/api/v1/runs', {
@@ -92,6 +94,9 @@ function Page({ of, begin, name }: { of: string; begin: string; name?: string })
   const faults = check?.faults ?? none
   const warnings = check?.valid?.warnings ?? none
   const refused = submit.error instanceof ProblemError ? submit.error.problem.errors : undefined
+  const { ofInputs, others } = useMemo(() => inputFaults(refused ?? none, inputs, fileInputs, sent), [refused, inputs, fileInputs, sent])
+  // A field is marked until its value changes.
+  const marked = new Map([...ofInputs].filter(([n]) => chosen[n] === sent[n]))
   useLeaveWarning(text !== begin && !submit.done)
   useEffect(() => {
     if (submit.done) return
@@ -125,7 +130,7 @@ function Page({ of, begin, name }: { of: string; begin: string; name?: string })
           <p className="notice" role="status">This is what you wrote before, and did not submit. <button type="button" onClick={discard}>Discard it</button></p>
         )}
         <Verdict check={check} current={check?.of === text} onLine={(line) => editor.current?.goTo(line)} />
-        {Object.keys(inputs).length > 0 && <InputForm inputs={inputs} file={fileInputs} values={chosen} onChange={setValues} />}
+        {Object.keys(inputs).length > 0 && <InputForm inputs={inputs} file={fileInputs} values={chosen} faults={marked} onChange={setValues} />}
         <GroupField group={group} groups={groups} onChange={(to) => setText(withGroup(text, to))} />
         <div className="actions">
           <Button refusal={refusal} className="primary" disabled={submit.waiting} title="Ctrl+Enter submits as the file says" onClick={() => send('auto')}>{submit.waiting ? 'Submitting …' : 'Start now'}</Button>
@@ -135,7 +140,8 @@ function Page({ of, begin, name }: { of: string; begin: string; name?: string })
         {refused ? (
           <div className="notice failed" role="alert">
             <strong>{messageOf(submit.error)}</strong>
-            <Faults faults={refused} onLine={(line) => editor.current?.goTo(line)} />
+            {ofInputs.size > 0 && <ul className="faults">{[...ofInputs].map(([n, detail]) => <li key={n}><span>Input <span className="mono">{n}</span>: {detail}</span></li>)}</ul>}
+            <Faults faults={others} onLine={(line) => editor.current?.goTo(line)} />
           </div>
         ) : <Outcome action={submit} repeatable />}
         <p className="muted hint">Completion: Ctrl+Space. Next fault: F8. Submit: Ctrl+Enter.</p>

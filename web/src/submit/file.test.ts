@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 
-import { admissionOf, fileOf, inOrder, inputsOf, newKey, withChanges, type Input } from './file'
+import { admissionOf, fileOf, inOrder, inputFaults, inputsOf, newKey, withChanges, type Input } from './file'
 
 const file = `# why
 name: a # what
@@ -20,6 +20,13 @@ describe('inputs', () => {
     expect(inOrder(inputs, inputsOf('inputs:\n  zone: {}\n  at: {}\n  size: {}\n')).map(([name]) => name)).toEqual(['zone', 'at', 'size'])
     expect(inOrder(inputs, inputsOf('{"inputs": {"zone": {}, "size": {}}}')).map(([name]) => name)).toEqual(['zone', 'size', 'at'])
     expect(inputsOf('inputs:\n  b: {}\n  2: {}\n  1: {}\n').names).toEqual(['b', '2', '1'])
+  })
+  it('have the faults of values that the file does not give', () => {
+    const fault = (path: string) => ({ path, detail: `of ${path}`, line: 3 })
+    const [at, size, zone, unknown, task] = ['input_values.at', 'input_values.size', 'input_values.zone', 'input_values.none', 'tasks.a'].map(fault)
+    const found = inputFaults([at!, size!, zone!, unknown!, task!], inputs, inputsOf('input_values: {size: x, zone: y}\n'), { size: 'z' })
+    expect([...found.ofInputs]).toEqual([['at', 'of input_values.at'], ['size', 'of input_values.size']])
+    expect(found.others).toEqual([zone, unknown, task])
   })
   it('have values in the file', () => {
     expect(inputsOf('input_values: {size: 3, zone: a}\n').values).toEqual({ size: 3, zone: 'a' })

@@ -50,6 +50,18 @@ function valuesOf(file: Document): Record<string, unknown> {
   }
 }
 
+/** inputFaults divides faults into those of inputs whose value is not that of the file, by their names, and all others. */
+export function inputFaults<F extends { path: string; detail: string }>(faults: readonly F[], inputs: Readonly<Record<string, Input>>, file: FileInputs, values: Readonly<Record<string, string>>): { ofInputs: ReadonlyMap<string, string>; others: readonly F[] } {
+  const ofInputs = new Map<string, string>()
+  const others = faults.filter(({ path, detail }) => {
+    const name = path.startsWith('input_values.') ? path.slice('input_values.'.length) : ''
+    if (!Object.hasOwn(inputs, name) || (Object.hasOwn(file.values, name) && !Object.hasOwn(values, name))) return true
+    ofInputs.set(name, detail)
+    return false
+  })
+  return { ofInputs, others }
+}
+
 /** inOrder returns inputs in the order of the file, and those that it does not name at the end. */
 export function inOrder(inputs: Readonly<Record<string, Input>>, { names }: FileInputs): [string, Input][] {
   const at = new Map(names.map((name, i) => [name, i]))
