@@ -2,6 +2,9 @@ package spec
 
 import (
 	"fmt"
+	"maps"
+	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,14 +13,17 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// cronYears is how far ahead an expression must have a time.
-const cronYears = 5
-
-// Bounds of years in expressions, as Temporal has them.
+// Bounds of expressions, as Temporal has them.
 const (
-	minCronYear = 2000
-	maxCronYear = 2100
+	minCronYear    = 2000
+	maxCronYear    = 2100
+	maxCronComment = 200
+	maxCronStep    = math.MaxInt32
 )
+
+// cronDaysPattern matches the days of an interval, which Go's durations do not
+// have.
+var cronDaysPattern = regexp.MustCompile(`(\d+(\.\d*)?|\.\d+)d`)
 
 // cronField is a field of a cron expression, in Temporal's grammar.
 type cronField struct {
@@ -62,6 +68,7 @@ func checkCron(l *faultList, s run.ScheduleSpec, now time.Time) {
 		defer l.add("timezone", run.FaultBadValue, noZone, quote(s.Timezone))
 	}
 	first, shared := -1, ""
+	var times []cronTimes
 	for i, text := range s.Cron {
 		at := run.Path("cron").Index(i)
 		if l.stop() {
@@ -71,10 +78,10 @@ func checkCron(l *faultList, s run.ScheduleSpec, now time.Time) {
 		if rest == "" || len(text) > run.MaxCronLength {
 			continue // reported
 		}
-		own := ""
-		if strings.HasPrefix(rest, "TZ=") || strings.HasPrefix(rest, "CRON_TZ=") {
-			own, rest, _ = strings.Cut(rest, " ")
-			_, own, _ = strings.Cut(own, "=")
+		own, rest, comment := splitCron(rest)
+		interval, every := strings.CutPrefix(rest, "@every")
+		if every {
+			own = "" // Temporal reads it as without a time zone
 		}
 		if first < 0 {
 			first, shared = i, own
@@ -87,26 +94,60 @@ func checkCron(l *faultList, s run.ScheduleSpec, now time.Time) {
 		if own != shared || own != "" && s.Timezone != "" && own != s.Timezone {
 			l.add(at, run.FaultContradiction, "all expressions of a schedule have one time zone: set it as timezone, for all of them")
 		}
-		checkExpression(l, at, rest, zone, now)
+		if every {
+			checkEvery(l, at, interval)
+			continue
+		}
+		if n := len(comment); n > maxCronComment {
+			l.add(at, run.FaultOverLimit, "the comment has %d bytes; the limit is %d", n, maxCronComment)
+		}
+		if sets := checkExpression(l, at, rest); sets != nil {
+			times = append(times, sets)
+		}
 	}
+	from := s.StartAt.Add(-time.Second) // a time at start_at fires
+	if now.After(from) {
+		from = now
+	}
+	from = from.In(zone)
+	future := func(x cronTimes) bool { return x.after(from) }
+	if len(times) > 0 && len(times) == len(s.Cron) && len(s.Intervals) == 0 && !slices.ContainsFunc(times, future) {
+		at := run.Path("cron")
+		if len(times) == 1 {
+			at = at.Index(0)
+		}
+		l.add(at, run.FaultBadValue, "the schedule has no time after %s", from.Format(time.RFC3339))
+	}
+}
+
+// splitCron splits an expression into its own time zone, its times and its
+// comment.
+func splitCron(text string) (zone, times, comment string) {
+	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
+		zone, text, _ = strings.Cut(text, " ")
+		_, zone, _ = strings.Cut(zone, "=")
+	}
+	times, comment, _ = strings.Cut(text, "#")
+	return zone, strings.TrimSpace(times), strings.TrimSpace(comment)
 }
 
 const noZone = "there is no time zone %s; names are as in Europe/Berlin"
 
-// checkExpression adds the faults of a cron expression without a time zone.
-func checkExpression(l *faultList, p run.Path, text string, zone *time.Location, now time.Time) {
-	text, _, _ = strings.Cut(text, "#")
-	text = strings.TrimSpace(text)
-	if interval, ok := strings.CutPrefix(text, "@every"); ok {
-		checkEvery(l, p, strings.TrimSpace(interval))
-		return
-	}
+// checkExpression adds the faults of a cron expression without a time zone and
+// a comment. It returns its times, or nil for a fault.
+func checkExpression(l *faultList, p run.Path, text string) cronTimes {
 	if strings.HasPrefix(text, "@") {
-		names := []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
-		if !slices.Contains(names, text) {
-			l.add(p, run.FaultBadFormat, "%s is none of %s and @every%s", quote(text), strings.Join(names, ", "), l.didYouMean(text, names))
+		names := map[string]string{
+			"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+			"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 		}
-		return
+		fields, ok := names[text]
+		if !ok {
+			known := slices.Sorted(maps.Keys(names))
+			l.add(p, run.FaultBadFormat, "%s is none of %s and @every%s", quote(text), strings.Join(known, ", "), l.didYouMean(text, known))
+			return nil
+		}
+		text = fields
 	}
 	words, all := strings.Fields(text), cronFields()
 	fields := []int{cronMinute, cronHour, cronDay, cronMonth, cronWeekday}
@@ -118,9 +159,10 @@ func checkExpression(l *faultList, p run.Path, text string, zone *time.Location,
 		fields = slices.Concat([]int{cronSecond}, fields, []int{cronYear})
 	default:
 		l.add(p, run.FaultBadFormat, "the expression has %d fields; it has 5 (minute, hour, day of the month, month, weekday), 6 (and the year) or 7 (the second first)", len(words))
-		return
+		return nil
 	}
-	sets := make([]map[int]bool, len(all)) // nil: all values
+	sets := make(cronTimes, len(all))
+	sets[cronSecond] = map[int]bool{0: true}
 	good := true
 	for at, field := range fields {
 		f := all[field]
@@ -131,27 +173,43 @@ func checkExpression(l *faultList, p run.Path, text string, zone *time.Location,
 		}
 		sets[field] = set
 	}
-	if good && !fires(sets, now.In(zone)) {
-		l.add(p, run.FaultBadValue, "the expression has no time within %d years: day of the month, month, weekday and year never match together", cronYears)
+	if !good {
+		return nil
+	}
+	if !sets.after(time.Date(minCronYear, 1, 1, 0, 0, -1, 0, time.UTC)) {
+		l.add(p, run.FaultBadValue, "the expression never has a time: day of the month, month, weekday and year never match together")
+		return nil
+	}
+	return sets
+}
+
+// checkEvery adds the faults of what follows @every.
+func checkEvery(l *faultList, p run.Path, text string) {
+	interval, phase, _ := strings.Cut(strings.TrimPrefix(text, " "), "/")
+	every, err := parseCronInterval(interval)
+	var offset time.Duration
+	if err == nil && phase != "" {
+		offset, err = parseCronInterval(phase)
+	}
+	switch {
+	case err != nil || !strings.HasPrefix(text, " "):
+		l.add(p, run.FaultBadFormat, "%s is not an interval: write @every 6h, or @every 6h/30m with an offset", quote("@every"+text))
+	case every < run.MinInterval:
+		l.add(p, run.FaultOutOfRange, "the interval is %s; it must be at least %s", every, run.MinInterval)
+	case offset < 0 || offset >= every:
+		l.add(p, run.FaultOutOfRange, "the offset is %s; it must be within the interval", offset)
 	}
 }
 
-func checkEvery(l *faultList, p run.Path, text string) {
-	interval, phase, phased := strings.Cut(text, "/")
-	for _, part := range []string{interval, phase} {
-		d, err := time.ParseDuration(part)
-		if days, ok := strings.CutSuffix(part, "d"); ok && err != nil { // Temporal accepts days
-			n, daysErr := strconv.Atoi(days)
-			d, err = time.Duration(n)*24*time.Hour, daysErr
+// parseCronInterval parses a duration that may have days.
+func parseCronInterval(text string) (time.Duration, error) {
+	return time.ParseDuration(cronDaysPattern.ReplaceAllStringFunc(text, func(days string) string {
+		n, err := strconv.ParseFloat(strings.TrimSuffix(days, "d"), 64)
+		if err != nil {
+			return days // no duration either
 		}
-		if err != nil || d < 0 {
-			l.add(p, run.FaultBadFormat, "%s is not an interval: write @every 6h, or @every 6h/30m with an offset", quote("@every "+text))
-			return
-		}
-		if !phased {
-			return
-		}
-	}
+		return fmt.Sprintf("%fh", 24*n)
+	}))
 }
 
 // parse returns the values of a field, nil for all, or what is wrong with it.
@@ -165,8 +223,8 @@ func (f cronField) parse(text string) (set map[int]bool, fault string) {
 		step := 1
 		if stepped {
 			n, err := strconv.Atoi(stepText)
-			if err != nil || n < 1 {
-				return nil, fmt.Sprintf("after / a step of at least 1 is expected, not %s", quote(stepText))
+			if err != nil || n < 1 || n > maxCronStep {
+				return nil, fmt.Sprintf("after / a step from 1 to %d is expected, not %s", maxCronStep, quote(stepText))
 			}
 			step = n
 		}
@@ -217,21 +275,36 @@ func (f cronField) value(text string) (n int, fault string) {
 	return n, ""
 }
 
-// fires reports whether the sets have a time within cronYears from now on.
-func fires(sets []map[int]bool, now time.Time) bool {
-	in := func(field, v int) bool { return sets[field] == nil || sets[field][v] }
-	latest := 0 // minute of the day
-	for minute := range 24 * 60 {
-		if in(cronHour, minute/60) && in(cronMinute, minute%60) {
-			latest = minute
-		}
+// cronTimes are the values of each field; nil stands for all.
+type cronTimes []map[int]bool
+
+func (c cronTimes) has(field, v int) bool { return c[field] == nil || c[field][v] }
+
+// last returns the greatest value of a field.
+func (c cronTimes) last(field int) int {
+	v := cronFields()[field].max
+	for !c.has(field, v) {
+		v--
 	}
-	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
-	for day := range cronYears * 366 {
-		d := today.AddDate(0, 0, day)
-		if in(cronYear, d.Year()) && in(cronMonth, int(d.Month())) && in(cronDay, d.Day()) && in(cronWeekday, int(d.Weekday())) &&
-			(day > 0 || latest > now.Hour()*60+now.Minute()) {
-			return true
+	return v
+}
+
+// after reports whether there is a time after at, in the zone of at.
+func (c cronTimes) after(at time.Time) bool {
+	year, month, day := at.Date()
+	hour, minute, second := c.last(cronHour), c.last(cronMinute), c.last(cronSecond)
+	for y := year; y <= maxCronYear; y++ {
+		for m := time.January; m <= time.December && c.has(cronYear, y); m++ {
+			if !c.has(cronMonth, int(m)) || y == year && m < month {
+				continue
+			}
+			for d := 1; d <= 31; d++ {
+				date := time.Date(y, m, d, hour, minute, second, 0, at.Location())
+				today := y == year && m == month && d <= day
+				if c.has(cronDay, d) && date.Month() == m && c.has(cronWeekday, int(date.Weekday())) && (!today || date.After(at)) {
+					return true
+				}
+			}
 		}
 	}
 	return false

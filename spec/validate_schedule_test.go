@@ -64,7 +64,7 @@ func TestValidateSchedule_cron(t *testing.T) {
 	now := time.Date(2026, 11, 27, 12, 30, 0, 0, time.UTC)
 	faultsOf := func(zone string, cron ...string) []string {
 		s := goodSchedule()
-		s.Cron, s.Timezone = cron, zone
+		s.Cron, s.Timezone, s.Intervals = cron, zone, nil
 		var all []string
 		for _, f := range spec.ValidateSchedule(s, now) {
 			all = append(all, f.Path+": "+f.Detail)
@@ -73,12 +73,13 @@ func TestValidateSchedule_cron(t *testing.T) {
 	}
 	for _, good := range []string{
 		"0 3 * * *", "*/5 0-6/2,12 1,15 * *", "30 2 * JAN,Jul mon-Fri", "0 0 * dec sunday", "0 0 29 2 *", "0 0 * * 7", "0 0 1-31 * 5-7", "3/5 * * * *",
-		"0 12 27 11 * 2026-2030", "0 0 1 1 * 2027", "15 30 3 * * * *", "0 0 3 * * 1 2030", "@daily", "@hourly # each hour", "@every 90m", "@every 6h/30m", "@every 3d",
+		"0 12 27 11 * 2026-2030", "0 0 1 1 * 2027", "15 30 3 * * * *", "0 0 3 * * 1 2030", "@daily", "@hourly # each hour", "@every 90m", "@every 6h/30m", "@every 6h/", "@every 3d", "@every 1d12h", "@every 1.5d", "0 0 * * * 2032", "CRON_TZ=Nowhere @every 6h",
 		"0 3 * * * # at night", "  0   3 * * *  ",
 	} {
 		require.Empty(t, faultsOf("", good), good)
 		require.Empty(t, faultsOf("Europe/Berlin", good), good)
 	}
+	require.Empty(t, faultsOf("", "0 0 * * * 2025", "0 3 * * *"), "one has times to come")
 	require.Empty(t, faultsOf("", "31 12 27 11 * 2026"))
 	require.Empty(t, faultsOf("", "CRON_TZ=Asia/Tokyo 0 3 * * *", "TZ=Asia/Tokyo 0 4 * * *"))
 	for expression, want := range map[string]string{
@@ -89,8 +90,8 @@ func TestValidateSchedule_cron(t *testing.T) {
 		"0 3 * * 8":                 `field 5 of 5, the weekday, is "8": a number from 0 to 7 or a name such as mon is expected`,
 		"0 3 * * * 1999":            `field 6 of 6, the year, is "1999": a number from 2000 to 2100 is expected`,
 		"61 0 3 * * * *":            `field 1 of 7, the second, is "61"`,
-		"*/0 3 * * *":               `after / a step of at least 1 is expected, not "0"`,
-		"*/x 3 * * *":               `after / a step of at least 1 is expected, not "x"`,
+		"*/0 3 * * *":               `after / a step from 1 to 2147483647 is expected, not "0"`,
+		"*/x 3 * * *":               `after / a step from 1 to 2147483647 is expected, not "x"`,
 		"0 5-3 * * *":               `the range "5-3" ends before it begins`,
 		"0 1-2-3 * * *":             `field 2 of 5, the hour, is "1-2-3"`,
 		"0 -1 * * *":                `field 2 of 5, the hour, is "-1"`,
@@ -100,11 +101,15 @@ func TestValidateSchedule_cron(t *testing.T) {
 		"@every":                    "is not an interval",
 		"@every x":                  "is not an interval",
 		"@every 1h/x":               "is not an interval",
-		"0 0 30 2 *":                "has no time within 5 years",
-		"0 0 31 4,6,9,11 *":         "has no time within 5 years",
-		"0 0 * * * 2025":            "has no time within 5 years",
-		"0 0 * * * 2032":            "has no time within 5 years",
-		"30 12 27 11 * 2026":        "has no time within 5 years",
+		"@every6h":                  "is not an interval",
+		"@every  6h":                "is not an interval",
+		"@every 999ms":              "the interval is 999ms; it must be at least 1s",
+		"@every 6h/6h":              "the offset is 6h0m0s; it must be within the interval",
+		"*/4294967296 3 * * *":      "after / a step from 1 to 2147483647 is expected",
+		"0 0 30 2 *":                "the expression never has a time",
+		"0 0 31 4,6,9,11 *":         "the expression never has a time",
+		"0 0 * * * 2025":            "the schedule has no time after 2026-11-27T12:30:00Z",
+		"30 12 27 11 * 2026":        "the schedule has no time after 2026-11-27T12:30:00Z",
 		"TZ=Europe/Berln 0 3 * * *": `there is no time zone "Europe/Berln"`,
 	} {
 		faults := faultsOf("", expression)
@@ -116,6 +121,8 @@ func TestValidateSchedule_cron(t *testing.T) {
 	require.Len(t, faultsOf("Europe/Berln", "61 25 * * *", "0 3 * * *", "0 3 32 * *"), 4)
 	require.Len(t, faultsOf("UTC", "TZ=Asia/Tokyo 0 3 * * *"), 1)
 	require.Len(t, faultsOf("", "TZ=Asia/Tokyo 0 3 * * *", "0 4 * * *"), 1)
+	require.Len(t, faultsOf("", "0 0 * * * 2025", "0 0 * * * 2024"), 1)
+	require.Len(t, faultsOf("", "0 3 * * * #"+strings.Repeat("x", 201)), 1)
 }
 
 // manyAnnotations returns as many annotations as a run may have; a schedule
