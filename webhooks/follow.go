@@ -136,31 +136,35 @@ func (f *follower) follow(ctx context.Context) error {
 }
 
 // readNext returns the next events that the webhook selects, and advances its
-// position past them. more reports that there may be others at once.
+// position past them. more reports that there may be others at once. Of a batch
+// that failed it returns all events, and no others.
 func (f *follower) readNext(ctx context.Context) (events []run.Event, more bool, err error) {
 	f.lastRead = time.Now()
-	page, err := f.d.store.ReadEvents(ctx, run.EventQuery{After: f.position, Run: f.w.Run, Group: f.w.Group}, f.d.opts.Batch)
-	if gone, ok := errors.AsType[*run.Error](err); ok && gone.Code == run.CodeGone {
-		return nil, true, f.skip(ctx, gone.Floor)
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	f.position, more = page.Next, page.More
-	for _, e := range page.Events {
-		if f.w.BatchEnd > 0 && e.Number > f.w.BatchEnd {
-			// A batch that failed is retried unchanged.
-			f.position, more = f.w.BatchEnd, true
-			break
+	for end := f.w.BatchEnd; ; {
+		page, err := f.d.store.ReadEvents(ctx, run.EventQuery{After: f.position, Run: f.w.Run, Group: f.w.Group}, f.d.opts.Batch)
+		if gone, ok := errors.AsType[*run.Error](err); ok && gone.Code == run.CodeGone {
+			return nil, true, f.skip(ctx, gone.Floor)
 		}
-		if ok, err := f.selects(ctx, e); err != nil {
+		if err != nil {
 			return nil, false, err
-		} else if ok {
-			events = append(events, e)
+		}
+		f.position, more = page.Next, page.More
+		for _, e := range page.Events {
+			if end > 0 && e.Number > end {
+				f.position, more = end, true
+				break
+			}
+			if ok, err := f.selects(ctx, e); err != nil {
+				return nil, false, err
+			} else if ok {
+				events = append(events, e)
+			}
+		}
+		if f.position >= end || !more {
+			f.w.BatchEnd = 0
+			return events, more, nil
 		}
 	}
-	f.w.BatchEnd = 0
-	return events, more, nil
 }
 
 // skip continues after events that were removed before they were delivered, and

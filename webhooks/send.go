@@ -69,7 +69,7 @@ func (d *Deliverer) newMessage(ctx context.Context, w records.Delivery, e run.Ev
 	if err != nil {
 		return batch{}, err
 	}
-	return render(w, m, deliveryID(w.Name, e.Number, e.Number), e.Number, e.Time)
+	return render(w, m, deliveryID(w.Name, e), e.Number, e.Time)
 }
 
 // render writes a message in the format of a webhook.
@@ -91,9 +91,8 @@ func render(w records.Delivery, m message.Data, id string, last int64, at time.T
 }
 
 func newBatch(name string, events []run.Event) (batch, error) {
-	first, last := events[0].Number, events[len(events)-1].Number
 	body, err := encode(name, events)
-	return batch{id: deliveryID(name, first, last), body: body, last: last}, err
+	return batch{id: deliveryID(name, events...), body: body, last: events[len(events)-1].Number}, err
 }
 
 func encode(name string, events []run.Event) ([]byte, error) {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash/crc32"
 
 	"github.com/drover-run/drover/run"
 )
@@ -28,7 +29,17 @@ func Sign(secret run.Secret, timestamp string, body []byte) string {
 	return "v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// deliveryID returns the id of a batch from its first and last event.
-func deliveryID(name string, first, last int64) string {
-	return fmt.Sprintf("%s.%d-%d", name, first, last)
+// deliveryID returns the ID of a batch, which depends on its events alone: the
+// first and the last, and a checksum of all if there are others between them.
+func deliveryID(name string, events ...run.Event) string {
+	first, last := events[0].Number, events[len(events)-1].Number
+	id := fmt.Sprintf("%s.%d-%d", name, first, last)
+	if int64(len(events)) == last-first+1 {
+		return id
+	}
+	sum := crc32.NewIEEE()
+	for _, e := range events {
+		_, _ = fmt.Fprintln(sum, e.Number)
+	}
+	return fmt.Sprintf("%s.%08x", id, sum.Sum32())
 }
