@@ -1145,7 +1145,7 @@ type Artifacts struct {
 
 // AuditPage defines model for AuditPage.
 type AuditPage struct {
-	// NextCursor Absent on the last page.
+	// NextCursor Absent on the last page. With several filters a page may be shorter than `limit` or empty.
 	NextCursor string        `json:"next_cursor,omitempty,omitzero"`
 	Records    []AuditRecord `json:"records"`
 }

@@ -145,7 +145,7 @@ func list(c *cobra.Command, env session.Env, conn *session.Connection, params *a
 			return err
 		}
 		records, params.Cursor = append(records, page.Value.Records...), page.Value.NextCursor
-		if !all || params.Cursor == "" {
+		if params.Cursor == "" || !all && len(records) > 0 { // a page with several filters may be empty
 			break
 		}
 	}

@@ -48,7 +48,9 @@ func serveAudit(mux *http.ServeMux) {
 				all[i], all[j] = all[j], all[i]
 			}
 		}
-		switch { // two pages
+		switch { // two pages, after an empty one for a subject
+		case r.URL.Query().Get("subject") != "" && r.URL.Query().Get("cursor") == "":
+			all, page.NextCursor = all[:0], "further"
 		case r.URL.Query().Get("cursor") == "rest":
 			all = all[2:]
 		case len(all) > 2:

@@ -99,7 +99,7 @@ type Query struct {
 // Page is a page of records.
 type Page struct {
 	Records []Record
-	Next    string // "" on the last page
+	Next    string // "" on the last page; other pages may be short, too
 }
 
 // Log stores the records.

@@ -3,6 +3,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ func Tests() map[string]func(t *testing.T, d *fixture.Database) {
 		"completed_once":     testCompletedOnce,
 		"filters":            testFilters,
 		"pages":              testPages,
+		"several_filters":    testSeveralFilters,
 		"group_of_the_run":   testGroupOfRun,
 		"forgets_the_oldest": testForget,
 	}
@@ -146,6 +148,59 @@ func testPages(t *testing.T, d *fixture.Database) {
 	for _, q := range []auditlog.Query{{Cursor: page.Next, Subject: "s1"}, {Cursor: "x"}, {Cursor: page.Next, Ascending: true}} {
 		_, err = s.ListAudit(t.Context(), q)
 		fixture.RequireCode(t, run.CodeInvalid, err)
+	}
+}
+
+// testSeveralFilters lists with filters of which each matches more records than one read
+// compares with the others.
+func testSeveralFilters(t *testing.T, d *fixture.Database) {
+	const many = 2_000
+	s := d.Store(t)
+	n := 0
+	create := func(count int, change func(*auditlog.Record)) (all []auditlog.Record) {
+		for range count {
+			n++
+			all = append(all, newRecord(n, change))
+		}
+		for some := range slices.Chunk(all, 500) {
+			appendAll(t, s, some...)
+		}
+		return all
+	}
+	match := func(r *auditlog.Record) { r.Group = "/acme/web" }
+	first := create(1, match)[0]
+	create(many, func(r *auditlog.Record) { r.Action = "stopRun"; r.Group = "/acme" })
+	create(many, func(r *auditlog.Record) { r.Subject = "ben"; r.Result = auditlog.Failed })
+	rare := create(1, func(r *auditlog.Record) { r.Subject = "cy"; r.Group = "/acme" })[0]
+	last := create(1, match)[0]
+
+	read := func(q auditlog.Query) (all []auditlog.Record, reads int) {
+		q.Limit = 10
+		for {
+			page, err := s.ListAudit(t.Context(), q)
+			require.NoError(t, err)
+			all = append(all, page.Records...)
+			reads++
+			if q.Cursor = page.Next; q.Cursor == "" {
+				return all, reads
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		q     auditlog.Query
+		want  []auditlog.Record
+		reads int
+	}{
+		"two":       {auditlog.Query{Subject: "ana", Action: "putPool"}, []auditlog.Record{last, first}, 2},
+		"ascending": {auditlog.Query{Subject: "ana", Action: "putPool", Ascending: true}, []auditlog.Record{first, last}, 2},
+		"three":     {auditlog.Query{Group: "/acme", Resource: auditlog.Resource{Kind: "pool", ID: "linux"}, Action: "putPool", Subject: "ana"}, []auditlog.Record{last, first}, 2},
+		"none":      {auditlog.Query{Result: auditlog.Failed, Group: "/acme"}, nil, 2},
+		"one_rare":  {auditlog.Query{Subject: "cy", Action: "putPool", Group: "/acme", Result: auditlog.Success}, []auditlog.Record{rare}, 1},
+		"in_time":   {auditlog.Query{Subject: "ana", Action: "putPool", From: rare.Time}, []auditlog.Record{last}, 1},
+	} {
+		got, reads := read(tt.q)
+		require.Equal(t, tt.want, got, name)
+		require.Equal(t, tt.reads, reads, name)
 	}
 }
 

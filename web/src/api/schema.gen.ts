@@ -2424,7 +2424,7 @@ export interface components {
         };
         AuditPage: {
             records: components["schemas"]["AuditRecord"][];
-            /** @description Absent on the last page. */
+            /** @description Absent on the last page. With several filters a page may be shorter than `limit` or empty. */
             next_cursor?: string;
         };
         /** @description A bearer token. The token itself is never shown. */

@@ -26,8 +26,14 @@ export function Audit() {
     // The log has no events. It is read again when the page is opened, or by the button.
     gcTime: 0,
     initialPageParam: undefined as string | undefined,
-    queryFn: async ({ pageParam, signal }) =>
-      (await api.GET('/api/v1/audit', { signal, params: { query: { ...filters, limit: 100, cursor: pageParam } } })).data!,
+    queryFn: async ({ pageParam: cursor, signal }) => {
+      for (;;) {
+        const page = (await api.GET('/api/v1/audit', { signal, params: { query: { ...filters, limit: 100, cursor } } })).data!
+        // With several filters, a page may be empty before the last.
+        if (page.records.length > 0 || !page.next_cursor) return page
+        cursor = page.next_cursor
+      }
+    },
     getNextPageParam: (page) => page.next_cursor,
   })
   const change = (next: AuditFilters) => void navigate({ search: (old) => ({ ...old, ...next }) })

@@ -7,77 +7,166 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/auditlog"
 )
 
+// maxScanned bounds the records that one read compares with the filters of a query.
+const maxScanned = 2_000
+
 // ListAudit implements records.Store. Each filter has an index in the order of the
-// ids: the database reads by one of them, and compares with the others.
+// ids: the records of one of them are read, and compared with the others.
 func (s *Store) ListAudit(ctx context.Context, q auditlog.Query) (page auditlog.Page, err error) {
 	after, err := parseCursor(q)
 	if err != nil {
 		return page, err
 	}
 	limit := cmp.Or(q.Limit, sqldb.DefaultLimit)
-	// CROSS JOIN keeps SQLite from reading the tables in the other order, and sorting.
-	from, id, order := `audit_records`, `audit_records.id`, ` DESC`
-	if _, all := sqldb.QueryPath(q.Group); !all {
-		from, id = `audit_groups CROSS JOIN audit_records`, `audit_groups.id`
-	}
-	if q.Ascending {
-		order = ``
-	}
-	where := conditions(q, id, after)
 	err = s.db.Read(ctx, "read the audit log", func(tx sqldb.Querier) error {
-		page.Records = nil
-		return sqldb.Each(ctx, tx, func(row sqldb.Scanner) error {
+		page = auditlog.Page{}
+		path, end, err := choose(ctx, tx, q, after)
+		if err != nil {
+			return err
+		}
+		where := sqldb.AllOf(path.where, path.others, times(q), path.bounds(q, after, end))
+		if err := sqldb.Each(ctx, tx, func(row sqldb.Scanner) error {
 			r, err := scan(row)
 			page.Records = append(page.Records, r)
 			return err
-		}, `SELECT audit_records.`+columns+` FROM `+from+` WHERE `+where.Where+` ORDER BY `+id+order+` LIMIT ?`,
-			append(where.Args, limit+1)...)
+		}, `SELECT audit_records.`+columns+` FROM `+path.from+` WHERE `+where.Where+` ORDER BY `+path.order(q)+` LIMIT ?`, append(where.Args, limit+1)...); err != nil {
+			return err
+		}
+		switch {
+		case len(page.Records) > limit:
+			page.Records = page.Records[:limit]
+			page.Next = formatCursor(q, page.Records[limit-1].ID)
+		case end != "":
+			page.Next = formatCursor(q, end)
+		}
+		return nil
 	})
-	if err == nil && len(page.Records) > limit {
-		page.Records = page.Records[:limit]
-		page.Next = formatCursor(q, page.Records[limit-1].ID)
-	}
 	return page, err
 }
 
-// conditions returns the conditions of a query on the tables audit_records and, if it
-// has a group, audit_groups. id is the column to read in order.
-func conditions(q auditlog.Query, id, after string) sqldb.Condition {
-	all := []sqldb.Condition{{Where: `1 = 1`}}
-	add := func(where string, arg string) {
-		if arg != "" {
-			all = append(all, sqldb.Condition{Where: where, Args: []any{arg}})
+// accessPath reads the records of one filter by its index, and compares them with the
+// others.
+type accessPath struct {
+	index  string          // the table of the index, which has the column id
+	by     sqldb.Condition // the filter
+	from   string          // the tables of the records
+	where  sqldb.Condition // the filter, and what joins the tables
+	others sqldb.Condition // the other filters, without an index
+}
+
+// accessPaths returns one path for each filter, or that of all records.
+func accessPaths(q auditlog.Query) []accessPath {
+	const records = `audit_records`
+	var paths []accessPath
+	var compared []sqldb.Condition // the filters, so that no index fits
+	equal := func(column, value string) (by, as sqldb.Condition) {
+		if value == "" {
+			return by, as
+		}
+		column, args := records+`.`+column, []any{value}
+		return sqldb.Condition{Where: column + ` = ?`, Args: args}, sqldb.Condition{Where: column + ` || '' = ?`, Args: args}
+	}
+	add := func(by, as sqldb.Condition) {
+		if by.Where != "" {
+			paths, compared = append(paths, accessPath{index: records, by: by, from: records, where: by}), append(compared, as)
 		}
 	}
-	add(`audit_records.subject = ?`, q.Subject)
-	add(`audit_records.action = ?`, q.Action)
-	add(`audit_records.kind = ?`, q.Resource.Kind)
-	add(`audit_records.resource = ?`, q.Resource.ID)
-	add(`audit_records.result = ?`, string(q.Result))
+	add(equal(`subject`, q.Subject))
+	add(equal(`action`, q.Action))
+	kind, kindAs := equal(`kind`, q.Resource.Kind)
+	id, idAs := equal(`resource`, q.Resource.ID)
+	add(sqldb.AllOf(kind, id), sqldb.AllOf(kindAs, idAs))
+	add(equal(`result`, string(q.Result)))
 	if path, root := sqldb.QueryPath(q.Group); !root {
-		add(`audit_records.id = audit_groups.id AND audit_groups.path = ?`, path)
+		by := sqldb.Condition{Where: `audit_groups.path = ?`, Args: []any{path}}
+		// CROSS JOIN keeps SQLite from reading the tables in the other order, and sorting.
+		paths = append(paths, accessPath{
+			index: `audit_groups`, by: by, from: `audit_groups CROSS JOIN audit_records`,
+			where: sqldb.AllOf(sqldb.Condition{Where: `audit_records.id = audit_groups.id`}, by),
+		})
+		compared = append(compared, sqldb.InGroups(`audit_records.group_path`, []string{path}))
 	}
-	// The ids are in the order of the times, to the millisecond.
+	for i := range paths {
+		paths[i].others = sqldb.AllOf(slices.Delete(slices.Clone(compared), i, i+1)...)
+	}
+	if len(paths) == 0 {
+		paths = []accessPath{{index: records, from: records}}
+	}
+	return paths
+}
+
+// choose returns the path on which one read gets the furthest, and the id at which that
+// read has to end, "" if it may read all records.
+func choose(ctx context.Context, tx sqldb.Querier, q auditlog.Query, after string) (best accessPath, end string, err error) {
+	paths := accessPaths(q)
+	if len(paths) == 1 {
+		return paths[0], "", nil // all of its records match
+	}
+	for i, p := range paths {
+		last, where := "", sqldb.AllOf(p.by, p.bounds(q, after, ""))
+		if err := sqldb.Each(ctx, tx, func(row sqldb.Scanner) error { return row.Scan(&last) },
+			`SELECT id FROM `+p.index+` WHERE `+where.Where+` ORDER BY `+p.order(q)+` LIMIT 1 OFFSET ?`, append(where.Args, maxScanned-1)...); err != nil {
+			return best, "", err
+		}
+		if last == "" {
+			return p, "", nil
+		}
+		if i == 0 || q.Ascending && last > end || !q.Ascending && last < end {
+			best, end = p, last
+		}
+	}
+	return best, end, nil
+}
+
+func (p accessPath) order(q auditlog.Query) string {
+	if q.Ascending {
+		return p.index + `.id`
+	}
+	return p.index + `.id DESC`
+}
+
+// bounds returns the condition on the ids: those after the cursor, up to end. Ids are in
+// the order of the times, to the millisecond.
+func (p accessPath) bounds(q auditlog.Query, after, end string) sqldb.Condition {
+	all := []sqldb.Condition{{Where: `1 = 1`}}
+	add := func(operator string, id string) {
+		if id != "" {
+			all = append(all, sqldb.Condition{Where: p.index + `.id` + operator + `?`, Args: []any{id}})
+		}
+	}
 	if t := q.From; !t.IsZero() {
-		add(id+` >= ?`, string(sqldb.IDBound(t, false)))
-		all = append(all, sqldb.Condition{Where: `audit_records.at >= ?`, Args: []any{t.UnixNano()}})
+		add(` >= `, string(sqldb.IDBound(t, false)))
 	}
 	if t := q.To; !t.IsZero() {
-		add(id+` <= ?`, string(sqldb.IDBound(t, true)))
-		all = append(all, sqldb.Condition{Where: `audit_records.at < ?`, Args: []any{t.UnixNano()}})
+		add(` <= `, string(sqldb.IDBound(t, true)))
 	}
 	if q.Ascending {
-		add(id+` > ?`, after)
+		add(` > `, after)
+		add(` <= `, end)
 	} else {
-		add(id+` < ?`, after)
+		add(` < `, after)
+		add(` >= `, end)
 	}
 	return sqldb.AllOf(all...)
+}
+
+// times returns the exact condition on the time.
+func times(q auditlog.Query) sqldb.Condition {
+	var from, to sqldb.Condition
+	if t := q.From; !t.IsZero() {
+		from = sqldb.Condition{Where: `audit_records.at >= ?`, Args: []any{t.UnixNano()}}
+	}
+	if t := q.To; !t.IsZero() {
+		to = sqldb.Condition{Where: `audit_records.at < ?`, Args: []any{t.UnixNano()}}
+	}
+	return sqldb.AllOf(from, to)
 }
 
 func scan(row sqldb.Scanner) (r auditlog.Record, err error) {
