@@ -2550,7 +2550,7 @@ type RunPage struct {
 	// refused does not invalidate it.
 	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
 
-	// NextCursor Absent on the last page.
+	// NextCursor Absent on the last page. With several conditions a page may be shorter than `limit` or empty.
 	NextCursor string `json:"next_cursor,omitempty,omitzero"`
 
 	// PrevCursor Absent on the first page.

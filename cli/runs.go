@@ -129,7 +129,8 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 		}
 		runs, token = append(runs, page.Value.Runs...), page.Value.ChangegroupToken
 		params.Cursor = page.Value.NextCursor
-		if !filter.all || params.Cursor == "" {
+		// A page may be empty before the last. A token is of one page.
+		if params.Cursor == "" || !filter.all && (len(runs) > 0 || len(filter.tokenFor) > 0) {
 			break
 		}
 	}

@@ -245,7 +245,8 @@ type ListQuery struct {
 type Annotation struct{ Key, Value string }
 
 // Page is one page of runs. A cursor is "" if there are no more runs in its
-// direction.
+// direction. A page between others may have fewer runs than the limit, or none:
+// one read compares a limited number of runs with several conditions.
 type Page struct {
 	Runs []Run
 	Next string

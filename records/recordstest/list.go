@@ -25,6 +25,7 @@ func listTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"annotations_of_one_key_are_alts": testListAnnotations,
 		"summaries_have_counts":           testListSummaries,
 		"many_groups":                     testListManyGroups,
+		"several_conditions":              testListSeveralConditions,
 	}
 }
 
@@ -250,6 +251,65 @@ func testListCursors(t *testing.T, d *fixture.Database) {
 	}
 	_, err = s.ListRuns(t.Context(), run.ListQuery{Cursor: page.Next, Limit: 2})
 	require.NoError(t, err, "the size of a page may change")
+}
+
+// testListSeveralConditions lists with conditions of which each has more runs than one
+// read compares with the others.
+func testListSeveralConditions(t *testing.T, d *fixture.Database) {
+	const many, atOnce = 2_000, 20
+	s := d.Store(t)
+	create := func(group, annotation string) run.ID {
+		spec := fixture.OneTask(group)
+		spec.Annotations = map[string]string{"a": annotation}
+		return fixture.Create(t, s, spec).ID
+	}
+	others := func(group, annotation string) {
+		spec := fixture.OneTask(group)
+		spec.Annotations = map[string]string{"a": annotation}
+		n := fixture.NewRun(t, spec)
+		require.Equal(t, atOnce, fixture.Race(t, atOnce, func(int) error {
+			for range many / atOnce {
+				if _, err := s.CreateRun(t.Context(), n); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, ""))
+	}
+	want := []run.ID{create("/p/own", "1")}
+	others("/p/own", "2")
+	want = append(want, create("/p/own", "1"))
+	others("/p/other", "1")
+	want = append(want, create("/p/own", "1"))
+
+	for _, ascending := range []bool{true, false} {
+		q := run.ListQuery{Groups: []string{"/p/own"}, Annotations: []run.Annotation{{Key: "a", Value: "1"}}, Ascending: ascending}
+		read := func(next func(run.Page) string) (ids []run.ID, reads int) {
+			for {
+				page, err := s.ListRuns(t.Context(), q)
+				require.NoError(t, err)
+				reads++
+				if next(page) == page.Next {
+					ids = append(ids, fixture.IDs(page)...)
+				} else {
+					ids = append(fixture.IDs(page), ids...)
+				}
+				if next(page) == "" {
+					return ids, reads
+				}
+				q.Cursor = next(page)
+			}
+		}
+		forwards, reads := read(func(p run.Page) string { return p.Next })
+		require.Equal(t, want, forwards)
+		require.Greater(t, reads, 1)
+		require.Less(t, reads, 5)
+		backwards, reads := read(func(p run.Page) string { return p.Prev })
+		require.Equal(t, want, backwards)
+		require.Greater(t, reads, 1)
+		require.Less(t, reads, 6)
+		slices.Reverse(want)
+	}
 }
 
 // testListManyGroups queries more groups than one union has selects.

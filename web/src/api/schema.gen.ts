@@ -1982,7 +1982,7 @@ export interface components {
         };
         RunPage: {
             runs: components["schemas"]["Run"][];
-            /** @description Absent on the last page. */
+            /** @description Absent on the last page. With several conditions a page may be shorter than `limit` or empty. */
             next_cursor?: string;
             /** @description Absent on the first page. */
             prev_cursor?: string;

@@ -24,6 +24,8 @@ interface Page {
 interface PageParam {
   cursor?: string
   at: number
+  /** Whether the page is before those that were read. */
+  back?: boolean
 }
 
 type Pages = InfiniteData<Page, PageParam>
@@ -38,14 +40,15 @@ export function useRunPages(filters: RunFilters) {
     initialPageParam: { at: 0 } as PageParam,
     maxPages,
     queryFn: async ({ pageParam, signal }): Promise<Page> => {
-      const { data } = await api.GET('/api/v1/runs', { signal, params: { query: { ...queryOf(filters), limit: pageSize, cursor: pageParam.cursor } } })
-      return { runs: data!.runs, next: data!.next_cursor, prev: data!.prev_cursor, at: pageParam.at }
+      const read: Read = async (cursor, limit) =>
+        (await api.GET('/api/v1/runs', { signal, params: { query: { ...queryOf(filters), limit, cursor } } })).data!
+      return readPage(read, pageParam)
     },
     getNextPageParam: (last): PageParam | undefined => (last.next ? { cursor: last.next, at: last.at + last.runs.length } : undefined),
     getPreviousPageParam: (first): PageParam | undefined => {
       if (first.at === 0 || !first.prev) return undefined
       // The first page has no cursor, so that it has the newest runs too.
-      return first.at <= pageSize ? { at: 0 } : { cursor: first.prev, at: first.at - pageSize }
+      return first.at <= pageSize ? { at: 0 } : { cursor: first.prev, at: first.at - pageSize, back: true }
     },
   })
   useEffect(() => {
@@ -59,6 +62,22 @@ export function useRunPages(filters: RunFilters) {
     })
   }, [queries, key])
   return query
+}
+
+type Read = (cursor: string | undefined, limit: number) => Promise<{ runs: Run[]; next_cursor?: string; prev_cursor?: string }>
+
+/** readPage reads until the page is full: with several filters, answers may be short or empty. */
+export async function readPage(read: Read, { cursor, at, back }: PageParam): Promise<Page> {
+  const first = await read(cursor, pageSize)
+  const page: Page = { runs: first.runs, next: first.next_cursor, prev: first.prev_cursor, at }
+  for (;;) {
+    const on = back ? page.prev : page.next
+    if (page.runs.length >= pageSize || !on) return page
+    const more = await read(on, pageSize - page.runs.length)
+    page.runs = back ? [...more.runs, ...page.runs] : [...page.runs, ...more.runs]
+    if (back) page.prev = more.prev_cursor
+    else page.next = more.next_cursor
+  }
 }
 
 /** patchPages applies events to the runs of pages. It returns the same pages if they change none of them. */

@@ -14,12 +14,13 @@ import (
 // accessPath is an access path to the runs of a query. One of the query's conditions
 // yields the candidates, in the order of their ids and by an index; the others
 // filter them. Its cost is the number of candidates down to the last run of the
-// page.
+// page, which is bounded.
 type accessPath struct {
 	q       run.ListQuery
 	sources []source
 	overlap bool              // sources may have runs in common
 	filters []sqldb.Condition // filters of the candidates that the sources yield
+	end     run.ID            // of the last candidate that a read compares, "" for all
 }
 
 // source is a part of an index that yields candidates.
@@ -161,7 +162,13 @@ func chooseAccessPath(ctx context.Context, q sqldb.Querier, query run.ListQuery,
 			w.filters = append(w.filters, k.filter)
 		}
 	}
-	return w, nil
+	filtered := slices.ContainsFunc(w.sources, func(s source) bool { return s.filter.Where != "" })
+	if least < probeLimit && !filtered {
+		return w, nil
+	}
+	var err error
+	w.end, err = w.last(ctx, q, at)
+	return w, err
 }
 
 // none reports whether there are no candidates.
@@ -178,12 +185,24 @@ func (w *accessPath) probe(ctx context.Context, q sqldb.Querier, at cursor) (n i
 	return n, last, err
 }
 
-// any reports whether there are runs from the cursor on.
-func (w *accessPath) any(ctx context.Context, q sqldb.Querier, at cursor) (bool, error) {
-	c := w.candidates(at, 1)
-	var found bool
-	err := q.QueryRow(ctx, `SELECT EXISTS (`+c.Where+`)`, c.Args...).Scan(&found)
-	return found, err
+// maxCandidates bounds the candidates that one read compares with the other conditions.
+const maxCandidates = 2_000
+
+// last returns the id of the last candidate that one read compares, "" if it compares
+// all of them.
+func (w *accessPath) last(ctx context.Context, q sqldb.Querier, at cursor) (id run.ID, err error) {
+	bare := accessPath{q: w.q, sources: slices.Clone(w.sources), overlap: w.overlap}
+	for i := range bare.sources {
+		bare.sources[i].filter = sqldb.Condition{}
+	}
+	direction := ``
+	if at.descending(w.q) {
+		direction = ` DESC`
+	}
+	c := bare.candidates(at, maxCandidates)
+	err = sqldb.Each(ctx, q, func(row sqldb.Scanner) error { return row.Scan(&id) },
+		`SELECT id FROM (`+c.Where+`) p ORDER BY id`+direction+` LIMIT 1 OFFSET ?`, append(c.Args, maxCandidates-1)...)
+	return id, err
 }
 
 // statement reads the first n runs from the cursor on.
@@ -295,6 +314,13 @@ func (w *accessPath) bounds(at cursor, descending bool) []sqldb.Condition {
 		} else {
 			low.narrow(from, true)
 		}
+	}
+	switch {
+	case w.end == "":
+	case descending:
+		low.narrow(bound{w.end, ` >=`}, true)
+	default:
+		high.narrow(bound{w.end, ` <=`}, false)
 	}
 	var out []sqldb.Condition
 	for _, b := range []bound{low, high} {

@@ -33,9 +33,10 @@ func (c cursor) operator(descending bool) string {
 
 // cursorText is the content of a cursor, before base64.
 type cursorText struct {
-	ID    run.ID `json:"i"`
-	Back  bool   `json:"b,omitempty"`
-	Shape string `json:"s"`
+	ID        run.ID `json:"i"`
+	Back      bool   `json:"b,omitempty"`
+	Inclusive bool   `json:"n,omitempty"`
+	Shape     string `json:"s"`
 }
 
 // shape is a digest of the parts of a query that must be the same for all pages
@@ -50,8 +51,12 @@ func shape(q run.ListQuery) string {
 	return hex.EncodeToString(sum[:6])
 }
 
+// formatCursor returns the text of a cursor, "" for one without an id.
 func formatCursor(q run.ListQuery, c cursor) string {
-	text, err := json.Marshal(cursorText{ID: c.id, Back: c.back, Shape: shape(q)})
+	if c.id == "" {
+		return ""
+	}
+	text, err := json.Marshal(cursorText{ID: c.id, Back: c.back, Inclusive: c.inclusive, Shape: shape(q)})
 	if err != nil {
 		return ""
 	}
@@ -71,7 +76,7 @@ func parseCursor(q run.ListQuery) (cursor, error) {
 	if c.Shape != shape(q) {
 		return cursor{}, invalidCursor("it belongs to a list with other filters or another order")
 	}
-	return cursor{id: c.ID, back: c.Back}, nil
+	return cursor{id: c.ID, back: c.Back, inclusive: c.Inclusive}, nil
 }
 
 func invalidCursor(why string) error {

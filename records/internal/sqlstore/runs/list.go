@@ -37,30 +37,22 @@ func (s *Store) ListRuns(ctx context.Context, q run.ListQuery) (run.Page, error)
 		if err != nil {
 			return err
 		}
-		more := len(runs) > limit
-		if more {
+		ahead, behind := cursor{id: accessPath.end, back: at.back}, cursor{back: !at.back}
+		if len(runs) > limit {
 			runs = runs[:limit]
+			ahead.id = runs[limit-1].ID
 		}
-		back := false // whether there are runs in the other direction
 		if at.id != "" {
-			if back, err = accessPath.any(ctx, tx, cursor{id: at.id, back: !at.back, inclusive: true}); err != nil {
-				return err
+			behind.id, behind.inclusive = at.id, !at.inclusive
+			if len(runs) > 0 {
+				behind.id, behind.inclusive = runs[0].ID, false
 			}
 		}
 		if at.back {
 			slices.Reverse(runs)
-			more, back = back, more
+			ahead, behind = behind, ahead
 		}
-		page.Runs = runs
-		if len(runs) == 0 {
-			return nil
-		}
-		if more {
-			page.Next = formatCursor(q, cursor{id: runs[len(runs)-1].ID})
-		}
-		if back {
-			page.Prev = formatCursor(q, cursor{id: runs[0].ID, back: true})
-		}
+		page.Runs, page.Next, page.Prev = runs, formatCursor(q, ahead), formatCursor(q, behind)
 		return nil
 	})
 	return page, err
