@@ -272,46 +272,52 @@ func TestDeliver_killed_at_random(t *testing.T) {
 // misses no event: batches with the same ID have the same events.
 func TestDeliver_id(t *testing.T) {
 	t.Parallel()
-	w, r := newEnv(t), newReceiver(t)
-	r.setAnswer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-	for _, group := range []string{"/a/b", "/x/y", "/z/z", "/a/b"} {
-		w.createEvents(group, 1)
-	}
-	for _, groups := range [][]string{{"/a/b"}, {"/a/b", "/x/y"}, {"/a/b", "/z/z"}, nil} {
-		w.put(r, func(h *run.WebhookSpec) { h.Groups, h.From = groups, "1" })
-		before := len(r.deliveries())
-		_, stop := w.deliver()
-		r.awaitAttempts(before + 1)
-		stop()
-	}
-	ids := map[string][]int64{}
-	for _, d := range r.deliveries() {
-		if events, ok := ids[d.id]; ok {
-			require.Equal(t, events, d.events, d.id)
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t)
+		r := w.newReceiver()
+		r.setAnswer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+		for _, group := range []string{"/a/b", "/x/y", "/z/z", "/a/b"} {
+			w.createEvents(group, 1)
 		}
-		ids[d.id] = d.events
-	}
-	require.Len(t, ids, 4)
+		for _, groups := range [][]string{{"/a/b"}, {"/a/b", "/x/y"}, {"/a/b", "/z/z"}, nil} {
+			w.put(r, func(h *run.WebhookSpec) { h.Groups, h.From = groups, "1" })
+			before := len(r.deliveries())
+			_, stop := w.deliver()
+			r.awaitAttempts(before + 1)
+			stop()
+		}
+		ids := map[string][]int64{}
+		for _, d := range r.deliveries() {
+			if events, ok := ids[d.id]; ok {
+				require.Equal(t, events, d.events, d.id)
+			}
+			ids[d.id] = d.events
+		}
+		require.Len(t, ids, 4)
+	})
 }
 
 // TestDeliver_retries_after_a_takeover checks that the next deliverer sends the
 // batch that failed, also if it reads the events in other pages.
 func TestDeliver_retries_after_a_takeover(t *testing.T) {
 	t.Parallel()
-	w, r := newEnv(t), newReceiver(t)
-	w.opts.Batch = 4
-	r.setAnswer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-	w.createEvents("/x/y", 4)
-	w.createEvents("/a/b", 1)
-	w.put(r, func(h *run.WebhookSpec) { h.Groups, h.From = []string{"/a/b"}, "1" })
-	for range 2 {
-		before := w.get().Failures
-		_, stop := w.deliver()
-		w.await(func(h run.Webhook) bool { return h.Failures > before })
-		stop()
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t)
+		r := w.newReceiver()
+		w.opts.Batch = 4
+		r.setAnswer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+		w.createEvents("/x/y", 4)
 		w.createEvents("/a/b", 1)
-	}
-	for _, d := range r.deliveries() {
-		require.Equal(t, []int64{5}, d.events, "a batch is retried unchanged")
-	}
+		w.put(r, func(h *run.WebhookSpec) { h.Groups, h.From = []string{"/a/b"}, "1" })
+		for range 2 {
+			before := w.get().Failures
+			_, stop := w.deliver()
+			w.await(func(h run.Webhook) bool { return h.Failures > before })
+			stop()
+			w.createEvents("/a/b", 1)
+		}
+		for _, d := range r.deliveries() {
+			require.Equal(t, []int64{5}, d.events, "a batch is retried unchanged")
+		}
+	})
 }
