@@ -32,11 +32,11 @@ var compileSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("run.json", doc); err != nil {
+	c := jsonschema.NewCompiler() // a name without a scheme would be a file in this directory, whose path may have spaces
+	if err := c.AddResource("mem:///run.json", doc); err != nil {
 		return nil, err
 	}
-	return c.Compile("run.json")
+	return c.Compile("mem:///run.json")
 })
 
 // validateJSON validates a document with the schema, and with the reader and
