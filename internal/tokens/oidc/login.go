@@ -89,7 +89,9 @@ func (p *Provider) grant(ctx context.Context, m *metadata, answer *oauth2.Token,
 	return g, err
 }
 
-// addUserInfo adds the claims that only the user info endpoint has.
+// addUserInfo adds the claims that only the user info endpoint has. Whether an address is
+// verified is true of that address alone: the answer of one source cannot vouch for
+// another address, which the other source has.
 func (p *Provider) addUserInfo(ctx context.Context, m *metadata, answer *oauth2.Token, subject string, c claims) error {
 	info, err := m.provider.UserInfo(ctx, oauth2.StaticTokenSource(answer))
 	if err != nil {
@@ -101,6 +103,11 @@ func (p *Provider) addUserInfo(ctx context.Context, m *metadata, answer *oauth2.
 	}
 	if info.Subject != subject {
 		return run.Errorf(run.CodeUnauthenticated, "the identity provider answered with another user")
+	}
+	if address, known := c["email"]; !known {
+		delete(c, "email_verified")
+	} else if a, ok := address.(string); !ok || more["email"] != a {
+		delete(more, "email_verified")
 	}
 	for name, v := range more {
 		if _, known := c[name]; !known {

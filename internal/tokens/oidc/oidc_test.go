@@ -1,8 +1,11 @@
 package oidc_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -164,6 +167,72 @@ func TestProvider_of_another_issuer(t *testing.T) {
 	}
 	_, err = oidc.New(oidc.Options{Bindings: []string{"group:CN=ops,OU=it=admin", "user:ana@example.com=read", "*=read"}, Transport: http.DefaultTransport})
 	require.NoError(t, err)
+}
+
+// transport answers calls in place of the token and the user info endpoint.
+type transport func(path string) (answer any)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := f(r.URL.Path)
+	if answer == nil {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/json")
+	err := json.NewEncoder(w).Encode(answer)
+	return w.Result(), err
+}
+
+// TestProvider_verified_addresses: an address is verified if the source that has it says
+// so. The other source may mean another address.
+func TestProvider_verified_addresses(t *testing.T) {
+	t.Parallel()
+	identity := testenv.StartIdentity(t)
+	const ana, bob = "ana@example.com", "bob@example.com"
+	for name, tt := range map[string]struct {
+		token map[string]any // claims of the ID token besides the usual ones; nil: without it
+		info  map[string]any
+		name  string // "" if the login is refused
+	}{
+		"the_token":                     {token: map[string]any{"email": ana}, name: ana},
+		"the_info":                      {token: map[string]any{"email": nil, "email_verified": nil}, info: map[string]any{"email": bob, "email_verified": true}, name: bob},
+		"the_info_of_the_same":          {token: map[string]any{"email": ana, "email_verified": nil}, info: map[string]any{"email": ana, "email_verified": true}, name: ana},
+		"the_token_for_the_same":        {token: map[string]any{"email": ana, "groups": nil}, info: map[string]any{"email": ana, "groups": []string{"developers"}}, name: ana},
+		"the_token_before_the_info":     {token: map[string]any{"email": ana, "groups": nil}, info: map[string]any{"email": bob, "email_verified": false, "groups": []string{"developers"}}, name: ana},
+		"the_info_of_another":           {token: map[string]any{"email": ana, "email_verified": nil}, info: map[string]any{"email": bob, "email_verified": true}},
+		"the_info_of_none":              {token: map[string]any{"email": ana, "email_verified": nil}, info: map[string]any{"email_verified": true}},
+		"the_token_without_an_address":  {token: map[string]any{"email": nil}, info: map[string]any{"email": bob}},
+		"the_token_and_the_info_differ": {token: map[string]any{"email": nil}, info: map[string]any{"email": bob, "email_verified": false}},
+		"the_info_is_not_verified":      {token: map[string]any{"email": ana, "email_verified": nil}, info: map[string]any{"email": ana, "email_verified": false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.token["nonce"] = "n"
+			signed := identity.Sign(t, tt.token)
+			info := map[string]any{"sub": testenv.IdentityUser}
+			maps.Copy(info, tt.info)
+			p, err := oidc.New(oidc.Options{
+				Issuer: identity.Issuer, ClientID: testenv.IdentityClient, SubjectClaim: "email", GroupsClaim: "groups", Bindings: []string{"*=read"},
+				Transport: transport(func(path string) any {
+					switch path {
+					case "/oauth/token":
+						return map[string]any{"access_token": "a", "token_type": "Bearer", "id_token": signed}
+					case "/userinfo":
+						return info
+					default:
+						return nil
+					}
+				}),
+			})
+			require.NoError(t, err)
+			grant, err := p.Finish(t.Context(), oidc.Start{Nonce: "n"}, "http://127.0.0.1/login/callback", "code")
+			if tt.name == "" {
+				require.Equal(t, run.CodeForbidden, run.CodeOf(err), "%v", err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.name, grant.Identity.Name)
+		})
+	}
 }
 
 // TestProvider_roles: a user has either scopes or roles, like a token. The scopes win, and
