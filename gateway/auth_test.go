@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/run"
@@ -94,4 +96,52 @@ func TestNew_without_tokens(t *testing.T) {
 		_, err = gateway.New(gateway.Deps{Runs: &runtest.Service{}, Logger: slog.New(slog.DiscardHandler), Auth: testTokens(t)}, gateway.Options{Address: address})
 		require.NoError(t, err, address)
 	}
+}
+
+// TestServer_tokens_of_one_name: a revocation by name is for all tokens that have it, the
+// entry of the token file and the token that a client created before. No client creates a
+// token with the name of another subject.
+func TestServer_tokens_of_one_name(t *testing.T) {
+	t.Parallel()
+	store, log := newStore(t), slog.New(slog.DiscardHandler)
+	start := func(names ...string) string {
+		var entries []tokens.Token
+		for _, name := range names {
+			entries = append(entries, tokens.Token{Name: name, Hash: tokens.Hash("file-" + name), Scopes: []tokens.Scope{tokens.Admin}})
+		}
+		list, err := tokens.NewList(entries)
+		require.NoError(t, err)
+		registry := tokens.NewRegistry(t.Context(), list, store, log)
+		registry.UserPrefix = "oidc:"
+		return serve(t, gateway.Deps{Auth: registry, Tokens: registry}, gateway.Options{})
+	}
+	post := func(base, path, body string) answer {
+		return call{method: http.MethodPost, path: path, body: body, header: map[string]string{"Authorization": "Bearer file-ops"}}.do(t, base)
+	}
+	statusOf := func(base, token string) int {
+		return call{path: "/api/v1/tokens", header: map[string]string{"Authorization": "Bearer " + token}}.do(t, base).status
+	}
+	base := start("ops")
+	for _, name := range []string{"local", "schedule:nightly", "oidc:ana@example.com"} {
+		got := post(base, "/api/v1/tokens", `{"name": "`+name+`", "scopes": ["read"]}`)
+		require.Equal(t, http.StatusUnprocessableEntity, got.status, got.body)
+		require.Contains(t, got.body, `is reserved: `)
+	}
+	got := post(base, "/api/v1/tokens", `{"name": "ci", "scopes": ["admin"]}`)
+	require.Equal(t, http.StatusCreated, got.status, got.body)
+	var created api.NewToken
+	require.NoError(t, json.Unmarshal([]byte(got.body), &created))
+
+	base = start("ops", "ci")
+	for _, token := range []string{"file-ci", created.Token, "file-ops"} {
+		require.Equal(t, http.StatusOK, statusOf(base, token))
+	}
+	got = post(base, "/api/v1/tokens/ci/revoke", "{}")
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.Equal(t, http.StatusUnauthorized, statusOf(base, "file-ci"))
+	require.Equal(t, http.StatusUnauthorized, statusOf(base, created.Token))
+	require.Equal(t, http.StatusOK, statusOf(base, "file-ops"))
+	other := start("ops", "ci")
+	require.Equal(t, http.StatusUnauthorized, statusOf(other, "file-ci"), "also at other gateways")
+	require.Equal(t, http.StatusUnauthorized, statusOf(other, created.Token))
 }

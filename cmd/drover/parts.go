@@ -106,6 +106,7 @@ func (p parts) addTokens(
 		return nil, nil, nil
 	}
 	registry := tokens.NewRegistry(ctx, listed, s.records, p.Logger)
+	registry.UserPrefix = cfg.OIDC.SubjectPrefix // also without a provider, which may come later
 	p.Stages.Add("tokens", registry.Run)
 	browsers := tokens.NewBrowsers(registry, s.records, cfg.SessionIdle, cfg.SessionMax, p.Logger)
 	p.Stages.Add("sessions of browsers", browsers.Run)

@@ -107,6 +107,49 @@ func TestRegistry_revokes_all_of_a_name(t *testing.T) {
 	require.Empty(t, code(r, "one"))
 }
 
+// TestRegistry_reserves_names: a token with the name of another kind of subject would be
+// that subject in approvals, secrets and idempotency keys. Tokens from before are logged.
+func TestRegistry_reserves_names(t *testing.T) {
+	t.Parallel()
+	reserved := map[string]string{
+		"local": "clients of a gateway without tokens", "schedule:nightly": "runs of schedules", "oidc:ana@example.com": "gateway.oidc.subject_prefix", "oidc:": "gateway.oidc.subject_prefix",
+	}
+	store := newFakeRecords()
+	store.records[Hash("old")] = run.TokenRecord{Name: "schedule:old", Hash: Hash("old"), Entry: &run.TokenEntry{Scopes: []string{"read"}}}
+	entries := []Token{entry("ops", "one")}
+	for name := range reserved {
+		entries = append(entries, entry(name, name))
+	}
+	var log bytes.Buffer
+	r := NewRegistry(t.Context(), listOf(t, entries...), store, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	r.UserPrefix = "oidc:"
+	for range 2 {
+		require.NoError(t, r.Refresh(t.Context()))
+	}
+	for name := range reserved {
+		require.Empty(t, code(r, name), "entries of files stay valid")
+		require.Equal(t, 1, strings.Count(log.String(), "name="+name+" "), "%s: %s", name, log.String())
+	}
+	require.Empty(t, code(r, "old"))
+	require.Equal(t, 1, strings.Count(log.String(), "name=schedule:old "), log.String())
+	require.NotContains(t, log.String(), "name=ops")
+
+	r = NewRegistry(t.Context(), listOf(t, entry("ops", "one")), newFakeRecords(), slog.New(slog.DiscardHandler))
+	r.UserPrefix = "oidc:"
+	for name, why := range reserved {
+		_, _, err := r.CreateToken(t.Context(), run.BearerToken{Name: name, Scopes: []string{"read"}}, "ops")
+		require.Equal(t, run.CodeInvalid, run.CodeOf(err), name)
+		require.ErrorContains(t, err, why, name)
+	}
+	for _, name := range []string{"locally", "schedules", "oidc", "ana@example.com"} {
+		_, _, err := r.CreateToken(t.Context(), run.BearerToken{Name: name, Scopes: []string{"read"}}, "ops")
+		require.NoError(t, err)
+	}
+	r.UserPrefix = ""
+	_, _, err := r.CreateToken(t.Context(), run.BearerToken{Name: "oidc:ana", Scopes: []string{"read"}}, "ops")
+	require.NoError(t, err, "without a prefix, no name is a user's")
+}
+
 // TestRegistry_creates_a_limited_number: each gateway has all created tokens in memory.
 func TestRegistry_creates_a_limited_number(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,6 +47,10 @@ type Store interface {
 // writes the uses. A revocation is by the
 // hash of the token, so an entry of the same name with another token is valid.
 type Registry struct {
+	// UserPrefix is what the names of a provider's users begin with, which no new token
+	// may do. "" means that there are no users, or that their names have no prefix.
+	UserPrefix string
+
 	source Source
 	store  Store
 	logger *slog.Logger
@@ -55,7 +60,7 @@ type Registry struct {
 	revoked map[string]run.TokenRecord // by hash, as the store had them last; nil: not read yet
 	created created
 	uses    map[string]run.TokenRecord // by hash: not written yet
-	shared  []string                   // names that were logged as those of two tokens
+	shared  []string                   // names that were logged as those of two subjects
 }
 
 var (
@@ -159,23 +164,50 @@ func (r *Registry) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// logShared logs names of created tokens that entries of a token file have too: both tokens
-// are the same subject. A file may get such an entry later. The caller holds the lock.
+// logShared logs names of tokens that another token or another kind of subject has too:
+// both are the same subject. A token file may get such an entry later, and tokens may be
+// older than a prefix of users. The caller holds the lock.
 func (r *Registry) logShared(listed []Token) {
 	created := map[string]bool{}
 	for _, t := range r.created.valid(r.revoked, r.now()) {
 		created[t.Name] = true
 	}
 	var shared []string
-	for _, t := range listed {
-		if !created[t.Name] {
-			continue
+	log := func(name, why string) {
+		if !slices.Contains(shared, name) && !slices.Contains(r.shared, name) {
+			r.logger.Warn("a token shares its name with another subject, and so its approvals and secrets: use another name", "name", name, "reason", why)
 		}
-		if shared = append(shared, t.Name); !slices.Contains(r.shared, t.Name) {
-			r.logger.Warn("a token file has the name of a token that a client created: rename the entry, or revoke the token", "name", t.Name)
+		shared = append(shared, name)
+	}
+	for _, t := range listed {
+		if created[t.Name] {
+			log(t.Name, "a token file has the name of a token that a client created")
+		}
+		created[t.Name] = true
+	}
+	for name := range created {
+		if why := r.reserved(name); why != "" {
+			log(name, why)
 		}
 	}
 	r.shared = shared
+}
+
+// localSubject is the subject of clients without a token.
+const localSubject = "local"
+
+// reserved returns why no new token may have a name, or "": other subjects have such names.
+func (r *Registry) reserved(name string) string {
+	switch {
+	case name == localSubject:
+		return "it is the subject of clients of a gateway without tokens"
+	case strings.HasPrefix(name, "schedule:"):
+		return "runs of schedules have subjects that begin with schedule:"
+	case r.UserPrefix != "" && strings.HasPrefix(name, r.UserPrefix):
+		return "users of the identity provider have subjects that begin with " + r.UserPrefix + " (gateway.oidc.subject_prefix)"
+	default:
+		return ""
+	}
 }
 
 func (r *Registry) read(ctx context.Context, revoked bool) ([]run.TokenRecord, error) {
