@@ -20,6 +20,7 @@ func approvalTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"From":              testApproveFrom,
 		"Expire":            testExpireApprovals,
 		"List":              testListApprovals,
+		"List/of_others":    testApprovalsOfOthers,
 		"Actors":            testActors,
 		"RunSpec":           testRunSpec,
 	}
@@ -170,6 +171,58 @@ func testListApprovals(t *testing.T, d *fixture.Database) {
 	require.Equal(t, []run.ID{first}, list(t, s, run.ApprovalQuery{Group: "/list"}), "others are decided")
 	_, err = s.Approvals(t.Context(), run.ApprovalQuery{After: "x"})
 	fixture.RequireCode(t, run.CodeInvalid, err)
+}
+
+// testApprovalsOfOthers lists the tasks of some groups that wait for approval, between very
+// many of others. No page looks at all of those, and no task is missing in the end.
+func testApprovalsOfOthers(t *testing.T, d *fixture.Database) {
+	const each = 5_000 // two of these runs have more than a page looks at
+	s := d.Store(t)
+	others := func() {
+		spec := fixture.Wide("/other/x", each)
+		spec.Tasks["all"].Approval = run.Approval{Approvers: 1}
+		r := fixture.Create(t, s, spec)
+		fixture.Begin(t, s, r.ID)
+		var tasks []run.TaskChange
+		for i := range each {
+			tasks = append(tasks, run.TaskChange{Task: i, Status: run.StatusWaitingApproval})
+		}
+		fixture.Apply(t, s, r.ID, records.Changes{Tasks: tasks})
+		fixture.Drain(t, s)
+	}
+	first := waiting(t, s, "/own/a", run.Approval{Approvers: 1})
+	others()
+	second := waiting(t, s, "/own/a", run.Approval{Approvers: 1})
+	others()
+	third := waiting(t, s, "/own/b", run.Approval{Approvers: 1})
+	for _, tt := range []struct {
+		q    run.ApprovalQuery
+		want [][]run.ID // of each page
+	}{
+		{run.ApprovalQuery{Group: "/own"}, [][]run.ID{{first, second}, {third}}},
+		{run.ApprovalQuery{Within: []string{"/own/b", "/own/none"}}, [][]run.ID{nil, {third}}},
+		{run.ApprovalQuery{Group: "/own", Within: []string{"/own/a"}, Limit: 2}, [][]run.ID{{first, second}, nil}},
+		{run.ApprovalQuery{Group: "/own", Limit: 1}, [][]run.ID{{first}, {second}, {third}, nil}},
+		{run.ApprovalQuery{Group: "/none"}, [][]run.ID{nil, nil}},
+	} {
+		var got [][]run.ID
+		for q := tt.q; ; {
+			page, err := s.Approvals(t.Context(), q)
+			require.NoError(t, err)
+			var ids []run.ID
+			for _, w := range page.Approvals {
+				ids = append(ids, w.Run)
+			}
+			got = append(got, ids)
+			if q.After = page.After; q.After == "" {
+				break
+			}
+		}
+		require.Equal(t, tt.want, got, "%+v", tt.q)
+	}
+	page, err := s.Approvals(t.Context(), run.ApprovalQuery{Limit: 100})
+	require.NoError(t, err)
+	require.Len(t, page.Approvals, 100)
 }
 
 // list returns the runs with a task that waits for approval, from all pages.

@@ -212,7 +212,12 @@ func expire(ctx context.Context, t *sqldb.Tx, r *rows.Run, task int) (bool, erro
 	return true, reject(ctx, t, r, x, run.Action{Kind: run.ActionReject, Reason: reason}, reason)
 }
 
-// Approvals implements records.Store.
+// maxApprovalsRead bounds the waiting tasks of all groups among which a page looks for
+// those of its groups.
+const maxApprovalsRead = 10_000
+
+// Approvals implements records.Store. A page of some groups may have fewer tasks than its
+// limit, or none, although others follow.
 func (s *Store) Approvals(ctx context.Context, q run.ApprovalQuery) (run.ApprovalPage, error) {
 	after, number, err := afterApproval(q.After)
 	if err != nil {
@@ -222,17 +227,29 @@ func (s *Store) Approvals(ctx context.Context, q run.ApprovalQuery) (run.Approva
 	if limit < 1 {
 		limit = sqldb.DefaultLimit
 	}
-	where, args := ``, []any{after, after, number}
+	var groups sqldb.Condition
 	if path, all := sqldb.QueryPath(q.Group); !all {
-		low, high := sqldb.Below(path)
-		where, args = ` AND (r.group_path = ? OR r.group_path >= ? AND r.group_path < ?)`, append(args, path, low, high)
+		groups = sqldb.InGroups(`r.group_path`, []string{path})
 	}
-	if c := sqldb.InGroups(`r.group_path`, q.Within); c.Where != "" {
-		where, args = where+` AND `+c.Where, append(args, c.Args...)
-	}
+	groups = sqldb.AllOf(groups, sqldb.InGroups(`r.group_path`, q.Within))
 	var page run.ApprovalPage
 	err = s.db.Read(ctx, "list approvals", func(tx sqldb.Querier) error {
 		page = run.ApprovalPage{Approvals: []run.WaitingApproval{}}
+		c := sqldb.Condition{Where: `t.status = 'waiting_approval' AND (t.run_id > ? OR t.run_id = ? AND t.number > ?)`, Args: []any{after, after, number}}
+		if groups.Where != "" {
+			// The waiting tasks of other groups may be many: the page ends with them.
+			var last run.WaitingApproval
+			switch err := tx.QueryRow(ctx, `SELECT t.run_id, t.number FROM tasks t WHERE `+c.Where+` ORDER BY t.run_id, t.number LIMIT 1 OFFSET ?`,
+				append(c.Args, maxApprovalsRead-1)...).Scan(&last.Run, &last.Number); {
+			case errors.Is(err, sql.ErrNoRows):
+			case err != nil:
+				return err
+			default:
+				page.After = approvalPosition(last)
+				c = sqldb.AllOf(c, sqldb.Condition{Where: `(t.run_id < ? OR t.run_id = ? AND t.number <= ?)`, Args: []any{last.Run, last.Run, last.Number}})
+			}
+		}
+		c = sqldb.AllOf(c, groups)
 		read, last := 0, run.WaitingApproval{}
 		if err := sqldb.Each(ctx, tx, func(row sqldb.Scanner) error {
 			w, decided, err := scanApproval(row)
@@ -244,12 +261,11 @@ func (s *Store) Approvals(ctx context.Context, q run.ApprovalQuery) (run.Approva
 		}, `SELECT t.run_id, r.name, r.group_path, t.number, t.name, s.spec, COALESCE(w.since, 0), COALESCE(w.due_at, 0), r.approved
 			FROM tasks t JOIN runs r ON r.id = t.run_id JOIN task_specs s ON s.run_id = t.run_id AND s.node = t.node
 			LEFT JOIN approval_waits w ON w.run_id = t.run_id AND w.task = t.number
-			WHERE t.status = 'waiting_approval' AND (t.run_id > ? OR t.run_id = ? AND t.number > ?)`+where+
-			` ORDER BY t.run_id, t.number LIMIT ?`, append(args, limit)...); err != nil {
+			WHERE `+c.Where+` ORDER BY t.run_id, t.number LIMIT ?`, append(c.Args, limit)...); err != nil {
 			return err
 		}
 		if read == limit {
-			page.After = string(last.Run) + ":" + strconv.Itoa(last.Number)
+			page.After = approvalPosition(last)
 		}
 		for i := range page.Approvals {
 			if err := addApprovers(ctx, tx, &page.Approvals[i]); err != nil {
@@ -259,6 +275,11 @@ func (s *Store) Approvals(ctx context.Context, q run.ApprovalQuery) (run.Approva
 		return nil
 	})
 	return page, err
+}
+
+// approvalPosition returns the position of the page after a task.
+func approvalPosition(w run.WaitingApproval) string {
+	return string(w.Run) + ":" + strconv.Itoa(w.Number)
 }
 
 // afterApproval parses the position of a page.
