@@ -118,16 +118,18 @@ type queueInfo struct {
 // would mislead.
 func (l *queueInfo) reason(t *run.Task) string {
 	p, name, none := l.poolOf(t)
+	fleets := ""
+	if noFreeSlot(p) {
+		fleets = l.fleets[t.Pool]
+	}
 	if t.Reason != "" && p.Online > 0 {
-		return t.Reason
+		return t.Reason + fleets
 	}
 	text := none
 	if none == "" {
 		text = poolReason(p, name, l.positions[t.Number])
 	}
-	if noFreeSlot(p) {
-		text += l.fleets[t.Pool]
-	}
+	text += fleets
 	if t.Reason != "" {
 		text += "; " + t.Reason
 	}

@@ -102,6 +102,14 @@ func TestGet_explains_fleets_beside_busy_executors(t *testing.T) {
 	got, err := b.Get(t.Context(), second.ID)
 	require.NoError(t, err)
 	require.Regexp(t, "^the only slot of pool shell is in use; position 1 in queue.*; fleet vms: no fleet worker has watched it yet$", got.Tasks[0].Reason)
+
+	// The reason of a retry does not hide them.
+	const stored = "attempt 1 failed: step 1 exited with code 1"
+	_, _, err = b.store.Apply(t.Context(), second.ID, records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 2, Status: run.StatusQueued, Reason: stored}}})
+	require.NoError(t, err)
+	got, err = b.Get(t.Context(), second.ID)
+	require.NoError(t, err)
+	require.Equal(t, stored+"; fleet vms: no fleet worker has watched it yet", got.Tasks[0].Reason)
 }
 
 // longQueue is a store with pools in which many tasks wait.
