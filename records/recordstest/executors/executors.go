@@ -22,6 +22,7 @@ func ExecutorTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"pools_count_their_demand": testDemand,
 		"poll_for_their_labels":    testWaitingLabels,
 		"poll_for_many_labels":     testManyLabels,
+		"poll_for_all_groups":      testLabelsOfGroups,
 		"poll_for_more_than_read":  testMoreLabelsThanRead,
 		"claim_with_their_labels":  testLabelledClaim,
 		"limit_of_a_pool":          testMaxRunning,

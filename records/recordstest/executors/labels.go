@@ -17,7 +17,12 @@ import (
 // createLabelled creates a run with a queued task for each set of labels, nil for none.
 func createLabelled(t *testing.T, s records.Store, labels ...map[string]string) run.ID {
 	t.Helper()
-	n := fixture.NewRun(t, fixture.Wide("/a/b", len(labels)))
+	return createLabelledIn(t, s, "/a/b", labels...)
+}
+
+func createLabelledIn(t *testing.T, s records.Store, group string, labels ...map[string]string) run.ID {
+	t.Helper()
+	n := fixture.NewRun(t, fixture.Wide(group, len(labels)))
 	var c records.Changes
 	for i, l := range labels {
 		n.Tasks[i].Labels = run.LabelsText(l)
@@ -126,6 +131,35 @@ func testManyLabels(t *testing.T, d *fixture.Database) {
 		at(now.Add(time.Duration(turns) * time.Minute))
 		labelledExecutor(t, s, "a", 2, run.Resources{CPU: "64", Memory: "64Gi"}.Labels())
 		require.Len(t, poll("a"), most)
+	}
+}
+
+// testLabelsOfGroups lets the tasks of one group require more sets of labels than an
+// executor polls for. It polls for the few of other groups all the time.
+func testLabelsOfGroups(t *testing.T, d *fixture.Database) {
+	now := time.Now().Truncate(time.Minute)
+	at := func(then time.Time) { d.Clock.Fixed.Store(then.UnixNano()) }
+	at(now)
+	s := d.Store(t)
+	sets := func(from, n int) (all []map[string]string) {
+		for i := range n {
+			all = append(all, run.Resources{Memory: strconv.Itoa(100_000_001 + from + i)}.Labels())
+		}
+		return all
+	}
+	createLabelled(t, s, sets(0, 1000)...)
+	few := sets(1000, 3)
+	createLabelledIn(t, s, "/c", few[:2]...)
+	createLabelledIn(t, s, "/d/e", few[2])
+	createLabelledIn(t, s, "/gpu", map[string]string{"gpu": "a100"}) // which no executor has
+	for minute := range 4 {
+		at(now.Add(time.Duration(minute) * time.Minute))
+		for _, id := range []string{"a", "b", "c"} {
+			labelledExecutor(t, s, id, 2, run.Resources{CPU: "64", Memory: "64Gi"}.Labels())
+			polled := desired(t, s, id).Labels
+			require.Len(t, polled, 100)
+			require.Subset(t, polled, few, "executor %s, minute %d", id, minute)
+		}
 	}
 }
 

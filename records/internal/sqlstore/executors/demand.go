@@ -70,10 +70,11 @@ func (s *Store) setDemand(ctx context.Context, q sqldb.Querier, now int64, e *Ex
 }
 
 // labelSets are the different sets of labels that queued tasks of a pool require, by
-// place.
+// group and place.
 type labelSets []labelSet
 
 type labelSet struct {
+	group  uint64 // place of the group of one of the tasks
 	place  uint64
 	labels map[string]string
 }
@@ -86,26 +87,55 @@ func placeOf(text string) uint64 {
 }
 
 // matching returns the sets that an executor with the given labels polls for, at most
-// maxWaitingLabels. If there are more, each executor begins elsewhere, and moves on with
-// time, so that no set is left out for good. Steps of the golden ratio divide the places
-// evenly, and sets that come and go do not move the others.
+// maxWaitingLabels. If there are more, the groups take turns, and in each of them, as
+// among the groups, each executor begins elsewhere, and moves on with time, so that no set
+// is left out for good. Steps of the golden ratio divide the places evenly, and sets that
+// come and go do not move the others.
 func (sets labelSets) matching(all map[string]string, executor string, now int64) (out []map[string]string) {
-	first := 0
+	groups := []labelSets{sets}
 	if len(sets) > maxWaitingLabels {
 		const golden = 0x9E3779B97F4A7C15 // 2^64 divided by the golden ratio
-		place := placeOf(executor) + uint64(now/int64(labelsRotation))*golden
-		first, _ = slices.BinarySearchFunc(sets, place, func(s labelSet, place uint64) int { return cmp.Compare(s.place, place) })
+		groups = sets.from(placeOf(executor) + uint64(now/int64(labelsRotation))*golden)
 	}
-	for i := range sets {
-		s := sets[(first+i)%len(sets)]
-		if !run.HasLabels(all, s.labels) {
-			continue
+	for len(groups) > 0 {
+		left := groups[:0]
+		for _, g := range groups {
+			for len(g) > 0 && !run.HasLabels(all, g[0].labels) {
+				g = g[1:]
+			}
+			if len(g) == 0 {
+				continue
+			}
+			if out = append(out, g[0].labels); len(out) == maxWaitingLabels {
+				return out
+			}
+			left = append(left, g[1:])
 		}
-		if out = append(out, s.labels); len(out) == maxWaitingLabels {
-			break
-		}
+		groups = left
 	}
 	return out
+}
+
+// from returns the sets of each group, with the groups and their sets from a place on, and
+// then those before it.
+func (sets labelSets) from(place uint64) (groups []labelSets) {
+	first := 0
+	for rest := sets; len(rest) > 0; {
+		n, _ := slices.BinarySearchFunc(rest, rest[0].group, func(s labelSet, group uint64) int {
+			if s.group > group {
+				return 1
+			}
+			return -1
+		})
+		g := rest[:n]
+		if g[0].group < place {
+			first++
+		}
+		i, _ := slices.BinarySearchFunc(g, place, func(s labelSet, place uint64) int { return cmp.Compare(s.place, place) })
+		groups = append(groups, slices.Concat(g[i:], g[:i]))
+		rest = rest[n:]
+	}
+	return slices.Concat(groups[first:], groups[:first])
 }
 
 // waitingLabels keeps the sets of labels of pools that have very many, for all of their
@@ -168,7 +198,7 @@ func readLabelSets(ctx context.Context, q sqldb.Querier, pool, after string) (ou
 	if len(out) < maxLabelsRead {
 		last = ""
 	}
-	slices.SortFunc(out, func(a, b labelSet) int { return cmp.Compare(a.place, b.place) })
+	slices.SortFunc(out, func(a, b labelSet) int { return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.place, b.place)) })
 	return out, last, err
 }
 
@@ -177,10 +207,11 @@ func readLabelSets(ctx context.Context, q sqldb.Querier, pool, after string) (ou
 func readLabelsAfter(ctx context.Context, q sqldb.Querier, pool, after, until string, limit int, out *labelSets) (last string, err error) {
 	last = after
 	err = sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
-		if err := row.Scan(&last); err != nil {
+		var group string
+		if err := row.Scan(&last, &group); err != nil {
 			return err
 		}
-		s := labelSet{place: placeOf(last)}
+		s := labelSet{group: placeOf(group), place: placeOf(last)}
 		err := sqldb.Unmarshal(last, &s.labels)
 		*out = append(*out, s)
 		return err
@@ -191,7 +222,9 @@ func readLabelsAfter(ctx context.Context, q sqldb.Querier, pool, after, until st
 			SELECT (SELECT min(t.labels) FROM tasks t WHERE t.pool = ? AND t.status = 'queued' AND t.labels <> '' AND t.labels > w.labels
 				AND (CAST(? AS TEXT) = '' OR t.labels <= ?))
 			FROM waiting w WHERE w.labels IS NOT NULL)
-		SELECT labels FROM waiting WHERE labels IS NOT NULL LIMIT ?`, pool, after, until, until, pool, until, until, limit)
+		SELECT labels, COALESCE((SELECT r.group_path FROM tasks t JOIN runs r ON r.id = t.run_id
+				WHERE t.pool = ? AND t.status = 'queued' AND t.labels <> '' AND t.labels = w.labels LIMIT 1), '')
+		FROM waiting w WHERE labels IS NOT NULL LIMIT ?`, pool, after, until, until, pool, until, until, pool, limit)
 	return last, err
 }
 
