@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
@@ -74,53 +71,22 @@ func (a applier[T, A]) apply(ctx context.Context, env session.Env, conn *session
 	return a.show(answer)
 }
 
-// resource is the content of a file whose keys are a name and those of T.
-type resource[T any] struct {
-	name string
-	spec T
-}
-
 // newApplier returns the applier for a resource whose file has the keys of the
 // API, of which one is required.
 func newApplier[T, A any](
 	kind, required string, put func(*remote.Client, context.Context, string, T) (remote.Answer[A], error), show func(remote.Answer[A]) error,
-) applier[resource[T], A] {
-	return applier[resource[T], A]{
-		kind: kind, nameOf: func(x *resource[T]) string { return x.name },
-		read:   func(data []byte, _ spec.Format) (*resource[T], error) { return readResource[T](data, required) },
-		locate: func(faults []run.Fault, _ []byte, _ spec.Format) []run.Fault { return faults },
-		put: func(ctx context.Context, c *remote.Client, name string, x *resource[T], _ *specFile) (remote.Answer[A], error) {
-			return put(c, ctx, name, x.spec)
+) applier[spec.Resource[T], A] {
+	return applier[spec.Resource[T], A]{
+		kind: kind, nameOf: func(x *spec.Resource[T]) string { return x.Name },
+		read: func(data []byte, format spec.Format) (*spec.Resource[T], error) {
+			return spec.ReadResource[T](kind, required, data, format)
+		},
+		locate: func(faults []run.Fault, data []byte, format spec.Format) []run.Fault {
+			return spec.LocateResource[T](kind, faults, data, format)
+		},
+		put: func(ctx context.Context, c *remote.Client, name string, x *spec.Resource[T], _ *specFile) (remote.Answer[A], error) {
+			return put(c, ctx, name, x.Spec)
 		},
 		show: show,
 	}
-}
-
-// readResource reads a resource from YAML or JSON. It refuses unknown keys, and a
-// file without the required one.
-func readResource[T any](data []byte, required string) (*resource[T], error) {
-	var keys map[string]any
-	if err := yaml.Unmarshal(data, &keys); err != nil {
-		return nil, spec.YAMLError(data, err)
-	}
-	x := &resource[T]{}
-	if name, ok := keys["name"]; ok {
-		if x.name, ok = name.(string); !ok {
-			return nil, run.Errorf(run.CodeInvalid, "name: must be a string")
-		}
-		delete(keys, "name")
-	}
-	if _, ok := keys[required]; !ok {
-		return nil, run.Errorf(run.CodeInvalid, "%s is missing", required)
-	}
-	text, err := json.Marshal(keys)
-	if err != nil {
-		return nil, run.Errorf(run.CodeInvalid, "%w", err)
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&x.spec); err != nil {
-		return nil, run.Errorf(run.CodeInvalid, "%w", err)
-	}
-	return x, nil
 }

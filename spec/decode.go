@@ -44,7 +44,8 @@ type decoder struct {
 type field struct {
 	name  string
 	index []int
-	// loose: a number or bool is accepted as text.
+	// loose: a number or bool is accepted as text. So it is for a text that reads itself
+	// from JSON, where it may be a number.
 	loose bool
 	// positive: 0 is not allowed, since it stands for a missing field.
 	positive bool
@@ -178,7 +179,7 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 		v.SetString(d.text(p, n, f.loose))
 	case reflect.Bool:
 		d.boolean(p, n, v)
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		d.integer(p, n, v, f)
 	case reflect.Float64:
 		d.number(p, n, v, f)
@@ -304,7 +305,11 @@ func (d *decoder) integer(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 		d.fault(p, n.Line, run.FaultWrongType, "%s where a whole number is expected", describe(n))
 		return
 	}
-	i, err := strconv.ParseInt(n.Value, 10, 32) // nothing in a specification needs more
+	bits := 32 // nothing in a specification needs more
+	if v.Kind() == reflect.Int64 {
+		bits = 64
+	}
+	i, err := strconv.ParseInt(n.Value, 10, bits)
 	switch {
 	case err != nil:
 		d.fault(p, n.Line, run.FaultOutOfRange, "%s is not a decimal number in the allowed range", quote(n.Value))
@@ -359,7 +364,8 @@ func (d *decoder) fieldsOf(t reflect.Type) []field {
 		fields = append(fields, field{
 			name: name, index: f.Index,
 			loose: slices.Contains([]reflect.Type{reflect.TypeFor[run.Resources](), reflect.TypeFor[run.Tmpfs]()}, t) || name == "user" ||
-				t == reflect.TypeFor[run.Input]() && (name == "default" || name == "options"),
+				t == reflect.TypeFor[run.Input]() && (name == "default" || name == "options") ||
+				f.Type.Kind() == reflect.String && reflect.PointerTo(f.Type).Implements(reflect.TypeFor[json.Unmarshaler]()),
 			allowsEmpty: slices.Contains(run.ArchiveStepTypes(), name),
 			positive:    slices.Contains([]string{"priority", "max_attempts", "approvers", "backoff_factor"}, name),
 			expands:     expandedIn(t, name),

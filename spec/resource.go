@@ -10,11 +10,43 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// resource is a kind of file other than the specification of a run. Its fields
-// are parts of messages.
+// Resource is the content of a file with the fields of T, beside which it may have a name.
+type Resource[T any] struct {
+	Name string
+	Spec T
+}
+
+// ReadResource reads a file of a kind, such as "pool", in which the required field has a
+// value. It fails like Read. It does not check the content.
+func ReadResource[T any](kind, required string, data []byte, format Format) (*Resource[T], error) {
+	name := ""
+	x, err := readResource[T](namedResource(kind, required, &name), data, format)
+	if err != nil {
+		return nil, err
+	}
+	return &Resource[T]{Name: name, Spec: *x}, nil
+}
+
+// LocateResource is Locate for the faults of a file that ReadResource has read.
+func LocateResource[T any](kind string, faults []run.Fault, data []byte, format Format) []run.Fault {
+	return locateResource[T](namedResource(kind, "", new(string)), faults, data, format)
+}
+
+func namedResource(kind, required string, name *string) resource {
+	return resource{
+		expected: "a " + kind + ", which is a map, is", subject: "the " + kind + " has",
+		required: required, needed: "a " + kind + " needs it", extra: map[string]*string{"name": name},
+	}
+}
+
+// resource is a kind of file other than the specification of a run. Some of its
+// fields are parts of messages.
 type resource struct {
-	expected string // "a fleet, which is a map, is"
-	subject  string // "the fleet has"
+	expected string             // "a fleet, which is a map, is"
+	subject  string             // "the fleet has"
+	required string             // field that has a value, "" for none
+	needed   string             // "a pool needs it"
+	extra    map[string]*string // fields beside those of the type, with their values
 }
 
 // readResource reads a resource. It fails like Read. It does not check the
@@ -24,7 +56,7 @@ func readResource[T any](of resource, data []byte, format Format) (*T, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := newDecoder(nil)
+	d := newDecoder(of.extra)
 	x := new(T)
 	d.resource(of, root, reflect.ValueOf(x).Elem())
 	if len(d.faults) > 0 {
@@ -42,7 +74,7 @@ func locateResource[T any](of resource, faults []run.Fault, data []byte, format 
 		return faults
 	}
 	faults = slices.Clone(faults)
-	d := newDecoder(nil)
+	d := newDecoder(of.extra)
 	d.lines = make(map[run.Path]int)
 	d.resource(of, root, reflect.ValueOf(new(T)).Elem())
 	d.locate(faults)
@@ -57,4 +89,13 @@ func (d *decoder) resource(of resource, root *yaml.Node, to reflect.Value) {
 	}
 	d.note("", root.Line)
 	d.object("", root, to)
+	line, given := root.Line, of.required == ""
+	for _, e := range newDecoder(nil).entries("", root) { // object has reported their faults
+		if e.key == of.required {
+			line, given = e.line, !null(e.value)
+		}
+	}
+	if !given {
+		d.fault(run.Path(of.required), line, run.FaultRequired, "%s", of.needed)
+	}
 }
