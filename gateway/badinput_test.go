@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/runtest"
@@ -155,6 +156,43 @@ func TestServer_bad_input(t *testing.T) {
 			tc.test(t, base)
 		})
 	}
+}
+
+// The words of encoding/json are not those of the API.
+func TestServer_faults_of_bodies(t *testing.T) {
+	t.Parallel()
+	base := serve(t, gateway.Deps{Runs: strictService(t), Schedules: &runtest.Schedules{}}, gateway.Options{})
+	yaml := map[string]string{"Content-Type": "application/yaml"}
+	for name, tc := range map[string]struct {
+		body   string
+		header map[string]string
+		status int
+		code   run.Code
+		want   []api.Fault
+	}{
+		"cut": {"{\n\"driver\": ", nil, 400, run.CodeUnreadable, []api.Fault{{Line: 2, Code: "unreadable", Detail: "it ends too early"}}},
+		"a comma too many": {"{\n\"driver\": \"a\",\n}", nil, 400, run.CodeUnreadable, []api.Fault{
+			{Line: 3, Code: "unreadable", Detail: "the last item of a map is followed by a comma"},
+		}},
+		"a line break in a text": {"{\"driver\": \"a\n\"}", nil, 400, run.CodeUnreadable, []api.Fault{
+			{Line: 1, Code: "unreadable", Detail: `a text has a line break or another control character: write \n for a line break`},
+		}},
+		"wrong type": {`{"driver": "a", "flavor": {"weight": "b"}}`, nil, 422, run.CodeInvalid, []api.Fault{
+			{Path: "flavor.weight", Code: "wrong_type", Detail: "a string where a number is expected"},
+		}},
+		"unknown fields": {"driwer: a\nkubernetes: {tolerations: [{efect: b}]}", yaml, 422, run.CodeInvalid, []api.Fault{
+			{Path: "driwer", Code: "unknown_field", Detail: `there is no field "driwer" here; did you mean "driver"?`},
+			{Path: "kubernetes.tolerations[0].efect", Code: "unknown_field", Detail: `there is no field "efect" here; did you mean "effect"?`},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := call{http.MethodPut, "/api/v1/pools/x", tc.body, tc.header}.do(t, base).problem(t, tc.status, tc.code)
+			require.Equal(t, tc.want, p.Errors)
+		})
+	}
+	p := call{http.MethodPost, "/api/v1/schedules/x/backfill", `{"from": "yesterday"}`, nil}.do(t, base).problem(t, 422, run.CodeInvalid)
+	require.Equal(t, "a time such as 2026-01-31T12:00:00Z is expected", p.Errors[0].Detail)
 }
 
 func TestServer_faults_have_lines(t *testing.T) {

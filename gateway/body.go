@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/drover-run/drover/gateway/openapi"
+	"github.com/drover-run/drover/internal/jsonfault"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -154,7 +156,7 @@ func (s *Server) decode(c echo.Context, v any, unknown strictness) error {
 		decoder.DisallowUnknownFields()
 	}
 	if err := decoder.Decode(v); err != nil {
-		return decodeError(err)
+		return decodeError(data, v, err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return run.Errorf(run.CodeUnreadable, "the body has data after its end")
@@ -176,25 +178,44 @@ func jsonOf(data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// decodeError distinguishes bodies that are not JSON from bodies with wrong
-// contents.
-func decodeError(err error) error {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	var coded *run.Error
-	switch {
-	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):
-		return &run.Error{Code: run.CodeUnreadable, Message: "the body is not JSON: " + err.Error(), Err: err}
-	case errors.As(err, &kind):
-		detail := kind.Value + " is not allowed here"
+// decodeError explains why data was not decoded into v. It distinguishes bodies that
+// are not JSON from bodies with wrong contents.
+func decodeError(data []byte, v any, err error) error {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return notJSON(data[:min(max(0, syntax.Offset-1), int64(len(data)))], err)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return notJSON(data, err)
+	}
+	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return run.InvalidError("the body has a value of the wrong kind", []run.Fault{
-			{Path: kind.Field, Code: run.CodeInvalid, Detail: detail},
+			{Path: kind.Field, Code: run.FaultWrongType, Detail: jsonfault.Mismatch(kind)},
 		})
-	case errors.As(err, &coded):
+	}
+	if coded, ok := errors.AsType[*run.Error](err); ok {
 		return coded
 	}
+	var faults []run.Fault
+	for _, u := range jsonfault.UnknownKeys(data, v, run.MaxFaults) {
+		faults = append(faults, run.Fault{Path: u.Path, Code: run.FaultUnknownField, Detail: u.Detail})
+	}
+	if strings.HasPrefix(err.Error(), "json: unknown field ") && len(faults) > 0 {
+		return run.InvalidError("the body has fields that are not known: "+faults[0].Detail, faults)
+	}
 	detail := strings.TrimPrefix(err.Error(), "json: ")
+	if jsonfault.IsTime(err) {
+		detail = "a time such as 2026-01-31T12:00:00Z is expected"
+	}
 	return run.InvalidError("the body is not valid: "+detail, []run.Fault{{Code: run.CodeInvalid, Detail: detail}})
+}
+
+// notJSON returns the error of a body that is JSON only up to its first bytes.
+func notJSON(first []byte, err error) error {
+	line, detail := 1+bytes.Count(first, []byte("\n")), jsonfault.Explain(err)
+	return &run.Error{
+		Code: run.CodeUnreadable, Message: fmt.Sprintf("the body is not JSON: line %d: %s", line, detail), Err: err,
+		Faults: []run.Fault{{Line: line, Code: run.CodeUnreadable, Detail: detail}},
+	}
 }
 
 // readRequest reads a specification, which may have an update token beside its

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/drover-run/drover/internal/jsonfault"
 	"github.com/drover-run/drover/run"
 )
 
@@ -45,7 +46,7 @@ func parseJSON(data []byte) (*yaml.Node, error) {
 	if _, err := r.decoder.Token(); err == nil {
 		return nil, unreadable(r.here(), "there is more after the end of the document")
 	} else if !errors.Is(err, io.EOF) {
-		return nil, r.fail(err)
+		return nil, unreadable(r.next(), "there is more after the end of the document")
 	}
 	return root, nil
 }
@@ -111,8 +112,13 @@ func (r *jsonReader) fail(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return unreadable(1+bytes.Count(r.data, []byte("\n")), "it is not JSON: it ends too early")
 	}
+	return unreadable(r.next(), "it is not JSON: "+jsonfault.Explain(err))
+}
+
+// next returns the line of what follows the last token.
+func (r *jsonReader) next() int {
 	line := r.here()
 	rest := r.data[r.offset:]
 	rest = rest[:len(rest)-len(bytes.TrimLeft(rest, " \t\r\n,:"))]
-	return unreadable(line+bytes.Count(rest, []byte("\n")), "it is not JSON: "+err.Error())
+	return line + bytes.Count(rest, []byte("\n"))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/jsonfault"
 	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/run"
 )
@@ -175,9 +176,9 @@ func readGrant(at string, keys map[string]json.RawMessage, into *run.RoleGrant) 
 		}
 		err := json.Unmarshal(keys[key], v)
 		if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			faults = append(faults, run.Fault{Path: at + "." + key, Code: run.FaultWrongType, Detail: fmt.Sprintf("%s is not allowed here", kind.Value)})
+			faults = append(faults, run.Fault{Path: at + "." + key, Code: run.FaultWrongType, Detail: jsonfault.Mismatch(kind)})
 		} else if err != nil || bytes.Equal(keys[key], []byte("null")) {
-			faults = append(faults, run.Fault{Path: at + "." + key, Code: run.FaultWrongType, Detail: "null is not allowed here"})
+			faults = append(faults, run.Fault{Path: at + "." + key, Code: run.FaultWrongType, Detail: "there is no value: leave the key out"})
 		}
 	}
 	return faults

@@ -14,7 +14,7 @@ import (
 const module = "github.com/drover-run/drover"
 
 // leaves import nothing of ours, and any package may import them.
-var leaves = []string{"internal/reload", "internal/suggest", "internal/truncate", "internal/yamlfault"}
+var leaves = []string{"internal/jsonfault", "internal/reload", "internal/suggest", "internal/truncate", "internal/yamlfault"}
 
 // importsOf lists all packages that the packages of a pattern import, directly or
 // indirectly. The pattern may follow flags of go list.
@@ -78,6 +78,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./internal/reload", own: []string{"internal/reload"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/suggest", own: []string{"internal/suggest"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
 		{pattern: "./internal/truncate", own: []string{"internal/truncate"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/"}},
+		{pattern: "./internal/jsonfault", own: []string{"internal/jsonfault"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./internal/yamlfault", own: []string{"internal/yamlfault"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./internal/keylock", own: []string{"internal/keylock"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./activities/execution", own: []string{"run", "run/graph", "contract", "executor", "executor/agent", "executor/agent/archives", "executor/agent/frames", "executor/agent/registration", "executor/agent/sessions", "executor/agent/statedir", "executor/transfer", "internal/archive", "internal/dirlock", "internal/durable", "internal/execstream", "internal/mask", "internal/retry", "activities/errcode", "activities/execution"}},
