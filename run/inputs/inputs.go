@@ -8,6 +8,7 @@
 package inputs
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -183,15 +184,50 @@ func (c *checker) pattern(p run.Path, in run.Input) {
 		c.text(p, in.Pattern)
 		switch size, err := programSize(in.Pattern); {
 		case err != nil:
-			c.add(p, run.FaultBadFormat, "it is not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+			c.add(p, run.FaultBadFormat, "it is not a regular expression: %s", explain(err))
 		case size > maxProgram:
 			c.add(p, run.FaultOverLimit, "the pattern repeats too much: it has %d instructions; the limit is %d", size, maxProgram)
 		}
 	}
 }
 
+// explain says why a pattern is not a regular expression, and where.
+func explain(err error) string {
+	of, ok := errors.AsType[*syntax.Error](err)
+	if !ok {
+		return err.Error()
+	}
+	texts := map[syntax.ErrorCode]string{
+		syntax.ErrInvalidCharClass:      "a class is not complete",
+		syntax.ErrInvalidCharRange:      "a range in [ ] begins after its end, or has no such name",
+		syntax.ErrInvalidEscape:         `\ is not followed by a character that it escapes; \\ is the character itself`,
+		syntax.ErrInvalidNamedCapture:   "a group with a name is written as (?P<name>...)",
+		syntax.ErrInvalidPerlOp:         "lookarounds and back references are not supported; (?: begins a group",
+		syntax.ErrInvalidRepeatOp:       "one repetition follows another",
+		syntax.ErrInvalidRepeatSize:     "a repetition has at most 1000 times, and the lower number first",
+		syntax.ErrMissingBracket:        "] is missing",
+		syntax.ErrMissingParen:          ") is missing",
+		syntax.ErrMissingRepeatArgument: `a repetition has nothing before it; \ before it makes it a plain character`,
+		syntax.ErrTrailingBackslash:     `it ends with a \; \\ is the character itself`,
+		syntax.ErrUnexpectedParen:       ") has no ( before it",
+	}
+	text := texts[of.Code]
+	switch {
+	case text == "":
+		return of.Code.String()
+	case of.Expr == "":
+		return text
+	case strconv.CanBackquote(of.Expr): // which leaves a backslash as it is
+		return "`" + truncate.String(of.Expr, 60, "…") + "`: " + text
+	}
+	return brief(of.Expr) + ": " + text
+}
+
 // programSize returns the number of instructions of a pattern.
 func programSize(pattern string) (int, error) {
+	if _, err := syntax.Parse(pattern, syntax.Perl); err != nil { // without what whole adds
+		return 0, err
+	}
 	parsed, err := syntax.Parse(whole(pattern), syntax.Perl)
 	if err != nil {
 		return 0, err

@@ -172,3 +172,32 @@ func TestPlain(t *testing.T) {
 	require.Equal(t, `a-x-{{ os }}`, inputs.Plain(`a-{{ input "b" }}-{{ os }}`))
 	require.Equal(t, `{{ input }}`, inputs.Plain(`{{ input }}`))
 }
+
+func TestCheck_patterns(t *testing.T) {
+	t.Parallel()
+	for pattern, want := range map[string]string{
+		"(":                        "`(`: ) is missing",
+		"a)(b":                     "`a)(b`: ) has no ( before it",
+		"[a":                       "`[a`: ] is missing",
+		"[z-a]":                    "`z-a`: a range in [ ] begins after its end, or has no such name",
+		"[[:word]]":                "",
+		"[[:nope:]]":               "`[:nope:]`: a range in [ ] begins after its end, or has no such name",
+		`a\q`:                      "`\\q`: \\ is not followed by a character that it escapes; \\\\ is the character itself",
+		`a\`:                       "it ends with a \\; \\\\ is the character itself",
+		"*a":                       "`*`: a repetition has nothing before it; \\ before it makes it a plain character",
+		"a**":                      "`**`: one repetition follows another",
+		"a{2,1}":                   "`{2,1}`: a repetition has at most 1000 times, and the lower number first",
+		"a{1001}":                  "`{1001}`: a repetition has at most 1000 times, and the lower number first",
+		"(?=a)":                    "`(?=`: lookarounds and back references are not supported; (?: begins a group",
+		"(?P<n":                    "`(?P<n`: a group with a name is written as (?P<name>...)",
+		"(?:[a-z]+-){2}[0-9]{1,8}": "",
+	} {
+		found := inputs.Check(&run.Spec{Inputs: map[string]run.Input{"x": {Pattern: pattern, Required: true}}}, inputs.MissingStandIn)
+		if want == "" {
+			require.Empty(t, found, pattern)
+			continue
+		}
+		require.Len(t, found, 1, pattern)
+		require.Equal(t, "it is not a regular expression: "+want, found[0].Detail, pattern)
+	}
+}
