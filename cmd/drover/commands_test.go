@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/session"
+	"github.com/drover-run/drover/fleeting"
 )
 
 func execute(t *testing.T, args ...string) (code command.ExitCode, stdout, stderr string) {
@@ -59,4 +60,17 @@ func writeTo(t *testing.T, dir, name, text string) string {
 	file := filepath.Join(dir, name)
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
+}
+
+func TestReadPluginConfig_faults(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"- a":          "read the plugin's configuration FILE: line 1: a list where a map is expected",
+		"a: b\n\tc: d": "read the plugin's configuration FILE: line 2: a tab is part of the indentation: YAML allows only spaces there",
+		"plugin_config: {}\nconnector_config: {protocol_port: many}": "read the connector's configuration in FILE: connector_config.protocol_port: a string where a whole number is expected",
+		"connector_config: [ssh]":                                    "read the connector's configuration in FILE: connector_config: a list where a map is expected",
+	} {
+		file := writeTo(t, t.TempDir(), "plugin.yaml", text)
+		require.EqualError(t, readPluginConfig(file, &fleeting.Options{}), strings.ReplaceAll(want, "FILE", file), text)
+	}
 }

@@ -19,7 +19,9 @@ import (
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/fleetingtest"
 	"github.com/drover-run/drover/internal/config"
+	"github.com/drover-run/drover/internal/jsonfault"
 	"github.com/drover-run/drover/internal/logging"
+	"github.com/drover-run/drover/internal/yamlfault"
 )
 
 // addPluginCommands adds the commands for plugins, which need no gateway, to the
@@ -112,7 +114,7 @@ func readPluginConfig(path string, o *fleeting.Options) error {
 	}
 	values := map[string]any{}
 	if err := yaml.Unmarshal(text, &values); err != nil {
-		return fmt.Errorf("read the plugin's configuration: %w", err)
+		return fmt.Errorf("read the plugin's configuration %s: %w", path, yamlfault.Error(text, err))
 	}
 	if inner, ok := values["plugin_config"].(map[string]any); ok {
 		inner["connector_config"] = values["connector_config"]
@@ -123,8 +125,11 @@ func readPluginConfig(path string, o *fleeting.Options) error {
 		if err == nil {
 			err = json.Unmarshal(text, &o.Connector)
 		}
+		if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			err = fmt.Errorf("%s: %s", strings.TrimSuffix("connector_config."+kind.Field, "."), jsonfault.Mismatch(kind))
+		}
 		if err != nil {
-			return fmt.Errorf("read the connector's configuration: %w", err)
+			return fmt.Errorf("read the connector's configuration in %s: %w", path, err)
 		}
 	}
 	delete(values, "connector_config")
