@@ -55,16 +55,19 @@ func readSpecFile(env session.Env, name string) (*specFile, error) {
 }
 
 func readFile(env session.Env, name string) ([]byte, error) {
-	in := env.Stdin
-	if name != "-" {
-		f, err := os.Open(name)
+	if name == "-" {
+		in, err := env.TakeStdin("a file named -")
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = f.Close() }()
-		in = f
+		return io.ReadAll(io.LimitReader(in, maxFile+1))
 	}
-	return io.ReadAll(io.LimitReader(in, maxFile+1))
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
 // validate checks the specification as far as possible without a gateway: only

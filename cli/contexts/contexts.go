@@ -3,9 +3,7 @@
 package contexts
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -216,24 +214,17 @@ on any device. The login is renewed as long as the provider allows it.`,
 }
 
 func readToken(env session.Env, file string) (string, error) {
-	var text string
-	if file != "" && file != "-" {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return "", run.Errorf(run.CodeInvalid, "read the token: %w", err)
-		}
-		text = string(data)
-	} else {
+	if file == "" || file == "-" {
 		if env.IsTerminal() {
 			_, _ = fmt.Fprint(env.Stderr, "Token: ")
 		}
-		line, err := bufio.NewReader(env.Stdin).ReadString('\n')
-		if err != nil && err != io.EOF {
-			return "", run.Errorf(run.CodeInvalid, "read the token: %w", err)
-		}
-		text = line
+		return session.ReadTokenInput(env)
 	}
-	text = strings.TrimSpace(text)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", run.Errorf(run.CodeInvalid, "read the token: %w", err)
+	}
+	text := strings.TrimSpace(string(data))
 	if text == "" {
 		return "", command.Invalid("the token is empty: pass it on the standard input, or with --token-file")
 	}

@@ -116,6 +116,13 @@ func execute(ctx context.Context, env session.Env, client *remote.Client, args [
 
 // start runs a session in the run and the task of the arguments.
 func start(ctx context.Context, env session.Env, client *remote.Client, args []string, request execstream.StartRequest) error {
+	input := io.Reader(nil)
+	if !request.Release {
+		var err error
+		if input, err = env.TakeStdin("the command"); err != nil {
+			return err
+		}
+	}
 	tty := request.TTY
 	if tty {
 		columns, rows := env.TerminalSize()
@@ -141,7 +148,7 @@ func start(ctx context.Context, env session.Env, client *remote.Client, args []s
 	if err := conn.Send(ctx, first); err != nil {
 		return lost(err)
 	}
-	s := &stream{conn: conn, env: env, credits: make(chan struct{}, execstream.Window)}
+	s := &stream{conn: conn, env: env, input: input, credits: make(chan struct{}, execstream.Window)}
 	for range execstream.Window {
 		s.credits <- struct{}{}
 	}
@@ -159,6 +166,7 @@ func start(ctx context.Context, env session.Env, client *remote.Client, args []s
 type stream struct {
 	conn    *socket.Conn
 	env     session.Env
+	input   io.Reader     // of the command
 	credits chan struct{} // one for each message of stdin that may be sent
 }
 
@@ -171,7 +179,7 @@ func size(columns, rows int) execstream.Size {
 func (s *stream) sendInput(ctx context.Context) {
 	buffer := make([]byte, execstream.MaxData)
 	for {
-		n, err := s.env.Stdin.Read(buffer)
+		n, err := s.input.Read(buffer)
 		if n > 0 {
 			select {
 			case <-s.credits:

@@ -1,11 +1,14 @@
 package session
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -30,6 +33,8 @@ type Connection struct {
 	token     string
 	tokenFile string
 	caCert    string
+
+	inputToken string // that was read from the standard input
 }
 
 // New returns a connection of commands with an environment. The flags are added by
@@ -41,7 +46,7 @@ func (c *Connection) AddTo(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&c.server, "server", "", serverUsage)
 	flags.StringVar(&c.token, "token", "", "bearer token, which other users of the host can see (default: that of --token-file, --context, DROVER_TOKEN or the current context)")
-	flags.StringVar(&c.tokenFile, "token-file", "", "file that contains the bearer token")
+	flags.StringVar(&c.tokenFile, "token-file", "", "file that contains the bearer token, - for standard input")
 	flags.StringVar(&c.caCert, "ca-cert", "", "file with the certificates of authorities to trust besides those of the system")
 	c.addContextTo(cmd)
 }
@@ -112,6 +117,13 @@ func (c *Connection) readToken(server string, known Context) (token, file string
 		return "", "", run.Errorf(run.CodeInvalid, "--token and --token-file exclude each other")
 	case token != "":
 		file = ""
+	case file == "-":
+		if c.inputToken == "" {
+			if c.inputToken, err = ReadTokenInput(c.env); err != nil {
+				return "", "", err
+			}
+		}
+		token, file = c.inputToken, ""
 	case file != "":
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -125,6 +137,22 @@ func (c *Connection) readToken(server string, known Context) (token, file string
 		return "", "", run.Errorf(run.CodeInvalid, "the token contains a line break")
 	}
 	return token, file, nil
+}
+
+// ReadTokenInput reads a token from the first line of the standard input.
+func ReadTokenInput(env Env) (string, error) {
+	in, err := env.TakeStdin("the token")
+	if err != nil {
+		return "", err
+	}
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", run.Errorf(run.CodeInvalid, "read the token from standard input: %w", err)
+	}
+	if line = strings.TrimSpace(line); line == "" {
+		return "", run.Errorf(run.CodeInvalid, "the token is empty: pass it on the standard input, or in a file with --token-file")
+	}
+	return line, nil
 }
 
 // transport returns the transport for a server, nil for the default one.

@@ -7,9 +7,11 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/drover-run/drover/cli/render"
+	"github.com/drover-run/drover/run"
 )
 
 // Env is the environment of the commands. The zero value of each field except the
@@ -42,6 +44,14 @@ type Env struct {
 	// RetryTimeout is how long a command that follows something retries while the
 	// gateway is unavailable; 0: 2 minutes.
 	RetryTimeout time.Duration
+
+	input *input // shared by the copies of an Env
+}
+
+// input says what the standard input was read for.
+type input struct {
+	mu      sync.Mutex
+	purpose string
 }
 
 // WithDefaults returns the environment with the defaults of what is not set.
@@ -70,7 +80,23 @@ func (e Env) WithDefaults() Env {
 	if e.Location == nil {
 		e.Location = time.Local
 	}
+	if e.input == nil {
+		e.input = new(input)
+	}
 	return e
+}
+
+// TakeStdin returns the standard input for a purpose, such as "the token". It fails if
+// the command has read it for another: the second would find nothing in it.
+func (e Env) TakeStdin(purpose string) (io.Reader, error) {
+	e = e.WithDefaults()
+	e.input.mu.Lock()
+	defer e.input.mu.Unlock()
+	if e.input.purpose != "" {
+		return nil, run.Errorf(run.CodeInvalid, "the standard input is already read for %s, and cannot have %s too: use a file", e.input.purpose, purpose)
+	}
+	e.input.purpose = purpose
+	return e.Stdin, nil
 }
 
 // Variable returns a variable of the environment, "" where it is not set.
@@ -85,6 +111,19 @@ func (e Env) Clock(t time.Time) string {
 		return ""
 	}
 	return t.In(e.Location).Format(time.DateTime)
+}
+
+// ClockIn formats a time in a zone, with its abbreviation or its offset. An unknown zone
+// is that of Clock.
+func (e Env) ClockIn(t time.Time, zone string) string {
+	if t.IsZero() {
+		return ""
+	}
+	location, err := time.LoadLocation(zone) // "" is UTC
+	if err != nil {
+		location = e.Location
+	}
+	return t.In(location).Format(time.DateTime + " MST")
 }
 
 // Ago formats the age of a time.
