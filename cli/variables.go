@@ -19,8 +19,9 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-// plainName matches names of variables that are no secret given by mistake.
-var plainName = regexp.MustCompile(`^[A-Z]{1,20}(_[A-Z]{1,20}){0,5}$`)
+// plainName matches names of variables that are no secret given by mistake: words with
+// few digits at their ends, and several if they are in lower case.
+var plainName = regexp.MustCompile(`^(?:_?[A-Z]{1,20}[0-9]{0,3}(?:_[A-Z]{0,20}[0-9]{0,3}){0,7}|_?[a-z]{1,20}[0-9]{0,3}(?:_[a-z]{0,20}[0-9]{0,3}){1,7})$`)
 
 // variableFlags are the flags for the variables, the inputs and the secrets of a
 // run.
