@@ -124,7 +124,7 @@ func (f *schedulesFlags) next(x api.Schedule) string {
 	if len(x.Next) == 0 {
 		return ""
 	}
-	return f.env.Clock(x.Next[0])
+	return f.env.ClockIn(x.Next[0], x.Timezone)
 }
 
 func getScheduleCommand(f *schedulesFlags) *cobra.Command {
@@ -155,8 +155,8 @@ func (f *schedulesFlags) show(answer remote.Answer[api.Schedule], err error) err
 	t.Field("times", times(x))
 	t.Field("timezone", x.Timezone)
 	t.Field("jitter", x.Jitter)
-	t.Field("starts", f.env.Clock(x.StartAt))
-	t.Field("ends", f.env.Clock(x.EndAt))
+	t.Field("starts", f.env.ClockIn(x.StartAt, x.Timezone))
+	t.Field("ends", f.env.ClockIn(x.EndAt, x.Timezone))
 	t.Field("overlap", string(x.Overlap))
 	t.Field("catchup window", x.CatchupWindow)
 	if x.PauseOnFailure {
@@ -167,7 +167,7 @@ func (f *schedulesFlags) show(answer remote.Answer[api.Schedule], err error) err
 	t.Field("note", x.Note)
 	var next []string
 	for _, at := range x.Next[:min(len(x.Next), 3)] {
-		next = append(next, f.env.Clock(at))
+		next = append(next, f.env.ClockIn(at, x.Timezone))
 	}
 	t.Field("next", strings.Join(next, ", "))
 	t.Field("fired", fmt.Sprintf("%d, left out %d (a run was open) and %d (too late)", x.Fired, x.OverlapSkipped, x.CatchupMissed))
@@ -179,7 +179,7 @@ func (f *schedulesFlags) show(answer remote.Answer[api.Schedule], err error) err
 	}
 	t = render.NewTable(f.env.Stdout, "FOR", "RUN", "PHASE", "RESULT", "ERROR")
 	for _, r := range x.Recent {
-		t.Row(f.env.Clock(r.For), r.Run, string(r.Phase), string(r.Result), r.Error)
+		t.Row(f.env.ClockIn(r.For, x.Timezone), r.Run, string(r.Phase), string(r.Result), r.Error)
 	}
 	return t.Flush()
 }
