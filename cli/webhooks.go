@@ -191,11 +191,11 @@ The secret signs deliveries, or is the password of the mail server. It is read f
 	flags.StringVar(&change.url, "url", "", "URL of the receiver, http or https; smtp or smtps for e-mail")
 	flags.StringVar(&change.urlFile, "url-file", "", "file with the URL, - for standard input")
 	c.MarkFlagsMutuallyExclusive("url", "url-file")
-	flags.StringVar(&change.format, "format", "", "form of the deliveries: drover, slack, teams or email (default drover)")
+	flags.StringVar(&change.format, "format", "", "form of the deliveries: "+alternatives(run.WebhookFormats())+" (default drover)")
 	flags.StringVar(&change.secretFile, "secret-file", "", "file with the secret or the password, - for standard input; required for a new webhook of the format drover")
-	flags.StringSliceVar(&change.events, "event", nil, "type of events: run, task, stage, exec or approval_wanted (repeatable; default all)")
+	flags.StringSliceVar(&change.events, "event", nil, "type of events: "+alternatives(run.EventTypes())+" (repeatable; default all)")
 	flags.StringSliceVar(&change.groups, "groups", nil, "only events of groups that match the pattern, and of all groups below (repeatable)")
-	flags.StringSliceVar(&change.results, "result", nil, "of runs, only the end with this result: success, warnings, failed, stopped, cancelled or setup_error (repeatable)")
+	flags.StringSliceVar(&change.results, "result", nil, "of runs, only the end with this result: "+alternatives(run.Outcomes())+" (repeatable)")
 	flags.StringVar(&change.mailFrom, "mail-from", "", "sender of e-mails")
 	flags.StringArrayVar(&change.mailTo, "mail-to", nil, "recipient of e-mails (repeatable)")
 	flags.StringVar(&change.mailUser, "mail-user", "", "user of the mail server; --secret-file has the password")
@@ -207,6 +207,13 @@ The secret signs deliveries, or is the password of the mail server. It is read f
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(toStrings(run.WebhookFormats()), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("result", cobra.FixedCompletions(toStrings(run.Outcomes()), cobra.ShellCompDirectiveNoFileComp))
 	return c
+}
+
+// alternatives names words of which one is to be given: "a, b or c".
+func alternatives[T ~string](words []T) string {
+	all := toStrings(words)
+	last := len(all) - 1
+	return strings.Join(all[:last], ", ") + " or " + all[last]
 }
 
 // merge returns the existing webhook changed by the flags. The gateway replaces

@@ -3,6 +3,7 @@ package message_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -124,5 +125,22 @@ func checkMessage(t *testing.T, text string) {
 		out, err := c.Execute(d, message.MaxText)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(out), message.MaxText)
+	}
+}
+
+func TestOf_duration(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	for took, want := range map[time.Duration]string{
+		146 * time.Millisecond:                "146ms",
+		1_234_567 * time.Microsecond:          "1.235s",
+		9*time.Second + 999*time.Millisecond:  "9.999s",
+		10*time.Second + 400*time.Millisecond: "10s",
+		59*time.Second + 600*time.Millisecond: "1m0s",
+		time.Hour + 1500*time.Millisecond:     "1h0m2s",
+	} {
+		r := &run.Run{Name: "nightly", StartedAt: start, EndedAt: start.Add(took)}
+		got := message.Of("ci", run.Event{Type: run.EventRun, Phase: run.PhaseFinished, Result: run.ResultSuccess}, r, nil)
+		require.Equal(t, want, got.Duration, took)
 	}
 }
