@@ -169,8 +169,15 @@ func verb(o run.Outcome) string {
 	return "ended"
 }
 
+// oneApproval is the reason of a task that waits for one approval. The title says it.
+const oneApproval = "waits for an approval"
+
 // Facts returns the facts below the title, without empty ones.
 func (d Data) Facts() []Fact {
+	reason := d.Reason
+	if d.Event == EventApprovalWanted && reason == oneApproval {
+		reason = ""
+	}
 	all := []Fact{
 		{"Group", d.Group},
 		{"Run", d.Run},
@@ -179,7 +186,7 @@ func (d Data) Facts() []Fact {
 		{"Created by", d.CreatedBy},
 		{"Ended by", d.Actor},
 		{"Task", d.Task},
-		{"Reason", d.Reason},
+		{"Reason", reason},
 	}
 	out := all[:0]
 	for _, f := range all {
@@ -246,7 +253,7 @@ func Samples(webhook string) []Data {
 	}
 	code := 1
 	wanted := e
-	wanted.Type, wanted.Task, wanted.Phase, wanted.Result, wanted.Reason = run.EventApprovalWanted, "deploy", run.PhaseRunning, run.ResultUnknown, "waits for an approval"
+	wanted.Type, wanted.Task, wanted.Phase, wanted.Result, wanted.Reason = run.EventApprovalWanted, "deploy", run.PhaseRunning, run.ResultUnknown, oneApproval
 	return []Data{
 		Of(webhook, e, r, []Task{Failed("build[GO=1.26]", "", &code, false)}),
 		Of(webhook, wanted, r, nil),

@@ -144,3 +144,16 @@ func TestOf_duration(t *testing.T) {
 		require.Equal(t, want, got.Duration, took)
 	}
 }
+
+func TestData_Facts_of_an_approval(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string][]message.Fact{
+		"waits for an approval": {{"Run", "r"}, {"Task", "deploy"}},
+		"waits for 2 approvals": {{"Run", "r"}, {"Task", "deploy"}, {"Reason", "waits for 2 approvals"}},
+	} {
+		d := message.Of("ci", run.Event{Type: run.EventApprovalWanted, Run: "r", Task: "deploy", Reason: reason}, nil, nil)
+		require.Equal(t, "r: deploy waits for approval", d.Title())
+		require.Equal(t, want, d.Facts())
+		require.Equal(t, reason, d.Reason, "of templates")
+	}
+}
