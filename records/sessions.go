@@ -43,7 +43,7 @@ type NewSession struct {
 	Run     run.ID
 	Task    string
 	Subject string
-	Command string // as the events show it
+	Command string // as the events show it; "" to release a held task
 	Lease   time.Duration
 	// Limit is the most sessions that the executor may have, or its set.
 	Limit int

@@ -206,8 +206,12 @@ func (s *Sessions) serve(ctx context.Context, id run.ID, task, subject string, c
 	s.held[name] = opened
 	s.mu.Unlock()
 	defer s.forget(name)
+	does := shown(request.Command)
+	if request.Release {
+		does = ""
+	}
 	_, err = s.store.OpenSession(ctx, records.NewSession{
-		ID: name, Run: id, Task: task, Subject: subject, Command: shown(request.Command), Lease: lease, Limit: s.opts.PerExecutor,
+		ID: name, Run: id, Task: task, Subject: subject, Command: does, Lease: lease, Limit: s.opts.PerExecutor,
 	})
 	if err != nil {
 		return err

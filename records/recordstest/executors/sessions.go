@@ -70,6 +70,12 @@ func testSessionLife(t *testing.T, d *fixture.Database) {
 		require.NoError(t, s.EndSession(t.Context(), "s1", "exit code 0"))
 	}
 	require.Equal(t, []string{`alice runs "sh" in the task (session s1)`, "session s1 of alice ended: exit code 0"}, execEvents(t, s, 2))
+	release := session("s2", id)
+	release.Command = ""
+	_, err = s.OpenSession(t.Context(), release)
+	require.NoError(t, err)
+	require.NoError(t, s.EndSession(t.Context(), "s2", "exit code 0"))
+	require.Equal(t, []string{"alice releases the held task (session s2)", "session s2 of alice ended: exit code 0"}, execEvents(t, s, 4)[2:])
 	require.Equal(t, run.StatusRunning, fixture.Get(t, s, id).Tasks[0].Status)
 }
 

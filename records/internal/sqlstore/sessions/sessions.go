@@ -50,7 +50,11 @@ func (s *Store) OpenSession(ctx context.Context, n records.NewSession) (out reco
 			n.ID, n.Run, x.Number, x.Attempt, x.Dispatch, out.Executor, out.Set, n.Subject, t.Now, t.Now+int64(n.Lease)); err != nil {
 			return err
 		}
-		emit(t, r, x, fmt.Sprintf("%s runs %s in the task (session %s)", n.Subject, n.Command, n.ID))
+		does := "runs " + n.Command + " in the task"
+		if n.Command == "" {
+			does = "releases the held task"
+		}
+		emit(t, r, x, fmt.Sprintf("%s %s (session %s)", n.Subject, does, n.ID))
 		return nil
 	})
 	return out, err
