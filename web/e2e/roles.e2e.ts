@@ -82,6 +82,40 @@ browserSuite('a user with a role in one group', ({ api, open }) => {
     expect(faults).toEqual([])
   })
 
+  it('reads only the commands that it may use', async () => {
+    const commands = async (page: Page, address: string) => {
+      await go(page, address)
+      const why = on.button(main(page), /^(Why it waits|What to do next)$/)
+      for (const button of await why.all()) await button.click()
+      return (await on.button(main(page), /^Copy: /).evaluateAll((all) => all.map((b) => b.getAttribute('aria-label')!))).map((c) => c.split(' ').slice(1, 4).join(' '))
+    }
+    await api.call('PUT', '/api/v1/changegroups/roles', { max_running: 1 })
+    const waits = (await api.submit({ ...approval, changegroups: ['roles'] })).id
+    await api.awaitTask(waits, 'release', 'waiting_approval')
+    const limited = await api.submit({ ...specs.failing, name: 'limited', group: own, changegroups: ['roles'] })
+    const queued = await api.submit({ ...specs.failing, name: 'manual', group: own, admission: 'manual' })
+    await api.call('PUT', '/api/v1/pools/none-started', { driver: 'shell' })
+    const stuck = await api.submit({ name: 'stuck', group: own, tasks: { t: { pool: 'none-started', steps: [{ run: 'true' }] } } })
+    await api.awaitTask(stuck.id, 't', 'queued')
+    const expected = {
+      viewer: { start: [], approve: [], restart: ['drover logs FAILED'] },
+      approver: { start: [], approve: ['drover runs approve'], restart: ['drover logs FAILED'] },
+      submitter: { start: ['drover runs start'], approve: [], restart: ['drover logs FAILED', 'drover runs restart'] },
+    } as const
+    for (const role of ['viewer', 'approver', 'submitter'] as const) {
+      const { page, faults } = await open({ to: await userOf(role) })
+      expect(await commands(page, path.run(queued.id)), role).toEqual(expected[role].start)
+      expect(await commands(page, path.run(waits)), role).toEqual(expected[role].approve)
+      expect(await commands(page, path.task(waits, 'release')), role).toEqual(expected[role].approve)
+      expect((await commands(page, path.run(failed))).map((c) => c.replace(failed, 'FAILED')), role).toEqual(expected[role].restart)
+      expect(await commands(page, path.run(limited.id)), role).toEqual([])
+      expect(await commands(page, path.run(stuck.id)), role).toEqual(['drover pools get'])
+      expect(faults).toEqual([])
+    }
+    for (const { id } of [limited, queued]) await api.call('POST', `/api/v1/runs/${id}/cancel`, {})
+    for (const id of [waits, stuck.id]) await api.call('POST', `/api/v1/runs/${id}/stop`, { force: true })
+  })
+
   it('learns by the keyboard what a button needs', async () => {
     const { page, faults } = await open({ to: await userOf('viewer') })
     await go(page, path.run(failed))

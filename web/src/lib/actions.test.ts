@@ -71,6 +71,14 @@ test('each operation that changes something has a button that knows what it need
   }
 })
 
+/** What users read before they have logged in, and a page that administrators alone see. */
+const anyCommand = ['../pages/Login.tsx', '../operations/Tokens.tsx']
+
+test('each command on a page knows the operation that it needs', () => {
+  const plain = sources.filter(([file, text]) => !anyCommand.includes(file) && /<(pre|code)\b[^>]*>drover /.test(text)).map(([file]) => file)
+  expect(plain).toEqual([])
+})
+
 for (const [operation, [inGroup, inAll, scopes]] of Object.entries(actions)) {
   test(`who may use ${operation}`, () => {
     const may = (session: Session) => refusalOf(session, operation as Operation, operation.endsWith('Fleet') || operation.includes('Rollout') ? ['/acme/web/**'] : group) === undefined

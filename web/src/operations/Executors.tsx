@@ -1,3 +1,4 @@
+import { Empty } from '../components/Command'
 import { Loaded } from '../components/Loaded'
 import { ExecutorTable } from './ExecutorTable'
 import { useLiveQuery } from './live'
@@ -13,7 +14,7 @@ export function Executors() {
         {(executors) => (
           <ExecutorTable
             executors={executors}
-            empty={<><h2>No executor has registered.</h2><p>Start one on a host that has the token of an executor:</p><pre>drover start executor --pool NAME</pre></>}
+            empty={<Empty title="No executor has registered." needs="drainExecutor" text="drover start executor --pool NAME">An executor registers when it is started, on a host that has a token for it</Empty>}
           />
         )}
       </Loaded>

@@ -1,6 +1,7 @@
 import { Link } from '@tanstack/react-router'
 import { useEffect } from 'react'
 
+import { Empty } from '../components/Command'
 import { Loaded } from '../components/Loaded'
 import { Table } from '../components/Table'
 import { sampleFleet } from './demand'
@@ -22,7 +23,7 @@ export function Fleets() {
       <Loaded query={query}>
         {(fleets) => (
           <Table
-            label="Fleets" rows={fleets} idOf={(f) => f.name} empty={<><h2>There are no fleets.</h2><p>A fleet creates and deletes machines as the tasks of a pool need them:</p><pre>drover fleets apply -f fleet.yaml</pre></>}
+            label="Fleets" rows={fleets} idOf={(f) => f.name} empty={<Empty title="There are no fleets." needs="putFleet" text="drover fleets apply -f fleet.yaml">A fleet creates and deletes machines as the tasks of a pool need them</Empty>}
             columns={[
               { title: 'Fleet', cell: (f) => <><Link to="/operations/fleets/$name" params={{ name: f.name }}><strong>{f.name}</strong></Link><span className="reason">{f.spec.plugin}</span></> },
               { title: 'State', cell: (f) => <><FleetState fleet={f} />{f.reason && <span className="reason">{f.reason}</span>}</> },

@@ -3,6 +3,7 @@ import { useState } from 'react'
 
 import { Act } from '../components/Act'
 import { TextField } from '../components/Field'
+import { Empty } from '../components/Command'
 import { Loaded } from '../components/Loaded'
 import { Table } from '../components/Table'
 import { Time } from '../components/Time'
@@ -31,7 +32,7 @@ function Shown({ all }: { all: Schemas['RoleGrantsList'] }) {
     <>
       <Section title="Stored grants" end={<Edit />}>
         <Table
-          label="Stored grants" rows={all.rolegrants} idOf={(x) => x.name} empty={<><h2>There are no stored grants.</h2><pre>drover roles apply -f roles.yaml</pre></>}
+          label="Stored grants" rows={all.rolegrants} idOf={(x) => x.name} empty={<Empty title="There are no stored grants." needs="putRoleGrants" text="drover roles apply -f roles.yaml">A list of grants gives roles to users and to groups of the identity provider</Empty>}
           columns={[
             { title: 'List', cell: (x) => <><strong>{x.name}</strong>{x.note && <span className="reason">{x.note}</span>}{x.issuer !== all.issuer && <span className="reason">No effect here: for users of {x.issuer}.</span>}</> },
             { title: 'Grants', cell: (x) => <><Grants grants={x.grants} />{!!x.unknown && <span className="reason">{x.unknown} of a newer version, without effect here</span>}</> },

@@ -1,5 +1,6 @@
 import { getRouteApi, Link } from '@tanstack/react-router'
 
+import { Empty } from '../components/Command'
 import { Loaded } from '../components/Loaded'
 import { State } from '../components/State'
 import { Table } from '../components/Table'
@@ -23,7 +24,7 @@ export function Schedules() {
         {(page) => (
           <>
             <Table
-              label="Schedules" rows={page.schedules} idOf={(s) => s.name} empty={<><h2>There are no schedules.</h2><p>A schedule creates runs at its times:</p><pre>drover schedules apply -f schedule.yaml</pre></>}
+              label="Schedules" rows={page.schedules} idOf={(s) => s.name} empty={<Empty title="There are no schedules." needs="putSchedule" text="drover schedules apply -f schedule.yaml">A schedule creates runs at its times</Empty>}
               columns={[
                 { title: 'Schedule', cell: (s) => <><Link to="/operations/schedules/$name" params={{ name: s.name }}><strong>{s.name}</strong></Link><span className="reason">{s.run_name} in {s.group}</span></> },
                 { title: 'When', cell: (s) => <span className="mono">{when(s)}</span> },

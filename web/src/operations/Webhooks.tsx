@@ -1,5 +1,6 @@
 import { Link } from '@tanstack/react-router'
 
+import { Empty } from '../components/Command'
 import { Loaded } from '../components/Loaded'
 import { Table } from '../components/Table'
 import { Time } from '../components/Time'
@@ -17,7 +18,7 @@ export function Webhooks() {
       <Loaded query={query}>
         {(webhooks) => (
           <Table
-            label="Webhooks" rows={webhooks} idOf={(w) => w.name} empty={<><h2>There are no webhooks.</h2><p>A webhook delivers events to a receiver, or tells people by Slack, Teams or e-mail:</p><pre>drover webhooks apply -f webhook.yaml</pre></>}
+            label="Webhooks" rows={webhooks} idOf={(w) => w.name} empty={<Empty title="There are no webhooks." needs="putWebhook" text="drover webhooks apply -f webhook.yaml">A webhook delivers events to a receiver, or tells people by Slack, Teams or e-mail</Empty>}
             columns={[
               { title: 'Webhook', cell: (w) => <><Link to="/operations/webhooks/$name" params={{ name: w.name }}><strong>{w.name}</strong></Link><span className="reason mono">{w.url}</span></> },
               { title: 'Format', cell: (w) => w.format ?? 'drover' },

@@ -84,8 +84,8 @@ function First() {
     <div className="empty first">
       <h2>There are no runs yet.</h2>
       <p>Write a run file, and submit it from the command line:</p>
-      <p><Command text="drover init" /></p>
-      <p><Command text="drover run drover.yaml --follow" /></p>
+      <p><Command needs="createRun" text="drover init" /></p>
+      <p><Command needs="createRun" text="drover run drover.yaml --follow" /></p>
       <p>Or write and submit it here:</p>
       <p><SubmitLink /></p>
     </div>

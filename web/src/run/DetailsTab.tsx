@@ -52,7 +52,7 @@ export function DetailsTab() {
           {run.restarted_from && <div><dt>Restart of</dt><dd><Link className="mono" to="/runs/$id" params={{ id: run.restarted_from }}>{run.restarted_from}</Link> (<Link to="/runs/$id/spec" params={{ id: run.id }} search={{ view: 'diff' }}>difference</Link>)</dd></div>}
           {run.restarted_as && run.restarted_as.length > 0 && <div><dt>Restarted as</dt><dd>{run.restarted_as.map((id, i) => <span key={id}>{i > 0 && ', '}<Link className="mono" to="/runs/$id" params={{ id }}>{id}</Link></span>)}</dd></div>}
         </dl>
-        <p><Command text={`drover runs get ${run.id}`} /></p>
+        <p><Command needs="getRun" group={run.group} text={`drover runs get ${run.id}`} /></p>
       </section>
     </div>
   )

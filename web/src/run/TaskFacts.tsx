@@ -39,6 +39,7 @@ export function TaskFacts({ run, name, task }: Props) {
   const zone = useZone()
   const [edit, setEdit] = useState(false)
   const refusal = useRefusal()
+  const session = useSession()
   const approval = task.approval
   const outputs = Object.keys(task.outputs).length
   const annotations = Object.keys(task.annotations).length
@@ -52,7 +53,7 @@ export function TaskFacts({ run, name, task }: Props) {
           {decisions.length === 0 && approval.approved_by.length > 0 && <span>approved by <b>{approval.approved_by.join(', ')}</b></span>}
           {task.status === 'waiting_approval' && <span>waits for {decidersOf(approval, run.group)}</span>}
           {task.status === 'waiting_approval' && approval.expires_at && <span>times out {timestamp(approval.expires_at, zone)}</span>}
-          {task.status === 'waiting_approval' && <Command text={`drover runs approve ${run.id} ${quoted(name)}`} />}
+          {task.status === 'waiting_approval' && !decisionRefusal(session, 'approveTask', run.group, approval) && <Command needs="approveTask" group={run.group} text={`drover runs approve ${run.id} ${quoted(name)}`} />}
         </p>
       )}
       <details className="task-facts">

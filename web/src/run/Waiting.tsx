@@ -15,16 +15,18 @@ import './Waiting.css'
 export function Waiting({ run }: { run: Run }) {
   const [open, setOpen] = useState(false)
   const id = useId()
-  const lines = linesOf(run)
+  const session = useSession()
+  const lines = linesOf(run, session)
   if (lines.length === 0) return null
+  const hints = hintsOf(run, session)
   const title = run.phase === 'finished' ? 'What to do next' : 'Why it waits'
   return (
     <section className="waiting" aria-label={title}>
       <div className="waiting-lines">
         <ul>{lines.map((l) => <WaitLine key={`${l.status} ${l.task} ${l.text}`} run={run} line={l} />)}</ul>
-        <button aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>{title}</button>
+        {(run.phase === 'running' || hints.length > 0) && <button aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>{title}</button>}
       </div>
-      <div id={id} hidden={!open}>{open && <All run={run} />}</div>
+      <div id={id} hidden={!open}>{open && <All run={run} hints={hints} />}</div>
     </section>
   )
 }
@@ -54,8 +56,8 @@ function ApproveButton({ run, tasks }: { run: Run; tasks: readonly string[] }) {
   )
 }
 
-/** All has the tasks that wait, each with its reason, and what helps. */
-function All({ run }: { run: Run }) {
+/** All has the tasks that wait, each with its reason, and what the user can do about it. */
+function All({ run, hints }: { run: Run; hints: Hint[] }) {
   const { waits, more } = waitsOf(run)
   const left = more + Math.max(0, waits.length - 30)
   return (
@@ -72,7 +74,7 @@ function All({ run }: { run: Run }) {
           {left > 0 && <li className="muted">and {left} more</li>}
         </ul>
       )}
-      <ul className="hints">{hintsOf(run).map((h) => <HintLine key={h.text} run={run} hint={h} />)}</ul>
+      <ul className="hints">{hints.map((h) => <HintLine key={h.text} hint={h} />)}</ul>
     </>
   )
 }
@@ -84,15 +86,15 @@ const pages = {
   '/operations/changegroups': { label: 'Change groups', needs: 'listChangeGroups' },
 } as const
 
-function HintLine({ run, hint }: { run: Run; hint: Hint }) {
+function HintLine({ hint }: { hint: Hint }) {
   const open = useRunDialogs()
   const refusal = useRefusal()
   return (
     <li>
       <span>{hint.text}</span>
-      {hint.action === 'restart-failed' && <Button refusal={refusal('restartRun', run.group)} onClick={() => open('restart')}>Restart …</Button>}
+      {hint.action === 'restart-failed' && <Button onClick={() => open('restart')}>Restart …</Button>}
       {hint.page && !refusal(pages[hint.page].needs) && <Link className="button" to={hint.page}>{pages[hint.page].label}</Link>}
-      {hint.command && <Command text={hint.command} />}
+      {hint.command && <Command needs={hint.needs} group={hint.group} text={hint.command} />}
     </li>
   )
 }

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 
 import type { Run, Task } from '../api/client'
-import { hintsOf, linesOf, waitsOf } from './explain'
+import { roles, type Role, type Session } from '../lib/permissions'
+import { hintsOf as hintsFor, linesOf as linesFor, waitsOf } from './explain'
 
 const task = (number: number, t: Partial<Task>): Task => ({
   number, status: 'not_started', reason: '', pool: 'linux', executor: '', attempt: 0, timed_out: false, depends: [], outputs: {}, annotations: {}, steps: [], ...t,
@@ -10,6 +11,9 @@ const run = (r: Partial<Run>): Run => ({
   id: 'r1', counter: 1, name: 'n', group: '/a/b', changegroups: [], priority: 3, admission: 'auto', phase: 'running', result: 'unknown', reason: '', annotations: {},
   environment: {}, secret_names: [], created_at: '2026-01-01T00:00:00Z', ...r,
 })
+const all: Session = { subject: 'ana', scopes: ['admin'] }
+const hintsOf = (r: Run, session = all) => hintsFor(r, session)
+const linesOf = (r: Run, session = all) => linesFor(r, session)
 const commands = (r: Run) => hintsOf(r).map((h) => h.command)
 
 test('tasks that wait for others are bounded, and come last', () => {
@@ -79,4 +83,42 @@ test('after a failure the first logs and a restart', () => {
   const hints = hintsOf(run({ phase: 'finished', result: 'failed', tasks }))
   expect(hints.map((h) => h.logs)).toEqual(['t1', 't2', 't3', undefined])
   expect(hints.at(-1)?.action).toBe('restart-failed')
+})
+
+test('each role has the commands that it may use', () => {
+  const waits = (reason: string) => run({ tasks: { t: task(1, { status: 'queued', reason }), gate: task(2, { status: 'waiting_approval' }) } })
+  const runs = [
+    run({ phase: 'queued', admission: 'manual' }),
+    run({ phase: 'queued', changegroups: ['prod'], reason: 'waits for change group prod: position 2 in queue' }),
+    run({ phase: 'queued', reason: 'waits for change group group:/a/b: position 1 in queue' }),
+    waits('2 of at most 2 tasks of pool linux are running; position 1 in queue'),
+    waits('no executor of pool linux is online; fleet big: it is paused'),
+    waits('all executors of pool linux are draining'),
+    waits('all 8 slots of pool linux are in use; position 3 in queue'),
+    run({ phase: 'finished', result: 'failed', tasks: { t: task(1, { status: 'failed', executor: 'e' }) } }),
+  ]
+  const commandsOf = (session: Session) => [...new Set(runs.flatMap((r) => hintsOf(r, session).map((h) => h.command?.split(' ').slice(1, 3).join(' ')).filter((c) => c !== undefined)))].sort().join(', ')
+  const offered = (group: string) => Object.fromEntries(roles.map((role: Role) => [role, commandsOf({ subject: 'ana', scopes: [], bindings: [{ role, groups: [group] }] })]))
+  const inGroup = { view: 'logs r1, pools get', submit: 'logs r1, pools get, runs restart, runs start', approve: 'logs r1, pools get, runs approve' }
+  const operates = 'logs r1, pools get, runs approve, runs restart, runs start'
+  expect(offered('/a/**')).toEqual({ viewer: inGroup.view, submitter: inGroup.submit, approver: inGroup.approve, operator: operates, admin: operates })
+  const seesAll = (commands: string) => `changegroups list, ${commands}`
+  const operatesAll = 'changegroups list, changegroups set, executors resume, fleets resume, logs r1, pools get, runs approve, runs restart, runs start, start executor'
+  const administersAll = operatesAll.replace('pools get, ', 'pools get, pools set, ')
+  expect(offered('/**')).toEqual({ viewer: seesAll(inGroup.view), submitter: seesAll(inGroup.submit), approver: seesAll(inGroup.approve), operator: operatesAll, admin: administersAll })
+})
+
+test('a hint that is not for the user is not the line of the run either', () => {
+  const r = run({ phase: 'queued', changegroups: ['prod'], reason: 'waits for change group prod: position 2 in queue' })
+  const viewer: Session = { subject: 'ana', scopes: [], bindings: [{ role: 'viewer', groups: ['/a/**'] }] }
+  expect(linesOf(r)).toHaveLength(1)
+  expect(linesOf(r, viewer)).toEqual([])
+  expect(linesOf(run({ phase: 'queued', admission: 'manual' }), viewer), 'the button says what the user lacks').toMatchObject([{ start: true }])
+})
+
+test('the command to approve names what waits for the user', () => {
+  const gate = (number: number, from?: string[], approved_by: string[] = []) => task(number, { status: 'waiting_approval', approval: { approvers: 2, approved_by, from } as Task['approval'] })
+  const r = run({ tasks: { mine: gate(1, ['ana', 'dan']), others: gate(2, ['dan']), given: gate(3, undefined, ['ana']) } })
+  expect(hintsOf(r)).toMatchObject([{ approve: ['mine'], command: 'drover runs approve r1 mine' }])
+  expect(hintsOf(r, { subject: 'eve', scopes: ['read'] })).toEqual([])
 })

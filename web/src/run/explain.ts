@@ -1,6 +1,8 @@
 import type { Run, Task } from '../api/client'
+import { refusalOf, type Operation, type Session } from '../lib/permissions'
 import { quoted } from '../lib/shell'
 import { finalStatuses, kindOf, type Kind } from '../lib/status'
+import { decisionRefusal } from './approval'
 
 /** A Wait is a task that waits, and why. */
 export interface Wait {
@@ -12,6 +14,9 @@ export interface Wait {
 /** A Hint is something that helps, as a command and, where the page can do it, as a button or link. */
 export interface Hint {
   text: string
+  /** The operation that it needs, and the group of the run if that is where. A user who may not call it does not see the hint. */
+  needs: Operation
+  group?: string
   command?: string
   action?: 'start' | 'restart-failed'
   /** The tasks to approve, or whose logs to read. */
@@ -54,9 +59,10 @@ export function waitsOf(run: Pick<Run, 'phase' | 'tasks'>): { waits: Wait[]; mor
 }
 
 /** linesOf returns one line for each kind of waits, and none for tasks that only wait for others: such a run works off its graph. */
-export function linesOf(run: Run): Line[] {
+export function linesOf(run: Run, session: Session): Line[] {
   switch (run.phase) {
-    case 'queued': return queuedHints(run).slice(0, 1).map((h) => ({ status: 'queued', text: h.text, start: h.action === 'start' }))
+    // The button of a start says what the user lacks for it.
+    case 'queued': return queuedHints(run).slice(0, 1).filter((h) => h.action === 'start' || mayUse(session)(h)).map((h) => ({ status: 'queued', text: h.text, start: h.action === 'start' }))
     case 'running': return waitLines(run)
     case 'finished': return run.result === 'failed' ? failedLines(run) : []
     default: return []
@@ -86,80 +92,86 @@ function failedLines(run: Run): Line[] {
 
 const tasksText = (n: number) => `${n.toLocaleString('en')} ${n === 1 ? 'task' : 'tasks'}`
 
-/** hintsOf returns what can help, also after a failure. */
-export function hintsOf(run: Run): Hint[] {
+/** hintsOf returns what can help and is the user's to do, also after a failure. */
+export function hintsOf(run: Run, session: Session): Hint[] {
   switch (run.phase) {
-    case 'queued': return queuedHints(run)
-    case 'running': return taskHints(run)
-    case 'finished': return run.result === 'failed' ? failedHints(run) : []
+    case 'queued': return queuedHints(run).filter(mayUse(session))
+    case 'running': return taskHints(run, session).filter(mayUse(session))
+    case 'finished': return run.result === 'failed' ? failedHints(run).filter(mayUse(session)) : []
     default: return []
   }
 }
 
+const mayUse = (session: Session) => ({ needs, group }: Hint) => refusalOf(session, needs, group) === undefined
+
 function queuedHints(run: Run): Hint[] {
   // A started run that waits for its change groups needs no start. Only its reason distinguishes it.
   if (run.admission === 'manual' && !run.reason.includes('change group')) {
-    return [{ text: 'The run starts when a user starts it.', command: `drover runs start ${run.id}`, action: 'start' }]
+    return [{ text: 'The run starts when a user starts it.', needs: 'startRun', group: run.group, command: `drover runs start ${run.id}`, action: 'start' }]
   }
   if (run.changegroups.length > 0) {
     return [
-      { text: 'See which runs hold the slots of its change groups.', command: `drover changegroups list ${run.changegroups.map(quoted).join(' ')}`, page: '/operations/changegroups' },
-      { text: 'Raise the limit of a change group.', command: 'drover changegroups set NAME --max-running N' },
+      { text: 'See which runs hold the slots of its change groups.', needs: 'listChangeGroups', command: `drover changegroups list ${run.changegroups.map(quoted).join(' ')}`, page: '/operations/changegroups' },
+      { text: 'Raise the limit of a change group.', needs: 'putChangeGroup', command: 'drover changegroups set NAME --max-running N' },
     ]
   }
   const path = /change group (group:[^\s:;]+)/.exec(run.reason)?.[1]
   if (run.reason.includes('change group group:')) {
-    return [{ text: 'Raise the limit of the group.', command: `drover changegroups set ${path ? quoted(path) : 'group:PATH'} --max-running N`, page: '/operations/changegroups' }]
+    return [{ text: 'Raise the limit of the group.', needs: 'putChangeGroup', command: `drover changegroups set ${path ? quoted(path) : 'group:PATH'} --max-running N`, page: '/operations/changegroups' }]
   }
   return []
 }
 
-function taskHints(run: Run): Hint[] {
+function taskHints(run: Run, session: Session): Hint[] {
   const approve: string[] = []
   const pools = new Map<string, string>()
   for (const [name, task] of byNumber(run.tasks, (t) => t.status === 'waiting_approval' || t.status === 'queued')) {
-    if (task.status === 'waiting_approval') approve.push(name)
+    if (task.status === 'waiting_approval' && !decisionRefusal(session, 'approveTask', run.group, task.approval)) approve.push(name)
     if (task.status === 'queued' && !pools.has(task.pool)) pools.set(task.pool, task.reason)
   }
   const hints: Hint[] = []
   if (approve.length > 0) {
     const names = approve.length > maxNamed ? 'TASK ...' : approve.map(quoted).join(' ')
-    hints.push({ text: approve.length === 1 ? 'A task waits for approval.' : `${approve.length} tasks wait for approval.`, command: `drover runs approve ${run.id} ${names}`, approve })
+    hints.push({ text: approve.length === 1 ? 'A task waits for approval.' : `${approve.length} tasks wait for approval.`, needs: 'approveTask', group: run.group, command: `drover runs approve ${run.id} ${names}`, approve })
   }
-  for (const [pool, reason] of pools) hints.push(...poolHints(pool, reason))
+  for (const [pool, reason] of pools) hints.push(...poolHints(pool, reason, run.group))
   return hints
 }
 
-/** poolHints reads the reason as the gateway writes it: docs/executors.md lists its forms. */
-function poolHints(pool: string, reason: string): Hint[] {
+/**
+ * poolHints reads the reason as the gateway writes it: docs/executors.md lists its forms. To start an executor is no operation of the
+ * API; the users who may drain one are those who run them.
+ */
+function poolHints(pool: string, reason: string, group: string): Hint[] {
   const name = quoted(pool)
-  if (reason.includes('Temporal is out of reach')) return [{ text: 'No executor receives tasks until Temporal answers the gateway again.', page: '/operations' }]
+  if (reason.includes('Temporal is out of reach')) return [{ text: 'No executor receives tasks until Temporal answers the gateway again.', needs: 'getRun', group, page: '/operations' }]
   const hints: Hint[] = []
   const paused = /fleet (\S+): it is paused/.exec(reason)?.[1]
-  if (paused) hints.push({ text: `The fleet ${paused} is paused.`, command: `drover fleets resume ${quoted(paused)}`, page: '/operations/fleets' })
+  if (paused) hints.push({ text: `The fleet ${paused} is paused.`, needs: 'resumeFleet', command: `drover fleets resume ${quoted(paused)}`, page: '/operations/fleets' })
   if (/of at most \d+ tasks of pool/.test(reason)) {
-    hints.push({ text: `The pool ${pool} runs as many tasks as its limit allows.`, command: `drover pools set ${name} --max-running N`, page: '/operations/pools' })
+    hints.push({ text: `The pool ${pool} runs as many tasks as its limit allows.`, needs: 'putPool', command: `drover pools set ${name} --max-running N`, page: '/operations/pools' })
   } else if (/^(no executor of pool|all executors of pool)/.test(reason) && !/; (instance|\d+ instances?) /.test(reason)) {
     const draining = reason.includes('draining')
     const labels = /^no executor of pool \S+ has (.+?)(;|$)/.exec(reason)?.[1]
     hints.push({
       text: labels ? `No executor of the pool ${pool} has ${labels}: start one with it.` : draining ? `Resume an executor of the pool ${pool}, or start another.` : `Start an executor of the pool ${pool}.`,
+      needs: 'drainExecutor',
       command: draining ? 'drover executors resume ID' : `drover start executor --pool ${name} --token-file FILE --gateway-url URL`,
       page: '/operations',
     })
   } else if (/^(all \d+ slots|the only slot) of pool/.test(reason)) {
-    hints.push({ text: `All slots of the pool ${pool} are in use: add an executor, or slots to one.`, command: `drover start executor --pool ${name} --slots N --token-file FILE --gateway-url URL`, page: '/operations' })
+    hints.push({ text: `All slots of the pool ${pool} are in use: add an executor, or slots to one.`, needs: 'drainExecutor', command: `drover start executor --pool ${name} --slots N --token-file FILE --gateway-url URL`, page: '/operations' })
   }
-  hints.push({ text: `See the executors of the pool ${pool}.`, command: `drover pools get ${name}`, page: '/operations/pools' })
+  hints.push({ text: `See the executors of the pool ${pool}.`, needs: 'getPool', group, command: `drover pools get ${name}`, page: '/operations/pools' })
   return hints
 }
 
 function failedHints(run: Run): Hint[] {
   const hints: Hint[] = []
   for (const [name] of byNumber(run.tasks, (t) => kindOf(t) === 'failed' && t.executor !== '').slice(0, maxFailed)) {
-    hints.push({ text: `Read the log of ${name}.`, command: `drover logs ${run.id} ${quoted(name)}`, logs: name })
+    hints.push({ text: `Read the log of ${name}.`, needs: 'getTaskLogs', group: run.group, command: `drover logs ${run.id} ${quoted(name)}`, logs: name })
   }
-  hints.push({ text: 'Run what failed again.', command: `drover runs restart ${run.id} --from failed`, action: 'restart-failed' })
+  hints.push({ text: 'Run what failed again.', needs: 'restartRun', group: run.group, command: `drover runs restart ${run.id} --from failed`, action: 'restart-failed' })
   return hints
 }
 

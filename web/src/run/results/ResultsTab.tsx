@@ -91,7 +91,7 @@ export function ResultsTab() {
               { title: 'Value', width: 'minmax(0, 2fr)', cell: (o) => <span className="mono" title={o.value}>{o.value}</span> },
             ]}
           />
-          <p className="more"><Command text={`drover runs outputs ${quoted(run.id)}`} /></p>
+          <p className="more"><Command needs="getRun" group={run.group} text={`drover runs outputs ${quoted(run.id)}`} /></p>
         </section>
       )}
     </div>
