@@ -8,12 +8,15 @@ import { join } from 'node:path'
 import type { BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 
+import { violations } from './axe'
 import { browserSuite, settled } from './browser'
 import { Drover } from './drover'
+import { FaultyProxy } from './faultyproxy'
 import { on, path } from './names'
 import { specs } from './specs'
 
 const editor = (page: Page) => page.getByRole('textbox', { name: 'Run file' })
+const noAnswer = (page: Page) => page.getByRole('status').getByText('The gateway has not answered yet.')
 const ended = (page: Page) => page.getByText('Your session has ended.')
 
 async function logIn(page: Page, token: string) {
@@ -98,6 +101,32 @@ browserSuite('a session that ends', ({ open }) => {
     expect(faults).toEqual([])
   })
 
+  it('and a login without an answer: the user learns it, and can stop waiting', async () => {
+    const proxy = await FaultyProxy.start(drover)
+    let answer = () => {}
+    try {
+      const { page, faults } = await open({ to: proxy, login: false })
+      await page.goto(path.runs)
+      await on.token(page).waitFor()
+      proxy.late = { paths: /\/session$/, until: new Promise<void>((done) => { answer = done }) }
+      await on.token(page).fill(drover.token)
+      await on.logIn(page).click()
+      await noAnswer(page).waitFor()
+      expect(await violations(page, 'all')).toEqual([])
+      await on.button(page, 'Stop waiting').click()
+      await on.alert(page).getByText('You did not wait for the answer.').waitFor()
+      expect(await noAnswer(page).count()).toBe(0)
+      answer()
+      proxy.late = undefined
+      await on.logIn(page).click()
+      await on.heading(page, 'Runs').waitFor()
+      expect(faults).toEqual([])
+    } finally {
+      answer()
+      await proxy.stop()
+    }
+  })
+
   it('by an action of the user asks for a login too', async () => {
     const { page, context, faults } = await enter(path.submit, drover.token)
     await page.getByRole('heading', { name: 'Valid' }).waitFor()
@@ -179,6 +208,29 @@ browserSuite('a provider that is down', ({ open }) => {
     await on.button(page, 'Log in with Example').click()
     await page.waitForURL((url) => url.pathname === '/authorize')
     expect(new URL(page.url()).searchParams.get('client_id')).toBe('drover')
+
+    // The answer to its login is of no use, and the gateway is silent about it.
+    const proxy = await FaultyProxy.start(drover)
+    let answer = () => {}
+    try {
+      const returned = await open({ to: proxy, login: false })
+      proxy.late = { paths: /\/session\/provider/, until: new Promise<void>((done) => { answer = done }) }
+      await returned.page.goto('/login/callback?state=unknown&code=unknown')
+      await noAnswer(returned.page).waitFor()
+      expect(new URL(returned.page.url()).search, 'the code leaves the history').toBe('')
+      await on.button(returned.page, 'Stop waiting').click()
+      await on.alert(returned.page).getByText('You did not wait for the answer.').waitFor()
+      await on.button(returned.page, 'Log in with Example').click()
+      await noAnswer(returned.page).waitFor()
+      await on.button(returned.page, 'Stop waiting').click()
+      await expect.poll(() => on.alert(returned.page).getByText('You did not wait for the answer.').count()).toBe(2)
+      answer()
+      proxy.late = undefined
+      expect(returned.faults).toEqual([])
+    } finally {
+      answer()
+      await proxy.stop()
+    }
     // The page of the provider is on another server.
     expect(faults.filter((f) => !f.startsWith(`request: ${provider.url}/`))).toEqual([])
   })

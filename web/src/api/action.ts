@@ -85,6 +85,9 @@ function useSlow(waiting: boolean): boolean {
 
 class Withdrawn extends Error {}
 
+/** isWithdrawn reports whether an action failed with this error because its user withdrew it. */
+export const isWithdrawn = (error: unknown) => error instanceof Withdrawn
+
 /**
  * isKnown reports whether the gateway itself has said that it did not do what failed with this error. It may have done it, and
  * failed later, if the error is its own.

@@ -27,6 +27,17 @@ export function Outcome({ action: { slow, error }, again, repeatable }: OutcomeP
   )
 }
 
+/** Unanswered says that an action without a dialog has no answer yet, and lets its user stop waiting. */
+export function Unanswered({ action: { slow, withdraw } }: { action: Pick<Action<never>, 'slow' | 'withdraw'> }) {
+  if (!slow) return null
+  return (
+    <>
+      <p className="notice" role="status">The gateway has not answered yet.</p>
+      <button type="button" onClick={withdraw}>Stop waiting</button>
+    </>
+  )
+}
+
 interface FooterProps extends Omit<OutcomeProps, 'action'> {
   action: Pick<Action<never>, 'slow' | 'error' | 'withdraw'>
   onClose: () => void

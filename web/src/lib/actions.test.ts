@@ -46,8 +46,11 @@ const offeredInAll: Record<Role, string> = {
   admin: 'Runs Submit Approvals Operations Audit | Executors Pools Fleets Change groups Schedules Webhooks Tokens Roles Retention',
 }
 
-/** The calls of the own session, which need no permission. */
-const own = new Set(['endSession', 'createSession'])
+/** The calls about the own session, and the check of a file while it is written: no button needs a permission for them. */
+const own = new Set(['endSession', 'beginSession', 'beginProviderLogin', 'completeProviderLogin', 'validateSpec'])
+
+/** The files that make one call other than GET in the background, where no user waits for it. */
+const background = ['../login/provider.ts', '../submit/Submit.tsx']
 
 /** operationAt returns the operation of a method and a path, as the generated types have it. */
 function operationAt(method: string, path: string): string {
@@ -58,7 +61,16 @@ function operationAt(method: string, path: string): string {
 }
 
 /** The operations that a page calls to change something. */
-const called = new Set(sources.flatMap(([, text]) => [...text.matchAll(/\bapi\.(POST|PUT|PATCH|DELETE)\(\s*'([^']+)'/g)].map(([, method, path]) => operationAt(method!, path!))).filter((o) => !own.has(o)))
+const calls = /\b(?:api|apiUntil\([^)]*\))\.(POST|PUT|PATCH|DELETE)\(\s*'([^']+)'/g
+const called = new Set(sources.flatMap(([, text]) => [...text.matchAll(calls)].map(([, method, path]) => operationAt(method!, path!))).filter((o) => !own.has(o)))
+
+test('everything is changed by useAction, whose users can stop waiting', () => {
+  const others = sources.filter(([file]) => file !== '../api/action.ts' && file !== '../api/client.ts')
+  const using = (name: RegExp) => others.filter(([, text]) => name.test(text)).map(([file]) => file).sort()
+  expect(using(/\buseMutation\b/)).toEqual([])
+  expect(using(/\bapiUntil\b/)).toEqual(background)
+  for (const [file, text] of others) expect(text.match(/\bapiUntil\(/g)?.length ?? 0, file).toBe(background.includes(file) ? 1 : 0)
+})
 
 test('each operation that changes something is in the table of actions and roles', () => {
   expect([...called].sort()).toEqual(Object.keys(actions).sort())

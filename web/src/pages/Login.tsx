@@ -1,12 +1,14 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useId, useState } from 'react'
 
-import { api, apiUntil } from '../api/client'
+import { isWithdrawn, useAction } from '../api/action'
+import { api } from '../api/client'
 import { isTemporary, messageOf } from '../api/problem'
 import { pauseAfter } from '../api/pause'
 import { Failed } from '../components/Loaded'
-import { base, below } from '../lib/base'
-import { returnTo } from '../login/returnTo'
+import { Unanswered } from '../components/Outcome'
+import { below } from '../lib/base'
+import { beginLogin, canBegin } from '../login/provider'
 import '../login/login.css'
 
 /**
@@ -46,30 +48,33 @@ export function Login({ failure, ended = false, done }: { failure?: string; ende
 /** The longest pause between two questions whether the provider is back. */
 const longestPause = 30_000
 
-/** beginLogin begins a login at the provider, and returns where it continues. */
-async function beginLogin(): Promise<string> {
-  const { pathname, search, hash, origin } = window.location
-  return (await apiUntil().POST('/api/v1/session/provider', { body: { return_to: returnTo(pathname + search + hash, origin, base) } })).data!.url
-}
-
 /** ProviderLogin goes to the page of the provider. If it is down, it says so, and asks again until it is back. */
 function ProviderLogin({ name }: { name: string }) {
-  const login = useMutation({ mutationFn: beginLogin, onSuccess: (url) => window.location.assign(url) })
-  const down = !!login.error && isTemporary(login.error)
+  const [tries, setTries] = useState(0)
+  const login = useAction({ act: beginLogin, changes: [], onDone: (url) => window.location.assign(url) })
+  const down = !!login.error && isTemporary(login.error) && !isWithdrawn(login.error)
   const back = useQuery({
-    queryKey: ['login-provider', login.submittedAt],
+    queryKey: ['login-provider', tries],
     enabled: down,
     gcTime: 0,
-    // A login that is begun here ends unused: the user decides when to leave the page.
-    queryFn: async () => (await beginLogin()) !== '',
+    queryFn: canBegin,
     retryDelay: (before) => Math.min(longestPause, 4 * pauseAfter(before + 1)),
   })
   const returned = down && back.data === true
   return (
     <>
-      <button className="primary" autoFocus disabled={login.isPending || login.isSuccess} onClick={() => login.mutate()}>Log in with {name}</button>
+      <button
+        className="primary" autoFocus disabled={login.waiting || login.done}
+        onClick={() => {
+          setTries(tries + 1)
+          login.run()
+        }}
+      >
+        Log in with {name}
+      </button>
+      <Unanswered action={login} />
       {returned && <p role="status" className="notice">{name} can be used again.</p>}
-      {login.error && !returned && (
+      {login.error !== null && !returned && (
         <div className="notice failed">
           <p role="alert">{messageOf(login.error)}</p>
           <p>You can log in with a token.{down && ` The page asks ${name} again by itself.`}</p>
@@ -83,24 +88,27 @@ function TokenLogin({ focus, primary, done }: { focus: boolean; primary: boolean
   const queries = useQueryClient()
   const [token, setToken] = useState('')
   const id = useId()
-  const login = useMutation({
-    mutationFn: () => apiUntil().POST('/api/v1/session', { body: { token: token.trim() } }),
-    onSuccess: () => {
+  const login = useAction({
+    act: (api) => api.POST('/api/v1/session', { body: { token: token.trim() } }),
+    changes: [],
+    onDone: () => {
       setToken('')
-      return done ? done() : queries.resetQueries()
+      if (done) done()
+      else void queries.resetQueries()
     },
   })
   return (
     <form
       onSubmit={(e) => {
         e.preventDefault()
-        login.mutate()
+        login.run()
       }}
     >
       <label htmlFor={id}>Token</label>
       <input key={String(focus)} id={id} type="password" autoComplete="current-password" autoFocus={focus} required value={token} onChange={(e) => setToken(e.target.value)} />
-      <button className={primary ? 'primary' : ''} disabled={login.isPending || token.trim() === ''}>Log in</button>
-      {login.error && <p role="alert" className="notice failed">{messageOf(login.error)}</p>}
+      <button className={primary ? 'primary' : ''} disabled={login.waiting || token.trim() === ''}>Log in</button>
+      <Unanswered action={login} />
+      {login.error !== null && <p role="alert" className="notice failed">{messageOf(login.error)}</p>}
     </form>
   )
 }
