@@ -75,7 +75,7 @@ export class Client {
 }
 
 /** freeAddress returns an address of loopback with a port that was free. */
-async function freeAddress(): Promise<string> {
+export async function freeAddress(): Promise<string> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
