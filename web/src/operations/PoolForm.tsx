@@ -17,7 +17,7 @@ export function PoolForm({ pool }: { pool: Schemas['Pool'] }) {
       <NumberField label="Running tasks at most" hint="On all executors of the pool together; 0 is no limit. A lower limit stops no task." max={1_000_000} value={draft.maxRunning} onChange={(maxRunning) => set({ maxRunning })} />
       <TextField label="Labels" hint="One a line, such as zone=a. All executors of the pool count as having them." lines value={draft.labels} onChange={(labels) => set({ labels })} />
       <TextField label="Memory of a slot" hint="Such as 8Gi; empty for none." value={draft.memory} onChange={(memory) => set({ memory })} />
-      <Choice label="Commands of clients in running tasks" value={draft.exec} options={[['allowed', 'allowed'], ['forbidden', 'forbidden']]} onChange={(exec) => set({ exec })} />
+      <Choice label="Exec sessions in tasks" value={draft.exec} options={[['allowed', 'allowed'], ['forbidden', 'forbidden']]} onChange={(exec) => set({ exec })} />
       <Check label="Default pool" hint="Tasks without a pool use it. It replaces the present default pool of its kind." checked={draft.default} onChange={(value) => set({ default: value })} />
       <Check label="Privileged tasks are allowed" checked={draft.privileged} onChange={(privileged) => set({ privileged })} />
       {pool.driver !== 'shell' && (
