@@ -42,6 +42,7 @@ If another subject gave the old run its secrets, a restart with changed variable
 
 With --edit the specification of the old run is opened in the editor that VISUAL or EDITOR names, and the changed one runs from its
 start, linked to the old run; an unchanged or empty file cancels the restart. --file takes the changed specification from a file.
+The editor shows neither the comments nor the order of the tasks of the submitted file.
 Secrets are shown as [redacted], and keep their values if you gave them to the old run; else give them again.`,
 		Example: `  drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1
   drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --from start --env COMMIT=4f2a --follow
@@ -165,7 +166,7 @@ func specCommand(f *runsFlags) *cobra.Command {
 		Use:   "spec ID",
 		Short: "Print the specification of a run",
 		Long: `Prints the specification of a run as it was submitted, as YAML, or with -o json as JSON. Short forms are written out, and the value
-of each secret is [redacted], which a submission does not accept.`,
+of each secret is [redacted], which a submission does not accept. Comments and the order of the tasks are not kept.`,
 		Example:           "  drover runs spec 01k8z3m6w4v6q2d1c9x7b5a3n1 > run.yaml",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeRun(1),

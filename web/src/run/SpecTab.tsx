@@ -25,7 +25,7 @@ function useSpec(id: string | undefined) {
 
 const yamlOf = (spec: unknown) => stringify(spec, { lineWidth: 0, aliasDuplicateObjects: false })
 
-/** SpecTab shows the specification as it was submitted, and what a restart changed. */
+/** SpecTab shows the specification, and what a restart changed. */
 export function SpecTab() {
   const run = useRun().data
   const { view = 'yaml' } = route.useSearch()
@@ -43,7 +43,7 @@ export function SpecTab() {
           {views.map((v) => <button key={v.view} aria-pressed={view === v.view} onClick={() => void navigate({ search: { view: v.view === 'yaml' ? undefined : v.view }, replace: true })}>{v.label}</button>)}
         </div>
         {spec.data && view !== 'diff' && <SaveAs text={text} name={`${run.name}.${view}`} />}
-        <span className="muted">Short forms are written out, and secrets are hidden.</span>
+        <span className="muted">Short forms are written out, secrets are hidden, and comments and the order of the tasks are not kept.</span>
       </div>
       <Failed query={spec} />
       {view === 'diff' && run.restarted_from
