@@ -114,7 +114,7 @@ func readPluginConfig(path string, o *fleeting.Options) error {
 	}
 	values := map[string]any{}
 	if err := yaml.Unmarshal(text, &values); err != nil {
-		return fmt.Errorf("read the plugin's configuration %s: %w", path, yamlfault.Error(text, err))
+		return fmt.Errorf("read the plugin's configuration %s: %w", path, yamlfault.Error(text, err, values))
 	}
 	if inner, ok := values["plugin_config"].(map[string]any); ok {
 		inner["connector_config"] = values["connector_config"]
