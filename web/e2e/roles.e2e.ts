@@ -114,6 +114,9 @@ browserSuite('a user with a role in one group', ({ api, open }) => {
     }
     for (const { id } of [limited, queued]) await api.call('POST', `/api/v1/runs/${id}/cancel`, {})
     for (const id of [waits, stuck.id]) await api.call('POST', `/api/v1/runs/${id}/stop`, { force: true })
+    await api.await(stuck.id)
+    // Later tasks that name no pool are not for it.
+    await api.call('DELETE', '/api/v1/pools/none-started')
   })
 
   it('learns by the keyboard what a button needs', async () => {
