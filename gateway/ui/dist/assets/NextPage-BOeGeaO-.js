@@ -1,1 +1,0 @@
-import{Nn as e,Ut as t}from"./common-BmaE37r_.js";var n=e();function r({to:e,after:r,next:i}){return!r&&!i?null:(0,n.jsxs)(`nav`,{className:`pager`,"aria-label":`Pages`,children:[r&&(0,n.jsx)(t,{to:e,search:{},className:`button`,children:`First page`}),i&&(0,n.jsx)(t,{to:e,search:{after:i},className:`button`,children:`Next page`})]})}export{r as t};

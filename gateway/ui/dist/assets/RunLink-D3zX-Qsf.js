@@ -1,1 +1,0 @@
-import{Nn as e,Ut as t}from"./common-BmaE37r_.js";var n=e();function r({id:e}){return(0,n.jsx)(t,{className:`mono`,to:`/runs/$id`,params:{id:e},children:e})}export{r as t};
