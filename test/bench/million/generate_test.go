@@ -29,8 +29,12 @@ func TestGenerate(t *testing.T) {
 	now := time.Now()
 	require.NoError(t, generate(t.Context(), to, n, now))
 	require.NoError(t, to.close(t.Context()))
-	page, err := store.ListRuns(t.Context(), run.ListQuery{Results: []run.Result{run.ResultSuccess}, Limit: 1})
-	require.NoError(t, err)
+	var page run.Page
+	for q := (run.ListQuery{Results: []run.Result{run.ResultSuccess}, Limit: 1}); len(page.Runs) == 0; q.Cursor = page.Next {
+		page, err = store.ListRuns(t.Context(), q)
+		require.NoError(t, err)
+		require.NotEqual(t, 0, len(page.Runs)+len(page.Next), "there is no such run")
+	}
 	generated := page.Runs[0]
 	created := createLike(t, store, generated)
 
