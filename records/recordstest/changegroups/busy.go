@@ -1,7 +1,12 @@
 package changegroups
 
 import (
+	"errors"
+	"maps"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -131,16 +136,98 @@ func testGroupRejectFirst(t *testing.T, d *fixture.Database) {
 	require.Equal(t, run.PhaseQueued, fixture.Get(t, s, a.ID).Phase)
 }
 
-func testGroupCancelMany(t *testing.T, d *fixture.Database) {
+// createMany creates runs of a change group at the same time.
+func createMany(t *testing.T, s records.Store, n int, group string) {
+	t.Helper()
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for clients := range 16 {
+		all.Go(func() {
+			for i := clients; i < n; i += 16 {
+				_, errs[i] = s.CreateRun(t.Context(), fixture.NewRun(t, fixture.Grouped(3, group)))
+			}
+		})
+	}
+	all.Wait()
+	require.NoError(t, errors.Join(errs...))
+}
+
+// cancelled returns how many runs each transaction cancelled, by their time, and the
+// reasons.
+func cancelled(t *testing.T, s records.Store, group string) (batches []int, reasons []string) {
+	t.Helper()
+	page, err := s.ListRuns(t.Context(), run.ListQuery{ChangeGroups: []string{group}, Phases: []run.Phase{run.PhaseCancelled}, Limit: 1000})
+	require.NoError(t, err)
+	ended := map[time.Time]int{}
+	for _, r := range page.Runs {
+		ended[r.EndedAt]++
+		reasons = append(reasons, r.Reason)
+	}
+	slices.Sort(reasons)
+	return slices.Sorted(maps.Values(ended)), slices.Compact(reasons)
+}
+
+// testGroupPreemptMany preempts more runs than one transaction does, with a token.
+func testGroupPreemptMany(t *testing.T, d *fixture.Database) {
+	const many = 510
+	s := d.Store(t)
+	for _, c := range []struct {
+		policy run.OnBusy
+		limit  int // until the policy is set
+		waits  bool
+		want   []int
+	}{
+		{run.OnBusyCancelQueued, 1, true, []int{10, 500}},
+		{run.OnBusyStopRunning, many + 1, false, []int{11, 500}},
+	} {
+		g := string(c.policy)
+		fixture.Limit(t, s, g, c.limit, run.OnBusyQueue)
+		first := fixture.Create(t, s, fixture.Grouped(3, g))
+		createMany(t, s, many, g)
+		fixture.Limit(t, s, g, 1, c.policy)
+		_, token, err := s.ChangeGroups(t.Context(), run.ChangeGroupQuery{Names: []string{g}})
+		require.NoError(t, err)
+		n := fixture.NewRun(t, fixture.Grouped(5, g))
+		n.Token = token
+		r, err := s.CreateRun(t.Context(), n)
+		require.NoError(t, err)
+		running, queued := members(t, s, g)
+		if c.waits {
+			require.Equal(t, []run.ID{first.ID}, running)
+			require.Equal(t, []run.ID{r.ID}, queued, "all others are cancelled, regardless of their priority")
+		} else {
+			require.Equal(t, []run.ID{r.ID}, running)
+			require.Empty(t, queued)
+		}
+		batches, reasons := cancelled(t, s, g)
+		require.Equal(t, c.want, batches)
+		require.Equal(t, []string{"a new run of change group " + g + " took its place", "run " + string(r.ID) + " of change group " + g + " took its place"}, reasons)
+		_, err = s.CreateRun(t.Context(), n)
+		fixture.RequireCode(t, run.CodeChangeGroupConflict, err)
+	}
+}
+
+// testGroupPreemptLarge starts a run that preempts runs with more tasks than one
+// transaction cancels.
+func testGroupPreemptLarge(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	fixture.Limit(t, s, "g", 1, run.OnBusyQueue)
-	a := fixture.Create(t, s, fixture.Grouped(3, "g"))
-	for range 250 {
-		fixture.Create(t, s, fixture.Grouped(3, "g"))
+	fixture.Create(t, s, fixture.Grouped(3, "g"))
+	for range 3 {
+		spec := fixture.Wide("/a/b", run.MaxTasks*6/10)
+		spec.ChangeGroups = []string{"g"}
+		fixture.Create(t, s, spec)
 	}
+	spec := fixture.Manual("/a/b")
+	spec.ChangeGroups = []string{"g"}
+	r := fixture.Create(t, s, spec)
 	fixture.Limit(t, s, "g", 1, run.OnBusyCancelQueued)
-	c := fixture.Create(t, s, fixture.Grouped(5, "g"))
-	running, queued := members(t, s, "g")
-	require.Equal(t, []run.ID{a.ID}, running)
-	require.Equal(t, []run.ID{c.ID}, queued, "all others are cancelled, regardless of their priority")
+	_, token, err := s.ChangeGroups(t.Context(), run.ChangeGroupQuery{Names: []string{"g"}})
+	require.NoError(t, err)
+	require.NoError(t, s.StartRun(t.Context(), r.ID, token))
+	_, queued := members(t, s, "g")
+	require.Equal(t, []run.ID{r.ID}, queued)
+	batches, reasons := cancelled(t, s, "g")
+	require.Equal(t, []int{1, 1, 1}, batches)
+	require.Equal(t, []string{"run " + string(r.ID) + " of change group g took its place"}, reasons)
 }

@@ -26,24 +26,36 @@ func (n needLocksError) Error() string { return "more runs must be locked" }
 const maxLockRetries = 50
 
 // WithRunLocks runs fn in a transaction. As long as fn returns needLocksError,
-// it starts again with those runs locked first.
-func WithRunLocks(ctx context.Context, db *sqldb.DB, doing string, fn func(t *sqldb.Tx, preempted []run.ID) error) error {
+// it starts again with those runs locked first. If fn would preempt too many runs, they are
+// preempted in transactions of their own before it starts again; fn gets the token as it is
+// after them.
+func WithRunLocks(ctx context.Context, db *sqldb.DB, doing string, token run.Token,
+	fn func(t *sqldb.Tx, preempted []run.ID, token run.Token) error,
+) error {
 	var preempted []run.ID
-	for range maxLockRetries {
-		err := db.Write(ctx, doing, func(t *sqldb.Tx) error { return fn(t, slices.Clone(preempted)) })
-		more, recheck := errors.AsType[needLocksError](err)
-		if !recheck {
+	for retries := 0; retries < maxLockRetries; {
+		err := db.Write(ctx, doing, func(t *sqldb.Tx) error { return fn(t, slices.Clone(preempted), token) })
+		if more, ok := errors.AsType[needLocksError](err); ok {
+			preempted = append(preempted, more...)
+			retries++
+			continue
+		}
+		crowded, ok := errors.AsType[*crowdedError](err)
+		if !ok {
 			return err
 		}
-		preempted = append(preempted, more...)
+		if token, err = preemptSome(ctx, db, crowded, token); err != nil {
+			return err
+		}
+		preempted = nil
 	}
 	return run.Errorf(run.CodeUnavailable, "the change groups of the run change too fast; try again")
 }
 
 // TryAdmit reports whether a run may be admitted with its queue key. It first
 // applies the on_busy policies of the run's groups. The groups are locked, and
-// so is the run if it is stored already. Errors: changegroup_busy, and
-// needLocksError.
+// so is the run if it is stored already. Errors: changegroup_busy,
+// needLocksError and crowdedError.
 func TryAdmit(ctx context.Context, t *sqldb.Tx, groups []string, s QueueKey) (bool, error) {
 	// A reject policy wins, even if preemption in another group would free a
 	// slot.
@@ -63,7 +75,7 @@ func TryAdmit(ctx context.Context, t *sqldb.Tx, groups []string, s QueueKey) (bo
 		if !ok {
 			continue
 		}
-		if err := preempt(ctx, t, b, s.ID); err != nil {
+		if err := preempt(ctx, t, b, s); err != nil {
 			return false, err
 		}
 	}
@@ -76,48 +88,6 @@ func (b busy) refusal() error {
 		others = ", and others wait"
 	}
 	return run.Errorf(run.CodeChangeGroupBusy, "change group %s is busy: %d of %d slots are held%s", b.name, b.holding, b.maxRunning, others)
-}
-
-// preempt preempts runs of a busy group for another run.
-func preempt(ctx context.Context, t *sqldb.Tx, b busy, to run.ID) error {
-	preempted, err := runsToPreempt(ctx, t, b)
-	if err != nil {
-		return err
-	}
-	if err := tryLockRuns(ctx, t, preempted); err != nil {
-		return err
-	}
-	for _, id := range preempted {
-		if err := preemptRun(ctx, t, id, to, b.name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// runsToPreempt returns the runs that a busy group preempts.
-func runsToPreempt(ctx context.Context, t *sqldb.Tx, b busy) (ids []run.ID, err error) {
-	switch b.onBusy {
-	case run.OnBusyQueue, run.OnBusyReject:
-		return nil, nil
-	case run.OnBusyCancelQueued:
-		return sqldb.QueryIDs(ctx, t, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = 'waiting'`+NotDone+`
-			ORDER BY priority, since, run_id`, b.name)
-	case run.OnBusyStopRunning:
-		// Runs that are being stopped free their slots anyway.
-		var stopping int
-		if err := t.QueryRow(ctx, `SELECT count(*) FROM run_changegroups g JOIN runs r ON r.id = g.run_id
-			WHERE g.name = ? AND g.state = 'holding' AND g.state <> 'done' AND r.stop_requested`, b.name).Scan(&stopping); err != nil {
-			return nil, err
-		}
-		n := min(b.holding, b.holding+b.ahead+1-b.maxRunning) - stopping
-		if n <= 0 {
-			return nil, nil
-		}
-		return sqldb.QueryIDs(ctx, t, `SELECT g.run_id FROM run_changegroups g JOIN runs r ON r.id = g.run_id
-			WHERE g.name = ? AND g.state = 'holding' AND g.state <> 'done' AND NOT r.stop_requested ORDER BY g.since, g.run_id LIMIT ?`, b.name, n)
-	}
-	return nil, nil
 }
 
 // tryLockRuns locks runs and their groups while other groups are locked already. It
@@ -154,42 +124,6 @@ func tryLockRuns(ctx context.Context, t *sqldb.Tx, ids []run.ID) error {
 		}
 	}
 	maps.Copy(locks.Runs, runs)
-	return nil
-}
-
-// preemptRun preempts a run for another: it stops the run, or cancels it if it
-// has not begun. The run and its groups are locked.
-func preemptRun(ctx context.Context, t *sqldb.Tx, preempted, by run.ID, group string) error {
-	locks := LocksOf(t)
-	prev := locks.Runs[preempted]
-	r := prev.Clone()
-	reason := "run " + string(by) + " of change group " + group + " took its place"
-	switch r.Phase {
-	case run.PhaseQueued:
-		if err := Cancel(ctx, t, r, reason); err != nil {
-			return err
-		}
-	case run.PhaseRunning:
-		if r.StopRequested {
-			return nil
-		}
-		groups, err := GroupsOf(ctx, t, r)
-		if err != nil {
-			return err
-		}
-		BumpVersions(t, groups...)
-		r.StopRequested, r.Reason = true, reason
-		t.Emit(r.Event(t.Now))
-		if err := t.Enqueue(ctx, r.ID, records.OutboxStop, 0); err != nil {
-			return err
-		}
-	default:
-		return nil
-	}
-	if err := rows.SaveRun(ctx, t, prev, r); err != nil {
-		return err
-	}
-	locks.Runs[preempted] = r
 	return nil
 }
 

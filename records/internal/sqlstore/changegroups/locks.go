@@ -37,6 +37,9 @@ type Locks struct {
 	bumped  []string             // groups whose versions are bumped
 	unnamed []string             // groups of a token that nothing else has named
 	ticks   int64
+
+	preempted int // runs that the transaction preempts
+	cancelled int // tasks that it cancels with them
 }
 
 // LocksOf returns the locks of a transaction.
@@ -148,18 +151,23 @@ func groupsOfAll(ctx context.Context, t *sqldb.Tx, ids []run.ID) (map[run.ID][]s
 		locks.Members = make(map[run.ID][]string, len(ids))
 	}
 	unknown := slices.DeleteFunc(slices.Clone(ids), func(id run.ID) bool { return locks.Members[id] != nil })
-	for page := range slices.Chunk(unknown, queuePage) {
-		if err := sqldb.Each(ctx, t, func(row sqldb.Scanner) error {
+	return locks.Members, readMembers(ctx, t, unknown, locks.Members)
+}
+
+// readMembers adds the names of the change groups of runs.
+func readMembers(ctx context.Context, q sqldb.Querier, ids []run.ID, members map[run.ID][]string) error {
+	for page := range slices.Chunk(ids, queuePage) {
+		if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
 			var id run.ID
 			var name string
 			err := row.Scan(&id, &name)
-			locks.Members[id] = append(locks.Members[id], name)
+			members[id] = append(members[id], name)
 			return err
 		}, `SELECT run_id, name FROM run_changegroups WHERE run_id IN (`+sqldb.InList(len(page))+`) ORDER BY run_id, name`, sqldb.InListArgs(page)...); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return locks.Members, nil
+	return nil
 }
 
 // lockRuns locks runs in the order of their ids. lock is the clause that locks

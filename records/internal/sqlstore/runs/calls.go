@@ -170,7 +170,7 @@ func (s *Store) CloseLost(ctx context.Context, id run.ID, reason string) error {
 func (s *Store) change(
 	ctx context.Context, doing string, id run.ID, token run.Token, fn func(t *sqldb.Tx, r *rows.Run) error,
 ) error {
-	return changegroups.WithRunLocks(ctx, s.db, doing, func(t *sqldb.Tx, preempted []run.ID) error {
+	return changegroups.WithRunLocks(ctx, s.db, doing, token, func(t *sqldb.Tx, preempted []run.ID, token run.Token) error {
 		groups, err := changegroups.LockRunsWithGroups(ctx, t, append(preempted, id))
 		if err != nil {
 			return err

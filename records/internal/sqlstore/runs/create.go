@@ -98,7 +98,7 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 	}
 	var row *rows.Run
 	var known run.ID
-	err = changegroups.WithRunLocks(ctx, s.db, "create a run", func(t *sqldb.Tx, preempted []run.ID) error {
+	err = changegroups.WithRunLocks(ctx, s.db, "create a run", r.Token, func(t *sqldb.Tx, preempted []run.ID, token run.Token) error {
 		var err error
 		if known, err = lookupIdempotencyKey(ctx, t, r.IdempotencyKey); err != nil || known != "" {
 			return err
@@ -128,10 +128,10 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		if err != nil {
 			return err
 		}
-		if err := changegroups.LockGroups(ctx, t, slices.Concat(groups, members), r.Token); err != nil {
+		if err := changegroups.LockGroups(ctx, t, slices.Concat(groups, members), token); err != nil {
 			return err
 		}
-		if err := changegroups.CheckToken(t, r.Token); err != nil {
+		if err := changegroups.CheckToken(t, token); err != nil {
 			return err
 		}
 		if err := assignNumber(ctx, t, row, r.Time); err != nil {
@@ -141,7 +141,7 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		if err := joinGroups(ctx, t, row, members); err != nil {
 			return err
 		}
-		changegroups.BumpVersions(t, r.Token.Groups()...)
+		changegroups.BumpVersions(t, token.Groups()...)
 		if err := insertRun(ctx, t, row, n); err != nil {
 			return err
 		}
