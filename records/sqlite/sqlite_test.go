@@ -206,3 +206,31 @@ func TestStore_lists_many_groups_by_index(t *testing.T) {
 		require.Equal(t, groups*one, ranges(groups), "%d groups", groups)
 	}
 }
+
+// TestStore_grants_without_the_writer searches a queue in which no run may be admitted, while
+// another process writes.
+func TestStore_grants_without_the_writer(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "drover.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{Readers: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	fixture.Limit(t, s, "full", 1, run.OnBusyQueue)
+	for range 3 {
+		fixture.Create(t, s, fixture.Grouped(3, "full", "open"))
+	}
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	conn, err := db.Conn(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	require.NoError(t, err)
+	granted, more, err := s.Grant(t.Context(), "open")
+	require.NoError(t, err)
+	require.Empty(t, granted)
+	require.False(t, more)
+	_, err = conn.ExecContext(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+}

@@ -19,18 +19,18 @@ const (
 
 // Grant implements records.Store.
 func (s *Store) Grant(ctx context.Context, name string) ([]run.ID, bool, error) {
+	queue, err := s.nextAdmissible(ctx, name)
+	if err != nil || len(queue) == 0 {
+		return nil, false, err
+	}
+	ids := make([]run.ID, len(queue))
+	for i := range queue {
+		ids[i] = queue[i].ID
+	}
 	var granted []run.ID
 	more := false
-	err := s.db.Write(ctx, "grant slots of a change group", func(t *sqldb.Tx) error {
+	err = s.db.Write(ctx, "grant slots of a change group", func(t *sqldb.Tx) error {
 		granted, more = nil, false
-		queue, err := nextAdmissible(ctx, t, name)
-		if err != nil || len(queue) == 0 {
-			return err
-		}
-		ids := make([]run.ID, len(queue))
-		for i := range queue {
-			ids[i] = queue[i].ID
-		}
 		runs, err := lockRuns(ctx, t, ids, t.Dialect.ForUpdate)
 		if err != nil {
 			return err
@@ -63,33 +63,34 @@ func (s *Store) Grant(ctx context.Context, name string) ([]run.ID, bool, error) 
 
 // nextAdmissible returns the first waiting runs of a group that may be admitted, in
 // order, up to grantBatch. It locks nothing, so the caller must check each run
-// again under locks. A change meanwhile enqueues another grant for the group.
-func nextAdmissible(ctx context.Context, t *sqldb.Tx, name string) ([]QueueKey, error) {
+// again under locks. A change meanwhile enqueues another grant for the group. All waiting
+// runs may be in the way, so it reads them in pages of their own, and no writer waits.
+func (s *Store) nextAdmissible(ctx context.Context, name string) ([]QueueKey, error) {
 	k := groupCache{limits: make(map[string]int), holding: make(map[string]int), full: make(map[string]bool)}
-	if err := k.load(ctx, t, name); err != nil {
-		return nil, err
-	}
-	left := -1 // how many runs the group itself may still admit
-	if k.limits[name] > 0 {
-		left = max(0, k.limits[name]-k.holding[name])
-	}
 	var out []QueueKey
 	var last *QueueKey
-	for left != 0 && len(out) < grantBatch {
-		n := queuePage
-		if left > 0 {
-			n = min(n, left)
-		}
-		page, err := readQueuePage(ctx, t, name, last, n)
+	for read := 0; len(out) < grantBatch; {
+		var page, fitting []QueueKey
+		err := s.db.Read(ctx, "read the queue of a change group", func(q sqldb.Querier) error {
+			if err := k.load(ctx, q, name); err != nil {
+				return err
+			}
+			n := queuePage
+			if limit := k.limits[name]; limit > 0 { // the group itself admits no more
+				n = min(n, limit-k.holding[name]-read)
+			}
+			var err error
+			if page, err = readQueuePage(ctx, q, name, last, max(0, n)); err != nil {
+				return err
+			}
+			fitting, err = admissible(ctx, q, page, &k)
+			return err
+		})
 		if err != nil || len(page) == 0 {
 			return out, err
 		}
 		last = &page[len(page)-1]
-		left -= len(page)
-		fitting, err := admissible(ctx, t, page, &k)
-		if err != nil {
-			return nil, err
-		}
+		read += len(page)
 		out = append(out, fitting[:min(len(fitting), grantBatch-len(out))]...)
 	}
 	return out, nil
@@ -105,18 +106,18 @@ type groupCache struct {
 }
 
 // admissible returns the runs of a page that may be admitted, up to grantBatch.
-func admissible(ctx context.Context, t *sqldb.Tx, page []QueueKey, k *groupCache) ([]QueueKey, error) {
+func admissible(ctx context.Context, q sqldb.Querier, page []QueueKey, k *groupCache) ([]QueueKey, error) {
 	ids := make([]run.ID, len(page))
 	for i := range page {
 		ids[i] = page[i].ID
 	}
-	members, err := groupsOfAll(ctx, t, ids)
-	if err != nil {
+	members := make(map[run.ID][]string, len(ids))
+	if err := readMembers(ctx, q, ids, members); err != nil {
 		return nil, err
 	}
 	var out []QueueKey
 	for _, at := range page {
-		fits, err := k.fits(ctx, t, members[at.ID], at)
+		fits, err := k.fits(ctx, q, members[at.ID], at)
 		if err != nil {
 			return nil, err
 		}
