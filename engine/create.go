@@ -107,7 +107,7 @@ func poolsFor(ctx context.Context, registry executorRegistry, s *run.Spec) ([]ru
 			pools[i].ExecutorLabels = append(pools[i].ExecutorLabels, labels)
 		}
 	}
-	executors, err := registry.ListExecutors(ctx)
+	executors, err := registry.ServingExecutors(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ type labelledPool struct {
 type executorRegistry interface {
 	ListPools(ctx context.Context) ([]run.Pool, error)
 	ListFleets(ctx context.Context) ([]run.Fleet, error)
-	ListExecutors(ctx context.Context) ([]run.Executor, error)
+	ServingExecutors(ctx context.Context) ([]run.Executor, error)
 }
 
 // explainLabels counts the executors that have the labels which queued tasks require.
@@ -38,7 +38,7 @@ func explainLabels(ctx context.Context, registry executorRegistry, r run.Run, qu
 	if len(required) == 0 {
 		return nil
 	}
-	executors, err := registry.ListExecutors(ctx)
+	executors, err := registry.ServingExecutors(ctx)
 	if err != nil {
 		return err
 	}

@@ -423,6 +423,9 @@ type Registry interface {
 	// GetExecutor returns any executor, with the tasks that it holds. Errors:
 	// not_found.
 	ListExecutors(ctx context.Context) ([]run.Executor, error)
+	// ServingExecutors is ListExecutors without the tasks of the executors. If there are
+	// many, the answer may be a second old: callers share it, and must not change it.
+	ServingExecutors(ctx context.Context) ([]run.Executor, error)
 	GetExecutor(ctx context.Context, id string) (run.Executor, error)
 	// DrainExecutor records whether an executor is to drain, and why, and
 	// notifies its workflow. Errors: not_found, gone (it was removed).
@@ -442,7 +445,8 @@ type Registry interface {
 	// LostExecutors returns which of the executors were removed without a set
 	// member that could continue their tasks, with the reasons.
 	LostExecutors(ctx context.Context, ids []string) (map[string]string, error)
-	// ListPools returns all pools, by name, and GetPool one. Errors: not_found.
+	// ListPools returns all pools, by name, and GetPool one. Errors: not_found. If there are
+	// many executors or waiting tasks, their counts may be a second old: callers share them.
 	ListPools(ctx context.Context) ([]run.Pool, error)
 	GetPool(ctx context.Context, name string) (run.Pool, error)
 	// PutPool and DeletePool: see run.ExecutorRegistry. A default pool replaces

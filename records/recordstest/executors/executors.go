@@ -2,6 +2,7 @@
 package executors
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,8 @@ func ExecutorTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"make_and_fit_their_pool":  testPools,
 		"report_their_features":    testFeatures,
 		"pools_count_their_demand": testDemand,
+		"pools_share_large_counts": testSharedCounts,
+		"pools_share_executors":    testSharedExecutors,
 		"poll_for_their_labels":    testWaitingLabels,
 		"poll_for_many_labels":     testManyLabels,
 		"poll_for_all_groups":      testLabelsOfGroups,
@@ -174,4 +177,94 @@ func testDemand(t *testing.T, d *fixture.Database) {
 	require.Equal(t, []int{15, 4}, []int{pools[0].Queued, pools[0].Running})
 	require.Positive(t, pools[0].MeanElapsed)
 	require.Less(t, pools[0].MeanElapsed, time.Hour)
+}
+
+// testSharedCounts counts tasks until there are so many that callers share the counts.
+func testSharedCounts(t *testing.T, d *fixture.Database) {
+	const many = 2_100
+	s := d.Store(t)
+	d.Clock.Fixed.Store(time.Now().UnixNano())
+	require.NoError(t, fixture.Register(t, s, fixture.Executor("a")))
+	putFleet(t, s, "spot", nil)
+	r := fixture.Create(t, s, fixture.Wide("/a/b", many))
+	fixture.Begin(t, s, r.ID)
+	change := func(from, to int, status run.Status) {
+		t.Helper()
+		var c records.Changes
+		for i := from; i < to; i++ {
+			c.Tasks = append(c.Tasks, run.TaskChange{Task: i, Attempt: 1, Dispatch: 1, Status: status})
+		}
+		fixture.Apply(t, s, r.ID, c)
+	}
+	requireQueued := func(want int, why string) {
+		t.Helper()
+		all, err := s.ListPools(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, all[0].Queued, why)
+		one, err := s.GetPool(t.Context(), "linux")
+		require.NoError(t, err)
+		require.Equal(t, all[0], one)
+		v, err := s.ViewFleet(t.Context(), "spot")
+		require.NoError(t, err)
+		require.Len(t, v.Tasks, 1)
+		require.Equal(t, want, v.Tasks[0].Queued)
+	}
+	later := func() { d.Clock.Fixed.Add(int64(time.Second)) }
+	change(0, 10, run.StatusQueued)
+	requireQueued(10, "")
+	change(10, 20, run.StatusQueued)
+	requireQueued(20, "few tasks are counted for each call")
+	change(20, many-1, run.StatusQueued)
+	requireQueued(many-1, "")
+	change(many-1, many, run.StatusQueued)
+	requireQueued(many-1, "calls share the count of many tasks")
+	later()
+	requireQueued(many, "for a second")
+	change(0, many-5, run.StatusSkipped)
+	later()
+	requireQueued(5, "")
+	change(many-5, many-4, run.StatusSkipped)
+	requireQueued(4, "few tasks are counted for each call again")
+}
+
+// testSharedExecutors counts executors until there are so many that callers share the
+// counts.
+func testSharedExecutors(t *testing.T, d *fixture.Database) {
+	const many = 201
+	s := d.Store(t)
+	d.Clock.Fixed.Store(time.Now().UnixNano())
+	requireOnline := func(want int) {
+		t.Helper()
+		p, err := s.GetPool(t.Context(), "linux")
+		require.NoError(t, err)
+		require.Equal(t, want, p.Online)
+		all, err := s.ServingExecutors(t.Context())
+		require.NoError(t, err)
+		online := 0
+		for _, e := range all {
+			if e.State == run.ExecutorOnline {
+				online++
+			}
+		}
+		require.Equal(t, want, online)
+	}
+	drain := func(id string) {
+		t.Helper()
+		_, err := s.DrainExecutor(t.Context(), id, true, "")
+		require.NoError(t, err)
+	}
+	for i := range many {
+		require.NoError(t, fixture.Register(t, s, fixture.Executor(fixture.Itoa(int64(i)))))
+		if i < 2 {
+			requireOnline(i + 1)
+		}
+	}
+	requireOnline(many)
+	drain("7")
+	requireOnline(many)
+	list, err := s.ListExecutors(t.Context())
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(list, func(e run.Executor) bool { return e.ID == "7" && e.State == run.ExecutorDraining }), "a list is new")
+	d.Clock.Fixed.Add(int64(time.Second))
+	requireOnline(many - 1)
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
@@ -47,7 +46,7 @@ func (s *Store) setDemand(ctx context.Context, q sqldb.Querier, now int64, e *Ex
 	if err := errors.Join(sqldb.Unmarshal(text, &pool.Labels), sqldb.Unmarshal(e.labels, &own)); err != nil {
 		return err
 	}
-	waiting, err := s.waiting.of(ctx, q, e.Pool, now)
+	waiting, err := s.waitingOf(ctx, q, e.Pool, now)
 	if err != nil {
 		return err
 	}
@@ -64,7 +63,7 @@ func (s *Store) setDemand(ctx context.Context, q sqldb.Querier, now int64, e *Ex
 	if pool.MaxRunning == 0 {
 		return nil
 	}
-	slots, err := permittedSlots(ctx, q, now, e, pool, waiting, plain)
+	slots, err := s.permittedSlots(ctx, q, now, e, pool, waiting, plain)
 	w.Slots = &slots
 	return err
 }
@@ -138,52 +137,20 @@ func (sets labelSets) from(place uint64) (groups []labelSets) {
 	return slices.Concat(groups[first:], groups[:first])
 }
 
-// waitingLabels keeps the sets of labels of pools that have very many, for all of their
-// executors together.
+// waitingLabels are the sets of labels that the queued tasks of a pool require.
 type waitingLabels struct {
-	mu    sync.Mutex
-	pools map[string]*waitingPool
+	sets labelSets
+	last string // the last text that was read, if there were more than one reading takes
 }
 
-type waitingPool struct {
-	sets    labelSets
-	last    string // the last text that was read, if there were more than one reading takes
-	read    int64
-	reading bool // by one caller; the others take what is there
-}
-
-// of returns the sets of labels that the queued tasks of a pool require. They are new,
-// unless there are very many.
-func (w *waitingLabels) of(ctx context.Context, q sqldb.Querier, pool string, now int64) (labelSets, error) {
-	w.mu.Lock()
-	p := w.pools[pool]
-	if p != nil {
-		if age := time.Duration(now - p.read); p.reading || age >= 0 && age < labelsReread {
-			defer w.mu.Unlock()
-			return p.sets, nil
-		}
-		p.reading = true
-	}
-	w.mu.Unlock()
-	after := ""
-	if p != nil {
-		after = p.last
-	}
-	sets, last, err := readLabelSets(ctx, q, pool, after)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case err != nil:
-		if p != nil {
-			p.reading = false
-		}
-		return nil, err
-	case len(sets) > maxWaitingLabels:
-		w.pools[pool] = &waitingPool{sets: sets, last: last, read: now}
-	case p != nil:
-		delete(w.pools, pool)
-	}
-	return sets, nil
+// waitingOf returns the sets of labels that the queued tasks of a pool require, the same for
+// all of its executors if there are very many.
+func (s *Store) waitingOf(ctx context.Context, q sqldb.Querier, pool string, now int64) (labelSets, error) {
+	w, err := s.waiting.Of(pool, now, func(prev waitingLabels) (w waitingLabels, many bool, err error) {
+		w.sets, w.last, err = readLabelSets(ctx, q, pool, prev.last)
+		return w, len(w.sets) > maxWaitingLabels, err
+	})
+	return w.sets, err
 }
 
 // readLabelSets reads the sets of labels that queued tasks of a pool require of their
@@ -233,7 +200,7 @@ func readLabelsAfter(ctx context.Context, q sqldb.Querier, pool, after, until st
 // wait. A claim checks the limit again, so
 // the division needs to be right only most of the time: it keeps executors from
 // receiving tasks that they may not run.
-func permittedSlots(ctx context.Context, q sqldb.Querier, now int64, e *ExecutorRow, pool run.Pool, waiting labelSets, plain bool) (int, error) {
+func (s *Store) permittedSlots(ctx context.Context, q sqldb.Querier, now int64, e *ExecutorRow, pool run.Pool, waiting labelSets, plain bool) (int, error) {
 	held := map[string]int{}
 	free := pool.MaxRunning
 	if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
@@ -250,17 +217,21 @@ func permittedSlots(ctx context.Context, q sqldb.Querier, now int64, e *Executor
 	}
 	var candidates []run.Permitted
 	usable := map[string]bool{} // by the labels of executors, of which many have the same
-	if err := eachExecutor(ctx, q, now, func(x run.Executor) {
+	all, err := s.serving(ctx, q, now)
+	if err != nil {
+		return 0, err
+	}
+	for _, x := range all.executors {
 		if x.Pool != e.Pool || x.State != run.ExecutorOnline && x.ID != e.ID {
-			return
+			continue
 		}
 		useful := plain || len(waiting) == 0
 		if !useful {
-			all := pool.WithLabels(x.Labels)
-			text := run.LabelsText(all)
+			labels := pool.WithLabels(x.Labels)
+			text := run.LabelsText(labels)
 			found, known := usable[text]
 			if !known {
-				found = slices.ContainsFunc(waiting, func(s labelSet) bool { return run.HasLabels(all, s.labels) })
+				found = slices.ContainsFunc(waiting, func(s labelSet) bool { return run.HasLabels(labels, s.labels) })
 				usable[text] = found
 			}
 			useful = found
@@ -268,8 +239,6 @@ func permittedSlots(ctx context.Context, q sqldb.Querier, now int64, e *Executor
 		if room := x.Slots - held[x.ID]; useful && room > 0 {
 			candidates = append(candidates, run.Permitted{Executor: x.ID, Room: room})
 		}
-	}); err != nil {
-		return 0, err
 	}
 	turn := 0
 	if plain || len(waiting) > 0 {

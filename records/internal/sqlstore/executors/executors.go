@@ -198,6 +198,43 @@ func (s *Store) ListExecutors(ctx context.Context) ([]run.Executor, error) {
 	return out, err
 }
 
+// ServingExecutors implements records.Store.
+func (s *Store) ServingExecutors(ctx context.Context) ([]run.Executor, error) {
+	var out serving
+	err := s.db.Read(ctx, "read the executors", func(q sqldb.Querier) (err error) {
+		out, err = s.serving(ctx, q, s.db.Now().UnixNano())
+		return err
+	})
+	return out.executors, err
+}
+
+// serving are the executors that are not removed.
+type serving struct {
+	executors []run.Executor // by id
+	// pools has what pools have of them: the counts and the features.
+	pools map[string]run.Pool
+}
+
+// serving returns the executors that are not removed.
+func (s *Store) serving(ctx context.Context, q sqldb.Querier, now int64) (serving, error) {
+	return s.executors.Of("", now, func(serving) (serving, bool, error) {
+		out := serving{pools: map[string]run.Pool{}}
+		features := map[string][][]run.Feature{}
+		err := eachExecutor(ctx, q, now, func(e run.Executor) {
+			out.executors = append(out.executors, e)
+			p := out.pools[e.Pool]
+			p.Count(e)
+			out.pools[e.Pool] = p
+			features[e.Pool] = append(features[e.Pool], e.Features)
+		})
+		for name, p := range out.pools {
+			p.AddFeatures(features[name])
+			out.pools[name] = p
+		}
+		return out, len(out.executors) > maxServing, err
+	})
+}
+
 // eachExecutor calls fn for each executor that is not removed, by id.
 func eachExecutor(ctx context.Context, q sqldb.Querier, now int64, fn func(run.Executor)) error {
 	return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {

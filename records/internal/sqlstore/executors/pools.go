@@ -121,50 +121,71 @@ func (s *Store) pools(ctx context.Context, q sqldb.Querier, name string) ([]run.
 		return nil, err
 	}
 	now := s.db.Now().UnixNano()
-	features := make([][][]run.Feature, len(out)) // of each executor, by pool
-	if err := eachExecutor(ctx, q, now, func(e run.Executor) {
-		if i, ok := index[e.Pool]; ok {
-			out[i].Count(e)
-			features[i] = append(features[i], e.Features)
-		}
-	}); err != nil {
+	executors, err := s.serving(ctx, q, now)
+	if err != nil {
 		return nil, err
+	}
+	for i := range out {
+		p := &out[i]
+		e := executors.pools[p.Name]
+		p.Online, p.Draining, p.Offline, p.Slots, p.SlotsUsed, p.Features = e.Online, e.Draining, e.Offline, e.Slots, e.SlotsUsed, e.Features
 	}
 	// The machines of a fleet that has none yet may be of any kind.
 	if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
 		var pool string
 		err := row.Scan(&pool)
 		if i, ok := index[pool]; ok {
-			features[i] = append(features[i], nil)
+			out[i].Features = nil
 		}
 		return err
 	}, `SELECT pool FROM fleets f WHERE mode <> ? AND NOT EXISTS
 		(SELECT 1 FROM executors e WHERE e.fleet = f.name AND e.pool = f.pool AND NOT e.removed)`, run.FleetDeleted); err != nil {
 		return nil, err
 	}
+	counts, err := s.countTasks(ctx, q, name, now)
+	if err != nil {
+		return nil, err
+	}
 	for i := range out {
-		out[i].AddFeatures(features[i])
+		p := &out[i]
+		n := counts[p.Name]
+		p.Queued, p.Running = n.queued, n.running
+		if n.started > 0 {
+			p.MeanElapsed = max(0, time.Duration(now-n.started))
+		}
 	}
-	if name != "" {
-		where = ` AND pool = ?`
-	}
-	return out, sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
-		var pool string
-		var queued, running int
-		var started float64
-		if err := row.Scan(&pool, &queued, &running, &started); err != nil {
+	return out, nil
+}
+
+// taskCounts are the counts of the tasks of a pool.
+type taskCounts struct {
+	queued  int
+	running int
+	started int64 // when the running tasks started, on average; 0 if none has
+}
+
+// countTasks counts the queued and running tasks of all pools, or of the one with a name.
+func (s *Store) countTasks(ctx context.Context, q sqldb.Querier, name string, now int64) (map[string]taskCounts, error) {
+	return s.tasks.Of(name, now, func(map[string]taskCounts) (map[string]taskCounts, bool, error) {
+		where, args := ``, []any(nil)
+		if name != "" {
+			where, args = ` AND pool = ?`, []any{name}
+		}
+		counts, total := map[string]taskCounts{}, 0
+		err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+			var pool string
+			var n taskCounts
+			var started float64
+			err := row.Scan(&pool, &n.queued, &n.running, &started)
+			n.started = int64(started)
+			counts[pool] = n
+			total += n.queued + n.running
 			return err
-		}
-		if i, ok := index[pool]; ok {
-			out[i].Queued, out[i].Running = queued, running
-			if started > 0 {
-				out[i].MeanElapsed = max(0, time.Duration(now-int64(started)))
-			}
-		}
-		return nil
-	}, `SELECT pool, count(CASE WHEN status = 'queued' THEN 1 END), count(CASE WHEN status = 'running' THEN 1 END),
-		coalesce(CAST(avg(CASE WHEN status = 'running' AND started_at > 0 THEN started_at END) AS DOUBLE PRECISION), 0)
-		FROM tasks WHERE status IN ('queued', 'running')`+where+` GROUP BY pool`, args...)
+		}, `SELECT pool, count(CASE WHEN status = 'queued' THEN 1 END), count(CASE WHEN status = 'running' THEN 1 END),
+			coalesce(CAST(avg(CASE WHEN status = 'running' AND started_at > 0 THEN started_at END) AS DOUBLE PRECISION), 0)
+			FROM tasks WHERE status IN ('queued', 'running')`+where+` GROUP BY pool`, args...)
+		return counts, total > MaxCounted, err
+	})
 }
 
 // eachFleetGroups calls add with the groups of each fleet that does not allow all of

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/internal/sqlstore/executors"
 	"github.com/drover-run/drover/records/internal/sqlstore/rows"
 	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 	"github.com/drover-run/drover/run"
@@ -48,31 +49,27 @@ func (s *Store) viewFleet(ctx context.Context, q sqldb.Querier, f *rows.Fleet) (
 		}
 		v.Pool = append(v.Pool, o)
 	}
-	return v, readDemand(ctx, q, now, append(others, f), &v)
+	return v, s.readDemand(ctx, q, now, append(others, f), &v)
 }
 
 // readDemand reads the queued tasks of the pool of a fleet, as many as the pool may still
 // run, and the free slots of its executors that belong to no fleet. Tasks that no fleet
 // of the pool can run do not count.
-func readDemand(ctx context.Context, q sqldb.Querier, now int64, fleets []*rows.Fleet, v *records.FleetView) error {
+func (s *Store) readDemand(ctx context.Context, q sqldb.Querier, now int64, fleets []*rows.Fleet, v *records.FleetView) error {
 	pool, room, err := readRoom(ctx, q, v.Fleet.Spec.Pool)
 	if err != nil {
 		return err
 	}
 	v.PoolLabels = pool.Labels
-	if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
-		var text string
-		var tasks records.QueuedTasks
-		if err := row.Scan(&text, &tasks.Queued, &tasks.Overdue); err != nil {
-			return err
-		}
-		if err := sqldb.Unmarshal(text, &tasks.Labels); err != nil {
-			return err
-		}
+	queued, err := s.queuedTasks(ctx, q, v.Fleet.Spec.Pool, now)
+	if err != nil {
+		return err
+	}
+	for _, tasks := range queued {
 		if len(tasks.Labels) > 0 && !slices.ContainsFunc(fleets, func(f *rows.Fleet) bool {
 			return f.Mode == run.FleetActive && run.HasLabels(pool.WithLabels(f.Spec.ExecutorLabels(f.Name)), tasks.Labels)
 		}) {
-			return nil
+			continue
 		}
 		tasks.Queued = min(tasks.Queued, room)
 		tasks.Overdue = min(tasks.Overdue, tasks.Queued)
@@ -80,11 +77,6 @@ func readDemand(ctx context.Context, q sqldb.Querier, now int64, fleets []*rows.
 		if tasks.Queued > 0 {
 			v.Tasks = append(v.Tasks, tasks)
 		}
-		return nil
-	}, `SELECT labels, count(*), count(CASE WHEN queued_at <= ? THEN 1 END) FROM tasks
-		WHERE pool = ? AND status IN ('queued', 'running') AND status = 'queued' GROUP BY labels ORDER BY labels`,
-		now-int64(run.SlotTimeout), v.Fleet.Spec.Pool); err != nil {
-		return err
 	}
 	return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
 		var text string
@@ -106,6 +98,28 @@ func readDemand(ctx context.Context, q sqldb.Querier, now int64, fleets []*rows.
 			AND e.slots > coalesce(h.tasks, 0)
 		GROUP BY e.labels, e.slots ORDER BY e.labels, e.slots`,
 		v.Fleet.Spec.Pool, v.Fleet.Spec.Pool, now-int64(run.ExecutorTimeout), now+int64(run.ExecutorTimeout))
+}
+
+// queuedTasks counts the queued tasks of a pool by their labels. If there are many, its
+// fleets share the counts, which may be a second old.
+func (s *Store) queuedTasks(ctx context.Context, q sqldb.Querier, pool string, now int64) ([]records.QueuedTasks, error) {
+	return s.queued.Of(pool, now, func([]records.QueuedTasks) (all []records.QueuedTasks, many bool, err error) {
+		total := 0
+		err = sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+			var text string
+			var tasks records.QueuedTasks
+			if err := row.Scan(&text, &tasks.Queued, &tasks.Overdue); err != nil {
+				return err
+			}
+			total += tasks.Queued
+			err := sqldb.Unmarshal(text, &tasks.Labels)
+			all = append(all, tasks)
+			return err
+		}, `SELECT labels, count(*), count(CASE WHEN queued_at <= ? THEN 1 END) FROM tasks
+			WHERE pool = ? AND status IN ('queued', 'running') AND status = 'queued' GROUP BY labels ORDER BY labels`,
+			now-int64(run.SlotTimeout), pool)
+		return all, total > executors.MaxCounted, err
+	})
 }
 
 // readRoom reads the labels of a pool, and how many more tasks it may run.
