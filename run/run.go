@@ -156,6 +156,9 @@ type Event struct {
 	// subject; both "" if another change caused it.
 	Action ActionKind
 	Actor  string
+	// FailedTasks is how many tasks had failed at the end of a run: the run may be deleted
+	// since. It is nil in other events, and in those of earlier versions.
+	FailedTasks *int
 }
 
 // Action is a call of a client that changed a run.

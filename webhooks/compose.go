@@ -23,9 +23,13 @@ func (f *follower) selects(ctx context.Context, e run.Event) (bool, error) {
 		return true, nil
 	}
 	// A message about a run tells its end.
-	end := run.OutcomeOf(e.Phase, e.Result, 0)
-	if end == run.OutcomeSuccess && len(w.Results) > 0 {
-		// The event does not say whether there were warnings.
+	failed := 0
+	if e.FailedTasks != nil {
+		failed = *e.FailedTasks
+	}
+	end := run.OutcomeOf(e.Phase, e.Result, failed)
+	if end == run.OutcomeSuccess && len(w.Results) > 0 && e.FailedTasks == nil {
+		// The event of an earlier version does not say whether there were warnings.
 		r, err := f.d.store.GetSummary(ctx, e.Run)
 		if err != nil && run.CodeOf(err) != run.CodeNotFound {
 			return false, err

@@ -382,6 +382,29 @@ func TestDeliver_results_of_the_drover_format(t *testing.T) {
 	})
 }
 
+// TestDeliver_results_of_deleted_runs checks the filter on runs that were deleted before the
+// delivery: their events tell whether there were warnings.
+func TestDeliver_results_of_deleted_runs(t *testing.T) {
+	t.Parallel()
+	for result, want := range map[run.Outcome]int64{run.OutcomeSuccess: 5, run.OutcomeWarnings: 10} {
+		t.Run(string(result), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnv(t)
+				r := w.newReceiver()
+				for _, id := range []run.ID{w.finish("/a/b", "good", false, false), w.finish("/a/b", "warned", true, true)} {
+					require.NoError(t, w.store.DeleteRun(t.Context(), id))
+				}
+				w.put(r, func(s *run.WebhookSpec) {
+					s.From, s.Events, s.Results = "1", []run.EventType{run.EventRun}, []run.Outcome{result}
+				})
+				w.deliver()
+				r.awaitAccepted(want)
+			})
+		})
+	}
+}
+
 func TestDeliver_templates(t *testing.T) {
 	t.Parallel()
 	text := `*{{.Name}}* <https://wiki.example.com|runbook>{{range .Failed}} {{.Reason}}{{end}}{{if eq .Outcome "success"}}{{if eq .More "x"}}{{end}}{{end}}`

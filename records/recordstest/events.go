@@ -65,7 +65,9 @@ func testEvents(t *testing.T, d *fixture.Database) {
 		event(7, run.EventTask, func(e *run.Event) {
 			e.Task, e.Status, e.Reason, e.Result = "all[N=1]", run.StatusSkipped, "skipped", run.ResultFailed
 		}),
-		event(8, run.EventRun, func(e *run.Event) { e.Phase, e.Result, e.Reason = run.PhaseFinished, run.ResultFailed, "all failed" }),
+		event(8, run.EventRun, func(e *run.Event) {
+			e.Phase, e.Result, e.Reason, e.FailedTasks = run.PhaseFinished, run.ResultFailed, "all failed", &code
+		}),
 	}
 	got := fixture.ReadAll(t, s, run.EventQuery{})
 	require.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreFields(run.Event{}, "Time")))

@@ -117,7 +117,9 @@ func Of(webhook string, e run.Event, r *run.Run, failed []Task) Data {
 		d.Command = "drover runs approve " + string(e.Run) + " " + Quote(d.Task)
 		return d
 	}
-	d.Outcome = string(run.OutcomeOf(e.Phase, e.Result, count))
+	if d.Outcome = string(run.OutcomeOf(e.Phase, e.Result, count)); r == nil && e.FailedTasks != nil {
+		d.Outcome = string(run.OutcomeOf(e.Phase, e.Result, *e.FailedTasks))
+	}
 	d.Failed = failed[:min(len(failed), MaxFailed)]
 	d.More = max(0, count-len(d.Failed))
 	return d

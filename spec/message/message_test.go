@@ -28,6 +28,8 @@ func TestOf_titles(t *testing.T) {
 	}
 	gone := message.Of("ci", run.Event{Type: run.EventRun, Run: "01x", Phase: run.PhaseFinished, Result: run.ResultSuccess}, nil, nil)
 	require.Equal(t, "01x succeeded", gone.Title())
+	gone = message.Of("ci", run.Event{Type: run.EventRun, Run: "01x", Phase: run.PhaseFinished, Result: run.ResultSuccess, FailedTasks: new(2)}, nil, nil)
+	require.Equal(t, string(run.OutcomeWarnings), gone.Outcome)
 	r.Name = strings.Repeat("ä", 500)
 	long := message.Of("ci", run.Event{Type: run.EventRun, Phase: run.PhaseFinished, Result: run.ResultFailed}, r, nil).Title()
 	require.LessOrEqual(t, len(long), message.MaxTitle)

@@ -195,9 +195,9 @@ func query(ctx context.Context, tx sqldb.Querier, where string, args ...any) (ou
 	err = sqldb.Each(ctx, tx, func(row sqldb.Scanner) error {
 		var e run.Event
 		var at int64
-		var code sql.NullInt64
+		var code, failed sql.NullInt64
 		if err := row.Scan(&e.Number, &e.Type, &at, &e.Run, &e.Group, &e.Phase, &e.Result, &e.Reason, &e.Task, &e.Status,
-			&e.Attempt, &e.Executor, &code, &e.Action, &e.Actor, &e.Stage); err != nil {
+			&e.Attempt, &e.Executor, &code, &e.Action, &e.Actor, &e.Stage, &failed); err != nil {
 			return err
 		}
 		e.Time = sqldb.ToTime(at)
@@ -205,9 +205,13 @@ func query(ctx context.Context, tx sqldb.Querier, where string, args ...any) (ou
 			n := int(code.Int64)
 			e.ExitCode = &n
 		}
+		if failed.Valid {
+			n := int(failed.Int64)
+			e.FailedTasks = &n
+		}
 		out = append(out, e)
 		return nil
-	}, `SELECT number, type, at, run_id, group_path, phase, result, reason, task, status, attempt, executor, exit_code, action, actor, stage
+	}, `SELECT number, type, at, run_id, group_path, phase, result, reason, task, status, attempt, executor, exit_code, action, actor, stage, failed_tasks
 		FROM events WHERE `+where, args...)
 	return out, err
 }

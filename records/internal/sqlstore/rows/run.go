@@ -175,9 +175,13 @@ func (r *Run) Summary(d *RunDetails) run.Run {
 
 // Event returns the event of the run's phase.
 func (r *Run) Event(at int64) run.Event {
-	return run.Event{
+	e := run.Event{
 		Type: run.EventRun, Time: sqldb.ToTime(at), Run: r.ID, Group: r.Group, Phase: r.Phase, Result: r.Result, Reason: r.Reason,
 	}
+	if r.Phase.Final() {
+		e.FailedTasks = new(r.Counts[run.StatusFailed])
+	}
+	return e
 }
 
 // Progress returns what the workflow of a run reads of it.

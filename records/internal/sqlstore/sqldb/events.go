@@ -30,10 +30,10 @@ func (t *Tx) appendEvents(ctx context.Context) error {
 	}
 	t.Commit.Events = true
 	return Bulk(ctx, t, `INSERT INTO events (type, at, run_id, group_path, phase, result, reason, task, status, attempt, executor, exit_code,
-		action, actor, stage) VALUES `,
-		`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``, len(t.events), func(i int, args []any) []any {
+		action, actor, stage, failed_tasks) VALUES `,
+		`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``, len(t.events), func(i int, args []any) []any {
 			e := &t.events[i]
 			return append(args, e.Type, e.Time.UnixNano(), e.Run, e.Group, e.Phase, e.Result, e.Reason, e.Task, e.Status, e.Attempt,
-				e.Executor, e.ExitCode, e.Action, e.Actor, e.Stage)
+				e.Executor, e.ExitCode, e.Action, e.Actor, e.Stage, e.FailedTasks)
 		})
 }
