@@ -320,7 +320,11 @@ func groupReason(waits []records.GroupWait) string {
 		if w.Holding+w.Position <= w.MaxRunning {
 			continue
 		}
-		reason := fmt.Sprintf("change group %s: position %d in queue, %d of %d slots held", w.Group, w.Position, w.Holding, w.MaxRunning)
+		later := ""
+		if w.Later {
+			later = " or later"
+		}
+		reason := fmt.Sprintf("change group %s: position %d%s in queue, %d of %d slots held", w.Group, w.Position, later, w.Holding, w.MaxRunning)
 		if len(w.Holders) > 0 {
 			names := make([]string, len(w.Holders))
 			for i, id := range w.Holders {

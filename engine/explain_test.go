@@ -160,6 +160,10 @@ func TestGroupReason(t *testing.T) {
 			[]records.GroupWait{{Group: "a", MaxRunning: 1, Position: 2}},
 			"waits for change group a: position 2 in queue, 0 of 1 slots held",
 		},
+		"behind very many": {
+			[]records.GroupWait{{Group: "a", MaxRunning: 1, Position: 2001, Later: true}},
+			"waits for change group a: position 2001 or later in queue, 0 of 1 slots held",
+		},
 		"many": {
 			[]records.GroupWait{
 				{Group: "a", MaxRunning: 5, Holding: 5, Holders: []run.ID{"x", "y", "z"}, Position: 7},

@@ -296,6 +296,9 @@ type GroupWait struct {
 	Holding    int      // runs that hold a slot
 	Holders    []run.ID // the first few of them
 	Position   int      // in the queue, from 1
+	// Later reports that the position is this one or a later one: the runs ahead are
+	// counted up to a limit.
+	Later bool
 }
 
 // Approving holds the calls that end the wait for approvals.

@@ -40,6 +40,7 @@ func Tests() map[string]func(t *testing.T, d *fixture.Database) {
 		"waits":                       testGroupWaits,
 		"queue_positions":             testQueuePositions,
 		"many_waiting":                testGroupManyWaiting,
+		"waits/many":                  testGroupWaitsMany,
 		"race/create":                 testGroupRaceCreate,
 		"race/all":                    testGroupRaceAll,
 		"token":                       testToken,
@@ -301,6 +302,28 @@ func testGroupWaits(t *testing.T, d *fixture.Database) {
 	}
 	_, err := s.GroupWaits(ctx, "01j00000000000000000000000")
 	fixture.RequireCode(t, run.CodeNotFound, err)
+}
+
+// testGroupWaitsMany reads the position of a run behind more than are counted. In a group
+// with more slots than that, the position still tells whether a slot is free.
+func testGroupWaitsMany(t *testing.T, d *fixture.Database) {
+	const most = 2_000
+	s := d.Store(t)
+	fixture.Limit(t, s, "g", 1, run.OnBusyQueue)
+	createMany(t, s, most, "g")
+	exact, later := fixture.Create(t, s, fixture.Grouped(3, "g")), fixture.Create(t, s, fixture.Grouped(3, "g"))
+	wait := func(id run.ID) records.GroupWait {
+		t.Helper()
+		waits, err := s.GroupWaits(t.Context(), id)
+		require.NoError(t, err)
+		require.Len(t, waits, 1)
+		waits[0].Holders = nil
+		return waits[0]
+	}
+	require.Equal(t, records.GroupWait{Group: "g", MaxRunning: 1, Holding: 1, Position: most}, wait(exact.ID))
+	require.Equal(t, records.GroupWait{Group: "g", MaxRunning: 1, Holding: 1, Position: most + 1, Later: true}, wait(later.ID))
+	fixture.Limit(t, s, "g", most+10, run.OnBusyQueue)
+	require.Equal(t, records.GroupWait{Group: "g", MaxRunning: most + 10, Holding: 1, Position: most + 1}, wait(later.ID))
 }
 
 func testGroupCloseLost(t *testing.T, d *fixture.Database) {

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"math"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/internal/sqlstore/changegroups"
@@ -10,8 +9,13 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// namedHolders is how many of the runs that hold a slot are listed.
-const namedHolders = 3
+const (
+	// namedHolders is how many of the runs that hold a slot are listed.
+	namedHolders = 3
+	// maxAhead is how many waiting runs ahead of a run are counted, unless the group has
+	// more slots.
+	maxAhead = 2_000
+)
 
 // GroupWaits implements records.Store.
 func (s *Store) GroupWaits(ctx context.Context, id run.ID) ([]records.GroupWait, error) {
@@ -48,10 +52,12 @@ func readWait(ctx context.Context, q sqldb.Querier, at changegroups.QueueKey, w 
 	if w.Holding, err = changegroups.CountHolding(ctx, q, w.Group); err != nil {
 		return err
 	}
-	if w.Position, err = changegroups.CountAhead(ctx, q, w.Group, at, math.MaxInt32); err != nil {
+	limit := max(maxAhead, w.MaxRunning)
+	ahead, err := changegroups.CountAhead(ctx, q, w.Group, at, limit)
+	if err != nil {
 		return err
 	}
-	w.Position++
+	w.Position, w.Later = ahead+1, ahead == limit
 	w.Holders, err = sqldb.QueryIDs(ctx, q, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = 'holding'`+changegroups.NotDone+`
 		ORDER BY since, run_id LIMIT ?`, w.Group, namedHolders)
 	return err
