@@ -2553,7 +2553,7 @@ type RunPage struct {
 	// NextCursor Absent on the last page. With several conditions a page may be shorter than `limit` or empty.
 	NextCursor string `json:"next_cursor,omitempty,omitzero"`
 
-	// PrevCursor Absent on the first page.
+	// PrevCursor Absent on the first page. A page may be short in this direction too.
 	PrevCursor string `json:"prev_cursor,omitempty,omitzero"`
 	Runs       []Run  `json:"runs"`
 }
@@ -4485,7 +4485,8 @@ type ClientInterface interface {
 
 	// ListAuditRecords List the records of the audit log
 	//
-	// One page of records, newest first. All given parameters must match. The log has a record for each call that changes
+	// One page of records, newest first. All given parameters must match. With several filters, a call compares at most
+	// 2,000 records: a page may be shorter than `limit` or empty, and the list goes on at `next_cursor`. The log has a record for each call that changes
 	// something, begins a session in a task, or logs a browser in or out, and for each refusal (401 or 403). Calls that only
 	// read, and the calls of executors, have none unless they were refused. 422 `not_supported` if the gateway keeps no log.
 	//
@@ -4975,6 +4976,8 @@ type ClientInterface interface {
 
 	// ListPools List the pools
 	//
+	// With more than 200 executors, or more than 2,000 queued and running tasks, the counts of a pool may be a second old.
+	//
 	// Corresponds with GET /api/v1/pools (the `ListPools` operationId).
 	ListPools(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -5127,7 +5130,9 @@ type ClientInterface interface {
 
 	// ListRuns List runs
 	//
-	// One page of runs, newest first. Values of one parameter are alternatives, different parameters must all match.
+	// One page of runs, newest first. Values of one parameter are alternatives, different parameters must all match. With
+	// several conditions, a call compares at most 2,000 runs: a page may be shorter than `limit` or empty, and the list
+	// goes on at `next_cursor` (`prev_cursor` in the other direction).
 	//
 	// Corresponds with GET /api/v1/runs (the `ListRuns` operationId).
 	ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5173,7 +5178,8 @@ type ClientInterface interface {
 	// GetRun Get a run with its tasks and steps
 	//
 	// The reasons of the run and of its tasks explain what each currently waits for: the change groups (with the runs
-	// that hold their slots and the position in the queue), an approval, an executor, or a slot.
+	// that hold their slots and the position in the queue), an approval, an executor, or a slot. Counts in them may be a
+	// second old, as in `listPools`.
 	//
 	// Corresponds with GET /api/v1/runs/{id} (the `GetRun` operationId).
 	GetRun(ctx context.Context, id RunID, params *GetRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5412,7 +5418,8 @@ type ClientInterface interface {
 
 	// ListSchedules List schedules
 	//
-	// One page of schedules, by name, without specifications and firings.
+	// One page of schedules, by name, without specifications and firings. For callers with bindings, a call passes at most
+	// 2,000 schedules of other groups: a page may be shorter than `limit` or empty, and the list goes on at `next_after`.
 	//
 	// Corresponds with GET /api/v1/schedules (the `ListSchedules` operationId).
 	ListSchedules(ctx context.Context, params *ListSchedulesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5787,7 +5794,8 @@ func (c *Client) ListApprovals(ctx context.Context, params *ListApprovalsParams,
 
 // ListAuditRecords List the records of the audit log
 //
-// One page of records, newest first. All given parameters must match. The log has a record for each call that changes
+// One page of records, newest first. All given parameters must match. With several filters, a call compares at most
+// 2,000 records: a page may be shorter than `limit` or empty, and the list goes on at `next_cursor`. The log has a record for each call that changes
 // something, begins a session in a task, or logs a browser in or out, and for each refusal (401 or 403). Calls that only
 // read, and the calls of executors, have none unless they were refused. 422 `not_supported` if the gateway keeps no log.
 //
@@ -6847,6 +6855,8 @@ func (c *Client) GetLinks(ctx context.Context, reqEditors ...RequestEditorFn) (*
 
 // ListPools List the pools
 //
+// With more than 200 executors, or more than 2,000 queued and running tasks, the counts of a pool may be a second old.
+//
 // Corresponds with GET /api/v1/pools (the `ListPools` operationId).
 func (c *Client) ListPools(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListPoolsRequest(c.Server)
@@ -7159,7 +7169,9 @@ func (c *Client) DeleteRuns(ctx context.Context, params *DeleteRunsParams, body 
 
 // ListRuns List runs
 //
-// One page of runs, newest first. Values of one parameter are alternatives, different parameters must all match.
+// One page of runs, newest first. Values of one parameter are alternatives, different parameters must all match. With
+// several conditions, a call compares at most 2,000 runs: a page may be shorter than `limit` or empty, and the list
+// goes on at `next_cursor` (`prev_cursor` in the other direction).
 //
 // Corresponds with GET /api/v1/runs (the `ListRuns` operationId).
 func (c *Client) ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7255,7 +7267,8 @@ func (c *Client) DeleteRun(ctx context.Context, id RunID, body DeleteRunJSONRequ
 // GetRun Get a run with its tasks and steps
 //
 // The reasons of the run and of its tasks explain what each currently waits for: the change groups (with the runs
-// that hold their slots and the position in the queue), an approval, an executor, or a slot.
+// that hold their slots and the position in the queue), an approval, an executor, or a slot. Counts in them may be a
+// second old, as in `listPools`.
 //
 // Corresponds with GET /api/v1/runs/{id} (the `GetRun` operationId).
 func (c *Client) GetRun(ctx context.Context, id RunID, params *GetRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7744,7 +7757,8 @@ func (c *Client) RejectTask(ctx context.Context, id RunID, task TaskName, body R
 
 // ListSchedules List schedules
 //
-// One page of schedules, by name, without specifications and firings.
+// One page of schedules, by name, without specifications and firings. For callers with bindings, a call passes at most
+// 2,000 schedules of other groups: a page may be shorter than `limit` or empty, and the list goes on at `next_after`.
 //
 // Corresponds with GET /api/v1/schedules (the `ListSchedules` operationId).
 func (c *Client) ListSchedules(ctx context.Context, params *ListSchedulesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {

@@ -13,7 +13,9 @@ export interface paths {
         };
         /**
          * List runs
-         * @description One page of runs, newest first. Values of one parameter are alternatives, different parameters must all match.
+         * @description One page of runs, newest first. Values of one parameter are alternatives, different parameters must all match. With
+         *     several conditions, a call compares at most 2,000 runs: a page may be shorter than `limit` or empty, and the list
+         *     goes on at `next_cursor` (`prev_cursor` in the other direction).
          */
         get: operations["listRuns"];
         put?: never;
@@ -70,7 +72,8 @@ export interface paths {
         /**
          * Get a run with its tasks and steps
          * @description The reasons of the run and of its tasks explain what each currently waits for: the change groups (with the runs
-         *     that hold their slots and the position in the queue), an approval, an executor, or a slot.
+         *     that hold their slots and the position in the queue), an approval, an executor, or a slot. Counts in them may be a
+         *     second old, as in `listPools`.
          */
         get: operations["getRun"];
         put?: never;
@@ -599,7 +602,8 @@ export interface paths {
         };
         /**
          * List schedules
-         * @description One page of schedules, by name, without specifications and firings.
+         * @description One page of schedules, by name, without specifications and firings. For callers with bindings, a call passes at most
+         *     2,000 schedules of other groups: a page may be shorter than `limit` or empty, and the list goes on at `next_after`.
          */
         get: operations["listSchedules"];
         put?: never;
@@ -798,7 +802,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the pools */
+        /**
+         * List the pools
+         * @description With more than 200 executors, or more than 2,000 queued and running tasks, the counts of a pool may be a second old.
+         */
         get: operations["listPools"];
         put?: never;
         post?: never;
@@ -1397,7 +1404,8 @@ export interface paths {
         };
         /**
          * List the records of the audit log
-         * @description One page of records, newest first. All given parameters must match. The log has a record for each call that changes
+         * @description One page of records, newest first. All given parameters must match. With several filters, a call compares at most
+         *     2,000 records: a page may be shorter than `limit` or empty, and the list goes on at `next_cursor`. The log has a record for each call that changes
          *     something, begins a session in a task, or logs a browser in or out, and for each refusal (401 or 403). Calls that only
          *     read, and the calls of executors, have none unless they were refused. 422 `not_supported` if the gateway keeps no log.
          */
@@ -1984,7 +1992,7 @@ export interface components {
             runs: components["schemas"]["Run"][];
             /** @description Absent on the last page. With several conditions a page may be shorter than `limit` or empty. */
             next_cursor?: string;
-            /** @description Absent on the first page. */
+            /** @description Absent on the first page. A page may be short in this direction too. */
             prev_cursor?: string;
             changegroup_token?: components["schemas"]["UpdateToken"];
         };
