@@ -20,6 +20,7 @@ import (
 const (
 	boundsPage = "bounds.md"
 	// unbounded is the bound of an operation whose cost no bound limits, apart from its time.
+	// A reason follows it.
 	unbounded = "no bound"
 )
 
@@ -48,7 +49,8 @@ func testFunctions(t *testing.T) map[string]bool {
 }
 
 // TestPage_bounds: each operation of the contract is in the table with what bounds its cost,
-// and each bound has a number and tests that exist. The largest page is that of the contract.
+// and each bound has a number and tests that exist, and each lack of one a reason. The
+// largest page is that of the contract.
 func TestPage_bounds(t *testing.T) {
 	t.Parallel()
 	functions := testFunctions(t)
@@ -59,6 +61,23 @@ func TestPage_bounds(t *testing.T) {
 			require.True(t, functions[name], "docs/%s names the test %s, which does not exist", boundsPage, name)
 		}
 	}
+	reasons := map[string]bool{}
+	for _, row := range pages.Table(t, boundsPage, "## Without a bound") {
+		require.Len(t, row, 2)
+		require.NotEmpty(t, row[1], row[0])
+		reasons[row[0]] = false
+	}
+	// requireReason requires the reason of a bound that is none, and marks it as used.
+	requireReason := func(bound, of string) (missing bool) {
+		name, reason, _ := strings.Cut(bound, ": ")
+		if name != unbounded {
+			return false
+		}
+		_, known := reasons[reason]
+		require.True(t, known, "%s: docs/%s does not explain %q", of, boundsPage, bound)
+		reasons[reason] = true
+		return true
+	}
 	bounds, used := map[string]bool{unbounded: true}, map[string]bool{}
 	for _, row := range pages.Table(t, boundsPage, "## Bounds") {
 		require.Len(t, row, 4)
@@ -68,7 +87,7 @@ func TestPage_bounds(t *testing.T) {
 	}
 	for _, row := range pages.Table(t, boundsPage, "## In the background") {
 		require.Len(t, row, 4)
-		if row[2] != unbounded {
+		if !requireReason(row[2], row[0]) {
 			requireTests(row)
 		}
 	}
@@ -80,6 +99,7 @@ func TestPage_bounds(t *testing.T) {
 			rows[id] = strings.Split(row[2], ", ")
 		}
 		for name := range strings.SplitSeq(row[2], ", ") {
+			requireReason(name, row[0])
 			name, _, _ = strings.Cut(name, ": ")
 			require.True(t, bounds[name], "docs/%s does not explain %q", boundsPage, name)
 			used[name] = true
@@ -102,6 +122,9 @@ func TestPage_bounds(t *testing.T) {
 		}
 	}
 	require.Empty(t, rows, "these are no operations")
+	for reason, used := range reasons {
+		require.True(t, used, "nothing lacks a bound for the reason %q", reason)
+	}
 	for name := range bounds {
 		require.True(t, used[name], "%q bounds no operation", name)
 	}
