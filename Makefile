@@ -221,6 +221,7 @@ web-screenshots: .bin/web ## Take the pictures of the web UI in docs/images/ui (
 .PHONY: lint
 lint: structure ## Run the linters, gofumpt, the checks of the structure and of go.mod
 	$(TOOL) golangci-lint run ./...
+	$(TOOL) golangci-lint run --build-tags chaos,noembedded ./cmd/drover ./cmd/internal/executorrole
 	$(GO) run ./internal/words
 	$(GO) mod tidy -diff
 	@set -e; for module in $(CLUSTER_MODULES) $(PLUGIN_MODULES); do \

@@ -23,7 +23,7 @@ func failpoint() func(point string, key run.Key) {
 		if point != want {
 			return
 		}
-		f, err := os.OpenFile(once, os.O_CREATE|os.O_EXCL, 0o600)
+		f, err := os.OpenFile(once, os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // a test names the file
 		if err != nil {
 			return // frozen once already
 		}
