@@ -254,8 +254,10 @@ histories: build ## Record the histories that the replay tests lack, on an embed
 	$(GO) run ./workflows/histories
 
 .PHONY: check-clean
-check-clean: generate ## Fail if generated code or go.mod differs from the commit
+check-clean: generate ## Fail if generated code or go.mod differs from the commit, or a new file was generated
 	git diff --exit-code -- api gateway fleeting web/src/lib/operations.json go.mod go.sum
+	@new=$$(git ls-files --others --exclude-standard -- api gateway fleeting web/src/lib); [ -z "$$new" ] || \
+	{ printf 'check-clean: these files are new; commit them, or remove them:\n%s\n' "$$new" >&2; exit 1; }
 
 # FUZZ is how much to fuzz each parser: 1 takes about 20 seconds each on two cores.
 # The limit is a number of executions, because in Go 1.26 a time limit can fail a

@@ -170,6 +170,38 @@ commit
 	require.Equal(t, "docker\n", out)
 }
 
+// TestCheckClean checks that generated files are those of the commit.
+func TestCheckClean(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		generate string
+		names    string // the file at fault
+	}{
+		"the same":            {"echo generated > gateway/a.gen.go", ""},
+		"changed":             {"echo changed > gateway/a.gen.go", "gateway/a.gen.go"},
+		"removed":             {"rm gateway/a.gen.go", "gateway/a.gen.go"},
+		"new":                 {"touch fleeting/b.gen.go", "fleeting/b.gen.go"},
+		"a new directory":     {"mkdir api/v2; touch api/v2/b.gen.go", "api/v2/b.gen.go"},
+		"new, of the web UI":  {"touch web/src/lib/b.json", "web/src/lib/b.json"},
+		"not a generated one": {"touch notes", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bin := writePrograms(t, map[string]string{"go": `[ "$1" != generate ] || { ` + tt.generate + `; }`})
+			out, code := runScript(t, t.TempDir(), repositoryOf+`
+unset MAKEFLAGS MAKELEVEL GO
+cp "$REPO/Makefile" .
+mkdir -p api gateway fleeting web/src/lib
+touch api/api.go fleeting/fleeting.go go.mod go.sum web/src/lib/operations.json
+echo generated > gateway/a.gen.go
+commit
+PATH="`+bin+`:$PATH" make check-clean`)
+			require.Equal(t, tt.names != "", code != 0, out)
+			require.Contains(t, out, tt.names)
+		})
+	}
+}
+
 // TestBurnIn counts the tests that ran.
 func TestBurnIn(t *testing.T) {
 	t.Parallel()
