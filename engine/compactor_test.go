@@ -319,8 +319,8 @@ func TestCompactor_runs(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// The child process of the test of kills. killAt names the point at which it
-// dies.
+// The environment of a child process of TestCompactor_killed. killAt names the point at
+// which it dies.
 const (
 	killAt  = "DROVER_TEST_KILL_AT"
 	killDir = "DROVER_TEST_KILL_DIR"
@@ -375,13 +375,9 @@ func (d *killingLogs) DeleteFrames(ctx context.Context, key run.Key, first int64
 	return d.Store.DeleteFrames(ctx, key, first)
 }
 
-// TestCompactor_child is not a test of its own.
-func TestCompactor_child(t *testing.T) {
-	dir := os.Getenv(killDir)
-	if dir == "" {
-		t.Skip("only for TestCompactor_killed")
-	}
-	at := os.Getenv(killAt)
+// packAndDie packs the logs in a directory, and dies on the way.
+func packAndDie(t *testing.T, dir, at string) {
+	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(dir, "records.db"), sqlite.Options{})
 	require.NoError(t, err)
 	bucket, err := blobs.Open(t.Context(), "file://"+filepath.Join(dir, "blobs"))
@@ -402,6 +398,9 @@ func TestCompactor_child(t *testing.T) {
 // be read, another process completes the packing, and then the only object is
 // the one that the records name.
 func TestCompactor_killed(t *testing.T) {
+	if dir := os.Getenv(killDir); dir != "" {
+		packAndDie(t, dir, os.Getenv(killAt))
+	}
 	t.Parallel()
 	for _, at := range []string{"before", "inside", "end", "written", "switched", "deleting", "done"} {
 		t.Run(at, func(t *testing.T) {
@@ -412,7 +411,7 @@ func TestCompactor_killed(t *testing.T) {
 			chunks := b.longLog(t, b.claim(t, id), 11, 3000)
 			q := run.LogQuery{Run: id, Task: "t"}
 
-			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCompactor_child$")
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCompactor_killed$")
 			child.Env = append(os.Environ(), killAt+"="+at, killDir+"="+dir)
 			out, err := child.CombinedOutput()
 			require.ErrorContains(t, err, "killed", "%s", out)

@@ -205,6 +205,10 @@ PATH="`+bin+`:$PATH" make check-clean`)
 // TestBurnIn counts the tests that ran.
 func TestBurnIn(t *testing.T) {
 	t.Parallel()
+	const long = "a long test: run make soak"
+	source, err := os.ReadFile("../testenv.go")
+	require.NoError(t, err)
+	require.Contains(t, string(source), long, "which .ci/burn-in looks for")
 	for name, tt := range map[string]struct {
 		calls, test string
 		code        int
@@ -214,7 +218,10 @@ func TestBurnIn(t *testing.T) {
 		"fails":        {"a", "echo '--- FAIL: TestA (0.00s)'; exit 1", 1, "--- FAIL: TestA"},
 		"fails first":  {"a b", "[[ $* != *./a* ]] || { echo 'a failed'; exit 1; }; echo '--- PASS: TestA (0.00s)'", 1, "a failed"},
 		"fails later":  {"a", "[[ $* != *-count=50* ]] || exit 1; echo '--- PASS: TestA (0.00s)'", 1, ""},
-		"skips":        {"a", "echo '--- SKIP: TestA (0.00s)'", 0, "--- SKIP: TestA"},
+		"skips some":   {"a", "printf -- '--- %s (0.00s)\\n' 'PASS: TestA' 'SKIP: TestB'", 0, "1 changed tests passed 52 times each\n--- SKIP: TestB"},
+		"skips all":    {"a", "echo '--- SKIP: TestA (0.00s)'", 1, "all changed tests were skipped"},
+		"is long":      {"a", "echo '    a_test.go:1: " + long + "'; echo '--- SKIP: TestA (0.00s)'", 0, "only make soak runs the changed tests"},
+		"one is long":  {"a b", "[[ $* != *./a* ]] || echo '    a_test.go:1: " + long + "'; echo '--- SKIP: TestA (0.00s)'", 1, "all changed tests were skipped"},
 		"does not run": {"a", "echo 'ok a [no tests to run]'", 1, "none of the changed tests ran"},
 	} {
 		t.Run(name, func(t *testing.T) {
