@@ -102,7 +102,7 @@ func writePrograms(t *testing.T, programs map[string]string) string {
 // others without content. It unsets what the gate that runs
 // this test may have set.
 const repositoryOf = `
-unset DROVER_GATE_LOG TESTFLAGS DROVER_REQUIRE CI
+unset DROVER_GATE_LOG TESTFLAGS DROVER_REQUIRE CI CGO_ENABLED
 export TMPDIR=$PWD GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=n@example.com GIT_COMMITTER_NAME=n GIT_COMMITTER_EMAIL=n@example.com
 git init --quiet repo
 cd repo
@@ -227,6 +227,7 @@ func TestBurnIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bin := writePrograms(t, map[string]string{"go": `
+[ "$CGO_ENABLED" = 0 ] || { echo "CGO_ENABLED=$CGO_ENABLED"; exit 1; }
 if [ "$1" = test ]; then
 ` + tt.test + `
 else
