@@ -149,12 +149,15 @@ func TestInherit(t *testing.T) {
 	}, `test "$GIVEN$OVER" = yesyes && test "$(pwd -P)" = "`+realPath(t, cmd.Dir)+`"`)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
+	var result *run.TaskResult
 	for f, err := range journal.Tail(t.Context(), dir, 1, nil) {
 		require.NoError(t, err)
 		if f.Result != nil {
-			require.Equal(t, run.StatusSuccess, f.Result.Status, f.Result.Reason)
+			result = f.Result
 		}
 	}
+	require.NotNil(t, result)
+	require.Equal(t, run.StatusSuccess, result.Status, result.Reason)
 }
 
 func realPath(t testing.TB, path string) string {

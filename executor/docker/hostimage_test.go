@@ -53,6 +53,7 @@ func (b *bench) gitImage(t testing.TB, paths ...string) string {
 	t.Helper()
 	files, err := testenv.GitFiles()
 	if err != nil {
+		require.False(t, testenv.Required("docker"), "no image with git: %v", err)
 		return ""
 	}
 	return b.imageOfHost(t, append(files, paths...)...)

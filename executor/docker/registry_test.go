@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -41,7 +42,7 @@ const (
 func newRegistry(t *testing.T, b *bench) *fakeRegistry {
 	t.Helper()
 	if !strings.HasPrefix(b.cli.DaemonHost(), "unix://") {
-		t.Skip("the daemon is on another host and would not find a registry here")
+		testenv.Missing(t, "docker", "the daemon is on another host and would not find a registry here", "start a daemon on this host")
 	}
 	r := &fakeRegistry{password: rand.Text(), blobs: make(map[string][]byte)}
 	layer := b.layer(t)

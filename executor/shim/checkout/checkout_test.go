@@ -246,17 +246,20 @@ func TestRun_credentials(t *testing.T) {
 	require.Zero(t, other.hosts.Load())
 }
 
-// searchFor searches for a text in the files of a directory.
+// searchFor checks that no file of a directory, which has some, contains a text.
 func (s *server) searchFor(text, dir string) {
 	s.Helper()
+	files := 0
 	require.NoError(s, filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
+		files++
 		content, err := os.ReadFile(name)
 		require.NotContains(s, string(content), text, name)
 		return err
 	}))
+	require.Positive(s, files, dir)
 }
 
 // shell runs a script in a directory, with PROOF replaced.
