@@ -14,7 +14,7 @@ import (
 
 // temporalVariable names the environment variable with the address of a Temporal
 // server for tests, which must have Drover's namespace. With the value "auto", as
-// make test sets it, each test starts a server from bin/drover.
+// make verify sets it, each test starts a server from bin/drover.
 const temporalVariable = "DROVER_TEST_TEMPORAL"
 
 var temporalServes = regexp.MustCompile(`at (127\.0\.0\.1:[0-9]+)`)
