@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -91,7 +92,7 @@ func (f *rolesFlags) readGrants(files []string, name string) ([]grantsDocument, 
 				break
 			}
 			if err != nil {
-				return nil, file.faultOf(spec.YAMLError(file.data, err), locateNot)
+				return nil, file.faultOf(spec.YAMLError(file.data, err, nil), locateNot)
 			}
 			if len(root.Content) == 1 && root.Content[0].Tag != "!!null" { // not an empty document
 				all = append(all, grantsDocument{file: file, node: root.Content[0]})
@@ -120,7 +121,7 @@ func (f *rolesFlags) readGrants(files []string, name string) ([]grantsDocument, 
 func (d *grantsDocument) read(name string) error {
 	var content any
 	if err := d.node.Decode(&content); err != nil {
-		return d.file.faultOf(run.Errorf(run.CodeInvalid, "%s", err), locateNot)
+		return d.file.faultOf(spec.YAMLError(d.file.data, err, nil), locateNot)
 	}
 	keys, ok := content.(map[string]any)
 	if list, bare := content.([]any); bare {
@@ -143,10 +144,28 @@ func (d *grantsDocument) read(name string) error {
 		delete(keys, shown)
 	}
 	var err error
-	if d.body, err = json.Marshal(keys); err != nil {
-		return d.file.faultOf(run.Errorf(run.CodeInvalid, "%w", err), locateNot)
+	if d.body, err = json.Marshal(keys); err != nil { // its message names types of Go
+		return d.file.faultOf(run.InvalidError("it cannot be sent as JSON", []run.Fault{notJSON(d.node)}), locateNot)
 	}
 	return nil
+}
+
+// notJSON returns the fault of the first value that YAML has and JSON does not.
+func notJSON(n *yaml.Node) run.Fault {
+	if n.ShortTag() == "!!float" {
+		if f := 0.0; n.Decode(&f) == nil && (math.IsNaN(f) || math.IsInf(f, 0)) {
+			return run.Fault{Line: n.Line, Code: run.FaultBadValue, Detail: "the value is not a finite number"}
+		}
+	}
+	for i, inner := range n.Content {
+		if key := n.Kind == yaml.MappingNode && i%2 == 0; key && inner.ShortTag() != "!!str" && inner.ShortTag() != "!!merge" {
+			return run.Fault{Line: inner.Line, Code: run.FaultWrongType, Detail: fmt.Sprintf("the key %s is not a text; as a text it needs quotes", inner.Value)}
+		}
+		if fault := notJSON(inner); fault.Detail != "" {
+			return fault
+		}
+	}
+	return run.Fault{}
 }
 
 func (d *grantsDocument) fault(path string, code run.Code, detail string) error {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/drover-run/drover/internal/jsonfault"
 	"github.com/drover-run/drover/internal/truncate"
 )
 
@@ -67,7 +68,7 @@ func (f Foreach) Items(outputs Outputs, room int) ([]string, error) {
 		if json.Unmarshal([]byte(text), &value) == nil {
 			return nil, Errorf(CodeInvalid, "%s is %s and not a list", subject, kindOf(value))
 		}
-		return nil, Errorf(CodeInvalid, "%s is not JSON: %s", subject, err.Error())
+		return nil, Errorf(CodeInvalid, "%s is not JSON: %s", subject, jsonfault.Explain(err))
 	}
 	switch {
 	case list == nil:

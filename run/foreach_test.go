@@ -27,10 +27,11 @@ func TestForeachItems(t *testing.T) {
 	require.Len(t, got, run.MaxForeach)
 
 	for text, want := range map[string]string{
-		"":                 "is not JSON",
-		"a,b":              "is not JSON",
-		`["a"`:             "is not JSON",
-		`["a"] x`:          "is not JSON",
+		"":                 "is not JSON: it ends too early",
+		"a,b":              `the list {{ output "plan" "items" }} of foreach is not JSON: a value is expected; a text is in double quotes`,
+		`["a"`:             "is not JSON: it ends too early",
+		`["a"] x`:          "is not JSON: there is more after its end",
+		`["a",]`:           "is not JSON: a value is missing, or there is a comma too many",
 		`{"a": 1}`:         "is an object and not a list",
 		`"a"`:              "is a string and not a list",
 		"12":               "is a number and not a list",

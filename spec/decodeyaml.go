@@ -3,7 +3,6 @@ package spec
 import (
 	"go.yaml.in/yaml/v3"
 
-	"github.com/drover-run/drover/internal/yamlfault"
 	"github.com/drover-run/drover/run"
 )
 
@@ -23,7 +22,7 @@ func DecodeYAML(data []byte, v any) error {
 			maxNodes, maxExpanded, maxDepth)
 	}
 	if err := root.Decode(v); err != nil {
-		return unreadable(0, yamlfault.Error(data, err, v).Error())
+		return YAMLError(data, err, v)
 	}
 	return nil
 }

@@ -43,8 +43,8 @@ func TestValidateRun_conditions(t *testing.T) {
 		`inputs.x == 1 && annotations.y == "z"`:   "",
 		`inputs.z == 1`:                           `bad_value column 1: there is no input "z"`,
 		`run.counter > 3 && run.name != ""`:       "",
-		"tasks.a.status = 1":                      "bad_format column 16: syntax error: token recognition error at: '= '",
-		"1 + 1":                                   "bad_format the expression is of the type int; a condition is a bool",
+		"tasks.a.status = 1":                      "bad_format column 16: = is no operator; == compares two values",
+		"1 + 1":                                   "bad_format the expression is a number; a condition is a boolean",
 		`tasks.A.status == "x"`:                   `unknown_dependency column 1: there is no task "A"`,
 		`true && tasks.late.status == "x"`:        `unknown_dependency column 9: the task does not depend on "late", directly or through others, so that may not have ended yet`,
 		`tasks.c.status == "x"`:                   "unknown_dependency column 1: the condition of a task cannot read the task itself",
@@ -54,7 +54,7 @@ func TestValidateRun_conditions(t *testing.T) {
 		`env.OUT == "x"`:                          `bad_value column 1: the value of "OUT" has an output in it; read the output itself, as tasks.NAME.outputs.KEY`,
 		`env.NONE == "x"`:                         `bad_value column 1: neither the run nor the task sets the variable "NONE"; has(env.NAME) tests for one that only some runs set`,
 		`env.DROVER_RUN_ID == "x"`:                `bad_value column 1: Drover sets "DROVER_RUN_ID" when the task begins; conditions have run, matrix and item instead`,
-		`matrix.OS == "x"`:                        "bad_format column 1: undeclared reference to 'matrix'",
+		`matrix.OS == "x"`:                        "bad_format column 1: only the conditions of a task with a matrix have matrix",
 		"true &&\n  tasks.late.status == \"x\"\n": `unknown_dependency line 2, column 3: the task does not depend on "late", directly or through others, so that may not have ended yet`,
 	} {
 		for _, at := range []string{"tasks.c.if", "tasks.c.steps[0].if"} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -36,12 +37,12 @@ func parseYAML(data []byte) (root *yaml.Node, err error) {
 	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil, unreadable(0, "the document is empty")
 	} else if err != nil {
-		return nil, YAMLError(data, err)
+		return nil, YAMLError(data, err, nil)
 	}
 	if err := decoder.Decode(&more); err == nil {
 		return nil, unreadable(more.Line, "there is a second document")
 	} else if !errors.Is(err, io.EOF) {
-		return nil, YAMLError(data, err)
+		return nil, YAMLError(data, err, nil)
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
 		return nil, unreadable(0, "the document is empty")
@@ -49,13 +50,18 @@ func parseYAML(data []byte) (root *yaml.Node, err error) {
 	return doc.Content[0], nil
 }
 
-// YAMLError returns the fault of a text that package yaml refused, with CodeUnreadable.
-func YAMLError(data []byte, err error) error {
-	if refused, ok := errors.AsType[*yaml.TypeError](err); ok {
-		return unreadable(0, yamlfault.Error(data, refused, nil).Error())
+// YAMLError returns the faults of a text that package yaml refused to decode into a
+// variable, with CodeUnreadable.
+func YAMLError(data []byte, err error, into any) error {
+	refused, ok := errors.AsType[*yaml.TypeError](err)
+	if !ok {
+		return unreadable(yamlfault.Explain(data, err))
 	}
-	line, detail := yamlfault.Explain(data, err)
-	return unreadable(line, detail)
+	out := &run.Error{Code: run.CodeUnreadable, Message: strings.ReplaceAll(yamlfault.Error(data, err, into).Error(), "\n", "; ")}
+	for _, v := range yamlfault.Refused(refused, into) {
+		out.Faults = append(out.Faults, run.Fault{Line: v.Line, Code: run.CodeUnreadable, Detail: v.Detail})
+	}
+	return out
 }
 
 // invalidUTF8 returns the line of the first byte that is not UTF-8, and

@@ -96,7 +96,12 @@ func TestReadTrace(t *testing.T) {
 		"time,duration,slots\n1,1,1e9\n":     "not a valid number of tasks",
 		"time,duration,slots\n1,1,9999999\n": "more than 1000000 tasks",
 		"time,duration\n1,1\n2025-01-01T00:00:00Z,1\n2027-01-01T00:00:00Z,1\n": "longer than",
-		`{"at": 1}`: "unknown field",
+		`{"at": 1}`:               `not an object with time, duration and slots: there is no field "at" here, only duration, slots, time`,
+		`{"time": 1, }`:           "not an object with time, duration and slots: the last item of a map is followed by a comma",
+		"{}\n[1]\n":               "not an object with time, duration and slots: a list where a map is expected",
+		"time,duration\n1,1,1\n":  "the line has more or fewer columns than the header",
+		"time,duration\n1,\"1\n":  "a quote is not closed",
+		"time,duration\n1,a\"1\n": "a quote is not closed",
 	} {
 		_, err := simulate.ReadTrace(strings.NewReader(text))
 		var coded *run.Error

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-run/drover/internal/jsonfault"
 	"github.com/drover-run/drover/run"
 )
 
@@ -83,7 +84,7 @@ func (t *traceReader) csv(r io.Reader) error {
 		return nil
 	}
 	if err != nil {
-		return run.Errorf(run.CodeUnreadable, "the trace is not CSV: %w", err)
+		return notCSV(err)
 	}
 	if got := strings.Join(header, ","); got != "time,duration" && got != "time,duration,slots" {
 		return run.Errorf(run.CodeUnreadable, "the header is %.60q and not time,duration or time,duration,slots", got)
@@ -94,7 +95,7 @@ func (t *traceReader) csv(r io.Reader) error {
 			return nil
 		}
 		if err != nil {
-			return run.Errorf(run.CodeUnreadable, "the trace is not CSV: %w", err)
+			return notCSV(err)
 		}
 		line, _ := rows.FieldPos(0)
 		slots := ""
@@ -103,6 +104,32 @@ func (t *traceReader) csv(r io.Reader) error {
 		}
 		t.add(line, row[0], row[1], slots)
 	}
+}
+
+// notCSV says where a trace is not CSV.
+func notCSV(err error) error {
+	of, ok := errors.AsType[*csv.ParseError](err)
+	if !ok {
+		return fmt.Errorf("read a trace: %w", err)
+	}
+	detail := `a quote is not closed, or within a text: a text with quotes is in quotes, and has "" for each of them`
+	if errors.Is(of.Err, csv.ErrFieldCount) {
+		detail = "the line has more or fewer columns than the header"
+	}
+	return &run.Error{
+		Code: run.CodeUnreadable, Message: "the trace is not CSV", Faults: []run.Fault{{Line: of.Line, Code: run.CodeUnreadable, Detail: detail}},
+	}
+}
+
+// explainRow says why a line was not decoded into row.
+func explainRow(text []byte, row any, err error) string {
+	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return jsonfault.Mismatch(kind)
+	}
+	if unknown := jsonfault.UnknownKeys(text, row, 1); len(unknown) > 0 {
+		return unknown[0].Detail
+	}
+	return jsonfault.Explain(err)
 }
 
 func (t *traceReader) json(r io.Reader) error {
@@ -120,7 +147,7 @@ func (t *traceReader) json(r io.Reader) error {
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&row); err != nil {
-			t.fault(n, "", run.FaultBadFormat, "not an object with time, duration and slots: %s", err)
+			t.fault(n, "", run.FaultBadFormat, "not an object with time, duration and slots: %s", explainRow(text, row, err))
 			continue
 		}
 		t.add(n, scalar(row.Time), scalar(row.Duration), scalar(row.Slots))

@@ -24,9 +24,10 @@ import (
 const maxSearched = 128 << 10
 
 var (
-	fieldPattern   = regexp.MustCompile(`^(line \d+: )field (.*) not found in type `)
-	typePattern    = regexp.MustCompile(`(?s)^(line \d+: )cannot unmarshal (!\S*)(?: .*)? into (.+)$`)
-	linePattern    = regexp.MustCompile(`^(?:line \d+: )?`)
+	fieldPattern   = regexp.MustCompile(`^field (.*) not found in type `)
+	typePattern    = regexp.MustCompile(`(?s)^cannot unmarshal (!\S*)(?: .*)? into (.+)$`)
+	twicePattern   = regexp.MustCompile(`(?s)^(?:mapping key (".*") already defined at (line \d+)|field (.*) already set in type .*)$`)
+	linePattern    = regexp.MustCompile(`^line (\d+): `)
 	numberPattern  = regexp.MustCompile(`^(?:u?int|float)\d*$`)
 	messagePattern = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 	// Values of a key or of an item that need quotes. The text is not shown: it may be
@@ -40,6 +41,9 @@ var (
 // Explain returns the line of the mistake for which package yaml refused a text, 0 if
 // it is unknown, and what is wrong. It never returns a part of the text.
 func Explain(text []byte, err error) (line int, detail string) {
+	if _, ok := errors.AsType[*time.ParseError](err); ok { // it has the value, and no line
+		return 0, "a time such as 2026-01-31T12:00:00Z is expected"
+	}
 	message := err.Error()
 	if m := messagePattern.FindStringSubmatch(message); m != nil {
 		message = message[len(m[0]):]
@@ -66,22 +70,41 @@ func Explain(text []byte, err error) (line int, detail string) {
 // each in a line.
 func Error(text []byte, err error, into any) error {
 	if refused, ok := errors.AsType[*yaml.TypeError](err); ok {
-		types := make(namedTypes)
-		types.add(reflect.TypeOf(into))
 		var all []error
-		for _, message := range refused.Errors {
-			all = append(all, errors.New(types.explainValue(message)))
+		for _, v := range Refused(refused, into) {
+			all = append(all, errorAt(v.Line, v.Detail))
 		}
 		return errors.Join(all...)
 	}
-	if _, ok := errors.AsType[*time.ParseError](err); ok { // it has the value, and no line
-		return errors.New("a time such as 2026-01-31T12:00:00Z is expected")
-	}
-	line, detail := Explain(text, err)
+	return errorAt(Explain(text, err))
+}
+
+func errorAt(line int, detail string) error {
 	if line == 0 {
 		return errors.New(detail)
 	}
 	return fmt.Errorf("line %d: %s", line, detail)
+}
+
+// Value is a value that the decoding refused. Line is 0 if it is unknown.
+type Value struct {
+	Line   int
+	Detail string
+}
+
+// Refused explains the values that the decoding into a variable refused.
+func Refused(err *yaml.TypeError, into any) []Value {
+	types := make(namedTypes)
+	types.add(reflect.TypeOf(into))
+	out := make([]Value, len(err.Errors))
+	for i, message := range err.Errors {
+		if m := linePattern.FindStringSubmatch(message); m != nil {
+			out[i].Line, _ = strconv.Atoi(m[1])
+			message = message[len(m[0]):]
+		}
+		out[i].Detail = types.explainValue(message)
+	}
+	return out
 }
 
 // namedTypes are what the types with names that a variable consists of accept.
@@ -144,12 +167,17 @@ const other = "a value of another type"
 // which has the value and names types of Go.
 func (n namedTypes) explainValue(message string) string {
 	if m := fieldPattern.FindStringSubmatch(message); m != nil {
-		return m[1] + "there is no key " + strconv.Quote(m[2])
+		return "there is no key " + strconv.Quote(m[1])
+	}
+	if m := twicePattern.FindStringSubmatch(message); m != nil && m[1] != "" {
+		return "the key " + m[1] + " is there already, in " + m[2]
+	} else if m != nil {
+		return "the key " + strconv.Quote(m[3]) + " is there already"
 	}
 	if m := typePattern.FindStringSubmatch(message); m != nil {
-		return m[1] + kind(m[2]) + " where " + n.expected(m[3]) + " is expected"
+		return kind(m[1]) + " where " + n.expected(m[2]) + " is expected"
 	}
-	return linePattern.FindString(message) + other + " is expected"
+	return other + " is expected"
 }
 
 // kind names the type of a value by its tag.
@@ -237,6 +265,16 @@ func explain(message, line string, above []string) string {
 		return "there is a control character, which YAML does not allow"
 	case has("max depth"):
 		return "it is nested too deeply"
+	case has("excessive aliasing"):
+		return "with its aliases written out, it would be too large"
+	case has("map merge"):
+		return "<< merges a map, or a list of maps"
+	case has("invalid map key"):
+		return "a key is a text, and not a list or a map"
+	case has("base64"):
+		return "a value after !!binary is not base64"
+	case has("cannot decode"):
+		return "a value does not fit the type before it, such as !!int"
 	case has("node content"), has("',' or"):
 		return "[ and { begin a list or a map: it is not closed, or a comma is missing; a text with them needs quotes"
 	case has("mapping values are not allowed"):

@@ -108,6 +108,12 @@ func TestError(t *testing.T) {
 		"line 4: a text where a duration such as 90s is expected",
 		"line 5: a value of another type where a list is expected",
 	}, "\n"))
+	require.EqualError(t, read("- name: n\n  list: []\n  name: m\n- section: {on: true}\n  section: {}\n"), strings.Join([]string{
+		`line 3: the key "name" is there already, in line 1`,
+		`line 5: the key "section" is there already, in line 4`,
+	}, "\n"))
+	require.EqualError(t, read("- number: !!int hunter2\n"), "a value does not fit the type before it, such as !!int")
+	require.EqualError(t, read("- section: {<<: hunter2}\n"), "<< merges a map, or a list of maps")
 	require.EqualError(t, read("- time: hunter2\n"), "a time such as 2026-01-31T12:00:00Z is expected")
 	require.EqualError(t, read("- name: n\n\tlist: []\n"), "line 2: a tab is part of the indentation: YAML allows only spaces there")
 }

@@ -110,10 +110,10 @@ func testConditionsOnce(t *testing.T, d *fixture.Database) {
 func testConditionsFail(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	for text, want := range map[string]string{
-		`tasks.a.outputs.k == "v"`: `if: tasks.a.outputs.k == "v": no such key: k`,
-		`inputs.x`:                 `if: inputs.x: no such key: x`,
-		`annotations.y == "z"`:     `if: annotations.y == "z": no such key: y`,
-		`tasks.a.nothing`:          `if: tasks.a.nothing: column 8: undefined field 'nothing'`, // of another version
+		`tasks.a.outputs.k == "v"`: `if: tasks.a.outputs.k == "v": "k" is not set; has() tests whether it is`,
+		`inputs.x`:                 `if: inputs.x: "x" is not set; has() tests whether it is`,
+		`annotations.y == "z"`:     `if: annotations.y == "z": "y" is not set; has() tests whether it is`,
+		`tasks.a.nothing`:          `if: tasks.a.nothing: column 8: there is no field "nothing"; a task has status and outputs, the run has id, name, group and counter`, // of another version
 	} {
 		id, key := fixture.Running(t, s, conditional(text))
 		outputsOfA(t, s, key, nil)
@@ -152,7 +152,7 @@ func testConditionsOfSteps(t *testing.T, d *fixture.Database) {
 
 	id, _ = fixture.Running(t, s, conditional("", func(s *run.Spec) { s.Tasks["b"].Steps = []run.Step{{Run: "0"}, {Run: "1", If: "inputs.x"}} }))
 	fixture.Apply(t, s, id, records.Changes{Tasks: []run.TaskChange{ended(run.StatusFailed), fixture.Queued(1, 1, 1)}})
-	require.Equal(t, "if of step 2: inputs.x: no such key: x", fixture.Get(t, s, id).Tasks[1].Reason)
+	require.Equal(t, `if of step 2: inputs.x: "x" is not set; has() tests whether it is`, fixture.Get(t, s, id).Tasks[1].Reason)
 }
 
 func testConditionsBeforeApproval(t *testing.T, d *fixture.Database) {
@@ -222,7 +222,7 @@ func testConditionsOfList(t *testing.T, d *fixture.Database) {
 		return id
 	}
 	require.Equal(t, records.Expanded{Skipped: `if: tasks.a.status != "success" is false`}, expand(t, s, create(`tasks.a.status != "success"`)))
-	require.Equal(t, records.Expanded{Fault: `if: inputs.x: no such key: x`}, expand(t, s, create(`inputs.x`)))
+	require.Equal(t, records.Expanded{Fault: `if: inputs.x: "x" is not set; has() tests whether it is`}, expand(t, s, create(`inputs.x`)))
 
 	id := create(`annotations.branch == "main"`)
 	require.Equal(t, records.Expanded{First: 2, Width: 2}, expand(t, s, id))

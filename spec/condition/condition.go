@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
@@ -104,10 +103,10 @@ func Compile(text string, scope Scope) (*Condition, []Fault) {
 	case strings.Contains(text, "{{"):
 		return nil, []Fault{{Detail: "a condition is an expression without {{ and }}: tasks.NAME.outputs.KEY is an output"}}
 	default:
-		return nil, faultsOf(issues)
+		return nil, faultsOf(issues, text, scope)
 	}
 	if out := ast.OutputType(); !out.IsExactType(cel.BoolType) && !out.IsExactType(cel.DynType) {
-		return nil, []Fault{{Detail: fmt.Sprintf("the expression is of the type %s; a condition is a bool", out)}}
+		return nil, []Fault{{Detail: fmt.Sprintf("the expression is %s; a condition is a boolean", nameType(out.String()))}}
 	}
 	refs, faults := references(ast)
 	if len(faults) > 0 {
@@ -115,7 +114,7 @@ func Compile(text string, scope Scope) (*Condition, []Fault) {
 	}
 	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(MaxCost))
 	if err != nil {
-		return nil, []Fault{{Detail: plain(err.Error())}}
+		return nil, []Fault{{Detail: explain(err.Error(), false, scope)}}
 	}
 	return &Condition{text: text, program: program, refs: refs}, nil
 }
@@ -135,15 +134,14 @@ func (c *Condition) Holds(ctx context.Context, v Values) (holds bool, cost uint6
 		cost = *details.ActualCost()
 	}
 	if err != nil {
-		text := plain(err.Error())
-		if strings.Contains(text, "cost limit exceeded") {
-			text = "its evaluation takes too long"
+		if strings.Contains(err.Error(), "cost limit exceeded") {
+			return false, cost, errors.New("its evaluation takes too long")
 		}
-		return false, cost, errors.New(text)
+		return false, cost, errors.New(explain(err.Error(), false, ScopeTask))
 	}
 	holds, ok := value.Value().(bool)
 	if !ok {
-		return false, cost, fmt.Errorf("its value is of the type %s; a condition is a bool", value.Type().TypeName())
+		return false, cost, fmt.Errorf("its value is %s; a condition is a boolean", nameType(value.Type().TypeName()))
 	}
 	return holds, cost, nil
 }
@@ -154,27 +152,30 @@ func Shown(text string) string {
 	return truncate.String(strings.Join(strings.Fields(text), " "), maxShown, "…")
 }
 
-func faultsOf(issues *cel.Issues) []Fault {
+func faultsOf(issues *cel.Issues, text string, scope Scope) []Fault {
 	var out []Fault
 	for _, e := range issues.Errors() {
 		if len(out) == maxFaults {
 			break
 		}
-		f := Fault{Detail: plain(e.Message)}
+		var f Fault
 		if e.Location != nil && e.Location.Line() > 0 {
 			f.Line, f.Column = e.Location.Line(), e.Location.Column()+1
 		}
+		f.Detail = explain(e.Message, f.characterIn(text) == '(', scope)
 		out = append(out, f)
 	}
 	return out
 }
 
-// plain shortens a message of the library and begins it in lower case, as all of
-// ours do.
-func plain(message string) string {
-	message = strings.ReplaceAll(message, " (in container '')", "")
-	message, _, _ = strings.Cut(message, " expecting {") // a list of all tokens
-	message, _, _ = strings.Cut(message, "\n")
-	first, n := utf8.DecodeRuneInString(message)
-	return string(unicode.ToLower(first)) + message[n:]
+// characterIn returns the character at the position of the fault, 0 if there is none.
+func (f Fault) characterIn(text string) rune {
+	lines := strings.Split(text, "\n")
+	if f.Line < 1 || f.Line > len(lines) {
+		return 0
+	}
+	if line := []rune(lines[f.Line-1]); f.Column <= len(line) {
+		return line[f.Column-1]
+	}
+	return 0
 }

@@ -38,13 +38,13 @@ func TestCondition_Holds(t *testing.T) {
 		{text: `tasks["my-task"].status == "failed" && tasks["make[0]"].status == "skipped"`, holds: true},
 		{text: `tasks.build.outputs.changed == "yes"`, holds: true},
 		{text: `has(tasks.build.outputs.other)`},
-		{text: `tasks.build.outputs.other == "x"`, err: "no such key: other"},
+		{text: `tasks.build.outputs.other == "x"`, err: `"other" is not set; has() tests whether it is`},
 		{text: `tasks.build.outputs.size() > 1`, holds: true},
 		{text: `"changed" in tasks.build.outputs`, holds: true},
 		{text: `inputs.deploy`, holds: true},
-		{text: `inputs.target`, err: "its value is of the type string; a condition is a bool"},
+		{text: `inputs.target`, err: "its value is a string; a condition is a boolean"},
 		{text: `inputs.count > 2 && inputs.count > 2.5`, holds: true},
-		{text: `inputs.missing == "x"`, err: "no such key: missing"},
+		{text: `inputs.missing == "x"`, err: `"missing" is not set; has() tests whether it is`},
 		{text: `env.STAGE == "prod" && env.EMPTY == "" && !has(env.NONE)`, holds: true},
 		{text: `annotations.branch in ["main", "release"]`, holds: true},
 		{text: `run.name == "nightly" && run.group.startsWith("/a/") && run.counter == 7 && run.id == "01"`, holds: true},
@@ -54,6 +54,11 @@ func TestCondition_Holds(t *testing.T) {
 		{text: `[1, 2, 3].exists(n, n == inputs.count)`, holds: true},
 		{text: `1 / (inputs.count - 3) == 1`, err: "division by zero"},
 		{text: `tasks.build.outputs.long.contains("b")`},
+		{text: `inputs.target < 3`, err: "the types of its values do not fit together, as in a comparison of a string with a number"},
+		{text: `[1, 2][inputs.count] == 1`, err: "the list has no item 3"},
+		{text: `int(inputs.target) == 3`, err: "its value, a string, cannot become a number"},
+		{text: `timestamp(inputs.target) > timestamp("2026-01-31T12:00:00Z")`, err: "a time such as 2026-01-31T12:00:00Z is expected"},
+		{text: `"x".matches(env.STAGE + "(")`, err: "it is not a regular expression, or repeats too much"},
 		{text: `tasks.build.outputs.long.matches("(a|b)*c")`, err: "its evaluation takes too long"},
 		{text: `[1,2,3].all(a, [1,2,3].all(b, !tasks.build.outputs.long.contains("b")))`, err: "its evaluation takes too long"},
 	}
@@ -80,18 +85,18 @@ func TestCompile_faults(t *testing.T) {
 		"\xff":             "the expression is not valid UTF-8",
 		"${{ success() }}": "a condition is an expression without {{ and }}: tasks.NAME.outputs.KEY is an output",
 		strings.Repeat("a", condition.MaxBytes+1): "the expression has 2049 bytes; the limit is 2048",
-		"tasks.build.status =":                    "column 20: syntax error: token recognition error at: '='",
-		"tasks.build.state == 'x'":                "column 12: undefined field 'state'",
-		"tasks.build.status == 1":                 "column 20: found no matching overload for '_==_' applied to '(string, int)'",
-		"success()":                               "column 8: undeclared reference to 'success'",
-		"env.STAGE":                               "the expression is of the type string; a condition is a bool",
-		"item == 'x'":                             "column 1: undeclared reference to 'item'",
-		"true &&\n  foo":                          "line 2, column 3: undeclared reference to 'foo'",
+		"tasks.build.status =":                    "column 20: = is no operator; == compares two values",
+		"tasks.build.state == 'x'":                `column 12: there is no field "state"; a task has status and outputs, the run has id, name, group and counter`,
+		"tasks.build.status == 1":                 "column 20: == cannot compare a string with a number; outputs and variables are strings, so the other value needs quotes",
+		"success()":                               `column 8: there is no function "success"; tasks.NAME.status is the status of a task`,
+		"env.STAGE":                               "the expression is a string; a condition is a boolean",
+		"item == 'x'":                             "column 1: only the conditions of a task with foreach have item",
+		"true &&\n  foo":                          `line 2, column 3: there is no "foo"; a string needs quotes, an input is inputs.foo, an environment variable is env.foo`,
 		"tasks.size() > 1":                        `column 1: name a task: tasks.NAME or tasks["NAME"]`,
 		"tasks[env.STAGE].status == 'x'":          `column 1: name a task: tasks.NAME or tasks["NAME"]`,
 		"tasks.exists(t, t == 'x')":               `column 1: name a task: tasks.NAME or tasks["NAME"]`,
 		"['x'].exists(tasks, tasks == 'x')":       "column 13: tasks is a variable of all conditions; choose another name for the variable of the loop",
-		"'x'.matches('(')":                        "column 13: invalid matches argument",
+		"'x'.matches('(')":                        "column 13: it is not a regular expression, or repeats too much",
 	}
 	for text, want := range tests {
 		t.Run(condition.Shown(text), func(t *testing.T) {
@@ -109,6 +114,67 @@ func TestCompile_faults(t *testing.T) {
 	} {
 		_, faults := condition.Compile(text, condition.ScopeTask)
 		require.NotEmpty(t, faults, text)
+	}
+}
+
+// TestCompile_words checks that common mistakes are explained in the words of the run
+// file, and not in those of the library.
+func TestCompile_words(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`tasks.a.status == "success" and true`:     "and is no operator; && is and, || is or, ! is not",
+		`tasks.a.status == "success" & true`:       "& is no operator; && is and, || is or, ! is not",
+		`not true`:                                 "",
+		`tasks.a.status ==`:                        "it ends too early: a value or a closing bracket is missing",
+		`tasks.a.status == "success`:               "the quotes that begin here are not closed",
+		`(true`:                                    ") is missing at the end",
+		`true)`:                                    `")" cannot stand here; before it, an operator such as == or && may be missing`,
+		`$STAGE == "x"`:                            "a name has no $ before it; env.NAME is an environment variable",
+		`input.x == "x"`:                           `there is no "input"; did you mean "inputs"?`,
+		`github.ref == "x"`:                        `there is no "github"; a string needs quotes, an input is inputs.github, an environment variable is env.github`,
+		`env.STAGE == prod`:                        `there is no "prod"; a string needs quotes, an input is inputs.prod, an environment variable is env.prod`,
+		`env.STAGE.startswith("x")`:                `there is no function "startswith"; did you mean "startsWith"?`,
+		`env.STAGE.startsWith(1)`:                  "startsWith cannot be called on a string with a number",
+		`size() == 1`:                              "size cannot be called without a value",
+		`env.STAGE && true`:                        "a string where a boolean is expected",
+		`!env.STAGE`:                               "! does not accept a string",
+		`env.STAGE + 1 == "x"`:                     "+ does not accept a string and a number",
+		`"a" in env.STAGE`:                         "in looks for a value in a list or a map, and not for a string in a string",
+		`env["A"]["B"] == "x"`:                     "a string and a string do not fit together as VALUE[KEY]",
+		`run.counter.id == "x"`:                    "a number has no fields",
+		`env.STAGE.exists(x, x == "a")`:            "a string has no items; all, exists, filter and map are of a list or a map",
+		`has(tasks)`:                               "has() tests a name, as in has(env.NAME)",
+		`[1].all(1, true)`:                         `the first value of a loop is the name of its variable, as in exists(x, x == "a")`,
+		`[1].all(a, [1].all(b, [1].all(c, true)))`: "more than 2 loops (all, exists, filter, map) are in each other",
+		`run.counter == 99999999999999999999`:      "a number, a time or a duration is too large",
+		`env.STAGE == "\d"`:                        "",
+		`if == "x"`:                                "",
+		`Task{status: "x"}.status == "x"`:          "",
+		`matrix.OS == "x"`:                         "only the conditions of a task with a matrix have matrix",
+		`item_index == 1`:                          "only the conditions of a task with foreach have item_index",
+		`"x".matches("(((a{10}){10}){10}){10}")`:   "it is not a regular expression, or repeats too much",
+		`tasks.`:                                   "",
+		`tasks.a.status == "x" && tasks.b.status == "y" "z"`: "",
+		strings.Repeat("(", 100) + "true":                    "",
+		"[" + strings.Repeat("1,", 1000) + "1].size() == 1":  "",
+		`[1, 2`:           "",
+		`{"a": 1`:         "",
+		`env.A ? 1`:       "",
+		`a.?b`:            "",
+		`int("x") == "1"`: "",
+	} {
+		t.Run(condition.Shown(text), func(t *testing.T) {
+			t.Parallel()
+			_, faults := condition.Compile(text, condition.ScopeTask)
+			require.NotEmpty(t, faults)
+			if want != "" {
+				require.Equal(t, want, faults[0].Detail)
+			}
+			for _, f := range faults {
+				require.NotRegexp(t, `(?i)overload|token|EOF|undeclared|undefined|syntax error|mismatched|extraneous|viable|expecting|expression count|_[=<>!&|+?\[]|\bdyn\b|\bint\b|\bbool\b|unescape`, f.Detail)
+				t.Log(f.In(text))
+			}
+		})
 	}
 }
 

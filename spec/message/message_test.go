@@ -104,6 +104,69 @@ func TestCheck_refuses(t *testing.T) {
 	}
 }
 
+// TestCheck_words checks that common mistakes are explained without the words of package
+// template and the names of Go types.
+func TestCheck_words(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"{{Name}}":                              "a field begins with a dot: {{.Name}}",
+		"{{upper .Name}}":                       `there is no function "upper"; there are and, or, not, eq, ne, lt, le, gt, ge, len, and a field begins with a dot: {{.Name}}`,
+		"{{.Names}}":                            "there is no field .Names here; did you mean .Name?",
+		"a\n{{.Secret}}":                        "line 2: there is no field .Secret here; there are .Webhook, .Event, .Time, .Run, .Name, .Number, .Group, .Outcome, .Reason, .Duration, .CreatedBy, .Actor, .Task, .Failed, .More, .Link, .Command",
+		"{{range .Failed}}{{.ExitCode}}{{end}}": "there is no field .ExitCode here; there are .Name, .Reason, .Allowed",
+		"{{.Name.First}}":                       "a text has no field .First",
+		`{{.Name "x"}}`:                         ".Name is a field, and takes no values",
+		"{{if .Name}}x":                         "an {{if}}, {{with}} or {{range}} is not closed with {{end}}",
+		"{{end}}":                               "{{end}} has no {{if}}, {{with}} or {{range}} before it",
+		"{{else}}":                              "{{else}} has no {{if}}, {{with}} or {{range}} before it",
+		"a\n{{.Name\n":                          "line 2: {{ is not closed with }}",
+		"{{if}}x{{end}}":                        "if needs a value, as in {{if .Failed}}",
+		"{{}}":                                  "{{ }} has no content",
+		`{{if .Outcome == "failed"}}x{{end}}`:   `= cannot stand here; eq compares, as in {{if eq .Outcome "failed"}}`,
+		"{{if eq .Outcome 'failed'}}x{{end}}":   "a text is in double quotes, and ends in the same line",
+		"{{if eq .Outcome “failed”}}x{{end}}": "the character “ cannot stand here; a text is in double quotes",
+		`{{if eq .Outcome "failed}}x{{end}}`:  "a text is in double quotes, and ends in the same line",
+		"{{if eq .Outcome 1}}x{{end}}":        "eq cannot compare a text with a number",
+		"{{if eq .Outcome}}x{{end}}":          `eq compares two texts or numbers, as in {{if eq .Outcome "failed"}}`,
+		"{{if eq .Failed .Failed}}x{{end}}":   `eq compares two texts or numbers, as in {{if eq .Outcome "failed"}}`,
+		"{{len}}":                             "len is of one text or list, as in {{len .Failed}}",
+		"{{len 1}}":                           "len is of one text or list, as in {{len .Failed}}",
+		"{{not}}":                             "not is of one value, as in {{if not .Failed}}",
+		"{{and}}":                             "and needs a value",
+		"{{$x}}":                              "there is no variable $x",
+		"{{.Name | 1}}":                       "a function is expected after |",
+		"{{(.Name}}":                          "( and ) do not match",
+		"{{.Name)}}":                          "( and ) do not match",
+		"{{/* a }}":                           "a comment has the form {{/* ... */}}",
+		"{{break}}":                           "{{break}} is for {{range}} alone",
+		"{{1x}}":                              "1x is not a number",
+		"{{.Name .}}":                         ".Name is a field, and takes no values",
+		"{{.Name}":                            "{{ is closed with }}, and not with }",
+		"{{if .Name}}{{else}}{{else}}{{end}}": "",
+		"{{.}}{{nil}}":                        "",
+		"{{1 2}}":                             "",
+		"{{if .Name | 2}}{{end}}":             "",
+		"{{with $x, $y := .Name}}{{end}}":     "",
+		"{{range 1 2}}{{end}}":                "",
+		"{{.Failed.Name}}":                    "a list has no field .Name",
+		"{{.More.Name}}":                      "a number has no field .Name",
+		"{{99999999999999999999}}":            "",
+		"{{\"\\x\"}}":                         "",
+		"{{template \"x\"}}":                  "",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			err := message.Check(text)
+			require.Error(t, err)
+			if want != "" {
+				require.EqualError(t, err, want)
+			}
+			require.NotRegexp(t, `template:|executing|message\.|\bint\b|\bstring\b|operand|EOF|term|args`, err.Error())
+			t.Log(err)
+		})
+	}
+}
+
 func FuzzCheck(f *testing.F) {
 	for _, text := range []string{"{{.Name}}", "{{range .Failed}}{{.Name}}{{end}}", `{{with $x := .Name}}{{$x | len | eq 3}}{{end}}`, "{{- /* a */ -}}"} {
 		f.Add(text)

@@ -30,7 +30,7 @@ func Compile(text string) (*Template, error) {
 	}
 	t, err := template.New("template").Option("missingkey=error").Parse(text)
 	if err != nil {
-		return nil, err
+		return nil, explain(text, err)
 	}
 	if len(t.Templates()) > 1 {
 		return nil, errors.New("define and block are not supported")
@@ -136,7 +136,7 @@ func Check(text string) error {
 	}
 	for _, d := range Samples("sample") {
 		if err := t.of.Execute(io.Discard, d); err != nil {
-			return err
+			return explain(text, err)
 		}
 	}
 	return nil
