@@ -114,28 +114,27 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 		return err
 	}
 	var runs []api.Run
-	all := render.Pages{Key: "runs"}
 	var token string
-	for {
+	pages := render.Pages{Key: "runs", Next: "next_cursor"}
+	err = pages.Read(*params.Limit, filter.all, func(limit int) (json.RawMessage, string, error) {
+		params.Limit = &limit
 		page, err := client.Runs(c.Context(), params)
 		if err != nil {
-			return err
+			return nil, "", err
 		}
-		if f.output == render.AsJSON && !filter.all {
-			return render.JSON(f.env.Stdout, page.Raw)
-		}
-		if err := all.Add(page.Raw); err != nil {
-			return err
-		}
-		runs, token = append(runs, page.Value.Runs...), page.Value.ChangegroupToken
-		params.Cursor = page.Value.NextCursor
-		// A page may be empty before the last. A token is of one page.
-		if params.Cursor == "" || !filter.all && (len(runs) > 0 || len(filter.tokenFor) > 0) {
-			break
-		}
-	}
-	if f.output == render.AsJSON {
-		return all.Print(f.env.Stdout)
+		runs, params.Cursor = append(runs, page.Value.Runs...), page.Value.NextCursor
+		// The first token is not newer than any of the pages: if a change group has changed
+		// since, a call with it fails.
+		token = cmp.Or(token, page.Value.ChangegroupToken)
+		return page.Raw, params.Cursor, nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case f.output == render.AsJSON && filter.all:
+		return pages.Print(f.env.Stdout)
+	case f.output == render.AsJSON:
+		return pages.PrintPage(f.env.Stdout)
 	}
 	if err := f.printRuns(runs); err != nil {
 		return err

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -69,27 +70,26 @@ func listSchedulesCommand(f *schedulesFlags) *cobra.Command {
 
 func (f *schedulesFlags) list(ctx context.Context, client *remote.Client, params api.ListSchedulesParams, all bool) error {
 	t := render.NewTable(f.env.Stdout, "NAME", "GROUP", "TIMES", "OVERLAP", "STATE", "NEXT", "FIRED")
-	items := render.Pages{Key: "schedules"}
-	for {
+	pages := render.Pages{Key: "schedules", Next: "next_after"}
+	err := pages.Read(*params.Limit, all, func(limit int) (json.RawMessage, string, error) {
+		params.Limit = &limit
 		page, err := client.Schedules(ctx, &params)
 		if err != nil {
-			return err
-		}
-		if f.output == render.AsJSON && !all {
-			return render.JSON(f.env.Stdout, page.Raw)
-		}
-		if err := items.Add(page.Raw); err != nil {
-			return err
+			return nil, "", err
 		}
 		for _, x := range page.Value.Schedules {
 			t.Row(x.Name, x.Group, times(x), string(x.Overlap), scheduleState(x), f.next(x), strconv.Itoa(x.Fired))
 		}
-		if params.After = page.Value.NextAfter; !all || params.After == "" {
-			break
-		}
-	}
-	if f.output == render.AsJSON {
-		return items.Print(f.env.Stdout)
+		params.After = page.Value.NextAfter
+		return page.Raw, params.After, nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case f.output == render.AsJSON && all:
+		return pages.Print(f.env.Stdout)
+	case f.output == render.AsJSON:
+		return pages.PrintPage(f.env.Stdout)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -2,6 +2,7 @@
 package approvals
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -45,22 +46,21 @@ they are rejected.`,
 			if err != nil {
 				return err
 			}
-			most := 100
-			params := &api.ListApprovalsParams{Group: group, Limit: &most}
-			all := render.Pages{Key: "approvals"}
+			const most = 100 // of a page
+			params := &api.ListApprovalsParams{Group: group}
+			all := render.Pages{Key: "approvals", Next: "next_after"}
 			var waiting []api.Approval
-			for {
+			err = all.Read(most, true, func(limit int) (json.RawMessage, string, error) {
+				params.Limit = &limit
 				page, err := client.Approvals(c.Context(), params)
 				if err != nil {
-					return err
+					return nil, "", err
 				}
-				if err := all.Add(page.Raw); err != nil {
-					return err
-				}
-				waiting = append(waiting, page.Value.Approvals...)
-				if params.After = page.Value.NextAfter; params.After == "" {
-					break
-				}
+				waiting, params.After = append(waiting, page.Value.Approvals...), page.Value.NextAfter
+				return page.Raw, params.After, nil
+			})
+			if err != nil {
+				return err
 			}
 			if *output == render.AsJSON {
 				return all.Print(env.Stdout)

@@ -2,6 +2,7 @@
 package audit
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -131,26 +132,24 @@ func list(c *cobra.Command, env session.Env, conn *session.Connection, params *a
 	if err != nil {
 		return err
 	}
-	pages := render.Pages{Key: "records"}
+	pages := render.Pages{Key: "records", Next: "next_cursor"}
 	var records []api.AuditRecord
-	for {
+	err = pages.Read(*params.Limit, all, func(limit int) (json.RawMessage, string, error) {
+		params.Limit = &limit
 		page, err := client.Audit(c.Context(), params)
 		if err != nil {
-			return err
-		}
-		if output == render.AsJSON && !all {
-			return render.JSON(env.Stdout, page.Raw)
-		}
-		if err := pages.Add(page.Raw); err != nil {
-			return err
+			return nil, "", err
 		}
 		records, params.Cursor = append(records, page.Value.Records...), page.Value.NextCursor
-		if params.Cursor == "" || !all && len(records) > 0 { // a page with several filters may be empty
-			break
-		}
-	}
-	if output == render.AsJSON {
+		return page.Raw, params.Cursor, nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case output == render.AsJSON && all:
 		return pages.Print(env.Stdout)
+	case output == render.AsJSON:
+		return pages.PrintPage(env.Stdout)
 	}
 	t := render.NewTable(env.Stdout, "TIME", "SUBJECT", "ACTION", "RESOURCE", "RESULT", "STATUS", "REMOTE", "DETAILS")
 	for _, r := range records {
