@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -123,7 +125,7 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 		return changedSpec.fault(err)
 	}
 	if err != nil {
-		return err
+		return flagFaults(id, err)
 	}
 	remember(f.env, f.conn, created.Value.ID)
 	switch {
@@ -134,6 +136,24 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	}
 	_, err = fmt.Fprintln(f.env.Stdout, created.Value.ID)
 	return err
+}
+
+// flagFaults names the inputs, the variables and the secrets in the faults of a restart
+// after the flags that set them.
+func flagFaults(id string, err error) error {
+	coded, ok := errors.AsType[*run.Error](err)
+	if !ok || len(coded.Faults) == 0 || command.ExitOfCode(coded.Code) != command.ExitInvalid {
+		return err
+	}
+	faults := slices.Clone(coded.Faults)
+	for i, fault := range faults {
+		for key, flag := range map[string]string{"input_values.": "--input ", "environment.": "--env ", "secrets.": "--secret "} {
+			if name, ok := strings.CutPrefix(fault.Path, key); ok {
+				faults[i].Path = flag + name
+			}
+		}
+	}
+	return command.FaultyRestart(id, &run.Error{Code: coded.Code, Message: coded.Message, Err: coded.Err, Faults: faults})
 }
 
 // changedSpec returns the specification that replaces the one of the old run, nil if

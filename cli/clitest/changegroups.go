@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/inputs"
 	"github.com/drover-run/drover/spec"
 )
 
@@ -276,6 +277,10 @@ func (g *Gateway) restart(w http.ResponseWriter, r *http.Request) {
 			s.Secrets = make(map[string]run.Secret)
 		}
 		s.Secrets[name] = run.Secret(value)
+	}
+	if faults := inputs.Check(&s, inputs.MissingFault); len(faults) > 0 {
+		refuse(w, run.InvalidError("the specification is not valid", faults))
+		return
 	}
 	shown := g.add(&s)
 	shown.RestartedFrom = id

@@ -70,11 +70,19 @@ func faultText(f run.Fault) string {
 
 // FaultyFile returns the error of an invalid specification in a file. It is
 // printed with one line for each fault.
-func FaultyFile(name string, err *run.Error) error { return &faultyFileError{name, err} }
+func FaultyFile(name string, err *run.Error) error {
+	return &faultyFileError{name, "Set inputs with --input NAME=VALUE; drover run FILE --help-inputs lists them.", err}
+}
+
+// FaultyRestart is FaultyFile for the specification of a run that is restarted.
+func FaultyRestart(id string, err *run.Error) error {
+	return &faultyFileError{"run " + id, fmt.Sprintf("Set inputs with --input NAME=VALUE; drover runs spec %s shows them.", id), err}
+}
 
 type faultyFileError struct {
-	name string
-	err  *run.Error
+	name  string
+	about string // how to set inputs
+	err   *run.Error
 }
 
 // Error implements error.
@@ -103,6 +111,6 @@ func (e *faultyFileError) writeFaults(w io.Writer) {
 	if slices.ContainsFunc(e.err.Faults, func(f run.Fault) bool {
 		return strings.HasPrefix(f.Path, "input_values") || strings.HasPrefix(f.Path, "--input ")
 	}) {
-		_, _ = fmt.Fprintln(w, "Set inputs with --input NAME=VALUE; drover run FILE --help-inputs lists them.")
+		_, _ = fmt.Fprintln(w, e.about)
 	}
 }
