@@ -15,6 +15,7 @@ import (
 	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/session"
 	clienttokens "github.com/drover-run/drover/cli/tokens"
+	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/internal/tokens"
@@ -152,6 +153,10 @@ func createAtGateway(cmd *cobra.Command, conn *session.Connection, entry tokens.
 // addToken creates a token and adds its entry to the file, which it replaces
 // atomically.
 func addToken(file string, entry tokens.Token) (string, error) {
+	// The gateway that reads the file may have another prefix; it then logs such an entry.
+	if err := tokens.CheckName(entry.Name, config.Default().Gateway.OIDC.SubjectPrefix); err != nil {
+		return "", command.UsageError(err)
+	}
 	list, err := readTokens(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", err

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-run/drover/internal/roles"
 	"github.com/drover-run/drover/internal/tokens"
 	"github.com/drover-run/drover/records/sqlite"
+	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/runtest"
 )
 
@@ -79,4 +80,22 @@ func TestTokens_create_with_bindings(t *testing.T) {
 	require.NoError(t, err)
 	_, ok = registry.Authenticate(made)
 	require.False(t, ok)
+}
+
+// TestTokens_create_in_a_file_reserves_names: the names that a gateway refuses to create are
+// refused for its token file too.
+func TestTokens_create_in_a_file_reserves_names(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	for name, why := range map[string]string{
+		"local": "clients of a gateway without tokens", "schedule:nightly": "runs of schedules", "oidc:ana@example.com": "gateway.oidc.subject_prefix",
+		strings.Repeat("x", run.MaxNameLength+1): "at most", "a\nb": "no control characters",
+	} {
+		_, err := runTokens(t, "create", "--name", name, "--file", file)
+		require.ErrorContains(t, err, why, name)
+		require.Equal(t, run.CodeInvalid, run.CodeOf(err), name)
+		require.NoFileExists(t, file)
+	}
+	_, err := runTokens(t, "create", "--name", "locally", "--file", file)
+	require.NoError(t, err)
 }

@@ -2,9 +2,7 @@ package access
 
 import (
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/labstack/echo/v4"
 
@@ -59,8 +57,8 @@ func (o *TokenOperations) CreateToken(c echo.Context) error {
 	for _, s := range body.Scopes {
 		t.Scopes = append(t.Scopes, string(s))
 	}
-	if len(t.Name) > run.MaxNameLength || strings.ContainsFunc(t.Name, unicode.IsControl) {
-		return run.Errorf(run.CodeInvalid, "the name of a token has at most %d bytes, and no control characters", run.MaxNameLength)
+	if err := tokens.CheckForm(t.Name); err != nil { // before the audit log has it
+		return err
 	}
 	for _, b := range body.Bindings {
 		t.Bindings = append(t.Bindings, run.RoleBinding{Role: string(b.Role), Groups: b.Groups})

@@ -28,8 +28,8 @@ func (r *Registry) CreateToken(ctx context.Context, t run.BearerToken, by string
 	if slices.Contains(entry.Scopes, Executor) {
 		return "", run.BearerToken{}, run.Errorf(run.CodeInvalid, "tokens of executors are in token files alone, where they are bound to executors")
 	}
-	if why := r.reserved(t.Name); why != "" {
-		return "", run.BearerToken{}, run.Errorf(run.CodeInvalid, "the name %q is reserved: %s", t.Name, why)
+	if err := CheckName(t.Name, r.UserPrefix); err != nil {
+		return "", run.BearerToken{}, err
 	}
 	if _, err := NewList([]Token{entry}); err != nil {
 		return "", run.BearerToken{}, run.Errorf(run.CodeInvalid, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))

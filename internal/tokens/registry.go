@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -186,28 +185,11 @@ func (r *Registry) logShared(listed []Token) {
 		created[t.Name] = true
 	}
 	for name := range created {
-		if why := r.reserved(name); why != "" {
+		if why := reserved(name, r.UserPrefix); why != "" {
 			log(name, why)
 		}
 	}
 	r.shared = shared
-}
-
-// localSubject is the subject of clients without a token.
-const localSubject = "local"
-
-// reserved returns why no new token may have a name, or "": other subjects have such names.
-func (r *Registry) reserved(name string) string {
-	switch {
-	case name == localSubject:
-		return "it is the subject of clients of a gateway without tokens"
-	case strings.HasPrefix(name, "schedule:"):
-		return "runs of schedules have subjects that begin with schedule:"
-	case r.UserPrefix != "" && strings.HasPrefix(name, r.UserPrefix):
-		return "users of the identity provider have subjects that begin with " + r.UserPrefix + " (gateway.oidc.subject_prefix)"
-	default:
-		return ""
-	}
 }
 
 func (r *Registry) read(ctx context.Context, revoked bool) ([]run.TokenRecord, error) {
