@@ -43,12 +43,12 @@ const grantsPath = "/api/v1/rolegrants/"
 func startGranting(t *testing.T, identity *testenv.Identity, store roles.Store, file string) granting {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	opts := roles.GrantsOptions{Issuer: identity.Issuer}
+	opts := roles.GrantsOptions{Issuer: identity.Issuer, UserPrefix: "oidc:"}
 	if file != "" {
 		path := filepath.Join(t.TempDir(), "roles.yaml")
 		require.NoError(t, durable.WriteFile(path, []byte(file)))
 		var err error
-		opts.File, err = roles.OpenFile(path, log)
+		opts.File, err = roles.OpenFile(path, "", log)
 		require.NoError(t, err)
 	}
 	granted := newGrants(t, store, opts)
@@ -215,6 +215,7 @@ func TestServer_role_grants_bad_input(t *testing.T) {
 		`{"grants": [{"subject": "a", "role": "admin", "groups": []}]}`:                                                                                          "grants[0].groups required",
 		`{"grants": [{"subject": "a", "role": "admin", "groups": ["/**", "/acme"]}]}`:                                                                            "grants[0].groups[1] bad_format",
 		`{"grants": [{"subject": "` + long + `", "role": "admin", "groups": ["/**"]}]}`:                                                                          "grants[0].subject over_limit",
+		`{"grants": [{"subject": "oidc:a", "role": "admin", "groups": ["/**"]}]}`:                                                                                "grants[0].subject bad_value",
 		`{"grants": [{"members": "a\tb", "role": "admin", "groups": ["/**"]}]}`:                                                                                  "grants[0].members bad_format",
 		`{"grants": [` + strings.Repeat(`{"subject": "a", "role": "admin", "groups": ["/**"]},`, 200) + `{"subject": "a", "role": "admin", "groups": ["/**"]}]}`: "grants over_limit",
 		`{"grants": [], "note": "` + strings.Repeat("a", 1001) + `"}`:                                                                                            "note over_limit",

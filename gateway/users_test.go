@@ -72,7 +72,7 @@ func tenantUsers(t *testing.T, identity *testenv.Identity) (tokens.Authenticator
 	path := filepath.Join(t.TempDir(), "roles.yaml")
 	require.NoError(t, durable.WriteFile(path, []byte(file.String())))
 	log := slog.New(slog.DiscardHandler)
-	filed, err := roles.OpenFile(path, log)
+	filed, err := roles.OpenFile(path, "", log)
 	require.NoError(t, err)
 	granted := newGrants(t, newStore(t), roles.GrantsOptions{Issuer: identity.Issuer, File: filed})
 	_, _, err = granted.PutRoleGrants(t.Context(), stored, nil, "ops")
@@ -116,7 +116,7 @@ func TestServer_roles_of_users(t *testing.T) {
 	}
 	grant("- {members: web, role: submitter, groups: [/acme/**]}\n- {subject: ana@example.com, role: admin, groups: [/**]}\n")
 	log := slog.New(slog.DiscardHandler)
-	granted, err := roles.OpenFile(path, log)
+	granted, err := roles.OpenFile(path, "", log)
 	require.NoError(t, err)
 	provider := newProvider(t, identity, granted)
 	store := newStore(t)

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/roles"
 )
 
 // roleGrants has the role grants of a gateway, and the grants in its file.
@@ -24,7 +25,8 @@ type roleGrants struct {
 // issuer is the provider of the gateway.
 const issuer = "https://login.example.com"
 
-// serveRoleGrants serves role grants. A role that is not viewer or admin is not valid.
+// serveRoleGrants serves role grants. A role that is not viewer or admin is not valid, nor
+// is a user with the prefix oidc:.
 func serveRoleGrants(mux *http.ServeMux) {
 	g := &roleGrants{lists: map[string]api.RoleGrants{
 		"old": {Name: "old", Issuer: "https://old.example.com", Version: 1, UpdatedAt: Start(), UpdatedBy: "ben", Unknown: 2, Grants: []api.RoleGrant{}},
@@ -66,6 +68,10 @@ func (g *roleGrants) put(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for i, x := range body.Grants {
+		if why := roles.Prefixed(x.Subject, "oidc:"); why != "" {
+			problem(w, http.StatusUnprocessableEntity, "invalid", "the grants are not valid", api.Fault{Path: fmt.Sprintf("grants[%d].subject", i), Code: "bad_value", Detail: why})
+			return
+		}
 		if x.Role != api.RoleGrantRoleAdmin && x.Role != api.RoleGrantRoleViewer {
 			problem(w, http.StatusUnprocessableEntity, "invalid", "the grants are not valid", api.Fault{
 				Path: fmt.Sprintf("grants[%d].role", i), Code: "bad_value", Detail: fmt.Sprintf("%q is not a role", x.Role),

@@ -22,10 +22,10 @@ func (p parts) addProvider(ctx context.Context, cfg config.OIDC, s *stores) (*oi
 	if cfg.Issuer == "" {
 		return nil, nil, nil
 	}
-	opts := roles.GrantsOptions{Issuer: cfg.Issuer}
+	opts := roles.GrantsOptions{Issuer: cfg.Issuer, UserPrefix: cfg.SubjectPrefix}
 	if cfg.RolesFile != "" {
 		var err error
-		if opts.File, err = roles.OpenFile(cfg.RolesFile, p.Logger); err != nil {
+		if opts.File, err = roles.OpenFile(cfg.RolesFile, cfg.SubjectPrefix, p.Logger); err != nil {
 			return nil, nil, fmt.Errorf("gateway.oidc.roles_file: %w", err)
 		}
 	}

@@ -66,6 +66,18 @@ func checkGrant(g run.RoleGrant) []run.Fault {
 	return faults
 }
 
+// Prefixed returns why a grant cannot name a user so, or "": the name begins with the
+// prefix of the provider's users, gateway.oidc.subject_prefix, which Drover shows and the
+// provider does not know. A prefix such as ci-, with which other names may begin, is not
+// looked for.
+func Prefixed(name, prefix string) string {
+	bare, ok := strings.CutPrefix(name, prefix)
+	if !ok || bare == "" || prefix == "" || !strings.ContainsAny(prefix[len(prefix)-1:], ":/|#") {
+		return ""
+	}
+	return fmt.Sprintf("the user is named as the provider does, without %s (gateway.oidc.subject_prefix): %s", prefix, bare)
+}
+
 // patternsOf returns how many patterns each user and each group of users gets by grants
 // alone. The keys are those of the maps of an index.
 func patternsOf(x index) (subjects, members map[string]int) {

@@ -38,6 +38,9 @@ type Store interface {
 type GrantsOptions struct {
 	// Issuer is the gateway's provider.
 	Issuer string
+	// UserPrefix is what Drover puts before the names of the provider's users, which grants
+	// lack.
+	UserPrefix string
 	// File has more grants; nil: none.
 	File *File
 	// Overridden names the setting that gives scopes to all users, so no grant has an
@@ -241,6 +244,11 @@ func (g *Grants) PutRoleGrants(ctx context.Context, x run.RoleGrants, expected *
 // check validates a list that replaces the stored one of its name.
 func (g *Grants) check(ctx context.Context, x run.RoleGrants) error {
 	faults := CheckGrants(x.Grants)
+	for i, one := range x.Grants {
+		if why := Prefixed(one.Subject, g.opts.UserPrefix); why != "" {
+			faults = append(faults, run.Fault{Path: fmt.Sprintf("grants[%d].subject", i), Code: run.FaultBadValue, Detail: why})
+		}
+	}
 	if !run.ValidName(x.Name) {
 		faults = append(faults, run.Fault{Path: "name", Code: run.FaultBadFormat, Detail: fmt.Sprintf(
 			"%q is not a name: up to %d of a to z, 0 to 9, dot, underscore and dash", x.Name, run.MaxNameLength)})

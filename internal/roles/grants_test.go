@@ -144,7 +144,7 @@ func TestGrants_union(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "roles.yaml")
 	require.NoError(t, durable.WriteFile(path, []byte("- {members: web, role: submitter, groups: [/acme/web/**]}\n- {subject: \"*\", role: viewer, groups: [/shared/**]}\n")))
 	log := slog.New(slog.DiscardHandler)
-	file, err := roles.OpenFile(path, log)
+	file, err := roles.OpenFile(path, "", log)
 	require.NoError(t, err)
 	store := &fakeStore{}
 	store.set(listOf("a", toMembers("web", "submitter", "/acme/**")), listOf("b", toSubject("ana", "admin", "/x/**"), toSubject("*", "viewer", "/shared/a/**", "/y/**")),
@@ -327,4 +327,25 @@ func TestCheckGrants(t *testing.T) {
 		require.NotEmpty(t, faults[0].Detail)
 	}
 	require.Equal(t, "grants", roles.CheckGrants(slices.Repeat([]run.RoleGrant{toSubject("a", "admin", "/**")}, run.MaxRoleGrants+1))[0].Path)
+}
+
+// TestGrants_with_the_prefix: Drover shows a user as oidc:ana@example.com, and the provider
+// names the same user without the prefix. A grant with it would never match.
+func TestGrants_with_the_prefix(t *testing.T) {
+	t.Parallel()
+	for prefix, refused := range map[string]bool{"oidc:": true, "sso/": true, "": false, "ci-": false} {
+		store := &fakeStore{}
+		g := roles.NewGrants(t.Context(), store, slog.New(slog.DiscardHandler), roles.GrantsOptions{Issuer: issuer, UserPrefix: prefix})
+		_, _, err := g.PutRoleGrants(t.Context(), listOf("web", toMembers(prefix+"web", "viewer", "/**"), toSubject(prefix+"ana", "viewer", "/**")), nil, "ops")
+		if !refused {
+			require.NoError(t, err, "%q: other names may begin so", prefix)
+			continue
+		}
+		require.Equal(t, run.CodeInvalid, code(err), prefix)
+		require.Equal(t, []run.Fault{{
+			Path: "grants[1].subject", Code: run.FaultBadValue, Detail: "the user is named as the provider does, without " + prefix + " (gateway.oidc.subject_prefix): ana",
+		}}, err.(*run.Error).Faults) //nolint:errorlint,forcetypeassert // as the code says
+		_, _, err = g.PutRoleGrants(t.Context(), listOf("web", toSubject("ana", "viewer", "/**"), toSubject("*", "viewer", "/**")), nil, "ops")
+		require.NoError(t, err)
+	}
 }

@@ -108,9 +108,17 @@ var (
 	_ Subjects = (*File)(nil)
 )
 
-// OpenFile reads the policy of a file.
-func OpenFile(path string, logger *slog.Logger) (*File, error) {
-	policy, err := reload.Open(logger, func(files [][]byte) (Policy, error) { return ReadPolicy(files[0]) }, path)
+// OpenFile reads the policy of a file. It refuses names of users with their prefix.
+func OpenFile(path, userPrefix string, logger *slog.Logger) (*File, error) {
+	policy, err := reload.Open(logger, func(files [][]byte) (Policy, error) {
+		p, err := ReadPolicy(files[0])
+		for i, g := range p {
+			if why := Prefixed(g.Subject, userPrefix); why != "" {
+				err = errors.Join(err, fmt.Errorf("grant %d: %s", i+1, why))
+			}
+		}
+		return p, err
+	}, path)
 	if err != nil {
 		return nil, err
 	}

@@ -182,16 +182,19 @@ func TestOpenFile(t *testing.T) {
 	write := func(text string) { require.NoError(t, durable.WriteFile(path, []byte(text))) }
 	logged := &lines{}
 	log := slog.New(slog.NewTextHandler(logged, nil))
-	_, err := roles.OpenFile(path, log)
+	_, err := roles.OpenFile(path, "", log)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	write("- {members: web, role: owner, groups: [/acme/**]}\n- {role: admin, groups: [/**]}\n")
-	_, err = roles.OpenFile(path, log)
+	_, err = roles.OpenFile(path, "", log)
 	require.ErrorContains(t, err, `grant 1: "owner" is not a role`)
 	require.ErrorContains(t, err, "grant 2: it names either")
 	require.ErrorContains(t, err, path)
+	write("- {subject: 'oidc:ana', role: viewer, groups: [/acme/**]}\n")
+	_, err = roles.OpenFile(path, "oidc:", log)
+	require.ErrorContains(t, err, "grant 1: the user is named as the provider does, without oidc: (gateway.oidc.subject_prefix): ana")
 
 	write("- {members: web, role: submitter, groups: [/acme/**]}\n")
-	f, err := roles.OpenFile(path, log)
+	f, err := roles.OpenFile(path, "", log)
 	require.NoError(t, err)
 	await := func(want roles.Bindings) {
 		testenv.Await(t, func() (bool, string) {

@@ -102,6 +102,11 @@ var _ tokens.Provider = (*Provider)(nil)
 // New returns a provider without reaching it. The error has all faults of the bindings.
 func New(opts Options) (*Provider, error) {
 	bindings, err := ParseBindings(opts.Bindings)
+	for _, b := range bindings {
+		if why := roles.Prefixed(b.User, opts.SubjectPrefix); why != "" {
+			err = errors.Join(err, fmt.Errorf("binding %q: %s", "user:"+b.User, why))
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -165,6 +165,8 @@ func TestProvider_of_another_issuer(t *testing.T) {
 	for _, text := range []string{`"developers"`, `"owner"`, `"group:=read"`, `"team:x"`, `"executor"`} {
 		require.ErrorContains(t, err, text)
 	}
+	_, err = oidc.New(oidc.Options{Bindings: []string{"group:oidc:x=read", "user:oidc:ana@example.com=read"}, SubjectPrefix: "oidc:"})
+	require.EqualError(t, err, `binding "user:oidc:ana@example.com": the user is named as the provider does, without oidc: (gateway.oidc.subject_prefix): ana@example.com`)
 	_, err = oidc.New(oidc.Options{Bindings: []string{"group:CN=ops,OU=it=admin", "user:ana@example.com=read", "*=read"}, Transport: http.DefaultTransport})
 	require.NoError(t, err)
 }
