@@ -1043,7 +1043,7 @@ type Approval struct {
 type ApprovalPage struct {
 	Approvals []Approval `json:"approvals"`
 
-	// NextAfter For `after` of the next page; absent on the last.
+	// NextAfter For `after` of the next page; absent on the last. A page may be shorter than `limit` or empty.
 	NextAfter string `json:"next_after,omitempty,omitzero"`
 }
 
@@ -3221,7 +3221,7 @@ type TokenSpec struct {
 	// ExpiresAt When the token ceases to be valid; absent for never.
 	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
 
-	// Name The name, which approvals and logs show. No other token may have it.
+	// Name The name, which approvals and logs show. No other token may have it, and some names are reserved.
 	Name   string            `json:"name"`
 	Scopes []TokenSpecScopes `json:"scopes,omitempty,omitzero"`
 }
@@ -4478,7 +4478,8 @@ type ClientInterface interface {
 
 	// ListApprovals List the tasks that wait for approval
 	//
-	// By run, oldest first, and then by the number of the task.
+	// By run, oldest first, and then by the number of the task. A page may be shorter than `limit` or empty, and still have
+	// `next_after`: only the last page lacks it.
 	//
 	// Corresponds with GET /api/v1/approvals (the `ListApprovals` operationId).
 	ListApprovals(ctx context.Context, params *ListApprovalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5080,13 +5081,14 @@ type ClientInterface interface {
 
 	// PutRoleGrantsWithBody Create or replace a list of role grants
 	//
-	// This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who lose the
-	// right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409 `conflict` if
-	// the list does not have the given `version`, if it is for the users of another provider, or if it has grants that a newer
-	// version of Drover stored; 422 `invalid` if a grant is not valid, or if a user would have more than 50 patterns of groups
-	// with the grants in force; 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an
-	// effect; 429 `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the
-	// records do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.
+	// This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who
+	// lose the right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409
+	// `conflict` if the list does not have the given `version`, if it is for the users of another provider, or if it
+	// has grants that a newer version of Drover stored; 422 `invalid` if a grant is not valid, if it names a user with
+	// `gateway.oidc.subject_prefix`, or if a user would have more than 50 patterns of groups with the grants in force;
+	// 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an effect; 429
+	// `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the records
+	// do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5095,13 +5097,14 @@ type ClientInterface interface {
 
 	// PutRoleGrants Create or replace a list of role grants
 	//
-	// This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who lose the
-	// right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409 `conflict` if
-	// the list does not have the given `version`, if it is for the users of another provider, or if it has grants that a newer
-	// version of Drover stored; 422 `invalid` if a grant is not valid, or if a user would have more than 50 patterns of groups
-	// with the grants in force; 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an
-	// effect; 429 `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the
-	// records do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.
+	// This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who
+	// lose the right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409
+	// `conflict` if the list does not have the given `version`, if it is for the users of another provider, or if it
+	// has grants that a newer version of Drover stored; 422 `invalid` if a grant is not valid, if it names a user with
+	// `gateway.oidc.subject_prefix`, or if a user would have more than 50 patterns of groups with the grants in force;
+	// 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an effect; 429
+	// `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the records
+	// do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5639,6 +5642,8 @@ type ClientInterface interface {
 	//
 	// Creates a token that all gateways of these records accept: this one from the answer on, the others within ten seconds.
 	// The records have its hash alone. 409 `conflict` if another token has its name, also one that was revoked.
+	// Names that other subjects have are reserved, and refused with 422 `invalid`: `local`, names that begin with `schedule:`,
+	// and names that begin with `gateway.oidc.subject_prefix`, such as `oidc:`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5649,6 +5654,8 @@ type ClientInterface interface {
 	//
 	// Creates a token that all gateways of these records accept: this one from the answer on, the others within ten seconds.
 	// The records have its hash alone. 409 `conflict` if another token has its name, also one that was revoked.
+	// Names that other subjects have are reserved, and refused with 422 `invalid`: `local`, names that begin with `schedule:`,
+	// and names that begin with `gateway.oidc.subject_prefix`, such as `oidc:`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5777,7 +5784,8 @@ type ClientInterface interface {
 
 // ListApprovals List the tasks that wait for approval
 //
-// By run, oldest first, and then by the number of the task.
+// By run, oldest first, and then by the number of the task. A page may be shorter than `limit` or empty, and still have
+// `next_after`: only the last page lacks it.
 //
 // Corresponds with GET /api/v1/approvals (the `ListApprovals` operationId).
 func (c *Client) ListApprovals(ctx context.Context, params *ListApprovalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7079,13 +7087,14 @@ func (c *Client) GetRoleGrants(ctx context.Context, name RoleGrantsName, reqEdit
 
 // PutRoleGrantsWithBody Create or replace a list of role grants
 //
-// This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who lose the
-// right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409 `conflict` if
-// the list does not have the given `version`, if it is for the users of another provider, or if it has grants that a newer
-// version of Drover stored; 422 `invalid` if a grant is not valid, or if a user would have more than 50 patterns of groups
-// with the grants in force; 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an
-// effect; 429 `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the
-// records do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.
+// This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who
+// lose the right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409
+// `conflict` if the list does not have the given `version`, if it is for the users of another provider, or if it
+// has grants that a newer version of Drover stored; 422 `invalid` if a grant is not valid, if it names a user with
+// `gateway.oidc.subject_prefix`, or if a user would have more than 50 patterns of groups with the grants in force;
+// 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an effect; 429
+// `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the records
+// do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7104,13 +7113,14 @@ func (c *Client) PutRoleGrantsWithBody(ctx context.Context, name RoleGrantsName,
 
 // PutRoleGrants Create or replace a list of role grants
 //
-// This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who lose the
-// right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409 `conflict` if
-// the list does not have the given `version`, if it is for the users of another provider, or if it has grants that a newer
-// version of Drover stored; 422 `invalid` if a grant is not valid, or if a user would have more than 50 patterns of groups
-// with the grants in force; 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an
-// effect; 429 `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the
-// records do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.
+// This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who
+// lose the right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409
+// `conflict` if the list does not have the given `version`, if it is for the users of another provider, or if it
+// has grants that a newer version of Drover stored; 422 `invalid` if a grant is not valid, if it names a user with
+// `gateway.oidc.subject_prefix`, or if a user would have more than 50 patterns of groups with the grants in force;
+// 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an effect; 429
+// `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the records
+// do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8228,6 +8238,8 @@ func (c *Client) ListTokens(ctx context.Context, reqEditors ...RequestEditorFn) 
 //
 // Creates a token that all gateways of these records accept: this one from the answer on, the others within ten seconds.
 // The records have its hash alone. 409 `conflict` if another token has its name, also one that was revoked.
+// Names that other subjects have are reserved, and refused with 422 `invalid`: `local`, names that begin with `schedule:`,
+// and names that begin with `gateway.oidc.subject_prefix`, such as `oidc:`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8248,6 +8260,8 @@ func (c *Client) CreateTokenWithBody(ctx context.Context, contentType string, bo
 //
 // Creates a token that all gateways of these records accept: this one from the answer on, the others within ten seconds.
 // The records have its hash alone. 409 `conflict` if another token has its name, also one that was revoked.
+// Names that other subjects have are reserved, and refused with 422 `invalid`: `local`, names that begin with `schedule:`,
+// and names that begin with `gateway.oidc.subject_prefix`, such as `oidc:`.
 //
 // Takes a body of the `application/json` content type.
 //

@@ -286,7 +286,8 @@ export interface paths {
         };
         /**
          * List the tasks that wait for approval
-         * @description By run, oldest first, and then by the number of the task.
+         * @description By run, oldest first, and then by the number of the task. A page may be shorter than `limit` or empty, and still have
+         *     `next_after`: only the last page lacks it.
          */
         get: operations["listApprovals"];
         put?: never;
@@ -1304,6 +1305,8 @@ export interface paths {
          * Create a bearer token
          * @description Creates a token that all gateways of these records accept: this one from the answer on, the others within ten seconds.
          *     The records have its hash alone. 409 `conflict` if another token has its name, also one that was revoked.
+         *     Names that other subjects have are reserved, and refused with 422 `invalid`: `local`, names that begin with `schedule:`,
+         *     and names that begin with `gateway.oidc.subject_prefix`, such as `oidc:`.
          */
         post: operations["createToken"];
         delete?: never;
@@ -1372,13 +1375,14 @@ export interface paths {
         get: operations["getRoleGrants"];
         /**
          * Create or replace a list of role grants
-         * @description This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who lose the
-         *     right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409 `conflict` if
-         *     the list does not have the given `version`, if it is for the users of another provider, or if it has grants that a newer
-         *     version of Drover stored; 422 `invalid` if a grant is not valid, or if a user would have more than 50 patterns of groups
-         *     with the grants in force; 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an
-         *     effect; 429 `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the
-         *     records do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.
+         * @description This gateway applies the grants from the answer on, the others within a few seconds. Open streams of users who
+         *     lose the right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409
+         *     `conflict` if the list does not have the given `version`, if it is for the users of another provider, or if it
+         *     has grants that a newer version of Drover stored; 422 `invalid` if a grant is not valid, if it names a user with
+         *     `gateway.oidc.subject_prefix`, or if a user would have more than 50 patterns of groups with the grants in force;
+         *     422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an effect; 429
+         *     `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the records
+         *     do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.
          */
         put: operations["putRoleGrants"];
         post?: never;
@@ -1880,7 +1884,7 @@ export interface components {
         };
         ApprovalPage: {
             approvals: components["schemas"]["Approval"][];
-            /** @description For `after` of the next page; absent on the last. */
+            /** @description For `after` of the next page; absent on the last. A page may be shorter than `limit` or empty. */
             next_after?: string;
         };
         /** @description A task that waits for approval. */
@@ -2477,7 +2481,7 @@ export interface components {
         };
         /** @description A bearer token to create. It has either scopes or bindings. */
         TokenSpec: {
-            /** @description The name, which approvals and logs show. No other token may have it. */
+            /** @description The name, which approvals and logs show. No other token may have it, and some names are reserved. */
             name: string;
             scopes?: ("read" | "write" | "exec" | "admin")[];
             bindings?: components["schemas"]["RoleBinding"][];
