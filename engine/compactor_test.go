@@ -105,11 +105,11 @@ func (b packBench) longLog(t *testing.T, key run.Key, seed uint64, chunks int) [
 		}
 	}
 	frames = append(frames, run.Frame{Kind: run.FrameStepEnd, Step: 1, Status: run.StatusSuccess},
-		run.Frame{Kind: run.FrameTaskEnd, Result: &run.TaskResult{Status: run.StatusSuccess}})
+		run.Frame{Kind: run.FrameTaskEnd, Step: run.SetupStep, Stream: run.StreamSystem, Data: []byte("the end\n"), Result: &run.TaskResult{Status: run.StatusFailed}})
 	for i := range frames {
 		f := &frames[i]
 		f.Version, f.N, f.Time = run.FrameVersion, int64(i+1), at.Add(time.Duration(i)*time.Second)
-		if f.Kind == run.FrameOutput {
+		if f.Kind == run.FrameOutput || f.Kind == run.FrameTaskEnd {
 			out = append(out, run.LogChunk{Time: f.Time, Step: f.Step, Stream: f.Stream, Data: f.Data})
 		}
 	}
@@ -124,9 +124,10 @@ func (b packBench) longLog(t *testing.T, key run.Key, seed uint64, chunks int) [
 // want returns the output that a query selects, computed without an index.
 func want(chunks []run.LogChunk, q run.LogQuery) []byte {
 	var all []byte
-	since := -1
+	since, begun := -1, false
 	for _, c := range chunks {
-		if q.Step != nil && c.Step != *q.Step || len(q.Streams) > 0 && c.Stream != q.Streams[0] || len(c.Data) == 0 {
+		begun = begun || c.Step != run.SetupStep
+		if q.Step != nil && (c.Step != *q.Step || begun && c.Step == run.SetupStep) || len(q.Streams) > 0 && c.Stream != q.Streams[0] || len(c.Data) == 0 {
 			continue
 		}
 		if since < 0 && !c.Time.Before(q.Since) {
@@ -179,7 +180,8 @@ func TestCompactor_queries(t *testing.T) {
 	chunks := b.longLog(t, key, 7, 2000)
 	random := rand.New(rand.NewPCG(3, 2))
 	total := len(want(chunks, run.LogQuery{}))
-	var queries []run.LogQuery
+	setup, last := run.SetupStep, 1
+	queries := []run.LogQuery{{Run: id, Task: "t", Step: &setup, Tail: &last}, {Run: id, Task: "t", Tail: &last}}
 	for range 150 {
 		q := run.LogQuery{Run: id, Task: "t"}
 		if random.IntN(2) == 0 {

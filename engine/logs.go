@@ -142,33 +142,39 @@ func (r *logReader) Next(ctx context.Context) (run.LogChunk, error) {
 	}
 }
 
-// take converts a selected output frame to a chunk, and records the ends.
+// take converts the selected output of a frame to a chunk, and records the ends.
 func (r *logReader) take(f run.Frame) (run.LogChunk, bool) {
 	switch f.Kind {
 	case run.FrameTaskEnd:
 		r.ended = true
+		return r.chunk(f)
 	case run.FrameStepEnd:
 		r.ended = r.ended || (r.query.Step != nil && f.Step == *r.query.Step)
 	case run.FrameStepStart:
 		// The setup has ended once a step begins.
 		r.ended = r.ended || r.ofSetup()
 	case run.FrameOutput:
-		if !r.selects(f.Step, f.Stream) {
-			return run.LogChunk{}, false
-		}
-		data := f.Data
-		if n := min(r.skip, int64(len(data))); n > 0 {
-			data, r.skip = data[n:], r.skip-n
-		}
-		if len(data) == 0 {
-			return run.LogChunk{}, false
-		}
-		chunk := run.LogChunk{Offset: r.offset, Time: f.Time, Step: f.Step, Stream: f.Stream, Data: data}
-		r.offset += int64(len(data))
-		return chunk, true
+		return r.chunk(f)
 	case run.FrameOutputs, run.FrameArchiveRequest:
 	}
 	return run.LogChunk{}, false
+}
+
+// chunk returns the output of a frame, if the query selects it.
+func (r *logReader) chunk(f run.Frame) (run.LogChunk, bool) {
+	if !r.selects(f.Step, f.Stream) {
+		return run.LogChunk{}, false
+	}
+	data := f.Data
+	if n := min(r.skip, int64(len(data))); n > 0 {
+		data, r.skip = data[n:], r.skip-n
+	}
+	if len(data) == 0 {
+		return run.LogChunk{}, false
+	}
+	chunk := run.LogChunk{Offset: r.offset, Time: f.Time, Step: f.Step, Stream: f.Stream, Data: data}
+	r.offset += int64(len(data))
+	return chunk, true
 }
 
 // skipPiece records the ends in a skipped piece, as take does.

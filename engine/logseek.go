@@ -61,25 +61,16 @@ func (r *logReader) position(pieces []piece, start int64) {
 	}
 }
 
-// pieces lists the pieces of the log.
+// pieces lists the pieces of the log, up to the one in which the query ends.
 func (r *logReader) pieces(ctx context.Context) ([]piece, error) {
 	batches, err := r.engine.store.Batches(ctx, r.query.Run, r.task.Number, r.query.Attempt, records.BatchRef{})
 	if err != nil {
 		return nil, err
 	}
-	var out []piece
-	add := func(p piece) {
-		for _, part := range p.outline.Parts {
-			if r.selects(part.Step, part.Stream) {
-				p.bytes += part.Bytes
-				p.lines += part.Lines
-			}
-		}
-		out = append(out, p)
-	}
+	var all []piece
 	for _, b := range batches {
 		if !b.Packed {
-			add(piece{batch: b, first: b.First, outline: *b.Outline})
+			all = append(all, piece{batch: b, first: b.First, outline: *b.Outline})
 			continue
 		}
 		blocks, err := r.blocks(ctx, b)
@@ -87,10 +78,37 @@ func (r *logReader) pieces(ctx context.Context) ([]piece, error) {
 			return nil, err
 		}
 		for i := range blocks {
-			add(piece{batch: b, first: blocks[i].First, block: &blocks[i], outline: blocks[i].LogOutline})
+			all = append(all, piece{batch: b, first: blocks[i].First, block: &blocks[i], outline: blocks[i].LogOutline})
 		}
 	}
-	return out, nil
+	for i := range all {
+		p := &all[i]
+		for _, part := range p.outline.Parts {
+			if r.selects(part.Step, part.Stream) {
+				p.bytes += part.Bytes
+				p.lines += part.Lines
+			}
+		}
+		if r.ofSetup() && p.outline.Begun {
+			return all[:i+1], r.countSetup(ctx, p)
+		}
+	}
+	return all, nil
+}
+
+// countSetup counts the output of the piece in which the setup ends. The outline has also
+// later output outside of steps.
+func (r *logReader) countSetup(ctx context.Context, p *piece) error {
+	if p.bytes == 0 {
+		return nil
+	}
+	chunks, err := r.selected(ctx, p)
+	p.bytes, p.lines = 0, 0
+	for _, f := range chunks {
+		p.bytes += int64(len(f.Data))
+		p.lines += int64(bytes.Count(f.Data, []byte("\n")))
+	}
+	return err
 }
 
 // start returns the offset at which the query begins.
@@ -211,7 +229,10 @@ func (r *logReader) selected(ctx context.Context, p *piece) ([]run.Frame, error)
 	}
 	var out []run.Frame
 	for _, f := range frames {
-		if f.Kind == run.FrameOutput && len(f.Data) > 0 && r.selects(f.Step, f.Stream) {
+		if r.ofSetup() && f.Kind == run.FrameStepStart {
+			break
+		}
+		if len(f.Output()) > 0 && r.selects(f.Step, f.Stream) {
 			out = append(out, f)
 		}
 	}

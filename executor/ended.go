@@ -2,7 +2,9 @@ package executor
 
 import (
 	"errors"
+	"strings"
 
+	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -47,4 +49,18 @@ func CauseOf(err error) run.Cause {
 		return e.cause
 	}
 	return run.CauseVanished
+}
+
+// WithNotes adds what only the driver knows about the end of a task to its last frame:
+// each note is a part of the reason, and a line of the log. A frame of its own would
+// change the number of the last frame for a reader to whom the driver has no notes.
+func WithNotes(end run.Frame, notes []string) run.Frame {
+	if len(notes) == 0 {
+		return end
+	}
+	result := *end.Result
+	result.Reason = truncate.String(result.Reason+"; "+strings.Join(notes, "; "), run.MaxReason, "...")
+	end.Result, end.Stream = &result, run.StreamSystem
+	end.Data = []byte(truncate.String("drover: "+strings.Join(notes, "\ndrover: "), run.MaxFrameData-1, "...") + "\n")
+	return end
 }

@@ -18,7 +18,7 @@ const (
 	FrameStepEnd        FrameKind = "step_end"   // Step, Status, ExitCode, TimedOut
 	FrameOutputs        FrameKind = "outputs"    // Outputs
 	FrameArchiveRequest FrameKind = "ask"        // Step waits for the executor to transfer an archive
-	FrameTaskEnd        FrameKind = "task_end"   // Result; the last frame of a task
+	FrameTaskEnd        FrameKind = "task_end"   // Result, and Data that its driver adds to the log; the last frame of a task
 )
 
 // Version returns the version of the frame format that introduced the kind.
@@ -63,6 +63,14 @@ type Frame struct {
 	TimedOut bool              `json:"to,omitempty"`
 	Outputs  map[string]string `json:"out,omitempty"`
 	Result   *TaskResult       `json:"r,omitempty"`
+}
+
+// Output returns the part of the log that a frame holds.
+func (f *Frame) Output() []byte {
+	if f.Kind == FrameOutput || f.Kind == FrameTaskEnd {
+		return f.Data
+	}
+	return nil
 }
 
 // TaskResult is the result of a task: the outcome of the user's work, never an

@@ -35,18 +35,25 @@ func (o *LogOutline) Add(f Frame) {
 		o.Ended = append(o.Ended, f.Step)
 	case FrameTaskEnd:
 		o.End = true
+		if len(f.Data) > 0 {
+			o.addOutput(f)
+		}
 	case FrameOutput:
-		if o.From.IsZero() || f.Time.Before(o.From) {
-			o.From = f.Time
-		}
-		if f.Time.After(o.To) {
-			o.To = f.Time
-		}
-		p := o.part(f.Step, f.Stream)
-		p.Bytes += int64(len(f.Data))
-		p.Lines += int64(bytes.Count(f.Data, []byte("\n")))
+		o.addOutput(f)
 	case FrameOutputs, FrameArchiveRequest:
 	}
+}
+
+func (o *LogOutline) addOutput(f Frame) {
+	if o.From.IsZero() || f.Time.Before(o.From) {
+		o.From = f.Time
+	}
+	if f.Time.After(o.To) {
+		o.To = f.Time
+	}
+	p := o.part(f.Step, f.Stream)
+	p.Bytes += int64(len(f.Data))
+	p.Lines += int64(bytes.Count(f.Data, []byte("\n")))
 }
 
 func (o *LogOutline) part(step int, stream Stream) *LogPart {

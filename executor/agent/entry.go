@@ -35,6 +35,9 @@ type record struct {
 	// Tail holds the frames up to Last that the executor created itself, since no
 	// environment reported the end.
 	Tail []run.Frame `json:"tail,omitempty"`
+	// Notes is the Data of the environment's last frame: only the driver that started the
+	// environment may know it.
+	Notes []byte `json:"notes,omitempty"`
 	// Answered: the outcome was accepted.
 	Answered bool   `json:"answered,omitempty"`
 	Reason   string `json:"reason,omitempty"` // of stateClosed
@@ -80,7 +83,7 @@ func (e *entry) apply(r record) {
 		e.Steps, e.Request = r.Steps, r.Request
 	}
 	if r.Result != nil {
-		e.Result, e.Last, e.Tail = r.Result, r.Last, r.Tail
+		e.Result, e.Last, e.Tail, e.Notes = r.Result, r.Last, r.Tail, r.Notes
 	}
 	if r.Answered {
 		e.Answered = true

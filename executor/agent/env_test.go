@@ -112,6 +112,7 @@ type script struct {
 	hang     bool             // ends only when stopped
 	cleanup  time.Duration    // how long it cleans up after a stop
 	bulk     int              // bytes of a line; 0: few
+	notes    string           // in the last frame, for the process that started the environment
 	transfer *archiveTransfer // what the step requests after its lines
 }
 

@@ -277,7 +277,7 @@ func (d *procDriver) Start(ctx context.Context, t executor.Task) (executor.Handl
 	if err := d.gate(); err != nil {
 		return nil, err
 	}
-	return &procHandle{procDriver: d, env: e}, nil
+	return &procHandle{procDriver: d, env: e, notes: s.notes}, nil
 }
 
 // create creates the environment unless it exists. The starter identifies this
@@ -352,7 +352,8 @@ func (h *host) drop(key run.Key) {
 
 type procHandle struct {
 	*procDriver
-	env *env
+	env   *env
+	notes string
 }
 
 func (h *procHandle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
@@ -369,6 +370,9 @@ func (h *procHandle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame
 			f, ok, changed, ended := h.env.at(next)
 			switch {
 			case ok:
+				if f.Kind == run.FrameTaskEnd && h.notes != "" {
+					f = executor.WithNotes(f, []string{h.notes})
+				}
 				if !yield(f, nil) || f.Kind == run.FrameTaskEnd {
 					return
 				}

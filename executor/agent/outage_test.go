@@ -56,6 +56,30 @@ func TestAgent_executor_API_accepts_no_frames_over_a_restart(t *testing.T) {
 	})
 }
 
+// What only the process that started the environment knew of its end is in the log
+// although the next process sends it.
+func TestAgent_keeps_notes_of_the_end_over_a_restart(t *testing.T) {
+	withTestEnv(t, func(t *testing.T, w *testEnv) {
+		w.script = func(run.Key) script { return script{lines: 3, pause: time.Second, notes: "service db had ended"} }
+		h := w.newHost(1)
+		p := h.start(nil)
+		w.submit(0)
+		w.sleep(time.Second)
+		w.api.setFramesDown(true)
+		w.awaitEnd(time.Minute, 0)
+		p.kill()
+		<-p.ended
+		p = h.start(nil)
+		w.sleep(time.Minute)
+		w.api.setFramesDown(false)
+		w.requireClean(h, p)
+		w.requireLog(0)
+		log := w.api.log(w.api.lastClaim(0))
+		require.Equal(t, "drover: service db had ended\n", string(log[len(log)-1].Output()))
+		require.Equal(t, run.StreamSystem, log[len(log)-1].Stream)
+	})
+}
+
 func TestAgent_executor_API_is_unavailable(t *testing.T) {
 	withTestEnv(t, func(t *testing.T, w *testEnv) {
 		w.script = func(run.Key) script { return script{lines: 30, pause: time.Second} }

@@ -135,5 +135,5 @@ func (x *execution) ensureEndRecorded() error {
 		return nil
 	}
 	e := x.entry.record
-	return x.record(eventEndRecorded, record{Result: e.Result, Last: e.Last, Tail: e.Tail}, executor.Kept)
+	return x.record(eventEndRecorded, record{Result: e.Result, Last: e.Last, Tail: e.Tail, Notes: e.Notes}, executor.Kept)
 }

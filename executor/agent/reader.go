@@ -94,7 +94,7 @@ func (r *reader) readOnce(ctx context.Context, from int64) error {
 		}
 		r.seen.add(f)
 		if f.Kind == run.FrameTaskEnd {
-			r.endByFrame(f)
+			f = r.endByFrame(f)
 		}
 		if err := r.sender.Offer(ctx, f); err != nil {
 			return err
@@ -222,15 +222,22 @@ func (r *reader) fill(next, end int64, yield func(run.Frame, error) bool) bool {
 	return true
 }
 
-// endByFrame ends the task with the result of its last frame.
-func (x *execution) endByFrame(f run.Frame) {
+// endByFrame ends the task with the result of its last frame. It returns the frame with the
+// notes that an earlier process recorded.
+func (x *execution) endByFrame(f run.Frame) run.Frame {
 	result := f.Result
 	if result == nil {
 		x.mu.Lock()
 		result = x.resultOf(run.StatusFailed, run.CauseVanished, "the task's end has no result")
 		x.mu.Unlock()
 	}
-	x.end(record{Result: result, Last: f.N})
+	x.end(record{Result: result, Last: f.N, Notes: f.Data})
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.entry.Last == f.N && len(x.entry.Notes) > 0 {
+		f.Stream, f.Data = run.StreamSystem, x.entry.Notes
+	}
+	return f
 }
 
 // endedWithoutFrame ends a task whose environment ended without a task_end frame; next

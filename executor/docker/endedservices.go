@@ -10,7 +10,6 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -18,20 +17,20 @@ const (
 	// endLag is how much later than a step that failed because of it the end of a service
 	// may be known.
 	endLag = 250 * time.Millisecond
-	// reasonLines is how many of the last log lines of a service are in a reason.
-	reasonLines = 3
+	// noteLines is how many of the last log lines of a service are in a note.
+	noteLines = 3
 )
 
-// withServices adds to the reason of a failed task which of its services had ended: its
-// steps only find that they cannot reach them.
-func (h *handle) withServices(ctx context.Context, r *run.TaskResult) *run.TaskResult {
+// endedServices describes the services of a failed task that had ended: its steps only
+// find that they cannot reach them.
+func (h *handle) endedServices(ctx context.Context, r *run.TaskResult) []string {
 	if r == nil || r.Status != run.StatusFailed || r.Cause != run.CauseStep && r.Cause != run.CauseTimeout {
-		return r
+		return nil
 	}
 	others, err := h.driver.others(ctx, h.key)
 	if err != nil {
 		h.driver.log.WarnContext(ctx, "failed to look for services that ended", "key", h.key.String(), "error", err)
-		return r
+		return nil
 	}
 	texts := make([]string, len(others))
 	var group errgroup.Group
@@ -48,13 +47,8 @@ func (h *handle) withServices(ctx context.Context, r *run.TaskResult) *run.TaskR
 		h.driver.log.WarnContext(ctx, "failed to look for services that ended", "key", h.key.String(), "error", err)
 	}
 	texts = slices.DeleteFunc(texts, func(text string) bool { return text == "" })
-	if len(texts) == 0 {
-		return r
-	}
 	slices.Sort(texts)
-	detailed := *r
-	detailed.Reason = truncate.String(r.Reason+"; "+strings.Join(texts, "; "), run.MaxReason, "...")
-	return &detailed
+	return texts
 }
 
 // endOfService describes the end of a service before a time, "" if there was none.
@@ -78,7 +72,7 @@ func (h *handle) endOfService(ctx context.Context, c container.Summary, before t
 	lines, err := d.lastLines(ctx, c.ID)
 	if err == nil && len(lines) > 0 {
 		lines = strings.Split(h.secrets.String(strings.Join(lines, "\n")), "\n") // secrets may have several lines
-		text += ": " + strings.Join(lines[max(0, len(lines)-reasonLines):], " | ")
+		text += ": " + strings.Join(lines[max(0, len(lines)-noteLines):], " | ")
 	}
 	return text, err
 }

@@ -34,7 +34,7 @@ func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 	return func(yield func(run.Frame, error) bool) {
 		f := &follower{handle: h, next: from, yield: func(frame run.Frame) bool {
 			if frame.Kind == run.FrameTaskEnd {
-				frame.Result = h.withServices(ctx, frame.Result)
+				frame = executor.WithNotes(frame, h.endedServices(ctx, frame.Result))
 			}
 			return yield(frame, nil)
 		}}

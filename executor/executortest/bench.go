@@ -155,8 +155,8 @@ func (s recording) result() run.TaskResult { return *s.frames[len(s.frames)-1].R
 func (s recording) output(stream run.Stream) string {
 	var out strings.Builder
 	for _, f := range s.frames {
-		if f.Kind == run.FrameOutput && (stream == "" || f.Stream == stream) {
-			out.Write(f.Data)
+		if stream == "" || f.Stream == stream {
+			out.Write(f.Output())
 		}
 	}
 	return out.String()

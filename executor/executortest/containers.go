@@ -131,13 +131,18 @@ func serviceEndedEarly(b *bench) {
 	require.Contains(b, err, "no license")
 }
 
-// serviceEndedLate fails a step because of a service that has ended.
+// serviceEndedLate fails a step because of a service that has ended. Another process does
+// not know the secrets that the service may have printed.
 func serviceEndedLate(b *bench) {
-	const step = "touch stop; until [ -e bye ]; do sleep 0.05; done; "
-	for script, want := range map[string]string{
-		step + "exit 3": "step 1 exited with code 3; service db (" + b.Image + ") had ended: the container ended with exit code 7: no space | for ***",
-		step:            "",
-		"exit 3":        "step 1 exited with code 3",
+	const (
+		step  = "touch stop; until [ -e bye ]; do sleep 0.05; done; "
+		lines = ": no space | for ***"
+	)
+	ended := "service db (" + b.Image + ") had ended: the container ended with exit code 7"
+	for script, want := range map[string]struct{ reason, log string }{
+		step + "exit 3": {"step 1 exited with code 3; " + ended + lines, "drover: " + ended + lines + "\n"},
+		step:            {},
+		"exit 3":        {reason: "step 1 exited with code 3"},
 	} {
 		d := b.define(script)
 		d.WorkingDir, d.Secrets = run.SharedWorkingDir, []string{"a secret value"}
@@ -145,7 +150,17 @@ func serviceEndedLate(b *bench) {
 			Name: "db", Image: b.Image, ShareWorkingDir: true, Health: &run.HealthCheck{Command: []string{"true"}},
 			Command: []string{"sh", "-c", "cd /workspace; until [ -e stop ]; do sleep 0.05; done; echo no space; echo for a secret value; touch bye; exit 7"},
 		}}
-		require.Equal(b, want, b.run(d).result().Reason, script)
+		h := b.start(d)
+		s := b.follow(h)
+		require.Equal(b, want.reason, s.result().Reason, script)
+		require.Equal(b, want.log, s.output(run.StreamSystem), script)
+		require.Equal(b, s, b.follow(h), "the same frames again")
+		other, err := b.reopen().Attach(b.limit(), d.Key)
+		require.NoError(b, err)
+		again := b.follow(other)
+		require.Len(b, again.frames, len(s.frames), "the same number of frames")
+		require.Equal(b, strings.Replace(want.log, lines, "", 1), again.output(run.StreamSystem), script)
+		b.remove(h)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drover-run/drover/internal/truncate"
 	"github.com/drover-run/drover/run"
 )
 
@@ -16,8 +15,8 @@ const (
 	// endLag is how much later than a step that failed because of it the end of a service
 	// may be in the pod's status.
 	endLag = 2 * time.Second
-	// reasonLines is how many of the last log lines of a service are in a reason.
-	reasonLines = 3
+	// noteLines is how many of the last log lines of a service are in a note.
+	noteLines = 3
 )
 
 // endedService is a service that ended before its task.
@@ -43,9 +42,9 @@ func endedServices(pod *corev1.Pod, before time.Time) (ended []endedService) {
 	return ended
 }
 
-// withServices adds to the reason of a failed task which of its services had ended: its
-// steps only find that they cannot reach them.
-func (f *follower) withServices(ctx context.Context, result *run.TaskResult) *run.TaskResult {
+// endedServices describes the services of a failed task that had ended: its steps only
+// find that they cannot reach them.
+func (f *follower) endedServices(ctx context.Context, result *run.TaskResult) []string {
 	var ended []endedService
 	limited, cancel := context.WithTimeout(ctx, endLag)
 	defer cancel()
@@ -57,13 +56,10 @@ func (f *follower) withServices(ctx context.Context, result *run.TaskResult) *ru
 		ended = endedServices(pod, result.Ended.Add(endLag))
 		return len(ended) > 0 || isOver(pod), nil
 	})
-	if len(ended) == 0 {
-		return result
-	}
-	detailed := *result
+	var notes []string
 	for _, service := range ended {
-		detailed.Reason += "; " + service.text
 		if f.secrets == nil { // its output may contain them
+			notes = append(notes, service.text)
 			continue
 		}
 		lines, err := f.driver.lastLines(ctx, f.pod, service.container, serviceTail)
@@ -72,9 +68,9 @@ func (f *follower) withServices(ctx context.Context, result *run.TaskResult) *ru
 		}
 		if len(lines) > 0 {
 			lines = strings.Split(f.secrets.String(strings.Join(lines, "\n")), "\n") // secrets may have several lines
-			detailed.Reason += ": " + strings.Join(lines[max(0, len(lines)-reasonLines):], " | ")
+			service.text += ": " + strings.Join(lines[max(0, len(lines)-noteLines):], " | ")
 		}
+		notes = append(notes, service.text)
 	}
-	detailed.Reason = truncate.String(detailed.Reason, run.MaxReason, "...")
-	return &detailed
+	return notes
 }

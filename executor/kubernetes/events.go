@@ -110,37 +110,37 @@ func (f *follower) take(ctx context.Context, frame run.Frame) bool {
 	}
 	last := frame.Kind == run.FrameTaskEnd
 	if last {
-		frame.Result = f.withReason(ctx, frame.Result)
+		frame = f.withReason(ctx, frame)
 	}
 	f.next = frame.N + 1
 	f.done = !f.yield(frame) || last
 	return !f.done
 }
 
-// withReason adds the reason from the pod's status to the result of a task that
-// was ended from outside, or whose services have ended, while the cluster still has that
-// status.
-func (f *follower) withReason(ctx context.Context, result *run.TaskResult) *run.TaskResult {
+// withReason adds the reason from the pod's status to the end of a task that was ended
+// from outside, or whose services have ended, while the cluster still has that status.
+func (f *follower) withReason(ctx context.Context, end run.Frame) run.Frame {
+	result := end.Result
 	if result != nil && (result.Cause == run.CauseStep || result.Cause == run.CauseTimeout) {
-		return f.withServices(ctx, result)
+		return executor.WithNotes(end, f.endedServices(ctx, result))
 	}
 	if result == nil || result.Cause != run.CauseVanished {
-		return result
+		return end
 	}
 	pod, err := f.driver.pod(ctx, f.pod)
 	if err != nil || pod == nil || pod.UID != f.uid {
-		return result
+		return end
 	}
 	text := disruption(pod)
 	if text == "" {
-		return result
+		return end
 	}
 	detailed := *result
 	detailed.Reason = text + " (" + result.Reason + ")"
-	if len(detailed.Reason) > run.MaxReason {
-		detailed.Reason = result.Reason
+	if len(detailed.Reason) <= run.MaxReason {
+		end.Result = &detailed
 	}
-	return &detailed
+	return end
 }
 
 // evaluate decides after the reader ended before the task did. It returns the
