@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
@@ -20,7 +21,8 @@ func labelled(n run.Node) run.Node {
 }
 
 // TestRun_labels checks that a task with labels stays on the queue of its labels, also
-// when it is requeued, retried, or passed to a batch.
+// when it is delivered to a worker that has stopped, requeued, retried, or passed to a
+// batch.
 func TestRun_labels(t *testing.T) {
 	t.Parallel()
 	queue := "labels:" + gpuLabels + ":linux"
@@ -32,10 +34,13 @@ func TestRun_labels(t *testing.T) {
 			t.Parallel()
 			w := newWorkflowEnv(t, newPlan(labelled(retrying("a", run.Retry{MaxAttempts: 2})), node("b", 0)))
 			w.limits = limits
-			w.on("a", requeueTask, failStep, succeed)
+			lost := func(*workflowEnv, run.Key) (contract.ExecuteResult, error) {
+				return contract.ExecuteResult{}, temporal.NewHeartbeatTimeoutError()
+			}
+			w.on("a", lost, requeueTask, failStep, succeed)
 			require.Equal(t, run.ResultSuccess, w.run().Result)
 			require.Equal(t, []string{
-				"execute a 1.1 on " + queue, "execute a 1.2 on " + queue, "execute a 2.1 on " + queue, "execute b 1.1 on pool:linux",
+				"execute a 1.1 on " + queue, "execute a 1.2 on " + queue, "execute a 1.3 on " + queue, "execute a 2.1 on " + queue, "execute b 1.1 on pool:linux",
 			}, w.requests())
 		})
 	}

@@ -18,8 +18,9 @@ const (
 	// manyLabelWorkers is twice the number of sets of labels for which an executor polls.
 	manyLabelWorkers = 200
 	// maxLabelWorkers bounds the workers, if sets of labels come and go faster than they
-	// become unused. The last poll of a worker that is stopped for it may bring a task,
-	// which Temporal then delivers again.
+	// become unused. A server that does not end polls of a worker that stops may deliver a
+	// task to its last one. The task is not lost: nothing of it begins before its first
+	// heartbeat, so its run queues it again after the heartbeat timeout.
 	maxLabelWorkers = 1000
 )
 
