@@ -136,13 +136,13 @@ func missing(calls []string) []string {
 func initialiseFor(ctx context.Context, p *process, o Options, report *Report) error {
 	info, err := initialise(ctx, p.api, o)
 	if err != nil {
-		return fmt.Errorf("Init: %w", err)
+		return classifyError(ctx, "Init", err)
 	}
 	report.Info, report.Capabilities = &info, info.Capabilities
 	ctx, cancel := context.WithTimeout(ctx, o.Timeouts.Update)
 	defer cancel()
 	if report.Instances, err = list(ctx, p.api); err != nil {
-		return fmt.Errorf("Update: %w", err)
+		return classifyError(ctx, "Update", err)
 	}
 	_, _ = p.api.Shutdown(ctx, &wire.Empty{})
 	return nil

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -62,15 +63,38 @@ func writeTo(t *testing.T, dir, name, text string) string {
 	return file
 }
 
-func TestReadPluginConfig_faults(t *testing.T) {
+// TestPluginCheck_configuration: the message names the key, what is given and what is
+// expected, before any plugin is launched.
+func TestPluginCheck_configuration(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"- a":          "read the plugin's configuration FILE: line 1: a list where a map is expected",
-		"a: b\n\tc: d": "read the plugin's configuration FILE: line 2: a tab is part of the indentation: YAML allows only spaces there",
-		"plugin_config: {}\nconnector_config: {protocol_port: many}": "read the connector's configuration in FILE: connector_config.protocol_port: a string where a whole number is expected",
-		"connector_config: [ssh]":                                    "read the connector's configuration in FILE: connector_config: a list where a map is expected",
+		"- a":                               "drover: read the plugin's configuration FILE: line 1: a list where a map is expected",
+		"a: b\n\tc: d":                      "drover: read the plugin's configuration FILE: line 2: a tab is part of the indentation: YAML allows only spaces there",
+		"plugin_config: 5":                  "drover: FILE: plugin_config: it must be a map",
+		"connector_config: [ssh]":           "FILE: connector_config: ",
+		"connector_config: {username: 5}":   "FILE: connector_config.username: ",
+		"connector_config: {keepalive: 30}": "FILE: connector_config.keepalive: ",
+		"connector_config: {keepalive: 3x}": "FILE: connector_config.keepalive: ",
+		"connector_config: {timeout: true}": "FILE: connector_config.timeout: ",
+		"connector_config: {user: ubuntu}":  "FILE: connector_config.user: ",
+		"connector_config: {key_path: /no}": "drover: FILE: read the key of connector_config: ",
+		"plugin_config: {}\nconnector_config: {protocol_port: many, keepalive: 1}": "FILE: connector_config.protocol_port: ",
 	} {
 		file := writeTo(t, t.TempDir(), "plugin.yaml", text)
-		require.EqualError(t, readPluginConfig(file, &fleeting.Options{}), strings.ReplaceAll(want, "FILE", file), text)
+		code, _, stderr := execute(t, "fleets", "plugin", "check", "no-such-plugin", "--config", file)
+		require.Equal(t, command.ExitInvalid, code, text)
+		require.Contains(t, stderr, strings.ReplaceAll(want, "FILE", file), text)
 	}
+	code, _, stderr := execute(t, "fleets", "plugin", "check", "no-such-plugin", "--exercise")
+	require.Equal(t, command.ExitInvalid, code, stderr)
+}
+
+// The connector has the settings of a fleet, with durations such as 30s.
+func TestReadPluginConfig(t *testing.T) {
+	t.Parallel()
+	var o fleeting.Options
+	file := writeTo(t, t.TempDir(), "plugin.yaml", "name: web\nconnector_config: {username: ubuntu, keepalive: 30s, use_external_addr: true}")
+	require.NoError(t, readPluginConfig(file, &o))
+	require.JSONEq(t, `{"name": "web"}`, string(o.Config))
+	require.Equal(t, fleeting.Connector{Username: "ubuntu", Keepalive: 30 * time.Second}, o.Connector)
 }

@@ -16,12 +16,16 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/fleeting/controller"
 	"github.com/drover-run/drover/fleeting/fleetingtest"
 	"github.com/drover-run/drover/internal/config"
 	"github.com/drover-run/drover/internal/jsonfault"
 	"github.com/drover-run/drover/internal/logging"
 	"github.com/drover-run/drover/internal/yamlfault"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // addPluginCommands adds the commands for plugins, which need no gateway, to the
@@ -88,7 +92,7 @@ Other instances are not changed.`,
 				}
 			}
 			if exercise && file == "" {
-				return fmt.Errorf("--exercise needs --config, which names the group to create instances in")
+				return command.Invalid("--exercise needs --config, which names the group to create instances in")
 			}
 			if exercise {
 				return exercisePlugin(c.Context(), c.OutOrStdout(), o, output == "json")
@@ -110,39 +114,71 @@ Other instances are not changed.`,
 func readPluginConfig(path string, o *fleeting.Options) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("read the plugin's configuration: %w", err)
+		return run.Errorf(run.CodeInvalid, "read the plugin's configuration: %w", err)
 	}
 	values := map[string]any{}
 	if err := yaml.Unmarshal(text, &values); err != nil {
-		return fmt.Errorf("read the plugin's configuration %s: %w", path, yamlfault.Error(text, err, values))
+		return run.Errorf(run.CodeInvalid, "read the plugin's configuration %s: %w", path, yamlfault.Error(text, err, values))
 	}
-	if inner, ok := values["plugin_config"].(map[string]any); ok {
-		inner["connector_config"] = values["connector_config"]
-		values = inner
+	if connector := values["connector_config"]; connector != nil {
+		if o.Connector, err = readConnector(path, connector); err != nil {
+			return err
+		}
 	}
-	if connector, ok := values["connector_config"]; ok && connector != nil {
-		text, err := json.Marshal(connector)
-		if err == nil {
-			err = json.Unmarshal(text, &o.Connector)
+	if inner := values["plugin_config"]; inner != nil {
+		of, ok := inner.(map[string]any)
+		if !ok {
+			return run.Errorf(run.CodeInvalid, "%s: plugin_config: it must be a map", path)
 		}
-		if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			err = fmt.Errorf("%s: %s", strings.TrimSuffix("connector_config."+kind.Field, "."), jsonfault.Mismatch(kind))
-		}
-		if err != nil {
-			return fmt.Errorf("read the connector's configuration in %s: %w", path, err)
-		}
+		values = of
 	}
 	delete(values, "connector_config")
 	if o.Config, err = json.Marshal(values); err != nil {
-		return fmt.Errorf("encode the plugin's configuration: %w", err)
+		return run.Errorf(run.CodeInvalid, "encode the plugin's configuration %s: %w", path, err)
 	}
 	return nil
+}
+
+// readConnector reads the settings of the connector, which are those of a fleet.
+func readConnector(path string, settings any) (fleeting.Connector, error) {
+	text, err := json.Marshal(map[string]any{"connector_config": settings})
+	if err != nil {
+		return fleeting.Connector{}, run.Errorf(run.CodeInvalid, "encode connector_config of %s: %w", path, err)
+	}
+	fleet, err := spec.ReadFleet(text, spec.FormatJSON)
+	if faulty, ok := errors.AsType[*run.Error](err); ok {
+		for i := range faulty.Faults {
+			faulty.Faults[i].Line = 0 // of the text, and not of the file
+		}
+		return fleeting.Connector{}, command.FaultyFile(path, faulty)
+	}
+	if err != nil {
+		return fleeting.Connector{}, err
+	}
+	connector, err := controller.ConnectorOf(fleet.ConnectorConfig)
+	if err != nil {
+		return connector, run.Errorf(run.CodeInvalid, "%s: %w", path, err)
+	}
+	return connector, nil
+}
+
+// explainRefusal names the key for which a plugin refused its configuration: most plugins
+// return what encoding/json said.
+func explainRefusal(err error) error {
+	refused, ok := errors.AsType[*fleeting.CallError](err)
+	if !ok || refused.Call != "Init" {
+		return err
+	}
+	if key, detail, ok := jsonfault.MismatchIn(refused.Message); ok {
+		return run.Errorf(run.CodeInvalid, "the plugin refuses its configuration: %s: %s", cmp.Or(key, "all of it"), detail)
+	}
+	return err
 }
 
 func checkPlugin(ctx context.Context, out io.Writer, o fleeting.Options, initialise, asJSON bool) error {
 	report, err := fleeting.Check(ctx, o, initialise)
 	if err != nil {
-		return err
+		return explainRefusal(err)
 	}
 	if asJSON {
 		encoder := json.NewEncoder(out)

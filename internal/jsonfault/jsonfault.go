@@ -70,20 +70,61 @@ func Explain(err error) string {
 
 // Mismatch says why a value does not fit: "a number where a string is expected".
 func Mismatch(err *json.UnmarshalTypeError) string {
-	given, digits, number := strings.Cut(err.Value, " ")
-	switch given {
-	case "array":
-		given = "a list"
-	case "object":
-		given = "a map"
-	case "bool":
-		given = "true or false"
-	default:
-		if given = "a " + given; number {
-			given = "the number " + digits
-		}
+	return given(err.Value) + " where " + expected(err.Type) + " is expected"
+}
+
+// given names a value of JSON as json.UnmarshalTypeError does.
+func given(value string) string {
+	kind, digits, number := strings.Cut(value, " ")
+	switch {
+	case kind == "array":
+		return "a list"
+	case kind == "object":
+		return "a map"
+	case kind == "bool":
+		return "true or false"
+	case number:
+		return "the number " + digits
 	}
-	return given + " where " + expected(err.Type) + " is expected"
+	return "a " + kind
+}
+
+var mismatchPattern = regexp.MustCompile(`json: cannot unmarshal (\w+(?: [-+.\w]+)?) into Go (?:struct field \w*\.(\S+)|value) of type (\S+)`)
+
+// MismatchIn finds the message of a json.UnmarshalTypeError in the message of another
+// program. It returns the path of the value, "" if it is all of the text, and what
+// Mismatch would say.
+func MismatchIn(message string) (path, detail string, found bool) {
+	m := mismatchPattern.FindStringSubmatch(message)
+	if m == nil {
+		return "", "", false
+	}
+	return m[2], given(m[1]) + " where " + expectedOf(strings.TrimLeft(m[3], "*")) + " is expected", true
+}
+
+// expectedOf names what a type of Go accepts, of which only the name is known.
+func expectedOf(name string) string {
+	switch kind := strings.TrimRight(name, "0123456789"); {
+	case name == "time.Duration":
+		return "a whole number of nanoseconds"
+	case strings.HasSuffix(name, ".Duration"):
+		return "a duration such as 90s"
+	case kind == "string":
+		return "a string"
+	case kind == "bool":
+		return "true or false"
+	case kind == "int":
+		return "a whole number"
+	case kind == "uint":
+		return "a whole number of at least 0"
+	case kind == "float":
+		return "a number"
+	case strings.HasPrefix(name, "["):
+		return "a list"
+	case strings.HasPrefix(name, "map["):
+		return "a map"
+	}
+	return "a value of the type " + name
 }
 
 // expected names what a type of Go accepts.

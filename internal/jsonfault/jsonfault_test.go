@@ -108,3 +108,37 @@ func TestUnknownKeys(t *testing.T) {
 	require.Len(t, jsonfault.UnknownKeys([]byte(`{"u": 1, "v": 1, "w": 1}`), outer{}, 2), 2)
 	require.Equal(t, []jsonfault.Unknown{{"a", `there is no field "a" here`}}, jsonfault.UnknownKeys([]byte(`{"a": 1}`), struct{}{}, 9))
 }
+
+type settings struct {
+	Name   string            `json:"name"`
+	Wait   time.Duration     `json:"wait"`
+	Size   int               `json:"size"`
+	Share  float64           `json:"share"`
+	Labels map[string]string `json:"labels"`
+	Items  []struct {
+		On bool `json:"on"`
+	} `json:"items"`
+}
+
+func TestMismatchIn(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"name": 5}`:                  "name: a number where a string is expected",
+		`{"wait": "30s"}`:              "wait: a string where a whole number of nanoseconds is expected",
+		`{"size": 1.5}`:                "size: the number 1.5 where a whole number is expected",
+		`{"items": [{"on": "yes"}]}`:   "items.on: a string where true or false is expected",
+		`{"items": {}}`:                "items: a map where a list is expected",
+		`{"labels": []}`:               "labels: a list where a map is expected",
+		`[]`:                           ": a list where a value of the type jsonfault_test.settings is expected",
+		`{"name": "x", "share": true}`: "share: true or false where a number is expected",
+	} {
+		var v settings
+		err := json.Unmarshal([]byte(text), &v)
+		require.Error(t, err, text)
+		path, detail, found := jsonfault.MismatchIn("unmarshaling config: " + err.Error())
+		require.True(t, found, err)
+		require.Equal(t, want, path+": "+detail, text)
+	}
+	_, _, found := jsonfault.MismatchIn("no such region")
+	require.False(t, found)
+}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -92,7 +93,8 @@ func (v Vars) Environment(base []string, configured map[string]string) ([]string
 	return env, nil
 }
 
-// Duration is encoded as text such as 30s, or as a number of seconds.
+// Duration is encoded as text such as 30s, or as a number of seconds. Another value is a
+// json.UnmarshalTypeError, which has its key.
 type Duration time.Duration
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -104,14 +106,22 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	}
 	var words string
 	if err := json.Unmarshal(text, &words); err != nil {
-		return fmt.Errorf("a duration must be text such as 30s, not %s", text)
+		return refused(err)
 	}
 	parsed, err := time.ParseDuration(words)
 	if err != nil {
-		return fmt.Errorf("read a duration: %w", err)
+		return &json.UnmarshalTypeError{Value: "string", Type: reflect.TypeFor[Duration]()}
 	}
 	*d = Duration(parsed)
 	return nil
+}
+
+// refused returns the error to which encoding/json adds the key of the duration.
+func refused(err error) error {
+	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return &json.UnmarshalTypeError{Value: mismatch.Value, Type: reflect.TypeFor[Duration]()}
+	}
+	return err
 }
 
 // MarshalJSON implements json.Marshaler.
