@@ -84,10 +84,12 @@ func StartFleets(t testing.TB) *Parts {
 	return startParts(t, "1", nil, nil, nil, Temporal, Gateway, Control, Fleet)
 }
 
-// StartInstance starts an executor on an instance of a fleet.
-func (p *Parts) StartInstance(fleet, instance, pool string) *Process {
+// StartInstance starts an executor on an instance of a fleet, with the labels of the fleet,
+// such as a=b.
+func (p *Parts) StartInstance(fleet, instance, pool string, more ...string) *Process {
 	p.t.Helper()
 	labels := fmt.Sprintf("DROVER_EXECUTOR__LABELS=%s=%s,%s=%s", run.LabelFleet, fleet, run.LabelInstance, instance)
+	labels = strings.Join(append([]string{labels}, more...), ",")
 	return Start(p.t, p.Dir, append(slices.Clone(p.executor), labels, "DROVER_EXECUTOR__TEMPORARY=true"), "start", "executor", "--id", "x-"+instance, "--pool", pool,
 		"--state-dir", filepath.Join(p.Dir, "instances", instance))
 }
