@@ -588,27 +588,6 @@ func (e PoolSpecExec) Valid() bool {
 	}
 }
 
-// Defines values for PullPolicy.
-const (
-	PullPolicyAlways       PullPolicy = "always"
-	PullPolicyIfNotPresent PullPolicy = "if_not_present"
-	PullPolicyNever        PullPolicy = "never"
-)
-
-// Valid indicates whether the value is a known member of the PullPolicy enum.
-func (e PullPolicy) Valid() bool {
-	switch e {
-	case PullPolicyAlways:
-		return true
-	case PullPolicyIfNotPresent:
-		return true
-	case PullPolicyNever:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for RestartFrom.
 const (
 	RestartFromFailed RestartFrom = "failed"
@@ -1992,8 +1971,17 @@ type Phase string
 type Pool struct {
 	// AllowedGroups Patterns of the groups whose runs may use the pool; absent for all groups.
 	AllowedGroups []string `json:"allowed_groups,omitempty,omitzero"`
-	Arch          string   `json:"arch"`
-	Default       bool     `json:"default"`
+
+	// AllowedImages Patterns of the images that tasks and their steps may use; absent for all.
+	AllowedImages []string `json:"allowed_images,omitempty,omitzero"`
+
+	// AllowedPullPolicies The pull policies that tasks may have; absent for all.
+	AllowedPullPolicies []PullPolicy `json:"allowed_pull_policies,omitempty,omitzero"`
+
+	// AllowedServiceImages Patterns of the images that services may use; absent if `allowed_images` holds for them.
+	AllowedServiceImages []string `json:"allowed_service_images,omitempty,omitzero"`
+	Arch                 string   `json:"arch"`
+	Default              bool     `json:"default"`
 
 	// Draining Executors that are draining.
 	Draining int    `json:"draining"`
@@ -2054,6 +2042,20 @@ type PoolSpec struct {
 	// AllowedGroups Patterns such as `/acme/**` of the groups whose runs may use the pool. Absent or empty keeps those of
 	// an existing pool, and allows all groups in a new one; `/**` allows all.
 	AllowedGroups []string `json:"allowed_groups,omitempty,omitzero"`
+
+	// AllowedImages Patterns such as `registry.example.com/team/*` of the images that tasks and their steps may use. `*` stands for any text
+	// within a component of the name, `**` for any number of components. A pattern without a registry is for Docker Hub, one
+	// without a tag and a digest for all of them. Absent or empty keeps the list of an existing pool, and allows all images in a
+	// new one; `**` allows all. Not for the driver `shell`.
+	AllowedImages []string `json:"allowed_images,omitempty,omitzero"`
+
+	// AllowedPullPolicies The pull policies that tasks may have. A task without one gets `if_not_present` if it is in the list, and else the first of
+	// the list. Absent or empty keeps the list of an existing pool, and allows all in a new one. Not for the driver `shell`.
+	AllowedPullPolicies []PullPolicy `json:"allowed_pull_policies,omitempty,omitzero"`
+
+	// AllowedServiceImages Patterns of the images that services may use, instead of `allowed_images`. Absent or empty keeps the list of an existing
+	// pool. Not for the driver `shell`.
+	AllowedServiceImages []string `json:"allowed_service_images,omitempty,omitzero"`
 
 	// Arch Such as `amd64`.
 	Arch string `json:"arch,omitempty,omitzero"`
@@ -2144,7 +2146,7 @@ type ProviderLoginDone struct {
 }
 
 // PullPolicy defines model for PullPolicy.
-type PullPolicy string
+type PullPolicy = run.PullPolicy
 
 // Registration defines model for Registration.
 type Registration struct {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -122,7 +123,7 @@ func (f *registryFlags) printExecutor(answer remote.Answer[api.Executor]) error 
 	t.Field("removed", f.env.Clock(e.RemovedAt))
 	t.Field("version", e.Version)
 	if e.Features != nil {
-		t.Field("features", features(e.Features))
+		t.Field("features", strings.Join(texts(e.Features), ", "))
 	}
 	if err := t.Flush(); err != nil || len(e.Held) == 0 {
 		return err

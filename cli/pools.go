@@ -98,7 +98,7 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 		t.Field("exec", string(p.Exec))
 	}
 	if p.Features != nil {
-		t.Field("features", features(p.Features))
+		t.Field("features", strings.Join(texts(p.Features), ", "))
 	}
 	t.Field("flavor", flavorText(p.Flavor))
 	t.Field("executors", fmt.Sprintf("%d online, %d draining, %d offline", p.Online, p.Draining, p.Offline))
@@ -115,19 +115,26 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 	for _, x := range p.FleetGroups {
 		t.Field("groups of "+x.Fleet, strings.Join(x.AllowedGroups, ", "))
 	}
+	for _, list := range []struct {
+		name  string
+		items []string
+	}{{"images", p.AllowedImages}, {"service images", p.AllowedServiceImages}, {"pull policies", texts(p.AllowedPullPolicies)}} {
+		if len(list.items) > 0 {
+			t.Field(list.name, strings.Join(list.items, ", "))
+		}
+	}
 	if p.Kubernetes != nil {
 		t.Field("kubernetes", "set; see -o json")
 	}
 	return t.Flush()
 }
 
-// features returns features as a sentence.
-func features(list []run.Feature) string {
-	texts := make([]string, len(list))
-	for i, f := range list {
-		texts[i] = string(f)
+func texts[T ~string](list []T) []string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = string(v)
 	}
-	return strings.Join(texts, ", ")
+	return out
 }
 
 func flavorText(v run.Flavor) string {
@@ -143,8 +150,9 @@ func flavorText(v run.Flavor) string {
 
 // poolChange is the flags of the command set.
 type poolChange struct {
-	spec   api.PoolSpec
-	labels map[string]string
+	spec     api.PoolSpec
+	labels   map[string]string
+	policies []string
 }
 
 func setPoolCommand(f *registryFlags) *cobra.Command {
@@ -155,9 +163,10 @@ func setPoolCommand(f *registryFlags) *cobra.Command {
 		Long: `Changes the given settings of a pool, and creates the pool if it does not exist. drover pools apply -f FILE sets a whole pool.
 
 An executor that registers for a pool that does not exist creates the pool. This command sets what executors do not register: the
-default, the labels that tasks may require, the flavor, and the settings of pods.`,
+default, the labels that tasks may require, the images that they may use, the flavor, and the settings of pods.`,
 		Example: `  drover pools set linux --driver docker --os linux --arch amd64 --default
-  drover pools set gpu --label gpu=a100 --flavor-name large --flavor-memory 64Gi`,
+  drover pools set gpu --label gpu=a100 --flavor-name large --flavor-memory 64Gi
+  drover pools set linux --allowed-images 'registry.example.com/team/*,alpine' --allowed-pull-policies always`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := f.conn.Open()
@@ -185,6 +194,11 @@ default, the labels that tasks may require, the flavor, and the settings of pods
 	flags.BoolVar(&change.spec.Default, "default", false, "use this pool for tasks without a pool, instead of another pool of its kind")
 	flags.IntVar(&change.spec.MaxRunning, "max-running", 0, "how many of its tasks may run at a time; 0 for no limit")
 	flags.StringSliceVar(&change.spec.AllowedGroups, "allowed-groups", nil, "patterns such as /acme/** of the groups whose runs may use the pool; /** for all")
+	flags.StringSliceVar(&change.spec.AllowedImages, "allowed-images", nil,
+		"patterns such as registry.example.com/team/* of the images that tasks and their steps may use; ** for all")
+	flags.StringSliceVar(&change.spec.AllowedServiceImages, "allowed-service-images", nil,
+		"patterns of the images that services may use, instead of --allowed-images; ** for all")
+	flags.StringSliceVar(&change.policies, "allowed-pull-policies", nil, "if_not_present, always and never, as far as tasks may have them")
 	flags.StringVar((*string)(&change.spec.Exec), "exec", "", "allowed or forbidden: whether clients may run commands in its tasks")
 	flags.StringVar(&change.spec.Flavor.Name, "flavor-name", "", "name of the size of a slot")
 	flags.StringVar(&change.spec.Flavor.Memory, "flavor-memory", "", "memory of a slot, such as 8Gi")
@@ -204,19 +218,27 @@ func (w poolChange) merge(c *cobra.Command, client *remote.Client, name string) 
 	}
 	given := c.Flags().Changed
 	for flag, set := range map[string]func(){
-		"driver":         func() { spec.Driver = w.spec.Driver },
-		"os":             func() { spec.OS = w.spec.OS },
-		"arch":           func() { spec.Arch = w.spec.Arch },
-		"label":          func() { spec.Labels = w.labels },
-		"privileged":     func() { spec.Privileged = w.spec.Privileged },
-		"shared":         func() { spec.Shared = w.spec.Shared },
-		"default":        func() { spec.Default = w.spec.Default },
-		"max-running":    func() { spec.MaxRunning = w.spec.MaxRunning },
-		"allowed-groups": func() { spec.AllowedGroups = w.spec.AllowedGroups },
-		"exec":           func() { spec.Exec = w.spec.Exec },
-		"flavor-name":    func() { spec.Flavor.Name = w.spec.Flavor.Name },
-		"flavor-memory":  func() { spec.Flavor.Memory = w.spec.Flavor.Memory },
-		"flavor-weight":  func() { spec.Flavor.Weight = w.spec.Flavor.Weight },
+		"driver":                 func() { spec.Driver = w.spec.Driver },
+		"os":                     func() { spec.OS = w.spec.OS },
+		"arch":                   func() { spec.Arch = w.spec.Arch },
+		"label":                  func() { spec.Labels = w.labels },
+		"privileged":             func() { spec.Privileged = w.spec.Privileged },
+		"shared":                 func() { spec.Shared = w.spec.Shared },
+		"default":                func() { spec.Default = w.spec.Default },
+		"max-running":            func() { spec.MaxRunning = w.spec.MaxRunning },
+		"allowed-groups":         func() { spec.AllowedGroups = w.spec.AllowedGroups },
+		"allowed-images":         func() { spec.AllowedImages = w.spec.AllowedImages },
+		"allowed-service-images": func() { spec.AllowedServiceImages = w.spec.AllowedServiceImages },
+		"allowed-pull-policies": func() {
+			spec.AllowedPullPolicies = nil
+			for _, policy := range w.policies {
+				spec.AllowedPullPolicies = append(spec.AllowedPullPolicies, run.PullPolicy(policy))
+			}
+		},
+		"exec":          func() { spec.Exec = w.spec.Exec },
+		"flavor-name":   func() { spec.Flavor.Name = w.spec.Flavor.Name },
+		"flavor-memory": func() { spec.Flavor.Memory = w.spec.Flavor.Memory },
+		"flavor-weight": func() { spec.Flavor.Weight = w.spec.Flavor.Weight },
 	} {
 		if given(flag) {
 			set()
@@ -236,6 +258,7 @@ func currentPool(c *cobra.Command, client *remote.Client, name string) (api.Pool
 			Driver: v.Driver, OS: v.OS, Arch: v.Arch, Labels: v.Labels, Privileged: v.Privileged, Shared: v.Shared,
 			Default: v.Default, Exec: api.PoolSpecExec(v.Exec),
 			Flavor: v.Flavor, Kubernetes: v.Kubernetes, MaxRunning: v.MaxRunning, AllowedGroups: v.AllowedGroups,
+			AllowedImages: v.AllowedImages, AllowedServiceImages: v.AllowedServiceImages, AllowedPullPolicies: v.AllowedPullPolicies,
 		}
 	case run.CodeOf(err) != run.CodeNotFound:
 		return spec, err
@@ -247,8 +270,8 @@ func applyPoolCommand(f *registryFlags) *cobra.Command {
 	return newApplier("pool", "driver", (*remote.Client).PutPool, f.printPool).bind(&cobra.Command{
 		Short: "Create or update a pool from a file",
 		Long: `Creates or updates a pool from a YAML or JSON file, or from standard input with -. The file is the whole pool, with the keys of the
-API: driver, os, arch, labels, max_running, allowed_groups, privileged, shared, default, exec, flavor,
-kubernetes. The name is in the file, or given by --name.`,
+API: driver, os, arch, labels, max_running, allowed_groups, allowed_images, allowed_service_images, allowed_pull_policies, privileged,
+shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
 		Example: "  drover pools apply -f pool.yaml\n  drover pools apply -f pool.yaml --name cluster",
 	}, f.env, f.conn)
 }

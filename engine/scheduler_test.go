@@ -477,6 +477,76 @@ func TestFleetGroups(t *testing.T) {
 	require.Empty(t, fire())
 }
 
+// TestPoolImages: submissions, restarts and firings of schedules are refused if the pool
+// does not allow the images, also those of inputs. The run that was submitted before a
+// change keeps its pool.
+func TestPoolImages(t *testing.T) {
+	t.Parallel()
+	b, f := newBench(t), newFakeTemporal()
+	s := engine.NewScheduler(b.Engine, b.store, f)
+	put := func(images ...string) {
+		t.Helper()
+		_, _, err := b.PutPool(t.Context(), run.Pool{Name: "docker", Driver: run.DriverDocker, Images: run.PoolImages{Allowed: images}})
+		require.NoError(t, err)
+	}
+	specOf := func(image string, values map[string]string) *run.Spec {
+		task := twoSteps()
+		task.Image = image
+		inputs := map[string]run.Input{}
+		for name := range values {
+			inputs[name] = run.Input{Type: run.InputString}
+		}
+		return &run.Spec{Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{"t": task}, Inputs: inputs, InputValues: values}
+	}
+	submit := func(spec *run.Spec) (run.ID, error) {
+		r, err := b.Create(t.Context(), run.CreateRequest{Spec: spec})
+		return r.ID, err
+	}
+	refused := func(err error) {
+		t.Helper()
+		var e *run.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, run.CodeInvalid, e.Code)
+		require.Equal(t, []any{"tasks.t.image", run.FaultPoolMismatch}, []any{strings.TrimPrefix(e.Faults[0].Path, "spec."), e.Faults[0].Code})
+		require.Contains(t, e.Faults[0].Detail, "registry.example.com/team/*")
+	}
+	const allowed = "registry.example.com/team/app"
+	put()
+	old, err := submit(specOf("alpine", nil))
+	require.NoError(t, err)
+	require.NoError(t, b.store.CancelRun(t.Context(), old, nil))
+	nightly := run.ScheduleSpec{Name: "nightly", Cron: []string{"@daily"}, Spec: specOf("alpine", nil)}
+	_, _, err = s.PutSchedule(t.Context(), nightly, "ann")
+	require.NoError(t, err)
+	held, err := submit(specOf("alpine", nil))
+	require.NoError(t, err)
+
+	put("registry.example.com/team/*")
+	_, err = submit(specOf("alpine", nil))
+	refused(err)
+	for _, values := range []map[string]string{{"i": "alpine"}, {"i": "registry.example.com/other/app"}, {"i": "index.docker.io/team/app"}, {"i": allowed + "s/app"}} {
+		_, err = submit(specOf(`{{ input "i" }}`, values))
+		refused(err)
+	}
+	_, err = submit(specOf(`{{ input "i" }}:1`, map[string]string{"i": allowed}))
+	require.NoError(t, err)
+	_, err = b.Restart(t.Context(), run.RestartRequest{Run: old, From: run.RestartStart})
+	refused(err)
+	out, err := s.Fire(t.Context(), firingOf("nightly", "w1", time.Now()))
+	require.NoError(t, err)
+	require.Contains(t, out.Refused, "does not allow the image")
+	nightly.Name = "other"
+	_, _, err = s.PutSchedule(t.Context(), nightly, "ann")
+	refused(err)
+	got, err := b.Get(t.Context(), held)
+	require.NoError(t, err)
+	require.False(t, got.Phase.Final())
+
+	put("**")
+	_, err = b.Restart(t.Context(), run.RestartRequest{Run: old, From: run.RestartStart})
+	require.NoError(t, err)
+}
+
 // TestScheduler_orphan: a firing waits for the row of its schedule, and deletes
 // a schedule that the records do not have.
 func TestScheduler_orphan(t *testing.T) {

@@ -34,6 +34,9 @@ type Pool struct {
 	// GroupPattern); none means all groups. In a pool to be stored, none means those that
 	// it has.
 	AllowedGroups []string
+	// Images restricts the images of its tasks. In a pool to be stored, lists that are empty
+	// mean those that it has.
+	Images PoolImages
 	// FleetGroups are those of the fleets that serve the pool, by the name of the fleet; a
 	// fleet that allows all groups has none. A run may use the pool only if all of them
 	// allow its group too. They are filled in when read.
@@ -219,6 +222,7 @@ func (p Pool) Define(d *Definition) {
 	if p.Exec == ExecForbidden {
 		d.HoldOnFailure = 0
 	}
+	p.Images.define(d)
 	if p.Shared {
 		d.PullPolicy = PullAlways
 	}
@@ -263,11 +267,11 @@ type Flavor struct {
 // names a pool gets that pool. Else the pool must match what the task requires
 // and its image (container pools with an image, shell pools without), and the
 // required labels must be labels of the pool, or of one of its executors. Of
-// several, ChoosePool prefers those whose executors have the features that the task
-// needs, then those with an executor that offers its resources, then those that have
-// the labels themselves, then the default one, then the first by name. If no pool suits
-// the image or privileges, it returns one that matches all else, so that CheckPool
-// reports the fault.
+// several, ChoosePool takes one that allows its images and pull policy, and prefers those
+// whose executors have the features that the task needs, then those with an executor that
+// offers its resources, then those that have the labels themselves, then the default one,
+// then the first by name. If no pool suits the images or privileges, it returns one that
+// matches all else, so that CheckPool reports the fault.
 func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
 	if t.Pool != "" {
 		i := slices.IndexFunc(pools, func(p Pool) bool { return p.Name == t.Pool })
@@ -278,6 +282,9 @@ func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
 	}
 	matching := filter(pools, func(p Pool) bool { return t.Requires.matches(p) })
 	for _, suits := range []func(Pool) bool{
+		func(p Pool) bool {
+			return p.Container() == (t.Image != "") && (p.Privileged || !t.Privileged) && p.Images.allow(t)
+		},
 		func(p Pool) bool { return p.Container() == (t.Image != "") && (p.Privileged || !t.Privileged) },
 		func(p Pool) bool { return p.Container() == (t.Image != "") },
 		func(Pool) bool { return t.Requires != nil },
@@ -330,6 +337,7 @@ const (
 	MaxPoolLabels  = 100
 	MaxPoolRunning = 1_000_000
 	MaxPoolGroups  = 50       // patterns of allowed groups, also of a fleet
+	MaxPoolImages  = 50       // patterns of allowed images, and of services
 	MaxPoolBytes   = 64 << 10 // of its pod settings, as JSON
 	MaxLabelBytes  = 1 << 10  // of a label's value
 )

@@ -64,6 +64,40 @@ func TestChoosePool(t *testing.T) {
 	require.False(t, ok)
 }
 
+// A task without a pool goes to one that allows its images and pull policy.
+func TestChoosePool_images(t *testing.T) {
+	t.Parallel()
+	only := func(name string, images run.PoolImages) run.Pool {
+		return run.Pool{Name: name, Driver: "docker", Images: images}
+	}
+	pools := []run.Pool{
+		only("a", run.PoolImages{Allowed: []string{"alpine"}}), only("b", run.PoolImages{Allowed: []string{"team/*"}, AllowedServices: []string{"postgres"}}),
+		only("c", run.PoolImages{Allowed: []string{"alpine", "golang"}, PullPolicies: []run.PullPolicy{run.PullAlways}}),
+	}
+	pools[0].Default = true
+	postgres := []run.ServiceSpec{{Image: "postgres:16"}}
+	for name, tt := range map[string]struct {
+		task run.TaskSpec
+		want string
+	}{
+		"the default":                 {run.TaskSpec{Image: "alpine:3"}, "a"},
+		"another image":               {run.TaskSpec{Image: "team/app"}, "b"},
+		"of a step":                   {run.TaskSpec{Image: "alpine", Steps: []run.Step{{Image: "golang"}}}, "c"},
+		"of a service":                {run.TaskSpec{Image: "team/app", Services: postgres}, "b"},
+		"pull policy":                 {run.TaskSpec{Image: "alpine", PullPolicy: run.PullNever}, "a"},
+		"no pool allows it":           {run.TaskSpec{Image: "golang", PullPolicy: run.PullNever}, "a"},
+		"no pool allows the services": {run.TaskSpec{Image: "alpine", Services: postgres}, "a"},
+		"named":                       {run.TaskSpec{Image: "alpine", Pool: "b"}, "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, ok := run.ChoosePool(&tt.task, pools)
+			require.True(t, ok)
+			require.Equal(t, tt.want, p.Name)
+		})
+	}
+}
+
 func TestPool_Allows(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string][3]bool{"": {true, true, true}, "/**": {true, true, true}, "/acme/**": {true, true, false}, "/acme/web/**": {true, false, false}, "/acme": {}} {

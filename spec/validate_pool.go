@@ -3,8 +3,10 @@ package spec
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/drover-run/drover/run"
 )
@@ -13,6 +15,7 @@ import (
 const (
 	maxTolerations    = 100
 	maxPullSecrets    = 100
+	maxShownItems     = 10 // of a list in a fault
 	effectPreferNo    = "PreferNoSchedule"
 	effectNo          = "NoSchedule"
 	effectNoExecute   = "NoExecute"
@@ -53,6 +56,7 @@ func ValidatePool(p run.Pool) []run.Fault {
 		l.add("max_running", run.FaultOutOfRange, "max_running is from 0, which is no limit, to %d", run.MaxPoolRunning)
 	}
 	checkAllowedGroups(l, p.AllowedGroups)
+	checkAllowedImages(l, p)
 	checkLabels(l, "labels", p.Labels)
 	checkFlavor(l, p.Flavor)
 	if p.Kubernetes != nil {
@@ -71,6 +75,45 @@ func checkAllowedGroups(l *faultList, patterns []string) {
 		if _, err := run.GroupPattern(pattern); err != nil {
 			l.add(path.Index(i), run.FaultBadFormat, "%s", err.Error())
 		}
+	}
+}
+
+// checkAllowedImages checks what restricts the images of a pool's tasks.
+func checkAllowedImages(l *faultList, p run.Pool) {
+	const policies = run.Path("allowed_pull_policies")
+	for _, list := range []struct {
+		path     run.Path
+		patterns []string
+	}{{"allowed_images", p.Images.Allowed}, {"allowed_service_images", p.Images.AllowedServices}} {
+		checkHasImages(l, list.path, p, len(list.patterns))
+		if len(list.patterns) > run.MaxPoolImages {
+			l.add(list.path, run.FaultOverLimit, "there are %d patterns; the limit is %d", len(list.patterns), run.MaxPoolImages)
+		}
+		for i, pattern := range items(l, list.patterns) {
+			if err := run.CheckImagePattern(pattern); err != nil {
+				l.add(list.path.Index(i), run.FaultBadFormat, "%s", err.Error())
+			}
+		}
+	}
+	checkHasImages(l, policies, p, len(p.Images.PullPolicies))
+	for i, policy := range items(l, p.Images.PullPolicies) {
+		switch {
+		case policy == "":
+			l.add(policies.Index(i), run.FaultRequired, "a pull policy is %s, %s or %s", run.PullIfNotPresent, run.PullAlways, run.PullNever)
+		case slices.Contains(p.Images.PullPolicies[:i], policy):
+			l.add(policies.Index(i), run.FaultDuplicate, "%s is in the list already", quote(string(policy)))
+		default:
+			checkEnum(l, policies.Index(i), policy, run.PullIfNotPresent, run.PullAlways, run.PullNever)
+		}
+	}
+	if p.Shared && len(p.Images.PullPolicies) > 0 && !slices.Contains(p.Images.PullPolicies, run.PullAlways) {
+		l.add(policies, run.FaultContradiction, "a shared pool pulls images always: the list must have %s", run.PullAlways)
+	}
+}
+
+func checkHasImages(l *faultList, path run.Path, p run.Pool, length int) {
+	if length > 0 && p.Driver == run.DriverShell {
+		l.add(path, run.FaultContradiction, "tasks of driver %s have no images", run.DriverShell)
 	}
 }
 
@@ -192,6 +235,7 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 		if t.Image == "" {
 			l.add(path.Key("image"), run.FaultRequired, "pool %s runs tasks in containers (%s): the task needs an image", p.Name, p.Driver)
 		}
+		checkImages(l, path, t, &p)
 		checksOut := slices.ContainsFunc(t.Steps, func(s run.Step) bool { return s.Checkout != nil })
 		if checksOut && !t.SharesWorkingDir() && !volumePath(t.WorkingDir) { // else checkTask has checked it
 			l.add(path.Key("working_dir"), run.FaultPoolMismatch,
@@ -224,6 +268,40 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 		}
 	}
 	return l.faults
+}
+
+// checkImages reports the images and the pull policy of a task that its pool does not allow.
+func checkImages(l *faultList, path run.Path, t *run.TaskSpec, p *run.Pool) {
+	check := func(at run.Path, image string, patterns []string, key string) {
+		if image != "" && !run.ImageAllowed(patterns, image) {
+			l.add(at, run.FaultPoolMismatch, "pool %s does not allow the image %s; its %s are %s", p.Name, quote(run.FullImage(image)), key, someOf(patterns))
+		}
+	}
+	const key = "allowed_images"
+	check(path.Key("image"), t.Image, p.Images.Allowed, key)
+	for i := range t.Steps {
+		check(path.Key("steps").Index(i).Key("image"), t.Steps[i].Image, p.Images.Allowed, key)
+	}
+	services, serviceKey := p.Images.Services()
+	for i := range t.Services {
+		check(path.Key("services").Index(i).Key("image"), t.Services[i].Image, services, serviceKey)
+	}
+	if policies := p.Images.PullPolicies; t.PullPolicy != "" && p.Images.Policy(t.PullPolicy) != t.PullPolicy {
+		l.add(path.Key("pull_policy"), run.FaultPoolMismatch, "pool %s does not allow %s; its allowed_pull_policies are %s", p.Name, t.PullPolicy, someOf(policies))
+	}
+}
+
+// someOf returns the items of a list as a text, at most maxShownItems of them.
+func someOf[T ~string](list []T) string {
+	shown := make([]string, 0, maxShownItems)
+	for _, item := range list[:min(len(list), maxShownItems)] {
+		shown = append(shown, string(item))
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(list) - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // checkFeatures reports what a task needs and no executor of its pool can do. What a

@@ -58,6 +58,23 @@ func TestValidatePool(t *testing.T) {
 				"kubernetes.affinity bad_format", "kubernetes.pod_template bad_format",
 			},
 		},
+		"images": {
+			run.Pool{Name: "a", Driver: "docker", Images: run.PoolImages{
+				Allowed: []string{"alpine", "a b"}, AllowedServices: slices.Repeat([]string{"**"}, run.MaxPoolImages+1), PullPolicies: []run.PullPolicy{"always", "sometimes", "", "always"},
+			}},
+			[]string{
+				"allowed_images[1] bad_format", "allowed_service_images over_limit",
+				"allowed_pull_policies[1] bad_value", "allowed_pull_policies[2] required", "allowed_pull_policies[3] duplicate",
+			},
+		},
+		"images of the shell": {
+			run.Pool{Name: "a", Driver: "shell", Images: run.PoolImages{Allowed: []string{"a"}, AllowedServices: []string{"a"}, PullPolicies: []run.PullPolicy{"never"}}},
+			[]string{"allowed_images contradiction", "allowed_service_images contradiction", "allowed_pull_policies contradiction"},
+		},
+		"shared without always": {
+			run.Pool{Name: "a", Driver: "docker", Shared: true, Images: run.PoolImages{PullPolicies: []run.PullPolicy{"never"}}},
+			[]string{"allowed_pull_policies contradiction"},
+		},
 		"limit": {run.Pool{Name: "a", Driver: "shell", MaxRunning: -1}, []string{"max_running out_of_range"}},
 		"large": {
 			run.Pool{Name: "a", Driver: "kubernetes", Kubernetes: &run.KubernetesPool{PodTemplate: json.RawMessage(`{"a":"` + strings.Repeat("x", run.MaxPoolBytes) + `"}`)}},
@@ -98,6 +115,55 @@ func TestCheckPool(t *testing.T) {
 	require.Equal(t, want, found(spec.CheckPool("a", all, shell)))
 	shell.Privileged = true
 	require.Len(t, spec.CheckPool("a", all, shell), len(want))
+}
+
+// Images and pull policies that a pool does not allow are refused, with what it allows.
+func TestCheckPool_images(t *testing.T) {
+	t.Parallel()
+	const allowed = "registry.example.com/team/*"
+	task := func(change func(*run.TaskSpec)) *run.TaskSpec {
+		t := &run.TaskSpec{Image: "registry.example.com/team/app:1", Steps: []run.Step{{Run: "x"}}}
+		change(t)
+		return t
+	}
+	image := func(name string) *run.TaskSpec { return task(func(t *run.TaskSpec) { t.Image = name }) }
+	step := task(func(t *run.TaskSpec) { t.Steps[0].Image = "alpine" })
+	checkout := task(func(t *run.TaskSpec) { t.Steps = []run.Step{{Checkout: &run.Checkout{Repository: "https://h/r"}}} })
+	service := task(func(t *run.TaskSpec) { t.Services = []run.ServiceSpec{{Image: "postgres:16"}} })
+	policy := task(func(t *run.TaskSpec) { t.PullPolicy = run.PullNever })
+	for name, tt := range map[string]struct {
+		images run.PoolImages
+		task   *run.TaskSpec
+		want   []string
+	}{
+		"all":                          {run.PoolImages{}, image("alpine"), nil},
+		"allowed":                      {run.PoolImages{Allowed: []string{allowed}}, task(func(*run.TaskSpec) {}), nil},
+		"another registry":             {run.PoolImages{Allowed: []string{allowed}}, image("alpine"), []string{"tasks.a.image pool_mismatch"}},
+		"a port":                       {run.PoolImages{Allowed: []string{allowed}}, image("registry.example.com:5000/team/app"), []string{"tasks.a.image pool_mismatch"}},
+		"upper case":                   {run.PoolImages{Allowed: []string{"alpine"}}, image("LIBRARY/alpine"), []string{"tasks.a.image pool_mismatch"}},
+		"the other name of Docker Hub": {run.PoolImages{Allowed: []string{"alpine"}}, image("index.docker.io/team/alpine"), []string{"tasks.a.image pool_mismatch"}},
+		"a tag and a digest": {
+			run.PoolImages{Allowed: []string{"alpine:3"}}, image("alpine:3@sha256:" + strings.Repeat("0", 64)), []string{"tasks.a.image pool_mismatch"},
+		},
+		"a step":                         {run.PoolImages{Allowed: []string{allowed}}, step, []string{"tasks.a.steps[0].image pool_mismatch"}},
+		"a step, a list for services":    {run.PoolImages{Allowed: []string{allowed}, AllowedServices: []string{"**"}}, step, []string{"tasks.a.steps[0].image pool_mismatch"}},
+		"the executor's image with git":  {run.PoolImages{Allowed: []string{allowed}}, checkout, nil},
+		"a service":                      {run.PoolImages{Allowed: []string{allowed}}, service, []string{"tasks.a.services[0].image pool_mismatch"}},
+		"an allowed service":             {run.PoolImages{Allowed: []string{allowed}, AllowedServices: []string{"postgres"}}, service, nil},
+		"no service":                     {run.PoolImages{AllowedServices: []string{allowed}}, service, []string{"tasks.a.services[0].image pool_mismatch"}},
+		"services only":                  {run.PoolImages{AllowedServices: []string{allowed}}, image("alpine"), nil},
+		"pull policy":                    {run.PoolImages{PullPolicies: []run.PullPolicy{run.PullAlways}}, policy, []string{"tasks.a.pull_policy pool_mismatch"}},
+		"allowed pull policy":            {run.PoolImages{PullPolicies: []run.PullPolicy{run.PullAlways, run.PullNever}}, policy, nil},
+		"none, and the pool has its own": {run.PoolImages{PullPolicies: []run.PullPolicy{run.PullAlways}}, image("alpine"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, found(spec.CheckPool("a", tt.task, run.Pool{Name: "p", Driver: run.DriverDocker, Images: tt.images})))
+		})
+	}
+	many := slices.Repeat([]string{"other"}, 11)
+	faults := spec.CheckPool("a", image("alpine"), run.Pool{Name: "p", Driver: run.DriverDocker, Images: run.PoolImages{Allowed: many}})
+	require.Equal(t, `pool p does not allow the image "docker.io/library/alpine:latest"; its allowed_images are `+strings.Repeat("other, ", 9)+"other and 1 more", faults[0].Detail)
 }
 
 // What no executor of a pool reports is refused.

@@ -30,6 +30,7 @@ func RegistryTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"put_pools":                          testPutPool,
 		"pools_that_are_used_stay":           testDeletePool,
 		"definitions_have_pool_details":      testPoolDefinition,
+		"images_of_pools":                    testPoolImages,
 		"one_default_of_each_kind":           testDefaultPool,
 		"registration_notifies_the_workflow": testExecutorNotifies,
 		"clock_jumps":                        testClockJumps,
@@ -511,6 +512,71 @@ func testPoolDefinition(t *testing.T, d *fixture.Database) {
 			require.Equal(t, policy, definition.PullPolicy)
 		}
 	}
+}
+
+// testPoolImages: a pool keeps the restrictions of images that a client leaves out, and
+// tasks get the full names of their images and a pull policy of the pool.
+func testPoolImages(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	put := func(p run.Pool) run.PoolImages {
+		t.Helper()
+		p.Name = "linux"
+		_, _, err := s.PutPool(t.Context(), p)
+		require.NoError(t, err)
+		got, err := s.GetPool(t.Context(), "linux")
+		require.NoError(t, err)
+		return got.Images
+	}
+	define := func(change func(*run.TaskSpec)) run.Definition {
+		t.Helper()
+		spec := fixture.OneTask("/a/b")
+		for _, task := range spec.Tasks {
+			task.Image, task.Services = "alpine", []run.ServiceSpec{{Image: "postgres:16"}}
+			task.Steps = []run.Step{{Run: "x", Image: "team/app:1@sha256:0"}, {Run: "x"}}
+			change(task)
+		}
+		r := fixture.Create(t, s, spec)
+		fixture.Begin(t, s, r.ID)
+		fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
+		return fixture.Claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1})
+	}
+	images := func(d run.Definition) []string {
+		return []string{d.Image, d.Steps[0].Image, d.Steps[1].Image, d.Services[0].Image}
+	}
+	as := func(policy run.PullPolicy) func(*run.TaskSpec) {
+		return func(t *run.TaskSpec) { t.PullPolicy = policy }
+	}
+	none := func(*run.TaskSpec) {}
+
+	require.Zero(t, put(run.Pool{Driver: "docker"}))
+	d1 := define(none)
+	require.Equal(t, []string{"alpine", "team/app:1@sha256:0", "", "postgres:16"}, images(d1))
+	require.Equal(t, run.PullIfNotPresent, d1.PullPolicy)
+
+	want := run.PoolImages{AllowedServices: []string{"postgres"}, PullPolicies: []run.PullPolicy{run.PullAlways, run.PullNever}}
+	require.Equal(t, want, put(run.Pool{Driver: "docker", Images: want}))
+	d1 = define(none)
+	require.Equal(t, []string{"alpine", "team/app:1@sha256:0", "", "docker.io/library/postgres:16"}, images(d1))
+	require.Equal(t, "postgres", d1.Services[0].Name)
+	require.Equal(t, run.PullAlways, d1.PullPolicy)
+	require.Equal(t, run.PullNever, define(as(run.PullNever)).PullPolicy)
+	require.Equal(t, run.PullAlways, define(as(run.PullIfNotPresent)).PullPolicy, "it was submitted before")
+
+	want.Allowed = []string{"alpine", "team/*"}
+	require.Equal(t, want, put(run.Pool{Driver: "docker", Images: run.PoolImages{Allowed: want.Allowed}}))
+	require.Equal(t, want, put(run.Pool{Driver: "kubernetes"}))
+	require.Equal(t, []string{"docker.io/library/alpine:latest", "docker.io/team/app@sha256:0", "", "docker.io/library/postgres:16"}, images(define(none)))
+	want.PullPolicies = []run.PullPolicy{run.PullNever, run.PullIfNotPresent}
+	require.Equal(t, want, put(run.Pool{Driver: "docker", Images: run.PoolImages{PullPolicies: want.PullPolicies}}))
+	require.Equal(t, run.PullIfNotPresent, define(none).PullPolicy)
+	put(run.Pool{Driver: "docker", Shared: true})
+	require.Equal(t, run.PullAlways, define(none).PullPolicy)
+
+	_, _, err := s.PutPool(t.Context(), run.Pool{Name: "idle", Driver: "docker", Images: want})
+	require.NoError(t, err)
+	got, _, err := s.PutPool(t.Context(), run.Pool{Name: "idle", Driver: run.DriverShell})
+	require.NoError(t, err)
+	require.Zero(t, got.Images, "its tasks have no images")
 }
 
 // testExpireClockJumps repeatedly sets the clock forwards by more than a

@@ -2886,6 +2886,12 @@ export interface components {
             max_running?: number;
             /** @description Patterns of the groups whose runs may use the pool; absent for all groups. */
             allowed_groups?: string[];
+            /** @description Patterns of the images that tasks and their steps may use; absent for all. */
+            allowed_images?: string[];
+            /** @description Patterns of the images that services may use; absent if `allowed_images` holds for them. */
+            allowed_service_images?: string[];
+            /** @description The pull policies that tasks may have; absent for all. */
+            allowed_pull_policies?: components["schemas"]["PullPolicy"][];
             /**
              * @description The fleets whose machines serve the pool and that do not allow all groups. A run may use the pool only if
              *     each of them allows its group too.
@@ -3249,6 +3255,23 @@ export interface components {
              *     an existing pool, and allows all groups in a new one; `/**` allows all.
              */
             allowed_groups?: string[];
+            /**
+             * @description Patterns such as `registry.example.com/team/*` of the images that tasks and their steps may use. `*` stands for any text
+             *     within a component of the name, `**` for any number of components. A pattern without a registry is for Docker Hub, one
+             *     without a tag and a digest for all of them. Absent or empty keeps the list of an existing pool, and allows all images in a
+             *     new one; `**` allows all. Not for the driver `shell`.
+             */
+            allowed_images?: string[];
+            /**
+             * @description Patterns of the images that services may use, instead of `allowed_images`. Absent or empty keeps the list of an existing
+             *     pool. Not for the driver `shell`.
+             */
+            allowed_service_images?: string[];
+            /**
+             * @description The pull policies that tasks may have. A task without one gets `if_not_present` if it is in the list, and else the first of
+             *     the list. Absent or empty keeps the list of an existing pool, and allows all in a new one. Not for the driver `shell`.
+             */
+            allowed_pull_policies?: components["schemas"]["PullPolicy"][];
             /**
              * @description Whether privileged tasks are allowed.
              * @default false

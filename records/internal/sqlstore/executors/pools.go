@@ -13,15 +13,16 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-const poolColumns = `name, driver, os, arch, labels, privileged, shared, is_default, flavor, kubernetes, exec_policy, max_running, allowed_groups`
+const poolColumns = `name, driver, os, arch, labels, privileged, shared, is_default, flavor, kubernetes, exec_policy, max_running, allowed_groups, images`
 
 func scanPool(row sqldb.Scanner) (run.Pool, error) {
 	var p run.Pool
-	var labels, flavor, kubernetes, groups string
-	if err := row.Scan(&p.Name, &p.Driver, &p.OS, &p.Arch, &labels, &p.Privileged, &p.Shared, &p.Default, &flavor, &kubernetes, &p.Exec, &p.MaxRunning, &groups); err != nil {
+	var labels, flavor, kubernetes, groups, images string
+	if err := row.Scan(&p.Name, &p.Driver, &p.OS, &p.Arch, &labels, &p.Privileged, &p.Shared, &p.Default, &flavor, &kubernetes, &p.Exec, &p.MaxRunning, &groups, &images); err != nil {
 		return p, err
 	}
-	err := errors.Join(sqldb.Unmarshal(labels, &p.Labels), sqldb.Unmarshal(flavor, &p.Flavor), sqldb.Unmarshal(kubernetes, &p.Kubernetes), sqldb.Unmarshal(groups, &p.AllowedGroups))
+	err := errors.Join(sqldb.Unmarshal(labels, &p.Labels), sqldb.Unmarshal(flavor, &p.Flavor), sqldb.Unmarshal(kubernetes, &p.Kubernetes),
+		sqldb.Unmarshal(groups, &p.AllowedGroups), sqldb.Unmarshal(images, &p.Images))
 	p.Flavor.Weight = 0 // of an earlier version, which accepted it
 	return p, err
 }
@@ -211,8 +212,8 @@ func eachFleetGroups(ctx context.Context, q sqldb.Querier, add func(pool string,
 
 // PutPool implements records.Store.
 func (s *Store) PutPool(ctx context.Context, p run.Pool) (out run.Pool, created bool, err error) {
-	texts := make([]string, 4)
-	for i, v := range []any{p.Labels, p.Flavor, p.Kubernetes, p.AllowedGroups} {
+	texts := make([]string, 3)
+	for i, v := range []any{p.Labels, p.Flavor, p.Kubernetes} {
 		if texts[i], err = sqldb.Marshal(v); err != nil {
 			return out, false, s.db.Wrap("put a pool", err)
 		}
@@ -241,24 +242,44 @@ func (s *Store) PutPool(ctx context.Context, p run.Pool) (out run.Pool, created 
 				return err
 			}
 		}
-		// A client of an earlier version does not know the groups, and must not open the
-		// pool to all of them.
-		if len(p.AllowedGroups) == 0 {
-			if texts[3], err = sqldb.Marshal(prev.AllowedGroups); err != nil {
-				return err
-			}
+		groups, images, err := restrictions(p, prev)
+		if err != nil {
+			return err
 		}
-		if _, err := t.Exec(ctx, `INSERT INTO pools (`+poolColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		if _, err := t.Exec(ctx, `INSERT INTO pools (`+poolColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET driver = excluded.driver, os = excluded.os, arch = excluded.arch, labels = excluded.labels,
 			privileged = excluded.privileged, shared = excluded.shared, is_default = excluded.is_default, flavor = excluded.flavor, kubernetes = excluded.kubernetes,
-			exec_policy = excluded.exec_policy, max_running = excluded.max_running, allowed_groups = excluded.allowed_groups`,
-			p.Name, p.Driver, p.OS, p.Arch, texts[0], p.Privileged, p.Shared, p.Default, texts[1], texts[2], p.Exec, p.MaxRunning, texts[3]); err != nil {
+			exec_policy = excluded.exec_policy, max_running = excluded.max_running, allowed_groups = excluded.allowed_groups, images = excluded.images`,
+			p.Name, p.Driver, p.OS, p.Arch, texts[0], p.Privileged, p.Shared, p.Default, texts[1], texts[2], p.Exec, p.MaxRunning, groups, images); err != nil {
 			return err
 		}
 		out, err = s.pool(ctx, t, p.Name)
 		return err
 	})
 	return out, created, err
+}
+
+// restrictions returns the groups and images that a pool allows, as JSON. A client of an
+// earlier version does not know them, and must not open the pool to all. A pool that runs
+// no containers has no images.
+func restrictions(p, prev run.Pool) (groups, images string, err error) {
+	if len(p.AllowedGroups) == 0 {
+		p.AllowedGroups = prev.AllowedGroups
+	}
+	if groups, err = sqldb.Marshal(p.AllowedGroups); err != nil || !p.Container() {
+		return groups, "", err
+	}
+	if len(p.Images.Allowed) == 0 {
+		p.Images.Allowed = prev.Images.Allowed
+	}
+	if len(p.Images.AllowedServices) == 0 {
+		p.Images.AllowedServices = prev.Images.AllowedServices
+	}
+	if len(p.Images.PullPolicies) == 0 {
+		p.Images.PullPolicies = prev.Images.PullPolicies
+	}
+	images, err = sqldb.Marshal(p.Images)
+	return groups, images, err
 }
 
 // checkExecutorsFit refuses a pool that contradicts an executor that serves it.

@@ -265,11 +265,11 @@ func countUse(ctx context.Context, t *sqldb.Tx, inserted sql.Result, executor st
 // define builds the definition of a task.
 func define(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task, key run.Key) (run.Definition, error) {
 	var header, text string
-	var hidden, pods, driver, policy sql.NullString
+	var hidden, pods, images, driver, policy sql.NullString
 	var shared sql.NullBool
-	if err := t.QueryRow(ctx, `SELECT d.header, s.spec, x.secrets, p.kubernetes, p.driver, p.shared, p.exec_policy FROM run_details d
+	if err := t.QueryRow(ctx, `SELECT d.header, s.spec, x.secrets, p.kubernetes, p.images, p.driver, p.shared, p.exec_policy FROM run_details d
 		JOIN task_specs s ON s.run_id = d.run_id LEFT JOIN run_secrets x ON x.run_id = d.run_id LEFT JOIN pools p ON p.name = ?
-		WHERE d.run_id = ? AND s.node = ?`, x.Pool, r.ID, x.Node).Scan(&header, &text, &hidden, &pods, &driver, &shared, &policy); err != nil {
+		WHERE d.run_id = ? AND s.node = ?`, x.Pool, r.ID, x.Node).Scan(&header, &text, &hidden, &pods, &images, &driver, &shared, &policy); err != nil {
 		return run.Definition{}, err
 	}
 	var spec run.Spec
@@ -277,7 +277,7 @@ func define(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task, key run
 	pool := run.Pool{Name: x.Pool, Driver: driver.String, Shared: shared.Bool, Exec: run.ExecPolicy(policy.String)}
 	expanded := run.ExpandedTask{Name: x.Name, Node: x.Node, Spec: x.SpecName, Pool: x.Pool}
 	if err := errors.Join(sqldb.Unmarshal(header, &spec), sqldb.Unmarshal(text, &task), sqldb.OpenSecrets(t.Keys, sqldb.RunLabel(r.ID), hidden.String, &spec.Secrets),
-		sqldb.Unmarshal(x.Axis, &expanded.Axis), sqldb.Unmarshal(pods.String, &pool.Kubernetes)); err != nil {
+		sqldb.Unmarshal(x.Axis, &expanded.Axis), sqldb.Unmarshal(pods.String, &pool.Kubernetes), sqldb.Unmarshal(images.String, &pool.Images)); err != nil {
 		return run.Definition{}, err
 	}
 	resolved, err := task.WithOutputs(outputs(ctx, t, r.ID))
