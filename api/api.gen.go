@@ -2001,6 +2001,9 @@ type Pool struct {
 	// each of them allows its group too.
 	FleetGroups []FleetGroups `json:"fleet_groups,omitempty,omitzero"`
 
+	// Image The image of tasks without one; absent for none.
+	Image string `json:"image,omitempty,omitzero"`
+
 	// Kubernetes The settings of the pods of a pool's tasks.
 	Kubernetes KubernetesPool    `json:"kubernetes,omitempty,omitzero"`
 	Labels     map[string]string `json:"labels"`
@@ -2072,6 +2075,9 @@ type PoolSpec struct {
 
 	// Flavor The size of the slots of a pool.
 	Flavor Flavor `json:"flavor,omitempty,omitzero"`
+
+	// Image The image of tasks without one. They get it when the run is submitted. Tasks may always use it. Not for the driver `shell`.
+	Image string `json:"image,omitempty,omitzero"`
 
 	// Kubernetes The settings of the pods of a pool's tasks.
 	Kubernetes KubernetesPool `json:"kubernetes,omitempty,omitzero"`

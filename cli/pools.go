@@ -115,6 +115,9 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 	for _, x := range p.FleetGroups {
 		t.Field("groups of "+x.Fleet, strings.Join(x.AllowedGroups, ", "))
 	}
+	if p.Image != "" {
+		t.Field("image", p.Image)
+	}
 	for _, list := range []struct {
 		name  string
 		items []string
@@ -194,6 +197,7 @@ default, the labels that tasks may require, the images that they may use, the fl
 	flags.BoolVar(&change.spec.Default, "default", false, "use this pool for tasks without a pool, instead of another pool of its kind")
 	flags.IntVar(&change.spec.MaxRunning, "max-running", 0, "how many of its tasks may run at a time; 0 for no limit")
 	flags.StringSliceVar(&change.spec.AllowedGroups, "allowed-groups", nil, "patterns such as /acme/** of the groups whose runs may use the pool; /** for all")
+	flags.StringVar(&change.spec.Image, "image", "", "the image of tasks without one")
 	flags.StringSliceVar(&change.spec.AllowedImages, "allowed-images", nil,
 		"patterns such as registry.example.com/team/* of the images that tasks and their steps may use; ** for all")
 	flags.StringSliceVar(&change.spec.AllowedServiceImages, "allowed-service-images", nil,
@@ -239,6 +243,7 @@ func (w poolChange) merge(c *cobra.Command, client *remote.Client, name string) 
 		"flavor-name":   func() { spec.Flavor.Name = w.spec.Flavor.Name },
 		"flavor-memory": func() { spec.Flavor.Memory = w.spec.Flavor.Memory },
 		"flavor-weight": func() { spec.Flavor.Weight = w.spec.Flavor.Weight },
+		"image":         func() { spec.Image = w.spec.Image },
 	} {
 		if given(flag) {
 			set()
@@ -258,7 +263,7 @@ func currentPool(c *cobra.Command, client *remote.Client, name string) (api.Pool
 			Driver: v.Driver, OS: v.OS, Arch: v.Arch, Labels: v.Labels, Privileged: v.Privileged, Shared: v.Shared,
 			Default: v.Default, Exec: api.PoolSpecExec(v.Exec),
 			Flavor: v.Flavor, Kubernetes: v.Kubernetes, MaxRunning: v.MaxRunning, AllowedGroups: v.AllowedGroups,
-			AllowedImages: v.AllowedImages, AllowedServiceImages: v.AllowedServiceImages, AllowedPullPolicies: v.AllowedPullPolicies,
+			Image: v.Image, AllowedImages: v.AllowedImages, AllowedServiceImages: v.AllowedServiceImages, AllowedPullPolicies: v.AllowedPullPolicies,
 		}
 	case run.CodeOf(err) != run.CodeNotFound:
 		return spec, err
@@ -270,8 +275,8 @@ func applyPoolCommand(f *registryFlags) *cobra.Command {
 	return newApplier("pool", "driver", (*remote.Client).PutPool, f.printPool).bind(&cobra.Command{
 		Short: "Create or update a pool from a file",
 		Long: `Creates or updates a pool from a YAML or JSON file, or from standard input with -. The file is the whole pool, with the keys of the
-API: driver, os, arch, labels, max_running, allowed_groups, allowed_images, allowed_service_images, allowed_pull_policies, privileged,
-shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
+API: driver, os, arch, labels, max_running, allowed_groups, image, allowed_images, allowed_service_images, allowed_pull_policies,
+privileged, shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
 		Example: "  drover pools apply -f pool.yaml\n  drover pools apply -f pool.yaml --name cluster",
 	}, f.env, f.conn)
 }

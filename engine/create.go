@@ -154,11 +154,15 @@ func faultsError(faults []run.Fault) error {
 }
 
 // choosePool returns the pool of a task, after checking that the task fits the
-// pool.
+// pool. A task without an image gets that of the pool: t is a copy of what the client
+// submitted.
 func choosePool(name string, t *run.TaskSpec, pools []run.Pool) (string, []run.Fault) {
 	pool, ok := run.ChoosePool(t, pools)
 	switch {
 	case ok:
+		if t.Image == "" {
+			t.Image = pool.Images.Default
+		}
 		return pool.Name, spec.CheckPool(name, t, pool)
 	case t.Pool != "":
 		return "", []run.Fault{{

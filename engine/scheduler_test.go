@@ -547,6 +547,49 @@ func TestPoolImages(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A task without an image gets that of its pool when the run is submitted, and a restart
+// keeps it. The specification of the client stays as it is.
+func TestPoolImages_default(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	put := func(image string) {
+		t.Helper()
+		_, _, err := b.PutPool(t.Context(), run.Pool{Name: "docker", Driver: run.DriverDocker, Images: run.PoolImages{Default: image, Allowed: []string{"team/*"}}})
+		require.NoError(t, err)
+	}
+	spec := &run.Spec{Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{"none": twoSteps(), "own": twoSteps(), "shell": twoSteps()}}
+	spec.Tasks["none"].Pool, spec.Tasks["own"].Pool, spec.Tasks["own"].Image = "docker", "docker", "team/app"
+	images := func(id run.ID) (all []string) {
+		t.Helper()
+		stored, err := b.Spec(t.Context(), id)
+		require.NoError(t, err)
+		for _, name := range []string{"none", "own", "shell"} {
+			all = append(all, stored.Tasks[name].Image)
+		}
+		return all
+	}
+	put("")
+	_, err := b.Create(t.Context(), run.CreateRequest{Spec: spec})
+	var refused *run.Error
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, []any{"tasks.none.image", run.FaultRequired}, []any{refused.Faults[0].Path, refused.Faults[0].Code})
+
+	put("alpine:3")
+	r, err := b.Create(t.Context(), run.CreateRequest{Spec: spec})
+	require.NoError(t, err)
+	require.Equal(t, []string{"alpine:3", "team/app", ""}, images(r.ID))
+	require.Empty(t, spec.Tasks["none"].Image)
+	put("alpine:4")
+	require.Equal(t, []string{"alpine:3", "team/app", ""}, images(r.ID))
+	require.NoError(t, b.store.CancelRun(t.Context(), r.ID, nil))
+	_, err = b.Restart(t.Context(), run.RestartRequest{Run: r.ID, From: run.RestartStart})
+	requireCode(t, run.CodeInvalid, err) // the image of the run is not allowed now
+	put("alpine:3")
+	again, err := b.Restart(t.Context(), run.RestartRequest{Run: r.ID, From: run.RestartStart})
+	require.NoError(t, err)
+	require.Equal(t, []string{"alpine:3", "team/app", ""}, images(again.ID))
+}
+
 // TestScheduler_orphan: a firing waits for the row of its schedule, and deletes
 // a schedule that the records do not have.
 func TestScheduler_orphan(t *testing.T) {

@@ -121,7 +121,9 @@ func (s *Server) PutPool(c echo.Context, name string) error {
 		Name: name, Driver: body.Driver, OS: body.OS, Arch: body.Arch, Labels: body.Labels, Privileged: body.Privileged, Shared: body.Shared,
 		Default: body.Default, Exec: run.ExecPolicy(body.Exec), Flavor: body.Flavor, Kubernetes: body.Kubernetes,
 		MaxRunning: body.MaxRunning, AllowedGroups: body.AllowedGroups,
-		Images: run.PoolImages{Allowed: body.AllowedImages, AllowedServices: body.AllowedServiceImages, PullPolicies: body.AllowedPullPolicies},
+		Images: run.PoolImages{
+			Default: body.Image, Allowed: body.AllowedImages, AllowedServices: body.AllowedServiceImages, PullPolicies: body.AllowedPullPolicies,
+		},
 	}
 	p, created, err := s.runs.PutPool(c.Request().Context(), p)
 	if err != nil {
@@ -173,7 +175,7 @@ func viewPool(p run.Pool) api.Pool {
 		Default: p.Default, Exec: api.PoolExec(p.Exec), Flavor: p.Flavor, Kubernetes: p.Kubernetes, Online: p.Online, Draining: p.Draining, Offline: p.Offline,
 		Slots: p.Slots, SlotsUsed: p.SlotsUsed, Queued: p.Queued, Running: p.Running, MaxRunning: p.MaxRunning,
 		AllowedGroups: p.AllowedGroups, Features: p.Features,
-		AllowedImages: p.Images.Allowed, AllowedServiceImages: p.Images.AllowedServices, AllowedPullPolicies: p.Images.PullPolicies,
+		Image: p.Images.Default, AllowedImages: p.Images.Allowed, AllowedServiceImages: p.Images.AllowedServices, AllowedPullPolicies: p.Images.PullPolicies,
 	}
 	for _, f := range p.FleetGroups {
 		v.FleetGroups = append(v.FleetGroups, api.FleetGroups{Fleet: f.Fleet, AllowedGroups: f.AllowedGroups})

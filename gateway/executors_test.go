@@ -81,6 +81,7 @@ privileged: true
 shared: true
 default: true
 flavor: {name: large, memory: 8Gi, weight: 2}
+image: alpine:3
 allowed_images: ["registry.example.com/team/*"]
 allowed_service_images: [postgres, "redis:7.*"]
 allowed_pull_policies: [always, never]
@@ -95,13 +96,16 @@ kubernetes: {node_selector: {disk: ssd}, affinity: {nodeAffinity: {}}}
 			Flavor:     run.Flavor{Name: "large", Memory: "8Gi", Weight: 2},
 			Kubernetes: &run.KubernetesPool{NodeSelector: map[string]string{"disk": "ssd"}, Affinity: []byte(`{"nodeAffinity":{}}`)},
 			Images: run.PoolImages{
-				Allowed: []string{"registry.example.com/team/*"}, AllowedServices: []string{"postgres", "redis:7.*"}, PullPolicies: []run.PullPolicy{run.PullAlways, run.PullNever},
+				Default: "alpine:3", Allowed: []string{"registry.example.com/team/*"}, AllowedServices: []string{"postgres", "redis:7.*"},
+				PullPolicies: []run.PullPolicy{run.PullAlways, run.PullNever},
 			},
 		}, got[i]))
 		var view api.Pool
 		a.read(t, &view)
 		require.Equal(t, "gpu", view.Name)
-		require.Equal(t, run.PoolImages{Allowed: view.AllowedImages, AllowedServices: view.AllowedServiceImages, PullPolicies: view.AllowedPullPolicies}, got[i].Images)
+		require.Equal(t, run.PoolImages{
+			Default: view.Image, Allowed: view.AllowedImages, AllowedServices: view.AllowedServiceImages, PullPolicies: view.AllowedPullPolicies,
+		}, got[i].Images)
 	}
 	require.Equal(t, http.StatusNoContent, call{method: http.MethodDelete, path: "/api/v1/pools/gpu"}.do(t, base).status)
 	require.Equal(t, "gpu", deleted)

@@ -28,6 +28,8 @@ var imageTextPattern = newPattern(`^(?:\[[0-9a-fA-F:]+\][:/])?[a-zA-Z0-9._+/:@*-
 
 // PoolImages restricts the images of a pool's tasks. The zero value allows all.
 type PoolImages struct {
+	// Default is the image of tasks that have none; "" for none. It is always allowed.
+	Default string `json:"default,omitempty"`
 	// Allowed are patterns of the images that tasks and their steps may use; none means all.
 	Allowed []string `json:"allowed,omitempty"`
 	// AllowedServices are patterns of the images that services may use; none means
@@ -35,6 +37,11 @@ type PoolImages struct {
 	AllowedServices []string `json:"allowed_services,omitempty"`
 	// PullPolicies are the allowed pull policies; none means all.
 	PullPolicies []PullPolicy `json:"pull_policies,omitempty"`
+}
+
+// Allows reports whether tasks and their steps may use an image.
+func (r *PoolImages) Allows(image string) bool {
+	return ImageAllowed(r.Allowed, image) || r.Default != "" && FullImage(image) == FullImage(r.Default)
 }
 
 // Services returns the patterns for images of services, and the key that states them.
@@ -60,7 +67,7 @@ func (r *PoolImages) Policy(asked PullPolicy) PullPolicy {
 func (r *PoolImages) allow(t *TaskSpec) bool {
 	services, _ := r.Services()
 	return (t.PullPolicy == "" || r.Policy(t.PullPolicy) == t.PullPolicy) &&
-		(len(r.Allowed) == 0 || !slices.ContainsFunc(t.images(), func(image string) bool { return !ImageAllowed(r.Allowed, image) })) &&
+		(len(r.Allowed) == 0 || !slices.ContainsFunc(t.images(), func(image string) bool { return !r.Allows(image) })) &&
 		!slices.ContainsFunc(t.Services, func(s ServiceSpec) bool { return !ImageAllowed(services, s.Image) })
 }
 

@@ -265,13 +265,14 @@ type Flavor struct {
 
 // ChoosePool returns the pool of a task, and whether there is one. A task that
 // names a pool gets that pool. Else the pool must match what the task requires
-// and its image (container pools with an image, shell pools without), and the
-// required labels must be labels of the pool, or of one of its executors. Of
-// several, ChoosePool takes one that allows its images and pull policy, and prefers those
-// whose executors have the features that the task needs, then those with an executor that
-// offers its resources, then those that have the labels themselves, then the default one,
-// then the first by name. If no pool suits the images or privileges, it returns one that
-// matches all else, so that CheckPool reports the fault.
+// and its image (container pools with an image; shell pools without, or else container
+// pools with a default image), and the required labels must be labels of the pool, or of
+// one of its executors. Of several, ChoosePool takes one that allows its images and pull
+// policy, and prefers those whose executors have the features that the task needs, then
+// those with an executor that offers its resources, then those that have the labels
+// themselves, then the default one, then the first by name. If no pool suits the images
+// or privileges, it returns one that matches all else, so that CheckPool reports the
+// fault.
 func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
 	if t.Pool != "" {
 		i := slices.IndexFunc(pools, func(p Pool) bool { return p.Name == t.Pool })
@@ -281,12 +282,15 @@ func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
 		return pools[i], true
 	}
 	matching := filter(pools, func(p Pool) bool { return t.Requires.matches(p) })
+	defaults := func(p Pool) bool { return t.Image == "" && p.Container() && p.Images.Default != "" }
 	for _, suits := range []func(Pool) bool{
 		func(p Pool) bool {
 			return p.Container() == (t.Image != "") && (p.Privileged || !t.Privileged) && p.Images.allow(t)
 		},
 		func(p Pool) bool { return p.Container() == (t.Image != "") && (p.Privileged || !t.Privileged) },
 		func(p Pool) bool { return p.Container() == (t.Image != "") },
+		func(p Pool) bool { return defaults(p) && (p.Privileged || !t.Privileged) && p.Images.allow(t) },
+		defaults,
 		func(Pool) bool { return t.Requires != nil },
 	} {
 		if some := filter(matching, suits); len(some) > 0 {

@@ -98,6 +98,36 @@ func TestChoosePool_images(t *testing.T) {
 	}
 }
 
+// A task without an image goes to a pool that runs containers only if no other suits it,
+// and then to one with a default image.
+func TestChoosePool_default_image(t *testing.T) {
+	t.Parallel()
+	containers := []run.Pool{
+		{Name: "a", Driver: "docker", Default: true},
+		{Name: "b", Driver: "docker", Images: run.PoolImages{Default: "alpine"}},
+		{Name: "c", Driver: "docker", Privileged: true, Images: run.PoolImages{Default: "alpine"}},
+	}
+	all := slices.Concat(containers, []run.Pool{{Name: "shell", Driver: "shell"}})
+	for name, tt := range map[string]struct {
+		task  run.TaskSpec
+		pools []run.Pool
+		want  string
+	}{
+		"a shell":          {run.TaskSpec{}, all, "shell"},
+		"no shell":         {run.TaskSpec{}, containers, "b"},
+		"privileged":       {run.TaskSpec{Privileged: true}, containers, "c"},
+		"required driver":  {run.TaskSpec{Requires: &run.Requires{Driver: "docker"}}, all, "b"},
+		"with an image":    {run.TaskSpec{Image: "alpine"}, all, "a"},
+		"no default image": {run.TaskSpec{}, containers[:1], ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, _ := run.ChoosePool(&tt.task, tt.pools)
+			require.Equal(t, tt.want, p.Name)
+		})
+	}
+}
+
 func TestPool_Allows(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string][3]bool{"": {true, true, true}, "/**": {true, true, true}, "/acme/**": {true, true, false}, "/acme/web/**": {true, false, false}, "/acme": {}} {

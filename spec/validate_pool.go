@@ -81,6 +81,10 @@ func checkAllowedGroups(l *faultList, patterns []string) {
 // checkAllowedImages checks what restricts the images of a pool's tasks.
 func checkAllowedImages(l *faultList, p run.Pool) {
 	const policies = run.Path("allowed_pull_policies")
+	checkHasImages(l, "image", p, len(p.Images.Default))
+	if image := p.Images.Default; image != "" && !imagePattern.MatchString(image) {
+		l.add("image", run.FaultBadFormat, "%s is not the name of an image such as golang:1.26 or ghcr.io/owner/name:tag", quote(image))
+	}
 	for _, list := range []struct {
 		path     run.Path
 		patterns []string
@@ -272,19 +276,23 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 
 // checkImages reports the images and the pull policy of a task that its pool does not allow.
 func checkImages(l *faultList, path run.Path, t *run.TaskSpec, p *run.Pool) {
-	check := func(at run.Path, image string, patterns []string, key string) {
-		if image != "" && !run.ImageAllowed(patterns, image) {
-			l.add(at, run.FaultPoolMismatch, "pool %s does not allow the image %s; its %s are %s", p.Name, quote(run.FullImage(image)), key, someOf(patterns))
+	refuse := func(at run.Path, image, key string, patterns []string) {
+		l.add(at, run.FaultPoolMismatch, "pool %s does not allow the image %s; its %s are %s", p.Name, quote(run.FullImage(image)), key, someOf(patterns))
+	}
+	check := func(at run.Path, image string) {
+		if image != "" && !p.Images.Allows(image) {
+			refuse(at, image, "allowed_images", p.Images.Allowed)
 		}
 	}
-	const key = "allowed_images"
-	check(path.Key("image"), t.Image, p.Images.Allowed, key)
+	check(path.Key("image"), t.Image)
 	for i := range t.Steps {
-		check(path.Key("steps").Index(i).Key("image"), t.Steps[i].Image, p.Images.Allowed, key)
+		check(path.Key("steps").Index(i).Key("image"), t.Steps[i].Image)
 	}
-	services, serviceKey := p.Images.Services()
+	services, key := p.Images.Services()
 	for i := range t.Services {
-		check(path.Key("services").Index(i).Key("image"), t.Services[i].Image, services, serviceKey)
+		if image := t.Services[i].Image; !run.ImageAllowed(services, image) {
+			refuse(path.Key("services").Index(i).Key("image"), image, key, services)
+		}
 	}
 	if policies := p.Images.PullPolicies; t.PullPolicy != "" && p.Images.Policy(t.PullPolicy) != t.PullPolicy {
 		l.add(path.Key("pull_policy"), run.FaultPoolMismatch, "pool %s does not allow %s; its allowed_pull_policies are %s", p.Name, t.PullPolicy, someOf(policies))

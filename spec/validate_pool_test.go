@@ -60,16 +60,16 @@ func TestValidatePool(t *testing.T) {
 		},
 		"images": {
 			run.Pool{Name: "a", Driver: "docker", Images: run.PoolImages{
-				Allowed: []string{"alpine", "a b"}, AllowedServices: slices.Repeat([]string{"**"}, run.MaxPoolImages+1), PullPolicies: []run.PullPolicy{"always", "sometimes", "", "always"},
+				Default: `{{ input "i" }}`, Allowed: []string{"alpine", "a b"}, AllowedServices: slices.Repeat([]string{"**"}, run.MaxPoolImages+1), PullPolicies: []run.PullPolicy{"always", "sometimes", "", "always"},
 			}},
 			[]string{
-				"allowed_images[1] bad_format", "allowed_service_images over_limit",
+				"image bad_format", "allowed_images[1] bad_format", "allowed_service_images over_limit",
 				"allowed_pull_policies[1] bad_value", "allowed_pull_policies[2] required", "allowed_pull_policies[3] duplicate",
 			},
 		},
 		"images of the shell": {
-			run.Pool{Name: "a", Driver: "shell", Images: run.PoolImages{Allowed: []string{"a"}, AllowedServices: []string{"a"}, PullPolicies: []run.PullPolicy{"never"}}},
-			[]string{"allowed_images contradiction", "allowed_service_images contradiction", "allowed_pull_policies contradiction"},
+			run.Pool{Name: "a", Driver: "shell", Images: run.PoolImages{Default: "a", Allowed: []string{"a"}, AllowedServices: []string{"a"}, PullPolicies: []run.PullPolicy{"never"}}},
+			[]string{"image contradiction", "allowed_images contradiction", "allowed_service_images contradiction", "allowed_pull_policies contradiction"},
 		},
 		"shared without always": {
 			run.Pool{Name: "a", Driver: "docker", Shared: true, Images: run.PoolImages{PullPolicies: []run.PullPolicy{"never"}}},
@@ -145,6 +145,8 @@ func TestCheckPool_images(t *testing.T) {
 		"a tag and a digest": {
 			run.PoolImages{Allowed: []string{"alpine:3"}}, image("alpine:3@sha256:" + strings.Repeat("0", 64)), []string{"tasks.a.image pool_mismatch"},
 		},
+		"the default":                    {run.PoolImages{Default: "alpine:3", Allowed: []string{allowed}}, image("docker.io/library/alpine:3"), nil},
+		"another tag":                    {run.PoolImages{Default: "alpine:3", Allowed: []string{allowed}}, image("alpine"), []string{"tasks.a.image pool_mismatch"}},
 		"a step":                         {run.PoolImages{Allowed: []string{allowed}}, step, []string{"tasks.a.steps[0].image pool_mismatch"}},
 		"a step, a list for services":    {run.PoolImages{Allowed: []string{allowed}, AllowedServices: []string{"**"}}, step, []string{"tasks.a.steps[0].image pool_mismatch"}},
 		"the executor's image with git":  {run.PoolImages{Allowed: []string{allowed}}, checkout, nil},

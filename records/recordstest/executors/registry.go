@@ -572,6 +572,11 @@ func testPoolImages(t *testing.T, d *fixture.Database) {
 	put(run.Pool{Driver: "docker", Shared: true})
 	require.Equal(t, run.PullAlways, define(none).PullPolicy)
 
+	want.Default = "alpine"
+	require.Equal(t, want, put(run.Pool{Driver: "docker", Images: run.PoolImages{Default: "alpine"}}))
+	want.Default = ""
+	require.Equal(t, want, put(run.Pool{Driver: "docker"}), "it restricts nothing, and is replaced like other settings")
+
 	_, _, err := s.PutPool(t.Context(), run.Pool{Name: "idle", Driver: "docker", Images: want})
 	require.NoError(t, err)
 	got, _, err := s.PutPool(t.Context(), run.Pool{Name: "idle", Driver: run.DriverShell})

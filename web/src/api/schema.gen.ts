@@ -2886,6 +2886,8 @@ export interface components {
             max_running?: number;
             /** @description Patterns of the groups whose runs may use the pool; absent for all groups. */
             allowed_groups?: string[];
+            /** @description The image of tasks without one; absent for none. */
+            image?: string;
             /** @description Patterns of the images that tasks and their steps may use; absent for all. */
             allowed_images?: string[];
             /** @description Patterns of the images that services may use; absent if `allowed_images` holds for them. */
@@ -3255,6 +3257,8 @@ export interface components {
              *     an existing pool, and allows all groups in a new one; `/**` allows all.
              */
             allowed_groups?: string[];
+            /** @description The image of tasks without one. They get it when the run is submitted. Tasks may always use it. Not for the driver `shell`. */
+            image?: string;
             /**
              * @description Patterns such as `registry.example.com/team/*` of the images that tasks and their steps may use. `*` stands for any text
              *     within a component of the name, `**` for any number of components. A pattern without a registry is for Docker Hub, one

@@ -66,6 +66,7 @@ function Shown({ pool: p }: { pool: Schemas['Pool'] }) {
           'Exec sessions in tasks': p.exec === 'forbidden' ? 'forbidden' : 'allowed',
           'Allowed groups': p.allowed_groups?.join(', '),
           ...Object.fromEntries(p.fleet_groups?.map((f) => [`Allowed groups of fleet ${f.fleet}`, f.allowed_groups.join(', ')]) ?? []),
+          'Image of tasks without one': p.image,
           'Allowed images': p.allowed_images?.join(', '),
           'Allowed images of services': p.allowed_service_images?.join(', '),
           'Allowed pull policies': p.allowed_pull_policies?.join(', '),

@@ -37,6 +37,7 @@ export function specOf(pool: Schemas['Pool'], draft: PoolDraft): Schemas['PoolSp
     default: draft.default,
     exec: draft.exec,
     flavor: Object.values(flavor).some((v) => v !== undefined && v !== '') ? flavor : undefined,
+    image: pool.image,
     kubernetes: pool.kubernetes,
   }
 }
