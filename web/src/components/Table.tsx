@@ -8,8 +8,17 @@ export interface Column<T> {
   number?: boolean
 }
 
+export interface TableProps<T> {
+  label: string
+  rows: readonly T[]
+  columns: Column<T>[]
+  idOf: (row: T) => string
+  /** What is shown if there are no rows. */
+  empty: ReactNode
+}
+
 /** Table shows some rows. Long lists use virtual rows instead. */
-export function Table<T>({ label, rows, columns, idOf, empty }: { label: string; rows: readonly T[]; columns: Column<T>[]; idOf: (row: T) => string; empty: ReactNode }) {
+export function Table<T>({ label, rows, columns, idOf, empty }: TableProps<T>) {
   if (rows.length === 0) return <div className="empty">{empty}</div>
   return (
     <table className="table" aria-label={label}>

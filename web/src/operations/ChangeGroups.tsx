@@ -1,10 +1,9 @@
 import { getRouteApi, Link } from '@tanstack/react-router'
 
 import { Loaded } from '../components/Loaded'
-import { Table } from '../components/Table'
+import { PagedTable } from '../components/PagedTable'
 import { changeGroupPolicies } from './changegroup'
 import { runChanges, useLiveQuery } from './live'
-import { NextPage } from './NextPage'
 import { changeGroupsQuery } from './queries'
 import { Slots } from './Slots'
 
@@ -19,19 +18,17 @@ export function ChangeGroups() {
       <h1 className="visually-hidden">Change groups</h1>
       <Loaded query={query}>
         {(page) => (
-          <>
-            <Table
-              label="Change groups" rows={page.changegroups} idOf={(g) => g.name}
-              empty={<><h2>There are no change groups.</h2><p>Of the runs that name a change group in <code>changegroups</code>, as many run at a time as its limit allows.</p></>}
-              columns={[
-                { title: 'Change group', cell: (g) => <Link to="/operations/changegroups/$name" params={{ name: g.name }}><strong>{g.name}</strong></Link> },
-                { title: 'Running', cell: (g) => (g.max_running === 0 ? `${g.running.length}, no limit` : <Slots used={g.running.length} of={g.max_running} />) },
-                { title: 'Queued', number: true, cell: (g) => g.queued.length },
-                { title: 'If no slot is free', cell: (g) => changeGroupPolicies[g.on_busy] },
-              ]}
-            />
-            <NextPage to="/operations/changegroups" after={after} next={page.next_after} />
-          </>
+          <PagedTable
+            to="/operations/changegroups" after={after} next={page.next_after}
+            label="Change groups" rows={page.changegroups} idOf={(g) => g.name}
+            empty={<><h2>There are no change groups.</h2><p>Of the runs that name a change group in <code>changegroups</code>, as many run at a time as its limit allows.</p></>}
+            columns={[
+              { title: 'Change group', cell: (g) => <Link to="/operations/changegroups/$name" params={{ name: g.name }}><strong>{g.name}</strong></Link> },
+              { title: 'Running', cell: (g) => (g.max_running === 0 ? `${g.running.length}, no limit` : <Slots used={g.running.length} of={g.max_running} />) },
+              { title: 'Queued', number: true, cell: (g) => g.queued.length },
+              { title: 'If no slot is free', cell: (g) => changeGroupPolicies[g.on_busy] },
+            ]}
+          />
         )}
       </Loaded>
     </>

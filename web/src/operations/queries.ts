@@ -1,6 +1,7 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
 
 import { api } from '../api/client'
+import { readOn } from '../api/list'
 import type { components } from '../api/schema.gen'
 
 export type Schemas = components['schemas']
@@ -61,7 +62,7 @@ export const rolloutQuery = (name: string) => queryOptions({
 
 export const changeGroupsQuery = (after?: string) => queryOptions({
   queryKey: ['changegroups', { after }], ...settings, placeholderData: keepPreviousData,
-  queryFn: async ({ signal }) => (await api.GET('/api/v1/changegroups', { signal, params: { query: { after, limit: 50 } } })).data!,
+  queryFn: ({ signal }) => readOn('changegroups', after, async (after) => (await api.GET('/api/v1/changegroups', { signal, params: { query: { after, limit: 50 } } })).data!),
 })
 export const changeGroupQuery = (name: string) => queryOptions({
   queryKey: ['changegroups', name], ...settings,
@@ -75,7 +76,7 @@ export const changeGroupRunsQuery = (name: string) => queryOptions({
 
 export const schedulesQuery = (after?: string) => queryOptions({
   queryKey: ['schedules', { after }], ...figures, placeholderData: keepPreviousData,
-  queryFn: async ({ signal }) => (await api.GET('/api/v1/schedules', { signal, params: { query: { after, limit: 50 } } })).data!,
+  queryFn: ({ signal }) => readOn('schedules', after, async (after) => (await api.GET('/api/v1/schedules', { signal, params: { query: { after, limit: 50 } } })).data!),
 })
 export const scheduleQuery = (name: string) => queryOptions({
   queryKey: ['schedules', name], ...figures,
@@ -112,7 +113,7 @@ export const retentionQuery = queryOptions({
 
 export const approvalsQuery = (after?: string) => queryOptions({
   queryKey: ['approvals', { after }], ...settings, placeholderData: keepPreviousData,
-  queryFn: async ({ signal }) => (await api.GET('/api/v1/approvals', { signal, params: { query: { after } } })).data!,
+  queryFn: ({ signal }) => readOn('approvals', after, async (after) => (await api.GET('/api/v1/approvals', { signal, params: { query: { after } } })).data!),
 })
 
 export const previewQuery = queryOptions({

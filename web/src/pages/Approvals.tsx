@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { Act } from '../components/Act'
 import { TextField } from '../components/Field'
 import { Loaded } from '../components/Loaded'
-import { Table } from '../components/Table'
+import { PagedTable } from '../components/PagedTable'
 import { Time } from '../components/Time'
 import { useSession } from '../lib/session'
 import { useLiveQuery } from '../operations/live'
@@ -23,26 +23,19 @@ export function Approvals() {
       <p className="muted">Tasks that start when enough people have approved them.</p>
       <Loaded query={query}>
         {(page) => (
-          <>
-            <Table
-              label="Approvals" rows={page.approvals} idOf={(a) => `${a.run}/${a.task}`} empty={<h2>No task waits for approval.</h2>}
-              columns={[
-                { title: 'Task', cell: (a) => <Link to="/runs/$id/tasks/$task" params={{ id: a.run, task: a.task }}><strong>{a.task}</strong></Link> },
-                { title: 'Run', cell: (a) => <><Link to="/runs/$id" params={{ id: a.run }}>{a.run_name}</Link><span className="reason mono">{a.group}</span></> },
-                { title: 'Approvals', cell: (a) => <>{a.approved_by.length} of {a.approvers}{a.approved_by.length > 0 && <span className="reason">{a.approved_by.join(', ')}</span>}</> },
-                { title: 'Who may decide', cell: (a) => decidersOf(a, a.group) },
-                { title: 'Waiting since', cell: (a) => <Time at={a.waiting_since} none="unknown" /> },
-                { title: 'Times out', cell: (a) => <Time at={a.expires_at} none="never" /> },
-                { title: 'Actions', cell: (a) => <span className="actions"><Decide approval={a} /></span> },
-              ]}
-            />
-            {(after || page.next_after) && (
-              <nav className="pager" aria-label="Pages">
-                {after && <Link to="/approvals" search={{}} className="button">First page</Link>}
-                {page.next_after && <Link to="/approvals" search={{ after: page.next_after }} className="button">Next page</Link>}
-              </nav>
-            )}
-          </>
+          <PagedTable
+            to="/approvals" after={after} next={page.next_after}
+            label="Approvals" rows={page.approvals} idOf={(a) => `${a.run}/${a.task}`} empty={<h2>No task waits for approval.</h2>}
+            columns={[
+              { title: 'Task', cell: (a) => <Link to="/runs/$id/tasks/$task" params={{ id: a.run, task: a.task }}><strong>{a.task}</strong></Link> },
+              { title: 'Run', cell: (a) => <><Link to="/runs/$id" params={{ id: a.run }}>{a.run_name}</Link><span className="reason mono">{a.group}</span></> },
+              { title: 'Approvals', cell: (a) => <>{a.approved_by.length} of {a.approvers}{a.approved_by.length > 0 && <span className="reason">{a.approved_by.join(', ')}</span>}</> },
+              { title: 'Who may decide', cell: (a) => decidersOf(a, a.group) },
+              { title: 'Waiting since', cell: (a) => <Time at={a.waiting_since} none="unknown" /> },
+              { title: 'Times out', cell: (a) => <Time at={a.expires_at} none="never" /> },
+              { title: 'Actions', cell: (a) => <span className="actions"><Decide approval={a} /></span> },
+            ]}
+          />
         )}
       </Loaded>
     </>

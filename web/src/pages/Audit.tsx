@@ -4,6 +4,7 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useId, useMemo, useRef, useState, type ReactNode } from 'react'
 
 import { api } from '../api/client'
+import { readOn } from '../api/list'
 import {
   actionLabel, exportPath, fromInput, resourceOf, results, rightsOf, toInput, type AuditFilters, type AuditRecord, type AuditResult,
 } from '../audit/audit'
@@ -26,14 +27,7 @@ export function Audit() {
     // The log has no events. It is read again when the page is opened, or by the button.
     gcTime: 0,
     initialPageParam: undefined as string | undefined,
-    queryFn: async ({ pageParam: cursor, signal }) => {
-      for (;;) {
-        const page = (await api.GET('/api/v1/audit', { signal, params: { query: { ...filters, limit: 100, cursor } } })).data!
-        // With several filters, a page may be empty before the last.
-        if (page.records.length > 0 || !page.next_cursor) return page
-        cursor = page.next_cursor
-      }
-    },
+    queryFn: ({ pageParam, signal }) => readOn('records', pageParam, async (cursor) => (await api.GET('/api/v1/audit', { signal, params: { query: { ...filters, limit: 100, cursor } } })).data!),
     getNextPageParam: (page) => page.next_cursor,
   })
   const change = (next: AuditFilters) => void navigate({ search: (old) => ({ ...old, ...next }) })

@@ -3,6 +3,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { useEffect, useMemo, useState } from 'react'
 
 import { api } from '../api/client'
+import { readOn } from '../api/list'
 import { listen } from '../api/listen'
 import { Failed } from '../components/Loaded'
 import { StatusBadge } from '../components/Status'
@@ -23,7 +24,7 @@ export function Groups() {
   const query = useInfiniteQuery({
     queryKey: ['groups', under],
     initialPageParam: '',
-    queryFn: async ({ pageParam, signal }) => (await api.GET('/api/v1/groups', { signal, params: { query: { under, after: pageParam || undefined, limit: pageSize } } })).data!,
+    queryFn: ({ pageParam, signal }) => readOn('groups', pageParam || undefined, async (after) => (await api.GET('/api/v1/groups', { signal, params: { query: { under, after, limit: pageSize } } })).data!),
     getNextPageParam: (last) => last.next_after,
   })
   useEffect(() => {
