@@ -2,6 +2,7 @@ import { expect, it } from 'vitest'
 
 import { violations } from './axe'
 import { browserSuite, settled } from './browser'
+import { Client } from './drover'
 import { on, path } from './names'
 import { fresh, Gate, specs } from './specs'
 
@@ -160,6 +161,38 @@ browserSuite('the page of a run', ({ api, open }) => {
     expect(await marks()).toEqual([['false', undefined], ['false', undefined]])
     await page.getByRole('button', { name: 'Start now' }).click()
     await page.waitForURL(/\/runs\//)
+    expect(faults).toEqual([])
+  })
+
+  it('is restarted in a dialog that marks the fields of inputs and secrets whose values are refused', async () => {
+    const { token } = await api.call<{ token: string }>('POST', '/api/v1/tokens', { name: fresh('other'), scopes: ['read', 'write'] })
+    const run = await new Client({ url: api.url, token }).submit({
+      name: 'versions', group: '/web/tests', inputs: { version: { type: 'number', required: true } }, input_values: { version: 3 },
+      secrets: { PASSWORD: 'of another user' }, tasks: { one: { steps: [{ run: 'true' }] } },
+    })
+    await api.await(run.id)
+    const { page, faults } = await open()
+    await page.goto(path.run(run.id))
+    await settled(page)
+    await on.button(page.getByRole('main'), /^restart/i).first().click()
+    const dialog = on.dialog(page).filter({ visible: true })
+    const [version, password] = [dialog.getByLabel('version'), dialog.getByLabel('PASSWORD')]
+    const marks = () => Promise.all([version, password].map(async (field) => (await field.getAttribute('aria-invalid')) && field.evaluate((e) => document.getElementById(e.getAttribute('aria-describedby')!)!.textContent)))
+    const restart = on.button(dialog, 'Restart')
+    await version.fill('many')
+    await restart.click()
+    await on.alert(dialog).getByText(/^Secret PASSWORD: another subject gave its value/).waitFor()
+    expect(await marks()).toEqual([null, expect.stringMatching(/give the value again$/)])
+    expect(await violations(page, 'all')).toEqual([])
+    await password.fill('of this user')
+    expect(await marks()).toEqual([null, null])
+    await restart.click()
+    await on.alert(dialog).getByText('Input version: "many" is not a number such as 3 or 0.5').waitFor()
+    expect(await marks()).toEqual(['"many" is not a number such as 3 or 0.5', null])
+    await version.fill('4')
+    expect(await marks()).toEqual([null, null])
+    await restart.click()
+    await page.waitForURL((url) => url.pathname.startsWith('/runs/') && !url.pathname.includes(run.id))
     expect(faults).toEqual([])
   })
 

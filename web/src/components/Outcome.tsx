@@ -9,10 +9,12 @@ interface OutcomeProps {
   again?: () => void
   /** The same call is not done twice. */
   repeatable?: boolean
+  /** The fields of the dialog, by the paths of their values. */
+  fields?: ReadonlyMap<string, string>
 }
 
 /** Outcome says what becomes of an action: that there is no answer yet, why the gateway refused it, or that it is not known. */
-export function Outcome({ action: { slow, error }, again, repeatable }: OutcomeProps) {
+export function Outcome({ action: { slow, error }, again, repeatable, fields }: OutcomeProps) {
   if (slow) return <p className="notice" role="status">The gateway has not answered yet.</p>
   if (!error) return null
   const problem = error instanceof ProblemError ? error : undefined
@@ -21,7 +23,7 @@ export function Outcome({ action: { slow, error }, again, repeatable }: OutcomeP
     <div className="notice failed" role="alert">
       <strong>{messageOf(error)}</strong>
       {!isKnown(error) && <p>It is not known whether it was done. {repeatable ? 'If you try again, it is not done twice.' : 'Look at the present state before you try again.'}</p>}
-      {faults.length > 0 && <ul>{faults.map((f, i) => <li key={i}><span className="mono">{f.path}</span> {f.detail}</li>)}</ul>}
+      {faults.length > 0 && <ul>{faults.map((f, i) => <li key={i}>{fields?.has(f.path) ? `${fields.get(f.path)}:` : <span className="mono">{f.path}</span>} {f.detail}</li>)}</ul>}
       {again && problem?.status === 409 && <div><button type="button" onClick={again}>Load the present state</button></div>}
     </div>
   )

@@ -2,6 +2,8 @@ import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useMemo, useRef, useState } from 'react'
 
 import type { Run } from '../api/client'
+import { ProblemError } from '../api/problem'
+import { TextField } from '../components/Field'
 import { Modal } from '../components/Modal'
 import { ActionFooter } from '../components/Outcome'
 import { Pairs, pairsOf, recordOf, type Pair } from '../components/Pairs'
@@ -10,7 +12,7 @@ import { randomKey } from '../lib/random'
 import { kindOf, statusLabels } from '../lib/status'
 import { appliesTo } from '../runs/bulk'
 import { useRunAct } from './queries'
-import { restartable, restartBody, textsOf, type RestartChoice } from './restart'
+import { restartable, restartBody, restartFaults, restartFields, textsOf, type Filled, type RestartChoice } from './restart'
 
 /** RestartPreset is what the button chose that opened the dialog. */
 export interface RestartPreset {
@@ -38,7 +40,9 @@ export function Restart({ run, preset, open, onClose }: { run: Run; preset?: Res
     setSecrets({})
     key.current = undefined
   }, [open])
+  const [sent, setSent] = useState<Filled>({ inputs, secrets })
   const action = useRunAct(run.id, async (api) => {
+    setSent({ inputs, secrets })
     const body = restartBody(run, { from, tasks, environment: recordOf(pairs), inputs, secrets })
     const text = JSON.stringify(body)
     if (key.current?.body !== text) key.current = { body: text, key: randomKey() }
@@ -48,6 +52,8 @@ export function Restart({ run, preset, open, onClose }: { run: Run; preset?: Res
     onClose()
     if (created) void navigate({ to: '/runs/$id', params: { id: created.id } })
   })
+  const faults = restartFaults((action.error instanceof ProblemError && action.error.problem.errors) || [], sent, { inputs, secrets })
+  const fields = useMemo(() => restartFields(run), [run])
   const kept = Object.keys(run.environment).filter((k) => !pairs.some((p) => p.key.trim() === k))
   return (
     <Modal title={`Restart ${run.name} #${run.counter}`} open={open} onClose={onClose} action={action} wide>
@@ -63,7 +69,7 @@ export function Restart({ run, preset, open, onClose }: { run: Run; preset?: Res
           <fieldset>
             <legend>Inputs</legend>
             {Object.entries(inputs).map(([name, value]) => (
-              <label key={name} className="field">{name}<input value={value} onChange={(e) => setInputs({ ...inputs, [name]: e.target.value })} /></label>
+              <TextField key={name} label={name} value={value} fault={faults.inputs.get(name)} onChange={(v) => setInputs({ ...inputs, [name]: v })} />
             ))}
           </fieldset>
         )}
@@ -76,11 +82,11 @@ export function Restart({ run, preset, open, onClose }: { run: Run; preset?: Res
           <fieldset>
             <legend>Secrets</legend>
             {run.secret_names.map((name) => (
-              <label key={name} className="field">{name}<input type="password" autoComplete="off" placeholder="unchanged" value={secrets[name] ?? ''} onChange={(e) => setSecrets({ ...secrets, [name]: e.target.value })} /></label>
+              <TextField key={name} label={name} secret placeholder="unchanged" value={secrets[name] ?? ''} fault={faults.secrets.get(name)} onChange={(v) => setSecrets({ ...secrets, [name]: v })} />
             ))}
           </fieldset>
         )}
-        <ActionFooter action={action} repeatable onClose={onClose}>
+        <ActionFooter action={action} repeatable fields={fields} onClose={onClose}>
           <button className="primary" disabled={action.waiting || (from === 'tasks' && tasks.size === 0)}>Restart</button>
         </ActionFooter>
       </form>

@@ -1,5 +1,6 @@
 import type { Run } from '../api/client'
 import type { components } from '../api/schema.gen'
+import { faultsOf, unchanged } from '../lib/faults'
 import { baseOf } from './graph/graph'
 
 export type RestartBody = components['schemas']['Restart']
@@ -23,6 +24,25 @@ export function restartBody(run: Pick<Run, 'environment' | 'input_values'>, choi
   if (Object.keys(inputs).length > 0) body.input_values = inputs
   if (Object.keys(secrets).length > 0) body.secrets = secrets
   return body
+}
+
+/** Filled are the fields of inputs and secrets, as the user filled them in. */
+export type Filled = Pick<RestartChoice, 'inputs' | 'secrets'>
+
+/** restartFields names the fields of inputs and secrets, by the paths of their values in a call. */
+export function restartFields(run: Pick<Run, 'input_values' | 'secret_names'>): ReadonlyMap<string, string> {
+  return new Map([
+    ...Object.keys(run.input_values ?? {}).map((name) => [`input_values.${name}`, `Input ${name}`] as const),
+    ...run.secret_names.map((name) => [`secrets.${name}`, `Secret ${name}`] as const),
+  ])
+}
+
+/** restartFaults returns what the gateway refuses of the fields, by their names, until their values change. */
+export function restartFaults(faults: readonly { path: string; detail: string }[], sent: Filled, now: Filled): { inputs: ReadonlyMap<string, string>; secrets: ReadonlyMap<string, string> } {
+  return {
+    inputs: unchanged(faultsOf(faults, 'input_values', () => true).fields, sent.inputs, now.inputs),
+    secrets: unchanged(faultsOf(faults, 'secrets', () => true).fields, sent.secrets, now.secrets),
+  }
 }
 
 /** textsOf returns the values of inputs as texts, as calls have them. */

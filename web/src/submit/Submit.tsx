@@ -10,6 +10,7 @@ import { Button } from '../components/Button'
 import { Loaded } from '../components/Loaded'
 import { Outcome } from '../components/Outcome'
 import { below } from '../lib/base'
+import { unchanged } from '../lib/faults'
 import { refusalOf, submitPaths, type Session } from '../lib/permissions'
 import { useRefusal, useSession } from '../lib/session'
 import type { Schema } from './complete'
@@ -96,7 +97,7 @@ function Page({ of, begin, name }: { of: string; begin: string; name?: string })
   const refused = submit.error instanceof ProblemError ? submit.error.problem.errors : undefined
   const { ofInputs, others } = useMemo(() => inputFaults(refused ?? none, inputs, fileInputs, sent), [refused, inputs, fileInputs, sent])
   // A field is marked until its value changes.
-  const marked = new Map([...ofInputs].filter(([n]) => chosen[n] === sent[n]))
+  const marked = unchanged(ofInputs, sent, chosen)
   useLeaveWarning(text !== begin && !submit.done)
   useEffect(() => {
     if (submit.done) return

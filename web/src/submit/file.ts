@@ -1,6 +1,7 @@
 import { isMap, isNode, isScalar, parseDocument, stringify, type Document } from 'yaml'
 
 import type { components } from '../api/schema.gen'
+import { faultsOf } from '../lib/faults'
 
 export type Input = components['schemas']['Input']
 
@@ -52,14 +53,8 @@ function valuesOf(file: Document): Record<string, unknown> {
 
 /** inputFaults divides faults into those of inputs whose value is not that of the file, by their names, and all others. */
 export function inputFaults<F extends { path: string; detail: string }>(faults: readonly F[], inputs: Readonly<Record<string, Input>>, file: FileInputs, values: Readonly<Record<string, string>>): { ofInputs: ReadonlyMap<string, string>; others: readonly F[] } {
-  const ofInputs = new Map<string, string>()
-  const others = faults.filter(({ path, detail }) => {
-    const name = path.startsWith('input_values.') ? path.slice('input_values.'.length) : ''
-    if (!Object.hasOwn(inputs, name) || (Object.hasOwn(file.values, name) && !Object.hasOwn(values, name))) return true
-    ofInputs.set(name, detail)
-    return false
-  })
-  return { ofInputs, others }
+  const { fields, others } = faultsOf(faults, 'input_values', (name) => Object.hasOwn(inputs, name) && (Object.hasOwn(values, name) || !Object.hasOwn(file.values, name)))
+  return { ofInputs: fields, others }
 }
 
 /** inOrder returns inputs in the order of the file, and those that it does not name at the end. */
