@@ -92,7 +92,7 @@ function Edit({ group }: { group: Schemas['ChangeGroup'] }) {
       label="Edit" needs="putChangeGroup" submit="Save" title={`Edit the change group ${group.name}`} changes={['changegroups']}
       confirm={
         <p>
-          Its limit is {group.max_running === 0 ? 'not set' : group.max_running}; {group.running.length} runs hold a slot, and {group.queued.length} wait.
+          Its limit is {group.max_running === 0 ? 'not set' : group.max_running}; slots held: {group.running.length}, queued: {group.queued.length}.
           A lower limit stops no run: new runs wait until enough others have ended. A higher limit admits waiting runs.
         </p>
       }

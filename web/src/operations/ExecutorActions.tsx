@@ -2,6 +2,7 @@ import { useState } from 'react'
 
 import { Act } from '../components/Act'
 import { Check, TextField } from '../components/Field'
+import { counted } from '../lib/counted'
 import type { Schemas } from './queries'
 
 /** ExecutorActions drain, resume and delete an executor. */
@@ -20,7 +21,7 @@ function Drain({ executor }: { executor: Schemas['Executor'] }) {
   return (
     <Act
       when={executor.state === 'online' || executor.state === 'offline'} label="Drain" needs="drainExecutor" title={`Drain ${executor.id}`} changes={['executors']}
-      confirm={<p>{executor.tasks === 0 ? 'It has no task, and takes none until you resume it.' : `It continues its ${tasks(executor.tasks)}, and takes no other until you resume it.`}</p>}
+      confirm={<p>{executor.tasks === 0 ? 'It has no task, and takes none until you resume it.' : `It continues its ${counted(executor.tasks, 'task')}, and takes no other until you resume it.`}</p>}
       act={(api) => api.POST('/api/v1/executors/{id}/drain', { params: { path: { id: executor.id } }, body: { resume: false, reason: reason || undefined } })}
       onDone={() => setReason('')}
     >
@@ -41,7 +42,7 @@ function Delete({ executor }: { executor: Schemas['Executor'] }) {
           <p>This is permanent: no executor with the ID {executor.id} can register again, and a process with it stops its tasks and removes their environments.</p>
           {executor.tasks === 0
             ? <p>It has no task.</p>
-            : <p>It has {tasks(executor.tasks)}. {executor.set ? `The other members of the executor set ${executor.set} adopt them.` : <>Each fails, or is retried if its <code>on_executor_lost</code> says so.</>}</p>}
+            : <p>It has {counted(executor.tasks, 'task')}. {executor.set ? `The other members of the executor set ${executor.set} adopt them.` : <>Each fails, or is retried if its <code>on_executor_lost</code> says so.</>}</p>}
         </>
       }
       onOpen={() => setForce(false)}
@@ -55,5 +56,3 @@ function Delete({ executor }: { executor: Schemas['Executor'] }) {
     </Act>
   )
 }
-
-const tasks = (n: number) => (n === 1 ? '1 task' : `${n} tasks`)

@@ -3,6 +3,7 @@ import { useState } from 'react'
 
 import { Act } from '../components/Act'
 import { NumberField, TextField } from '../components/Field'
+import { counted } from '../lib/counted'
 import type { Schemas } from './queries'
 
 /** FleetActions pause, resume, scale, drain and delete a fleet. */
@@ -19,7 +20,7 @@ export function FleetActions({ fleet: f, all }: { fleet: Schemas['Fleet']; all?:
     <>
       <Act {...common} when={f.mode === 'active'} label="Pause" needs="pauseFleet" title={`Pause ${f.name}`} confirm={<p>No instance is created or deleted until you resume the fleet. Its instances continue with tasks.</p>}
         act={(api) => api.POST('/api/v1/fleets/{name}/pause', { params, body })}>{field}</Act>
-      <Act {...common} when={f.mode === 'paused' || f.mode === 'draining' || f.desired !== undefined} label="Resume" needs="resumeFleet" title={`Resume ${f.name}`} confirm={<p>The scaling policy decides again: this ends {f.mode === 'active' ? `the number of ${f.desired} instances` : f.mode === 'paused' ? 'the pause' : 'the drain'}.</p>}
+      <Act {...common} when={f.mode === 'paused' || f.mode === 'draining' || f.desired !== undefined} label="Resume" needs="resumeFleet" title={`Resume ${f.name}`} confirm={<p>The scaling policy decides again: this ends {f.mode === 'active' ? `the scaling to ${counted(f.desired ?? 0, 'instance')}` : f.mode === 'paused' ? 'the pause' : 'the drain'}.</p>}
         act={(api) => api.POST('/api/v1/fleets/{name}/resume', { params, body })}>{field}</Act>
       {all && (
         <Act label="Scale" needs="scaleFleet" group={f.spec.allowed_groups} title={`Scale ${f.name}`} changes={['fleets']}
@@ -38,7 +39,7 @@ export function FleetActions({ fleet: f, all }: { fleet: Schemas['Fleet']; all?:
         act={(api) => api.POST('/api/v1/fleets/{name}/drain', { params, body })}>{field}</Act>
       {all && (
         <Act label="Delete" needs="deleteFleet" title={`Delete ${f.name}`} danger changes={['fleets']}
-          confirm={<p>The instances are drained and deleted, and then the fleet is deleted. {count(f) > 0 && `It has ${count(f)} instances now.`}</p>}
+          confirm={<p>The instances are drained and deleted, and then the fleet is deleted. {count(f) > 0 && `It has ${counted(count(f), 'instance')} now.`}</p>}
           act={(api) => api.DELETE('/api/v1/fleets/{name}', { params })} onDone={() => void navigate({ to: '/operations/fleets' })} />
       )}
     </>

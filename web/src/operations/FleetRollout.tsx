@@ -7,6 +7,7 @@ import { Loaded } from '../components/Loaded'
 import { State } from '../components/State'
 import { Table } from '../components/Table'
 import { Time } from '../components/Time'
+import { counted } from '../lib/counted'
 import { Details } from './Details'
 import { rolloutQuery, type Schemas } from './queries'
 import { Section } from './Section'
@@ -41,7 +42,7 @@ export function FleetRollout({ name, groups }: { name: string; groups?: readonly
               values={{
                 State: <><State kind={kinds[rollout.phase]}>{rollout.phase}</State>{rollout.message && <span className="reason">{rollout.message}</span>}</>,
                 Revision: rollout.observed_revision === rollout.revision ? String(rollout.revision) : `${rollout.revision}, not yet observed by the fleet worker`,
-                Updated: `${rollout.updated} instances, ${rollout.ready} of them ready`,
+                Updated: `${counted(rollout.updated, 'instance')}, ${rollout.ready} of them ready`,
                 'Of earlier revisions': String(rollout.outdated),
               }}
             />

@@ -9,6 +9,7 @@ import {
   actionLabel, exportPath, fromInput, resourceOf, results, rightsOf, toInput, type AuditFilters, type AuditRecord, type AuditResult,
 } from '../audit/audit'
 import { Failed } from '../components/Loaded'
+import { counted } from '../lib/counted'
 import { timestamp, useZone } from '../lib/time'
 import './audit.css'
 
@@ -143,7 +144,7 @@ function Records({ records, more, loading, failed, next }: { records: AuditRecor
           })}
         </div>
       </div>
-      <p className="muted" role="status">{more ? `${records.length} records read; more follow as you scroll` : `${records.length} records`}</p>
+      <p className="muted" role="status">{more ? `${counted(records.length, 'record')} read; more follow as you scroll` : counted(records.length, 'record')}</p>
     </>
   )
 }

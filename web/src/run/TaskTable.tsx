@@ -4,6 +4,7 @@ import { useDeferredValue, useMemo } from 'react'
 import type { Task } from '../api/client'
 import { StatusBadge } from '../components/Status'
 import { VirtualRows } from '../components/VirtualRows'
+import { counted } from '../lib/counted'
 import { countTasks, kindOf, statusLabels, statusOrder, type Kind } from '../lib/status'
 import { between, duration, useNow } from '../lib/time'
 import { useRun } from '../pages/Run'
@@ -35,7 +36,7 @@ export function TasksTab() {
             <button key={s} aria-pressed={filters.status?.includes(s) ?? false} onClick={() => change({ status: toggled(filters.status, s) })}>{statusLabels[s]} {counts[s] ?? 0}</button>
           ))}
         </div>
-        <span className="muted" role="status">{rows.length === total ? `${total} tasks` : `${rows.length} of ${total} tasks`}</span>
+        <span className="muted" role="status">{rows.length === total ? counted(total, 'task') : `${rows.length} of ${counted(total, 'task')}`}</span>
       </div>
       {rows.length === 0
         ? <div className="empty">{total === 0 ? 'The run has no tasks.' : 'No task matches the filters.'}</div>

@@ -1,4 +1,5 @@
 import type { Run, Task } from '../api/client'
+import { counted } from '../lib/counted'
 import { refusalOf, type Operation, type Session } from '../lib/permissions'
 import { quoted } from '../lib/shell'
 import { finalStatuses, kindOf, type Kind } from '../lib/status'
@@ -72,25 +73,23 @@ export function linesOf(run: Run, session: Session): Line[] {
 function waitLines(run: Run): Line[] {
   const lines: Line[] = []
   const approve = byNumber(run.tasks, (t) => t.status === 'waiting_approval').map(([name]) => name)
-  if (approve.length > 0) lines.push({ status: 'waiting_approval', approve, ...(approve.length === 1 ? { text: '', task: approve[0] } : { text: tasksText(approve.length) }) })
+  if (approve.length > 0) lines.push({ status: 'waiting_approval', approve, ...(approve.length === 1 ? { text: '', task: approve[0] } : { text: counted(approve.length, 'task') }) })
   const pools = new Map<string, { first: string; reason: string; count: number }>()
   for (const [name, task] of byNumber(run.tasks, (t) => t.status === 'queued' && t.reason !== '')) {
     const pool = pools.get(task.pool)
     if (pool) pool.count++
     else pools.set(task.pool, { first: name, reason: task.reason, count: 1 })
   }
-  for (const { first, reason, count } of pools.values()) lines.push({ status: 'queued', ...(count === 1 ? { text: reason, task: first } : { text: `${tasksText(count)}: ${reason}` }) })
+  for (const { first, reason, count } of pools.values()) lines.push({ status: 'queued', ...(count === 1 ? { text: reason, task: first } : { text: `${counted(count, 'task')}: ${reason}` }) })
   return lines.length > maxLines ? [...lines.slice(0, maxLines - 1), { status: 'queued', text: `tasks of ${lines.length - maxLines + 1} more pools` }] : lines
 }
 
 function failedLines(run: Run): Line[] {
   const failed = byNumber(run.tasks, (t) => kindOf(t) === 'failed')
   const lines: Line[] = failed.slice(0, maxFailed).map(([name, t]) => ({ status: 'failed', text: t.reason, task: name, logs: t.executor !== '' ? name : undefined }))
-  if (failed.length > maxFailed) lines.push({ status: 'failed', text: `${tasksText(failed.length - maxFailed)} more` })
+  if (failed.length > maxFailed) lines.push({ status: 'failed', text: `${counted(failed.length - maxFailed, 'task')} more` })
   return lines
 }
-
-const tasksText = (n: number) => `${n.toLocaleString('en')} ${n === 1 ? 'task' : 'tasks'}`
 
 /** hintsOf returns what can help and is the user's to do, also after a failure. */
 export function hintsOf(run: Run, session: Session): Hint[] {

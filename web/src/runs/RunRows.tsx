@@ -76,7 +76,7 @@ export function RunRows({ ref, query, selected, onSelect }: Props) {
       aria-activedescendant={at >= 0 && start + at >= first && start + at <= last ? `${id}${active}` : undefined}>
       <div role="rowgroup" className="run-head">
         <div role="row" className="run-row" aria-rowindex={1}>
-          <span role="columnheader"><input type="checkbox" aria-label={`Select the ${runs.length} runs that are loaded`} checked={all} onChange={() => onSelect(all ? new Set() : new Set(runs.map((r) => r.id)))} /></span>
+          <span role="columnheader"><input type="checkbox" aria-label={`Select all loaded runs (${runs.length})`} checked={all} onChange={() => onSelect(all ? new Set() : new Set(runs.map((r) => r.id)))} /></span>
           <span role="columnheader">Result</span>
           <span role="columnheader">Run</span>
           <span role="columnheader" className="wide-only">Group</span>
