@@ -5,7 +5,7 @@ import { chromium, request, type Browser, type BrowserContext, type BrowserConte
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject } from 'vitest'
 
 import { Client } from './drover'
-import { chromiumPath, failures } from './env'
+import { chromiumPath, failures, patience } from './env'
 import { on } from './names'
 import { openGates, ownGates } from './specs'
 
@@ -51,7 +51,7 @@ export function browserSuite(name: string, define: (suite: Suite) => void) {
       open: async ({ to = api, login = true, ...options } = {}) => {
         const context = await browser.newContext({ baseURL: to.url, viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce', ...options })
         contexts.push(context)
-        context.setDefaultTimeout(30_000)
+        context.setDefaultTimeout(patience)
         if (login) await context.addCookies(await session(to))
         return watch(context, to.url)
       },

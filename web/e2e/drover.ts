@@ -6,13 +6,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 import type { components } from '../src/api/schema.gen'
-import { binaries } from './env'
+import { binaries, patience } from './env'
 
 type Run = components['schemas']['Run']
 type Phase = components['schemas']['Phase']
 
 /** until waits for a condition, and fails with the last state that it returned. */
-export async function until<T>(what: string, condition: () => Promise<{ done?: T; state: string }> | { done?: T; state: string }, timeout = 60_000): Promise<T> {
+export async function until<T>(what: string, condition: () => Promise<{ done?: T; state: string }> | { done?: T; state: string }, timeout = patience): Promise<T> {
   const deadline = Date.now() + timeout
   for (let pause = 20; ; pause = Math.min(500, pause * 2)) {
     const { done, state } = await condition()

@@ -22,6 +22,9 @@ export const chromiumPath = [process.env.DROVER_TEST_CHROMIUM, '/usr/bin/chromiu
   },
 )
 
+/** How long a test waits for a condition, in milliseconds: it is there at last, however slow the machine is, or the test has failed. */
+export const patience = 100_000
+
 /** missing returns why no browser test can run, or undefined. It throws if DROVER_REQUIRE names the browser. */
 export function missing(): string | undefined {
   if (chromiumPath) return undefined

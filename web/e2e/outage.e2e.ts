@@ -79,7 +79,7 @@ browserSuite('while a proxy answers for the gateway, a page', ({ api, open }) =>
     proxy.fault = html(502)
     proxy.cut(/events/)
     await on.stream(page).filter({ hasText: 'lost' }).waitFor()
-    await expect.poll(() => proxy.faults.get('/api/v1/events') ?? 0, { timeout: 60_000 }).toBeGreaterThan(2)
+    await expect.poll(() => proxy.faults.get('/api/v1/events') ?? 0).toBeGreaterThan(2)
     await on.row(page, 'outage').waitFor()
     const name = fresh('while it was away')
     const missed = await api.submit({ ...specs.failing, name, group: '/web/outage' })

@@ -6,7 +6,7 @@ import { violations } from './axe'
 import { browserSuite, settled } from './browser'
 import { Client, until } from './drover'
 import { approve, confirmed, lacks, on, path } from './names'
-import { Gate, specs } from './specs'
+import { fresh, Gate, specs } from './specs'
 
 type Role = components['schemas']['RoleBinding']['role']
 
@@ -35,7 +35,7 @@ browserSuite('a user with a role in one group', ({ api, open }) => {
   }
 
   async function newUser(role: Role): Promise<Client> {
-    const name = `${role}-${Date.now()}`
+    const name = fresh(role)
     const { token } = await api.call<{ token: string }>('POST', '/api/v1/tokens', { name, bindings: [{ role, groups: [`${own}/**`] }] })
     const user = new Client({ url: api.url, token })
     await until(`the token ${name} to be accepted`, async () => {

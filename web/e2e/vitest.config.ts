@@ -14,7 +14,8 @@ export default defineConfig({
     retry: screenshots ? 0 : 2,
     // Each test that fails took three tries, and the rest of a broken server takes as long.
     bail: 3,
-    expect: { poll: { timeout: 30_000 } },
+    // As long as patience in env.ts.
+    expect: { poll: { timeout: 100_000 } },
     reporters: ['verbose', './e2e/flaky.ts'],
   },
 })
