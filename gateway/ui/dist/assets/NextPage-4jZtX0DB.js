@@ -1,1 +1,0 @@
-import{Fn as e,Kt as t}from"./common-B1tVmdiW.js";var n=e();function r({to:e,after:r,next:i}){return!r&&!i?null:(0,n.jsxs)(`nav`,{className:`pager`,"aria-label":`Pages`,children:[r&&(0,n.jsx)(t,{to:e,search:{},className:`button`,children:`First page`}),i&&(0,n.jsx)(t,{to:e,search:{after:i},className:`button`,children:`Next page`})]})}export{r as t};

@@ -1,1 +1,0 @@
-import{Fn as e,Kt as t}from"./common-B1tVmdiW.js";var n=e();function r({id:e}){return(0,n.jsx)(t,{className:`mono`,to:`/runs/$id`,params:{id:e},children:e})}export{r as t};
