@@ -75,11 +75,15 @@ func (s *Scheduler) Schedules(ctx context.Context, q run.ScheduleQuery) (run.Sch
 	if q.Limit < 1 || q.Limit > maxPage {
 		return run.SchedulePage{}, run.Errorf(run.CodeInvalid, "limit must be 1 to %d", maxPage)
 	}
-	rows, next, err := s.store.ListSchedules(ctx, q.After, q.Limit, q.Within...)
+	rows, err := s.store.ListSchedules(ctx, q.After, q.Limit+1, q.Within...)
 	if err != nil {
 		return run.SchedulePage{}, err
 	}
-	page := run.SchedulePage{After: next}
+	var page run.SchedulePage
+	if len(rows) > q.Limit {
+		rows = rows[:q.Limit]
+		page.After = rows[q.Limit-1].Name
+	}
 	page.Schedules = make([]run.Schedule, len(rows))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxDescribes)

@@ -12,10 +12,8 @@ import (
 type Schedules interface {
 	// ListSchedules returns up to n schedules whose names follow after, by
 	// name, without specifications. within limits the groups of their runs, as in
-	// run.ScheduleQuery. next is for the next call, "" if there are no more. With such
-	// limits, one call passes a limited number of schedules of other groups: it may return
-	// fewer than n schedules, or none, although others follow.
-	ListSchedules(ctx context.Context, after string, n int, within ...string) (_ []Schedule, next string, _ error)
+	// run.ScheduleQuery.
+	ListSchedules(ctx context.Context, after string, n int, within ...string) ([]Schedule, error)
 	// ScheduleGroup returns the group of the runs of a schedule. Errors: not_found.
 	ScheduleGroup(ctx context.Context, name string) (string, error)
 	// GetSchedule returns a schedule with its specification and secrets.

@@ -134,8 +134,7 @@ type ScheduleQuery struct {
 }
 
 // SchedulePage is one page of schedules. After is for the next query; it is ""
-// on the last page. A page before it may have fewer schedules than the limit, or none, for
-// callers who may not see all groups.
+// on the last page.
 type SchedulePage struct {
 	Schedules []Schedule
 	After     string

@@ -35,40 +35,18 @@ type scheduleOptions struct {
 	SecretsBy string `json:"secrets_by,omitempty"`
 }
 
-// maxSchedulesRead bounds the schedules of all groups among which one read looks for those
-// of its groups.
-const maxSchedulesRead = 2_000
-
 // ListSchedules implements records.Store.
-func (s *Store) ListSchedules(ctx context.Context, after string, n int, within ...string) (all []records.Schedule, next string, err error) {
-	groups := sqldb.InGroups(`s.group_path`, within)
+func (s *Store) ListSchedules(ctx context.Context, after string, n int, within ...string) (all []records.Schedule, err error) {
+	where := sqldb.AllOf(sqldb.Condition{Where: `s.name > ?`, Args: []any{after}}, sqldb.InGroups(`s.group_path`, within))
 	err = s.db.Read(ctx, "list schedules", func(q sqldb.Querier) error {
-		all, next = nil, ""
-		where := sqldb.Condition{Where: `s.name > ?`, Args: []any{after}}
-		if groups.Where != "" {
-			err := q.QueryRow(ctx, `SELECT s.name FROM schedules s WHERE s.name > ? ORDER BY s.name LIMIT 1 OFFSET ?`, after, maxSchedulesRead-1).Scan(&next)
-			switch {
-			case errors.Is(err, sql.ErrNoRows):
-			case err != nil:
-				return err
-			default:
-				where = sqldb.AllOf(where, sqldb.Condition{Where: `s.name <= ?`, Args: []any{next}})
-			}
-			where = sqldb.AllOf(where, groups)
-		}
-		if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+		all = nil
+		return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
 			x, err := scanSchedule(row)
 			all = append(all, x)
 			return err
-		}, `SELECT `+scheduleColumns+` FROM schedules s WHERE `+where.Where+` ORDER BY s.name LIMIT ?`, append(where.Args, n+1)...); err != nil {
-			return err
-		}
-		if len(all) > n {
-			all, next = all[:n], all[n-1].Name
-		}
-		return nil
+		}, `SELECT `+scheduleColumns+` FROM schedules s WHERE `+where.Where+` ORDER BY s.name LIMIT ?`, append(where.Args, n)...)
 	})
-	return all, next, err
+	return all, err
 }
 
 // ScheduleGroup implements records.Store.
