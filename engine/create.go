@@ -160,7 +160,7 @@ func choosePool(name string, t *run.TaskSpec, pools []run.Pool) (string, []run.F
 	pool, ok := run.ChoosePool(t, pools)
 	switch {
 	case ok:
-		if t.Image == "" {
+		if t.Image == "" && pool.Container() { // an earlier version may leave the image of a pool that it makes a shell pool
 			t.Image = pool.Images.Default
 		}
 		return pool.Name, spec.CheckPool(name, t, pool)

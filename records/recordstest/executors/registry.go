@@ -569,7 +569,10 @@ func testPoolImages(t *testing.T, d *fixture.Database) {
 	want.PullPolicies = []run.PullPolicy{run.PullNever, run.PullIfNotPresent}
 	require.Equal(t, want, put(run.Pool{Driver: "docker", Images: run.PoolImages{PullPolicies: want.PullPolicies}}))
 	require.Equal(t, run.PullIfNotPresent, define(none).PullPolicy)
-	put(run.Pool{Driver: "docker", Shared: true})
+	_, _, err := s.PutPool(t.Context(), run.Pool{Name: "linux", Driver: "docker", Shared: true})
+	fixture.RequireCode(t, run.CodeInvalid, err) // its list stays
+	want.PullPolicies = []run.PullPolicy{run.PullNever, run.PullAlways}
+	require.Equal(t, want, put(run.Pool{Driver: "docker", Shared: true, Images: run.PoolImages{PullPolicies: want.PullPolicies}}))
 	require.Equal(t, run.PullAlways, define(none).PullPolicy)
 
 	want.Default = "alpine"
@@ -577,7 +580,7 @@ func testPoolImages(t *testing.T, d *fixture.Database) {
 	want.Default = ""
 	require.Equal(t, want, put(run.Pool{Driver: "docker"}), "it restricts nothing, and is replaced like other settings")
 
-	_, _, err := s.PutPool(t.Context(), run.Pool{Name: "idle", Driver: "docker", Images: want})
+	_, _, err = s.PutPool(t.Context(), run.Pool{Name: "idle", Driver: "docker", Images: want})
 	require.NoError(t, err)
 	got, _, err := s.PutPool(t.Context(), run.Pool{Name: "idle", Driver: run.DriverShell})
 	require.NoError(t, err)

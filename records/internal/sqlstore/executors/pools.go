@@ -278,6 +278,13 @@ func restrictions(p, prev run.Pool) (groups, images string, err error) {
 	if len(p.Images.PullPolicies) == 0 {
 		p.Images.PullPolicies = prev.Images.PullPolicies
 	}
+	// A client that gives the list learns this before.
+	if policies := p.Images.PullPolicies; p.Shared && len(policies) > 0 && !slices.Contains(policies, run.PullAlways) {
+		return "", "", run.InvalidError("the pool is not valid", []run.Fault{{
+			Path: "allowed_pull_policies", Code: run.FaultContradiction,
+			Detail: "a shared pool pulls images always, and the list of this pool does not have " + string(run.PullAlways) + ": give the list again",
+		}})
+	}
 	images, err = sqldb.Marshal(p.Images)
 	return groups, images, err
 }
