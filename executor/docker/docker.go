@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
@@ -165,11 +166,32 @@ func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
 	var keys []run.Key
 	for _, c := range found {
 		key, err := run.ParseKey(c.Labels[d.options.label("key")])
-		if err == nil && !slices.Contains(keys, key) {
+		if err != nil || slices.Contains(keys, key) {
+			continue
+		}
+		exists, err := d.exists(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if exists {
 			keys = append(keys, key)
 		}
 	}
 	return keys, nil
+}
+
+// exists reports whether a listed container exists. The daemon lists one that it has
+// removed, until it restarts, if it learns after the removal that a process of the
+// container ran out of memory.
+func (d *Driver) exists(ctx context.Context, c container.Summary) (bool, error) {
+	if c.State != container.StateRemoving {
+		return true, nil
+	}
+	_, err := d.client.ContainerInspect(ctx, c.ID)
+	if err != nil && !cerrdefs.IsNotFound(err) {
+		return false, daemonError(err, "inspect container %s", c.ID)
+	}
+	return err == nil, nil
 }
 
 // Attach implements executor.Driver. If the main container of an environment is

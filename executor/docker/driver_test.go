@@ -1,7 +1,12 @@
 package docker_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -187,6 +192,50 @@ func TestDriver_List(t *testing.T) {
 	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 	require.NoError(t, h.Remove(t.Context()))
 	b.requireNothingLeft(t)
+}
+
+// ghosts adds a container to the daemon's lists that it has removed.
+type ghosts struct {
+	http.RoundTripper
+	ghost container.Summary
+}
+
+func (g ghosts) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := g.RoundTripper.RoundTrip(request)
+	if err != nil || !strings.HasSuffix(request.URL.Path, "/containers/json") {
+		return response, err
+	}
+	var all []container.Summary
+	err = errors.Join(json.NewDecoder(response.Body).Decode(&all), response.Body.Close())
+	text, encodeErr := json.Marshal(append(all, g.ghost))
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	return response, errors.Join(err, encodeErr)
+}
+
+// TestDriver_List_after_a_removal has what the daemon lists for ever if it learns after
+// the removal of a container that a process of it ran out of memory.
+func TestDriver_List_after_a_removal(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	labels := map[string]string{"drover.executor": b.id, "drover.key": b.definition(t).Key.String(), "drover.role": "helper"}
+	for name, tt := range map[string]struct {
+		state container.ContainerState
+		want  int
+	}{
+		"removed": {container.StateRemoving, 0},
+		"exited":  {container.StateExited, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			transport := ghosts{b.cli.HTTPClient().Transport, container.Summary{ID: strings.Repeat("ab", 32), State: tt.state, Labels: labels}}
+			cli, err := client.NewClientWithOpts(client.WithHost(b.cli.DaemonHost()), client.WithHTTPClient(&http.Client{Transport: transport}), client.WithAPIVersionNegotiation())
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, cli.Close()) })
+			keys, err := b.newDriver(t, docker.Options{Client: cli}).List(t.Context())
+			require.NoError(t, err)
+			require.Len(t, keys, tt.want)
+		})
+	}
 }
 
 func TestDriver_Start_gives_up(t *testing.T) {
