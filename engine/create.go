@@ -85,11 +85,17 @@ func (e *Engine) expand(ctx context.Context, of *run.Spec) (expansion, error) {
 	return x, nil
 }
 
+// poolRegistry is the part of the records from which the pools of a run are chosen.
+type poolRegistry interface {
+	ChoosePools(ctx context.Context) ([]run.Pool, []run.Executor, error)
+	ListFleets(ctx context.Context) ([]run.Fleet, error)
+}
+
 // poolsFor returns the pools that the group of a run may use, from which those of the
 // tasks are chosen, with the labels of their executors and fleets if a task requires
 // labels or resources.
-func poolsFor(ctx context.Context, registry executorRegistry, s *run.Spec) ([]run.Pool, error) {
-	pools, err := registry.ListPools(ctx)
+func poolsFor(ctx context.Context, registry poolRegistry, s *run.Spec) ([]run.Pool, error) {
+	pools, executors, err := registry.ChoosePools(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -106,10 +112,6 @@ func poolsFor(ctx context.Context, registry executorRegistry, s *run.Spec) ([]ru
 		if i >= 0 && len(labels) > 0 {
 			pools[i].ExecutorLabels = append(pools[i].ExecutorLabels, labels)
 		}
-	}
-	executors, err := registry.ServingExecutors(ctx)
-	if err != nil {
-		return nil, err
 	}
 	for _, x := range executors {
 		add(x.Pool, x.Labels)

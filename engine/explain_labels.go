@@ -19,10 +19,8 @@ type labelledPool struct {
 	none string // why no executor takes the task, apart from slots that are in use; "" for nothing
 }
 
-// executorRegistry is the part of the records that lists pools, executors and fleets.
+// executorRegistry is the part of the records that lists executors.
 type executorRegistry interface {
-	ListPools(ctx context.Context) ([]run.Pool, error)
-	ListFleets(ctx context.Context) ([]run.Fleet, error)
 	ServingExecutors(ctx context.Context) ([]run.Executor, error)
 }
 

@@ -452,6 +452,9 @@ type Registry interface {
 	// many executors or waiting tasks, their counts may be a second old: callers share them.
 	ListPools(ctx context.Context) ([]run.Pool, error)
 	GetPool(ctx context.Context, name string) (run.Pool, error)
+	// ChoosePools returns all pools without the counts of their tasks, and the executors as
+	// ServingExecutors does, always as they are now: a run is accepted or refused by them.
+	ChoosePools(ctx context.Context) ([]run.Pool, []run.Executor, error)
 	// PutPool and DeletePool: see run.ExecutorRegistry. A default pool replaces
 	// the default of its kind.
 	PutPool(ctx context.Context, p run.Pool) (_ run.Pool, created bool, _ error)

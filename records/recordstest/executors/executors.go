@@ -264,7 +264,12 @@ func testSharedExecutors(t *testing.T, d *fixture.Database) {
 	requireOnline(many)
 	list, err := s.ListExecutors(t.Context())
 	require.NoError(t, err)
-	require.True(t, slices.ContainsFunc(list, func(e run.Executor) bool { return e.ID == "7" && e.State == run.ExecutorDraining }), "a list is new")
+	draining := func(e run.Executor) bool { return e.ID == "7" && e.State == run.ExecutorDraining }
+	require.True(t, slices.ContainsFunc(list, draining), "a list is new")
+	pools, executors, err := s.ChoosePools(t.Context())
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(executors, draining), "a run is accepted by the executors as they are")
+	require.Equal(t, 1, pools[0].Draining)
 	d.Clock.Fixed.Add(int64(time.Second))
 	requireOnline(many - 1)
 }

@@ -146,7 +146,7 @@ type waitingLabels struct {
 // waitingOf returns the sets of labels that the queued tasks of a pool require, the same for
 // all of its executors if there are very many.
 func (s *Store) waitingOf(ctx context.Context, q sqldb.Querier, pool string, now int64) (labelSets, error) {
-	w, err := s.waiting.Of(pool, now, func(prev waitingLabels) (w waitingLabels, many bool, err error) {
+	w, err := s.waiting.Of(ctx, pool, now, func(prev waitingLabels) (w waitingLabels, many bool, err error) {
 		w.sets, w.last, err = readLabelSets(ctx, q, pool, prev.last)
 		return w, len(w.sets) > maxWaitingLabels, err
 	})

@@ -215,24 +215,30 @@ type serving struct {
 	pools map[string]run.Pool
 }
 
-// serving returns the executors that are not removed.
+// serving returns the executors that are not removed, which callers share if they are many.
 func (s *Store) serving(ctx context.Context, q sqldb.Querier, now int64) (serving, error) {
-	return s.executors.Of("", now, func(serving) (serving, bool, error) {
-		out := serving{pools: map[string]run.Pool{}}
-		features := map[string][][]run.Feature{}
-		err := eachExecutor(ctx, q, now, func(e run.Executor) {
-			out.executors = append(out.executors, e)
-			p := out.pools[e.Pool]
-			p.Count(e)
-			out.pools[e.Pool] = p
-			features[e.Pool] = append(features[e.Pool], e.Features)
-		})
-		for name, p := range out.pools {
-			p.AddFeatures(features[name])
-			out.pools[name] = p
-		}
+	return s.executors.Of(ctx, "", now, func(serving) (serving, bool, error) {
+		out, err := readServing(ctx, q, now)
 		return out, len(out.executors) > maxServing, err
 	})
+}
+
+// readServing reads the executors that are not removed.
+func readServing(ctx context.Context, q sqldb.Querier, now int64) (serving, error) {
+	out := serving{pools: map[string]run.Pool{}}
+	features := map[string][][]run.Feature{}
+	err := eachExecutor(ctx, q, now, func(e run.Executor) {
+		out.executors = append(out.executors, e)
+		p := out.pools[e.Pool]
+		p.Count(e)
+		out.pools[e.Pool] = p
+		features[e.Pool] = append(features[e.Pool], e.Features)
+	})
+	for name, p := range out.pools {
+		p.AddFeatures(features[name])
+		out.pools[name] = p
+	}
+	return out, err
 }
 
 // eachExecutor calls fn for each executor that is not removed, by id.

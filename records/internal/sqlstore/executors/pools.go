@@ -86,6 +86,20 @@ func (s *Store) GetPool(ctx context.Context, name string) (out run.Pool, err err
 	return out, err
 }
 
+// ChoosePools implements records.Store.
+func (s *Store) ChoosePools(ctx context.Context) (pools []run.Pool, executors []run.Executor, err error) {
+	err = s.db.Read(ctx, "read the pools and executors", func(q sqldb.Querier) error {
+		all, err := readServing(ctx, q, s.db.Now().UnixNano())
+		if err != nil {
+			return err
+		}
+		executors = all.executors
+		pools, err = readPools(ctx, q, "", all)
+		return err
+	})
+	return pools, executors, err
+}
+
 func (s *Store) pool(ctx context.Context, q sqldb.Querier, name string) (run.Pool, error) {
 	found, err := s.pools(ctx, q, name)
 	switch {
@@ -99,6 +113,33 @@ func (s *Store) pool(ctx context.Context, q sqldb.Querier, name string) (run.Poo
 
 // pools reads all pools, or the one with a name, with the computed fields.
 func (s *Store) pools(ctx context.Context, q sqldb.Querier, name string) ([]run.Pool, error) {
+	now := s.db.Now().UnixNano()
+	executors, err := s.serving(ctx, q, now)
+	if err != nil {
+		return nil, err
+	}
+	out, err := readPools(ctx, q, name, executors)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := s.countTasks(ctx, q, name, now)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		p := &out[i]
+		n := counts[p.Name]
+		p.Queued, p.Running = n.queued, n.running
+		if n.started > 0 {
+			p.MeanElapsed = max(0, time.Duration(now-n.started))
+		}
+	}
+	return out, nil
+}
+
+// readPools reads all pools, or the one with a name, with the computed fields except for
+// the counts of tasks.
+func readPools(ctx context.Context, q sqldb.Querier, name string, executors serving) ([]run.Pool, error) {
 	var out []run.Pool
 	index := make(map[string]int)
 	where, args := ``, []any(nil)
@@ -121,18 +162,13 @@ func (s *Store) pools(ctx context.Context, q sqldb.Querier, name string) ([]run.
 	}); err != nil {
 		return nil, err
 	}
-	now := s.db.Now().UnixNano()
-	executors, err := s.serving(ctx, q, now)
-	if err != nil {
-		return nil, err
-	}
 	for i := range out {
 		p := &out[i]
 		e := executors.pools[p.Name]
 		p.Online, p.Draining, p.Offline, p.Slots, p.SlotsUsed, p.Features = e.Online, e.Draining, e.Offline, e.Slots, e.SlotsUsed, e.Features
 	}
 	// The machines of a fleet that has none yet may be of any kind.
-	if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+	err = sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
 		var pool string
 		err := row.Scan(&pool)
 		if i, ok := index[pool]; ok {
@@ -140,22 +176,8 @@ func (s *Store) pools(ctx context.Context, q sqldb.Querier, name string) ([]run.
 		}
 		return err
 	}, `SELECT pool FROM fleets f WHERE mode <> ? AND NOT EXISTS
-		(SELECT 1 FROM executors e WHERE e.fleet = f.name AND e.pool = f.pool AND NOT e.removed)`, run.FleetDeleted); err != nil {
-		return nil, err
-	}
-	counts, err := s.countTasks(ctx, q, name, now)
-	if err != nil {
-		return nil, err
-	}
-	for i := range out {
-		p := &out[i]
-		n := counts[p.Name]
-		p.Queued, p.Running = n.queued, n.running
-		if n.started > 0 {
-			p.MeanElapsed = max(0, time.Duration(now-n.started))
-		}
-	}
-	return out, nil
+		(SELECT 1 FROM executors e WHERE e.fleet = f.name AND e.pool = f.pool AND NOT e.removed)`, run.FleetDeleted)
+	return out, err
 }
 
 // taskCounts are the counts of the tasks of a pool.
@@ -167,7 +189,7 @@ type taskCounts struct {
 
 // countTasks counts the queued and running tasks of all pools, or of the one with a name.
 func (s *Store) countTasks(ctx context.Context, q sqldb.Querier, name string, now int64) (map[string]taskCounts, error) {
-	return s.tasks.Of(name, now, func(map[string]taskCounts) (map[string]taskCounts, bool, error) {
+	return s.tasks.Of(ctx, name, now, func(map[string]taskCounts) (map[string]taskCounts, bool, error) {
 		where, args := ``, []any(nil)
 		if name != "" {
 			where, args = ` AND pool = ?`, []any{name}

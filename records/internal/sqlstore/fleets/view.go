@@ -103,7 +103,7 @@ func (s *Store) readDemand(ctx context.Context, q sqldb.Querier, now int64, flee
 // queuedTasks counts the queued tasks of a pool by their labels. If there are many, its
 // fleets share the counts, which may be a second old.
 func (s *Store) queuedTasks(ctx context.Context, q sqldb.Querier, pool string, now int64) ([]records.QueuedTasks, error) {
-	return s.queued.Of(pool, now, func([]records.QueuedTasks) (all []records.QueuedTasks, many bool, err error) {
+	return s.queued.Of(ctx, pool, now, func([]records.QueuedTasks) (all []records.QueuedTasks, many bool, err error) {
 		total := 0
 		err = sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
 			var text string

@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -18,7 +19,14 @@ type Shared[T any] struct {
 type sharedResult[T any] struct {
 	value   T
 	read    int64
-	reading bool // by one caller; the others take what is there
+	reading *reading[T] // by one caller; nil if there is none
+}
+
+// reading is a read in progress. Its fields are set when done is closed.
+type reading[T any] struct {
+	done  chan struct{}
+	value T
+	ok    bool // it did not fail
 }
 
 // NewShared returns a Shared that keeps a result for a time.
@@ -26,20 +34,39 @@ func NewShared[T any](lifetime time.Duration) *Shared[T] {
 	return &Shared[T]{lifetime: lifetime, kept: map[string]*sharedResult[T]{}}
 }
 
-// Of returns the result of read, or one that is kept. Callers must not change it. read gets
-// the last result if it was kept, and reports whether the new one is expensive.
-func (s *Shared[T]) Of(name string, now int64, read func(last T) (value T, expensive bool, err error)) (T, error) {
-	s.mu.Lock()
-	k := s.kept[name]
-	if k != nil {
-		if age := time.Duration(now - k.read); k.reading || age >= 0 && age < s.lifetime {
+// Of returns the result of read, or one that is kept. Callers must not change it. While
+// one of them reads, the others take what is kept if it is younger than twice the lifetime,
+// and otherwise wait for the new result. read gets the last result if it was kept, and
+// reports whether the new one is expensive.
+func (s *Shared[T]) Of(ctx context.Context, name string, now int64, read func(last T) (value T, expensive bool, err error)) (T, error) {
+	for {
+		s.mu.Lock()
+		k := s.kept[name]
+		if k == nil {
+			s.mu.Unlock()
+			return s.read(name, now, nil, read)
+		}
+		age, other := time.Duration(now-k.read), k.reading
+		switch {
+		case age >= 0 && (age < s.lifetime || other != nil && age < 2*s.lifetime):
 			s.mu.Unlock()
 			return k.value, nil
+		case other == nil:
+			k.reading = &reading[T]{done: make(chan struct{})}
+			s.mu.Unlock()
+			return s.read(name, now, k, read)
 		}
-		k.reading = true
+		s.mu.Unlock()
+		select {
+		case <-other.done:
+			if other.ok {
+				return other.value, nil
+			}
+		case <-ctx.Done():
+			var none T
+			return none, ctx.Err()
+		}
 	}
-	s.mu.Unlock()
-	return s.read(name, now, k, read)
 }
 
 // read reads a result. k is the one that is kept, which no other caller replaces meanwhile.
@@ -53,8 +80,11 @@ func (s *Shared[T]) read(name string, now int64, k *sharedResult[T], read func(l
 			s.kept[name] = &sharedResult[T]{value: value, read: now}
 		case done && k != nil:
 			delete(s.kept, name)
-		case k != nil: // it failed, or panicked
-			k.reading = false
+		}
+		if k != nil { // done is false if it failed, or panicked
+			k.reading.value, k.reading.ok = value, done
+			close(k.reading.done)
+			k.reading = nil
 		}
 	}()
 	var last T
