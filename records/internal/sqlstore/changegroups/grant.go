@@ -28,9 +28,8 @@ func (s *Store) Grant(ctx context.Context, name string) ([]run.ID, bool, error) 
 		ids[i] = queue[i].ID
 	}
 	var granted []run.ID
-	more := false
 	err = s.db.Write(ctx, "grant slots of a change group", func(t *sqldb.Tx) error {
-		granted, more = nil, false
+		granted = nil
 		runs, err := lockRuns(ctx, t, ids, t.Dialect.ForUpdate)
 		if err != nil {
 			return err
@@ -55,10 +54,12 @@ func (s *Store) Grant(ctx context.Context, name string) ([]run.ID, bool, error) 
 				granted = append(granted, at.ID)
 			}
 		}
-		more = len(queue) == grantBatch && len(granted) > 0
 		return nil
 	})
-	return granted, more, err
+	// Grants for other groups may have admitted all of a full batch meanwhile, or filled the
+	// other groups of its runs, and others wait behind them. The next search sees that, so a
+	// batch is in vain only if something changed.
+	return granted, err == nil && len(queue) == grantBatch, err
 }
 
 // nextAdmissible returns the first waiting runs of a group that may be admitted, in
