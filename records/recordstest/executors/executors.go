@@ -272,4 +272,10 @@ func testSharedExecutors(t *testing.T, d *fixture.Database) {
 	require.Equal(t, 1, pools[0].Draining)
 	d.Clock.Fixed.Add(int64(time.Second))
 	requireOnline(many - 1)
+
+	_, _, err = s.PutPool(t.Context(), run.Pool{Name: "linux", Driver: fixture.Executor("any").Driver, MaxRunning: 10 * many})
+	require.NoError(t, err)
+	labelledExecutor(t, s, "new", 4, nil)
+	requireOnline(many - 1)
+	require.Equal(t, 4, *desired(t, s, "new").Slots, "an executor that is newer than what callers share")
 }

@@ -221,7 +221,15 @@ func (s *Store) permittedSlots(ctx context.Context, q sqldb.Querier, now int64, 
 	if err != nil {
 		return 0, err
 	}
-	for _, x := range all.executors {
+	executors := all.executors
+	if !slices.ContainsFunc(executors, func(x run.Executor) bool { return x.ID == e.ID }) { // it is newer than what is shared
+		own, err := e.Describe(now)
+		if err != nil {
+			return 0, err
+		}
+		executors = append(slices.Clip(executors), own)
+	}
+	for _, x := range executors {
 		if x.Pool != e.Pool || x.State != run.ExecutorOnline && x.ID != e.ID {
 			continue
 		}
