@@ -5093,7 +5093,7 @@ type ClientInterface interface {
 	// lose the right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409
 	// `conflict` if the list does not have the given `version`, if it is for the users of another provider, or if it
 	// has grants that a newer version of Drover stored; 422 `invalid` if a grant is not valid, if it names a user with
-	// `gateway.oidc.subject_prefix`, or if a user would have more than 50 patterns of groups with the grants in force;
+	// `gateway.oidc.subject_prefix` ending in `:`, or if a user would have more than 50 patterns of groups in all;
 	// 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an effect; 429
 	// `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the records
 	// do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.
@@ -5109,7 +5109,7 @@ type ClientInterface interface {
 	// lose the right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409
 	// `conflict` if the list does not have the given `version`, if it is for the users of another provider, or if it
 	// has grants that a newer version of Drover stored; 422 `invalid` if a grant is not valid, if it names a user with
-	// `gateway.oidc.subject_prefix`, or if a user would have more than 50 patterns of groups with the grants in force;
+	// `gateway.oidc.subject_prefix` ending in `:`, or if a user would have more than 50 patterns of groups in all;
 	// 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an effect; 429
 	// `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the records
 	// do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.
@@ -7099,7 +7099,7 @@ func (c *Client) GetRoleGrants(ctx context.Context, name RoleGrantsName, reqEdit
 // lose the right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409
 // `conflict` if the list does not have the given `version`, if it is for the users of another provider, or if it
 // has grants that a newer version of Drover stored; 422 `invalid` if a grant is not valid, if it names a user with
-// `gateway.oidc.subject_prefix`, or if a user would have more than 50 patterns of groups with the grants in force;
+// `gateway.oidc.subject_prefix` ending in `:`, or if a user would have more than 50 patterns of groups in all;
 // 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an effect; 429
 // `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the records
 // do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.
@@ -7125,7 +7125,7 @@ func (c *Client) PutRoleGrantsWithBody(ctx context.Context, name RoleGrantsName,
 // lose the right to them end. A list that has these grants and this note already keeps its `version`. Errors: 409
 // `conflict` if the list does not have the given `version`, if it is for the users of another provider, or if it
 // has grants that a newer version of Drover stored; 422 `invalid` if a grant is not valid, if it names a user with
-// `gateway.oidc.subject_prefix`, or if a user would have more than 50 patterns of groups with the grants in force;
+// `gateway.oidc.subject_prefix` ending in `:`, or if a user would have more than 50 patterns of groups in all;
 // 422 `not_supported` if `gateway.oidc.bindings` gives all users a scope, so that no grant has an effect; 429
 // `exhausted` if there are 100 lists, or if all lists would have more than 1 MiB; 503 `unavailable` if the records
 // do not answer. If the detail of a 503 says that the change is stored, it takes effect when the records answer.

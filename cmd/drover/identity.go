@@ -60,6 +60,6 @@ func openProvider(cfg config.OIDC, granted roles.Subjects, logger *slog.Logger) 
 	return oidc.New(oidc.Options{
 		Issuer: cfg.Issuer, Name: cfg.Name, ClientID: cfg.ClientID, ClientSecretFile: cfg.ClientSecretFile, DeviceClientID: cfg.DeviceClientID,
 		Audiences: cfg.Audiences, Scopes: cfg.Scopes, SubjectClaim: cfg.SubjectClaim, SubjectPrefix: cfg.SubjectPrefix, SubjectUnverified: cfg.SubjectClaimUnverified, GroupsClaim: cfg.GroupsClaim,
-		Bindings: cfg.Bindings, Roles: granted, Transport: transport,
+		Bindings: cfg.Bindings, Roles: granted, Transport: transport, Logger: logger,
 	})
 }

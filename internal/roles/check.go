@@ -66,13 +66,13 @@ func checkGrant(g run.RoleGrant) []run.Fault {
 	return faults
 }
 
-// Prefixed returns why a grant cannot name a user so, or "": the name begins with the
-// prefix of the provider's users, gateway.oidc.subject_prefix, which Drover shows and the
-// provider does not know. A prefix such as ci-, with which other names may begin, is not
-// looked for.
+// Prefixed returns why a grant must not name a user this way, or "": the name begins with
+// gateway.oidc.subject_prefix, which Drover shows and the provider does not know. Only a
+// prefix with a colon at its end is looked for: the provider's own names may begin with
+// others, such as ci- or auth0|.
 func Prefixed(name, prefix string) string {
 	bare, ok := strings.CutPrefix(name, prefix)
-	if !ok || bare == "" || prefix == "" || !strings.ContainsAny(prefix[len(prefix)-1:], ":/|#") {
+	if !ok || bare == "" || !strings.HasSuffix(prefix, ":") {
 		return ""
 	}
 	return fmt.Sprintf("the user is named as the provider does, without %s (gateway.oidc.subject_prefix): %s", prefix, bare)

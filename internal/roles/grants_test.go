@@ -333,7 +333,7 @@ func TestCheckGrants(t *testing.T) {
 // names the same user without the prefix. A grant with it would never match.
 func TestGrants_with_the_prefix(t *testing.T) {
 	t.Parallel()
-	for prefix, refused := range map[string]bool{"oidc:": true, "sso/": true, "": false, "ci-": false} {
+	for prefix, refused := range map[string]bool{"oidc:": true, "sso:": true, "": false, "ci-": false, "auth0|": false, "sso/": false} {
 		store := &fakeStore{}
 		g := roles.NewGrants(t.Context(), store, slog.New(slog.DiscardHandler), roles.GrantsOptions{Issuer: issuer, UserPrefix: prefix})
 		_, _, err := g.PutRoleGrants(t.Context(), listOf("web", toMembers(prefix+"web", "viewer", "/**"), toSubject(prefix+"ana", "viewer", "/**")), nil, "ops")

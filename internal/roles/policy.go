@@ -108,16 +108,20 @@ var (
 	_ Subjects = (*File)(nil)
 )
 
-// OpenFile reads the policy of a file. It refuses names of users with their prefix.
+// OpenFile reads the policy of a file. A user named with userPrefix is logged, and not
+// refused: a gateway must start with a file that it accepted before.
 func OpenFile(path, userPrefix string, logger *slog.Logger) (*File, error) {
 	policy, err := reload.Open(logger, func(files [][]byte) (Policy, error) {
 		p, err := ReadPolicy(files[0])
+		if err != nil {
+			return nil, err
+		}
 		for i, g := range p {
 			if why := Prefixed(g.Subject, userPrefix); why != "" {
-				err = errors.Join(err, fmt.Errorf("grant %d: %s", i+1, why))
+				logger.Warn("a role grant has no effect", "path", path, "grant", i+1, "reason", why)
 			}
 		}
-		return p, err
+		return p, nil
 	}, path)
 	if err != nil {
 		return nil, err

@@ -189,9 +189,6 @@ func TestOpenFile(t *testing.T) {
 	require.ErrorContains(t, err, `grant 1: "owner" is not a role`)
 	require.ErrorContains(t, err, "grant 2: it names either")
 	require.ErrorContains(t, err, path)
-	write("- {subject: 'oidc:ana', role: viewer, groups: [/acme/**]}\n")
-	_, err = roles.OpenFile(path, "oidc:", log)
-	require.ErrorContains(t, err, "grant 1: the user is named as the provider does, without oidc: (gateway.oidc.subject_prefix): ana")
 
 	write("- {members: web, role: submitter, groups: [/acme/**]}\n")
 	f, err := roles.OpenFile(path, "", log)
@@ -213,4 +210,33 @@ func TestOpenFile(t *testing.T) {
 	await(roles.Bindings{bound(roles.Viewer, "/acme/**")})
 	write("")
 	await(nil)
+}
+
+// TestOpenFile_with_the_prefix warns about users named with the prefix: a gateway starts
+// with such a file, and the grant means what it says.
+func TestOpenFile_with_the_prefix(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "roles.yaml")
+	write := func(text string) { require.NoError(t, durable.WriteFile(path, []byte(text))) }
+	logged := &lines{}
+	log := slog.New(slog.NewJSONHandler(logged, nil))
+	write("- {members: 'oidc:web', role: viewer, groups: [/acme/**]}\n- {subject: 'oidc:ana', role: viewer, groups: [/acme/**]}\n")
+	f, err := roles.OpenFile(path, "oidc:", log)
+	require.NoError(t, err)
+	require.Equal(t, roles.Bindings{bound(roles.Viewer, "/acme/**")}, bindingsOf(t, f, "oidc:ana"))
+	require.Contains(t, logged.String(), `"grant":2,"reason":"the user is named as the provider does, without oidc: (gateway.oidc.subject_prefix): ana"`)
+	require.Equal(t, 1, strings.Count(logged.String(), `"level":"WARN"`), "the prefix is not one of groups: %s", logged)
+
+	write("- {subject: 'oidc:ben', role: admin, groups: [/acme/**]}\n")
+	testenv.Await(t, func() (bool, string) {
+		got, text := bindingsOf(t, f, "oidc:ben"), logged.String()
+		return len(got) == 1 && strings.Contains(text, `"grant":1,"reason":"the user is named as the provider does, without oidc: (gateway.oidc.subject_prefix): ben"`), text
+	})
+
+	quiet := &lines{}
+	write("- {subject: 'auth0|123', role: viewer, groups: [/acme/**]}\n")
+	f, err = roles.OpenFile(path, "auth0|", slog.New(slog.NewTextHandler(quiet, nil)))
+	require.NoError(t, err)
+	require.Equal(t, roles.Bindings{bound(roles.Viewer, "/acme/**")}, bindingsOf(t, f, "auth0|123"), "the provider names the user so")
+	require.Empty(t, quiet.String())
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"strings"
@@ -70,6 +71,8 @@ type Options struct {
 	Roles roles.Subjects
 	// Transport makes the connections; nil means http.DefaultTransport.
 	Transport http.RoundTripper
+	// Logger gets warnings about the bindings; nil means none.
+	Logger *slog.Logger
 }
 
 // Provider is an OpenID Connect provider. It is safe for concurrent use, and reaches
@@ -102,13 +105,13 @@ var _ tokens.Provider = (*Provider)(nil)
 // New returns a provider without reaching it. The error has all faults of the bindings.
 func New(opts Options) (*Provider, error) {
 	bindings, err := ParseBindings(opts.Bindings)
-	for _, b := range bindings {
-		if why := roles.Prefixed(b.User, opts.SubjectPrefix); why != "" {
-			err = errors.Join(err, fmt.Errorf("binding %q: %s", "user:"+b.User, why))
-		}
-	}
 	if err != nil {
 		return nil, err
+	}
+	for _, b := range bindings {
+		if why := roles.Prefixed(b.User, opts.SubjectPrefix); why != "" && opts.Logger != nil {
+			opts.Logger.Warn("a binding of gateway.oidc.bindings has no effect", "binding", "user:"+b.User, "reason", why)
+		}
 	}
 	transport := opts.Transport
 	if transport == nil {

@@ -1,8 +1,10 @@
 package oidc_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -165,8 +167,13 @@ func TestProvider_of_another_issuer(t *testing.T) {
 	for _, text := range []string{`"developers"`, `"owner"`, `"group:=read"`, `"team:x"`, `"executor"`} {
 		require.ErrorContains(t, err, text)
 	}
-	_, err = oidc.New(oidc.Options{Bindings: []string{"group:oidc:x=read", "user:oidc:ana@example.com=read"}, SubjectPrefix: "oidc:"})
-	require.EqualError(t, err, `binding "user:oidc:ana@example.com": the user is named as the provider does, without oidc: (gateway.oidc.subject_prefix): ana@example.com`)
+	var logged bytes.Buffer
+	_, err = oidc.New(oidc.Options{
+		Bindings: []string{"group:oidc:x=read", "user:oidc:ana@example.com=read"}, SubjectPrefix: "oidc:", Logger: slog.New(slog.NewJSONHandler(&logged, nil)),
+	})
+	require.NoError(t, err, "a gateway starts with such a binding")
+	require.Equal(t, 1, strings.Count(logged.String(), "\n"), logged.String())
+	require.Contains(t, logged.String(), `"binding":"user:oidc:ana@example.com","reason":"the user is named as the provider does, without oidc: (gateway.oidc.subject_prefix): ana@example.com"`)
 	_, err = oidc.New(oidc.Options{Bindings: []string{"group:CN=ops,OU=it=admin", "user:ana@example.com=read", "*=read"}, Transport: http.DefaultTransport})
 	require.NoError(t, err)
 }
