@@ -5429,8 +5429,7 @@ type ClientInterface interface {
 
 	// ListSchedules List schedules
 	//
-	// One page of schedules, by name, without specifications and firings. For callers with bindings, a call passes at most
-	// 2,000 schedules of other groups: a page may be shorter than `limit` or empty, and the list goes on at `next_after`.
+	// One page of schedules, by name, without specifications and firings.
 	//
 	// Corresponds with GET /api/v1/schedules (the `ListSchedules` operationId).
 	ListSchedules(ctx context.Context, params *ListSchedulesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7775,8 +7774,7 @@ func (c *Client) RejectTask(ctx context.Context, id RunID, task TaskName, body R
 
 // ListSchedules List schedules
 //
-// One page of schedules, by name, without specifications and firings. For callers with bindings, a call passes at most
-// 2,000 schedules of other groups: a page may be shorter than `limit` or empty, and the list goes on at `next_after`.
+// One page of schedules, by name, without specifications and firings.
 //
 // Corresponds with GET /api/v1/schedules (the `ListSchedules` operationId).
 func (c *Client) ListSchedules(ctx context.Context, params *ListSchedulesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {

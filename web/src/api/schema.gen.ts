@@ -603,8 +603,7 @@ export interface paths {
         };
         /**
          * List schedules
-         * @description One page of schedules, by name, without specifications and firings. For callers with bindings, a call passes at most
-         *     2,000 schedules of other groups: a page may be shorter than `limit` or empty, and the list goes on at `next_after`.
+         * @description One page of schedules, by name, without specifications and firings.
          */
         get: operations["listSchedules"];
         put?: never;
