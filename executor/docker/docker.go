@@ -169,7 +169,7 @@ func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
 		if err != nil || slices.Contains(keys, key) {
 			continue
 		}
-		exists, err := d.exists(ctx, c)
+		exists, err := exists(ctx, d, c)
 		if err != nil {
 			return nil, err
 		}
@@ -183,7 +183,7 @@ func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
 // exists reports whether a listed container exists. The daemon lists one that it has
 // removed, until it restarts, if it learns after the removal that a process of the
 // container ran out of memory.
-func (d *Driver) exists(ctx context.Context, c container.Summary) (bool, error) {
+func exists(ctx context.Context, d *Driver, c container.Summary) (bool, error) {
 	if c.State != container.StateRemoving {
 		return true, nil
 	}
