@@ -229,6 +229,29 @@ func TestCompactor_queries(t *testing.T) {
 	require.Greater(t, found["drover_log_packing_read_bytes_total"], found["drover_log_packing_written_bytes_total"])
 }
 
+// A piece can have less output than its outline counts. A query for the last lines reads
+// what there is.
+func TestLogs_tail_of_less_than_the_outline_counts(t *testing.T) {
+	t.Parallel()
+	b := newPackBench(t, t.TempDir())
+	id := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()}).ID
+	key := b.claim(t, id)
+	b.appendFrames(t, key, run.Frame{Version: run.FrameVersion, N: 1, Kind: run.FrameOutput, Step: run.SetupStep, Stream: run.StreamSystem, Data: []byte("a line\n")})
+	end := run.Frame{Version: run.FrameVersion, N: 2, Kind: run.FrameTaskEnd, Step: run.SetupStep, Stream: run.StreamSystem, Data: []byte("the end\n"), Result: &run.TaskResult{Status: run.StatusFailed}}
+	b.appendFrames(t, key, end)
+	require.NoError(t, b.logs.DeleteFrames(t.Context(), key, 2))
+	end.Data = nil
+	_, err := b.logs.PutFrames(t.Context(), run.FrameBatch{Key: key, Frames: []run.Frame{end}})
+	require.NoError(t, err)
+	for lines := range 3 {
+		want := ""
+		if lines > 0 {
+			want = "a line\n"
+		}
+		require.Equal(t, want, string(b.readAll(t, run.LogQuery{Run: id, Task: "t", Tail: &lines})))
+	}
+}
+
 // TestCompactor_reads_parts reads only those blocks of a packed log that are
 // needed.
 func TestCompactor_reads_parts(t *testing.T) {

@@ -185,7 +185,7 @@ func (r *logReader) skipPiece(o *run.LogOutline) {
 // skipsPiece skips a piece without output that the query selects, and reports whether it
 // did.
 func (r *logReader) skipsPiece(o *run.LogOutline) bool {
-	if slices.ContainsFunc(o.Parts, func(p run.LogPart) bool { return p.Bytes > 0 && r.selects(p.Step, p.Stream) }) {
+	if slices.ContainsFunc(o.AllParts(), func(p run.LogPart) bool { return p.Bytes > 0 && r.selects(p.Step, p.Stream) }) {
 		return false
 	}
 	r.skipPiece(o)

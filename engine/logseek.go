@@ -83,7 +83,7 @@ func (r *logReader) pieces(ctx context.Context) ([]piece, error) {
 	}
 	for i := range all {
 		p := &all[i]
-		for _, part := range p.outline.Parts {
+		for _, part := range p.outline.AllParts() {
 			if r.selects(part.Step, part.Stream) {
 				p.bytes += part.Bytes
 				p.lines += part.Lines
@@ -103,12 +103,17 @@ func (r *logReader) countSetup(ctx context.Context, p *piece) error {
 		return nil
 	}
 	chunks, err := r.selected(ctx, p)
+	p.count(chunks)
+	return err
+}
+
+// count counts the selected output that was read in place of what the outline counts.
+func (p *piece) count(chunks []run.Frame) {
 	p.bytes, p.lines = 0, 0
 	for _, f := range chunks {
 		p.bytes += int64(len(f.Data))
 		p.lines += int64(bytes.Count(f.Data, []byte("\n")))
 	}
-	return err
 }
 
 // start returns the offset at which the query begins.
@@ -157,21 +162,17 @@ func (r *logReader) since(ctx context.Context, pieces []piece) (int64, error) {
 // tail returns the offset of the last n lines. Text after the last newline
 // counts as a line.
 func (r *logReader) tail(ctx context.Context, pieces []piece, n int64) (int64, error) {
+	chunks, err := r.lastOutput(ctx, pieces)
+	if err != nil {
+		return 0, err
+	}
 	total, lines := int64(0), int64(0)
-	last := -1
 	for i := range pieces {
 		total += pieces[i].bytes
 		lines += pieces[i].lines
-		if pieces[i].bytes > 0 {
-			last = i
-		}
 	}
-	if last < 0 || n == 0 {
+	if len(chunks) == 0 || n == 0 {
 		return total, nil
-	}
-	chunks, err := r.selected(ctx, &pieces[last])
-	if err != nil {
-		return 0, err
 	}
 	if !bytes.HasSuffix(chunks[len(chunks)-1].Data, []byte("\n")) {
 		lines++
@@ -193,6 +194,26 @@ func (r *logReader) tail(ctx context.Context, pieces []piece, n int64) (int64, e
 		return offset + afterLines(chunks, over), nil
 	}
 	return offset, nil
+}
+
+// lastOutput returns the output of the last piece that has any. The object of a piece may
+// hold less than its outline counts, so it counts what it reads.
+func (r *logReader) lastOutput(ctx context.Context, pieces []piece) ([]run.Frame, error) {
+	for i := len(pieces) - 1; i >= 0; i-- {
+		p := &pieces[i]
+		if p.bytes == 0 {
+			continue
+		}
+		chunks, err := r.selected(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		p.count(chunks)
+		if len(chunks) > 0 {
+			return chunks, nil
+		}
+	}
+	return nil, nil
 }
 
 // afterLines returns the size of the first n lines in bytes.

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"slices"
 	"time"
 )
 
@@ -16,6 +17,9 @@ type LogOutline struct {
 	Begun bool `json:"b,omitempty"`
 	// End says that the piece holds the task_end frame.
 	End bool `json:"x,omitempty"`
+	// EndPart counts the output of that frame. It is not in Parts, since gateways that read
+	// none from such a frame must not expect it.
+	EndPart *LogPart `json:"d,omitempty"`
 }
 
 // LogPart counts the output of one step to one stream.
@@ -36,22 +40,22 @@ func (o *LogOutline) Add(f Frame) {
 	case FrameTaskEnd:
 		o.End = true
 		if len(f.Data) > 0 {
-			o.addOutput(f)
+			o.EndPart = &LogPart{Step: f.Step, Stream: f.Stream}
+			o.addOutput(o.EndPart, f)
 		}
 	case FrameOutput:
-		o.addOutput(f)
+		o.addOutput(o.part(f.Step, f.Stream), f)
 	case FrameOutputs, FrameArchiveRequest:
 	}
 }
 
-func (o *LogOutline) addOutput(f Frame) {
+func (o *LogOutline) addOutput(p *LogPart, f Frame) {
 	if o.From.IsZero() || f.Time.Before(o.From) {
 		o.From = f.Time
 	}
 	if f.Time.After(o.To) {
 		o.To = f.Time
 	}
-	p := o.part(f.Step, f.Stream)
 	p.Bytes += int64(len(f.Data))
 	p.Lines += int64(bytes.Count(f.Data, []byte("\n")))
 }
@@ -66,9 +70,17 @@ func (o *LogOutline) part(step int, stream Stream) *LogPart {
 	return &o.Parts[len(o.Parts)-1]
 }
 
+// AllParts returns Parts and EndPart.
+func (o *LogOutline) AllParts() []LogPart {
+	if o.EndPart == nil {
+		return o.Parts
+	}
+	return append(slices.Clip(o.Parts), *o.EndPart)
+}
+
 // Bytes returns the number of bytes of output in the piece.
 func (o *LogOutline) Bytes() (n int64) {
-	for _, p := range o.Parts {
+	for _, p := range o.AllParts() {
 		n += p.Bytes
 	}
 	return n
