@@ -113,6 +113,7 @@ type script struct {
 	cleanup  time.Duration    // how long it cleans up after a stop
 	bulk     int              // bytes of a line; 0: few
 	notes    string           // in the last frame, for the process that started the environment
+	found    string           // likewise for a process that adopts it
 	transfer *archiveTransfer // what the step requests after its lines
 }
 

@@ -230,7 +230,7 @@ func (d *procDriver) Attach(_ context.Context, key run.Key) (executor.Handle, er
 		if e == nil {
 			return nil, run.Errorf(run.CodeNotFound, "no environment")
 		}
-		return &procHandle{procDriver: d, env: e}, nil
+		return &procHandle{procDriver: d, env: e, notes: d.w.script(key).found}, nil
 	})
 }
 

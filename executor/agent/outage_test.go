@@ -80,6 +80,30 @@ func TestAgent_keeps_notes_of_the_end_over_a_restart(t *testing.T) {
 	})
 }
 
+// A process that finds more about the end than the one that recorded it sends the frame that
+// was recorded: the gateway may have it already.
+func TestAgent_adds_no_notes_to_a_recorded_end(t *testing.T) {
+	withTestEnv(t, func(t *testing.T, w *testEnv) {
+		w.script = func(run.Key) script { return script{lines: 3, pause: time.Second, found: "service db had ended"} }
+		h := w.newHost(1)
+		p := h.start(nil)
+		w.submit(0)
+		w.sleep(time.Second)
+		w.api.setFramesDown(true)
+		w.awaitEnd(time.Minute, 0)
+		p.kill()
+		<-p.ended
+		p = h.start(nil)
+		w.sleep(time.Minute)
+		w.api.setFramesDown(false)
+		w.requireClean(h, p)
+		w.requireLog(0)
+		log := w.api.log(w.api.lastClaim(0))
+		require.Empty(t, log[len(log)-1].Output())
+		require.Empty(t, log[len(log)-1].Stream)
+	})
+}
+
 func TestAgent_executor_API_is_unavailable(t *testing.T) {
 	withTestEnv(t, func(t *testing.T, w *testEnv) {
 		w.script = func(run.Key) script { return script{lines: 30, pause: time.Second} }

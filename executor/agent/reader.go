@@ -223,7 +223,7 @@ func (r *reader) fill(next, end int64, yield func(run.Frame, error) bool) bool {
 }
 
 // endByFrame ends the task with the result of its last frame. It returns the frame with the
-// notes that an earlier process recorded.
+// notes that were recorded with the end, also if there were none: another read may find others.
 func (x *execution) endByFrame(f run.Frame) run.Frame {
 	result := f.Result
 	if result == nil {
@@ -234,8 +234,11 @@ func (x *execution) endByFrame(f run.Frame) run.Frame {
 	x.end(record{Result: result, Last: f.N, Notes: f.Data})
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.entry.Last == f.N && len(x.entry.Notes) > 0 {
-		f.Stream, f.Data = run.StreamSystem, x.entry.Notes
+	if x.entry.Last == f.N {
+		f.Stream, f.Data = "", x.entry.Notes
+		if len(f.Data) > 0 {
+			f.Stream = run.StreamSystem
+		}
 	}
 	return f
 }
