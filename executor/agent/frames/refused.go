@@ -39,6 +39,7 @@ func (level redaction) apply(batch []run.Frame, why error) []run.Frame {
 		case run.FrameStepStart, run.FrameStepEnd, run.FrameTaskEnd:
 			if level == redactOutput {
 				out[i] = f
+				out[i].Stream, out[i].Data = "", nil // task_end may have output
 				continue
 			}
 		case run.FrameOutput, run.FrameOutputs, run.FrameArchiveRequest:

@@ -24,6 +24,21 @@ func taskFrames(lines int) []run.Frame {
 	return frames
 }
 
+// The lines of the last frame are output too.
+func TestRedaction_removes_the_output_of_the_end(t *testing.T) {
+	t.Parallel()
+	all := taskFrames(1)
+	end := &all[len(all)-1]
+	end.Stream, end.Data = run.StreamSystem, []byte("service db had ended\n")
+	got := redactOutput.apply(all, run.Errorf(run.CodeInvalid, "no"))
+	require.Equal(t, "drover: 1 frames of this log are missing here, since they were refused: no\n", text(got))
+	last := got[len(got)-1]
+	require.Equal(t, run.FrameTaskEnd, last.Kind)
+	require.Equal(t, end.Result, last.Result)
+	require.Empty(t, last.Stream)
+	require.NotEmpty(t, end.Data, "the frame itself stays")
+}
+
 func text(frames []run.Frame) string {
 	var b strings.Builder
 	for _, f := range frames {
