@@ -37,7 +37,7 @@ func (w *testEnv) requireClean(h *host, p *process) {
 			return false, fmt.Sprintf("environments are left: %v\n%s", h.keys(), h.dump())
 		}
 		if keys := h.journalKeys(); len(keys) > 0 {
-			return false, "journal entries are left\n" + h.dump()
+			return false, fmt.Sprintf("journal entries of %s are left\n%s%s", p.agent.ID(), p.explain(keys), h.dump())
 		}
 		return p.agent.SlotsInUse() == 0, "slots are in use"
 	})

@@ -1,5 +1,7 @@
 package agent
 
+import "github.com/drover-run/drover/run"
+
 // IllegalTransition is the message of an error in the life cycle of a task.
 const IllegalTransition = illegalTransition
 
@@ -11,3 +13,14 @@ func (a *Agent) Unlock() error { return a.identity.Close() }
 
 // SlotsInUse returns how many tasks take a slot.
 func (a *Agent) SlotsInUse() int { return a.slots.InUse() }
+
+// States describes what this process knows of a key.
+func (a *Agent) States(key run.Key) string {
+	t := a.find(key)
+	if t == nil {
+		return "not in memory"
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.states.String()
+}

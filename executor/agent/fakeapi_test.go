@@ -98,6 +98,13 @@ func (s *fakeAPI) holder(key run.Key) string {
 	return ""
 }
 
+// journalOf returns the journal that an executor registered.
+func (s *fakeAPI) journalOf(executor string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.executors[executor]
+}
+
 func (s *fakeAPI) setDown(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,10 +243,12 @@ func (s *fakeAPI) ClaimStates(_ context.Context, id string, keys []run.Key) (map
 	}
 	states := map[run.Key]run.ClaimState{}
 	for _, key := range keys {
-		switch c := s.claims[key]; {
-		case c == nil && s.isOver(key):
+		c := s.claims[key]
+		claimed := c != nil && s.sameHolder(c.executor, id)
+		switch {
+		case !claimed && s.isOver(key):
 			states[key] = run.ClaimUnclaimable
-		case c == nil:
+		case !claimed:
 			states[key] = run.ClaimUnknown
 		case c.closed || s.isOver(key):
 			states[key] = run.ClaimClosed

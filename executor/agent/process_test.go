@@ -277,6 +277,21 @@ func (h *host) journalKeys() []string {
 	return keys
 }
 
+// explain returns what the process and the executor API know of keys.
+func (p *process) explain(keys []string) string {
+	var b strings.Builder
+	for _, name := range keys {
+		key, err := run.ParseKey(name)
+		if err != nil {
+			fmt.Fprintln(&b, err)
+			continue
+		}
+		claims, err := p.w.api.ClaimStates(p.w.ctx, p.agent.ID(), []run.Key{key})
+		fmt.Fprintf(&b, "%s: %s; claim: %s %v\n", name, p.agent.States(key), claims[key], err)
+	}
+	return b.String()
+}
+
 // dump returns the journal of a host and the state of its claims.
 func (h *host) dump() string {
 	var b strings.Builder

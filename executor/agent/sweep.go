@@ -110,11 +110,13 @@ func (a *Agent) removeOrphan(ctx context.Context, key run.Key) {
 	}
 }
 
-// open reports whether the gateway may report the key's claim as closed.
+// open reports whether the gateway may report the key's claim as closed. It may do so again
+// if the key was closed after its claim was: no execution need exist that removes the entry.
 func (t *task) open() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.states.in(keyClaimClosed, tokenAnswered) && t.entry.State != stateNew
+	known := t.states.in(keyClaimClosed) && !t.states.in(stateClosed)
+	return !known && !t.states.in(tokenAnswered) && t.entry.State != stateNew
 }
 
 // inDoubt reports whether only the gateway can decide how the key ends.
