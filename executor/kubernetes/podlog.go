@@ -64,6 +64,9 @@ func (d *Driver) openLog(ctx context.Context, pod string, options *corev1.PodLog
 	return nil, ServerError(err, "read the log of the pod %s", pod)
 }
 
+// lastBytes is how much of the last lines of a container is kept.
+const lastBytes = 64 << 10
+
 // lastLines returns the last lines that a container has printed.
 func (d *Driver) lastLines(ctx context.Context, pod, container string, limit int64) ([]string, error) {
 	ctx, cancel := d.call(ctx)
@@ -73,8 +76,7 @@ func (d *Driver) lastLines(ctx context.Context, pod, container string, limit int
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
-	const enough = 64 << 10
-	text, err := io.ReadAll(io.LimitReader(log, enough))
+	text, err := wholeLines(log, lastBytes)
 	if err != nil {
 		return nil, ServerError(err, "read the log of the pod %s", pod)
 	}
@@ -83,4 +85,27 @@ func (d *Driver) lastLines(ctx context.Context, pod, container string, limit int
 		return nil, nil
 	}
 	return strings.Split(trimmed, "\n"), nil
+}
+
+// wholeLines reads to the end and returns the last lines, at most limit bytes. It drops a
+// line that does not fit: a mask would not recognize a part of a secret.
+func wholeLines(from io.Reader, limit int) ([]byte, error) {
+	var kept []byte
+	part, cut := make([]byte, limit), false
+	for {
+		n, err := io.ReadFull(from, part)
+		kept = append(kept, part[:n]...)
+		if over := len(kept) - limit; over > 0 {
+			kept, cut = kept[over-1:], true // with the byte before, which may end a line
+		}
+		switch {
+		case err == nil:
+			continue
+		case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+			return nil, err
+		case cut:
+			_, kept, _ = bytes.Cut(kept, []byte("\n"))
+		}
+		return kept, nil
+	}
 }

@@ -63,6 +63,33 @@ func TestDriver_readLog(t *testing.T) {
 	}
 }
 
+func TestDriver_lastLines(t *testing.T) {
+	t.Parallel()
+	a, b := strings.Repeat("a", 40<<10), strings.Repeat("b", 40<<10)
+	cases := map[string]struct {
+		log  string
+		want []string
+	}{
+		"no output":                {log: "\n"},
+		"all":                      {log: "one\n" + a + "\nthree\n", want: []string{"one", a, "three"}},
+		"a line would be cut":      {log: a + "\n" + b + "\nend\n", want: []string{b, "end"}},
+		"a line begins at the cut": {log: "one\n" + strings.Repeat("x", lastBytes-1) + "\n", want: []string{strings.Repeat("x", lastBytes-1)}},
+		"one line is too long":     {log: a + b + "\n"},
+		"the last is too long":     {log: "one\n" + a + b},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.log) }))
+			t.Cleanup(server.Close)
+			d := testDriver(t, func(o *Options) { o.Config = &rest.Config{Host: server.URL} })
+			got, err := d.lastLines(t.Context(), "pod", "container", 10)
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
 func TestSession_line_is_bounded(t *testing.T) {
 	t.Parallel()
 	d := newCutDriver(t, strings.Repeat("x", journal.MaxLine+1)+"\nnext\n")
