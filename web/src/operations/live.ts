@@ -1,4 +1,4 @@
-import { useQuery, useQueryClient, type DefaultError, type QueryKey, type UseQueryOptions, type UseQueryResult } from '@tanstack/react-query'
+import { useQuery, useQueryClient, type DefaultError, type QueryClient, type QueryKey, type UseQueryOptions, type UseQueryResult } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
 
 import type { Event } from '../api/client'
@@ -13,6 +13,19 @@ type Changes = (event: Event) => boolean
 export const runChanges: Changes = (e) => e.type === 'run'
 export const anyChanges: Changes = () => true
 
+/** rereader reads a query again a while after later is called. A reading that takes longer is not interrupted: the next one follows it. */
+export function rereader(queries: QueryClient, key: () => QueryKey) {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const read = () => {
+    timer = undefined
+    const filters = { queryKey: key(), exact: true }
+    if (queries.isFetching(filters) > 0) later()
+    else void queries.invalidateQueries(filters, { cancelRefetch: false })
+  }
+  const later = () => { timer ??= setTimeout(read, quietMillis) }
+  return { later, close: () => clearTimeout(timer) }
+}
+
 /**
  * useLiveQuery is useQuery whose data is read again after the events that may change it: at most once a second, however
  * many events there are. Hidden pages read again when they are shown.
@@ -23,17 +36,13 @@ export function useLiveQuery<F, T, K extends QueryKey>(options: UseQueryOptions<
   const key = useRef(options.queryKey)
   key.current = options.queryKey
   useEffect(() => {
-    let timer: number | undefined
+    const again = rereader(queries, () => key.current)
     const stop = listen((events) => {
-      if (timer !== undefined || document.hidden || !events.some(changes)) return
-      timer = window.setTimeout(() => {
-        timer = undefined
-        void queries.invalidateQueries({ queryKey: key.current, exact: true })
-      }, quietMillis)
+      if (!document.hidden && events.some(changes)) again.later()
     })
     return () => {
       stop()
-      window.clearTimeout(timer)
+      again.close()
     }
   }, [queries, changes])
   return result
