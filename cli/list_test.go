@@ -13,11 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/cli/command"
+	"github.com/drover-run/drover/run"
 )
 
 // listServer serves lists of 7 items in pages that are shorter than asked for, or empty.
-// position is the parameter with the position of a page, which is PAGE.ITEM.
-func listServer(t *testing.T, key, next, position, item string) string {
+// position is the parameter with the position of a page, which is PAGE.ITEM. Pages from
+// number fail on are refused, unless it is 0.
+func listServer(t *testing.T, key, next, position, item string, fail int) string {
 	t.Helper()
 	const items = 7
 	sizes := []int{2, 0, 0, 1, 3}
@@ -34,6 +36,12 @@ func listServer(t *testing.T, key, next, position, item string) string {
 			if _, err := fmt.Sscanf(at, "%d.%d", &number, &first); err != nil {
 				t.Errorf("position %q: %v", at, err)
 			}
+		}
+		if fail > 0 && number >= fail {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = fmt.Fprint(w, `{"status": 403, "code": "forbidden", "title": "Forbidden", "detail": "not this page"}`)
+			return
 		}
 		last := min(first+min(limit, sizes[number%len(sizes)]), items)
 		list := []json.RawMessage{}
@@ -75,7 +83,7 @@ func TestLists_short_pages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := listServer(t, x.key, x.next, x.position, x.item)
+			server := listServer(t, x.key, x.next, x.position, x.item, 0)
 			list := func(want int, args ...string) (stdout, stderr string) {
 				t.Helper()
 				args = slices.Concat(x.args, args)
@@ -106,6 +114,51 @@ func TestLists_short_pages(t *testing.T) {
 			stdout, _ = list(7, "--all", "-o", "json")
 			require.NotContains(t, stdout, x.next)
 			list(7, "--all")
+		})
+	}
+}
+
+// TestLists_failed_page: a page after others fails. A list prints the items before it and how
+// to go on, and ends with the exit code of the error.
+func TestLists_failed_page(t *testing.T) {
+	t.Parallel()
+	for name, x := range map[string]struct {
+		args                      []string
+		key, next, position, item string
+		all                       bool // the list has no limit
+	}{
+		"runs":      {[]string{"runs", "list"}, "runs", "next_cursor", "cursor", `{"id": "NAME"}`, false},
+		"audit":     {[]string{"audit", "list"}, "records", "next_cursor", "cursor", `{"id": "1", "subject": "NAME"}`, false},
+		"schedules": {[]string{"schedules", "list"}, "schedules", "next_after", "after", `{"name": "NAME"}`, false},
+		"approvals": {[]string{"approvals", "list"}, "approvals", "next_after", "after", `{"run": "NAME"}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := listServer(t, x.key, x.next, x.position, x.item, 3)
+			list := func(args ...string) string {
+				t.Helper()
+				args = slices.Concat(x.args, args)
+				code, stdout, stderr := execute(t, server, nil, args...)
+				require.Equal(t, command.ExitOfCode(run.CodeForbidden), code, "%v: %s", args, stderr)
+				require.Contains(t, stdout, "item-1", args)
+				require.Contains(t, stderr, "The list is incomplete", args)
+				require.Contains(t, stderr, "not this page", args)
+				require.Equal(t, !x.all, strings.Contains(stderr, "--"+x.position+" 3.2\n"), stderr)
+				return stdout
+			}
+			list()
+			var page map[string]any
+			require.NoError(t, json.Unmarshal([]byte(list("-o", "json")), &page))
+			require.Len(t, page[x.key], 2)
+			if !x.all {
+				require.Equal(t, "3.2", page[x.next])
+				list("--all")
+				list("--all", "-o", "json")
+				code, stdout, stderr := execute(t, server, nil, slices.Concat(x.args, []string{"--" + x.position, "3.2"})...)
+				require.Equal(t, command.ExitOfCode(run.CodeForbidden), code)
+				require.Empty(t, stdout)
+				require.NotContains(t, stderr, "incomplete")
+			}
 		})
 	}
 }

@@ -107,7 +107,7 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 		return err
 	}
 	if filter.all && len(filter.tokenFor) > 0 {
-		return command.Invalid("--token-for is for one page: leave out --all")
+		return command.Invalid("--token-for is for a list with a limit: leave out --all")
 	}
 	client, err := f.conn.Open()
 	if err != nil {
@@ -115,7 +115,7 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 	}
 	var runs []api.Run
 	var token string
-	pages := render.Pages{Key: "runs", Next: "next_cursor"}
+	pages := render.Pages{Key: "runs", Next: "next_cursor", Flag: "--cursor"}
 	err = pages.Read(*params.Limit, filter.all, func(limit int) (json.RawMessage, string, error) {
 		params.Limit = &limit
 		page, err := client.Runs(c.Context(), params)
@@ -128,24 +128,15 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 		token = cmp.Or(token, page.Value.ChangegroupToken)
 		return page.Raw, params.Cursor, nil
 	})
-	switch {
-	case err != nil:
-		return err
-	case f.output == render.AsJSON && filter.all:
-		return pages.Print(f.env.Stdout)
-	case f.output == render.AsJSON:
-		return pages.PrintPage(f.env.Stdout)
-	}
-	if err := f.printRuns(runs); err != nil {
-		return err
-	}
-	if token != "" {
-		_, _ = fmt.Fprintf(f.env.Stderr, "Update token: %s\n", token)
-	}
-	if params.Cursor != "" {
-		_, _ = fmt.Fprintf(f.env.Stderr, "There are more: --cursor %s, or --all\n", params.Cursor)
-	}
-	return nil
+	return pages.Show(f.env.Stdout, f.env.Stderr, f.output, func() error {
+		if err := f.printRuns(runs); err != nil {
+			return err
+		}
+		if token != "" {
+			_, _ = fmt.Fprintf(f.env.Stderr, "Update token: %s\n", token)
+		}
+		return nil
+	}, err)
 }
 
 func (filter runFilter) params(env session.Env) (*api.ListRunsParams, error) {

@@ -70,7 +70,7 @@ func listSchedulesCommand(f *schedulesFlags) *cobra.Command {
 
 func (f *schedulesFlags) list(ctx context.Context, client *remote.Client, params api.ListSchedulesParams, all bool) error {
 	t := render.NewTable(f.env.Stdout, "NAME", "GROUP", "TIMES", "OVERLAP", "STATE", "NEXT", "FIRED")
-	pages := render.Pages{Key: "schedules", Next: "next_after"}
+	pages := render.Pages{Key: "schedules", Next: "next_after", Flag: "--after"}
 	err := pages.Read(*params.Limit, all, func(limit int) (json.RawMessage, string, error) {
 		params.Limit = &limit
 		page, err := client.Schedules(ctx, &params)
@@ -83,21 +83,7 @@ func (f *schedulesFlags) list(ctx context.Context, client *remote.Client, params
 		params.After = page.Value.NextAfter
 		return page.Raw, params.After, nil
 	})
-	switch {
-	case err != nil:
-		return err
-	case f.output == render.AsJSON && all:
-		return pages.Print(f.env.Stdout)
-	case f.output == render.AsJSON:
-		return pages.PrintPage(f.env.Stdout)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if params.After != "" {
-		_, _ = fmt.Fprintf(f.env.Stderr, "There are more: --after %s, or --all\n", params.After)
-	}
-	return nil
+	return pages.Show(f.env.Stdout, f.env.Stderr, f.output, t.Flush, err)
 }
 
 // times formats the times of a schedule in one line.

@@ -59,13 +59,7 @@ they are rejected.`,
 				waiting, params.After = append(waiting, page.Value.Approvals...), page.Value.NextAfter
 				return page.Raw, params.After, nil
 			})
-			if err != nil {
-				return err
-			}
-			if *output == render.AsJSON {
-				return all.Print(env.Stdout)
-			}
-			return show(env, waiting)
+			return all.Show(env.Stdout, env.Stderr, *output, func() error { return show(env, waiting) }, err)
 		},
 	}
 	c.Flags().StringVar(&group, "group", "", "only of runs of this group and of all groups below it")

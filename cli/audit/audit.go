@@ -132,7 +132,7 @@ func list(c *cobra.Command, env session.Env, conn *session.Connection, params *a
 	if err != nil {
 		return err
 	}
-	pages := render.Pages{Key: "records", Next: "next_cursor"}
+	pages := render.Pages{Key: "records", Next: "next_cursor", Flag: "--cursor"}
 	var records []api.AuditRecord
 	err = pages.Read(*params.Limit, all, func(limit int) (json.RawMessage, string, error) {
 		params.Limit = &limit
@@ -143,25 +143,15 @@ func list(c *cobra.Command, env session.Env, conn *session.Connection, params *a
 		records, params.Cursor = append(records, page.Value.Records...), page.Value.NextCursor
 		return page.Raw, params.Cursor, nil
 	})
-	switch {
-	case err != nil:
-		return err
-	case output == render.AsJSON && all:
-		return pages.Print(env.Stdout)
-	case output == render.AsJSON:
-		return pages.PrintPage(env.Stdout)
-	}
+	return pages.Show(env.Stdout, env.Stderr, output, func() error { return show(env, records) }, err)
+}
+
+func show(env session.Env, records []api.AuditRecord) error {
 	t := render.NewTable(env.Stdout, "TIME", "SUBJECT", "ACTION", "RESOURCE", "RESULT", "STATUS", "REMOTE", "DETAILS")
 	for _, r := range records {
 		t.Row(env.Clock(r.Time), r.Subject, r.Action, resource(r), result(r), status(r), r.Remote, truncate.String(r.Details, maxDetails, "..."))
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if params.Cursor != "" {
-		_, _ = fmt.Fprintf(env.Stderr, "There are more: --cursor %s, or --all\n", params.Cursor)
-	}
-	return nil
+	return t.Flush()
 }
 
 func resource(r api.AuditRecord) string {

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,9 @@ import (
 type Pages struct {
 	Key   string // of the items
 	Next  string // the key with the position of the next page
+	Flag  string // takes the position of the first page, if the command has such a flag
+	all   bool
+	next  string // the position of the page after those that were read
 	first json.RawMessage
 	pages []map[string]json.RawMessage
 	items []json.RawMessage
@@ -20,6 +24,7 @@ type Pages struct {
 // the next page, with at most limit items, and returns it and the position of the page
 // after it. A page may be short or empty, also before the last.
 func (p *Pages) Read(limit int, all bool, page func(limit int) (raw json.RawMessage, next string, err error)) error {
+	p.all = all
 	for left := limit; ; {
 		raw, next, err := page(left)
 		if err != nil {
@@ -28,6 +33,7 @@ func (p *Pages) Read(limit int, all bool, page func(limit int) (raw json.RawMess
 		if err := p.add(raw); err != nil {
 			return fmt.Errorf("read a page of %s: %w", p.Key, err)
 		}
+		p.next = next
 		if next == "" || !all && len(p.items) >= limit {
 			return nil
 		}
@@ -51,6 +57,34 @@ func (p *Pages) add(raw json.RawMessage) error {
 	}
 	p.pages, p.items = append(p.pages, page), append(p.items, items...)
 	return nil
+}
+
+// Show prints the items, as a table or as JSON, and on stderr how to read the rest. failed
+// is the error of Read, if any: the items before it are printed, and Show returns it.
+func (p *Pages) Show(stdout, stderr io.Writer, output Format, table func() error, failed error) error {
+	if failed != nil && len(p.items) == 0 {
+		return failed
+	}
+	var err error
+	switch {
+	case output != AsJSON:
+		err = table()
+	case p.all:
+		err = p.Print(stdout)
+	default:
+		err = p.PrintPage(stdout)
+	}
+	switch {
+	case err != nil:
+		return cmp.Or(failed, err)
+	case failed != nil && p.Flag == "":
+		_, _ = fmt.Fprintln(stderr, "The list is incomplete.")
+	case failed != nil:
+		_, _ = fmt.Fprintf(stderr, "The list is incomplete; it goes on with %s %s\n", p.Flag, p.next)
+	case p.next != "" && output != AsJSON:
+		_, _ = fmt.Fprintf(stderr, "There are more: %s %s, or --all\n", p.Flag, p.next)
+	}
+	return failed
 }
 
 // Print prints all items as JSON.
