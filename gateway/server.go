@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"time"
 
@@ -197,7 +198,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 	s := &Server{
 		runs: deps.Runs, ready: deps.Ready, executorAPI: deps.ExecutorAPI, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, artifacts: deps.Artifacts, retention: deps.Retention,
 		auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
-		access: access.New(deps.Logger, opts.AccessLog, opts.BasePath, ops), streams: newStreams(), scans: logscan.NewTurns(), opts: opts.withDefaults(),
+		access: access.New(deps.Logger, opts.AccessLog, opts.BasePath, ops), streams: newStreams(), scans: logscan.NewTurns(runtime.GOMAXPROCS(0)), opts: opts.withDefaults(),
 		base: basepath.Path(opts.BasePath),
 	}
 	resources := access.Resources{Run: deps.Runs.GroupOf}

@@ -12,11 +12,11 @@ import (
 )
 
 // A scan takes a CPU for seconds. Without bounds, a few clients would take all of them
-// from the calls of executors.
+// from the calls of executors. So scans take half of the CPUs, and one caller half of
+// these: while all are busy, the process notices requests late.
 const (
-	maxScans       = 4 // at a time
-	maxCallerScans = 2 // at a time, of one caller
-	turnWait       = 10 * time.Second
+	maxScans = 4 // at a time
+	turnWait = 10 * time.Second
 )
 
 var errBusy = errors.New("the gateway searches too many logs at the moment")
@@ -24,7 +24,8 @@ var errBusy = errors.New("the gateway searches too many logs at the moment")
 // Turns bounds how many logs are scanned at a time, in all and for each caller. It is
 // safe for concurrent use.
 type Turns struct {
-	all *semaphore.Weighted
+	all       *semaphore.Weighted
+	perCaller int64
 
 	mu      sync.Mutex
 	callers map[string]*callerTurns
@@ -36,9 +37,11 @@ type callerTurns struct {
 	calls int // that scan or wait
 }
 
-// NewTurns returns Turns of which none is taken.
-func NewTurns() *Turns {
-	return &Turns{all: semaphore.NewWeighted(maxScans), callers: map[string]*callerTurns{}}
+// NewTurns returns Turns of which none is taken, for a process that may use a number of
+// CPUs.
+func NewTurns(cpus int) *Turns {
+	all := min(max(cpus/2, 1), maxScans)
+	return &Turns{all: semaphore.NewWeighted(int64(all)), perCaller: int64(max(all/2, 1)), callers: map[string]*callerTurns{}}
 }
 
 // Begin waits for a turn of the caller, which ends with a call of end. Errors:
@@ -73,7 +76,7 @@ func (t *Turns) enter(caller string) *callerTurns {
 	defer t.mu.Unlock()
 	own := t.callers[caller]
 	if own == nil {
-		own = &callerTurns{Weighted: semaphore.NewWeighted(maxCallerScans)}
+		own = &callerTurns{Weighted: semaphore.NewWeighted(t.perCaller)}
 		t.callers[caller] = own
 	}
 	own.calls++

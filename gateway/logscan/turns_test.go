@@ -2,6 +2,7 @@ package logscan_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,7 @@ import (
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns := logscan.NewTurns()
+		turns := logscan.NewTurns(8)
 		begin := func(caller string) func() {
 			t.Helper()
 			end, err := turns.Begin(t.Context(), caller)
@@ -60,4 +61,30 @@ func TestTurns(t *testing.T) {
 		}
 		busy("c")
 	})
+}
+
+// TestTurns_of_cpus has scans take half of the CPUs, up to four, and a caller half of
+// these.
+func TestTurns_of_cpus(t *testing.T) {
+	t.Parallel()
+	for cpus, want := range map[int]struct{ all, caller int }{
+		1: {1, 1}, 2: {1, 1}, 3: {1, 1}, 4: {2, 1}, 6: {3, 1}, 8: {4, 2}, 64: {4, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			// taken counts the turns until one does not begin.
+			taken := func(caller func(n int) string) (n int) {
+				turns := logscan.NewTurns(cpus)
+				for ; ; n++ {
+					end, err := turns.Begin(t.Context(), caller(n))
+					if err != nil {
+						require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
+						return n
+					}
+					defer end()
+				}
+			}
+			require.Equal(t, want.all, taken(strconv.Itoa), "%d CPUs", cpus)
+			require.Equal(t, want.caller, taken(func(int) string { return "a" }), "%d CPUs", cpus)
+		})
+	}
 }
