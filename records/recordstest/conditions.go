@@ -342,7 +342,7 @@ func testConditionsTakeTurns(t *testing.T, d *fixture.Database) {
 // long.
 func testConditionsTooLong(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
-	for steps, want := range map[int]run.Status{10: run.StatusQueued, run.MaxSteps: run.StatusFailed} {
+	for steps, want := range map[int]run.Status{10: run.StatusQueued, 20: run.StatusFailed} {
 		id, _ := fixture.Running(t, s, conditional("", func(s *run.Spec) {
 			s.Tasks["b"].Steps = slices.Repeat([]run.Step{{Run: "true", If: loops}}, steps)
 		}))

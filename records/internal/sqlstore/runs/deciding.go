@@ -20,7 +20,7 @@ const (
 	patientCost = 50_000
 	// taskCost is for all conditions of a task and its steps. A task that needs more
 	// fails.
-	taskCost = 256_000
+	taskCost = 128_000
 
 	costOfEvaluation  = 10  // in addition to that of the expression
 	costOfCompilation = 200 // and compilationOfByte for each byte
