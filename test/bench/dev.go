@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,9 +21,10 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// dev is the measured `drover dev`.
+// dev is the measured `drover dev`, or Drover in several processes.
 type dev struct {
-	cmd      *exec.Cmd
+	cmd      *exec.Cmd   // `drover dev`, or the only gateway; nil for several processes
+	others   []*exec.Cmd // the several processes, last started first
 	dir      string
 	server   string
 	token    string
@@ -31,6 +33,7 @@ type dev struct {
 	mu         sync.Mutex
 	ended      map[string]chan time.Time // by run
 	endedEarly map[string]time.Time      // runs that ended before await was called
+	events     atomic.Int64              // that follow has read
 }
 
 // startDev starts a binary. If stored is not "", a copy of it is its records.
@@ -53,30 +56,13 @@ func startDev(ctx context.Context, binary, stored string) (*dev, error) {
 	if dockerAvailable() {
 		args = append(args, "--executor", "docker")
 	}
-	d.cmd = exec.CommandContext(ctx, binary, args...)
-	d.cmd.Cancel = func() error { return d.cmd.Process.Signal(syscall.SIGTERM) }
-	d.cmd.Env = append(os.Environ(), "DROVER_CONTEXT="+filepath.Join(dir, "context.yaml"), "DROVER_LOG__LEVEL=warn",
-		"DROVER_FLEET__PLUGIN_PATH="+filepath.Dir(d.cmd.Path))
-	out, err := d.cmd.StdoutPipe()
+	d.cmd, err = launch(ctx, binary, []string{
+		"DROVER_CONTEXT=" + filepath.Join(dir, "context.yaml"), "DROVER_LOG__LEVEL=warn",
+		"DROVER_FLEET__PLUGIN_PATH=" + filepath.Dir(binary), "DROVER_EXECUTOR__RESOURCES__MEMORY=64Gi",
+	}, args...)
 	if err != nil {
-		return nil, fmt.Errorf("pipe the output: %w", err)
+		return nil, err
 	}
-	d.cmd.Stderr = os.Stderr
-	if err := d.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start drover dev: %w", err)
-	}
-	scanner := bufio.NewScanner(out)
-	ready := false
-	for scanner.Scan() {
-		if strings.HasPrefix(scanner.Text(), "ready") {
-			ready = true
-			break
-		}
-	}
-	if !ready {
-		return nil, errors.New("drover dev ended before it was ready")
-	}
-	go func() { _, _ = io.Copy(io.Discard, out) }()
 	c, err := harness.Context(dir)
 	if err != nil {
 		return nil, err
@@ -86,18 +72,50 @@ func startDev(ctx context.Context, binary, stored string) (*dev, error) {
 		return nil, fmt.Errorf("read the token: %w", err)
 	}
 	d.server, d.token = c.Server, strings.TrimSpace(string(token))
-	events, err := d.get(ctx, "/api/v1/events", "text/event-stream")
+	return d, d.followAll(ctx)
+}
+
+// launch starts a drover process, and waits until it is ready.
+func launch(ctx context.Context, binary string, env []string, args ...string) (*exec.Cmd, error) {
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("pipe the output: %w", err)
 	}
-	go d.follow(events)
-	return d, nil
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start drover: %w", err)
+	}
+	scanner := bufio.NewScanner(out)
+	for scanner.Scan() {
+		if strings.HasPrefix(scanner.Text(), "ready") {
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return cmd, nil
+		}
+	}
+	return nil, errors.Join(fmt.Errorf("drover %s ended before it was ready", args[0]), cmd.Wait())
 }
 
 func (d *dev) stop() {
-	_ = d.cmd.Process.Signal(syscall.SIGTERM)
-	_ = d.cmd.Wait()
+	for _, cmd := range append([]*exec.Cmd{d.cmd}, d.others...) {
+		if cmd != nil {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			_ = cmd.Wait()
+		}
+	}
 	_ = os.RemoveAll(d.dir)
+}
+
+// followAll begins to follow the events of all runs.
+func (d *dev) followAll(ctx context.Context) error {
+	events, err := d.get(ctx, "/api/v1/events", "text/event-stream")
+	if err != nil {
+		return err
+	}
+	go d.follow(events)
+	return nil
 }
 
 // follow records when each run ends, as a client that reads the events sees it.
@@ -113,6 +131,7 @@ func (d *dev) follow(events io.ReadCloser) {
 		if !ok {
 			continue
 		}
+		d.events.Add(1)
 		var event struct {
 			Type  string `json:"type"`
 			Run   string `json:"run"`

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -174,42 +173,33 @@ func (d *dev) change(ctx context.Context, method, path, body string) error {
 // need nothing else.
 type pair struct {
 	gateways [2]*dev
-	admin    *sql.DB
-	name     string
+	database *database
 	dir      string
 }
 
 func startPair(ctx context.Context, binary, server string) (*pair, error) {
-	dsn, err := url.Parse(server)
+	db, err := createDatabase(ctx, server)
 	if err != nil {
-		return nil, fmt.Errorf("parse %s: %w", postgresVariable, err)
+		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "drover-bench-pair-")
-	if err != nil {
+	p := &pair{database: db}
+	if p.dir, err = os.MkdirTemp("", "drover-bench-pair-"); err != nil {
+		p.stop()
 		return nil, fmt.Errorf("create a directory: %w", err)
 	}
-	admin, err := sql.Open("pgx", server)
-	if err != nil {
-		return nil, fmt.Errorf("open PostgreSQL: %w", err)
-	}
-	p := &pair{admin: admin, dir: dir, name: "drover_bench_" + strconv.FormatInt(time.Now().UnixNano(), 36)}
-	if _, err := admin.ExecContext(ctx, "CREATE DATABASE "+p.name); err != nil {
-		return nil, fmt.Errorf("create a database: %w", err)
-	}
-	dsn.Path = "/" + p.name
 	for i := range p.gateways {
-		if p.gateways[i], err = startGateway(ctx, binary, dsn.String(), dir); err != nil {
+		if p.gateways[i], err = startGateway(ctx, binary, db.url, p.dir); err != nil {
 			p.stop()
 			return nil, err
 		}
 	}
 	// The pool of the runs must exist.
-	db, err := sql.Open("pgx", dsn.String())
+	records, err := sql.Open("pgx", db.url)
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
-	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(ctx, `INSERT INTO pools (name, driver, os, arch, labels, privileged, is_default)
+	defer func() { _ = records.Close() }()
+	if _, err := records.ExecContext(ctx, `INSERT INTO pools (name, driver, os, arch, labels, privileged, is_default)
 		VALUES ('shell', 'shell', 'linux', 'amd64', '{}', FALSE, FALSE)`); err != nil {
 		return nil, fmt.Errorf("create a pool: %w", err)
 	}
@@ -247,8 +237,6 @@ func (p *pair) stop() {
 			_ = g.cmd.Wait()
 		}
 	}
-	// The database is dropped on a best-effort basis.
-	_, _ = p.admin.Exec("DROP DATABASE " + p.name + " WITH (FORCE)")
-	_ = p.admin.Close()
+	p.database.drop()
 	_ = os.RemoveAll(p.dir)
 }

@@ -65,6 +65,12 @@ func rows(scale int) []row {
 			}
 			return hot(ctx, d, t, 5000/scale, idle)
 		}},
+		{"attacks of another tenant on SQLite", func(ctx context.Context, d *dev, _ *bare, t *table) error {
+			return attacks(ctx, d, t, 200/scale, scale, "SQLite")
+		}},
+		{"attacks of another tenant on PostgreSQL", func(ctx context.Context, d *dev, _ *bare, t *table) error {
+			return attacksOnPostgres(ctx, d, t, 200/scale, scale)
+		}},
 		{"workspaces", func(ctx context.Context, d *dev, _ *bare, t *table) error {
 			return archives(ctx, d, t, treeFiles/scale)
 		}},
