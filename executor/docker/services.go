@@ -1,13 +1,13 @@
 package docker
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"math"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +18,7 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/run"
 )
@@ -31,7 +32,7 @@ const (
 	serviceTimeout = 30 * time.Second
 	// serviceTail is how many of its last log lines are reported if a service
 	// ends.
-	serviceTail = "20"
+	serviceTail = 20
 	// healthInterval is the pause between two calls of the health check of a service,
 	// healthCallTimeout the timeout of one, and healthPoll the interval at which its
 	// result is read.
@@ -255,19 +256,16 @@ func (d *Driver) endsWithin(ctx context.Context, id string, span time.Duration) 
 	}
 }
 
+// lastLines returns the last lines that a container has printed.
 func (d *Driver) lastLines(ctx context.Context, id string) ([]string, error) {
-	log, err := d.client.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: serviceTail})
+	log, err := d.client.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(serviceTail + 1)})
 	if err != nil {
 		return nil, daemonError(err, "read the log of container %s", id)
 	}
 	defer func() { _ = log.Close() }()
-	var text bytes.Buffer
-	if _, err := stdcopy.StdCopy(&text, &text, log); err != nil {
+	last := executor.LastLines{Limit: serviceTail}
+	if _, err := stdcopy.StdCopy(&last, &last, log); err != nil {
 		return nil, daemonError(err, "read the log of container %s", id)
 	}
-	trimmed := strings.TrimSpace(text.String())
-	if trimmed == "" {
-		return nil, nil
-	}
-	return strings.Split(trimmed, "\n"), nil
+	return last.Lines(), nil
 }

@@ -62,7 +62,7 @@ func (f *follower) endedServices(ctx context.Context, result *run.TaskResult) []
 			notes = append(notes, service.text)
 			continue
 		}
-		lines, err := f.driver.lastLines(ctx, f.pod, service.container, serviceTail)
+		lines, err := f.driver.lastLines(ctx, f.pod, service.container)
 		if err != nil {
 			f.driver.log.WarnContext(ctx, "failed to read the log of a service", "key", f.key.String(), "error", err)
 		}

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/run"
 )
@@ -64,48 +64,19 @@ func (d *Driver) openLog(ctx context.Context, pod string, options *corev1.PodLog
 	return nil, ServerError(err, "read the log of the pod %s", pod)
 }
 
-// lastBytes is how much of the last lines of a container is kept.
-const lastBytes = 64 << 10
-
 // lastLines returns the last lines that a container has printed.
-func (d *Driver) lastLines(ctx context.Context, pod, container string, limit int64) ([]string, error) {
+func (d *Driver) lastLines(ctx context.Context, pod, container string) ([]string, error) {
 	ctx, cancel := d.call(ctx)
 	defer cancel()
-	log, err := d.openLog(ctx, pod, &corev1.PodLogOptions{Container: container, TailLines: &limit})
+	tail := int64(serviceTail + 1)
+	log, err := d.openLog(ctx, pod, &corev1.PodLogOptions{Container: container, TailLines: &tail})
 	if err != nil || log == nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
-	text, err := wholeLines(log, lastBytes)
-	if err != nil {
+	last := executor.LastLines{Limit: serviceTail}
+	if _, err := io.Copy(&last, log); err != nil {
 		return nil, ServerError(err, "read the log of the pod %s", pod)
 	}
-	trimmed := strings.TrimSpace(string(text))
-	if trimmed == "" {
-		return nil, nil
-	}
-	return strings.Split(trimmed, "\n"), nil
-}
-
-// wholeLines reads to the end and returns the last lines, at most limit bytes. It drops a
-// line that does not fit: a mask would not recognize a part of a secret.
-func wholeLines(from io.Reader, limit int) ([]byte, error) {
-	var kept []byte
-	part, cut := make([]byte, limit), false
-	for {
-		n, err := io.ReadFull(from, part)
-		kept = append(kept, part[:n]...)
-		if over := len(kept) - limit; over > 0 {
-			kept, cut = kept[over-1:], true // with the byte before, which may end a line
-		}
-		switch {
-		case err == nil:
-			continue
-		case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, err
-		case cut:
-			_, kept, _ = bytes.Cut(kept, []byte("\n"))
-		}
-		return kept, nil
-	}
+	return last.Lines(), nil
 }

@@ -189,7 +189,7 @@ func (d *Driver) awaitPorts(ctx context.Context, pod string, count int) error {
 // returns the error.
 func (s *starting) containerDied(ctx context.Context, name string, t *corev1.ContainerStateTerminated) error {
 	title := strings.TrimSuffix(containerTitle(name, s.task.Definition), ": ")
-	lines, err := s.driver.lastLines(ctx, s.pod.Name, name, serviceTail)
+	lines, err := s.driver.lastLines(ctx, s.pod.Name, name)
 	if err != nil {
 		s.driver.log.WarnContext(ctx, "failed to read the log of a service", "key", s.key().String(), "error", err)
 	}
@@ -206,7 +206,7 @@ func (s *starting) containerDied(ctx context.Context, name string, t *corev1.Con
 // shimDied returns the error for a shim that did not wait for its order: it has
 // another version, or no disk space.
 func (s *starting) shimDied(ctx context.Context, t *corev1.ContainerStateTerminated) error {
-	lines, err := s.driver.lastLines(ctx, s.pod.Name, mainContainer, serviceTail)
+	lines, err := s.driver.lastLines(ctx, s.pod.Name, mainContainer)
 	if err != nil {
 		s.driver.log.WarnContext(ctx, "failed to read the log of a shim", "key", s.key().String(), "error", err)
 	}
