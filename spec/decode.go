@@ -367,8 +367,9 @@ func (d *decoder) fieldsOf(t reflect.Type) []field {
 				t == reflect.TypeFor[run.Input]() && (name == "default" || name == "options") ||
 				f.Type.Kind() == reflect.String && reflect.PointerTo(f.Type).Implements(reflect.TypeFor[json.Unmarshaler]()),
 			allowsEmpty: slices.Contains(run.ArchiveStepTypes(), name),
-			positive:    slices.Contains([]string{"priority", "max_attempts", "approvers", "backoff_factor"}, name),
-			expands:     expandedIn(t, name),
+			positive: t == reflect.TypeFor[run.Spec]() && name == "priority" ||
+				slices.Contains([]string{"max_attempts", "approvers", "backoff_factor"}, name),
+			expands: expandedIn(t, name),
 		})
 	}
 	d.fields[t] = fields

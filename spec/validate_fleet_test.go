@@ -1,6 +1,7 @@
 package spec_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,17 @@ import (
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
+
+// TestReadFleet_priority: unlike a run's priority, 0 and less are allowed.
+func TestReadFleet_priority(t *testing.T) {
+	t.Parallel()
+	for priority, want := range map[int][]string{-1001: {"priority out_of_range"}, -1000: nil, -1: nil, 0: nil, 1: nil, 1000: nil, 1001: {"priority out_of_range"}} {
+		fleet, err := spec.ReadFleet(fmt.Appendf(nil, "pool: linux\nplugin: aws\npriority: %d\n", priority), spec.FormatYAML)
+		require.NoError(t, err, priority)
+		require.Equal(t, priority, fleet.Priority)
+		require.Equal(t, want, found(spec.ValidateFleet("web", fleet.FleetSpec)), priority)
+	}
+}
 
 func TestValidateFleet_protocol(t *testing.T) {
 	t.Parallel()
