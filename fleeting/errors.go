@@ -1,11 +1,14 @@
 package fleeting
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
+
+	"github.com/drover-run/drover/internal/jsonfault"
 )
 
 // Errors of calls, besides the plugin's own errors (CallError). After a failed
@@ -36,10 +39,30 @@ type CallError struct {
 
 // Error implements error.
 func (e *CallError) Error() string {
+	if text := e.mismatch(); text != "" {
+		return "the plugin refuses its configuration: " + text
+	}
 	if e.Code == codes.Unknown { // the code of every plain Go error
 		return fmt.Sprintf("%s: plugin error: %s", e.Call, e.Message)
 	}
 	return fmt.Sprintf("%s: plugin error: %s (%s)", e.Call, e.Message, e.Code)
+}
+
+// RefusesConfig reports whether the plugin has refused its configuration for a value of
+// another type.
+func (e *CallError) RefusesConfig() bool { return e.mismatch() != "" }
+
+// mismatch names the key for which the plugin refused its configuration: most plugins
+// return what encoding/json said.
+func (e *CallError) mismatch() string {
+	if e.Call != "Init" {
+		return ""
+	}
+	key, detail, ok := jsonfault.MismatchIn(e.Message)
+	if !ok {
+		return ""
+	}
+	return cmp.Or(key, "all of it") + ": " + detail
 }
 
 // PauseError is the error of a plugin that does not start. It is not launched

@@ -21,7 +21,6 @@ import (
 	"github.com/drover-run/drover/fleeting/controller"
 	"github.com/drover-run/drover/fleeting/fleetingtest"
 	"github.com/drover-run/drover/internal/config"
-	"github.com/drover-run/drover/internal/jsonfault"
 	"github.com/drover-run/drover/internal/logging"
 	"github.com/drover-run/drover/internal/yamlfault"
 	"github.com/drover-run/drover/run"
@@ -162,15 +161,10 @@ func readConnector(path string, settings any) (fleeting.Connector, error) {
 	return connector, nil
 }
 
-// explainRefusal names the key for which a plugin refused its configuration: most plugins
-// return what encoding/json said.
-func explainRefusal(err error) error {
-	refused, ok := errors.AsType[*fleeting.CallError](err)
-	if !ok || refused.Call != "Init" {
-		return err
-	}
-	if key, detail, ok := jsonfault.MismatchIn(refused.Message); ok {
-		return run.Errorf(run.CodeInvalid, "the plugin refuses its configuration: %s: %s", cmp.Or(key, "all of it"), detail)
+// checkError is the error of a check: a refused configuration is invalid input.
+func checkError(err error) error {
+	if refused, ok := errors.AsType[*fleeting.CallError](err); ok && refused.RefusesConfig() {
+		return run.Errorf(run.CodeInvalid, "%w", err)
 	}
 	return err
 }
@@ -178,7 +172,7 @@ func explainRefusal(err error) error {
 func checkPlugin(ctx context.Context, out io.Writer, o fleeting.Options, initialise, asJSON bool) error {
 	report, err := fleeting.Check(ctx, o, initialise)
 	if err != nil {
-		return explainRefusal(err)
+		return checkError(err)
 	}
 	if asJSON {
 		encoder := json.NewEncoder(out)
@@ -222,6 +216,7 @@ func exercisePlugin(ctx context.Context, out io.Writer, o fleeting.Options, asJS
 		}
 	}
 	steps, err := fleetingtest.Check(ctx, options)
+	err = checkError(err)
 	if asJSON {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")

@@ -28,6 +28,8 @@ type checker struct {
 	probe *fleeting.Probe
 	dir   string
 	info  fleeting.Info
+	// refusal is the error of a plugin that refuses its configuration.
+	refusal error
 
 	existing map[string]fleeting.State // instances that the check did not create
 	created  []string
@@ -77,6 +79,9 @@ func Check(ctx context.Context, o Options) (steps []Step, err error) {
 		if !e.step(ctx, s.name, s.do) && s.required {
 			break
 		}
+	}
+	if e.refusal != nil {
+		return e.steps, fmt.Errorf("%w: %w", ErrFailed, e.refusal)
 	}
 	for _, s := range e.steps {
 		if s.Outcome == Failed {
@@ -170,6 +175,9 @@ func (e *checker) calls(ctx context.Context) (string, error) {
 
 func (e *checker) initialise(ctx context.Context) (string, error) {
 	info, err := e.probe.Init(ctx)
+	if said, ok := errors.AsType[*fleeting.CallError](err); ok && said.RefusesConfig() {
+		e.refusal = said
+	}
 	if err != nil {
 		return "", err
 	}
@@ -264,19 +272,28 @@ func (e *checker) cleanUp(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.o.Timeout)
 	defer cancel()
-	var left []string
+	return errors.Join(e.deleteCreated(ctx), e.probe.Kill(ctx))
+}
+
+func (e *checker) deleteCreated(ctx context.Context) error {
+	if len(e.created) == 0 {
+		return nil // the plugin may not even be initialised
+	}
 	seen, err := e.states(ctx)
-	if err == nil {
-		for _, id := range slices.Sorted(maps.Keys(seen)) {
-			if _, old := e.existing[id]; !old && present(seen[id]) && slices.Contains(e.created, id) {
-				left = append(left, id)
-			}
+	if err != nil {
+		return err
+	}
+	var left []string
+	for _, id := range slices.Sorted(maps.Keys(seen)) {
+		if _, old := e.existing[id]; !old && present(seen[id]) && slices.Contains(e.created, id) {
+			left = append(left, id)
 		}
 	}
-	if len(left) > 0 {
-		if _, err = e.probe.Decrease(ctx, left); err != nil {
-			err = fmt.Errorf("not deleted: %v: %w", left, err)
-		}
+	if len(left) == 0 {
+		return nil
 	}
-	return errors.Join(err, e.probe.Kill(ctx))
+	if _, err := e.probe.Decrease(ctx, left); err != nil {
+		return fmt.Errorf("not deleted: %v: %w", left, err)
+	}
+	return nil
 }
