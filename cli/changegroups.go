@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -50,28 +51,19 @@ consistent with the list.`,
 			}
 			params := &api.ListChangeGroupsParams{Name: names}
 			t := render.NewTable(f.env.Stdout, "NAME", "LIMIT", "ON BUSY", "RUNNING", "QUEUED")
-			for {
+			pages := render.Pages{Key: "changegroups", Next: "next_after"}
+			err = pages.Read(len(names), len(names) == 0, func(int) (json.RawMessage, string, error) {
 				page, err := client.ChangeGroups(c.Context(), params)
 				if err != nil {
-					return err
+					return nil, "", err
 				}
-				if f.output == render.AsJSON { // one document for each page
-					if err := render.JSON(f.env.Stdout, page.Raw); err != nil {
-						return err
-					}
-				} else {
-					for _, g := range page.Value.Changegroups {
-						t.Row(g.Name, limitText(g.MaxRunning), string(g.OnBusy), strconv.Itoa(len(g.Running)), strconv.Itoa(len(g.Queued)))
-					}
+				for _, g := range page.Value.Changegroups {
+					t.Row(g.Name, limitText(g.MaxRunning), string(g.OnBusy), strconv.Itoa(len(g.Running)), strconv.Itoa(len(g.Queued)))
 				}
-				if params.After = page.Value.NextAfter; params.After != "" {
-					continue
-				}
-				if f.output == render.AsJSON {
-					return nil
-				}
-				return t.Flush()
-			}
+				params.After = page.Value.NextAfter
+				return page.Raw, params.After, nil
+			})
+			return pages.Show(f.env.Stdout, f.env.Stderr, f.output, t.Flush, err)
 		},
 	}
 }
@@ -196,26 +188,17 @@ func groupsCommand(env session.Env) *cobra.Command {
 			}
 			params.Path = paths
 			t := render.NewTable(f.env.Stdout, "GROUP", "QUEUED", "RUNNING", "LAST RUN", "PHASE", "RESULT", "CREATED")
-			for {
+			pages := render.Pages{Key: "groups", Next: "next_after"}
+			err = pages.Read(len(paths), len(paths) == 0, func(int) (json.RawMessage, string, error) {
 				page, err := client.Groups(c.Context(), &params)
 				if err != nil {
-					return err
+					return nil, "", err
 				}
-				if f.output == render.AsJSON { // one document for each page
-					if err := render.JSON(f.env.Stdout, page.Raw); err != nil {
-						return err
-					}
-				} else {
-					f.addGroups(t, page.Value.Groups)
-				}
-				if params.After = page.Value.NextAfter; params.After != "" {
-					continue
-				}
-				if f.output == render.AsJSON {
-					return nil
-				}
-				return t.Flush()
-			}
+				f.addGroups(t, page.Value.Groups)
+				params.After = page.Value.NextAfter
+				return page.Raw, params.After, nil
+			})
+			return pages.Show(f.env.Stdout, f.env.Stderr, f.output, t.Flush, err)
 		},
 	}
 	c.Flags().StringVar(&params.Under, "under", "", "only groups at or below this path")

@@ -129,10 +129,10 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 		return page.Raw, params.Cursor, nil
 	})
 	return pages.Show(f.env.Stdout, f.env.Stderr, f.output, func() error {
-		if err := f.printRuns(runs); err != nil {
-			return err
+		if failed := f.printRuns(runs); failed != nil {
+			return failed
 		}
-		if token != "" {
+		if token != "" && err == nil { // it would cover runs that were not read
 			_, _ = fmt.Fprintf(f.env.Stderr, "Update token: %s\n", token)
 		}
 		return nil

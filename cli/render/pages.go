@@ -60,7 +60,9 @@ func (p *Pages) add(raw json.RawMessage) error {
 }
 
 // Show prints the items, as a table or as JSON, and on stderr how to read the rest. failed
-// is the error of Read, if any: the items before it are printed, and Show returns it.
+// is the error of Read, if any: the items before it are printed, and Show returns it. JSON
+// then has nothing from the pages except the position: an update token would cover items
+// that were not read.
 func (p *Pages) Show(stdout, stderr io.Writer, output Format, table func() error, failed error) error {
 	if failed != nil && len(p.items) == 0 {
 		return failed
@@ -69,10 +71,12 @@ func (p *Pages) Show(stdout, stderr io.Writer, output Format, table func() error
 	switch {
 	case output != AsJSON:
 		err = table()
-	case p.all:
-		err = p.Print(stdout)
+	case failed != nil || p.all:
+		err = p.print(stdout, map[string]json.RawMessage{})
+	case len(p.pages) == 1:
+		err = JSON(stdout, p.first)
 	default:
-		err = p.PrintPage(stdout)
+		err = p.print(stdout, maps.Clone(p.pages[0]))
 	}
 	switch {
 	case err != nil:
@@ -87,32 +91,20 @@ func (p *Pages) Show(stdout, stderr io.Writer, output Format, table func() error
 	return failed
 }
 
-// Print prints all items as JSON.
-func (p *Pages) Print(w io.Writer) error {
-	return p.print(w, map[string]json.RawMessage{})
-}
-
-// PrintPage prints all items as one page: what the first page has beside them, and the
-// position of the next page from the last one.
-func (p *Pages) PrintPage(w io.Writer) error {
-	if len(p.pages) == 1 {
-		return JSON(w, p.first)
-	}
-	page := maps.Clone(p.pages[0])
-	if next, ok := p.pages[len(p.pages)-1][p.Next]; ok {
-		page[p.Next] = next
-	} else {
-		delete(page, p.Next)
-	}
-	return p.print(w, page)
-}
-
+// print prints a page as JSON, with all items and the position of the next page.
 func (p *Pages) print(w io.Writer, page map[string]json.RawMessage) error {
 	items, err := json.Marshal(append([]json.RawMessage{}, p.items...))
 	if err != nil {
 		return fmt.Errorf("write the %s: %w", p.Key, err)
 	}
 	page[p.Key] = items
+	delete(page, p.Next)
+	if p.next != "" {
+		page[p.Next], err = json.Marshal(p.next)
+		if err != nil {
+			return fmt.Errorf("write the %s: %w", p.Key, err)
+		}
+	}
 	text, err := json.Marshal(page)
 	if err != nil {
 		return fmt.Errorf("write the %s: %w", p.Key, err)
