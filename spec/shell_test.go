@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/spec"
 )
@@ -44,7 +45,7 @@ func TestNamedShell_bash(t *testing.T) {
 	t.Parallel()
 	shell, _ := run.NamedShell("bash")
 	if _, err := exec.LookPath(shell[0]); err != nil {
-		t.Skip("there is no bash")
+		testenv.HostLacks(t, "bash")
 	}
 	out, err := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-c", "[[ a == a ]]; echo one; false | true; echo two")...).CombinedOutput()
 	require.Error(t, err)

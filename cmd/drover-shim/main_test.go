@@ -274,10 +274,10 @@ func TestStdout_is_not_read(t *testing.T) {
 func TestDaemons_end_with_the_task(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("setsid"); err != nil {
-		t.Skip("no setsid here")
+		testenv.HostLacks(t, "setsid")
 	}
 	if len(processes(t, "")) == 0 {
-		t.Skip("no /proc here")
+		testenv.HostLacks(t, "/proc")
 	}
 	mark := "31536" + strings.TrimLeft(time.Now().Format("150405.000"), "0")
 	p := start(t, order(t, nil, "setsid sh -c 'sleep "+mark+" & exec sleep "+mark+"' >/dev/null 2>&1 & sleep 0.2"), nil, "run")

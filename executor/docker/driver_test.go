@@ -18,6 +18,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/docker"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -159,7 +160,7 @@ func TestDriver_privileged(t *testing.T) {
 	require.True(t, b.driver.Features().Privileged)
 	h, err := b.driver.Start(t.Context(), executor.Task{Definition: def, Launch: launchAt(1)})
 	if err != nil && strings.Contains(err.Error(), "unable to apply caps") {
-		t.Skip("the daemon of this host has not all capabilities itself: " + err.Error())
+		testenv.HostLacks(t, "all capabilities in its daemon: "+err.Error())
 	}
 	require.NoError(t, err)
 	b.removeAfter(t, h)

@@ -31,7 +31,7 @@ func memoryGroup(t *testing.T) string {
 			return filepath.Join(dir, "cgroup.procs")
 		}
 	}
-	t.Skip("needs root, and a hierarchy of control groups for memory that can be written")
+	testenv.HostLacks(t, "root, or control groups for memory that can be written")
 	return ""
 }
 

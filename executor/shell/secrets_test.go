@@ -39,7 +39,7 @@ func TestDriver_secret_files_directory(t *testing.T) {
 	t.Parallel()
 	memory := memoryDir(t)
 	if memory == "" {
-		t.Skip("the host has no directory in memory")
+		testenv.HostLacks(t, "a directory in memory")
 	}
 	state := t.TempDir()
 	open := func() *shell.Driver {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -20,7 +21,7 @@ func TestOutputTail_hint(t *testing.T) {
 			t.Parallel()
 			program, err := exec.LookPath(argv[0])
 			if err != nil {
-				t.Skipf("there is no %s", argv[0])
+				testenv.HostLacks(t, argv[0])
 			}
 			for _, script := range []string{
 				"x=(1 2)", "echo a |& cat", "for ((i=0; i<2; i++)); do :; done", "cat <<< a\nx=(1)", "declare -a x", "shopt -s nullglob", "echo ${x^^}", "read -a x",

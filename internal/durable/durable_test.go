@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/internal/durable"
+	"github.com/drover-run/drover/internal/testenv"
 )
 
 func requireContent(t *testing.T, want, path string) {
@@ -70,7 +71,7 @@ func TestReplace_keeps_the_file_until_the_new_one_is_complete(t *testing.T) {
 func TestReplace_mode(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows has no permission bits")
+		testenv.HostLacks(t, "permission bits")
 	}
 	path := filepath.Join(t.TempDir(), "program")
 	require.NoError(t, durable.WriteFile(path, nil))

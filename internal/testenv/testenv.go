@@ -172,6 +172,13 @@ func Required(service string) bool {
 	return slices.Contains(strings.Split(os.Getenv(RequireVariable), ","), service)
 }
 
+// HostLacks skips a test that only other hosts can run. The burn-in accepts that, unlike
+// other skips.
+func HostLacks(t testing.TB, what string) {
+	t.Helper()
+	t.Skip("this host lacks " + what)
+}
+
 // RequireSoak skips a long test unless DROVER_SOAK is set.
 func RequireSoak(t testing.TB) {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-run/drover/executor/shim/process"
 	"github.com/drover-run/drover/executor/shim/stepenv"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -44,7 +45,7 @@ const attempts = 20_000
 func requireRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to give files to another user")
+		testenv.HostLacks(t, "root, to give files to another user")
 	}
 }
 

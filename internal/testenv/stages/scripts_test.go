@@ -202,27 +202,54 @@ PATH="`+bin+`:$PATH" make check-clean`)
 	}
 }
 
-// TestBurnIn counts the tests that ran.
+// TestBurnIn counts the tests that ran: one whose subtests were all skipped did not.
 func TestBurnIn(t *testing.T) {
 	t.Parallel()
-	const long = "a long test: run make soak"
+	const long, host = "a long test: run make soak", "this host lacks "
 	source, err := os.ReadFile("../testenv.go")
 	require.NoError(t, err)
-	require.Contains(t, string(source), long, "which .ci/burn-in looks for")
+	for _, message := range []string{long, host} {
+		require.Contains(t, string(source), message, "which .ci/burn-in looks for")
+	}
+	const (
+		runs  = "1 changed tests passed 52 times each"
+		fails = "all changed tests were skipped"
+		left  = "only make soak or another host runs the changed tests:"
+	)
+	say := func(lines ...string) string {
+		return "printf '%s (0.00s)\\n' '" + strings.Join(lines, "' '") + "'"
+	}
+	why := func(name, message string) string { return "=== RUN   " + name + "\n    a_test.go:1: " + message }
 	for name, tt := range map[string]struct {
 		calls, test string
 		code        int
 		says        string
 	}{
-		"passes":       {"a", "echo '--- PASS: TestA (0.00s)'", 0, "1 changed tests passed 52 times each"},
-		"fails":        {"a", "echo '--- FAIL: TestA (0.00s)'; exit 1", 1, "--- FAIL: TestA"},
-		"fails first":  {"a b", "[[ $* != *./a* ]] || { echo 'a failed'; exit 1; }; echo '--- PASS: TestA (0.00s)'", 1, "a failed"},
-		"fails later":  {"a", "[[ $* != *-count=50* ]] || exit 1; echo '--- PASS: TestA (0.00s)'", 1, ""},
-		"skips some":   {"a", "printf -- '--- %s (0.00s)\\n' 'PASS: TestA' 'SKIP: TestB'", 0, "1 changed tests passed 52 times each\n--- SKIP: TestB"},
-		"skips all":    {"a", "echo '--- SKIP: TestA (0.00s)'", 1, "all changed tests were skipped"},
-		"is long":      {"a", "echo '    a_test.go:1: " + long + "'; echo '--- SKIP: TestA (0.00s)'", 0, "only make soak runs the changed tests"},
-		"one is long":  {"a b", "[[ $* != *./a* ]] || echo '    a_test.go:1: " + long + "'; echo '--- SKIP: TestA (0.00s)'", 1, "all changed tests were skipped"},
+		"passes":       {"a", say("--- PASS: TestA"), 0, runs},
+		"fails":        {"a", say("--- FAIL: TestA") + "; exit 1", 1, "--- FAIL: TestA"},
+		"fails first":  {"a b", "[[ $* != *./a* ]] || { echo 'a failed'; exit 1; }; " + say("--- PASS: TestA"), 1, "a failed"},
+		"fails later":  {"a", "[[ $* != *-count=50* ]] || exit 1; " + say("--- PASS: TestA"), 1, ""},
+		"skips some":   {"a", say("--- PASS: TestA", "--- SKIP: TestB"), 0, runs + "\n--- SKIP: TestB"},
+		"skips all":    {"a", say(why("TestA", "no"), "--- SKIP: TestA"), 1, fails},
+		"is long":      {"a", say(why("TestA", long), "--- SKIP: TestA"), 0, left + "\n--- SKIP: TestA"},
+		"one is long":  {"a b", "[[ $* != *./a* ]] || " + say(why("TestA", long)) + "; " + say(why("TestA", "no"), "--- SKIP: TestA"), 1, fails},
+		"needs a host": {"a", say(why("TestA", host+"bash"), "--- SKIP: TestA"), 0, left},
 		"does not run": {"a", "echo 'ok a [no tests to run]'", 1, "none of the changed tests ran"},
+
+		"skips a subtest":        {"a", say("--- PASS: TestA", "    --- PASS: TestA/x", "    --- SKIP: TestA/y"), 0, runs},
+		"skips all subtests":     {"a", say("--- PASS: TestA", "    --- SKIP: TestA/x", "    --- SKIP: TestA/y"), 1, fails},
+		"skips those of another": {"a", say("--- PASS: TestA", "    --- SKIP: TestA/x", "--- PASS: TestB"), 0, runs + "\n--- SKIP: TestA"},
+		"skips those below":      {"a", say("--- PASS: TestA", "    --- PASS: TestA/x", "        --- SKIP: TestA/x/y"), 1, fails},
+		"passes one below": {
+			"a", say("--- PASS: TestA", "    --- PASS: TestA/x", "        --- SKIP: TestA/x/y", "        --- PASS: TestA/x/z"), 0, runs,
+		},
+		"a subtest needs a host": {"a", say(why("TestA/x", host+"bash"), "--- PASS: TestA", "    --- SKIP: TestA/x"), 0, left},
+		"only one needs a host": {
+			"a", say(why("TestA/x", host+"bash"), why("TestA/y", "no"), "--- PASS: TestA", "    --- SKIP: TestA/x", "    --- SKIP: TestA/y"), 1, fails,
+		},
+		"one needs a host, one is long": {
+			"a", say(why("TestA/x", host+"bash"), why("TestB", long), "--- PASS: TestA", "    --- SKIP: TestA/x", "--- SKIP: TestB"), 0, left,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
