@@ -37,23 +37,28 @@ func TestAgent_executor_API_accepts_no_frames(t *testing.T) {
 	})
 }
 
+// endBeforeRestart runs a task whose last frames the gateway gets only from the process that
+// follows the one that started it.
+func (w *testEnv) endBeforeRestart() {
+	w.t.Helper()
+	h := w.newHost(1)
+	p := h.start(nil)
+	w.submit(0)
+	w.sleep(time.Second)
+	w.api.setFramesDown(true)
+	w.awaitEnd(time.Minute, 0)
+	p.kill()
+	<-p.ended
+	p = h.start(nil)
+	w.sleep(time.Minute)
+	require.Len(w.t, h.keys(), 1, "only the environment has the frames")
+	w.api.setFramesDown(false)
+	w.requireClean(h, p)
+	w.requireLog(0)
+}
+
 func TestAgent_executor_API_accepts_no_frames_over_a_restart(t *testing.T) {
-	withTestEnv(t, func(t *testing.T, w *testEnv) {
-		h := w.newHost(1)
-		p := h.start(nil)
-		w.submit(0)
-		w.sleep(time.Second)
-		w.api.setFramesDown(true)
-		w.awaitEnd(time.Minute, 0)
-		p.kill()
-		<-p.ended
-		p = h.start(nil)
-		w.sleep(time.Minute)
-		require.Len(t, h.keys(), 1)
-		w.api.setFramesDown(false)
-		w.requireClean(h, p)
-		w.requireLog(0)
-	})
+	withTestEnv(t, func(_ *testing.T, w *testEnv) { w.endBeforeRestart() })
 }
 
 // What only the process that started the environment knew of its end is in the log
@@ -61,19 +66,7 @@ func TestAgent_executor_API_accepts_no_frames_over_a_restart(t *testing.T) {
 func TestAgent_keeps_notes_of_the_end_over_a_restart(t *testing.T) {
 	withTestEnv(t, func(t *testing.T, w *testEnv) {
 		w.script = func(run.Key) script { return script{lines: 3, pause: time.Second, notes: "service db had ended"} }
-		h := w.newHost(1)
-		p := h.start(nil)
-		w.submit(0)
-		w.sleep(time.Second)
-		w.api.setFramesDown(true)
-		w.awaitEnd(time.Minute, 0)
-		p.kill()
-		<-p.ended
-		p = h.start(nil)
-		w.sleep(time.Minute)
-		w.api.setFramesDown(false)
-		w.requireClean(h, p)
-		w.requireLog(0)
+		w.endBeforeRestart()
 		log := w.api.log(w.api.lastClaim(0))
 		require.Equal(t, "drover: service db had ended\n", string(log[len(log)-1].Output()))
 		require.Equal(t, run.StreamSystem, log[len(log)-1].Stream)
@@ -85,19 +78,7 @@ func TestAgent_keeps_notes_of_the_end_over_a_restart(t *testing.T) {
 func TestAgent_adds_no_notes_to_a_recorded_end(t *testing.T) {
 	withTestEnv(t, func(t *testing.T, w *testEnv) {
 		w.script = func(run.Key) script { return script{lines: 3, pause: time.Second, found: "service db had ended"} }
-		h := w.newHost(1)
-		p := h.start(nil)
-		w.submit(0)
-		w.sleep(time.Second)
-		w.api.setFramesDown(true)
-		w.awaitEnd(time.Minute, 0)
-		p.kill()
-		<-p.ended
-		p = h.start(nil)
-		w.sleep(time.Minute)
-		w.api.setFramesDown(false)
-		w.requireClean(h, p)
-		w.requireLog(0)
+		w.endBeforeRestart()
 		log := w.api.log(w.api.lastClaim(0))
 		require.Empty(t, log[len(log)-1].Output())
 		require.Empty(t, log[len(log)-1].Stream)
