@@ -33,6 +33,7 @@ const (
 	// for its turns. What is left then comes with another call.
 	maxPatient = 20
 	patience   = time.Second
+	maxRest    = 50 * time.Millisecond
 )
 
 func costOfBytes(n int) uint64     { return uint64(n / bytesOfCost) }
@@ -117,8 +118,10 @@ func (s *Store) decide(ctx context.Context, fn func(*deciding) error) error {
 	return err
 }
 
-// inTurn calls fn, and ends the turn.
+// inTurn calls fn, and ends the turn as long after it as it took, at most maxRest: half of
+// the time is for the calls of other runs.
 func (s *Store) inTurn(fn func() error) error {
-	defer func() { <-s.turn }()
+	begun := time.Now()
+	defer func() { time.AfterFunc(min(time.Since(begun), maxRest), func() { <-s.turn }) }()
 	return fn()
 }

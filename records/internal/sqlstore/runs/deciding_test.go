@@ -2,6 +2,8 @@ package runs
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,4 +30,23 @@ func TestDeciding_compiles_each_text_once(t *testing.T) {
 	w.compileMissing()
 	c, _ = w.compiled(late, w.limit)
 	require.NotNil(t, c.condition)
+}
+
+func TestStore_turn_ends_after_a_pause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &Store{turn: make(chan struct{}, 1)}
+		for range 3 {
+			begun := time.Now()
+			s.turn <- struct{}{}
+			require.NoError(t, s.inTurn(func() error {
+				time.Sleep(20 * time.Millisecond) //nolint:forbidigo // virtual time
+				return nil
+			}))
+			require.Equal(t, 20*time.Millisecond, time.Since(begun), "the caller does not wait")
+			s.turn <- struct{}{}
+			require.Equal(t, 40*time.Millisecond, time.Since(begun))
+			<-s.turn
+		}
+	})
 }
