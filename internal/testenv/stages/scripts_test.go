@@ -212,7 +212,7 @@ func TestBurnIn(t *testing.T) {
 		require.Contains(t, string(source), message, "which .ci/burn-in looks for")
 	}
 	const (
-		runs  = "1 changed tests passed 52 times each"
+		runs  = `1 changed tests passed \d+ times each` // as many as fit in its time
 		fails = "all changed tests were skipped"
 		left  = "only make soak or another host runs the changed tests:"
 	)
@@ -228,7 +228,7 @@ func TestBurnIn(t *testing.T) {
 		"passes":       {"a", say("--- PASS: TestA"), 0, runs},
 		"fails":        {"a", say("--- FAIL: TestA") + "; exit 1", 1, "--- FAIL: TestA"},
 		"fails first":  {"a b", "[[ $* != *./a* ]] || { echo 'a failed'; exit 1; }; " + say("--- PASS: TestA"), 1, "a failed"},
-		"fails later":  {"a", "[[ $* != *-count=50* ]] || exit 1; " + say("--- PASS: TestA"), 1, ""},
+		"fails later":  {"a", "[[ $* == *' -count=1 '* ]] || exit 1; " + say("--- PASS: TestA"), 1, ""},
 		"skips some":   {"a", say("--- PASS: TestA", "--- SKIP: TestB"), 0, runs + "\n--- SKIP: TestB"},
 		"skips all":    {"a", say(why("TestA", "no"), "--- SKIP: TestA"), 1, fails},
 		"is long":      {"a", say(why("TestA", long), "--- SKIP: TestA"), 0, left + "\n--- SKIP: TestA"},
@@ -262,7 +262,7 @@ else
 fi`})
 			out, code := runScript(t, t.TempDir(), repositoryOf+"commit; commit\nPATH="+bin+":$PATH .ci/burn-in")
 			require.Equal(t, tt.code, code, out)
-			require.Contains(t, out, tt.says)
+			require.Regexp(t, tt.says, out)
 		})
 	}
 }
