@@ -402,27 +402,6 @@ func (e KeyStateState) Valid() bool {
 	}
 }
 
-// Defines values for LogChunkStream.
-const (
-	LogChunkStreamStderr LogChunkStream = "stderr"
-	LogChunkStreamStdout LogChunkStream = "stdout"
-	LogChunkStreamSystem LogChunkStream = "system"
-)
-
-// Valid indicates whether the value is a known member of the LogChunkStream enum.
-func (e LogChunkStream) Valid() bool {
-	switch e {
-	case LogChunkStreamStderr:
-		return true
-	case LogChunkStreamStdout:
-		return true
-	case LogChunkStreamSystem:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for OnBusy.
 const (
 	OnBusyCancelQueued OnBusy = "cancel_queued"
@@ -960,27 +939,6 @@ const (
 func (e StreamEventsParamsFrom) Valid() bool {
 	switch e {
 	case StreamEventsParamsFromNow:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetTaskLogsParamsStream.
-const (
-	GetTaskLogsParamsStreamStderr GetTaskLogsParamsStream = "stderr"
-	GetTaskLogsParamsStreamStdout GetTaskLogsParamsStream = "stdout"
-	GetTaskLogsParamsStreamSystem GetTaskLogsParamsStream = "system"
-)
-
-// Valid indicates whether the value is a known member of the GetTaskLogsParamsStream enum.
-func (e GetTaskLogsParamsStream) Valid() bool {
-	switch e {
-	case GetTaskLogsParamsStreamStderr:
-		return true
-	case GetTaskLogsParamsStreamStdout:
-		return true
-	case GetTaskLogsParamsStreamSystem:
 		return true
 	default:
 		return false
@@ -1847,13 +1805,16 @@ type LogChunk struct {
 	// Step -1 is the setup of the environment.
 	Step int `json:"step"`
 
-	// Stream All output of a step with `streams: merged` is `stdout`.
-	Stream LogChunkStream `json:"stream"`
-	Time   time.Time      `json:"time"`
+	// Stream All output of a step with `streams: merged` is `stdout`. That of a service is `service:NAME`.
+	Stream run.Stream `json:"stream"`
+	Time   time.Time  `json:"time"`
 }
 
-// LogChunkStream All output of a step with `streams: merged` is `stdout`.
-type LogChunkStream string
+// LogEnd defines model for LogEnd.
+type LogEnd struct {
+	// Services The services of which the task has output, sorted. Absent if there are none.
+	Services []string `json:"services,omitempty,omitzero"`
+}
 
 // LogIndex defines model for LogIndex.
 type LogIndex struct {
@@ -3783,8 +3744,10 @@ type GetTaskLogsParams struct {
 	// Length The number of bytes of the log after which plain text ends; by default all. Not with events.
 	Length *int64 `form:"length,omitempty" json:"length,omitempty"`
 
-	// Stream Only output to these streams. All output of a step with `streams: merged`, the default, is `stdout`.
-	Stream []GetTaskLogsParamsStream `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
+	// Stream Only output to these streams: `stdout`, `stderr`, `system` (of Drover), or `service:NAME` for that of a service. All
+	// output of a step with `streams: merged`, the default, is `stdout`. Without it, the log has all but the output of
+	// services, which is stored at the end of the task.
+	Stream []string `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
 
 	// Since Only output since this time, by the clock of the executor: RFC 3339, or a duration before now, such as
 	// `10m`.
@@ -3803,13 +3766,13 @@ type GetTaskLogsParams struct {
 	LastEventID string `json:"Last-Event-ID,omitempty,omitzero"`
 }
 
-// GetTaskLogsParamsStream defines parameters for GetTaskLogs.
-type GetTaskLogsParamsStream string
-
 // GetTaskLogIndexParams defines parameters for GetTaskLogIndex.
 type GetTaskLogIndexParams struct {
 	// Step As for the log.
 	Step string `form:"step,omitempty" json:"step,omitempty,omitzero"`
+
+	// Stream As for the log.
+	Stream []string `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
 
 	// Attempt From 1. Without it, the newest.
 	Attempt *int `form:"attempt,omitempty" json:"attempt,omitempty"`
@@ -3827,6 +3790,9 @@ type SearchTaskLogParams struct {
 
 	// Step As for the log.
 	Step string `form:"step,omitempty" json:"step,omitempty,omitzero"`
+
+	// Stream As for the log.
+	Stream []string `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
 
 	// Attempt From 1. Without it, the newest.
 	Attempt *int `form:"attempt,omitempty" json:"attempt,omitempty"`
@@ -5383,7 +5349,7 @@ type ClientInterface interface {
 	// server-sent events. The first is a `start` event, whose id is the offset at which the selected log begins. Each
 	// `log` event has a `LogChunk`, and its id is the offset after the chunk: a client that resumes with
 	// `Last-Event-ID` misses nothing, for any selection. An `end` event means that the log is complete, and a
-	// `problem` event that it is cut off. A plain text answer that is cut off has no final chunk; its header
+	// `problem` event that it is cut off. The `end` event has a `LogEnd`. A plain text answer that is cut off has no final chunk; its header
 	// `Drover-Log-Offset` is the offset at which it begins.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs (the `GetTaskLogs` operationId).
@@ -7678,7 +7644,7 @@ func (c *Client) ExecInTask(ctx context.Context, id RunID, task TaskName, reqEdi
 // server-sent events. The first is a `start` event, whose id is the offset at which the selected log begins. Each
 // `log` event has a `LogChunk`, and its id is the offset after the chunk: a client that resumes with
 // `Last-Event-ID` misses nothing, for any selection. An `end` event means that the log is complete, and a
-// `problem` event that it is cut off. A plain text answer that is cut off has no final chunk; its header
+// `problem` event that it is cut off. The `end` event has a `LogEnd`. A plain text answer that is cut off has no final chunk; its header
 // `Drover-Log-Offset` is the offset at which it begins.
 //
 // Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs (the `GetTaskLogs` operationId).
@@ -12379,6 +12345,18 @@ func NewGetTaskLogIndexRequest(server string, id RunID, task TaskName, params *G
 			}
 		}
 
+		if params.Stream != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "stream", params.Stream, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Attempt != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "attempt", *params.Attempt, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -12477,6 +12455,18 @@ func NewSearchTaskLogRequest(server string, id RunID, task TaskName, params *Sea
 			for _, qp := range strings.Split(queryFrag, "&") {
 				rawQueryFragments = append(rawQueryFragments, qp)
 			}
+		}
+
+		if params.Stream != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "stream", params.Stream, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
 		}
 
 		if params.Attempt != nil {

@@ -26,6 +26,7 @@ type logsFlags struct {
 	*runsFlags
 	query      remote.LogQuery
 	step       string
+	services   []string
 	tail       int
 	timestamps bool
 	save       string
@@ -43,6 +44,7 @@ with --save, it writes each log to a file of its own in a directory.`,
 		Example: `  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --follow --tail 20
   drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --step 2 --timestamps
   drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --since 10m --stream stderr
+  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --service postgres
   drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 'test[GO=1.26]' --attempt 1
   drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 --save logs/`,
 		Args:              cobra.RangeArgs(1, 2),
@@ -66,6 +68,7 @@ with --save, it writes each log to a file of its own in a directory.`,
 	flags := c.Flags()
 	flags.StringVar(&l.step, "step", "", "only this step: its number from 1, its name, or setup")
 	flags.StringSliceVar(&l.query.Streams, "stream", nil, "only this stream: stdout (all output of steps with merged streams), stderr or system (repeatable)")
+	flags.StringSliceVar(&l.services, "service", nil, "only the output of this service, which is stored when the task ends (repeatable)")
 	flags.IntVar(&l.query.Attempt, "attempt", 0, "number of the attempt, from 1 (default: the newest)")
 	flags.BoolVarP(&l.query.Follow, "follow", "f", false, "follow until the step, or the task, has ended")
 	flags.Int64Var(&l.query.Offset, "offset", 0, "number of bytes to skip")
@@ -80,6 +83,9 @@ func (l *logsFlags) check(c *cobra.Command) error {
 	if c.Flags().Changed("tail") {
 		l.query.Tail = &l.tail
 	}
+	for _, service := range l.services {
+		l.query.Streams = append(l.query.Streams, string(run.ServiceStream(service)))
+	}
 	switch {
 	case l.query.Offset < 0:
 		return command.Invalid("--offset must not be negative")
@@ -87,6 +93,8 @@ func (l *logsFlags) check(c *cobra.Command) error {
 		return command.Invalid("--attempt must not be negative")
 	case l.tail < 0:
 		return command.Invalid("--tail must not be negative")
+	case l.step != "" && len(l.services) > 0:
+		return command.Invalid("--service excludes --step: services belong to no step")
 	case l.query.Offset > 0 && (l.query.Since != "" || l.query.Tail != nil):
 		return command.Invalid("--offset excludes --since and --tail")
 	case l.timestamps && l.output == render.AsJSON:
@@ -186,21 +194,26 @@ func (l *logsFlags) explainEmpty(c *cobra.Command, client *remote.Client) error 
 	if err != nil {
 		return err
 	}
-	if why := whyNoLog(l.query.Task, answer.Value.Tasks[l.query.Task]); why != "" {
+	if why := whyNoLog(l.query.Task, answer.Value.Tasks[l.query.Task], l.services...); why != "" {
 		_, err = fmt.Fprintln(l.env.Stderr, why)
 	}
 	return err
 }
 
-// whyNoLog returns why a task has no log; "" if it has run.
-func whyNoLog(name string, t api.Task) string {
+// whyNoLog returns why a task has no log, or no output of some services; "" if it has run
+// and no services are named.
+func whyNoLog(name string, t api.Task, services ...string) string {
 	status := strings.ReplaceAll(string(t.Status), "_", " ")
 	if t.Reason != "" {
 		status += ": " + render.Plain(t.Reason)
 	}
 	switch {
-	case t.Executor != "":
+	case t.Executor != "" && len(services) == 0:
 		return ""
+	case t.Executor != "" && !run.Status(t.Status).Final():
+		return fmt.Sprintf("the output of services is stored when task %s ends; it is %s", name, status)
+	case t.Executor != "":
+		return fmt.Sprintf("task %s has no output of service %s", name, strings.Join(services, ", "))
 	case !run.Status(t.Status).Final():
 		return fmt.Sprintf("task %s has not run yet; it is %s", name, status)
 	case run.Status(t.Status) == run.StatusSuccess: // a foreach task; the tasks of its list have the logs

@@ -104,7 +104,12 @@ func (b packBench) longLog(t *testing.T, key run.Key, seed uint64, chunks int) [
 			frames = append(frames, run.Frame{Kind: run.FrameStepEnd, Status: run.StatusSuccess}, run.Frame{Kind: run.FrameStepStart, Step: 1})
 		}
 	}
-	frames = append(frames, run.Frame{Kind: run.FrameStepEnd, Step: 1, Status: run.StatusSuccess},
+	frames = append(frames, run.Frame{Kind: run.FrameStepEnd, Step: 1, Status: run.StatusSuccess})
+	for i := range chunks / 10 {
+		service := run.ServiceStream([]string{"db", "web"}[i*20/chunks])
+		frames = append(frames, run.Frame{Kind: run.FrameOutput, Step: run.SetupStep, Stream: service, Data: []byte(strings.Repeat("a line of a service\n", i%30))})
+	}
+	frames = append(frames,
 		run.Frame{Kind: run.FrameTaskEnd, Step: run.SetupStep, Stream: run.StreamSystem, Data: []byte("the end\n"), Result: &run.TaskResult{Status: run.StatusFailed}})
 	for i := range frames {
 		f := &frames[i]
@@ -127,7 +132,10 @@ func want(chunks []run.LogChunk, q run.LogQuery) []byte {
 	since, begun := -1, false
 	for _, c := range chunks {
 		begun = begun || c.Step != run.SetupStep
-		if q.Step != nil && (c.Step != *q.Step || begun && c.Step == run.SetupStep) || len(q.Streams) > 0 && c.Stream != q.Streams[0] || len(c.Data) == 0 {
+		if q.Step != nil && (c.Step != *q.Step || begun && c.Step == run.SetupStep) || len(c.Data) == 0 {
+			continue
+		}
+		if len(q.Streams) > 0 && c.Stream != q.Streams[0] || len(q.Streams) == 0 && c.Stream.Service() != "" {
 			continue
 		}
 		if since < 0 && !c.Time.Before(q.Since) {
@@ -189,7 +197,7 @@ func TestCompactor_queries(t *testing.T) {
 			q.Step = &step
 		}
 		if random.IntN(2) == 0 {
-			q.Streams = []run.Stream{[]run.Stream{run.StreamStdout, run.StreamStderr, run.StreamSystem}[random.IntN(3)]}
+			q.Streams = []run.Stream{[]run.Stream{run.StreamStdout, run.StreamStderr, run.StreamSystem, run.ServiceStream("db"), run.ServiceStream("web"), run.ServiceStream("none")}[random.IntN(6)]}
 		}
 		switch random.IntN(4) {
 		case 0:

@@ -24,7 +24,7 @@ func (e *Engine) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition,
 	if err != nil {
 		return run.Definition{}, err
 	}
-	d.LogLimit = e.limit
+	d.LogLimit, d.ServiceLogs = e.limit, true
 	return e.resolveSecrets(ctx, d)
 }
 

@@ -23,5 +23,6 @@ func TestEngine_claim_returns_the_log_limit(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, first, got.Key)
 		require.Equal(t, limit, got.LogLimit)
+		require.True(t, got.ServiceLogs)
 	}
 }

@@ -66,8 +66,8 @@ func checkLogQuery(q run.LogQuery) error {
 		return run.Errorf(run.CodeInvalid, "an offset goes neither with a time nor with a number of lines")
 	}
 	for _, s := range q.Streams {
-		if !slices.Contains([]run.Stream{run.StreamStdout, run.StreamStderr, run.StreamSystem}, s) {
-			return run.Errorf(run.CodeInvalid, "there is no stream %q: there are stdout, stderr and system", s)
+		if !s.Valid() {
+			return run.Errorf(run.CodeInvalid, "there is no stream %q: there are stdout, stderr, system, and service:NAME of each service", s)
 		}
 	}
 	return nil
@@ -87,6 +87,7 @@ type logReader struct {
 	frames    []run.Frame      // read but not yet returned
 	skip      int64            // bytes still to skip
 	offset    int64            // of the next chunk
+	services  []string         // with output so far, sorted
 	ended     bool             // the followed log has ended with its own frames
 	lateTimer *time.Timer      // set once the task is final and frames are missing
 	started   int64            // offset of the first chunk
@@ -101,6 +102,17 @@ type packedLog struct {
 
 // Offset implements run.LogReader.
 func (r *logReader) Offset() int64 { return r.started }
+
+// Services implements run.LogReader.
+func (r *logReader) Services() []string { return r.services }
+
+// sees records the service whose output a stream has, if it is one's.
+func (r *logReader) sees(stream run.Stream) {
+	name := stream.Service()
+	if at, known := slices.BinarySearch(r.services, name); name != "" && !known {
+		r.services = slices.Insert(r.services, at, name)
+	}
+}
 
 // Close implements io.Closer.
 func (r *logReader) Close() error {
@@ -162,6 +174,7 @@ func (r *logReader) take(f run.Frame) (run.LogChunk, bool) {
 
 // chunk returns the output of a frame, if the query selects it.
 func (r *logReader) chunk(f run.Frame) (run.LogChunk, bool) {
+	r.sees(f.Stream)
 	if !r.selects(f.Step, f.Stream) {
 		return run.LogChunk{}, false
 	}
@@ -177,8 +190,11 @@ func (r *logReader) chunk(f run.Frame) (run.LogChunk, bool) {
 	return chunk, true
 }
 
-// skipPiece records the ends in a skipped piece, as take does.
+// skipPiece records the ends and the services in a skipped piece, as take does.
 func (r *logReader) skipPiece(o *run.LogOutline) {
+	for _, p := range o.Parts {
+		r.sees(p.Stream)
+	}
 	r.ended = r.ended || o.End || o.Begun && r.ofSetup() || r.query.Step != nil && slices.Contains(o.Ended, *r.query.Step)
 }
 
@@ -194,9 +210,16 @@ func (r *logReader) skipsPiece(o *run.LogOutline) bool {
 
 func (r *logReader) ofSetup() bool { return r.query.Step != nil && *r.query.Step == run.SetupStep }
 
-// selects reports whether the query selects the output of a step on a stream.
+// selects reports whether the query selects the output of a step on a stream. The output of
+// services must be named: it is no part of the task's own log.
 func (r *logReader) selects(step int, stream run.Stream) bool {
-	return (r.query.Step == nil || *r.query.Step == step) && (len(r.query.Streams) == 0 || slices.Contains(r.query.Streams, stream))
+	if r.query.Step != nil && *r.query.Step != step {
+		return false
+	}
+	if len(r.query.Streams) == 0 {
+		return stream.Service() == ""
+	}
+	return slices.Contains(r.query.Streams, stream)
 }
 
 // load reads the next stored piece, if there is one.

@@ -115,6 +115,18 @@ type ExecHandle interface {
 	Exec(ctx context.Context) (io.ReadWriteCloser, error)
 }
 
+// ServiceHandle is a Handle whose services leave logs. Drivers with Features.Services
+// return it.
+type ServiceHandle interface {
+	Handle
+	// ServiceLogs returns the last output of each service, at most limit bytes of each and
+	// up to now, sorted by service; none if there are no services. The output is as it was
+	// written: it may contain secrets. It can be read until Remove, also after the end of
+	// the services. With an error it returns what it could read. Errors: CodeNotFound,
+	// CodeUnavailable.
+	ServiceLogs(ctx context.Context, limit int) ([]ServiceLog, error)
+}
+
 // Features lists what a driver can do. The conformance suite runs a case only if
 // the driver declares the feature.
 type Features struct {

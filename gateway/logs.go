@@ -83,6 +83,9 @@ func logFile(q run.LogQuery) string {
 			name = strings.TrimSuffix(name, fmt.Sprintf("step%d", *q.Step)) + stepSetup
 		}
 	}
+	if len(q.Streams) == 1 && q.Streams[0].Service() != "" {
+		name += ".service-" + q.Streams[0].Service()
+	}
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || strings.ContainsRune(`/\:*?"<>|`, r) {
 			return '-'
@@ -117,7 +120,7 @@ func (s *Server) GetTaskLogIndex(c echo.Context, id api.RunID, task api.TaskName
 		return err
 	}
 	defer end()
-	reader, err := s.openLog(c, id, task, api.GetTaskLogsParams{Step: params.Step, Attempt: params.Attempt, Offset: &from.Offset})
+	reader, err := s.openLog(c, id, task, api.GetTaskLogsParams{Step: params.Step, Stream: params.Stream, Attempt: params.Attempt, Offset: &from.Offset})
 	if err != nil {
 		return err
 	}
@@ -148,7 +151,7 @@ func (s *Server) SearchTaskLog(c echo.Context, id api.RunID, task api.TaskName, 
 		return err
 	}
 	defer end()
-	reader, err := s.openLog(c, id, task, api.GetTaskLogsParams{Step: params.Step, Attempt: params.Attempt, Offset: &from.Offset})
+	reader, err := s.openLog(c, id, task, api.GetTaskLogsParams{Step: params.Step, Stream: params.Stream, Attempt: params.Attempt, Offset: &from.Offset})
 	if err != nil {
 		return err
 	}
@@ -250,7 +253,7 @@ func (s *Server) sendLogEvents(ctx context.Context, c echo.Context, reader run.L
 	if err != nil {
 		return endEvents(ctx, c, w, err)
 	}
-	if err := w.event(next, "end", struct{}{}); err != nil {
+	if err := w.event(next, "end", api.LogEnd{Services: reader.Services()}); err != nil {
 		return err
 	}
 	return w.flush()
@@ -280,6 +283,9 @@ func logQuery(id, task string, params api.GetTaskLogsParams, now time.Time) (run
 		q.Offset = *params.Offset
 	}
 	for _, stream := range params.Stream {
+		if !run.Stream(stream).Valid() {
+			return q, invalidLog("stream", "stream must be stdout, stderr, system, or service:NAME, not "+strconv.Quote(stream))
+		}
 		q.Streams = append(q.Streams, run.Stream(stream))
 	}
 	var err error
@@ -333,7 +339,7 @@ func parseStep(text string) (int, error) {
 func viewLogChunk(chunk run.LogChunk) api.LogChunk {
 	return api.LogChunk{
 		Offset: chunk.Offset, Time: chunk.Time.UTC(), Step: chunk.Step,
-		Stream: api.LogChunkStream(chunk.Stream), Data: chunk.Data,
+		Stream: chunk.Stream, Data: chunk.Data,
 	}
 }
 

@@ -122,6 +122,33 @@ func TestServer_logs_in_part(t *testing.T) {
 	require.Equal(t, "2026-01-02T03:04:05.500000000Z one\n2026-01-02T03:04:05.500000000Z two\r\n2026-01-02T03:04:06.500000000Z three\r\xff\n", string(all))
 }
 
+// The output of a service is a log of its own, and the end of any log names the services.
+func TestServer_logs_of_services(t *testing.T) {
+	t.Parallel()
+	l, queries := runtest.NewLog(), make(chan run.LogQuery, 1)
+	l.With = []string{"db", "web"}
+	base := serve(t, gateway.Deps{Runs: logService(l, queries)}, gateway.Options{})
+	s := open(t, base+logPath+"?stream=service:db", map[string]string{"Accept": "text/event-stream"})
+	require.Equal(t, []run.Stream{run.ServiceStream("db")}, (<-queries).Streams)
+	l.Send(run.LogChunk{Step: run.SetupStep, Stream: run.ServiceStream("db"), Data: []byte("ready\n")})
+	l.End(nil)
+	require.Equal(t, "start", s.next(t).name)
+	chunk := s.next(t)
+	require.Equal(t, "log", chunk.name)
+	conforms(t, "LogChunk", chunk.data)
+	require.Contains(t, chunk.data, `"stream":"service:db"`)
+	end := s.next(t)
+	require.Equal(t, event{"6", "end", `{"services":["db","web"]}`}, end)
+	conforms(t, "LogEnd", end.data)
+
+	other := runtest.NewLog()
+	other.End(nil)
+	base = serve(t, gateway.Deps{Runs: logService(other, queries)}, gateway.Options{})
+	got := call{path: logPath + "?download=true&stream=service:db"}.do(t, base)
+	require.Equal(t, `attachment; filename=`+runID+`-a.service-db.log`, got.header.Get("Content-Disposition"))
+	<-queries
+}
+
 func TestServer_logs_since_a_while_ago(t *testing.T) {
 	t.Parallel()
 	l, queries := runtest.NewLog(), make(chan run.LogQuery, 1)
@@ -141,6 +168,7 @@ func TestServer_logs_refused(t *testing.T) {
 		"tail=-1":         "tail",
 		"tail=some":       "tail",
 		"stream=stdin":    "stream",
+		"stream=service:": "stream must be",
 		"timestamps=true": "events always have times",
 		"timestamps=2":    "timestamps",
 		"download=maybe":  "download",

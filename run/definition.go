@@ -43,6 +43,9 @@ type Definition struct {
 	SecretFiles map[string]string `json:"secret_files,omitempty"`
 	// Secrets has the values that must be masked in the log.
 	Secrets []string `json:"secrets,omitempty"`
+	// ProviderSecrets: secrets of providers are among them. A later definition of the task
+	// may have other values.
+	ProviderSecrets bool `json:"provider_secrets,omitempty"`
 	// SecretsFrom are the secrets that Supply adds, by name, and Registries the
 	// registries whose passwords are among them. They are not sent to
 	// executors.
@@ -54,10 +57,13 @@ type Definition struct {
 	Fault string `json:"fault,omitempty"`
 	// LogLimit is how many bytes of output are kept, 0 for all: further output
 	// of the steps is discarded, and the steps continue.
-	LogLimit int64         `json:"log_limit,omitempty"`
-	Steps    []StepDef     `json:"steps"`
-	Timeout  time.Duration `json:"timeout,omitempty"`
-	Grace    time.Duration `json:"grace"`
+	LogLimit int64 `json:"log_limit,omitempty"`
+	// ServiceLogs says that the gateway stores the output of services. Gateways of earlier
+	// versions refuse it.
+	ServiceLogs bool          `json:"service_logs,omitempty"`
+	Steps       []StepDef     `json:"steps"`
+	Timeout     time.Duration `json:"timeout,omitempty"`
+	Grace       time.Duration `json:"grace"`
 	// CleanupTimeout bounds the steps that run after a stop or after Timeout; 0
 	// means DefaultCleanupTimeout.
 	CleanupTimeout time.Duration `json:"cleanup_timeout,omitempty"`
@@ -155,7 +161,7 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 		Steps:       make([]StepDef, len(t.Steps)),
 	}
 	if len(header.SecretsFrom) > 0 {
-		d.SecretsFrom, d.Registries = header.SecretsFrom, header.Registries
+		d.SecretsFrom, d.Registries, d.ProviderSecrets = header.SecretsFrom, header.Registries, true
 		if header.Untrusted { // an older version accepted and stored it
 			d.Fault = UntrustedReason
 		}

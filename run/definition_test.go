@@ -20,6 +20,7 @@ func TestDefinition_Supply(t *testing.T) {
 	}
 	d := run.Define(header, &run.TaskSpec{Steps: []run.Step{{Run: "true"}}}, run.ExpandedTask{Name: "t"}, run.Key{Run: "r", Attempt: 1, Dispatch: 1}, 1)
 	require.Equal(t, []string{"inlined"}, d.Secrets)
+	require.True(t, d.ProviderSecrets)
 	d.Supply(map[string]run.Secret{"A": "over the plain one", "B": "line one\nline two"})
 	require.Equal(t, "over the plain one", d.Environment["A"])
 	require.Equal(t, "line one\nline two", d.Environment["B"])

@@ -1,6 +1,9 @@
 package run
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // FrameVersion is the newest version of the frame format that this build
 // writes. Readers accept every version up to it. A frame has the version that
@@ -38,6 +41,30 @@ const (
 	StreamStderr Stream = "stderr"
 	StreamSystem Stream = "system" // written by Drover itself, for example during the setup
 )
+
+// ServiceStream returns the stream of a service's output.
+func ServiceStream(service string) Stream { return servicePrefix + Stream(service) }
+
+const servicePrefix = "service:"
+
+// Service returns the service whose output the stream has, "" for the streams of steps
+// and of Drover.
+func (s Stream) Service() string {
+	name, ok := strings.CutPrefix(string(s), servicePrefix)
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// Valid reports whether there can be such a stream.
+func (s Stream) Valid() bool {
+	switch s {
+	case StreamStdout, StreamStderr, StreamSystem:
+		return true
+	}
+	return ValidName(s.Service())
+}
 
 // SetupStep is the step number of output that the environment's setup wrote.
 const SetupStep = -1
@@ -124,6 +151,10 @@ const (
 	MaxBatchFrames = 16 << 10 // of one batch
 	MaxSetupFrames = 500      // of the setup's log, and one that says that it was truncated
 	MaxClaimKeys   = 10_000   // of one request for the states of claims
+	// MaxServiceLogBytes is how much of the output of a task's services is kept, in bytes,
+	// and MaxServiceLogFrames in how many frames.
+	MaxServiceLogBytes  = 256 << 10
+	MaxServiceLogFrames = 1_000
 	// MaxStoredOutputBytes is the greatest size of the outputs of a task after
 	// secrets in them were masked: MaxOutputBytes applies before, and masking
 	// turns one byte into up to three.
@@ -147,12 +178,13 @@ const (
 
 // LogBudget returns what the frames of one dispatch may cost if limit bytes of
 // output are kept of its steps, 0 for no bound. The lines of the setup and of
-// the executor and the frames without output are added to the limit.
+// the executor, the output of services and the frames without output are added to the
+// limit.
 func LogBudget(limit int64) int64 {
 	if limit <= 0 {
 		return 0
 	}
-	const more = (MaxSetupFrames+1+maxExecutorLines)*MaxFrameData + (framesPerStep*MaxSteps+maxExecutorLines)*frameOverhead + MaxStoredOutputBytes + maxStoredReason
+	const more = (MaxSetupFrames+1+maxExecutorLines)*MaxFrameData + (framesPerStep*MaxSteps+maxExecutorLines)*frameOverhead + MaxServiceLogBytes + MaxStoredOutputBytes + maxStoredReason
 	return limit + more
 }
 
@@ -200,7 +232,7 @@ func (f *Frame) check() error {
 		return Errorf(CodeInvalid, "frame %d has an unknown kind", f.N)
 	case f.Step < SetupStep || f.Step >= MaxSteps:
 		return Errorf(CodeInvalid, "frame %d is of step %d; a task has %d steps at most", f.N, f.Step, MaxSteps)
-	case f.Stream != "" && f.Stream != StreamStdout && f.Stream != StreamStderr && f.Stream != StreamSystem:
+	case f.Stream != "" && !f.Stream.Valid():
 		return Errorf(CodeInvalid, "frame %d has an unknown stream", f.N)
 	case f.Status != "" && !f.Status.Valid():
 		return Errorf(CodeInvalid, "frame %d has an unknown status", f.N)

@@ -261,7 +261,7 @@ type LogQuery struct {
 	Task    string
 	Attempt int      // 0 means the newest
 	Step    *int     // from 0; SetupStep; nil means all of the task in order
-	Streams []Stream // nil means all
+	Streams []Stream // nil means all but the output of services
 	Offset  int64    // in bytes of the selected output
 	// Since leaves out output that is older; Tail leaves out all but the last
 	// lines. If both are set, both apply. Neither is allowed with Offset.
@@ -276,6 +276,9 @@ type LogReader interface {
 	// Offset returns the offset at which this reader begins. A later reader
 	// with this offset reads the same bytes from there on.
 	Offset() int64
+	// Services returns the services with output in what was read, also if the query does
+	// not select it, sorted.
+	Services() []string
 	// Next returns the next chunk, and io.EOF at the end. If the query follows
 	// the log, Next waits for the chunk.
 	Next(ctx context.Context) (LogChunk, error)

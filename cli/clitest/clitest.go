@@ -171,7 +171,7 @@ func (g *Gateway) Write(run, task string, attempt int, text string) {
 	defer g.notify()
 	l := g.log(logKey{run, task, attempt})
 	l.chunks = append(l.chunks, api.LogChunk{
-		Offset: l.size, Time: Start(), Stream: api.LogChunkStreamStdout, Data: []byte(text),
+		Offset: l.size, Time: Start(), Stream: "stdout", Data: []byte(text),
 	})
 	l.size += int64(len(text))
 }

@@ -40,7 +40,7 @@ type live struct {
 
 type logLine struct {
 	task, text string
-	stream     api.LogChunkStream
+	stream     run.Stream
 }
 
 func newLive(s Screen) *live {
@@ -97,7 +97,7 @@ func lastOfEach(lines []logLine) []logLine {
 	if len(lines) <= tail {
 		return lines
 	}
-	count := make(map[api.LogChunkStream]int)
+	count := make(map[run.Stream]int)
 	for _, line := range lines {
 		count[line.stream]++
 	}

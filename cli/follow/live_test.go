@@ -136,7 +136,7 @@ func TestLive_end(t *testing.T) {
 	var out bytes.Buffer
 	s := testScreen(&out)
 	l, m := liveOf(s)
-	l.output(output{source: source{"lint", 1}, chunk: api.LogChunk{Stream: api.LogChunkStreamStdout, Data: []byte("checking\nbad name")}})
+	l.output(output{source: source{"lint", 1}, chunk: api.LogChunk{Stream: run.StreamStdout, Data: []byte("checking\nbad name")}})
 	l.output(output{source: source{"lint", 1}, ended: true})
 	l.availability(errors.New("refused"))
 	l.tick(m)
@@ -180,16 +180,16 @@ func TestLive_end_of_both_streams(t *testing.T) {
 	t.Parallel()
 	l, _ := liveOf(testScreen(&bytes.Buffer{}))
 	s := source{"lint", 1}
-	show := func(stream api.LogChunkStream, text string) {
+	show := func(stream run.Stream, text string) {
 		l.output(output{source: s, chunk: api.LogChunk{Stream: stream, Data: []byte(text)}})
 	}
-	show(api.LogChunkStreamStderr, "warning\nerror: no such")
-	show(api.LogChunkStreamStdout, "begun\n")
-	show(api.LogChunkStreamStderr, " file\n")
+	show(run.StreamStderr, "warning\nerror: no such")
+	show(run.StreamStdout, "begun\n")
+	show(run.StreamStderr, " file\n")
 	for i := range 100 {
-		show(api.LogChunkStreamStdout, fmt.Sprintf("out %d\n", i))
+		show(run.StreamStdout, fmt.Sprintf("out %d\n", i))
 	}
-	show(api.LogChunkStreamStderr, "exit 1")
+	show(run.StreamStderr, "exit 1")
 	l.output(output{source: s, ended: true})
 	var got []string
 	for _, line := range l.tails[s] {

@@ -31,11 +31,11 @@ type plain struct {
 
 type partialKey struct {
 	source
-	stream api.LogChunkStream
+	stream run.Stream
 }
 
-func logStreams() []api.LogChunkStream {
-	return []api.LogChunkStream{api.LogChunkStreamSystem, api.LogChunkStreamStdout, api.LogChunkStreamStderr}
+func logStreams() []run.Stream {
+	return []run.Stream{run.StreamSystem, run.StreamStdout, run.StreamStderr}
 }
 
 // writer is the buffered output of one task.

@@ -71,7 +71,7 @@ func (s *plainTest) run(phase api.Phase, result api.Result, reason string) {
 }
 
 func (s *plainTest) log(name string, attempt int, text string) {
-	s.plain.output(output{source: source{name, attempt}, chunk: api.LogChunk{Stream: api.LogChunkStreamStdout, Data: []byte(text)}})
+	s.plain.output(output{source: source{name, attempt}, chunk: api.LogChunk{Stream: run.StreamStdout, Data: []byte(text)}})
 }
 
 func (s *plainTest) endLog(name string, attempt int, err error) {

@@ -77,7 +77,7 @@ type LogQuery struct {
 	Attempt int    // 0: the newest
 	Step    string // a number from 0, or "setup"; "": all
 	Offset  int64
-	Streams []string // nil: all streams
+	Streams []string // nil: all but the output of services
 	Since   string   // a time, or an age; "": from the beginning
 	Tail    *int     // number of last lines; nil: all
 	Follow  bool
@@ -91,10 +91,7 @@ type LogQuery struct {
 func (c *Client) Log(ctx context.Context, q LogQuery) iter.Seq2[api.LogChunk, error] {
 	return func(yield func(api.LogChunk, error) bool) {
 		offset := q.Offset
-		params := api.GetTaskLogsParams{Step: q.Step, Follow: q.Follow, Since: q.Since, Tail: q.Tail}
-		for _, stream := range q.Streams {
-			params.Stream = append(params.Stream, api.GetTaskLogsParamsStream(stream))
-		}
+		params := api.GetTaskLogsParams{Step: q.Step, Stream: q.Streams, Follow: q.Follow, Since: q.Since, Tail: q.Tail}
 		if q.Attempt > 0 {
 			params.Attempt = &q.Attempt
 		}

@@ -114,6 +114,8 @@ type script struct {
 	bulk     int              // bytes of a line; 0: few
 	notes    string           // in the last frame, for the process that started the environment
 	found    string           // likewise for a process that adopts it
+	service  string           // the output of the service db; each time that it is read there is more
+	unread   bool             // that output cannot be read to its end
 	transfer *archiveTransfer // what the step requests after its lines
 }
 

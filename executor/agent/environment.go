@@ -261,7 +261,7 @@ func (l *launcher) reloadDefinition(ctx context.Context) error {
 	switch codeOf(err) {
 	case "":
 		l.mu.Lock()
-		l.def = &def
+		l.def, l.reloaded = &def, true
 		l.mu.Unlock()
 		return nil
 	case run.CodeConflict, run.CodeClaimed, run.CodeNotFound:

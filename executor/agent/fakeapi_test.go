@@ -13,6 +13,9 @@ import (
 type fakeAPI struct {
 	fault    string   // of every definition
 	hidden   []string // its secrets
+	provided bool     // some are of a provider
+	old      bool     // it stores no output of services
+	services []run.ServiceSpec
 	archives archiveStore
 	desired  run.DesiredState // of every executor
 	last     run.Renewal      // the latest
@@ -31,9 +34,10 @@ type fakeAPI struct {
 	slots      map[string]int
 	down       bool
 	framesDown bool
-	full       bool // the pool runs as many tasks as it may
-	refused    int  // claims that were refused for that reason
-	tolerant   bool // batches may overlap: the journal with their bounds was lost
+	downAfter  run.Stream // after a batch with its output, framesDown is set
+	full       bool       // the pool runs as many tasks as it may
+	refused    int        // claims that were refused for that reason
+	tolerant   bool       // batches may overlap: the journal with their bounds was lost
 }
 
 type claim struct {
@@ -103,6 +107,13 @@ func (s *fakeAPI) journalOf(executor string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.executors[executor]
+}
+
+// change changes the fake.
+func (s *fakeAPI) change(f func(s *fakeAPI)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s)
 }
 
 func (s *fakeAPI) setDown(down bool) {
@@ -197,7 +208,7 @@ func (s *fakeAPI) Claim(_ context.Context, c run.ClaimRequest) (run.Definition, 
 	}
 	s.claims[c.Key].grants++
 	s.claims[c.Key].executor = c.Executor
-	return run.Definition{Key: c.Key, Task: "task", Steps: []run.StepDef{{Script: "true"}}, Grace: 2 * time.Second, Fault: s.fault, Secrets: s.hidden}, nil
+	return run.Definition{Key: c.Key, Task: "task", Steps: []run.StepDef{{Script: "true"}}, Grace: 2 * time.Second, Fault: s.fault, Secrets: s.hidden, ProviderSecrets: s.provided, ServiceLogs: !s.old, Services: s.services}, nil
 }
 
 func (s *fakeAPI) AppendFrames(_ context.Context, b run.FrameBatch) error {
@@ -232,6 +243,9 @@ func (s *fakeAPI) AppendFrames(_ context.Context, b run.FrameBatch) error {
 	}
 	s.batches[b.Key][first] = last
 	s.frames[b.Key] = append(have, b.Frames...)
+	if s.downAfter != "" && slices.ContainsFunc(b.Frames, func(f run.Frame) bool { return f.Stream == s.downAfter }) {
+		s.framesDown = true
+	}
 	return nil
 }
 

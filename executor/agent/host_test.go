@@ -51,6 +51,7 @@ type env struct {
 	stopped bool
 	aborted bool
 	cleaned int // times that the cleanup began
+	reads   int // times that the logs of services were read
 	removed bool
 	changed chan struct{}
 }
@@ -412,6 +413,27 @@ func (e *env) at(n int64) (f run.Frame, ok bool, changed <-chan struct{}, ended 
 		return run.Frame{}, false, nil, run.Errorf(run.CodeNotFound, "the environment was removed")
 	}
 	return run.Frame{}, false, e.changed, e.ended
+}
+
+func (h *procHandle) ServiceLogs(_ context.Context, limit int) ([]executor.ServiceLog, error) {
+	return gatedCall(h.process, func() ([]executor.ServiceLog, error) {
+		output := h.w.script(h.env.key).service
+		if err := h.host.reach(); err != nil || output == "" {
+			return nil, err
+		}
+		h.env.mu.Lock()
+		defer h.env.mu.Unlock()
+		h.env.reads++
+		return executor.ReadServiceLogs([]string{"db"}, func(_ int, log *executor.ServiceLog) error {
+			for line := range strings.Lines(strings.Repeat(output, h.env.reads)) {
+				log.Add(executor.LogPiece{Time: time.Now(), Data: []byte(line)}, limit)
+			}
+			if h.w.script(h.env.key).unread {
+				return errors.New("the log breaks off")
+			}
+			return nil
+		})
+	})
 }
 
 func (h *procHandle) Stop(context.Context, time.Duration) error {

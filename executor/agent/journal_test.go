@@ -13,6 +13,7 @@ import (
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/agent/frames"
 	"github.com/drover-run/drover/executor/agent/statedir"
+	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/run"
 )
 
@@ -157,4 +158,32 @@ func FuzzParseEntry(f *testing.F) {
 		require.Equal(t, size, sameSize)
 		require.Empty(t, cmp.Diff(e, again, cmp.AllowUnexported(entry{})))
 	})
+}
+
+// The end of a task is recorded without the output of its services if there is no room for it.
+func TestRecord_withoutServices(t *testing.T) {
+	t.Parallel()
+	output := run.Frame{Kind: run.FrameOutput, Stream: run.ServiceStream("db")}
+	r := record{Last: 8, Tail: number([]run.Frame{output, output, systemFrame(0, time.Time{}, "why"), {Kind: run.FrameTaskEnd}}, 5)}
+	shorter := r.withoutServices()
+	require.Equal(t, int64(6), shorter.Last)
+	require.Equal(t, number([]run.Frame{systemFrame(0, time.Time{}, "why"), {Kind: run.FrameTaskEnd}}, 5), shorter.Tail)
+	require.Equal(t, record{Last: 3}, record{Last: 3}.withoutServices())
+}
+
+// The secrets of a service that writes to both streams at once are masked in each.
+func TestFramesOf(t *testing.T) {
+	t.Parallel()
+	var l executor.ServiceLog
+	for _, p := range []executor.LogPiece{
+		{Stream: run.StreamStdout, Data: []byte("a sec")},
+		{Stream: run.StreamStderr, Data: []byte("an error\n")},
+		{Stream: run.StreamStdout, Data: []byte("ret\n")},
+	} {
+		p.Time = noon
+		l.Add(p, 100)
+	}
+	got := framesOf(l, mask.NewSet([]string{"secret"}), noon, 100, 10)
+	require.Len(t, got, 1)
+	require.Equal(t, "a an error\n***\n", string(got[0].Data))
 }

@@ -64,28 +64,26 @@ func (x *execution) conclude(result *run.TaskResult, line string) {
 	x.end(x.tail(result, line, next))
 }
 
-// tail creates the last frames of a task, from number next on. It skips the numbers
-// of a batch in flight, whose bounds never change.
-func (x *execution) tail(result *run.TaskResult, line string, next int64) record {
+// tail creates the last frames of a task, from number next on, with the output of its
+// services before them. It skips the numbers of a batch in flight, whose bounds never change.
+func (x *execution) tail(result *run.TaskResult, line string, next int64, output ...run.Frame) record {
 	x.mu.Lock()
 	if x.entry.Flight != nil {
 		next = max(next, x.entry.Flight.Last+1)
 	}
 	x.mu.Unlock()
-	var tail []run.Frame
+	tail := output
 	if line != "" {
 		tail = append(tail, systemFrame(next, x.a.now(), line))
-		next++
 	}
-	tail = append(tail, run.Frame{
+	tail = number(append(tail, run.Frame{
 		Version: run.FrameTaskEnd.Version(),
-		N:       next,
 		Time:    x.a.now(),
 		Kind:    run.FrameTaskEnd,
 		Step:    run.SetupStep,
 		Result:  result,
-	})
-	return record{Result: result, Last: next, Tail: tail}
+	}), next)
+	return record{Result: result, Last: tail[len(tail)-1].N, Tail: tail}
 }
 
 // end records the result. Only the first call has an effect.
@@ -105,7 +103,16 @@ func (x *execution) recordEnd(r record) bool {
 	if x.states.in(stateEnded, stateEndUnrecorded, stateClosed, keyReleased) {
 		return false
 	}
-	if err := x.record(eventEnded, r, executor.Kept); err != nil {
+	if !x.hasRoom(r) {
+		r = r.withoutServices()
+	}
+	err := x.record(eventEnded, r, executor.Kept)
+	if run.CodeOf(err) == run.CodeTooLarge {
+		r = r.withoutServices()
+		err = x.record(eventEnded, r, executor.Kept)
+	}
+	if err != nil {
+		r = r.withoutServices() // the next process may find less output, and must not end before what is in flight
 		if x.states.in(keyReleased) || errors.Is(err, errIllegalTransition) {
 			return false // the member that has the key finds its end
 		}

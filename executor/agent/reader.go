@@ -112,7 +112,7 @@ func (r *reader) readOnce(ctx context.Context, from int64) error {
 func (r *reader) frames(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
 		r.mu.Lock()
-		setup, first := r.entry.Setup, r.entry.FirstFrame
+		setup, first, tail := r.entry.Setup, r.entry.FirstFrame, r.entry.Tail
 		r.mu.Unlock()
 		next := from
 		for _, f := range setup {
@@ -121,14 +121,17 @@ func (r *reader) frames(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 			}
 			next = max(next, f.N+1)
 		}
-		if r.h != nil {
+		switch {
+		case len(tail) > 0 && from > tail[0].N:
+			next = max(next, from) // all frames of the environment are stored
+		case r.h != nil:
 			var ended bool
 			if next, ended = r.events(ctx, max(from, first), yield); !ended {
 				return
 			}
 		}
 		r.mu.Lock()
-		tail := r.entry.Tail
+		tail = r.entry.Tail
 		r.mu.Unlock()
 		for i, f := range tail {
 			if i == 0 && !r.fill(next, f.N, yield) {
@@ -143,8 +146,8 @@ func (r *reader) frames(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 
 // events yields the environment's frames from a number on. ended means that the
 // environment has ended without a task_end frame; next is then the first number
-// without a frame. After a missing frame, later frames are only read for the
-// result.
+// without a frame. If the services left output, it replaces the task_end frame, and next
+// is the number of that. After a missing frame, later frames are only read for the result.
 func (r *reader) events(ctx context.Context, from int64, yield func(run.Frame, error) bool) (next int64, ended bool) {
 	next = from
 	var gap error
@@ -154,8 +157,7 @@ func (r *reader) events(ctx context.Context, from int64, yield func(run.Frame, e
 			if gap != nil {
 				err = gap
 			}
-			r.endedWithoutFrame(err, next)
-			return next, true
+			return next, r.endedWithoutFrame(ctx, err, next)
 		case err != nil:
 			yield(f, err)
 			return next, false
@@ -170,11 +172,16 @@ func (r *reader) events(ctx context.Context, from int64, yield func(run.Frame, e
 		}
 		switch last := f.Kind == run.FrameTaskEnd; {
 		case gap != nil && last:
-			r.endedWithoutFrame(gap, next)
-			return next, true
+			return next, r.endedWithoutFrame(ctx, gap, next)
 		case gap != nil:
 			continue
-		case !yield(f, nil) || last:
+		case last:
+			replaced, err := r.endWithServices(ctx, f)
+			if err != nil || !replaced {
+				yield(f, err)
+			}
+			return f.N, replaced
+		case !yield(f, nil):
 			return next, false
 		}
 		r.began = true
@@ -244,8 +251,8 @@ func (x *execution) endByFrame(f run.Frame) run.Frame {
 }
 
 // endedWithoutFrame ends a task whose environment ended without a task_end frame; next
-// is the number after its last frame.
-func (r *reader) endedWithoutFrame(why error, next int64) {
+// is the number after its last frame. It returns false if ctx ended before.
+func (r *reader) endedWithoutFrame(ctx context.Context, why error, next int64) bool {
 	if errors.Is(why, executor.ErrDamaged) {
 		r.warn(why)
 	}
@@ -253,11 +260,16 @@ func (r *reader) endedWithoutFrame(why error, next int64) {
 	known := r.states[regionProgress].ended()
 	result := r.resultOf(run.StatusFailed, executor.CauseOf(why), why.Error())
 	r.mu.Unlock()
-	if !known {
-		r.end(r.tail(result, why.Error(), next))
-		return
+	if known {
+		r.truncateLog(why, next)
+		return true
 	}
-	r.truncateLog(why, next)
+	output := r.serviceFrames(ctx)
+	if ctx.Err() != nil {
+		return false
+	}
+	r.end(r.tail(result, why.Error(), next, output...))
+	return true
 }
 
 // truncateLog ends the log of a task whose result is known, if the frames from next on

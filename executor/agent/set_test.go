@@ -25,6 +25,9 @@ const (
 	setLazy    = 10 * time.Second
 )
 
+// maxEntry is the largest entry, in bytes.
+const maxEntry = 900 << 10
+
 // set is the shared state of an executor set, which outlives all members.
 type set struct {
 	w    *testEnv
@@ -36,6 +39,8 @@ type set struct {
 	entries map[run.Key]*setEntry
 	leases  map[string]time.Time
 	down    bool
+	refuse  func(line []byte) error // of a line that is appended; nil: none
+	largest int                     // size of an entry, in bytes
 }
 
 // setEntry is the entry of a key in the cluster.
@@ -344,13 +349,30 @@ func (l *setLines) with(line []byte) []byte {
 
 func (l *setLines) Append(line []byte, d executor.Durability) error {
 	content := l.with(line)
+	if len(content) > maxEntry {
+		return run.Errorf(run.CodeTooLarge, "the entry is full")
+	}
 	if d != executor.Lazy {
+		if err := l.j.set.check(line, content); err != nil {
+			return err
+		}
 		return l.put(content)
 	}
 	l.j.mu.Lock()
 	defer l.j.mu.Unlock()
 	l.content, l.lazy, l.since = content, true, time.Now()
 	return nil
+}
+
+// check returns the error of an append.
+func (s *set) check(line, content []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.largest = max(s.largest, len(content))
+	if s.refuse == nil {
+		return nil
+	}
+	return s.refuse(line)
 }
 
 func (l *setLines) NeedsRewrite() bool {

@@ -37,6 +37,9 @@ type task struct {
 	entry  entry
 	file   *journalFile // nil: the journal has no entry of the key
 	def    *run.Definition
+	// reloaded: an earlier process, or this one, had another definition, with which services
+	// may have been started.
+	reloaded bool
 	// reserved is what the task takes of the resources of the executor while it counts.
 	reserved run.Capacity
 	sender   *frames.Sender

@@ -23,6 +23,9 @@ func (s *starting) ensureHelperImages(ctx context.Context, def run.Definition) e
 	return nil
 }
 
+// helperLogSize limits the output of a helper container, which has none but faults of the shim.
+const helperLogSize = "1m"
+
 // startHelpers starts the helper containers. The shim of the task connects to them.
 func (s *starting) startHelpers(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
@@ -61,7 +64,7 @@ func (s *starting) helperConfig(i int, image string) (*container.Config, *contai
 	noInit := false // the shim reaps
 	host := &container.HostConfig{
 		Init:        &noInit,
-		LogConfig:   container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": serviceLogSize, "max-file": "1"}},
+		LogConfig:   container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": helperLogSize, "max-file": "1"}},
 		NetworkMode: container.NetworkMode(s.network()),
 		VolumesFrom: []string{s.id},
 		Privileged:  def.Privileged,

@@ -39,8 +39,10 @@ const (
 	healthInterval    = 500 * time.Millisecond
 	healthCallTimeout = 10 * time.Second
 	healthPoll        = 100 * time.Millisecond
-	// serviceLogSize limits the output of a service that the daemon keeps.
-	serviceLogSize = "1m"
+	// serviceLogSize is the size of each of the two files with a service's output: the daemon
+	// removes the older one when the other is full.
+	serviceLogSize  = "512k"
+	serviceLogBytes = 512_000
 )
 
 // startServices starts the services in the main container's network namespace
@@ -72,7 +74,7 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 	host := &container.HostConfig{
 		NetworkMode: container.NetworkMode(s.network()),
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{
-			"max-size": serviceLogSize, "max-file": "1",
+			"max-size": serviceLogSize, "max-file": "2",
 		}},
 		Privileged: service.Privileged,
 		Resources:  s.plan.serviceResources[i],

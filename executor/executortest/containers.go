@@ -27,6 +27,7 @@ func containerCases() []testCase {
 		{name: "services/unhealthy", needs: func(f executor.Features) bool { return f.Services }, run: serviceUnhealthy},
 		{name: "services/ended_before_healthy", needs: func(f executor.Features) bool { return f.Services }, run: serviceEndedEarly},
 		{name: "services/ended_during_a_step", needs: func(f executor.Features) bool { return f.Services }, run: serviceEndedLate},
+		{name: "services/logs", needs: func(f executor.Features) bool { return f.Services }, run: serviceLogs},
 		{name: "services/privileged", needs: func(f executor.Features) bool { return f.Services && !f.Privileged }, run: servicePrivileged},
 		{name: "user_by_number", needs: users, run: userByNumber},
 		{name: "user_by_name", needs: users, run: userByName},
@@ -162,6 +163,61 @@ func serviceEndedLate(b *bench) {
 		require.Equal(b, strings.Replace(want.log, lines, "", 1), again.output(run.StreamSystem), script)
 		b.remove(h)
 	}
+}
+
+// serviceLogs reads what services printed before, during and after the steps.
+func serviceLogs(b *bench) {
+	const script = `cd /workspace; echo $0 begins; until [ -e go ]; do sleep 0.05; done; echo $0 fails >&2; touch $0-went; `
+	d := b.define("touch go; until [ -e web-went ] && [ -e db-went ]; do sleep 0.05; done")
+	d.WorkingDir = run.SharedWorkingDir
+	d.Services = []run.ServiceSpec{{
+		Name: "web", Image: b.Image, ShareWorkingDir: true, Health: &run.HealthCheck{Command: []string{"true"}},
+		Command: []string{"sh", "-c", script + "exit 3", "web"},
+	}, {
+		Name: "db", Image: b.Image, ShareWorkingDir: true, Health: &run.HealthCheck{Command: []string{"true"}},
+		Command: []string{"sh", "-c", script + "until ! [ -e go ]; do echo more; sleep 0.05; done", "db"},
+	}, {
+		Name: "quiet", Image: b.Image, Command: []string{"sleep", "300"},
+	}}
+	h := b.start(d)
+	require.Equal(b, run.StatusSuccess, b.follow(h).result().Status)
+	other, err := b.reopen().Attach(b.limit(), d.Key)
+	require.NoError(b, err)
+	for _, handle := range []executor.Handle{h, other} {
+		logs, err := handle.(executor.ServiceHandle).ServiceLogs(b.limit(), 1000)
+		require.NoError(b, err)
+		require.Len(b, logs, 3)
+		db, web := printed(b, logs[0]), printed(b, logs[2])
+		require.Equal(b, []string{"db", "quiet", "web"}, []string{logs[0].Service, logs[1].Service, logs[2].Service})
+		require.Equal(b, "web begins\nweb fails\n", web)
+		require.Regexp(b, "^db begins\ndb fails\n(more\n)*$|^(more\n)+$", db)
+		require.Empty(b, logs[1].Pieces)
+	}
+	cut, err := other.(executor.ServiceHandle).ServiceLogs(b.limit(), 15)
+	require.NoError(b, err)
+	require.Equal(b, "web fails\n", printed(b, cut[2]))
+	require.True(b, cut[2].Cut)
+	b.remove(h)
+	_, err = other.(executor.ServiceHandle).ServiceLogs(b.limit(), 15)
+	require.True(b, err == nil || run.CodeOf(err) == run.CodeNotFound, "%v", err)
+
+	d = b.define("true")
+	h = b.start(d)
+	logs, err := h.(executor.ServiceHandle).ServiceLogs(b.limit(), 15)
+	require.NoError(b, err)
+	require.Empty(b, logs, "there are no services")
+	b.remove(h)
+}
+
+// printed returns the output in a log.
+func printed(b *bench, l executor.ServiceLog) string {
+	b.Helper()
+	var out strings.Builder
+	for _, p := range l.Pieces {
+		require.False(b, p.Time.IsZero())
+		out.Write(p.Data)
+	}
+	return out.String()
 }
 
 func servicePrivileged(b *bench) {

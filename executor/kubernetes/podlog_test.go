@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 
+	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim/journal"
 	"github.com/drover-run/drover/run"
 )
@@ -94,4 +96,60 @@ func TestSession_line_is_bounded(t *testing.T) {
 	line, err := s.line(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "next\n", string(line))
+}
+
+func TestAddStamped(t *testing.T) {
+	t.Parallel()
+	const log = "2026-01-02T03:04:05.6Z ready\nfailed to watch file\n2026-01-02T03:04:06Z \n2026-01-02T03:04:07Z the end"
+	text := func(l executor.ServiceLog) (out string) {
+		for _, p := range l.Pieces {
+			out += fmt.Sprint(p.Time.Second(), " ", string(p.Data), "|")
+		}
+		return out
+	}
+	var l executor.ServiceLog
+	n, err := addStamped(&l, strings.NewReader(log), 100)
+	require.NoError(t, err)
+	require.Equal(t, int64(4), n)
+	require.Equal(t, "5 ready\n|6 \n|7 the end|", text(l))
+	require.False(t, l.Cut)
+	_, err = addStamped(&l, io.MultiReader(strings.NewReader("2026-01-02T03:04:05Z "), io.LimitReader(endless{}, 64<<20), strings.NewReader("\n"+log)), 100)
+	require.NoError(t, err)
+	require.Equal(t, "5 ready\n|6 \n|7 the end|", text(l), "a long line is left out as a whole")
+	require.True(t, l.Cut)
+}
+
+// TestHandle_ServiceLogs: a log that cannot be read to its end costs no other one.
+func TestHandle_ServiceLogs(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		const at = "2026-01-02T03:04:05Z "
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/log"):
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "pod", "uid": "u", "annotations": {%q: "web,db,many"}}}`, annotationServices)
+		case r.URL.Query().Get("container") == serviceContainer+"0":
+			_, _ = io.WriteString(w, at+"ready\n"+at+"a part of a secr")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		case r.URL.Query().Get("container") == serviceContainer+"1":
+			_, _ = io.WriteString(w, at+"all\n"+at+"the end")
+		default:
+			_, _ = io.WriteString(w, at+"cret\n"+strings.Repeat(at+"line\n", serviceLines-1))
+		}
+	}))
+	t.Cleanup(server.Close)
+	h := &handle{driver: testDriver(t, func(o *Options) { o.Config = &rest.Config{Host: server.URL} }), pod: "pod", uid: "u"}
+	logs, err := h.ServiceLogs(t.Context(), 1<<20)
+	require.Error(t, err)
+	require.Len(t, logs, 3)
+	db, many, web := logs[0], logs[1], logs[2]
+	require.Equal(t, []string{"db", "many", "web"}, []string{db.Service, many.Service, web.Service})
+	require.Len(t, db.Pieces, 2)
+	require.Len(t, many.Pieces, serviceLines-1)
+	require.Equal(t, "line\n", string(many.Pieces[0].Data), "the log begins within a line")
+	require.Len(t, web.Pieces, 1)
+	require.Equal(t, "ready\n", string(web.Pieces[0].Data))
+	require.Equal(t, []bool{false, true, false}, []bool{db.Cut, many.Cut, web.Cut})
+	require.Equal(t, []bool{false, false, true}, []bool{db.Broken, many.Broken, web.Broken})
 }

@@ -48,6 +48,8 @@ type reader struct {
 func (r *reader) Close() error  { return nil }
 func (r *reader) Offset() int64 { return r.offset }
 
+func (r *reader) Services() []string { return nil }
+
 func (r *reader) Next(context.Context) (run.LogChunk, error) {
 	if len(r.chunks) == 0 {
 		return run.LogChunk{}, io.EOF

@@ -236,7 +236,9 @@ func (s *Service) Ready(ctx context.Context) error {
 // Log is a run.LogReader of the chunks that are sent to it.
 type Log struct {
 	// Begin is the offset at which the log begins.
-	Begin  int64
+	Begin int64
+	// With has the services with output.
+	With   []string
 	chunks chan run.LogChunk
 	err    error
 	close  sync.Once
@@ -261,6 +263,9 @@ func (l *Log) End(err error) {
 
 // Offset implements run.LogReader.
 func (l *Log) Offset() int64 { return l.Begin }
+
+// Services implements run.LogReader.
+func (l *Log) Services() []string { return l.With }
 
 // Next implements run.LogReader.
 func (l *Log) Next(ctx context.Context) (run.LogChunk, error) {

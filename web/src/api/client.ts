@@ -13,6 +13,7 @@ export type Phase = Schemas['Phase']
 export type Result = Schemas['Result']
 export type Event = Schemas['Event']
 export type LogChunk = Schemas['LogChunk']
+export type LogEnd = Schemas['LogEnd']
 
 /** Answers of the gateway that are no success throw, and so do answers that are not of the gateway. */
 const failures: Middleware = {

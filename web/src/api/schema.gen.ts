@@ -371,7 +371,7 @@ export interface paths {
          *     server-sent events. The first is a `start` event, whose id is the offset at which the selected log begins. Each
          *     `log` event has a `LogChunk`, and its id is the offset after the chunk: a client that resumes with
          *     `Last-Event-ID` misses nothing, for any selection. An `end` event means that the log is complete, and a
-         *     `problem` event that it is cut off. A plain text answer that is cut off has no final chunk; its header
+         *     `problem` event that it is cut off. The `end` event has a `LogEnd`. A plain text answer that is cut off has no final chunk; its header
          *     `Drover-Log-Offset` is the offset at which it begins.
          */
         get: operations["getTaskLogs"];
@@ -2234,13 +2234,14 @@ export interface components {
             time: string;
             /** @description -1 is the setup of the environment. */
             step: number;
-            /**
-             * @description All output of a step with `streams: merged` is `stdout`.
-             * @enum {string}
-             */
-            stream: "stdout" | "stderr" | "system";
+            /** @description All output of a step with `streams: merged` is `stdout`. That of a service is `service:NAME`. */
+            stream: string;
             /** Format: byte */
             data: string;
+        };
+        LogEnd: {
+            /** @description The services of which the task has output, sorted. Absent if there are none. */
+            services?: string[];
         };
         /** @enum {string} */
         EventType: "run" | "task" | "stage" | "exec" | "approval_wanted";
@@ -3451,8 +3452,7 @@ export interface components {
             k: "output" | "step_start" | "step_end" | "outputs" | "task_end";
             /** @description The step from 0, or -1 for the setup. */
             s: number;
-            /** @enum {string} */
-            o?: "stdout" | "stderr" | "system";
+            o?: string;
             /**
              * Format: byte
              * @description Output.
@@ -3503,6 +3503,8 @@ export interface components {
              * @description The limit of the log in bytes; 0 is no limit.
              */
             log_limit?: number;
+            /** @description The gateway stores the output of services. */
+            service_logs?: boolean;
             run_name: string;
             run_group: string;
             /** Format: int64 */
@@ -3539,6 +3541,8 @@ export interface components {
             };
             /** @description Values to mask in the log. */
             secrets?: string[];
+            /** @description Secrets of providers are among them, so that a later definition may have other values. */
+            provider_secrets?: boolean;
             steps: {
                 name?: string;
                 image?: string;
@@ -4753,8 +4757,12 @@ export interface operations {
                 offset?: number;
                 /** @description The number of bytes of the log after which plain text ends; by default all. Not with events. */
                 length?: number;
-                /** @description Only output to these streams. All output of a step with `streams: merged`, the default, is `stdout`. */
-                stream?: ("stdout" | "stderr" | "system")[];
+                /**
+                 * @description Only output to these streams: `stdout`, `stderr`, `system` (of Drover), or `service:NAME` for that of a service. All
+                 *     output of a step with `streams: merged`, the default, is `stdout`. Without it, the log has all but the output of
+                 *     services, which is stored at the end of the task.
+                 */
+                stream?: string[];
                 /**
                  * @description Only output since this time, by the clock of the executor: RFC 3339, or a duration before now, such as
                  *     `10m`.
@@ -4801,6 +4809,8 @@ export interface operations {
             query?: {
                 /** @description As for the log. */
                 step?: string;
+                /** @description As for the log. */
+                stream?: string[];
                 /** @description From 1. Without it, the newest. */
                 attempt?: number;
                 /** @description The index has the offset of each line whose number is a multiple of it. */
@@ -4837,6 +4847,8 @@ export interface operations {
                 text: string;
                 /** @description As for the log. */
                 step?: string;
+                /** @description As for the log. */
+                stream?: string[];
                 /** @description From 1. Without it, the newest. */
                 attempt?: number;
                 limit?: number;
