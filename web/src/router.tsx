@@ -88,8 +88,8 @@ const runTasks = createRoute({ getParentRoute: () => runRoute, path: '/tasks', v
 export const taskRoute = createRoute({
   getParentRoute: () => runRoute,
   path: '/tasks/$task',
-  validateSearch: (search: Record<string, unknown>): { attempt?: number; line?: number } => ({
-    attempt: Number(search.attempt) || undefined, line: Number(search.line) || undefined,
+  validateSearch: (search: Record<string, unknown>): { attempt?: number; line?: number; service?: string } => ({
+    attempt: Number(search.attempt) || undefined, line: Number(search.line) || undefined, service: search.service === undefined ? undefined : String(search.service),
   }),
   component: lazyRouteComponent(() => import('./run/TaskLog'), 'TaskLog'),
 })

@@ -14,7 +14,7 @@ const route = getRouteApi('/runs/$id/tasks/$task')
 /** TaskLog shows one task: what it waits for, and its log as it is written. */
 export function TaskLog() {
   const { id, task: name } = route.useParams()
-  const { attempt, line } = route.useSearch()
+  const { attempt, line, service } = route.useSearch()
   const navigate = route.useNavigate()
   const hash = useLocation({ select: (l) => l.hash })
   const range = useMemo(() => parseRange(hash) ?? (line ? { first: line, last: line } : undefined), [hash, line])
@@ -22,6 +22,7 @@ export function TaskLog() {
     (range: Range) => void navigate({ search: (old) => ({ ...old, line: undefined }), hash: formatRange(range), replace: true, resetScroll: false, hashScrollIntoView: false }),
     [navigate],
   )
+  const onService = useCallback((service?: string) => void navigate({ search: (old) => ({ ...old, line: undefined, service }), hash: '' }), [navigate])
   const run = useRun().data
   const task = run?.tasks?.[name]
   if (!run) return null
@@ -45,7 +46,8 @@ export function TaskLog() {
       <TaskFacts run={run} name={name} task={task} />
       {task.attempt === 0
         ? <div className="empty">The task has not begun, so it has no log.</div>
-        : <LogView key={`${id}/${name}/${attempt ?? task.attempt}`} run={id} name={name} task={task} attempt={attempt} range={range} onRange={onRange} />}
+        : <LogView key={`${id}/${name}/${attempt ?? task.attempt}/${service ?? ''}`} run={id} name={name} task={task} attempt={attempt} service={service}
+            onService={onService} range={range} onRange={onRange} />}
     </>
   )
 }

@@ -24,6 +24,9 @@ interface Props {
   name: string
   task: Task
   attempt?: number
+  /** The service whose output is shown in place of the task's log. */
+  service?: string
+  onService: (service?: string) => void
   /** The lines that the address of the page names. */
   range?: Range
   onRange: (range: Range) => void
@@ -33,8 +36,8 @@ interface Props {
  * LogView shows a log of any length: only the lines in view are in the document, and only the parts near them in memory.
  * It opens at the lines of the address, at the line that failed, or at the end of a log that grows.
  */
-export function LogView({ run, name, task, attempt, range, onRange }: Props) {
-  const log = useLog(run, name, attempt)
+export function LogView({ run, name, task, attempt, service, onService, range, onRange }: Props) {
+  const log = useLog(run, name, attempt, service)
   const { store } = log
   const [folded, setFolded] = useState<ReadonlySet<number>>(new Set())
   const [wrap, setWrap] = usePreference('log.wrap')
@@ -62,10 +65,10 @@ export function LogView({ run, name, task, attempt, range, onRange }: Props) {
     scroll.goTo(rows.rowOf(line))
   }, [])
   const topLine = useCallback(() => lineAt(current.current.rows, current.current.scroll.top), [])
-  const search = useSearch(run, name, attempt, topLine, goTo)
+  const search = useSearch(run, name, attempt, service, topLine, goTo)
 
   useRestOfWindow(frame)
-  const { failing, wants } = useOpening(log, rows, task, range, goTo, scroll.toEnd)
+  const { failing, wants } = useOpening(log, rows, service === undefined ? task : undefined, range, goTo, scroll.toEnd)
   useEffect(() => {
     if (rows.length > 0) log.want(...(wants ?? [lineAt(rows, scroll.top), lineAt(rows, scroll.bottom)]))
   })
@@ -94,7 +97,7 @@ export function LogView({ run, name, task, attempt, range, onRange }: Props) {
   for (let row = scroll.first; row <= scroll.last; row++) {
     const at = rows.at(row)
     if (at.kind === 'head') {
-      drawn.push(<Head key={`s${at.section}`} rows={rows} section={at.section} task={task} onFold={fold} />)
+      drawn.push(<Head key={`s${at.section}`} rows={rows} section={at.section} task={task} service={service} onFold={fold} />)
       continue
     }
     const line = store.at(at.line)
@@ -104,12 +107,13 @@ export function LogView({ run, name, task, attempt, range, onRange }: Props) {
         search={search.found?.text ?? ''} onPick={pick} />,
     )
   }
-  const raw = logAddress(run, name, attempt)
+  const raw = logAddress(run, name, attempt, service)
   const download = new URL(raw)
   download.searchParams.set('download', 'true')
   return (
     <section ref={frame} className={wrap ? 'log wrapped' : 'log'} aria-label={`Log of ${name}`} onKeyDown={onKeyDown}>
       <LogBar state={log.state} lines={store.length} search={search} input={input}>
+        <ServiceChoice services={log.state.kind === 'complete' ? log.state.services : []} chosen={service} choose={onService} />
         {rows.sections.length > 1 && <StepChoice rows={rows} task={task} onStep={(s) => goTo(rows.sections[s]!.line)} />}
         {failing !== undefined && <button type="button" className="danger" onClick={() => goTo(failing)}>Failing line</button>}
         <Toggle on={times} set={setTimes} title="Show when each line began">Times</Toggle>
@@ -129,7 +133,7 @@ export function LogView({ run, name, task, attempt, range, onRange }: Props) {
             <div className="drawn" ref={box}>{drawn}</div>
           </div>
         </div>
-        {rows.length === 0 && <p className="none muted">{nothing(log.indexed, log.state.kind)}</p>}
+        {rows.length === 0 && <p className="none muted">{nothing(log.indexed, log.state.kind, service)}</p>}
       </div>
     </section>
   )
@@ -160,9 +164,10 @@ function useRestOfWindow(element: RefObject<HTMLElement | null>) {
   }, [element])
 }
 
-function nothing(indexed: boolean, state: string): string {
+function nothing(indexed: boolean, state: string, service?: string): string {
   if (state === 'failed') return 'There is no log to show.'
   if (!indexed) return 'Loading the log …'
+  if (service !== undefined) return state === 'complete' ? `The service ${service} wrote nothing.` : `The output of the service ${service} is stored when the task ends.`
   return state === 'complete' ? 'The task wrote nothing.' : 'The task has not written anything yet.'
 }
 
@@ -177,7 +182,7 @@ function stepName(task: Task, step: number): string {
 }
 
 /** Head begins the lines of a step, and folds them. */
-function Head({ rows, section, task, onFold }: { rows: Rows; section: number; task: Task; onFold: (section: number) => void }) {
+function Head({ rows, section, task, service, onFold }: { rows: Rows; section: number; task: Task; service?: string; onFold: (section: number) => void }) {
   const { step } = rows.sections[section]!
   const of = task.steps[step]
   const took = between(of?.started_at, of?.ended_at)
@@ -187,11 +192,23 @@ function Head({ rows, section, task, onFold }: { rows: Rows; section: number; ta
     <div className="line section" data-kind={of?.status}>
       <button type="button" aria-expanded={!folded} onClick={() => onFold(section)}>
         <span className="arrow" aria-hidden="true">{folded ? '▸' : '▾'}</span>
-        <b>{stepName(task, step)}</b>
+        <b>{service === undefined ? stepName(task, step) : `Service ${service}`}</b>
         {of && <span className="kind">{of.status}{of.exit_code ? `, exit code ${of.exit_code}` : ''}</span>}
         <span className="muted">{lines.toLocaleString('en')} {lines === 1 ? 'line' : 'lines'}{of?.ended_at && took !== undefined ? ` · ${duration(took)}` : ''}</span>
       </button>
     </div>
+  )
+}
+
+/** ServiceChoice chooses between the log of the task and the output of its services, if there is any. */
+function ServiceChoice({ services, chosen, choose }: { services: string[]; chosen?: string; choose: (service?: string) => void }) {
+  const names = chosen === undefined || services.includes(chosen) ? services : [chosen, ...services]
+  if (names.length === 0) return null
+  return (
+    <select aria-label="Log" value={chosen ?? ''} onChange={(e) => choose(e.target.value || undefined)}>
+      <option value="">Steps</option>
+      {names.map((name) => <option key={name} value={name}>Service {name}</option>)}
+    </select>
   )
 }
 
@@ -207,9 +224,9 @@ function StepChoice({ rows, task, onStep }: { rows: Rows; task: Task; onStep: (s
 
 /**
  * useOpening shows the part of a log that its reader looks for first. It returns the line that failed once it is known, and
- * until then the lines that it wants to see.
+ * until then the lines that it wants to see. Without a task, the log is that of a service.
  */
-function useOpening({ store, indexed }: { store: LogStore; indexed: boolean }, rows: Rows, task: Task, range: Range | undefined, goTo: (line: number) => void, toEnd: () => void) {
+function useOpening({ store, indexed }: { store: LogStore; indexed: boolean }, rows: Rows, task: Task | undefined, range: Range | undefined, goTo: (line: number) => void, toEnd: () => void) {
   const [failing, setFailing] = useState<number>()
   const opened = useRef(false)
   const shown = useRef<number>(undefined)
@@ -222,11 +239,11 @@ function useOpening({ store, indexed }: { store: LogStore; indexed: boolean }, r
     goTo(Math.min(range.first, store.length) - 1)
   })
   useLayoutEffect(() => {
-    if (opened.current || !indexed || range || task.status !== 'running') return
+    if (opened.current || !indexed || range || (task && task.status !== 'running')) return
     opened.current = true
     toEnd()
   })
-  const wants = indexed && failing === undefined && rows.length > 0 && task.status === 'failed' ? failedLines(rows, task, store.length) : undefined
+  const wants = indexed && failing === undefined && rows.length > 0 && task?.status === 'failed' ? failedLines(rows, task, store.length) : undefined
   useEffect(() => {
     if (!wants) return
     const texts: string[] = []

@@ -1,9 +1,9 @@
 import { pauseAfter } from '../../api/pause'
 import { openStream, type Message } from '../../api/stream'
-import type { LogChunk } from '../../api/client'
+import type { LogChunk, LogEnd } from '../../api/client'
 import { isTemporary, ProblemError, type Problem } from '../../api/problem'
 
-export type Following = { kind: 'live' | 'complete' } | { kind: 'lost' } | { kind: 'failed'; error: unknown }
+export type Following = { kind: 'live' } | { kind: 'complete'; services: string[] } | { kind: 'lost' } | { kind: 'failed'; error: unknown }
 
 /** How long a page must be hidden before it gives its connection back. */
 const hiddenMillis = 5_000
@@ -44,7 +44,7 @@ export function follow({ address, offset, onChunk, onState }: Follower): () => v
       onState({ kind: 'live' })
     } else if (type === 'end') {
       close()
-      finish({ kind: 'complete' })
+      finish({ kind: 'complete', services: (JSON.parse(data) as LogEnd).services ?? [] })
     } else if (type === 'log') {
       const chunk = JSON.parse(data) as LogChunk
       onChunk(decode(chunk.data), chunk.step, Date.parse(chunk.time))

@@ -23,10 +23,16 @@ export interface Log {
 }
 
 /** logAddress returns the address of a task's log. */
-export function logAddress(run: string, task: string, attempt?: number): URL {
+export function logAddress(run: string, task: string, attempt?: number, service?: string): URL {
   const url = new URL(below(`/api/v1/runs/${encodeURIComponent(run)}/tasks/${encodeURIComponent(task)}/logs`), window.location.origin)
   if (attempt) url.searchParams.set('attempt', String(attempt))
+  for (const stream of streamsOf(service) ?? []) url.searchParams.set('stream', stream)
   return url
+}
+
+/** streamsOf returns the streams that have the output of a service; without one, those of the task's own log. */
+export function streamsOf(service?: string): string[] | undefined {
+  return service === undefined ? undefined : [`service:${service}`]
 }
 
 interface Opened {
@@ -34,8 +40,8 @@ interface Opened {
   loader: PartLoader
 }
 
-/** useLog reads the index of a log, then its end as it grows, and the parts in view when they are wanted. */
-export function useLog(run: string, task: string, attempt?: number): Log {
+/** useLog reads the index of a log of a task or a service, then its end as it grows, and the parts in view when they are wanted. */
+export function useLog(run: string, task: string, attempt?: number, service?: string): Log {
   const [opened, setOpened] = useState<Opened>()
   const [indexed, setIndexed] = useState(false)
   const [state, setState] = useState<LogState>({ kind: 'loading' })
@@ -56,7 +62,7 @@ export function useLog(run: string, task: string, attempt?: number): Log {
     const fail = (error: unknown) => {
       setState({ kind: isTemporary(error) ? 'retrying' : 'failed', error })
     }
-    const address = logAddress(run, task, attempt)
+    const address = logAddress(run, task, attempt, service)
     const store = new LogStore()
     const loader = new PartLoader(
       store,
@@ -76,7 +82,7 @@ export function useLog(run: string, task: string, attempt?: number): Log {
     const read = async () => {
       try {
         do {
-          const query = { every: partLines, attempt, cursor }
+          const query = { every: partLines, attempt, stream: streamsOf(service), cursor }
           const { data } = await api.GET('/api/v1/runs/{id}/tasks/{task}/logs/index', { signal: abort.signal, params: { path: { id: run, task }, query } })
           store.addIndex(data!)
           failures = 0
@@ -116,7 +122,7 @@ export function useLog(run: string, task: string, attempt?: number): Log {
       setIndexed(false)
       setState({ kind: 'loading' })
     }
-  }, [run, task, attempt])
+  }, [run, task, attempt, service])
 
   const loader = opened?.loader
   const want = useCallback((first: number, last: number) => loader?.want(first, last), [loader])

@@ -2,6 +2,7 @@ import { useCallback, useEffect, useRef, useState } from 'react'
 
 import { api } from '../../api/client'
 import { messageOf } from '../../api/problem'
+import { streamsOf } from './useLog'
 
 /** The most lines that are kept of a search. */
 const most = 10_000
@@ -27,7 +28,7 @@ export interface Search {
 }
 
 /** useSearch finds lines of the whole log on the server, a part of the log at a time. */
-export function useSearch(run: string, task: string, attempt: number | undefined, topLine: () => number, goTo: (line: number) => void): Search {
+export function useSearch(run: string, task: string, attempt: number | undefined, service: string | undefined, topLine: () => number, goTo: (line: number) => void): Search {
   const [found, setFound] = useState<Found>()
   const abort = useRef<AbortController>(undefined)
   useEffect(() => () => abort.current?.abort(), [])
@@ -61,7 +62,7 @@ export function useSearch(run: string, task: string, attempt: number | undefined
     try {
       let cursor: string | undefined
       do {
-        const query = { text, attempt, cursor }
+        const query = { text, attempt, stream: streamsOf(service), cursor }
         const { data } = await api.GET('/api/v1/runs/{id}/tasks/{task}/logs/search', { signal, params: { path: { id: run, task }, query } })
         for (const m of data!.matches) lines.push(m.line)
         cursor = data!.next
@@ -73,7 +74,7 @@ export function useSearch(run: string, task: string, attempt: number | undefined
     } catch (error) {
       if (!signal.aborted) show({ busy: false, error: messageOf(error) })
     }
-  }, [run, task, attempt, topLine, goTo])
+  }, [run, task, attempt, service, topLine, goTo])
 
   const next = useCallback((text: string, back: boolean) => {
     if (text === '') return
