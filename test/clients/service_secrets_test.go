@@ -50,3 +50,45 @@ tasks:
 	require.Contains(t, r.Tasks["a"].Reason, "service db ("+service+") ended at once: ")
 	require.Contains(t, r.Tasks["a"].Reason, ": last ***")
 }
+
+// TestLogs_of_services reads what a service printed, which the log of its task does not have,
+// through the API and the command line.
+func TestLogs_of_services(t *testing.T) {
+	t.Parallel()
+	docker := testenv.RequireDocker(t)
+	image := testenv.BusyboxImage(t, docker)
+	dev := harness.StartDev(t, nil, "--executor", "docker")
+	client := harness.NewClient(t, dev.Server, dev.Token)
+	secret := rand.Text()
+	id := client.Submit(fmt.Sprintf(`name: services
+group: /test/services
+secrets: {PASSWORD: %[1]s}
+tasks:
+  a:
+    image: %[2]s
+    working_dir: /workspace
+    steps: [{run: 'echo begun > go; until [ -e printed ]; do sleep 0.1; done; echo from the step'}]
+    services:
+    - name: db
+      image: %[2]s
+      environment: {PASSWORD: %[1]s}
+      share_working_dir: true
+      health: {command: ['true']}
+      command: [/bin/sh, -c, 'cd /workspace; echo "ready with $PASSWORD"; until [ -e go ]; do sleep 0.1; done; echo a query; touch printed; sleep 300']
+`, secret, image)).ID
+	r := client.AwaitPhase(id, api.PhaseFinished)
+	require.Equal(t, api.StatusSuccess, r.Tasks["a"].Status, r.Tasks["a"].Reason)
+	read := func(query string) string {
+		status, log, err := client.Do(t.Context(), http.MethodGet, "/api/v1/runs/"+id+"/tasks/a/logs"+query, "", "")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, status)
+		return log
+	}
+	const want = "ready with ***\na query\n"
+	require.Equal(t, want, read("?follow=true&stream=service:db"))
+	require.Contains(t, read(""), "from the step\n")
+	require.NotContains(t, read(""), "a query")
+	out, code := client.Command("logs", id, "a", "--service", "db", "--tail", "1")
+	require.Equal(t, 0, code, out)
+	require.Equal(t, "a query\n", out)
+}
