@@ -1965,6 +1965,9 @@ type Pool struct {
 	// Image The image of tasks without one; absent for none.
 	Image string `json:"image,omitempty,omitzero"`
 
+	// ImageRewrites What replaces prefixes of full image names when images are pulled; absent for none.
+	ImageRewrites map[string]string `json:"image_rewrites,omitempty,omitzero"`
+
 	// Kubernetes The settings of the pods of a pool's tasks.
 	Kubernetes KubernetesPool    `json:"kubernetes,omitempty,omitzero"`
 	Labels     map[string]string `json:"labels"`
@@ -2039,6 +2042,11 @@ type PoolSpec struct {
 
 	// Image The image of tasks without one. They get it when the run is submitted. Tasks may always use it. Not for the driver `shell`.
 	Image string `json:"image,omitempty,omitzero"`
+
+	// ImageRewrites Prefixes of full image names, such as `docker.io` or `docker.io/team`, and what replaces them when images are pulled, such as
+	// `mirror.example.com/hub`. The longest prefix wins. `allowed_images` and the other lists hold for the name that the task uses.
+	// Absent keeps those of an existing pool, and `{}` removes them. Not for the driver `shell`.
+	ImageRewrites map[string]string `json:"image_rewrites,omitzero"`
 
 	// Kubernetes The settings of the pods of a pool's tasks.
 	Kubernetes KubernetesPool `json:"kubernetes,omitempty,omitzero"`

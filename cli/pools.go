@@ -126,6 +126,9 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 			t.Field(list.name, strings.Join(list.items, ", "))
 		}
 	}
+	if len(p.ImageRewrites) > 0 {
+		t.Field("image rewrites", pairs(p.ImageRewrites))
+	}
 	if p.Kubernetes != nil {
 		t.Field("kubernetes", "set; see -o json")
 	}
@@ -156,6 +159,7 @@ type poolChange struct {
 	spec     api.PoolSpec
 	labels   map[string]string
 	policies []string
+	rewrites []string
 }
 
 func setPoolCommand(f *registryFlags) *cobra.Command {
@@ -169,7 +173,8 @@ An executor that registers for a pool that does not exist creates the pool. This
 default, the labels that tasks may require, the images that they may use, the flavor, and the settings of pods.`,
 		Example: `  drover pools set linux --driver docker --os linux --arch amd64 --default
   drover pools set gpu --label gpu=a100 --flavor-name large --flavor-memory 64Gi
-  drover pools set linux --allowed-images 'registry.example.com/team/*,alpine' --allowed-pull-policies always`,
+  drover pools set linux --allowed-images 'registry.example.com/team/*,alpine' --allowed-pull-policies always
+  drover pools set linux --image-rewrites docker.io=mirror.example.com/hub`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := f.conn.Open()
@@ -203,6 +208,8 @@ default, the labels that tasks may require, the images that they may use, the fl
 	flags.StringSliceVar(&change.spec.AllowedServiceImages, "allowed-service-images", nil,
 		"patterns of the images that services may use, instead of --allowed-images; ** for all")
 	flags.StringSliceVar(&change.policies, "allowed-pull-policies", nil, "if_not_present, always and never, as far as tasks may have them")
+	flags.StringSliceVar(&change.rewrites, "image-rewrites", nil,
+		`prefixes of full image names, and what replaces them in pulls: docker.io=mirror.example.com/hub; "" for none`)
 	flags.StringVar((*string)(&change.spec.Exec), "exec", "", "allowed or forbidden: whether clients may run commands in its tasks")
 	flags.StringVar(&change.spec.Flavor.Name, "flavor-name", "", "name of the size of a slot")
 	flags.StringVar(&change.spec.Flavor.Memory, "flavor-memory", "", "memory of a slot, such as 8Gi")
@@ -249,6 +256,13 @@ func (w poolChange) merge(c *cobra.Command, client *remote.Client, name string) 
 			set()
 		}
 	}
+	if given("image-rewrites") {
+		spec.ImageRewrites = make(map[string]string)
+		for _, text := range w.rewrites {
+			from, to, _ := strings.Cut(text, "=")
+			spec.ImageRewrites[from] = to
+		}
+	}
 	return spec, nil
 }
 
@@ -264,6 +278,7 @@ func currentPool(c *cobra.Command, client *remote.Client, name string) (api.Pool
 			Default: v.Default, Exec: api.PoolSpecExec(v.Exec),
 			Flavor: v.Flavor, Kubernetes: v.Kubernetes, MaxRunning: v.MaxRunning, AllowedGroups: v.AllowedGroups,
 			Image: v.Image, AllowedImages: v.AllowedImages, AllowedServiceImages: v.AllowedServiceImages, AllowedPullPolicies: v.AllowedPullPolicies,
+			ImageRewrites: v.ImageRewrites,
 		}
 	case run.CodeOf(err) != run.CodeNotFound:
 		return spec, err
@@ -276,7 +291,7 @@ func applyPoolCommand(f *registryFlags) *cobra.Command {
 		Short: "Create or update a pool from a file",
 		Long: `Creates or updates a pool from a YAML or JSON file, or from standard input with -. The file is the whole pool, with the keys of the
 API: driver, os, arch, labels, max_running, allowed_groups, image, allowed_images, allowed_service_images, allowed_pull_policies,
-privileged, shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
+image_rewrites, privileged, shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
 		Example: "  drover pools apply -f pool.yaml\n  drover pools apply -f pool.yaml --name cluster",
 	}, f.env, f.conn)
 }

@@ -63,7 +63,7 @@ func nameless() []string {
 		command comment connector_config cpu created_after created_before credentials cron cursor default deletion_retry_interval depends depth
 		description download drain_timeout drained draining driver Drover-Direct dry_run email enabled end_at entrypoint environment error
 		error_description events events_keep events_max_age every everywhere exclude exec exit_codes expires_at extra_hosts fail_fast
-		failure_threshold features finally flavor follow force foreach format frames gone gpus health hold_down If-None-Match if image include
+		failure_threshold features finally flavor follow force foreach format frames gone gpus health hold_down If-None-Match if image image_rewrites include
 		input_values inputs instance_acquire_timeout instance_ready_command instances intervals jitter journal_id junit keep kubernetes labels
 		Last-Event-ID length lfs limit logs_max_age matrix max_attempts max_instances max_running max_surge max_unavailable max_use_count memory mode
 		note offset on on_busy on_executor_lost options order os overlap password_secret paths pattern pause_on_failure paused phase pids platform

@@ -8,15 +8,18 @@ import (
 // What completes the short name of an image.
 const (
 	defaultRegistry = "docker.io"
-	otherRegistry   = "index.docker.io" // of the same images
-	officialImages  = "library"         // the path of images whose name has one component
+	otherRegistry   = "index.docker.io"      // of the same images
+	hubServer       = "registry-1.docker.io" // of the same images too
+	officialImages  = "library"              // the path of images whose name has one component
 	defaultTag      = "latest"
 )
 
-// The greatest lengths of a pattern of images, and of an image that one can match, in bytes.
+// The greatest lengths of a pattern of images, of an image that one can match, and of a
+// prefix in a rewrite, in bytes. Registries accept names of 255 bytes.
 const (
 	maxImagePattern = 500
 	maxImage        = 1000
+	maxImagePrefix  = 255
 )
 
 // anyComponents stands for any number of components in a pattern of images.
@@ -26,7 +29,11 @@ const anyComponents = "**"
 // registry may begin with a bracket.
 var imageTextPattern = newPattern(`^(?:\[[0-9a-fA-F:]+\][:/])?[a-zA-Z0-9._+/:@*-]+$`)
 
-// PoolImages restricts the images of a pool's tasks. The zero value allows all.
+// imagePrefixPattern matches the beginning of a full name in its canonical form.
+var imagePrefixPattern = newPattern(`^(?:\[[0-9a-f:]+\]|[a-z0-9]+(?:(?:\.|-+)[a-z0-9]+)*)(?::[0-9]+)?(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*$`)
+
+// PoolImages restricts the images of a pool's tasks, and says where they are pulled from.
+// The zero value allows all, from their own registries.
 type PoolImages struct {
 	// Default is the image of tasks that have none; "" for none. It is always allowed.
 	Default string `json:"default,omitempty"`
@@ -37,6 +44,10 @@ type PoolImages struct {
 	AllowedServices []string `json:"allowed_services,omitempty"`
 	// PullPolicies are the allowed pull policies; none means all.
 	PullPolicies []PullPolicy `json:"pull_policies,omitempty"`
+	// Rewrites replace prefixes of full image names, such as docker.io by
+	// mirror.example.com/hub. They apply to images that are allowed under the names that
+	// tasks use, and the longest prefix wins.
+	Rewrites map[string]string `json:"rewrites,omitempty"`
 }
 
 // Allows reports whether tasks and their steps may use an image.
@@ -81,22 +92,45 @@ func (t *TaskSpec) images() []string {
 	return slices.DeleteFunc(slices.Compact(all), func(image string) bool { return image == "" })
 }
 
-// define adds the restrictions to the definition of a task. The images get their full
-// names: an executor could read a short one as the ID of an image that it has, or look
-// for it in another registry than the one it was checked for.
+// define adds the restrictions and rewrites to the definition of a task.
 func (r *PoolImages) define(d *Definition) {
 	d.PullPolicy = r.Policy(d.PullPolicy)
-	if len(r.Allowed) > 0 {
-		d.Image = FullImage(d.Image)
-		for i := range d.Steps {
-			d.Steps[i].Image = FullImage(d.Steps[i].Image)
-		}
+	d.Image = r.source(d.Image, r.Allowed)
+	for i := range d.Steps {
+		d.Steps[i].Image = r.source(d.Steps[i].Image, r.Allowed)
 	}
-	if patterns, _ := r.Services(); len(patterns) > 0 {
-		for i := range d.Services {
-			d.Services[i].Image = FullImage(d.Services[i].Image)
-		}
+	patterns, _ := r.Services()
+	for i := range d.Services {
+		d.Services[i].Image = r.source(d.Services[i].Image, patterns)
 	}
+}
+
+// source returns the name under which an executor gets an image that the patterns
+// restrict. Restricted images have their full names: an executor could read a short one as
+// the ID of an image that it has, or look for it in another registry than the one it was
+// checked for.
+func (r *PoolImages) source(image string, patterns []string) string {
+	if image == "" || len(patterns) == 0 && len(r.Rewrites) == 0 {
+		return image
+	}
+	n := parseImage(image).withHub()
+	full := n.full()
+	for prefix := n.registry + "/" + n.path; ; {
+		to, rest := r.Rewrites[strings.ToLower(prefix)], full[len(prefix):]
+		// A registry alone is no image.
+		if to != "" && (strings.HasPrefix(rest, "/") || strings.Contains(to, "/")) {
+			return FullImage(to + rest)
+		}
+		i := strings.LastIndexByte(prefix, '/')
+		if i < 0 {
+			break
+		}
+		prefix = prefix[:i]
+	}
+	if len(patterns) == 0 {
+		return image
+	}
+	return FullImage(image)
 }
 
 // imageName is the full name of an image, or a pattern of such names.
@@ -120,10 +154,34 @@ func parseImage(text string) imageName {
 	if n.registry == otherRegistry {
 		n.registry = defaultRegistry
 	}
-	if n.registry == defaultRegistry && !strings.Contains(n.path, "/") && n.path != anyComponents {
-		n.path = officialImages + "/" + n.path
+	return n.withOfficial()
+}
+
+// withOfficial completes the path of an official image of Docker Hub.
+func (p imageName) withOfficial() imageName {
+	if p.registry == defaultRegistry && !strings.Contains(p.path, "/") && p.path != anyComponents {
+		p.path = officialImages + "/" + p.path
 	}
-	return n
+	return p
+}
+
+// withHub replaces other hosts of Docker Hub by docker.io.
+func (p imageName) withHub() imageName {
+	if registryHost(p.registry) == defaultRegistry {
+		p.registry = defaultRegistry
+	}
+	return p.withOfficial()
+}
+
+// registryHost returns the one spelling of a registry's host that prefixes of images and
+// pools have: in lower case, and docker.io for all hosts of Docker Hub.
+func registryHost(host string) string {
+	host = strings.ToLower(host)
+	switch strings.TrimSuffix(host, ":443") {
+	case defaultRegistry, otherRegistry, hubServer:
+		return defaultRegistry
+	}
+	return host
 }
 
 // isRegistry reports whether the first component of a name is a registry. A path is in
@@ -138,13 +196,16 @@ func FullImage(image string) string {
 	if image == "" {
 		return ""
 	}
-	n := parseImage(image)
-	name := n.registry + "/" + n.path
+	return parseImage(image).full()
+}
+
+func (p imageName) full() string {
+	name := p.registry + "/" + p.path
 	switch {
-	case n.digest != "":
-		return name + "@" + n.digest
-	case n.tag != "":
-		return name + ":" + n.tag
+	case p.digest != "":
+		return name + "@" + p.digest
+	case p.tag != "":
+		return name + ":" + p.tag
 	}
 	return name + ":" + defaultTag
 }
@@ -171,6 +232,24 @@ func CheckImagePattern(pattern string) error {
 		return nil
 	}
 	return Errorf(CodeInvalid, "%s is not a pattern of images such as registry.example.com/team/*: %s", brief(pattern), fault)
+}
+
+// CheckImagePrefix checks a prefix of image names in a rewrite, or what replaces it.
+// Errors: invalid.
+func CheckImagePrefix(prefix string) error {
+	var fault string
+	registry, _, _ := strings.Cut(prefix, "/")
+	switch {
+	case len(prefix) > maxImagePrefix || !imagePrefixPattern.MatchString(prefix):
+		fault = "it has components in lower case, and no tag, digest or *"
+	case !isRegistry(registry):
+		fault = "it begins with a registry; the one of Docker Hub is " + defaultRegistry
+	case registryHost(registry) != registry:
+		fault = "the registry of Docker Hub is " + defaultRegistry
+	default:
+		return nil
+	}
+	return Errorf(CodeInvalid, "%s is not the beginning of a full image name, such as registry.example.com/team: %s", brief(prefix), fault)
 }
 
 // ImageAllowed reports whether an image matches one of the patterns, or there are none.

@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,4 +94,115 @@ func TestCheckImagePattern_faults(t *testing.T) {
 	} {
 		require.Equal(t, run.CodeInvalid, run.CodeOf(run.CheckImagePattern(pattern)), "%q", pattern)
 	}
+}
+
+// pulled returns the name under which an executor gets an image of a pool.
+func pulled(images run.PoolImages, image string) string {
+	d := run.Definition{Image: image}
+	run.Pool{Driver: run.DriverDocker, Images: images}.Define(&d)
+	return d.Image
+}
+
+func TestPool_Define_rewrites(t *testing.T) {
+	t.Parallel()
+	rewrites := map[string]string{
+		"docker.io": "mirror.example.com/hub", "docker.io/team": "docker.io/acme", "docker.io/team/app/base": "registry.example.com:5000/base",
+		"ghcr.io": "[::1]:5000", "registry.example.com/one": "mirror.example.com", "registry.example.com:5000": "docker.io",
+	}
+	for image, want := range map[string]string{
+		"":                               "",
+		"alpine":                         "mirror.example.com/hub/library/alpine:latest",
+		"index.docker.io/alpine:3":       "mirror.example.com/hub/library/alpine:3",
+		"DOCKER.io/library/alpine:3":     "mirror.example.com/hub/library/alpine:3",
+		"alpine:3@" + digest:             "mirror.example.com/hub/library/alpine@" + digest,
+		"team/app:1":                     "docker.io/acme/app:1",
+		"team/app/base":                  "registry.example.com:5000/base:latest",
+		"team/app/base/x":                "registry.example.com:5000/base/x:latest",
+		"team/app/bases":                 "docker.io/acme/app/bases:latest",
+		"teams/app":                      "mirror.example.com/hub/teams/app:latest",
+		"ghcr.io/a/b:1":                  "[::1]:5000/a/b:1",
+		"ghcr.io:443/a/b":                "ghcr.io:443/a/b",
+		"ghcr.io.example.com/a":          "ghcr.io.example.com/a",
+		"quay.io/a/b":                    "quay.io/a/b",
+		"mirror.example.com/hub/a:1":     "mirror.example.com/hub/a:1",
+		"registry.example.com/one/app":   "mirror.example.com/app:latest",
+		"registry.example.com/one:1":     "registry.example.com/one:1", // it would be mirror.example.com:1
+		"registry.example.com:5000/app":  "docker.io/library/app:latest",
+		"registry.example.com:5000/a/b":  "docker.io/a/b:latest",
+		"registry-1.docker.io/team/app":  "docker.io/acme/app:latest",
+		"docker.io:443/alpine":           "mirror.example.com/hub/library/alpine:latest",
+		"Index.Docker.io:443/a/b:1":      "mirror.example.com/hub/a/b:1",
+		"docker.io:5000/a":               "docker.io:5000/a",
+		"localhost/docker.io/alpine:3.2": "localhost/docker.io/alpine:3.2",
+	} {
+		require.Equal(t, want, pulled(run.PoolImages{Rewrites: rewrites}, image), image)
+	}
+	for prefix, to := range rewrites {
+		require.NoError(t, run.CheckImagePrefix(prefix))
+		require.NoError(t, run.CheckImagePrefix(to))
+	}
+
+	images := run.PoolImages{Rewrites: map[string]string{"docker.io": "mirror.example.com/hub"}, Allowed: []string{"alpine", "quay.io/*"}}
+	require.True(t, images.Allows("alpine:3"), "the list is for the names that tasks use")
+	require.False(t, images.Allows("mirror.example.com/hub/library/alpine:3"))
+	require.Equal(t, "mirror.example.com/hub/library/alpine:3", pulled(images, "alpine:3"))
+	require.Equal(t, "quay.io/app:latest", pulled(images, "quay.io/app"))
+
+	d := run.Definition{
+		Steps:    []run.StepDef{{Image: "golang"}, {}, {Image: "docker.io/library/golang:latest"}},
+		Services: []run.ServiceSpec{{Name: "postgres", Image: "postgres:16"}},
+	}
+	run.Pool{Driver: run.DriverKubernetes, Images: images}.Define(&d)
+	require.Equal(t, []string{"mirror.example.com/hub/library/golang:latest"}, d.HelperImages())
+	require.Empty(t, d.Steps[1].Image)
+	require.Equal(t, "mirror.example.com/hub/library/postgres:16", d.Services[0].Image)
+	require.Equal(t, "postgres", d.Services[0].Name)
+}
+
+func TestCheckImagePrefix_faults(t *testing.T) {
+	t.Parallel()
+	for _, prefix := range []string{
+		"", " ", "alpine", "team/app", "docker", "index.docker.io", "index.docker.io/team", "registry-1.docker.io", "docker.io:443/team", "docker.io/", "/docker.io", "docker.io//a", "docker.io/*", "*.example.com", "**",
+		"Docker.io", "docker.io/Team", "docker.io/a:1", "docker.io/a@" + digest, "docker.io:", "docker.io:x", "https://docker.io", "docker..io", ".docker.io", "docker.io/a..b",
+		"user@docker.io", "[::1", "docker.io\n", "ä.io", "docker.io/" + strings.Repeat("a", 250), "a.io/../b",
+	} {
+		require.Equal(t, run.CodeInvalid, run.CodeOf(run.CheckImagePrefix(prefix)), "%q", prefix)
+	}
+}
+
+// FuzzRewrite compares the names of pulled images with those that the Docker driver
+// understands.
+func FuzzRewrite(f *testing.F) {
+	for _, image := range []string{
+		"alpine", "alpine:3@" + digest, "team/app", "docker.io/a", "Docker.io/a/b:1", "index.docker.io/a", "Registry-1.docker.io/a", "docker.io:443/a/b@" + digest, "registry.example.com:5000/a/b", "localhost/a", "ghcr.io/a/b:1", "[::1]:5000/a",
+	} {
+		f.Add(image, "docker.io", "mirror.example.com/hub")
+		f.Add(image, "ghcr.io/a/b", "mirror.example.com")
+		f.Add(image, "docker.io/library", "localhost:5000")
+	}
+	f.Fuzz(func(t *testing.T, image, from, to string) {
+		got := pulled(run.PoolImages{Rewrites: map[string]string{from: to}}, image)
+		if run.CheckImagePrefix(from) != nil || run.CheckImagePrefix(to) != nil {
+			return
+		}
+		was, err := reference.ParseDockerRef(image)
+		if err != nil {
+			return
+		}
+		if slices.Contains([]string{"docker.io", "index.docker.io", "registry-1.docker.io"}, strings.TrimSuffix(strings.ToLower(reference.Domain(was)), ":443")) {
+			was, err = reference.ParseDockerRef("docker.io" + strings.TrimPrefix(was.String(), reference.Domain(was)))
+			require.NoError(t, err)
+		}
+		name := strings.ToLower(reference.Domain(was)) + "/" + reference.Path(was)
+		rest, begins := strings.CutPrefix(name, from)
+		if !begins || rest != "" && rest[0] != '/' || rest == "" && !strings.Contains(to, "/") {
+			require.Equal(t, image, got)
+			return
+		}
+		want, err := reference.ParseDockerRef(to + rest + strings.TrimPrefix(was.String(), was.Name()))
+		if err != nil { // it is too long
+			return
+		}
+		require.Equal(t, want.String(), got)
+	})
 }

@@ -34,8 +34,8 @@ type Pool struct {
 	// GroupPattern); none means all groups. In a pool to be stored, none means those that
 	// it has.
 	AllowedGroups []string
-	// Images restricts the images of its tasks. In a pool to be stored, lists that are empty
-	// mean those that it has.
+	// Images has the settings of its tasks' images. In a pool to be stored, empty lists and
+	// nil maps mean those that it has.
 	Images PoolImages
 	// FleetGroups are those of the fleets that serve the pool, by the name of the fleet; a
 	// fleet that allows all groups has none. A run may use the pool only if all of them
@@ -341,7 +341,7 @@ const (
 	MaxPoolLabels  = 100
 	MaxPoolRunning = 1_000_000
 	MaxPoolGroups  = 50       // patterns of allowed groups, also of a fleet
-	MaxPoolImages  = 50       // patterns of allowed images, and of services
+	MaxPoolImages  = 50       // patterns of allowed images, and of services; rewrites
 	MaxPoolBytes   = 64 << 10 // of its pod settings, as JSON
 	MaxLabelBytes  = 1 << 10  // of a label's value
 )

@@ -57,6 +57,7 @@ func ValidatePool(p run.Pool) []run.Fault {
 	}
 	checkAllowedGroups(l, p.AllowedGroups)
 	checkAllowedImages(l, p)
+	checkRewrites(l, p)
 	checkLabels(l, "labels", p.Labels)
 	checkFlavor(l, p.Flavor)
 	if p.Kubernetes != nil {
@@ -112,6 +113,21 @@ func checkAllowedImages(l *faultList, p run.Pool) {
 	}
 	if p.Shared && len(p.Images.PullPolicies) > 0 && !slices.Contains(p.Images.PullPolicies, run.PullAlways) {
 		l.add(policies, run.FaultContradiction, "a shared pool pulls images always: the list must have %s", run.PullAlways)
+	}
+}
+
+func checkRewrites(l *faultList, p run.Pool) {
+	const path = run.Path("image_rewrites")
+	checkHasImages(l, path, p, len(p.Images.Rewrites))
+	if len(p.Images.Rewrites) > run.MaxPoolImages {
+		l.add(path, run.FaultOverLimit, "there are %d rewrites; the limit is %d", len(p.Images.Rewrites), run.MaxPoolImages)
+	}
+	for from, to := range sorted(l, p.Images.Rewrites) {
+		for _, prefix := range []string{from, to} {
+			if err := run.CheckImagePrefix(prefix); err != nil {
+				l.add(path.Key(from), run.FaultBadFormat, "%s", err.Error())
+			}
+		}
 	}
 }
 

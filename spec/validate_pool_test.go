@@ -2,6 +2,7 @@ package spec_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,10 @@ func TestValidatePool(t *testing.T) {
 	many := map[string]string{}
 	for i := range run.MaxPoolLabels + 1 {
 		many[strings.Repeat("x", i+1)] = ""
+	}
+	rewrites := map[string]string{}
+	for i := range run.MaxPoolImages + 1 {
+		rewrites[fmt.Sprintf("docker.io/%d", i)] = "mirror.example.com"
 	}
 	for name, c := range map[string]struct {
 		pool run.Pool
@@ -67,9 +72,18 @@ func TestValidatePool(t *testing.T) {
 				"allowed_pull_policies[1] bad_value", "allowed_pull_policies[2] required", "allowed_pull_policies[3] duplicate",
 			},
 		},
+		"image rewrites": {
+			run.Pool{Name: "a", Driver: "docker", Images: run.PoolImages{Rewrites: map[string]string{
+				"docker.io": "mirror.example.com:5000/hub", "docker.io/team/app": "localhost/app", "ghcr.io": "", "quay.io/a:1": "b",
+			}}},
+			[]string{"image_rewrites.ghcr.io bad_format", "image_rewrites.quay.io/a:1 bad_format", "image_rewrites.quay.io/a:1 bad_format"},
+		},
+		"many image rewrites": {
+			run.Pool{Name: "a", Driver: "docker", Images: run.PoolImages{Rewrites: rewrites}}, []string{"image_rewrites over_limit"},
+		},
 		"images of the shell": {
-			run.Pool{Name: "a", Driver: "shell", Images: run.PoolImages{Default: "a", Allowed: []string{"a"}, AllowedServices: []string{"a"}, PullPolicies: []run.PullPolicy{"never"}}},
-			[]string{"image contradiction", "allowed_images contradiction", "allowed_service_images contradiction", "allowed_pull_policies contradiction"},
+			run.Pool{Name: "a", Driver: "shell", Images: run.PoolImages{Default: "a", Allowed: []string{"a"}, AllowedServices: []string{"a"}, PullPolicies: []run.PullPolicy{"never"}, Rewrites: map[string]string{"docker.io": "mirror.example.com"}}},
+			[]string{"image contradiction", "allowed_images contradiction", "allowed_service_images contradiction", "allowed_pull_policies contradiction", "image_rewrites contradiction"},
 		},
 		"shared without always": {
 			run.Pool{Name: "a", Driver: "docker", Shared: true, Images: run.PoolImages{PullPolicies: []run.PullPolicy{"never"}}},

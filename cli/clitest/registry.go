@@ -120,7 +120,7 @@ func (g registryHandlers) putPool(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.PathValue("name")
-	images := run.PoolImages{Default: wanted.Image, Allowed: wanted.AllowedImages, AllowedServices: wanted.AllowedServiceImages, PullPolicies: wanted.AllowedPullPolicies}
+	images := run.PoolImages{Default: wanted.Image, Allowed: wanted.AllowedImages, AllowedServices: wanted.AllowedServiceImages, PullPolicies: wanted.AllowedPullPolicies, Rewrites: wanted.ImageRewrites}
 	faults := spec.ValidatePool(run.Pool{Name: name, Driver: wanted.Driver, Shared: wanted.Shared, Exec: run.ExecPolicy(wanted.Exec), Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes, MaxRunning: wanted.MaxRunning, Images: images})
 	if len(faults) > 0 {
 		problem(w, http.StatusUnprocessableEntity, "invalid", "the pool is not valid",
@@ -130,13 +130,17 @@ func (g registryHandlers) putPool(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	status := http.StatusOK
-	if _, known := g.pools[name]; !known {
+	was, known := g.pools[name]
+	if !known {
 		status = http.StatusCreated
+	}
+	if images.Rewrites == nil {
+		images.Rewrites = was.ImageRewrites
 	}
 	p := api.Pool{
 		Name: name, Driver: wanted.Driver, OS: wanted.OS, Arch: wanted.Arch, Labels: wanted.Labels, Privileged: wanted.Privileged, Shared: wanted.Shared, Default: wanted.Default, Exec: api.PoolExec(wanted.Exec), MaxRunning: wanted.MaxRunning,
 		Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes, AllowedGroups: wanted.AllowedGroups,
-		Image: images.Default, AllowedImages: images.Allowed, AllowedServiceImages: images.AllowedServices, AllowedPullPolicies: images.PullPolicies,
+		Image: images.Default, AllowedImages: images.Allowed, AllowedServiceImages: images.AllowedServices, AllowedPullPolicies: images.PullPolicies, ImageRewrites: images.Rewrites,
 	}
 	g.pools[name] = p
 	answer(w, status, p)

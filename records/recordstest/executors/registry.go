@@ -575,6 +575,16 @@ func testPoolImages(t *testing.T, d *fixture.Database) {
 	require.Equal(t, want, put(run.Pool{Driver: "docker", Shared: true, Images: run.PoolImages{PullPolicies: want.PullPolicies}}))
 	require.Equal(t, run.PullAlways, define(none).PullPolicy)
 
+	want.Rewrites = map[string]string{"docker.io": "mirror.example.com/hub"}
+	require.Equal(t, want, put(run.Pool{Driver: "docker", Images: run.PoolImages{Rewrites: want.Rewrites}}))
+	require.Equal(t, []string{
+		"mirror.example.com/hub/library/alpine:latest", "mirror.example.com/hub/team/app@sha256:0", "", "mirror.example.com/hub/library/postgres:16",
+	}, images(define(none)))
+	require.Equal(t, "postgres", define(none).Services[0].Name)
+	require.Equal(t, want, put(run.Pool{Driver: "docker"}), "an earlier client does not know them")
+	want.Rewrites = nil
+	require.Equal(t, want, put(run.Pool{Driver: "docker", Images: run.PoolImages{Rewrites: map[string]string{}}}))
+
 	want.Default = "alpine"
 	require.Equal(t, want, put(run.Pool{Driver: "docker", Images: run.PoolImages{Default: "alpine"}}))
 	want.Default = ""

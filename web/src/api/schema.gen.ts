@@ -2894,6 +2894,10 @@ export interface components {
             allowed_service_images?: string[];
             /** @description The pull policies that tasks may have; absent for all. */
             allowed_pull_policies?: components["schemas"]["PullPolicy"][];
+            /** @description What replaces prefixes of full image names when images are pulled; absent for none. */
+            image_rewrites?: {
+                [key: string]: string;
+            };
             /**
              * @description The fleets whose machines serve the pool and that do not allow all groups. A run may use the pool only if
              *     each of them allows its group too.
@@ -3276,6 +3280,14 @@ export interface components {
              *     the list. Absent or empty keeps the list of an existing pool, and allows all in a new one. Not for the driver `shell`.
              */
             allowed_pull_policies?: components["schemas"]["PullPolicy"][];
+            /**
+             * @description Prefixes of full image names, such as `docker.io` or `docker.io/team`, and what replaces them when images are pulled, such as
+             *     `mirror.example.com/hub`. The longest prefix wins. `allowed_images` and the other lists hold for the name that the task uses.
+             *     Absent keeps those of an existing pool, and `{}` removes them. Not for the driver `shell`.
+             */
+            image_rewrites?: {
+                [key: string]: string;
+            };
             /**
              * @description Whether privileged tasks are allowed.
              * @default false

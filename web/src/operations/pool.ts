@@ -38,6 +38,7 @@ export function specOf(pool: Schemas['Pool'], draft: PoolDraft): Schemas['PoolSp
     exec: draft.exec,
     flavor: Object.values(flavor).some((v) => v !== undefined && v !== '') ? flavor : undefined,
     image: pool.image,
+    image_rewrites: pool.image_rewrites,
     kubernetes: pool.kubernetes,
   }
 }

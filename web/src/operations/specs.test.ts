@@ -9,12 +9,14 @@ const pool: Schemas['Pool'] = {
   name: 'linux', driver: 'docker', os: 'linux', arch: '', labels: { zone: 'a', empty: '' }, privileged: false, shared: true, default: false,
   exec: 'forbidden', flavor: { name: 'large', memory: '8Gi' }, kubernetes: { service_account: 'builds' }, online: 1, draining: 0, offline: 0,
   slots: 4, slots_used: 0, queued: 0, running: 0, max_running: 3, image: 'alpine',
+  image_rewrites: { 'docker.io': 'mirror.example.com/hub' },
 }
 
 test('a pool that the form did not change is put as it is', () => {
   expect(poolSpecOf(pool, draftOf(pool))).toEqual({
     driver: 'docker', os: 'linux', arch: undefined, labels: { zone: 'a', empty: '' }, max_running: 3, privileged: false, shared: true, default: false,
     exec: 'forbidden', flavor: { name: 'large', memory: '8Gi' }, kubernetes: { service_account: 'builds' }, image: 'alpine',
+    image_rewrites: { 'docker.io': 'mirror.example.com/hub' },
   })
 })
 

@@ -282,8 +282,8 @@ func (s *Store) PutPool(ctx context.Context, p run.Pool) (out run.Pool, created 
 }
 
 // restrictions returns the groups and images that a pool allows, as JSON. A client of an
-// earlier version does not know them, and must not open the pool to all. A pool that runs
-// no containers has no images.
+// earlier version does not know them, and must not open the pool to all, nor pull from
+// elsewhere. A pool that runs no containers has no images.
 func restrictions(p, prev run.Pool) (groups, images string, err error) {
 	if len(p.AllowedGroups) == 0 {
 		p.AllowedGroups = prev.AllowedGroups
@@ -299,6 +299,9 @@ func restrictions(p, prev run.Pool) (groups, images string, err error) {
 	}
 	if len(p.Images.PullPolicies) == 0 {
 		p.Images.PullPolicies = prev.Images.PullPolicies
+	}
+	if p.Images.Rewrites == nil {
+		p.Images.Rewrites = prev.Images.Rewrites
 	}
 	// A client that gives the list learns this before.
 	if policies := p.Images.PullPolicies; p.Shared && len(policies) > 0 && !slices.Contains(policies, run.PullAlways) {
