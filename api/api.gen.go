@@ -1987,6 +1987,9 @@ type Pool struct {
 	// Queued Queued tasks.
 	Queued int `json:"queued"`
 
+	// Registries The credentials that all tasks of the pool pull with, by registry host; absent for none, and for callers that do not see all groups.
+	Registries map[string]PoolRegistry `json:"registries,omitempty,omitzero"`
+
 	// Running Running tasks.
 	Running int  `json:"running"`
 	Shared  bool `json:"shared"`
@@ -2003,6 +2006,9 @@ type PoolExec string
 type PoolList struct {
 	Pools []Pool `json:"pools"`
 }
+
+// PoolRegistry The credentials of a pool for an image registry.
+type PoolRegistry = run.PoolRegistry
 
 // PoolSpec The specification of a pool.
 type PoolSpec struct {
@@ -2062,6 +2068,10 @@ type PoolSpec struct {
 
 	// Privileged Whether privileged tasks are allowed.
 	Privileged bool `json:"privileged,omitempty,omitzero"`
+
+	// Registries The credentials that all tasks of the pool pull with, by registry host. Those of the run come first. Absent keeps
+	// those of an existing pool, and `{}` removes them. Not for the driver `shell`.
+	Registries map[string]PoolRegistry `json:"registries,omitzero"`
 
 	// Shared Runs that must not use the images of each other share the hosts of the pool: the images of each task are pulled with
 	// the credentials of its own run, regardless of its `pull_policy`. Not for the driver `shell`.

@@ -3,6 +3,8 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -128,6 +130,9 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 	}
 	if len(p.ImageRewrites) > 0 {
 		t.Field("image rewrites", pairs(p.ImageRewrites))
+	}
+	if len(p.Registries) > 0 {
+		t.Field("registries", strings.Join(slices.Sorted(maps.Keys(p.Registries)), ", "))
 	}
 	if p.Kubernetes != nil {
 		t.Field("kubernetes", "set; see -o json")
@@ -278,7 +283,7 @@ func currentPool(c *cobra.Command, client *remote.Client, name string) (api.Pool
 			Default: v.Default, Exec: api.PoolSpecExec(v.Exec),
 			Flavor: v.Flavor, Kubernetes: v.Kubernetes, MaxRunning: v.MaxRunning, AllowedGroups: v.AllowedGroups,
 			Image: v.Image, AllowedImages: v.AllowedImages, AllowedServiceImages: v.AllowedServiceImages, AllowedPullPolicies: v.AllowedPullPolicies,
-			ImageRewrites: v.ImageRewrites,
+			ImageRewrites: v.ImageRewrites, Registries: v.Registries,
 		}
 	case run.CodeOf(err) != run.CodeNotFound:
 		return spec, err
@@ -291,7 +296,7 @@ func applyPoolCommand(f *registryFlags) *cobra.Command {
 		Short: "Create or update a pool from a file",
 		Long: `Creates or updates a pool from a YAML or JSON file, or from standard input with -. The file is the whole pool, with the keys of the
 API: driver, os, arch, labels, max_running, allowed_groups, image, allowed_images, allowed_service_images, allowed_pull_policies,
-image_rewrites, privileged, shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
+image_rewrites, registries, privileged, shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
 		Example: "  drover pools apply -f pool.yaml\n  drover pools apply -f pool.yaml --name cluster",
 	}, f.env, f.conn)
 }

@@ -44,7 +44,11 @@ func (e *Engine) Pool(ctx context.Context, name string) (run.Pool, error) {
 
 // PutPool implements run.ExecutorRegistry.
 func (e *Engine) PutPool(ctx context.Context, p run.Pool) (_ run.Pool, created bool, _ error) {
-	if faults := spec.ValidatePool(p); len(faults) > 0 {
+	faults := spec.ValidatePool(p)
+	if len(faults) == 0 {
+		faults = checkPoolSecrets(e.secrets, p)
+	}
+	if len(faults) > 0 {
 		return run.Pool{}, false, run.InvalidError("the pool is not valid", faults)
 	}
 	return e.store.PutPool(ctx, p)

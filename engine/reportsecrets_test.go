@@ -19,8 +19,9 @@ import (
 
 // fakeProvider has one secret, unless it is unavailable or lost the secret.
 type fakeProvider struct {
-	secret string
-	err    error
+	engine.Secrets // nil: pools have no credentials
+	secret         string
+	err            error
 }
 
 func (v *fakeProvider) Check(string, run.SecretRef) error { return nil }

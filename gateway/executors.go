@@ -123,7 +123,7 @@ func (s *Server) PutPool(c echo.Context, name string) error {
 		MaxRunning: body.MaxRunning, AllowedGroups: body.AllowedGroups,
 		Images: run.PoolImages{
 			Default: body.Image, Allowed: body.AllowedImages, AllowedServices: body.AllowedServiceImages, PullPolicies: body.AllowedPullPolicies,
-			Rewrites: body.ImageRewrites,
+			Rewrites: body.ImageRewrites, Registries: body.Registries,
 		},
 	}
 	p, created, err := s.runs.PutPool(c.Request().Context(), p)
@@ -177,7 +177,7 @@ func viewPool(p run.Pool) api.Pool {
 		Slots: p.Slots, SlotsUsed: p.SlotsUsed, Queued: p.Queued, Running: p.Running, MaxRunning: p.MaxRunning,
 		AllowedGroups: p.AllowedGroups, Features: p.Features,
 		Image: p.Images.Default, AllowedImages: p.Images.Allowed, AllowedServiceImages: p.Images.AllowedServices, AllowedPullPolicies: p.Images.PullPolicies,
-		ImageRewrites: p.Images.Rewrites,
+		ImageRewrites: p.Images.Rewrites, Registries: p.Images.Registries,
 	}
 	for _, f := range p.FleetGroups {
 		v.FleetGroups = append(v.FleetGroups, api.FleetGroups{Fleet: f.Fleet, AllowedGroups: f.AllowedGroups})

@@ -86,6 +86,7 @@ allowed_images: ["registry.example.com/team/*"]
 allowed_service_images: [postgres, "redis:7.*"]
 allowed_pull_policies: [always, never]
 image_rewrites: {docker.io: mirror.example.com/hub}
+registries: {mirror.example.com: {username: puller, password_from: {provider: vault, name: ci/mirror, key: password}}}
 kubernetes: {node_selector: {disk: ssd}, affinity: {nodeAffinity: {}}}
 `
 	for i, status := range []int{http.StatusCreated, http.StatusOK} {
@@ -99,6 +100,9 @@ kubernetes: {node_selector: {disk: ssd}, affinity: {nodeAffinity: {}}}
 			Images: run.PoolImages{
 				Default: "alpine:3", Allowed: []string{"registry.example.com/team/*"}, AllowedServices: []string{"postgres", "redis:7.*"},
 				PullPolicies: []run.PullPolicy{run.PullAlways, run.PullNever}, Rewrites: map[string]string{"docker.io": "mirror.example.com/hub"},
+				Registries: map[string]run.PoolRegistry{
+					"mirror.example.com": {Username: "puller", PasswordFrom: run.SecretRef{Provider: "vault", Name: "ci/mirror", Key: "password"}},
+				},
 			},
 		}, got[i]))
 		var view api.Pool
@@ -106,12 +110,16 @@ kubernetes: {node_selector: {disk: ssd}, affinity: {nodeAffinity: {}}}
 		require.Equal(t, "gpu", view.Name)
 		require.Equal(t, run.PoolImages{
 			Default: view.Image, Allowed: view.AllowedImages, AllowedServices: view.AllowedServiceImages, PullPolicies: view.AllowedPullPolicies,
-			Rewrites: view.ImageRewrites,
+			Rewrites: view.ImageRewrites, Registries: view.Registries,
 		}, got[i].Images)
 	}
 	for body, rewrites := range map[string]map[string]string{`{"driver": "docker"}`: nil, `{"driver": "docker", "image_rewrites": {}}`: {}} {
 		call{method: http.MethodPut, path: "/api/v1/pools/gpu", body: body}.do(t, base)
 		require.Equal(t, rewrites, got[len(got)-1].Images.Rewrites, "absent keeps them, and an empty map removes them")
+	}
+	for body, registries := range map[string]map[string]run.PoolRegistry{`{"driver": "docker"}`: nil, `{"driver": "docker", "registries": {}}`: {}} {
+		call{method: http.MethodPut, path: "/api/v1/pools/gpu", body: body}.do(t, base)
+		require.Equal(t, registries, got[len(got)-1].Images.Registries, "absent keeps them, and an empty map removes them")
 	}
 	require.Equal(t, http.StatusNoContent, call{method: http.MethodDelete, path: "/api/v1/pools/gpu"}.do(t, base).status)
 	require.Equal(t, "gpu", deleted)

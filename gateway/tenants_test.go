@@ -166,7 +166,7 @@ func tenantsWith(
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "records.db"), sqlite.Options{})
 	require.NoError(t, err)
 	providers := filepath.Join(t.TempDir(), "providers.yaml")
-	require.NoError(t, durable.WriteFile(providers, []byte("providers:\n  theirs: {type: env, prefix: X_, groups: [/other]}\n")))
+	require.NoError(t, durable.WriteFile(providers, []byte("providers:\n  theirs: {type: env, prefix: X_, groups: [/other]}\n  pull: {type: env, prefix: PULL_, pools: true}\n")))
 	log := slog.New(slog.DiscardHandler)
 	external, err := secrets.Open(providers, func(string) (string, bool) { return "", false }, log)
 	require.NoError(t, err)
@@ -478,6 +478,30 @@ func TestTenants_pools(t *testing.T) {
 	got.problem(t, http.StatusNotFound, run.CodeNotFound)
 	put(`{"driver": "shell", "allowed_groups": ["/**"]}`)
 	require.Equal(t, http.StatusCreated, submit(theirs, "submitter-foreign", named).status)
+}
+
+// TestTenants_pool_registries: tenants neither see where the passwords of a pool are, nor
+// can use what they refer to.
+func TestTenants_pool_registries(t *testing.T) {
+	t.Parallel()
+	b := newTenants(t)
+	send := func(method, path, body, token string) answer {
+		return call{method: method, path: path, body: body, header: map[string]string{"Authorization": "Bearer " + token}}.do(t, b.base)
+	}
+	const body = `{"driver": "docker", "registries": {"mirror.example.com": {"username": "puller", "password_from": {"provider": "pull", "name": "MIRROR"}}}}`
+	require.Equal(t, http.StatusCreated, send(http.MethodPut, "/api/v1/pools/pulls", body, "admin-all").status)
+	for _, path := range []string{"/api/v1/pools", "/api/v1/pools/pulls"} {
+		for token, shown := range map[string]bool{"viewer-own": false, "admin-own": false, "viewer-all": true} {
+			got := send(http.MethodGet, path, "", token)
+			require.Equal(t, http.StatusOK, got.status)
+			require.Contains(t, got.text(), `"pulls"`)
+			require.Equal(t, shown, strings.Contains(got.text(), "mirror.example.com"), token)
+			require.Equal(t, shown, strings.Contains(got.text(), "MIRROR"), token)
+		}
+	}
+	spec := strings.Replace(specOf(ours), "{", `{"secrets_from": {"P": {"provider": "pull", "name": "MIRROR"}}, `, 1)
+	refused := send(http.MethodPost, "/api/v1/runs", spec, "submitter-own").problem(t, http.StatusUnprocessableEntity, run.CodeInvalid)
+	require.Equal(t, "secrets_from.P", refused.Errors[0].Path)
 }
 
 // TestTenants_fleets: a fleet with allowed groups restricts its pool, is seen by these

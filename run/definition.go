@@ -51,6 +51,10 @@ type Definition struct {
 	// executors.
 	SecretsFrom map[string]SecretRef `json:"-"`
 	Registries  map[string]Registry  `json:"-"`
+	// PoolRegistries are the pool's registries that the executor may pull from, and
+	// for which the run has no credentials. SupplyPool adds their passwords. They are not sent to
+	// executors.
+	PoolRegistries map[string]PoolRegistry `json:"-"`
 	// Fault, if not "", says in a sentence for users what the task needs and
 	// cannot have: the task fails before it begins, and all other fields are
 	// unused.
@@ -210,6 +214,27 @@ func (d *Definition) Supply(secrets map[string]Secret) {
 			d.Auth[host] = Auth{Username: r.Username, Password: password.Reveal()}
 		}
 	}
+}
+
+// SupplyPool adds the passwords of PoolRegistries, by host. Only the executor gets them:
+// they are not among Secrets, which the environment of the task has.
+func (d *Definition) SupplyPool(passwords map[string]Secret) {
+	for host, password := range passwords {
+		if d.Auth == nil {
+			d.Auth = make(map[string]Auth)
+		}
+		d.Auth[host] = Auth{Username: d.PoolRegistries[host].Username, Password: password.Reveal()}
+	}
+}
+
+// Hidden returns what executors mask in the setup log: Secrets and the passwords of
+// registries.
+func (d *Definition) Hidden() []string {
+	passwords := make(map[string]Secret, len(d.Auth))
+	for host, a := range d.Auth {
+		passwords[host] = Secret(a.Password)
+	}
+	return longestFirst(append(masked(passwords), d.Secrets...))
 }
 
 // Secret returns the value of a secret that the task has as a variable or as a file; "" if

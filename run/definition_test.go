@@ -1,6 +1,8 @@
 package run_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,6 +28,65 @@ func TestDefinition_Supply(t *testing.T) {
 	require.Equal(t, "line one\nline two", d.Environment["B"])
 	require.Equal(t, []string{"over the plain one", "line one\nline two", "line one", "line two", "inlined"}, d.Secrets)
 	require.Equal(t, map[string]run.Auth{"own": {Username: "u", Password: "inlined"}, "other": {Username: "v", Password: "line one\nline two"}}, d.Auth)
+}
+
+// The credentials of a pool are for registries for which the run has none, and reach no
+// step.
+func TestDefinition_SupplyPool(t *testing.T) {
+	t.Parallel()
+	images := run.PoolImages{Registries: map[string]run.PoolRegistry{
+		"docker.io": {Username: "hub"}, "ghcr.io": {Username: "pool"}, "quay.io": {Username: "pool"},
+	}}
+	task := &run.TaskSpec{Image: "alpine", Steps: []run.Step{{Run: "true", Image: "ghcr.io/a"}}, Services: []run.ServiceSpec{{Image: "quay.io/a"}}}
+	define := func(header *run.Spec) run.Definition {
+		d := run.Define(header, task, run.ExpandedTask{Name: "t"}, run.Key{Run: "r", Attempt: 1, Dispatch: 1}, 1)
+		run.Pool{Driver: run.DriverDocker, Images: images}.Define(&d)
+		return d
+	}
+	d := define(&run.Spec{
+		Secrets: map[string]run.Secret{"S": "inlined"}, SecretsFrom: map[string]run.SecretRef{"P": {Provider: "p", Name: "n"}},
+		Registries: map[string]run.Registry{"registry-1.docker.io": {Username: "run", PasswordSecret: "S"}, "ghcr.io": {Username: "run", PasswordSecret: "P"}},
+	})
+	require.Equal(t, map[string]run.PoolRegistry{"quay.io": {Username: "pool"}}, d.PoolRegistries)
+	for _, host := range []string{"docker.io", "docker.io:443", "Index.docker.io", "registry-1.docker.io:443"} {
+		d := define(&run.Spec{Registries: map[string]run.Registry{host: {Username: "run"}}})
+		require.NotContains(t, d.PoolRegistries, "docker.io", host)
+	}
+	d.SupplyPool(map[string]run.Secret{"quay.io": "of the pool"})
+	d.Supply(map[string]run.Secret{"P": "of a provider"})
+	require.Equal(t, map[string]run.Auth{
+		"registry-1.docker.io": {Username: "run", Password: "inlined"}, "ghcr.io": {Username: "run", Password: "of a provider"}, "quay.io": {Username: "pool", Password: "of the pool"},
+	}, d.Auth)
+	require.Equal(t, []string{"of a provider", "inlined"}, d.Secrets)
+	require.Equal(t, []string{"of a provider", "of the pool", "inlined"}, d.Hidden())
+
+	d = define(&run.Spec{})
+	require.Len(t, images.Registries, 3, "the pool keeps them")
+	d.SupplyPool(map[string]run.Secret{"ghcr.io": "of the pool"})
+	require.Equal(t, map[string]run.Auth{"ghcr.io": {Username: "pool", Password: "of the pool"}}, d.Auth)
+	require.Empty(t, d.Secrets)
+}
+
+// Executors get only the credentials for hosts whose images they may pull.
+func TestPool_Define_registries(t *testing.T) {
+	t.Parallel()
+	images := run.PoolImages{
+		Rewrites:   map[string]string{"docker.io": "mirror.example.com/hub"},
+		Registries: map[string]run.PoolRegistry{"docker.io": {}, "ghcr.io": {}, "mirror.example.com": {}, "quay.io": {}, "registry.example.com": {}},
+	}
+	hosts := func(driver string, steps ...run.StepDef) []string {
+		d := run.Definition{Image: "alpine", Services: []run.ServiceSpec{{Image: "quay.io/a"}}, Steps: steps}
+		run.Pool{Driver: driver, Images: images}.Define(&d)
+		return slices.Sorted(maps.Keys(d.PoolRegistries))
+	}
+	all := slices.Sorted(maps.Keys(images.Registries))
+	checkout := run.StepDef{Checkout: &run.Checkout{}}
+	require.Equal(t, []string{"mirror.example.com", "quay.io"}, hosts(run.DriverDocker))
+	require.Equal(t, []string{"ghcr.io", "mirror.example.com", "quay.io"}, hosts(run.DriverDocker, run.StepDef{Image: "ghcr.io/a/b:1"}))
+	require.Equal(t, all, hosts(run.DriverDocker, checkout), "its image may be one of the executor")
+	require.Equal(t, all, hosts(run.DriverKubernetes), "its pods have images of the executor")
+	checkout.Image = "ghcr.io/git"
+	require.Equal(t, []string{"ghcr.io", "mirror.example.com", "quay.io"}, hosts(run.DriverDocker, checkout))
 }
 
 // TestDefine_untrusted checks that an untrusted run gets no secrets of

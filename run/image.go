@@ -1,6 +1,7 @@
 package run
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -48,6 +49,15 @@ type PoolImages struct {
 	// mirror.example.com/hub. They apply to images that are allowed under the names that
 	// tasks use, and the longest prefix wins.
 	Rewrites map[string]string `json:"rewrites,omitempty"`
+	// Registries are the credentials that all tasks of the pool pull with, by host. The
+	// credentials of the run come first.
+	Registries map[string]PoolRegistry `json:"registries,omitempty"`
+}
+
+// PoolRegistry holds a pool's credentials for one image registry.
+type PoolRegistry struct {
+	Username     string    `json:"username"`
+	PasswordFrom SecretRef `json:"password_from"`
 }
 
 // Allows reports whether tasks and their steps may use an image.
@@ -103,6 +113,30 @@ func (r *PoolImages) define(d *Definition) {
 	for i := range d.Services {
 		d.Services[i].Image = r.source(d.Services[i].Image, patterns)
 	}
+}
+
+// registries returns the credentials of the pool that an executor of the task may need:
+// those for hosts of its images for which the run has none. Executors pull images of their
+// operators with them too, and the gateway does not know these: an image for checkouts, and
+// further images of pods.
+func (p *Pool) registries(d *Definition) map[string]PoolRegistry {
+	others := p.Driver == DriverKubernetes || slices.ContainsFunc(d.Steps, func(s StepDef) bool { return s.Checkout != nil && s.Image == "" })
+	needed := maps.Clone(p.Images.Registries)
+	maps.DeleteFunc(needed, func(host string, _ PoolRegistry) bool { return !others && !d.Pulls(host) })
+	for host := range d.Auth {
+		delete(needed, registryHost(host))
+	}
+	return needed
+}
+
+// Pulls reports whether an image of the task, its steps or its services is in the registry
+// of a host.
+func (d *Definition) Pulls(host string) bool {
+	images := append(d.HelperImages(), d.Image)
+	for i := range d.Services {
+		images = append(images, d.Services[i].Image)
+	}
+	return slices.ContainsFunc(images, func(image string) bool { return image != "" && registryHost(parseImage(image).registry) == host })
 }
 
 // source returns the name under which an executor gets an image that the patterns

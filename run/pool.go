@@ -223,6 +223,7 @@ func (p Pool) Define(d *Definition) {
 		d.HoldOnFailure = 0
 	}
 	p.Images.define(d)
+	d.PoolRegistries = p.registries(d)
 	if p.Shared {
 		d.PullPolicy = PullAlways
 	}

@@ -203,16 +203,21 @@ func checkRegistries(l *faultList, s *run.Spec, secrets []string) {
 		if host == "" || strings.ContainsFunc(host, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || c == '/' }) {
 			l.add(path, run.FaultBadFormat, "%s is not the host of a registry, such as ghcr.io", quote(host))
 		}
-		if r.Username == "" {
-			l.add(path.Key("username"), run.FaultRequired, "a registry has a user name")
-		}
-		checkText(l, path.Key("username"), r.Username)
+		checkUsername(l, path, r.Username)
 		if r.PasswordSecret == "" {
 			l.add(path.Key("password_secret"), run.FaultRequired, "a registry names the secret that holds its password")
 		} else if _, known := slices.BinarySearch(secrets, r.PasswordSecret); !known {
 			l.add(path.Key("password_secret"), run.FaultUnknownSecret, "there is no secret %s%s", quote(r.PasswordSecret), l.didYouMean(r.PasswordSecret, secrets))
 		}
 	}
+}
+
+// checkUsername checks the user name at a registry.
+func checkUsername(l *faultList, path run.Path, name string) {
+	if name == "" {
+		l.add(path.Key("username"), run.FaultRequired, "a registry has a user name")
+	}
+	checkText(l, path.Key("username"), name)
 }
 
 // checkEnvironment checks the variables of steps. Names of variables of
@@ -278,22 +283,26 @@ func checkSecretRefs(l *faultList, s *run.Spec) {
 		if _, ok := s.Secrets[name]; ok {
 			l.add(path, run.FaultDuplicate, "there is a secret %s among secrets too", quote(name))
 		}
-		for _, part := range []struct{ key, value string }{{"provider", ref.Provider}, {"name", ref.Name}} {
-			if part.value == "" {
-				l.add(path.Key(part.key), run.FaultRequired, "a reference to a secret has a provider and a name")
-			}
+		checkSecretRef(l, path, ref)
+	}
+}
+
+func checkSecretRef(l *faultList, path run.Path, ref run.SecretRef) {
+	for _, part := range []struct{ key, value string }{{"provider", ref.Provider}, {"name", ref.Name}} {
+		if part.value == "" {
+			l.add(path.Key(part.key), run.FaultRequired, "a reference to a secret has a provider and a name")
 		}
-		for _, part := range []struct{ key, value string }{{"provider", ref.Provider}, {"name", ref.Name}, {"key", ref.Key}} {
-			switch {
-			case len(part.value) > run.MaxGroupLength:
-				l.add(path.Key(part.key), run.FaultOverLimit, "it has %d bytes; the limit is %d", len(part.value), run.MaxGroupLength)
-			case strings.ContainsFunc(part.value, unicode.IsControl) || !utf8.ValidString(part.value):
-				l.add(path.Key(part.key), run.FaultBadFormat, "it has characters that cannot be shown")
-			}
+	}
+	for _, part := range []struct{ key, value string }{{"provider", ref.Provider}, {"name", ref.Name}, {"key", ref.Key}} {
+		switch {
+		case len(part.value) > run.MaxGroupLength:
+			l.add(path.Key(part.key), run.FaultOverLimit, "it has %d bytes; the limit is %d", len(part.value), run.MaxGroupLength)
+		case strings.ContainsFunc(part.value, unicode.IsControl) || !utf8.ValidString(part.value):
+			l.add(path.Key(part.key), run.FaultBadFormat, "it has characters that cannot be shown")
 		}
-		if strings.HasPrefix(ref.Name, "/") || slices.Contains(strings.Split(ref.Name, "/"), "..") {
-			l.add(path.Key("name"), run.FaultBadFormat, "the name %s is outside of its provider: it must not begin with a slash nor have ..", quote(ref.Name))
-		}
+	}
+	if strings.HasPrefix(ref.Name, "/") || slices.Contains(strings.Split(ref.Name, "/"), "..") {
+		l.add(path.Key("name"), run.FaultBadFormat, "the name %s is outside of its provider: it must not begin with a slash nor have ..", quote(ref.Name))
 	}
 }
 

@@ -58,6 +58,7 @@ func ValidatePool(p run.Pool) []run.Fault {
 	checkAllowedGroups(l, p.AllowedGroups)
 	checkAllowedImages(l, p)
 	checkRewrites(l, p)
+	checkPoolRegistries(l, p)
 	checkLabels(l, "labels", p.Labels)
 	checkFlavor(l, p.Flavor)
 	if p.Kubernetes != nil {
@@ -128,6 +129,22 @@ func checkRewrites(l *faultList, p run.Pool) {
 				l.add(path.Key(from), run.FaultBadFormat, "%s", err.Error())
 			}
 		}
+	}
+}
+
+func checkPoolRegistries(l *faultList, p run.Pool) {
+	const path = run.Path("registries")
+	checkHasImages(l, path, p, len(p.Images.Registries))
+	if len(p.Images.Registries) > run.MaxPoolImages {
+		l.add(path, run.FaultOverLimit, "there are %d registries; the limit is %d", len(p.Images.Registries), run.MaxPoolImages)
+	}
+	for host, r := range sorted(l, p.Images.Registries) {
+		at := path.Key(host)
+		if strings.Contains(host, "/") || run.CheckImagePrefix(host) != nil {
+			l.add(at, run.FaultBadFormat, "%s is not the host of a registry, such as ghcr.io, or docker.io for Docker Hub", quote(host))
+		}
+		checkUsername(l, at, r.Username)
+		checkSecretRef(l, at.Key("password_from"), r.PasswordFrom)
 	}
 }
 

@@ -20,8 +20,9 @@ func TestValidatePool(t *testing.T) {
 	for i := range run.MaxPoolLabels + 1 {
 		many[strings.Repeat("x", i+1)] = ""
 	}
-	rewrites := map[string]string{}
+	rewrites, registries := map[string]string{}, map[string]run.PoolRegistry{}
 	for i := range run.MaxPoolImages + 1 {
+		registries[fmt.Sprintf("%d.example.com", i)] = run.PoolRegistry{Username: "u", PasswordFrom: run.SecretRef{Provider: "p", Name: "n"}}
 		rewrites[fmt.Sprintf("docker.io/%d", i)] = "mirror.example.com"
 	}
 	for name, c := range map[string]struct {
@@ -80,6 +81,22 @@ func TestValidatePool(t *testing.T) {
 		},
 		"many image rewrites": {
 			run.Pool{Name: "a", Driver: "docker", Images: run.PoolImages{Rewrites: rewrites}}, []string{"image_rewrites over_limit"},
+		},
+		"registries": {
+			run.Pool{Name: "a", Driver: "docker", Images: run.PoolImages{Registries: map[string]run.PoolRegistry{
+				"ghcr.io": {Username: "u", PasswordFrom: run.SecretRef{Provider: "p", Name: "n"}}, "localhost:5000": {Username: "u", PasswordFrom: run.SecretRef{Provider: "p", Name: "n"}},
+				"index.docker.io": {Username: "u", PasswordFrom: run.SecretRef{Provider: "p", Name: "n"}}, "quay.io": {PasswordFrom: run.SecretRef{Name: "../n"}},
+				"quay.io/a": {Username: "u", PasswordFrom: run.SecretRef{Provider: "p", Name: "n"}}, "docker.io:443": {Username: "u", PasswordFrom: run.SecretRef{Provider: "p", Name: "n"}},
+				"registry-1.docker.io": {Username: "u", PasswordFrom: run.SecretRef{Provider: "p", Name: "n"}},
+			}}},
+			[]string{
+				"registries.docker.io:443 bad_format", "registries.index.docker.io bad_format", "registries.quay.io.username required", "registries.quay.io.password_from.provider required",
+				"registries.quay.io.password_from.name bad_format", "registries.quay.io/a bad_format", "registries.registry-1.docker.io bad_format",
+			},
+		},
+		"many registries": {run.Pool{Name: "a", Driver: "docker", Images: run.PoolImages{Registries: registries}}, []string{"registries over_limit"}},
+		"registries of the shell": {
+			run.Pool{Name: "a", Driver: "shell", Images: run.PoolImages{Registries: map[string]run.PoolRegistry{"ghcr.io": registries["0.example.com"]}}}, []string{"registries contradiction"},
 		},
 		"images of the shell": {
 			run.Pool{Name: "a", Driver: "shell", Images: run.PoolImages{Default: "a", Allowed: []string{"a"}, AllowedServices: []string{"a"}, PullPolicies: []run.PullPolicy{"never"}, Rewrites: map[string]string{"docker.io": "mirror.example.com"}}},

@@ -120,7 +120,7 @@ func (g registryHandlers) putPool(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.PathValue("name")
-	images := run.PoolImages{Default: wanted.Image, Allowed: wanted.AllowedImages, AllowedServices: wanted.AllowedServiceImages, PullPolicies: wanted.AllowedPullPolicies, Rewrites: wanted.ImageRewrites}
+	images := run.PoolImages{Default: wanted.Image, Allowed: wanted.AllowedImages, AllowedServices: wanted.AllowedServiceImages, PullPolicies: wanted.AllowedPullPolicies, Rewrites: wanted.ImageRewrites, Registries: wanted.Registries}
 	faults := spec.ValidatePool(run.Pool{Name: name, Driver: wanted.Driver, Shared: wanted.Shared, Exec: run.ExecPolicy(wanted.Exec), Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes, MaxRunning: wanted.MaxRunning, Images: images})
 	if len(faults) > 0 {
 		problem(w, http.StatusUnprocessableEntity, "invalid", "the pool is not valid",
@@ -137,10 +137,13 @@ func (g registryHandlers) putPool(w http.ResponseWriter, r *http.Request) {
 	if images.Rewrites == nil {
 		images.Rewrites = was.ImageRewrites
 	}
+	if images.Registries == nil {
+		images.Registries = was.Registries
+	}
 	p := api.Pool{
 		Name: name, Driver: wanted.Driver, OS: wanted.OS, Arch: wanted.Arch, Labels: wanted.Labels, Privileged: wanted.Privileged, Shared: wanted.Shared, Default: wanted.Default, Exec: api.PoolExec(wanted.Exec), MaxRunning: wanted.MaxRunning,
 		Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes, AllowedGroups: wanted.AllowedGroups,
-		Image: images.Default, AllowedImages: images.Allowed, AllowedServiceImages: images.AllowedServices, AllowedPullPolicies: images.PullPolicies, ImageRewrites: images.Rewrites,
+		Image: images.Default, AllowedImages: images.Allowed, AllowedServiceImages: images.AllowedServices, AllowedPullPolicies: images.PullPolicies, ImageRewrites: images.Rewrites, Registries: images.Registries,
 	}
 	g.pools[name] = p
 	answer(w, status, p)

@@ -95,7 +95,7 @@ func (l *launcher) start(ctx context.Context) (executor.Handle, error) {
 		l.conclude(result, "could not start: "+def.Fault)
 		return nil, nil
 	}
-	l.hidden = mask.NewSet(def.Secrets)
+	l.hidden = mask.NewSet(def.Hidden())
 	h, err := l.a.driver.Start(startCtx, executor.Task{
 		Definition: def,
 		Log:        func(line string) { l.setupLine(l.hidden.String(line)) },

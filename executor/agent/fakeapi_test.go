@@ -16,6 +16,7 @@ type fakeAPI struct {
 	provided bool     // some are of a provider
 	old      bool     // it stores no output of services
 	services []run.ServiceSpec
+	auth     map[string]run.Auth
 	archives archiveStore
 	desired  run.DesiredState // of every executor
 	last     run.Renewal      // the latest
@@ -208,7 +209,7 @@ func (s *fakeAPI) Claim(_ context.Context, c run.ClaimRequest) (run.Definition, 
 	}
 	s.claims[c.Key].grants++
 	s.claims[c.Key].executor = c.Executor
-	return run.Definition{Key: c.Key, Task: "task", Steps: []run.StepDef{{Script: "true"}}, Grace: 2 * time.Second, Fault: s.fault, Secrets: s.hidden, ProviderSecrets: s.provided, ServiceLogs: !s.old, Services: s.services}, nil
+	return run.Definition{Key: c.Key, Task: "task", Steps: []run.StepDef{{Script: "true"}}, Grace: 2 * time.Second, Fault: s.fault, Secrets: s.hidden, Auth: s.auth, ProviderSecrets: s.provided, ServiceLogs: !s.old, Services: s.services}, nil
 }
 
 func (s *fakeAPI) AppendFrames(_ context.Context, b run.FrameBatch) error {

@@ -169,6 +169,32 @@ func TestDriver_pull(t *testing.T) {
 	refused("image pull failed: ")
 }
 
+// TestDriver_image_rewrites pulls the images of a task and its service from a mirror, with
+// the credentials of the pool.
+func TestDriver_image_rewrites(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	registry := newRegistry(t, b)
+	def := b.definition(t, "echo fetched $FETCHED")
+	def.Image, def.PullPolicy = "registry.example.com/tool:1", run.PullIfNotPresent
+	def.Services = []run.ServiceSpec{{Name: "other", Image: "registry.example.com/tool:1", Command: []string{"sleep", "300"}}}
+	run.Pool{Images: run.PoolImages{
+		Rewrites:   map[string]string{"registry.example.com": registry.host + "/private"},
+		Registries: map[string]run.PoolRegistry{registry.host: {Username: "alice"}},
+	}}.Define(&def)
+	def.SupplyPool(map[string]run.Secret{registry.host: run.Secret(registry.password)})
+	var log setupLog
+	h, err := b.driver.Start(t.Context(), executor.Task{Definition: def, Log: log.add, Launch: launchAt(1)})
+	b.removeImageAfter(t, registry.image())
+	require.NoError(t, err)
+	require.Equal(t, "fetched yes\n", follow(t, h, 1).output)
+	require.NoError(t, h.Remove(t.Context()))
+	require.Contains(t, log.String(), "pulled image "+registry.image())
+	require.NotContains(t, log.String(), "registry.example.com")
+	require.NotContains(t, log.String(), registry.password)
+	b.requireNothingLeft(t)
+}
+
 // TestDriver_image_of_another_run runs a task with an image that another run
 // pulled with its own credentials.
 func TestDriver_image_of_another_run(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -112,9 +113,13 @@ func registryAuth(auth map[string]run.Auth) ([]byte, error) {
 		Auth     string `json:"auth"`
 	}
 	entries := make(map[string]entry, len(auth))
-	for host, a := range auth {
+	for _, host := range slices.Sorted(maps.Keys(auth)) { // of Docker Hub's hosts, docker.io comes first
+		a := auth[host]
 		if host == dockerHub || host == "index.docker.io" || host == "registry-1.docker.io" {
 			host = dockerHubKey
+		}
+		if _, taken := entries[host]; taken {
+			continue
 		}
 		entries[host] = entry{a.Username, a.Password, base64.StdEncoding.EncodeToString([]byte(a.Username + ":" + a.Password))}
 	}

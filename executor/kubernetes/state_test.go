@@ -194,6 +194,12 @@ func TestRegistryAuth(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"auths":{"ghcr.io":{"username":"u","password":"p","auth":"dTpw"},
 		"https://index.docker.io/v1/":{"username":"v","password":"q","auth":"djpx"}}}`, string(text))
+
+	for range 20 { // the order of a map must not decide
+		text, err = registryAuth(map[string]run.Auth{"registry-1.docker.io": {Username: "w"}, "index.docker.io": {Username: "u"}, "docker.io": {Username: "v", Password: "q"}})
+		require.NoError(t, err)
+		require.JSONEq(t, `{"auths":{"https://index.docker.io/v1/":{"username":"v","password":"q","auth":"djpx"}}}`, string(text))
+	}
 }
 
 func TestUnschedulable(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 func seesAll(p tokens.Principal) bool { return !p.Restricted() || p.Roles.Allows(roles.View, "") }
 
 // SeesPool reports whether a principal may see a pool: it may be used by runs of a group
-// that the principal may see. The pool gets only the patterns that concern the principal.
+// that the principal may see. The pool gets only the patterns that concern the principal,
+// and no credentials.
 func SeesPool(p tokens.Principal, pool *run.Pool) bool {
 	if seesAll(p) {
 		return true
@@ -22,6 +23,7 @@ func SeesPool(p tokens.Principal, pool *run.Pool) bool {
 	if len(paths) == 0 || len(p.Roles.Within(roles.View, paths)) == 0 {
 		return false
 	}
+	pool.Images.Registries = nil
 	pool.AllowedGroups = concerning(p, pool.AllowedGroups)
 	pool.FleetGroups = slices.Clone(pool.FleetGroups)
 	for i := range pool.FleetGroups {

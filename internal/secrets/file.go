@@ -26,6 +26,7 @@ const (
 type settings struct {
 	Type   string   `yaml:"type"`
 	Groups []string `yaml:"groups"`
+	Pools  bool     `yaml:"pools"`
 	Prefix string   `yaml:"prefix"` // env: of variables; vault: of paths
 	Dir    string   `yaml:"dir"`    // file
 
@@ -71,7 +72,7 @@ func Open(path string, lookup func(name string) (string, bool), log *slog.Logger
 			faults = append(faults, fmt.Errorf("%s: providers.%s: %w", path, name, err))
 			continue
 		}
-		s.entries[name] = entry{provider: p, groups: x.Groups}
+		s.entries[name] = entry{provider: p, groups: x.Groups, pools: x.Pools}
 	}
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return s, errors.Join(faults...)
@@ -95,6 +96,9 @@ func (x settings) open(lookup func(string) (string, bool)) (Provider, error) {
 		if !strings.HasPrefix(g, "/") {
 			return nil, fmt.Errorf("the group %q does not begin with a slash", g)
 		}
+	}
+	if x.Pools && len(x.Groups) > 0 {
+		return nil, errors.New("a provider with pools: true is for no run, so it has no groups")
 	}
 	switch x.Type {
 	case typeEnv:

@@ -79,6 +79,37 @@ func TestSet(t *testing.T) {
 	}
 }
 
+// Runs cannot use a provider for pools, and pools no other.
+func TestSet_pools(t *testing.T) {
+	t.Parallel()
+	variables := map[string]string{"CI_TOKEN": "of runs", "PULL_MIRROR": "of pools"}
+	path := filepath.Join(t.TempDir(), "providers.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("providers: {ci: {type: env, prefix: CI_}, pull: {type: env, prefix: PULL_, pools: true}}"), 0o600))
+	s, err := secrets.Open(path, func(name string) (string, bool) { value, ok := variables[name]; return value, ok }, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+
+	pull := run.SecretRef{Provider: "pull", Name: "MIRROR"}
+	require.Equal(t, run.CodeForbidden, run.CodeOf(s.Check("/a/b", pull)))
+	value, err := resolve(t, s, "/a/b", pull)
+	require.Equal(t, run.CodeForbidden, run.CodeOf(err))
+	require.Empty(t, value)
+	err = s.Check("/a/b", run.SecretRef{Provider: "x", Name: "y"})
+	require.ErrorContains(t, err, "there are ci")
+	require.NotContains(t, err.Error(), "pull")
+
+	require.NoError(t, s.CheckPool(pull))
+	require.ErrorContains(t, s.CheckPool(run.SecretRef{Provider: "x", Name: "y"}), "there are pull")
+	require.Equal(t, run.CodeForbidden, run.CodeOf(s.CheckPool(run.SecretRef{Provider: "ci", Name: "TOKEN"})))
+	require.Equal(t, run.CodeInvalid, run.CodeOf(s.CheckPool(run.SecretRef{Provider: "pull", Name: "MIRROR", Key: "k"})), "the provider has no keys")
+	passwords, failed := s.ResolvePool(t.Context(), map[string]run.SecretRef{
+		"mirror.example.com": pull, "ghcr.io": {Provider: "ci", Name: "TOKEN"}, "quay.io": {Provider: "pull", Name: "QUAY"},
+	})
+	require.Equal(t, map[string]run.Secret{"mirror.example.com": "of pools"}, passwords)
+	require.Len(t, failed, 2)
+	require.Equal(t, run.CodeForbidden, run.CodeOf(failed["ghcr.io"]))
+	require.Equal(t, run.CodeNotFound, run.CodeOf(failed["quay.io"]))
+}
+
 func TestSet_without_providers(t *testing.T) {
 	t.Parallel()
 	s, err := secrets.Open("", os.LookupEnv, slog.New(slog.DiscardHandler))
@@ -94,6 +125,7 @@ func TestOpen_faults(t *testing.T) {
 		"no prefix":        {"providers: {a: {type: env}}", "providers.a: it needs a prefix"},
 		"relative dir":     {"providers: {a: {type: file, dir: secrets}}", "must be an absolute path"},
 		"relative group":   {"providers: {a: {type: env, prefix: x, groups: [a]}}", `the group "a" does not begin with a slash`},
+		"groups and pools": {"providers: {a: {type: env, prefix: x, groups: [/a], pools: true}}", "is for no run, so it has no groups"},
 		"no login":         {"providers: {a: {type: vault}}", "either token_file or approle"},
 		"half a role":      {"providers: {a: {type: vault, approle: {role_id: x}}}", "approle needs role_id and secret_id_file"},
 		"all faults":       {"providers: {a: {type: env}, b: {type: file}}", "providers.b: dir is"},

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,10 +33,11 @@ type Provider interface {
 	Check(ref run.SecretRef) error
 }
 
-// entry is a provider and the groups that may use it.
+// entry is a provider and who may use it.
 type entry struct {
 	provider Provider
 	groups   []string // groups, and all groups below them; none: all groups
+	pools    bool     // for the registries of pools, and for no run
 }
 
 // Set is a set of providers by name. It is safe for concurrent use. The zero
@@ -47,13 +49,23 @@ type Set struct {
 
 // Check returns an error if a run of the group cannot use the reference. Codes:
 // not_found for an unknown provider, forbidden for a provider that is not for
-// the group, invalid.
+// the group, or for pools only, invalid.
 func (s *Set) Check(group string, ref run.SecretRef) error {
-	e, err := s.find(group, ref)
+	p, err := s.forRun(group, ref)
 	if err != nil {
 		return err
 	}
-	return e.provider.Check(ref)
+	return p.Check(ref)
+}
+
+// CheckPool returns an error if the registries of pools cannot use the reference. Codes:
+// not_found for an unknown provider, forbidden for a provider that is for runs, invalid.
+func (s *Set) CheckPool(ref run.SecretRef) error {
+	p, err := s.forPools(ref)
+	if err != nil {
+		return err
+	}
+	return p.Check(ref)
 }
 
 // Resolve returns the secrets of a run of the group, by the names under which
@@ -68,7 +80,13 @@ func (s *Set) Resolve(ctx context.Context, group string, refs map[string]run.Sec
 	all.SetLimit(maxConcurrent)
 	for i, name := range names {
 		all.Go(func() (err error) {
-			values[i], err = s.get(ctx, group, refs[name])
+			p, err := s.forRun(group, refs[name])
+			if err == nil {
+				values[i], err = get(ctx, p, refs[name])
+			}
+			if run.CodeOf(err) == run.CodeUnavailable {
+				s.log.WarnContext(ctx, "failed to read a secret from its provider", "provider", refs[name].Provider, "error", err)
+			}
 			if err != nil {
 				return fmt.Errorf("the secret %s: %w", name, err)
 			}
@@ -85,17 +103,40 @@ func (s *Set) Resolve(ctx context.Context, group string, refs map[string]run.Sec
 	return out, nil
 }
 
-func (s *Set) get(ctx context.Context, group string, ref run.SecretRef) (run.Secret, error) {
-	e, err := s.find(group, ref)
-	if err != nil {
-		return "", err
+// ResolvePool returns the passwords of a pool's registries by host, and an error for each
+// host whose password it cannot read. Errors are those of CheckPool and of Provider.Get.
+func (s *Set) ResolvePool(ctx context.Context, refs map[string]run.SecretRef) (map[string]run.Secret, map[string]error) {
+	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
+	defer cancel()
+	passwords, failed := make(map[string]run.Secret, len(refs)), make(map[string]error)
+	var mu sync.Mutex
+	var all errgroup.Group
+	all.SetLimit(maxConcurrent)
+	for host, ref := range refs {
+		all.Go(func() error {
+			var password run.Secret
+			p, err := s.forPools(ref)
+			if err == nil {
+				password, err = get(ctx, p, ref)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed[host] = err
+			} else {
+				passwords[host] = password
+			}
+			return nil
+		})
 	}
-	value, err := e.provider.Get(ctx, ref)
+	_ = all.Wait() // failed has the errors
+	return passwords, failed
+}
+
+func get(ctx context.Context, p Provider, ref run.SecretRef) (run.Secret, error) {
+	value, err := p.Get(ctx, ref)
 	switch {
 	case err != nil:
-		if run.CodeOf(err) == run.CodeUnavailable {
-			s.log.WarnContext(ctx, "failed to read a secret from its provider", "provider", ref.Provider, "error", err)
-		}
 		return "", err
 	case len(value) >= run.MaxVariableBytes:
 		return "", run.Errorf(run.CodeInvalid, "it has %d bytes; a variable must have less than %d", len(value), run.MaxVariableBytes)
@@ -105,19 +146,49 @@ func (s *Set) get(ctx context.Context, group string, ref run.SecretRef) (run.Sec
 	return value, nil
 }
 
-func (s *Set) find(group string, ref run.SecretRef) (entry, error) {
-	e, ok := s.entries[ref.Provider]
-	if !ok {
-		known := "none is configured (gateway.secret_providers_file)"
-		if len(s.entries) > 0 {
-			known = "there are " + strings.Join(slices.Sorted(maps.Keys(s.entries)), ", ")
-		}
-		return entry{}, run.Errorf(run.CodeNotFound, "there is no provider of secrets named %q; %s", ref.Provider, known)
+// forRun returns the provider of a reference, if runs of the group may use it.
+func (s *Set) forRun(group string, ref run.SecretRef) (Provider, error) {
+	e, err := s.find(ref, false)
+	if err != nil {
+		return nil, err
+	}
+	if e.pools {
+		return nil, run.Errorf(run.CodeForbidden, "the provider %s is for pools, not for runs", ref.Provider)
 	}
 	if len(e.groups) > 0 && !slices.ContainsFunc(e.groups, func(g string) bool { return below(group, g) }) {
-		return entry{}, run.Errorf(run.CodeForbidden, "the provider %s is not for runs of %s", ref.Provider, group)
+		return nil, run.Errorf(run.CodeForbidden, "the provider %s is not for runs of %s", ref.Provider, group)
 	}
-	return e, nil
+	return e.provider, nil
+}
+
+// forPools returns the provider of a reference, if pools may use it.
+func (s *Set) forPools(ref run.SecretRef) (Provider, error) {
+	e, err := s.find(ref, true)
+	if err != nil {
+		return nil, err
+	}
+	if !e.pools {
+		return nil, run.Errorf(run.CodeForbidden, "the provider %s is for runs, which could read the password: pools need a provider with pools: true", ref.Provider)
+	}
+	return e.provider, nil
+}
+
+// find returns the provider of a reference. An error names those for pools, or for runs.
+func (s *Set) find(ref run.SecretRef, pools bool) (entry, error) {
+	if e, ok := s.entries[ref.Provider]; ok {
+		return e, nil
+	}
+	var others []string
+	for _, name := range slices.Sorted(maps.Keys(s.entries)) {
+		if s.entries[name].pools == pools {
+			others = append(others, name)
+		}
+	}
+	known := "none is configured (gateway.secret_providers_file)"
+	if len(others) > 0 {
+		known = "there are " + strings.Join(others, ", ")
+	}
+	return entry{}, run.Errorf(run.CodeNotFound, "there is no provider of secrets named %q; %s", ref.Provider, known)
 }
 
 // below reports whether a group is another one or below it.

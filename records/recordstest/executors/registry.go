@@ -584,6 +584,12 @@ func testPoolImages(t *testing.T, d *fixture.Database) {
 	require.Equal(t, want, put(run.Pool{Driver: "docker"}), "an earlier client does not know them")
 	want.Rewrites = nil
 	require.Equal(t, want, put(run.Pool{Driver: "docker", Images: run.PoolImages{Rewrites: map[string]string{}}}))
+	want.Registries = map[string]run.PoolRegistry{"docker.io": {Username: "u", PasswordFrom: run.SecretRef{Provider: "p", Name: "n", Key: "k"}}}
+	require.Equal(t, want, put(run.Pool{Driver: "docker", Images: run.PoolImages{Registries: want.Registries}}))
+	require.Equal(t, want.Registries, define(none).PoolRegistries)
+	require.Equal(t, want, put(run.Pool{Driver: "docker"}), "an earlier client does not know them")
+	want.Registries = nil
+	require.Equal(t, want, put(run.Pool{Driver: "docker", Images: run.PoolImages{Registries: map[string]run.PoolRegistry{}}}))
 
 	want.Default = "alpine"
 	require.Equal(t, want, put(run.Pool{Driver: "docker", Images: run.PoolImages{Default: "alpine"}}))

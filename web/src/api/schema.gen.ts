@@ -2898,6 +2898,10 @@ export interface components {
             image_rewrites?: {
                 [key: string]: string;
             };
+            /** @description The credentials that all tasks of the pool pull with, by registry host; absent for none, and for callers that do not see all groups. */
+            registries?: {
+                [key: string]: components["schemas"]["PoolRegistry"];
+            };
             /**
              * @description The fleets whose machines serve the pool and that do not allow all groups. A run may use the pool only if
              *     each of them allows its group too.
@@ -3289,6 +3293,13 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * @description The credentials that all tasks of the pool pull with, by registry host. Those of the run come first. Absent keeps
+             *     those of an existing pool, and `{}` removes them. Not for the driver `shell`.
+             */
+            registries?: {
+                [key: string]: components["schemas"]["PoolRegistry"];
+            };
+            /**
              * @description Whether privileged tasks are allowed.
              * @default false
              */
@@ -3313,6 +3324,11 @@ export interface components {
             exec: "allowed" | "forbidden";
             flavor?: components["schemas"]["Flavor"];
             kubernetes?: components["schemas"]["KubernetesPool"];
+        };
+        /** @description The credentials of a pool for an image registry. */
+        PoolRegistry: {
+            username: string;
+            password_from: components["schemas"]["SecretRef"];
         };
         /** @description The size of the slots of a pool. */
         Flavor: {

@@ -39,6 +39,7 @@ export function specOf(pool: Schemas['Pool'], draft: PoolDraft): Schemas['PoolSp
     flavor: Object.values(flavor).some((v) => v !== undefined && v !== '') ? flavor : undefined,
     image: pool.image,
     image_rewrites: pool.image_rewrites,
+    registries: pool.registries,
     kubernetes: pool.kubernetes,
   }
 }

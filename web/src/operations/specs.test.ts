@@ -10,6 +10,7 @@ const pool: Schemas['Pool'] = {
   exec: 'forbidden', flavor: { name: 'large', memory: '8Gi' }, kubernetes: { service_account: 'builds' }, online: 1, draining: 0, offline: 0,
   slots: 4, slots_used: 0, queued: 0, running: 0, max_running: 3, image: 'alpine',
   image_rewrites: { 'docker.io': 'mirror.example.com/hub' },
+  registries: { 'mirror.example.com': { username: 'puller', password_from: { provider: 'pulls', name: 'mirror' } } },
 }
 
 test('a pool that the form did not change is put as it is', () => {
@@ -17,6 +18,7 @@ test('a pool that the form did not change is put as it is', () => {
     driver: 'docker', os: 'linux', arch: undefined, labels: { zone: 'a', empty: '' }, max_running: 3, privileged: false, shared: true, default: false,
     exec: 'forbidden', flavor: { name: 'large', memory: '8Gi' }, kubernetes: { service_account: 'builds' }, image: 'alpine',
     image_rewrites: { 'docker.io': 'mirror.example.com/hub' },
+    registries: { 'mirror.example.com': { username: 'puller', password_from: { provider: 'pulls', name: 'mirror' } } },
   })
 })
 

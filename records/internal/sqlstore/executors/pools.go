@@ -303,6 +303,9 @@ func restrictions(p, prev run.Pool) (groups, images string, err error) {
 	if p.Images.Rewrites == nil {
 		p.Images.Rewrites = prev.Images.Rewrites
 	}
+	if p.Images.Registries == nil {
+		p.Images.Registries = prev.Images.Registries
+	}
 	// A client that gives the list learns this before.
 	if policies := p.Images.PullPolicies; p.Shared && len(policies) > 0 && !slices.Contains(policies, run.PullAlways) {
 		return "", "", run.InvalidError("the pool is not valid", []run.Fault{{
