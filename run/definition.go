@@ -193,6 +193,7 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 		}
 	}
 	d.maskCheckouts(header.Secrets)
+	d.addDockerAuth(header.Secrets)
 	return d
 }
 
@@ -214,12 +215,17 @@ func (d *Definition) Supply(secrets map[string]Secret) {
 			d.Auth[host] = Auth{Username: r.Username, Password: password.Reveal()}
 		}
 	}
+	d.addDockerAuth(secrets)
 }
 
-// SupplyPool adds the passwords of PoolRegistries, by host. Only the executor gets them:
-// they are not among Secrets, which the environment of the task has.
+// SupplyPool adds the passwords of PoolRegistries, by host, for registries for which the
+// task has none. Supply comes first. Only the executor gets them: they are not among
+// Secrets, which the environment of the task has.
 func (d *Definition) SupplyPool(passwords map[string]Secret) {
 	for host, password := range passwords {
+		if _, own := d.Auth[host]; own {
+			continue
+		}
 		if d.Auth == nil {
 			d.Auth = make(map[string]Auth)
 		}

@@ -52,8 +52,8 @@ func TestDefinition_SupplyPool(t *testing.T) {
 		d := define(&run.Spec{Registries: map[string]run.Registry{host: {Username: "run"}}})
 		require.NotContains(t, d.PoolRegistries, "docker.io", host)
 	}
-	d.SupplyPool(map[string]run.Secret{"quay.io": "of the pool"})
 	d.Supply(map[string]run.Secret{"P": "of a provider"})
+	d.SupplyPool(map[string]run.Secret{"quay.io": "of the pool"})
 	require.Equal(t, map[string]run.Auth{
 		"registry-1.docker.io": {Username: "run", Password: "inlined"}, "ghcr.io": {Username: "run", Password: "of a provider"}, "quay.io": {Username: "pool", Password: "of the pool"},
 	}, d.Auth)
@@ -87,6 +87,65 @@ func TestPool_Define_registries(t *testing.T) {
 	require.Equal(t, all, hosts(run.DriverKubernetes), "its pods have images of the executor")
 	checkout.Image = "ghcr.io/git"
 	require.Equal(t, []string{"ghcr.io", "mirror.example.com", "quay.io"}, hosts(run.DriverDocker, checkout))
+}
+
+// The secret DOCKER_AUTH_CONFIG has credentials for registries, after those of the run and
+// before those of the pool.
+func TestDefinition_docker_auth(t *testing.T) {
+	t.Parallel()
+	define := func(header *run.Spec, image string) run.Definition {
+		return run.Define(header, &run.TaskSpec{Image: image, Steps: []run.Step{{Run: "true"}}, Services: []run.ServiceSpec{{Image: "quay.io/a"}}}, run.ExpandedTask{Name: "t"}, run.Key{Run: "r", Attempt: 1, Dispatch: 1}, 1)
+	}
+	config := func(value string) *run.Spec {
+		return &run.Spec{Secrets: map[string]run.Secret{run.DockerAuthConfig: run.Secret(value)}}
+	}
+	const hub, ghcr = `"https://index.docker.io/v1/": {"auth": "aHViOmh1YjpwYXNzd29yZA=="}`, `"ghcr.io": {"username": "u", "password": "ghcr password", "email": "x"}`
+	want := map[string]run.Auth{"docker.io": {Username: "hub", Password: "hub:password"}, "ghcr.io": {Username: "u", Password: "ghcr password"}}
+	for value, auth := range map[string]map[string]run.Auth{
+		`{"auths": {` + hub + `, ` + ghcr + `}, "credsStore": "x"}`:                                                                                  want,
+		`{"auths": {` + hub + `, ` + ghcr + `, "ghcr.io/team": {"username": "v", "password": "w"}, "quay.io": {"identitytoken": "x"}, "other": {}}}`: want,
+		`{"auths": {"localhost:5000": {"auth": "dTo="}}}`:                                                                                            {"localhost:5000": {Username: "u"}},
+		`{"auths": {}}`: nil,
+	} {
+		d := define(config(value), "alpine")
+		require.Empty(t, d.Fault, value)
+		require.Equal(t, auth, d.Auth, value)
+		require.Contains(t, d.Secrets, value)
+		for _, a := range auth {
+			if a.Password != "" {
+				require.Contains(t, d.Secrets, a.Password)
+			}
+		}
+	}
+	for value, fault := range map[string]string{
+		``: "is not JSON", `"hush"`: "is not JSON", `{"auths": {"ghcr.io": "hush"}}`: "is not JSON", `{"auths": {"ghcr.io": {"auth": "hush"}}}`: `for "ghcr.io" that are not user:password`,
+		`{"auths": {"ghcr.io": {"auth": "aHVzaA=="}}}`: "not user:password in base64",
+	} {
+		d := define(config(value), "alpine")
+		require.Contains(t, d.Fault, fault)
+		require.NotContains(t, d.Fault, "hush")
+		require.Empty(t, define(config(value), "").Fault, "tasks without images pull none")
+	}
+
+	for host, key := range map[string]string{
+		"registry-1.docker.io": "https://index.docker.io/v1/", "docker.io": "registry-1.docker.io", "index.docker.io": "docker.io:443", "ghcr.io": "GHCR.io",
+	} {
+		header := config(`{"auths": {"` + key + `": {"username": "u", "password": "p"}}}`)
+		header.Registries = map[string]run.Registry{host: {Username: "run", PasswordSecret: "S"}}
+		require.Equal(t, map[string]run.Auth{host: {Username: "run"}}, define(header, "alpine").Auth)
+	}
+
+	header := &run.Spec{
+		Secrets: map[string]run.Secret{"S": "inlined"}, SecretsFrom: map[string]run.SecretRef{run.DockerAuthConfig: {Provider: "p", Name: "n"}},
+		Registries: map[string]run.Registry{"ghcr.io": {Username: "run", PasswordSecret: "S"}},
+	}
+	d := define(header, "alpine")
+	run.Pool{Driver: run.DriverDocker, Images: run.PoolImages{Registries: map[string]run.PoolRegistry{"docker.io": {Username: "pool"}, "quay.io": {Username: "pool"}}}}.Define(&d)
+	d.Supply(map[string]run.Secret{run.DockerAuthConfig: `{"auths": {` + hub + `, ` + ghcr + `}}`})
+	d.SupplyPool(map[string]run.Secret{"docker.io": "of the pool", "quay.io": "of the pool"})
+	require.Equal(t, map[string]run.Auth{
+		"docker.io": want["docker.io"], "ghcr.io": {Username: "run", Password: "inlined"}, "quay.io": {Username: "pool", Password: "of the pool"},
+	}, d.Auth)
 }
 
 // TestDefine_untrusted checks that an untrusted run gets no secrets of
