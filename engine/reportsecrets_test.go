@@ -37,13 +37,13 @@ func (v *fakeProvider) Resolve(_ context.Context, _ string, refs map[string]run.
 // The texts of reports show no secret of the run, and none of a provider.
 func TestReports_hide_secrets(t *testing.T) {
 	t.Parallel()
-	own, kept := "own-"+rand.Text(), "kept-"+rand.Text()
+	own, kept, pull := "own-"+rand.Text(), "kept-"+rand.Text(), "pull-"+rand.Text()
 	d := newArchiveBench(t, archives.Options{})
 	v := &fakeProvider{secret: kept}
 	d.deps.Secrets = v
 	d.Engine = engine.New(d.deps)
 	of := &run.Spec{
-		Name: "n", Group: "/a/b", Secrets: map[string]run.Secret{"OWN": run.Secret(own)},
+		Name: "n", Group: "/a/b", Secrets: map[string]run.Secret{"OWN": run.Secret(own), run.DockerAuthConfig: run.Secret(`{"auths": {"ghcr.io": {"auth": "` + base64.StdEncoding.EncodeToString([]byte("u:"+pull)) + `"}}}`)},
 		SecretsFrom: map[string]run.SecretRef{"KEPT": {Provider: "vault", Name: "kept"}},
 		Tasks:       map[string]*run.TaskSpec{"a": {Steps: []run.Step{{ArchiveStep: run.ArchiveStep{SaveArtifacts: &run.SaveArtifacts{Name: "report", JUnit: true}}}}}},
 	}
@@ -68,6 +68,7 @@ func TestReports_hide_secrets(t *testing.T) {
 		"1.xml":        failed("with "+own, "and "+kept),
 		"2.xml":        failed("", base64.StdEncoding.EncodeToString([]byte(own))),
 		"3.xml":        failed("", strings.Repeat("x", 490)+own), // the text is cut
+		"3a.xml":       failed("", pull),
 		"4.xml":        "<" + own + "></b>",
 		own + "-5.xml": "<" + kept + "/>",
 	})
@@ -83,7 +84,7 @@ func TestReports_hide_secrets(t *testing.T) {
 	}
 	summary, err := save(begin())
 	require.NoError(t, err)
-	require.Equal(t, []string{"with ***.and ***", "***", strings.Repeat("x", 490) + "***"}, summary.FailedNames)
+	require.Equal(t, []string{"with ***.and ***", "***", strings.Repeat("x", 490) + "***", "***"}, summary.FailedNames)
 	require.Equal(t, []string{
 		"4.xml: XML syntax error on line 1: element <***> closed by </b>",
 		"***-5.xml: it has no test suite",

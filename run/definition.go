@@ -165,7 +165,7 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 		Steps:       make([]StepDef, len(t.Steps)),
 	}
 	if len(header.SecretsFrom) > 0 {
-		d.SecretsFrom, d.Registries, d.ProviderSecrets = header.SecretsFrom, header.Registries, true
+		d.SecretsFrom, d.Registries, d.ProviderSecrets = header.SecretsFrom, oneSpelling(header.Registries), true
 		if header.Untrusted { // an older version accepted and stored it
 			d.Fault = UntrustedReason
 		}
@@ -223,13 +223,7 @@ func (d *Definition) Supply(secrets map[string]Secret) {
 // Secrets, which the environment of the task has.
 func (d *Definition) SupplyPool(passwords map[string]Secret) {
 	for host, password := range passwords {
-		if _, own := d.Auth[host]; own {
-			continue
-		}
-		if d.Auth == nil {
-			d.Auth = make(map[string]Auth)
-		}
-		d.Auth[host] = Auth{Username: d.PoolRegistries[host].Username, Password: password.Reveal()}
+		d.addAuth(host, Auth{Username: d.PoolRegistries[host].Username, Password: password.Reveal()})
 	}
 }
 
@@ -359,8 +353,21 @@ func auth(header *Spec) map[string]Auth {
 		return nil
 	}
 	out := make(map[string]Auth, len(header.Registries))
-	for host, r := range header.Registries {
+	for host, r := range oneSpelling(header.Registries) {
 		out[host] = Auth{Username: r.Username, Password: header.Secrets[r.PasswordSecret].Reveal()}
+	}
+	return out
+}
+
+// oneSpelling returns registries by the one spelling of their hosts. Of several, the one
+// that is spelled so comes first.
+func oneSpelling(registries map[string]Registry) map[string]Registry {
+	out := make(map[string]Registry, len(registries))
+	for _, host := range slices.Sorted(maps.Keys(registries)) {
+		one := registryHost(host)
+		if _, taken := out[one]; !taken || host == one {
+			out[one] = registries[host]
+		}
 	}
 	return out
 }

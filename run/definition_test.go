@@ -3,6 +3,7 @@ package run_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func TestDefinition_SupplyPool(t *testing.T) {
 	d.Supply(map[string]run.Secret{"P": "of a provider"})
 	d.SupplyPool(map[string]run.Secret{"quay.io": "of the pool"})
 	require.Equal(t, map[string]run.Auth{
-		"registry-1.docker.io": {Username: "run", Password: "inlined"}, "ghcr.io": {Username: "run", Password: "of a provider"}, "quay.io": {Username: "pool", Password: "of the pool"},
+		"docker.io": {Username: "run", Password: "inlined"}, "ghcr.io": {Username: "run", Password: "of a provider"}, "quay.io": {Username: "pool", Password: "of the pool"},
 	}, d.Auth)
 	require.Equal(t, []string{"of a provider", "inlined"}, d.Secrets)
 	require.Equal(t, []string{"of a provider", "of the pool", "inlined"}, d.Hidden())
@@ -105,21 +106,27 @@ func TestDefinition_docker_auth(t *testing.T) {
 		`{"auths": {` + hub + `, ` + ghcr + `}, "credsStore": "x"}`:                                                                                  want,
 		`{"auths": {` + hub + `, ` + ghcr + `, "ghcr.io/team": {"username": "v", "password": "w"}, "quay.io": {"identitytoken": "x"}, "other": {}}}`: want,
 		`{"auths": {"localhost:5000": {"auth": "dTo="}}}`:                                                                                            {"localhost:5000": {Username: "u"}},
+		`{"auths": {"ghcr.io": {"username": "u", "password": "ghcr password"}, "docker.io": {"auth": "aHViOmh1YjpwYXNzd29yZAAA"}}}`:                  want,
 		`{"auths": {}}`: nil,
+		``:              nil, " \n": nil,
 	} {
 		d := define(config(value), "alpine")
 		require.Empty(t, d.Fault, value)
 		require.Equal(t, auth, d.Auth, value)
-		require.Contains(t, d.Secrets, value)
+		if strings.TrimSpace(value) != "" {
+			require.Contains(t, d.Secrets, value)
+		}
 		for _, a := range auth {
 			if a.Password != "" {
 				require.Contains(t, d.Secrets, a.Password)
+				require.Contains(t, define(config(value), "").Secrets, a.Password, "steps can decode it in tasks without images too")
 			}
 		}
 	}
 	for value, fault := range map[string]string{
-		``: "is not JSON", `"hush"`: "is not JSON", `{"auths": {"ghcr.io": "hush"}}`: "is not JSON", `{"auths": {"ghcr.io": {"auth": "hush"}}}`: `for "ghcr.io" that are not user:password`,
-		`{"auths": {"ghcr.io": {"auth": "aHVzaA=="}}}`: "not user:password in base64",
+		`"hush"`: "is not JSON", `{"auths": {"ghcr.io": "hush"}}`: "is not JSON", `{"auths": {"ghcr.io": {"auth": "hush"}}}`: "for ghcr.io that are not user:password",
+		`{"auths": {"ghcr.io": {"auth": "aHVzaA=="}}}`:         "not user:password in base64",
+		`{"auths": {"https://u:hush@ghcr.io": {"auth": "x"}}}`: "for a path that are not user:password",
 	} {
 		d := define(config(value), "alpine")
 		require.Contains(t, d.Fault, fault)
@@ -127,12 +134,26 @@ func TestDefinition_docker_auth(t *testing.T) {
 		require.Empty(t, define(config(value), "").Fault, "tasks without images pull none")
 	}
 
+	// What pulls do not use is masked all the same.
+	unused := define(config(`{"auths": {"ghcr.io": {"auth": "MDAwMDAwMDA6", "identitytoken": "an identity token"}, "ghcr.io/team": {"auth": "dTpvZiBhIHBhdGg="},
+		"docker.io": {"username": "u", "password": "the first"}, "index.docker.io": {"username": "u", "password": "the second"},
+		"quay.io": {"registrytoken": "a registry token", "auth": "x"}, "localhost:5000": {"password": "without a user"}}}`), "alpine")
+	require.Empty(t, unused.Fault)
+	require.Equal(t, map[string]run.Auth{"docker.io": {Username: "u", Password: "the first"}}, unused.Auth, "an empty password beside a token is none")
+	require.Subset(t, unused.Secrets, []string{
+		"an identity token", "of a path", "dTpvZiBhIHBhdGg=", "the first", "the second", "a registry token", "without a user",
+	})
+
 	for host, key := range map[string]string{
-		"registry-1.docker.io": "https://index.docker.io/v1/", "docker.io": "registry-1.docker.io", "index.docker.io": "docker.io:443", "ghcr.io": "GHCR.io",
+		"registry-1.docker.io": "https://index.docker.io/v1/", "docker.io": "registry-1.docker.io", "index.docker.io": "docker.io:443", "ghcr.io": "GHCR.io", "GHCR.io": "ghcr.io",
 	} {
 		header := config(`{"auths": {"` + key + `": {"username": "u", "password": "p"}}}`)
 		header.Registries = map[string]run.Registry{host: {Username: "run", PasswordSecret: "S"}}
-		require.Equal(t, map[string]run.Auth{host: {Username: "run"}}, define(header, "alpine").Auth)
+		one := "docker.io"
+		if !strings.Contains(host, "docker") {
+			one = "ghcr.io"
+		}
+		require.Equal(t, map[string]run.Auth{one: {Username: "run"}}, define(header, "alpine").Auth)
 	}
 
 	header := &run.Spec{

@@ -1,8 +1,10 @@
 package run
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,64 +15,76 @@ import (
 const DockerAuthConfig = "DOCKER_AUTH_CONFIG"
 
 // addDockerAuth adds the credentials of the secret DockerAuthConfig, if it is one of these,
-// for registries for which the task has none.
+// for registries for which the task has none. Its passwords are masked in all tasks.
 func (d *Definition) addDockerAuth(secrets map[string]Secret) {
 	config, ok := secrets[DockerAuthConfig]
-	if !ok || d.Image == "" {
+	if !ok {
 		return
 	}
-	found, err := dockerAuth(config.Reveal())
+	found, hidden, err := dockerAuth(config.Reveal())
+	d.Secrets = longestFirst(append(slices.Clone(d.Secrets), masked(hidden)...))
+	if d.Image == "" {
+		return
+	}
 	if err != nil {
 		d.Fault = err.Error()
 		return
 	}
-	own := make(map[string]bool, len(d.Auth))
-	for host := range d.Auth {
-		own[registryHost(host)] = true
-	}
-	passwords := make(map[string]Secret, len(found))
 	for host, a := range found {
-		passwords[host] = Secret(a.Password)
-		if own[host] {
-			continue
-		}
-		if d.Auth == nil {
-			d.Auth = make(map[string]Auth)
-		}
-		d.Auth[host] = a
+		d.addAuth(host, a)
 	}
-	d.Secrets = longestFirst(append(slices.Clone(d.Secrets), masked(passwords)...))
 }
 
-// dockerAuth returns the credentials in a Docker configuration by host. It ignores entries
-// for paths and tokens, and helpers. Errors show no content. Errors: invalid.
-func dockerAuth(config string) (map[string]Auth, error) {
+// addAuth adds credentials for a registry for which the task has none.
+func (d *Definition) addAuth(host string, a Auth) {
+	if _, own := d.Auth[host]; own {
+		return
+	}
+	if d.Auth == nil {
+		d.Auth = make(map[string]Auth)
+	}
+	d.Auth[host] = a
+}
+
+// dockerAuth returns the credentials in a Docker configuration by host, and what is to be
+// masked of it, also after an error. It ignores entries for paths, entries with a token,
+// and helpers. Errors show no content. Errors: invalid.
+func dockerAuth(config string) (found map[string]Auth, hidden map[string]Secret, err error) {
+	if strings.TrimSpace(config) == "" {
+		return nil, nil, nil
+	}
 	var c struct {
-		Auths map[string]struct{ Auth, Username, Password string } `json:"auths"`
+		Auths map[string]struct{ Auth, Username, Password, IdentityToken, RegistryToken string } `json:"auths"`
 	}
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
-		return nil, Errorf(CodeInvalid, `the secret %s is not JSON of the form {"auths": {"ghcr.io": {"auth": "..."}}}`, DockerAuthConfig)
+		return nil, nil, Errorf(CodeInvalid, `the secret %s is not JSON of the form {"auths": {"ghcr.io": {"auth": "..."}}}`, DockerAuthConfig)
 	}
-	found := make(map[string]Auth, len(c.Auths))
+	found, hidden = make(map[string]Auth, len(c.Auths)), make(map[string]Secret)
 	for _, key := range slices.Sorted(maps.Keys(c.Auths)) {
-		host, a := dockerAuthHost(key), Auth{Username: c.Auths[key].Username, Password: c.Auths[key].Password}
-		if pair := c.Auths[key].Auth; pair != "" {
-			text, err := base64.StdEncoding.DecodeString(pair)
+		x, host := c.Auths[key], dockerAuthHost(key)
+		a := Auth{Username: x.Username, Password: x.Password}
+		token := x.IdentityToken != "" || x.RegistryToken != "" // a user beside it has no password
+		if x.Auth != "" {
+			text, fault := base64.StdEncoding.DecodeString(x.Auth)
 			user, password, ok := strings.Cut(string(text), ":")
-			if err != nil || !ok {
-				return nil, Errorf(CodeInvalid, "the secret %s has credentials for %s that are not user:password in base64", DockerAuthConfig, brief(key))
+			if (fault != nil || !ok) && !token && err == nil {
+				err = Errorf(CodeInvalid, "the secret %s has credentials for %s that are not user:password in base64", DockerAuthConfig, cmp.Or(host, "a path"))
 			}
-			a = Auth{Username: user, Password: password}
+			// Docker's own client ignores NUL bytes around a password.
+			a = Auth{Username: user, Password: strings.Trim(password, "\x00")}
 		}
-		if _, twice := found[host]; host != "" && a.Username != "" && !twice {
+		for i, text := range []string{x.Auth, x.Password, a.Password, x.IdentityToken, x.RegistryToken} {
+			hidden[fmt.Sprint(i, key)] = Secret(text)
+		}
+		if _, twice := found[host]; host != "" && a.Username != "" && !token && !twice {
 			found[host] = a
 		}
 	}
-	return found, nil
+	return found, hidden, err
 }
 
 // dockerAuthHost returns the host of a key of a Docker configuration, such as
-// https://index.docker.io/v1/; "" if it has another path.
+// https://index.docker.io/v1/; "" if it has another path, or is no host.
 func dockerAuthHost(key string) string {
 	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
 	host, path, _ := strings.Cut(key, "/")
@@ -79,5 +93,8 @@ func dockerAuthHost(key string) string {
 	default:
 		return ""
 	}
-	return registryHost(host)
+	if host = registryHost(host); CheckImagePrefix(host) != nil {
+		return ""
+	}
+	return host
 }

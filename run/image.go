@@ -124,7 +124,7 @@ func (p *Pool) registries(d *Definition) map[string]PoolRegistry {
 	needed := maps.Clone(p.Images.Registries)
 	maps.DeleteFunc(needed, func(host string, _ PoolRegistry) bool { return !others && !d.Pulls(host) })
 	for host := range d.Auth {
-		delete(needed, registryHost(host))
+		delete(needed, host)
 	}
 	return needed
 }

@@ -217,6 +217,7 @@ func pullError(name string, err error) error {
 // registryAuth encodes the credentials for a registry's host. It returns "" if
 // the task has none for that host.
 func registryAuth(host string, auth map[string]run.Auth) (string, error) {
+	host = strings.ToLower(host)
 	names := []string{host}
 	if host == dockerHub {
 		names = append(names, "index.docker.io", "registry-1.docker.io", "https://index.docker.io/v1/")
