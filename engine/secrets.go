@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/drover-run/drover/run"
 )
@@ -67,14 +68,22 @@ func (e *Engine) resolveSecrets(ctx context.Context, d run.Definition) (run.Defi
 	if e.secrets == nil {
 		return run.Definition{}, run.Errorf(run.CodeUnavailable, "this process has no secret providers")
 	}
+	// The executor does not wait for two providers one after the other.
+	var passwords map[string]run.Secret
+	var failed map[string]error
+	var pool sync.WaitGroup
+	if refs := passwordRefs(d); len(refs) > 0 {
+		pool.Go(func() { passwords, failed = e.secrets.ResolvePool(ctx, refs) })
+	}
 	secrets, err := e.secrets.Resolve(ctx, d.RunGroup, d.SecretsFrom)
+	pool.Wait()
 	if err == nil {
 		d.Supply(secrets)
-		err = resolvePool(ctx, e.secrets, e.logger, &d)
+		err = supplyPool(ctx, e.logger, &d, passwords, failed)
 	}
-	switch run.CodeOf(err) {
-	case "":
-	case run.CodeNotFound, run.CodeForbidden, run.CodeInvalid:
+	switch {
+	case err == nil:
+	case permanent(run.CodeOf(err)):
 		d.Fault = err.Error()
 	default:
 		return run.Definition{}, err
@@ -82,25 +91,30 @@ func (e *Engine) resolveSecrets(ctx context.Context, d run.Definition) (run.Defi
 	return d, nil
 }
 
-// resolvePool adds the passwords of the pool's registries to a definition. It fails only
-// without one that an image of the task may need. Its errors are for the run's users, who may not see the settings of providers; the log has the details.
-func resolvePool(ctx context.Context, secrets Secrets, logger *slog.Logger, d *run.Definition) error {
-	if len(d.PoolRegistries) == 0 || d.Fault != "" {
-		return nil
-	}
+// passwordRefs returns the references of the pool's registries by host.
+func passwordRefs(d run.Definition) map[string]run.SecretRef {
 	refs := make(map[string]run.SecretRef, len(d.PoolRegistries))
 	for host, r := range d.PoolRegistries {
-		if _, own := d.Auth[host]; !own {
-			refs[host] = r.PasswordFrom
-		}
+		refs[host] = r.PasswordFrom
 	}
-	passwords, failed := secrets.ResolvePool(ctx, refs)
+	return refs
+}
+
+// supplyPool adds the passwords of the pool's registries to a definition. Without one that
+// an image of the task needs, or that a retry may get, it fails. Its errors are for the
+// run's users, who may not see the settings of providers; the log has the details.
+func supplyPool(ctx context.Context, log *slog.Logger, d *run.Definition, passwords map[string]run.Secret, failed map[string]error) error {
+	if d.Fault != "" {
+		return nil
+	}
 	var first error
 	for _, host := range slices.Sorted(maps.Keys(failed)) {
-		logger.WarnContext(ctx, "failed to read the pool's credentials for a registry",
-			"registry", host, "provider", refs[host].Provider, "run", d.Key.Run, "error", failed[host])
-		if first == nil && d.Pulls(host) {
-			code := run.CodeOf(failed[host])
+		if _, own := d.Auth[host]; own {
+			continue
+		}
+		log.WarnContext(ctx, "failed to read the pool's credentials for a registry",
+			"registry", host, "provider", d.PoolRegistries[host].PasswordFrom.Provider, "run", d.Key.Run, "error", failed[host])
+		if code := run.CodeOf(failed[host]); first == nil && (d.Pulls(host) || !permanent(code)) {
 			first = run.Errorf(code, "the pool's credentials for %s are not available: %s", host, code)
 		}
 	}
@@ -108,4 +122,9 @@ func resolvePool(ctx context.Context, secrets Secrets, logger *slog.Logger, d *r
 		d.SupplyPool(passwords)
 	}
 	return first
+}
+
+// permanent reports whether a provider that failed with the code fails again.
+func permanent(code run.Code) bool {
+	return code == run.CodeNotFound || code == run.CodeForbidden || code == run.CodeInvalid
 }

@@ -2,11 +2,13 @@ package secrets
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -74,8 +76,58 @@ func Open(path string, lookup func(name string) (string, bool), log *slog.Logger
 		}
 		s.entries[name] = entry{provider: p, groups: x.Groups, pools: x.Pools}
 	}
+	faults = append(faults, sharedWithRuns(path, file.Providers)...)
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return s, errors.Join(faults...)
+}
+
+// sharedWithRuns returns a fault for each provider of pools whose secrets runs could read
+// through another one.
+func sharedWithRuns(path string, all map[string]settings) []error {
+	var faults []error
+	for name, pools := range all {
+		for other, runs := range all {
+			if pools.Pools && !runs.Pools && pools.overlaps(runs) {
+				faults = append(faults, fmt.Errorf("%s: providers.%s: runs could read its secrets through providers.%s: give them prefixes or directories of which none begins with the other",
+					path, name, other))
+			}
+		}
+	}
+	return faults
+}
+
+// overlaps reports whether two providers may have a secret in common. Providers of Vault
+// with different logins have none: their policies decide.
+func (x settings) overlaps(y settings) bool {
+	within := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
+	switch {
+	case x.Type != y.Type:
+		return false
+	case x.Type == typeEnv:
+		return within(x.Prefix, y.Prefix)
+	case x.Type == typeFile:
+		return within(realPath(x.Dir), realPath(y.Dir))
+	case x.Type == typeVault:
+		return within(x.Prefix, y.Prefix) && x.Address == y.Address && x.Namespace == y.Namespace && cmp.Or(x.Mount, defaultMount) == cmp.Or(y.Mount, defaultMount) && x.sameLogin(y)
+	}
+	return false
+}
+
+// sameLogin reports whether two providers of Vault have the same rights.
+func (x settings) sameLogin(y settings) bool {
+	if x.AppRole == nil || y.AppRole == nil {
+		return x.AppRole == y.AppRole && x.TokenFile == y.TokenFile
+	}
+	return x.AppRole.RoleID == y.AppRole.RoleID && cmp.Or(x.AppRole.Mount, defaultAppRole) == cmp.Or(y.AppRole.Mount, defaultAppRole)
+}
+
+// realPath returns the path of a directory without symbolic links, and with a final
+// separator, so that only directories within it begin with it.
+func realPath(dir string) string {
+	if path, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = path
+	}
+	return strings.TrimSuffix(filepath.Clean(dir), string(filepath.Separator)) + string(filepath.Separator)
 }
 
 // DefaultProvider is the provider of the set that Environment returns, and

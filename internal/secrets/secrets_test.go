@@ -142,3 +142,45 @@ func TestOpen_faults(t *testing.T) {
 	_, err := secrets.Open("/no/such/file", nil, nil)
 	require.ErrorContains(t, err, "read the providers of secrets")
 }
+
+// A run must not reach the secrets of a pools' provider through another provider.
+func TestOpen_keeps_pools_apart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "pools"), 0o700))
+	require.NoError(t, os.Symlink(filepath.Join(dir, "pools"), filepath.Join(dir, "link")))
+	const login = "token_file: /token"
+	for name, c := range map[string]struct {
+		runs, pools string
+		apart       bool
+	}{
+		"environment, same":          {"type: env, prefix: CI_", "type: env, prefix: CI_", false},
+		"environment, longer":        {"type: env, prefix: CI_", "type: env, prefix: CI_PULL_", false},
+		"environment, shorter":       {"type: env, prefix: CI_PULL_", "type: env, prefix: CI", false},
+		"environment, other":         {"type: env, prefix: CI_", "type: env, prefix: PULL_", true},
+		"directory within":           {"type: file, dir: " + dir, "type: file, dir: " + dir + "/pools", false},
+		"directory around":           {"type: file, dir: " + dir + "/pools/a", "type: file, dir: " + dir + "/pools", false},
+		"directory behind a link":    {"type: file, dir: " + dir + "/link", "type: file, dir: " + dir + "/pools", false},
+		"directory beside":           {"type: file, dir: " + dir + "/pool", "type: file, dir: " + dir + "/pools", true},
+		"Vault, everything":          {"type: vault, " + login, "type: vault, prefix: pools/, " + login, false},
+		"Vault, default mount":       {"type: vault, mount: secret, " + login, "type: vault, " + login, false},
+		"Vault, other prefix":        {"type: vault, prefix: drover/, " + login, "type: vault, prefix: drover-pools/, " + login, true},
+		"Vault, other mount":         {"type: vault, mount: a, " + login, "type: vault, mount: b, " + login, true},
+		"Vault, other address":       {"type: vault, address: 'https://a', " + login, "type: vault, address: 'https://b', " + login, true},
+		"Vault, other namespace":     {"type: vault, namespace: a, " + login, "type: vault, namespace: b, " + login, true},
+		"Vault, other rights":        {"type: vault, " + login, "type: vault, token_file: /other", true},
+		"Vault, other kind of login": {"type: vault, " + login, "type: vault, approle: {role_id: a, secret_id_file: /a}", true},
+		"Vault, same role":           {"type: vault, approle: {role_id: a, secret_id_file: /a}", "type: vault, approle: {role_id: a, secret_id_file: /b, mount: approle}", false},
+		"other type":                 {"type: env, prefix: CI_", "type: file, dir: " + dir, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := open(t, "providers: {ci: {"+c.runs+"}, pull: {"+c.pools+", pools: true}}")
+			if c.apart {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, "providers.pull: runs could read its secrets through providers.ci")
+			}
+		})
+	}
+}

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// providerTimeout is the timeout of a provider: an executor waits for the answer.
-	providerTimeout = 10 * time.Second
+	// providerTimeout is the timeout of a provider. It is below the 10 s that an executor
+	// waits for a claim, so that the executor gets the reason.
+	providerTimeout = 7 * time.Second
 	// maxConcurrent is how many secrets of a task are read concurrently.
 	maxConcurrent = 8
 )
