@@ -2074,7 +2074,7 @@ type PoolSpec struct {
 	Registries map[string]PoolRegistry `json:"registries,omitzero"`
 
 	// Shared Runs that must not use the images of each other share the hosts of the pool: the images of each task are pulled with
-	// the credentials of its own run, regardless of its `pull_policy`. Not for the driver `shell`.
+	// the credentials of its own run and of the pool, regardless of its `pull_policy`. Not for the driver `shell`.
 	Shared bool `json:"shared,omitempty,omitzero"`
 }
 

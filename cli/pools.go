@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/command"
 	"github.com/drover-run/drover/cli/remote"
 	"github.com/drover-run/drover/cli/render"
 	"github.com/drover-run/drover/cli/session"
@@ -203,7 +204,7 @@ default, the labels that tasks may require, the images that they may use, the fl
 	flags.StringVar(&change.spec.Arch, "arch", "", `required of all executors; "" for any`)
 	flags.StringToStringVar(&change.labels, "label", nil, "label KEY=VALUE that tasks may require (repeatable; replaces all labels)")
 	flags.BoolVar(&change.spec.Privileged, "privileged", false, "allow privileged tasks")
-	flags.BoolVar(&change.spec.Shared, "shared", false, "isolate images of runs: pull images for each task with the credentials of its own run")
+	flags.BoolVar(&change.spec.Shared, "shared", false, "isolate images of runs: pull images for each task with the credentials of its own run and of the pool")
 	flags.BoolVar(&change.spec.Default, "default", false, "use this pool for tasks without a pool, instead of another pool of its kind")
 	flags.IntVar(&change.spec.MaxRunning, "max-running", 0, "how many of its tasks may run at a time; 0 for no limit")
 	flags.StringSliceVar(&change.spec.AllowedGroups, "allowed-groups", nil, "patterns such as /acme/** of the groups whose runs may use the pool; /** for all")
@@ -214,7 +215,7 @@ default, the labels that tasks may require, the images that they may use, the fl
 		"patterns of the images that services may use, instead of --allowed-images; ** for all")
 	flags.StringSliceVar(&change.policies, "allowed-pull-policies", nil, "if_not_present, always and never, as far as tasks may have them")
 	flags.StringSliceVar(&change.rewrites, "image-rewrites", nil,
-		`prefixes of full image names, and what replaces them in pulls: docker.io=mirror.example.com/hub; "" for none`)
+		`prefixes of full image names, and what replaces them in pulls: docker.io=mirror.example.com/hub (replaces all rewrites; "" for none)`)
 	flags.StringVar((*string)(&change.spec.Exec), "exec", "", "allowed or forbidden: whether clients may run commands in its tasks")
 	flags.StringVar(&change.spec.Flavor.Name, "flavor-name", "", "name of the size of a slot")
 	flags.StringVar(&change.spec.Flavor.Memory, "flavor-memory", "", "memory of a slot, such as 8Gi")
@@ -265,6 +266,9 @@ func (w poolChange) merge(c *cobra.Command, client *remote.Client, name string) 
 		spec.ImageRewrites = make(map[string]string)
 		for _, text := range w.rewrites {
 			from, to, _ := strings.Cut(text, "=")
+			if _, twice := spec.ImageRewrites[from]; twice {
+				return spec, command.Invalid("--image-rewrites has %s twice", from)
+			}
 			spec.ImageRewrites[from] = to
 		}
 	}
@@ -283,7 +287,7 @@ func currentPool(c *cobra.Command, client *remote.Client, name string) (api.Pool
 			Default: v.Default, Exec: api.PoolSpecExec(v.Exec),
 			Flavor: v.Flavor, Kubernetes: v.Kubernetes, MaxRunning: v.MaxRunning, AllowedGroups: v.AllowedGroups,
 			Image: v.Image, AllowedImages: v.AllowedImages, AllowedServiceImages: v.AllowedServiceImages, AllowedPullPolicies: v.AllowedPullPolicies,
-			ImageRewrites: v.ImageRewrites, Registries: v.Registries,
+			// ImageRewrites and Registries are absent: the gateway keeps those of the pool.
 		}
 	case run.CodeOf(err) != run.CodeNotFound:
 		return spec, err

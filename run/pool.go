@@ -17,7 +17,7 @@ type Pool struct {
 	Privileged bool // privileged tasks are allowed
 	// Shared says that runs which must not use the images of each other share
 	// the hosts of the pool. Each task then pulls its images with the
-	// credentials of its own run, also if its pull policy says otherwise.
+	// credentials of its own run and of the pool, also if its pull policy says otherwise.
 	Shared bool
 	// Exec says whether clients may open sessions in its tasks; "" means ExecAllowed.
 	Exec ExecPolicy

@@ -23,7 +23,10 @@ export function draftOf(pool: Schemas['Pool']): PoolDraft {
   }
 }
 
-/** specOf returns the whole pool with what the form changed: a PUT replaces a pool. */
+/**
+ * specOf returns the whole pool with what the form changed: a PUT replaces a pool, but keeps
+ * lists and maps that are absent.
+ */
 export function specOf(pool: Schemas['Pool'], draft: PoolDraft): Schemas['PoolSpec'] {
   const flavor = { ...pool.flavor, memory: draft.memory.trim() || undefined }
   return {
@@ -38,8 +41,6 @@ export function specOf(pool: Schemas['Pool'], draft: PoolDraft): Schemas['PoolSp
     exec: draft.exec,
     flavor: Object.values(flavor).some((v) => v !== undefined && v !== '') ? flavor : undefined,
     image: pool.image,
-    image_rewrites: pool.image_rewrites,
-    registries: pool.registries,
     kubernetes: pool.kubernetes,
   }
 }

@@ -17,9 +17,7 @@ test('a pool that the form did not change is put as it is', () => {
   expect(poolSpecOf(pool, draftOf(pool))).toEqual({
     driver: 'docker', os: 'linux', arch: undefined, labels: { zone: 'a', empty: '' }, max_running: 3, privileged: false, shared: true, default: false,
     exec: 'forbidden', flavor: { name: 'large', memory: '8Gi' }, kubernetes: { service_account: 'builds' }, image: 'alpine',
-    image_rewrites: { 'docker.io': 'mirror.example.com/hub' },
-    registries: { 'mirror.example.com': { username: 'puller', password_from: { provider: 'pulls', name: 'mirror' } } },
-  })
+  }) // the gateway keeps rewrites and registries, also those that changed meanwhile
 })
 
 test('a pool without a size of slots gets none', () => {
