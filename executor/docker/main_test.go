@@ -252,15 +252,3 @@ func (b *bench) removeImageAfter(t testing.TB, name string) {
 		require.NoError(t, err)
 	})
 }
-
-// layer returns the busybox image as one tar.
-func (b *bench) layer(t testing.TB) []byte {
-	t.Helper()
-	created, err := b.cli.ContainerCreate(t.Context(), &container.Config{Image: b.image}, nil, nil, nil, "")
-	require.NoError(t, err)
-	content, err := b.cli.ContainerExport(t.Context(), created.ID)
-	require.NoError(t, err)
-	layer := readAll(t, content)
-	require.NoError(t, b.cli.ContainerRemove(t.Context(), created.ID, container.RemoveOptions{}))
-	return layer
-}
