@@ -1,0 +1,92 @@
+package clients
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/internal/testenv/pages"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// exampleImage is the image of the examples that need no registry.
+const exampleImage = "drover-example/busybox:local"
+
+// notRun are the examples that this test does not run, with the reason.
+func notRun() map[string]string {
+	return map[string]string{
+		"docker-in-docker.yaml": "needs images of a registry", "postgres.yaml": "needs an image of a registry", "private-image.yaml": "needs a registry",
+		"gpus.yaml": "needs a GPU", "full-build.yaml": "part of make soak", "self.yaml": "the stage self-build",
+	}
+}
+
+// TestExamples runs the examples on the host and on Docker, some twice.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	image := testenv.BusyboxImage(t, testenv.RequireDocker(t))
+	providers := filepath.Join(t.TempDir(), "providers.yaml")
+	require.NoError(t, os.WriteFile(providers, []byte("providers: {pulls: {type: file, dir: /etc/drover/pulls, pools: true}}\n"), 0o600))
+	dev := harness.StartDev(t, []string{"DROVER_GATEWAY__SECRET_PROVIDERS_FILE=" + providers}, "--executor", "docker", "--executor", "shell")
+	client := harness.NewClient(t, dev.Server, dev.Token)
+	repository := "file://" + cloneOfThis(t)
+
+	var names []string
+	for name, last := range map[string][]string{ // what their last runs print
+		"hello.yaml": {"all three were greeted"}, "secret-file.yaml": {"***"}, "cache-replace.yaml": {"1 builds so far", "2 builds so far"},
+		"helper.yaml": {""}, "service.yaml": {"the service answered"}, "shared-memory.yaml": {"100000000"}, "extra-hosts.yaml": {"not the real shop"},
+		"checkout.yaml": {"HEAD is now at", "updated the object store"},
+	} {
+		names = append(names, name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(pages.Path("examples/" + name))
+			require.NoError(t, err)
+			file := filepath.Join(t.TempDir(), name)
+			require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(text), exampleImage, image)), 0o600))
+			args := []string{"run", file, "--follow"}
+			if strings.Contains(string(text), "\ninputs:") {
+				args = append(args, "-i", "repository="+repository)
+			}
+			for _, want := range last {
+				out, code := client.Command(args...)
+				require.Zero(t, code, out)
+				require.Contains(t, out, want)
+			}
+		})
+	}
+	all, err := filepath.Glob(pages.Path("examples/*.yaml"))
+	require.NoError(t, err)
+	for _, path := range all {
+		name := filepath.Base(path)
+		require.Equal(t, slices.Contains(names, name), notRun()[name] == "", "%s is run here, or the test says why not", name)
+	}
+
+	pools, err := filepath.Glob(pages.Path("examples/pools/*.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, pools)
+	for _, file := range pools {
+		out, code := client.Command("pools", "apply", "-f", file)
+		require.Zero(t, code, "%s: %s", file, out)
+	}
+}
+
+// cloneOfThis returns a bare repository with one commit, made from the examples.
+func cloneOfThis(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "repository")
+	for _, args := range [][]string{
+		{"init", "-q", "-b", "main", dir},
+		{"-C", dir, "--work-tree=" + pages.Path("examples"), "add", "hello.yaml"},
+		{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "-m", "first"},
+	} {
+		out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	return dir
+}
