@@ -148,26 +148,37 @@ func (c *checkout) prepareStore(ctx context.Context, r StoreRequest) error {
 	if err := os.MkdirAll(c.tree, 0o755); err != nil {
 		return fmt.Errorf("create the store: %w", err)
 	}
-	// What an update left that was killed, and what is not objects or refs. A link that
-	// leads out of the store is not followed.
 	root, err := os.OpenRoot(c.tree)
 	if err != nil {
 		return fmt.Errorf("clean the store: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	err = fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && (strings.HasSuffix(entry.Name(), ".lock") || strings.HasPrefix(entry.Name(), "tmp_")) {
-			err = root.RemoveAll(path)
-		}
-		return err
-	})
-	for _, name := range []string{"config", "hooks", "info", "objects/info"} {
-		err = errors.Join(err, root.RemoveAll(name))
-	}
+	err = cleanStore(root)
 	if err != nil {
 		return fmt.Errorf("clean the store: %w", err)
 	}
 	return c.git(ctx, "init", "--quiet", "--bare", "--template=", "--object-format="+c.objectFormat(), ".")
+}
+
+// cleanStore removes what is not objects or refs: other files could configure git, or lead
+// it to another repository. It also removes what an update left that was killed. A link that
+// leads out of the store is not followed.
+func cleanStore(root *os.Root) error {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case (name == "objects" || name == "refs") && e.IsDir(), (name == "packed-refs" || name == "shallow") && e.Type().IsRegular():
+		default:
+			err = errors.Join(err, root.RemoveAll(name))
+		}
+	}
+	err = errors.Join(err, root.RemoveAll("objects/info"))
+	return errors.Join(err, fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && (strings.HasSuffix(entry.Name(), ".lock") || strings.HasPrefix(entry.Name(), "tmp_")) {
+			err = root.RemoveAll(path)
+		}
+		return err
+	}))
 }
 
 // depthOfStore returns the depth for a fetch into a store, which never gets shallower:

@@ -156,7 +156,6 @@ func TestUpdateStore_damage(t *testing.T) {
 	s := newServer(t, "")
 	s.largeRepository("repo", 10, 10_000)
 	c := run.Checkout{Repository: s.url + "/repo", Ref: "main"}
-	proof := filepath.Join(t.TempDir(), "executed")
 	for name, damage := range map[string]string{
 		"no snapshot":         `rm snapshot-*.json`,
 		"no JSON":             `for f in snapshot-*; do echo x > $f; done`,
@@ -188,12 +187,25 @@ END
 			mkdir -p repository.git/hooks
 			printf '#!/bin/sh\necho hook >> PROOF.out\n' > repository.git/hooks/reference-transaction
 			chmod +x repository.git/hooks/reference-transaction`,
+		"links": `mkdir other
+			mv repository.git/objects other/objects
+			ln -s "$PWD/other/objects" repository.git/objects
+			ln -s "$PWD/other" repository.git/hooks`,
+		"files in place of directories": `rm -rf repository.git/refs repository.git/packed-refs
+			touch repository.git/refs
+			mkdir repository.git/packed-refs`,
+		"a repository within": `git init -q --bare repository.git/.git
+			cd repository.git/.git && echo "$PWD/../objects" > objects/info/alternates && git config core.alternateRefsCommand "echo within >> PROOF.out; true"`,
+		"a common directory": `git init -q --bare other.git && git -C other.git config core.alternateRefsCommand "echo common >> PROOF.out; true"
+			echo "$PWD/repository.git/objects" > other.git/objects/info/alternates
+			echo "$PWD/other.git" > repository.git/commondir`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &server{TB: t, dir: s.dir, url: s.url}
 			store := filepath.Join(t.TempDir(), "store")
 			s.count(11, s.reuse(store, c))
+			proof := filepath.Join(t.TempDir(), "executed")
 			s.shell(store, damage, proof)
 			for range 2 { // before and after an update, which may fail
 				dir := t.TempDir()
@@ -204,7 +216,8 @@ END
 				s.git(dir, "fsck", "--strict")
 				_, _, _ = s.update(checkout.StoreRequest{Checkout: c, Dir: store})
 			}
-			require.NoFileExists(t, proof+".out")
+			content, err := os.ReadFile(proof + ".out")
+			require.ErrorIs(t, err, os.ErrNotExist, "executed: %s", content)
 		})
 	}
 }
