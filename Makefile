@@ -285,9 +285,13 @@ flakes: ## List the tests that were flaky in the gates and verifications of the 
 .PHONY: soak
 soak: build $(AND_CLUSTER) ## Run the long tests: kills, chaos (also in a cluster, as test-k8s), fuzzing, the full self-build
 	$(IN_CLUSTER) env DROVER_SOAK=1 DROVER_TEST_PATIENCE=10 $(GO) test -count=1 -v -timeout 3h ./test/...
-	DROVER_SOAK=1 $(GO) test -count=1 -v -run large_checkout ./executor/shell ./executor/docker # makes a repository of one GiB in the cache directory
+	$(MAKE) large-checkout
 	$(MAKE) fuzz FUZZ=30
 	examples/with-dev.sh shell bin/drover run examples/full-build.yaml --env SOURCE="$$PWD" --follow
+
+.PHONY: large-checkout
+large-checkout: ## Check out a repository of one GiB on a host and on Docker; the first run makes it, in the cache directory
+	DROVER_SOAK=1 DROVER_REQUIRE=docker $(GO) test -count=1 -v -run large_checkout ./executor/shell ./executor/docker
 
 .PHONY: bench
 bench: build plugins ## Measure Drover and compare it with a plain Temporal workflow on the same server
