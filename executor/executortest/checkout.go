@@ -2,6 +2,7 @@ package executortest
 
 import (
 	"crypto/rand"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,7 @@ func checkoutCases() []testCase {
 		{"checkout/credentials", func(f executor.Features) bool { return f.Services }, checkoutCredentials},
 		{"checkout/fails", nil, checkoutFails},
 		{"checkout/reuse", nil, checkoutReuse},
+		{"checkout/planted", nil, checkoutPlanted},
 		{"checkout/without_an_image", func(f executor.Features) bool { return f.Helpers }, checkoutWithoutImage},
 	}
 }
@@ -171,6 +173,99 @@ func checkoutReuse(b *bench) {
 	checkOut(b.driver)
 	checkOut(b.reopen())
 	require.Equal(b, 2, strings.Count(strings.Join(lines, "\n"), "updated the object store"), lines)
+}
+
+// plant leaves what git may execute or follow wherever a task can write: in its working
+// directory, in the home directory, and in object stores. PROOF is the file that would be
+// written, and STORES the directory of the stores.
+const plant = `
+evil='echo executed $0 >> PROOF; true'
+plant() {
+	mkdir -p "$1" && touch "$1/planted" 2>/dev/null || return 0
+	echo "planted in $2"
+	mkdir -p "$1/hooks" "$1/info"
+	for hook in post-checkout reference-transaction post-index-change fsmonitor-watchman; do
+		printf '#!/bin/sh\n%s\n' "$evil" > "$1/hooks/$hook"
+		chmod +x "$1/hooks/$hook"
+	done
+	for key in core.fsmonitor core.sshCommand core.alternateRefsCommand core.gitProxy credential.helper filter.evil.smudge filter.evil.clean filter.evil.process; do
+		git config -f "$1/config" "$key" "$evil"
+	done
+	git config -f "$1/config" core.hooksPath "$1/hooks"
+	git config -f "$1/config" submodule.module.update "!$evil"
+}
+plant .git "the work tree"
+plant "$HOME/.config/git" "the home directory"
+git config -f "$HOME/.config/git/config" url.file:///nowhere/.insteadOf file:///
+cp "$HOME/.config/git/config" "$HOME/.gitconfig"
+for store in /.drover/git/* STORES/*; do
+	[ -d "$store/repository.git" ] || continue
+	objects=$store/repository.git/objects
+	plant "$store/repository.git" "the store"
+	git init -q --bare "$store/repository.git/.git" 2>/dev/null && plant "$store/repository.git/.git" "the store" && echo "$objects" > "$store/repository.git/.git/objects/info/alternates"
+done
+printf '* filter=evil\n' > .gitattributes
+echo untouched > VICTIM
+ln -sf VICTIM number
+mkdir -p sub
+ln -sf VICTIM sub/number
+ln -sfn "$(dirname VICTIM)" src
+`
+
+// checkoutPlanted checks out what a task before has checked out, and has left all it could.
+// Both have the same working directory and home directory, on hosts.
+func checkoutPlanted(b *bench) {
+	b.requireGit()
+	if b.GitRepository == "" {
+		b.Skip("the suite has no repository for this driver")
+	}
+	containers := b.driver.Features().Images
+	dir := "/tmp/shared" // in containers, each task has its own
+	if !containers {
+		dir = b.TempDir()
+	}
+	proof, victim := dir+"/proof", dir+"/victim"
+	follow := func(c run.Checkout, scripts ...string) recording {
+		d := b.define(append([]string{""}, scripts...)...)
+		d.Key = key()
+		c.Repository, c.Ref, c.Reuse = "file://"+b.GitRepository, "main", true
+		d.Steps[0].Checkout = &c
+		if containers {
+			d = b.inHelpers(d)
+			d.Steps[0].Image, d.Steps[1].Image = b.GitImage, b.GitImage
+		} else {
+			d.WorkingDir, d.Environment = dir+"/work", map[string]string{"HOME": dir + "/home"}
+		}
+		var log []string
+		task := b.task(d)
+		task.Log = func(line string) { log = append(log, line) }
+		h, err := b.driver.Start(b.limit(), task)
+		require.NoError(b, err)
+		b.Cleanup(func() { b.cleanUp(d.Key) })
+		s := b.follow(h)
+		b.remove(h)
+		require.Equal(b, run.StatusSuccess, s.result().Status, "%s\n%s", s.result().Reason, s.output(""))
+		require.Contains(b, strings.Join(log, "\n"), "updated the object store")
+		require.NotContains(b, s.stepOutput(0), "all objects come from the repository")
+		return s
+	}
+	stores := b.GitStores
+	if stores == "" {
+		stores = "/no/such/directory"
+	}
+	s := follow(run.Checkout{}, "mkdir -p "+dir+strings.NewReplacer("PROOF", proof, "STORES", stores, "VICTIM", victim).Replace(plant))
+	require.Contains(b, s.stepOutput(1), "planted in the work tree")
+	require.Equal(b, b.GitStores != "", strings.Contains(s.stepOutput(1), "planted in the store"), s.stepOutput(1))
+
+	no := false
+	for _, c := range []run.Checkout{{Clean: &no}, {Clean: &no, Path: "src", Submodules: run.SubmodulesRecursive}, {}} {
+		s = follow(c, fmt.Sprintf("[ ! -e %[2]s ] || cat %[2]s; [ ! -e %[3]s ] || cat %[3]s; cd ./%[1]s; [ ! -L number ]; cat number; git config --list --local | grep executed || true", c.Path, proof, victim))
+		want := "2\n"
+		if !containers {
+			want = "untouched\n2\n"
+		}
+		require.Equal(b, want, s.stepOutput(1))
+	}
 }
 
 // checkoutWithoutImage leaves the image of the step to the executor, which may have none.

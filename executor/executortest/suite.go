@@ -46,6 +46,8 @@ type Harness struct {
 	// GitRepository is a repository of NewRepository, at this path on the host and in
 	// GitImage; "" for none. The driver has object stores if there is one.
 	GitRepository string
+	// GitStores is the directory of the object stores, if tasks can write to it; "" if not.
+	GitStores string
 	// User is a user that exists in Image, for drivers that have users.
 	User NamedUser
 	// Vanish kills the environment of a key, including the shim, from outside of the

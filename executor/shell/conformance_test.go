@@ -46,7 +46,7 @@ func TestConformance(t *testing.T) {
 		})
 		require.NoError(t, err)
 		return executortest.Harness{
-			Config: string(config), GitRepository: repository,
+			Config: string(config), GitRepository: repository, GitStores: filepath.Join(state, "git"),
 			Vanish: func(t testing.TB, key run.Key) {
 				t.Helper()
 				killed, err := process.Kill(filepath.Join(state, "tasks", key.String()))
