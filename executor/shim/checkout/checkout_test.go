@@ -214,8 +214,8 @@ func TestRun_clean(t *testing.T) {
 	}
 }
 
-// TestRun_credentials searches for the password after a checkout, and in the command
-// lines of all processes during it.
+// TestRun_credentials searches for the password after a checkout. TestSecrets_of_checkouts
+// also reads the arguments of all processes during it.
 func TestRun_credentials(t *testing.T) {
 	t.Parallel()
 	password := rand.Text()
