@@ -109,6 +109,7 @@ type script struct {
 	failure  error            // of Start, before the launch
 	delay    time.Duration    // of Start, before the launch
 	late     error            // of the first Start, after the launch
+	refused  error            // of each Start that resumes
 	hang     bool             // ends only when stopped
 	cleanup  time.Duration    // how long it cleans up after a stop
 	bulk     int              // bytes of a line; 0: few

@@ -275,7 +275,8 @@ func (l *launcher) reloadDefinition(ctx context.Context) error {
 }
 
 // resume finds the environment of a key whose steps may have begun, and starts the
-// steps if they have not.
+// steps if they have not. If that is impossible, it returns the environment nevertheless:
+// its shim may have the definition, and only its events say that the steps have not begun.
 func (l *launcher) resume(ctx context.Context) (executor.Handle, error) {
 	h, err := l.a.driver.Attach(ctx, l.key)
 	if run.CodeOf(err) == run.CodeNotFound {
@@ -296,22 +297,42 @@ func (l *launcher) resume(ctx context.Context) (executor.Handle, error) {
 			return nil, err
 		}
 	}
+	stopped := l.stoppedResult()
 	l.mu.Lock()
 	def, first := *l.def, l.entry.FirstFrame
+	switch {
+	case l.states.stopped():
+		l.unstarted = stopped
+	case def.Fault != "": // its secrets are missing
+		l.unstarted = l.resultOf(run.StatusFailed, run.CauseInput, def.Fault)
+	}
+	unstarted := l.unstarted
 	l.mu.Unlock()
-	h, err = l.a.driver.Start(ctx, executor.Task{
+	if unstarted != nil {
+		return h, nil
+	}
+	started, err := l.a.driver.Start(ctx, executor.Task{
 		Definition: def,
 		Log:        func(string) {},
 		Launch:     func() (int64, error) { return first, nil },
 		Resume:     true,
 	})
 	l.a.hitFailpoint(pointStarted, l.key)
-	switch run.CodeOf(err) {
+	switch codeOf(err) {
+	case "":
+		return started, nil
 	case run.CodeNotFound:
 		l.vanished("the environment is gone")
 		return nil, nil
+	case run.CodeUnavailable, run.CodeCanceled, run.CodeTimeout, run.CodeExhausted, run.CodeConflict, run.CodeClaimed:
+		return nil, masked(err, mask.NewSet(def.Hidden()))
 	default:
-		return h, err
+		err = masked(err, mask.NewSet(def.Hidden()))
+		l.log.WarnContext(ctx, "failed to start the steps", "error", err)
+		l.mu.Lock()
+		l.unstarted = l.resultOf(run.StatusFailed, run.CauseStart, err.Error())
+		l.mu.Unlock()
+		return h, nil
 	}
 }
 

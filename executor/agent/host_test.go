@@ -231,7 +231,7 @@ func (d *procDriver) Attach(_ context.Context, key run.Key) (executor.Handle, er
 		if e == nil {
 			return nil, run.Errorf(run.CodeNotFound, "no environment")
 		}
-		return &procHandle{procDriver: d, env: e, notes: d.w.script(key).found}, nil
+		return &procHandle{procDriver: d, env: e, notes: d.w.script(key).found, attached: true}, nil
 	})
 }
 
@@ -243,7 +243,13 @@ func (d *procDriver) Start(ctx context.Context, t executor.Task) (executor.Handl
 		return nil, err
 	}
 	key := t.Definition.Key
+	if t.Definition.Fault != "" {
+		d.w.t.Errorf("%s is started without its secrets", key)
+	}
 	s := d.w.script(key)
+	if t.Resume && s.refused != nil {
+		return nil, s.refused
+	}
 	for _, line := range s.setup {
 		t.Log(line)
 	}
@@ -325,6 +331,12 @@ func (h *host) deliver(e *env, first int64, s script) {
 	h.w.group.Go(func() { e.shim(h.w, s) })
 }
 
+func (h *host) hasBegun(e *env) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return e.delivered
+}
+
 // put creates an environment that no executor started.
 func (h *host) put(key run.Key) {
 	h.mu.Lock()
@@ -353,8 +365,9 @@ func (h *host) drop(key run.Key) {
 
 type procHandle struct {
 	*procDriver
-	env   *env
-	notes string
+	env      *env
+	notes    string
+	attached bool // not by Start
 }
 
 func (h *procHandle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
@@ -370,6 +383,9 @@ func (h *procHandle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame
 			}
 			f, ok, changed, ended := h.env.at(next)
 			switch {
+			case h.attached && !h.host.hasBegun(h.env):
+				yield(run.Frame{}, run.Errorf(run.CodeNotFound, "the task has not begun"))
+				return
 			case ok:
 				if f.Kind == run.FrameTaskEnd && h.notes != "" {
 					f = executor.WithNotes(f, []string{h.notes})

@@ -18,6 +18,9 @@ type execution struct {
 	*task
 
 	over chan struct{} // closed once the result is known
+	// unstarted is the result if the steps have not begun: nothing starts them. Nil if they may
+	// begin. It is under the key's lock.
+	unstarted *run.TaskResult
 }
 
 func newExecution(t *task) *execution { return &execution{task: t, over: make(chan struct{})} }

@@ -259,6 +259,10 @@ func (r *reader) endedWithoutFrame(ctx context.Context, why error, next int64) b
 	r.mu.Lock()
 	known := r.states[regionProgress].ended()
 	result := r.resultOf(run.StatusFailed, executor.CauseOf(why), why.Error())
+	line := why.Error()
+	if r.unstarted != nil && next <= r.entry.FirstFrame {
+		result, line = r.unstarted, r.unstarted.Reason
+	}
 	r.mu.Unlock()
 	if known {
 		r.truncateLog(why, next)
@@ -268,7 +272,7 @@ func (r *reader) endedWithoutFrame(ctx context.Context, why error, next int64) b
 	if ctx.Err() != nil {
 		return false
 	}
-	r.end(r.tail(result, why.Error(), next, output...))
+	r.end(r.tail(result, line, next, output...))
 	return true
 }
 

@@ -97,6 +97,14 @@ func TestAgent_service_logs_without_their_secrets(t *testing.T) {
 					w.requireClean(h, p)
 					w.requireLog(0)
 					require.Empty(t, w.serviceLog(0))
+					if point == "" || w.api.fault == "" {
+						require.Equal(t, run.StatusSuccess, w.outcome(0).Status)
+						return
+					}
+					require.Equal(t, run.StatusFailed, w.outcome(0).Status)
+					require.Equal(t, run.CauseInput, w.outcome(0).Cause)
+					require.Equal(t, w.api.fault, w.outcome(0).Reason)
+					require.Empty(t, w.began)
 				})
 			})
 		}

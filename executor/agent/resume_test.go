@@ -1,0 +1,47 @@
+package agent_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/run"
+)
+
+// A task that was launched, and whose steps have not begun, ends if it cannot be started any
+// more, or is to be stopped.
+func TestAgent_resume_that_fails(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		refused error
+		stop    bool
+		want    run.TaskResult
+	}{
+		"for good":     {refused: run.Errorf(run.CodeInvalid, "service db ended at once: it needs s3cret"), want: run.TaskResult{Status: run.StatusFailed, Cause: run.CauseStart, Reason: "service db ended at once: it needs ***"}},
+		"until a stop": {refused: run.Errorf(run.CodeUnavailable, "the registry is unreachable"), stop: true, want: run.TaskResult{Status: run.StatusStopped, Reason: "stopped before it began"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			withTestEnv(t, func(t *testing.T, w *testEnv) {
+				w.api.hidden = []string{"s3cret"}
+				w.script = func(run.Key) script { return script{lines: 3, refused: c.refused} }
+				h := w.newHost(1)
+				p := h.start(once("launched", (*process).kill))
+				w.submit(0)
+				<-p.ended
+				p = h.start(nil)
+				if c.stop {
+					w.sleep(time.Minute)
+					w.tokens.stop(0)
+				}
+				w.awaitEnd(10*time.Minute, 0)
+				w.requireClean(h, p)
+				w.requireLog(0)
+				got := w.outcome(0)
+				require.Equal(t, c.want, run.TaskResult{Status: got.Status, Cause: got.Cause, Reason: got.Reason})
+				require.Empty(t, w.began)
+			})
+		})
+	}
+}
