@@ -238,6 +238,10 @@ func (x *execution) recordBatch(ctx context.Context, r record) {
 func (x *execution) tryRecordBatch(r record) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	// The batch may contain the end, which the next member must not move.
+	if err := x.ensureEndRecordedLocked(); err != nil {
+		return err
+	}
 	if err := x.append(r, executor.Kept); err != nil {
 		return err
 	}

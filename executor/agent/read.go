@@ -107,12 +107,14 @@ func (x *execution) recordEnd(r record) bool {
 		r = r.withoutServices()
 	}
 	err := x.record(eventEnded, r, executor.Kept)
-	if run.CodeOf(err) == run.CodeTooLarge {
-		r = r.withoutServices()
+	if short := r.withoutServices(); err != nil && len(short.Tail) < len(r.Tail) && !x.states.in(keyReleased) && !errors.Is(err, errIllegalTransition) {
+		// A journal without room for the output may have room for the end. If it has no
+		// room for that either, the next process may find less output, and must not end
+		// before what is in flight.
+		r = short
 		err = x.record(eventEnded, r, executor.Kept)
 	}
 	if err != nil {
-		r = r.withoutServices() // the next process may find less output, and must not end before what is in flight
 		if x.states.in(keyReleased) || errors.Is(err, errIllegalTransition) {
 			return false // the member that has the key finds its end
 		}
@@ -138,6 +140,10 @@ func (x *execution) recordEnd(r record) bool {
 func (x *execution) ensureEndRecorded() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	return x.ensureEndRecordedLocked()
+}
+
+func (x *execution) ensureEndRecordedLocked() error {
 	if !x.states.in(stateEndUnrecorded) {
 		return nil
 	}

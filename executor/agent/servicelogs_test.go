@@ -227,43 +227,77 @@ func TestAgent_service_logs_are_bounded(t *testing.T) {
 }
 
 // An end that is not recorded has no output of services: the next process may find other
-// output, or none, and would have to send the frames that are in flight.
+// output, or none, and would have to send the frames that are in flight. None are sent before
+// the end is recorded: the next process would not know that they contain it.
 func TestAgent_service_logs_of_an_unrecorded_end(t *testing.T) {
 	t.Parallel()
-	for _, stored := range []bool{false, true} {
-		t.Run(fmt.Sprint("stored_", stored), func(t *testing.T) {
-			withTestEnv(t, func(t *testing.T, w *testEnv) {
-				withService(w, script{lines: 3})
-				w.api.setFramesDown(!stored)
-				s := w.newSet("set", 1)
-				unavailable := true
-				s.refuse = func(line []byte) error {
-					if unavailable && bytes.Contains(line, []byte(`"result"`)) {
-						return run.Errorf(run.CodeUnavailable, "the API server is unavailable")
+	for _, reachable := range []bool{false, true} {
+		for _, vanish := range []error{nil, run.Errorf(run.CodeNotFound, "out of memory")} {
+			t.Run(fmt.Sprintf("reachable_%v/vanish_%v", reachable, vanish != nil), func(t *testing.T) {
+				withTestEnv(t, func(t *testing.T, w *testEnv) {
+					withService(w, script{lines: 3, vanish: vanish})
+					w.api.setFramesDown(!reachable)
+					s := w.newSet("set", 1)
+					unavailable := true
+					s.refuse = func(line []byte) error {
+						if unavailable && bytes.Contains(line, []byte(`"result"`)) {
+							return run.Errorf(run.CodeUnavailable, "the API server is unavailable")
+						}
+						return nil
 					}
-					return nil
-				}
-				p := s.start(once("frames-sent", (*process).kill))
-				w.submit(0)
-				<-p.ended
-				s.mu.Lock()
-				unavailable = false
-				s.mu.Unlock()
-				if !stored {
-					w.script = func(run.Key) script { return script{lines: 3} }
-				}
-				p = s.start(nil)
-				w.sleep(time.Minute)
-				w.api.setFramesDown(false)
-				w.awaitEnd(10*time.Minute, 0)
-				s.requireClean(p)
-				w.requireLog(0)
-				log := w.api.log(w.api.lastClaim(0))
-				require.Equal(t, len(log)-1, slices.IndexFunc(log, func(f run.Frame) bool { return f.Kind == run.FrameTaskEnd }))
-				require.Empty(t, w.serviceLog(0))
+					p := s.start(once("frames-sent", (*process).kill))
+					w.submit(0)
+					<-p.ended
+					s.mu.Lock()
+					unavailable = false
+					s.mu.Unlock()
+					if !reachable {
+						w.script = func(run.Key) script { return script{lines: 3} }
+					}
+					p = s.start(nil)
+					w.sleep(time.Minute)
+					w.api.setFramesDown(false)
+					w.awaitEnd(10*time.Minute, 0)
+					s.requireClean(p)
+					w.requireLog(0)
+					log := w.api.log(w.api.lastClaim(0))
+					require.Equal(t, len(log)-1, slices.IndexFunc(log, func(f run.Frame) bool { return f.Kind == run.FrameTaskEnd }))
+					if want := "ready\nwith ***\n***\n"; reachable {
+						require.Equal(t, want+want, w.serviceLog(0)) // it was read twice
+					} else {
+						require.Empty(t, w.serviceLog(0))
+					}
+				})
 			})
-		})
+		}
 	}
+}
+
+// A journal without room for the output of services may have room for the end.
+func TestAgent_service_logs_without_room(t *testing.T) {
+	withTestEnv(t, func(t *testing.T, w *testEnv) {
+		withService(w, script{})
+		w.script = func(run.Key) script { return script{lines: 3, service: strings.Repeat("a line\n", 10_000)} }
+		s := w.newSet("set", 1)
+		s.refuse = func(line []byte) error {
+			if len(line) > 20_000 {
+				return run.Errorf(run.CodeUnavailable, "no space is left")
+			}
+			return nil
+		}
+		recorded := make(chan bool, 1)
+		p := s.start(once("ended", func(*process) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			recorded <- bytes.Contains(s.entries[w.api.lastClaim(0)].content, []byte(`"result"`))
+		}))
+		w.submit(0)
+		w.awaitEnd(time.Minute, 0)
+		s.requireClean(p)
+		w.requireLog(0)
+		require.Empty(t, w.serviceLog(0))
+		require.True(t, <-recorded)
+	})
 }
 
 // A log says what is missing in it, also if nothing else is left.
