@@ -104,7 +104,10 @@ func testObserverOnce(t *testing.T, d *fixture.Database) {
 	require.NoError(t, s.ApplyFrames(t.Context(), b))
 	fixture.RequireCode(t, run.CodeInvalid, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 9, run.FrameOutput)))
 	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 4, run.FrameStepEnd)))
-	require.Equal(t, []string{"frames 3 true true", "frames 1 false false"}, w.take())
+	late := fixture.Batch(key, "x", 5, run.FrameOutput) // it is read at the end of the task
+	late.Frames[0].Step, late.Frames[0].Stream = run.SetupStep, run.ServiceStream("db")
+	require.NoError(t, s.ApplyFrames(t.Context(), late))
+	require.Equal(t, []string{"frames 3 true true", "frames 1 false false", "frames 1 false false"}, w.take())
 
 	lost := run.TaskChange{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor x out of contact"}
 	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{lost}})

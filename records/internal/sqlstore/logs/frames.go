@@ -388,7 +388,7 @@ func queryBatches(ctx context.Context, q sqldb.Querier, where string, args ...an
 func observeFrames(t *sqldb.Tx, frames []run.Frame) {
 	output, lag := false, time.Duration(0)
 	for _, f := range frames {
-		if f.Kind == run.FrameOutput {
+		if f.Kind == run.FrameOutput && f.Stream.Service() == "" { // that of services is read at the end of the task
 			output, lag = true, max(0, sqldb.ToTime(t.Now).Sub(f.Time))
 			break
 		}
