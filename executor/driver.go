@@ -62,6 +62,9 @@ type Task struct {
 	// member that has the key may remove any part of it, and a call may fail because
 	// its own member has lost the key.
 	Keep bool
+	// HideServices means that the services may have been started with other secrets than the
+	// definition has, so that their output cannot be masked: the driver must show none.
+	HideServices bool
 }
 
 // Handle is an environment.

@@ -16,7 +16,7 @@ import (
 type ServiceLog struct {
 	Service string
 	Pieces  []LogPiece
-	Cut     bool // earlier output is left out, or may be
+	Cut     bool // earlier output is or may be left out
 	Broken  bool // later output could not be read
 
 	size   int                 // of the pieces, in bytes
@@ -95,9 +95,15 @@ func (l *ServiceLog) removeLine(stream run.Stream) {
 	l.inside[stream] = open
 }
 
-// breakOff ends a log that could not be read to its end. It removes lines without an end.
+// breakOff ends a log that could not be read to its end.
 func (l *ServiceLog) breakOff() {
 	l.Broken = true
+	l.DropOpenLines()
+}
+
+// DropOpenLines removes the last line of each stream if it has no end. It is called after the
+// last Add if the service may write the rest of the line later.
+func (l *ServiceLog) DropOpenLines() {
 	whole := make(map[run.Stream]bool)
 	for i, p := range slices.Backward(l.Pieces) {
 		if whole[p.Stream] = whole[p.Stream] || p.endsLine(); !whole[p.Stream] {

@@ -82,7 +82,7 @@ func (l *launcher) start(ctx context.Context) (executor.Handle, error) {
 	defer cancel(nil)
 	l.mu.Lock()
 	l.abort = cancel
-	def, stopped := *l.def, l.states.stopped()
+	def, stopped, hide := *l.def, l.states.stopped(), l.hidesServices()
 	l.mu.Unlock()
 	if stopped {
 		l.conclude(l.stoppedResult(), "")
@@ -101,6 +101,8 @@ func (l *launcher) start(ctx context.Context) (executor.Handle, error) {
 		Log:        func(line string) { l.setupLine(l.hidden.String(line)) },
 		Launch:     func() (int64, error) { return l.launch(startCtx) },
 		Keep:       l.a.shared != nil,
+
+		HideServices: hide,
 	})
 	l.a.hitFailpoint(pointStarted, l.key)
 	if err == nil {
@@ -112,6 +114,11 @@ func (l *launcher) start(ctx context.Context) (executor.Handle, error) {
 	}
 	return nil, l.handleStartFailure(ctx, err)
 }
+
+// hidesServices reports whether the services may have other secrets than the definition: a
+// provider may have changed them since an earlier process started the services. The caller
+// holds the lock.
+func (x *execution) hidesServices() bool { return x.reloaded && x.def.ProviderSecrets }
 
 // masked hides secrets in an error of a driver, which may contain output of a
 // service.
@@ -299,7 +306,7 @@ func (l *launcher) resume(ctx context.Context) (executor.Handle, error) {
 	}
 	stopped := l.stoppedResult()
 	l.mu.Lock()
-	def, first := *l.def, l.entry.FirstFrame
+	def, first, hide := *l.def, l.entry.FirstFrame, l.hidesServices()
 	switch {
 	case l.states.stopped():
 		l.unstarted = stopped
@@ -316,6 +323,8 @@ func (l *launcher) resume(ctx context.Context) (executor.Handle, error) {
 		Log:        func(string) {},
 		Launch:     func() (int64, error) { return first, nil },
 		Resume:     true,
+
+		HideServices: hide,
 	})
 	l.a.hitFailpoint(pointStarted, l.key)
 	switch codeOf(err) {

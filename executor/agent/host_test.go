@@ -246,6 +246,10 @@ func (d *procDriver) Start(ctx context.Context, t executor.Task) (executor.Handl
 	if t.Definition.Fault != "" {
 		d.w.t.Errorf("%s is started without its secrets", key)
 	}
+	e := d.host.find(key)
+	if t.Definition.ProviderSecrets && e != nil && !t.HideServices {
+		d.w.t.Errorf("the services of %s may have other secrets", key)
+	}
 	s := d.w.script(key)
 	if t.Resume && s.refused != nil {
 		return nil, s.refused
@@ -434,7 +438,7 @@ func (e *env) at(n int64) (f run.Frame, ok bool, changed <-chan struct{}, ended 
 func (h *procHandle) ServiceLogs(_ context.Context, limit int) ([]executor.ServiceLog, error) {
 	return gatedCall(h.process, func() ([]executor.ServiceLog, error) {
 		output := h.w.script(h.env.key).service
-		if err := h.host.reach(); err != nil || output == "" {
+		if err := h.host.reach(); err != nil || len(h.w.api.services) == 0 {
 			return nil, err
 		}
 		h.env.mu.Lock()

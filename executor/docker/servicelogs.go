@@ -3,8 +3,8 @@ package docker
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"time"
+	"unicode/utf8"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
@@ -23,13 +23,19 @@ func (h *handle) ServiceLogs(ctx context.Context, limit int) ([]executor.Service
 		return nil, err
 	}
 	var services, ids []string
+	var ended []bool
 	for _, c := range others {
 		if c.Labels[d.options.label("role")] == roleService {
 			services, ids = append(services, c.Labels[d.options.label("service")]), append(ids, c.ID)
+			ended = append(ended, c.State == container.StateExited || c.State == container.StateDead)
 		}
 	}
 	return executor.ReadServiceLogs(services, func(i int, to *executor.ServiceLog) error {
-		return readServiceLog(ctx, d, ids[i], to, limit)
+		err := readServiceLog(ctx, d, ids[i], to, limit)
+		if !ended[i] {
+			to.DropOpenLines()
+		}
+		return err
 	})
 }
 
@@ -71,11 +77,27 @@ func (w *logWriter) Write(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	quoted, err := json.Marshal(string(text))
-	if err != nil {
-		return 0, err
-	}
-	*w.stored += len(quoted) - len(`""`) + entryOverhead
+	*w.stored += entrySize(text)
 	w.log.Add(executor.LogPiece{Time: at, Stream: w.stream, Data: bytes.Clone(text)}, w.limit)
 	return len(p), nil
+}
+
+// entrySize returns the size of an entry of the daemon, which escapes more than encoding/json.
+func entrySize(text []byte) int {
+	size := entryOverhead
+	for len(text) > 0 {
+		c, n := utf8.DecodeRune(text)
+		text = text[n:]
+		switch {
+		case c == utf8.RuneError && n == 1, c == '\u2028', c == '\u2029', c == '<', c == '>', c == '&':
+			size += len(`\u0000`)
+		case c == '\n', c == '\r', c == '"', c == '\\':
+			size += len(`\n`)
+		case c < ' ':
+			size += len(`\u0000`)
+		default:
+			size += n
+		}
+	}
+	return size
 }

@@ -75,6 +75,8 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 		NetworkMode: container.NetworkMode(s.network()),
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{
 			"max-size": serviceLogSize, "max-file": "2",
+			// Defaults of the daemon would add to the size of each entry: see entrySize.
+			"labels": "", "labels-regex": "", "env": "", "env-regex": "", "tag": "",
 		}},
 		Privileged: service.Privileged,
 		Resources:  s.plan.serviceResources[i],
@@ -140,7 +142,9 @@ func (s *starting) awaitHealthy(ctx context.Context, id string, service run.Serv
 				s.log(fmt.Sprintf("service %s is healthy after %s", service.Name, time.Since(began).Round(10*time.Millisecond)))
 				return nil
 			}
-			if n := len(h.Log); n > 0 {
+			if n := len(h.Log); s.task.HideServices {
+				last = "its health check failed"
+			} else if n > 0 {
 				last = strings.TrimSpace(h.Log[n-1].Output)
 			}
 		}
@@ -223,7 +227,10 @@ func (s *starting) serviceDied(ctx context.Context, id string, service run.Servi
 	if err != nil {
 		return daemonError(err, "inspect service %s", service.Name)
 	}
-	lines, err := d.lastLines(ctx, id)
+	var lines []string
+	if !s.task.HideServices {
+		lines, err = d.lastLines(ctx, id)
+	}
 	if err != nil {
 		d.log.WarnContext(ctx, "failed to read the log of a service", "key", s.key().String(), "error", err)
 	}

@@ -116,7 +116,11 @@ func (s *starting) key() run.Key { return s.task.Definition.Key }
 func (s *starting) network() string { return "container:" + s.id }
 
 func (s *starting) handle() *handle {
-	return &handle{driver: s.driver, key: s.key(), id: s.id, nonce: s.nonce, secrets: mask.NewSet(s.task.Definition.Secrets)}
+	h := &handle{driver: s.driver, key: s.key(), id: s.id, nonce: s.nonce}
+	if !s.task.HideServices {
+		h.secrets = mask.NewSet(s.task.Definition.Secrets)
+	}
+	return h
 }
 
 // replaced reports whether the container of this call does not exist any more.

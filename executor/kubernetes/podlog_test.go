@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-run/drover/executor"
@@ -127,13 +129,16 @@ func TestHandle_ServiceLogs(t *testing.T) {
 		switch {
 		case !strings.HasSuffix(r.URL.Path, "/log"):
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "pod", "uid": "u", "annotations": {%q: "web,db,many"}}}`, annotationServices)
+			_, _ = fmt.Fprintf(w, `{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "pod", "uid": "u", "annotations": {%q: "web,db,many,writing"}},
+				"status": {"containerStatuses": [{"name": "%s1", "state": {"terminated": {"exitCode": 0}}}]}}`, annotationServices, serviceContainer)
 		case r.URL.Query().Get("container") == serviceContainer+"0":
 			_, _ = io.WriteString(w, at+"ready\n"+at+"a part of a secr")
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		case r.URL.Query().Get("container") == serviceContainer+"1":
 			_, _ = io.WriteString(w, at+"all\n"+at+"the end")
+		case r.URL.Query().Get("container") == serviceContainer+"3":
+			_, _ = io.WriteString(w, at+"ready\n"+at+"a part of a secr")
 		default:
 			_, _ = io.WriteString(w, at+"cret\n"+strings.Repeat(at+"line\n", serviceLines-1))
 		}
@@ -142,8 +147,11 @@ func TestHandle_ServiceLogs(t *testing.T) {
 	h := &handle{driver: testDriver(t, func(o *Options) { o.Config = &rest.Config{Host: server.URL} }), pod: "pod", uid: "u"}
 	logs, err := h.ServiceLogs(t.Context(), 1<<20)
 	require.Error(t, err)
-	require.Len(t, logs, 3)
-	db, many, web := logs[0], logs[1], logs[2]
+	require.Len(t, logs, 4)
+	db, many, web, writing := logs[0], logs[1], logs[2], logs[3]
+	require.Equal(t, "writing", writing.Service)
+	require.Len(t, writing.Pieces, 1, "the rest of a secret may follow")
+	require.False(t, writing.Broken)
 	require.Equal(t, []string{"db", "many", "web"}, []string{db.Service, many.Service, web.Service})
 	require.Len(t, db.Pieces, 2)
 	require.Len(t, many.Pieces, serviceLines-1)
@@ -152,4 +160,26 @@ func TestHandle_ServiceLogs(t *testing.T) {
 	require.Equal(t, "ready\n", string(web.Pieces[0].Data))
 	require.Equal(t, []bool{false, true, false}, []bool{db.Cut, many.Cut, web.Cut})
 	require.Equal(t, []bool{false, false, true}, []bool{db.Broken, many.Broken, web.Broken})
+}
+
+// TestStarting_hides_services: the output of services cannot be masked if they may have other
+// secrets than the definition.
+func TestStarting_hides_services(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the old secret\n") }))
+	t.Cleanup(server.Close)
+	for _, hide := range []bool{false, true} {
+		var shown []string
+		s := &starting{
+			driver: testDriver(t, func(o *Options) { o.Config = &rest.Config{Host: server.URL} }),
+			task:   executor.Task{HideServices: hide, Definition: run.Definition{Services: []run.ServiceSpec{{Name: "db", Image: "postgres"}}}},
+			log:    func(line string) { shown = append(shown, line) },
+			pod:    &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}},
+		}
+		err := s.containerDied(t.Context(), serviceContainer+"0", &corev1.ContainerStateTerminated{ExitCode: 1})
+		require.ErrorContains(t, err, "ended at once")
+		require.Equal(t, !hide, strings.Contains(err.Error(), "the old secret"))
+		require.Equal(t, !hide, len(shown) > 0)
+		require.Equal(t, !hide, s.handle().secrets != nil)
+	}
 }

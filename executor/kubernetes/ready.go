@@ -189,7 +189,11 @@ func (d *Driver) awaitPorts(ctx context.Context, pod string, count int) error {
 // returns the error.
 func (s *starting) containerDied(ctx context.Context, name string, t *corev1.ContainerStateTerminated) error {
 	title := strings.TrimSuffix(containerTitle(name, s.task.Definition), ": ")
-	lines, err := s.driver.lastLines(ctx, s.pod.Name, name)
+	var lines []string
+	var err error
+	if !s.task.HideServices {
+		lines, err = s.driver.lastLines(ctx, s.pod.Name, name)
+	}
 	if err != nil {
 		s.driver.log.WarnContext(ctx, "failed to read the log of a service", "key", s.key().String(), "error", err)
 	}

@@ -38,7 +38,12 @@ func (h *handle) ServiceLogs(ctx context.Context, limit int) ([]executor.Service
 		return nil, nil
 	}
 	return executor.ReadServiceLogs(strings.Split(pod.Annotations[annotationServices], ","), func(i int, to *executor.ServiceLog) error {
-		return h.driver.serviceLog(ctx, h.pod, fmt.Sprint(serviceContainer, i), to, limit)
+		service := fmt.Sprint(serviceContainer, i)
+		err := h.driver.serviceLog(ctx, h.pod, service, to, limit)
+		if terminated(pod, service) == nil {
+			to.DropOpenLines()
+		}
+		return err
 	})
 }
 

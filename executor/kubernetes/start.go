@@ -81,7 +81,9 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Hand
 
 func (s *starting) handle() *handle {
 	h := s.driver.handleOf(s.key(), s.pod)
-	h.secrets = mask.NewSet(s.task.Definition.Secrets)
+	if !s.task.HideServices {
+		h.secrets = mask.NewSet(s.task.Definition.Secrets)
+	}
 	return h
 }
 
