@@ -33,7 +33,14 @@ func (r *reader) endWithServices(ctx context.Context, last run.Frame) (replaced 
 	known := r.states[regionProgress].ended()
 	// An earlier process that could not record the end may have sent it.
 	sent := r.entry.Flight != nil && r.entry.Flight.Last >= last.N
+	replacedBefore := sent && r.entry.Flight.Last > last.N
 	r.mu.Unlock()
+	if !known && replacedBefore && last.Result != nil {
+		// The journal has lost the frames that replaced this one.
+		end := r.tail(last.Result, "", last.N)
+		end.Notes = last.Data
+		r.end(end)
+	}
 	if !known && !sent && last.Result != nil {
 		output := r.serviceFrames(ctx)
 		if ctx.Err() != nil {
@@ -50,7 +57,7 @@ func (r *reader) endWithServices(ctx context.Context, last run.Frame) (replaced 
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.entry.Tail) > 0 && r.entry.Tail[0].N == last.N, nil
+	return len(r.entry.Tail) > 0 && r.entry.Tail[0].N >= last.N, nil
 }
 
 // number numbers frames from next on.
@@ -98,10 +105,10 @@ func (r *reader) serviceFrames(ctx context.Context) []run.Frame {
 	if err != nil {
 		r.log.WarnContext(ctx, "failed to read the logs of services", "error", err)
 	}
-	if len(logs) == 0 {
+	if !slices.ContainsFunc(logs, func(l executor.ServiceLog) bool { return len(l.Pieces) > 0 || l.Cut || l.Broken }) {
 		return nil
 	}
-	hidden, err := r.serviceSecrets(ctx)
+	hidden, err := r.serviceSecrets(readCtx)
 	if err != nil {
 		r.log.WarnContext(ctx, "leaving out the logs of services", "error", err)
 		return nil
@@ -144,12 +151,13 @@ func (r *reader) serviceSecrets(ctx context.Context) (*mask.Set, error) {
 // framesOf returns the end of a service's masked output, and says what is missing.
 func framesOf(l executor.ServiceLog, hidden *mask.Set, now time.Time, maxBytes, maxFrames int) []run.Frame {
 	var out []run.Frame
+	limit := min(run.MaxFrameData, max(1, maxBytes))
 	add := func(at time.Time, data []byte) {
-		if n := len(out); n > 0 && len(out[n-1].Data)+len(data) <= run.MaxFrameData && at.Sub(out[n-1].Time) < frameSpan {
+		if n := len(out); n > 0 && len(out[n-1].Data)+len(data) <= limit && at.Sub(out[n-1].Time) < frameSpan {
 			out[n-1].Data = append(out[n-1].Data, data...)
 			return
 		}
-		for part := range slices.Chunk(data, run.MaxFrameData) {
+		for part := range slices.Chunk(data, limit) {
 			out = append(out, serviceFrame(l.Service, at, slices.Clone(part)))
 		}
 	}

@@ -3,6 +3,9 @@ package agent_test
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -271,6 +274,68 @@ func TestAgent_service_logs_of_an_unrecorded_end(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The end may be unreadable in the journal, and a later batch in flight not: it contains frames
+// that do not exist any more. Its bounds never change.
+func TestAgent_service_logs_of_a_damaged_end(t *testing.T) {
+	withTestEnv(t, func(t *testing.T, w *testEnv) {
+		withService(w, script{lines: 3, pause: 0})
+		w.api.setFramesDown(true)
+		h := w.newHost(1)
+		p := h.start(nil)
+		w.submit(0)
+		w.sleep(time.Second)
+		p.kill()
+		<-p.ended
+		damaged := 0
+		require.NoError(t, filepath.WalkDir(h.dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			lines := bytes.SplitAfter(content, []byte("\n"))
+			for i, line := range lines {
+				if bytes.Contains(line, []byte(`"result"`)) {
+					lines[i] = []byte("garbage\n")
+					damaged++
+				}
+			}
+			return os.WriteFile(path, bytes.Join(lines, nil), 0o600)
+		}))
+		require.Equal(t, 1, damaged)
+		p = h.start(nil)
+		w.sleep(time.Minute)
+		w.api.setFramesDown(false)
+		w.awaitEnd(10*time.Minute, 0)
+		w.requireClean(h, p)
+		w.requireLog(0)
+		require.Equal(t, run.StatusSuccess, w.outcome(0).Status)
+		require.Contains(t, w.lines(0), "of this log are missing")
+		require.Empty(t, w.serviceLog(0))
+	})
+}
+
+// A process that finds no output needs no secrets: the gateway may be unavailable.
+func TestAgent_service_logs_without_output(t *testing.T) {
+	withTestEnv(t, func(t *testing.T, w *testEnv) {
+		withService(w, script{})
+		w.script = func(run.Key) script { return script{lines: 20, pause: time.Second} }
+		h := w.newHost(1)
+		p := h.start(nil)
+		w.submit(0)
+		w.sleep(5 * time.Second)
+		p.kill()
+		<-p.ended
+		p = h.start(nil)
+		w.awaitEnd(time.Minute, 0)
+		w.requireClean(h, p)
+		w.requireLog(0)
+		require.Equal(t, 1, w.api.grants(w.api.lastClaim(0)))
+	})
 }
 
 // A journal without room for the output of services may have room for the end.

@@ -19,9 +19,9 @@ import (
 const (
 	// serviceLines bounds the lines of a service that are read.
 	serviceLines = 10_000
-	// logPiece is how much of a line is read at once: not more than containerd stores as one
-	// entry, of which serviceLines counts each.
-	logPiece = 16 << 10
+	// logPiece is how much of a line is read at once: not more than a container runtime stores
+	// as one entry, of which serviceLines counts each.
+	logPiece = 4 << 10
 )
 
 var _ executor.ServiceHandle = (*handle)(nil)
