@@ -2547,6 +2547,9 @@ type RunPage struct {
 
 // RunStop defines model for RunStop.
 type RunStop struct {
+	// CancelQueued Cancel the run if it is queued. A run that starts at the same time is stopped, so the call fails only if the run has ended.
+	CancelQueued bool `json:"cancel_queued,omitempty,omitzero"`
+
 	// ChangegroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
 	// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
 	// refused does not invalidate it.
@@ -5290,7 +5293,9 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/runs/{id}/start (the `StartRun` operationId).
 	StartRun(ctx context.Context, id RunID, body StartRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// StopRunWithBody Stop a running run
+	// StopRunWithBody Stop a running run, or end a run in any open phase
+	//
+	// A queued run is refused with 409 `wrong_phase`, unless `cancel_queued` is set: then it is cancelled at once.
 	//
 	// The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
 	// `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
@@ -5302,7 +5307,9 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/runs/{id}/stop (the `StopRun` operationId).
 	StopRunWithBody(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// StopRun Stop a running run
+	// StopRun Stop a running run, or end a run in any open phase
+	//
+	// A queued run is refused with 409 `wrong_phase`, unless `cancel_queued` is set: then it is cancelled at once.
 	//
 	// The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
 	// `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
@@ -7515,7 +7522,9 @@ func (c *Client) StartRun(ctx context.Context, id RunID, body StartRunJSONReques
 	return c.Client.Do(req)
 }
 
-// StopRunWithBody Stop a running run
+// StopRunWithBody Stop a running run, or end a run in any open phase
+//
+// A queued run is refused with 409 `wrong_phase`, unless `cancel_queued` is set: then it is cancelled at once.
 //
 // The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
 // `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
@@ -7537,7 +7546,9 @@ func (c *Client) StopRunWithBody(ctx context.Context, id RunID, contentType stri
 	return c.Client.Do(req)
 }
 
-// StopRun Stop a running run
+// StopRun Stop a running run, or end a run in any open phase
+//
+// A queued run is refused with 409 `wrong_phase`, unless `cancel_queued` is set: then it is cancelled at once.
 //
 // The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
 // `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;

@@ -47,25 +47,19 @@ task, and tasks with "finally: true" run. A second stop, or --force, kills the t
 	return c
 }
 
-// stopRun stops a running run, and cancels a queued one; a stop of a run that is being
-// stopped already is forced. The decision is the client's: a call that is only
-// repeated, since its answer was lost, must not end a cleanup. It also returns whether
-// the stop is forced.
+// stopRun stops a running run, and cancels a queued one, also if it starts at the same
+// time; a stop of a run that is being stopped already is forced. That decision is the
+// client's: a call that is only repeated, since its answer was lost, must not end a
+// cleanup. It also returns whether the stop is forced.
 func stopRun(ctx context.Context, client *remote.Client, id, token string, force bool) (answer remote.Answer[api.Run], forced bool, err error) {
 	known, err := client.Run(ctx, id)
 	if err != nil {
 		return known, false, err
 	}
-	if known.Value.Phase == api.PhaseQueued {
-		answer, err = client.Cancel(ctx, id, token)
-		if run.CodeOf(err) != run.CodeWrongPhase {
-			return answer, false, err
-		} // it has started meanwhile, or was cancelled
-	}
-	running := known.Value.Phase == api.PhaseRunning
+	queued, running := known.Value.Phase == api.PhaseQueued, known.Value.Phase == api.PhaseRunning
 	force = force || running && known.Value.StopRequested
-	answer, err = client.Stop(ctx, id, token, force)
-	if run.CodeOf(err) != run.CodeWrongPhase || !running && known.Value.Phase != api.PhaseQueued {
+	answer, err = client.Stop(ctx, id, api.RunStop{ChangegroupToken: token, Force: force, CancelQueued: !running})
+	if run.CodeOf(err) != run.CodeWrongPhase || !running && !queued {
 		return answer, force, err
 	}
 	// Another call may have ended it since it was read: then it has ended as asked.

@@ -27,7 +27,7 @@ func TestStop_force(t *testing.T) {
 		"second":              {`"phase": "running", "stop_requested": true`, nil, `{"force":true}`},
 		"forced":              {`"phase": "running"`, []string{"--force"}, `{"force":true}`},
 		"forced and second":   {`"phase": "running", "stop_requested": true`, []string{"--force"}, `{"force":true}`},
-		"of a run that ended": {`"phase": "finished", "stop_requested": true`, nil, `{}`},
+		"of a run that ended": {`"phase": "finished", "stop_requested": true`, nil, `{"cancel_queued":true}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,41 +58,32 @@ func TestStop_force(t *testing.T) {
 	}
 }
 
-// TestStop_queued stops a run that may be queued: it is cancelled, and stopped if it
-// starts at the same time.
+// TestStop_queued stops a run that may be queued, by one call: it is cancelled, or stopped
+// if it starts at the same time.
 func TestStop_queued(t *testing.T) {
 	t.Parallel()
-	for name, starts := range map[string]bool{"queued": false, "starts meanwhile": true} {
-		t.Run(name, func(t *testing.T) {
+	for phase, stdout := range map[string]string{"cancelled": "run r1 cancelled\n", "running": "run r1 stopping\n"} {
+		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
 			var calls []string
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				phase := "queued"
+				now := "queued"
 				if r.Method == http.MethodPost {
-					calls = append(calls, r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])
-					if phase = "cancelled"; starts && len(calls) == 1 {
-						w.Header().Set("Content-Type", "application/problem+json")
-						w.WriteHeader(http.StatusConflict)
-						_, _ = io.WriteString(w, `{"code": "wrong_phase", "detail": "run r1 is running: only a queued run can be cancelled"}`)
-						return
+					body, err := io.ReadAll(r.Body)
+					if err != nil {
+						t.Errorf("read the body: %v", err)
 					}
-					if starts {
-						phase = "running"
-					}
+					calls = append(calls, r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]+" "+strings.TrimSpace(string(body)))
+					now = phase
 				}
 				w.Header().Set("Content-Type", "application/json")
-				_, _ = io.WriteString(w, `{"id": "r1", "result": "unknown", "phase": "`+phase+`"}`)
+				_, _ = io.WriteString(w, `{"id": "r1", "result": "unknown", "phase": "`+now+`"}`)
 			}))
 			defer server.Close()
-			code, stdout, stderr := execute(t, server.URL, nil, "runs", "stop", "r1")
+			code, out, stderr := execute(t, server.URL, nil, "runs", "stop", "r1")
 			require.Equal(t, command.ExitOK, code, stderr)
-			if starts {
-				require.Equal(t, []string{"cancel", "stop"}, calls)
-				require.Equal(t, "run r1 stopping\n", stdout)
-				return
-			}
-			require.Equal(t, []string{"cancel"}, calls)
-			require.Equal(t, "run r1 cancelled\n", stdout)
+			require.Equal(t, []string{`stop {"cancel_queued":true}`}, calls)
+			require.Equal(t, stdout, out)
 		})
 	}
 }

@@ -139,13 +139,22 @@ func (e *Engine) Cancel(ctx context.Context, id run.ID, token run.Token) (run.Ru
 }
 
 // Stop implements run.Service.
-func (e *Engine) Stop(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
-	return e.change(ctx, id, token, run.Action{Kind: run.ActionStop, Actor: run.ActorOf(ctx)}, e.store.StopRun)
-}
-
-// ForceStop implements run.Service.
-func (e *Engine) ForceStop(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
-	return e.change(ctx, id, token, run.Action{Kind: run.ActionStop, Actor: run.ActorOf(ctx)}, e.store.ForceStopRun)
+func (e *Engine) Stop(ctx context.Context, id run.ID, opts run.StopOptions, token run.Token) (run.Run, error) {
+	done := run.ActionStop
+	var err error
+	switch {
+	case opts.CancelQueued:
+		done, err = e.store.EndRun(ctx, id, token, opts.Force)
+	case opts.Force:
+		err = e.store.ForceStopRun(ctx, id, token)
+	default:
+		err = e.store.StopRun(ctx, id, token)
+	}
+	if err != nil {
+		return run.Run{}, err
+	}
+	e.logAction(ctx, id, run.Action{Kind: done, Actor: run.ActorOf(ctx)})
+	return e.Get(ctx, id)
 }
 
 // Spec implements run.Service.

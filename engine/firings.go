@@ -142,23 +142,12 @@ func (s *Scheduler) terminated(ctx context.Context, key string) (bool, error) {
 	}
 }
 
-// EndRun cancels a queued run and stops a running one.
+// EndRun cancels a queued run and stops a running one. A run that has ended, or does
+// not exist, is no error.
 func (s *Scheduler) EndRun(ctx context.Context, id run.ID) error {
-	for range 3 { // a queued run may begin meanwhile, but a running one is never queued again
-		r, err := s.store.GetSummary(ctx, id)
-		switch {
-		case run.CodeOf(err) == run.CodeNotFound:
-			return nil
-		case err != nil:
-			return err
-		case r.Phase == run.PhaseQueued:
-			err = s.store.CancelRun(ctx, id, nil)
-		case r.Phase == run.PhaseRunning:
-			err = s.store.StopRun(ctx, id, nil)
-		}
-		if run.CodeOf(err) != run.CodeWrongPhase {
-			return err
-		}
+	_, err := s.store.EndRun(ctx, id, nil, false)
+	if code := run.CodeOf(err); code == run.CodeNotFound || code == run.CodeWrongPhase {
+		return nil
 	}
-	return run.Errorf(run.CodeUnavailable, "run %s changed concurrently", id)
+	return err
 }

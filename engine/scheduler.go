@@ -30,9 +30,7 @@ type ScheduleService interface {
 // ScheduleStore is the part of the records that a Scheduler uses.
 type ScheduleStore interface {
 	records.Schedules
-	GetSummary(ctx context.Context, id run.ID) (run.Run, error)
-	CancelRun(ctx context.Context, id run.ID, token run.Token) error
-	StopRun(ctx context.Context, id run.ID, token run.Token) error
+	EndRun(ctx context.Context, id run.ID, token run.Token, force bool) (run.ActionKind, error)
 }
 
 // callTimeout bounds one call of Temporal.

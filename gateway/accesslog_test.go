@@ -28,7 +28,9 @@ func TestServer_access_log(t *testing.T) {
 		return &runtest.Service{
 			GetFunc:    func(_ context.Context, id run.ID, _ ...string) (run.Run, error) { return run.Run{ID: id}, nil },
 			CreateFunc: func(context.Context, run.CreateRequest) (run.Run, error) { return run.Run{ID: runID}, nil },
-			StopFunc:   func(context.Context, run.ID, run.Token) (run.Run, error) { return run.Run{}, errors.New("cause") },
+			StopFunc: func(context.Context, run.ID, run.StopOptions, run.Token) (run.Run, error) {
+				return run.Run{}, errors.New("cause")
+			},
 		}
 	}
 	read := map[string]string{"Authorization": "Bearer secret-read", "X-Request-Id": "mine-1"}

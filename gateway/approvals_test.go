@@ -18,7 +18,7 @@ import (
 func TestServer_actors(t *testing.T) {
 	t.Parallel()
 	actors := make(chan string, 1)
-	service := &runtest.Service{StopFunc: func(ctx context.Context, _ run.ID, _ run.Token) (run.Run, error) {
+	service := &runtest.Service{StopFunc: func(ctx context.Context, _ run.ID, _ run.StopOptions, _ run.Token) (run.Run, error) {
 		actors <- run.ActorOf(ctx)
 		return fullRun(), nil
 	}}

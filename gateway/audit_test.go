@@ -188,7 +188,7 @@ func TestServer_audit_records(t *testing.T) {
 		ApproveFunc: func(context.Context, run.ID, string, string, run.Token) (run.Run, error) {
 			return run.Run{}, run.Errorf(run.CodeForbidden, "the approval does not name the caller")
 		},
-		StopFunc: func(context.Context, run.ID, run.Token) (run.Run, error) {
+		StopFunc: func(context.Context, run.ID, run.StopOptions, run.Token) (run.Run, error) {
 			return run.Run{}, run.Errorf(run.CodeWrongPhase, "it has ended")
 		},
 		DeleteFunc: func(context.Context, run.ID) error { return context.DeadlineExceeded },

@@ -37,7 +37,9 @@ func strictService(t *testing.T) *runtest.Service {
 			}
 			return 0, notFound(id)
 		},
-		StopFunc:   func(_ context.Context, id run.ID, _ run.Token) (run.Run, error) { return run.Run{}, wrongPhase() },
+		StopFunc: func(_ context.Context, id run.ID, _ run.StopOptions, _ run.Token) (run.Run, error) {
+			return run.Run{}, wrongPhase()
+		},
 		CancelFunc: func(_ context.Context, id run.ID, _ run.Token) (run.Run, error) { return run.Run{}, wrongPhase() },
 		StartFunc:  func(_ context.Context, id run.ID, _ run.Token) (run.Run, error) { return run.Run{}, notFound(id) },
 		ApproveFunc: func(_ context.Context, _ run.ID, task, _ string, _ run.Token) (run.Run, error) {

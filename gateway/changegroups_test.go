@@ -151,7 +151,10 @@ func TestServer_update_tokens(t *testing.T) {
 	}
 	received := make(chan []string, 1)
 	service := &runtest.Service{
-		StartFunc: act, StopFunc: act, CancelFunc: act,
+		StartFunc: act, CancelFunc: act,
+		StopFunc: func(ctx context.Context, id run.ID, _ run.StopOptions, token run.Token) (run.Run, error) {
+			return act(ctx, id, token)
+		},
 		ApproveFunc: func(ctx context.Context, id run.ID, _, _ string, token run.Token) (run.Run, error) {
 			return act(ctx, id, token)
 		},

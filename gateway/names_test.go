@@ -59,7 +59,7 @@ func nameless() []string {
 	return slices.Concat(strings.Fields(`
 		action admission after aliases allow_failure allowed_images allowed_pull_policies allowed_service_images annotation annotations approval
 		approvers arch attempt backoff backoff_factor backoff_jitter
-		backoff_max bootstrap burst cache_max_age cache_total_bytes capacity_per_instance catchup_window checkout claim_proof clean cleanup_timeout code
+		backoff_max bootstrap burst cache_max_age cache_total_bytes cancel_queued capacity_per_instance catchup_window checkout claim_proof clean cleanup_timeout code
 		command comment connector_config cpu created_after created_before credentials cron cursor default deletion_retry_interval depends depth
 		description download drain_timeout drained draining driver Drover-Direct dry_run email enabled end_at entrypoint environment error
 		error_description events events_keep events_max_age every everywhere exclude exec exit_codes expires_at extra_hosts fail_fast

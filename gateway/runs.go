@@ -104,11 +104,10 @@ func (s *Server) StopRun(c echo.Context, id api.RunID) error {
 	if err := s.decode(c, &body, strict); err != nil {
 		return err
 	}
-	call := s.runs.Stop
-	if body.Force {
-		call = s.runs.ForceStop
-	}
-	return s.actWith(c, id, body.ChangegroupToken, roles.Submit, call)
+	opts := run.StopOptions{Force: body.Force, CancelQueued: body.CancelQueued}
+	return s.actWith(c, id, body.ChangegroupToken, roles.Submit, func(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
+		return s.runs.Stop(ctx, id, opts, token)
+	})
 }
 
 // ApproveTask implements ServerInterface.

@@ -131,7 +131,10 @@ func TestServer_CreateRun(t *testing.T) {
 
 func TestServer_actions(t *testing.T) {
 	t.Parallel()
-	type made struct{ Call, Task, Subject, Note string }
+	type made struct {
+		Call, Task, Subject, Note string
+		Stop                      run.StopOptions
+	}
 	calls := make(chan made, 1)
 	act := func(name string) func(context.Context, run.ID, run.Token) (run.Run, error) {
 		return func(_ context.Context, id run.ID, _ run.Token) (run.Run, error) {
@@ -140,7 +143,11 @@ func TestServer_actions(t *testing.T) {
 		}
 	}
 	service := &runtest.Service{
-		StartFunc: act("start"), StopFunc: act("stop"), ForceStopFunc: act("force-stop"), CancelFunc: act("cancel"),
+		StartFunc: act("start"), CancelFunc: act("cancel"),
+		StopFunc: func(_ context.Context, id run.ID, opts run.StopOptions, _ run.Token) (run.Run, error) {
+			calls <- made{Call: "stop", Stop: opts}
+			return run.Run{ID: id}, nil
+		},
 		ApproveFunc: func(ctx context.Context, id run.ID, task, subject string, _ run.Token) (run.Run, error) {
 			calls <- made{Call: "approve", Task: task, Subject: subject, Note: run.CommentOf(ctx)}
 			return run.Run{ID: id}, nil
@@ -160,7 +167,9 @@ func TestServer_actions(t *testing.T) {
 		{http.MethodPost, "/start", "", "", made{Call: "start"}},
 		{http.MethodPost, "/stop", "{}", "application/json", made{Call: "stop"}},
 		{http.MethodPost, "/stop", "", "", made{Call: "stop"}},
-		{http.MethodPost, "/stop", `{"force": true}`, "application/json", made{Call: "force-stop"}},
+		{http.MethodPost, "/stop", `{"force": true}`, "application/json", made{Call: "stop", Stop: run.StopOptions{Force: true}}},
+		{http.MethodPost, "/stop", `{"cancel_queued": true}`, "application/json", made{Call: "stop", Stop: run.StopOptions{CancelQueued: true}}},
+		{http.MethodPost, "/stop", `{"cancel_queued": true, "force": true}`, "application/json", made{Call: "stop", Stop: run.StopOptions{Force: true, CancelQueued: true}}},
 		{http.MethodPost, "/cancel", "", "application/json", made{Call: "cancel"}},
 		{http.MethodPost, task + "/approve", "", "", made{Call: "approve", Task: name, Subject: "local"}},
 		{http.MethodPost, task + "/approve", `{"comment": "seen"}`, "application/json", made{Call: "approve", Task: name, Subject: "local", Note: "seen"}},
@@ -263,7 +272,7 @@ func TestServer_internal_errors(t *testing.T) {
 	t.Parallel()
 	service := &runtest.Service{
 		StartFunc: func(context.Context, run.ID, run.Token) (run.Run, error) { return run.Run{}, errors.New("hunter2") },
-		StopFunc:  func(context.Context, run.ID, run.Token) (run.Run, error) { panic("hunter2") },
+		StopFunc:  func(context.Context, run.ID, run.StopOptions, run.Token) (run.Run, error) { panic("hunter2") },
 		CancelFunc: func(ctx context.Context, _ run.ID, _ run.Token) (run.Run, error) {
 			<-ctx.Done()
 			return run.Run{}, ctx.Err()

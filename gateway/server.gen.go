@@ -197,7 +197,7 @@ type ServerInterface interface {
 	// StartRun Start a queued run with manual admission
 	// (POST /api/v1/runs/{id}/start)
 	StartRun(ctx echo.Context, id RunID) error
-	// StopRun Stop a running run
+	// StopRun Stop a running run, or end a run in any open phase
 	// (POST /api/v1/runs/{id}/stop)
 	StopRun(ctx echo.Context, id RunID) error
 	// PutTaskAnnotations Replace the annotations of a task

@@ -379,7 +379,7 @@ func TestServer_Run_shuts_down(t *testing.T) {
 	l := runtest.NewLog()
 	service := eventService(events, make(chan run.EventQuery, 1), ended)
 	service.LogsFunc = func(context.Context, run.LogQuery) (run.LogReader, error) { return l, nil }
-	service.StopFunc = func(context.Context, run.ID, run.Token) (run.Run, error) {
+	service.StopFunc = func(context.Context, run.ID, run.StopOptions, run.Token) (run.Run, error) {
 		close(entered)
 		<-leave
 		return run.Run{ID: runID}, nil
@@ -407,7 +407,7 @@ func TestServer_Run_shuts_down(t *testing.T) {
 func TestServer_Run_cuts_off(t *testing.T) {
 	t.Parallel()
 	entered := make(chan struct{})
-	service := &runtest.Service{StopFunc: func(ctx context.Context, _ run.ID, _ run.Token) (run.Run, error) {
+	service := &runtest.Service{StopFunc: func(ctx context.Context, _ run.ID, _ run.StopOptions, _ run.Token) (run.Run, error) {
 		close(entered)
 		<-ctx.Done()
 		return run.Run{}, ctx.Err()

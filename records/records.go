@@ -112,6 +112,10 @@ type Runs interface {
 	// ForceStopRun is StopRun without the cleanup of the tasks. A run that is being
 	// stopped may be stopped by force too; each call appends a row.
 	ForceStopRun(ctx context.Context, id run.ID, token run.Token) error
+	// EndRun is CancelRun for a queued run, and StopRun for a running one, or with
+	// force ForceStopRun. It returns which it was: run.ActionCancel or
+	// run.ActionStop.
+	EndRun(ctx context.Context, id run.ID, token run.Token, force bool) (run.ActionKind, error)
 	// ApproveTask records an approval by subject. When the task has as many as
 	// it needs, it appends an outbox row of OutboxApprove. Errors: not_found,
 	// not_waiting_approval (also if this subject has approved, or if the task

@@ -7,6 +7,15 @@ import (
 	"time"
 )
 
+// StopOptions say how a run is stopped.
+type StopOptions struct {
+	// Force kills the tasks: cleanup steps do not begin, or end, if the run is being
+	// stopped already.
+	Force bool
+	// CancelQueued is Cancel for a queued run, instead of an error.
+	CancelQueued bool
+}
+
 // Service is the API that clients call. Implementations are safe for concurrent
 // use. Each call lists the codes of its errors; every call also fails with
 // CodeUnavailable if the records store cannot be reached.
@@ -36,10 +45,7 @@ type Service interface {
 	Cancel(ctx context.Context, id ID, token Token) (Run, error)
 	// Stop stops a running run. It returns at once; the run is finished when
 	// none of its tasks executes any more. Errors: not_found, wrong_phase.
-	Stop(ctx context.Context, id ID, token Token) (Run, error)
-	// ForceStop is Stop without a cleanup: the tasks of the run are killed, and
-	// cleanup steps do not begin, or end, if the run is being stopped already.
-	ForceStop(ctx context.Context, id ID, token Token) (Run, error)
+	Stop(ctx context.Context, id ID, opts StopOptions, token Token) (Run, error)
 	// Approve approves a waiting task on behalf of subject. Errors: not_found,
 	// not_waiting_approval, forbidden (the task does not name the subject).
 	Approve(ctx context.Context, id ID, task, subject string, token Token) (Run, error)

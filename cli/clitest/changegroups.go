@@ -77,17 +77,11 @@ func (g *Gateway) consumeToken(w http.ResponseWriter, text string, groups []stri
 	return true
 }
 
-// consumeBodyToken is use with the token in the body of an action on a run.
-func (g *Gateway) consumeBodyToken(w http.ResponseWriter, r *http.Request) bool {
-	var body api.RunAction
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-		problem(w, http.StatusBadRequest, "unreadable", "the body is not JSON")
-		return false
-	}
+// consumeRunToken is use with the token of an action on a run.
+func (g *Gateway) consumeRunToken(w http.ResponseWriter, id, token string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	known := g.find(r.PathValue("id"))
-	return g.consumeToken(w, body.ChangegroupToken, known.Changegroups)
+	return g.consumeToken(w, token, g.find(id).Changegroups)
 }
 
 // replay repeats the answer to an earlier request with the same idempotency key,

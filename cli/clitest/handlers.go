@@ -129,6 +129,14 @@ func (g *Gateway) get(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) act(w http.ResponseWriter, r *http.Request) {
 	id, action := r.PathValue("id"), r.PathValue("action")
 	phase, ok := g.phase(id)
+	var body api.RunStop // an action has fewer fields
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		problem(w, http.StatusBadRequest, "unreadable", "the body is not JSON")
+		return
+	}
+	if action == "stop" && phase == api.PhaseQueued && body.CancelQueued {
+		action = "cancel"
+	}
 	wanted := map[string]api.Phase{"start": api.PhaseQueued, "cancel": api.PhaseQueued, "stop": api.PhaseRunning}[action]
 	switch {
 	case !ok:
@@ -137,7 +145,7 @@ func (g *Gateway) act(w http.ResponseWriter, r *http.Request) {
 	case phase != wanted:
 		problem(w, http.StatusConflict, "wrong_phase", fmt.Sprintf("run %s is %s, and not %s", id, phase, wanted))
 		return
-	case !g.consumeBodyToken(w, r):
+	case !g.consumeRunToken(w, id, body.ChangegroupToken):
 		return
 	}
 	switch action {

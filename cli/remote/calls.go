@@ -104,10 +104,10 @@ func (c *Client) Start(ctx context.Context, id, token string) (Answer[api.Run], 
 	})
 }
 
-// Stop stops a running run; force means without the cleanup of its tasks.
-func (c *Client) Stop(ctx context.Context, id, token string, force bool) (Answer[api.Run], error) {
+// Stop stops a running run, or ends a queued one too, as the body says.
+func (c *Client) Stop(ctx context.Context, id string, body api.RunStop) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
-		return c.api.StopRun(ctx, id, api.RunStop{ChangegroupToken: token, Force: force})
+		return c.api.StopRun(ctx, id, body)
 	})
 }
 

@@ -84,6 +84,11 @@ func (k *killer) ForceStopRun(ctx context.Context, id run.ID, token run.Token) e
 	return k.changed(k.Store.ForceStopRun(ctx, id, token))
 }
 
+func (k *killer) EndRun(ctx context.Context, id run.ID, token run.Token, force bool) (run.ActionKind, error) {
+	done, err := k.Store.EndRun(ctx, id, token, force)
+	return done, k.changed(err)
+}
+
 func (k *killer) ApproveTask(ctx context.Context, id run.ID, task, subject string, token run.Token) error {
 	return k.changed(k.Store.ApproveTask(ctx, id, task, subject, token))
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/recordstest/fixture"
@@ -17,6 +18,8 @@ func callTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"Cancel":                      testCancel,
 		"Stop":                        testStop,
 		"Stop_by_force":               testForceStop,
+		"End":                         testEnd,
+		"End/while_it_begins":         testEndRace,
 		"Approve":                     testApprove,
 		"Approve/by_one_subject_only": testApproveOnce,
 		"Annotate/run_and_task":       testAnnotate,
@@ -119,6 +122,80 @@ func testForceStop(t *testing.T, d *fixture.Database) {
 			Result: run.ResultStopped, Finish: true,
 		})
 		fixture.RequireCode(t, run.CodeWrongPhase, s.ForceStopRun(t.Context(), r.ID, nil))
+	}
+}
+
+// testEnd ends runs whose phase the caller does not know.
+func testEnd(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	for _, force := range []bool{false, true} {
+		queued := fixture.Create(t, s, fixture.Grouped(1, "g"))
+		_, stale, err := s.ChangeGroups(t.Context(), run.ChangeGroupQuery{Names: []string{"g"}})
+		require.NoError(t, err)
+		fixture.Create(t, s, fixture.Grouped(1, "g"))
+		_, err = s.EndRun(t.Context(), queued.ID, stale, force)
+		fixture.RequireCode(t, run.CodeChangeGroupConflict, err)
+		fixture.Drain(t, s)
+		_, token, err := s.ChangeGroups(t.Context(), run.ChangeGroupQuery{Names: []string{"g"}})
+		require.NoError(t, err)
+		done, err := s.EndRun(run.WithActor(t.Context(), "ann"), queued.ID, token, force)
+		require.NoError(t, err)
+		require.Equal(t, run.ActionCancel, done)
+		got := fixture.Get(t, s, queued.ID)
+		require.Equal(t, run.PhaseCancelled, got.Phase)
+		require.Equal(t, "ann", got.FirstActor(run.ActionCancel))
+		require.Empty(t, got.FirstActor(run.ActionStop))
+		require.Equal(t, []records.OutboxKind{records.OutboxCancel}, fixture.Drain(t, s))
+		_, err = s.EndRun(t.Context(), queued.ID, nil, force)
+		fixture.RequireCode(t, run.CodeWrongPhase, err)
+
+		running := fixture.Create(t, s, fixture.OneTask("/a/b"))
+		fixture.Begin(t, s, running.ID)
+		fixture.Drain(t, s)
+		wanted := []records.OutboxKind{records.OutboxStop} // the second call changes nothing
+		if force {
+			wanted = []records.OutboxKind{records.OutboxForceStop, records.OutboxForceStop}
+		}
+		for range 2 {
+			done, err = s.EndRun(run.WithActor(t.Context(), "ann"), running.ID, nil, force)
+			require.NoError(t, err)
+			require.Equal(t, run.ActionStop, done)
+			got = fixture.Get(t, s, running.ID)
+			require.Equal(t, run.PhaseRunning, got.Phase)
+			require.True(t, got.StopRequested)
+		}
+		require.Equal(t, wanted, fixture.Drain(t, s))
+		require.Equal(t, "ann", got.FirstActor(run.ActionStop))
+	}
+	_, err := s.EndRun(t.Context(), "01k0000000000000000000000a", nil, false)
+	fixture.RequireCode(t, run.CodeNotFound, err)
+}
+
+// testEndRace ends runs while they begin: each call ends its run.
+func testEndRace(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	for range 20 {
+		id := fixture.Create(t, s, fixture.OneTask("/a/b")).ID
+		var done run.ActionKind
+		var group errgroup.Group
+		group.Go(func() error {
+			_, err := s.Begin(t.Context(), id)
+			return err
+		})
+		group.Go(func() (err error) {
+			done, err = s.EndRun(t.Context(), id, nil, false)
+			return err
+		})
+		require.NoError(t, group.Wait())
+		got := fixture.Get(t, s, id)
+		switch done {
+		case run.ActionCancel:
+			require.Equal(t, run.PhaseCancelled, got.Phase)
+		default:
+			require.Equal(t, run.ActionStop, done)
+			require.Equal(t, run.PhaseRunning, got.Phase)
+			require.True(t, got.StopRequested)
+		}
 	}
 }
 

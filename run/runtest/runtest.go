@@ -22,8 +22,7 @@ type Service struct {
 	ListFunc           func(context.Context, run.ListQuery) (run.Page, error)
 	StartFunc          func(context.Context, run.ID, run.Token) (run.Run, error)
 	CancelFunc         func(context.Context, run.ID, run.Token) (run.Run, error)
-	StopFunc           func(context.Context, run.ID, run.Token) (run.Run, error)
-	ForceStopFunc      func(context.Context, run.ID, run.Token) (run.Run, error)
+	StopFunc           func(context.Context, run.ID, run.StopOptions, run.Token) (run.Run, error)
 	ApproveFunc        func(ctx context.Context, id run.ID, task, subject string, token run.Token) (run.Run, error)
 	RejectFunc         func(ctx context.Context, id run.ID, task, subject, reason string, token run.Token) (run.Run, error)
 	ApprovalsFunc      func(context.Context, run.ApprovalQuery) (run.ApprovalPage, error)
@@ -95,13 +94,11 @@ func (s *Service) Cancel(ctx context.Context, id run.ID, token run.Token) (run.R
 }
 
 // Stop implements run.Service.
-func (s *Service) Stop(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
-	return act(ctx, "Stop", s.StopFunc, id, token)
-}
-
-// ForceStop implements run.Service.
-func (s *Service) ForceStop(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
-	return act(ctx, "ForceStop", s.ForceStopFunc, id, token)
+func (s *Service) Stop(ctx context.Context, id run.ID, opts run.StopOptions, token run.Token) (run.Run, error) {
+	if s.StopFunc == nil {
+		return run.Run{}, unset("Stop")
+	}
+	return s.StopFunc(ctx, id, opts, token)
 }
 
 func act(

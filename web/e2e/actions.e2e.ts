@@ -119,11 +119,11 @@ browserSuite('an action', ({ api, open }) => {
     for (const box of await boxes.all()) await box.check()
     let answer = () => {}
     const answered = new Promise<void>((done) => { answer = done })
-    proxy.late = { paths: /\/cancel$/, until: answered }
+    proxy.late = { paths: /\/stop$/, until: answered }
     const cancelled = async () => (await api.get<{ runs: { phase: string }[] }>(`/api/v1/runs?group=${group}&phase=cancelled`)).runs.length
     try {
-      await on.button(page.getByRole('toolbar'), /^Cancel/).click()
-      await on.button(dialog(page), 'Cancel').click()
+      await on.button(page.getByRole('toolbar'), /^Stop/).click()
+      await on.button(dialog(page), 'Stop').click()
       await until('the first four', async () => {
         const n = await cancelled()
         return { done: n === 4 || undefined, state: String(n) }

@@ -191,7 +191,7 @@ browserSuite('a user with a role in one group', ({ api, open }) => {
     await on.button(main(page), 'Create only').click()
     await page.waitForURL((url) => url.pathname.startsWith('/runs/'))
     await main(page).getByRole('link', { name: `${own}/mine` }).waitFor()
-    await confirmed(page, on.button(main(page), /^cancel/i).first(), /^cancel/i)
+    await confirmed(page, on.button(main(page), /^stop/i).first(), /^stop/i)
     await api.await(new URL(page.url()).pathname.split('/')[2]!, ['cancelled'])
     expect(faults).toEqual([])
   })

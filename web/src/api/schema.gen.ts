@@ -170,8 +170,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Stop a running run
-         * @description The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
+         * Stop a running run, or end a run in any open phase
+         * @description A queued run is refused with 409 `wrong_phase`, unless `cancel_queued` is set: then it is cancelled at once.
+         *
+         *     The call returns immediately; the run is finished when its last task has stopped. Steps with `when: always` or
          *     `when: on_stop` clean up before that, for at most the `cleanup_timeout` of their task. A repeated call has no effect;
          *     with `force`, tasks are killed and no step cleans up, also if the run is being stopped already.
          *     Tasks with `finally` begin when all others have ended; only `force` ends or skips them.
@@ -1859,6 +1861,11 @@ export interface components {
              * @default false
              */
             force: boolean;
+            /**
+             * @description Cancel the run if it is queued. A run that starts at the same time is stopped, so the call fails only if the run has ended.
+             * @default false
+             */
+            cancel_queued: boolean;
             changegroup_token?: components["schemas"]["UpdateToken"];
         };
         Version: {

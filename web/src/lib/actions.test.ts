@@ -21,7 +21,7 @@ const operateFleet = ['operator admin', 'operator admin', 'admin']
 const operate = ['', 'operator admin', 'admin']
 const administer = ['', 'admin', 'admin']
 const actions: Partial<Record<Operation, readonly string[]>> = {
-  createRun: submit, startRun: submit, stopRun: submit, cancelRun: submit, restartRun: submit, putRunAnnotations: submit, putTaskAnnotations: submit,
+  createRun: submit, startRun: submit, stopRun: submit, restartRun: submit, putRunAnnotations: submit, putTaskAnnotations: submit,
   approveTask: approve, rejectTask: approve,
   deleteRun: ['admin', 'admin', 'admin'],
   triggerSchedule: submit, pauseSchedule: submit, resumeSchedule: submit, deleteSchedule: submit,

@@ -13,7 +13,7 @@ import { Decide } from './Decide'
 import { useRunAct } from './queries'
 import { Restart, type RestartPreset } from './Restart'
 
-type Kind = 'start' | 'stop' | 'kill' | 'cancel' | 'delete' | 'restart' | 'annotations' | 'decide'
+type Kind = 'start' | 'stop' | 'kill' | 'delete' | 'restart' | 'annotations' | 'decide'
 type Open = (kind: Kind, preset?: RestartPreset) => void
 
 const OpenContext = createContext<Open>(() => {})
@@ -37,14 +37,13 @@ export function RunDialogs({ run, children }: { run: Run; children: ReactNode })
   )
 }
 
-const simple = ['start', 'stop', 'kill', 'cancel', 'delete'] as const
+const simple = ['start', 'stop', 'kill', 'delete'] as const
 type Simple = (typeof simple)[number]
 
 const texts: Record<Simple, { title: string; text: (run: Run) => string; button: string; danger?: boolean }> = {
   start: { title: 'Start the run?', text: () => 'It runs as soon as its change groups have free slots.', button: 'Start' },
-  stop: { title: 'Stop the run?', text: () => 'Its tasks are stopped. Steps that clean up still run, and tasks with finally begin after all others have ended.', button: 'Stop', danger: true },
+  stop: { title: 'Stop the run?', text: (run) => (run.phase === 'queued' ? 'It is queued: it is cancelled, and never runs. It can be restarted as a new run.' : 'Its tasks are stopped. Steps that clean up still run, and tasks with finally begin after all others have ended.'), button: 'Stop', danger: true },
   kill: { title: 'Stop the run by force?', text: () => 'Its tasks are killed now. No step cleans up, and tasks with finally are ended or skipped.', button: 'Stop by force', danger: true },
-  cancel: { title: 'Cancel the run?', text: () => 'It never runs. It can be restarted as a new run.', button: 'Cancel the run', danger: true },
   delete: { title: 'Delete the run?', text: (run) => `${run.name} #${run.counter} is deleted for good, with its logs and artifacts.`, button: 'Delete', danger: true },
 }
 
@@ -72,7 +71,6 @@ export function Actions({ run }: { run: Run }) {
   return (
     <div className="actions">
       {appliesTo('start', run) && <Button refusal={refusal('startRun', run.group)} className="primary" onClick={() => open('start')}>Start …</Button>}
-      {appliesTo('cancel', run) && <Button refusal={refusal('cancelRun', run.group)} className="danger" onClick={() => open('cancel')}>Cancel …</Button>}
       {appliesTo('stop', run) && <Button refusal={refusal('stopRun', run.group)} className="danger" onClick={() => open('stop')}>Stop …</Button>}
       {run.phase === 'running' && run.stop_requested && <Button refusal={refusal('stopRun', run.group)} className="danger" onClick={() => open('kill')}>Stop by force …</Button>}
       {over(run) && <Button refusal={refusal('restartRun', run.group)} onClick={() => open('restart')}>Restart …</Button>}

@@ -13,9 +13,8 @@ import { actOn } from './calls'
 
 const actions: readonly { action: BulkAction; label: string; text: string; danger?: boolean }[] = [
   { action: 'start', label: 'Start', text: 'They run as soon as their change groups have free slots.' },
-  { action: 'stop', label: 'Stop', text: 'Their tasks are stopped; steps that clean up still run.', danger: true },
+  { action: 'stop', label: 'Stop', text: 'Queued runs are cancelled, and never run. The tasks of running ones are stopped; steps that clean up still run.', danger: true },
   { action: 'kill', label: 'Stop by force', text: 'Their tasks are killed now, and no step cleans up.', danger: true },
-  { action: 'cancel', label: 'Cancel', text: 'They never run.', danger: true },
   { action: 'restart', label: 'Restart', text: 'A new run of all tasks is created for each.' },
   { action: 'restart-failed', label: 'Restart from failed', text: 'A new run is created for each: of what failed or was stopped, and the tasks that depend on it.' },
   { action: 'delete', label: 'Delete', text: 'They are deleted for good, with their logs and artifacts.', danger: true },

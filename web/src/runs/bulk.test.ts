@@ -7,7 +7,8 @@ test('an action applies by the phase of the run', () => {
   const queued = { phase: 'queued', result: 'unknown', admission: 'manual' } as const
   expect(appliesTo('start', queued)).toBe(true)
   expect(appliesTo('start', { ...queued, admission: 'auto' })).toBe(false)
-  expect(appliesTo('cancel', queued)).toBe(true)
+  expect(appliesTo('stop', queued)).toBe(true)
+  expect(appliesTo('kill', queued)).toBe(false)
   expect(appliesTo('delete', queued)).toBe(false)
   const running = { phase: 'running', result: 'unknown', admission: 'auto' } as const
   expect(appliesTo('stop', running)).toBe(true)

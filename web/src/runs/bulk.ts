@@ -2,11 +2,11 @@ import type { Run } from '../api/client'
 import type { Operation } from '../lib/permissions'
 
 /** What can be done with several runs at once. */
-export type BulkAction = 'start' | 'stop' | 'kill' | 'cancel' | 'restart' | 'restart-failed' | 'delete'
+export type BulkAction = 'start' | 'stop' | 'kill' | 'restart' | 'restart-failed' | 'delete'
 
 /** The operations of the API that do them. */
 export const operationOf: Readonly<Record<BulkAction, Operation>> = {
-  start: 'startRun', stop: 'stopRun', kill: 'stopRun', cancel: 'cancelRun', restart: 'restartRun', 'restart-failed': 'restartRun', delete: 'deleteRun',
+  start: 'startRun', stop: 'stopRun', kill: 'stopRun', restart: 'restartRun', 'restart-failed': 'restartRun', delete: 'deleteRun',
 }
 
 export const over = (run: Pick<Run, 'phase'>) => run.phase === 'finished' || run.phase === 'cancelled' || run.phase === 'setup_error'
@@ -15,8 +15,7 @@ export const over = (run: Pick<Run, 'phase'>) => run.phase === 'finished' || run
 export function appliesTo(action: BulkAction, run: Pick<Run, 'phase' | 'result' | 'admission' | 'stop_requested' | 'warnings' | 'task_counts'>): boolean {
   switch (action) {
     case 'start': return run.phase === 'queued' && run.admission === 'manual'
-    case 'cancel': return run.phase === 'queued'
-    case 'stop': return run.phase === 'running' && !run.stop_requested
+    case 'stop': return run.phase === 'queued' || (run.phase === 'running' && !run.stop_requested)
     case 'kill': return run.phase === 'running'
     case 'restart': return over(run)
     // In lists, the counts tell a success with warnings.

@@ -6,9 +6,8 @@ export async function actOn(api: Api, action: BulkAction, id: string, key: strin
   const params = { path: { id } }
   switch (action) {
     case 'start': await api.POST('/api/v1/runs/{id}/start', { params, body: {} }); return undefined
-    case 'stop': await api.POST('/api/v1/runs/{id}/stop', { params, body: { force: false } }); return undefined
-    case 'kill': await api.POST('/api/v1/runs/{id}/stop', { params, body: { force: true } }); return undefined
-    case 'cancel': await api.POST('/api/v1/runs/{id}/cancel', { params, body: {} }); return undefined
+    case 'stop': await api.POST('/api/v1/runs/{id}/stop', { params, body: { force: false, cancel_queued: true } }); return undefined
+    case 'kill': await api.POST('/api/v1/runs/{id}/stop', { params, body: { force: true, cancel_queued: false } }); return undefined
     case 'delete': await api.DELETE('/api/v1/runs/{id}', { params, body: {} }); return undefined
     default: {
       const { data } = await api.POST('/api/v1/runs/{id}/restart', { params: { ...params, header: { 'Idempotency-Key': key } }, body: { from: action === 'restart' ? 'start' : 'failed' } })

@@ -52,27 +52,25 @@ func (s *Store) CancelRun(ctx context.Context, id run.ID, token run.Token) error
 		if r.Phase != run.PhaseQueued {
 			return rows.WrongPhase(r, "only a queued run can be cancelled")
 		}
-		if err := changegroups.Cancel(ctx, t, r, ""); err != nil {
-			return err
-		}
-		return recordAction(ctx, t, r, run.ActionCancel)
+		return cancel(ctx, t, r)
 	})
+}
+
+// cancel cancels a queued run.
+func cancel(ctx context.Context, t *sqldb.Tx, r *rows.Run) error {
+	if err := changegroups.Cancel(ctx, t, r, ""); err != nil {
+		return err
+	}
+	return recordAction(ctx, t, r, run.ActionCancel)
 }
 
 // StopRun implements records.Store.
 func (s *Store) StopRun(ctx context.Context, id run.ID, token run.Token) error {
 	return s.change(ctx, "stop a run", id, token, func(t *sqldb.Tx, r *rows.Run) error {
-		switch {
-		case r.Phase != run.PhaseRunning:
+		if r.Phase != run.PhaseRunning {
 			return rows.WrongPhase(r, "only a running run can be stopped")
-		case r.StopRequested:
-			return nil
 		}
-		r.StopRequested = true
-		if err := recordAction(ctx, t, r, run.ActionStop); err != nil {
-			return err
-		}
-		return t.Enqueue(ctx, id, records.OutboxStop, 0)
+		return stop(ctx, t, r, false)
 	})
 }
 
@@ -82,13 +80,47 @@ func (s *Store) ForceStopRun(ctx context.Context, id run.ID, token run.Token) er
 		if r.Phase != run.PhaseRunning {
 			return rows.WrongPhase(r, "only a running run can be stopped")
 		}
-		r.StopRequested = true
-		r.Version++ // also if a stop was requested before
-		if err := recordAction(ctx, t, r, run.ActionStop); err != nil {
-			return err
-		}
-		return t.Enqueue(ctx, id, records.OutboxForceStop, 0)
+		return stop(ctx, t, r, true)
 	})
+}
+
+// EndRun implements records.Store.
+func (s *Store) EndRun(ctx context.Context, id run.ID, token run.Token, force bool) (run.ActionKind, error) {
+	var done run.ActionKind
+	err := s.change(ctx, "end a run", id, token, func(t *sqldb.Tx, r *rows.Run) error {
+		switch r.Phase {
+		case run.PhaseQueued:
+			done = run.ActionCancel
+			return cancel(ctx, t, r)
+		case run.PhaseRunning:
+			done = run.ActionStop
+			return stop(ctx, t, r, force)
+		default:
+			return rows.WrongPhase(r, "only a queued or running run can be stopped")
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	return done, nil
+}
+
+// stop stops a running run. Without force, it changes nothing if the run is being
+// stopped.
+func stop(ctx context.Context, t *sqldb.Tx, r *rows.Run, force bool) error {
+	kind := records.OutboxStop
+	switch {
+	case force:
+		r.Version++ // also if a stop was requested before
+		kind = records.OutboxForceStop
+	case r.StopRequested:
+		return nil
+	}
+	r.StopRequested = true
+	if err := recordAction(ctx, t, r, run.ActionStop); err != nil {
+		return err
+	}
+	return t.Enqueue(ctx, r.ID, kind, 0)
 }
 
 // Annotate implements records.Store.
