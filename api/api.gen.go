@@ -1842,6 +1842,9 @@ type LogMatch struct {
 	// Offset Of the first byte of the line.
 	Offset int64 `json:"offset"`
 
+	// Step -1 is the setup of the environment, and the output of services.
+	Step int `json:"step"`
+
 	// Text The line without escape sequences, at most 1,000 bytes.
 	Text string `json:"text"`
 }

@@ -30,7 +30,8 @@ type logsFlags struct {
 	tail       int
 	timestamps bool
 	save       string
-	empty      bool // the last log that was printed
+	text       string // to search for; "": print the log
+	empty      bool   // the last log that was printed
 }
 
 func logsCommand(f *runsFlags) *cobra.Command {
@@ -40,11 +41,16 @@ func logsCommand(f *runsFlags) *cobra.Command {
 		Short: "Print the log of a task",
 		Long: `Prints the unmodified output of the steps of a task; with -o json, chunks with time, step, stream and the bytes in base64.
 Without TASK it prints the logs of all tasks that have begun, one after the other, and prefixes each line with the name of its task;
-with --save, it writes each log to a file of its own in a directory.`,
+with --save, it writes each log to a file of its own in a directory.
+
+With --search, it prints the lines that have a text, with their step and number, and the address of the first one in the web UI; with
+-o json, each line has its address. Upper and lower case of ASCII letters are the same, and the text is no pattern. Line numbers count
+in the selected output: with --step or --stream they differ from those of the web UI, and there is no address.`,
 		Example: `  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --follow --tail 20
   drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --step 2 --timestamps
   drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --since 10m --stream stderr
   drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --service postgres
+  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 --search "connection refused"
   drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 'test[GO=1.26]' --attempt 1
   drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 --save logs/`,
 		Args:              cobra.RangeArgs(1, 2),
@@ -75,6 +81,7 @@ with --save, it writes each log to a file of its own in a directory.`,
 	flags.StringVar(&l.query.Since, "since", "", "only output since this time: RFC 3339, or a duration before now like 10m")
 	flags.IntVar(&l.tail, "tail", 0, "only this number of last lines")
 	flags.BoolVar(&l.timestamps, "timestamps", false, "prefix each line with its time")
+	flags.StringVar(&l.text, "search", "", "only lines that have this text")
 	flags.StringVar(&l.save, "save", "", "write to this file, or without TASK to files in this directory")
 	return c
 }
@@ -100,10 +107,10 @@ func (l *logsFlags) check(c *cobra.Command) error {
 	case l.timestamps && l.output == render.AsJSON:
 		return command.Invalid("--timestamps is for text only: JSON always has times")
 	}
-	return nil
+	return l.checkSearch(c)
 }
 
-// printOrSaveOne prints or saves the log of one task.
+// printOrSaveOne prints, saves or searches the log of one task.
 func (l *logsFlags) printOrSaveOne(c *cobra.Command, client *remote.Client) error {
 	if err := l.selectStep(c, client); err != nil {
 		return err
@@ -126,6 +133,9 @@ func (l *logsFlags) printOrSaveOne(c *cobra.Command, client *remote.Client) erro
 }
 
 func (l *logsFlags) printOrSave(c *cobra.Command, client *remote.Client) error {
+	if l.text != "" {
+		return l.search(c, client, l.query, "")
+	}
 	if l.save == "" {
 		return l.print(c, client, l.query, l.env.Stdout, "")
 	}
@@ -193,6 +203,9 @@ func (l *logsFlags) explainEmpty(c *cobra.Command, client *remote.Client) error 
 	answer, err := client.Run(c.Context(), l.query.Run)
 	if err != nil {
 		return err
+	}
+	if l.text != "" {
+		return l.explainNothing(l.query.Task, answer.Value.Tasks[l.query.Task])
 	}
 	if why := whyNoLog(l.query.Task, answer.Value.Tasks[l.query.Task], l.services...); why != "" {
 		_, err = fmt.Fprintln(l.env.Stderr, why)
@@ -290,7 +303,7 @@ func (l *logsFlags) print(c *cobra.Command, client *remote.Client, q remote.LogQ
 // timestampFormat is RFC 3339 with a fixed number of digits for nanoseconds.
 const timestampFormat = "2006-01-02T15:04:05.000000000Z07:00"
 
-// printOrSaveAll prints or saves the logs of all tasks that have begun.
+// printOrSaveAll prints, saves or searches the logs of all tasks that have begun.
 func (l *logsFlags) printOrSaveAll(c *cobra.Command, client *remote.Client) error {
 	q := l.query
 	if q.Follow || l.step != "" || q.Offset != 0 || q.Attempt != 0 {
@@ -300,24 +313,31 @@ func (l *logsFlags) printOrSaveAll(c *cobra.Command, client *remote.Client) erro
 	if err != nil {
 		return err
 	}
-	begun := 0
+	begun, found := 0, false
 	for _, name := range sortedTaskNames(answer.Value.Tasks) {
 		if answer.Value.Tasks[name].Executor == "" {
 			continue // the task has not begun
 		}
 		begun++
 		q.Task = name
-		if l.save != "" {
+		switch {
+		case l.text != "":
+			err = l.search(c, client, q, name+" | ")
+			found = found || !l.empty
+		case l.save != "":
 			err = l.saveTo(c, client, q, filepath.Join(l.save, l.file(name)))
-		} else {
+		default:
 			err = l.print(c, client, q, l.env.Stdout, name+" | ")
 		}
 		if err != nil {
 			return fmt.Errorf("read the log of %s: %w", name, err)
 		}
 	}
-	if begun == 0 {
+	switch {
+	case begun == 0:
 		_, err = fmt.Fprintf(l.env.Stderr, "no task of run %s has run\n", q.Run)
+	case l.text != "" && !found:
+		_, err = fmt.Fprintf(l.env.Stderr, "no line of run %s has %q\n", q.Run, l.text)
 	}
 	return err
 }

@@ -137,8 +137,8 @@ func TestServer_log_search(t *testing.T) {
 	require.Equal(t, api.LogMatches{Matches: []api.LogMatch{
 		{Line: 0, Offset: 0, Text: "a needle!"},
 		{Line: 2, Offset: 27, Text: "another neeDLE"},
-		{Line: 4, Offset: 60, Text: "<b>needle</b>"},
-		{Line: 5, Offset: 75, Text: "50% + needle"},
+		{Step: 1, Line: 4, Offset: 60, Text: "<b>needle</b>"},
+		{Step: 1, Line: 5, Offset: 75, Text: "50% + needle"},
 	}}, searchLog(t, base, "text=Needle"))
 	require.EqualValues(t, 3, searchLog(t, base, "text="+url.QueryEscape("d [masked]")).Matches[0].Line, "what the executor masked is found as it is stored")
 	require.Empty(t, searchLog(t, base, "text="+url.QueryEscape("n.*e")).Matches, "a text is no pattern")

@@ -163,7 +163,7 @@ func (s *Server) SearchTaskLog(c echo.Context, id api.RunID, task api.TaskName, 
 	}
 	v := api.LogMatches{Matches: make([]api.LogMatch, len(matches)), Next: cursor(next)}
 	for i, m := range matches {
-		v.Matches[i] = api.LogMatch{Line: m.Line, Offset: m.Offset, Text: m.Text}
+		v.Matches[i] = api.LogMatch{Step: m.Step, Line: m.Line, Offset: m.Offset, Text: m.Text}
 	}
 	return writeJSON(c, http.StatusOK, mediaJSON, v)
 }

@@ -166,12 +166,16 @@ func changeRun(r *api.Run, e api.Event) {
 
 // Write appends to the log of a task.
 func (g *Gateway) Write(run, task string, attempt int, text string) {
+	writeStep(g, run, task, attempt, 0, text)
+}
+
+func writeStep(g *Gateway, run, task string, attempt, step int, text string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	defer g.notify()
 	l := g.log(logKey{run, task, attempt})
 	l.chunks = append(l.chunks, api.LogChunk{
-		Offset: l.size, Time: Start(), Stream: "stdout", Data: []byte(text),
+		Offset: l.size, Time: Start(), Step: step, Stream: "stdout", Data: []byte(text),
 	})
 	l.size += int64(len(text))
 }
@@ -267,6 +271,7 @@ func (g *Gateway) handler() http.Handler {
 	mux.HandleFunc("GET /api/v1/runs/{id}/spec", approvals{g}.getSpec)
 	mux.HandleFunc("GET /api/v1/approvals", approvals{g}.listApprovals)
 	mux.HandleFunc("GET /api/v1/runs/{id}/tasks/{task}/logs", g.streamLog)
+	mux.HandleFunc("GET /api/v1/runs/{id}/tasks/{task}/logs/search", func(w http.ResponseWriter, r *http.Request) { searchLog(g, w, r) })
 	mux.HandleFunc("GET /api/v1/events", g.streamEvents)
 	g.serveChangeGroups(mux)
 	webhookHandlers{g}.serve(mux)

@@ -1,6 +1,7 @@
 package clitest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -307,6 +308,50 @@ func (g *Gateway) streamLog(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// searchLog answers with one line at a time. Lines do not cross chunks.
+func searchLog(g *Gateway, w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if limit, err := strconv.Atoi(q.Get("limit")); err != nil || limit < 1 || limit > 1000 {
+		problem(w, http.StatusBadRequest, "invalid", "limit must be an integer from 1 to 1000")
+		return
+	}
+	key := logKey{run: r.PathValue("id"), task: r.PathValue("task")}
+	t, ok := g.task(key.run, key.task)
+	if !ok {
+		notFound(w, "task", key.task)
+		return
+	}
+	if key.attempt, _ = strconv.Atoi(q.Get("attempt")); key.attempt == 0 {
+		key.attempt = t.Attempt
+	}
+	if step, err := strconv.Atoi(q.Get("step")); err == nil && step >= len(t.Steps) {
+		notFound(w, "step", q.Get("step"))
+		return
+	}
+	g.mu.Lock()
+	chunks := slices.Clone(g.log(key).chunks)
+	g.mu.Unlock()
+	after, _ := strconv.ParseInt(q.Get("cursor"), 10, 64)
+	page, line, offset := api.LogMatches{Matches: []api.LogMatch{}}, int64(0), int64(0)
+	for _, chunk := range chunks {
+		if step := q.Get("step"); step != "" && step != strconv.Itoa(chunk.Step) && (step != "setup" || chunk.Step != run.SetupStep) {
+			continue
+		}
+		for text := range bytes.Lines(chunk.Data) {
+			if line >= after && bytes.Contains(bytes.ToLower(text), bytes.ToLower([]byte(q.Get("text")))) {
+				if len(page.Matches) == 1 {
+					page.Next = strconv.FormatInt(line, 10)
+					answer(w, http.StatusOK, page)
+					return
+				}
+				page.Matches = append(page.Matches, api.LogMatch{Step: chunk.Step, Line: line, Offset: offset, Text: strings.TrimSuffix(string(text), "\n")})
+			}
+			line, offset = line+1, offset+int64(len(text))
+		}
+	}
+	answer(w, http.StatusOK, page)
 }
 
 // wait waits for a change, and reports whether the stream continues.

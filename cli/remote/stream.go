@@ -10,7 +10,9 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/drover-run/drover/api"
@@ -138,6 +140,42 @@ func (c *Client) Log(ctx context.Context, q LogQuery) iter.Seq2[api.LogChunk, er
 			offset = chunk.Offset + int64(len(chunk.Data))
 		}
 	}
+}
+
+// searchPage is how many lines of a search one answer has at most.
+const searchPage = 1000
+
+// SearchLog yields the lines of a log, as it is now, that have a text. Of the query it
+// uses what selects a log: offset, since, tail and follow are not for a search.
+func (c *Client) SearchLog(ctx context.Context, q LogQuery, text string) iter.Seq2[api.LogMatch, error] {
+	return func(yield func(api.LogMatch, error) bool) {
+		params := api.SearchTaskLogParams{Text: text, Step: q.Step, Stream: q.Streams, Limit: searchPage}
+		if q.Attempt > 0 {
+			params.Attempt = &q.Attempt
+		}
+		for {
+			page, err := call[api.LogMatches](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
+				return c.api.SearchTaskLog(ctx, q.Run, q.Task, &params)
+			})
+			if err != nil {
+				yield(api.LogMatch{}, err)
+				return
+			}
+			for _, m := range page.Value.Matches {
+				if !yield(m, nil) {
+					return
+				}
+			}
+			if params.Cursor = page.Value.Next; params.Cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// TaskPage returns the URL of a task's page in the web UI.
+func (c *Client) TaskPage(id, task string, query url.Values) string {
+	return strings.TrimSuffix(c.opts.Server, "/") + "/runs/" + url.PathEscape(id) + "/tasks/" + url.PathEscape(task) + "?" + query.Encode()
 }
 
 func acceptEvents(_ context.Context, req *http.Request) error {

@@ -112,6 +112,7 @@ func Lines(ctx context.Context, reader run.LogReader, from Position, every int64
 
 // Match is a line that has the text.
 type Match struct {
+	Step   int
 	Line   int64 // from 0
 	Offset int64 // of its first byte
 	Text   string
@@ -129,7 +130,7 @@ func Search(ctx context.Context, reader run.LogReader, from Position, text strin
 			if len(s.matches) == most {
 				return false
 			}
-			s.line, s.begin, s.skip = s.line[:0], p.Position, false
+			s.line, s.begin, s.step, s.skip = s.line[:0], p.Position, p.step, false
 		}
 		if !s.skip {
 			s.line = append(s.line, p.data[:min(len(p.data), maxLine-len(s.line))]...)
@@ -150,6 +151,7 @@ type search struct {
 	matches []Match
 	line    []byte // up to maxLine
 	begin   Position
+	step    int  // of the first byte of the line
 	skip    bool // the line began before the position
 	folded  []byte
 }
@@ -166,7 +168,7 @@ func (s *search) check() {
 	s.folded = lower(s.folded[:0], s.line)
 	if bytes.Contains(s.folded, s.needle) {
 		line := strings.ToValidUTF8(string(bytes.TrimRight(s.line, "\r")), string(utf8.RuneError))
-		s.matches = append(s.matches, Match{Line: s.begin.Line, Offset: s.begin.Offset, Text: truncate.String(line, maxText, "…")})
+		s.matches = append(s.matches, Match{Step: s.step, Line: s.begin.Line, Offset: s.begin.Offset, Text: truncate.String(line, maxText, "…")})
 	}
 }
 

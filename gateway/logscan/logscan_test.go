@@ -71,6 +71,17 @@ func chunked(t *rapid.T, text string) *log {
 	return l
 }
 
+// stepAt returns the step of the byte at an offset.
+func (l *log) stepAt(offset int64) int {
+	for i, chunk := range l.chunks {
+		if offset < int64(len(chunk)) {
+			return l.steps[i]
+		}
+		offset -= int64(len(chunk))
+	}
+	return 0
+}
+
 func lines(text string) []string {
 	all := strings.SplitAfter(text, "\n")
 	if all[len(all)-1] == "" {
@@ -156,7 +167,7 @@ func TestSearch_properties(t *testing.T) {
 		offset := int64(0)
 		for n, line := range lines(text) {
 			if strings.Contains(strings.ToLower(line), strings.ToLower(needle)) {
-				want = append(want, logscan.Match{Line: int64(n), Offset: offset, Text: strings.TrimSuffix(line, "\n")})
+				want = append(want, logscan.Match{Step: l.stepAt(offset), Line: int64(n), Offset: offset, Text: strings.TrimSuffix(line, "\n")})
 			}
 			offset += int64(len(line))
 		}

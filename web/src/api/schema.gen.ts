@@ -2211,6 +2211,8 @@ export interface components {
             next?: string;
         };
         LogMatch: {
+            /** @description -1 is the setup of the environment, and the output of services. */
+            step: number;
             /**
              * Format: int64
              * @description From 0.
