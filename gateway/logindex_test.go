@@ -96,8 +96,8 @@ func TestServer_log_index_and_windows(t *testing.T) {
 	l.add(0, "o\nthree\n")
 	l.add(1, "four\nfi")
 	base := l.serve(t)
-	x := logIndex(t, base, "?every=2&attempt=3&step=2&stream=service:db")
-	require.Equal(t, run.LogQuery{Run: runID, Task: "a", Attempt: 3, Step: new(2), Streams: []run.Stream{run.ServiceStream("db")}}, l.queries[0])
+	x := logIndex(t, base, "?every=2&attempt=3&stream=service:db")
+	require.Equal(t, run.LogQuery{Run: runID, Task: "a", Attempt: 3, Streams: []run.Stream{run.ServiceStream("db")}}, l.queries[0])
 	at := func(second int) time.Time { return time.Date(2026, 1, 1, 0, 0, second, 0, time.UTC) }
 	require.Equal(t, api.LogIndex{
 		Lines: 6, Bytes: 27, Offsets: []int64{0, 10, 20},

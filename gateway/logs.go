@@ -11,6 +11,7 @@ import (
 	"math"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -302,6 +303,9 @@ func logQuery(id, task string, params api.GetTaskLogsParams, now time.Time) (run
 	}
 	if params.Step == "" {
 		return q, nil
+	}
+	if slices.ContainsFunc(q.Streams, func(s run.Stream) bool { return s.Service() != "" }) {
+		return q, invalidLog("stream", "the output of a service belongs to no step: leave out step")
 	}
 	step, err := parseStep(params.Step)
 	q.Step = &step

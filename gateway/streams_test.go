@@ -169,9 +169,11 @@ func TestServer_logs_refused(t *testing.T) {
 		"tail=some":       "tail",
 		"stream=stdin":    "stream",
 		"stream=service:": "stream must be",
-		"timestamps=true": "events always have times",
-		"timestamps=2":    "timestamps",
-		"download=maybe":  "download",
+
+		"step=setup&stream=service:db": "belongs to no step",
+		"timestamps=true":              "events always have times",
+		"timestamps=2":                 "timestamps",
+		"download=maybe":               "download",
 	} {
 		got := call{path: logPath + "?" + query, header: events}.do(t, base)
 		require.Equal(t, http.StatusBadRequest, got.status, "%s: %s", query, got.body)
