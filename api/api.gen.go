@@ -1812,7 +1812,7 @@ type LogChunk struct {
 
 // LogEnd defines model for LogEnd.
 type LogEnd struct {
-	// Services The services of which the task has output, sorted. Absent if there are none.
+	// Services The services of which output was read, in any stream, sorted. Absent if there are none, and with `step`.
 	Services []string `json:"services,omitempty,omitzero"`
 }
 
@@ -3768,9 +3768,9 @@ type GetTaskLogsParams struct {
 	// Length The number of bytes of the log after which plain text ends; by default all. Not with events.
 	Length *int64 `form:"length,omitempty" json:"length,omitempty"`
 
-	// Stream Only output to these streams: `stdout`, `stderr`, `system` (of Drover), or `service:NAME` for that of a service. All
-	// output of a step with `streams: merged`, the default, is `stdout`. Without it, the log has all but the output of
-	// services, which is stored at the end of the task.
+	// Stream Only output to these streams: `stdout`, `stderr`, `system` (of Drover), or `service:NAME`, the output of a
+	// service, which belongs to no step: not with `step`. All output of a step with `streams: merged`, the default, is
+	// `stdout`. Without it, the log has all but the output of services, which is stored at the end of the task.
 	Stream []string `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
 
 	// Since Only output since this time, by the clock of the executor: RFC 3339, or a duration before now, such as

@@ -2249,7 +2249,7 @@ export interface components {
             data: string;
         };
         LogEnd: {
-            /** @description The services of which the task has output, sorted. Absent if there are none. */
+            /** @description The services of which output was read, in any stream, sorted. Absent if there are none, and with `step`. */
             services?: string[];
         };
         /** @enum {string} */
@@ -4795,9 +4795,9 @@ export interface operations {
                 /** @description The number of bytes of the log after which plain text ends; by default all. Not with events. */
                 length?: number;
                 /**
-                 * @description Only output to these streams: `stdout`, `stderr`, `system` (of Drover), or `service:NAME` for that of a service. All
-                 *     output of a step with `streams: merged`, the default, is `stdout`. Without it, the log has all but the output of
-                 *     services, which is stored at the end of the task.
+                 * @description Only output to these streams: `stdout`, `stderr`, `system` (of Drover), or `service:NAME`, the output of a
+                 *     service, which belongs to no step: not with `step`. All output of a step with `streams: merged`, the default, is
+                 *     `stdout`. Without it, the log has all but the output of services, which is stored at the end of the task.
                  */
                 stream?: string[];
                 /**
