@@ -14,8 +14,12 @@ import (
 type launcher struct {
 	*execution
 
-	hidden *mask.Set // the secrets of the definition, once it is known
+	hidden   *mask.Set // the secrets of the definition, once it is known
+	failures int       // of starts that resume
 }
+
+// maxFailures is how often a start that resumes may fail by an internal error.
+const maxFailures = 5
 
 func newLauncher(x *execution) *launcher { return &launcher{execution: x, hidden: mask.NewSet(nil)} }
 
@@ -296,6 +300,9 @@ func (l *launcher) resume(ctx context.Context) (executor.Handle, error) {
 	if err != nil || begun || damaged {
 		return h, err
 	}
+	if l.keepsUnstarted() {
+		return h, nil
+	}
 	l.mu.Lock()
 	known := l.def != nil
 	l.mu.Unlock()
@@ -304,29 +311,40 @@ func (l *launcher) resume(ctx context.Context) (executor.Handle, error) {
 			return nil, err
 		}
 	}
-	stopped := l.stoppedResult()
 	l.mu.Lock()
 	def, first, hide := *l.def, l.entry.FirstFrame, l.hidesServices()
-	switch {
-	case l.states.stopped():
-		l.unstarted = stopped
-	case def.Fault != "": // its secrets are missing
+	if def.Fault != "" { // its secrets are missing
 		l.unstarted = l.resultOf(run.StatusFailed, run.CauseInput, def.Fault)
 	}
-	unstarted := l.unstarted
+	startCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	l.abort, l.resuming = cancel, true
 	l.mu.Unlock()
-	if unstarted != nil {
+	defer func() {
+		l.mu.Lock()
+		l.resuming = false
+		l.mu.Unlock()
+	}()
+	if l.keepsUnstarted() { // a later stop aborts the start
 		return h, nil
 	}
-	started, err := l.a.driver.Start(ctx, executor.Task{
+	started, err := l.a.driver.Start(startCtx, executor.Task{
 		Definition: def,
 		Log:        func(string) {},
-		Launch:     func() (int64, error) { return first, nil },
-		Resume:     true,
+		Launch: func() (int64, error) {
+			if l.keepsUnstarted() {
+				return 0, run.Errorf(run.CodeCanceled, "the task was stopped")
+			}
+			return first, nil
+		},
+		Resume: true,
 
 		HideServices: hide,
 	})
 	l.a.hitFailpoint(pointStarted, l.key)
+	if err != nil && startCtx.Err() != nil {
+		return nil, err
+	}
 	switch codeOf(err) {
 	case "":
 		return started, nil
@@ -337,12 +355,27 @@ func (l *launcher) resume(ctx context.Context) (executor.Handle, error) {
 		return nil, masked(err, mask.NewSet(def.Hidden()))
 	default:
 		err = masked(err, mask.NewSet(def.Hidden()))
-		l.log.WarnContext(ctx, "failed to start the steps", "error", err)
+		if l.failures++; codeOf(err) == run.CodeInternal && l.failures < maxFailures {
+			return nil, err // a fault of the daemon or the cluster, which may pass
+		}
+		l.log.ErrorContext(ctx, "failed to start the steps", "error", err)
 		l.mu.Lock()
 		l.unstarted = l.resultOf(run.StatusFailed, run.CauseStart, err.Error())
 		l.mu.Unlock()
 		return h, nil
 	}
+}
+
+// keepsUnstarted reports whether the steps are not to be started any more, if they have not
+// begun.
+func (l *launcher) keepsUnstarted() bool {
+	stopped := l.stoppedResult()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unstarted == nil && l.states.stopped() {
+		l.unstarted = stopped
+	}
+	return l.unstarted != nil
 }
 
 // vanished ends a task whose environment is gone without a result.

@@ -102,6 +102,13 @@ func (e *env) notify() {
 
 // shim runs the steps.
 func (e *env) shim(w *testEnv, s script) {
+	select {
+	case <-e.abort: // an order that arrives later begins no step
+		return
+	case <-e.gone:
+		return
+	default:
+	}
 	w.mu.Lock()
 	w.began[attemptID{e.key.Task, e.key.Attempt}]++
 	w.mu.Unlock()

@@ -18,8 +18,8 @@ type execution struct {
 	*task
 
 	over chan struct{} // closed once the result is known
-	// unstarted is the result if the steps have not begun: nothing starts them. Nil if they may
-	// begin. It is under the key's lock.
+	// unstarted is the result of a task whose steps have not begun and are not started any
+	// more; nil otherwise. The key's lock guards it.
 	unstarted *run.TaskResult
 }
 

@@ -18,6 +18,7 @@ const maxMisses = 5
 var (
 	errRewind     = errors.New("frames can be read again")
 	errNoEndFrame = errors.New("the frames ended without a task_end frame")
+	errFenced     = errors.New("the steps may have begun before they were prevented")
 )
 
 // reader passes the frames of a task to its frame sender. One goroutine uses it.
@@ -28,6 +29,7 @@ type reader struct {
 	began  bool            // a frame of the environment was read
 	misses int             // how many times a frame was missing
 	warned bool            // the log has a warning about the journal
+	fenced bool            // steps that have not begun cannot begin any more
 }
 
 // read passes all frames of the task to the frame sender, and ends the task when
@@ -157,6 +159,13 @@ func (r *reader) events(ctx context.Context, from int64, yield func(run.Frame, e
 			if gap != nil {
 				err = gap
 			}
+			if r.notBegun(err, next) != nil && !r.fenced {
+				if err = r.fence(ctx); err == nil {
+					r.fenced, err = true, errFenced
+				}
+				yield(run.Frame{}, err)
+				return next, false
+			}
 			return next, r.endedWithoutFrame(ctx, err, next)
 		case err != nil:
 			yield(f, err)
@@ -260,10 +269,10 @@ func (r *reader) endedWithoutFrame(ctx context.Context, why error, next int64) b
 	known := r.states[regionProgress].ended()
 	result := r.resultOf(run.StatusFailed, executor.CauseOf(why), why.Error())
 	line := why.Error()
-	if r.unstarted != nil && next <= r.entry.FirstFrame {
-		result, line = r.unstarted, r.unstarted.Reason
-	}
 	r.mu.Unlock()
+	if unstarted := r.notBegun(why, next); unstarted != nil {
+		result, line = unstarted, unstarted.Reason
+	}
 	if known {
 		r.truncateLog(why, next)
 		return true
@@ -274,6 +283,28 @@ func (r *reader) endedWithoutFrame(ctx context.Context, why error, next int64) b
 	}
 	r.end(r.tail(result, line, next, output...))
 	return true
+}
+
+// notBegun returns the result of a task that is not started any more, if its environment
+// has no journal; nil otherwise.
+func (r *reader) notBegun(why error, next int64) *run.TaskResult {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if next > r.entry.FirstFrame || errors.Is(why, executor.ErrDamaged) {
+		return nil
+	}
+	return r.unstarted
+}
+
+// fence prevents steps that have not begun: an earlier process, or another one of a set, may
+// have sent an order that arrives late. Its shim then finds the request to end, and begins no
+// step. An environment in which no shim can be reached is removed.
+func (r *reader) fence(ctx context.Context) error {
+	err := r.h.Abort(ctx, 0)
+	if err == nil || run.CodeOf(err) == run.CodeNotFound || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return r.h.Remove(ctx)
 }
 
 // truncateLog ends the log of a task whose result is known, if the frames from next on

@@ -36,10 +36,7 @@ func (r *reader) endWithServices(ctx context.Context, last run.Frame) (replaced 
 	replacedBefore := sent && r.entry.Flight.Last > last.N
 	r.mu.Unlock()
 	if !known && replacedBefore && last.Result != nil {
-		// The journal has lost the frames that replaced this one.
-		end := r.tail(last.Result, "", last.N)
-		end.Notes = last.Data
-		r.end(end)
+		r.end(r.replacement(last))
 	}
 	if !known && !sent && last.Result != nil {
 		output := r.serviceFrames(ctx)
@@ -58,6 +55,21 @@ func (r *reader) endWithServices(ctx context.Context, last run.Frame) (replaced 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.entry.Tail) > 0 && r.entry.Tail[0].N >= last.N, nil
+}
+
+// replacement returns the record of an end whose frames replaced the last frame of the
+// environment, and are lost in the journal. If they were sent with the end, it keeps its
+// number: the gateway may have it.
+func (r *reader) replacement(last run.Frame) record {
+	r.mu.Lock()
+	n := r.entry.Flight.Last
+	if !r.entry.Flight.End {
+		n++
+	}
+	r.mu.Unlock()
+	end := last
+	end.N, end.Stream, end.Data = n, "", nil // endByFrame adds the notes
+	return record{Result: last.Result, Last: n, Tail: []run.Frame{end}, Notes: last.Data}
 }
 
 // number numbers frames from next on.

@@ -279,11 +279,24 @@ func TestAgent_service_logs_of_an_unrecorded_end(t *testing.T) {
 // The end may be unreadable in the journal, and a later batch in flight not: it contains frames
 // that do not exist any more. Its bounds never change.
 func TestAgent_service_logs_of_a_damaged_end(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		t.Run(fmt.Sprint("stored ", stored), func(t *testing.T) {
+			damagedEnd(t, stored)
+		})
+	}
+}
+
+func damagedEnd(t *testing.T, stored bool) {
+	t.Helper()
 	withTestEnv(t, func(t *testing.T, w *testEnv) {
 		withService(w, script{lines: 3, pause: 0})
-		w.api.setFramesDown(true)
+		w.api.setFramesDown(!stored)
 		h := w.newHost(1)
-		p := h.start(nil)
+		p := h.start(once("frames-sent", func(p *process) {
+			if stored {
+				p.kill()
+			}
+		}))
 		w.submit(0)
 		w.sleep(time.Second)
 		p.kill()
@@ -314,8 +327,10 @@ func TestAgent_service_logs_of_a_damaged_end(t *testing.T) {
 		w.requireClean(h, p)
 		w.requireLog(0)
 		require.Equal(t, run.StatusSuccess, w.outcome(0).Status)
-		require.Contains(t, w.lines(0), "of this log are missing")
-		require.Empty(t, w.serviceLog(0))
+		log := w.api.log(w.api.lastClaim(0))
+		require.Equal(t, len(log)-1, slices.IndexFunc(log, func(f run.Frame) bool { return f.Kind == run.FrameTaskEnd }), "it has one end")
+		require.Equal(t, !stored, strings.Contains(w.lines(0), "of this log are missing"))
+		require.Equal(t, stored, w.serviceLog(0) != "")
 	})
 }
 

@@ -48,6 +48,7 @@ type task struct {
 	requeueReason string
 	changed       chan struct{} // closed, and replaced, when the token or the answer changed
 	abort         context.CancelCauseFunc
+	resuming      bool      // abort ends a start that finds steps which an earlier process launched
 	token         []byte    // of the delivery, nil if there was none
 	unknown       time.Time // since when the gateway has no claim
 
@@ -157,7 +158,7 @@ func (t *task) requestStop(force bool) bool {
 	if known {
 		return true
 	}
-	if t.abort != nil && t.states[regionProgress].launchable() {
+	if t.abort != nil && (t.resuming || t.states[regionProgress].launchable()) {
 		t.abort(errStopped)
 	}
 	return true

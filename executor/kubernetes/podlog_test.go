@@ -166,7 +166,15 @@ func TestHandle_ServiceLogs(t *testing.T) {
 // secrets than the definition.
 func TestStarting_hides_services(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the old secret\n") }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/events") {
+			_, _ = io.WriteString(w, "the old secret\n")
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"kind": "EventList", "apiVersion": "v1", "items": [{"type": "Warning", "reason": "Unhealthy", "message": "Readiness probe failed: the old secret",
+			"involvedObject": {"fieldPath": "spec.containers{%s0}"}}]}`, serviceContainer)
+	}))
 	t.Cleanup(server.Close)
 	for _, hide := range []bool{false, true} {
 		var shown []string
@@ -176,9 +184,12 @@ func TestStarting_hides_services(t *testing.T) {
 			log:    func(line string) { shown = append(shown, line) },
 			pod:    &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}},
 		}
-		err := s.containerDied(t.Context(), serviceContainer+"0", &corev1.ContainerStateTerminated{ExitCode: 1})
+		err := s.containerDied(t.Context(), serviceContainer+"0", &corev1.ContainerStateTerminated{ExitCode: 1, Message: "the old secret of a message"})
 		require.ErrorContains(t, err, "ended at once")
 		require.Equal(t, !hide, strings.Contains(err.Error(), "the old secret"))
+		require.Equal(t, !hide, strings.Contains(err.Error(), "of a message"))
+		require.NoError(t, s.report(t.Context(), s.pod))
+		require.Equal(t, !hide, slices.ContainsFunc(shown, func(line string) bool { return strings.Contains(line, "Readiness probe") }))
 		require.Equal(t, !hide, len(shown) > 0)
 		require.Equal(t, !hide, s.handle().secrets != nil)
 	}

@@ -200,7 +200,11 @@ func (s *starting) containerDied(ctx context.Context, name string, t *corev1.Con
 	for _, line := range lines {
 		s.log(title + ": " + line)
 	}
-	message := fmt.Sprintf("%s (%s) ended at once: %s", title, imageOf(s.pod, name), withDetail(terminationReason(t), t.Message))
+	reason := terminationReason(t)
+	if !s.task.HideServices { // a template may make the message the end of the log
+		reason = withDetail(reason, t.Message)
+	}
+	message := fmt.Sprintf("%s (%s) ended at once: %s", title, imageOf(s.pod, name), reason)
 	if len(lines) > 0 {
 		message += ": " + lines[len(lines)-1]
 	}

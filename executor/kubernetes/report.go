@@ -40,6 +40,9 @@ func (s *starting) report(ctx context.Context, pod *corev1.Pod) error {
 		if err := pullError(pod, &found.Items[i], s.task.Definition); err != nil {
 			return err
 		}
+		if s.task.HideServices && strings.Contains(found.Items[i].InvolvedObject.FieldPath, "{"+serviceContainer) {
+			continue // a failed health check shows what it printed
+		}
 		line := eventLine(&found.Items[i])
 		if line != "" && !slices.Contains(s.reports, line) {
 			s.reports = append(s.reports, line)

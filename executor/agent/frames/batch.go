@@ -99,7 +99,8 @@ func (s *Sender) frames(n int) []run.Frame {
 // the batch, at most splits times, and replaces it: see redaction.
 func (s *Sender) sendBatch(ctx context.Context, batch []run.Frame, splits *int) bool {
 	first, last := batch[0].N, batch[len(batch)-1].N
-	s.config.RecordBatch(Batch{Bounds: Bounds{First: first, Last: last}, Steps: s.steps.changed(), Request: s.steps.Request})
+	end := batch[len(batch)-1].Kind == run.FrameTaskEnd
+	s.config.RecordBatch(Batch{Bounds: Bounds{First: first, Last: last, End: end}, Steps: s.steps.changed(), Request: s.steps.Request})
 	if ctx.Err() != nil {
 		return false
 	}

@@ -90,4 +90,5 @@ type Request struct {
 type Bounds struct {
 	First int64 `json:"a"`
 	Last  int64 `json:"b"`
+	End   bool  `json:"end,omitempty"` // the last frame is a task_end
 }

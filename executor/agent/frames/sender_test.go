@@ -95,7 +95,7 @@ func TestFrameSender_sends_a_short_task_as_one_batch(t *testing.T) {
 		}
 		s.Finish(5)
 		<-s.Done
-		require.Equal(t, []Bounds{{1, 5}}, d.batches)
+		require.Equal(t, []Bounds{{First: 1, Last: 5}}, d.batches)
 		require.Equal(t, began, d.times[0], "the end is sent at once")
 	})
 }
@@ -205,7 +205,7 @@ func TestFrameSender_keeps_the_bounds_of_an_earlier_process(t *testing.T) {
 		}
 		s.Finish(9)
 		<-s.Done
-		require.Equal(t, []Bounds{{4, 7}, {8, 9}}, d.batches)
+		require.Equal(t, []Bounds{{First: 4, Last: 7}, {First: 8, Last: 9}}, d.batches)
 	})
 }
 
