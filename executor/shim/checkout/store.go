@@ -89,14 +89,17 @@ func MainStore(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) i
 // at once, in all processes. A store is only ever read as objects of git: its
 // configuration is written again before each update.
 func UpdateStore(ctx context.Context, r StoreRequest, env []string, stderr io.Writer) (StoreResult, error) {
-	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
-		return StoreResult{}, fmt.Errorf("create the store: %w", err)
+	if err := makeDir(r.Dir); err != nil {
+		return StoreResult{}, err
 	}
 	lock := flock.New(filepath.Join(r.Dir, storeLock))
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		return StoreResult{}, fmt.Errorf("lock the store: %w", err)
 	}
 	defer func() { _ = lock.Close() }()
+	if err := removeLinks(r.Dir); err != nil {
+		return StoreResult{}, fmt.Errorf("clean the store: %w", err)
+	}
 	home, err := os.MkdirTemp("", "drover-git-")
 	if err != nil {
 		return StoreResult{}, fmt.Errorf("create a home directory for git: %w", err)
@@ -145,19 +148,42 @@ func (c *checkout) prepareStore(ctx context.Context, r StoreRequest) error {
 			return fmt.Errorf("empty the store: %w", err)
 		}
 	}
-	if err := os.MkdirAll(c.tree, 0o755); err != nil {
-		return fmt.Errorf("create the store: %w", err)
+	if err := makeDir(c.tree); err != nil {
+		return err
 	}
 	root, err := os.OpenRoot(c.tree)
 	if err != nil {
 		return fmt.Errorf("clean the store: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	err = cleanStore(root)
-	if err != nil {
+	if err := cleanStore(root); err != nil {
 		return fmt.Errorf("clean the store: %w", err)
 	}
 	return c.git(ctx, "init", "--quiet", "--bare", "--template=", "--object-format="+c.objectFormat(), ".")
+}
+
+// makeDir creates a directory of a store, also in place of a link that would lead out of it.
+func makeDir(dir string) error {
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+		if err := os.Remove(dir); err != nil {
+			return fmt.Errorf("clean the store: %w", err)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("create the store: %w", err)
+	}
+	return nil
+}
+
+// removeLinks removes links in place of the files of a store: they would be written through.
+func removeLinks(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink != 0 {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
 }
 
 // cleanStore removes what is not objects or refs: other files could configure git, or lead

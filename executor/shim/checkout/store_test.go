@@ -194,6 +194,11 @@ END
 		"files in place of directories": `rm -rf repository.git/refs repository.git/packed-refs
 			touch repository.git/refs
 			mkdir repository.git/packed-refs`,
+		"a link in place of the store": `rm -rf * && cd .. && rmdir store && mkdir PROOF.d && echo precious > PROOF.d/precious && ln -s PROOF.d store`,
+		"a link in place of the repository": `mkdir PROOF.d && echo precious > PROOF.d/precious
+			rm -rf repository.git && ln -s PROOF.d repository.git`,
+		"links in place of files": `mkdir PROOF.d && echo precious > PROOF.d/precious
+			for f in depth snapshot-*; do ln -sf PROOF.d/precious "$f"; ln -sf PROOF.d/precious "$f.new"; done`,
 		"a repository within": `git init -q --bare repository.git/.git
 			cd repository.git/.git && echo "$PWD/../objects" > objects/info/alternates && git config core.alternateRefsCommand "echo within >> PROOF.out; true"`,
 		"a common directory": `git init -q --bare other.git && git -C other.git config core.alternateRefsCommand "echo common >> PROOF.out; true"
@@ -218,6 +223,12 @@ END
 			}
 			content, err := os.ReadFile(proof + ".out")
 			require.ErrorIs(t, err, os.ErrNotExist, "executed: %s", content)
+			if entries, err := os.ReadDir(proof + ".d"); err == nil { // what a link leads to
+				require.Len(t, entries, 1)
+				content, err := os.ReadFile(filepath.Join(proof+".d", "precious"))
+				require.NoError(t, err)
+				require.Equal(t, "precious\n", string(content))
+			}
 		})
 	}
 }
