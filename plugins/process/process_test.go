@@ -105,7 +105,7 @@ func TestGroup_outlives_its_plugin(t *testing.T) {
 	t.Parallel()
 	config := InstanceGroup{
 		Name: "g", StateDir: t.TempDir(), WaitForAddress: true, Env: map[string]string{"WHO": "{{.ID}} of {{.Group}}"},
-		Command: []string{"sh", "-c", `echo "$WHO in $FLEETING_INSTANCE_DIR"; setsid sleep 1000 & echo $! >left; echo 127.0.0.9:22 >{{.Dir}}/address; exec sleep 1000`},
+		Command: []string{"sh", "-c", `echo "$WHO in $FLEETING_INSTANCE_DIR"; setsid sleep 1000 & echo $! >left; echo 127.0.0.9:22 >new; mv new {{.Dir}}/address; exec sleep 1000`},
 	}
 	id, dir := one(t, group(t, config))
 
