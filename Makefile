@@ -156,8 +156,7 @@ CLUSTER      := .bin/kubernetes
 KUBERNETES   := $(addprefix $(CLUSTER)/,kube-apiserver kube-controller-manager kube-scheduler kubelet)
 KUBE_VERSION := v1.34.2
 KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION) -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34
-# The suites that need a cluster: packages of the root module, and separate modules.
-CLUSTER_PACKAGES := ./executor/kubernetes/...
+# The modules with suites that need a cluster.
 CLUSTER_MODULES  := $(filter-out test/objectstore,$(patsubst %/go.mod,%,$(wildcard test/*/go.mod)))
 
 ifdef KUBECONFIG
@@ -172,12 +171,9 @@ test-k8s: build $(AND_CLUSTER) ## Run the Kubernetes suites as root in a tempora
 	$(IN_CLUSTER) $(MAKE) --no-print-directory test-k8s-suites
 
 .PHONY: test-k8s-suites
-test-k8s-suites: export DROVER_REQUIRE := kubernetes,docker
 test-k8s-suites: export DROVER_TEST_CLUSTER := $(CURDIR)/$(CLUSTER)
-test-k8s-suites:
-	@set -e; for module in $(CLUSTER_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./...); done
-	$(GO) test $(TESTFLAGS) -parallel 8 -timeout 20m $(CLUSTER_PACKAGES) # these tests mostly wait for the cluster
-	$(GO) test $(TESTFLAGS) -parallel 4 -timeout 20m ./test/set # one node runs all their pods
+test-k8s-suites: # one package after the other: one node runs the pods of all tests
+	@GO=$(GO) TESTFLAGS="-p 1 $(TESTFLAGS)" tools/test.sh kubernetes
 
 .PHONY: cluster
 cluster: $(KUBERNETES) $(CLUSTER)/cluster $(CLUSTER)/images/busybox.tar ## Build the Kubernetes programs and the images for test-k8s

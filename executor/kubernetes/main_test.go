@@ -26,6 +26,7 @@ import (
 
 func TestMain(m *testing.M) {
 	executortest.Child(openConformance)
+	testenv.Parallel(4)           // the tests mostly wait for the cluster
 	klog.SetLogger(klog.Logger{}) // discards: client-go logs an error for each canceled call
 	// client-go keeps idle connections, and pings a broken one until the ping
 	// fails. A call into a pod that ends while its streams are being opened
