@@ -3695,7 +3695,16 @@ type ListRunsParams struct {
 	TokenFor TokenFor `form:"token_for,omitempty" json:"token_for,omitempty,omitzero"`
 
 	// Annotation An annotation `key=value`.
-	Annotation    []string    `form:"annotation,omitempty" json:"annotation,omitempty,omitzero"`
+	Annotation []string `form:"annotation,omitempty" json:"annotation,omitempty,omitzero"`
+
+	// Name The whole name of a run.
+	Name []string `form:"name,omitempty" json:"name,omitempty,omitzero"`
+
+	// CreatedBy Who created a run, as its `created_by` says.
+	CreatedBy []string `form:"created_by,omitempty" json:"created_by,omitempty,omitzero"`
+
+	// Mine Only runs that the caller created, as `created_by` with the name of the token or user.
+	Mine          *bool       `form:"mine,omitempty" json:"mine,omitempty"`
 	CreatedAfter  []time.Time `form:"created_after,omitempty" json:"created_after,omitempty,omitzero"`
 	CreatedBefore []time.Time `form:"created_before,omitempty" json:"created_before,omitempty,omitzero"`
 	Limit         *int        `form:"limit,omitempty" json:"limit,omitempty"`
@@ -11249,6 +11258,42 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 		if params.Annotation != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "annotation", params.Annotation, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Name != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "name", params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CreatedBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "created_by", params.CreatedBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Mine != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "mine", *params.Mine, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

@@ -49,6 +49,8 @@ func runsCommand(env session.Env) *cobra.Command {
 type runFilter struct {
 	phases, results, groups, annotations []string
 	changeGroups, tokenFor               []string
+	names, createdBy                     []string
+	mine                                 bool
 	after, before                        string
 	limit                                int
 	cursor                               string
@@ -64,7 +66,8 @@ func listRunsCommand(f *runsFlags) *cobra.Command {
 90m, 36h.`,
 		Example: `  drover runs list --phase running --phase queued
   drover runs list --group /project/42 --result failed --created-after 24h
-  drover runs list --annotation commit=4f2a -o json`,
+  drover runs list --annotation commit=4f2a -o json
+  drover ps --mine --phase running`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(c *cobra.Command, _ []string) error { return listRuns(c, f, filter) },
@@ -76,6 +79,9 @@ func listRunsCommand(f *runsFlags) *cobra.Command {
 	flags.StringArrayVar(&filter.changeGroups, "changegroup", nil, "only runs of this change group (repeatable)")
 	addTokenFor(c, f, &filter.tokenFor)
 	flags.StringArrayVar(&filter.annotations, "annotation", nil, "only runs with this annotation KEY=VALUE (repeatable)")
+	flags.StringArrayVar(&filter.names, "name", nil, "only runs with this name, which is compared as a whole (repeatable)")
+	flags.StringArrayVar(&filter.createdBy, "created-by", nil, "only runs that this token, user or schedule:NAME created (repeatable)")
+	flags.BoolVar(&filter.mine, "mine", false, "only runs that you created")
 	flags.StringVar(&filter.after, "created-after", "", "only runs created after this time")
 	flags.StringVar(&filter.before, "created-before", "", "only runs created before this time")
 	flags.IntVar(&filter.limit, "limit", 25, "number of runs to list, 1 to 100")
@@ -140,9 +146,15 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 }
 
 func (filter runFilter) params(env session.Env) (*api.ListRunsParams, error) {
+	if filter.mine && len(filter.createdBy) > 0 {
+		return nil, command.Invalid("--mine and --created-by exclude each other")
+	}
 	p := &api.ListRunsParams{
 		Phase: convertAll[api.Phase](filter.phases), Result: convertAll[api.Result](filter.results), Group: filter.groups, Changegroup: filter.changeGroups,
-		TokenFor: filter.tokenFor, Annotation: filter.annotations, Limit: &filter.limit, Cursor: filter.cursor, Order: api.OrderDesc,
+		TokenFor: filter.tokenFor, Annotation: filter.annotations, Name: filter.names, CreatedBy: filter.createdBy, Limit: &filter.limit, Cursor: filter.cursor, Order: api.OrderDesc,
+	}
+	if filter.mine { // not sent otherwise: earlier gateways do not know it
+		p.Mine = &filter.mine
 	}
 	if filter.ascending {
 		p.Order = api.OrderAsc

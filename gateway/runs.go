@@ -236,6 +236,12 @@ func (s *Server) ListRuns(c echo.Context, params api.ListRunsParams) error {
 	if err != nil {
 		return err
 	}
+	if params.Mine != nil && *params.Mine {
+		if len(q.CreatedBy) > 0 {
+			return invalidParameter("mine", "mine and created_by exclude each other")
+		}
+		q.CreatedBy = []string{subject(c)}
+	}
 	if err := checkTokenFor(c, params.TokenFor); err != nil {
 		return err
 	}
@@ -261,7 +267,7 @@ func listQuery(params api.ListRunsParams) (run.ListQuery, error) {
 	q := run.ListQuery{
 		Phases: convert[run.Phase](params.Phase), Results: convert[run.Result](params.Result),
 		Groups: params.Group, Cursor: params.Cursor, Ascending: params.Order == api.OrderAsc,
-		ChangeGroups: params.Changegroup, TokenFor: params.TokenFor,
+		ChangeGroups: params.Changegroup, TokenFor: params.TokenFor, Names: params.Name, CreatedBy: params.CreatedBy,
 	}
 	if err := checkNames("changegroup", params.Changegroup); err != nil {
 		return q, err

@@ -210,6 +210,9 @@ func TestServer_ListRuns(t *testing.T) {
 		"?created_before=2026-02-01T01:00:00%2B01:00":                            {CreatedBefore: late},
 		"?limit=100&order=asc&cursor=abc":                                        {Limit: 100, Ascending: true, Cursor: "abc"},
 		"?order=desc":                                                            {},
+		"?name=build&name=a%20b&created_by=ann&created_by=schedule:nightly":      {Names: []string{"build", "a b"}, CreatedBy: []string{"ann", "schedule:nightly"}},
+		"?mine=true":  {CreatedBy: []string{"local"}},
+		"?mine=false": {},
 	} {
 		got := call{path: "/api/v1/runs" + query}.do(t, base)
 		require.Equal(t, http.StatusOK, got.status, got.body)
@@ -223,6 +226,8 @@ func TestServer_ListRuns(t *testing.T) {
 		require.Equal(t, map[string]int{"failed": 1, "not_started": 1}, page.Runs[0].TaskCounts)
 		conforms(t, "RunPage", got.body)
 	}
+	got := call{path: "/api/v1/runs?mine=true&created_by=ann"}.do(t, base)
+	got.problem(t, http.StatusBadRequest, run.CodeInvalid)
 }
 
 func TestServer_executors_and_pools(t *testing.T) {

@@ -238,6 +238,8 @@ type ListQuery struct {
 	Groups        []string // the path itself, or any path below it
 	ChangeGroups  []string
 	Annotations   []Annotation
+	Names         []string // whole names
+	CreatedBy     []string // actors, as Run.CreatedBy has them; "" is one that is not recorded
 	CreatedAfter  time.Time
 	CreatedBefore time.Time
 	Limit         int    // 1 to 100; 0 means 25

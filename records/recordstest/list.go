@@ -98,7 +98,9 @@ func listed(t *testing.T, s records.Store, random *rand.Rand) []run.Run {
 		if random.IntN(10) == 0 {
 			spec.SetupErrors = []string{"broken"}
 		}
+		spec.Name = pick(random, []string{"build", "deploy"})
 		n := fixture.NewRun(t, spec)
+		n.Actor = pick(random, []string{"", "ann", "schedule:nightly"})
 		n.Time = time.Date(2024, 1, 1, 0, random.IntN(30), 0, random.IntN(2_000_000), time.UTC)
 		r, err := s.CreateRun(t.Context(), n)
 		require.NoError(t, err)
@@ -150,6 +152,8 @@ func randomQuery(random *rand.Rand, all []run.Run) run.ListQuery {
 		q.Annotations = append(q.Annotations, run.Annotation{Key: pick(random, []string{"a", "b"}), Value: pick(random, []string{"1", "2", "3"})})
 	}
 	q.ChangeGroups = some(random, []string{"g", "h", "none"}, 2)
+	q.Names = some(random, []string{"build", "deploy", "buil", ""}, 3)
+	q.CreatedBy = some(random, []string{"", "ann", "schedule:nightly", "an"}, 3)
 	if random.IntN(4) == 0 {
 		q.CreatedAfter = pick(random, all).CreatedAt
 	}
@@ -178,6 +182,8 @@ func matches(q run.ListQuery, r run.Run) bool {
 		(len(q.Results) == 0 || slices.Contains(q.Results, r.Result)) &&
 		(len(q.ChangeGroups) == 0 || slices.ContainsFunc(q.ChangeGroups, func(g string) bool { return slices.Contains(r.ChangeGroups, g) })) &&
 		(len(q.Groups) == 0 || slices.ContainsFunc(q.Groups, inGroup)) &&
+		(len(q.Names) == 0 || slices.Contains(q.Names, r.Name)) &&
+		(len(q.CreatedBy) == 0 || slices.Contains(q.CreatedBy, r.CreatedBy)) &&
 		(q.CreatedAfter.IsZero() || r.CreatedAt.After(q.CreatedAfter)) &&
 		(q.CreatedBefore.IsZero() || r.CreatedAt.Before(q.CreatedBefore))
 }

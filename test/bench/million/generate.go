@@ -23,6 +23,8 @@ const (
 	openQueued  = 2500
 	openRunning = 3000
 	executing   = 500
+	creators    = 500
+	nightly     = 100 // one of so many runs has a name and a creator of its own
 )
 
 // shape is the i-th of n runs.
@@ -35,6 +37,8 @@ type shape struct {
 	result  run.Result
 	commit  string
 	env     string
+	name    string
+	creator string
 }
 
 func shapes(n int, now time.Time) func(i int) shape {
@@ -47,6 +51,10 @@ func shapes(n int, now time.Time) func(i int) shape {
 		}
 		s.group = fmt.Sprintf("/project/%d/branch/%d", s.project, mix>>20%branches)
 		s.commit, s.env = fmt.Sprintf("%08x", i/5), []string{"dev", "dev", "dev", "prod"}[mix>>4%4]
+		s.name, s.creator = "build-and-test", fmt.Sprintf("user-%d", mix>>6%creators)
+		if mix>>16%nightly == 0 {
+			s.name, s.creator = "nightly", "schedule:nightly"
+		}
 		switch {
 		case i >= n-openRunning:
 			s.phase, s.result = run.PhaseRunning, run.ResultUnknown
@@ -80,7 +88,7 @@ var columns = map[string][]string{
 		"id", "name", "group_path", "counter", "priority", "admission", "admitted", "phase", "result", "reason", "created_at",
 		"started_at", "ended_at", "counts", "grouped", "version",
 	},
-	"run_details":     {"run_id", "header", "secret_names", "annotations"},
+	"run_details":     {"run_id", "header", "secret_names", "annotations", "created_by"},
 	"run_states":      {"prefix", "state", "run_id"},
 	"run_annotations": {"name", "value", "run_id"},
 	"plan_pages":      {"run_id", "page", "plan"},
@@ -163,9 +171,9 @@ func write(to sink, s shape, i int, header, spec string) error {
 		}
 	}
 	var err error
-	put(&err, "runs", string(s.id), "build-and-test", s.group, i, 3, "auto", false, string(s.phase), string(s.result), "", s.created.UnixNano(),
+	put(&err, "runs", string(s.id), s.name, s.group, i, 3, "auto", false, string(s.phase), string(s.result), "", s.created.UnixNano(),
 		started, ended, `{"`+status+`":1}`, true, 5)
-	put(&err, "run_details", string(s.id), header, "null", fmt.Sprintf(`{"commit":%q,"env":%q}`, s.commit, s.env))
+	put(&err, "run_details", string(s.id), header, "null", fmt.Sprintf(`{"commit":%q,"env":%q}`, s.commit, s.env), s.creator)
 	put(&err, "run_annotations", "commit", s.commit, string(s.id))
 	put(&err, "run_annotations", "env", s.env, string(s.id))
 	put(&err, "plan_pages", string(s.id), 0, `{"priority":3,"group":"/project/42/branch/1","name":"build-and-test","pools":["shell"],"nodes":[{"n":"build","f":0,"w":1}]}`)

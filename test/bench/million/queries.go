@@ -205,6 +205,17 @@ func lists() []listed {
 		{name: "annotation of a quarter, in the group of a fifth", q: func(shape) run.ListQuery {
 			return run.ListQuery{Annotations: annotated("env", "prod"), Groups: []string{largest}}
 		}},
+		{name: "name of a hundredth", q: func(shape) run.ListQuery { return run.ListQuery{Names: []string{"nightly"}} }},
+		{name: "name of nearly all, phase running", q: func(shape) run.ListQuery {
+			return run.ListQuery{Names: []string{"build-and-test"}, Phases: []run.Phase{run.PhaseRunning}}
+		}},
+		{name: "creator of some 2,000 runs", q: func(s shape) run.ListQuery { return run.ListQuery{CreatedBy: []string{s.creator}} }},
+		{name: "creator of some 2,000 runs, result failed", q: func(s shape) run.ListQuery {
+			return run.ListQuery{CreatedBy: []string{s.creator}, Results: []run.Result{run.ResultFailed}}
+		}},
+		{name: "creator of some 2,000 runs, in a narrow group", q: func(s shape) run.ListQuery {
+			return run.ListQuery{CreatedBy: []string{s.creator}, Groups: []string{s.group}}
+		}},
 		{name: "an hour", q: func(s shape) run.ListQuery {
 			return run.ListQuery{CreatedAfter: s.created.Add(-time.Hour), CreatedBefore: s.created}
 		}},

@@ -4373,6 +4373,12 @@ export interface operations {
                 token_for?: components["parameters"]["TokenFor"];
                 /** @description An annotation `key=value`. */
                 annotation?: string[];
+                /** @description The whole name of a run. */
+                name?: string[];
+                /** @description Who created a run, as its `created_by` says. */
+                created_by?: string[];
+                /** @description Only runs that the caller created, as `created_by` with the name of the token or user. */
+                mine?: boolean;
                 created_after?: string[];
                 created_before?: string[];
                 limit?: number;

@@ -11,14 +11,17 @@ interface Props {
 
 /** Filters are those that the API has. */
 export function Filters({ filters, onChange, search }: Props) {
-  const [more, setMore] = useState(filters.changegroup !== undefined || filters.annotation !== undefined || filters.created_after !== undefined || filters.created_before !== undefined)
+  const [more, setMore] = useState(filters.changegroup !== undefined || filters.annotation !== undefined || filters.name !== undefined || filters.created_by !== undefined || filters.created_after !== undefined || filters.created_before !== undefined)
   return (
     <form className="filters runs-filters" onSubmit={(e) => e.preventDefault()} role="search" aria-label="Filters of the runs">
       <Words inputRef={search} label="Group" placeholder="group, such as /acme" value={filters.group} onChange={(group) => onChange({ group })} />
       <Chips label="Phase" options={phases} value={filters.phase} onChange={(phase) => onChange({ phase })} />
       <Chips label="Result" options={results} value={filters.result} onChange={(result) => onChange({ result })} />
+      <button type="button" aria-pressed={filters.mine ?? false} onClick={() => onChange({ mine: filters.mine ? undefined : true, created_by: undefined })}>Mine</button>
       {more && (
         <>
+          <Words label="Name" placeholder="name of the run" value={filters.name} onChange={(name) => onChange({ name })} />
+          <Words label="Creator" placeholder="creator, such as schedule:nightly" value={filters.created_by} onChange={(created_by) => onChange({ created_by, mine: undefined })} />
           <Words label="Change group" placeholder="change group" value={filters.changegroup} onChange={(changegroup) => onChange({ changegroup })} />
           <Words label="Annotation" placeholder="annotation key=value" value={filters.annotation} onChange={(annotation) => onChange({ annotation })} />
           <Day label="from" value={filters.created_after} onChange={(created_after) => onChange({ created_after })} />

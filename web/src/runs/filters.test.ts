@@ -13,3 +13,10 @@ test('a day begins at its midnight in the zone of the user', () => {
   expect(queryOf({ created_after: '2026-03-01' }).created_after).toEqual([new Date(2026, 2, 1).toISOString()])
   expect(queryOf({ created_after: '2026-03-01T10:00:00Z' }).created_after).toEqual(['2026-03-01T10:00:00.000Z'])
 })
+
+test('runs of the user are not those of another creator', () => {
+  expect(filtersOf({ mine: true, created_by: 'ann', name: 'build' })).toEqual({ mine: true, name: 'build' })
+  expect(filtersOf({ mine: 'yes', created_by: 'ann' })).toEqual({ created_by: 'ann' })
+  expect(queryOf({ mine: true, name: 'build' })).toEqual({ mine: true, name: ['build'] })
+  expect(queryOf({ created_by: 'ann' })).toEqual({ created_by: ['ann'] })
+})

@@ -66,10 +66,27 @@ func accessPaths(q run.ListQuery) (kinds []indexedCondition, others []sqldb.Cond
 		k.filter = rowExists(`run_annotations`, sqldb.AllOf(sqldb.Condition{Where: `f.name = ?`, Args: []any{key}}, of))
 		kinds = append(kinds, k)
 	}
+	if len(q.Names) > 0 {
+		kinds = append(kinds, byColumn(``, `r.name`, q.Names, sqldb.OneOf(`r.name`, q.Names)))
+	}
+	if len(q.CreatedBy) > 0 {
+		of := rowExists(`run_details`, sqldb.OneOf(`f.created_by`, q.CreatedBy))
+		kinds = append(kinds, byColumn(`run_details`, `run_details.created_by`, q.CreatedBy, of))
+	}
 	if len(kinds) == 0 {
 		kinds = []indexedCondition{{sources: []source{{Condition: sqldb.Condition{Where: `1 = 1`}}}}}
 	}
 	return kinds, createdIn(q)
+}
+
+// byColumn returns the condition that a column of a run has one of some values. The index
+// of the table has the column and the id.
+func byColumn(table, column string, values []string, filter sqldb.Condition) indexedCondition {
+	k := indexedCondition{filter: filter}
+	for _, value := range slices.Compact(slices.Sorted(slices.Values(values))) {
+		k.sources = append(k.sources, source{index: table, Condition: sqldb.Condition{Where: column + ` = ?`, Args: []any{value}}})
+	}
+	return k
 }
 
 // rowExists is the condition that a table has a row for a run. It is not an EXISTS,

@@ -58,13 +58,15 @@ func (s *Store) ListRuns(ctx context.Context, q run.ListQuery) (run.Page, error)
 	return page, err
 }
 
-// maxValues bounds how many groups, change groups and annotations a query may
-// name each, since its cost grows with them.
+// maxValues bounds how many values of a kind a query may name, since its cost grows with
+// them.
 const maxValues = 100
 
 func checkSize(q run.ListQuery) error {
 	var faults []run.Fault
-	for path, n := range map[string]int{"group": len(q.Groups), "changegroup": len(q.ChangeGroups), "annotation": len(q.Annotations)} {
+	for path, n := range map[string]int{
+		"group": len(q.Groups), "changegroup": len(q.ChangeGroups), "annotation": len(q.Annotations), "name": len(q.Names), "created_by": len(q.CreatedBy),
+	} {
 		if n > maxValues {
 			faults = append(faults, run.Fault{Path: path, Code: run.CodeInvalid, Detail: "a list takes at most 100 values of one kind"})
 		}
