@@ -1476,8 +1476,8 @@ type Fault struct {
 	Path string `json:"path"`
 }
 
-// Feature What an executor can do for tasks, besides running scripts: `images`, `step_images`, `services`, `checkouts` (of steps without an
-// image), `users`, `tmpfs`, `extra_hosts`, `limits` (on CPU and memory), `process_limits`, `privileged`, `secret_files`, `archives`,
+// Feature What an executor can do for tasks, besides running scripts: `images`, `step_images`, `services`, `service_networks`,
+// `checkouts` (of steps without an image), `users`, `tmpfs`, `extra_hosts`, `limits` (on CPU and memory), `process_limits`, `privileged`, `secret_files`, `archives`,
 // `exec` (sessions). Later versions may have more.
 type Feature = run.Feature
 
@@ -2759,6 +2759,10 @@ type SecretRef struct {
 	Provider string `json:"provider"`
 }
 
+// ServiceNetwork `shared`: all services have the address of the task. `own`: the task and each service have addresses on a network of the task
+// attempt, and are reached by name.
+type ServiceNetwork = run.ServiceNetwork
+
 // ServiceSpec defines model for ServiceSpec.
 type ServiceSpec struct {
 	// Aliases More host names.
@@ -3124,8 +3128,12 @@ type TaskSpec struct {
 
 	// Retry How often and after which outcomes a task is attempted again, or a script within an attempt. A script has no outcomes
 	// `start_failed` and `vanished`.
-	Retry    RetrySpec     `json:"retry,omitempty,omitzero"`
-	Services []ServiceSpec `json:"services,omitempty,omitzero"`
+	Retry RetrySpec `json:"retry,omitempty,omitzero"`
+
+	// ServiceNetwork `shared`: all services have the address of the task. `own`: the task and each service have addresses on a network of the task
+	// attempt, and are reached by name.
+	ServiceNetwork ServiceNetwork `json:"service_network,omitempty,omitzero"`
+	Services       []ServiceSpec  `json:"services,omitempty,omitzero"`
 
 	// Shell The name of a shell, or a program with its arguments.
 	Shell TaskSpec_Shell `json:"shell,omitempty,omitzero"`

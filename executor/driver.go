@@ -133,17 +133,19 @@ type ServiceHandle interface {
 // Features lists what a driver can do. The conformance suite runs a case only if
 // the driver declares the feature.
 type Features struct {
-	Name       string // "shell", "docker", ...
-	Images     bool   // tasks name an image
-	Services   bool
-	Helpers    bool // steps with images of their own, in helper containers
-	User       bool
-	Tmpfs      bool
-	Resources  bool // cpu and memory limits, and OOM is reported
-	PIDs       bool // a limit on the number of processes
-	Privileged bool // privileged tasks are allowed by this executor
-	Copy       bool // CopyTo and CopyFrom
-	Archives   bool // handles implement ArchiveHandle
+	Name     string // "shell", "docker", ...
+	Images   bool   // tasks name an image
+	Services bool
+	// ServiceNetworks: services may have a network of their own.
+	ServiceNetworks bool
+	Helpers         bool // steps with images of their own, in helper containers
+	User            bool
+	Tmpfs           bool
+	Resources       bool // cpu and memory limits, and OOM is reported
+	PIDs            bool // a limit on the number of processes
+	Privileged      bool // privileged tasks are allowed by this executor
+	Copy            bool // CopyTo and CopyFrom
+	Archives        bool // handles implement ArchiveHandle
 	// SecretFiles: secrets as files, in memory.
 	SecretFiles bool
 	Exec        bool // handles implement ExecHandle
@@ -157,7 +159,8 @@ func (f Features) List() []run.Feature {
 	list := make([]run.Feature, 0)
 	for feature, has := range map[run.Feature]bool{
 		run.FeatureImages: f.Images, run.FeatureStepImages: f.Helpers, run.FeatureServices: f.Services, run.FeatureCheckouts: f.Checkouts,
-		run.FeatureUsers: f.User, run.FeatureTmpfs: f.Tmpfs, run.FeatureExtraHosts: f.ExtraHosts, run.FeatureLimits: f.Resources,
+		run.FeatureOwnNetworks: f.ServiceNetworks,
+		run.FeatureUsers:       f.User, run.FeatureTmpfs: f.Tmpfs, run.FeatureExtraHosts: f.ExtraHosts, run.FeatureLimits: f.Resources,
 		run.FeatureProcessLimits: f.PIDs, run.FeaturePrivileged: f.Privileged, run.FeatureSecretFiles: f.SecretFiles,
 		run.FeatureArchives: f.Archives, run.FeatureExec: f.Exec,
 	} {

@@ -70,7 +70,7 @@ func nameless() []string {
 		plugin plugin_config policy priority privileged pull_policy Range reason ref refspecs registries remove_after repository request_timeout
 		required resources restore_cache restore_workspace result results resume retention retry return_to reuse root running
 		runs_keep runs_max_age save_artifacts save_cache save_workspace scale_throttle scopes secret secret_files secrets services setup_errors sha
-		share_working_dir shared shell since size skip slots slots_used spec_version start_at starttls state step steps stream streams submodules
+		service_network share_working_dir shared shell since size skip slots slots_used spec_version start_at starttls state step steps stream streams submodules
 		tail task temporary template text timeout timestamps timezone title tmpfs to to_revision type unexpected untrusted update update_interval
 		update_interval_when_expecting upcoming_tasks url user username version volumes weight when working_dir workspace_max_age`),
 		strings.Fields(`

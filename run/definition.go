@@ -25,12 +25,14 @@ type Definition struct {
 	Platform   string          `json:"platform,omitempty"`
 	Auth       map[string]Auth `json:"auth,omitempty"` // by registry host
 	Services   []ServiceSpec   `json:"services,omitempty"`
-	WorkingDir string          `json:"working_dir,omitempty"`
-	Shell      []string        `json:"shell"`
-	User       string          `json:"user,omitempty"`
-	Privileged bool            `json:"privileged,omitempty"`
-	Resources  Resources       `json:"resources,omitzero"`
-	Volumes    []Volume        `json:"volumes,omitempty"`
+	// ServiceNetwork is ServiceNetworkOwn, or "" for the shared one.
+	ServiceNetwork ServiceNetwork `json:"service_network,omitempty"`
+	WorkingDir     string         `json:"working_dir,omitempty"`
+	Shell          []string       `json:"shell"`
+	User           string         `json:"user,omitempty"`
+	Privileged     bool           `json:"privileged,omitempty"`
+	Resources      Resources      `json:"resources,omitzero"`
+	Volumes        []Volume       `json:"volumes,omitempty"`
 	// ExtraHosts are as in TaskSpec.
 	ExtraHosts map[string]string `json:"extra_hosts,omitempty"`
 	// Kubernetes has the pod settings of the task's pool; nil if it has none.
@@ -177,6 +179,9 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 		d.WorkingDir = SharedWorkingDir
 	}
 	d.Services = slices.Clone(t.Services)
+	if t.ServiceNetwork != ServiceNetworkShared {
+		d.ServiceNetwork = t.ServiceNetwork
+	}
 	for i := range d.Services {
 		d.Services[i].Name = d.Services[i].ServiceName()
 		d.Services[i].Aliases = t.Services[i].HostNames()[1:]
@@ -414,10 +419,11 @@ const (
 	specVersionSecretFiles = 3
 	specVersionStepControl = 4
 	specVersionHelpers     = 5
+	specVersionNetworks    = 6
 
 	// NewestSpecVersion is the newest version of the specification that this build
 	// supports.
-	NewestSpecVersion = specVersionHelpers
+	NewestSpecVersion = specVersionNetworks
 )
 
 // RequiredSpecVersion returns the version of the specification that a task needs: the
@@ -427,9 +433,13 @@ const (
 // retries them, runs them after a stop only, skips them by a condition, or has a
 // timeout of the cleanup, and 5 if steps have images of their own or check out a
 // repository, if it has extra hosts, or if services have more than a name, an image,
-// variables and a command. A step that always runs does not require 4: without it, an
-// older executor runs the step in all other cases.
+// variables and a command, and 6 if the services have a network of their own. A step that
+// always runs does not require 4: without it, an older executor runs the step in all
+// other cases.
 func RequiredSpecVersion(d *Definition) int {
+	if d.ServiceNetwork == ServiceNetworkOwn {
+		return specVersionNetworks
+	}
 	checksOut := func(s StepDef) bool { return s.Checkout != nil }
 	if len(d.HelperImages()) > 0 || len(d.ExtraHosts) > 0 || slices.ContainsFunc(d.Steps, checksOut) || slices.ContainsFunc(d.Services, func(s ServiceSpec) bool { return s.needsHelpers() }) {
 		return specVersionHelpers
@@ -464,6 +474,8 @@ func CheckSpecVersion(d *Definition, specVersion int) error {
 		subject = "steps that are retried, run after a stop, or are skipped by a condition"
 	case specVersionHelpers:
 		subject = "steps with images of their own, checkout steps, extra hosts, or services with a health check, an entrypoint, aliases or limits"
+	case specVersionNetworks:
+		subject = "services with a network of their own"
 	}
 	return Errorf(CodeConflict, "the task has %s, which this version of the executor does not support", subject)
 }

@@ -216,6 +216,7 @@ func TestRequiredSpecVersion(t *testing.T) {
 	}{
 		"scripts": {plain, 1}, "archives": {archives, 2}, "secret files": {files, 3},
 		"on stop": {onStop, 4}, "cleanup timeout": {bounded, 4}, "always": {always, 1},
+		"network": {run.Definition{Steps: plain.Steps, ServiceNetwork: run.ServiceNetworkOwn}, 6},
 	} {
 		require.Equal(t, tt.version, run.RequiredSpecVersion(&tt.d), name)
 		require.NoError(t, run.CheckSpecVersion(&tt.d, run.NewestSpecVersion), name)

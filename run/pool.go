@@ -118,7 +118,8 @@ const (
 	FeatureImages        Feature = "images"
 	FeatureStepImages    Feature = "step_images"
 	FeatureServices      Feature = "services"
-	FeatureCheckouts     Feature = "checkouts" // without an image of the step
+	FeatureOwnNetworks   Feature = "service_networks" // of the services of each task
+	FeatureCheckouts     Feature = "checkouts"        // without an image of the step
 	FeatureUsers         Feature = "users"
 	FeatureTmpfs         Feature = "tmpfs"
 	FeatureExtraHosts    Feature = "extra_hosts"
@@ -176,6 +177,8 @@ func (t *TaskSpec) Needs(p Pool) map[Path]Feature {
 	}{
 		{"privileged", FeaturePrivileged, t.Privileged && p.Privileged},
 		{"services", FeatureServices, len(t.Services) > 0},
+		// The driver itself is the reason of a pool on Kubernetes: see spec.CheckPool.
+		{"service_network", FeatureOwnNetworks, t.ServiceNetwork == ServiceNetworkOwn && p.Driver != DriverKubernetes},
 		{"user", FeatureUsers, t.User != ""},
 		{"volumes", FeatureTmpfs, len(t.Volumes) > 0},
 		{"extra_hosts", FeatureExtraHosts, len(t.ExtraHosts) > 0},

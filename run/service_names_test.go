@@ -49,5 +49,10 @@ func TestDefine_services(t *testing.T) {
 	d.Supply(map[string]run.Secret{"LATER": "of a provider"})
 	require.Equal(t, map[string]string{"PORT": "1", "PASSWORD": "secret value", "KEY": "of a provider"}, d.Services[0].Environment)
 	require.Equal(t, map[string]string{"PORT": "1"}, task.Services[0].Environment, "the specification stays as it is")
-	require.Equal(t, run.NewestSpecVersion, run.RequiredSpecVersion(&d))
+	require.Equal(t, 5, run.RequiredSpecVersion(&d))
+	for network, want := range map[run.ServiceNetwork]int{run.ServiceNetworkShared: 5, run.ServiceNetworkOwn: 6} {
+		task.ServiceNetwork = network
+		d = run.Define(header, task, run.ExpandedTask{Name: "t"}, run.Key{Run: "r"}, 1)
+		require.Equal(t, want, run.RequiredSpecVersion(&d), "earlier executors know only the shared network")
+	}
 }

@@ -203,20 +203,22 @@ type Registry struct {
 
 // TaskSpec describes one task, or one expansion of tasks.
 type TaskSpec struct {
-	Pool        string            `json:"pool,omitempty"`
-	Requires    *Requires         `json:"requires,omitempty"`
-	Image       string            `json:"image,omitempty"`
-	PullPolicy  PullPolicy        `json:"pull_policy,omitempty"` // "" means if_not_present
-	Platform    string            `json:"platform,omitempty"`    // os/arch[/variant]
-	Services    []ServiceSpec     `json:"services,omitempty"`
-	Environment map[string]string `json:"environment,omitempty"`
-	WorkingDir  string            `json:"working_dir,omitempty"`
-	Shell       Shell             `json:"shell,omitempty"`   // nil means DefaultShell
-	Streams     Streams           `json:"streams,omitempty"` // of steps that name none; "" means merged
-	User        string            `json:"user,omitempty"`
-	Privileged  bool              `json:"privileged,omitempty"`
-	Resources   Resources         `json:"resources,omitzero"`
-	Volumes     []Volume          `json:"volumes,omitempty"`
+	Pool       string        `json:"pool,omitempty"`
+	Requires   *Requires     `json:"requires,omitempty"`
+	Image      string        `json:"image,omitempty"`
+	PullPolicy PullPolicy    `json:"pull_policy,omitempty"` // "" means if_not_present
+	Platform   string        `json:"platform,omitempty"`    // os/arch[/variant]
+	Services   []ServiceSpec `json:"services,omitempty"`
+	// ServiceNetwork is the network of the services; "" means shared.
+	ServiceNetwork ServiceNetwork    `json:"service_network,omitempty"`
+	Environment    map[string]string `json:"environment,omitempty"`
+	WorkingDir     string            `json:"working_dir,omitempty"`
+	Shell          Shell             `json:"shell,omitempty"`   // nil means DefaultShell
+	Streams        Streams           `json:"streams,omitempty"` // of steps that name none; "" means merged
+	User           string            `json:"user,omitempty"`
+	Privileged     bool              `json:"privileged,omitempty"`
+	Resources      Resources         `json:"resources,omitzero"`
+	Volumes        []Volume          `json:"volumes,omitempty"`
 	// ExtraHosts are the IP addresses of further hosts that the steps and services find
 	// by name.
 	ExtraHosts   map[string]string `json:"extra_hosts,omitempty"`
@@ -357,8 +359,20 @@ const (
 	PullNever        PullPolicy = "never"
 )
 
-// ServiceSpec is a container beside the task's own, reachable on localhost and by its
-// HostNames.
+// ServiceNetwork says which addresses the services of a task have.
+type ServiceNetwork string
+
+// The networks of services.
+const (
+	// ServiceNetworkShared is the address of the task for all services.
+	ServiceNetworkShared ServiceNetwork = "shared"
+	// ServiceNetworkOwn is a network of the task attempt, on which the task and each
+	// service have addresses.
+	ServiceNetworkOwn ServiceNetwork = "own"
+)
+
+// ServiceSpec is a container beside the task's own, reachable by its HostNames, and on
+// localhost unless the services have a network of their own.
 type ServiceSpec struct {
 	// Name is unique in the task; "" is a name derived from the image, see
 	// ServiceName.

@@ -273,6 +273,10 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 			l.add(path.Key("image"), run.FaultRequired, "pool %s runs tasks in containers (%s): the task needs an image", p.Name, p.Driver)
 		}
 		checkImages(l, path, t, &p)
+		if t.ServiceNetwork == run.ServiceNetworkOwn && p.Driver == run.DriverKubernetes {
+			l.add(path.Key("service_network"), run.FaultPoolMismatch,
+				"pool %s runs tasks in pods, whose containers share one network: give the services different ports, or name a pool on %s", p.Name, run.DriverDocker)
+		}
 		checksOut := slices.ContainsFunc(t.Steps, func(s run.Step) bool { return s.Checkout != nil })
 		if checksOut && !t.SharesWorkingDir() && !volumePath(t.WorkingDir) { // else checkTask has checked it
 			l.add(path.Key("working_dir"), run.FaultPoolMismatch,
@@ -294,6 +298,7 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 		{"pull_policy", t.PullPolicy != ""},
 		{"platform", t.Platform != ""},
 		{"services", len(t.Services) > 0},
+		{"service_network", t.ServiceNetwork == run.ServiceNetworkOwn},
 		{"user", t.User != ""},
 		{"resources", t.Resources != run.Resources{} && !p.Offers() || t.Resources.PIDs > 0},
 		{"volumes", len(t.Volumes) > 0},
@@ -355,11 +360,13 @@ func checkFeatures(l *faultList, path run.Path, t *run.TaskSpec, p *run.Pool) {
 			continue
 		}
 		hint := ""
-		if feature == run.FeatureCheckouts {
+		switch {
+		case feature == run.FeatureOwnNetworks:
+			hint = ": its executors set executor.docker.network, or have an earlier version"
+		case feature == run.FeatureCheckouts && p.Container():
+			hint = ": give the step an image with git, or its executors one (executor.checkout_image)"
+		case feature == run.FeatureCheckouts:
 			hint = ": install git on its hosts"
-			if p.Container() {
-				hint = ": give the step an image with git, or its executors one (executor.checkout_image)"
-			}
 		}
 		l.add(run.Path(string(path)+"."+string(at)), run.FaultPoolMismatch, "no executor of pool %s has the feature %s%s; `drover pools get %s` shows what they have",
 			p.Name, feature, hint, p.Name)

@@ -223,6 +223,19 @@ func TestCheckPool_features(t *testing.T) {
 	pool.Features = nil // not known
 	require.Empty(t, spec.CheckPool("a", task, pool))
 
+	own := &run.TaskSpec{Image: "x", ServiceNetwork: run.ServiceNetworkOwn, Services: []run.ServiceSpec{{Image: "x"}}, Steps: []run.Step{{Run: "x"}}}
+	for driver, features := range map[string][]run.Feature{run.DriverKubernetes: nil, run.DriverDocker: {run.FeatureServices}, run.DriverShell: nil} {
+		faults = spec.CheckPool("a", own, run.Pool{Name: "p", Driver: driver, Features: features})
+		require.Contains(t, found(faults), "tasks.a.service_network pool_mismatch", driver)
+	}
+	require.Empty(t, spec.CheckPool("a", own, run.Pool{Name: "p", Driver: run.DriverDocker, Features: []run.Feature{run.FeatureServices, run.FeatureOwnNetworks}}))
+	require.Empty(t, spec.CheckPool("a", own, run.Pool{Name: "p", Driver: run.DriverDocker}), "features are not known")
+	faults = spec.CheckPool("a", own, run.Pool{Name: "p", Driver: run.DriverKubernetes, Features: []run.Feature{run.FeatureServices}})
+	require.Equal(t, []string{"tasks.a.service_network pool_mismatch"}, found(faults))
+	require.Contains(t, faults[0].Detail, "share one network")
+	own.ServiceNetwork = run.ServiceNetworkShared
+	require.Empty(t, spec.CheckPool("a", own, run.Pool{Name: "p", Driver: run.DriverKubernetes, Features: []run.Feature{run.FeatureServices}}))
+
 	shell := run.Pool{Name: "p", Driver: run.DriverShell, Features: []run.Feature{}}
 	faults = spec.CheckPool("a", &run.TaskSpec{Steps: []run.Step{{Checkout: &run.Checkout{Repository: "https://h/r"}}}}, shell)
 	require.Equal(t, []string{"tasks.a.steps[0].checkout pool_mismatch"}, found(faults))

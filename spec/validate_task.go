@@ -116,6 +116,10 @@ func checkContainer(l *faultList, p run.Path, t *run.TaskSpec, secrets []string)
 		l.add(p.Key("platform"), run.FaultBadFormat, "%s is not a platform such as linux/amd64", quote(t.Platform))
 	}
 	checkServices(l, p.Key("services"), t.Services, secrets)
+	checkEnum(l, p.Key("service_network"), t.ServiceNetwork, run.ServiceNetworkShared, run.ServiceNetworkOwn)
+	if t.ServiceNetwork == run.ServiceNetworkOwn && len(t.Services) == 0 {
+		l.add(p.Key("service_network"), run.FaultContradiction, "the task has no services: remove the key, or add a service")
+	}
 	checkExtraHosts(l, p.Key("extra_hosts"), t)
 	checkEnvironment(l, p.Key("environment"), t.Environment)
 	checkText(l, p.Key("working_dir"), t.WorkingDir)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
@@ -91,6 +92,11 @@ func TestDriver_conformance(t *testing.T) {
 				var left []string
 				for _, c := range containers {
 					left = append(left, "container "+c.Names[0])
+				}
+				networks, err := b.cli.NetworkList(t.Context(), network.ListOptions{Filters: ours})
+				require.NoError(t, err)
+				for _, n := range networks {
+					left = append(left, "network "+n.Name)
 				}
 				volumes, err := b.cli.VolumeList(t.Context(), volume.ListOptions{Filters: ours})
 				require.NoError(t, err)

@@ -3,7 +3,6 @@ package docker
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -59,6 +58,11 @@ func (d *Driver) newPlan(definition run.Definition) (*plan, error) {
 	}
 	if definition.Privileged && !d.options.AllowPrivileged {
 		return nil, run.Errorf(run.CodeInvalid, "privileged tasks are not allowed on this executor (allow_privileged is off)")
+	}
+	if definition.ServiceNetwork == run.ServiceNetworkOwn {
+		if err := (networks{d}).possible(); err != nil {
+			return nil, err
+		}
 	}
 	p := &plan{definition: definition, volumes: []string{taskDir}, nonce: newNonce()}
 	var err error
@@ -176,14 +180,14 @@ func (d *Driver) mainConfig(p *plan) (*container.Config, *container.HostConfig) 
 			VolumeOptions: &mount.VolumeOptions{Labels: d.labels(def, roleMain)},
 		})
 	}
-	for _, s := range def.Services {
-		for _, name := range s.HostNames() {
-			host.ExtraHosts = append(host.ExtraHosts, name+":127.0.0.1")
+	if def.ServiceNetwork != run.ServiceNetworkOwn { // else the daemon's DNS has the names of services
+		for _, s := range def.Services {
+			for _, name := range s.HostNames() {
+				host.ExtraHosts = append(host.ExtraHosts, name+":127.0.0.1")
+			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(def.ExtraHosts)) {
-		host.ExtraHosts = append(host.ExtraHosts, name+":"+def.ExtraHosts[name])
-	}
+	host.ExtraHosts = append(host.ExtraHosts, extraHosts(&def)...)
 	return config, host
 }
 

@@ -5,7 +5,10 @@
 // A task has one main container, "drover-<key>", whose first process is the
 // shim, and one container for each of its services, "drover-<key>.service<n>".
 // The services share the main container's network namespace: they answer on
-// localhost and under their names. The driver finds all containers again by
+// localhost and under their names. If the services have a network of their own,
+// the main container and they are on a bridge network "drover-<key>.<nonce>",
+// whose DNS has their names. The network is created before the containers and
+// removed after them. The driver finds all of them again by
 // name and label (drover.key, .run, .task, .executor, .role). It therefore
 // keeps no state that must outlive its process, and any client of the daemon
 // can see which executor and task a container belongs to.

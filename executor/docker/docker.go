@@ -52,7 +52,7 @@ type Options struct {
 	// CheckoutImage.
 	GitStores gitstore.Options
 	// Network is the network that main containers join; "" is the daemon's
-	// default.
+	// default. Tasks have networks of their own only without it.
 	Network string
 	// Prefix begins the names and labels of everything that the driver creates;
 	// "" means DefaultPrefix.
@@ -138,7 +138,7 @@ func (d *Driver) Features() executor.Features {
 	return executor.Features{
 		Name: "docker", Images: true, Services: true, Helpers: true, User: true, Tmpfs: true,
 		Resources: true, PIDs: true, Privileged: d.options.AllowPrivileged, Copy: true, Archives: true, Exec: true,
-		SecretFiles: true, Checkouts: d.options.CheckoutImage != "", ExtraHosts: true,
+		SecretFiles: true, ServiceNetworks: (networks{d}).possible() == nil, Checkouts: d.options.CheckoutImage != "", ExtraHosts: true,
 	}
 }
 
@@ -164,6 +164,11 @@ func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
 		return nil, daemonError(err, "list containers")
 	}
 	var keys []run.Key
+	add := func(labels map[string]string) {
+		if key, err := run.ParseKey(labels[d.options.label("key")]); err == nil && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
 	for _, c := range found {
 		key, err := run.ParseKey(c.Labels[d.options.label("key")])
 		if err != nil || slices.Contains(keys, key) {
@@ -174,8 +179,15 @@ func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
 			return nil, err
 		}
 		if exists {
-			keys = append(keys, key)
+			add(c.Labels)
 		}
+	}
+	left, err := networks{d}.list(ctx, "executor", d.options.ExecutorID)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range left {
+		add(n.Labels)
 	}
 	return keys, nil
 }
@@ -209,7 +221,13 @@ func (d *Driver) Attach(ctx context.Context, key run.Key) (executor.Handle, erro
 		return nil, listed
 	}
 	if len(others) == 0 {
-		return nil, err
+		left, listed := networks{d}.list(ctx, "key", key.String())
+		if listed != nil {
+			return nil, listed
+		}
+		if len(left) == 0 {
+			return nil, err
+		}
 	}
 	return &handle{driver: d, key: key, id: d.options.mainName(key)}, nil
 }

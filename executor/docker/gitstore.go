@@ -91,7 +91,7 @@ func (s gitStores) runContainer(ctx context.Context, store mount.Mount, request 
 		AutoRemove: true, NetworkMode: container.NetworkMode(d.options.Network), LogConfig: container.LogConfig{Type: "none"},
 		Mounts: []mount.Mount{d.shimMount(true), store},
 	}
-	id, err := d.create(ctx, config, host, nil, "")
+	id, err := d.create(ctx, config, host, nil, nil, "")
 	if err != nil {
 		return nil, refused(err, "create the container that updates the object store")
 	}

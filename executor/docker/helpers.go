@@ -38,7 +38,7 @@ func (s *starting) startHelpers(ctx context.Context) error {
 func (s *starting) startHelper(ctx context.Context, i int, image string) error {
 	d := s.driver
 	config, host := s.helperConfig(i, image)
-	id, err := s.createBeside(ctx, config, host, d.options.helperName(s.key(), i))
+	id, err := s.createBeside(ctx, config, host, nil, d.options.helperName(s.key(), i))
 	if err != nil {
 		return refused(err, "create the container of image %s", image)
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
@@ -175,6 +177,9 @@ func (b *bench) startWithCrashes(t *testing.T, orders ...crashOrder) (died bool)
 		ExecutorID: b.id, Prefix: "drover-test-" + newID(t), Shim: testenv.BuildShim(t), Launched: filepath.Join(t.TempDir(), "launched"),
 		Definition: b.definition(t, "echo once >>/count; cat /count"),
 	}
+	if orders[0].Definition.Key != (run.Key{}) {
+		order.Definition = orders[0].Definition
+	}
 	for _, o := range orders {
 		order.Request, order.Path, order.Answered, order.DieInLaunch, order.Resume = o.Request, o.Path, o.Answered, o.DieInLaunch, o.Resume
 		died = crashes(t, order)
@@ -212,6 +217,9 @@ func crashes(t *testing.T, order crashOrder) bool {
 func (b *bench) requirePrefixGone(t *testing.T, prefix string) {
 	t.Helper()
 	require.Empty(t, b.containersNamed(t, prefix))
+	networks, err := b.cli.NetworkList(t.Context(), network.ListOptions{Filters: filters.NewArgs(filters.Arg("name", prefix))})
+	require.NoError(t, err)
+	require.Empty(t, networks)
 	volumes := b.volumesNamed(t, prefix)
 	require.Len(t, volumes, 1, "the shared volume")
 	require.NoError(t, b.cli.VolumeRemove(t.Context(), volumes[0], false))

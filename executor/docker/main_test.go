@@ -14,6 +14,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 	"github.com/oklog/ulid/v2"
@@ -165,6 +166,9 @@ func (b *bench) requireNothingLeft(t testing.TB, volumes ...string) {
 	})
 	require.NoError(t, err)
 	require.Empty(t, left)
+	networks, err := b.cli.NetworkList(t.Context(), network.ListOptions{Filters: filters.NewArgs(filters.Arg("label", "drover.executor="+b.id))})
+	require.NoError(t, err)
+	require.Empty(t, networks)
 	all, err := b.cli.VolumeList(t.Context(), volume.ListOptions{})
 	require.NoError(t, err)
 	for _, v := range all.Volumes {

@@ -7,13 +7,14 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/run"
 )
 
-// removeAll removes all containers of a key and their anonymous volumes. It
+// removeAll removes all containers of a key, their anonymous volumes and networks. It
 // does not list containers first: a listing takes longer the more containers
 // exist, and the main container is removed meanwhile.
 func (d *Driver) removeAll(ctx context.Context, key run.Key) error {
@@ -25,7 +26,15 @@ func (d *Driver) removeAll(ctx context.Context, key run.Key) error {
 		others, err = d.removeOthers(ctx, key)
 		return err
 	})
-	if err := group.Wait(); err != nil || others == 0 {
+	var left []network.Summary
+	group.Go(func() (err error) {
+		left, err = networks{d}.list(ctx, "key", key.String())
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := (networks{d}).removeAll(waiting, left); err != nil || others == 0 {
 		return err
 	}
 	return d.removeVolumes(waiting, key)
@@ -46,8 +55,8 @@ func (d *Driver) removeVolumes(ctx context.Context, key run.Key) error {
 	return nil
 }
 
-// removeOthers removes all containers of a key but the main one. They share its network
-// namespace, and do not outlive it. removed is how many there were.
+// removeOthers removes all containers of a key but the main one, which they do not
+// outlive. removed is how many there were.
 func (d *Driver) removeOthers(ctx context.Context, key run.Key) (removed int, err error) {
 	found, err := d.others(ctx, key)
 	if err != nil {

@@ -45,8 +45,8 @@ const (
 	serviceLogBytes = 512_000
 )
 
-// startServices starts the services in the main container's network namespace
-// and checks that they keep running.
+// startServices starts the services, in the main container's network namespace or beside
+// it on the network of the task, and checks that they keep running.
 func (s *starting) startServices(ctx context.Context) error {
 	if len(s.task.Definition.Services) == 0 {
 		return nil
@@ -72,7 +72,6 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 		config.Env = append(config.Env, name+"="+value)
 	}
 	host := &container.HostConfig{
-		NetworkMode: container.NetworkMode(s.network()),
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{
 			"max-size": serviceLogSize, "max-file": "2",
 			// Defaults of the daemon would add to the size of each entry: see entrySize.
@@ -88,13 +87,14 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 		}
 		host.Mounts = append(host.Mounts, shared)
 	}
+	networking := s.serviceNetwork(&service, host)
 	name := d.options.serviceName(s.key(), i)
-	id, err := s.createBeside(ctx, config, host, name)
+	id, err := s.createBeside(ctx, config, host, networking, name)
 	if err != nil {
 		return refused(err, "create service %s", service.Name)
 	}
 	if err := d.start(ctx, id); err != nil {
-		return refused(err, "start service %s", service.Name)
+		return s.networkMissing(err, "start service %s", service.Name)
 	}
 	if service.Health != nil {
 		return s.awaitHealthy(ctx, id, service)
@@ -177,7 +177,11 @@ func (s *starting) awaitService(ctx context.Context, id string, service run.Serv
 	listens := make(chan error, 1)
 	waiting, cancel := context.WithCancelCause(ctx)
 	var waiter sync.WaitGroup
-	waiter.Go(func() { listens <- d.awaitPort(waiting, s.id, ports) })
+	observer := s.id
+	if s.ownNetwork != "" {
+		observer = id
+	}
+	waiter.Go(func() { listens <- d.awaitPort(waiting, observer, ports) })
 	ended, fault := d.client.ContainerWait(waiting, id, container.WaitConditionNotRunning)
 	defer func() { cancel(nil); waiter.Wait() }()
 	select {
@@ -198,8 +202,8 @@ func (s *starting) awaitService(ctx context.Context, id string, service run.Serv
 	}
 }
 
-// awaitPort runs the shim in the main container, whose network the services
-// share, to wait for one of the ports.
+// awaitPort runs the shim in a container, whose network the service has too, to wait for
+// one of the ports.
 func (d *Driver) awaitPort(ctx context.Context, id string, ports []string) error {
 	var stderr tail
 	code, err := d.exec(ctx, id, []string{

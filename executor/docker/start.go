@@ -8,6 +8,7 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
 
@@ -85,7 +86,10 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Hand
 	if err != nil {
 		return nil, err
 	}
-	if begun {
+	if begun { // another process has started it, on a network of its own
+		if err := s.removeOwnNetwork(ctx); err != nil {
+			d.log.WarnContext(ctx, "failed to remove an unused network", "key", key.String(), "error", err)
+		}
 		return s.handle(), nil
 	}
 	return s.launch(ctx)
@@ -103,11 +107,14 @@ type starting struct {
 	stores   map[string]string // object stores of checkouts, by repository
 	id       string            // of the main container
 	nonce    string
-	found    string // image of a container that existed before
-	idle     bool   // no step has run, and none can run until the order is sent
-	launched bool   // task.Launch returned no error
-	first    int64  // number of the shim's first frame, from task.Launch
-	attached *attachment
+	// ownNetwork is the name of the network that this call has created for the main
+	// container and the services; "" if they share the main container's.
+	ownNetwork string
+	found      string // image of a container that existed before
+	idle       bool   // no step has run, and none can run until the order is sent
+	launched   bool   // task.Launch returned no error
+	first      int64  // number of the shim's first frame, from task.Launch
+	attached   *attachment
 }
 
 func (s *starting) key() run.Key { return s.task.Definition.Key }
@@ -137,14 +144,21 @@ func (s *starting) giveUp(ctx context.Context) {
 	if s.attached != nil {
 		s.attached.close()
 	}
-	if !s.idle || s.launched || s.task.Resume || s.task.Keep {
+	if s.launched || s.task.Resume || s.task.Keep || !s.idle && s.ownNetwork == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	begun, err := s.driver.hasJournal(ctx, s.id)
+	var begun bool
+	var err error
+	if s.idle {
+		begun, err = s.driver.hasJournal(ctx, s.id)
+		if err == nil && !begun {
+			err = s.removeOwn(ctx)
+		}
+	}
 	if err == nil && !begun {
-		err = s.removeOwn(ctx)
+		err = s.removeOwnNetwork(ctx)
 	}
 	if err != nil {
 		s.driver.log.WarnContext(ctx, "failed to remove a failed environment", "key", s.key().String(), "error", err)
@@ -152,13 +166,17 @@ func (s *starting) giveUp(ctx context.Context) {
 }
 
 // removeOwn removes the main container by its id, and the containers that share its
-// network. Another process may have replaced it by one of the same name.
+// network or are on that of this call. Another process may have replaced it by one of the
+// same name.
 func (s *starting) removeOwn(ctx context.Context) error {
 	others, err := s.driver.others(ctx, s.key())
 	if err != nil {
 		return err
 	}
-	others = slices.DeleteFunc(others, func(c container.Summary) bool { return c.HostConfig.NetworkMode != s.network() })
+	others = slices.DeleteFunc(others, func(c container.Summary) bool {
+		mode := c.HostConfig.NetworkMode
+		return mode != s.network() && (s.ownNetwork == "" || mode != s.ownNetwork)
+	})
 	waiting := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.driver.removeContainer(ctx, s.id) })
@@ -219,7 +237,10 @@ func (s *starting) create(ctx context.Context) (begun bool, err error) {
 		return false, err
 	}
 	defer done()
-	id, err := d.create(ctx, config, host, s.plan.platform, d.options.mainName(s.key()))
+	if err := s.joinOwnNetwork(ctx, host); err != nil {
+		return false, err
+	}
+	id, err := d.create(ctx, config, host, nil, s.plan.platform, d.options.mainName(s.key()))
 	switch {
 	case err == nil:
 		s.id, s.nonce, s.idle = id, s.plan.nonce, true
@@ -373,7 +394,7 @@ func (s *starting) startMain(ctx context.Context) (err error) {
 		s.attached.close()
 		s.attached = nil
 		if attempt > 1 || !strings.Contains(err.Error(), toolDir) {
-			return refused(err, "start the container")
+			return s.networkMissing(err, "start the container")
 		}
 		d.forgetVolume()
 		if err := d.ensureVolume(ctx, s.task.Definition.Image, s.plan.platform); err != nil {
@@ -385,7 +406,7 @@ func (s *starting) startMain(ctx context.Context) (err error) {
 // order returns the order for the shim. It omits what only the driver needs.
 func (s *starting) order(first int64) run.ShimSpec {
 	def := s.task.Definition
-	def.Auth, def.Services = nil, nil
+	def.Auth, def.Services, def.ServiceNetwork = nil, nil, ""
 	order := run.ShimSpec{
 		Version: run.RequiredSpecVersion(&def), FirstFrame: first, Definition: def,
 		User: s.image.user, WorkingDir: s.image.workingDir, BaseEnvironment: s.image.variables(), Helpers: s.helperSpecs(),
@@ -398,20 +419,20 @@ func (s *starting) order(first int64) run.ShimSpec {
 }
 
 // create creates a container, even if the context ends meanwhile.
-func (d *Driver) create(ctx context.Context, config *container.Config, host *container.HostConfig, platform *ocispec.Platform, name string) (id string, err error) {
+func (d *Driver) create(ctx context.Context, config *container.Config, host *container.HostConfig, networking *network.NetworkingConfig, platform *ocispec.Platform, name string) (id string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
-	created, err := d.client.ContainerCreate(ctx, config, host, nil, platform, name)
+	created, err := d.client.ContainerCreate(ctx, config, host, networking, platform, name)
 	return created.ID, err
 }
 
-// createBeside creates a container that shares the network of the main container. One
+// createBeside creates a container that belongs to the main container. One
 // that has its name already was created for a main container that does not exist any
 // more, perhaps late, by a process that was slow. If the main container of this call still
 // exists after that one was seen, it is not of a successor, and is removed.
-func (s *starting) createBeside(ctx context.Context, config *container.Config, host *container.HostConfig, name string) (id string, err error) {
+func (s *starting) createBeside(ctx context.Context, config *container.Config, host *container.HostConfig, networking *network.NetworkingConfig, name string) (id string, err error) {
 	for try := 1; ; try++ {
-		id, err = s.driver.create(ctx, config, host, s.plan.platform, name)
+		id, err = s.driver.create(ctx, config, host, networking, s.plan.platform, name)
 		if !cerrdefs.IsConflict(err) || try == createTries {
 			return id, err
 		}

@@ -98,7 +98,7 @@ func (d *Driver) trySetup(ctx context.Context, imageName string, platform *ocisp
 		LogConfig:   container.LogConfig{Type: "none"},
 		Mounts:      []mount.Mount{d.shimMount(false)},
 	}
-	id, err := d.create(ctx, config, host, platform, name)
+	id, err := d.create(ctx, config, host, nil, platform, name)
 	if cerrdefs.IsConflict(err) {
 		return d.awaitSetup(ctx, name)
 	}

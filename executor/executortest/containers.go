@@ -31,6 +31,7 @@ func containerCases() []testCase {
 		{name: "services/ended_during_a_step", needs: func(f executor.Features) bool { return f.Services }, run: serviceEndedLate},
 		{name: "services/logs", needs: func(f executor.Features) bool { return f.Services }, run: serviceLogs},
 		{name: "services/privileged", needs: func(f executor.Features) bool { return f.Services && !f.Privileged }, run: servicePrivileged},
+		{name: "services/own_network_refused", needs: func(f executor.Features) bool { return f.Images && !f.ServiceNetworks }, run: ownNetworkRefused},
 		{name: "user_by_number", needs: users, run: userByNumber},
 		{name: "user_by_name", needs: users, run: userByName},
 		{name: "user_unknown", needs: users, run: userUnknown},
@@ -229,6 +230,13 @@ func servicePrivileged(b *bench) {
 	d := b.define("true")
 	d.Services = []run.ServiceSpec{{Name: "dind", Image: b.Image, Privileged: true}}
 	require.Contains(b, b.refused(d).Error(), "allow_privileged is off")
+}
+
+func ownNetworkRefused(b *bench) {
+	d := b.define("true")
+	d.ServiceNetwork = run.ServiceNetworkOwn
+	d.Services = []run.ServiceSpec{{Name: "web", Image: b.Image}}
+	require.Contains(b, b.refused(d).Error(), "network")
 }
 
 func userByNumber(b *bench) {

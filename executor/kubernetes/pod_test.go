@@ -99,6 +99,9 @@ func TestNewPod(t *testing.T) {
 			require.True(t, *mainOf(pod).SecurityContext.Privileged)
 			require.Nil(t, pod.Spec.SecurityContext)
 		}},
+		"service network": {apply: func(d *run.Definition) {
+			d.ServiceNetwork, d.Services = run.ServiceNetworkOwn, []run.ServiceSpec{{Name: "db", Image: "x"}}
+		}, fault: "share one network"},
 		"processes": {apply: func(d *run.Definition) { d.Resources.PIDs = 10 }, fault: "resources.pids"},
 		"resources": {
 			apply: func(d *run.Definition) { d.Resources = run.Resources{CPU: "0.0015", Memory: "1Gi", GPUs: 2} },

@@ -101,6 +101,8 @@ func (d *Driver) check(def run.Definition) error {
 		return refuse("steps that have images of their own")
 	case len(def.Services) > 0:
 		return refuse("services")
+	case def.ServiceNetwork == run.ServiceNetworkOwn:
+		return refuse("a network of its services")
 	case def.User != "":
 		return refuse("a user: steps run as the executor's")
 	case def.Privileged:

@@ -156,6 +156,10 @@ func testClaimTooOld(t *testing.T, d *fixture.Database) {
 		"retried steps": {4, func(x *run.Spec) {
 			x.Tasks["build"].Steps[0].Retry.MaxAttempts = 2
 		}},
+		"services with a network": {6, func(x *run.Spec) {
+			task := x.Tasks["build"]
+			task.ServiceNetwork, task.Services = run.ServiceNetworkOwn, []run.ServiceSpec{{Image: "x"}}
+		}},
 		"steps after a stop": {4, func(x *run.Spec) {
 			x.Tasks["build"].Steps = append(x.Tasks["build"].Steps, run.Step{Run: "true", When: run.WhenOnStop})
 		}},

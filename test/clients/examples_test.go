@@ -40,7 +40,8 @@ func TestExamples(t *testing.T) {
 	for name, last := range map[string][]string{ // what their last runs print
 		"hello.yaml": {"all three were greeted"}, "secret-file.yaml": {"***"}, "cache-replace.yaml": {"1 builds so far", "2 builds so far"},
 		"helper.yaml": {""}, "service.yaml": {"the service answered"}, "shared-memory.yaml": {"100000000"}, "extra-hosts.yaml": {"not the real shop"},
-		"checkout.yaml": {"HEAD is now at", "updated the object store"},
+		"service-network.yaml": {"blue and green answered"},
+		"checkout.yaml":        {"HEAD is now at", "updated the object store"},
 	} {
 		names = append(names, name)
 		t.Run(name, func(t *testing.T) {

@@ -2819,8 +2819,8 @@ export interface components {
             removed_at?: string;
         };
         /**
-         * @description What an executor can do for tasks, besides running scripts: `images`, `step_images`, `services`, `checkouts` (of steps without an
-         *     image), `users`, `tmpfs`, `extra_hosts`, `limits` (on CPU and memory), `process_limits`, `privileged`, `secret_files`, `archives`,
+         * @description What an executor can do for tasks, besides running scripts: `images`, `step_images`, `services`, `service_networks`,
+         *     `checkouts` (of steps without an image), `users`, `tmpfs`, `extra_hosts`, `limits` (on CPU and memory), `process_limits`, `privileged`, `secret_files`, `archives`,
          *     `exec` (sessions). Later versions may have more.
          */
         Feature: string;
@@ -3558,6 +3558,7 @@ export interface components {
                 };
             };
             services?: components["schemas"]["ServiceSpec"][];
+            service_network?: components["schemas"]["ServiceNetwork"];
             working_dir?: string;
             shell: string[];
             user?: string;
@@ -3733,6 +3734,7 @@ export interface components {
             /** @example linux/amd64 */
             platform?: string;
             services?: components["schemas"]["ServiceSpec"][];
+            service_network?: components["schemas"]["ServiceNetwork"];
             environment?: {
                 [key: string]: string;
             };
@@ -4156,6 +4158,13 @@ export interface components {
          * @enum {string}
          */
         PullPolicy: "if_not_present" | "always" | "never";
+        /**
+         * @description `shared`: all services have the address of the task. `own`: the task and each service have addresses on a network of the task
+         *     attempt, and are reached by name.
+         * @default shared
+         * @enum {string}
+         */
+        ServiceNetwork: "shared" | "own";
         ServiceSpec: {
             /** @description The default is derived from the image. */
             name?: string;
