@@ -194,6 +194,9 @@ func (t *TaskSpec) Needs(p Pool) map[Path]Feature {
 // can reports whether an executor of a pool has what the task needs, as far as it is
 // known.
 func (t *TaskSpec) can(p Pool) bool {
+	if t.ServiceNetwork == ServiceNetworkOwn && p.Driver == DriverKubernetes { // not among its needs
+		return false
+	}
 	for _, f := range t.Needs(p) {
 		if p.Lacks(f) {
 			return false

@@ -64,6 +64,34 @@ func TestChoosePool(t *testing.T) {
 	require.False(t, ok)
 }
 
+// A task whose services have a network of their own goes to no pool on Kubernetes if there is
+// another one, also if the features of executors are not known.
+func TestChoosePool_own_network(t *testing.T) {
+	t.Parallel()
+	task := &run.TaskSpec{Image: "a", ServiceNetwork: run.ServiceNetworkOwn, Services: []run.ServiceSpec{{Image: "a"}}}
+	can := []run.Feature{run.FeatureServices, run.FeatureOwnNetworks}
+	for _, c := range []struct {
+		cluster, host []run.Feature
+		want          string
+	}{
+		{nil, nil, "host"},
+		{[]run.Feature{run.FeatureServices}, nil, "host"},
+		{nil, can, "host"},
+		{can, can, "host"},
+		{nil, []run.Feature{run.FeatureServices}, "cluster"}, // CheckPool reports the fault
+	} {
+		p, ok := run.ChoosePool(task, []run.Pool{
+			{Name: "cluster", Driver: run.DriverKubernetes, Default: true, Features: c.cluster}, {Name: "host", Driver: run.DriverDocker, Features: c.host},
+		})
+		require.True(t, ok)
+		require.Equal(t, c.want, p.Name)
+	}
+	shared := *task
+	shared.ServiceNetwork = run.ServiceNetworkShared
+	p, _ := run.ChoosePool(&shared, []run.Pool{{Name: "cluster", Driver: run.DriverKubernetes, Default: true}, {Name: "host", Driver: run.DriverDocker}})
+	require.Equal(t, "cluster", p.Name)
+}
+
 // A task without a pool goes to one that allows its images and pull policy.
 func TestChoosePool_images(t *testing.T) {
 	t.Parallel()

@@ -221,6 +221,14 @@ func schemaRules() []schemaRule {
 			[]string{"extra_hosts: {a: 1.2.3}", "tasks: {a: {steps: [{run: x}], services: [{image: db}], extra_hosts: {db: 1.2.3.4}}}\n"},
 		},
 		{
+			"With `service_network: own`, no service has the name or the alias `localhost`.",
+			[]ruleFault{{code: run.FaultContradiction, path: `\.service_network$`, detail: "has the name localhost"}},
+			[]string{
+				"service_network: own\n    services: [{name: localhost, image: i}]", "service_network: own\n    services: [{image: localhost}]",
+				"service_network: own\n    services: [{image: i, aliases: [localhost]}]",
+			},
+		},
+		{
 			"The image of a service without `name` gives a name of at most 100 bytes, and no variable of a service is both in `environment` and in `secrets`.",
 			[]ruleFault{
 				{code: run.FaultRequired, path: `\.services\[\d+\]\.name$`},

@@ -361,7 +361,7 @@ func checkFeatures(l *faultList, path run.Path, t *run.TaskSpec, p *run.Pool) {
 		}
 		hint := ""
 		switch {
-		case feature == run.FeatureOwnNetworks:
+		case feature == run.FeatureOwnNetworks && p.Driver == run.DriverDocker:
 			hint = ": its executors set executor.docker.network, or have an earlier version"
 		case feature == run.FeatureCheckouts && p.Container():
 			hint = ": give the step an image with git, or its executors one (executor.checkout_image)"

@@ -120,6 +120,9 @@ func checkContainer(l *faultList, p run.Path, t *run.TaskSpec, secrets []string)
 	if t.ServiceNetwork == run.ServiceNetworkOwn && len(t.Services) == 0 {
 		l.add(p.Key("service_network"), run.FaultContradiction, "the task has no services: remove the key, or add a service")
 	}
+	if t.ServiceNetwork == run.ServiceNetworkOwn && slices.ContainsFunc(t.Services, func(s run.ServiceSpec) bool { return slices.Contains(s.HostNames(), "localhost") }) {
+		l.add(p.Key("service_network"), run.FaultContradiction, "a service has the name localhost, which is the task itself on such a network: give it another name")
+	}
 	checkExtraHosts(l, p.Key("extra_hosts"), t)
 	checkEnvironment(l, p.Key("environment"), t.Environment)
 	checkText(l, p.Key("working_dir"), t.WorkingDir)

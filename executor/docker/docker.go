@@ -52,7 +52,8 @@ type Options struct {
 	// CheckoutImage.
 	GitStores gitstore.Options
 	// Network is the network that main containers join; "" is the daemon's
-	// default. Tasks have networks of their own only without it.
+	// default. Tasks have networks of their own only without it, so "bridge" is the
+	// default without them.
 	Network string
 	// Prefix begins the names and labels of everything that the driver creates;
 	// "" means DefaultPrefix.

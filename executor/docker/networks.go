@@ -2,13 +2,16 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"github.com/containerd/errdefs/pkg/errhttp"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
@@ -28,10 +31,12 @@ const (
 	// networkNonce is how many characters of the nonce are in the name of a network.
 	networkNonce = 12
 
-	// defaultBridge is the name of the daemon's default network, and mtuOption its option
-	// for the size of packets, which does not apply to other networks.
-	defaultBridge = "bridge"
-	mtuOption     = "com.docker.network.driver.mtu"
+	// defaultBridge is the name of the daemon's default network. Two of its options do not
+	// apply to other networks: the size of packets, and whether the host translates the
+	// addresses of those that leave it.
+	defaultBridge    = "bridge"
+	mtuOption        = "com.docker.network.driver.mtu"
+	masqueradeOption = "com.docker.network.bridge.enable_ip_masquerade"
 
 	// The daemon's texts for errors that have the same status as others.
 	activeEndpoints = "has active endpoints"
@@ -45,14 +50,13 @@ const (
 type networks struct{ driver *Driver }
 
 // possible returns nil if tasks may have networks of their own: they would leave a network
-// that the executor's configuration names, which may be more restricted.
+// that the executor's configuration names, which may be more restricted. This is so for the
+// default bridge too, if it is named.
 func (n networks) possible() error {
-	switch configured := n.driver.options.Network; configured {
-	case "", "default", defaultBridge:
-		return nil
-	default:
+	if configured := n.driver.options.Network; configured != "" {
 		return run.Errorf(run.CodeInvalid, "service_network: own is not possible on this executor: its containers are to join the network %q (executor.docker.network)", configured)
 	}
+	return nil
 }
 
 // create creates a network for a definition and returns its name. Errors: CodeExhausted if
@@ -60,48 +64,72 @@ func (n networks) possible() error {
 func (n networks) create(ctx context.Context, p *plan) (string, error) {
 	d, key := n.driver, p.definition.Key
 	options, err := n.defaults(ctx)
-	if err == nil {
+	name := d.options.mainName(key) + "." + p.nonce[:networkNonce]
+	add := func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 		defer cancel()
-		name := d.options.mainName(key) + "." + p.nonce[:networkNonce]
 		_, err = d.client.NetworkCreate(ctx, name, network.CreateOptions{
 			Driver: "bridge", Options: options, Labels: d.labels(p.definition, roleNetwork),
 		})
-		if err == nil {
-			return name, nil
-		}
 	}
-	text := daemonText(err)
+	if err == nil {
+		add()
+	}
+	if exhausted(err) && n.removeUnused(ctx, key) {
+		add()
+	}
 	switch {
-	case strings.Contains(text, noAddressPool), strings.Contains(text, noSubnet):
-		return "", run.Errorf(run.CodeExhausted, "the docker daemon has no free address pool for the network of the services: other networks use all of them; remove unused ones, or add pools (default-address-pools in its daemon.json): %s", text)
-	case cerrdefs.IsPermissionDenied(err):
-		return "", run.Errorf(run.CodeInvalid, "the API of the docker daemon does not allow networks, which service_network: own needs: %s", text)
+	case err == nil:
+		return name, nil
+	case exhausted(err):
+		return "", run.Errorf(run.CodeExhausted, "the docker daemon has no free address pool for the network of the services: other networks use all of them; remove unused ones, or add pools (default-address-pools in its daemon.json): %s", daemonText(err))
+	case notOffered(err):
+		return "", run.Errorf(run.CodeInvalid, "the API of the docker daemon does not allow networks, which service_network: own needs: %s", daemonText(err))
 	}
 	return "", daemonError(err, "create the network of %s", key)
 }
 
-// defaults returns the options that networks take over from the daemon's default one.
+// exhausted reports whether the daemon has no addresses for a network.
+func exhausted(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), noAddressPool) || strings.Contains(err.Error(), noSubnet))
+}
+
+// notOffered reports whether the API of the daemon has no networks for this executor:
+// something between the two may refuse them in any of these ways.
+func notOffered(err error) bool {
+	return slices.ContainsFunc([]int{
+		http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented,
+	}, func(status int) bool { return errors.Is(err, errhttp.ToNative(status)) })
+}
+
+// defaults returns the options that networks take over from the daemon's default one. That
+// one's enable_icc is not among them: services must be reached. Without a default network,
+// the owner of the host wants none of this kind.
 func (n networks) defaults(ctx context.Context) (map[string]string, error) {
 	found, err := n.driver.client.NetworkList(ctx, network.ListOptions{Filters: filters.NewArgs(filters.Arg("name", defaultBridge))})
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range found {
-		if mtu := f.Options[mtuOption]; f.Name == defaultBridge && mtu != "" {
-			return map[string]string{mtuOption: mtu}, nil
+	i := slices.IndexFunc(found, func(f network.Summary) bool { return f.Name == defaultBridge })
+	if i < 0 {
+		return nil, run.Errorf(run.CodeInvalid, "the docker daemon has no network %q, whose options a network of the services takes over: service_network: own needs a daemon with its default network", defaultBridge)
+	}
+	options := make(map[string]string)
+	for _, name := range []string{mtuOption, masqueradeOption} {
+		if value := found[i].Options[name]; value != "" {
+			options[name] = value
 		}
 	}
-	return nil, nil //nolint:nilnil // no options
+	return options, nil
 }
 
-// list returns the networks with a label; none if the daemon's API does not allow to list
-// networks: it does not allow to create them either.
+// list returns the networks with a label; none if the daemon's API does not offer to list
+// networks: it does not offer to create them either.
 func (n networks) list(ctx context.Context, label, value string) ([]network.Summary, error) {
 	found, err := n.driver.client.NetworkList(ctx, network.ListOptions{
 		Filters: filters.NewArgs(filters.Arg("label", n.driver.options.label(label)+"="+value)),
 	})
-	if cerrdefs.IsPermissionDenied(err) {
+	if notOffered(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -110,13 +138,41 @@ func (n networks) list(ctx context.Context, label, value string) ([]network.Summ
 	return found, nil
 }
 
-// removeAll removes networks whose containers were removed.
+// removeAll removes networks whose containers were removed. One that cannot be removed does
+// not keep the others.
 func (n networks) removeAll(ctx context.Context, found []network.Summary) error {
-	group, ctx := errgroup.WithContext(ctx)
+	var group errgroup.Group
 	for _, f := range found {
 		group.Go(func() error { return n.remove(ctx, f.ID) })
 	}
 	return group.Wait()
+}
+
+// removeUnused removes the networks of a key that have no endpoints, and reports whether
+// there were any. If another process was about to use one, it finds out and starts again.
+func (n networks) removeUnused(ctx context.Context, key run.Key) (removed bool) {
+	found, err := n.list(ctx, "key", key.String())
+	if err != nil {
+		n.driver.log.WarnContext(ctx, "failed to look for unused networks", "key", key.String(), "error", err)
+	}
+	for _, f := range found {
+		removed = n.removeAbandoned(ctx, key, container.NetworkMode(f.Name)) || removed
+	}
+	return removed
+}
+
+// removeAbandoned removes the network of a container that was removed, if it is one of the
+// key and has no endpoints: else another container still uses it, whose removal follows. It
+// reports whether it has removed it.
+func (n networks) removeAbandoned(ctx context.Context, key run.Key, mode container.NetworkMode) bool {
+	if !strings.HasPrefix(string(mode), n.driver.options.mainName(key)+".") {
+		return false
+	}
+	err := n.driver.client.NetworkRemove(ctx, string(mode))
+	if err != nil && !cerrdefs.IsNotFound(err) && !strings.Contains(err.Error(), activeEndpoints) { // Remove tries again
+		n.driver.log.WarnContext(ctx, "failed to remove an unused network", "network", string(mode), "error", err)
+	}
+	return err == nil
 }
 
 // remove removes a network whose containers were removed. It disconnects what is left:
@@ -191,10 +247,10 @@ func (s *starting) serviceNetwork(service *run.ServiceSpec, host *container.Host
 	}}
 }
 
-// networkMissing is the error of a container that could not be started. If the network of
-// the services was removed, that is no fault of the task.
+// networkMissing is the error of a container that could not be created or started. If the
+// network of the services was removed, that is no fault of the task.
 func (s *starting) networkMissing(err error, format string, args ...any) error {
-	if s.ownNetwork != "" && cerrdefs.IsNotFound(err) && strings.Contains(daemonText(err), "network") {
+	if s.ownNetwork != "" && cerrdefs.IsNotFound(err) && strings.Contains(err.Error(), "network ") { // no image's name has a space
 		return &run.Error{
 			Code: run.CodeUnavailable, Err: err,
 			Message: fmt.Sprintf(format, args...) + ": its network was removed, perhaps by another process of this executor: " + daemonText(err),

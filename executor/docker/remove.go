@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -34,10 +35,15 @@ func (d *Driver) removeAll(ctx context.Context, key run.Key) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if err := (networks{d}).removeAll(waiting, left); err != nil || others == 0 {
+	// Once the containers are gone, no caller may look for the rest: it is removed also if the
+	// caller gives up, and if a part of it cannot be removed.
+	rest, cancel := context.WithTimeout(context.WithoutCancel(waiting), networkLimit)
+	defer cancel()
+	err := (networks{d}).removeAll(rest, left)
+	if others == 0 {
 		return err
 	}
-	return d.removeVolumes(waiting, key)
+	return errors.Join(err, d.removeVolumes(rest, key))
 }
 
 // removeVolumes removes the volumes of a key. A container is removed with its volumes

@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -57,6 +58,11 @@ func TestDriver_services(t *testing.T) {
 		[]string{"service db", "exit code 1", "no password"},
 		"service db: no password",
 	}, {
+		"ended before the wait for its port",
+		run.ServiceSpec{Name: "db", Image: late, Command: []string{"/bin/sh", "-c", "echo no license; exit 3"}},
+		[]string{"service db", "exit code 3", "no license"},
+		"service db: no license",
+	}, {
 		"has no such command",
 		run.ServiceSpec{Name: "db", Image: b.image, Command: []string{"/no/such/command"}},
 		[]string{"service db", "/no/such/command"},
@@ -67,23 +73,26 @@ func TestDriver_services(t *testing.T) {
 		[]string{"service db", "drover-test/none:1", "pull policy is never"},
 		"",
 	}} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.driver.SetServiceWatch(time.Minute)
-			def := b.definition(t, "echo must not run")
-			def.Services = []run.ServiceSpec{{Name: "fine", Image: b.image, Command: []string{"sleep", "60"}}, c.service}
-			var log setupLog
-			_, err := b.driver.Start(t.Context(), executor.Task{Definition: def, Log: log.add, Launch: func() (int64, error) {
-				t.Error("launched without its service")
-				return 1, nil
-			}})
-			require.Equal(t, run.CodeInvalid, run.CodeOf(err))
-			for _, want := range c.want {
-				require.ErrorContains(t, err, want)
-			}
-			require.Contains(t, log.String(), c.logged)
-			b.requireNothingLeft(t)
-		})
+		for _, network := range []run.ServiceNetwork{"", run.ServiceNetworkOwn} {
+			t.Run(c.name+", network "+cmp.Or(string(network), "shared"), func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t)
+				b.driver.SetServiceWatch(time.Minute)
+				def := b.definition(t, "echo must not run")
+				def.ServiceNetwork = network
+				def.Services = []run.ServiceSpec{{Name: "fine", Image: b.image, Command: []string{"sleep", "60"}}, c.service}
+				var log setupLog
+				_, err := b.driver.Start(t.Context(), executor.Task{Definition: def, Log: log.add, Launch: func() (int64, error) {
+					t.Error("launched without its service")
+					return 1, nil
+				}})
+				require.Equal(t, run.CodeInvalid, run.CodeOf(err), "%v", err)
+				for _, want := range c.want {
+					require.ErrorContains(t, err, want)
+				}
+				require.Contains(t, log.String(), c.logged)
+				b.requireNothingLeft(t)
+			})
+		}
 	}
 }

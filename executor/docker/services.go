@@ -3,6 +3,7 @@ package docker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -39,6 +40,9 @@ const (
 	healthInterval    = 500 * time.Millisecond
 	healthCallTimeout = 10 * time.Second
 	healthPoll        = 100 * time.Millisecond
+	// endAfterShim is how much later the end of a service may be known than that of a shim in
+	// its container, which ends with it.
+	endAfterShim = 10 * time.Second
 	// serviceLogSize is the size of each of the two files with a service's output: the daemon
 	// removes the older one when the other is full.
 	serviceLogSize  = "512k"
@@ -91,7 +95,7 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 	name := d.options.serviceName(s.key(), i)
 	id, err := s.createBeside(ctx, config, host, networking, name)
 	if err != nil {
-		return refused(err, "create service %s", service.Name)
+		return s.networkMissing(err, "create service %s", service.Name)
 	}
 	if err := d.start(ctx, id); err != nil {
 		return s.networkMissing(err, "start service %s", service.Name)
@@ -195,6 +199,13 @@ func (s *starting) awaitService(ctx context.Context, id string, service run.Serv
 			return daemonError(context.Cause(ctx), "wait for service %s", service.Name)
 		case err == nil:
 			s.log(fmt.Sprintf("service %s listens after %s", service.Name, time.Since(began).Round(10*time.Millisecond)))
+		case s.ownNetwork != "" && !errors.Is(err, errNoPort): // the service may have ended, and the shim with it
+			if ended, err := d.endsWithin(ctx, id, endAfterShim); err != nil {
+				return err
+			} else if ended {
+				return s.serviceDied(ctx, id, service)
+			}
+			fallthrough
 		default:
 			s.log(fmt.Sprintf("service %s: not waiting any longer for one of its ports %s: %v", service.Name, strings.Join(ports, ", "), err))
 		}
@@ -202,23 +213,30 @@ func (s *starting) awaitService(ctx context.Context, id string, service run.Serv
 	}
 }
 
+// errNoPort is the error of a service that does not listen.
+var errNoPort = fmt.Errorf("nothing listens after %s", serviceTimeout)
+
 // awaitPort runs the shim in a container, whose network the service has too, to wait for
-// one of the ports.
+// one of the ports. The error is errNoPort if the shim has found none; others say why it
+// did not look, or not for long.
 func (d *Driver) awaitPort(ctx context.Context, id string, ports []string) error {
 	var stderr tail
+	var printed int64 // the number of the port: of a shim that is killed, the daemon may not know the exit code yet
 	code, err := d.exec(ctx, id, []string{
 		"await-port", "--ports", strings.Join(ports, ","), "--timeout", serviceTimeout.String(),
-	}, &stderr, func(stdout io.Reader) error {
-		_, err := io.Copy(io.Discard, stdout)
+	}, &stderr, func(stdout io.Reader) (err error) {
+		printed, err = io.Copy(io.Discard, stdout)
 		return err
 	})
 	switch {
 	case err != nil:
 		return err
 	case code == shim.ExitNoPort:
-		return fmt.Errorf("nothing listens after %s", serviceTimeout)
+		return errNoPort
 	case code != shim.ExitDone:
 		return fmt.Errorf("exit code %d: %s", code, stderr.String())
+	case printed == 0:
+		return errors.New("the shim ended early")
 	}
 	return nil
 }

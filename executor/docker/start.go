@@ -139,12 +139,13 @@ func (s *starting) replaced(ctx context.Context) bool {
 	return cerrdefs.IsNotFound(err)
 }
 
-// giveUp removes what was created, if it is certain that no step has run.
+// giveUp removes what was created, if it is certain that no step has run. A network without
+// a container of this call goes in any case.
 func (s *starting) giveUp(ctx context.Context) {
 	if s.attached != nil {
 		s.attached.close()
 	}
-	if s.launched || s.task.Resume || s.task.Keep || !s.idle && s.ownNetwork == "" {
+	if s.idle && (s.launched || s.task.Resume || s.task.Keep) || !s.idle && s.ownNetwork == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
@@ -253,7 +254,7 @@ func (s *starting) create(ctx context.Context) (begun bool, err error) {
 		}
 		return begun, err
 	}
-	return false, refused(err, "create the container")
+	return false, s.networkMissing(err, "create the container")
 }
 
 // find looks for a container that an earlier call created, and reports whether
@@ -279,13 +280,17 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 		// Never started. A client that attached to it and left has closed its
 		// stdin for good.
 		s.id = ""
-		return false, s.removeAbandoned(ctx, c.ID)
+		return false, s.removeAbandoned(ctx, c)
 	case container.StateRemoving, container.StateDead:
 		if s.task.Resume {
 			return false, run.Errorf(run.CodeNotFound, "the container was removed from outside")
 		}
 		s.id = ""
-		return false, d.removeContainer(ctx, c.ID)
+		if err := d.removeContainer(ctx, c.ID); err != nil {
+			return false, err
+		}
+		networks{d}.removeAbandoned(ctx, s.key(), c.HostConfig.NetworkMode)
+		return false, nil
 	case container.StateExited:
 	default:
 		// No other process sends the order in time any more. Once killed, the
@@ -297,21 +302,26 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 			return begun, err
 		}
 	}
-	if err = s.removeAbandoned(ctx, c.ID); err == nil && s.replaced(ctx) {
+	if err = s.removeAbandoned(ctx, c); err == nil && s.replaced(ctx) {
 		err = s.removeOwn(ctx)
 	}
 	s.id = ""
 	return false, err
 }
 
-// removeAbandoned removes a container that does not run. If another process starts it
-// after all, or another client removes it, the daemon refuses, and the next look finds out.
-func (s *starting) removeAbandoned(ctx context.Context, id string) error {
-	err := s.driver.client.ContainerRemove(ctx, id, container.RemoveOptions{RemoveVolumes: true})
-	if err == nil || cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) {
+// removeAbandoned removes a main container that does not run, and its network. If another
+// process starts it after all, or another client removes it, the daemon refuses, and the
+// next look finds out.
+func (s *starting) removeAbandoned(ctx context.Context, c container.InspectResponse) error {
+	err := s.driver.client.ContainerRemove(ctx, c.ID, container.RemoveOptions{RemoveVolumes: true})
+	switch {
+	case err == nil, cerrdefs.IsNotFound(err):
+		networks{s.driver}.removeAbandoned(ctx, s.key(), c.HostConfig.NetworkMode)
+		return nil
+	case cerrdefs.IsConflict(err):
 		return nil
 	}
-	return daemonError(err, "remove container %s", id)
+	return daemonError(err, "remove container %s", c.ID)
 }
 
 // settle waits while another process may be about to start the container, or
@@ -448,6 +458,7 @@ func (s *starting) createBeside(ctx context.Context, config *container.Config, h
 		if err := s.driver.removeContainer(ctx, other.ID); err != nil {
 			return "", err
 		}
+		networks{s.driver}.removeAbandoned(ctx, s.key(), other.HostConfig.NetworkMode)
 	}
 }
 

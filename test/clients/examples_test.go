@@ -1,6 +1,8 @@
 package clients
 
 import (
+	"encoding/json"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,8 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+	dockerclient "github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/internal/testenv/pages"
 	"github.com/drover-run/drover/test/harness"
@@ -29,7 +36,8 @@ func notRun() map[string]string {
 // TestExamples runs the examples on the host and on Docker, some twice.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	image := testenv.BusyboxImage(t, testenv.RequireDocker(t))
+	docker := testenv.RequireDocker(t)
+	image := testenv.BusyboxImage(t, docker)
 	providers := filepath.Join(t.TempDir(), "providers.yaml")
 	require.NoError(t, os.WriteFile(providers, []byte("providers: {pulls: {type: file, dir: /etc/drover/pulls, pools: true}}\n"), 0o600))
 	dev := harness.StartDev(t, []string{"DROVER_GATEWAY__SECRET_PROVIDERS_FILE=" + providers}, "--executor", "docker", "--executor", "shell")
@@ -37,30 +45,34 @@ func TestExamples(t *testing.T) {
 	repository := "file://" + cloneOfThis(t)
 
 	var names []string
-	for name, last := range map[string][]string{ // what their last runs print
-		"hello.yaml": {"all three were greeted"}, "secret-file.yaml": {"***"}, "cache-replace.yaml": {"1 builds so far", "2 builds so far"},
-		"helper.yaml": {""}, "service.yaml": {"the service answered"}, "shared-memory.yaml": {"100000000"}, "extra-hosts.yaml": {"not the real shop"},
-		"service-network.yaml": {"blue and green answered"},
-		"checkout.yaml":        {"HEAD is now at", "updated the object store"},
-	} {
-		names = append(names, name)
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			text, err := os.ReadFile(pages.Path("examples/" + name))
-			require.NoError(t, err)
-			file := filepath.Join(t.TempDir(), name)
-			require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(text), exampleImage, image)), 0o600))
-			args := []string{"run", file, "--follow"}
-			if strings.Contains(string(text), "\ninputs:") {
-				args = append(args, "-i", "repository="+repository)
-			}
-			for _, want := range last {
-				out, code := client.Command(args...)
-				require.Zero(t, code, out)
-				require.Contains(t, out, want)
-			}
-		})
-	}
+	t.Run("runs", func(t *testing.T) {
+		for name, last := range map[string][]string{ // what their last runs print
+			"hello.yaml": {"all three were greeted"}, "secret-file.yaml": {"***"}, "cache-replace.yaml": {"1 builds so far", "2 builds so far"},
+			"helper.yaml": {""}, "service.yaml": {"the service answered"}, "shared-memory.yaml": {"100000000"}, "extra-hosts.yaml": {"not the real shop"},
+			"service-network.yaml": {"blue and green answered"},
+			"checkout.yaml":        {"HEAD is now at", "updated the object store"},
+		} {
+			names = append(names, name)
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				text, err := os.ReadFile(pages.Path("examples/" + name))
+				require.NoError(t, err)
+				file := filepath.Join(t.TempDir(), name)
+				require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(text), exampleImage, image)), 0o600))
+				args := []string{"run", file, "--follow"}
+				if strings.Contains(string(text), "\ninputs:") {
+					args = append(args, "-i", "repository="+repository)
+				}
+				for _, want := range last {
+					out, code := client.Command(args...)
+					require.Zero(t, code, out)
+					require.Contains(t, out, want)
+				}
+			})
+		}
+	})
+	awaitNoEnvironments(t, docker, dev)
+
 	all, err := filepath.Glob(pages.Path("examples/*.yaml"))
 	require.NoError(t, err)
 	for _, path := range all {
@@ -75,6 +87,35 @@ func TestExamples(t *testing.T) {
 		out, code := client.Command("pools", "apply", "-f", file)
 		require.Zero(t, code, "%s: %s", file, out)
 	}
+}
+
+// awaitNoEnvironments waits until the executors have removed the containers and networks of
+// their tasks, which they do after the ends of the runs.
+func awaitNoEnvironments(t *testing.T, docker *dockerclient.Client, dev *harness.Dev) {
+	t.Helper()
+	status, body, err := dev.Do(t.Context(), http.MethodGet, "/api/v1/executors", "", "")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status, body)
+	var list api.ExecutorList
+	require.NoError(t, json.Unmarshal([]byte(body), &list))
+	require.NotEmpty(t, list.Executors)
+	testenv.Await(t, func() (bool, string) {
+		var left []string
+		for _, e := range list.Executors {
+			of := filters.NewArgs(filters.Arg("label", "drover.executor="+e.ID))
+			containers, err := docker.ContainerList(t.Context(), container.ListOptions{All: true, Filters: of})
+			require.NoError(t, err)
+			for _, c := range containers {
+				left = append(left, c.Names...)
+			}
+			networks, err := docker.NetworkList(t.Context(), network.ListOptions{Filters: of})
+			require.NoError(t, err)
+			for _, n := range networks {
+				left = append(left, n.Name)
+			}
+		}
+		return len(left) == 0, "containers and networks are left: " + strings.Join(left, ", ")
+	})
 }
 
 // cloneOfThis returns a bare repository with one commit, made from the examples.
