@@ -1,7 +1,6 @@
 package executortest
 
 import (
-	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -102,12 +101,12 @@ func networkKilled(b *bench, where string) {
 func networkKilledThenRemoved(b *bench) {
 	d := b.ownNetwork(b.define("echo running; sleep 300"))
 	b.killChild(childTask{Definition: d}, `output "running`)
-	b.driver = b.reopen()
-	keys, err := b.driver.List(b.limit())
+	next := b.reopen()
+	keys, err := next.List(b.limit())
 	require.NoError(b, err)
 	require.Contains(b, keys, d.Key)
-	h, err := b.driver.Attach(b.limit(), d.Key)
+	h, err := next.Attach(b.limit(), d.Key)
 	require.NoError(b, err)
-	require.True(b, strings.HasPrefix(read(b.limit(), h, 1, nil).output(run.StreamStdout), "running"))
+	b.awaitOutput(h, "running\n")
 	b.remove(h)
 }
