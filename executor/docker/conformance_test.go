@@ -70,6 +70,10 @@ func TestDriver_conformance(t *testing.T) {
 			Config: string(config),
 			Image:  b.image, GitImage: gitImage, GitRepository: repository,
 			User: executortest.NamedUser{Name: "tester", ID: "1000", Groups: "1000 2000"},
+			RequireNetworks: func(t testing.TB) {
+				t.Helper()
+				testenv.RequireBridge(t, b.cli)
+			},
 			Vanish: func(t testing.TB, key run.Key) {
 				t.Helper()
 				require.NoError(t, b.cli.ContainerKill(t.Context(), "drover-"+key.String(), "KILL"))

@@ -30,6 +30,7 @@ import (
 // onOwnNetwork returns a task whose service has an address of its own.
 func (b *bench) onOwnNetwork(t testing.TB) run.Definition {
 	t.Helper()
+	testenv.RequireBridge(t, b.cli)
 	def := b.definition(t, "echo once >>/count; cat /count")
 	def.ServiceNetwork = run.ServiceNetworkOwn
 	def.Services = []run.ServiceSpec{{Name: "db", Image: b.image, Command: []string{"sleep", "300"}, Health: &run.HealthCheck{Command: []string{"true"}}}}

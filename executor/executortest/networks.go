@@ -26,6 +26,10 @@ func networkCases() []testCase {
 // ownNetwork adds two services of one image that listen on the same port of all their
 // addresses.
 func (b *bench) ownNetwork(d run.Definition) run.Definition {
+	b.Helper()
+	if b.RequireNetworks != nil {
+		b.RequireNetworks(b)
+	}
 	d.ServiceNetwork = run.ServiceNetworkOwn
 	for _, name := range []string{"one", "two"} {
 		d.Services = append(d.Services, run.ServiceSpec{

@@ -50,6 +50,9 @@ type Harness struct {
 	GitStores string
 	// User is a user that exists in Image, for drivers that have users.
 	User NamedUser
+	// RequireNetworks skips the test if services cannot have networks of their own on this
+	// host, although the driver has them; nil if they always can.
+	RequireNetworks func(t testing.TB)
 	// Vanish kills the environment of a key, including the shim, from outside of the
 	// driver.
 	Vanish func(t testing.TB, key run.Key)

@@ -13,12 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
 	"github.com/gofrs/flock"
 	"github.com/stretchr/testify/require"
@@ -48,6 +50,19 @@ func RequireDocker(t testing.TB) *client.Client {
 		Missing(t, "docker", err.Error(), "start a daemon, or name one in DOCKER_HOST")
 	}
 	return cli
+}
+
+// RequireBridge skips the test if the daemon was started without bridge networks, as in a
+// sandbox that has none.
+func RequireBridge(t testing.TB, cli *client.Client) {
+	t.Helper()
+	found, err := cli.NetworkList(t.Context(), network.ListOptions{})
+	if err != nil {
+		t.Fatalf("list the networks of the daemon: %v", err)
+	}
+	if !slices.ContainsFunc(found, func(n network.Summary) bool { return n.Driver == "bridge" }) {
+		t.Skip("the docker daemon has no bridge networks (--bridge=none)")
+	}
 }
 
 // BusyboxImage returns the name of a small local image: a static busybox with a

@@ -55,6 +55,9 @@ func TestExamples(t *testing.T) {
 			names = append(names, name)
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
+				if name == "service-network.yaml" {
+					testenv.RequireBridge(t, docker)
+				}
 				text, err := os.ReadFile(pages.Path("examples/" + name))
 				require.NoError(t, err)
 				file := filepath.Join(t.TempDir(), name)
