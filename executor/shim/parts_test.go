@@ -2,6 +2,7 @@ package shim
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestReadOrder(t *testing.T) {
 		require.Error(t, err, "a part is never taken for the whole")
 	}
 	for _, text := range []string{
-		`{"v":6,"first_frame":1,"definition":{"steps":[{}]}}`,
+		fmt.Sprintf(`{"v":%d,"first_frame":1,"definition":{"steps":[{}]}}`, run.NewestSpecVersion+1),
 		`{"v":1,"first_frame":0,"definition":{"steps":[{}]}}`,
 		`{"v":1,"first_frame":1,"definition":{}}`,
 		`{"v":1,"first_frame":1,"definition":{"steps":[{"when":"never"}]}}`,
