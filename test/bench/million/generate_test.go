@@ -56,7 +56,7 @@ func createLike(t *testing.T, s records.Store, like run.Run) run.ID {
 	x, faults := spec.Expand(of, func(_ string, t *run.TaskSpec) (string, error) { return t.Pool, nil })
 	require.Empty(t, faults)
 	ctx := t.Context()
-	r, err := s.CreateRun(ctx, records.NewRun{Spec: of, Plan: x.Plan, Tasks: x.Tasks})
+	r, err := s.CreateRun(ctx, records.NewRun{Spec: of, Plan: x.Plan, Tasks: x.Tasks, Actor: like.CreatedBy})
 	require.NoError(t, err)
 	_, err = s.Begin(ctx, r.ID)
 	require.NoError(t, err)
