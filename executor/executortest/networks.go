@@ -85,7 +85,7 @@ func networkStopped(b *bench) {
 
 func networkServiceEnded(b *bench) {
 	d := b.ownNetwork(b.define("true"))
-	d.Services[1].Command, d.Services[1].Health = []string{"sh", "-c", "echo no license; exit 3"}, nil
+	d.Services[1].Command, d.Services[1].Health = []string{"sh", "-c", "echo no license; exit 3"}, &run.HealthCheck{Command: []string{"false"}}
 	err := b.refused(d).Error()
 	require.Contains(b, err, "service two")
 	require.Contains(b, err, "no license")
