@@ -65,7 +65,7 @@ func (h *handle) endOfService(ctx context.Context, c container.Summary, before t
 	if err != nil || at.After(before) { // with its host
 		return "", nil //nolint:nilerr // the daemon does not know when
 	}
-	text := fmt.Sprintf("service %s (%s) had ended: %s", c.Labels[d.options.label("service")], c.Image, endReason(excuseMemory(ctx, d, service)))
+	text := fmt.Sprintf("service %s (%s) had ended: %s", c.Labels[d.options.label("service")], c.Image, endReason(checkMemory(ctx, d, service)))
 	if h.secrets == nil { // its output may contain them
 		return text, nil
 	}

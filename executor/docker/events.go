@@ -32,8 +32,9 @@ const (
 	exitKilled = 137
 	// eventsTimeout bounds the reading of a daemon's past events, which it has in memory.
 	eventsTimeout = 10 * time.Second
-	// killLag is how much later than the end of a container the daemon may record its kill.
-	killLag = time.Second
+	// killLag is how much later than the end of a container the daemon may record its kill,
+	// or the lack of memory that it was killed for: containerd reports the two on their own.
+	killLag = 2 * time.Second
 )
 
 // follower is one iteration over the frames of an environment. Frames come from
@@ -176,54 +177,58 @@ func (f *follower) inspectState(ctx context.Context) (*container.State, error) {
 	case err != nil:
 		return nil, daemonError(err, "inspect the container of %s", f.key)
 	}
-	return excuseMemory(ctx, f.driver, c), nil
+	return checkMemory(ctx, f.driver, c), nil
 }
 
-// excuseMemory returns the state of a container. It removes the daemon's mark for a lack
-// of memory if a client killed the container, which survived that lack. The daemon
-// remembers only its last events: if it has forgotten the kill, or a process of the host
-// sent the signal, the mark stays.
-func excuseMemory(ctx context.Context, d *Driver, c container.InspectResponse) *container.State {
-	if c.State.Running || !outOfMemory(c.State) {
+// checkMemory returns the state of a container. In that of a killed one, it corrects the
+// daemon's mark for a lack of memory, which can be wrong in both ways: the container
+// survived that lack and was killed by a client later, or the daemon learns of the lack
+// after the end. The daemon remembers only its last events: if it has forgotten the kill, or
+// a process of the host sent the signal, the mark stays.
+func checkMemory(ctx context.Context, d *Driver, c container.InspectResponse) *container.State {
+	unlimited := c.HostConfig == nil || c.HostConfig.Memory == 0
+	if c.State.Running || c.State.ExitCode != exitKilled || unlimited && !c.State.OOMKilled {
 		return c.State
 	}
-	killed, err := killedByClient(ctx, d, c)
+	cause, err := killOf(ctx, d, c)
 	if err != nil {
 		d.log.WarnContext(ctx, "failed to read the events of a killed container", "container", c.ID, "error", err)
 	}
-	if !killed {
-		return c.State
-	}
 	state := *c.State
-	state.OOMKilled = false
+	if cause != "" {
+		state.OOMKilled = cause == events.ActionOOM
+	}
 	return &state
 }
 
-// killedByClient reports whether the daemon remembers that a client killed a container
-// that has ended.
-func killedByClient(ctx context.Context, d *Driver, c container.InspectResponse) (bool, error) {
+// killOf returns why a container was killed, as far as the daemon remembers: by a client
+// (events.ActionKill), or for a lack of memory (events.ActionOOM), which it waits for unless
+// the container is marked already.
+func killOf(ctx context.Context, d *Driver, c container.InspectResponse) (events.Action, error) {
 	ended, err := time.Parse(time.RFC3339Nano, c.State.FinishedAt)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
 	messages, fault := d.client.Events(ctx, events.ListOptions{
-		Since:   c.State.StartedAt,
-		Until:   ended.Add(killLag).Format(time.RFC3339Nano),
-		Filters: filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)), filters.Arg("container", c.ID), filters.Arg("event", string(events.ActionKill))),
+		Since: c.State.StartedAt,
+		Until: ended.Add(killLag).Format(time.RFC3339Nano),
+		Filters: filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)), filters.Arg("container", c.ID),
+			filters.Arg("event", string(events.ActionKill)), filters.Arg("event", string(events.ActionOOM))),
 	})
 	for {
 		select {
 		case m := <-messages:
-			if signal := m.Actor.Attributes["signal"]; signal == "9" || signal == killSignal {
-				return true, nil
+			signal, kill := m.Actor.Attributes["signal"], m.Action == events.ActionKill
+			if kill && (signal == "9" || signal == killSignal) || !kill && !c.State.OOMKilled {
+				return m.Action, nil
 			}
 		case err := <-fault: // after the last message
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
-			return false, err
+			return "", err
 		}
 	}
 }
@@ -341,7 +346,7 @@ func (f *follower) failureReason(state *container.State) string {
 }
 
 // outOfMemory reports whether a container was killed at its memory limit. The daemon also
-// marks a container in which only another process was killed; see excuseMemory.
+// marks a container in which only another process was killed; see checkMemory.
 func outOfMemory(state *container.State) bool {
 	return state.OOMKilled && state.ExitCode == exitKilled
 }

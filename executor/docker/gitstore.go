@@ -111,7 +111,7 @@ func (s gitStores) runContainer(ctx context.Context, store mount.Mount, request 
 	}
 	defer streams.Close()
 	defer context.AfterFunc(ctx, streams.Close)()
-	ended, failed := d.client.ContainerWait(ctx, id, container.WaitConditionNextExit)
+	ended := wait(ctx, d.client, id, container.WaitConditionNextExit)
 	if err := d.start(ctx, id); err != nil {
 		return nil, refused(err, "start the container of the object store")
 	}
@@ -126,15 +126,14 @@ func (s gitStores) runContainer(ctx context.Context, store mount.Mount, request 
 	if _, err := stdcopy.StdCopy(&stdout, &stderr, streams.Reader); err != nil {
 		return nil, daemonError(err, "read the output of the object store")
 	}
-	select {
-	case end := <-ended:
-		if end.StatusCode != 0 {
-			return nil, run.Errorf(run.CodeUnavailable, "%s (exit code %d)", truncate.Tail(strings.TrimSpace(stderr.String()), maxStoreMessage), end.StatusCode)
-		}
-		return stdout.Bytes(), nil
-	case err := <-failed:
-		return nil, daemonError(err, "wait for the end of the update")
+	end := <-ended
+	switch {
+	case end.err != nil:
+		return nil, daemonError(end.err, "wait for the end of the update")
+	case end.code != 0:
+		return nil, run.Errorf(run.CodeUnavailable, "%s (exit code %d)", truncate.Tail(strings.TrimSpace(stderr.String()), maxStoreMessage), end.code)
 	}
+	return stdout.Bytes(), nil
 }
 
 // List implements gitstore.Backend.

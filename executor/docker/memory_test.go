@@ -1,15 +1,57 @@
 package docker_test
 
 import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/docker"
 	"github.com/drover-run/drover/run"
 )
+
+// unmarked removes the mark for a lack of memory from what the daemon tells of containers,
+// as if it learned of the lack after the end.
+type unmarked struct{ http.RoundTripper }
+
+func (u unmarked) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := u.RoundTripper.RoundTrip(request)
+	if err != nil || request.Method != http.MethodGet || !strings.HasSuffix(request.URL.Path, "/json") {
+		return response, err
+	}
+	text, err := io.ReadAll(response.Body)
+	text = bytes.ReplaceAll(text, []byte(`"OOMKilled":true`), []byte(`"OOMKilled":false`))
+	err = errors.Join(err, response.Body.Close())
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	return response, err
+}
+
+// TestDriver_memory_known_late runs a service that needs more memory than it may use, and
+// whose end the daemon tells before its cause.
+func TestDriver_memory_known_late(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	transport := unmarked{b.cli.HTTPClient().Transport}
+	cli, err := client.NewClientWithOpts(client.WithHost(b.cli.DaemonHost()), client.WithHTTPClient(&http.Client{Transport: transport}), client.WithAPIVersionNegotiation())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cli.Close()) })
+	def := b.definition(t, "true")
+	def.Services = []run.ServiceSpec{{
+		Name: "hungry", Image: b.image, Command: []string{"sh", "-c", "exec tail /dev/zero"}, Resources: run.Resources{Memory: "64Mi"},
+		Health: &run.HealthCheck{Command: []string{"false"}},
+	}}
+	_, err = b.newDriver(t, docker.Options{Client: cli}).Start(t.Context(), executor.Task{Definition: def, Launch: launchAt(1)})
+	require.ErrorContains(t, err, "out of memory: the container was killed at its memory limit")
+	b.requireNothingLeft(t)
+}
 
 // TestHandle_Events_killed_after_a_lack_of_memory kills a container in which another process
 // than its first was killed at the memory limit before.

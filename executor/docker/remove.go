@@ -103,16 +103,11 @@ func (d *Driver) removeContainer(ctx context.Context, name string) error {
 }
 
 func (d *Driver) awaitRemoval(ctx context.Context, name string) error {
-	removed, fault := d.client.ContainerWait(ctx, name, container.WaitConditionRemoved)
-	select {
-	case <-removed:
+	end := <-wait(ctx, d.client, name, container.WaitConditionRemoved)
+	if end.err == nil || cerrdefs.IsNotFound(end.err) {
 		return nil
-	case err := <-fault:
-		if cerrdefs.IsNotFound(err) {
-			return nil
-		}
-		return daemonError(err, "wait for the removal of container %s", name)
 	}
+	return daemonError(end.err, "wait for the removal of container %s", name)
 }
 
 // kill kills a container and waits until it is not running.
@@ -120,11 +115,8 @@ func (d *Driver) kill(ctx context.Context, id string) error {
 	if err := d.client.ContainerKill(ctx, id, killSignal); err != nil && !cerrdefs.IsConflict(err) {
 		return daemonError(err, "kill container %s", id)
 	}
-	ended, fault := d.client.ContainerWait(ctx, id, container.WaitConditionNotRunning)
-	select {
-	case <-ended:
-		return nil
-	case err := <-fault:
-		return daemonError(err, "wait for container %s", id)
+	if end := <-wait(ctx, d.client, id, container.WaitConditionNotRunning); end.err != nil {
+		return daemonError(end.err, "wait for container %s", id)
 	}
+	return nil
 }

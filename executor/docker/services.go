@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/pkg/stdcopy"
@@ -186,13 +185,14 @@ func (s *starting) awaitService(ctx context.Context, id string, service run.Serv
 		observer = id
 	}
 	waiter.Go(func() { listens <- d.awaitPort(waiting, observer, ports) })
-	ended, fault := d.client.ContainerWait(waiting, id, container.WaitConditionNotRunning)
+	ended := wait(waiting, d.client, id, container.WaitConditionNotRunning)
 	defer func() { cancel(nil); waiter.Wait() }()
 	select {
-	case <-ended:
+	case end := <-ended:
+		if end.err != nil {
+			return daemonError(end.err, "wait for service %s", service.Name)
+		}
 		return s.serviceDied(ctx, id, service)
-	case err := <-fault:
-		return daemonError(err, "wait for service %s", service.Name)
 	case err := <-listens:
 		switch {
 		case ctx.Err() != nil:
@@ -259,32 +259,11 @@ func (s *starting) serviceDied(ctx context.Context, id string, service run.Servi
 	for _, line := range lines {
 		s.log("service " + service.Name + ": " + line)
 	}
-	message := fmt.Sprintf("service %s (%s) ended at once: %s", service.Name, service.Image, endReason(excuseMemory(ctx, d, c)))
+	message := fmt.Sprintf("service %s (%s) ended at once: %s", service.Name, service.Image, endReason(checkMemory(ctx, d, c)))
 	if len(lines) > 0 {
 		message += ": " + lines[len(lines)-1]
 	}
 	return run.Errorf(run.CodeInvalid, "%s", message)
-}
-
-// endsWithin reports whether the container ends within the given duration.
-func (d *Driver) endsWithin(ctx context.Context, id string, span time.Duration) (bool, error) {
-	watch, cancel := context.WithTimeout(ctx, span)
-	defer cancel()
-	ended, fault := d.client.ContainerWait(watch, id, container.WaitConditionNotRunning)
-	select {
-	case <-ended:
-		return true, nil
-	case err := <-fault:
-		switch {
-		case ctx.Err() != nil:
-			return false, daemonError(context.Cause(ctx), "wait for container %s", id)
-		case watch.Err() != nil:
-			return false, nil
-		case cerrdefs.IsNotFound(err):
-			return true, nil
-		}
-		return false, daemonError(err, "wait for container %s", id)
-	}
 }
 
 // lastLines returns the last lines that a container has printed.
