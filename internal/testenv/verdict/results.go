@@ -35,9 +35,14 @@ type packageResults struct {
 	failed   bool            // a test of the present run has failed
 	panicked bool            // and so other tests of the present run may not have run
 	open     map[string]bool // tests of the present run that have not ended
+	output   []string        // the first lines of the present run that no test printed
 	faults   []string
 	tests    map[string]*testResults
 }
+
+// outputLines is how many lines of a failed package are shown: a leaked goroutine has
+// about 20.
+const outputLines = 100
 
 // testResults counts the runs of a top-level test, and has the result of the last one.
 type testResults struct {
@@ -85,6 +90,8 @@ func (r *results) add(e event) {
 		p.panicked = p.panicked || strings.HasPrefix(e.Output, "panic: ")
 		if e.Test != "" {
 			p.test(e.Test).output.WriteString(e.Output)
+		} else if len(p.output) < outputLines {
+			p.output = append(p.output, strings.TrimRight(e.Output, "\n"))
 		}
 	case e.Test == "":
 		p.addRun(e)
@@ -99,7 +106,7 @@ func (r *results) add(e event) {
 func (p *packageResults) addRun(e event) {
 	switch e.Action {
 	case "start":
-		p.running, p.failed, p.panicked, p.open = true, false, false, map[string]bool{}
+		p.running, p.failed, p.panicked, p.open, p.output = true, false, false, map[string]bool{}, nil
 	case "pass", "skip":
 		p.running = false
 	case "fail":
@@ -112,7 +119,7 @@ func (p *packageResults) addRun(e event) {
 		case len(p.open) > 0:
 			p.faults = append(p.faults, "ended in the middle of "+strings.Join(slices.Sorted(maps.Keys(p.open)), ", "))
 		case !p.failed:
-			p.faults = append(p.faults, "failed without a failed test")
+			p.faults = append(p.faults, strings.Join(append([]string{"failed without a failed test"}, p.output...), "\n    "))
 		}
 	}
 }

@@ -47,8 +47,15 @@ func TestResults_verdict(t *testing.T) {
 			true,
 		},
 		"a leaked goroutine, which another run hides": {
-			[]string{start, test("TestX", "pass"), fail, start, pass},
-			[]string{"FAILED m/a: failed without a failed test", "tests: 1 passed, 1 failed, 0 skipped"},
+			[]string{
+				start, test("TestX", "pass"), `{"Action":"output","Package":"m/a","Output":"PASS\n"}`,
+				`{"Action":"output","Package":"m/a","Output":"goleak: Errors on successful test run: found unexpected goroutines:\n"}`, fail,
+				start, `{"Action":"output","Package":"m/a","Output":"testing: warning: no tests to run\n"}`, pass,
+			},
+			[]string{
+				"FAILED m/a: failed without a failed test", "    PASS", "    goleak: Errors on successful test run: found unexpected goroutines:",
+				"tests: 1 passed, 1 failed, 0 skipped",
+			},
 			false,
 		},
 		"a panic, which another run hides": {
