@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"golang.org/x/sync/errgroup"
 
@@ -14,9 +15,11 @@ import (
 )
 
 const (
-	// endLag is how much later than a step that failed because of it the end of a service
-	// may be known.
+	// endLag is how much later than a step that failed because of it a service may end.
 	endLag = 250 * time.Millisecond
+	// endNews bounds the wait for the end of a service that has no processes any more: the
+	// daemon first removes what the runtime has of it, which a loaded host does slowly.
+	endNews = 10 * time.Second
 	// noteLines is how many of the last log lines of a service are in a note.
 	noteLines = 3
 )
@@ -54,7 +57,7 @@ func (h *handle) endedServices(ctx context.Context, r *run.TaskResult) []string 
 // endOfService describes the end of a service before a time, "" if there was none.
 func (h *handle) endOfService(ctx context.Context, c container.Summary, before time.Time) (string, error) {
 	d := h.driver
-	if ended, err := d.endsWithin(ctx, c.ID, endLag); err != nil || !ended {
+	if ended, err := h.serviceEnds(ctx, c.ID); err != nil || !ended {
 		return "", err
 	}
 	service, err := d.client.ContainerInspect(ctx, c.ID)
@@ -75,4 +78,26 @@ func (h *handle) endOfService(ctx context.Context, c container.Summary, before t
 		text += ": " + strings.Join(lines[max(0, len(lines)-noteLines):], " | ")
 	}
 	return text, err
+}
+
+// serviceEnds reports whether a service has ended or is about to. Its processes tell that
+// long before the daemon does.
+func (h *handle) serviceEnds(ctx context.Context, id string) (bool, error) {
+	d := h.driver
+	if ended, err := d.endsWithin(ctx, id, endLag); err != nil || ended {
+		return ended, err
+	}
+	limited, cancel := context.WithTimeout(ctx, endNews)
+	defer cancel()
+	top, err := d.client.ContainerTop(limited, id, nil)
+	if err == nil && len(top.Processes) > 0 {
+		return false, nil
+	}
+	if err != nil && !cerrdefs.IsConflict(err) && !cerrdefs.IsNotFound(err) {
+		// The runtime of a container that ends gives errors too, but not that of the main one.
+		if _, broken := d.client.ContainerTop(limited, h.id, nil); broken != nil {
+			return false, daemonError(err, "list the processes of container %s", id)
+		}
+	}
+	return d.endsWithin(ctx, id, endNews)
 }

@@ -2,12 +2,16 @@ package docker_test
 
 import (
 	"cmp"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -94,5 +98,68 @@ func TestDriver_services(t *testing.T) {
 				b.requireNothingLeft(t)
 			})
 		}
+	}
+}
+
+// TestDriver_service_whose_end_is_known_late follows a failed task whose service has ended,
+// which the daemon says later than usual: it does so on a loaded host.
+func TestDriver_service_whose_end_is_known_late(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const ended = "; service db (%s) had ended: the container ended with exit code 7"
+	for name, c := range map[string]struct {
+		runs    bool
+		service string // the answer about the processes of the service; "": the daemon's
+		main    string // likewise, of the main container
+		want    string
+	}{
+		"the daemon refuses to list processes": {want: ended},
+		"it has no processes":                  {service: `{"Titles": ["PID"], "Processes": []}`, want: ended},
+		"its runtime has gone":                 {service: "ttrpc: closed", want: ended},
+		"it runs":                              {runs: true},
+		"the daemon can list no processes":     {service: "no ps", main: "no ps"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			def := b.definition(t, "touch stop; until [ -e go ]; do sleep 0.05; done; exit 3")
+			def.WorkingDir = run.SharedWorkingDir
+			def.Services = []run.ServiceSpec{{
+				Name: "db", Image: b.image, ShareWorkingDir: true, Command: []string{"sh", "-c", "cd /workspace; until [ -e stop ]; do sleep 0.05; done; exit 7"},
+			}}
+			if c.runs {
+				def.Services[0].Command = []string{"sleep", "300"}
+			}
+			h := b.start(t, def)
+			db, err := b.cli.ContainerInspect(t.Context(), "drover-"+def.Key.String()+".service0")
+			require.NoError(t, err)
+			testenv.Await(t, func() (bool, string) {
+				again, err := b.cli.ContainerInspect(t.Context(), db.ID)
+				return err == nil && again.State.Running == c.runs, "the service runs"
+			})
+			require.NoError(t, h.CopyTo(t.Context(), run.SharedWorkingDir, fileNamed(t, "go")))
+			var waits atomic.Int64
+			late, err := b.newDriverAnswered(t, func(r *http.Request) (int, string) {
+				ofService := strings.Contains(r.URL.Path, db.ID)
+				answer := c.main
+				if ofService {
+					answer = c.service
+				}
+				switch {
+				case ofService && strings.HasSuffix(r.URL.Path, "/wait") && waits.Add(1) == 1:
+					<-r.Context().Done()
+					return http.StatusInternalServerError, "too late"
+				case !strings.HasSuffix(r.URL.Path, "/top") || answer == "":
+					return 0, ""
+				case strings.HasPrefix(answer, "{"):
+					return http.StatusOK, answer
+				}
+				return http.StatusInternalServerError, answer
+			}).Attach(t.Context(), def.Key)
+			require.NoError(t, err)
+			require.Equal(t, "step 1 exited with code 3"+strings.ReplaceAll(c.want, "%s", b.image), follow(t, late, 1).result.Reason)
+			if c.want == "" {
+				require.EqualValues(t, 1, waits.Load(), "the task does not wait longer for a service that runs")
+			}
+		})
 	}
 }
