@@ -61,7 +61,7 @@ func RequireBridge(t testing.TB, cli *client.Client) {
 		t.Fatalf("list the networks of the daemon: %v", err)
 	}
 	if !slices.ContainsFunc(found, func(n network.Summary) bool { return n.Driver == "bridge" }) {
-		t.Skip("the docker daemon has no bridge networks (--bridge=none)")
+		HostLacks(t, "bridge networks of the docker daemon, which was started with --bridge=none")
 	}
 }
 
