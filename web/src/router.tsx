@@ -16,6 +16,7 @@ import { Permitted } from './components/Permitted'
 import type { Session as Caller } from './lib/permissions'
 import { SessionContext } from './lib/session'
 import { operationsRoutes } from './operations/routes'
+import { WaitingApprovals } from './operations/WaitingApprovals'
 import { Login } from './pages/Login'
 import { LoginCallback } from './pages/LoginCallback'
 import { Runs } from './pages/Runs'
@@ -46,7 +47,7 @@ function Pages({ session }: { session: Caller }) {
     <SessionContext value={session}>
       <LiveProvider value={live}>
         <div className="app">
-          <Header session={session} live={live} />
+          <Header session={session} live={live} waiting={<WaitingApprovals />} />
           <main id="content" tabIndex={-1}><Permitted pages={mainPages} /></main>
           <Footer />
         </div>

@@ -116,6 +116,12 @@ export const approvalsQuery = (after?: string) => queryOptions({
   queryFn: ({ signal }) => readOn('approvals', after, async (after) => (await api.GET('/api/v1/approvals', { signal, params: { query: { after } } })).data!),
 })
 
+/** The first tasks that wait for approval, which the header counts. */
+export const waitingQuery = queryOptions({
+  queryKey: ['approvals', 'waiting'], ...settings,
+  queryFn: async ({ signal }) => (await api.GET('/api/v1/approvals', { signal, params: { query: { limit: 100 } } })).data!,
+})
+
 export const previewQuery = queryOptions({
   queryKey: ['retention', 'preview'], ...settings, refetchOnWindowFocus: false,
   queryFn: async ({ signal }) => (await api.GET('/api/v1/retention/preview', { signal })).data!,

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import type { Session } from '../lib/permissions'
-import { decidersOf, decisionRefusal } from './approval'
+import { decidersOf, decisionRefusal, toDecide } from './approval'
 
 const ana: Session = { subject: 'ana', scopes: [], bindings: [{ role: 'approver', groups: ['/acme/**'] }] }
 const group = '/acme/web'
@@ -20,4 +20,14 @@ test('why the user may not decide', () => {
   expect(reasons(ana, { approved_by: ['ana'] }), 'who approved may still reject').toEqual(['You have approved it already.', undefined])
   const submitter: Session = { ...ana, bindings: [{ role: 'submitter', groups: ['/**'] }] }
   expect(reasons(submitter, { approved_by: [], from: ['ana'] })).toEqual(Array(2).fill('Needs the role approver in /acme/web.'))
+})
+
+test('how many tasks wait for the user', () => {
+  const tasks = [
+    { group, approved_by: [] }, { group, approved_by: ['bob'] }, { group, approved_by: ['ana'] },
+    { group, approved_by: [], from: ['bob'] }, { group, approved_by: [], from: ['bob', 'ana'] }, { group: '/other', approved_by: [] },
+  ]
+  expect(toDecide(tasks, ana)).toBe(3)
+  expect(toDecide(tasks, { ...ana, bindings: [{ role: 'viewer', groups: ['/**'] }] })).toBe(0)
+  expect(toDecide([], ana)).toBe(0)
 })

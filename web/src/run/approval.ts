@@ -6,6 +6,11 @@ interface Approval {
   from?: readonly string[]
 }
 
+/** toDecide counts the tasks of a list that wait for the user: those that the user may approve, and has not approved yet. */
+export function toDecide(approvals: readonly (Approval & { group: string })[], session: Session): number {
+  return approvals.filter((a) => !decisionRefusal(session, 'approveTask', a.group, a)).length
+}
+
 /** decidersOf says who may approve or reject a task in a group. */
 export function decidersOf(approval: Approval, group: string): string {
   return approval.from ? approval.from.join(' or ') : `anyone with the role approver in ${group}, or with the scope write`
