@@ -119,7 +119,7 @@ export const approvalsQuery = (after?: string) => queryOptions({
 /** The first tasks that wait for approval, which the header counts. */
 export const waitingQuery = queryOptions({
   queryKey: ['approvals', 'waiting'], ...settings,
-  queryFn: async ({ signal }) => (await api.GET('/api/v1/approvals', { signal, params: { query: { limit: 100 } } })).data!,
+  queryFn: ({ signal }) => readOn('approvals', undefined, async (after) => (await api.GET('/api/v1/approvals', { signal, params: { query: { after, limit: 100 } } })).data!),
 })
 
 export const previewQuery = queryOptions({
