@@ -50,7 +50,7 @@ browserSuite('the graph of a run', ({ api, open }) => {
     expect(await focused(page), 'events do not take the focus').toBe('test')
     await page.keyboard.press('ArrowRight')
     await expect.poll(() => focused(page)).toBe('report')
-    await page.keyboard.press('/')
+    await page.keyboard.press('f')
     await page.keyboard.type('prep')
     await page.keyboard.press('Enter')
     await expect.poll(() => focused(page)).toBe('prepare')

@@ -10,6 +10,7 @@ import { Footer } from './components/Footer'
 import { Header } from './components/Header'
 import { NotFound } from './components/NotFound'
 import { Loaded } from './components/Loaded'
+import { FindButton } from './find/FindButton'
 import { base } from './lib/base'
 import { mainPages } from './components/pages'
 import { Permitted } from './components/Permitted'
@@ -47,7 +48,7 @@ function Pages({ session }: { session: Caller }) {
     <SessionContext value={session}>
       <LiveProvider value={live}>
         <div className="app">
-          <Header session={session} live={live} waiting={<WaitingApprovals />} />
+          <Header session={session} live={live} waiting={<WaitingApprovals />} find={<FindButton />} />
           <main id="content" tabIndex={-1}><Permitted pages={mainPages} /></main>
           <Footer />
         </div>

@@ -9,8 +9,8 @@ import './Header.css'
 import { mainPages } from './pages'
 import { Settings } from './Settings'
 
-/** Header has the main navigation, the state of the event stream and the settings. waiting stands at the link to the approvals. */
-export function Header({ session, live, waiting }: { session: components['schemas']['Session']; live: Live; waiting: ReactNode }) {
+/** Header has the main navigation, the state of the event stream and the settings. waiting stands at the link to the approvals, and find before the settings. */
+export function Header({ session, live, waiting, find }: { session: components['schemas']['Session']; live: Live; waiting: ReactNode; find: ReactNode }) {
   const refusal = useRefusal()
   return (
     <header className="top">
@@ -21,6 +21,7 @@ export function Header({ session, live, waiting }: { session: components['schema
       </nav>
       <div className="end">
         <span className="live" data-live={live} role="status"><span>{{ live: 'live', connecting: 'connecting', lost: 'connection lost, trying again' }[live]}</span></span>
+        {find}
         <Settings session={session} />
       </div>
     </header>

@@ -28,7 +28,7 @@ export function Settings({ session }: { session: components['schemas']['Session'
   })
   return (
     <>
-      <button className="settings-button" popoverTarget={id} aria-label="Settings" title="Settings">
+      <button popoverTarget={id} aria-label="Settings" title="Settings">
         <svg width="18" height="18" viewBox="0 0 20 20" fill="none" stroke="currentColor" strokeWidth="1.6" strokeLinecap="round" aria-hidden="true">
           <path d="M3 6h7M14 6h3M3 14h3M10 14h7" /><circle cx="12" cy="6" r="2" /><circle cx="8" cy="14" r="2" />
         </svg>

@@ -31,7 +31,7 @@ export function Runs() {
   }, [navigate])
   useKeys({
     '?': () => setHelp(true),
-    '/': () => search.current?.focus(),
+    f: () => search.current?.focus(),
     j: () => rows.current?.move(1),
     k: () => rows.current?.move(-1),
     ArrowDown: () => rows.current?.move(1),

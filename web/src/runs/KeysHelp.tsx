@@ -8,7 +8,8 @@ const keys: Keys = [
   [['Enter'], 'open the run'],
   [['x'], 'select the run, or not'],
   [['Escape'], 'select none'],
-  [['/'], 'filter by group'],
+  [['f'], 'filter by group'],
+  [['/'], 'find by name or id, on any page'],
   [['?'], 'this help'],
 ]
 

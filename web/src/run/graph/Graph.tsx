@@ -48,7 +48,7 @@ function Graph({ run, tasks, folded }: { run: string; tasks: Tasks; folded: RunG
   const box = useRef<HTMLElement>(null)
   const view = useRef<GraphHandle>(null)
   const input = useRef<HTMLInputElement>(null)
-  useKeys({ '/': () => input.current?.focus(), '?': () => setHelp(true) })
+  useKeys({ f: () => input.current?.focus(), '?': () => setHelp(true) })
 
   // The node that gets the focus when the graph with it is laid out.
   const next = useRef<string>(undefined)

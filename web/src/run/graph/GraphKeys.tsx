@@ -7,7 +7,8 @@ const keys: Keys = [
   [['Enter'], 'open the log of the task, the list of a matrix, or a layer'],
   [['+', '-'], 'zoom in or out'],
   [['0'], 'fit the graph into the view'],
-  [['/'], 'find a task by its name'],
+  [['f'], 'find a task by its name'],
+  [['/'], 'find by name or id, on any page'],
   [['Escape'], 'close the list or the layer, or leave the graph'],
   [['?'], 'this help'],
 ]
