@@ -73,6 +73,10 @@ browserSuite('a user', ({ api, open }) => {
     const run = await api.submit(specs.failing)
     await api.await(run.id)
     const { page, faults } = await open()
+    await page.goto(path.run(run.id))
+    await settled(page)
+    // The page of the run has the end of the log already.
+    await page.getByRole('figure', { name: 'Last lines of test, unit tests' }).getByText('FAIL: total is 3, want 4').waitFor()
     await page.goto(path.tasks(run.id))
     await settled(page)
     await on.row(page, /test.*failed/).getByRole('link', { name: 'test', exact: true }).click()

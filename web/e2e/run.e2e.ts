@@ -77,7 +77,7 @@ browserSuite('the page of a run', ({ api, open }) => {
       return box!.y
     }
     const why = page.getByRole('region', { name: 'Why it waits' })
-    for (const [address, view, most] of [[path.run(healthy.id), '.graph', 260], [path.run(waits.id), '.graph', 330], [path.run(failed.id), '.graph', 300], [path.task(failed.id, 'test'), '.log', 350]] as const) {
+    for (const [address, view, most] of [[path.run(healthy.id), '.graph', 260], [path.run(waits.id), '.graph', 330], [path.run(failed.id), '.graph', 430], [path.task(failed.id, 'test'), '.log', 350]] as const) {
       await page.goto(address)
       await settled(page)
       expect(await top(view), `${address} ${view}`).toBeLessThan(most)

@@ -9,9 +9,10 @@ import { useRefusal, useSession } from '../lib/session'
 import { useRunDialogs } from './Actions'
 import { decisionRefusal } from './approval'
 import { hintsOf, linesOf, waitsOf, type Hint, type Line } from './explain'
+import { LastLines } from './LastLines'
 import './Waiting.css'
 
-/** Waiting says in a line for each kind why the run or its tasks wait, or what failed, and on demand all of them and what helps. */
+/** Waiting says in a line for each kind why the run or its tasks wait, or what failed and how its log ends, and on demand all of them and what helps. */
 export function Waiting({ run }: { run: Run }) {
   const [open, setOpen] = useState(false)
   const id = useId()
@@ -19,6 +20,7 @@ export function Waiting({ run }: { run: Run }) {
   const lines = linesOf(run, session)
   if (lines.length === 0) return null
   const hints = hintsOf(run, session)
+  const failed = lines.find((l) => l.logs)?.logs
   const title = run.phase === 'finished' ? 'What to do next' : 'Why it waits'
   return (
     <section className="waiting" aria-label={title}>
@@ -26,6 +28,7 @@ export function Waiting({ run }: { run: Run }) {
         <ul>{lines.map((l) => <WaitLine key={`${l.status} ${l.task} ${l.text}`} run={run} line={l} />)}</ul>
         {(run.phase === 'running' || hints.length > 0) && <button aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>{title}</button>}
       </div>
+      {failed && <LastLines run={run} name={failed} task={run.tasks![failed]!} />}
       <div id={id} hidden={!open}>{open && <All run={run} hints={hints} />}</div>
     </section>
   )

@@ -2,6 +2,7 @@ import { memo, useMemo, type MouseEvent } from 'react'
 
 import type { Zone } from '../../lib/time'
 import { mark, pieces } from './ansi'
+import { LineText } from './LineText'
 
 interface Props {
   /** From 1. */
@@ -31,16 +32,7 @@ export const LogLine = memo(function LogLine({ number, text, note, time, zone, m
     <div className={kind}>
       <a className="n" href={`#L${number}`} onClick={pick} aria-label={`Line ${number}`} draggable={false}>{number}</a>
       {zone && <time className="t">{time === undefined || Number.isNaN(time) ? '' : clocks[zone].format(time)}</time>}
-      {text === undefined ? <span className="muted">…</span> : note ? <em className="muted">{text}</em> : (
-        <span className="text">
-          {parts.map((p, i) => {
-            if (p.look === '' && !p.color && !p.background) return p.found ? <mark key={i}>{p.text}</mark> : p.text
-            const style = { ...(p.color ? { '--fg': `rgb(${p.color})` } : {}), ...(p.background ? { backgroundColor: `rgba(${p.background}, 0.35)` } : {}) }
-            const look = p.color ? `${p.look} ansi-rgb`.trim() : p.look
-            return p.found ? <mark key={i} className={look} style={style}>{p.text}</mark> : <span key={i} className={look} style={style}>{p.text}</span>
-          })}
-        </span>
-      )}
+      {text === undefined ? <span className="muted">…</span> : note ? <em className="muted">{text}</em> : <span className="text"><LineText pieces={parts} /></span>}
     </div>
   )
 })

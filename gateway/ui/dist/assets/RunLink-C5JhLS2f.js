@@ -1,1 +1,0 @@
-import{Bn as e,Zt as t}from"./common-CbDXJbve.js";var n=e();function r({id:e}){return(0,n.jsx)(t,{className:`mono`,to:`/runs/$id`,params:{id:e},children:e})}export{r as t};
