@@ -1277,8 +1277,9 @@ type ClaimRequest struct {
 	Set string `json:"set,omitempty,omitzero"`
 
 	// SpecVersion The version of task definitions that the executor supports: 1 scripts, 2 steps that transfer archives, 3 secrets as
-	// files, 4 steps that are retried, run after a stop, or are skipped by a condition. A task that needs a higher version is
-	// refused with 409, and requeued. The default is 1.
+	// files, 4 steps that are retried, run after a stop, or are skipped by a condition, 5 helper containers, extra hosts and
+	// more of services, 6 services with a network of their own, 7 persistent volumes. A task that needs a higher version is refused with 409, and requeued.
+	// The default is 1.
 	SpecVersion int `json:"spec_version,omitempty,omitzero"`
 }
 
@@ -1477,7 +1478,7 @@ type Fault struct {
 }
 
 // Feature What an executor can do for tasks, besides running scripts: `images`, `step_images`, `services`, `service_networks`,
-// `checkouts` (of steps without an image), `users`, `tmpfs`, `extra_hosts`, `limits` (on CPU and memory), `process_limits`, `privileged`, `secret_files`, `archives`,
+// `checkouts` (of steps without an image), `users`, `tmpfs`, `volumes` (persistent ones), `extra_hosts`, `limits` (on CPU and memory), `process_limits`, `privileged`, `secret_files`, `archives`,
 // `exec` (sessions). Later versions may have more.
 type Feature = run.Feature
 
@@ -1944,8 +1945,11 @@ type Pool struct {
 
 	// AllowedServiceImages Patterns of the images that services may use; absent if `allowed_images` holds for them.
 	AllowedServiceImages []string `json:"allowed_service_images,omitempty,omitzero"`
-	Arch                 string   `json:"arch"`
-	Default              bool     `json:"default"`
+
+	// AllowedVolumes Patterns of the persistent volumes that tasks may have; absent for none.
+	AllowedVolumes []string `json:"allowed_volumes,omitempty,omitzero"`
+	Arch           string   `json:"arch"`
+	Default        bool     `json:"default"`
 
 	// Draining Executors that are draining.
 	Draining int    `json:"draining"`
@@ -2032,6 +2036,10 @@ type PoolSpec struct {
 	// AllowedServiceImages Patterns of the images that services may use, instead of `allowed_images`. Absent or empty keeps the list of an existing
 	// pool. Not for the driver `shell`.
 	AllowedServiceImages []string `json:"allowed_service_images,omitempty,omitzero"`
+
+	// AllowedVolumes Patterns such as `build-*` of the persistent volumes that tasks may have. Absent keeps those of an existing pool, and
+	// `[]` removes them. For the driver `docker`.
+	AllowedVolumes []string `json:"allowed_volumes,omitzero"`
 
 	// Arch Such as `amd64`.
 	Arch string `json:"arch,omitempty,omitzero"`
@@ -3260,8 +3268,15 @@ type Version struct {
 
 // Volume defines model for Volume.
 type Volume struct {
-	Path  string `json:"path"`
-	Tmpfs struct {
+	// Name A persistent volume
+	//
+	// Example: go-build
+	Name string `json:"name,omitempty,omitzero"`
+	Path string `json:"path"`
+
+	// ReadOnly Whether the task cannot change the persistent volume.
+	ReadOnly bool `json:"read_only,omitempty,omitzero"`
+	Tmpfs    struct {
 		// Size Example: 64Mi
 		Size string `json:"size,omitempty,omitzero"`
 	} `json:"tmpfs,omitempty,omitzero"`

@@ -129,6 +129,9 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 			t.Field(list.name, strings.Join(list.items, ", "))
 		}
 	}
+	if len(p.AllowedVolumes) > 0 {
+		t.Field("volumes", strings.Join(p.AllowedVolumes, ", "))
+	}
 	if len(p.ImageRewrites) > 0 {
 		t.Field("image rewrites", pairs(p.ImageRewrites))
 	}
@@ -214,6 +217,8 @@ default, the labels that tasks may require, the images that they may use, the fl
 	flags.StringSliceVar(&change.spec.AllowedServiceImages, "allowed-service-images", nil,
 		"patterns of the images that services may use, instead of --allowed-images; ** for all")
 	flags.StringSliceVar(&change.policies, "allowed-pull-policies", nil, "if_not_present, always and never, as far as tasks may have them")
+	flags.StringSliceVar(&change.spec.AllowedVolumes, "allowed-volumes", nil,
+		`patterns such as build-* of the persistent volumes that tasks may have; "" for none`)
 	flags.StringSliceVar(&change.rewrites, "image-rewrites", nil,
 		`prefixes of full image names, and what replaces them in pulls: docker.io=mirror.example.com/hub (replaces all rewrites; "" for none)`)
 	flags.StringVar((*string)(&change.spec.Exec), "exec", "", "allowed or forbidden: whether clients may run commands in its tasks")
@@ -245,6 +250,7 @@ func (w poolChange) merge(c *cobra.Command, client *remote.Client, name string) 
 		"max-running":            func() { spec.MaxRunning = w.spec.MaxRunning },
 		"allowed-groups":         func() { spec.AllowedGroups = w.spec.AllowedGroups },
 		"allowed-images":         func() { spec.AllowedImages = w.spec.AllowedImages },
+		"allowed-volumes":        func() { spec.AllowedVolumes = w.spec.AllowedVolumes },
 		"allowed-service-images": func() { spec.AllowedServiceImages = w.spec.AllowedServiceImages },
 		"allowed-pull-policies": func() {
 			spec.AllowedPullPolicies = nil
@@ -287,7 +293,7 @@ func currentPool(c *cobra.Command, client *remote.Client, name string) (api.Pool
 			Default: v.Default, Exec: api.PoolSpecExec(v.Exec),
 			Flavor: v.Flavor, Kubernetes: v.Kubernetes, MaxRunning: v.MaxRunning, AllowedGroups: v.AllowedGroups,
 			Image: v.Image, AllowedImages: v.AllowedImages, AllowedServiceImages: v.AllowedServiceImages, AllowedPullPolicies: v.AllowedPullPolicies,
-			// ImageRewrites and Registries are absent: the gateway keeps those of the pool.
+			// AllowedVolumes, ImageRewrites and Registries are absent: the gateway keeps those of the pool.
 		}
 	case run.CodeOf(err) != run.CodeNotFound:
 		return spec, err
@@ -300,7 +306,7 @@ func applyPoolCommand(f *registryFlags) *cobra.Command {
 		Short: "Create or update a pool from a file",
 		Long: `Creates or updates a pool from a YAML or JSON file, or from standard input with -. The file is the whole pool, with the keys of the
 API: driver, os, arch, labels, max_running, allowed_groups, image, allowed_images, allowed_service_images, allowed_pull_policies,
-image_rewrites, registries, privileged, shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
+allowed_volumes, image_rewrites, registries, privileged, shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
 		Example: "  drover pools apply -f pool.yaml\n  drover pools apply -f pool.yaml --name cluster",
 	}, f.env, f.conn)
 }

@@ -117,6 +117,10 @@ kubernetes: {node_selector: {disk: ssd}, affinity: {nodeAffinity: {}}}
 		call{method: http.MethodPut, path: "/api/v1/pools/gpu", body: body}.do(t, base)
 		require.Equal(t, rewrites, got[len(got)-1].Images.Rewrites, "absent keeps them, and an empty map removes them")
 	}
+	for body, volumes := range map[string][]string{`{"driver": "docker"}`: nil, `{"driver": "docker", "allowed_volumes": []}`: {}, `{"driver": "docker", "allowed_volumes": ["go-*"]}`: {"go-*"}} {
+		call{method: http.MethodPut, path: "/api/v1/pools/gpu", body: body}.do(t, base)
+		require.Equal(t, volumes, got[len(got)-1].AllowedVolumes, "absent keeps them, and an empty list removes them")
+	}
 	for body, registries := range map[string]map[string]run.PoolRegistry{`{"driver": "docker"}`: nil, `{"driver": "docker", "registries": {}}`: {}} {
 		call{method: http.MethodPut, path: "/api/v1/pools/gpu", body: body}.do(t, base)
 		require.Equal(t, registries, got[len(got)-1].Images.Registries, "absent keeps them, and an empty map removes them")

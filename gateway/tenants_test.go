@@ -424,6 +424,17 @@ func TestTenants_specs(t *testing.T) {
 	deploy := strings.Replace(cached, "/acme/we/x/y", below, 1)
 	require.Equal(t, http.StatusCreated, post("/api/v1/runs", strings.Replace(deploy, "%s", `, "scope": "`+below+`"`, 1), "submitter-below").status)
 	post("/api/v1/runs", strings.Replace(deploy, "%s", `, "scope": "`+ours+`"`, 1), "submitter-below").problem(t, http.StatusForbidden, run.CodeForbidden)
+	volume := func(group, volume string) string {
+		return `{"name": "n", "group": "` + group + `", "untrusted": false, "tasks": {"a": {"volumes": [{"path": "/v", ` + volume + `}], "steps": [{"run": "true"}]}}}`
+	}
+	refused := post("/api/v1/runs", volume(below, `"name": "v"`), "submitter-below").problem(t, http.StatusForbidden, run.CodeForbidden)
+	require.Contains(t, refused.Detail, "which the runs in "+ours+" share")
+	for spec, token := range map[string]string{
+		volume(below, `"tmpfs": {}`): "submitter-below", volume(ours, `"name": "v"`): "submitter-own", volume(below, `"name": "v"`): "submitter-own",
+		strings.Replace(volume(below, `"name": "v"`), "false", "true", 1): "submitter-below", // volumes of its own group alone
+	} {
+		require.NotEqual(t, http.StatusForbidden, post("/api/v1/runs", spec, token).status, spec)
+	}
 	held := strings.Replace(specOf(ours), `"tasks"`, `"changegroups": ["group:%s"], "tasks"`, 1)
 	require.Equal(t, http.StatusCreated, post("/api/v1/runs", strings.Replace(held, "%s", ours, 1), "submitter-own").status)
 	post("/api/v1/runs", strings.Replace(held, "%s", theirs, 1), "submitter-own").problem(t, http.StatusForbidden, run.CodeForbidden)

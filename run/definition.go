@@ -33,6 +33,9 @@ type Definition struct {
 	Privileged     bool           `json:"privileged,omitempty"`
 	Resources      Resources      `json:"resources,omitzero"`
 	Volumes        []Volume       `json:"volumes,omitempty"`
+	// VolumeScope separates the persistent volumes of tasks that do not trust each other:
+	// see PersistentVolumeScope and UntrustedVolumeScope. "" if the task has none.
+	VolumeScope string `json:"volume_scope,omitempty"`
 	// ExtraHosts are as in TaskSpec.
 	ExtraHosts map[string]string `json:"extra_hosts,omitempty"`
 	// Kubernetes has the pod settings of the task's pool; nil if it has none.
@@ -158,7 +161,8 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 		Key: key, RunName: header.Name, RunGroup: header.Group, RunCounter: counter, Task: x.Name,
 		Image: t.Image, PullPolicy: cmp.Or(t.PullPolicy, PullIfNotPresent), Platform: t.Platform,
 		WorkingDir: t.WorkingDir, Shell: t.Shell, User: t.User, Privileged: t.Privileged,
-		Resources: t.Resources, Volumes: t.Volumes, ExtraHosts: t.ExtraHosts, Timeout: t.Timeout.Std(), Grace: StopGrace,
+		Resources: t.Resources, Volumes: t.Volumes, VolumeScope: volumeScope(header, t, x.Pool),
+		ExtraHosts: t.ExtraHosts, Timeout: t.Timeout.Std(), Grace: StopGrace,
 		CleanupTimeout: t.CleanupTimeout.Std(), HoldOnFailure: t.HoldOnFailure.Std(),
 		Environment: environment(header, t, x, key, counter),
 		SecretFiles: secretFiles(header),
@@ -420,10 +424,11 @@ const (
 	specVersionStepControl = 4
 	specVersionHelpers     = 5
 	specVersionNetworks    = 6
+	specVersionVolumes     = 7
 
 	// NewestSpecVersion is the newest version of the specification that this build
 	// supports.
-	NewestSpecVersion = specVersionNetworks
+	NewestSpecVersion = specVersionVolumes
 )
 
 // RequiredSpecVersion returns the version of the specification that a task needs: the
@@ -433,10 +438,13 @@ const (
 // retries them, runs them after a stop only, skips them by a condition, or has a
 // timeout of the cleanup, and 5 if steps have images of their own or check out a
 // repository, if it has extra hosts, or if services have more than a name, an image,
-// variables and a command, and 6 if the services have a network of their own. A step that
-// always runs does not require 4: without it, an older executor runs the step in all
-// other cases.
+// variables and a command, 6 if the services have a network of their own, and 7 if
+// it has persistent volumes. A step that always runs does not require 4: without it, an older
+// executor runs the step in all other cases.
 func RequiredSpecVersion(d *Definition) int {
+	if PersistentVolumes(d.Volumes) {
+		return specVersionVolumes
+	}
 	if d.ServiceNetwork == ServiceNetworkOwn {
 		return specVersionNetworks
 	}
@@ -476,6 +484,8 @@ func CheckSpecVersion(d *Definition, specVersion int) error {
 		subject = "steps with images of their own, checkout steps, extra hosts, or services with a health check, an entrypoint, aliases or limits"
 	case specVersionNetworks:
 		subject = "services with a network of their own"
+	case specVersionVolumes:
+		subject = "persistent volumes"
 	}
 	return Errorf(CodeConflict, "the task has %s, which this version of the executor does not support", subject)
 }

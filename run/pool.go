@@ -37,6 +37,9 @@ type Pool struct {
 	// Images has the settings of its tasks' images. In a pool to be stored, empty lists and
 	// nil maps mean those that it has.
 	Images PoolImages
+	// AllowedVolumes are the patterns of the persistent volumes that tasks may have; none
+	// means no volumes. In a pool to be stored, nil means those that it has.
+	AllowedVolumes []string
 	// FleetGroups are those of the fleets that serve the pool, by the name of the fleet; a
 	// fleet that allows all groups has none. A run may use the pool only if all of them
 	// allow its group too. They are filled in when read.
@@ -122,6 +125,7 @@ const (
 	FeatureCheckouts     Feature = "checkouts"        // without an image of the step
 	FeatureUsers         Feature = "users"
 	FeatureTmpfs         Feature = "tmpfs"
+	FeatureVolumes       Feature = "volumes" // persistent ones
 	FeatureExtraHosts    Feature = "extra_hosts"
 	FeatureLimits        Feature = "limits" // on CPU and memory
 	FeatureProcessLimits Feature = "process_limits"
@@ -165,6 +169,11 @@ func (t *TaskSpec) Needs(p Pool) map[Path]Feature {
 	if !p.Container() {
 		return needs
 	}
+	for i, v := range t.Volumes {
+		if v.Name != "" {
+			needs[Path("volumes").Index(i).Key("name")] = FeatureVolumes
+		}
+	}
 	for i := range t.Services {
 		if t.Services[i].Privileged && p.Privileged {
 			needs[Path("services").Index(i).Key("privileged")] = FeaturePrivileged
@@ -180,7 +189,7 @@ func (t *TaskSpec) Needs(p Pool) map[Path]Feature {
 		// The driver itself is the reason of a pool on Kubernetes: see spec.CheckPool.
 		{"service_network", FeatureOwnNetworks, t.ServiceNetwork == ServiceNetworkOwn && p.Driver != DriverKubernetes},
 		{"user", FeatureUsers, t.User != ""},
-		{"volumes", FeatureTmpfs, len(t.Volumes) > 0},
+		{"volumes", FeatureTmpfs, slices.ContainsFunc(t.Volumes, func(v Volume) bool { return v.Tmpfs != nil })},
 		{"extra_hosts", FeatureExtraHosts, len(t.ExtraHosts) > 0},
 		{Path("resources").Key("pids"), FeatureProcessLimits, t.Resources.PIDs > 0},
 	} {
@@ -274,8 +283,8 @@ type Flavor struct {
 // names a pool gets that pool. Else the pool must match what the task requires
 // and its image (container pools with an image; shell pools without, or else container
 // pools with a default image), and the required labels must be labels of the pool, or of
-// one of its executors. Of several, ChoosePool takes one that allows its images and pull
-// policy, and prefers those whose executors have the features that the task needs, then
+// one of its executors. Of several, ChoosePool takes one that allows its images, pull
+// policy and persistent volumes, and prefers those whose executors have the features that the task needs, then
 // those with an executor that offers its resources, then those that have the labels
 // themselves, then the default one, then the first by name. If no pool suits the images
 // or privileges, it returns one that matches all else, so that CheckPool reports the
@@ -291,12 +300,15 @@ func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
 	matching := filter(pools, func(p Pool) bool { return t.Requires.matches(p) })
 	defaults := func(p Pool) bool { return t.Image == "" && p.Container() && p.Images.Default != "" }
 	for _, suits := range []func(Pool) bool{
+		func(p Pool) bool { // only pools that run containers have persistent volumes
+			return PersistentVolumes(t.Volumes) && defaults(p) && (p.Privileged || !t.Privileged) && p.allows(t)
+		},
 		func(p Pool) bool {
-			return p.Container() == (t.Image != "") && (p.Privileged || !t.Privileged) && p.Images.allow(t)
+			return p.Container() == (t.Image != "") && (p.Privileged || !t.Privileged) && p.allows(t)
 		},
 		func(p Pool) bool { return p.Container() == (t.Image != "") && (p.Privileged || !t.Privileged) },
 		func(p Pool) bool { return p.Container() == (t.Image != "") },
-		func(p Pool) bool { return defaults(p) && (p.Privileged || !t.Privileged) && p.Images.allow(t) },
+		func(p Pool) bool { return defaults(p) && (p.Privileged || !t.Privileged) && p.allows(t) },
 		defaults,
 		func(Pool) bool { return t.Requires != nil },
 	} {
@@ -310,6 +322,12 @@ func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
 		}
 	}
 	return Pool{}, false
+}
+
+// allows reports whether the pool allows the images, the pull policy and the persistent
+// volumes of a task.
+func (p *Pool) allows(t *TaskSpec) bool {
+	return p.Images.allow(t) && !slices.ContainsFunc(t.Volumes, func(v Volume) bool { return v.Name != "" && !p.AllowsVolume(v.Name) })
 }
 
 func byPreference(a, b Pool) int {

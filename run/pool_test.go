@@ -126,6 +126,35 @@ func TestChoosePool_images(t *testing.T) {
 	}
 }
 
+// A task without a pool goes to one that allows its persistent volumes.
+func TestChoosePool_volumes(t *testing.T) {
+	t.Parallel()
+	pools := []run.Pool{
+		{Name: "a", Driver: run.DriverDocker, Default: true, Images: run.PoolImages{Default: "alpine"}},
+		{Name: "b", Driver: run.DriverDocker, AllowedVolumes: []string{"npm", "go-*"}, Images: run.PoolImages{Default: "alpine"}},
+		{Name: "c", Driver: run.DriverDocker, AllowedVolumes: []string{"maven"}},
+		{Name: "shell", Driver: run.DriverShell},
+	}
+	for _, c := range []struct {
+		image   string
+		volumes []run.Volume
+		want    string
+	}{
+		{"alpine", nil, "a"},
+		{"alpine", []run.Volume{{Path: "/t", Tmpfs: &run.Tmpfs{}}}, "a"},
+		{"alpine", []run.Volume{{Path: "/a", Name: "npm"}, {Path: "/b", Name: "go-build"}}, "b"},
+		{"", nil, "shell"},
+		{"", []run.Volume{{Path: "/a", Name: "npm"}}, "b"},       // with the image of the pool
+		{"", []run.Volume{{Path: "/a", Name: "maven"}}, "shell"}, // CheckPool reports the fault: c has no image
+		{"alpine", []run.Volume{{Path: "/a", Name: "maven"}}, "c"},
+		{"alpine", []run.Volume{{Path: "/a", Name: "npm"}, {Path: "/b", Name: "maven"}}, "a"}, // CheckPool reports the fault
+	} {
+		p, ok := run.ChoosePool(&run.TaskSpec{Image: c.image, Volumes: c.volumes}, pools)
+		require.True(t, ok)
+		require.Equal(t, c.want, p.Name, "%v", c.volumes)
+	}
+}
+
 // A task without an image goes to a pool that runs containers only if no other suits it,
 // and then to one with a default image.
 func TestChoosePool_default_image(t *testing.T) {

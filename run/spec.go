@@ -460,17 +460,6 @@ type Resources struct {
 	GPUs   int    `json:"gpus,omitempty"`
 }
 
-// Volume is a mount in the task's environment.
-type Volume struct {
-	Path  string `json:"path"`
-	Tmpfs *Tmpfs `json:"tmpfs,omitempty"`
-}
-
-// Tmpfs is a file system in memory. An empty size means the driver's default.
-type Tmpfs struct {
-	Size string `json:"size,omitempty"`
-}
-
 // MaxExtraHosts is how many hosts ExtraHosts may have.
 const MaxExtraHosts = 100
 

@@ -84,7 +84,9 @@ func foreignWords(t reflect.Type) map[string]string {
 	case reflect.TypeFor[run.Volume]():
 		return words(map[string]string{
 			"target mountpath destination mount": `use "path"`,
-			"source hostpath type name":          `"tmpfs" is the only kind of volume`,
+			"source volume claimname":            `use "name", a persistent volume`,
+			"hostpath type":                      `a volume has "tmpfs" or "name", and no path of the host`,
+			"ro mode":                            `use "read_only"`,
 		})
 	case reflect.TypeFor[run.SaveArtifacts]():
 		return words(map[string]string{"expirein expire retentiondays expires": `use "retention", a duration such as 720h`})

@@ -290,6 +290,21 @@ func schemaRules() []schemaRule {
 			[]string{"steps: [{save_workspace: {to: a/../..}}]", "volumes: [{path: /a/.., tmpfs: {}}]"},
 		},
 		{
+			"No persistent volume is inside of another volume or of a working directory that is a volume, nor has one inside, and none is at or below `/.drover`, `/proc`, `/sys` or `/dev`, or in the place of a directory of the system such as `/etc`, nor below it in a task with `gpus`. One that is such a working directory is not `read_only`, and a task has at most 50. Beside one, the path of each volume has at most 512 bytes and 16 elements.",
+			[]ruleFault{
+				{code: run.FaultContradiction, path: `\.(volumes\[\d+\]\.path|working_dir)$`, detail: "inside of the (persistent )?volume at"},
+				{code: run.FaultBadValue, path: `\.volumes\[\d+\]\.path$`, detail: "belongs to the container"},
+				{code: run.FaultContradiction, path: `\.volumes\[\d+\]\.read_only$`, detail: "share this volume"},
+				{code: run.FaultOverLimit, path: `\.volumes$`, detail: "persistent volumes are mounted"},
+				{code: run.FaultOverLimit, path: `\.(volumes\[\d+\]\.path|working_dir)$`, detail: "elements; the limits are"},
+			},
+			[]string{
+				"volumes: [{path: /a, name: a}, {path: /a/b, tmpfs: {}}]", "volumes: [{path: /dev/a, name: a}]", "volumes: [{path: /etc, name: a}]",
+				"resources: {gpus: 1}\n    volumes: [{path: /usr/local/a, name: a}]", "volumes: [{path: /a, name: a}, {path: " + strings.Repeat("/b", 17) + ", tmpfs: {}}]",
+				"volumes: [{path: /workspace, name: a, read_only: true}]\n    services: [{image: x, share_working_dir: true}]",
+			},
+		},
+		{
 			"In a `retry`, `exit_codes` need `failed` in `on`, and `backoff_factor`, `backoff_max` and `backoff_jitter` need a `backoff`. Only steps with `run` are retried.",
 			[]ruleFault{{code: run.FaultContradiction, path: `\.retry(\.(exit_codes|backoff_\w+))?$`}},
 			[]string{"retry: {on: [oom], exit_codes: [1]}", "retry: {backoff_factor: 2}", "steps: [{save_workspace: {}, retry: {max_attempts: 2}}]"},
@@ -544,6 +559,23 @@ func TestSchema_of_each_value(t *testing.T) {
 	}
 	require.Greater(t, accepted, 500)
 	require.Greater(t, rejected, 500)
+}
+
+// A volume is one thing, and absent values are null or empty, for the schema as for the
+// gateway.
+func TestSchema_volumes(t *testing.T) {
+	t.Parallel()
+	for volume, valid := range map[string]bool{
+		"tmpfs: {}": true, "tmpfs: {}, name: null": true, "tmpfs: {}, name: ''": true, "tmpfs: {}, read_only: false": true, "tmpfs: {}, read_only: null": true,
+		"name: x": true, "name: x, tmpfs: null": true, "name: x, read_only: true": true, "name: x, read_only: null": true,
+		"tmpfs: {}, read_only: true": false, "tmpfs: {}, name: x": false, "name: ''": false, "name: null": false, "tmpfs: null": false,
+		"tmpfs: null, name: null": false, "tmpfs: null, name: ''": false, "read_only: true": false, "name: -x": false,
+	} {
+		root := new(yaml.Node)
+		require.NoError(t, yaml.Unmarshal([]byte(ruleExample("volumes: [{path: /v, "+volume+"}]")), root))
+		bySchema, _, byGateway := validateJSON(t, jsonOf(t, root.Content[0]))
+		require.Equal(t, []bool{valid, valid}, []bool{bySchema == nil, byGateway == nil}, "%s: %v, %v", volume, bySchema, byGateway)
+	}
 }
 
 // TestSchema_property changes several values of a document at random.

@@ -59,6 +59,7 @@ func ValidatePool(p run.Pool) []run.Fault {
 	checkAllowedImages(l, p)
 	checkRewrites(l, p)
 	checkPoolRegistries(l, p)
+	checkAllowedVolumes(l, p)
 	checkLabels(l, "labels", p.Labels)
 	checkFlavor(l, p.Flavor)
 	if p.Kubernetes != nil {
@@ -114,6 +115,22 @@ func checkAllowedImages(l *faultList, p run.Pool) {
 	}
 	if p.Shared && len(p.Images.PullPolicies) > 0 && !slices.Contains(p.Images.PullPolicies, run.PullAlways) {
 		l.add(policies, run.FaultContradiction, "a shared pool pulls images always: the list must have %s", run.PullAlways)
+	}
+}
+
+// checkAllowedVolumes checks the persistent volumes that tasks of a pool may have.
+func checkAllowedVolumes(l *faultList, p run.Pool) {
+	const path = run.Path("allowed_volumes")
+	if p.Driver != run.DriverDocker && len(p.AllowedVolumes) > 0 {
+		l.add(path, run.FaultContradiction, "persistent volumes are for pools on %s", run.DriverDocker)
+	}
+	if len(p.AllowedVolumes) > run.MaxPoolVolumes {
+		l.add(path, run.FaultOverLimit, "there are %d patterns; the limit is %d", len(p.AllowedVolumes), run.MaxPoolVolumes)
+	}
+	for i, pattern := range items(l, p.AllowedVolumes) {
+		if err := run.CheckVolumePattern(pattern); err != nil {
+			l.add(path.Index(i), run.FaultBadFormat, "%s", err.Error())
+		}
 	}
 }
 
@@ -273,6 +290,7 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 			l.add(path.Key("image"), run.FaultRequired, "pool %s runs tasks in containers (%s): the task needs an image", p.Name, p.Driver)
 		}
 		checkImages(l, path, t, &p)
+		checkPersistentVolumes(l, path, t, &p)
 		if t.ServiceNetwork == run.ServiceNetworkOwn && p.Driver == run.DriverKubernetes {
 			l.add(path.Key("service_network"), run.FaultPoolMismatch,
 				"pool %s runs tasks in pods, whose containers share one network: give the services different ports, or name a pool on %s", p.Name, run.DriverDocker)
@@ -337,6 +355,26 @@ func checkImages(l *faultList, path run.Path, t *run.TaskSpec, p *run.Pool) {
 	}
 }
 
+// podVolumesHint says what pods can have instead of persistent volumes.
+const podVolumesHint = "mount a claim with the pod_template of the pool, or name a pool on " + run.DriverDocker
+
+// checkPersistentVolumes reports the volumes of a task that its pool does not allow.
+func checkPersistentVolumes(l *faultList, path run.Path, t *run.TaskSpec, p *run.Pool) {
+	for i, v := range t.Volumes {
+		if v.Name == "" || p.Lacks(run.FeatureVolumes) || p.AllowsVolume(v.Name) {
+			continue
+		}
+		allowed := "it has no allowed_volumes"
+		switch {
+		case p.Driver == run.DriverKubernetes:
+			allowed = podVolumesHint
+		case len(p.AllowedVolumes) > 0:
+			allowed = "its allowed_volumes are " + someOf(p.AllowedVolumes)
+		}
+		l.add(path.Key("volumes").Index(i).Key("name"), run.FaultPoolMismatch, "pool %s does not allow the volume %s; %s", p.Name, quote(v.Name), allowed)
+	}
+}
+
 // someOf returns the items of a list as a text, at most maxShownItems of them.
 func someOf[T ~string](list []T) string {
 	shown := make([]string, 0, maxShownItems)
@@ -363,6 +401,8 @@ func checkFeatures(l *faultList, path run.Path, t *run.TaskSpec, p *run.Pool) {
 		switch {
 		case feature == run.FeatureOwnNetworks && p.Driver == run.DriverDocker:
 			hint = ": its executors set executor.docker.network, or have an earlier version"
+		case feature == run.FeatureVolumes && p.Driver == run.DriverKubernetes:
+			hint = ": " + podVolumesHint
 		case feature == run.FeatureCheckouts && p.Container():
 			hint = ": give the step an image with git, or its executors one (executor.checkout_image)"
 		case feature == run.FeatureCheckouts:

@@ -64,6 +64,11 @@ func TestValidatePool(t *testing.T) {
 				"kubernetes.affinity bad_format", "kubernetes.pod_template bad_format",
 			},
 		},
+		"volumes": {
+			run.Pool{Name: "a", Driver: "docker", AllowedVolumes: append(slices.Repeat([]string{"build-*"}, run.MaxPoolVolumes), "a b")},
+			[]string{"allowed_volumes over_limit", "allowed_volumes[50] bad_format"},
+		},
+		"volumes in pods": {run.Pool{Name: "a", Driver: "kubernetes", AllowedVolumes: []string{"*"}}, []string{"allowed_volumes contradiction"}},
 		"images": {
 			run.Pool{Name: "a", Driver: "docker", Images: run.PoolImages{
 				Default: `{{ input "i" }}`, Allowed: []string{"alpine", "a b"}, AllowedServices: slices.Repeat([]string{"**"}, run.MaxPoolImages+1), PullPolicies: []run.PullPolicy{"always", "sometimes", "", "always"},
@@ -197,6 +202,34 @@ func TestCheckPool_images(t *testing.T) {
 	many := slices.Repeat([]string{"other"}, 11)
 	faults := spec.CheckPool("a", image("alpine"), run.Pool{Name: "p", Driver: run.DriverDocker, Images: run.PoolImages{Allowed: many}})
 	require.Equal(t, `pool p does not allow the image "docker.io/library/alpine:latest"; its allowed_images are `+strings.Repeat("other, ", 9)+"other and 1 more", faults[0].Detail)
+}
+
+// A pool allows persistent volumes by name.
+func TestCheckPool_volumes(t *testing.T) {
+	t.Parallel()
+	task := &run.TaskSpec{Image: "x", Volumes: []run.Volume{{Path: "/a", Name: "go-build"}, {Path: "/b", Name: "maven"}, {Path: "/c", Tmpfs: &run.Tmpfs{}}}}
+	for name, tt := range map[string]struct {
+		pool  run.Pool
+		want  []string
+		texts []string
+	}{
+		"none":       {run.Pool{Driver: "docker"}, []string{"tasks.a.volumes[0].name pool_mismatch", "tasks.a.volumes[1].name pool_mismatch"}, []string{"it has no allowed_volumes"}},
+		"some":       {run.Pool{Driver: "docker", AllowedVolumes: []string{"cache", "go-*"}}, []string{"tasks.a.volumes[1].name pool_mismatch"}, []string{"maven", "its allowed_volumes are cache, go-*"}},
+		"all":        {run.Pool{Driver: "docker", AllowedVolumes: []string{"*"}}, nil, nil},
+		"a feature":  {run.Pool{Driver: "docker", AllowedVolumes: []string{"*"}, Features: []run.Feature{run.FeatureTmpfs}}, []string{"tasks.a.volumes[0].name pool_mismatch", "tasks.a.volumes[1].name pool_mismatch"}, []string{"volumes"}},
+		"pods":       {run.Pool{Driver: "kubernetes"}, []string{"tasks.a.volumes[0].name pool_mismatch", "tasks.a.volumes[1].name pool_mismatch"}, []string{"pod_template"}},
+		"the driver": {run.Pool{Driver: "kubernetes", Features: []run.Feature{run.FeatureTmpfs}}, []string{"tasks.a.volumes[0].name pool_mismatch", "tasks.a.volumes[1].name pool_mismatch"}, []string{"pod_template"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tt.pool.Name = "p"
+			faults := spec.CheckPool("a", task, tt.pool)
+			require.ElementsMatch(t, tt.want, found(faults))
+			for _, text := range tt.texts {
+				require.Contains(t, faults[0].Detail, text)
+			}
+		})
+	}
 }
 
 // What no executor of a pool reports is refused.

@@ -141,7 +141,7 @@ func checkContainer(l *faultList, p run.Path, t *run.TaskSpec, secrets []string)
 		l.add(p.Key("user"), run.FaultBadFormat, "%s is not a user such as 1000, app or 1000:1000", quote(t.User))
 	}
 	checkResources(l, p.Key("resources"), t.Resources)
-	checkVolumes(l, p.Key("volumes"), t.Volumes)
+	checkVolumes(l, p, t)
 }
 
 func checkImage(l *faultList, p run.Path, image string) {
@@ -169,31 +169,6 @@ func checkResources(l *faultList, p run.Path, r run.Resources) {
 	}
 	if r.GPUs < 0 || r.GPUs > run.MaxGPUs {
 		l.add(p.Key("gpus"), run.FaultOutOfRange, "%d is not between 0 and %d", r.GPUs, run.MaxGPUs)
-	}
-}
-
-func checkVolumes(l *faultList, p run.Path, volumes []run.Volume) {
-	seen := make(map[string]bool, len(volumes))
-	for i, v := range items(l, volumes) {
-		at := p.Index(i)
-		clean := path.Clean(v.Path)
-		switch {
-		case v.Path == "":
-			l.add(at.Key("path"), run.FaultRequired, "a volume has a path")
-		case !path.IsAbs(v.Path) || clean == "/":
-			l.add(at.Key("path"), run.FaultBadFormat, "%s is not an absolute path below /", quote(v.Path))
-		case seen[clean]:
-			l.add(at.Key("path"), run.FaultDuplicate, "there is another volume at %s", quote(clean))
-		}
-		seen[clean] = true
-		checkText(l, at.Key("path"), v.Path)
-		if v.Tmpfs == nil {
-			l.add(at.Key("tmpfs"), run.FaultRequired, "a volume needs a kind, and tmpfs is the only one")
-		} else if v.Tmpfs.Size != "" {
-			if _, err := run.ParseMemory(v.Tmpfs.Size); err != nil {
-				l.add(at.Key("tmpfs").Key("size"), run.FaultBadFormat, "%s", err)
-			}
-		}
 	}
 }
 

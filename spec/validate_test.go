@@ -56,6 +56,17 @@ func found(faults []run.Fault) []string {
 func TestValidateRun_OK(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, spec.ValidateRun(valid()))
+	s := valid()
+	s.Tasks["build"].Volumes = []run.Volume{
+		{Path: "/src/", Name: "src"},
+		{Path: "/srcs", Tmpfs: &run.Tmpfs{}},
+		{Path: "/drover", Name: "src"},
+		{Path: "/devs", Name: "b"},
+		{Path: "/t", Tmpfs: &run.Tmpfs{}},
+		{Path: "/t/t", Tmpfs: &run.Tmpfs{}},
+	}
+	s.Tasks["build"].Services[0].ShareWorkingDir = true
+	require.Empty(t, spec.ValidateRun(s), "a persistent volume may be the working directory")
 	require.Empty(t, spec.ValidateRun(&run.Spec{Name: "n", Group: "/a/b", SetupErrors: []string{"no such branch"}}), "a run with setup errors may have no tasks")
 }
 
@@ -68,6 +79,16 @@ func TestValidateRun_Faults(t *testing.T) {
 	}
 	step := func(change func(s *run.Step)) func(s target) {
 		return func(s target) { change(&s.Tasks["build"].Steps[0]) }
+	}
+	volumes := func(workingDir string, v ...run.Volume) func(s target) { // a service shares the directory
+		return build(func(t *run.TaskSpec) {
+			t.Volumes, t.WorkingDir, t.Services[0].ShareWorkingDir = v, workingDir, true
+		})
+	}
+	checkout := func(workingDir string, v ...run.Volume) func(s target) {
+		return build(func(t *run.TaskSpec) {
+			t.Volumes, t.WorkingDir, t.Steps[0] = v, workingDir, run.Step{Checkout: &run.Checkout{Repository: "https://h/r"}}
+		})
 	}
 	test := func(d ...run.Depend) func(s target) {
 		return func(s target) { s.Tasks["test"].Depends = d }
@@ -97,61 +118,115 @@ func TestValidateRun_Faults(t *testing.T) {
 				s.ChangeGroups = append(s.ChangeGroups, strconv.Itoa(i))
 			}
 		}, []string{"changegroups over_limit"}},
-		"priority":             {func(s target) { s.Priority = 6 }, []string{"priority out_of_range"}},
-		"negative priority":    {func(s target) { s.Priority = -1 }, []string{"priority out_of_range"}},
-		"admission":            {func(s target) { s.Admission = "later" }, []string{"admission bad_value"}},
-		"run timeout":          {func(s target) { s.Timeout = -1 }, []string{"timeout out_of_range"}},
-		"annotation key":       {func(s target) { s.Annotations["a=b"] = "" }, []string{"annotations[\"a=b\"] bad_format"}},
-		"annotation value":     {func(s target) { s.Annotations["a"] = strings.Repeat("v", 2000) }, []string{"annotations.a over_limit"}},
-		"annotation with NUL":  {func(s target) { s.Annotations["a"] = nul }, []string{"annotations.a bad_format"}},
-		"variable name":        {func(s target) { s.Environment["1A"] = "" }, []string{"environment.1A bad_format"}},
-		"empty variable name":  {func(s target) { s.Environment[""] = "" }, []string{`environment[""] bad_format`}},
-		"reserved variable":    {func(s target) { s.Environment["DROVER_X"] = "" }, []string{"environment.DROVER_X reserved"}},
-		"variable with NUL":    {func(s target) { s.Environment["A"] = nul }, []string{"environment.A bad_format"}},
-		"variable not UTF-8":   {func(s target) { s.Environment["A"] = "\xff" }, []string{"environment.A bad_format"}},
-		"huge variable":        {func(s target) { s.Environment["A"] = strings.Repeat("x", 128<<10) }, []string{"environment.A over_limit"}},
-		"output template":      {func(s target) { s.Environment["A"] = `{{- output "plan" "x" }}` }, []string{"environment.A not_supported"}},
-		"output not above":     {build(func(t *run.TaskSpec) { t.Environment["A"] = `{{ output "test" "x" }}` }), []string{"tasks.build.environment.A unknown_dependency"}},
-		"output of none":       {build(func(t *run.TaskSpec) { t.Environment["A"] = `{{ output "bild" "x" }}` }), []string{"tasks.build.environment.A unknown_dependency"}},
-		"own output":           {build(func(t *run.TaskSpec) { t.Environment["A"] = `{{ output "build" "x" }}` }), []string{"tasks.build.environment.A unknown_dependency"}},
-		"malformed output":     {step(func(s *run.Step) { s.Environment = map[string]string{"A": `{{ output "a" | json }}`} }), []string{"tasks.build.steps[0].environment.A bad_format"}},
-		"output for a service": {build(func(t *run.TaskSpec) { t.Services[0].Environment = map[string]string{"A": `{{ output "a" "b" }}`} }), []string{"tasks.build.services[0].environment.A not_supported"}},
-		"secret name":          {func(s target) { s.Secrets["a-b"] = "x" }, []string{"secrets.a-b bad_format"}},
-		"reserved secret":      {func(s target) { s.Secrets["DROVER_X"] = "x" }, []string{"secrets.DROVER_X reserved"}},
-		"secret with NUL":      {func(s target) { s.Secrets["A"] = nul }, []string{"secrets.A bad_format"}},
-		"registry":             {func(s target) { s.Registries["a/b"] = run.Registry{} }, []string{"registries.a/b bad_format", "registries.a/b.username required", "registries.a/b.password_secret required"}},
-		"secret files":         {func(s target) { s.SecretFiles = []string{"KUBECONFIG", "KUBECONFG", "", "KUBECONFIG"} }, []string{"secret_files[1] unknown_secret", "secret_files[2] required", "secret_files[3] duplicate"}},
-		"registry secret":      {func(s target) { s.Registries["a"] = run.Registry{Username: "u", PasswordSecret: "TOKN"} }, []string{"registries.a.password_secret unknown_secret"}},
-		"blank setup error":    {func(s target) { s.SetupErrors = []string{""} }, []string{"setup_errors[0] required"}},
-		"no tasks":             {func(s target) { s.Tasks = nil }, []string{"tasks required"}},
-		"empty task":           {func(s target) { s.Tasks["a"] = nil }, []string{"tasks.a required"}},
-		"task name":            {func(s target) { s.Tasks["A"] = s.Tasks["test"] }, []string{"tasks.A bad_format"}},
-		"task name of dots":    {func(s target) { s.Tasks[".."] = s.Tasks["test"] }, []string{"tasks... bad_format"}},
-		"empty task name":      {func(s target) { s.Tasks[""] = s.Tasks["test"] }, []string{`tasks[""] bad_format`}},
-		"long task name":       {func(s target) { s.Tasks[strings.Repeat("a", 101)] = s.Tasks["test"] }, []string{`tasks["` + strings.Repeat("a", 97) + `…"] over_limit`}},
-		"pool and requires":    {func(s target) { s.Tasks["test"].Pool = "p" }, []string{"tasks.test.requires contradiction"}},
-		"requires nothing":     {func(s target) { s.Tasks["test"].Requires = &run.Requires{} }, []string{"tasks.test.requires required"}},
-		"pool with NUL":        {build(func(t *run.TaskSpec) { t.Pool = nul }), []string{"tasks.build.pool bad_format"}},
-		"image":                {build(func(t *run.TaskSpec) { t.Image = "Golang:1.26" }), []string{"tasks.build.image bad_format"}},
-		"image with blank":     {build(func(t *run.TaskSpec) { t.Image = "golang: 1" }), []string{"tasks.build.image bad_format"}},
-		"pull policy":          {build(func(t *run.TaskSpec) { t.PullPolicy = "Always" }), []string{"tasks.build.pull_policy bad_value"}},
-		"platform":             {build(func(t *run.TaskSpec) { t.Platform = "linux" }), []string{"tasks.build.platform bad_format"}},
-		"service":              {build(func(t *run.TaskSpec) { t.Services = []run.ServiceSpec{{}} }), []string{"tasks.build.services[0].image required"}},
-		"service name":         {build(func(t *run.TaskSpec) { t.Services[0].Name = "D b" }), []string{"tasks.build.services[0].name bad_format"}},
-		"duplicate services":   {build(func(t *run.TaskSpec) { t.Services = append(t.Services, t.Services[0]) }), []string{"tasks.build.services[1].name duplicate"}},
-		"service image":        {build(func(t *run.TaskSpec) { t.Services[0].Image = "-" }), []string{"tasks.build.services[0].image bad_format"}},
-		"service variable":     {build(func(t *run.TaskSpec) { t.Services[0].Environment["a=b"] = nul }), []string{`tasks.build.services[0].environment["a=b"] bad_format`, `tasks.build.services[0].environment["a=b"] bad_format`}},
-		"service command":      {build(func(t *run.TaskSpec) { t.Services[0].Command = []string{"a", nul} }), []string{"tasks.build.services[0].command[1] bad_format"}},
-		"task variable":        {build(func(t *run.TaskSpec) { t.Environment["a b"] = "" }), []string{`tasks.build.environment["a b"] bad_format`}},
-		"working dir":          {build(func(t *run.TaskSpec) { t.WorkingDir = nul }), []string{"tasks.build.working_dir bad_format"}},
-		"empty shell":          {build(func(t *run.TaskSpec) { t.Shell = []string{} }), []string{"tasks.build.shell required"}},
-		"shell with NUL":       {build(func(t *run.TaskSpec) { t.Shell = []string{"sh", nul} }), []string{"tasks.build.shell[1] bad_format"}},
-		"user":                 {build(func(t *run.TaskSpec) { t.User = "a:b:c" }), []string{"tasks.build.user bad_format"}},
-		"resources":            {build(func(t *run.TaskSpec) { t.Resources = run.Resources{CPU: "two", Memory: "4GB", PIDs: -1} }), []string{"tasks.build.resources.cpu bad_format", "tasks.build.resources.memory bad_format", "tasks.build.resources.pids out_of_range"}},
-		"volume":               {build(func(t *run.TaskSpec) { t.Volumes = []run.Volume{{}} }), []string{"tasks.build.volumes[0].path required", "tasks.build.volumes[0].tmpfs required"}},
-		"relative volume":      {build(func(t *run.TaskSpec) { t.Volumes[0].Path = "scratch" }), []string{"tasks.build.volumes[0].path bad_format"}},
-		"volume at root":       {build(func(t *run.TaskSpec) { t.Volumes[0].Path = "/a/.." }), []string{"tasks.build.volumes[0].path bad_format"}},
-		"duplicate volume":     {build(func(t *run.TaskSpec) { t.Volumes[0].Path = "/tmp/" }), []string{"tasks.build.volumes[1].path duplicate"}},
+		"priority":                      {func(s target) { s.Priority = 6 }, []string{"priority out_of_range"}},
+		"negative priority":             {func(s target) { s.Priority = -1 }, []string{"priority out_of_range"}},
+		"admission":                     {func(s target) { s.Admission = "later" }, []string{"admission bad_value"}},
+		"run timeout":                   {func(s target) { s.Timeout = -1 }, []string{"timeout out_of_range"}},
+		"annotation key":                {func(s target) { s.Annotations["a=b"] = "" }, []string{"annotations[\"a=b\"] bad_format"}},
+		"annotation value":              {func(s target) { s.Annotations["a"] = strings.Repeat("v", 2000) }, []string{"annotations.a over_limit"}},
+		"annotation with NUL":           {func(s target) { s.Annotations["a"] = nul }, []string{"annotations.a bad_format"}},
+		"variable name":                 {func(s target) { s.Environment["1A"] = "" }, []string{"environment.1A bad_format"}},
+		"empty variable name":           {func(s target) { s.Environment[""] = "" }, []string{`environment[""] bad_format`}},
+		"reserved variable":             {func(s target) { s.Environment["DROVER_X"] = "" }, []string{"environment.DROVER_X reserved"}},
+		"variable with NUL":             {func(s target) { s.Environment["A"] = nul }, []string{"environment.A bad_format"}},
+		"variable not UTF-8":            {func(s target) { s.Environment["A"] = "\xff" }, []string{"environment.A bad_format"}},
+		"huge variable":                 {func(s target) { s.Environment["A"] = strings.Repeat("x", 128<<10) }, []string{"environment.A over_limit"}},
+		"output template":               {func(s target) { s.Environment["A"] = `{{- output "plan" "x" }}` }, []string{"environment.A not_supported"}},
+		"output not above":              {build(func(t *run.TaskSpec) { t.Environment["A"] = `{{ output "test" "x" }}` }), []string{"tasks.build.environment.A unknown_dependency"}},
+		"output of none":                {build(func(t *run.TaskSpec) { t.Environment["A"] = `{{ output "bild" "x" }}` }), []string{"tasks.build.environment.A unknown_dependency"}},
+		"own output":                    {build(func(t *run.TaskSpec) { t.Environment["A"] = `{{ output "build" "x" }}` }), []string{"tasks.build.environment.A unknown_dependency"}},
+		"malformed output":              {step(func(s *run.Step) { s.Environment = map[string]string{"A": `{{ output "a" | json }}`} }), []string{"tasks.build.steps[0].environment.A bad_format"}},
+		"output for a service":          {build(func(t *run.TaskSpec) { t.Services[0].Environment = map[string]string{"A": `{{ output "a" "b" }}`} }), []string{"tasks.build.services[0].environment.A not_supported"}},
+		"secret name":                   {func(s target) { s.Secrets["a-b"] = "x" }, []string{"secrets.a-b bad_format"}},
+		"reserved secret":               {func(s target) { s.Secrets["DROVER_X"] = "x" }, []string{"secrets.DROVER_X reserved"}},
+		"secret with NUL":               {func(s target) { s.Secrets["A"] = nul }, []string{"secrets.A bad_format"}},
+		"registry":                      {func(s target) { s.Registries["a/b"] = run.Registry{} }, []string{"registries.a/b bad_format", "registries.a/b.username required", "registries.a/b.password_secret required"}},
+		"secret files":                  {func(s target) { s.SecretFiles = []string{"KUBECONFIG", "KUBECONFG", "", "KUBECONFIG"} }, []string{"secret_files[1] unknown_secret", "secret_files[2] required", "secret_files[3] duplicate"}},
+		"registry secret":               {func(s target) { s.Registries["a"] = run.Registry{Username: "u", PasswordSecret: "TOKN"} }, []string{"registries.a.password_secret unknown_secret"}},
+		"blank setup error":             {func(s target) { s.SetupErrors = []string{""} }, []string{"setup_errors[0] required"}},
+		"no tasks":                      {func(s target) { s.Tasks = nil }, []string{"tasks required"}},
+		"empty task":                    {func(s target) { s.Tasks["a"] = nil }, []string{"tasks.a required"}},
+		"task name":                     {func(s target) { s.Tasks["A"] = s.Tasks["test"] }, []string{"tasks.A bad_format"}},
+		"task name of dots":             {func(s target) { s.Tasks[".."] = s.Tasks["test"] }, []string{"tasks... bad_format"}},
+		"empty task name":               {func(s target) { s.Tasks[""] = s.Tasks["test"] }, []string{`tasks[""] bad_format`}},
+		"long task name":                {func(s target) { s.Tasks[strings.Repeat("a", 101)] = s.Tasks["test"] }, []string{`tasks["` + strings.Repeat("a", 97) + `…"] over_limit`}},
+		"pool and requires":             {func(s target) { s.Tasks["test"].Pool = "p" }, []string{"tasks.test.requires contradiction"}},
+		"requires nothing":              {func(s target) { s.Tasks["test"].Requires = &run.Requires{} }, []string{"tasks.test.requires required"}},
+		"pool with NUL":                 {build(func(t *run.TaskSpec) { t.Pool = nul }), []string{"tasks.build.pool bad_format"}},
+		"image":                         {build(func(t *run.TaskSpec) { t.Image = "Golang:1.26" }), []string{"tasks.build.image bad_format"}},
+		"image with blank":              {build(func(t *run.TaskSpec) { t.Image = "golang: 1" }), []string{"tasks.build.image bad_format"}},
+		"pull policy":                   {build(func(t *run.TaskSpec) { t.PullPolicy = "Always" }), []string{"tasks.build.pull_policy bad_value"}},
+		"platform":                      {build(func(t *run.TaskSpec) { t.Platform = "linux" }), []string{"tasks.build.platform bad_format"}},
+		"service":                       {build(func(t *run.TaskSpec) { t.Services = []run.ServiceSpec{{}} }), []string{"tasks.build.services[0].image required"}},
+		"service name":                  {build(func(t *run.TaskSpec) { t.Services[0].Name = "D b" }), []string{"tasks.build.services[0].name bad_format"}},
+		"duplicate services":            {build(func(t *run.TaskSpec) { t.Services = append(t.Services, t.Services[0]) }), []string{"tasks.build.services[1].name duplicate"}},
+		"service image":                 {build(func(t *run.TaskSpec) { t.Services[0].Image = "-" }), []string{"tasks.build.services[0].image bad_format"}},
+		"service variable":              {build(func(t *run.TaskSpec) { t.Services[0].Environment["a=b"] = nul }), []string{`tasks.build.services[0].environment["a=b"] bad_format`, `tasks.build.services[0].environment["a=b"] bad_format`}},
+		"service command":               {build(func(t *run.TaskSpec) { t.Services[0].Command = []string{"a", nul} }), []string{"tasks.build.services[0].command[1] bad_format"}},
+		"task variable":                 {build(func(t *run.TaskSpec) { t.Environment["a b"] = "" }), []string{`tasks.build.environment["a b"] bad_format`}},
+		"working dir":                   {build(func(t *run.TaskSpec) { t.WorkingDir = nul }), []string{"tasks.build.working_dir bad_format"}},
+		"empty shell":                   {build(func(t *run.TaskSpec) { t.Shell = []string{} }), []string{"tasks.build.shell required"}},
+		"shell with NUL":                {build(func(t *run.TaskSpec) { t.Shell = []string{"sh", nul} }), []string{"tasks.build.shell[1] bad_format"}},
+		"user":                          {build(func(t *run.TaskSpec) { t.User = "a:b:c" }), []string{"tasks.build.user bad_format"}},
+		"resources":                     {build(func(t *run.TaskSpec) { t.Resources = run.Resources{CPU: "two", Memory: "4GB", PIDs: -1} }), []string{"tasks.build.resources.cpu bad_format", "tasks.build.resources.memory bad_format", "tasks.build.resources.pids out_of_range"}},
+		"volume":                        {build(func(t *run.TaskSpec) { t.Volumes = []run.Volume{{}} }), []string{"tasks.build.volumes[0].path required", "tasks.build.volumes[0] required"}},
+		"relative volume":               {build(func(t *run.TaskSpec) { t.Volumes[0].Path = "scratch" }), []string{"tasks.build.volumes[0].path bad_format"}},
+		"volume at root":                {build(func(t *run.TaskSpec) { t.Volumes[0].Path = "/a/.." }), []string{"tasks.build.volumes[0].path bad_format"}},
+		"duplicate volume":              {build(func(t *run.TaskSpec) { t.Volumes[0].Path = "/tmp/" }), []string{"tasks.build.volumes[1].path duplicate"}},
+		"volume of two kinds":           {build(func(t *run.TaskSpec) { t.Volumes[0].Name = "cache" }), []string{"tasks.build.volumes[0].name contradiction"}},
+		"name of a volume":              {build(func(t *run.TaskSpec) { t.Volumes = []run.Volume{{Path: "/a", Name: "-a"}} }), []string{"tasks.build.volumes[0].name bad_format"}},
+		"read-only tmpfs":               {build(func(t *run.TaskSpec) { t.Volumes[0].ReadOnly = true }), []string{"tasks.build.volumes[0].read_only contradiction"}},
+		"nested volumes":                {volumes("", run.Volume{Path: "/a/../x/", Name: "x"}, run.Volume{Path: "/x-y", Tmpfs: &run.Tmpfs{}}, run.Volume{Path: "/x//y", Tmpfs: &run.Tmpfs{}}), []string{"tasks.build.volumes[2].path contradiction"}},
+		"nested by name":                {volumes("", run.Volume{Path: "/x/y/z", Name: "x"}, run.Volume{Path: "/x", Name: "y"}, run.Volume{Path: "/x/y", Tmpfs: &run.Tmpfs{}}), []string{"tasks.build.volumes[2].path contradiction", "tasks.build.volumes[0].path contradiction"}},
+		"nested in memory":              {volumes("", run.Volume{Path: "/x/y", Name: "x"}, run.Volume{Path: "/x", Tmpfs: &run.Tmpfs{}}), []string{"tasks.build.volumes[0].path contradiction"}},
+		"nested directory":              {volumes("/x/y", run.Volume{Path: "/x", Name: "x"}), []string{"tasks.build.working_dir contradiction"}},
+		"nested in directory":           {volumes("/x", run.Volume{Path: "/x/y", Name: "x"}), []string{"tasks.build.volumes[0].path contradiction"}},
+		"nested by default":             {volumes("", run.Volume{Path: "/workspace/y", Name: "x"}), []string{"tasks.build.volumes[0].path contradiction"}},
+		"nested at a checkout":          {checkout("/x/y", run.Volume{Path: "/x", Name: "x"}), []string{"tasks.build.working_dir contradiction"}},
+		"a read-only working directory": {volumes("/w", run.Volume{Path: "/w", Name: "w", ReadOnly: true}), []string{"tasks.build.volumes[0].read_only contradiction"}},
+		"many persistent volumes": {build(func(t *run.TaskSpec) {
+			t.Volumes = nil
+			for i := range run.MaxPersistentVolumes + 1 {
+				t.Volumes = append(t.Volumes, run.Volume{Path: "/v/" + strconv.Itoa(i), Name: "v"})
+			}
+		}), []string{"tasks.build.volumes over_limit"}},
+		"system volumes": {volumes("/work", run.Volume{Path: "/etc/", Name: "a"}, run.Volume{Path: "/etc/x", Name: "a"}), []string{"tasks.build.volumes[0].path bad_value", "tasks.build.volumes[1].path contradiction"}},
+		"volumes beside gpus": {
+			build(func(t *run.TaskSpec) {
+				t.Resources.GPUs = 1
+				t.Volumes = []run.Volume{
+					{Path: "/usr/local/x", Name: "a"},
+					{Path: "/etc/x", Name: "a"},
+					{Path: "/lib32", Name: "a"},
+					{Path: "/run/x", Name: "a"},
+					{Path: "/var/run/x", Name: "a"},
+					{Path: "/library", Name: "a"},
+					{Path: "/var/x", Name: "a"},
+					{Path: "/usr/x", Tmpfs: &run.Tmpfs{}},
+				}
+			}),
+			[]string{"tasks.build.volumes[0].path bad_value", "tasks.build.volumes[1].path bad_value", "tasks.build.volumes[2].path bad_value", "tasks.build.volumes[3].path bad_value", "tasks.build.volumes[4].path bad_value"},
+		},
+		"deep volumes": {
+			build(func(t *run.TaskSpec) {
+				t.Volumes = []run.Volume{{Path: strings.Repeat("/a", 16) + "/", Name: "a"}, {Path: strings.Repeat("/b", 17), Name: "b"}, {Path: strings.Repeat("/c", 17), Tmpfs: &run.Tmpfs{}}}
+			}),
+			[]string{"tasks.build.volumes[1].path over_limit", "tasks.build.volumes[2].path over_limit"},
+		},
+		"a deep volume without persistent ones": {
+			build(func(t *run.TaskSpec) {
+				t.Volumes = []run.Volume{{Path: strings.Repeat("/a", 17), Tmpfs: &run.Tmpfs{}}}
+			}), nil,
+		},
+		"long volumes": {
+			volumes("/"+strings.Repeat("w", 512), run.Volume{Path: "/" + strings.Repeat("a", 511), Name: "a"}, run.Volume{Path: "/" + strings.Repeat("b", 512), Name: "b"}),
+			[]string{"tasks.build.volumes[1].path over_limit", "tasks.build.working_dir over_limit"},
+		},
+		"a long directory without persistent volumes": {volumes("/" + strings.Repeat("w", 512)), nil},
+		"reserved volumes": {
+			volumes("/work", run.Volume{Path: "/proc/../.drover", Name: "a"}, run.Volume{Path: "/.drover/x", Name: "a"}, run.Volume{Path: "/proc", Name: "a"}, run.Volume{Path: "/sys/x", Name: "a"}, run.Volume{Path: "/dev/shm", Name: "a"}),
+			[]string{"tasks.build.volumes[0].path bad_value", "tasks.build.volumes[1].path bad_value", "tasks.build.volumes[2].path bad_value", "tasks.build.volumes[3].path bad_value", "tasks.build.volumes[4].path bad_value", "tasks.build.volumes[1].path contradiction"},
+		},
 		"tmpfs size":           {build(func(t *run.TaskSpec) { t.Volumes[0].Tmpfs.Size = "-1" }), []string{"tasks.build.volumes[0].tmpfs.size bad_format"}},
 		"no steps":             {build(func(t *run.TaskSpec) { t.Steps = nil }), []string{"tasks.build.steps required"}},
 		"many steps":           {build(func(t *run.TaskSpec) { t.Steps = make([]run.Step, 257) }), []string{"tasks.build.steps over_limit"}},

@@ -66,6 +66,7 @@ func TestDriver_conformance(t *testing.T) {
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { b.removeStores(t) })
+		t.Cleanup(func() { b.removePersistentVolumes(t, b.id) })
 		return executortest.Harness{
 			Config: string(config),
 			Image:  b.image, GitImage: gitImage, GitRepository: repository,
@@ -105,7 +106,7 @@ func TestDriver_conformance(t *testing.T) {
 				volumes, err := b.cli.VolumeList(t.Context(), volume.ListOptions{Filters: ours})
 				require.NoError(t, err)
 				for _, v := range volumes.Volumes {
-					if v.Labels["drover.role"] == "git-store" {
+					if role := v.Labels["drover.role"]; role == "git-store" || role == "volume" {
 						continue // kept for the next tasks
 					}
 					left = append(left, "volume "+v.Name)

@@ -3,8 +3,6 @@ package docker
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -28,6 +26,7 @@ const (
 	roleSetup   = "setup"
 	// roleGitStore is the role of volumes too.
 	roleGitStore = "git-store"
+	roleVolume   = "volume" // of persistent volumes
 
 	// killSignal is the containers' own stop signal. "docker stop" and a daemon
 	// that shuts down thus kill a container at once. SIGTERM is reserved for
@@ -41,7 +40,8 @@ type plan struct {
 	platform   *ocispec.Platform
 	resources  container.Resources
 	tmpfs      map[string]string
-	volumes    []string // paths of anonymous volumes
+	volumes    []string      // paths of anonymous volumes
+	persistent []mount.Mount // persistent volumes
 	// serviceResources are the limits of the services.
 	serviceResources []container.Resources
 	nonce            string
@@ -85,29 +85,7 @@ func (d *Driver) newPlan(definition run.Definition) (*plan, error) {
 		}
 		p.serviceResources = append(p.serviceResources, r)
 	}
-	if definition.SharesWorkingDir() {
-		p.volumes = append(p.volumes, path.Clean(definition.WorkingDir))
-	}
-	for _, v := range definition.Volumes {
-		target := path.Clean(v.Path)
-		if !path.IsAbs(target) || target == "/" || target == "/.drover" || strings.HasPrefix(target, "/.drover/") {
-			return nil, run.Errorf(run.CodeInvalid, "%q can not be the path of a volume", v.Path)
-		}
-		if slices.Contains(p.volumes, target) {
-			return nil, run.Errorf(run.CodeInvalid, "%q is the path of two volumes", v.Path)
-		}
-		if v.Tmpfs == nil {
-			p.volumes = append(p.volumes, target)
-			continue
-		}
-		if p.tmpfs == nil {
-			p.tmpfs = make(map[string]string)
-		}
-		if p.tmpfs[target], err = tmpfsOptions(v.Tmpfs.Size); err != nil {
-			return nil, err
-		}
-	}
-	return p, nil
+	return p, p.addVolumes(&d.options)
 }
 
 func limits(requested run.Resources) (container.Resources, error) {
@@ -180,6 +158,7 @@ func (d *Driver) mainConfig(p *plan) (*container.Config, *container.HostConfig) 
 			VolumeOptions: &mount.VolumeOptions{Labels: d.labels(def, roleMain)},
 		})
 	}
+	host.Mounts = append(host.Mounts, p.persistent...)
 	if def.ServiceNetwork != run.ServiceNetworkOwn { // else the daemon's DNS has the names of services
 		for _, s := range def.Services {
 			for _, name := range s.HostNames() {

@@ -19,6 +19,14 @@
 // so "docker inspect" never shows it. Secret files are on a tmpfs of the main
 // container, which disappears when the container ends.
 //
+// # Persistent volumes
+//
+// A volume with a name is "drover-volume-<hash>", of the executor, the scope and the name. It
+// has the label drover.volume, and none of a task: nothing removes it with the task. What an
+// earlier task left in it must not direct a later one's mounts, so a container is looked at
+// once it is created and refused if a mount is below such a volume, or behind a link of the
+// image.
+//
 // # At most once
 //
 // Steps run at most once because the shim runs nothing if a journal exists, and
@@ -28,6 +36,9 @@
 //	created     recreated, once no process can be about to start it
 //	running     waited for until it begins or gives up; killed if it does neither
 //	ended       recreated if there is no journal; else only read
+//
+// A journal in a container that was never started, or in which the shim has found it, is not of
+// the shim: an image or a volume has brought it. It is never read as a result.
 //
 // A process that is only slow finds that its container is gone: it cannot take one
 // that another process has created for its own, and remove it.

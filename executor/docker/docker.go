@@ -137,7 +137,7 @@ func (d *Driver) Close() error {
 // Features implements executor.Driver.
 func (d *Driver) Features() executor.Features {
 	return executor.Features{
-		Name: "docker", Images: true, Services: true, Helpers: true, User: true, Tmpfs: true,
+		Name: "docker", Images: true, Services: true, Helpers: true, User: true, Tmpfs: true, Volumes: true,
 		Resources: true, PIDs: true, Privileged: d.options.AllowPrivileged, Copy: true, Archives: true, Exec: true,
 		SecretFiles: true, ServiceNetworks: (networks{d}).possible() == nil, Checkouts: d.options.CheckoutImage != "", ExtraHosts: true,
 	}

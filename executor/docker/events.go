@@ -291,9 +291,13 @@ func (f *follower) take(frame run.Frame, size int64) bool {
 	return !f.done
 }
 
-// finish yields the remaining frames of the journal of an ended container.
+// finish yields the remaining frames of the journal of a container that is not running, if
+// it is that of its shim.
 func (f *follower) finish(ctx context.Context, state *container.State) error {
-	err := f.driver.archivedJournal(ctx, f.id, f.next, f.take)
+	err := errNoJournal
+	if !planted(state) {
+		err = f.driver.archivedJournal(ctx, f.id, f.next, f.take)
+	}
 	switch {
 	case f.done:
 		return nil
@@ -301,8 +305,11 @@ func (f *follower) finish(ctx context.Context, state *container.State) error {
 		return err
 	}
 	reason, cause := f.failureReason(state), run.CauseVanished
-	if outOfMemory(state) {
+	switch {
+	case outOfMemory(state):
 		cause = run.CauseOOM
+	case state.ExitCode == shim.ExitExists:
+		cause = run.CauseStart
 	}
 	if errors.Is(err, errNoJournal) {
 		reason = "the task did not begin: " + reason
@@ -336,6 +343,8 @@ func (f *follower) failureReason(state *container.State) string {
 	switch state.ExitCode {
 	case shim.ExitOrder:
 		text = "its definition did not reach the shim"
+	case shim.ExitExists:
+		text = plantedReason
 	case shim.ExitFiles:
 		text = "the shim could not write to its volume"
 	}

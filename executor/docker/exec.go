@@ -9,9 +9,10 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// exec runs a second shim process with the given arguments in a running main
-// container, passes its stdout to read, and returns its exit code. If the
-// container is not running, the error is errNotRunning.
+// exec runs a shim process with the given arguments, as root, in a running container that
+// has the shim's volume: a main container, or a service on the network of the task. It passes
+// the stdout to read and returns the exit code. If the container is not running, the error is
+// errNotRunning.
 func (d *Driver) exec(ctx context.Context, id string, args []string, stderr io.Writer, read func(stdout io.Reader) error) (code int, err error) {
 	created, err := d.client.ContainerExecCreate(ctx, id, container.ExecOptions{
 		User: "0:0", WorkingDir: "/", AttachStdout: true, AttachStderr: true,

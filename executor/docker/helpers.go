@@ -1,10 +1,14 @@
 package docker
 
 import (
+	"cmp"
 	"context"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/executor/shim/helper"
@@ -38,9 +42,15 @@ func (s *starting) startHelpers(ctx context.Context) error {
 func (s *starting) startHelper(ctx context.Context, i int, image string) error {
 	d := s.driver
 	config, host := s.helperConfig(i, image)
+	if err := s.limitVolumes(ctx, host, image); err != nil {
+		return err
+	}
 	id, err := s.createBeside(ctx, config, host, nil, d.options.helperName(s.key(), i))
 	if err != nil {
 		return refused(err, "create the container of image %s", image)
+	}
+	if err := s.checkMounts(ctx, id, image); err != nil {
+		return err
 	}
 	if err := d.start(ctx, id); err != nil {
 		return refused(err, "start the container of image %s", image)
@@ -77,6 +87,50 @@ func (s *starting) helperConfig(i int, image string) (*container.Config, *contai
 		host.Tmpfs = map[string]string{secretsDir: secretsOptions}
 	}
 	return config, host
+}
+
+// limitVolumes leaves out the persistent volumes from a helper container that only checks out,
+// except for those into which it does: an earlier task can leave programs in its volume, and
+// none may be in the place of git, which has the credentials.
+func (s *starting) limitVolumes(ctx context.Context, host *container.HostConfig, image string) error {
+	dirs := s.checkoutDirs(image)
+	if len(s.plan.persistent) == 0 || len(dirs) == 0 {
+		return nil
+	}
+	c, err := s.driver.client.ContainerInspect(ctx, s.id)
+	if err != nil {
+		return daemonError(err, "inspect the container of %s", s.key())
+	}
+	host.VolumesFrom = nil
+	for _, m := range c.Mounts {
+		if s.plan.isPersistent(m.Destination) && !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(dir+"/", m.Destination+"/") }) {
+			continue
+		}
+		host.Mounts = append(host.Mounts, mount.Mount{
+			Type: m.Type, Source: cmp.Or(m.Name, m.Source), Target: m.Destination, ReadOnly: !m.RW,
+			VolumeOptions: &mount.VolumeOptions{NoCopy: true},
+		})
+	}
+	return nil
+}
+
+// checkoutDirs returns the directories of the checkouts in an image, and the working directory
+// of the task, if all steps in it are checkouts; else nil.
+func (s *starting) checkoutDirs(image string) []string {
+	def := &s.task.Definition
+	dirs := []string{path.Clean(def.WorkingDir)}
+	for _, step := range def.Steps {
+		switch {
+		case step.Image != image:
+		case step.Checkout == nil:
+			return nil
+		case path.IsAbs(step.WorkingDir):
+			dirs = append(dirs, path.Join(step.WorkingDir, step.Checkout.Path))
+		default:
+			dirs = append(dirs, path.Join(def.WorkingDir, step.WorkingDir, step.Checkout.Path))
+		}
+	}
+	return dirs
 }
 
 // storesOf returns the object stores of the checkouts that run in an image, sorted.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
 
 	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/executor/shim/journal"
@@ -25,8 +26,8 @@ var (
 // journalPath is the shim's journal in a main container.
 func journalPath() string { return path.Join(taskDir, journal.File) }
 
-// hasJournal reports whether the shim has begun its journal, that is, whether a
-// step can have run.
+// hasJournal reports whether a main container has a journal. If the container was started,
+// the shim has begun it, so a step can have run; see also planted.
 func (d *Driver) hasJournal(ctx context.Context, id string) (bool, error) {
 	_, err := d.client.ContainerStatPath(ctx, id, journalPath())
 	switch {
@@ -36,6 +37,32 @@ func (d *Driver) hasJournal(ctx context.Context, id string) (bool, error) {
 		return false, nil
 	}
 	return false, daemonError(err, "find the journal of container %s", id)
+}
+
+// checkNoJournal refuses a container that this call has created and not started, if it has a
+// journal: that would be read as the result of steps that never ran. Only the image or a
+// volume can have brought it.
+func (s *starting) checkNoJournal(ctx context.Context) error {
+	exists, err := s.driver.hasJournal(ctx, s.id)
+	switch {
+	case err != nil && len(s.plan.persistent)+len(s.plan.volumes) == 0:
+		return err
+	case err != nil:
+		return refused(err, "look into a container of image %s, in which a file may be in the place of a volume", s.task.Definition.Image)
+	case !exists:
+		return nil
+	}
+	return run.Errorf(run.CodeInvalid, "%s: the image %s or a volume of the task has the file %s; use others", plantedReason, s.task.Definition.Image, journalPath())
+}
+
+// plantedReason describes a container whose journal is not of its shim.
+const plantedReason = "the container had a journal before its shim began, so the steps were not run"
+
+// planted reports whether a journal in a container that is not running is not of its shim: the
+// shim was never started, or it has found the journal. The driver starts each container once,
+// and sends it one order.
+func planted(state *container.State) bool {
+	return state.Status == container.StateCreated || state.ExitCode == shim.ExitExists
 }
 
 // catchUp yields the frames from f.next on that the journal of the running

@@ -46,8 +46,8 @@ func (d *Driver) removeAll(ctx context.Context, key run.Key) error {
 	return errors.Join(err, d.removeVolumes(rest, key))
 }
 
-// removeVolumes removes the volumes of a key. A container is removed with its volumes
-// unless another container uses them at that moment.
+// removeVolumes removes the anonymous volumes of a key. A container is removed with its
+// own unless another container uses them at that moment.
 func (d *Driver) removeVolumes(ctx context.Context, key run.Key) error {
 	found, err := d.client.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", d.options.label("key")+"="+key.String()))})
 	if err != nil {

@@ -96,6 +96,9 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 	if err != nil {
 		return s.networkMissing(err, "create service %s", service.Name)
 	}
+	if err := s.checkMounts(ctx, id, service.Image); err != nil {
+		return err
+	}
 	if err := d.start(ctx, id); err != nil {
 		return s.networkMissing(err, "start service %s", service.Name)
 	}
@@ -114,7 +117,11 @@ func (s *starting) sharedWorkingDir(ctx context.Context) (mount.Mount, error) {
 	target := path.Clean(s.task.Definition.WorkingDir)
 	for _, m := range c.Mounts {
 		if m.Destination == target {
-			return mount.Mount{Type: mount.TypeVolume, Source: m.Name, Target: target}, nil
+			// A persistent volume begins empty: the daemon would fill it with what the service's image has.
+			return mount.Mount{
+				Type: mount.TypeVolume, Source: m.Name, Target: target,
+				VolumeOptions: &mount.VolumeOptions{NoCopy: s.plan.isPersistent(target)},
+			}, nil
 		}
 	}
 	return mount.Mount{}, run.Errorf(run.CodeInternal, "the container of %s has no volume at %s", s.key(), target)

@@ -112,6 +112,7 @@ type starting struct {
 	ownNetwork string
 	found      string // image of a container that existed before
 	idle       bool   // no step has run, and none can run until the order is sent
+	started    bool   // the daemon was asked to start the container: only then is a journal of its shim
 	launched   bool   // task.Launch returned no error
 	first      int64  // number of the shim's first frame, from task.Launch
 	attached   *attachment
@@ -153,7 +154,9 @@ func (s *starting) giveUp(ctx context.Context) {
 	var begun bool
 	var err error
 	if s.idle {
-		begun, err = s.driver.hasJournal(ctx, s.id)
+		if s.started {
+			begun, err = s.driver.hasJournal(ctx, s.id)
+		}
 		if err == nil && !begun {
 			err = s.removeOwn(ctx)
 		}
@@ -237,15 +240,19 @@ func (s *starting) create(ctx context.Context) (begun bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer done()
 	if err := s.joinOwnNetwork(ctx, host); err != nil {
+		done()
 		return false, err
 	}
 	id, err := d.create(ctx, config, host, nil, s.plan.platform, d.options.mainName(s.key()))
+	done()
 	switch {
 	case err == nil:
 		s.id, s.nonce, s.idle = id, s.plan.nonce, true
-		return false, nil
+		if err := s.checkMounts(ctx, id, s.task.Definition.Image); err != nil {
+			return false, err
+		}
+		return false, s.checkNoJournal(ctx)
 	case cerrdefs.IsConflict(err):
 		begun, err := s.find(ctx)
 		if run.CodeOf(err) == run.CodeNotFound && !s.task.Resume {
@@ -325,12 +332,17 @@ func (s *starting) removeAbandoned(ctx context.Context, c container.InspectRespo
 }
 
 // settle waits while another process may be about to start the container, or
-// its shim to begin. It returns the container's last state.
+// its shim to begin. It returns the container's last state. A journal in a container that was
+// never started is not of its shim.
 func (s *starting) settle(ctx context.Context, state container.ContainerState) (bool, container.ContainerState, error) {
 	d := s.driver
 	for began := time.Now(); ; {
 		begun, err := d.hasJournal(ctx, s.id)
-		if err != nil || begun {
+		if err == nil && begun && state == container.StateCreated {
+			// Another process may have started it since this look.
+			state, err = s.state(ctx)
+		}
+		if err != nil || begun && state != container.StateCreated {
 			return begun, state, err
 		}
 		timeout := settleRunning
@@ -346,12 +358,19 @@ func (s *starting) settle(ctx context.Context, state container.ContainerState) (
 		if err := pause(ctx, settlePoll); err != nil {
 			return false, state, err
 		}
-		c, err := d.client.ContainerInspect(ctx, s.id)
-		if err != nil {
-			return false, state, daemonError(err, "inspect the container of %s", s.key())
+		if state, err = s.state(ctx); err != nil {
+			return false, state, err
 		}
-		state = c.State.Status
 	}
+}
+
+// state returns the state of the main container.
+func (s *starting) state(ctx context.Context) (container.ContainerState, error) {
+	c, err := s.driver.client.ContainerInspect(ctx, s.id)
+	if err != nil {
+		return "", daemonError(err, "inspect the container of %s", s.key())
+	}
+	return c.State.Status, nil
 }
 
 // launch starts the containers, records the launch with the executor, and sends
@@ -397,6 +416,7 @@ func (s *starting) startMain(ctx context.Context) (err error) {
 		if s.attached, err = d.attach(ctx, s.id, s.nonce, true); err != nil {
 			return err
 		}
+		s.started = true
 		err = d.start(ctx, s.id)
 		if err == nil {
 			return ctxError(ctx)

@@ -78,7 +78,10 @@ func (t *task) run(ctx context.Context) run.TaskResult {
 
 // setUp prepares what the steps run with, and connects to the helper containers.
 func (t *task) setUp(ctx context.Context) (err error) {
-	if t.env, err = stepenv.New(t.dir, t.order); err != nil || len(t.order.Helpers) == 0 {
+	if t.env, err = stepenv.New(t.dir, t.order); err != nil {
+		return err
+	}
+	if err := t.env.OpenVolumes(); err != nil || len(t.order.Helpers) == 0 {
 		return err
 	}
 	if err := t.env.ShareWorkingDir(); err != nil {

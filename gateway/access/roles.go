@@ -326,8 +326,8 @@ func Allow(p tokens.Principal, need roles.Permission, group string) error {
 }
 
 // AllowSpec refuses a specification that the principal may not submit: its group, the
-// groups with which it shares caches, and those whose limits it names, must be those of the
-// principal.
+// groups with which it shares caches and persistent volumes, and those whose limits it names,
+// must be those of the principal.
 func AllowSpec(p tokens.Principal, s *run.Spec) error {
 	if !p.Restricted() {
 		return nil
@@ -341,6 +341,10 @@ func AllowSpec(p tokens.Principal, s *run.Spec) error {
 	for name, t := range s.Tasks {
 		if t == nil {
 			continue // the service refuses it
+		}
+		if root := run.GroupRoot(s.Group); run.PersistentVolumes(t.Volumes) && !s.Untrusted && !p.Roles.Allows(roles.Submit, root) {
+			return run.Errorf(run.CodeForbidden, "task %s has a persistent volume, which the runs in %s share, and %s does not have %s there: leave out its volumes with a name, or ask for the role",
+				name, root, p.Name, roles.Needs(roles.Submit))
 		}
 		for _, step := range t.Steps {
 			for _, scope := range cacheScopes(step, s.Group) {

@@ -16,6 +16,7 @@ func claimTests() map[string]func(t *testing.T, d *fixture.Database) {
 	return map[string]func(t *testing.T, d *fixture.Database){
 		"returns_the_definition":       testClaimDefinition,
 		"returns_no_foreign_secrets":   testClaimUntrusted,
+		"returns_the_volumes_scope":    testClaimVolumes,
 		"may_be_repeated":              testClaimRepeated,
 		"has_one_winner":               testClaimRace,
 		"once_an_attempt":              testClaimOnceAnAttempt,
@@ -55,6 +56,24 @@ func testClaimUntrusted(t *testing.T, d *fixture.Database) {
 	fixture.Begin(t, s, r.ID)
 	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
 	require.Contains(t, fixture.Claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}).Fault, "untrusted")
+}
+
+// testClaimVolumes claims tasks with a persistent volume, which trusted and untrusted runs
+// must not share.
+func testClaimVolumes(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	for untrusted, want := range map[bool]string{
+		false: run.PersistentVolumeScope("linux", "/a/b"), true: run.UntrustedVolumeScope("linux", "/a/b/c"),
+	} {
+		r := fixture.Create(t, s, &run.Spec{Name: "volumes", Group: "/a/b/c", Untrusted: untrusted, Tasks: map[string]*run.TaskSpec{"a": {
+			Pool: "linux", Image: "alpine", Volumes: []run.Volume{{Path: "/cache", Name: "cache"}}, Steps: []run.Step{{Run: "true"}},
+		}}})
+		fixture.Begin(t, s, r.ID)
+		fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
+		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
+		require.Equal(t, want, fixture.Claim(t, s, key).VolumeScope)
+		require.Equal(t, want, fixture.Claim(t, s, key).VolumeScope, "also of the claim that an executor repeats to resume the task")
+	}
 }
 
 func testClaimRepeated(t *testing.T, d *fixture.Database) {
@@ -159,6 +178,9 @@ func testClaimTooOld(t *testing.T, d *fixture.Database) {
 		"services with a network": {6, func(x *run.Spec) {
 			task := x.Tasks["build"]
 			task.ServiceNetwork, task.Services = run.ServiceNetworkOwn, []run.ServiceSpec{{Image: "x"}}
+		}},
+		"persistent volumes": {7, func(x *run.Spec) {
+			x.Tasks["build"].Volumes = []run.Volume{{Path: "/cache", Name: "cache"}}
 		}},
 		"steps after a stop": {4, func(x *run.Spec) {
 			x.Tasks["build"].Steps = append(x.Tasks["build"].Steps, run.Step{Run: "true", When: run.WhenOnStop})

@@ -1,6 +1,8 @@
 package clients
 
 import (
+	"context"
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/volume"
 	dockerclient "github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
@@ -38,11 +41,16 @@ func TestExamples(t *testing.T) {
 	t.Parallel()
 	docker := testenv.RequireDocker(t)
 	image := testenv.BusyboxImage(t, docker)
+	volumes := "/examples/volume-" + strings.ToLower(rand.Text())
+	t.Cleanup(func() { removeVolumes(t, docker, volumes) })
+	local := strings.NewReplacer(exampleImage, image, "/examples/volume", volumes)
 	providers := filepath.Join(t.TempDir(), "providers.yaml")
 	require.NoError(t, os.WriteFile(providers, []byte("providers: {pulls: {type: file, dir: /etc/drover/pulls, pools: true}}\n"), 0o600))
 	dev := harness.StartDev(t, []string{"DROVER_GATEWAY__SECRET_PROVIDERS_FILE=" + providers}, "--executor", "docker", "--executor", "shell")
 	client := harness.NewClient(t, dev.Server, dev.Token)
 	repository := "file://" + cloneOfThis(t)
+	out, code := client.Command("pools", "set", "docker", "--allowed-volumes", "build-*")
+	require.Zero(t, code, out)
 
 	var names []string
 	t.Run("runs", func(t *testing.T) {
@@ -50,6 +58,7 @@ func TestExamples(t *testing.T) {
 			"hello.yaml": {"all three were greeted"}, "secret-file.yaml": {"***"}, "cache-replace.yaml": {"1 builds so far", "2 builds so far"},
 			"helper.yaml": {""}, "service.yaml": {"the service answered"}, "shared-memory.yaml": {"100000000"}, "extra-hosts.yaml": {"not the real shop"},
 			"service-network.yaml": {"blue and green answered"},
+			"volume.yaml":          {"runs on this host so far: 1", "runs on this host so far: 2"},
 			"checkout.yaml":        {"HEAD is now at", "updated the object store"},
 		} {
 			names = append(names, name)
@@ -61,7 +70,7 @@ func TestExamples(t *testing.T) {
 				text, err := os.ReadFile(pages.Path("examples/" + name))
 				require.NoError(t, err)
 				file := filepath.Join(t.TempDir(), name)
-				require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(text), exampleImage, image)), 0o600))
+				require.NoError(t, os.WriteFile(file, []byte(local.Replace(string(text))), 0o600))
 				args := []string{"run", file, "--follow"}
 				if strings.Contains(string(text), "\ninputs:") {
 					args = append(args, "-i", "repository="+repository)
@@ -119,6 +128,17 @@ func awaitNoEnvironments(t *testing.T, docker *dockerclient.Client, dev *harness
 		}
 		return len(left) == 0, "containers and networks are left: " + strings.Join(left, ", ")
 	})
+}
+
+// removeVolumes removes the persistent volumes that the pool docker has for a group root.
+func removeVolumes(t *testing.T, docker *dockerclient.Client, group string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	found, err := docker.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", "drover.scope=docker "+group))})
+	require.NoError(t, err)
+	for _, v := range found.Volumes {
+		require.NoError(t, docker.VolumeRemove(ctx, v.Name, false))
+	}
 }
 
 // cloneOfThis returns a bare repository with one commit, made from the examples.

@@ -52,6 +52,12 @@ func OpenDir(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 }
 
+// OwnedByRoot reports whether a file belongs to root.
+func OwnedByRoot(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Uid == 0
+}
+
 // OpenRegular opens a regular file that is not behind a symbolic link. It never
 // waits, as opening a pipe would.
 func OpenRegular(path string) (*os.File, error) {

@@ -30,6 +30,9 @@ func (Account) MakeIn(above, name string) error {
 // OpenDir opens a directory.
 func OpenDir(path string) (*os.File, error) { return os.Open(path) }
 
+// OwnedByRoot reports whether a file belongs to root, which Windows does not have.
+func OwnedByRoot(os.FileInfo) bool { return false }
+
 // OpenRegular opens a regular file. Errors: ErrNotRegular.
 func OpenRegular(path string) (*os.File, error) {
 	info, err := os.Lstat(path)

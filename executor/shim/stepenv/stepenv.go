@@ -7,8 +7,12 @@ package stepenv
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/drover-run/drover/executor/shim/process"
@@ -115,24 +119,67 @@ func (e *Env) writeFile(path, content string) error {
 }
 
 // ShareWorkingDir creates the working directory of the task, and lets all users write
-// to it: the steps in helper containers may have other users. It changes only a
-// directory of the user of this process.
+// to it: the steps in helper containers may have other users. It leaves a directory that the
+// user of this process may not change, and a persistent volume, for which see OpenVolumes.
 func (e *Env) ShareWorkingDir() error {
 	dir, err := e.WorkingDir(run.StepDef{})
+	if err != nil || slices.ContainsFunc(e.Order.Definition.Volumes, func(v run.Volume) bool { return v.Name != "" && path.Clean(v.Path) == path.Clean(dir) }) {
+		return err
+	}
+	if err := share(dir); err != nil {
+		return fmt.Errorf("share the working directory: %w", err)
+	}
+	return nil
+}
+
+// OpenVolumes lets all users write to the persistent volumes that are as they were created, and
+// empty: the steps of later tasks may have other users. What a task has set remains.
+func (e *Env) OpenVolumes() error {
+	for _, v := range e.Order.Definition.Volumes {
+		if v.Name == "" || v.ReadOnly {
+			continue
+		}
+		if err := openVolume(path.Clean(v.Path)); err != nil {
+			return fmt.Errorf("open the volume %s: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+// openVolume lets all users write to the root directory of a new volume. The driver has
+// refused links on the way to it.
+func openVolume(dir string) error {
+	opened, err := process.OpenDir(dir)
 	if err != nil {
 		return err
 	}
+	defer func() { _ = opened.Close() }()
+	const created = fs.ModeDir | 0o755
+	info, err := opened.Stat()
+	if err != nil || info.Mode() != created || !process.OwnedByRoot(info) {
+		return err
+	}
+	if _, err := opened.Readdirnames(1); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return opened.Chmod(all)
+}
+
+// all are the permissions of a directory to which all users may write.
+const all = 0o777
+
+// share lets all users write to a directory, unless the user of this process may not change it.
+func share(dir string) error {
 	opened, err := process.OpenDir(dir)
 	if err != nil {
-		return fmt.Errorf("open the working directory: %w", err)
+		return err
 	}
 	defer func() { _ = opened.Close() }()
-	const all = 0o777
 	if info, err := opened.Stat(); err != nil || info.Mode().Perm() == all {
 		return err
 	}
 	if err := opened.Chmod(all); err != nil && !errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("share the working directory: %w", err)
+		return err
 	}
 	return nil
 }

@@ -596,6 +596,22 @@ func testPoolImages(t *testing.T, d *fixture.Database) {
 	want.Default = ""
 	require.Equal(t, want, put(run.Pool{Driver: "docker"}), "it restricts nothing, and is replaced like other settings")
 
+	volumes, _, err := s.PutPool(t.Context(), run.Pool{Name: "linux", Driver: "docker", AllowedVolumes: []string{"cache", "build-*"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"cache", "build-*"}, volumes.AllowedVolumes)
+	allowed := func(p run.Pool) []string {
+		require.Equal(t, want, put(p))
+		got, err := s.GetPool(t.Context(), "linux")
+		require.NoError(t, err)
+		return got.AllowedVolumes
+	}
+	require.Equal(t, volumes.AllowedVolumes, allowed(run.Pool{Driver: "docker"}), "an earlier client does not know them")
+	require.Empty(t, allowed(run.Pool{Driver: "docker", AllowedVolumes: []string{}}))
+	require.Empty(t, allowed(run.Pool{Driver: "docker"}), "they were removed")
+	require.NotEmpty(t, allowed(run.Pool{Driver: "docker", AllowedVolumes: []string{"cache"}}))
+	require.Empty(t, allowed(run.Pool{Driver: "kubernetes"}), "only pools on docker have them")
+	require.Empty(t, allowed(run.Pool{Driver: "docker"}))
+
 	_, _, err = s.PutPool(t.Context(), run.Pool{Name: "idle", Driver: "docker", Images: want})
 	require.NoError(t, err)
 	got, _, err := s.PutPool(t.Context(), run.Pool{Name: "idle", Driver: run.DriverShell})

@@ -2820,7 +2820,7 @@ export interface components {
         };
         /**
          * @description What an executor can do for tasks, besides running scripts: `images`, `step_images`, `services`, `service_networks`,
-         *     `checkouts` (of steps without an image), `users`, `tmpfs`, `extra_hosts`, `limits` (on CPU and memory), `process_limits`, `privileged`, `secret_files`, `archives`,
+         *     `checkouts` (of steps without an image), `users`, `tmpfs`, `volumes` (persistent ones), `extra_hosts`, `limits` (on CPU and memory), `process_limits`, `privileged`, `secret_files`, `archives`,
          *     `exec` (sessions). Later versions may have more.
          */
         Feature: string;
@@ -2903,6 +2903,8 @@ export interface components {
             allowed_service_images?: string[];
             /** @description The pull policies that tasks may have; absent for all. */
             allowed_pull_policies?: components["schemas"]["PullPolicy"][];
+            /** @description Patterns of the persistent volumes that tasks may have; absent for none. */
+            allowed_volumes?: string[];
             /** @description What replaces prefixes of full image names when images are pulled; absent for none. */
             image_rewrites?: {
                 [key: string]: string;
@@ -3294,6 +3296,11 @@ export interface components {
              */
             allowed_pull_policies?: components["schemas"]["PullPolicy"][];
             /**
+             * @description Patterns such as `build-*` of the persistent volumes that tasks may have. Absent keeps those of an existing pool, and
+             *     `[]` removes them. For the driver `docker`.
+             */
+            allowed_volumes?: string[];
+            /**
              * @description Prefixes of full image names, such as `docker.io` or `docker.io/team`, and what replaces them when images are pulled, such as
              *     `mirror.example.com/hub`. The longest prefix wins. `allowed_images` and the other lists hold for the name that the task uses.
              *     Absent keeps those of an existing pool, and `{}` removes them. Not for the driver `shell`.
@@ -3449,8 +3456,9 @@ export interface components {
             journal_id: string;
             /**
              * @description The version of task definitions that the executor supports: 1 scripts, 2 steps that transfer archives, 3 secrets as
-             *     files, 4 steps that are retried, run after a stop, or are skipped by a condition. A task that needs a higher version is
-             *     refused with 409, and requeued. The default is 1.
+             *     files, 4 steps that are retried, run after a stop, or are skipped by a condition, 5 helper containers, extra hosts and
+             *     more of services, 6 services with a network of their own, 7 persistent volumes. A task that needs a higher version is refused with 409, and requeued.
+             *     The default is 1.
              */
             spec_version?: number;
             /** @description The claim proof: the proof that a relay handed the task to the executor. Required for a token that is bound to an executor, if the gateway has the relays' keys. */
@@ -4204,6 +4212,13 @@ export interface components {
                 /** @example 64Mi */
                 size?: string;
             };
+            /**
+             * @description A persistent volume
+             * @example go-build
+             */
+            name?: string;
+            /** @description Whether the task cannot change the persistent volume. */
+            read_only?: boolean;
         };
     };
     responses: {

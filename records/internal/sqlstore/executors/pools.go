@@ -13,16 +13,16 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-const poolColumns = `name, driver, os, arch, labels, privileged, shared, is_default, flavor, kubernetes, exec_policy, max_running, allowed_groups, images`
+const poolColumns = `name, driver, os, arch, labels, privileged, shared, is_default, flavor, kubernetes, exec_policy, max_running, allowed_groups, images, volumes`
 
 func scanPool(row sqldb.Scanner) (run.Pool, error) {
 	var p run.Pool
-	var labels, flavor, kubernetes, groups, images string
-	if err := row.Scan(&p.Name, &p.Driver, &p.OS, &p.Arch, &labels, &p.Privileged, &p.Shared, &p.Default, &flavor, &kubernetes, &p.Exec, &p.MaxRunning, &groups, &images); err != nil {
+	var labels, flavor, kubernetes, groups, images, volumes string
+	if err := row.Scan(&p.Name, &p.Driver, &p.OS, &p.Arch, &labels, &p.Privileged, &p.Shared, &p.Default, &flavor, &kubernetes, &p.Exec, &p.MaxRunning, &groups, &images, &volumes); err != nil {
 		return p, err
 	}
 	err := errors.Join(sqldb.Unmarshal(labels, &p.Labels), sqldb.Unmarshal(flavor, &p.Flavor), sqldb.Unmarshal(kubernetes, &p.Kubernetes),
-		sqldb.Unmarshal(groups, &p.AllowedGroups), sqldb.Unmarshal(images, &p.Images))
+		sqldb.Unmarshal(groups, &p.AllowedGroups), sqldb.Unmarshal(images, &p.Images), sqldb.Unmarshal(volumes, &p.AllowedVolumes))
 	p.Flavor.Weight = 0 // of an earlier version, which accepted it
 	return p, err
 }
@@ -268,11 +268,15 @@ func (s *Store) PutPool(ctx context.Context, p run.Pool) (out run.Pool, created 
 		if err != nil {
 			return err
 		}
-		if _, err := t.Exec(ctx, `INSERT INTO pools (`+poolColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		volumes, err := allowedVolumes(p, prev)
+		if err != nil {
+			return err
+		}
+		if _, err := t.Exec(ctx, `INSERT INTO pools (`+poolColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET driver = excluded.driver, os = excluded.os, arch = excluded.arch, labels = excluded.labels,
 			privileged = excluded.privileged, shared = excluded.shared, is_default = excluded.is_default, flavor = excluded.flavor, kubernetes = excluded.kubernetes,
-			exec_policy = excluded.exec_policy, max_running = excluded.max_running, allowed_groups = excluded.allowed_groups, images = excluded.images`,
-			p.Name, p.Driver, p.OS, p.Arch, texts[0], p.Privileged, p.Shared, p.Default, texts[1], texts[2], p.Exec, p.MaxRunning, groups, images); err != nil {
+			exec_policy = excluded.exec_policy, max_running = excluded.max_running, allowed_groups = excluded.allowed_groups, images = excluded.images, volumes = excluded.volumes`,
+			p.Name, p.Driver, p.OS, p.Arch, texts[0], p.Privileged, p.Shared, p.Default, texts[1], texts[2], p.Exec, p.MaxRunning, groups, images, volumes); err != nil {
 			return err
 		}
 		out, err = s.pool(ctx, t, p.Name)
@@ -315,6 +319,19 @@ func restrictions(p, prev run.Pool) (groups, images string, err error) {
 	}
 	images, err = sqldb.Marshal(p.Images)
 	return groups, images, err
+}
+
+// allowedVolumes returns the persistent volumes that a pool allows, as JSON. A client of an
+// earlier version does not know them, and must not remove them. Only pools on docker have
+// such volumes.
+func allowedVolumes(p, prev run.Pool) (string, error) {
+	switch {
+	case p.Driver != run.DriverDocker:
+		p.AllowedVolumes = nil
+	case p.AllowedVolumes == nil:
+		p.AllowedVolumes = prev.AllowedVolumes
+	}
+	return sqldb.Marshal(p.AllowedVolumes)
 }
 
 // checkExecutorsFit refuses a pool that contradicts an executor that serves it.
