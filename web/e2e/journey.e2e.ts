@@ -102,11 +102,13 @@ browserSuite('a user', ({ api, open }) => {
   })
 
   it('approves a task', async () => {
+    const { page, faults } = await open()
+    await page.goto(path.submit)
+    await settled(page)
+    await headerCounts(page, api)
+    // The page is open, and learns of it.
     const run = await api.submit(specs.approval)
     await api.awaitTask(run.id, 'release', 'waiting_approval')
-    const { page, faults } = await open()
-    await page.goto(path.approvals)
-    await settled(page)
     await headerCounts(page, api)
     await page.goto(path.task(run.id, 'release'))
     await settled(page)

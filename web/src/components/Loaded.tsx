@@ -46,7 +46,7 @@ export function Failed({ query }: { query: Query }) {
   return (
     <Failure error={failing.error}>
       {failing.trying && <Next at={failing.next} />}
-      <p><button onClick={() => retryNow(queries)}>Try again now</button></p>
+      <p><button type="button" onClick={() => retryNow(queries)}>Try again now</button></p>
     </Failure>
   )
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import { idOf, matching, maxShown, pathOf, type Entry } from './entries'
+import { idOf, matching, maxShown, nameBefore, pathOf, type Entry } from './entries'
 
 const pool = (name: string): Entry => ({ kind: 'pool', name, link: { to: '/operations/pools/$name', params: { name } } })
 const names = (entries: Entry[]) => entries.map((e) => e.name)
@@ -15,6 +15,7 @@ test.each([
   ['with blanks around the text', 'deploy', '  deploy ', 1],
   ['a group path, by its last element', 'group:/acme/web', 'web', 1],
   ['without characters that mean something in a pattern', 'deploy', 'd.ploy', 0],
+  ['a path with a slash at its end', '/acme/web', '/acme/web/', 1],
   ['nothing', 'deploy', ' ', 0],
 ])('%s', (_, name, text, found) => {
   expect(matching(text, [pool(name)])).toHaveLength(found)
@@ -23,6 +24,19 @@ test.each([
 test('the same place is shown once, and only the best are shown', () => {
   expect(matching('a', [pool('a'), pool('a')])).toHaveLength(1)
   expect(matching('p', Array.from({ length: 50 }, (_, i) => pool(`p${i}`)))).toHaveLength(maxShown)
+})
+
+test('the name before all that begin with a text', () => {
+  const bytes = (text: string) => new TextEncoder().encode(text)
+  const before = (a: string, b: string) => Buffer.compare(bytes(a), bytes(b)) < 0
+  for (const text of ['job-2', 'a', 'über', '\u{e000}', 'x\u{1f600}']) {
+    const name = nameBefore(text)!
+    expect(before(name, text), text).toBe(true)
+    expect(name.isWellFormed()).toBe(true)
+  }
+  expect(before('job-1999', nameBefore('job-2')!)).toBe(true)
+  expect(before('job-1~', nameBefore('job-2')!)).toBe(true)
+  expect(nameBefore('')).toBeUndefined()
 })
 
 test('the id of a run', () => {

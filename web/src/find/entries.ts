@@ -22,7 +22,7 @@ const fits: readonly ((name: string, text: string) => boolean)[] = [
 
 /** matching returns the entries whose names contain a text in any case, the best first, each place once. */
 export function matching(text: string, entries: readonly Entry[]): Entry[] {
-  const wanted = text.trim().toLowerCase()
+  const wanted = (pathOf(text) ?? text.trim()).toLowerCase()
   if (wanted === '') return []
   const seen = new Set<string>()
   const ranked = entries.flatMap((entry) => {
@@ -39,6 +39,18 @@ export function matching(text: string, entries: readonly Entry[]): Entry[] {
 export function idOf(text: string): string | undefined {
   const id = text.trim().toLowerCase()
   return /^[0-9a-z]{26}$/.test(id) ? id : undefined
+}
+
+/**
+ * nameBefore returns a text that stands, in the order of bytes of UTF-8, before all that begin with a text, and after all
+ * names that stand before these.
+ */
+export function nameBefore(text: string): string | undefined {
+  const characters = Array.from(text)
+  const last = characters.pop()?.codePointAt(0)
+  if (!last) return undefined
+  const before = last === 0xe000 ? 0xd7ff : last - 1 // between them are no characters
+  return `${characters.join('')}${String.fromCodePoint(before)}\u{10ffff}`
 }
 
 /** pathOf returns a text that is the path of a group of runs, without a slash at its end. */

@@ -1,11 +1,12 @@
 import { keepPreviousData, queryOptions, skipToken } from '@tanstack/react-query'
 
 import { api } from '../api/client'
+import { readOn } from '../api/list'
 import { ProblemError } from '../api/problem'
-import { idOf } from './entries'
+import { idOf, maxShown, nameBefore } from './entries'
 
 /** What is found is read while the dialog is open only, and once for a text. */
-const once = { staleTime: 10_000, refetchOnWindowFocus: false } as const
+export const once = { staleTime: 10_000, gcTime: 10_000, refetchOnWindowFocus: false, refetchInterval: false } as const
 
 /** The newest runs, whose names are found in part. */
 export const newestQuery = queryOptions({
@@ -16,7 +17,8 @@ export const newestQuery = queryOptions({
 /** The newest runs of a name, of any age. */
 export const namedQuery = (name: string) => queryOptions({
   queryKey: ['find', 'named', name], ...once, placeholderData: keepPreviousData,
-  queryFn: name === '' ? skipToken : async ({ signal }) => (await api.GET('/api/v1/runs', { signal, params: { query: { name: [name], limit: 5 } } })).data!.runs,
+  queryFn: name === '' ? skipToken : async ({ signal }) =>
+    (await readOn('runs', undefined, async (cursor) => (await api.GET('/api/v1/runs', { signal, params: { query: { name: [name], cursor, limit: 5 } } })).data!)).runs,
 })
 
 /** The run with an id, null if there is none that the user may see. */
@@ -36,23 +38,16 @@ export const runQuery = (text: string) => {
 }
 
 /**
- * Schedules and change groups are too many to be read as a whole, so those are found whose names begin with a text, as far
- * as they are among the next hundred. A list begins after a name: after the text without its last character are the text
- * itself and what follows, and after the text is what begins with it, however many names are before.
+ * Schedules and change groups are too many to be read as a whole, so those are found whose names begin with a text. Lists are
+ * in the order of bytes, and begin after a name.
  */
-const starts = (text: string) => [text.slice(0, -1) || undefined, text].map((after) => ({ after, limit: 100 }))
+const startingWith = (text: string) => ({ after: nameBefore(text), limit: maxShown })
 
 export const schedulesQuery = (text: string) => queryOptions({
   queryKey: ['find', 'schedules', text], ...once, placeholderData: keepPreviousData,
-  queryFn: text === '' ? skipToken : async ({ signal }) => {
-    const pages = await Promise.all(starts(text).map((query) => api.GET('/api/v1/schedules', { signal, params: { query } })))
-    return pages.flatMap((p) => p.data!.schedules)
-  },
+  queryFn: text === '' ? skipToken : async ({ signal }) => (await api.GET('/api/v1/schedules', { signal, params: { query: startingWith(text) } })).data!.schedules,
 })
 export const changeGroupsQuery = (text: string) => queryOptions({
   queryKey: ['find', 'changegroups', text], ...once, placeholderData: keepPreviousData,
-  queryFn: text === '' ? skipToken : async ({ signal }) => {
-    const pages = await Promise.all(starts(text).map((query) => api.GET('/api/v1/changegroups', { signal, params: { query } })))
-    return pages.flatMap((p) => p.data!.changegroups)
-  },
+  queryFn: text === '' ? skipToken : async ({ signal }) => (await api.GET('/api/v1/changegroups', { signal, params: { query: startingWith(text) } })).data!.changegroups,
 })

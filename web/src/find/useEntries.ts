@@ -5,7 +5,7 @@ import { useRefusal } from '../lib/session'
 import { outcome } from '../lib/status'
 import { executorsQuery, fleetsQuery, poolsQuery, webhooksQuery } from '../operations/queries'
 import { pathOf, type Entry } from './entries'
-import { changeGroupsQuery, namedQuery, newestQuery, runQuery, schedulesQuery } from './queries'
+import { changeGroupsQuery, namedQuery, newestQuery, once, runQuery, schedulesQuery } from './queries'
 
 /** From how many characters on a text may be the beginning of an id: those of the newest runs begin with the same ones. */
 const minID = 6
@@ -17,10 +17,10 @@ export function useEntries(text: string): { entries: Entry[]; queries: UseQueryR
   const run = useQuery(runQuery(text))
   const named = useQuery(namedQuery(text))
   const newest = useQuery(newestQuery)
-  const pools = useQuery({ ...poolsQuery, ...may('listPools') })
-  const fleets = useQuery({ ...fleetsQuery, ...may('listFleets') })
-  const executors = useQuery({ ...executorsQuery, ...may('listExecutors') })
-  const webhooks = useQuery({ ...webhooksQuery, ...may('listWebhooks') })
+  const pools = useQuery({ ...poolsQuery, ...once, ...may('listPools') })
+  const fleets = useQuery({ ...fleetsQuery, ...once, ...may('listFleets') })
+  const executors = useQuery({ ...executorsQuery, ...once, ...may('listExecutors') })
+  const webhooks = useQuery({ ...webhooksQuery, ...once, ...may('listWebhooks') })
   const schedules = useQuery({ ...schedulesQuery(text), ...may('listSchedules') })
   const changeGroups = useQuery({ ...changeGroupsQuery(text), ...may('listChangeGroups') })
   const group = pathOf(text)

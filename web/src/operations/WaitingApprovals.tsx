@@ -11,10 +11,10 @@ import { waitingChanges } from './waiting'
 export function WaitingApprovals() {
   const session = useSession()
   const [waiting] = useState(waitingChanges)
-  const { data: page } = useLiveQuery(waitingQuery, waiting.changes)
+  const { data: page, dataUpdatedAt } = useLiveQuery(waitingQuery, waiting.changes)
   useEffect(() => {
-    if (page) waiting.arrived(page.approvals.map((a) => a.run))
-  }, [page, waiting])
+    if (page && dataUpdatedAt > 0) waiting.arrived(page.approvals) // also if it is the same as before
+  }, [page, dataUpdatedAt, waiting])
   const count = page ? toDecide(page.approvals, session) : 0
   if (count === 0) return null
   const text = page?.next_after ? `${count}+` : String(count)

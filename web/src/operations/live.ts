@@ -38,7 +38,8 @@ export function useLiveQuery<F, T, K extends QueryKey>(options: UseQueryOptions<
   useEffect(() => {
     const again = rereader(queries, () => key.current)
     const stop = listen((events) => {
-      if (!document.hidden && events.some(changes)) again.later()
+      const changed = events.filter(changes).length > 0 // changes may note what it sees, so it sees all
+      if (!document.hidden && changed) again.later()
     })
     return () => {
       stop()

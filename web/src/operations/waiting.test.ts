@@ -2,30 +2,35 @@ import { expect, test } from 'vitest'
 
 import { waitingChanges } from './waiting'
 
-const wanted = (run: string) => ({ type: 'approval_wanted' as const, run })
-const task = (run: string) => ({ type: 'task' as const, run })
+const event = (run: string, status: 'waiting_approval' | 'queued', task = 'release') => ({ type: 'task' as const, run, task, status })
+const release = (run: string) => ({ run, task: 'release' })
 
-test('any event may change a list that has not arrived', () => {
-  expect(waitingChanges().changes(task('a'))).toBe(true)
+test('any event of a run or task may change a list that has not arrived', () => {
+  expect(waitingChanges().changes(event('a', 'queued'))).toBe(true)
+  expect(waitingChanges().changes({ type: 'run', run: 'a' })).toBe(true)
 })
 
-test('only events of runs with a waiting task change the list', () => {
+test('only events of waiting tasks and their runs change the list', () => {
   const waiting = waitingChanges()
-  waiting.arrived(['a'])
-  expect(waiting.changes(task('a'))).toBe(true)
-  expect(waiting.changes(task('b'))).toBe(false)
-  expect(waiting.changes(wanted('b'))).toBe(true)
+  waiting.arrived([release('a')])
+  expect(waiting.changes(event('a', 'queued'))).toBe(true)
+  expect(waiting.changes({ type: 'run', run: 'a' })).toBe(true)
+  expect(waiting.changes(event('a', 'queued', 'build'))).toBe(false)
+  expect(waiting.changes({ type: 'stage', run: 'a', task: 'release' })).toBe(false)
+  expect(waiting.changes({ type: 'run', run: 'b' })).toBe(false)
+  expect(waiting.changes(event('b', 'queued'))).toBe(false)
+  expect(waiting.changes(event('b', 'waiting_approval'))).toBe(true)
 })
 
-test('a run that begins to wait counts until a page has come that was read afterwards', () => {
+test('a task that begins to wait counts until a page has come that was read afterwards', () => {
   const waiting = waitingChanges()
   waiting.arrived([])
-  waiting.changes(wanted('a'))
-  expect(waiting.changes(task('a'))).toBe(true) // approved before the list was read
+  waiting.changes(event('a', 'waiting_approval'))
+  expect(waiting.changes(event('a', 'queued'))).toBe(true) // approved before the list was read
   waiting.arrived([]) // a page that was read before a waited
-  expect(waiting.changes(task('a'))).toBe(true)
-  waiting.arrived(['a'])
-  expect(waiting.changes(task('a'))).toBe(true)
+  expect(waiting.changes(event('a', 'queued'))).toBe(true)
+  waiting.arrived([release('a')])
+  expect(waiting.changes({ type: 'run', run: 'a' })).toBe(true)
   waiting.arrived([])
-  expect(waiting.changes(task('a'))).toBe(false)
+  expect(waiting.changes(event('a', 'queued'))).toBe(false)
 })

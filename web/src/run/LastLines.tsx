@@ -17,7 +17,7 @@ export function LastLines({ run, name, task }: { run: Run; name: string; task: T
   return (
     <figure className="last-lines" aria-label={`Last lines of ${of}`}>
       <figcaption>Last lines of <Link to="/runs/$id/tasks/$task" params={{ id: run.id, task: name }}>{of}</Link></figcaption>
-      <pre tabIndex={0}><div>{lines.map((line, i) => <div key={i}><LineText pieces={line} /></div>)}</div></pre>
+      <pre tabIndex={0} role="region" aria-label="Last lines"><div>{lines.map((line, i) => <div key={i}><LineText pieces={line} /></div>)}</div></pre>
     </figure>
   )
 }

@@ -59,7 +59,7 @@ export function GraphBar({ tasks, store, view, input, grouped, open, onCloseAll,
       </div>
       {grouped && <span className="muted">{open === 0 ? 'Large run: open a layer to see its tasks' : <button onClick={onCloseAll}>Close {open === 1 ? 'the layer' : `${open} layers`}</button>}</span>}
       <div className="graph-tools">
-        <input ref={input} type="search" placeholder="find a task" aria-label="Find a task" aria-keyshortcuts="/" aria-invalid={missing} onKeyDown={find} onInput={() => setMissing(false)} />
+        <input ref={input} type="search" placeholder="find a task" aria-label="Find a task" aria-keyshortcuts="f" aria-invalid={missing} onKeyDown={find} onInput={() => setMissing(false)} />
         {missing && <span role="status" className="muted">no such task</span>}
         <button aria-label="Zoom out" title="Zoom out (Ctrl and scroll)" onClick={() => view.current?.zoomBy(1 / 1.4)}>−</button>
         <button aria-label="Zoom in" title="Zoom in (Ctrl and scroll)" onClick={() => view.current?.zoomBy(1.4)}>+</button>

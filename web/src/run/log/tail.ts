@@ -1,4 +1,4 @@
-import { queryOptions } from '@tanstack/react-query'
+import { queryOptions, skipToken } from '@tanstack/react-query'
 
 import type { Task } from '../../api/client'
 import { fetchTimed } from '../../api/client'
@@ -18,14 +18,17 @@ export function failedStep(task: Pick<Task, 'steps'>): number | undefined {
   return at < 0 ? undefined : at
 }
 
-/** tailQuery reads the last lines of the step that failed, or of the whole log of a task. */
+/**
+ * tailQuery reads the last lines of the step that failed, or of the whole log of a task. The event of the failure comes before
+ * the steps and the cause of it have been read, and may come before the end of the log is stored: it is followed.
+ */
 export const tailQuery = (run: string, name: string, task: Task) => {
   const step = failedStep(task)
-  const query = new URLSearchParams({ attempt: String(task.attempt), tail: String(maxLines), ...(step === undefined ? {} : { step: String(step) }) })
+  const query = new URLSearchParams({ attempt: String(task.attempt), tail: String(maxLines), follow: 'true', ...(step === undefined ? {} : { step: String(step) }) })
   return queryOptions({
     queryKey: ['tail', run, name, task.attempt, step],
     staleTime: Number.POSITIVE_INFINITY, // the task has ended
-    queryFn: async ({ signal }) => {
+    queryFn: task.status !== 'failed' || task.cause === undefined ? skipToken : async ({ signal }) => {
       const answer = await fetchTimed(below(`/api/v1/runs/${run}/tasks/${encodeURIComponent(name)}/logs?${query}`), { signal, headers: { Accept: 'text/plain' } })
       if (!answer.ok) throw await problemOf(answer)
       if (!answer.headers.get('Content-Type')?.startsWith('text/plain')) throw new ForeignAnswer(answer.status)
@@ -57,8 +60,11 @@ async function endOf(answer: Response): Promise<Uint8Array> {
 export function tailOf(end: Uint8Array): string[] {
   const cut = end.length > maxBytes
   const lines = new TextDecoder().decode(end.subarray(-maxBytes)).split('\n').map(shown)
-  if (cut && lines.length > 1 && end[0] !== 10) lines.shift()
   while (lines.length > 0 && lines.at(-1)!.trim() === '') lines.pop()
+  if (cut && end[0] !== 10) {
+    if (lines.length > 1) lines.shift()
+    else lines[0] = lines[0]?.replace(/^\uFFFD{1,3}/, '') ?? '' // a character that is cut off
+  }
   while (lines.length > 0 && lines[0]!.trim() === '') lines.shift()
   return lines.slice(-maxLines)
 }
