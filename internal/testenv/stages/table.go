@@ -53,7 +53,7 @@ func smokeStage() stage { return stage{name: smoke, services: []string{"docker",
 func smokeCalls() []call {
 	return []call{
 		{module: root, minutes: 5, run: "^TestDriver_conformance$/^(start_and_follow|services|stop|killed_in_mid_task|step_retry|archive_round_trip|secrets_are_masked|secret_files|exec_in_the_step)$", packages: []string{"./executor/docker"}},
-		{module: root, minutes: 5, run: "^TestStore$", packages: []string{"./records/postgres"}},
+		{module: root, minutes: 10, run: "^TestStore$", packages: []string{"./records/postgres"}},
 		{module: root, minutes: 5, run: "^TestKill_dev$/^round_0$", packages: []string{"./test/kill"}},
 		{module: root, minutes: 5, run: "^TestFleet_reasons$", packages: []string{"./test/fleet"}},
 	}
