@@ -171,6 +171,9 @@ func readLabelSets(ctx context.Context, q sqldb.Querier, pool, after string) (ou
 
 // readLabelsAfter reads the sets whose texts are after one, and not after another if it
 // is not empty. The query reads the index once for each set, and not once for each task.
+// The task of a set is asked for as the first from its text on: PostgreSQL takes the index
+// by labels for that order, while for an equal text it may take the index by pool and read
+// all waiting tasks for each set, as it does before the table has statistics.
 func readLabelsAfter(ctx context.Context, q sqldb.Querier, pool, after, until string, limit int, out *labelSets) (last string, err error) {
 	last = after
 	err = sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
@@ -189,8 +192,8 @@ func readLabelsAfter(ctx context.Context, q sqldb.Querier, pool, after, until st
 			SELECT (SELECT min(t.labels) FROM tasks t WHERE t.pool = ? AND t.status = 'queued' AND t.labels <> '' AND t.labels > w.labels
 				AND (CAST(? AS TEXT) = '' OR t.labels <= ?))
 			FROM waiting w WHERE w.labels IS NOT NULL)
-		SELECT labels, COALESCE((SELECT r.group_path FROM tasks t JOIN runs r ON r.id = t.run_id
-				WHERE t.pool = ? AND t.status = 'queued' AND t.labels <> '' AND t.labels = w.labels LIMIT 1), '')
+		SELECT labels, COALESCE((SELECT r.group_path FROM runs r WHERE r.id = (SELECT t.run_id FROM tasks t
+				WHERE t.pool = ? AND t.status = 'queued' AND t.labels <> '' AND t.labels >= w.labels ORDER BY t.labels LIMIT 1)), '')
 		FROM waiting w WHERE labels IS NOT NULL LIMIT ?`, pool, after, until, until, pool, until, until, pool, limit)
 	return last, err
 }
