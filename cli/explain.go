@@ -22,7 +22,7 @@ func explainCommand(f *runsFlags) *cobra.Command {
 		Short: "Explain why a run and its tasks wait, or what to do after a failure",
 		Long: `Explains what an open run and its tasks wait for: a change group (with the runs that hold its slots and the position in the
 queue), a start, an approval, an executor, a slot, an instance of a fleet, or other tasks, and whether Temporal is out of reach.
-It prints commands that can help, also for a failed run.`,
+It prints commands that can help, also for a failed run, and the last lines of the step that failed in the first failed task.`,
 		Example: "  drover runs explain 01k8z3m6w4v6q2d1c9x7b5a3n1",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: f.completeRun(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -37,7 +37,10 @@ It prints commands that can help, also for a failed run.`,
 			if f.output == render.AsJSON {
 				return render.JSON(f.env.Stdout, answer.Raw)
 			}
-			return f.explain(answer.Value, rightsOf(c.Context(), client))
+			if err := f.explain(answer.Value, rightsOf(c.Context(), client)); err != nil {
+				return err
+			}
+			return f.printLastLines(c.Context(), client, answer.Value)
 		},
 	}
 }
@@ -147,7 +150,7 @@ func failedHints(r api.Run) []string {
 	var hints []string
 	for _, name := range sortedTaskNames(r.Tasks) {
 		t := r.Tasks[name]
-		if run.Status(t.Status) == run.StatusFailed && t.Executor != "" && len(hints) < maxFailedHints {
+		if failedWithLog(t) && len(hints) < maxFailedHints {
 			hints = append(hints, "To see the log: drover logs "+r.ID+" "+quoted(name))
 		}
 	}

@@ -49,9 +49,14 @@ func addWaitingRuns(ts *testscript.TestScript, _ bool, _ []string) {
 	g.Put(api.Run{ID: "idle", Phase: api.PhaseRunning, Tasks: map[string]api.Task{"a": {Status: api.StatusRunning}}})
 	g.Put(api.Run{
 		ID: "ended", Group: "/test/c", Phase: api.PhaseFinished, Result: api.ResultFailed, Reason: "a: step 0 exited with code 3",
-		Tasks: map[string]api.Task{"a": {Status: api.StatusFailed, Reason: "x", Executor: "host-7"}},
+		Tasks: map[string]api.Task{
+			"a":       {Number: 1, Status: api.StatusFailed, Reason: "x", Executor: "host-7", Attempt: 1},
+			"allowed": {Number: 0, Status: api.StatusFailed, Reason: "y", Executor: "host-7", Attempt: 1, AllowFailure: true},
+		},
 		Tests: api.TestSummary{Tests: 5, Failed: 2, FailedNames: []string{"shop.Cart", "shop.Till"}},
 	})
+	g.Write("ended", "a", 1, "FAIL: total is 3, want 4\n")
+	g.Write("ended", "allowed", 1, "FAIL: as allowed\n")
 	many := map[string]api.Task{
 		"never": {Number: 0, Status: api.StatusFailed, Reason: "no executor"}, // it has no log
 		"fine":  {Number: 1, Status: api.StatusSuccess, Executor: "host-7"},

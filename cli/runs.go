@@ -231,9 +231,11 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 	following, stages := false, false
 	var tokenFor []string
 	c := &cobra.Command{
-		Use:               "get ID",
-		Short:             "Show a run with its tasks, and the reasons why they wait or failed",
-		Long:              "Shows a run. With --follow it shows the progress until the run has ended, and the exit code is the outcome of the run.",
+		Use:   "get ID",
+		Short: "Show a run with its tasks, and the reasons why they wait or failed",
+		Long: `Shows a run, and of a failed one the last lines of the step that failed in the first failed task.
+
+With --follow it shows the progress until the run has ended, and the exit code is the outcome of the run.`,
 		Example:           "  drover runs get 01k8z3m6w4v6q2d1c9x7b5a3n1\n  drover runs get 01k8z3m6w4v6q2d1c9x7b5a3n1 --follow",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeRun(1),
@@ -259,6 +261,9 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 			}
 			if err == nil && stages && f.output != render.AsJSON {
 				err = f.printStages(r.Value.Tasks)
+			}
+			if err == nil && f.output != render.AsJSON {
+				err = f.printLastLines(c.Context(), client, r.Value)
 			}
 			if err == nil && following {
 				err = watch.outcome(r.Value)

@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
 )
 
 // Token is the bearer token that a Gateway accepts.
@@ -166,10 +168,11 @@ func changeRun(r *api.Run, e api.Event) {
 
 // Write appends to the log of a task.
 func (g *Gateway) Write(run, task string, attempt int, text string) {
-	writeStep(g, run, task, attempt, 0, text)
+	WriteStep(g, run, task, attempt, 0, text)
 }
 
-func writeStep(g *Gateway, run, task string, attempt, step int, text string) {
+// WriteStep appends the output of a step to the log of a task.
+func WriteStep(g *Gateway, run, task string, attempt, step int, text string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	defer g.notify()
@@ -178,6 +181,21 @@ func writeStep(g *Gateway, run, task string, attempt, step int, text string) {
 		Offset: l.size, Time: Start(), Step: step, Stream: "stdout", Data: []byte(text),
 	})
 	l.size += int64(len(text))
+}
+
+// ofStep returns the part of a log that a step wrote: its number, "setup", or "" for all.
+func (l *taskLog) ofStep(step string) *taskLog {
+	if step == "" {
+		return l
+	}
+	part := &taskLog{ended: l.ended}
+	for _, chunk := range l.chunks {
+		if step == strconv.Itoa(chunk.Step) || step == "setup" && chunk.Step == run.SetupStep {
+			chunk.Offset = part.size
+			part.chunks, part.size = append(part.chunks, chunk), part.size+int64(len(chunk.Data))
+		}
+	}
+	return part
 }
 
 // lastLines returns the offset of the last n lines.

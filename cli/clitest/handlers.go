@@ -282,14 +282,14 @@ func (g *Gateway) streamLog(w http.ResponseWriter, r *http.Request) {
 	offset, _ := strconv.ParseInt(q.Get("offset"), 10, 64)
 	if tail, err := strconv.Atoi(q.Get("tail")); err == nil {
 		g.mu.Lock()
-		offset = g.log(key).lastLines(tail)
+		offset = g.log(key).ofStep(q.Get("step")).lastLines(tail)
 		g.mu.Unlock()
 	}
 	begin(w)
 	send(w, offset, "start", api.LogStart{Offset: offset})
 	for {
 		g.mu.Lock()
-		l, changed := *g.log(key), g.changed
+		l, changed := *g.log(key).ofStep(q.Get("step")), g.changed
 		g.mu.Unlock()
 		for _, chunk := range l.chunks {
 			if skip := offset - chunk.Offset; skip > 0 {

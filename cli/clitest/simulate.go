@@ -127,7 +127,7 @@ func (g *Gateway) simulateTask(id, name string, def *run.TaskSpec) api.Status {
 			line = strings.TrimSpace(line)
 			switch text, ok := strings.CutPrefix(line, "echo "); {
 			case ok:
-				writeStep(g, id, name, 1, i, text+"\n")
+				WriteStep(g, id, name, 1, i, text+"\n")
 			case line == "wait":
 				if !g.waitUntil(func() bool { return g.stopped[id] }) {
 					return api.StatusStopped

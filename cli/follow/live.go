@@ -86,7 +86,7 @@ func (l *live) output(o output) {
 }
 
 func (l *live) line(of partialKey, text string) {
-	line := logLine{task: of.task, text: visible(text), stream: of.stream}
+	line := logLine{task: of.task, text: Visible(text), stream: of.stream}
 	l.log = lastN(append(l.log, line), keptLines)
 	l.tails[of.source] = lastOfEach(append(l.tails[of.source], line))
 }

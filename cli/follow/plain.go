@@ -360,4 +360,4 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 }
 
 // clean returns s on one line, without control sequences for terminals.
-func clean(s string) string { return strings.TrimRight(visible(s), " ") }
+func clean(s string) string { return strings.TrimRight(Visible(s), " ") }

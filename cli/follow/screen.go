@@ -39,7 +39,7 @@ func (s Screen) print(text string) { _, _ = io.WriteString(s.Writer, text) }
 // logText makes a line of a task's output safe to print.
 func (s Screen) logText(text string) string {
 	if s.Terminal {
-		return visible(text)
+		return Visible(text)
 	}
 	return text
 }

@@ -8,10 +8,10 @@ import (
 	eastasian "golang.org/x/text/width"
 )
 
-// visible returns what a terminal would show of a line: it removes control
+// Visible returns what a terminal would show of a line: it removes control
 // sequences, which could change the terminal's state, applies carriage returns,
 // and replaces tabs by spaces.
-func visible(s string) string {
+func Visible(s string) string {
 	s = strings.TrimRight(s, "\r\n")
 	if i := strings.LastIndexByte(s, '\r'); i >= 0 {
 		s = s[i+1:]

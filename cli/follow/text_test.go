@@ -31,7 +31,7 @@ func TestVisible(t *testing.T) {
 		"日本語 \x1b[1mé":                        "日本語 é",
 	}
 	for in, want := range tests {
-		require.Equal(t, want, visible(in), "%q", in)
+		require.Equal(t, want, Visible(in), "%q", in)
 	}
 }
 
@@ -39,7 +39,7 @@ func FuzzVisible(f *testing.F) {
 	f.Add("a\x1b[31mb\x1b]0;x\x07")
 	f.Add("\x1bP\x1b")
 	f.Fuzz(func(t *testing.T, s string) {
-		got := visible(s)
+		got := Visible(s)
 		if strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x9b }) || !utf8.ValidString(got) {
 			t.Errorf("%q became %q", s, got)
 		}

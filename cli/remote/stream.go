@@ -175,7 +175,11 @@ func (c *Client) SearchLog(ctx context.Context, q LogQuery, text string) iter.Se
 
 // TaskPage returns the URL of a task's page in the web UI.
 func (c *Client) TaskPage(id, task string, query url.Values) string {
-	return strings.TrimSuffix(c.opts.Server, "/") + "/runs/" + url.PathEscape(id) + "/tasks/" + url.PathEscape(task) + "?" + query.Encode()
+	page := strings.TrimSuffix(c.opts.Server, "/") + "/runs/" + url.PathEscape(id) + "/tasks/" + url.PathEscape(task)
+	if len(query) == 0 {
+		return page
+	}
+	return page + "?" + query.Encode()
 }
 
 func acceptEvents(_ context.Context, req *http.Request) error {
