@@ -35,6 +35,7 @@ const (
 	SignalStop        = "stop"         // no payload
 	SignalForceStop   = "force-stop"   // no payload
 	SignalCancel      = "cancel"       // no payload
+	SignalSlots       = "slots"        // no payload: tasks got slots of their change groups; the records have which
 	SignalApprove     = "approve"      // Approve
 	SignalBatchReport = "batch-report" // BatchReport
 	// SignalExecutorRemoved notifies a run that an executor which holds one of

@@ -44,9 +44,47 @@ type ChangeGroup struct {
 	// Queued has the runs that wait for a slot, in queue order, and after them
 	// the runs that wait to be started.
 	Queued []ID
+	// HoldingTasks has the tasks that hold slots of their own, in the order in which they got
+	// them, and WaitingTasks those that wait for slots, in queue order: all of them come before
+	// Queued. Each has the first MaxTaskSlots; nil for none.
+	HoldingTasks, WaitingTasks []TaskSlots
 	// Version increases with every change of the group, or of the phase of one
 	// of its runs, and with every call that changes one of its runs.
 	Version int64
+}
+
+// MaxTaskSlots bounds the tasks that a change group lists, of those that hold slots and of those
+// that wait: one run may have thousands.
+const MaxTaskSlots = 1_000
+
+// TaskSlots is a task that holds slots of a change group, or waits for them.
+type TaskSlots struct {
+	Run   ID
+	Task  string // with the suffix of its expansion
+	Units int    // how many slots
+}
+
+// TaskChangeGroup is a change group of a task. In a specification, it may be the name alone.
+type TaskChangeGroup struct {
+	Name string `json:"name"`
+	// Units is how many slots of the group the task takes, 0 for one. If the group has fewer,
+	// the task takes all of them.
+	Units int `json:"units,omitempty"`
+}
+
+// ChangeGroupsOfTasks returns the names of the change groups that tasks name, sorted.
+func (s *Spec) ChangeGroupsOfTasks() []string {
+	var names []string
+	for _, t := range s.Tasks {
+		if t == nil {
+			continue // not checked yet
+		}
+		for _, g := range t.ChangeGroups {
+			names = append(names, g.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // ChangeGroupQuery selects change groups: those of Names, also names that no

@@ -46,9 +46,11 @@ type Node struct {
 	Skip         bool     `json:"s,omitempty"`
 	AllowFailure bool     `json:"i,omitempty"`
 	Approvers    int      `json:"a,omitempty"`
-	Retry        Retry    `json:"r,omitzero"`
-	OnLost       OnLost   `json:"l,omitempty"`
-	Steps        int      `json:"-"`
+	// ChangeGroups says that the tasks need slots of change groups, which the records know.
+	ChangeGroups bool   `json:"g,omitempty"`
+	Retry        Retry  `json:"r,omitzero"`
+	OnLost       OnLost `json:"l,omitempty"`
+	Steps        int    `json:"-"`
 	// Foreach says that the node has one foreach task, which is replaced by
 	// tasks created from a list: see Graph.AddDynamicTasks.
 	Foreach bool `json:"e,omitempty"`
@@ -293,12 +295,12 @@ func jsonSize(v any) int {
 }
 
 // Upcoming counts the tasks of a pool that wait only for running tasks: not for
-// a task that has not begun, and not for an approval. It leaves out tasks that not every
+// a task that has not begun, and not for an approval or for slots of change groups. It leaves out tasks that not every
 // executor of the pool may run.
 func Upcoming(p Plan, pool string, status func(task int) Status) int {
 	n := 0
 	for _, node := range p.Nodes {
-		if node.Skip || node.Approvers > 0 || node.Labels != "" || node.Pool >= len(p.Pools) || p.Pools[node.Pool] != pool || !imminent(p, node, status) {
+		if node.Skip || node.Approvers > 0 || node.ChangeGroups || node.Labels != "" || node.Pool >= len(p.Pools) || p.Pools[node.Pool] != pool || !imminent(p, node, status) {
 			continue
 		}
 		for task := node.First; task < node.First+node.Width; task++ {

@@ -226,6 +226,7 @@ type TaskSpec struct {
 	Depends      []Depend          `json:"depends,omitempty"`
 	If           string            `json:"if,omitempty"` // a condition: see package spec/condition
 	Approval     Approval          `json:"approval,omitzero"`
+	ChangeGroups []TaskChangeGroup `json:"changegroups,omitempty"`
 	AllowFailure bool              `json:"allow_failure,omitempty"`
 	Skip         bool              `json:"skip,omitempty"`
 	Timeout      Duration          `json:"timeout,omitempty"` // from the start of its environment; 0: none
@@ -715,7 +716,8 @@ const (
 	MaxTasks         = 10_000    // of one run, after expansion
 	MaxSteps         = 256       // of one task
 	MaxScriptBytes   = 512 << 10 // of one step's script
-	MaxChangeGroups  = 64        // of one run
+	MaxChangeGroups  = 64        // of one run, and of all of its tasks
+	MaxUnits         = 1_000     // of one change group, for one task
 	MaxOutputBytes   = 1 << 20   // of one task's outputs
 	MaxForeach       = 5_000     // items of one foreach
 	MaxNameLength    = 100       // of a run's or a task's name, in bytes

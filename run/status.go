@@ -62,6 +62,9 @@ const (
 	StatusSkipped         Status = "skipped"
 	StatusCancelled       Status = "cancelled" // its run was cancelled before it began
 	StatusStopped         Status = "stopped"
+	// StatusWaitingChangeGroup is the status of a task that waits for slots of its change
+	// groups: after its approvals, and before it is queued.
+	StatusWaitingChangeGroup Status = "waiting_changegroup"
 )
 
 // Statuses lists every status. The index of a status in this list is its Byte,
@@ -69,7 +72,7 @@ const (
 func Statuses() []Status {
 	return []Status{
 		StatusNotStarted, StatusWaitingApproval, StatusQueued, StatusRunning, StatusSuccess,
-		StatusFailed, StatusSkipped, StatusCancelled, StatusStopped,
+		StatusFailed, StatusSkipped, StatusCancelled, StatusStopped, StatusWaitingChangeGroup,
 	}
 }
 
@@ -90,7 +93,7 @@ func (s Status) Final() bool {
 	switch s {
 	case StatusSuccess, StatusFailed, StatusSkipped, StatusCancelled, StatusStopped:
 		return true
-	case StatusNotStarted, StatusWaitingApproval, StatusQueued, StatusRunning:
+	case StatusNotStarted, StatusWaitingApproval, StatusWaitingChangeGroup, StatusQueued, StatusRunning:
 		return false
 	}
 	return false
@@ -231,6 +234,9 @@ type Progress struct {
 	Result        Result `json:"result,omitempty"`
 	StopRequested bool   `json:"stop_requested,omitempty"`
 	Approved      []int  `json:"approved,omitempty"` // the numbers of the tasks with enough approvals
+	// Granted are the numbers of the tasks that got the slots of their change groups and
+	// have not been queued since, and of those that a call named, as far as they hold theirs.
+	Granted []int `json:"granted,omitempty"`
 }
 
 // TaskChange sets the state of one task in the records.

@@ -151,6 +151,11 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 			d.shell(p, n, to)
 			return
 		}
+	case *run.TaskChangeGroup:
+		if n.Kind == yaml.ScalarNode {
+			to.Name = d.text(p, n, false)
+			return
+		}
 	case *run.Depend:
 		if n.Kind == yaml.ScalarNode {
 			to.Task = d.text(p, n, false)

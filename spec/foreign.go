@@ -60,6 +60,11 @@ func foreignWords(t reflect.Type) map[string]string {
 			"args":               `use "command"`,
 			"ports expose":       "steps reach each port of the service on localhost: leave it out",
 		})
+	case reflect.TypeFor[run.TaskChangeGroup]():
+		return words(map[string]string{
+			"key group changegroup lock mutex": `use "name"`,
+			"slots count weight permits":       `use "units"`,
+		})
 	case reflect.TypeFor[run.Depend]():
 		return words(map[string]string{
 			"job name needs step stage":                 `use "task"`,
@@ -176,7 +181,7 @@ func foreignInTask() map[string]string {
 		"name id":                         `the key below "tasks" is the name`,
 		"manual approvers":                `use "approval"`,
 		"cpu memory mem limits":           `use "resources"`,
-		"concurrency resourcegroup":       `use "changegroups" of the run`,
+		"concurrency resourcegroup":       `use "changegroups"`,
 	})
 }
 

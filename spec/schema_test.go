@@ -80,14 +80,24 @@ func schemaRules() []schemaRule {
 			[]string{"depends: [b]", "depends: [a]", "depends: [z, {task: z}]"},
 		},
 		{
-			"A task with `finally` has no `approval` and no `foreach`. It and the tasks without it do not depend on each other, and a file has at least one task without it.",
+			"A task with `finally` has no `approval`, no `changegroups` and no `foreach`. It and the tasks without it do not depend on each other, and a file has at least one task without it.",
 			[]ruleFault{
-				{code: run.FaultContradiction, path: `\.(approval|foreach|depends\[\d+\](\.task)?)$`, detail: "finally"},
+				{code: run.FaultContradiction, path: `\.(approval|changegroups|foreach|depends\[\d+\](\.task)?)$`, detail: "finally"},
 				{code: run.FaultRequired, path: `^tasks$`, detail: "finally"},
 			},
 			[]string{
-				"finally: true\n    approval: true", "finally: true\n    foreach: '{{ output \"z\" \"k\" }}'", "finally: true\n    depends: [z]",
+				"finally: true\n    approval: true", "finally: true\n    changegroups: [g]", "finally: true\n    foreach: '{{ output \"z\" \"k\" }}'", "finally: true\n    depends: [z]",
 				"tasks: {a: {finally: true, steps: [{run: x}]}}\n",
+			},
+		},
+		{
+			"The change groups of a task are not those of the run or of a path, each is named once, and the tasks of a file name at most 64.",
+			[]ruleFault{
+				{code: run.FaultContradiction, path: `\.changegroups\[\d+\]\.name$`}, {code: run.FaultBadValue, path: `\.changegroups\[\d+\]\.name$`},
+				{code: run.FaultDuplicate, path: `\.changegroups\[\d+\]\.name$`}, {code: run.FaultOverLimit, path: `^tasks$`, detail: "change groups"},
+			},
+			[]string{
+				"changegroups: ['group:/a']", "changegroups: [g, {name: g, units: 2}]", "changegroups: [g]\ntasks: {a: {changegroups: [g], steps: [{run: x}]}}\n",
 			},
 		},
 		{

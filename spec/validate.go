@@ -84,7 +84,7 @@ func checkContent(l *faultList, s *run.Spec) {
 	default:
 		secrets := s.SecretNames()
 		for name, t := range sorted(l, s.Tasks) {
-			checkTask(l, name, s.Group, t, secrets)
+			checkTask(l, name, s, t, secrets)
 		}
 		checkOrdinary(l, s)
 	}
@@ -115,19 +115,7 @@ func checkHeader(l *faultList, s *run.Spec) {
 		l.add("name", run.FaultBadFormat, "the name has characters that cannot be shown")
 	}
 	checkGroup(l, s.Group)
-	if len(s.ChangeGroups) > run.MaxChangeGroups {
-		l.add("changegroups", run.FaultOverLimit, "there are %d change groups; the limit is %d", len(s.ChangeGroups), run.MaxChangeGroups)
-	}
-	named := make(map[string]bool)
-	for i, name := range items(l, s.ChangeGroups) {
-		path := run.Path("changegroups").Index(i)
-		if fault := run.CheckChangeGroupName(name); fault != "" {
-			l.add(path, run.FaultBadFormat, "%s", fault)
-		} else if named[name] {
-			l.add(path, run.FaultDuplicate, "the change group %s is named twice", quote(name))
-		}
-		named[name] = true
-	}
+	checkChangeGroups(l, s)
 	if s.Priority < 0 || s.Priority > 5 {
 		l.add("priority", run.FaultOutOfRange, "the priority is %d; it must be 1 (first) to 5 (last)", s.Priority)
 	}

@@ -18,8 +18,8 @@ var (
 	userPattern     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(?::[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
 )
 
-// checkTask checks a task; secrets are the sorted names of the secrets of the run.
-func checkTask(l *faultList, name, group string, t *run.TaskSpec, secrets []string) {
+// checkTask checks a task of a run; secrets are the sorted names of the secrets of the run.
+func checkTask(l *faultList, name string, s *run.Spec, t *run.TaskSpec, secrets []string) {
 	p := run.Path("tasks").Key(name)
 	switch {
 	case len(name) > run.MaxNameLength:
@@ -37,7 +37,7 @@ func checkTask(l *faultList, name, group string, t *run.TaskSpec, secrets []stri
 	for i := range t.Steps {
 		checkCheckout(l, p.Key("steps").Index(i).Key("checkout"), t.Steps[i].Checkout, secrets)
 	}
-	checkArchives(l, p.Key("steps"), group, t.Steps)
+	checkArchives(l, p.Key("steps"), s.Group, t.Steps)
 	checkApproval(l, p.Key("approval"), t.Approval)
 	checkTimeout(l, p.Key("timeout"), t.Timeout)
 	checkTimeout(l, p.Key("cleanup_timeout"), t.CleanupTimeout)
@@ -47,6 +47,7 @@ func checkTask(l *faultList, name, group string, t *run.TaskSpec, secrets []stri
 	checkRetry(l, p.Key("retry"), t.Retry, run.RetryFailed, run.RetryStartFailed, run.RetryTimeout, run.RetryOOM, run.RetryVanished)
 	checkEnum(l, p.Key("on_executor_lost"), t.OnLost, run.OnLostFail, run.OnLostRetry)
 	checkFinally(l, p, t)
+	checkTaskChangeGroups(l, p, t, s.ChangeGroups)
 }
 
 func checkApproval(l *faultList, p run.Path, a run.Approval) {

@@ -112,7 +112,13 @@ func TestValidateRun_Faults(t *testing.T) {
 		"control in group":      {func(s target) { s.Group = "/a/b\x7f" }, []string{"group bad_format"}},
 		"empty change group":    {func(s target) { s.ChangeGroups = []string{"a", ""} }, []string{"changegroups[1] bad_format"}},
 		"long change group":     {func(s target) { s.ChangeGroups = []string{strings.Repeat("a", 101)} }, []string{"changegroups[0] bad_format"}},
-		"change group twice":    {func(s target) { s.ChangeGroups = []string{"a", "b", "a"} }, []string{"changegroups[2] duplicate"}},
+		"change groups of a task": {build(func(t *run.TaskSpec) {
+			t.ChangeGroups = []run.TaskChangeGroup{{Name: "a"}, {Name: ""}, {Name: "a", Units: 1001}, {Name: "group:/a"}, {Name: "b", Units: -1}}
+		}), []string{"tasks.build.changegroups[1].name bad_format", "tasks.build.changegroups[2].name duplicate", "tasks.build.changegroups[2].units out_of_range", "tasks.build.changegroups[3].name bad_value", "tasks.build.changegroups[4].units out_of_range"}},
+		"a change group at both levels": {func(s target) {
+			s.ChangeGroups, s.Tasks["build"].ChangeGroups = []string{"a"}, []run.TaskChangeGroup{{Name: "b"}, {Name: "a"}}
+		}, []string{"tasks.build.changegroups[1].name contradiction"}},
+		"change group twice": {func(s target) { s.ChangeGroups = []string{"a", "b", "a"} }, []string{"changegroups[2] duplicate"}},
 		"many change groups": {func(s target) {
 			for i := range 65 {
 				s.ChangeGroups = append(s.ChangeGroups, strconv.Itoa(i))

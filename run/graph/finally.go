@@ -7,7 +7,7 @@ func (g *Graph) IsFinally(task int) bool { return g.has(task) && g.nodes[g.nodeO
 // SkipFinally skips every finally task that Next has not returned as queued, as a
 // forced stop of the run requires. It returns their numbers, ascending.
 func (g *Graph) SkipFinally() []int {
-	return g.end(byteSkipped, g.IsFinally, byteNotStarted, byteWaitingApproval)
+	return g.end(byteSkipped, g.IsFinally, byteNotStarted, byteWaitingApproval, byteWaitingChangeGroup)
 }
 
 func (g *Graph) isOrdinary(task int) bool { return !g.IsFinally(task) }

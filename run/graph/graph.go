@@ -17,7 +17,8 @@ import (
 //   - A task is decided when all tasks on which it depends are final. A dependency
 //     holds if every task of the node that it names has a status that the dependency
 //     lists (success if it lists none). If all dependencies hold, the task is queued,
-//     or waits for its approvals; else it is skipped, and the skip cascades.
+//     after it has waited for its approvals and then for slots of its change groups, if it
+//     needs any; else it is skipped, and the skip cascades.
 //   - An allowed failure, the failure of a task with allow_failure, counts as a success
 //     everywhere, as in GitLab CI: a dependency that lists success holds, one that
 //     lists only failure does not, fail fast is not triggered, and the run's result
@@ -43,13 +44,13 @@ type Graph struct {
 	nodes    []run.Node
 	failFast bool
 
-	status []byte  // by task: Status.Byte, with approvedBit
+	status []byte  // by task: Status.Byte, with passedBit
 	nodeOf []int32 // by task
 	states []nodeState
 	totals [statusCount]int
 
 	ready        []int  // nodes that Next must evaluate
-	approved     []int  // tasks that Next must queue
+	passed       []int  // tasks whose wait is over, which Next must decide
 	final        int    // tasks
 	unfinished   int    // tasks that are not final, without the finally tasks
 	failed       bool   // a failure that is not allowed
@@ -61,16 +62,16 @@ type Graph struct {
 // Decision is the next status of one task, derived from the statuses of others.
 type Decision struct {
 	Task   int
-	Status run.Status // queued, waiting_approval or skipped
-	// Reason is a sentence, "" for queued.
+	Status run.Status // queued, waiting_approval, waiting_changegroup or skipped
+	// Reason is a sentence, "" for queued and waiting_changegroup.
 	Reason string
 }
 
 const (
-	statusCount = 9
-	// approvedBit marks a task in Statuses that was approved and that Next has
-	// not returned as queued yet.
-	approvedBit = 0x80
+	statusCount = 10
+	// passedBit marks a task in Statuses whose wait for approvals, or for slots, is over and
+	// that Next has not returned since.
+	passedBit = 0x80
 )
 
 // The bytes of the statuses, as Status.Byte returns them.
@@ -84,6 +85,7 @@ const (
 	byteSkipped
 	byteCancelled
 	byteStopped
+	byteWaitingChangeGroup
 )
 
 type nodeState struct {
@@ -147,11 +149,11 @@ func (g *Graph) Count(s run.Status) int { return g.totals[s.Byte()] }
 
 // Set records the status of a task that was determined outside of the graph,
 // and reports whether it changed anything. It does not change a final status,
-// and it rejects not_started and waiting_approval, which only the graph itself
+// and it rejects not_started and the statuses of waits, which only the graph itself
 // sets. Next returns the decisions that follow.
 func (g *Graph) Set(task int, s run.Status) bool {
 	b := s.Byte()
-	if !g.has(task) || b == byteNotStarted || b == byteWaitingApproval || g.at(task) == b || finalByte(g.at(task)) {
+	if !g.has(task) || b == byteNotStarted || waits(b) || g.at(task) == b || finalByte(g.at(task)) {
 		return false
 	}
 	g.set(task, b)
@@ -169,26 +171,37 @@ func (g *Graph) Next() []Decision {
 		g.ready = g.ready[:last]
 		out = g.decide(out, node)
 	}
-	for _, t := range g.approved {
-		if g.status[t] == byteWaitingApproval|approvedBit {
-			g.set(t, byteQueued)
-			out = append(out, Decision{Task: t, Status: run.StatusQueued})
+	for _, t := range g.passed {
+		if g.status[t]&passedBit == 0 {
+			continue
 		}
+		to, node := byteQueued, g.nodeOf[t]
+		if g.at(t) == byteWaitingApproval && needsSlots(g.nodes[node], g.states[node]) {
+			to = byteWaitingChangeGroup
+		}
+		g.set(t, to)
+		out = append(out, Decision{Task: t, Status: run.StatusOf(to)})
 	}
-	g.approved = g.approved[:0]
+	g.passed = g.passed[:0]
 	slices.SortFunc(out, func(a, b Decision) int { return a.Task - b.Task })
 	return out
 }
 
 // Approve approves a task that waits for approval: the next call of Next
-// returns it as queued. It reports whether the task was waiting and not
-// approved yet.
-func (g *Graph) Approve(task int) bool {
-	if !g.has(task) || g.status[task] != byteWaitingApproval {
+// returns it as queued, or as waiting for slots. It reports whether the task was waiting
+// and not approved yet.
+func (g *Graph) Approve(task int) bool { return g.pass(task, byteWaitingApproval) }
+
+// Grant ends the wait of a task for slots of its change groups: the next call of Next
+// returns it as queued. It reports whether the task was waiting for them.
+func (g *Graph) Grant(task int) bool { return g.pass(task, byteWaitingChangeGroup) }
+
+func (g *Graph) pass(task int, from byte) bool {
+	if !g.has(task) || g.status[task] != from {
 		return false
 	}
-	g.status[task] |= approvedBit
-	g.approved = append(g.approved, task)
+	g.status[task] |= passedBit
+	g.passed = append(g.passed, task)
 	return true
 }
 
@@ -196,13 +209,13 @@ func (g *Graph) Approve(task int) bool {
 // stop of the run requires, except the finally tasks. It returns their numbers,
 // ascending. The caller stops queued and running tasks.
 func (g *Graph) SkipUnstarted() []int {
-	return g.end(byteSkipped, g.isOrdinary, byteNotStarted, byteWaitingApproval)
+	return g.end(byteSkipped, g.isOrdinary, byteNotStarted, byteWaitingApproval, byteWaitingChangeGroup)
 }
 
 // CancelAll cancels every task that no executor holds, and returns their
 // numbers, ascending.
 func (g *Graph) CancelAll() []int {
-	return g.end(byteCancelled, nil, byteNotStarted, byteWaitingApproval, byteQueued)
+	return g.end(byteCancelled, nil, byteNotStarted, byteWaitingApproval, byteWaitingChangeGroup, byteQueued)
 }
 
 // FailingFast reports whether fail fast has taken effect: the caller must
@@ -272,7 +285,7 @@ func (g *Graph) Warnings() []int {
 }
 
 // Statuses returns the state of the graph, one byte a task: the status's Byte,
-// plus 128 if the task was approved and Next has not returned it yet.
+// plus 128 if the wait of the task is over and Next has not returned it since.
 func (g *Graph) Statuses() []byte { return slices.Clone(g.status) }
 
 // Keep puts a new graph in the state of a restarted run: one byte a task, as
@@ -317,7 +330,7 @@ func (g *Graph) Restore(statuses []byte) error {
 		if g.isExpandedForeach(t) && b != byteSuccess {
 			return run.Errorf(run.CodeInvalid, "the state of task %d is %d, but its dynamic tasks were added", t, b)
 		}
-		if b >= statusCount && b != byteWaitingApproval|approvedBit {
+		if b >= statusCount && (b&passedBit == 0 || !waits(b&^passedBit)) {
 			return run.Errorf(run.CodeInvalid, "the state of task %d is %d, which is not a status", t, b)
 		}
 	}
@@ -344,15 +357,17 @@ func (g *Graph) Name(task int) string {
 
 func (g *Graph) has(task int) bool { return task >= 0 && task < len(g.status) }
 
-func (g *Graph) at(task int) byte { return g.status[task] &^ approvedBit }
+func (g *Graph) at(task int) byte { return g.status[task] &^ passedBit }
 
-func finalByte(b byte) bool { return b >= byteSuccess }
+func finalByte(b byte) bool { return b >= byteSuccess && b <= byteStopped }
+
+func waits(b byte) bool { return b == byteWaitingApproval || b == byteWaitingChangeGroup }
 
 // rebuild sets the statuses and derives all other fields from them.
 func (g *Graph) rebuild(statuses []byte) {
 	g.status = statuses
 	g.totals, g.final, g.unfinished, g.failed, g.newFailure = [statusCount]int{}, 0, 0, false, false
-	g.ready, g.approved = g.ready[:0], g.approved[:0]
+	g.ready, g.passed = g.ready[:0], g.passed[:0]
 	for i := range g.states {
 		st := &g.states[i]
 		st.counts, st.open, st.met, st.unmet = [statusCount]int{}, len(g.nodes[i].Depends), 0, 0
@@ -368,9 +383,9 @@ func (g *Graph) rebuild(statuses []byte) {
 			g.final++
 			continue
 		}
-		g.states[g.nodeOf[t]].counts[b&^approvedBit]++
-		if b&approvedBit != 0 {
-			g.approved = append(g.approved, t)
+		g.states[g.nodeOf[t]].counts[b&^passedBit]++
+		if b&passedBit != 0 {
+			g.passed = append(g.passed, t)
 		}
 	}
 	for i, n := range g.nodes {

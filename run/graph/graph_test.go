@@ -427,7 +427,7 @@ func TestNewGraph_Refuses(t *testing.T) {
 func TestGraph_RestoreRefuses(t *testing.T) {
 	t.Parallel()
 	g := newChart(t).add("a", nil).graph(false)
-	for _, state := range [][]byte{nil, {0, 0}, {9}, {0x80}, {0x84}} {
+	for _, state := range [][]byte{nil, {0, 0}, {10}, {0x80}, {0x84}} {
 		require.Equal(t, run.CodeInvalid, run.CodeOf(g.Restore(state)))
 	}
 	require.Len(t, g.Next(), 1, "the graph is unchanged")

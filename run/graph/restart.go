@@ -32,7 +32,7 @@ func Kept(nodes []run.Node, status []run.Status, names func(task int) string, fr
 		case run.StatusFailed, run.StatusStopped:
 			keep[task] = from != run.RestartFailed
 			rerun[task] = rerun[task] || from == run.RestartFailed
-		case run.StatusCancelled, run.StatusNotStarted, run.StatusWaitingApproval, run.StatusQueued, run.StatusRunning:
+		case run.StatusCancelled, run.StatusNotStarted, run.StatusWaitingApproval, run.StatusWaitingChangeGroup, run.StatusQueued, run.StatusRunning:
 			rerun[task] = true
 		case run.StatusSkipped:
 		}

@@ -74,7 +74,7 @@ func (g *Graph) end(to byte, only func(task int) bool, from ...byte) []int {
 
 func (g *Graph) nodeFinal(node int) bool {
 	final := 0
-	for _, count := range g.states[node].counts[byteSuccess:] {
+	for _, count := range g.states[node].counts[byteSuccess : byteStopped+1] {
 		final += count
 	}
 	return final == g.nodes[node].Width
@@ -83,7 +83,7 @@ func (g *Graph) nodeFinal(node int) bool {
 // decide appends the decisions on a node's tasks that can be made now.
 func (g *Graph) decide(out []Decision, node int) []Decision {
 	n, st := g.nodes[node], &g.states[node]
-	if st.counts[byteNotStarted]+st.counts[byteWaitingApproval] == 0 {
+	if st.counts[byteNotStarted]+st.counts[byteWaitingApproval]+st.counts[byteWaitingChangeGroup] == 0 {
 		return out
 	}
 	to, reason, waiting := byteQueued, "", false
@@ -99,15 +99,23 @@ func (g *Graph) decide(out []Decision, node int) []Decision {
 			to, reason = byteSkipped, cause
 		} else if n.Approvers > 0 && !st.expanded { // the foreach task was approved already
 			to, reason = byteWaitingApproval, waitReason(n.Approvers)
+		} else if needsSlots(n, *st) {
+			to = byteWaitingChangeGroup // the records know for what
 		}
 	}
 	for t := n.First; t < n.First+n.Width; t++ {
-		if at := g.at(t); at == byteNotStarted || waiting && at == byteWaitingApproval {
+		if at := g.at(t); at == byteNotStarted || waiting && waits(at) {
 			g.set(t, to)
 			out = append(out, Decision{Task: t, Status: run.StatusOf(to), Reason: reason})
 		}
 	}
 	return out
+}
+
+// needsSlots reports whether the tasks of a node need slots of change groups. A foreach task
+// itself needs none: the tasks of its list do.
+func needsSlots(n run.Node, st nodeState) bool {
+	return n.ChangeGroups && (!n.Foreach || st.expanded)
 }
 
 func waitReason(approvers int) string {
@@ -123,7 +131,7 @@ func (g *Graph) mismatch(node int) string {
 	for _, e := range g.nodes[node].Depends {
 		mask := e.On.OrDefault()
 		parent := g.nodes[e.Node]
-		for b := byteSuccess; b < statusCount; b++ {
+		for b := byteSuccess; b <= byteStopped; b++ {
 			if g.states[e.Node].counts[b] == 0 || mask&outcomeOf(parent, b) != 0 {
 				continue
 			}
