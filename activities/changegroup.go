@@ -5,12 +5,12 @@ import (
 
 	"github.com/drover-run/drover/activities/errcode"
 	"github.com/drover-run/drover/contract"
-	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/records"
 )
 
 // ChangeGroupStore grants free slots of change groups to runs that wait.
 type ChangeGroupStore interface {
-	Grant(ctx context.Context, name string) (granted []run.ID, more bool, err error)
+	Grant(ctx context.Context, name string) (granted []records.Grant, more bool, err error)
 }
 
 // ChangeGroups holds the activity by which the change-group workflow grants

@@ -40,6 +40,7 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 		r.Reason = joinReasons(outageText(away)+": nothing starts, and what runs continues", r.Reason)
 	}
 	var queues *queueInfo
+	var slots map[int][]records.GroupWait
 	open := unfinished(r.Tasks)
 	ordinary := slices.ContainsFunc(r.Tasks, func(t run.Task) bool { return !t.Finally && !t.Status.Final() })
 	for i := range r.Tasks {
@@ -55,6 +56,14 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 			}
 		case run.StatusWaitingApproval:
 			t.Reason = approvalReason(t)
+		case run.StatusWaitingChangeGroup:
+			if slots == nil {
+				var err error
+				if slots, err = e.store.TaskWaits(ctx, r.ID); err != nil {
+					return run.Run{}, err
+				}
+			}
+			t.Reason = slotsReason(ctx, slots[t.Number])
 		case run.StatusQueued:
 			if queues == nil {
 				var err error
@@ -295,11 +304,7 @@ func (e *Engine) queuedReason(ctx context.Context, r run.Run) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if run.OthersHidden(ctx) {
-		for i := range waits {
-			waits[i].Holders = nil
-		}
-	}
+	hideOthers(ctx, waits)
 	if reason := groupReason(waits); reason != "" {
 		return reason, nil
 	}
@@ -312,12 +317,31 @@ func (e *Engine) queuedReason(ctx context.Context, r run.Run) (string, error) {
 	return "starts as soon as a control worker takes it", nil
 }
 
-// groupReason names the groups that a run waits for, the runs that hold their
+// slotsReason returns what a task that waits for slots waits for.
+func slotsReason(ctx context.Context, waits []records.GroupWait) string {
+	hideOthers(ctx, waits)
+	if reason := groupReason(waits); reason != "" {
+		return reason
+	}
+	return "is about to get its slots: its change groups have some free"
+}
+
+// hideOthers leaves out the holders of slots if the caller may not know of all groups.
+func hideOthers(ctx context.Context, waits []records.GroupWait) {
+	if !run.OthersHidden(ctx) {
+		return
+	}
+	for i := range waits {
+		waits[i].Holders = nil
+	}
+}
+
+// groupReason names the groups that a run or a task waits for, the runs that hold their
 // slots, and the run's position.
 func groupReason(waits []records.GroupWait) string {
 	var reasons []string
 	for _, w := range waits {
-		if w.Holding+w.Position <= w.MaxRunning {
+		if w.Holding+w.Ahead+min(max(1, w.Units), w.MaxRunning) <= w.MaxRunning {
 			continue
 		}
 		later := ""
@@ -331,7 +355,7 @@ func groupReason(waits []records.GroupWait) string {
 				names[i] = string(id)
 			}
 			reason += " by " + strings.Join(names, ", ")
-			if more := w.Holding - len(w.Holders); more > 0 {
+			if more := w.Holding - len(w.Holders); more > 0 && len(w.Holders) == records.NamedHolders { // fewer ones hold several slots each
 				reason += fmt.Sprintf(" and %d more", more)
 			}
 		}

@@ -157,16 +157,21 @@ func TestGroupReason(t *testing.T) {
 			"waits for change group a: position 1 in queue, 1 of 1 slots held by x",
 		},
 		"behind others": {
-			[]records.GroupWait{{Group: "a", MaxRunning: 1, Position: 2}},
+			[]records.GroupWait{{Group: "a", MaxRunning: 1, Position: 2, Ahead: 1}},
 			"waits for change group a: position 2 in queue, 0 of 1 slots held",
 		},
 		"behind very many": {
-			[]records.GroupWait{{Group: "a", MaxRunning: 1, Position: 2001, Later: true}},
+			[]records.GroupWait{{Group: "a", MaxRunning: 1, Position: 2001, Ahead: 2000, Later: true}},
 			"waits for change group a: position 2001 or later in queue, 0 of 1 slots held",
+		},
+		"units that fit": {[]records.GroupWait{{Group: "a", MaxRunning: 6, Units: 2, Holding: 1, Position: 2, Ahead: 3}}, ""},
+		"units that do not": {
+			[]records.GroupWait{{Group: "a", MaxRunning: 6, Units: 3, Holding: 2, Holders: []run.ID{"x"}, Position: 2, Ahead: 2}},
+			"waits for change group a: position 2 in queue, 2 of 6 slots held by x",
 		},
 		"many": {
 			[]records.GroupWait{
-				{Group: "a", MaxRunning: 5, Holding: 5, Holders: []run.ID{"x", "y", "z"}, Position: 7},
+				{Group: "a", MaxRunning: 5, Holding: 5, Holders: []run.ID{"x", "y", "z"}, Position: 7, Ahead: 6},
 				{Group: "b", MaxRunning: 5, Holding: 1, Position: 1},
 				{Group: "c", MaxRunning: 2, Holding: 3, Holders: []run.ID{"x", "y", "w"}, Position: 1},
 			},

@@ -280,26 +280,45 @@ type ChangeGroups interface {
 	// ChangeGroups and PutChangeGroup: see run.Service.
 	ChangeGroups(ctx context.Context, q run.ChangeGroupQuery) ([]run.ChangeGroup, run.Token, error)
 	PutChangeGroup(ctx context.Context, g run.ChangeGroup, token run.Token) (run.ChangeGroup, run.Token, error)
-	// Grant grants free slots of a group to waiting runs: it makes them running
-	// and notifies their workflows through the outbox. more reports that
-	// another call may grant more. Errors: none for an unknown group.
-	Grant(ctx context.Context, name string) (granted []run.ID, more bool, err error)
+	// Grant grants free slots of a group: first to tasks that wait, then to waiting
+	// runs, which it makes running. It notifies their workflows through the outbox.
+	// more reports that another call may grant more. Errors: none for an unknown group.
+	Grant(ctx context.Context, name string) (granted []Grant, more bool, err error)
 	// GroupWaits returns what a queued run waits for in each of its change groups
 	// with a limit, from one snapshot. Errors: not_found.
 	GroupWaits(ctx context.Context, id run.ID) ([]GroupWait, error)
+	// SweepSlots releases the slots of up to n tasks that have ended, or no longer exist, and
+	// grants them to those that wait: processes of an earlier version leave them behind. It
+	// returns how many tasks there were.
+	SweepSlots(ctx context.Context, n int) (int, error)
+	// TaskWaits returns what the tasks of a run that wait for slots wait for, by their
+	// numbers, from one snapshot: each of their change groups with a limit. It is empty for
+	// a run that does not exist.
+	TaskWaits(ctx context.Context, id run.ID) (map[int][]GroupWait, error)
 	// QueuePositions returns the queue positions, from 1, of the queued tasks of a run,
 	// by their numbers. A pool's queue is ordered by priority and then by the
 	// time of queueing.
 	QueuePositions(ctx context.Context, id run.ID) (map[int]int, error)
 }
 
-// GroupWait is the state of a run in one change group that it waits for.
+// Grant is a run, or one of its tasks, that got its slots.
+type Grant struct {
+	Run  run.ID
+	Task int // -1 for the run itself
+}
+
+// NamedHolders bounds the Holders of a GroupWait.
+const NamedHolders = 3
+
+// GroupWait is the state of a run, or of a task, in one change group that it waits for.
 type GroupWait struct {
 	Group      string
 	MaxRunning int
-	Holding    int      // runs that hold a slot
-	Holders    []run.ID // the first few of them
-	Position   int      // in the queue, from 1
+	Units      int      // how many slots a task needs; 0 for a run
+	Holding    int      // slots that are held
+	Holders    []run.ID // the first few of the runs that hold them, or whose tasks do
+	Position   int      // in the queue of tasks and runs, from 1
+	Ahead      int      // slots for which those ahead wait
 	// Later reports that the position is this one or a later one: the runs ahead are
 	// counted up to a limit.
 	Later bool
@@ -505,6 +524,7 @@ const (
 	OutboxCancel  OutboxKind = "cancel"  // notify it that it was cancelled
 	OutboxApprove OutboxKind = "approve" // notify it that Task was approved
 	OutboxGrant   OutboxKind = "grant"   // notify the workflow of ChangeGroup that a slot may be free
+	OutboxSlots   OutboxKind = "slots"   // notify the run's workflow that tasks got slots of change groups
 	OutboxWebhook OutboxKind = "webhook" // notify the workflow of Webhook that the webhook was created, changed or deleted
 	// OutboxExecutor notifies the workflow of Executor that it registered, or
 	// that a client changed it.

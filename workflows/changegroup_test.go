@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/workers"
 )
@@ -28,7 +29,7 @@ type fakeGroupQueue struct {
 	after    func() // called once, after a call has read the queue
 }
 
-func (l *fakeGroupQueue) Grant(context.Context, string) ([]run.ID, bool, error) {
+func (l *fakeGroupQueue) Grant(context.Context, string) ([]records.Grant, bool, error) {
 	l.mu.Lock()
 	defer func() {
 		after := l.after
@@ -49,7 +50,7 @@ func (l *fakeGroupQueue) Grant(context.Context, string) ([]run.ID, bool, error) 
 	n := min(l.waiting, max(1, l.batch))
 	l.waiting -= n
 	l.granted += n
-	return make([]run.ID, n), l.waiting > 0, nil
+	return make([]records.Grant, n), l.waiting > 0, nil
 }
 
 func (l *fakeGroupQueue) afterNext(do func()) {

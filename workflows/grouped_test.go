@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
@@ -123,7 +124,7 @@ func restarts() []scenario {
 }
 
 // Grant admits runs of the cluster's change groups.
-func (f *cluster) Grant(ctx context.Context, name string) ([]run.ID, bool, error) {
+func (f *cluster) Grant(ctx context.Context, name string) ([]records.Grant, bool, error) {
 	f.mu.Lock()
 	l := f.groupQueues[name]
 	f.mu.Unlock()

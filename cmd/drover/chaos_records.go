@@ -128,7 +128,7 @@ func (k *killer) DeleteRuns(ctx context.Context, q run.DeleteQuery) (run.Deleted
 	return k.Store.DeleteRuns(ctx, q)
 }
 
-func (k *killer) Grant(ctx context.Context, name string) (granted []run.ID, more bool, err error) {
+func (k *killer) Grant(ctx context.Context, name string) (granted []records.Grant, more bool, err error) {
 	k.at("granting")
 	granted, more, err = k.Store.Grant(ctx, name)
 	if len(granted) > 0 {

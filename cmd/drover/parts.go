@@ -45,6 +45,7 @@ func (p parts) addOutboxDispatcher(s *stores, c client.Client, runURL string) {
 	p.Stages.Add("log compactor", maintenance.NewCompactor(s.records, s.blobs, p.Logger, maintained).Run)
 	p.Stages.Add("garbage collector", maintenance.NewGarbageCollector(s.records, s.blobs, p.Logger).Run)
 	p.Stages.Add("approval timeouts", maintenance.NewApprovalTimeouts(s.records, p.Logger).Run)
+	p.Stages.Add("slot sweeper", maintenance.NewSlotSweeper(s.records, p.Logger).Run)
 	p.Stages.Add("archive garbage collector", maintenance.NewArchiveGarbageCollector(s.records, s.blobs, p.Logger, maintained).Run)
 }
 

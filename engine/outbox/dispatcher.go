@@ -170,10 +170,10 @@ func (d *Dispatcher) notify(ctx context.Context, row records.OutboxRow) error {
 	case records.OutboxExecutorRemoved:
 		_, err = d.starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalExecutorRemoved,
 			contract.ExecutorRemoved{Executor: row.Executor, Reason: row.Reason}, options, contract.RunWorkflow, input)
-	case records.OutboxAdmit, records.OutboxStop, records.OutboxForceStop, records.OutboxCancel:
+	case records.OutboxAdmit, records.OutboxStop, records.OutboxForceStop, records.OutboxCancel, records.OutboxSlots:
 		signal := map[records.OutboxKind]string{
 			records.OutboxAdmit: contract.SignalAdmit, records.OutboxStop: contract.SignalStop, records.OutboxCancel: contract.SignalCancel,
-			records.OutboxForceStop: contract.SignalForceStop,
+			records.OutboxForceStop: contract.SignalForceStop, records.OutboxSlots: contract.SignalSlots,
 		}[row.Kind]
 		_, err = d.starter.SignalWithStartWorkflow(ctx, options.ID, signal, nil, options, contract.RunWorkflow, input)
 	default:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/internal/sqlstore"
 	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 	"github.com/drover-run/drover/records/recordstest/fixture"
@@ -49,9 +50,9 @@ func TestStore_grant_meets_another(t *testing.T) {
 		fixture.Limit(t, s, name, 1, run.OnBusyQueue)
 	}
 	holder := fixture.Create(t, s, fixture.Grouped(0, "a", "b"))
-	var both []run.ID
+	var both []records.Grant
 	for range batch {
-		both = append(both, fixture.Create(t, s, fixture.Grouped(0, "a", "b")).ID)
+		both = append(both, records.Grant{Run: fixture.Create(t, s, fixture.Grouped(0, "a", "b")).ID, Task: -1})
 	}
 	last := fixture.Create(t, s, fixture.Grouped(0, "a"))
 	fixture.Finish(t, s, holder.ID)
@@ -70,6 +71,6 @@ func TestStore_grant_meets_another(t *testing.T) {
 	require.True(t, more, "another run waits behind them")
 	granted, more, err = s.Grant(t.Context(), "a")
 	require.NoError(t, err)
-	require.Equal(t, []run.ID{last.ID}, granted)
+	require.Equal(t, []records.Grant{{Run: last.ID, Task: -1}}, granted)
 	require.False(t, more)
 }

@@ -53,6 +53,26 @@ func Tests() map[string]func(t *testing.T, d *fixture.Database) {
 		"idempotency/deleted":         testIdempotencyDeleted,
 		"idempotency/race":            testIdempotencyRace,
 		"model":                       testGroupModel,
+		"tasks":                       testTaskSlots,
+		"tasks/units":                 testTaskSlotsUnits,
+		"tasks/all_or_none":           testTaskSlotsTogether,
+		"tasks/before_runs":           testTaskSlotsBeforeRuns,
+		"tasks/circle":                testTaskSlotsCircle,
+		"tasks/circle/manual":         testTaskSlotsCircleManual,
+		"tasks/claim":                 testTaskSlotsClaim,
+		"tasks/queued":                testTaskSlotsQueued,
+		"tasks/at_once":               testTaskSlotsAtOnce,
+		"tasks/positions":             testTaskSlotsPositions,
+		"tasks/policies":              testTaskSlotsPolicies,
+		"tasks/preempted_token":       testTaskSlotsPreemptedToken,
+		"tasks/foreach":               testTaskSlotsForeach,
+		"tasks/restart":               testTaskSlotsRestart,
+		"tasks/closed":                testTaskSlotsClosed,
+		"tasks/attempts":              testTaskSlotsAttempts,
+		"tasks/token":                 testTaskSlotsToken,
+		"tasks/many":                  testTaskSlotsMany,
+		"tasks/race":                  testTaskSlotsRace,
+		"tasks/model":                 testTaskSlotsModel,
 	}
 }
 
@@ -70,6 +90,17 @@ func members(t testing.TB, s records.Store, name string) (running, queued []run.
 func grantAll(t testing.TB, s records.Store) []run.ID {
 	t.Helper()
 	var admitted []run.ID
+	for _, g := range grantEach(t, s) {
+		require.Equal(t, -1, g.Task)
+		admitted = append(admitted, g.Run)
+	}
+	return admitted
+}
+
+// grantEach grants slots for the outbox rows until there are none left.
+func grantEach(t testing.TB, s records.Store) []records.Grant {
+	t.Helper()
+	var admitted []records.Grant
 	for {
 		rows := fixture.TakeAll(t, s)
 		if len(rows) == 0 {
@@ -80,7 +111,7 @@ func grantAll(t testing.TB, s records.Store) []run.ID {
 				require.NotEmpty(t, row.ChangeGroup)
 				require.Empty(t, row.Run)
 				for more := true; more; {
-					var granted []run.ID
+					var granted []records.Grant
 					var err error
 					granted, more, err = s.Grant(t.Context(), row.ChangeGroup)
 					require.NoError(t, err)
@@ -293,7 +324,7 @@ func testGroupWaits(t *testing.T, d *fixture.Database) {
 	for id, place := range map[run.ID]int{urgent.ID: 1, first.ID: 2, second.ID: 3} {
 		waits, err := s.GroupWaits(ctx, id)
 		require.NoError(t, err)
-		require.Equal(t, []records.GroupWait{{Group: "g", MaxRunning: 4, Holding: 4, Holders: ids[:3], Position: place}}, waits)
+		require.Equal(t, []records.GroupWait{{Group: "g", MaxRunning: 4, Holding: 4, Holders: ids[:3], Position: place, Ahead: place - 1}}, waits)
 	}
 	for _, id := range []run.ID{free.ID, ids[0]} {
 		waits, err := s.GroupWaits(ctx, id)
@@ -320,10 +351,10 @@ func testGroupWaitsMany(t *testing.T, d *fixture.Database) {
 		waits[0].Holders = nil
 		return waits[0]
 	}
-	require.Equal(t, records.GroupWait{Group: "g", MaxRunning: 1, Holding: 1, Position: most}, wait(exact.ID))
-	require.Equal(t, records.GroupWait{Group: "g", MaxRunning: 1, Holding: 1, Position: most + 1, Later: true}, wait(later.ID))
+	require.Equal(t, records.GroupWait{Group: "g", MaxRunning: 1, Holding: 1, Position: most, Ahead: most - 1}, wait(exact.ID))
+	require.Equal(t, records.GroupWait{Group: "g", MaxRunning: 1, Holding: 1, Position: most + 1, Ahead: most, Later: true}, wait(later.ID))
 	fixture.Limit(t, s, "g", most+10, run.OnBusyQueue)
-	require.Equal(t, records.GroupWait{Group: "g", MaxRunning: most + 10, Holding: 1, Position: most + 1}, wait(later.ID))
+	require.Equal(t, records.GroupWait{Group: "g", MaxRunning: most + 10, Holding: 1, Position: most + 1, Ahead: most}, wait(later.ID))
 }
 
 func testGroupCloseLost(t *testing.T, d *fixture.Database) {

@@ -279,7 +279,7 @@ func (m *groupModel) checkWaits() {
 				continue
 			}
 			holding, before := m.ahead(name, r)
-			w := records.GroupWait{Group: name, MaxRunning: m.groups[name].limit, Holding: holding, Position: before + 1}
+			w := records.GroupWait{Group: name, MaxRunning: m.groups[name].limit, Holding: holding, Position: before + 1, Ahead: before}
 			for _, o := range m.members(name, slotHolding)[:min(3, holding)] {
 				w.Holders = append(w.Holders, o.id)
 			}

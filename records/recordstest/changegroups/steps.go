@@ -131,7 +131,11 @@ func (m *groupModel) grant(name string) {
 	granted, more, err := m.s.Grant(m.t.Context(), name)
 	require.NoError(m.rt, err)
 	require.False(m.rt, more)
-	require.Equal(m.rt, m.admitWaiting(name), granted)
+	var runs []run.ID
+	for _, g := range granted {
+		runs = append(runs, g.Run)
+	}
+	require.Equal(m.rt, m.admitWaiting(name), runs)
 }
 
 // deliver does the work of the outbox dispatcher and the change-group

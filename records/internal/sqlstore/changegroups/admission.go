@@ -63,12 +63,12 @@ func TryAdmit(ctx context.Context, t *sqldb.Tx, groups []string, s QueueKey) (bo
 		if LocksOf(t).groups[name].onBusy != run.OnBusyReject {
 			continue
 		}
-		if b, ok, err := busyFor(ctx, t, name, s); err != nil || ok {
+		if b, ok, err := busyFor(ctx, t, demand{name, 1}, s); err != nil || ok {
 			return false, cmp.Or(err, b.refusal())
 		}
 	}
 	for _, name := range groups {
-		b, ok, err := busyFor(ctx, t, name, s)
+		b, ok, err := busyFor(ctx, t, demand{name, 1}, s)
 		if err != nil {
 			return false, err
 		}
@@ -79,7 +79,7 @@ func TryAdmit(ctx context.Context, t *sqldb.Tx, groups []string, s QueueKey) (bo
 			return false, err
 		}
 	}
-	return groupsAdmit(ctx, t, groups, s)
+	return groupsAdmit(ctx, t, demandsOfRun(groups), s)
 }
 
 func (b busy) refusal() error {
@@ -111,7 +111,11 @@ func tryLockRuns(ctx context.Context, t *sqldb.Tx, ids []run.ID) error {
 	}
 	var names []string
 	for _, id := range ids {
-		names = append(names, groups[id]...)
+		ofTasks, err := GroupsOfTasks(ctx, t, runs[id])
+		if err != nil {
+			return err
+		}
+		names = slices.Concat(names, groups[id], ofTasks)
 	}
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	names = slices.DeleteFunc(names, func(name string) bool { return locks.groups[name] != nil })
@@ -128,7 +132,7 @@ func tryLockRuns(ctx context.Context, t *sqldb.Tx, ids []run.ID) error {
 }
 
 // LockRunsWithGroups locks runs that the transaction needs, and returns the names of
-// their groups.
+// their groups and of those that their tasks name.
 func LockRunsWithGroups(ctx context.Context, t *sqldb.Tx, ids []run.ID) ([]string, error) {
 	locks := LocksOf(t)
 	var err error
@@ -146,7 +150,17 @@ func LockRunsWithGroups(ctx context.Context, t *sqldb.Tx, ids []run.ID) ([]strin
 	for _, id := range grouped {
 		names = append(names, of[id]...)
 	}
-	return names, err
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range locks.Runs {
+		named, err := GroupsOfTasks(ctx, t, r)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, named...)
+	}
+	return names, nil
 }
 
 // Cancel ends a queued run whose groups are locked. reason is "" if a client
@@ -167,6 +181,9 @@ func Cancel(ctx context.Context, t *sqldb.Tx, r *rows.Run, reason string) error 
 		return err
 	}
 	if err := ReleaseSlots(ctx, t, r.ID, groups); err != nil {
+		return err
+	}
+	if err := EndRunOfTasks(ctx, t, r); err != nil {
 		return err
 	}
 	t.Emit(r.Event(t.Now))

@@ -71,6 +71,29 @@ func addMembers(ctx context.Context, q sqldb.Querier, g *run.ChangeGroup) error 
 		}
 		*part.list = append(*part.list, ids...)
 	}
+	return addTasks(ctx, q, g)
+}
+
+// addTasks fills in the tasks that hold slots and those that wait for them, the first ones of
+// each.
+func addTasks(ctx context.Context, q sqldb.Querier, g *run.ChangeGroup) error {
+	for _, part := range []struct {
+		list  *[]run.TaskSlots
+		state SlotState
+		order string
+	}{
+		{&g.HoldingTasks, SlotHolding, `s.since, s.run_id, s.task`}, {&g.WaitingTasks, SlotWaiting, `s.priority, s.since, s.run_id, s.task`},
+	} {
+		if err := sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+			var x run.TaskSlots
+			err := row.Scan(&x.Run, &x.Task, &x.Units)
+			*part.list = append(*part.list, x)
+			return err
+		}, `SELECT s.run_id, t.name, s.units FROM task_slots s JOIN tasks t ON t.run_id = s.run_id AND t.number = s.task
+			WHERE s.name = ? AND s.state = '`+string(part.state)+`'`+OpenTask+` ORDER BY `+part.order+` LIMIT ?`, g.Name, run.MaxTaskSlots); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

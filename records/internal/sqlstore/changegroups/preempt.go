@@ -33,7 +33,7 @@ func (*crowdedError) Error() string { return "too many runs must be preempted" }
 // preempt preempts runs of a busy group for a run with its queue key.
 func preempt(ctx context.Context, t *sqldb.Tx, b busy, s QueueKey) error {
 	locks := LocksOf(t)
-	preempted, err := runsToPreempt(ctx, t, b, maxPreempted+1)
+	preempted, err := runsToPreempt(ctx, t, b, s, maxPreempted+1)
 	if err != nil {
 		return err
 	}
@@ -85,12 +85,12 @@ func preemptSome(ctx context.Context, db *sqldb.DB, e *crowdedError, token run.T
 		if err := CheckToken(t, token); err != nil {
 			return err
 		}
-		b, ok, err := busyFor(ctx, t, e.group, e.at)
+		b, ok, err := busyFor(ctx, t, demand{e.group, 1}, e.at)
 		if err != nil || !ok {
 			return err
 		}
 		// Which runs are preempted may have changed until they were locked.
-		preempted, err := runsToPreempt(ctx, t, b, maxPreempted)
+		preempted, err := runsToPreempt(ctx, t, b, e.at, maxPreempted)
 		if err != nil {
 			return err
 		}
@@ -117,8 +117,9 @@ func preemptSome(ctx context.Context, db *sqldb.DB, e *crowdedError, token run.T
 	return next, err
 }
 
-// runsToPreempt returns the runs that a busy group preempts, up to limit.
-func runsToPreempt(ctx context.Context, t *sqldb.Tx, b busy, limit int) (ids []run.ID, err error) {
+// runsToPreempt returns the runs that a busy group preempts for a run with its queue key, up
+// to limit.
+func runsToPreempt(ctx context.Context, t *sqldb.Tx, b busy, at QueueKey, limit int) (ids []run.ID, err error) {
 	switch b.onBusy {
 	case run.OnBusyQueue, run.OnBusyReject:
 		return nil, nil
@@ -126,13 +127,19 @@ func runsToPreempt(ctx context.Context, t *sqldb.Tx, b busy, limit int) (ids []r
 		return sqldb.QueryIDs(ctx, t, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = 'waiting'`+NotDone+`
 			ORDER BY priority, since, run_id LIMIT ?`, b.name, limit)
 	case run.OnBusyStopRunning:
-		// Runs that are being stopped free their slots anyway.
-		var stopping int
-		if err := t.QueryRow(ctx, `SELECT count(*) FROM run_changegroups g JOIN runs r ON r.id = g.run_id
-			WHERE g.name = ? AND g.state = 'holding' AND g.state <> 'done' AND r.stop_requested`, b.name).Scan(&stopping); err != nil {
+		// Runs that are being stopped free their slots anyway. The slots of tasks do not count:
+		// no run is stopped to make room for a task, and what a stopped run frees goes to tasks
+		// that wait before it goes to a run.
+		var holding, stopping int
+		if err := t.QueryRow(ctx, `SELECT count(*), coalesce(sum(CASE WHEN r.stop_requested THEN 1 ELSE 0 END), 0) FROM run_changegroups g JOIN runs r ON r.id = g.run_id
+			WHERE g.name = ? AND g.state = 'holding' AND g.state <> 'done'`, b.name).Scan(&holding, &stopping); err != nil {
 			return nil, err
 		}
-		n := min(b.holding, b.holding+b.ahead+1-b.maxRunning) - stopping
+		ahead, err := runsAhead(ctx, t, b.name, at, b.maxRunning)
+		if err != nil {
+			return nil, err
+		}
+		n := min(holding, holding+ahead+1-b.maxRunning) - stopping
 		if n <= 0 {
 			return nil, nil
 		}
@@ -165,7 +172,11 @@ func preemptRun(ctx context.Context, t *sqldb.Tx, preempted, by run.ID, group st
 		if err != nil {
 			return err
 		}
-		BumpVersions(t, groups...)
+		ofTasks, err := GroupsOfTasks(ctx, t, r)
+		if err != nil {
+			return err
+		}
+		BumpVersions(t, slices.Concat(groups, ofTasks)...)
 		r.StopRequested, r.Reason = true, reason
 		t.Emit(r.Event(t.Now))
 		if err := t.Enqueue(ctx, r.ID, records.OutboxStop, 0); err != nil {

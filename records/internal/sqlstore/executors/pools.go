@@ -415,7 +415,7 @@ func checkPoolIdle(ctx context.Context, t *sqldb.Tx, name, what string) error {
 	var open run.ID
 	err := t.QueryRow(ctx, `SELECT s.run_id FROM run_states s JOIN tasks t ON t.run_id = s.run_id
 		WHERE s.prefix = '' AND s.state IN ('queued', 'running') AND t.pool = ?
-		AND t.status IN ('not_started', 'waiting_approval', 'queued', 'running') LIMIT 1`, name).Scan(&open)
+		AND t.status IN ('not_started', 'waiting_approval', 'waiting_changegroup', 'queued', 'running') LIMIT 1`, name).Scan(&open)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil

@@ -32,11 +32,12 @@ type Run struct {
 	Approved      []int
 	Version       int64
 	Grouped       bool // it has change groups
+	TaskGroups    bool // tasks of it have
 }
 
 // RunColumns are the columns that Run.Scan reads, of the table runs with the alias r.
 const RunColumns = `r.id, r.name, r.group_path, r.counter, r.priority, r.admission, r.admitted, r.phase, r.result, r.reason,
-	r.stop_requested, r.created_at, r.started_at, r.ended_at, r.restarted_from, r.counts, r.approved, r.version, r.grouped`
+	r.stop_requested, r.created_at, r.started_at, r.ended_at, r.restarted_from, r.counts, r.approved, r.version, r.grouped, r.task_groups`
 
 // Counts holds the numbers of a run's tasks by status, without zeros.
 type Counts map[run.Status]int
@@ -65,7 +66,7 @@ func (r *Run) Scan(row sqldb.Scanner, more ...any) error {
 	var counted, approved string
 	dest := []any{
 		&r.ID, &r.Name, &r.Group, &r.Counter, &r.Priority, &r.Admission, &r.Admitted, &r.Phase, &r.Result, &r.Reason,
-		&r.StopRequested, &r.Created, &r.Started, &r.Ended, &r.RestartedFrom, &counted, &approved, &r.Version, &r.Grouped,
+		&r.StopRequested, &r.Created, &r.Started, &r.Ended, &r.RestartedFrom, &counted, &approved, &r.Version, &r.Grouped, &r.TaskGroups,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return err

@@ -61,12 +61,14 @@ func rank(s run.Status) int {
 		return 0
 	case run.StatusWaitingApproval:
 		return 1
-	case run.StatusQueued:
+	case run.StatusWaitingChangeGroup:
 		return 2
-	case run.StatusRunning:
+	case run.StatusQueued:
 		return 3
-	case run.StatusSuccess, run.StatusFailed, run.StatusSkipped, run.StatusCancelled, run.StatusStopped:
+	case run.StatusRunning:
 		return 4
+	case run.StatusSuccess, run.StatusFailed, run.StatusSkipped, run.StatusCancelled, run.StatusStopped:
+		return 5
 	}
 	return 0
 }

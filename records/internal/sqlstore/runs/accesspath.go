@@ -45,10 +45,13 @@ func accessPaths(q run.ListQuery) (kinds []indexedCondition, others []sqldb.Cond
 	if len(q.ChangeGroups) > 0 {
 		var k indexedCondition
 		for _, name := range q.ChangeGroups {
-			k.sources = append(k.sources, source{index: `run_changegroups`, Condition: sqldb.Condition{Where: `run_changegroups.name = ?`, Args: []any{name}}})
+			for _, table := range []string{`run_changegroups`, `run_task_groups`} {
+				k.sources = append(k.sources, source{index: table, Condition: sqldb.Condition{Where: table + `.name = ?`, Args: []any{name}}})
+			}
 		}
-		k.overlap = len(k.sources) > 1
-		k.filter = rowExists(`run_changegroups`, sqldb.OneOf(`f.name`, q.ChangeGroups))
+		k.overlap = true
+		of, ofTasks := rowExists(`run_changegroups`, sqldb.OneOf(`f.name`, q.ChangeGroups)), rowExists(`run_task_groups`, sqldb.OneOf(`f.name`, q.ChangeGroups))
+		k.filter = sqldb.Condition{Where: `(` + of.Where + ` OR ` + ofTasks.Where + `)`, Args: slices.Concat(of.Args, ofTasks.Args), ByID: true}
 		kinds = append(kinds, k)
 	}
 	values := make(map[string][]string)

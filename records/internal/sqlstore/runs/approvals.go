@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/internal/sqlstore/changegroups"
 	"github.com/drover-run/drover/records/internal/sqlstore/rows"
 	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 	"github.com/drover-run/drover/run"
@@ -111,6 +112,11 @@ func reject(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task, a run.A
 	r.Counts.Move(prev, x.Status)
 	if err := rows.SaveTasks(ctx, t, r.ID, []*rows.Task{x}); err != nil {
 		return err
+	}
+	if r.TaskGroups {
+		if err := changegroups.ReleaseTasks(ctx, t, r.ID, []int{x.Number}); err != nil {
+			return err
+		}
 	}
 	if err := recordDecision(ctx, t, r, x, a); err != nil {
 		return err

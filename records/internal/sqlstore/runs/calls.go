@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"slices"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/internal/sqlstore/changegroups"
@@ -25,7 +26,10 @@ func (s *Store) StartRun(ctx context.Context, id run.ID, token run.Token) error 
 		if err != nil {
 			return err
 		}
-		admitted, err := changegroups.TryAdmit(ctx, t, groups, changegroups.QueueKey{ID: id, Priority: r.Priority, Since: t.Now})
+		if err := changegroups.CheckStoredCircle(ctx, t, r); err != nil {
+			return err
+		}
+		admitted, err := changegroups.TryAdmit(ctx, t, groups, changegroups.KeyOfRun(id, r.Priority, t.Now))
 		if err != nil {
 			return err
 		}
@@ -187,6 +191,9 @@ func (s *Store) CloseLost(ctx context.Context, id run.ID, reason string) error {
 		if err := changegroups.ReleaseSlots(ctx, t, id, groups); err != nil {
 			return err
 		}
+		if err := changegroups.EndRunOfTasks(ctx, t, r); err != nil {
+			return err
+		}
 		t.Emit(r.Event(t.Now))
 		// The workflow has ended, so there is nothing to notify.
 		_, err = t.Exec(ctx, `DELETE FROM outbox WHERE run_id = ?`, id)
@@ -229,7 +236,11 @@ func (s *Store) change(
 		if err != nil {
 			return err
 		}
-		changegroups.BumpVersions(t, append(own, token.Groups()...)...)
+		ofTasks, err := changegroups.GroupsOfTasks(ctx, t, r)
+		if err != nil {
+			return err
+		}
+		changegroups.BumpVersions(t, slices.Concat(own, ofTasks, token.Groups())...)
 		if !changed {
 			return nil
 		}

@@ -18,6 +18,11 @@ func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, 
 		d, err = s.claim(ctx, c, work)
 		return err
 	})
+	if _, lacks := errors.AsType[errLacksSlots](err); lacks {
+		if waits := s.awaitSlots(ctx, c.Key); waits != nil {
+			return d, waits
+		}
+	}
 	return d, err
 }
 
@@ -106,6 +111,9 @@ func checkClaim(ctx context.Context, t *sqldb.Tx, c run.ClaimRequest, r *rows.Ru
 	if err := checkFinally(ctx, t, r, x); err != nil {
 		return err
 	}
+	if err := checkSlots(ctx, t, r, x); err != nil {
+		return err
+	}
 	return checkPool(ctx, t, c, x)
 }
 
@@ -159,7 +167,7 @@ func checkFinally(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task) e
 	}
 	var name string
 	err := t.QueryRow(ctx, `SELECT name FROM tasks WHERE run_id = ? AND NOT finally
-		AND status IN ('not_started', 'waiting_approval', 'queued', 'running') ORDER BY number LIMIT 1`, r.ID).Scan(&name)
+		AND status IN ('not_started', 'waiting_approval', 'waiting_changegroup', 'queued', 'running') ORDER BY number LIMIT 1`, r.ID).Scan(&name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}

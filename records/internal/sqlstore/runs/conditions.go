@@ -13,7 +13,7 @@ import (
 )
 
 // decider evaluates the conditions of tasks in one transaction: once for each
-// task, when it is first queued or first waits for approvals. The decision is part
+// task, when it is first queued or first waits for approvals or for slots. The decision is part
 // of the row of the task, so all its attempts and dispatches follow it.
 type decider struct {
 	t *sqldb.Tx
@@ -120,8 +120,9 @@ func conditionsOf(t *run.TaskSpec) string {
 // change returns the change of a task with its conditions evaluated, if it is the
 // one that lets the task begin. ok is false if the change must be left out for now.
 func (d *decider) change(ctx context.Context, x *rows.Task, c *run.TaskChange) (_ *run.TaskChange, ok bool, err error) {
-	begins := c.Status == run.StatusQueued || c.Status == run.StatusWaitingApproval
-	if x.Conditions != rows.ConditionsOpen || !begins || x.Status != run.StatusNotStarted && x.Status != run.StatusWaitingApproval {
+	begins := c.Status == run.StatusQueued || c.Status == run.StatusWaitingApproval || c.Status == run.StatusWaitingChangeGroup
+	open := x.Status == run.StatusNotStarted || x.Status == run.StatusWaitingApproval || x.Status == run.StatusWaitingChangeGroup
+	if x.Conditions != rows.ConditionsOpen || !begins || !open {
 		return c, true, nil
 	}
 	v, err := d.decide(ctx, x)

@@ -112,8 +112,8 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		if err != nil {
 			return err
 		}
-		members := slices.Concat(r.Spec.ChangeGroups, paths)
-		row.Grouped = len(members) > 0
+		members, ofTasks := slices.Concat(r.Spec.ChangeGroups, paths), r.Spec.ChangeGroupsOfTasks()
+		row.Grouped, row.TaskGroups = len(members) > 0, len(ofTasks) > 0
 		if len(r.Tasks) > 0 {
 			row.Counts[run.StatusNotStarted] = len(r.Tasks)
 		}
@@ -128,7 +128,7 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		if err != nil {
 			return err
 		}
-		if err := changegroups.LockGroups(ctx, t, slices.Concat(groups, members), token); err != nil {
+		if err := changegroups.LockGroups(ctx, t, slices.Concat(groups, members, ofTasks), token); err != nil {
 			return err
 		}
 		if err := changegroups.CheckToken(t, token); err != nil {
@@ -137,11 +137,24 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		if err := assignNumber(ctx, t, row, r.Time); err != nil {
 			return err
 		}
-		// This comes first, since the rest is useless if it fails.
+		// These come first, since the rest is useless if they fail.
+		if row.Admission != run.AdmissionManual && !row.Phase.Final() {
+			if err := changegroups.CheckCircle(ctx, t, ofTasks, r.Spec.ChangeGroups); err != nil {
+				return err
+			}
+		}
 		if err := joinGroups(ctx, t, row, members); err != nil {
 			return err
 		}
-		changegroups.BumpVersions(t, token.Groups()...)
+		changegroups.BumpVersions(t, slices.Concat(ofTasks, token.Groups())...)
+		if err := changegroups.NameGroupsOfTasks(ctx, t, row.ID, ofTasks, r.Spec.ChangeGroups); err != nil {
+			return err
+		}
+		if row.Phase.Final() {
+			if err := changegroups.EndRunOfTasks(ctx, t, row); err != nil {
+				return err
+			}
+		}
 		if err := insertRun(ctx, t, row, n); err != nil {
 			return err
 		}
@@ -149,7 +162,12 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 			if err := restart(ctx, t, row, r.Restart, changegroups.LocksOf(t).Runs[r.Restart.From]); err != nil {
 				return err
 			}
-			changegroups.BumpVersions(t, changegroups.LocksOf(t).Members[r.Restart.From]...)
+			old := changegroups.LocksOf(t).Runs[r.Restart.From]
+			of, err := changegroups.GroupsOfTasks(ctx, t, old)
+			if err != nil {
+				return err
+			}
+			changegroups.BumpVersions(t, slices.Concat(changegroups.LocksOf(t).Members[old.ID], of)...)
 		}
 		return storeIdempotencyKey(ctx, t, r.IdempotencyKey, row.ID)
 	})
@@ -194,7 +212,7 @@ func joinGroups(ctx context.Context, t *sqldb.Tx, r *rows.Run, groups []string) 
 	case r.Admission == run.AdmissionManual:
 		at = changegroups.SlotNotStarted
 	default:
-		admitted, err := changegroups.TryAdmit(ctx, t, groups, changegroups.QueueKey{ID: r.ID, Priority: r.Priority, Since: t.Now})
+		admitted, err := changegroups.TryAdmit(ctx, t, groups, changegroups.KeyOfRun(r.ID, r.Priority, t.Now))
 		if err != nil {
 			return err
 		}
@@ -249,9 +267,9 @@ func insertRun(ctx context.Context, t *sqldb.Tx, row *rows.Run, n *newRun) error
 		return err
 	}
 	if _, err := t.Exec(ctx, `INSERT INTO runs (id, name, group_path, counter, priority, admission, admitted, phase, result, reason,
-		created_at, ended_at, counts, grouped, restarted_from) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		created_at, ended_at, counts, grouped, task_groups, restarted_from) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		row.ID, row.Name, row.Group, row.Counter, row.Priority, row.Admission, row.Admitted, row.Phase, row.Result, row.Reason,
-		row.Created, row.Ended, counted, row.Grouped, row.RestartedFrom); err != nil {
+		row.Created, row.Ended, counted, row.Grouped, row.TaskGroups, row.RestartedFrom); err != nil {
 		return err
 	}
 	names, err := sqldb.Marshal(n.secretNames)

@@ -29,7 +29,15 @@ func (s *Store) DeleteRun(ctx context.Context, id run.ID) error {
 		if err != nil {
 			return err
 		}
+		ofTasks, err := changegroups.GroupsOfTasks(ctx, t, r)
+		if err != nil {
+			return err
+		}
+		groups = append(groups, ofTasks...)
 		if err := changegroups.LockGroups(ctx, t, groups, nil); err != nil {
+			return err
+		}
+		if err := changegroups.EndRunOfTasks(ctx, t, r); err != nil { // if an older process has ended it
 			return err
 		}
 		if err := logs.DiscardLogs(ctx, t, id); err != nil {
@@ -45,7 +53,7 @@ func (s *Store) DeleteRun(ctx context.Context, id run.ID) error {
 			return err
 		}
 		for _, table := range []string{
-			"run_changegroups", "run_secrets", "run_details", "plan_pages", "task_specs", "task_outputs", "approvals", "approval_waits",
+			"run_changegroups", "run_task_groups", "task_slots", "run_secrets", "run_details", "plan_pages", "task_specs", "task_outputs", "approvals", "approval_waits",
 			"run_actions", "claims", "log_batches", "expired_logs", "tasks", "outbox",
 		} {
 			if _, err := t.Exec(ctx, `DELETE FROM `+table+` WHERE run_id = ?`, id); err != nil {

@@ -58,7 +58,8 @@ func (s *Store) Begin(ctx context.Context, id run.ID) (run.Progress, error) {
 			}
 		}
 		status = r.Progress()
-		return nil
+		status.Granted, err = changegroups.GrantedTasks(ctx, t, r)
+		return err
 	})
 	return status, err
 }
@@ -70,8 +71,15 @@ func begins(ctx context.Context, t *sqldb.Tx, r *rows.Run) (bool, error) {
 		return false, nil
 	}
 	groups, err := changegroups.GroupsOf(ctx, t, r)
-	if err != nil || len(groups) == 0 {
-		return err == nil, err
+	if err != nil {
+		return false, err
+	}
+	ofTasks, err := changegroups.GroupsOfTasks(ctx, t, r)
+	if err != nil {
+		return false, err
+	}
+	if groups = append(groups, ofTasks...); len(groups) == 0 {
+		return true, nil
 	}
 	if err := changegroups.LockGroups(ctx, t, groups, nil); err != nil {
 		return false, err
@@ -142,6 +150,9 @@ func (s *Store) apply(ctx context.Context, id run.ID, c records.Changes, work *d
 			}
 		}
 		status, statuses = r.Progress(), make([]run.TaskStatus, len(c.Tasks))
+		if status.Granted, err = granted(ctx, t, r, c.Tasks); err != nil {
+			return err
+		}
 		for i, change := range c.Tasks {
 			x := tasks[change.Task]
 			statuses[i] = run.TaskStatus{Task: x.Number, Attempt: x.Attempt, Dispatch: x.Dispatch, Status: x.Status}
@@ -196,7 +207,7 @@ func apply(
 		r.Reason = sqldb.Clip(c.Reason)
 	}
 	var changed, waiting []*rows.Task
-	conditions := newDecider(t, r, tasks, work)
+	conditions, slots := newDecider(t, r, tasks, work), newSlotMoves(t, r)
 	for i := range c.Tasks {
 		x := tasks[c.Tasks[i].Task]
 		before := x.TaskState
@@ -211,6 +222,9 @@ func apply(
 		}
 		if !ok {
 			continue
+		}
+		if change, err = slots.change(ctx, x, change); err != nil {
+			return err
 		}
 		if change, err = limits.change(ctx, t, x, change); err != nil {
 			return err
@@ -249,9 +263,9 @@ func apply(
 			return run.Errorf(run.CodeConflict, "run %s cannot be finished: %d of its tasks are not final", r.ID, n)
 		}
 		r.Phase, r.Ended = run.PhaseFinished, t.Now
-		if err := finish(ctx, t, r); err != nil {
-			return err
-		}
+	}
+	if err := slots.save(ctx, changed); err != nil {
+		return err
 	}
 	if r.Phase != prev.Phase || r.Result != prev.Result || r.Reason != prev.Reason {
 		t.Emit(r.Event(t.Now))
@@ -271,18 +285,6 @@ func stillClaimed(ctx context.Context, t *sqldb.Tx, id run.ID, x *rows.Task, c *
 	return by.Executor != "" && !by.ReleasedBy(c.Released), err
 }
 
-// finish releases the slots of a finished run.
-func finish(ctx context.Context, t *sqldb.Tx, r *rows.Run) error {
-	groups, err := changegroups.GroupsOf(ctx, t, r)
-	if err != nil || len(groups) == 0 {
-		return err
-	}
-	if err := changegroups.LockGroups(ctx, t, groups, nil); err != nil {
-		return err
-	}
-	return changegroups.ReleaseSlots(ctx, t, r.ID, groups)
-}
-
 // Holders implements records.Store.
 func (s *Store) Holders(ctx context.Context, id run.ID) (map[int]records.Holder, error) {
 	var holders map[int]records.Holder
@@ -298,7 +300,7 @@ func (s *Store) Holders(ctx context.Context, id run.ID) (map[int]records.Holder,
 			holders[key.Task] = h
 			return nil
 		}, `SELECT c.task, c.attempt, c.dispatch, c.executor, c.set_name FROM claims c JOIN tasks t ON t.run_id = c.run_id AND t.number = c.task
-			WHERE c.run_id = ? AND t.status IN ('not_started', 'waiting_approval', 'queued', 'running')
+			WHERE c.run_id = ? AND t.status IN ('not_started', 'waiting_approval', 'waiting_changegroup', 'queued', 'running')
 			AND c.attempt = t.attempt AND c.dispatch = t.dispatch`, id)
 	})
 	return holders, err

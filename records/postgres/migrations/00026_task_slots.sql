@@ -1,0 +1,27 @@
+-- +goose Up
+-- The change groups that tasks of a run name, as kind task, and those that such a run names
+-- itself, as kind mixed_run; done says that the run has ended.
+ALTER TABLE runs ADD COLUMN task_groups BOOLEAN NOT NULL DEFAULT FALSE;
+CREATE TABLE run_task_groups (
+    name   TEXT COLLATE "C" NOT NULL,
+    run_id TEXT COLLATE "C" NOT NULL,
+    kind   TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (name, run_id)
+);
+CREATE INDEX run_task_groups_run ON run_task_groups (run_id);
+CREATE INDEX run_task_groups_kind ON run_task_groups (name, kind);
+
+-- What tasks hold of change groups, or wait for, until they have ended: state is waiting or
+-- holding, since when that state began.
+CREATE TABLE task_slots (
+    run_id   TEXT COLLATE "C" NOT NULL,
+    task     INTEGER          NOT NULL,
+    name     TEXT COLLATE "C" NOT NULL,
+    units    INTEGER          NOT NULL,
+    state    TEXT COLLATE "C" NOT NULL,
+    priority INTEGER          NOT NULL,
+    since    BIGINT           NOT NULL,
+    PRIMARY KEY (run_id, task, name)
+);
+CREATE INDEX task_slots_queue ON task_slots (name, state, priority, since, run_id, task, units);
+CREATE INDEX task_slots_run ON task_slots (run_id, state, task);
