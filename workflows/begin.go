@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -103,12 +104,29 @@ func (r *runner) checkFinally(ctx workflow.Context) error {
 	return r.newGraph()
 }
 
+// checkSlots leaves the slots of tasks to the records in an execution that a control worker has
+// begun which did not know them, and so has queued the tasks at once: the records let no
+// task be queued that lacks its slots.
+func (r *runner) checkSlots(ctx workflow.Context) error {
+	grouped := func(n run.Node) bool { return n.ChangeGroups }
+	if !slices.ContainsFunc(r.plan.Nodes, grouped) || knowsSlots(ctx) {
+		return nil
+	}
+	for i := range r.plan.Nodes {
+		r.plan.Nodes[i].ChangeGroups = false
+	}
+	return r.newGraph()
+}
+
 // restore continues from the state of an earlier execution, or starts at the
 // beginning. A run that is a restart begins with the tasks that the restart
 // kept.
 func (r *runner) restore(ctx workflow.Context) error {
 	r.started = workflow.Now(ctx)
 	if err := r.checkFinally(ctx); err != nil {
+		return err
+	}
+	if err := r.checkSlots(ctx); err != nil {
 		return err
 	}
 	if err := r.restoreKept(); err != nil {

@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"slices"
-
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/drover-run/drover/contract"
@@ -76,8 +74,8 @@ func (r *runner) decide(ctx workflow.Context) {
 			continue
 		}
 		change := run.TaskChange{Task: d.Task, Status: d.Status, Reason: d.Reason}
-		if d.Status == run.StatusWaitingApproval && r.plan.Nodes[r.graph.NodeOf(d.Task)].If {
-			r.conditions.put(ctx, change)
+		if d.Status == run.StatusWaitingApproval && r.plan.Nodes[r.graph.NodeOf(d.Task)].If || d.Status == run.StatusWaitingChangeGroup {
+			r.waits.put(ctx, change)
 			continue
 		}
 		r.writes.put(change)
@@ -127,66 +125,3 @@ func (r *runner) assignment(task int) contract.Assignment {
 		Task: task, Name: r.graph.Name(task), Pool: pool, Retry: n.Retry, OnLost: n.OnLost, Labels: n.Labels, Attempt: 1, Dispatch: 1, Finally: n.Finally,
 	}
 }
-
-// conditions waits for the records to decide tasks that have a condition and need
-// an approval. The records evaluate the condition when the task begins to wait, so
-// that no client approves a task that is skipped. Conditions of other tasks are
-// evaluated when the task is queued: see taskRun.reconcile.
-type conditions struct {
-	r    *runner
-	open []*openCondition // in the order of the decisions
-}
-
-// openCondition is a task whose condition is not known yet.
-type openCondition struct {
-	change  run.TaskChange
-	written workflow.Future // of the change
-	again   workflow.Future // the timer of the next attempt; nil for none
-	waits   int
-}
-
-func (c *conditions) put(ctx workflow.Context, change run.TaskChange) {
-	c.open = append(c.open, &openCondition{change: change, written: c.r.writes.putWithFuture(ctx, change)})
-}
-
-// apply handles the answers of the records.
-func (c *conditions) apply(ctx workflow.Context) {
-	c.open = slices.DeleteFunc(c.open, func(o *openCondition) bool { return o.ready() && c.applyOne(ctx, o) })
-}
-
-// applyOne handles an answer, and reports whether the task is decided.
-func (c *conditions) applyOne(ctx workflow.Context, o *openCondition) bool {
-	if o.again != nil {
-		o.again = nil
-		if c.r.graph.Status(o.change.Task) != run.StatusWaitingApproval { // stopped or withdrawn meanwhile
-			return true
-		}
-		o.written = c.r.writes.putWithFuture(ctx, o.change)
-		return false
-	}
-	var s run.TaskStatus
-	_ = o.written.Get(ctx, &s) // never fails: it is settled by value
-	switch {
-	case s.Status.Final():
-		c.r.ended(o.change.Task, s.Status)
-		return true
-	case s.Status != run.StatusNotStarted:
-		return true
-	}
-	o.waits++
-	o.again = workflow.NewTimer(ctx, requeueBackoff(o.waits+1))
-	return false
-}
-
-func (o *openCondition) ready() bool {
-	if o.again != nil {
-		return o.again.IsReady()
-	}
-	return o.written.IsReady()
-}
-
-// hasWork reports whether apply has work. It has no side effects, so conditions
-// may call it.
-func (c *conditions) hasWork() bool { return slices.ContainsFunc(c.open, (*openCondition).ready) }
-
-func (c *conditions) idle() bool { return len(c.open) == 0 }

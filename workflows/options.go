@@ -183,6 +183,8 @@ const (
 
 	// changeFinally is the change ID of finally tasks.
 	changeFinally = "finally"
+	// changeSlots is the change ID of slots of tasks.
+	changeSlots = "slots-of-tasks"
 
 	// firstStopBackoff and maxStopBackoff bound the backoff of repeated stops: a task
 	// that does not end for days must not fill the history.

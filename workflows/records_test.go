@@ -24,6 +24,7 @@ type fakeRecords struct {
 	admitted bool
 	stop     bool
 	approved []int
+	granted  []int // tasks that hold the slots of their change groups
 	tasks    map[int]*fakeTask
 	history  []change // the changes that were written
 	applies  int
@@ -118,21 +119,36 @@ func (f *fakeRecords) Begin(context.Context, run.ID) (run.Progress, error) {
 }
 
 func (f *fakeRecords) standing() run.Progress {
-	return run.Progress{Phase: f.phase, Result: f.result, StopRequested: f.stop, Approved: slices.Clone(f.approved)}
+	return run.Progress{Phase: f.phase, Result: f.result, StopRequested: f.stop, Approved: slices.Clone(f.approved), Granted: slices.Clone(f.granted)}
+}
+
+func (f *fakeRecords) needsSlots(task int) bool {
+	return slices.ContainsFunc(f.plan.Nodes, func(n run.Node) bool {
+		return n.ChangeGroups && task >= n.First && task < n.First+n.Width
+	})
+}
+
+// grant gives tasks their slots.
+func (f *fakeRecords) grant(tasks ...int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.granted = append(f.granted, tasks...)
 }
 
 func rank(s run.Status) int {
 	switch s {
 	case run.StatusWaitingApproval:
 		return 1
-	case run.StatusQueued:
+	case run.StatusWaitingChangeGroup:
 		return 2
-	case run.StatusRunning:
+	case run.StatusQueued:
 		return 3
+	case run.StatusRunning:
+		return 4
 	case run.StatusNotStarted:
 		return 0
 	default:
-		return 4
+		return 5
 	}
 }
 
@@ -152,7 +168,7 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (run
 			f.waitsFor[x.Task] = x.Executor
 		}
 		t := f.tasks[x.Task]
-		if answers := f.conditions[x.Task]; len(answers) > 0 && open && t.Attempt == 0 && !t.Status.Final() && (x.Status == run.StatusQueued || x.Status == run.StatusWaitingApproval) {
+		if answers := f.conditions[x.Task]; len(answers) > 0 && open && t.Attempt == 0 && !t.Status.Final() && (x.Status == run.StatusQueued || x.Status == run.StatusWaitingApproval || x.Status == run.StatusWaitingChangeGroup) {
 			f.conditions[x.Task] = answers[1:]
 			switch answers[0] { //nolint:exhaustive // the answers of conditions
 			case run.StatusNotStarted:
@@ -165,6 +181,9 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (run
 			if f.extended[x.Task]--; f.extended[x.Task] < 0 {
 				x = run.TaskChange{Task: x.Task, Attempt: t.Attempt, Dispatch: t.Dispatch, Status: run.StatusFailed, Reason: "no instance"}
 			}
+		}
+		if x.Status == run.StatusQueued && t.Attempt == 0 && f.needsSlots(x.Task) && !slices.Contains(f.granted, x.Task) {
+			x = run.TaskChange{Task: x.Task, Status: run.StatusWaitingChangeGroup}
 		}
 		was, now := run.Key{Attempt: t.Attempt, Dispatch: t.Dispatch}, run.Key{Attempt: x.Attempt, Dispatch: x.Dispatch}
 		switch {

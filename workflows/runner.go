@@ -28,7 +28,7 @@ type runner struct {
 	signals      signals
 	visibility   visibility
 	dynamicTasks dynamicTasks
-	conditions   conditions
+	waits        waits
 	finally      finallyTasks
 
 	phase    run.Phase
@@ -58,7 +58,7 @@ func newRunner(root workflow.Context, in contract.RunInput) *runner {
 	r.batches = newBatches(r)
 	r.signals = r.newSignals(root)
 	r.dynamicTasks.r = r
-	r.conditions.r = r
+	r.waits.r = r
 	r.finally.r = r
 	return r
 }
@@ -100,7 +100,9 @@ func (r *runner) turn(ctx workflow.Context) (again bool, err error) {
 	r.taskSet.wake(ctx)
 	r.applyResults()
 	r.dynamicTasks.apply()
-	r.conditions.apply(ctx)
+	if err := r.waits.apply(ctx); err != nil {
+		return false, err
+	}
 	r.decide(ctx)
 	if r.dirty() {
 		return true, r.write(ctx)
@@ -115,7 +117,7 @@ func (r *runner) turn(ctx workflow.Context) (again bool, err error) {
 func (r *runner) await(ctx workflow.Context) {
 	// ctx is disconnected and never cancelled.
 	_ = workflow.Await(ctx, func() bool {
-		return r.signals.waiting() || len(r.taskSet.endings) > 0 || r.taskSet.answered() || !r.writes.empty() || r.batches.hasWork() || r.dynamicTasks.hasWork() || r.conditions.hasWork() ||
+		return r.signals.waiting() || len(r.taskSet.endings) > 0 || r.taskSet.answered() || !r.writes.empty() || r.batches.hasWork() || r.dynamicTasks.hasWork() || r.waits.hasWork() ||
 			r.timedOut() || r.finally.timedOut() || (r.stopped == nil && r.root.Err() != nil)
 	})
 }
@@ -124,7 +126,7 @@ func (r *runner) await(ctx workflow.Context) {
 // activity is open, no start of or signal to a batch is in flight, and no
 // signal is unread.
 func (r *runner) idle() bool {
-	return r.taskSet.idle() && r.writes.empty() && r.batches.quiet() && r.dynamicTasks.idle() && r.conditions.idle() && !r.signals.waiting()
+	return r.taskSet.idle() && r.writes.empty() && r.batches.quiet() && r.dynamicTasks.idle() && r.waits.idle() && !r.signals.waiting()
 }
 
 // dirty reports whether there are changes to write.
@@ -163,6 +165,9 @@ func (r *runner) write(ctx workflow.Context) error {
 func (r *runner) applyRunStatus(ctx workflow.Context, s run.Progress) {
 	for _, task := range s.Approved {
 		r.approve(task)
+	}
+	for _, task := range s.Granted {
+		r.graph.Grant(task)
 	}
 	if s.StopRequested {
 		r.stop(ctx, contract.Stop{Reason: stopReason})

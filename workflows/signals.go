@@ -72,5 +72,6 @@ func (r *runner) newSignals(ctx workflow.Context) signals {
 			r.batches.signalAll(ctx, contract.SignalExecutorRemoved, e)
 		}),
 		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { r.forced = true }),
+		r.waits.signal(ctx),
 	}
 }

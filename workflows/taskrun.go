@@ -150,8 +150,9 @@ func (j *taskRun) reconcile(ctx workflow.Context, s run.TaskStatus) (out outcome
 		j.acquireTimeout = s.AcquireTimeout.Std()
 		return outcome{}, true
 	}
-	if s.Attempt == 0 && (s.Status == run.StatusNotStarted || s.Status == run.StatusWaitingApproval) {
-		// The task has a condition that reads outputs which have not arrived.
+	if s.Attempt == 0 && (s.Status == run.StatusNotStarted || s.Status == run.StatusWaitingApproval || s.Status == run.StatusWaitingChangeGroup) {
+		// The task has a condition that reads outputs which have not arrived, or it lacks slots of
+		// its change groups: see runner.checkSlots.
 		j.conditionWaits++
 		_ = workflow.Sleep(j.ctx, requeueBackoff(j.conditionWaits+1)) // cut short by a stop or withdrawal
 		if j.mustNotStart() {

@@ -172,6 +172,11 @@ func knowsFinally(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, changeFinally, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
+// knowsSlots reports whether this execution makes tasks wait for slots of their change groups.
+func knowsSlots(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, changeSlots, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
 // withdraw forbids tasks to start a first or another attempt. A task that an
 // executor holds continues, or is stopped.
 func (c *taskSet) withdraw(ctx workflow.Context, tasks []int, reason string, stop bool) {
