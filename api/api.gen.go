@@ -740,15 +740,16 @@ func (e SaveCacheMode) Valid() bool {
 
 // Defines values for Status.
 const (
-	StatusCancelled       Status = "cancelled"
-	StatusFailed          Status = "failed"
-	StatusNotStarted      Status = "not_started"
-	StatusQueued          Status = "queued"
-	StatusRunning         Status = "running"
-	StatusSkipped         Status = "skipped"
-	StatusStopped         Status = "stopped"
-	StatusSuccess         Status = "success"
-	StatusWaitingApproval Status = "waiting_approval"
+	StatusCancelled          Status = "cancelled"
+	StatusFailed             Status = "failed"
+	StatusNotStarted         Status = "not_started"
+	StatusQueued             Status = "queued"
+	StatusRunning            Status = "running"
+	StatusSkipped            Status = "skipped"
+	StatusStopped            Status = "stopped"
+	StatusSuccess            Status = "success"
+	StatusWaitingApproval    Status = "waiting_approval"
+	StatusWaitingChangegroup Status = "waiting_changegroup"
 )
 
 // Valid indicates whether the value is a known member of the Status enum.
@@ -771,6 +772,8 @@ func (e Status) Valid() bool {
 	case StatusSuccess:
 		return true
 	case StatusWaitingApproval:
+		return true
+	case StatusWaitingChangegroup:
 		return true
 	default:
 		return false
@@ -1204,8 +1207,11 @@ type ChangeGroup struct {
 	// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
 	// refused does not invalidate it.
 	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
-	MaxRunning       int         `json:"max_running"`
-	Name             string      `json:"name"`
+
+	// HoldingTasks The tasks that hold slots of their own, in the order in which they acquired them: the first 1,000.
+	HoldingTasks []TaskSlots `json:"holding_tasks,omitempty,omitzero"`
+	MaxRunning   int         `json:"max_running"`
+	Name         string      `json:"name"`
 
 	// OnBusy What happens to a run that finds no free slot: it waits (`queue`), the runs that have held slots longest are stopped
 	// (`stop_running`), the waiting runs are cancelled (`cancel_queued`), or the run is refused (`reject`).
@@ -1216,6 +1222,9 @@ type ChangeGroup struct {
 
 	// Running The runs that hold a slot, in the order in which they acquired it.
 	Running []string `json:"running"`
+
+	// WaitingTasks The tasks that wait for slots, next first: the first 1,000. They come before the runs that wait.
+	WaitingTasks []TaskSlots `json:"waiting_tasks,omitempty,omitzero"`
 }
 
 // ChangeGroupPage defines model for ChangeGroupPage.
@@ -3084,6 +3093,17 @@ type TaskApprove struct {
 
 // TaskResult defines model for TaskResult.
 type TaskResult = run.TaskResult
+
+// TaskSlots defines model for TaskSlots.
+type TaskSlots struct {
+	Run string `json:"run"`
+
+	// Task The name of the task, with the suffix of its expansion.
+	Task string `json:"task"`
+
+	// Units How many slots it takes.
+	Units int `json:"units"`
+}
 
 // TaskSpec defines model for TaskSpec.
 type TaskSpec struct {

@@ -104,21 +104,38 @@ func (f *groupsFlags) print(answer remote.Answer[api.ChangeGroup]) error {
 	t.Field("on busy", string(g.OnBusy))
 	t.Field("running", count(len(g.Running), "run"))
 	t.Field("queued", count(len(g.Queued), "run"))
+	if len(g.HoldingTasks)+len(g.WaitingTasks) > 0 {
+		t.Field("tasks with slots", strconv.Itoa(len(g.HoldingTasks)))
+		t.Field("tasks that wait", strconv.Itoa(len(g.WaitingTasks)))
+	}
 	t.Field("update token", g.ChangegroupToken)
-	if err := t.Flush(); err != nil || len(g.Running)+len(g.Queued) == 0 {
+	if err := t.Flush(); err != nil || len(g.Running)+len(g.Queued)+len(g.HoldingTasks)+len(g.WaitingTasks) == 0 {
 		return err
 	}
 	if _, err := fmt.Fprintln(f.env.Stdout); err != nil {
 		return err
 	}
-	t = render.NewTable(f.env.Stdout, "RUN", "STATE")
+	t = render.NewTable(f.env.Stdout, "RUN", "TASK", "STATE")
 	for _, id := range g.Running {
-		t.Row(id, "holds a slot")
+		t.Row(id, "", "holds a slot")
+	}
+	for _, x := range g.HoldingTasks {
+		t.Row(x.Run, x.Task, "holds "+slots(x.Units))
+	}
+	for _, x := range g.WaitingTasks {
+		t.Row(x.Run, x.Task, "waits for "+slots(x.Units))
 	}
 	for _, id := range g.Queued {
-		t.Row(id, "waits")
+		t.Row(id, "", "waits")
 	}
 	return t.Flush()
+}
+
+func slots(n int) string {
+	if n == 1 {
+		return "a slot"
+	}
+	return count(n, "slot")
 }
 
 func (f *groupsFlags) applyCommand() *cobra.Command {

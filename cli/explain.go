@@ -186,11 +186,14 @@ func queuedHints(r api.Run, may rights) []string {
 
 func taskHints(r api.Run, may rights) []string {
 	var approve, pools []string
+	slots := false
 	seen := make(map[string]bool)
 	for _, name := range sortedTaskNames(r.Tasks) {
 		switch t := r.Tasks[name]; run.Status(t.Status) { //nolint:exhaustive // there are no hints for the other statuses
 		case run.StatusWaitingApproval:
 			approve = append(approve, quoted(name))
+		case run.StatusWaitingChangeGroup:
+			slots = true
 		case run.StatusQueued:
 			if !seen[t.Pool] {
 				seen[t.Pool] = true
@@ -201,6 +204,12 @@ func taskHints(r api.Run, may rights) []string {
 				}
 			}
 		}
+	}
+	if slots && may(roles.View, "") {
+		pools = append(pools, "To see who holds slots: drover changegroups get NAME")
+	}
+	if slots && may(roles.Operate, "") {
+		pools = append(pools, "To raise a limit: drover changegroups set NAME --max-running N")
 	}
 	if len(approve) == 0 || !may(roles.Approve, r.Group) {
 		return pools

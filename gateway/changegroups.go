@@ -130,7 +130,16 @@ func viewChangeGroup(g run.ChangeGroup) api.ChangeGroup {
 	return api.ChangeGroup{
 		Name: g.Name, MaxRunning: g.MaxRunning, OnBusy: api.OnBusy(g.OnBusy),
 		Running: listOf(convert[string](g.Running)), Queued: listOf(convert[string](g.Queued)),
+		HoldingTasks: viewTaskSlots(g.HoldingTasks), WaitingTasks: viewTaskSlots(g.WaitingTasks),
 	}
+}
+
+func viewTaskSlots(list []run.TaskSlots) []api.TaskSlots {
+	var out []api.TaskSlots
+	for _, x := range list {
+		out = append(out, api.TaskSlots{Run: string(x.Run), Task: x.Task, Units: x.Units})
+	}
+	return out
 }
 
 // checkNames returns an error for too many names, or for one that no change group

@@ -158,7 +158,7 @@ func changeRun(r *api.Run, e api.Event) {
 		t.StartedAt = e.Time
 	case api.StatusSuccess, api.StatusFailed, api.StatusStopped, api.StatusSkipped, api.StatusCancelled:
 		t.EndedAt = e.Time
-	case api.StatusNotStarted, api.StatusQueued, api.StatusWaitingApproval:
+	case api.StatusNotStarted, api.StatusQueued, api.StatusWaitingApproval, api.StatusWaitingChangegroup:
 	}
 	r.Tasks[e.Task] = t
 	if t.AllowFailure && t.Status == api.StatusFailed {

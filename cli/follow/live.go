@@ -196,8 +196,11 @@ func runningParts(m *model) (parts []string) {
 
 // shortStatus returns a short form of the status.
 func (t *task) shortStatus() string {
-	if t.status == run.StatusWaitingApproval {
+	switch t.status { //nolint:exhaustive // the others are short
+	case run.StatusWaitingApproval:
 		return "approval"
+	case run.StatusWaitingChangeGroup:
+		return "change group"
 	}
 	return strings.ReplaceAll(t.statusText(), "_", " ")
 }
@@ -205,7 +208,7 @@ func (t *task) shortStatus() string {
 // byUrgency returns the statuses, most important first.
 func byUrgency() []run.Status {
 	return []run.Status{
-		run.StatusFailed, run.StatusRunning, run.StatusWaitingApproval, run.StatusStopped, run.StatusQueued,
+		run.StatusFailed, run.StatusRunning, run.StatusWaitingApproval, run.StatusStopped, run.StatusWaitingChangeGroup, run.StatusQueued,
 		run.StatusSuccess, run.StatusNotStarted, run.StatusSkipped, run.StatusCancelled,
 	}
 }
@@ -255,6 +258,7 @@ func (l *live) urgent(m *model, columns, rows int) (shown []*task, rest []string
 	some(run.StatusFailed, room/2) // keep rows for running tasks
 	some(run.StatusRunning, room)
 	some(run.StatusWaitingApproval, room)
+	some(run.StatusWaitingChangeGroup, room)
 	some(run.StatusStopped, room)
 	if more := len(m.tasks) - len(shown) - m.counts[run.StatusQueued]; more > 0 {
 		waiting = append(waiting, fit(fmt.Sprintf("   and %d more", more), columns, l.mark()))

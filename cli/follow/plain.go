@@ -152,6 +152,8 @@ func (p *plain) taskText(m *model, e api.Event, before, now *task) string {
 			text = now.reason
 		}
 		return fmt.Sprintf("%s (drover runs approve %s %s)", text, m.id, now.name)
+	case run.StatusWaitingChangeGroup:
+		return cmp.Or(now.reason, "waits for slots of its change groups")
 	case run.StatusRunning:
 		switch {
 		case e.Type == api.EventTypeStage:

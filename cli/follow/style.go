@@ -33,7 +33,7 @@ func styleOf(s run.Status) style {
 		return style{"✗", "x", red}
 	case run.StatusWaitingApproval:
 		return style{"?", "?", yellow}
-	case run.StatusQueued:
+	case run.StatusQueued, run.StatusWaitingChangeGroup:
 		return style{"○", "o", yellow}
 	case run.StatusStopped:
 		return style{"■", "#", yellow}

@@ -1841,7 +1841,7 @@ export interface components {
         /** @enum {string} */
         Result: "unknown" | "success" | "failed" | "stopped";
         /** @enum {string} */
-        Status: "not_started" | "waiting_approval" | "queued" | "running" | "success" | "failed" | "skipped" | "cancelled" | "stopped";
+        Status: "not_started" | "waiting_approval" | "waiting_changegroup" | "queued" | "running" | "success" | "failed" | "skipped" | "cancelled" | "stopped";
         /** @enum {string} */
         Admission: "auto" | "manual";
         /**
@@ -1979,7 +1979,18 @@ export interface components {
             running: string[];
             /** @description The runs that wait for a slot, next first, and then the runs that wait for a start. */
             queued: string[];
+            /** @description The tasks that hold slots of their own, in the order in which they acquired them: the first 1,000. */
+            holding_tasks?: components["schemas"]["TaskSlots"][];
+            /** @description The tasks that wait for slots, next first: the first 1,000. They come before the runs that wait. */
+            waiting_tasks?: components["schemas"]["TaskSlots"][];
             changegroup_token?: components["schemas"]["UpdateToken"];
+        };
+        TaskSlots: {
+            run: string;
+            /** @description The name of the task, with the suffix of its expansion. */
+            task: string;
+            /** @description How many slots it takes. */
+            units: number;
         };
         ChangeGroupPage: {
             changegroups: components["schemas"]["ChangeGroup"][];

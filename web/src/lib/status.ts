@@ -10,12 +10,13 @@ export const kindOf = (task: Pick<Task, 'status' | 'allow_failure'>): Kind => (t
 
 /** The kinds in the order of urgency: what a reader looks for first. */
 export const statusOrder: readonly Kind[] = [
-  'failed', 'stopped', 'running', 'waiting_approval', 'queued', 'not_started', 'warnings', 'success', 'skipped', 'cancelled',
+  'failed', 'stopped', 'running', 'waiting_approval', 'waiting_changegroup', 'queued', 'not_started', 'warnings', 'success', 'skipped', 'cancelled',
 ]
 
 export const statusLabels: Record<Kind, string> = {
   not_started: 'not started',
   waiting_approval: 'waits for approval',
+  waiting_changegroup: 'waits for a change group',
   queued: 'queued',
   running: 'running',
   success: 'success',
@@ -28,7 +29,7 @@ export const statusLabels: Record<Kind, string> = {
 
 /** A sign for each kind, so that no reader depends on colours. */
 export const statusSigns: Record<Kind, string> = {
-  not_started: '·', waiting_approval: '?', queued: '…', running: '▶', success: '✓', failed: '✕', warnings: '!', skipped: '»', cancelled: '–', stopped: '■',
+  not_started: '·', waiting_approval: '?', waiting_changegroup: '⋯', queued: '…', running: '▶', success: '✓', failed: '✕', warnings: '!', skipped: '»', cancelled: '–', stopped: '■',
 }
 
 /** outcome returns the phase and result of a run as one word. */

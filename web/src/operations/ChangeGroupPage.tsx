@@ -36,6 +36,7 @@ export function ChangeGroupPage() {
 function Shown({ group: g }: { group: Schemas['ChangeGroup'] }) {
   const runs = useLiveQuery(changeGroupRunsQuery(g.name), runChanges)
   const byId = new Map(runs.data?.map((r) => [r.id, r]))
+  const held = (g.holding_tasks ?? []).reduce((sum, s) => sum + s.units, g.running.length)
   return (
     <>
       <Title name={g.name} list={list} actions={<Edit group={g} />}>
@@ -43,11 +44,17 @@ function Shown({ group: g }: { group: Schemas['ChangeGroup'] }) {
       </Title>
       <Details
         values={{
-          'Slots held': g.max_running === 0 ? `${g.running.length}, no limit` : <Slots used={g.running.length} of={g.max_running} />,
-          Queued: String(g.queued.length),
+          'Slots held': g.max_running === 0 ? `${held}, no limit` : <Slots used={held} of={g.max_running} />,
+          Queued: String(g.queued.length + (g.waiting_tasks?.length ?? 0)),
           'If no slot is free': changeGroupPolicies[g.on_busy],
         }}
       />
+      {(g.holding_tasks || g.waiting_tasks) && (
+        <div className="columns">
+          <Section title={`Tasks that hold slots (${g.holding_tasks?.length ?? 0})`}><TaskQueue slots={g.holding_tasks ?? []} empty="No task holds a slot." /></Section>
+          <Section title={`Tasks that wait (${g.waiting_tasks?.length ?? 0})`}><TaskQueue slots={g.waiting_tasks ?? []} empty="No task waits." /></Section>
+        </div>
+      )}
       <div className="columns">
         <Section title={`Hold a slot (${g.running.length})`}><Queue ids={g.running} runs={byId} empty="No run holds a slot." /></Section>
         <Section title={`Queue (${g.queued.length})`}><Queue ids={g.queued} runs={byId} empty="No run waits." /></Section>
@@ -57,6 +64,27 @@ function Shown({ group: g }: { group: Schemas['ChangeGroup'] }) {
 }
 
 const pageSize = 100
+
+/** TaskQueue shows tasks in their order. */
+function TaskQueue({ slots, empty }: { slots: readonly Schemas['TaskSlots'][]; empty: string }) {
+  const [most, setMost] = useState(pageSize)
+  if (slots.length === 0) return <div className="empty">{empty}</div>
+  return (
+    <>
+      <ol className="queue">
+        {slots.slice(0, most).map((s, i) => (
+          <li key={`${s.run}/${s.task}`}>
+            <span className="position">{i + 1}</span>
+            <Link to="/runs/$id/tasks/$task" params={{ id: s.run, task: s.task }}><strong>{s.task}</strong></Link>
+            <RunLink id={s.run} />
+            {s.units > 1 && <span className="muted">{s.units} slots</span>}
+          </li>
+        ))}
+      </ol>
+      {slots.length > most && <div className="pager"><button onClick={() => setMost(most + 500)}>Show more ({slots.length - most})</button></div>}
+    </>
+  )
+}
 
 /** Queue shows runs in their order. */
 function Queue({ ids, runs, empty }: { ids: readonly string[]; runs: ReadonlyMap<string, Run>; empty: string }) {

@@ -14,7 +14,7 @@ import './timeline.css'
 
 const none: Tasks = {}
 const rowHeight = 28
-const legend: readonly PartKind[] = ['approval', 'queue', 'prepare', 'step', 'transfer', 'cleanup']
+const legend: readonly PartKind[] = ['approval', 'slots', 'queue', 'prepare', 'step', 'transfer', 'cleanup']
 
 /** TimelineTab shows what took the time of the run. */
 export function TimelineTab() {

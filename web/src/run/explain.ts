@@ -74,6 +74,11 @@ function waitLines(run: Run): Line[] {
   const lines: Line[] = []
   const approve = byNumber(run.tasks, (t) => t.status === 'waiting_approval').map(([name]) => name)
   if (approve.length > 0) lines.push({ status: 'waiting_approval', approve, ...(approve.length === 1 ? { text: '', task: approve[0] } : { text: counted(approve.length, 'task') }) })
+  const slots = byNumber(run.tasks, (t) => t.status === 'waiting_changegroup')
+  if (slots.length > 0) {
+    const [name, task] = slots[0]!
+    lines.push({ status: 'waiting_changegroup', ...(slots.length === 1 ? { text: task.reason, task: name } : { text: `${counted(slots.length, 'task')}: ${task.reason}` }) })
+  }
   const pools = new Map<string, { first: string; reason: string; count: number }>()
   for (const [name, task] of byNumber(run.tasks, (t) => t.status === 'queued' && t.reason !== '')) {
     const pool = pools.get(task.pool)

@@ -69,6 +69,14 @@ describe('a task that waits for an approval', () => {
   })
 })
 
+test('a task that waits for its change group has no other part, and is what the run waits for', () => {
+  const tasks = { a: task(0, 0, 0, 2), b: task(1, undefined, undefined, undefined, { status: 'waiting_changegroup', ...on('a') }) }
+  const rows = rowsOf(tasks, millis(60), millis(0))
+  expect(rows.map((r) => r.name)).toEqual(['a', 'b'])
+  expect(partsOf(rows[1]!)).toEqual([{ kind: 'slots', from: millis(2), to: millis(60) }])
+  expect(criticalPath(tasks, millis(60))).toEqual(['a', 'b'])
+})
+
 describe('criticalPath', () => {
   it('follows the dependency that ended last', () => {
     const tasks = { a: task(0, 0, 0, 2), b: task(1, 0, 0, 5), c: task(2, 5, 5, 6, on('a', 'b')), d: task(3, 2, 2, 3, on('a')) }

@@ -3,7 +3,7 @@ import { finalStatuses } from '../lib/status'
 import { baseOf, type Tasks } from './graph/graph'
 
 /** The parts of a task's time: `run` if its stages are not known. */
-export type PartKind = 'approval' | 'queue' | 'prepare' | 'step' | 'transfer' | 'cleanup' | 'run'
+export type PartKind = 'approval' | 'slots' | 'queue' | 'prepare' | 'step' | 'transfer' | 'cleanup' | 'run'
 
 export interface Part {
   kind: PartKind
@@ -16,7 +16,7 @@ export interface Part {
 }
 
 export const partLabels: Record<PartKind, string> = {
-  approval: 'approval', queue: 'queue', prepare: 'environment', step: 'step', transfer: 'archive transfer', cleanup: 'cleanup', run: 'running',
+  approval: 'approval', slots: 'change group', queue: 'queue', prepare: 'environment', step: 'step', transfer: 'archive transfer', cleanup: 'cleanup', run: 'running',
 }
 
 export interface Row {
@@ -28,7 +28,7 @@ export interface Row {
 }
 
 /**
- * rowsOf returns the tasks that were queued or wait for an approval, in the order of that; a task can be approved when the
+ * rowsOf returns the tasks that were queued, or wait for an approval or for a change group, in the order of that; a task can be approved when the
  * last of its dependencies has ended. Open tasks last until now.
  */
 export function rowsOf(tasks: Tasks, now: number, start: number): Row[] {
@@ -39,12 +39,15 @@ export function rowsOf(tasks: Tasks, now: number, start: number): Row[] {
   }
   for (const [name, task] of Object.entries(tasks)) {
     const begin = task.queued_at ?? task.started_at
-    if (!begin && task.status !== 'waiting_approval') continue
+    if (!begin && !waits(task)) continue
     const from = begin ? Date.parse(begin) : Math.max(start, ...task.depends.map((d) => ended.get(baseOf(d.task)) ?? start))
     rows.push({ name, task, from, to: Math.max(from, endOf(task, now)) })
   }
   return rows.sort((a, b) => a.from - b.from || a.task.number - b.task.number)
 }
+
+/** Whether a task waits that was not queued yet. */
+const waits = (task: Task) => task.status === 'waiting_approval' || task.status === 'waiting_changegroup'
 
 const endOf = (task: Task, now: number) => (task.ended_at ? Date.parse(task.ended_at) : finalStatuses.has(task.status) ? Date.parse(task.started_at ?? task.queued_at ?? '') || now : now)
 
@@ -60,8 +63,8 @@ export function partsOf({ task, from, to }: Row): Part[] {
     if (until > at || more) parts.push({ kind, from: at, to: until, ...more })
     at = Math.max(at, until)
   }
-  if (task.status === 'waiting_approval') {
-    add('approval', to)
+  if (waits(task)) {
+    add(task.status === 'waiting_approval' ? 'approval' : 'slots', to)
     return parts
   }
   const failed = task.allow_failure ? 'warnings' : 'failed'
@@ -96,8 +99,8 @@ export function criticalPath(tasks: Tasks, now: number): string[] {
     let end = -Infinity
     for (const name of of) {
       const task = tasks[name]
-      // A task that never ran and needs no approval delayed nothing.
-      if (!task || (!(task.queued_at ?? task.started_at) && task.status !== 'waiting_approval') || task.status === 'skipped' || task.status === 'cancelled') continue
+      // A task that never ran and waits for nothing delayed nothing.
+      if (!task || (!(task.queued_at ?? task.started_at) && !waits(task)) || task.status === 'skipped' || task.status === 'cancelled') continue
       const at = endOf(task, now)
       if (at <= end) continue
       best = name

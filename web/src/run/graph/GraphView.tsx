@@ -244,4 +244,4 @@ function urgentOf(store: GraphStore): number {
   return best
 }
 
-const urgent: readonly Kind[] = ['failed', 'stopped', 'running', 'waiting_approval', 'queued', 'warnings']
+const urgent: readonly Kind[] = ['failed', 'stopped', 'running', 'waiting_approval', 'waiting_changegroup', 'queued', 'warnings']

@@ -20,7 +20,7 @@ function counting() {
 
 const theme: Theme = {
   panel: 'p', line: 'l', edge: 'e', text: 't', focus: 'f', font: 'x',
-  status: { success: 's', failed: 's', running: 's', warnings: 's', waiting_approval: 's', stopped: 's', not_started: 's', queued: 's', skipped: 's', cancelled: 's' },
+  status: { success: 's', failed: 's', running: 's', warnings: 's', waiting_approval: 's', waiting_changegroup: 's', stopped: 's', not_started: 's', queued: 's', skipped: 's', cancelled: 's' },
 }
 
 describe('painting', () => {

@@ -28,7 +28,7 @@ export function themeOf(element: Element): Theme {
     panel: of('panel'), line: of('line'), edge: of('edge'), text: of('text'), focus: of('focus'), font: style.fontFamily,
     status: {
       success: of('success'), failed: of('failed'), running: of('running'), waiting_approval: of('waiting'), warnings: of('waiting'), stopped: of('stopped'),
-      not_started: quiet, queued: quiet, skipped: quiet, cancelled: quiet,
+      not_started: quiet, queued: quiet, waiting_changegroup: quiet, skipped: quiet, cancelled: quiet,
     },
   }
 }
@@ -154,7 +154,7 @@ function trace(context: CanvasRenderingContext2D, { x, y, bends, bendsAt }: Plac
 const urgent: ReadonlySet<Kind> = new Set(['failed', 'stopped', 'running', 'waiting_approval', 'warnings'])
 
 /** Statuses that are drawn as an outline, because nothing has run. */
-export const hollow: ReadonlySet<Kind> = new Set(['not_started', 'queued', 'skipped', 'cancelled'])
+export const hollow: ReadonlySet<Kind> = new Set(['not_started', 'queued', 'waiting_changegroup', 'skipped', 'cancelled'])
 
 function* paintNodes(context: CanvasRenderingContext2D, { store, placement, theme, active, cards }: Scene, k: number, nodes: readonly number[]): Generator<undefined, void> {
   const named = k >= namedZoom
