@@ -288,9 +288,15 @@ type ChangeGroups interface {
 	// with a limit, from one snapshot. Errors: not_found.
 	GroupWaits(ctx context.Context, id run.ID) ([]GroupWait, error)
 	// SweepSlots releases the slots of up to n tasks that have ended, or no longer exist, and
-	// grants them to those that wait: processes of an earlier version leave them behind. It
-	// returns how many tasks there were.
+	// enqueues a grant for each group whose next waiting task could have its slots: processes of
+	// an earlier version leave slots behind, and grant none to tasks. It returns how many tasks
+	// had left slots. It takes several transactions.
 	SweepSlots(ctx context.Context, n int) (int, error)
+	// ResumeSlotWaits notifies the workflows of up to n tasks that have held their slots for at
+	// least a time and wait for them all the same, or have no place in the queues, which they
+	// get: a process of an earlier version has handled what would have told them, or has
+	// written that they wait. It returns how many tasks there were. It takes several transactions.
+	ResumeSlotWaits(ctx context.Context, overdue time.Duration, n int) (int, error)
 	// TaskWaits returns what the tasks of a run that wait for slots wait for, by their
 	// numbers, from one snapshot: each of their change groups with a limit. It is empty for
 	// a run that does not exist.

@@ -220,7 +220,11 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (run
 		}
 		out = append(out, s)
 	}
-	return f.standing(), out, nil
+	standing := f.standing()
+	standing.Granted = slices.DeleteFunc(standing.Granted, func(task int) bool { // Begin returns all
+		return !slices.ContainsFunc(c.Tasks, func(x run.TaskChange) bool { return x.Task == task && x.Status == run.StatusWaitingChangeGroup })
+	})
+	return standing, out, nil
 }
 
 // Expand creates the tasks of a list. A task without a list is a fault.

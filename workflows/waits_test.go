@@ -135,3 +135,72 @@ func TestSlots_condition(t *testing.T) {
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 	require.Equal(t, []run.Status{run.StatusSkipped, run.StatusSuccess}, w.statuses())
 }
+
+// A run continues as new while its tasks wait for slots. Its state has nothing that a control
+// worker of an earlier version could not restore, and its next execution learns of the slots that
+// were granted meanwhile.
+func TestSlots_continued_as_new(t *testing.T) {
+	t.Parallel()
+	approved := locking("b")
+	approved.Approvers = 1
+	w := newWorkflowEnv(t, newPlan(locking("a"), approved, node("c", 0, 1)))
+	w.signal(time.Minute, contract.SignalApprove, contract.Approve{Task: 1})
+	w.signal(time.Hour, contract.SignalForceContinue, nil)
+	w.env.ExecuteWorkflow(contract.RunWorkflow, contract.RunInput{Run: runID, Limits: w.limits})
+	in := w.continued()
+	require.Equal(t, []byte{run.StatusNotStarted.Byte(), run.StatusWaitingApproval.Byte() | 0x80, run.StatusNotStarted.Byte()}, in.State.Statuses)
+
+	next := adopted(t, w)
+	next.grant(0)
+	next.at(time.Minute, func() {
+		require.Equal(t, []run.Status{run.StatusSuccess, run.StatusWaitingChangeGroup, run.StatusNotStarted}, next.statuses())
+		next.grant(1)
+	})
+	next.signal(2*time.Minute, contract.SignalSlots, nil)
+	next.env.ExecuteWorkflow(contract.RunWorkflow, in)
+	next.output()
+	require.Equal(t, []run.Status{run.StatusSuccess, run.StatusSuccess, run.StatusSuccess}, next.statuses())
+}
+
+// A task keeps its slots through its attempts, and the workflow asks for them once.
+func TestSlots_attempts(t *testing.T) {
+	t.Parallel()
+	a := locking("a")
+	a.Retry = run.Retry{MaxAttempts: 2}
+	w := newWorkflowEnv(t, newPlan(a))
+	w.on("a", failStep, succeed)
+	w.grant(0)
+	require.Equal(t, run.ResultSuccess, w.run().Result)
+	require.Equal(t, []run.Status{run.StatusWaitingChangeGroup, run.StatusQueued, run.StatusQueued, run.StatusSuccess}, statusesOf(w.writes(0)))
+}
+
+func statusesOf(changes []change) []run.Status {
+	var out []run.Status
+	for _, c := range changes {
+		out = append(out, c.Status)
+	}
+	return out
+}
+
+// withSlots are runs whose tasks take slots of change groups, on a server.
+func withSlots() []scenario {
+	approved := locking("b")
+	approved.Approvers = 1
+	return []scenario{
+		{
+			name: "slots-of-tasks", plan: newPlan(locking("a"), approved, node("c", 0, 1), locking("stopped", 2)),
+			before: func(g *scenarioRun) { g.grant(0) },
+			drive: func(g *scenarioRun) {
+				g.awaitStatus(0, run.StatusSuccess)
+				g.signal(contract.SignalSlots, nil) // for nothing
+				g.signal(contract.SignalApprove, contract.Approve{Task: 1})
+				g.awaitStatus(1, run.StatusWaitingChangeGroup)
+				g.grant(1)
+				g.signal(contract.SignalSlots, nil)
+				g.awaitStatus(3, run.StatusWaitingChangeGroup)
+				g.requestStop()
+				g.finished(run.ResultStopped, run.StatusSuccess, run.StatusSuccess, run.StatusSuccess, run.StatusSkipped)
+			},
+		},
+	}
+}

@@ -11,16 +11,19 @@ import (
 const (
 	// slotInterval is the interval at which a SlotSweeper looks for slots.
 	slotInterval = 30 * time.Second
-	// slotBatch bounds the tasks whose slots one call releases.
+	// slotsOverdue is how long a task may hold its slots before it is queued: its workflow takes
+	// a second, unless Temporal or the control workers are away.
+	slotsOverdue = time.Minute
+	// slotBatch bounds the tasks of one call.
 	slotBatch = 500
 )
 
-// SlotSweeper releases slots of change groups that tasks have left behind. Any number of
-// processes may run one.
+// SlotSweeper releases slots of change groups that tasks have left behind, and wakes tasks that
+// wait for slots which they could have, or have. Any number of processes may run one.
 //
-// Only processes of a version that does not know the slots of tasks leave any behind, while
-// an upgrade or its rollback is in progress. The records do not count them, but nothing else would
-// tell the tasks that wait.
+// Only processes of a version that does not know the slots of tasks cause either, while an
+// upgrade or its rollback is in progress. Such slots do not count, but nothing else would tell
+// the tasks that wait.
 type SlotSweeper struct {
 	store  records.ChangeGroups
 	logger *slog.Logger
@@ -31,7 +34,7 @@ func NewSlotSweeper(store records.ChangeGroups, logger *slog.Logger) *SlotSweepe
 	return &SlotSweeper{store: store, logger: logger}
 }
 
-// Run looks for slots that were left behind at intervals, until ctx ends.
+// Run looks for such slots and tasks at intervals, until ctx ends.
 func (s *SlotSweeper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(slotInterval)
 	defer ticker.Stop()
@@ -42,6 +45,13 @@ func (s *SlotSweeper) Run(ctx context.Context) error {
 		}
 		if n > 0 {
 			s.logger.WarnContext(ctx, "slots of tasks that have ended were released: a process of an earlier version has ended them", "tasks", n)
+		}
+		n, err = s.store.ResumeSlotWaits(ctx, slotsOverdue, slotBatch)
+		if err != nil && ctx.Err() == nil {
+			s.logger.WarnContext(ctx, "failed to wake tasks that wait for slots", "error", err)
+		}
+		if n > 0 {
+			s.logger.WarnContext(ctx, "tasks waited for slots that they have, or had no place in the queue: their workflows were notified again", "tasks", n)
 		}
 		select {
 		case <-ctx.Done():

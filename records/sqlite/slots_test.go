@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -174,6 +175,81 @@ func TestStore_slots_left_behind(t *testing.T) {
 			require.Zero(t, swept)
 		})
 	}
+}
+
+// TestStore_slots_not_told loses what would have told a task of its slots, as a process does
+// that does not know them: it handles a grant, and grants nothing to tasks; it admits a run of
+// a group and enqueues no grant; it notifies a workflow that does not ask; it writes that a
+// task waits, and gives it no place in the queue.
+func TestStore_slots_not_told(t *testing.T) {
+	t.Parallel()
+	s, _, db := openRecording(t)
+	exec := func(query string, args ...any) {
+		t.Helper()
+		_, err := db.ExecContext(t.Context(), query, args...)
+		require.NoError(t, err)
+	}
+	sweep := func() (outbox []records.OutboxKind) {
+		t.Helper()
+		n, err := s.SweepSlots(t.Context(), 10)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		return fixture.Drain(t, s)
+	}
+	resume := func(overdue time.Duration) int {
+		t.Helper()
+		n, err := s.ResumeSlotWaits(t.Context(), overdue, 10)
+		require.NoError(t, err)
+		return n
+	}
+	fixture.Limit(t, s, "g", 1, run.OnBusyQueue)
+	a, b := beginSlots(t, s, slotsOf("g", 1)), beginSlots(t, s, slotsOf("g", 1))
+	require.Equal(t, []int{0}, wait(t, s, a, 0))
+	require.Empty(t, wait(t, s, b, 0))
+	fixture.Drain(t, s)
+	require.Empty(t, sweep(), "the group is full")
+
+	// A grant that was handled in vain.
+	fixture.Apply(t, s, a, records.Changes{Tasks: []run.TaskChange{{Task: 0, Status: run.StatusSuccess}}, Result: run.ResultSuccess, Finish: true})
+	require.Contains(t, fixture.Drain(t, s), records.OutboxGrant)
+	require.Equal(t, []records.OutboxKind{records.OutboxGrant}, sweep())
+	_, err := s.SweepSlots(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, []records.OutboxKind{records.OutboxGrant}, sweep(), "once, as long as it is not handled")
+	granted, _, err := s.Grant(t.Context(), "g")
+	require.NoError(t, err)
+	require.Equal(t, []records.Grant{{Run: b, Task: 0}}, granted)
+	require.Equal(t, []records.OutboxKind{records.OutboxSlots}, fixture.Drain(t, s))
+	require.Empty(t, sweep())
+
+	// A workflow that was not notified.
+	require.Zero(t, resume(time.Hour), "its workflow may be about to queue it")
+	require.Empty(t, fixture.Drain(t, s))
+	require.Equal(t, 1, resume(0))
+	require.Equal(t, 1, resume(0))
+	require.Equal(t, []records.OutboxKind{records.OutboxSlots}, fixture.Drain(t, s))
+	fixture.Apply(t, s, b, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
+	require.Zero(t, resume(0), "it is queued")
+
+	// Tasks without a place.
+	c := beginSlots(t, s, slotsOf("g", 2))
+	exec(`UPDATE tasks SET status = 'waiting_changegroup' WHERE run_id = ?`, c)
+	exec(`UPDATE runs SET counts = '{"waiting_changegroup":2}' WHERE id = ?`, c)
+	require.Empty(t, wait(t, s, c, 0))
+	require.Equal(t, 1, countRows(t, db, `task_slots WHERE run_id = ? AND state = 'waiting'`, c), "the workflow writes it again")
+	require.Equal(t, 1, resume(time.Hour), "or never again")
+	require.Equal(t, 2, countRows(t, db, `task_slots WHERE run_id = ? AND state = 'waiting'`, c))
+	require.Zero(t, resume(time.Hour))
+
+	// A greater limit, set by a process that looks at runs alone.
+	fixture.Drain(t, s)
+	exec(`UPDATE changegroups SET max_running = 2 WHERE name = 'g'`)
+	require.Equal(t, []records.OutboxKind{records.OutboxGrant}, sweep())
+
+	// None of it is for runs that have ended.
+	require.NoError(t, s.CloseLost(t.Context(), c, "lost"))
+	exec(`UPDATE tasks SET status = 'waiting_changegroup' WHERE run_id = ?`, c)
+	require.Zero(t, resume(0))
 }
 
 // TestStore_slots_at_the_end_of_a_run releases what tasks of the run have left behind that have

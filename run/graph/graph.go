@@ -285,8 +285,22 @@ func (g *Graph) Warnings() []int {
 }
 
 // Statuses returns the state of the graph, one byte a task: the status's Byte,
-// plus 128 if the wait of the task is over and Next has not returned it since.
-func (g *Graph) Statuses() []byte { return slices.Clone(g.status) }
+// plus 128 if the wait of the task is over and Next has not returned it since. A task that waits
+// for slots is in the state before that wait, so that Next returns the wait once more after
+// Restore, and workers of an earlier version can restore it.
+func (g *Graph) Statuses() []byte {
+	out := slices.Clone(g.status)
+	for t, b := range out {
+		if b&^passedBit != byteWaitingChangeGroup {
+			continue
+		}
+		out[t] = byteNotStarted
+		if node := g.nodeOf[t]; g.nodes[node].Approvers > 0 && !g.states[node].expanded {
+			out[t] = byteWaitingApproval | passedBit
+		}
+	}
+	return out
+}
 
 // Keep puts a new graph in the state of a restarted run: one byte a task, as
 // Status.Byte returns it, not_started for tasks that are to run. A later
@@ -320,7 +334,7 @@ func (g *Graph) Kept(task int) bool {
 }
 
 // Restore puts the graph in the state that Statuses returned: Next returns
-// again only the decisions that it had not returned before. The error has
+// again only the decisions that it had not returned before, and the waits for slots. The error has
 // CodeInvalid, and the graph is then unchanged.
 func (g *Graph) Restore(statuses []byte) error {
 	if len(statuses) != len(g.status) {
@@ -330,7 +344,7 @@ func (g *Graph) Restore(statuses []byte) error {
 		if g.isExpandedForeach(t) && b != byteSuccess {
 			return run.Errorf(run.CodeInvalid, "the state of task %d is %d, but its dynamic tasks were added", t, b)
 		}
-		if b >= statusCount && (b&passedBit == 0 || !waits(b&^passedBit)) {
+		if b >= byteWaitingChangeGroup && b != byteWaitingApproval|passedBit {
 			return run.Errorf(run.CodeInvalid, "the state of task %d is %d, which is not a status", t, b)
 		}
 	}

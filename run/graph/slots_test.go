@@ -27,9 +27,17 @@ func TestGraph_Grant(t *testing.T) {
 	require.False(t, g.Grant(1))
 	require.False(t, g.Grant(7))
 
-	// The state of a wait that is over is kept, also by another graph.
+	// Another graph decides once more that the tasks wait for slots, and not for approvals.
 	restored := c.graph(false)
-	require.NoError(t, restored.Restore(g.Statuses()))
+	statuses := g.Statuses()
+	require.Equal(t, []byte{run.StatusNotStarted.Byte(), run.StatusWaitingApproval.Byte() | 0x80, run.StatusNotStarted.Byte()}, statuses,
+		"workers of earlier versions know these")
+	require.NoError(t, restored.Restore(statuses))
+	require.Error(t, restored.Restore([]byte{run.StatusWaitingChangeGroup.Byte(), 0, 0}))
+	require.Equal(t, []graph.Decision{
+		{Task: 0, Status: run.StatusWaitingChangeGroup}, {Task: 1, Status: run.StatusWaitingChangeGroup},
+	}, restored.Next())
+	require.True(t, restored.Grant(1))
 	for _, g := range []*graph.Graph{g, restored} {
 		require.Equal(t, []graph.Decision{{Task: 1, Status: run.StatusQueued}}, g.Next())
 		require.True(t, g.Grant(0))
@@ -84,4 +92,26 @@ func TestGraph_slots_of_foreach(t *testing.T) {
 	require.Equal(t, []graph.Decision{{Task: 1, Status: run.StatusWaitingChangeGroup}, {Task: 2, Status: run.StatusWaitingChangeGroup}}, g.Next())
 	require.True(t, g.Grant(2))
 	require.Equal(t, []graph.Decision{{Task: 2, Status: run.StatusQueued}}, g.Next())
+}
+
+// A graph that continues with the tasks of a list asks for no approval of them.
+func TestGraph_slots_of_foreach_restored(t *testing.T) {
+	t.Parallel()
+	c := newChart(t).add("list", nil, foreach, slots, approvers(1))
+	g := c.graph(false)
+	require.Equal(t, []graph.Decision{{Task: 0, Status: run.StatusWaitingApproval, Reason: "waits for an approval"}}, g.Next())
+	require.True(t, g.Approve(0))
+	require.Equal(t, []graph.Decision{{Task: 0, Status: run.StatusQueued}}, g.Next())
+	require.NoError(t, g.AddDynamicTasks(graph.DynamicTasks{Task: 0, First: 1, Width: 2}))
+	waits := []graph.Decision{{Task: 1, Status: run.StatusWaitingChangeGroup}, {Task: 2, Status: run.StatusWaitingChangeGroup}}
+	require.Equal(t, waits, g.Next())
+
+	restored := c.graph(false)
+	for _, x := range g.DynamicTasks() {
+		require.NoError(t, restored.AddDynamicTasks(x))
+	}
+	require.NoError(t, restored.Restore(g.Statuses()))
+	require.Equal(t, waits, restored.Next())
+	require.True(t, restored.Grant(2))
+	require.Equal(t, []graph.Decision{{Task: 2, Status: run.StatusQueued}}, restored.Next())
 }

@@ -26,7 +26,8 @@ import (
 
 // TestChangeGroups_chaos submits, starts, stops, cancels, restarts and
 // terminates runs of change groups at random, while it kills two gateways and two
-// control workers. No limit is ever exceeded, no slot leaks, and every run ends.
+// control workers. Tasks of the runs take slots too. No limit is ever exceeded, no slot leaks,
+// and every run ends.
 func TestChangeGroups_chaos(t *testing.T) {
 	t.Parallel()
 	span := time.Minute
@@ -45,7 +46,7 @@ func TestChangeGroups_chaos(t *testing.T) {
 	defer temporal.Close()
 
 	m := &chaosClient{ClientPool: c, temporal: temporal, limits: newLimits(), calls: map[string]int{}}
-	for name, n := range map[string]int{"one": 1, "two": 2, "changed": 5, "policed": 2} {
+	for name, n := range map[string]int{"one": 1, "two": 2, "changed": 5, "policed": 2, "lock": 1, "pair": 2} {
 		require.NoError(t, m.limit(ctx, name, n, "queue"))
 	}
 	during, end := context.WithTimeoutCause(ctx, span, errChaosOver) //nolint:forbidigo // the length of the chaos
@@ -74,12 +75,14 @@ func TestChangeGroups_chaos(t *testing.T) {
 	t.Logf("%d runs, %d kills, calls by status: %v", len(runs), kills, m.calls)
 	var page api.ChangeGroupPage
 	c.Read(ctx, "/changegroups", &page)
-	require.Len(t, page.Changegroups, 5)
+	require.Len(t, page.Changegroups, 7)
 	for _, g := range page.Changegroups {
 		require.Empty(t, g.Running, "%s: a slot leaked", g.Name)
 		require.Empty(t, g.Queued, "%s: a run is still queued", g.Name)
+		require.Empty(t, g.HoldingTasks, "%s: a slot of a task leaked", g.Name)
+		require.Empty(t, g.WaitingTasks, "%s: a task still waits", g.Name)
 	}
-	checkGroups(t, c, ctx, runs, m.limits)
+	checkTasks(t, runs, checkGroups(t, c, ctx, runs, m.limits))
 	// The workflows of ended runs are closed.
 	testenv.Await(t, func() (bool, string) {
 		open, err := temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
@@ -91,8 +94,8 @@ func TestChangeGroups_chaos(t *testing.T) {
 
 var errChaosOver = errors.New("the time of the chaos is over")
 
-// checkGroups checks from the events that no limit was exceeded.
-func checkGroups(t *testing.T, c *harness.ClientPool, ctx context.Context, runs []api.Run, l *limits) {
+// checkGroups checks from the events, which it returns, that no limit was exceeded.
+func checkGroups(t *testing.T, c *harness.ClientPool, ctx context.Context, runs []api.Run, l *limits) []api.Event {
 	t.Helper()
 	groups, created, open := map[string][]string{}, map[string]time.Time{}, map[string]bool{}
 	for _, r := range runs {
@@ -123,6 +126,51 @@ func checkGroups(t *testing.T, c *harness.ClientPool, ctx context.Context, runs 
 		}
 	}
 	t.Logf("maximum of concurrent runs by group: %v", most)
+	return events
+}
+
+// unitsAnnotation is the annotation with the slots of the groups lock and pair that the task
+// b of a run takes.
+const unitsAnnotation = "units"
+
+// checkTasks checks from the events that tasks which are queued or run hold no more slots than
+// there are. The limits of their groups never change.
+func checkTasks(t *testing.T, runs []api.Run, events []api.Event) {
+	t.Helper()
+	needs := map[string]map[string]int{}
+	for _, r := range runs {
+		var lock, pair int
+		_, err := fmt.Sscan(r.Annotations[unitsAnnotation], &lock, &pair)
+		require.NoError(t, err)
+		needs[r.ID] = map[string]int{"lock": lock, "pair": pair}
+	}
+	holds, taken, most := map[string]bool{}, map[string]int{}, map[string]int{}
+	hold := func(id string, is bool, e api.Event) {
+		if holds[id] == is {
+			return
+		}
+		holds[id] = is
+		for group, limit := range map[string]int{"lock": 1, "pair": 2} {
+			if !is {
+				taken[group] -= needs[id][group]
+				continue
+			}
+			taken[group] += needs[id][group]
+			most[group] = max(most[group], taken[group])
+			require.LessOrEqual(t, taken[group], limit, "slots of %s with event %+v", group, e)
+		}
+	}
+	for _, e := range events {
+		switch {
+		case e.Type == "run" && run.Phase(e.Phase).Final():
+			hold(e.Run, false, e)
+		case e.Type == "task" && e.Task == "b" && (run.Status(e.Status) == run.StatusQueued || run.Status(e.Status) == run.StatusRunning):
+			hold(e.Run, true, e)
+		case e.Type == "task" && e.Task == "b" && run.Status(e.Status).Final():
+			hold(e.Run, false, e)
+		}
+	}
+	t.Logf("maximum of slots that tasks held: %v", most)
 }
 
 // limits records which limits of change groups were in force when.
@@ -301,9 +349,16 @@ func (m *chaosClient) spec() string {
 	if rand.IntN(4) == 0 {
 		admission = "manual"
 	}
-	return fmt.Sprintf(`{"name": "chaos", "group": "/test/chaos", "changegroups": ["%s"], "priority": %d, "admission": %q,
-		"tasks": {"a": {"steps": [{"run": "sleep 0.%d"}]}, "b": {"depends": ["a"], "approval": %t, "steps": [{"run": "true"}]}}}`,
-		strings.Join(groups[:1+rand.IntN(3)], `", "`), 1+rand.IntN(5), admission, rand.IntN(6), rand.IntN(6) == 0)
+	var ofTask []string // all or none of them, as of the run
+	lock, pair := rand.IntN(2), rand.IntN(3)
+	for group, units := range map[string]int{"lock": lock, "pair": pair} {
+		if units > 0 {
+			ofTask = append(ofTask, fmt.Sprintf(`{"name": %q, "units": %d}`, group, units))
+		}
+	}
+	return fmt.Sprintf(`{"name": "chaos", "group": "/test/chaos", "changegroups": ["%s"], "priority": %d, "admission": %q, "annotations": {%q: "%d %d"},
+		"tasks": {"a": {"steps": [{"run": "sleep 0.%d"}]}, "b": {"depends": ["a"], "approval": %t, "changegroups": [%s], "steps": [{"run": "true"}]}}}`,
+		strings.Join(groups[:1+rand.IntN(3)], `", "`), 1+rand.IntN(5), admission, unitsAnnotation, lock, pair, rand.IntN(6), rand.IntN(6) == 0, strings.Join(ofTask, ", "))
 }
 
 // resolveWaiting starts or cancels the runs of manual admission that are queued, and

@@ -25,3 +25,6 @@ CREATE TABLE task_slots (
 );
 CREATE INDEX task_slots_queue ON task_slots (name, state, priority, since, run_id, task, units);
 CREATE INDEX task_slots_run ON task_slots (run_id, state, task);
+
+-- Tasks that wait for slots: see ResumeSlotWaits.
+CREATE INDEX tasks_changegroup ON tasks (run_id, number) WHERE status = 'waiting_changegroup';

@@ -62,6 +62,7 @@ func Tests() map[string]func(t *testing.T, d *fixture.Database) {
 		"tasks/claim":                 testTaskSlotsClaim,
 		"tasks/queued":                testTaskSlotsQueued,
 		"tasks/at_once":               testTaskSlotsAtOnce,
+		"tasks/with_conditions":       testTaskSlotsWithConditions,
 		"tasks/positions":             testTaskSlotsPositions,
 		"tasks/policies":              testTaskSlotsPolicies,
 		"tasks/preempted_token":       testTaskSlotsPreemptedToken,

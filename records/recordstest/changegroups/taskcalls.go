@@ -165,6 +165,35 @@ func testTaskSlotsPreemptedToken(t *testing.T, d *fixture.Database) {
 	}
 }
 
+// testTaskSlotsWithConditions makes a task wait in one call with tasks whose conditions take so
+// long that the call takes several transactions. It returns who got slots in any of them: nothing
+// else tells the workflow.
+func testTaskSlotsWithConditions(t *testing.T, d *fixture.Database) {
+	const slow = `[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20].all(a, [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20].all(b, a + b > 0))`
+	s := d.Store(t)
+	fixture.Limit(t, s, "g", 9, run.OnBusyQueue)
+	spec := locking(3, one("g"))
+	steps := spec.Tasks["build"].Steps
+	spec.Tasks["wide"] = &run.TaskSpec{
+		Pool: "linux", If: slow, Steps: steps, ChangeGroups: []run.TaskChangeGroup{one("g")},
+		Matrix: run.Matrix{Axes: map[string][]string{"I": fixture.Numbers(8)}},
+	}
+	id := begun(t, s, spec)
+	var c records.Changes
+	for task := range 9 {
+		c.Tasks = append(c.Tasks, run.TaskChange{Task: task, Status: run.StatusWaitingChangeGroup})
+	}
+	progress, statuses := fixture.Apply(t, s, id, c)
+	var want []int
+	for _, x := range statuses {
+		if x.Status == run.StatusWaitingChangeGroup {
+			want = append(want, x.Task)
+		}
+	}
+	require.Greater(t, len(want), 5, "several transactions")
+	require.ElementsMatch(t, want, progress.Granted)
+}
+
 // testTaskSlotsForeach gives each task of a list slots of its own, and none to the task that
 // stands for them.
 func testTaskSlotsForeach(t *testing.T, d *fixture.Database) {

@@ -2,7 +2,6 @@ package changegroups
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/drover-run/drover/records"
@@ -144,17 +143,33 @@ func GrantedTasks(ctx context.Context, q sqldb.Querier, r *rows.Run) ([]int, err
 }
 
 // GroupsWithSlots returns the change groups in which some tasks of a run hold slots or wait for
-// them, or all of its tasks if none are given.
+// them, or all of its tasks if none are given, sorted.
 func GroupsWithSlots(ctx context.Context, q sqldb.Querier, id run.ID, tasks []int) ([]string, error) {
-	return namesOfSlots(ctx, q, `SELECT name FROM task_slots WHERE run_id = ?`, ``, id, tasks)
+	var names []string
+	err := ofTasks(tasks, func(where string, args []any) error {
+		return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
+			var name string
+			err := row.Scan(&name)
+			names = append(names, name)
+			return err
+		}, `SELECT DISTINCT name FROM task_slots WHERE run_id = ?`+where, append([]any{id}, args...)...)
+	})
+	slices.Sort(names)
+	return slices.Compact(names), err
 }
 
 // ReleaseTasks releases the slots that some tasks of a run held or waited for, or all of its
 // tasks if none are given, and enqueues grants for those that wait. The groups of
 // GroupsWithSlots are locked.
 func ReleaseTasks(ctx context.Context, t *sqldb.Tx, id run.ID, tasks []int) error {
-	names, err := namesOfSlots(ctx, t, `DELETE FROM task_slots WHERE run_id = ?`, ` RETURNING name`, id, tasks)
-	if err != nil {
+	names, err := GroupsWithSlots(ctx, t, id, tasks)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	if err := ofTasks(tasks, func(where string, args []any) error {
+		_, err := t.Exec(ctx, `DELETE FROM task_slots WHERE run_id = ?`+where, append([]any{id}, args...)...)
+		return err
+	}); err != nil {
 		return err
 	}
 	BumpVersions(t, names...)
@@ -169,26 +184,13 @@ func ReleaseTasks(ctx context.Context, t *sqldb.Tx, id run.ID, tasks []int) erro
 	return nil
 }
 
-// namesOfSlots runs a statement that returns names of groups for some tasks of a run, or for
-// all of them, and returns the names sorted, each once.
-func namesOfSlots(ctx context.Context, q sqldb.Querier, head, tail string, id run.ID, tasks []int) ([]string, error) {
-	var names []string
-	each := func(where string, args []any) error {
-		return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
-			var name string
-			err := row.Scan(&name)
-			names = append(names, name)
-			return err
-		}, head+where+tail, append([]any{id}, args...)...)
-	}
-	var err error
+// ofTasks calls fn with conditions for some tasks, and their arguments, or once for all
+// tasks if none are given.
+func ofTasks(tasks []int, fn func(where string, args []any) error) error {
 	if len(tasks) == 0 {
-		err = each(``, nil)
-	} else {
-		err = sqldb.InChunks(tasks, func(placeholders string, args []any) error { return each(` AND task IN `+placeholders, args) })
+		return fn(``, nil)
 	}
-	slices.Sort(names)
-	return slices.Compact(names), err
+	return sqldb.InChunks(tasks, func(placeholders string, args []any) error { return fn(` AND task IN `+placeholders, args) })
 }
 
 // readTaskPage reads the tasks that wait in a group.
@@ -257,41 +259,4 @@ func notifyGranted(ctx context.Context, t *sqldb.Tx, runs map[run.ID]*rows.Run, 
 		}
 	}
 	return nil
-}
-
-// SweepSlots implements records.Store.
-func (s *Store) SweepSlots(ctx context.Context, n int) (int, error) {
-	stale := make(map[run.ID][]int)
-	if err := s.db.Read(ctx, "find slots that were left behind", func(q sqldb.Querier) error {
-		clear(stale)
-		return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {
-			var id run.ID
-			var task int
-			err := row.Scan(&id, &task)
-			stale[id] = append(stale[id], task)
-			return err
-		}, `SELECT DISTINCT s.run_id, s.task FROM task_slots s WHERE NOT (TRUE`+OpenTask+`) LIMIT ?`, n)
-	}); err != nil {
-		return 0, err
-	}
-	swept := 0
-	for _, id := range slices.Sorted(maps.Keys(stale)) {
-		if err := s.db.Write(ctx, "release slots that were left behind", func(t *sqldb.Tx) error {
-			if _, err := lockRuns(ctx, t, []run.ID{id}, t.Dialect.ForUpdate); err != nil { // it may not exist
-				return err
-			}
-			names, err := GroupsWithSlots(ctx, t, id, stale[id])
-			if err != nil {
-				return err
-			}
-			if err := LockGroups(ctx, t, names, nil); err != nil {
-				return err
-			}
-			return ReleaseTasks(ctx, t, id, stale[id])
-		}); err != nil {
-			return swept, err
-		}
-		swept += len(stale[id])
-	}
-	return swept, nil
 }

@@ -111,6 +111,7 @@ func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (run.Pr
 		if err != nil {
 			return err
 		}
+		progress.Granted = append(status.Granted, progress.Granted...) // each transaction returns those of its tasks
 		status = progress
 		if !work.patient {
 			statuses = written
@@ -207,7 +208,7 @@ func apply(
 		r.Reason = sqldb.Clip(c.Reason)
 	}
 	var changed, waiting []*rows.Task
-	conditions, slots := newDecider(t, r, tasks, work), newSlotMoves(t, r)
+	conditions, slots := newDecider(t, r, tasks, work), newSlotMoves(t, r, c.Tasks...)
 	for i := range c.Tasks {
 		x := tasks[c.Tasks[i].Task]
 		before := x.TaskState

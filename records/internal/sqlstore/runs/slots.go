@@ -18,10 +18,20 @@ type slotMoves struct {
 	r      *rows.Run
 	groups map[int][]run.TaskChangeGroup // of tasks, by node
 	begin  map[int]*rows.Task            // those that begin to wait, by number
+
+	queued  []int        // the tasks to be queued
+	holding map[int]bool // those of them that hold slots; nil before they are read
 }
 
-func newSlotMoves(t *sqldb.Tx, r *rows.Run) *slotMoves {
-	return &slotMoves{t: t, r: r, groups: make(map[int][]run.TaskChangeGroup), begin: make(map[int]*rows.Task)}
+// newSlotMoves returns what the given changes of tasks do to their slots.
+func newSlotMoves(t *sqldb.Tx, r *rows.Run, changes ...run.TaskChange) *slotMoves {
+	m := &slotMoves{t: t, r: r, groups: make(map[int][]run.TaskChangeGroup), begin: make(map[int]*rows.Task)}
+	for _, c := range changes {
+		if c.Status == run.StatusQueued {
+			m.queued = append(m.queued, c.Task)
+		}
+	}
+	return m
 }
 
 // of returns the change groups of a task.
@@ -37,7 +47,7 @@ func (m *slotMoves) of(ctx context.Context, x *rows.Task) ([]run.TaskChangeGroup
 	return spec.ChangeGroups, nil
 }
 
-// lacks reports whether a task needs slots and does not hold them.
+// lacks reports whether a task that is to be queued needs slots and does not hold them.
 func (m *slotMoves) lacks(ctx context.Context, x *rows.Task) (bool, error) {
 	if !m.r.TaskGroups || x.Status.Final() {
 		return false, nil
@@ -46,15 +56,31 @@ func (m *slotMoves) lacks(ctx context.Context, x *rows.Task) (bool, error) {
 	if err != nil || len(groups) == 0 {
 		return false, err
 	}
-	holding, err := changegroups.TasksWithSlots(ctx, m.t, m.r.ID, []int{x.Number})
-	return len(holding) == 0, err
+	if m.holding == nil {
+		all, err := changegroups.TasksWithSlots(ctx, m.t, m.r.ID, m.queued)
+		if err != nil {
+			return false, err
+		}
+		m.holding = make(map[int]bool, len(all))
+		for _, task := range all {
+			m.holding[task] = true
+		}
+	}
+	return !m.holding[x.Number], nil
 }
+
+// toQueue is the change that queues a task.
+func toQueue(task int) run.TaskChange { return run.TaskChange{Task: task, Status: run.StatusQueued} }
 
 // change returns a change that queues no task which lacks its slots. A control worker that does
 // not know the change groups of tasks queues them at once, and again and again as long as they
 // are not queued: the task waits for its slots instead. If one was queued so before, it waits as a
-// queued task: no executor can claim it.
+// queued task: no executor can claim it. Such a worker may also have written that a task waits
+// for slots, without a place in the queues: it gets one when that is written again.
 func (m *slotMoves) change(ctx context.Context, x *rows.Task, c *run.TaskChange) (*run.TaskChange, error) {
+	if c.Status == run.StatusWaitingChangeGroup && m.r.TaskGroups && x.Status == c.Status {
+		m.begin[x.Number] = x
+	}
 	if c.Status != run.StatusQueued {
 		return c, nil
 	}
@@ -173,7 +199,7 @@ func granted(ctx context.Context, t *sqldb.Tx, r *rows.Run, changes []run.TaskCh
 // checkSlots refuses the claim of a task that needs slots of change groups and does not hold
 // them: a control worker that does not know the change groups of tasks dispatches it at once.
 func checkSlots(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task) error {
-	lacks, err := newSlotMoves(t, r).lacks(ctx, x)
+	lacks, err := newSlotMoves(t, r, toQueue(x.Number)).lacks(ctx, x)
 	if err != nil || !lacks {
 		return err
 	}
@@ -198,7 +224,7 @@ func (s *Store) awaitSlots(ctx context.Context, k run.Key) error {
 		if err != nil {
 			return err
 		}
-		m := newSlotMoves(t, r)
+		m := newSlotMoves(t, r, toQueue(x.Number))
 		if lacks, err := m.lacks(ctx, x); err != nil || !lacks || r.Phase.Final() {
 			return err
 		}

@@ -90,7 +90,7 @@ func addTaskWaits(ctx context.Context, q sqldb.Querier, id run.ID, w records.Gro
 		next.ahead += units
 		return err
 	}, `SELECT s.run_id, s.task, s.units FROM task_slots s WHERE s.name = ? AND s.state = 'waiting'`+changegroups.OpenTask+`
-		ORDER BY s.priority, s.since, s.run_id, s.task LIMIT ?`, w.Group, maxAhead); err != nil {
+		ORDER BY s.priority, s.since, s.run_id, s.task LIMIT ?`, w.Group, max(maxAhead, w.MaxRunning)); err != nil {
 		return err
 	}
 	return sqldb.Each(ctx, q, func(row sqldb.Scanner) error {

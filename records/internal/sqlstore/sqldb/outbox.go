@@ -15,6 +15,16 @@ func (t *Tx) Enqueue(ctx context.Context, id run.ID, kind records.OutboxKind, ta
 	return err
 }
 
+// EnqueueOnce appends an outbox row unless one of the same kind waits: repairs are repeated, and
+// the rows must not grow while Temporal is away.
+func (t *Tx) EnqueueOnce(ctx context.Context, id run.ID, kind records.OutboxKind) error {
+	var waits bool
+	if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE run_id = ? AND kind = ?)`, id, kind).Scan(&waits); err != nil || waits {
+		return err
+	}
+	return t.Enqueue(ctx, id, kind, 0)
+}
+
 // GroupKey is the prefix of a change group's name in the column of run ids of
 // the outbox.
 const GroupKey = "changegroup:"
