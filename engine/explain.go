@@ -51,6 +51,9 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 		switch t.Status { //nolint:exhaustive // the others do not wait
 		case run.StatusNotStarted:
 			t.Reason = dependencyReason(t.Depends, open)
+			if t.Reason == "" && t.MaxParallel > 0 {
+				t.Reason = fmt.Sprintf("waits for other tasks of its matrix or list: at most %d at once (max_parallel)", t.MaxParallel)
+			}
 			if t.Finally && ordinary {
 				t.Reason = finallyReason
 			}

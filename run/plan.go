@@ -47,10 +47,12 @@ type Node struct {
 	AllowFailure bool     `json:"i,omitempty"`
 	Approvers    int      `json:"a,omitempty"`
 	// ChangeGroups says that the tasks need slots of change groups, which the records know.
-	ChangeGroups bool   `json:"g,omitempty"`
-	Retry        Retry  `json:"r,omitzero"`
-	OnLost       OnLost `json:"l,omitempty"`
-	Steps        int    `json:"-"`
+	ChangeGroups bool `json:"g,omitempty"`
+	// MaxParallel is how many of the tasks may have begun and not ended at once; 0 is no limit.
+	MaxParallel int    `json:"q,omitempty"`
+	Retry       Retry  `json:"r,omitzero"`
+	OnLost      OnLost `json:"l,omitempty"`
+	Steps       int    `json:"-"`
 	// Foreach says that the node has one foreach task, which is replaced by
 	// tasks created from a list: see Graph.AddDynamicTasks.
 	Foreach bool `json:"e,omitempty"`
@@ -303,11 +305,16 @@ func Upcoming(p Plan, pool string, status func(task int) Status) int {
 		if node.Skip || node.Approvers > 0 || node.ChangeGroups || node.Labels != "" || node.Pool >= len(p.Pools) || p.Pools[node.Pool] != pool || !imminent(p, node, status) {
 			continue
 		}
+		of := 0
 		for task := node.First; task < node.First+node.Width; task++ {
 			if status(task) == StatusNotStarted {
-				n++
+				of++
 			}
 		}
+		if node.MaxParallel > 0 {
+			of = min(of, node.MaxParallel)
+		}
+		n += of
 	}
 	return n
 }

@@ -95,6 +95,7 @@ type Task struct {
 	QueuedAt     time.Time
 	StartedAt    time.Time
 	EndedAt      time.Time
+	MaxParallel  int      // of the tasks of its matrix or list; 0: no limit
 	Depends      []Depend // names as in the specification
 	Outputs      map[string]string
 	Annotations  map[string]string

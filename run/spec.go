@@ -241,6 +241,9 @@ type TaskSpec struct {
 	CleanupTimeout Duration `json:"cleanup_timeout,omitempty"`
 	Matrix         Matrix   `json:"matrix,omitzero"`
 	Foreach        Foreach  `json:"foreach,omitzero"`
+	// MaxParallel is how many of the tasks of the matrix or the list may have begun and not
+	// ended at once; 0 is no limit.
+	MaxParallel int `json:"max_parallel,omitempty"`
 	// HoldOnFailure keeps the environment of each failed attempt for this time; 0: not.
 	HoldOnFailure Duration `json:"hold_on_failure,omitempty"`
 }

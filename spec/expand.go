@@ -97,7 +97,7 @@ func addPoolFault(l *faultList, name string, err error) {
 func node(name string, t *run.TaskSpec, index map[string]int) run.Node {
 	n := run.Node{
 		Name: name, Width: width(t), Skip: t.Skip, AllowFailure: t.AllowFailure,
-		Finally: t.Finally, Foreach: t.Foreach.List != "", If: t.If != "", Approvers: t.Approval.Approvers, ChangeGroups: len(t.ChangeGroups) > 0, Retry: t.Retry, OnLost: t.OnLost, Steps: len(t.Steps),
+		Finally: t.Finally, Foreach: t.Foreach.List != "", If: t.If != "", Approvers: t.Approval.Approvers, ChangeGroups: len(t.ChangeGroups) > 0, MaxParallel: t.MaxParallel, Retry: t.Retry, OnLost: t.OnLost, Steps: len(t.Steps),
 	}
 	if irregular(t.Matrix) {
 		for _, c := range combinations(t.Matrix) {

@@ -139,6 +139,11 @@ func schemaRules() []schemaRule {
 			[]string{"if: 1 + 1", "if: tasks.z.status == 'success'", "if: env.NONE == ''", "steps: [{run: a, if: success()}]"},
 		},
 		{
+			"A task with `max_parallel` has a `matrix` or a `foreach`.",
+			[]ruleFault{{code: run.FaultContradiction, path: `\.max_parallel$`}},
+			[]string{"max_parallel: 2"},
+		},
+		{
 			"A `foreach` contains a reference to an output.",
 			[]ruleFault{{code: run.FaultBadValue, path: `\.foreach$`, detail: "foreach needs an output"}},
 			[]string{"foreach: a"},

@@ -47,7 +47,17 @@ func checkTask(l *faultList, name string, s *run.Spec, t *run.TaskSpec, secrets 
 	checkRetry(l, p.Key("retry"), t.Retry, run.RetryFailed, run.RetryStartFailed, run.RetryTimeout, run.RetryOOM, run.RetryVanished)
 	checkEnum(l, p.Key("on_executor_lost"), t.OnLost, run.OnLostFail, run.OnLostRetry)
 	checkFinally(l, p, t)
+	checkMaxParallel(l, p.Key("max_parallel"), t)
 	checkTaskChangeGroups(l, p, t, s.ChangeGroups)
+}
+
+func checkMaxParallel(l *faultList, p run.Path, t *run.TaskSpec) {
+	if t.MaxParallel < 0 || t.MaxParallel > run.MaxTasks {
+		l.add(p, run.FaultOutOfRange, "it is %d; it must be 1 to %d, or 0 for no limit", t.MaxParallel, run.MaxTasks)
+	}
+	if t.MaxParallel > 0 && t.Matrix.IsZero() && t.Foreach.List == "" {
+		l.add(p, run.FaultContradiction, `the task is one task, without a matrix or a foreach; to limit it in several runs, use "changegroups"`)
+	}
 }
 
 func checkApproval(l *faultList, p run.Path, a run.Approval) {

@@ -266,6 +266,8 @@ func TestValidateRun_Faults(t *testing.T) {
 		"retry outcomes":          {build(func(t *run.TaskSpec) { t.Retry.On = []run.RetryOn{"lost"} }), []string{"tasks.build.retry.on[0] bad_value"}},
 		"on executor lost":        {build(func(t *run.TaskSpec) { t.OnLost = "wait" }), []string{"tasks.build.on_executor_lost bad_value"}},
 		"foreach":                 {build(func(t *run.TaskSpec) { t.Foreach.List = "[]" }), []string{"tasks.build.foreach contradiction", "tasks.build.foreach bad_value"}},
+		"max_parallel":            {build(func(t *run.TaskSpec) { t.MaxParallel = 10_001 }), []string{"tasks.build.max_parallel out_of_range"}},
+		"max_parallel of one":     {func(s target) { s.Tasks["test"].MaxParallel = 2 }, []string{"tasks.test.max_parallel contradiction"}},
 		"axis name":               {build(func(t *run.TaskSpec) { t.Matrix.Axes["a-b"] = []string{"1"} }), []string{"tasks.build.matrix.a-b bad_format"}},
 		"reserved axis":           {build(func(t *run.TaskSpec) { t.Matrix.Axes["DROVER_A"] = []string{"1"} }), []string{"tasks.build.matrix.DROVER_A reserved"}},
 		"empty axis":              {build(func(t *run.TaskSpec) { t.Matrix.Axes["A"] = nil }), []string{"tasks.build.matrix.A required"}},

@@ -118,6 +118,19 @@ func (r *runner) checkSlots(ctx workflow.Context) error {
 	return r.newGraph()
 }
 
+// checkMaxParallel leaves out the limits of the tasks of a matrix or a list in an execution that a
+// control worker has begun which did not know them.
+func (r *runner) checkMaxParallel(ctx workflow.Context) error {
+	limited := func(n run.Node) bool { return n.MaxParallel > 0 }
+	if !slices.ContainsFunc(r.plan.Nodes, limited) || workflow.GetVersion(ctx, changeMaxParallel, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		return nil
+	}
+	for i := range r.plan.Nodes {
+		r.plan.Nodes[i].MaxParallel = 0
+	}
+	return r.newGraph()
+}
+
 // restore continues from the state of an earlier execution, or starts at the
 // beginning. A run that is a restart begins with the tasks that the restart
 // kept.
@@ -127,6 +140,9 @@ func (r *runner) restore(ctx workflow.Context) error {
 		return err
 	}
 	if err := r.checkSlots(ctx); err != nil {
+		return err
+	}
+	if err := r.checkMaxParallel(ctx); err != nil {
 		return err
 	}
 	if err := r.restoreKept(); err != nil {

@@ -185,6 +185,8 @@ const (
 	changeFinally = "finally"
 	// changeSlots is the change ID of slots of tasks.
 	changeSlots = "slots-of-tasks"
+	// changeMaxParallel is the change ID of limits of the tasks of a matrix or a list.
+	changeMaxParallel = "max-parallel"
 
 	// firstStopBackoff and maxStopBackoff bound the backoff of repeated stops: a task
 	// that does not end for days must not fill the history.

@@ -45,7 +45,7 @@ func (g *Graph) AddDynamicTasks(x DynamicTasks) error {
 	g.dynamicTasks = append(g.dynamicTasks, x)
 	node := g.nodeOf[x.Task]
 	n, st, old := &g.nodes[node], &g.states[node], g.at(x.Task)
-	n.First, n.Width, st.expanded = x.First, x.Width, true
+	n.First, n.Width, st.expanded, st.next = x.First, x.Width, true, 0
 
 	st.counts[old]--
 	g.totals[old]--

@@ -94,6 +94,8 @@ type nodeState struct {
 	kept       int // failed tasks that were kept
 	expanded   bool
 
+	next int // no task of the node before it waits to be decided, with MaxParallel
+
 	open  int // edges whose node is not final
 	met   int // edges that list failure, whose node is final and has a failure that is not allowed
 	unmet int // edges that list failure, whose node is not final
@@ -384,6 +386,7 @@ func (g *Graph) rebuild(statuses []byte) {
 	g.ready, g.passed = g.ready[:0], g.passed[:0]
 	for i := range g.states {
 		st := &g.states[i]
+		st.next = 0
 		st.counts, st.open, st.met, st.unmet = [statusCount]int{}, len(g.nodes[i].Depends), 0, 0
 		for _, e := range g.nodes[i].Depends {
 			if e.On&run.MaskFailure != 0 {

@@ -24,6 +24,8 @@ func (g *Graph) set(task int, b byte) {
 	g.countEnd(node)
 	if g.nodeFinal(node) {
 		g.updateDependents(node)
+	} else if g.nodes[node].MaxParallel > 0 {
+		g.ready = append(g.ready, node)
 	}
 	if b == byteFailed && !g.newFailure && !g.nodes[node].AllowFailure {
 		g.failed, g.newFailure = true, true
@@ -103,11 +105,35 @@ func (g *Graph) decide(out []Decision, node int) []Decision {
 			to = byteWaitingChangeGroup // the records know for what
 		}
 	}
+	if to != byteSkipped && n.MaxParallel > 0 {
+		return g.decideSome(out, node, Decision{Status: run.StatusOf(to), Reason: reason})
+	}
 	for t := n.First; t < n.First+n.Width; t++ {
 		if at := g.at(t); at == byteNotStarted || waiting && waits(at) {
 			g.set(t, to)
 			out = append(out, Decision{Task: t, Status: run.StatusOf(to), Reason: reason})
 		}
+	}
+	return out
+}
+
+// decideSome appends a decision for as many tasks of a node as may begin beside those that have
+// begun and not ended. Next decides the others when these end.
+func (g *Graph) decideSome(out []Decision, node int, to Decision) []Decision {
+	n, st := g.nodes[node], &g.states[node]
+	open := n.Width - st.counts[byteNotStarted]
+	for _, count := range st.counts[byteSuccess : byteStopped+1] {
+		open -= count
+	}
+	for ; st.next < n.Width && open < n.MaxParallel; st.next++ {
+		t := n.First + st.next
+		if g.at(t) != byteNotStarted {
+			continue
+		}
+		g.set(t, to.Status.Byte())
+		open++
+		to.Task = t
+		out = append(out, to)
 	}
 	return out
 }
