@@ -1208,6 +1208,10 @@ type ChangeGroup struct {
 	// refused does not invalidate it.
 	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
 
+	// Held How many slots runs and tasks hold, also those that are not listed. A task that needs more slots than the group has
+	// counts as all of them.
+	Held *int `json:"held,omitempty"`
+
 	// HoldingTasks The tasks that hold slots of their own, in the order in which they acquired them: the first 1,000.
 	HoldingTasks []TaskSlots `json:"holding_tasks,omitempty,omitzero"`
 	MaxRunning   int         `json:"max_running"`
@@ -1222,6 +1226,9 @@ type ChangeGroup struct {
 
 	// Running The runs that hold a slot, in the order in which they acquired it.
 	Running []string `json:"running"`
+
+	// Waiting How many tasks and runs wait, also those that are not listed.
+	Waiting *int `json:"waiting,omitempty"`
 
 	// WaitingTasks The tasks that wait for slots, next first: the first 1,000. They come before the runs that wait.
 	WaitingTasks []TaskSlots `json:"waiting_tasks,omitempty,omitzero"`
@@ -3101,7 +3108,7 @@ type TaskSlots struct {
 	// Task The name of the task, with the suffix of its expansion.
 	Task string `json:"task"`
 
-	// Units How many slots it takes.
+	// Units How many slots it takes, as its specification says; all of them if the group has fewer.
 	Units int `json:"units"`
 }
 

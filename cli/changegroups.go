@@ -26,7 +26,7 @@ func changeGroupsCommand(env session.Env) *cobra.Command {
 	f := &groupsFlags{env: env, conn: session.New(env)}
 	c := &cobra.Command{
 		Use:   "changegroups",
-		Short: "Limit how many runs execute at once, and show which hold slots and which wait",
+		Short: "Limit how many runs and tasks execute at once, and show which hold slots and which wait",
 		Example: `  drover changegroups set deploys --max-running 1
   drover changegroups get deploys`,
 	}
@@ -50,7 +50,7 @@ consistent with the list.`,
 				return err
 			}
 			params := &api.ListChangeGroupsParams{Name: names}
-			t := render.NewTable(f.env.Stdout, "NAME", "LIMIT", "ON BUSY", "RUNNING", "QUEUED")
+			t := render.NewTable(f.env.Stdout, "NAME", "LIMIT", "ON BUSY", "HELD", "WAITING")
 			pages := render.Pages{Key: "changegroups", Next: "next_after"}
 			err = pages.Read(len(names), len(names) == 0, func(int) (json.RawMessage, string, error) {
 				page, err := client.ChangeGroups(c.Context(), params)
@@ -58,7 +58,7 @@ consistent with the list.`,
 					return nil, "", err
 				}
 				for _, g := range page.Value.Changegroups {
-					t.Row(g.Name, limitText(g.MaxRunning), string(g.OnBusy), strconv.Itoa(len(g.Running)), strconv.Itoa(len(g.Queued)))
+					t.Row(g.Name, limitText(g.MaxRunning), string(g.OnBusy), strconv.Itoa(heldOf(g)), strconv.Itoa(waitingOf(g)))
 				}
 				params.After = page.Value.NextAfter
 				return page.Raw, params.After, nil
@@ -77,7 +77,7 @@ func limitText(n int) string {
 
 func (f *groupsFlags) getCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "get NAME", Short: "Show a change group: the runs that hold its slots, and the queue",
+		Use: "get NAME", Short: "Show a change group: the runs and tasks that hold its slots, and the queue",
 		Example: "  drover changegroups get deploys", Args: cobra.ExactArgs(1), ValidArgsFunction: completeChangeGroups(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := f.conn.Open()
@@ -102,12 +102,10 @@ func (f *groupsFlags) print(answer remote.Answer[api.ChangeGroup]) error {
 	t.Field("name", g.Name)
 	t.Field("limit", limitText(g.MaxRunning))
 	t.Field("on busy", string(g.OnBusy))
+	t.Field("slots held", strconv.Itoa(heldOf(g)))
+	t.Field("waiting", strconv.Itoa(waitingOf(g)))
 	t.Field("running", count(len(g.Running), "run"))
 	t.Field("queued", count(len(g.Queued), "run"))
-	if len(g.HoldingTasks)+len(g.WaitingTasks) > 0 {
-		t.Field("tasks with slots", strconv.Itoa(len(g.HoldingTasks)))
-		t.Field("tasks that wait", strconv.Itoa(len(g.WaitingTasks)))
-	}
 	t.Field("update token", g.ChangegroupToken)
 	if err := t.Flush(); err != nil || len(g.Running)+len(g.Queued)+len(g.HoldingTasks)+len(g.WaitingTasks) == 0 {
 		return err
@@ -120,15 +118,44 @@ func (f *groupsFlags) print(answer remote.Answer[api.ChangeGroup]) error {
 		t.Row(id, "", "holds a slot")
 	}
 	for _, x := range g.HoldingTasks {
-		t.Row(x.Run, x.Task, "holds "+slots(x.Units))
+		t.Row(x.Run, x.Task, "holds "+slots(taken(x.Units, g.MaxRunning)))
 	}
 	for _, x := range g.WaitingTasks {
-		t.Row(x.Run, x.Task, "waits for "+slots(x.Units))
+		t.Row(x.Run, x.Task, "waits for "+slots(taken(x.Units, g.MaxRunning)))
 	}
 	for _, id := range g.Queued {
 		t.Row(id, "", "waits")
 	}
 	return t.Flush()
+}
+
+// heldOf returns how many slots of a group are held. Gateways of older versions do not say it:
+// their lists do, as far as they go.
+func heldOf(g api.ChangeGroup) int {
+	if g.Held != nil {
+		return *g.Held
+	}
+	held := len(g.Running)
+	for _, x := range g.HoldingTasks {
+		held += taken(x.Units, g.MaxRunning)
+	}
+	return held
+}
+
+// waitingOf returns how many tasks and runs wait in a group.
+func waitingOf(g api.ChangeGroup) int {
+	if g.Waiting != nil {
+		return *g.Waiting
+	}
+	return len(g.WaitingTasks) + len(g.Queued)
+}
+
+// taken returns how many slots a task takes of a group with a limit: all of them if it needs more.
+func taken(units, limit int) int {
+	if limit > 0 {
+		return min(units, limit)
+	}
+	return units
 }
 
 func slots(n int) string {

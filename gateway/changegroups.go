@@ -131,6 +131,7 @@ func viewChangeGroup(g run.ChangeGroup) api.ChangeGroup {
 		Name: g.Name, MaxRunning: g.MaxRunning, OnBusy: api.OnBusy(g.OnBusy),
 		Running: listOf(convert[string](g.Running)), Queued: listOf(convert[string](g.Queued)),
 		HoldingTasks: viewTaskSlots(g.HoldingTasks), WaitingTasks: viewTaskSlots(g.WaitingTasks),
+		Held: &g.Held, Waiting: &g.Waiting,
 	}
 }
 

@@ -25,7 +25,7 @@ func TestServer_ListChangeGroups(t *testing.T) {
 	service := &runtest.Service{ChangeGroupsFunc: func(_ context.Context, q run.ChangeGroupQuery) ([]run.ChangeGroup, run.Token, error) {
 		queries <- q
 		return []run.ChangeGroup{
-			{Name: "a", MaxRunning: 1, OnBusy: run.OnBusyReject, Running: []run.ID{"r1"}, Queued: []run.ID{"r2", "r3"}, Version: 3},
+			{Name: "a", MaxRunning: 1, OnBusy: run.OnBusyReject, Running: []run.ID{"r1"}, Queued: []run.ID{"r2", "r3"}, Held: 4, Waiting: 1202, Version: 3},
 			{Name: "b", OnBusy: run.OnBusyQueue},
 		}, token, nil
 	}}
@@ -42,8 +42,8 @@ func TestServer_ListChangeGroups(t *testing.T) {
 	} {
 		got := call{path: groupsPath + query}.do(t, base)
 		require.JSONEq(t, `{"changegroups": [
-			{"name": "a", "max_running": 1, "on_busy": "reject", "running": ["r1"], "queued": ["r2", "r3"]},
-			{"name": "b", "max_running": 0, "on_busy": "queue", "running": [], "queued": []}],
+			{"name": "a", "max_running": 1, "on_busy": "reject", "running": ["r1"], "queued": ["r2", "r3"], "held": 4, "waiting": 1202},
+			{"name": "b", "max_running": 0, "on_busy": "queue", "running": [], "queued": [], "held": 0, "waiting": 0}],
 			"changegroup_token": "`+token.String()+`"`+nextAfter(want.next)+`}`, got.body)
 		conforms(t, "ChangeGroupPage", got.body)
 		require.Empty(t, cmp.Diff(want.query, <-queries))

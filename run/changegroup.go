@@ -48,6 +48,9 @@ type ChangeGroup struct {
 	// them, and WaitingTasks those that wait for slots, in queue order: all of them come before
 	// Queued. Each has the first MaxTaskSlots; nil for none.
 	HoldingTasks, WaitingTasks []TaskSlots
+	// Held is how many slots runs and tasks hold, and Waiting how many runs and tasks are
+	// queued, also those that are not listed.
+	Held, Waiting int
 	// Version increases with every change of the group, or of the phase of one
 	// of its runs, and with every call that changes one of its runs.
 	Version int64

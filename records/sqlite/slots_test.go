@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -341,8 +342,21 @@ func TestStore_slots_cost(t *testing.T) {
 	require.Equal(t, 1, count(`INSERT INTO outbox`))
 
 	// The tasks that hold slots are found by index, however many others there are.
+	require.Equal(t, []string{"SEARCH task_slots USING COVERING INDEX task_slots_run (run_id=? AND state=?)"},
+		planOf(t, db, `SELECT task FROM task_slots WHERE run_id = ? AND state = 'holding'`, id))
+
+	// So are those of a group that are counted.
+	b.during(func() { fixture.Limit(t, s, "g", 100, run.OnBusyQueue) })
+	i := slices.IndexFunc(b.statements, func(s string) bool { return strings.Contains(s, `GROUP BY s.name, s.state`) })
+	require.GreaterOrEqual(t, i, 0)
+	require.Contains(t, strings.Join(planOf(t, db, b.statements[i], "g"), "\n"), "SEARCH s USING COVERING INDEX task_slots_queue (name=?)")
+}
+
+// planOf returns how SQLite runs a statement.
+func planOf(t *testing.T, db *sql.DB, query string, args ...any) []string {
+	t.Helper()
 	var plan []string
-	rows, err := db.QueryContext(t.Context(), `EXPLAIN QUERY PLAN SELECT task FROM task_slots WHERE run_id = ? AND state = 'holding'`, id)
+	rows, err := db.QueryContext(t.Context(), `EXPLAIN QUERY PLAN `+query, args...)
 	require.NoError(t, err)
 	for rows.Next() {
 		var n int
@@ -352,5 +366,5 @@ func TestStore_slots_cost(t *testing.T) {
 	}
 	require.NoError(t, rows.Err())
 	require.NoError(t, rows.Close())
-	require.Equal(t, []string{"SEARCH task_slots USING COVERING INDEX task_slots_run (run_id=? AND state=?)"}, plan)
+	return plan
 }

@@ -247,6 +247,7 @@ func (m *groupModel) check() {
 			Name: name, MaxRunning: g.limit, OnBusy: g.policy, Version: token[name],
 			Running: ids(m.members(name, slotHolding)), Queued: ids(m.members(name, slotWaiting), m.members(name, slotNotStarted)),
 		}
+		want.Held, want.Waiting = len(want.Running), len(want.Queued)
 		require.Equal(m.rt, want, groups[i])
 		if m.changed[name] {
 			require.Greater(m.rt, token[name], m.versions[name], "%s changed", name)

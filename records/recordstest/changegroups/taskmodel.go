@@ -369,6 +369,15 @@ func (m *taskModel) check() {
 		running, queued := members(m.t, m.s, name)
 		require.Equal(m.rt, of(slotWaiting, false, name), queued, "runs that wait in %s", name)
 		require.ElementsMatch(m.rt, of(slotHolding, false, name), running, "runs that hold in %s", name)
+		held := 0
+		for _, x := range m.in(slotHolding) {
+			units := max(x.groups[name], 0)
+			if limit := m.limits[name]; limit > 0 {
+				units = min(units, limit)
+			}
+			held += units
+		}
+		requireTotals(m.rt, m.s, name, held, len(waiting)+len(queued))
 	}
 	requireNoneLeft(m.rt, m.s)
 }

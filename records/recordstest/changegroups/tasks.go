@@ -73,6 +73,14 @@ func slots(t testing.TB, s records.Store, name string) (holding, waits []run.ID)
 	return ids(groups[0].HoldingTasks), ids(groups[0].WaitingTasks)
 }
 
+// requireTotals checks how many slots of a group are held, and how many runs and tasks wait.
+func requireTotals(t require.TestingT, s records.Store, name string, held, waiting int) {
+	groups, _, err := s.ChangeGroups(context.Background(), run.ChangeGroupQuery{Names: []string{name, "other"}})
+	require.NoError(t, err)
+	i := slices.IndexFunc(groups, func(g run.ChangeGroup) bool { return g.Name == name })
+	require.Equal(t, []int{held, waiting}, []int{groups[i].Held, groups[i].Waiting}, "slots held, and what waits, in %s", name)
+}
+
 // requireNoneLeft checks that no task that has ended has slots.
 func requireNoneLeft(t require.TestingT, s records.Store) {
 	n, err := s.SweepSlots(context.Background(), 1_000)
@@ -149,8 +157,15 @@ func testTaskSlotsUnits(t *testing.T, d *fixture.Database) {
 	require.Empty(t, grantEach(t, s))
 	endTask(t, s, c, run.StatusSuccess)
 	require.Equal(t, []records.Grant{{Run: e, Task: 0}}, grantEach(t, s), "more slots than there are means all of them")
+	fixture.Create(t, s, fixture.Grouped(3, "other"))
+	requireTotals(t, s, "g", 3, 1)
+	requireTotals(t, s, "other", 1, 0)
+	waits, err := s.TaskWaits(t.Context(), f)
+	require.NoError(t, err)
+	require.Equal(t, map[int][]records.GroupWait{0: {{Group: "g", MaxRunning: 3, Units: 1, Holding: 3, Holders: []run.ID{e}, Position: 1}}}, waits)
 	fixture.Limit(t, s, "g", 10, run.OnBusyQueue)
 	require.Equal(t, []records.Grant{{Run: f, Task: 0}}, grantEach(t, s), "a greater limit takes effect at once")
+	requireTotals(t, s, "g", 10, 0)
 	fixture.Limit(t, s, "g", 0, run.OnBusyQueue)
 	_, holds = waiting(t, s, locking(3, units("g", 100)))
 	require.True(t, holds, "no limit")
@@ -187,6 +202,8 @@ func testTaskSlotsBeforeRuns(t *testing.T, d *fixture.Database) {
 	require.Equal(t, []int{0}, await(t, s, a))
 	fixture.Limit(t, s, "group:/a", 2, run.OnBusyQueue)
 	require.Empty(t, grantEach(t, s), "the task holds the slot")
+	requireTotals(t, s, "g", 1, 1)
+	requireTotals(t, s, "group:/a", 1, 1)
 	got, err := s.GroupWaits(t.Context(), r)
 	require.NoError(t, err)
 	require.Equal(t, []records.GroupWait{
@@ -312,6 +329,10 @@ func testTaskSlotsMany(t *testing.T, d *fixture.Database) {
 	holding, waits := slots(t, s, "g")
 	require.Len(t, holding, limit)
 	require.Len(t, waits, run.MaxTaskSlots, "the first ones")
+	requireTotals(t, s, "g", limit, width-limit)
+	set, _, err := s.PutChangeGroup(t.Context(), run.ChangeGroup{Name: "g", MaxRunning: limit, OnBusy: run.OnBusyQueue}, nil)
+	require.NoError(t, err)
+	require.Equal(t, []int{limit, width - limit}, []int{set.Held, set.Waiting})
 	fixture.Drain(t, s)
 	before := fixture.Get(t, s, id).Version
 	for i := range changes {

@@ -1983,13 +1983,20 @@ export interface components {
             holding_tasks?: components["schemas"]["TaskSlots"][];
             /** @description The tasks that wait for slots, next first: the first 1,000. They come before the runs that wait. */
             waiting_tasks?: components["schemas"]["TaskSlots"][];
+            /**
+             * @description How many slots runs and tasks hold, also those that are not listed. A task that needs more slots than the group has
+             *     counts as all of them.
+             */
+            held?: number;
+            /** @description How many tasks and runs wait, also those that are not listed. */
+            waiting?: number;
             changegroup_token?: components["schemas"]["UpdateToken"];
         };
         TaskSlots: {
             run: string;
             /** @description The name of the task, with the suffix of its expansion. */
             task: string;
-            /** @description How many slots it takes. */
+            /** @description How many slots it takes, as its specification says; all of them if the group has fewer. */
             units: number;
         };
         ChangeGroupPage: {

@@ -9,7 +9,7 @@ import { Loaded } from '../components/Loaded'
 import { StatusBadge } from '../components/Status'
 import { Time } from '../components/Time'
 import { outcome } from '../lib/status'
-import { changeGroupPolicies } from './changegroup'
+import { changeGroupPolicies, heldOf, takenOf, waitingOf } from './changegroup'
 import { Details } from './Details'
 import { runChanges, useLiveQuery } from './live'
 import { changeGroupQuery, changeGroupRunsQuery, type Schemas } from './queries'
@@ -21,7 +21,7 @@ import { Title } from './Title'
 const route = getRouteApi('/operations/changegroups/$name')
 const list = { to: '/operations/changegroups', label: 'Change groups' } as const
 
-/** ChangeGroupPage shows which runs hold the slots of a change group, and which wait, in their order. */
+/** ChangeGroupPage shows which runs and tasks hold the slots of a change group, and which wait, in their order. */
 export function ChangeGroupPage() {
   const { name } = route.useParams()
   const query = useLiveQuery(changeGroupQuery(name), runChanges)
@@ -36,7 +36,9 @@ export function ChangeGroupPage() {
 function Shown({ group: g }: { group: Schemas['ChangeGroup'] }) {
   const runs = useLiveQuery(changeGroupRunsQuery(g.name), runChanges)
   const byId = new Map(runs.data?.map((r) => [r.id, r]))
-  const held = (g.holding_tasks ?? []).reduce((sum, s) => sum + s.units, g.running.length)
+  const held = heldOf(g)
+  const holding = g.holding_tasks ?? []
+  const waiting = g.waiting_tasks ?? []
   return (
     <>
       <Title name={g.name} list={list} actions={<Edit group={g} />}>
@@ -45,14 +47,14 @@ function Shown({ group: g }: { group: Schemas['ChangeGroup'] }) {
       <Details
         values={{
           'Slots held': g.max_running === 0 ? `${held}, no limit` : <Slots used={held} of={g.max_running} />,
-          Queued: String(g.queued.length + (g.waiting_tasks?.length ?? 0)),
+          Waiting: String(waitingOf(g)),
           'If no slot is free': changeGroupPolicies[g.on_busy],
         }}
       />
       {(g.holding_tasks || g.waiting_tasks) && (
         <div className="columns">
-          <Section title={`Tasks that hold slots (${g.holding_tasks?.length ?? 0})`}><TaskQueue slots={g.holding_tasks ?? []} empty="No task holds a slot." /></Section>
-          <Section title={`Tasks that wait (${g.waiting_tasks?.length ?? 0})`}><TaskQueue slots={g.waiting_tasks ?? []} empty="No task waits." /></Section>
+          <Section title={`Tasks that hold slots (${firstOf(holding)})`}><TaskQueue slots={holding} limit={g.max_running} empty="No task holds a slot." /></Section>
+          <Section title={`Tasks that wait (${waitingOf(g) - g.queued.length})`}><TaskQueue slots={waiting} limit={g.max_running} empty="No task waits." /></Section>
         </div>
       )}
       <div className="columns">
@@ -65,8 +67,12 @@ function Shown({ group: g }: { group: Schemas['ChangeGroup'] }) {
 
 const pageSize = 100
 
+/** How many tasks the gateway lists, of those that hold slots and of those that wait. */
+const maxTasks = 1_000
+const firstOf = (tasks: readonly unknown[]) => (tasks.length < maxTasks ? String(tasks.length) : `the first ${maxTasks.toLocaleString()}`)
+
 /** TaskQueue shows tasks in their order. */
-function TaskQueue({ slots, empty }: { slots: readonly Schemas['TaskSlots'][]; empty: string }) {
+function TaskQueue({ slots, limit, empty }: { slots: readonly Schemas['TaskSlots'][]; limit: number; empty: string }) {
   const [most, setMost] = useState(pageSize)
   if (slots.length === 0) return <div className="empty">{empty}</div>
   return (
@@ -77,7 +83,7 @@ function TaskQueue({ slots, empty }: { slots: readonly Schemas['TaskSlots'][]; e
             <span className="position">{i + 1}</span>
             <Link to="/runs/$id/tasks/$task" params={{ id: s.run, task: s.task }}><strong>{s.task}</strong></Link>
             <RunLink id={s.run} />
-            {s.units > 1 && <span className="muted">{s.units} slots</span>}
+            {takenOf(s.units, limit) > 1 && <span className="muted">{takenOf(s.units, limit)} slots</span>}
           </li>
         ))}
       </ol>
@@ -120,8 +126,8 @@ function Edit({ group }: { group: Schemas['ChangeGroup'] }) {
       label="Edit" needs="putChangeGroup" submit="Save" title={`Edit the change group ${group.name}`} changes={['changegroups']}
       confirm={
         <p>
-          Its limit is {group.max_running === 0 ? 'not set' : group.max_running}; slots held: {group.running.length}, queued: {group.queued.length}.
-          A lower limit stops no run: new runs wait until enough others have ended. A higher limit admits waiting runs.
+          Its limit is {group.max_running === 0 ? 'not set' : group.max_running}; slots held: {heldOf(group)}, waiting: {waitingOf(group)}.
+          A lower limit stops nothing: new runs and tasks wait until enough others have ended. A higher limit admits waiting ones.
         </p>
       }
       onOpen={() => {

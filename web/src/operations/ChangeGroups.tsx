@@ -2,7 +2,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 
 import { Loaded } from '../components/Loaded'
 import { PagedTable } from '../components/PagedTable'
-import { changeGroupPolicies } from './changegroup'
+import { changeGroupPolicies, heldOf, waitingOf } from './changegroup'
 import { runChanges, useLiveQuery } from './live'
 import { changeGroupsQuery } from './queries'
 import { Slots } from './Slots'
@@ -21,11 +21,11 @@ export function ChangeGroups() {
           <PagedTable
             to="/operations/changegroups" after={after} next={page.next_after}
             label="Change groups" rows={page.changegroups} idOf={(g) => g.name}
-            empty={<><h2>There are no change groups.</h2><p>Of the runs that name a change group in <code>changegroups</code>, as many run at a time as its limit allows.</p></>}
+            empty={<><h2>There are no change groups.</h2><p>Of the runs and tasks that name a change group in <code>changegroups</code>, as many run at a time as its limit allows.</p></>}
             columns={[
               { title: 'Change group', cell: (g) => <Link to="/operations/changegroups/$name" params={{ name: g.name }}><strong>{g.name}</strong></Link> },
-              { title: 'Running', cell: (g) => (g.max_running === 0 ? `${g.running.length}, no limit` : <Slots used={g.running.length} of={g.max_running} />) },
-              { title: 'Queued', number: true, cell: (g) => g.queued.length },
+              { title: 'Slots held', cell: (g) => (g.max_running === 0 ? `${heldOf(g)}, no limit` : <Slots used={heldOf(g)} of={g.max_running} />) },
+              { title: 'Waiting', number: true, cell: waitingOf },
               { title: 'If no slot is free', cell: (g) => changeGroupPolicies[g.on_busy] },
             ]}
           />

@@ -49,7 +49,7 @@ func (s *Store) ChangeGroups(ctx context.Context, q run.ChangeGroupQuery) ([]run
 			}
 			out[i], token[name] = g, g.Version
 		}
-		return nil
+		return addTotals(ctx, tx, out)
 	})
 	return out, token, err
 }
@@ -119,7 +119,13 @@ func (s *Store) PutChangeGroup(ctx context.Context, g run.ChangeGroup, token run
 			}
 		}
 		out = run.ChangeGroup{Name: g.Name, MaxRunning: g.MaxRunning, OnBusy: g.OnBusy, Version: row.version + 1}
-		return addMembers(ctx, t, &out)
+		if err := addMembers(ctx, t, &out); err != nil {
+			return err
+		}
+		groups := []run.ChangeGroup{out}
+		err := addTotals(ctx, t, groups)
+		out = groups[0]
+		return err
 	})
 	if err != nil {
 		return run.ChangeGroup{}, nil, err

@@ -60,7 +60,7 @@ func fits(taken, units, limit int) bool { return taken+min(units, limit) <= limi
 // CountHolding counts the slots of a group that runs and tasks hold.
 func CountHolding(ctx context.Context, q sqldb.Querier, name string) (n int, err error) {
 	err = q.QueryRow(ctx, `SELECT (SELECT count(*) FROM run_changegroups WHERE name = ? AND state = 'holding'`+NotDone+`)
-		+ (SELECT coalesce(sum(s.units), 0) FROM task_slots s WHERE s.name = ? AND s.state = 'holding'`+OpenTask+`)`, name, name).Scan(&n)
+		+ (SELECT coalesce(sum(`+unitsOfLimit+`), 0) FROM task_slots s JOIN changegroups g ON g.name = s.name WHERE s.name = ? AND s.state = 'holding'`+OpenTask+`)`, name, name).Scan(&n)
 	return n, err
 }
 
