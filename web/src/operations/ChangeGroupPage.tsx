@@ -11,7 +11,7 @@ import { Time } from '../components/Time'
 import { outcome } from '../lib/status'
 import { changeGroupPolicies, heldOf, takenOf, waitingOf } from './changegroup'
 import { Details } from './Details'
-import { runChanges, useLiveQuery } from './live'
+import { runChanges, slotChanges, useLiveQuery } from './live'
 import { changeGroupQuery, changeGroupRunsQuery, type Schemas } from './queries'
 import { RunLink } from './RunLink'
 import { Section } from './Section'
@@ -24,7 +24,7 @@ const list = { to: '/operations/changegroups', label: 'Change groups' } as const
 /** ChangeGroupPage shows which runs and tasks hold the slots of a change group, and which wait, in their order. */
 export function ChangeGroupPage() {
   const { name } = route.useParams()
-  const query = useLiveQuery(changeGroupQuery(name), runChanges)
+  const query = useLiveQuery(changeGroupQuery(name), slotChanges)
   return (
     <>
       {!query.data && <Title name={name} list={list} />}

@@ -3,7 +3,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { Loaded } from '../components/Loaded'
 import { PagedTable } from '../components/PagedTable'
 import { changeGroupPolicies, heldOf, waitingOf } from './changegroup'
-import { runChanges, useLiveQuery } from './live'
+import { slotChanges, useLiveQuery } from './live'
 import { changeGroupsQuery } from './queries'
 import { Slots } from './Slots'
 
@@ -12,7 +12,7 @@ const route = getRouteApi('/operations/changegroups')
 /** ChangeGroups lists the change groups by name, a page at a time. */
 export function ChangeGroups() {
   const { after } = route.useSearch()
-  const query = useLiveQuery(changeGroupsQuery(after), runChanges)
+  const query = useLiveQuery(changeGroupsQuery(after), slotChanges)
   return (
     <>
       <h1 className="visually-hidden">Change groups</h1>

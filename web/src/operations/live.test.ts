@@ -1,7 +1,8 @@
 import { QueryClient, QueryObserver } from '@tanstack/react-query'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 
-import { rereader } from './live'
+import type { Event } from '../api/client'
+import { rereader, slotChanges } from './live'
 
 beforeEach(() => { vi.useFakeTimers() })
 afterEach(() => { vi.useRealTimers() })
@@ -33,4 +34,15 @@ test('a reading is not interrupted by events, and follows the last one', async (
   expect(queries.getQueryData(['list'])).toBe(3)
   again.close()
   stop()
+})
+
+test.each([
+  ['a task that begins to wait', { type: 'task', status: 'waiting_changegroup' }, true],
+  ['a task that got its slots', { type: 'task', status: 'queued' }, true],
+  ['a task that has ended', { type: 'task', status: 'success' }, true],
+  ['a run', { type: 'run' }, true],
+  ['a task that an executor took', { type: 'task', status: 'running' }, false],
+  ['a stage', { type: 'stage', status: 'running' }, false],
+] as const)('slots change with the event of %s: %s', (_, event, changes) => {
+  expect(slotChanges({ number: 1, time: '', run: 'r', group: '/a', ...event } as Event)).toBe(changes)
 })

@@ -11,6 +11,8 @@ const quietMillis = 1_000
 type Changes = (event: Event) => boolean
 
 export const runChanges: Changes = (e) => e.type === 'run'
+/** slotChanges are events of runs, and of tasks that may begin to wait for slots, got them, or gave them back: those that begin did not. */
+export const slotChanges: Changes = (e) => e.type === 'run' || (e.type === 'task' && e.status !== 'running')
 export const anyChanges: Changes = () => true
 
 /** rereader reads a query again a while after later is called. A reading that takes longer is not interrupted: the next one follows it. */
