@@ -3038,9 +3038,12 @@ type Task struct {
 	// Cause Why the task failed: `step`, `timeout`, `start`, `input`, `oom` (it ran out of memory), `vanished`, `executor_lost` or
 	// `instance_acquire_timeout` (no instance of a fleet took it in time).
 	// Absent unless the status is failed. Later versions may add causes.
-	Cause   string       `json:"cause,omitempty,omitzero"`
-	Depends []Dependency `json:"depends"`
-	EndedAt time.Time    `json:"ended_at,omitempty,omitzero"`
+	Cause string `json:"cause,omitempty,omitzero"`
+
+	// Changegroups The change groups of which the task takes slots. Absent if there are none.
+	Changegroups []TaskChangeGroup `json:"changegroups,omitempty,omitzero"`
+	Depends      []Dependency      `json:"depends"`
+	EndedAt      time.Time         `json:"ended_at,omitempty,omitzero"`
 
 	// Executor The executor of the newest attempt; empty before a claim.
 	Executor string `json:"executor"`
@@ -3096,6 +3099,14 @@ type TaskApprove struct {
 
 	// Comment Why. The action of the run has it as its reason.
 	Comment string `json:"comment,omitempty,omitzero"`
+}
+
+// TaskChangeGroup defines model for TaskChangeGroup.
+type TaskChangeGroup struct {
+	Name string `json:"name"`
+
+	// Units How many slots the task takes; all of them if the group has fewer.
+	Units int `json:"units"`
 }
 
 // TaskResult defines model for TaskResult.
@@ -3738,7 +3749,7 @@ type ListRunsParams struct {
 	// Group A group path. It selects runs of that group and of all groups below it.
 	Group []string `form:"group,omitempty" json:"group,omitempty,omitzero"`
 
-	// Changegroup The name of a change group.
+	// Changegroup The name of a change group. It selects the runs that name it, for themselves or for one of their tasks.
 	Changegroup []string `form:"changegroup,omitempty" json:"changegroup,omitempty,omitzero"`
 
 	// TokenFor Up to 64 names of change groups. The answer has a consistent `changegroup_token` for them.

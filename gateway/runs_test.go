@@ -32,7 +32,7 @@ func fullRun() run.Run {
 			Attempt: 2, Dispatch: 1, ExitCode: new(3), TimedOut: true, Cause: run.CauseTimeout, QueuedAt: at, StartedAt: at, EndedAt: at,
 			Depends: []run.Depend{{Task: "b"}, {Task: "c", On: []run.Condition{run.OnFailure, run.OnSkipped}}},
 			Outputs: map[string]string{"o": "1"}, Annotations: map[string]string{"x": "y"},
-			Approval: run.Approval{Approvers: 2}, ApprovedBy: []string{"me"},
+			Approval: run.Approval{Approvers: 2}, ApprovedBy: []string{"me"}, ChangeGroups: []run.TaskChangeGroup{{Name: "g"}, {Name: "h", Units: 3}},
 			Steps: []run.StepState{{Name: "s", Type: "run", StepResult: run.StepResult{
 				Status: run.StatusFailed, ExitCode: new(3), TimedOut: true, Stage: run.StageCleanup, Started: at, Ended: at,
 			}}},
@@ -61,6 +61,7 @@ func TestServer_GetRun(t *testing.T) {
 				"started_at": "2026-01-02T02:04:05.000006Z", "ended_at": "2026-01-02T02:04:05.000006Z",
 				"depends": [{"task": "b", "on": ["success"]}, {"task": "c", "on": ["failure", "skipped"]}], "outputs": {"o": "1"},
 				"annotations": {"x": "y"}, "approval": {"approvers": 2, "approved_by": ["me"]},
+				"changegroups": [{"name": "g", "units": 1}, {"name": "h", "units": 3}],
 				"stages": [{"stage": "prepare", "started_at": "2026-01-02T02:04:05.000006Z", "ended_at": "2026-01-02T02:04:05.000006Z"},
 					{"stage": "cleanup", "step": 0, "started_at": "2026-01-02T02:04:05.000006Z", "ended_at": "2026-01-02T02:04:05.000006Z"}],
 				"steps": [{"name": "s", "type": "run", "status": "failed", "exit_code": 3, "timed_out": true,

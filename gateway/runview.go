@@ -116,6 +116,9 @@ func viewTask(t *run.Task) api.Task {
 			ExpiresAt: t.ApprovalDue.UTC(),
 		}
 	}
+	for _, g := range t.ChangeGroups {
+		v.Changegroups = append(v.Changegroups, api.TaskChangeGroup{Name: g.Name, Units: max(1, g.Units)})
+	}
 	return v
 }
 

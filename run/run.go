@@ -99,6 +99,7 @@ type Task struct {
 	Depends      []Depend // names as in the specification
 	Outputs      map[string]string
 	Annotations  map[string]string
+	ChangeGroups []TaskChangeGroup
 	Approval     Approval
 	ApprovedBy   []string
 	// RejectedBy is the actor that rejected it; "" if it was not rejected, or by

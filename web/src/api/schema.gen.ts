@@ -2133,6 +2133,8 @@ export interface components {
             };
             annotations: components["schemas"]["Annotations"];
             approval?: components["schemas"]["TaskApproval"];
+            /** @description The change groups of which the task takes slots. Absent if there are none. */
+            changegroups?: components["schemas"]["TaskChangeGroup"][];
             steps: components["schemas"]["Step"][];
         };
         /**
@@ -2159,6 +2161,11 @@ export interface components {
         };
         /** @enum {string} */
         Condition: "success" | "failure" | "skipped" | "stopped";
+        TaskChangeGroup: {
+            name: string;
+            /** @description How many slots the task takes; all of them if the group has fewer. */
+            units: number;
+        };
         /** @description Absent if the task needs no approval. */
         TaskApproval: {
             /** @description The number of required approvals. */
@@ -4409,7 +4416,7 @@ export interface operations {
                 result?: components["schemas"]["Result"][];
                 /** @description A group path. It selects runs of that group and of all groups below it. */
                 group?: string[];
-                /** @description The name of a change group. */
+                /** @description The name of a change group. It selects the runs that name it, for themselves or for one of their tasks. */
                 changegroup?: string[];
                 /** @description Up to 64 names of change groups. The answer has a consistent `changegroup_token` for them. */
                 token_for?: components["parameters"]["TokenFor"];

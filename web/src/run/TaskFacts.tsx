@@ -1,3 +1,4 @@
+import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 
 import type { Run, Task } from '../api/client'
@@ -10,6 +11,7 @@ import { over } from '../runs/bulk'
 import { AnnotationList, Annotations } from './Annotations'
 import { useRunDialogs } from './Actions'
 import { decidersOf, decisionRefusal } from './approval'
+import { slotsOf } from './tasks'
 import { Decide } from './Decide'
 import './DetailsTab.css'
 
@@ -34,7 +36,14 @@ export function TaskActions({ run, name, task }: Props) {
   )
 }
 
-/** TaskFacts shows what else is known of a task: its approvals, outputs and annotations. */
+/** ChangeGroup links to the page of a change group, or to its runs if the user may not see that. */
+function ChangeGroup({ name }: { name: string }) {
+  return useRefusal()('getChangeGroup') === undefined
+    ? <Link to="/operations/changegroups/$name" params={{ name }}>{name}</Link>
+    : <Link to="/runs" search={{ changegroup: name }}>{name}</Link>
+}
+
+/** TaskFacts shows what else is known of a task: its approvals, change groups, outputs and annotations. */
 export function TaskFacts({ run, name, task }: Props) {
   const zone = useZone()
   const [edit, setEdit] = useState(false)
@@ -54,6 +63,12 @@ export function TaskFacts({ run, name, task }: Props) {
           {task.status === 'waiting_approval' && <span>waits for {decidersOf(approval, run.group)}</span>}
           {task.status === 'waiting_approval' && approval.expires_at && <span>times out {timestamp(approval.expires_at, zone)}</span>}
           {task.status === 'waiting_approval' && !decisionRefusal(session, 'approveTask', run.group, approval) && <Command needs="approveTask" group={run.group} text={`drover runs approve ${run.id} ${quoted(name)}`} />}
+        </p>
+      )}
+      {task.changegroups && (
+        <p className="facts">
+          <span>Change groups: {task.changegroups.map(({ name: group, units }, i) => <span key={group}>{i > 0 && ', '}<ChangeGroup name={group} />{units > 1 && ` (${units} slots)`}</span>)}</span>
+          {slotsOf(task) && <span>{slotsOf(task)}</span>}
         </p>
       )}
       <details className="task-facts">

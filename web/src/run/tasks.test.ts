@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import type { Task } from '../api/client'
-import { rowsOf, taskFiltersOf } from './tasks'
+import { rowsOf, slotsOf, taskFiltersOf } from './tasks'
 
 const task = (number: number, t: Partial<Task> = {}): Task => ({
   number, status: 'not_started', reason: '', pool: 'linux', executor: '', attempt: 0, timed_out: false, depends: [], outputs: {}, annotations: {}, steps: [], ...t,
@@ -25,4 +25,10 @@ test('tasks are sorted', () => {
   expect(names({ sort: 'status' })).toEqual(['a10', 'a9', 'b'])
   expect(names({ sort: '-duration' })).toEqual(['b', 'a9', 'a10'])
   expect(names({ sort: 'nonsense' })).toEqual(['b', 'a10', 'a9'])
+})
+
+test('a task holds its slots from when it is queued until it has ended', () => {
+  const changegroups = [{ name: 'g', units: 1 }]
+  expect((['waiting_changegroup', 'queued', 'running', 'failed'] as const).map((status) => slotsOf({ status, changegroups }) !== undefined)).toEqual([false, true, true, false])
+  expect(slotsOf({ status: 'running' })).toBeUndefined()
 })

@@ -59,3 +59,6 @@ function comparison(by: string, now: number): (a: TaskRow, b: TaskRow) => number
 const time = (at: string | undefined) => (at ? Date.parse(at) : Number.MAX_SAFE_INTEGER)
 
 const elapsed = (t: Task, now: number) => (t.started_at ? (t.ended_at ? Date.parse(t.ended_at) : now) - Date.parse(t.started_at) : -1)
+
+/** slotsOf says whether a task holds slots of its change groups: from when it is queued until it has ended. While it waits for them, its reason says so. */
+export const slotsOf = (t: Pick<Task, 'status' | 'changegroups'>) => (t.changegroups && (t.status === 'queued' || t.status === 'running') ? 'holds its slots' : undefined)

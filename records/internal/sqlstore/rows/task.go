@@ -134,7 +134,7 @@ func (t *Task) Task(spec *run.TaskSpec) (run.Task, error) {
 	out := run.Task{
 		Number: t.Number, Name: t.Name, Status: t.Status, AllowFailure: spec.AllowFailure, Finally: spec.Finally, Reason: t.Reason, Pool: t.Pool,
 		Executor: t.Executor, Attempt: t.Attempt, Dispatch: t.Dispatch, TimedOut: t.timedOut, QueuedAt: sqldb.ToTime(t.Queued), StartedAt: sqldb.ToTime(t.Started),
-		EndedAt: sqldb.ToTime(t.Ended), Depends: spec.Depends, MaxParallel: spec.MaxParallel, Approval: spec.Approval,
+		EndedAt: sqldb.ToTime(t.Ended), Depends: spec.Depends, MaxParallel: spec.MaxParallel, Approval: spec.Approval, ChangeGroups: spec.ChangeGroups,
 	}
 	if t.exitCode.Valid {
 		code := int(t.exitCode.Int64)
