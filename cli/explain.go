@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -186,14 +187,17 @@ func queuedHints(r api.Run, may rights) []string {
 
 func taskHints(r api.Run, may rights) []string {
 	var approve, pools []string
-	slots := false
+	waits, groups := false, make(map[string]bool) // for slots of change groups
 	seen := make(map[string]bool)
 	for _, name := range sortedTaskNames(r.Tasks) {
 		switch t := r.Tasks[name]; run.Status(t.Status) { //nolint:exhaustive // there are no hints for the other statuses
 		case run.StatusWaitingApproval:
 			approve = append(approve, quoted(name))
 		case run.StatusWaitingChangeGroup:
-			slots = true
+			waits = true
+			for _, g := range t.Changegroups {
+				groups[g.Name] = true
+			}
 		case run.StatusQueued:
 			if !seen[t.Pool] {
 				seen[t.Pool] = true
@@ -205,16 +209,38 @@ func taskHints(r api.Run, may rights) []string {
 			}
 		}
 	}
-	if slots && may(roles.View, "") {
-		pools = append(pools, "To see who holds slots: drover changegroups get NAME")
-	}
-	if slots && may(roles.Operate, "") {
-		pools = append(pools, "To raise a limit: drover changegroups set NAME --max-running N")
+	if waits {
+		pools = append(pools, slotsHints(slices.Sorted(maps.Keys(groups)), may)...)
 	}
 	if len(approve) == 0 || !may(roles.Approve, r.Group) {
 		return pools
 	}
 	return append([]string{"To approve: drover runs approve " + r.ID + " " + strings.Join(approve, " ")}, pools...)
+}
+
+// slotsHints returns commands for tasks that wait for slots of change groups. Gateways of older
+// versions do not name them.
+func slotsHints(groups []string, may rights) []string {
+	see, set := "To see who holds slots: drover changegroups get NAME", "NAME"
+	switch len(groups) {
+	case 0:
+	case 1:
+		set = quoted(groups[0])
+		see = "To see who holds slots: drover changegroups get " + set
+	default:
+		see = "To see the change groups: drover changegroups list"
+		for _, name := range groups {
+			see += " " + quoted(name)
+		}
+	}
+	var hints []string
+	if may(roles.View, "") {
+		hints = append(hints, see)
+	}
+	if may(roles.Operate, "") {
+		hints = append(hints, "To raise a limit: drover changegroups set "+set+" --max-running N")
+	}
+	return hints
 }
 
 // quoted quotes a word for a shell.

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -46,6 +47,14 @@ func addWaitingRuns(ts *testscript.TestScript, _ bool, _ []string) {
 		tasks[fmt.Sprintf("after-%02d", i)] = api.Task{Number: 10 + i, Status: api.StatusNotStarted, Reason: "waits for gate"}
 	}
 	g.Put(api.Run{ID: "busy", Group: "/test/b", Phase: api.PhaseRunning, Tasks: tasks})
+	slots := map[string]api.Task{"a": {
+		Status: api.StatusWaitingChangegroup, Changegroups: []api.TaskChangeGroup{{Name: "the lab", Units: 1}},
+		Reason: "waits for change group the lab: position 1 in queue, 1 of 1 slots held by run-0",
+	}}
+	g.Put(api.Run{ID: "slots", Group: "/test/b", Phase: api.PhaseRunning, Tasks: slots})
+	two := maps.Clone(slots)
+	two["b"] = api.Task{Number: 1, Status: api.StatusWaitingChangegroup, Changegroups: []api.TaskChangeGroup{{Name: "gpus", Units: 2}}, Reason: "waits for change group gpus: ..."}
+	g.Put(api.Run{ID: "two-slots", Group: "/test/b", Phase: api.PhaseRunning, Tasks: two})
 	g.Put(api.Run{ID: "idle", Phase: api.PhaseRunning, Tasks: map[string]api.Task{"a": {Status: api.StatusRunning}}})
 	g.Put(api.Run{
 		ID: "ended", Group: "/test/c", Phase: api.PhaseFinished, Result: api.ResultFailed, Reason: "a: step 0 exited with code 3",

@@ -278,7 +278,7 @@ func (f *follower) idleRefresh() time.Duration {
 
 func (f *follower) readSnapshot(ctx context.Context) {
 	f.refreshShortened = false
-	if f.reading || f.model.open() == 0 || (!f.live && f.model.counts[run.StatusQueued] == 0) {
+	if f.reading || f.model.open() == 0 || (!f.live && f.model.counts[run.StatusQueued]+f.model.counts[run.StatusWaitingChangeGroup] == 0) {
 		f.refresh.Reset(f.idleRefresh())
 		return
 	}

@@ -258,21 +258,27 @@ func (l *live) urgent(m *model, columns, rows int) (shown []*task, rest []string
 	some(run.StatusFailed, room/2) // keep rows for running tasks
 	some(run.StatusRunning, room)
 	some(run.StatusWaitingApproval, room)
-	some(run.StatusWaitingChangeGroup, room)
 	some(run.StatusStopped, room)
-	if more := len(m.tasks) - len(shown) - m.counts[run.StatusQueued]; more > 0 {
+	if more := len(m.tasks) - len(shown) - m.counts[run.StatusQueued] - m.counts[run.StatusWaitingChangeGroup]; more > 0 {
 		waiting = append(waiting, fit(fmt.Sprintf("   and %d more", more), columns, l.mark()))
 	}
 	return shown, waiting
 }
 
-// waiting counts the tasks that are queued, by cause.
+// waiting counts the tasks that are queued or wait for slots, by cause.
 func (l *live) waiting(m *model, columns int) []string {
 	style := styleOf(run.StatusQueued)
 	var lines []string
 	for _, group := range m.waits() {
 		text := fmt.Sprintf(" %s %d queued", l.symbol(style), len(group.names))
-		if reason := group.reason(); reason != "" {
+		reason := group.reason()
+		if group.status == run.StatusWaitingChangeGroup {
+			text = fmt.Sprintf(" %s %d waiting", l.symbol(style), len(group.names))
+			if of, ok := strings.CutPrefix(reason, "waits for "); ok {
+				text, reason = text+" for "+clean(of), ""
+			}
+		}
+		if reason != "" {
 			text += ": " + clean(reason)
 		}
 		lines = append(lines, l.paint(style.colour, fit(text, columns, l.mark())))

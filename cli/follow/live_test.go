@@ -131,6 +131,25 @@ func manyTasks(n int) *model {
 	return m
 }
 
+// Tasks that wait for slots are counted by what they wait for, as queued ones are.
+func TestLive_waits_for_slots(t *testing.T) {
+	t.Parallel()
+	m := manyTasks(400)
+	for i, x := range m.tasks {
+		if x.status != run.StatusQueued {
+			continue
+		}
+		m.counts[x.status]--
+		x.status, x.reason = run.StatusWaitingChangeGroup, fmt.Sprintf("waits for change group g: position %d in queue, 1 of 1 slots held by r0", i)
+		m.counts[x.status]++
+	}
+	l := newLive(testScreen(&bytes.Buffer{}))
+	picture := strings.Join(l.picture(m, 120, 24), "\n")
+	require.Contains(t, picture, " 96 waiting for change group g; the next one: position 304 in queue, 1 of 1 slots held by r0\n")
+	require.NotContains(t, picture, "96 queued")
+	require.Contains(t, picture, "   and 290 more")
+}
+
 func TestLive_end(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -248,7 +248,11 @@ func (p *plain) refreshed(m *model) {
 			continue
 		}
 		p.reported[kind] = true
-		p.print(p.format(p.screen.Now(), "%s: %s", waitingText(g.names), g.reason()))
+		text := ": " + g.reason()
+		if of, ok := strings.CutPrefix(g.reason(), "waits for "); ok && g.status == run.StatusWaitingChangeGroup {
+			text = " for " + of
+		}
+		p.print(p.format(p.screen.Now(), "%s%s", waitingText(g.names), text))
 	}
 }
 

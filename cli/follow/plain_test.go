@@ -194,6 +194,22 @@ func TestPlain_reports_waiting_once(t *testing.T) {
 		"12:01:00 c waits: all 2 slots of pool shell are in use\n", s.out.String())
 }
 
+func TestPlain_reports_the_holder_of_slots_once(t *testing.T) {
+	t.Parallel()
+	s := newPlainTest("a", "b", "c")
+	for name, task := range s.model.byName {
+		task.status, task.reason = run.StatusWaitingChangeGroup, "waits for change group g: position 4 in queue, 1 of 1 slots held by r2"
+		if name == "c" {
+			task.reason = "waits for change group h: position 1 in queue, 1 of 1 slots held by r3"
+		}
+	}
+	s.plain.refreshed(s.model)
+	s.model.byName["a"].reason = "waits for change group g: position 3 in queue, 1 of 1 slots held by r1"
+	s.plain.refreshed(s.model)
+	require.Equal(t, "12:01:00 a and 1 more wait for change group g; the next one: position 4 in queue, 1 of 1 slots held by r2\n"+
+		"12:01:00 c waits for change group h: position 1 in queue, 1 of 1 slots held by r3\n", s.out.String())
+}
+
 func TestPlain_reports_the_states_of_fleets(t *testing.T) {
 	t.Parallel()
 	s := newPlainTest("a")

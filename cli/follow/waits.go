@@ -9,33 +9,43 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// waitGroup is queued tasks that wait for the same cause.
+// waitGroup is tasks that wait for the same cause, queued or for slots of change groups.
 type waitGroup struct {
-	cause string
+	status run.Status
+	cause  string
 	// next is what the reason of the task that is first in the queue says beyond the
-	// cause, such as its position.
-	next  string
-	names []string
+	// cause, such as its position, and first the whole reason.
+	next, first string
+	names       []string
 }
 
-// waits groups the queued tasks by the cause of their reasons: the text before the
-// semicolon, after which a reason has what is true of one task only. The largest
-// group is first.
+// waits groups the tasks that are queued, or wait for slots of change groups, by the
+// causes of their reasons. The largest group is first.
 func (m *model) waits() []waitGroup {
-	groups := make(map[string]*waitGroup)
+	type key struct {
+		status run.Status
+		cause  string
+	}
+	groups := make(map[key]*waitGroup)
 	for _, t := range m.tasks {
-		if t.status != run.StatusQueued {
+		cause, detail := "", ""
+		switch t.status { //nolint:exhaustive // the others wait for nothing, or for the run itself
+		case run.StatusQueued:
+			// What follows the semicolon is true of one task only.
+			cause, detail, _ = strings.Cut(t.reason, "; ")
+		case run.StatusWaitingChangeGroup:
+			cause, detail = slotsCause(t.reason)
+		default:
 			continue
 		}
-		cause, detail, _ := strings.Cut(t.reason, "; ")
-		g := groups[cause]
+		g := groups[key{t.status, cause}]
 		if g == nil {
-			g = &waitGroup{cause: cause, next: detail}
-			groups[cause] = g
+			g = &waitGroup{status: t.status, cause: cause, next: detail, first: t.reason}
+			groups[key{t.status, cause}] = g
 		}
 		// Of two numbers in the same words, the shorter text has the smaller one.
 		if cmp.Or(cmp.Compare(len(detail), len(g.next)), cmp.Compare(detail, g.next)) < 0 {
-			g.next = detail
+			g.next, g.first = detail, t.reason
 		}
 		g.names = append(g.names, t.name)
 	}
@@ -47,6 +57,25 @@ func (m *model) waits() []waitGroup {
 		return cmp.Or(cmp.Compare(len(b.names), len(a.names)), cmp.Compare(a.cause, b.cause))
 	})
 	return sorted
+}
+
+// slotsCause splits the reason of a task that waits for slots into its change groups, and
+// its positions in their queues with those that hold their slots.
+func slotsCause(reason string) (cause, detail string) {
+	parts := strings.Split(reason, "; ")
+	details := slices.Clone(parts)
+	for i, part := range parts {
+		if group, rest, ok := strings.Cut(part, ": position "); ok {
+			parts[i] = group
+			if len(parts) == 1 {
+				details[i] = "position " + rest
+			}
+		} else {
+			return reason, "" // it is about to get its slots
+		}
+	}
+	details[0] = strings.TrimPrefix(details[0], "waits for ")
+	return strings.Join(parts, "; "), strings.Join(details, "; ")
 }
 
 // varying is what changes in the details of a fleet while its state does not: numbers
@@ -72,7 +101,7 @@ func (g waitGroup) reason() string {
 	case g.next == "":
 		return g.cause
 	case len(g.names) == 1:
-		return g.cause + "; " + g.next
+		return g.first
 	}
 	return g.cause + "; the next one: " + g.next
 }

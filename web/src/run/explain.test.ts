@@ -41,6 +41,24 @@ test('each kind of waits has one line, and a run that only works off its graph h
   expect(linesOf(run({ phase: 'queued', admission: 'manual' }))).toEqual([{ status: 'queued', text: 'The run starts when a user starts it.', start: true }])
 })
 
+test('tasks that wait for different change groups have a line each', () => {
+  const waits = (n: number, reason: string, ...names: string[]) => task(n, { status: 'waiting_changegroup', reason, changegroups: names.map((name) => ({ name, units: 1 })) })
+  const held = (group: string, position: number) => `change group ${group}: position ${position} in queue, 1 of 1 slots held by x`
+  const tasks = {
+    a: waits(0, `waits for ${held('g', 10)}`, 'g'), b: waits(1, `waits for ${held('g', 9)}`, 'g'), c: waits(2, `waits for ${held('h', 1)}`, 'h'),
+    d: waits(3, `waits for ${held('g', 11)}; ${held('h', 2)}`, 'g', 'h'),
+  }
+  expect(linesOf(run({ tasks }))).toEqual([
+    { status: 'waiting_changegroup', text: `2 tasks: waits for ${held('g', 9)}` },
+    { status: 'waiting_changegroup', text: `waits for ${held('h', 1)}`, task: 'c' },
+    { status: 'waiting_changegroup', text: `waits for ${held('g', 11)}; ${held('h', 2)}`, task: 'd' },
+  ])
+  const more = { i: waits(4, `waits for ${held('i', 1)}`, 'i'), q: task(5, { status: 'queued', reason: 'all slots are in use' }) }
+  expect(linesOf(run({ tasks: { ...tasks, ...more } })).at(-1)).toEqual({ status: 'waiting_changegroup', text: 'tasks of 1 more change group and 1 more pool' })
+  expect(commands(run({ tasks }))).toEqual(['drover changegroups list g h', 'drover changegroups set NAME --max-running N'])
+  expect(commands(run({ tasks: { c: tasks.c } }))[1]).toBe('drover changegroups set h --max-running N')
+})
+
 test('a failed run has a line for each of its first failures', () => {
   const tasks = Object.fromEntries([0, 1, 2, 3, 4].map((n) => [`t${n}`, task(n, { status: 'failed', executor: n === 2 ? '' : 'e', reason: `exit code ${n}`, allow_failure: n === 0 })]))
   expect(linesOf(run({ phase: 'finished', result: 'failed', tasks }))).toEqual([

@@ -74,10 +74,16 @@ function waitLines(run: Run): Line[] {
   const lines: Line[] = []
   const approve = byNumber(run.tasks, (t) => t.status === 'waiting_approval').map(([name]) => name)
   if (approve.length > 0) lines.push({ status: 'waiting_approval', approve, ...(approve.length === 1 ? { text: '', task: approve[0] } : { text: counted(approve.length, 'task') }) })
-  const slots = byNumber(run.tasks, (t) => t.status === 'waiting_changegroup')
-  if (slots.length > 0) {
-    const [name, task] = slots[0]!
-    lines.push({ status: 'waiting_changegroup', ...(slots.length === 1 ? { text: task.reason, task: name } : { text: `${counted(slots.length, 'task')}: ${task.reason}` }) })
+  const slots = new Map<string, { first: string; reason: string; count: number }>()
+  for (const [name, { reason }] of byNumber(run.tasks, (t) => t.status === 'waiting_changegroup')) {
+    const cause = slotsCause(reason)
+    const same = slots.get(cause)
+    if (!same) slots.set(cause, { first: name, reason, count: 1 })
+    else {
+      same.count++
+      // Of two positions in the same words, the shorter text has the smaller one.
+      if (reason.length < same.reason.length || (reason.length === same.reason.length && reason < same.reason)) same.reason = reason
+    }
   }
   const pools = new Map<string, { first: string; reason: string; count: number }>()
   for (const [name, task] of byNumber(run.tasks, (t) => t.status === 'queued' && t.reason !== '')) {
@@ -85,8 +91,22 @@ function waitLines(run: Run): Line[] {
     if (pool) pool.count++
     else pools.set(task.pool, { first: name, reason: task.reason, count: 1 })
   }
-  for (const { first, reason, count } of pools.values()) lines.push({ status: 'queued', ...(count === 1 ? { text: reason, task: first } : { text: `${counted(count, 'task')}: ${reason}` }) })
-  return lines.length > maxLines ? [...lines.slice(0, maxLines - 1), { status: 'queued', text: `tasks of ${lines.length - maxLines + 1} more pools` }] : lines
+  for (const [status, waits] of [['waiting_changegroup', slots], ['queued', pools]] as const) {
+    for (const { first, reason, count } of waits.values()) lines.push({ status, ...(count === 1 ? { text: reason, task: first } : { text: `${counted(count, 'task')}: ${reason}` }) })
+  }
+  if (lines.length <= maxLines) return lines
+  const left = lines.slice(maxLines - 1)
+  const more = (status: Kind, what: string) => {
+    const n = left.filter((l) => l.status === status).length
+    return n > 0 ? [counted(n, `more ${what}`)] : []
+  }
+  const text = `tasks of ${[...more('waiting_changegroup', 'change group'), ...more('queued', 'pool')].join(' and ')}`
+  return [...lines.slice(0, maxLines - 1), { status: left[0]!.status, text }]
+}
+
+/** slotsCause returns the change groups that a task waits for, by its reason: the same for all tasks that wait for the same ones. */
+function slotsCause(reason: string): string {
+  return reason.split('; ').map((of) => of.replace(/: position .*/, '')).join('; ')
 }
 
 function failedLines(run: Run): Line[] {
@@ -128,8 +148,10 @@ function queuedHints(run: Run): Hint[] {
 
 function taskHints(run: Run, session: Session): Hint[] {
   const approve: string[] = []
+  const groups = new Set<string>()
   const pools = new Map<string, string>()
-  for (const [name, task] of byNumber(run.tasks, (t) => t.status === 'waiting_approval' || t.status === 'queued')) {
+  for (const [name, task] of byNumber(run.tasks, (t) => t.status === 'waiting_approval' || t.status === 'waiting_changegroup' || t.status === 'queued')) {
+    if (task.status === 'waiting_changegroup') for (const g of task.changegroups ?? []) groups.add(g.name)
     if (task.status === 'waiting_approval' && !decisionRefusal(session, 'approveTask', run.group, task.approval)) approve.push(name)
     if (task.status === 'queued' && !pools.has(task.pool)) pools.set(task.pool, task.reason)
   }
@@ -137,6 +159,13 @@ function taskHints(run: Run, session: Session): Hint[] {
   if (approve.length > 0) {
     const names = approve.length > maxNamed ? 'TASK ...' : approve.map(quoted).join(' ')
     hints.push({ text: approve.length === 1 ? 'A task waits for approval.' : `${approve.length} tasks wait for approval.`, needs: 'approveTask', group: run.group, command: `drover runs approve ${run.id} ${names}`, approve })
+  }
+  if (groups.size > 0) {
+    const names = groups.size > maxNamed ? '' : [...groups].map((name) => ` ${quoted(name)}`).join('')
+    hints.push(
+      { text: 'See who holds the slots of the change groups.', needs: 'listChangeGroups', command: `drover changegroups list${names}`, page: '/operations/changegroups' },
+      { text: 'Raise the limit of a change group.', needs: 'putChangeGroup', command: `drover changegroups set ${groups.size === 1 ? quoted([...groups][0]!) : 'NAME'} --max-running N` },
+    )
   }
   for (const [pool, reason] of pools) hints.push(...poolHints(pool, reason, run.group))
   return hints
