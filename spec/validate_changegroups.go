@@ -17,6 +17,9 @@ func checkChangeGroups(l *faultList, s *run.Spec) {
 	}
 }
 
+// unitsRange is the fault of units out of their range.
+const unitsRange = "it is %d; it must be 1 to %d"
+
 // checkTaskChangeGroups checks the change groups of a task. ofRun are those of its run.
 func checkTaskChangeGroups(l *faultList, task run.Path, t *run.TaskSpec, ofRun []string) {
 	if len(t.ChangeGroups) == 0 {
@@ -37,7 +40,7 @@ func checkTaskChangeGroups(l *faultList, task run.Path, t *run.TaskSpec, ofRun [
 			l.add(at.Key("name"), run.FaultContradiction, "the run has a slot of the change group %s already, and its task could wait for it for ever", quote(g.Name))
 		}
 		if g.Units < 0 || g.Units > run.MaxUnits {
-			l.add(at.Key("units"), run.FaultOutOfRange, "it is %d; it must be 1 to %d", g.Units, run.MaxUnits)
+			l.add(at.Key("units"), run.FaultOutOfRange, unitsRange, g.Units, run.MaxUnits)
 		}
 	}
 }
