@@ -9,7 +9,7 @@ import { duration, timestamp, useNow, useZone } from '../lib/time'
 import { useRun } from '../pages/Run'
 import type { Tasks } from './graph/graph'
 import { shortNames } from './names'
-import { criticalPath, partLabels, partsOf, rowsOf, tickLabel, ticksOf, type PartKind, type Row } from './timeline'
+import { approvalsOf, criticalPath, partLabels, partsOf, rowsOf, tickLabel, ticksOf, type PartKind, type Row } from './timeline'
 import './timeline.css'
 
 const none: Tasks = {}
@@ -35,7 +35,7 @@ function Timeline({ run, begin }: { run: Run; begin: number }) {
 
   const path = useMemo(() => criticalPath(tasks, now), [tasks, now])
   const critical = useMemo(() => new Set(path), [path])
-  const all = useMemo(() => rowsOf(tasks, now, begin), [tasks, now, begin])
+  const all = useMemo(() => rowsOf(tasks, now, begin, approvalsOf(run)), [tasks, now, begin, run])
   const short = useMemo(() => shortNames(all.map((r) => r.name)), [all])
   const rows = useMemo(() => (onlyCritical ? all.filter((r) => critical.has(r.name)) : all), [all, critical, onlyCritical])
   const length = Math.max(1, all.reduce((end, r) => Math.max(end, r.to), now) - begin)

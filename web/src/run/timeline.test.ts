@@ -1,7 +1,7 @@
 import { describe, expect, it, test } from 'vitest'
 
 import type { Task } from '../api/client'
-import { criticalPath, partsOf, rowsOf, tickLabel, ticksOf } from './timeline'
+import { approvalsOf, criticalPath, partsOf, rowsOf, tickLabel, ticksOf } from './timeline'
 
 const at = (seconds: number) => new Date(1_000_000_000_000 + 1000 * seconds).toISOString()
 const millis = (seconds: number) => 1_000_000_000_000 + 1000 * seconds
@@ -75,6 +75,31 @@ test('a task that waits for its change group has no other part, and is what the 
   expect(rows.map((r) => r.name)).toEqual(['a', 'b'])
   expect(partsOf(rows[1]!)).toEqual([{ kind: 'slots', from: millis(2), to: millis(60) }])
   expect(criticalPath(tasks, millis(60))).toEqual(['a', 'b'])
+})
+
+describe('a task with an approval and change groups', () => {
+  const gated = { ...on('a'), approval: { approvers: 2, approved_by: ['ana', 'ben'] }, changegroups: [{ name: 'g', units: 1 }] }
+  const actions = [5, 9].map((s) => ({ action: 'approve' as const, actor: 'ana', time: at(s), task: 'b' }))
+  const parts = (b: Task, now: number) => {
+    const rows = rowsOf({ a: task(0, 0, 0, 2), b }, millis(now), millis(0), approvalsOf({ actions: [...actions, { action: 'approve', actor: 'ana', time: at(30), task: 'other' }] }))
+    return partsOf(rows[1]!).map((p) => [p.kind, (p.from - millis(0)) / 1000, (p.to - millis(0)) / 1000])
+  }
+
+  it('waits for its slots from its last approval', () => {
+    expect(parts(task(1, undefined, undefined, undefined, { status: 'waiting_approval', ...gated }), 8)).toEqual([['approval', 2, 8]])
+    expect(parts(task(1, undefined, undefined, undefined, { status: 'waiting_changegroup', ...gated }), 20)).toEqual([['approval', 2, 9], ['slots', 9, 20]])
+  })
+  it('shows both when it is queued and when it has ended', () => {
+    expect(parts(task(1, 20, undefined, undefined, gated), 23)).toEqual([['approval', 2, 9], ['slots', 9, 20], ['queue', 20, 23]])
+    expect(parts(task(1, 20, 22, 30, gated), 40)).toEqual([['approval', 2, 9], ['slots', 9, 20], ['queue', 20, 22], ['run', 22, 30]])
+  })
+  it('has only the time of its newest attempt after a retry', () => {
+    expect(parts(task(1, 40, 41, 50, { ...gated, attempt: 2 }), 60)).toEqual([['queue', 40, 41], ['run', 41, 50]])
+  })
+  it('was kept from an older run', () => {
+    const rows = rowsOf({ b: task(1, 20, 22, 30, gated) }, millis(90), millis(50))
+    expect(rows[0]!.from).toBe(millis(20))
+  })
 })
 
 describe('criticalPath', () => {

@@ -1,4 +1,4 @@
-import type { Task } from '../api/client'
+import type { Run, Task } from '../api/client'
 import { finalStatuses } from '../lib/status'
 import { baseOf, type Tasks } from './graph/graph'
 
@@ -22,16 +22,25 @@ export const partLabels: Record<PartKind, string> = {
 export interface Row {
   name: string
   task: Task
-  /** When it was queued, or began. */
+  /** When it was queued, or began; for tasks of change groups, when they began to wait for an approval or for slots. */
   from: number
   to: number
+  /** When its last approval was given. */
+  approved?: number
+}
+
+/** approvalsOf returns when the last approval of each task was given. */
+export function approvalsOf(run: Pick<Run, 'actions'>): ReadonlyMap<string, number> {
+  const approved = new Map<string, number>()
+  for (const a of run.actions ?? []) if (a.action === 'approve' && a.task !== undefined) approved.set(a.task, Math.max(approved.get(a.task) ?? 0, Date.parse(a.time)))
+  return approved
 }
 
 /**
  * rowsOf returns the tasks that were queued, or wait for an approval or for a change group, in the order of that; a task can be approved when the
  * last of its dependencies has ended. Open tasks last until now.
  */
-export function rowsOf(tasks: Tasks, now: number, start: number): Row[] {
+export function rowsOf(tasks: Tasks, now: number, start: number, approved: ReadonlyMap<string, number> = new Map()): Row[] {
   const rows: Row[] = []
   const ended = new Map<string, number>()
   for (const [name, task] of Object.entries(tasks)) {
@@ -40,8 +49,9 @@ export function rowsOf(tasks: Tasks, now: number, start: number): Row[] {
   for (const [name, task] of Object.entries(tasks)) {
     const begin = task.queued_at ?? task.started_at
     if (!begin && !waits(task)) continue
-    const from = begin ? Date.parse(begin) : Math.max(start, ...task.depends.map((d) => ended.get(baseOf(d.task)) ?? start))
-    rows.push({ name, task, from, to: Math.max(from, endOf(task, now)) })
+    const ready = Math.max(start, ...task.depends.map((d) => ended.get(baseOf(d.task)) ?? start))
+    const from = !begin ? ready : waitedForSlots(task) ? Math.min(ready, Date.parse(begin)) : Date.parse(begin)
+    rows.push({ name, task, from, to: Math.max(from, endOf(task, now)), ...(approved.has(name) && { approved: approved.get(name) }) })
   }
   return rows.sort((a, b) => a.from - b.from || a.task.number - b.task.number)
 }
@@ -49,13 +59,16 @@ export function rowsOf(tasks: Tasks, now: number, start: number): Row[] {
 /** Whether a task waits that was not queued yet. */
 const waits = (task: Task) => task.status === 'waiting_approval' || task.status === 'waiting_changegroup'
 
+/** Whether a task was queued when it had its slots, and not again since: then its time in the queue does not begin where its waiting did. */
+const waitedForSlots = (task: Task) => task.changegroups !== undefined && task.queued_at !== undefined && task.attempt <= 1
+
 const endOf = (task: Task, now: number) => (task.ended_at ? Date.parse(task.ended_at) : finalStatuses.has(task.status) ? Date.parse(task.started_at ?? task.queued_at ?? '') || now : now)
 
 /**
  * partsOf returns the parts of a task's time, in their order and without overlap. Steps have the clock of the executor,
  * which may differ: nothing is drawn outside of the task's own time.
  */
-export function partsOf({ task, from, to }: Row): Part[] {
+export function partsOf({ task, from, to, approved }: Row): Part[] {
   const parts: Part[] = []
   let at = from
   const add = (kind: PartKind, end: number, more?: Pick<Part, 'step' | 'failed'>) => {
@@ -63,10 +76,16 @@ export function partsOf({ task, from, to }: Row): Part[] {
     if (until > at || more) parts.push({ kind, from: at, to: until, ...more })
     at = Math.max(at, until)
   }
-  if (waits(task)) {
-    add(task.status === 'waiting_approval' ? 'approval' : 'slots', to)
+  if (task.status === 'waiting_approval') {
+    add('approval', to)
     return parts
   }
+  if (task.approval && approved !== undefined && (waits(task) || waitedForSlots(task))) add('approval', approved)
+  if (waits(task)) {
+    add('slots', to)
+    return parts
+  }
+  if (waitedForSlots(task)) add('slots', Date.parse(task.queued_at!))
   const failed = task.allow_failure ? 'warnings' : 'failed'
   const stages = task.stages ?? []
   const begun = stages[0]?.started_at ?? task.started_at
