@@ -1,0 +1,1 @@
+var e={queue:`the run waits`,stop_running:`the oldest running runs are stopped`,cancel_queued:`the waiting runs are cancelled`,reject:`the run is refused`},t=(e,t)=>t===0?e:Math.min(e,t),n=e=>e.held??(e.holding_tasks??[]).reduce((n,r)=>n+t(r.units,e.max_running),e.running.length),r=e=>e.waiting??e.queued.length+(e.waiting_tasks?.length??0);export{r as i,n,t as r,e as t};

@@ -1,1 +1,0 @@
-var e={queue:`the run waits`,stop_running:`the oldest running runs are stopped`,cancel_queued:`the waiting runs are cancelled`,reject:`the run is refused`};export{e as t};
