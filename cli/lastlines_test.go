@@ -72,7 +72,7 @@ func TestLastLines(t *testing.T) {
 		"without control characters, and what was overwritten": {failedRun(one), func(g *clitest.Gateway) {
 			fail(g, "a", "\n\x1b[0m\n10%\r20%\rdone\n\n\x1b[31mFAIL\x1b[0m\t\x07x\r\n\x1b]0;title\x07\n  \n")
 		}, "last lines of a, unit tests:\n  done\n\n  FAIL    x\na in the web UI: SERVER/runs/r/tasks/a\n"},
-		"ten of them, whatever is before": {failedRun(one), func(g *clitest.Gateway) {
+		"the last ten of them": {failedRun(one), func(g *clitest.Gateway) {
 			for range 5 {
 				fail(g, "a", strings.Repeat("x", 1<<20)+"\n")
 			}

@@ -225,7 +225,7 @@ func (d *decoder) object(p run.Path, n *yaml.Node, v reflect.Value) {
 			continue
 		}
 		d.value(at, e.value, to, fields[i])
-		if g, ok := v.Addr().Interface().(*run.TaskChangeGroup); ok && e.key == "units" && g.Units == 0 && resolve(e.value).ShortTag() == "!!int" {
+		if g, ok := reflect.TypeAssert[*run.TaskChangeGroup](v.Addr()); ok && e.key == "units" && g.Units == 0 && resolve(e.value).ShortTag() == "!!int" {
 			// It could not be told from missing units, which are one.
 			d.fault(at, resolve(e.value).Line, run.FaultOutOfRange, unitsRange, g.Units, run.MaxUnits)
 		}

@@ -93,8 +93,10 @@ func schemaRules() []schemaRule {
 		{
 			"The change groups of a task are not those of the run or of a path, each is named once, and the tasks of a file name at most 64.",
 			[]ruleFault{
-				{code: run.FaultContradiction, path: `\.changegroups\[\d+\]\.name$`}, {code: run.FaultBadValue, path: `\.changegroups\[\d+\]\.name$`},
-				{code: run.FaultDuplicate, path: `\.changegroups\[\d+\]\.name$`}, {code: run.FaultOverLimit, path: `^tasks$`, detail: "change groups"},
+				{code: run.FaultContradiction, path: `\.changegroups\[\d+\]\.name$`},
+				{code: run.FaultBadValue, path: `\.changegroups\[\d+\]\.name$`},
+				{code: run.FaultDuplicate, path: `\.changegroups\[\d+\]\.name$`},
+				{code: run.FaultOverLimit, path: `^tasks$`, detail: "change groups"},
 			},
 			[]string{
 				"changegroups: ['group:/a']", "changegroups: [g, {name: g, units: 2}]", "changegroups: [g]\ntasks: {a: {changegroups: [g], steps: [{run: x}]}}\n",

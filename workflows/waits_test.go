@@ -61,8 +61,10 @@ func TestSlots_granted_later(t *testing.T) {
 			w.signal(6*time.Minute, contract.SignalSlots, nil)
 			require.Equal(t, run.ResultSuccess, w.run().Result)
 			require.Equal(t, []change{
-				{0, 0, 0, run.StatusWaitingApproval, "waits for an approval"}, {0, 0, 0, run.StatusWaitingChangeGroup, ""},
-				{0, 1, 1, run.StatusQueued, ""}, {0, 1, 1, run.StatusSuccess, ""},
+				{0, 0, 0, run.StatusWaitingApproval, "waits for an approval"},
+				{0, 0, 0, run.StatusWaitingChangeGroup, ""},
+				{0, 1, 1, run.StatusQueued, ""},
+				{0, 1, 1, run.StatusSuccess, ""},
 			}, w.writes(0))
 		})
 	}

@@ -28,8 +28,8 @@ func (m *model) waits() []waitGroup {
 	}
 	groups := make(map[key]*waitGroup)
 	for _, t := range m.tasks {
-		cause, detail := "", ""
-		switch t.status { //nolint:exhaustive // the others wait for nothing, or for the run itself
+		var cause, detail string
+		switch t.status {
 		case run.StatusQueued:
 			// What follows the semicolon is true of one task only.
 			cause, detail, _ = strings.Cut(t.reason, "; ")

@@ -10,8 +10,6 @@ func (g *Graph) SkipFinally() []int {
 	return g.end(byteSkipped, g.IsFinally, byteNotStarted, byteWaitingApproval, byteWaitingChangeGroup)
 }
 
-func (g *Graph) isOrdinary(task int) bool { return !g.IsFinally(task) }
-
 // FinallyBegan reports whether all tasks without finally are final, and a finally
 // task is not.
 func (g *Graph) FinallyBegan() bool { return g.unfinished == 0 && !g.Done() }

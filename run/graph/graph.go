@@ -211,7 +211,8 @@ func (g *Graph) pass(task int, from byte) bool {
 // stop of the run requires, except the finally tasks. It returns their numbers,
 // ascending. The caller stops queued and running tasks.
 func (g *Graph) SkipUnstarted() []int {
-	return g.end(byteSkipped, g.isOrdinary, byteNotStarted, byteWaitingApproval, byteWaitingChangeGroup)
+	ordinary := func(task int) bool { return !g.IsFinally(task) }
+	return g.end(byteSkipped, ordinary, byteNotStarted, byteWaitingApproval, byteWaitingChangeGroup)
 }
 
 // CancelAll cancels every task that no executor holds, and returns their

@@ -221,7 +221,7 @@ func testTaskSlotsForeach(t *testing.T, d *fixture.Database) {
 	require.Equal(t, []records.Grant{{Run: id, Task: made.First + 2}}, grantEach(t, s))
 }
 
-// testTaskSlotsRestart restarts a run whose task failed: the new run's task waits anew, and a
+// testTaskSlotsRestart restarts a run whose task failed: the new run's task waits again, and a
 // task that is kept takes no slot.
 func testTaskSlotsRestart(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)

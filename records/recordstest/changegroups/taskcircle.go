@@ -56,7 +56,7 @@ func testTaskSlotsCircle(t *testing.T, d *fixture.Database) {
 }
 
 // testTaskSlotsCircleManual checks runs of manual admission when they are started: one that
-// nobody starts is in no other's way.
+// was not started is in no other's way.
 func testTaskSlotsCircleManual(t *testing.T, d *fixture.Database) {
 	s := d.Store(t)
 	spec := mixed("a", one("b"))

@@ -102,7 +102,7 @@ func testTaskSlots(t *testing.T, d *fixture.Database) {
 	require.Equal(t, []run.ID{c, b}, waits, "by priority, then in order")
 	require.Empty(t, await(t, s, b), "to wait again changes nothing")
 
-	// A task without its slot is not queued, whoever asks.
+	// A task without its slot is not queued, also if its workflow asks for it.
 	_, statuses := fixture.Apply(t, s, b, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
 	require.Equal(t, run.StatusWaitingChangeGroup, statuses[0].Status)
 	_, statuses = fixture.Apply(t, s, a, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})

@@ -18,7 +18,7 @@ func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, 
 		d, err = s.claim(ctx, c, work)
 		return err
 	})
-	if _, lacks := errors.AsType[errLacksSlots](err); lacks {
+	if _, lacks := errors.AsType[lacksSlotsError](err); lacks {
 		if waits := s.awaitSlots(ctx, c.Key); waits != nil {
 			return d, waits
 		}

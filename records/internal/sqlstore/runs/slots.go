@@ -203,14 +203,14 @@ func checkSlots(ctx context.Context, t *sqldb.Tx, r *rows.Run, x *rows.Task) err
 	if err != nil || !lacks {
 		return err
 	}
-	return errLacksSlots{run.Errorf(run.CodeConflict, "task %s of run %s waits for slots of its change groups: it is dispatched again when it has them", x.Name, r.ID)}
+	return lacksSlotsError{run.Errorf(run.CodeConflict, "task %s of run %s waits for slots of its change groups: it is dispatched again when it has them", x.Name, r.ID)}
 }
 
-// errLacksSlots is the error of checkSlots.
-type errLacksSlots struct{ error }
+// lacksSlotsError is the error of checkSlots.
+type lacksSlotsError struct{ error }
 
 // Unwrap returns the error with its code.
-func (e errLacksSlots) Unwrap() error { return e.error }
+func (e lacksSlotsError) Unwrap() error { return e.error }
 
 // awaitSlots makes a task wait for its slots that was dispatched without them: nothing else
 // would, as long as old control workers run.
