@@ -51,6 +51,8 @@ func TestExamples(t *testing.T) {
 	repository := "file://" + cloneOfThis(t)
 	out, code := client.Command("pools", "set", "docker", "--allowed-volumes", "build-*")
 	require.Zero(t, code, out)
+	out, code = client.Command("changegroups", "set", "example-production", "--max-running", "1")
+	require.Zero(t, code, out)
 
 	var names []string
 	t.Run("runs", func(t *testing.T) {
@@ -58,6 +60,7 @@ func TestExamples(t *testing.T) {
 			"hello.yaml": {"all three were greeted"}, "secret-file.yaml": {"***"}, "cache-replace.yaml": {"1 builds so far", "2 builds so far"},
 			"helper.yaml": {""}, "service.yaml": {"the service answered"}, "shared-memory.yaml": {"100000000"}, "extra-hosts.yaml": {"not the real shop"},
 			"service-network.yaml": {"blue and green answered"},
+			"deployments.yaml":     {"deployed", "deployed"},
 			"volume.yaml":          {"runs on this host so far: 1", "runs on this host so far: 2"},
 			"checkout.yaml":        {"HEAD is now at", "updated the object store"},
 		} {
