@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -41,7 +42,7 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 	}
 	var queues *queueInfo
 	var slots map[int][]records.GroupWait
-	open := unfinished(r.Tasks)
+	open, begun := unfinished(r.Tasks), begunTasks(r.Tasks)
 	ordinary := slices.ContainsFunc(r.Tasks, func(t run.Task) bool { return !t.Finally && !t.Status.Final() })
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
@@ -50,10 +51,7 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 		}
 		switch t.Status { //nolint:exhaustive // the others do not wait
 		case run.StatusNotStarted:
-			t.Reason = dependencyReason(t.Depends, open)
-			if t.Reason == "" && t.MaxParallel > 0 {
-				t.Reason = fmt.Sprintf("waits for other tasks of its matrix or list: at most %d at once (max_parallel)", t.MaxParallel)
-			}
+			t.Reason = cmp.Or(dependencyReason(t.Depends, open), parallelReason(t, begun))
 			if t.Finally && ordinary {
 				t.Reason = finallyReason
 			}
@@ -210,11 +208,37 @@ func unfinished(tasks []run.Task) map[string]bool {
 	open := map[string]bool{}
 	for _, t := range tasks {
 		if !t.Status.Final() {
-			base, _, _ := strings.Cut(t.Name, "[")
-			open[base] = true
+			open[baseName(&t)] = true
 		}
 	}
 	return open
+}
+
+// begunTasks returns how many of the tasks of each matrix or list have begun and not ended, by
+// their name without a suffix.
+func begunTasks(tasks []run.Task) map[string]int {
+	begun := map[string]int{}
+	for _, t := range tasks {
+		if t.MaxParallel > 0 && t.Status != run.StatusNotStarted && !t.Status.Final() {
+			begun[baseName(&t)]++
+		}
+	}
+	return begun
+}
+
+// parallelReason returns the reason of a task that waits for others of its matrix or list, "" if
+// it does not.
+func parallelReason(t *run.Task, begun map[string]int) string {
+	if t.MaxParallel == 0 || begun[baseName(t)] < t.MaxParallel {
+		return ""
+	}
+	return fmt.Sprintf("waits for other tasks of its matrix or list: at most %d at once (max_parallel)", t.MaxParallel)
+}
+
+// baseName returns the name of a task without the suffix of its expansion.
+func baseName(t *run.Task) string {
+	base, _, _ := strings.Cut(t.Name, "[")
+	return base
 }
 
 // maxNamed bounds how many tasks a reason names.

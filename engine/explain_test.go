@@ -186,3 +186,19 @@ func TestGroupReason(t *testing.T) {
 		})
 	}
 }
+
+func TestParallelReason(t *testing.T) {
+	t.Parallel()
+	task := func(name string, status run.Status) run.Task {
+		return run.Task{Name: name, Status: status, MaxParallel: 2}
+	}
+	tasks := []run.Task{
+		task("a[I=0]", run.StatusRunning), task("a[I=1]", run.StatusSuccess), task("a[I=2]", run.StatusWaitingApproval), task("a[I=3]", run.StatusNotStarted),
+		task("b[0]", run.StatusQueued), task("b[1]", run.StatusNotStarted), {Name: "c", Status: run.StatusNotStarted},
+	}
+	begun := begunTasks(tasks)
+	require.Equal(t, "waits for other tasks of its matrix or list: at most 2 at once (max_parallel)", parallelReason(&tasks[3], begun))
+	require.Empty(t, parallelReason(&tasks[5], begun), "it is about to begin")
+	require.Empty(t, parallelReason(&tasks[6], begun))
+	require.Empty(t, parallelReason(&tasks[3], begunTasks(tasks[3:])), "the run has not begun")
+}

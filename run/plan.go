@@ -305,16 +305,19 @@ func Upcoming(p Plan, pool string, status func(task int) Status) int {
 		if node.Skip || node.Approvers > 0 || node.ChangeGroups || node.Labels != "" || node.Pool >= len(p.Pools) || p.Pools[node.Pool] != pool || !imminent(p, node, status) {
 			continue
 		}
-		of := 0
+		upcoming, open := 0, 0
 		for task := node.First; task < node.First+node.Width; task++ {
-			if status(task) == StatusNotStarted {
-				of++
+			switch s := status(task); {
+			case s == StatusNotStarted:
+				upcoming++
+			case !s.Final():
+				open++
 			}
 		}
 		if node.MaxParallel > 0 {
-			of = min(of, node.MaxParallel)
+			upcoming = min(upcoming, max(0, node.MaxParallel-open))
 		}
-		n += of
+		n += upcoming
 	}
 	return n
 }

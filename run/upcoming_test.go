@@ -33,4 +33,10 @@ func TestUpcoming(t *testing.T) {
 	require.Zero(t, count("none", run.StatusRunning))
 	require.Equal(t, 2, count("linux", run.StatusSuccess, run.StatusRunning), "tasks that have not begun although others of the node run")
 	require.Equal(t, 1, count("linux", run.StatusSuccess, run.StatusRunning, run.StatusRunning, run.StatusSuccess))
+
+	plan.Nodes[1].MaxParallel = 2
+	require.Equal(t, 2, count("linux", run.StatusRunning))
+	require.Equal(t, 1, count("linux", run.StatusSuccess, run.StatusRunning), "one beside the one that runs")
+	require.Zero(t, count("linux", run.StatusSuccess, run.StatusRunning, run.StatusQueued), "the next one takes the slot of one of these")
+	require.Equal(t, 1, count("linux", run.StatusSuccess, run.StatusSuccess, run.StatusRunning))
 }

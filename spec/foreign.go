@@ -163,7 +163,7 @@ func foreignInTask() map[string]string {
 		"nodeselector workerselector":     `use "pool" or "requires"`,
 		"container":                       `use "image"`,
 		"strategy parallel":               `use "matrix"`,
-		"parallelism":                     `use "max_parallel"`,
+		"parallelism":                     `use "max_parallel", or "matrix" for copies of the task`,
 		"withitems withparam loop items":  `use "foreach"`,
 		"stage":                           `there are no stages: use "depends"`,
 		"artifacts":                       `use a step with "save_artifacts", or with "save_workspace" for later tasks`,

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
 )
 
@@ -72,4 +73,42 @@ func TestMaxParallel_of_an_older_worker(t *testing.T) {
 		}
 	})
 	require.Equal(t, run.ResultSuccess, w.run().Result)
+}
+
+// The run continues as new between the tasks of a matrix, of which a condition skips the first
+// and the second is tried twice.
+func TestMaxParallel_continued_as_new(t *testing.T) {
+	t.Parallel()
+	a := inParallel("a", 4, 1)
+	a.Retry, a.If, a.Approvers = run.Retry{MaxAttempts: 2}, true, 1
+	w := newWorkflowEnv(t, newPlan(a))
+	w.conditions = map[int][]run.Status{0: {run.StatusSkipped}}
+	w.on("a[I=1]", failStep, succeed)
+	w.signal(time.Minute, contract.SignalApprove, contract.Approve{Task: 1})
+	w.signal(time.Hour, contract.SignalForceContinue, nil)
+	w.env.ExecuteWorkflow(contract.RunWorkflow, contract.RunInput{Run: runID, Limits: w.limits})
+	in := w.continued()
+	require.Equal(t, []run.Status{run.StatusSkipped, run.StatusSuccess, run.StatusWaitingApproval, run.StatusNotStarted}, w.statuses())
+
+	next := adopted(t, w)
+	next.signal(time.Minute, contract.SignalApprove, contract.Approve{Task: 2})
+	next.at(2*time.Minute, func() {
+		require.Equal(t, []run.Status{run.StatusSkipped, run.StatusSuccess, run.StatusSuccess, run.StatusWaitingApproval}, next.statuses())
+	})
+	next.signal(3*time.Minute, contract.SignalStop, nil)
+	next.env.ExecuteWorkflow(contract.RunWorkflow, in)
+	next.output()
+	require.Equal(t, run.StatusSkipped, next.statuses()[3])
+}
+
+// limited are runs with a limit of the tasks of a matrix, on a server.
+func limited() []scenario {
+	return []scenario{
+		{
+			name: "max-parallel", plan: newPlan(inParallel("a", 4, 2), node("b", 0)), actions: map[string][]executorAction{"execute a[I=2]": {doFail}},
+			drive: func(g *scenarioRun) {
+				g.finished(run.ResultFailed, run.StatusSuccess, run.StatusSuccess, run.StatusFailed, run.StatusSuccess, run.StatusSkipped)
+			},
+		},
+	}
 }

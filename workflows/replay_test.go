@@ -35,7 +35,7 @@ var stored = map[string]int{
 	"run/v1": 54, "task-batch/v1": 24, "webhook/v1": 3, "scheduled-run/v1": 4, "change-group/v1": 4, "retention/v1": 3, "executor/v1": 3,
 	"fleet/v1": 5,
 	// Workflows close with the outcome of their run.
-	"run/v2": 56, "task-batch/v2": 24, "webhook/v2": 3, "scheduled-run/v2": 4, "change-group/v2": 4, "retention/v2": 3, "executor/v2": 3,
+	"run/v2": 57, "task-batch/v2": 24, "webhook/v2": 3, "scheduled-run/v2": 4, "change-group/v2": 4, "retention/v2": 3, "executor/v2": 3,
 	"fleet/v2": 5,
 }
 

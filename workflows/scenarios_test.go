@@ -31,7 +31,7 @@ type scenario struct {
 
 // scenarios returns new scenarios: they have state.
 func scenarios() []scenario {
-	return concat(simple(), inChangeGroups(), restarts(), stopping(), stopRunning(), inTheEnd(), withSlots(), contacts(), batched(), dynamic(), externalFaults(), acquiring())
+	return concat(simple(), inChangeGroups(), restarts(), stopping(), stopRunning(), inTheEnd(), withSlots(), limited(), contacts(), batched(), dynamic(), externalFaults(), acquiring())
 }
 
 func concat(lists ...[]scenario) []scenario {

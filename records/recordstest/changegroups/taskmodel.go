@@ -329,6 +329,8 @@ func (m *taskModel) deliver() {
 			require.NoError(m.rt, m.s.CompleteOutbox(m.t.Context(), row.ID))
 		}
 	}
+	requireNoneLeft(m.rt, m.s)
+	require.Empty(m.rt, fixture.TakeAll(m.t, m.s), "a grant was forgotten")
 }
 
 func (m *taskModel) grant(name string) {
@@ -379,5 +381,4 @@ func (m *taskModel) check() {
 		}
 		requireTotals(m.rt, m.s, name, held, len(waiting)+len(queued))
 	}
-	requireNoneLeft(m.rt, m.s)
 }

@@ -81,7 +81,8 @@ func requireTotals(t require.TestingT, s records.Store, name string, held, waiti
 	require.Equal(t, []int{held, waiting}, []int{groups[i].Held, groups[i].Waiting}, "slots held, and what waits, in %s", name)
 }
 
-// requireNoneLeft checks that no task that has ended has slots.
+// requireNoneLeft checks that no task that has ended has slots. It also enqueues grants that were
+// forgotten.
 func requireNoneLeft(t require.TestingT, s records.Store) {
 	n, err := s.SweepSlots(context.Background(), 1_000)
 	require.NoError(t, err)

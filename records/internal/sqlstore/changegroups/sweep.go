@@ -71,17 +71,15 @@ func (s *Store) grantOverdue(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	var failed error
 	for _, name := range names {
-		if next, err := s.nextAdmissible(ctx, name); err != nil {
-			return err
-		} else if len(next) == 0 {
-			continue
+		next, err := s.nextAdmissible(ctx, name)
+		if err == nil && len(next) > 0 {
+			err = s.db.Write(ctx, "enqueue a grant of slots", func(t *sqldb.Tx) error {
+				return t.EnqueueOnce(ctx, run.ID(sqldb.GroupKey+name), records.OutboxGrant)
+			})
 		}
-		if err := s.db.Write(ctx, "enqueue a grant of slots", func(t *sqldb.Tx) error {
-			return t.EnqueueOnce(ctx, run.ID(sqldb.GroupKey+name), records.OutboxGrant)
-		}); err != nil {
-			return err
-		}
+		failed = errors.Join(failed, err) // the other groups must not wait for this one
 	}
-	return nil
+	return failed
 }
