@@ -194,7 +194,8 @@ func TestParallelReason(t *testing.T) {
 	}
 	tasks := []run.Task{
 		task("a[I=0]", run.StatusRunning), task("a[I=1]", run.StatusSuccess), task("a[I=2]", run.StatusWaitingApproval), task("a[I=3]", run.StatusNotStarted),
-		task("b[0]", run.StatusQueued), task("b[1]", run.StatusNotStarted), {Name: "c", Status: run.StatusNotStarted},
+		task("b[0]", run.StatusQueued), task("b[1]", run.StatusNotStarted),
+		{Name: "c", Status: run.StatusNotStarted},
 	}
 	begun := begunTasks(tasks)
 	require.Equal(t, "waits for other tasks of its matrix or list: at most 2 at once (max_parallel)", parallelReason(&tasks[3], begun))
