@@ -67,7 +67,7 @@ func (h *handle) Abort(ctx context.Context, grace time.Duration) error {
 func (h *handle) stop(ctx context.Context, r shim.StopRequest) error {
 	request, unwritten := stopRequestArchive(r)
 	if unwritten == nil {
-		unwritten = h.driver.client.CopyToContainer(ctx, h.id, taskDir, request, container.CopyToContainerOptions{})
+		unwritten = taskFiles{h.driver}.write(ctx, h.id, request)
 	}
 	if cerrdefs.IsNotFound(unwritten) {
 		return nil // removed

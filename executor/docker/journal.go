@@ -29,7 +29,7 @@ func journalPath() string { return path.Join(taskDir, journal.File) }
 // hasJournal reports whether a main container has a journal. If the container was started,
 // the shim has begun it, so a step can have run; see also planted.
 func (d *Driver) hasJournal(ctx context.Context, id string) (bool, error) {
-	_, err := d.client.ContainerStatPath(ctx, id, journalPath())
+	_, err := taskFiles{d}.stat(ctx, id, journalPath())
 	switch {
 	case err == nil:
 		return true, nil
@@ -105,7 +105,7 @@ func (d *Driver) liveJournal(ctx context.Context, id string, from int64, take fu
 // archivedJournal copies the journal out of a container, which may be running
 // or not.
 func (d *Driver) archivedJournal(ctx context.Context, id string, from int64, take func(f run.Frame, size int64) bool) error {
-	content, _, err := d.client.CopyFromContainer(ctx, id, journalPath())
+	content, err := taskFiles{d}.read(ctx, id, journalPath())
 	if cerrdefs.IsNotFound(err) {
 		return errNoJournal
 	}
@@ -186,7 +186,7 @@ func (d *Driver) endWritten(ctx context.Context, id string) (bool, error) {
 // copyFile returns at most limit bytes of a file in a container. It returns nil
 // if the file does not exist.
 func (d *Driver) copyFile(ctx context.Context, id, name string, limit int64) ([]byte, error) {
-	content, _, err := d.client.CopyFromContainer(ctx, id, name)
+	content, err := taskFiles{d}.read(ctx, id, name)
 	if cerrdefs.IsNotFound(err) {
 		return nil, nil
 	}

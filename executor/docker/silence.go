@@ -63,7 +63,7 @@ func (f *follower) checkSilence(ctx context.Context) error {
 }
 
 func (f *follower) measureJournal(ctx context.Context) (int64, error) {
-	journal, err := f.driver.client.ContainerStatPath(ctx, f.id, journalPath())
+	journal, err := taskFiles{f.driver}.stat(ctx, f.id, journalPath())
 	switch {
 	case cerrdefs.IsNotFound(err): // not begun, or removed, which the end of the streams reports
 		return 0, nil
