@@ -1294,7 +1294,7 @@ type ClaimRequest struct {
 
 	// SpecVersion The version of task definitions that the executor supports: 1 scripts, 2 steps that transfer archives, 3 secrets as
 	// files, 4 steps that are retried, run after a stop, or are skipped by a condition, 5 helper containers, extra hosts and
-	// more of services, 6 services with a network of their own, 7 persistent volumes. A task that needs a higher version is refused with 409, and requeued.
+	// more of services, 6 services with a network of their own, 7 persistent volumes, 8 paths and devices of the host. A task that needs a higher version is refused with 409, and requeued.
 	// The default is 1.
 	SpecVersion int `json:"spec_version,omitempty,omitzero"`
 }
@@ -1494,7 +1494,7 @@ type Fault struct {
 }
 
 // Feature What an executor can do for tasks, besides running scripts: `images`, `step_images`, `services`, `service_networks`,
-// `checkouts` (of steps without an image), `users`, `tmpfs`, `volumes` (persistent ones), `extra_hosts`, `limits` (on CPU and memory), `process_limits`, `privileged`, `secret_files`, `archives`,
+// `checkouts` (of steps without an image), `users`, `tmpfs`, `volumes` (persistent ones), `host_paths`, `devices`, `extra_hosts`, `limits` (on CPU and memory), `process_limits`, `privileged`, `secret_files`, `archives`,
 // `exec` (sessions). Later versions may have more.
 type Feature = run.Feature
 
@@ -1950,8 +1950,14 @@ type Phase string
 
 // Pool defines model for Pool.
 type Pool struct {
+	// AllowedDevices Patterns of the devices of hosts that tasks may have; absent for none.
+	AllowedDevices []string `json:"allowed_devices,omitempty,omitzero"`
+
 	// AllowedGroups Patterns of the groups whose runs may use the pool; absent for all groups.
 	AllowedGroups []string `json:"allowed_groups,omitempty,omitzero"`
+
+	// AllowedHostPaths Patterns of the paths of hosts that tasks may mount; absent for none.
+	AllowedHostPaths []string `json:"allowed_host_paths,omitempty,omitzero"`
 
 	// AllowedImages Patterns of the images that tasks and their steps may use; absent for all.
 	AllowedImages []string `json:"allowed_images,omitempty,omitzero"`
@@ -2035,9 +2041,18 @@ type PoolRegistry = run.PoolRegistry
 
 // PoolSpec The specification of a pool.
 type PoolSpec struct {
+	// AllowedDevices Devices of hosts that tasks may have, such as `/dev/kvm` and `/dev/ttyUSB*`, where `*` stands for the rest of the name.
+	// Absent keeps those of an existing pool, and `[]` removes them. For the driver `docker`, on executors with
+	// `executor.docker.host_access`.
+	AllowedDevices []string `json:"allowed_devices,omitzero"`
+
 	// AllowedGroups Patterns such as `/acme/**` of the groups whose runs may use the pool. Absent or empty keeps those of
 	// an existing pool, and allows all groups in a new one; `/**` allows all.
 	AllowedGroups []string `json:"allowed_groups,omitempty,omitzero"`
+
+	// AllowedHostPaths Absolute paths of hosts that tasks may mount, such as `/srv/mirrors/*`, where `*` stands for one element. Absent keeps
+	// those of an existing pool, and `[]` removes them. For the driver `docker`, on executors with `executor.docker.host_access`.
+	AllowedHostPaths []string `json:"allowed_host_paths,omitzero"`
 
 	// AllowedImages Patterns such as `registry.example.com/team/*` of the images that tasks and their steps may use. `*` stands for any text
 	// within a component of the name, `**` for any number of components. A pattern without a registry is for Docker Hub, one
@@ -3137,8 +3152,11 @@ type TaskSpec struct {
 	CleanupTimeout Duration `json:"cleanup_timeout,omitempty,omitzero"`
 
 	// Depends Names of tasks, or objects where an outcome other than success lets this task start.
-	Depends     []TaskSpec_Depends_Item `json:"depends,omitempty,omitzero"`
-	Environment map[string]string       `json:"environment,omitempty,omitzero"`
+	Depends []TaskSpec_Depends_Item `json:"depends,omitempty,omitzero"`
+
+	// Devices Devices of the host.
+	Devices     []string          `json:"devices,omitempty,omitzero"`
+	Environment map[string]string `json:"environment,omitempty,omitzero"`
 
 	// ExtraHosts IP addresses by the names of hosts.
 	ExtraHosts map[string]string `json:"extra_hosts,omitempty,omitzero"`
@@ -3306,13 +3324,18 @@ type Version struct {
 
 // Volume defines model for Volume.
 type Volume struct {
+	// HostPath A file or directory of the host
+	//
+	// Example: /srv/mirror
+	HostPath string `json:"host_path,omitempty,omitzero"`
+
 	// Name A persistent volume
 	//
 	// Example: go-build
 	Name string `json:"name,omitempty,omitzero"`
 	Path string `json:"path"`
 
-	// ReadOnly Whether the task cannot change the persistent volume.
+	// ReadOnly Whether the task cannot change the persistent volume or the path of the host.
 	ReadOnly bool `json:"read_only,omitempty,omitzero"`
 	Tmpfs    struct {
 		// Size Example: 64Mi

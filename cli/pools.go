@@ -129,8 +129,13 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 			t.Field(list.name, strings.Join(list.items, ", "))
 		}
 	}
-	if len(p.AllowedVolumes) > 0 {
-		t.Field("volumes", strings.Join(p.AllowedVolumes, ", "))
+	for _, list := range []struct {
+		name     string
+		patterns []string
+	}{{"volumes", p.AllowedVolumes}, {"host paths", p.AllowedHostPaths}, {"devices", p.AllowedDevices}} {
+		if len(list.patterns) > 0 {
+			t.Field(list.name, strings.Join(list.patterns, ", "))
+		}
 	}
 	if len(p.ImageRewrites) > 0 {
 		t.Field("image rewrites", pairs(p.ImageRewrites))
@@ -219,6 +224,10 @@ default, the labels that tasks may require, the images that they may use, the fl
 	flags.StringSliceVar(&change.policies, "allowed-pull-policies", nil, "if_not_present, always and never, as far as tasks may have them")
 	flags.StringSliceVar(&change.spec.AllowedVolumes, "allowed-volumes", nil,
 		`patterns such as build-* of the persistent volumes that tasks may have; "" for none`)
+	flags.StringSliceVar(&change.spec.AllowedHostPaths, "allowed-host-paths", nil,
+		`patterns such as /srv/mirrors/* of the paths of hosts that tasks may mount; "" for none`)
+	flags.StringSliceVar(&change.spec.AllowedDevices, "allowed-devices", nil,
+		`patterns such as /dev/ttyUSB* of the devices of hosts that tasks may have; "" for none`)
 	flags.StringSliceVar(&change.rewrites, "image-rewrites", nil,
 		`prefixes of full image names, and what replaces them in pulls: docker.io=mirror.example.com/hub (replaces all rewrites; "" for none)`)
 	flags.StringVar((*string)(&change.spec.Exec), "exec", "", "allowed or forbidden: whether clients may run commands in its tasks")
@@ -251,6 +260,8 @@ func (w poolChange) merge(c *cobra.Command, client *remote.Client, name string) 
 		"allowed-groups":         func() { spec.AllowedGroups = w.spec.AllowedGroups },
 		"allowed-images":         func() { spec.AllowedImages = w.spec.AllowedImages },
 		"allowed-volumes":        func() { spec.AllowedVolumes = w.spec.AllowedVolumes },
+		"allowed-host-paths":     func() { spec.AllowedHostPaths = w.spec.AllowedHostPaths },
+		"allowed-devices":        func() { spec.AllowedDevices = w.spec.AllowedDevices },
 		"allowed-service-images": func() { spec.AllowedServiceImages = w.spec.AllowedServiceImages },
 		"allowed-pull-policies": func() {
 			spec.AllowedPullPolicies = nil
@@ -293,7 +304,7 @@ func currentPool(c *cobra.Command, client *remote.Client, name string) (api.Pool
 			Default: v.Default, Exec: api.PoolSpecExec(v.Exec),
 			Flavor: v.Flavor, Kubernetes: v.Kubernetes, MaxRunning: v.MaxRunning, AllowedGroups: v.AllowedGroups,
 			Image: v.Image, AllowedImages: v.AllowedImages, AllowedServiceImages: v.AllowedServiceImages, AllowedPullPolicies: v.AllowedPullPolicies,
-			// AllowedVolumes, ImageRewrites and Registries are absent: the gateway keeps those of the pool.
+			// AllowedVolumes, AllowedHostPaths, AllowedDevices, ImageRewrites and Registries are absent: the gateway keeps those of the pool.
 		}
 	case run.CodeOf(err) != run.CodeNotFound:
 		return spec, err
@@ -306,7 +317,7 @@ func applyPoolCommand(f *registryFlags) *cobra.Command {
 		Short: "Create or update a pool from a file",
 		Long: `Creates or updates a pool from a YAML or JSON file, or from standard input with -. The file is the whole pool, with the keys of the
 API: driver, os, arch, labels, max_running, allowed_groups, image, allowed_images, allowed_service_images, allowed_pull_policies,
-allowed_volumes, image_rewrites, registries, privileged, shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
+allowed_volumes, allowed_host_paths, allowed_devices, image_rewrites, registries, privileged, shared, default, exec, flavor, kubernetes. The name is in the file, or given by --name.`,
 		Example: "  drover pools apply -f pool.yaml\n  drover pools apply -f pool.yaml --name cluster",
 	}, f.env, f.conn)
 }

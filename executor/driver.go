@@ -142,6 +142,8 @@ type Features struct {
 	User            bool
 	Tmpfs           bool
 	Volumes         bool // persistent ones
+	HostPaths       bool // mounts of paths of the host
+	Devices         bool // of the host
 	Resources       bool // cpu and memory limits, and OOM is reported
 	PIDs            bool // a limit on the number of processes
 	Privileged      bool // privileged tasks are allowed by this executor
@@ -161,7 +163,7 @@ func (f Features) List() []run.Feature {
 	for feature, has := range map[run.Feature]bool{
 		run.FeatureImages: f.Images, run.FeatureStepImages: f.Helpers, run.FeatureServices: f.Services, run.FeatureCheckouts: f.Checkouts,
 		run.FeatureOwnNetworks: f.ServiceNetworks,
-		run.FeatureUsers:       f.User, run.FeatureTmpfs: f.Tmpfs, run.FeatureVolumes: f.Volumes, run.FeatureExtraHosts: f.ExtraHosts, run.FeatureLimits: f.Resources,
+		run.FeatureUsers:       f.User, run.FeatureTmpfs: f.Tmpfs, run.FeatureVolumes: f.Volumes, run.FeatureHostPaths: f.HostPaths, run.FeatureDevices: f.Devices, run.FeatureExtraHosts: f.ExtraHosts, run.FeatureLimits: f.Resources,
 		run.FeatureProcessLimits: f.PIDs, run.FeaturePrivileged: f.Privileged, run.FeatureSecretFiles: f.SecretFiles,
 		run.FeatureArchives: f.Archives, run.FeatureExec: f.Exec,
 	} {

@@ -121,6 +121,7 @@ func (s *Server) PutPool(c echo.Context, name string) error {
 		Name: name, Driver: body.Driver, OS: body.OS, Arch: body.Arch, Labels: body.Labels, Privileged: body.Privileged, Shared: body.Shared,
 		Default: body.Default, Exec: run.ExecPolicy(body.Exec), Flavor: body.Flavor, Kubernetes: body.Kubernetes,
 		MaxRunning: body.MaxRunning, AllowedGroups: body.AllowedGroups, AllowedVolumes: body.AllowedVolumes,
+		AllowedHostPaths: body.AllowedHostPaths, AllowedDevices: body.AllowedDevices,
 		Images: run.PoolImages{
 			Default: body.Image, Allowed: body.AllowedImages, AllowedServices: body.AllowedServiceImages, PullPolicies: body.AllowedPullPolicies,
 			Rewrites: body.ImageRewrites, Registries: body.Registries,
@@ -175,7 +176,7 @@ func viewPool(p run.Pool) api.Pool {
 		Name: p.Name, Driver: p.Driver, OS: p.OS, Arch: p.Arch, Labels: mapOf(p.Labels), Privileged: p.Privileged, Shared: p.Shared,
 		Default: p.Default, Exec: api.PoolExec(p.Exec), Flavor: p.Flavor, Kubernetes: p.Kubernetes, Online: p.Online, Draining: p.Draining, Offline: p.Offline,
 		Slots: p.Slots, SlotsUsed: p.SlotsUsed, Queued: p.Queued, Running: p.Running, MaxRunning: p.MaxRunning,
-		AllowedGroups: p.AllowedGroups, AllowedVolumes: p.AllowedVolumes, Features: p.Features,
+		AllowedGroups: p.AllowedGroups, AllowedVolumes: p.AllowedVolumes, AllowedHostPaths: p.AllowedHostPaths, AllowedDevices: p.AllowedDevices, Features: p.Features,
 		Image: p.Images.Default, AllowedImages: p.Images.Allowed, AllowedServiceImages: p.Images.AllowedServices, AllowedPullPolicies: p.Images.PullPolicies,
 		ImageRewrites: p.Images.Rewrites, Registries: p.Images.Registries,
 	}

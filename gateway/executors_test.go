@@ -121,6 +121,13 @@ kubernetes: {node_selector: {disk: ssd}, affinity: {nodeAffinity: {}}}
 		call{method: http.MethodPut, path: "/api/v1/pools/gpu", body: body}.do(t, base)
 		require.Equal(t, volumes, got[len(got)-1].AllowedVolumes, "absent keeps them, and an empty list removes them")
 	}
+	for body, want := range map[string][2][]string{
+		`{"driver": "docker"}`: {}, `{"driver": "docker", "allowed_host_paths": [], "allowed_devices": []}`: {{}, {}},
+		`{"driver": "docker", "allowed_host_paths": ["/srv/*"], "allowed_devices": ["/dev/kvm"]}`: {{"/srv/*"}, {"/dev/kvm"}},
+	} {
+		call{method: http.MethodPut, path: "/api/v1/pools/gpu", body: body}.do(t, base)
+		require.Equal(t, want, [2][]string{got[len(got)-1].AllowedHostPaths, got[len(got)-1].AllowedDevices}, "absent keeps them, and an empty list removes them")
+	}
 	for body, registries := range map[string]map[string]run.PoolRegistry{`{"driver": "docker"}`: nil, `{"driver": "docker", "registries": {}}`: {}} {
 		call{method: http.MethodPut, path: "/api/v1/pools/gpu", body: body}.do(t, base)
 		require.Equal(t, registries, got[len(got)-1].Images.Registries, "absent keeps them, and an empty map removes them")

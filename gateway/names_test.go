@@ -57,10 +57,10 @@ func readNamed(t *testing.T) named {
 // their paths, or whole paths after the operations for which that holds.
 func nameless() []string {
 	return slices.Concat(strings.Fields(`
-		action admission after aliases allow_failure allowed_images allowed_pull_policies allowed_service_images allowed_volumes annotation annotations approval
+		action admission after aliases allow_failure allowed_devices allowed_host_paths allowed_images allowed_pull_policies allowed_service_images allowed_volumes annotation annotations approval
 		approvers arch attempt backoff backoff_factor backoff_jitter
 		backoff_max bootstrap burst cache_max_age cache_total_bytes cancel_queued capacity_per_instance catchup_window checkout claim_proof clean cleanup_timeout code
-		command comment connector_config cpu created_after created_before credentials cron cursor default deletion_retry_interval depends depth
+		command comment connector_config cpu created_after created_before credentials cron cursor default deletion_retry_interval depends depth devices
 		description download drain_timeout drained draining driver Drover-Direct dry_run email enabled end_at entrypoint environment error
 		error_description events events_keep events_max_age every everywhere exclude exec exit_codes expires_at extra_hosts fail_fast
 		failure_threshold features finally flavor follow force foreach format frames gone gpus health hold_down If-None-Match if image image_rewrites include
@@ -75,7 +75,7 @@ func nameless() []string {
 		update_interval_when_expecting upcoming_tasks url user username version volumes weight when working_dir workspace_max_age`),
 		strings.Fields(`
 		checkout.* foreach.* inputs.* connector_config.* email.* frames.* kubernetes.* flavor.* policy.* depends.* services.name services.secrets save_artifacts.name
-		steps.name steps.run save_cache.key restore_cache.keys volumes.path volumes.name volumes.read_only`),
+		steps.name steps.run save_cache.key restore_cache.keys volumes.path volumes.name volumes.host_path volumes.read_only`),
 		[]string{
 			"createRun name", "createRun tasks", "validateSpec name", "validateSpec tasks", "restartRun tasks", "restartRun from", "putFleet name", "putWebhook from",
 			"backfillSchedule from", "streamEvents from", "listAuditRecords from", "exportAuditRecords from", "getArtifact name", "getArtifact path",

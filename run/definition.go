@@ -36,7 +36,8 @@ type Definition struct {
 	// VolumeScope separates the persistent volumes of tasks that do not trust each other:
 	// see PersistentVolumeScope and UntrustedVolumeScope. "" if the task has none.
 	VolumeScope string `json:"volume_scope,omitempty"`
-	// ExtraHosts are as in TaskSpec.
+	// Devices and ExtraHosts are as in TaskSpec.
+	Devices    []string          `json:"devices,omitempty"`
 	ExtraHosts map[string]string `json:"extra_hosts,omitempty"`
 	// Kubernetes has the pod settings of the task's pool; nil if it has none.
 	Kubernetes *KubernetesPool `json:"kubernetes,omitempty"`
@@ -162,7 +163,7 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 		Image: t.Image, PullPolicy: cmp.Or(t.PullPolicy, PullIfNotPresent), Platform: t.Platform,
 		WorkingDir: t.WorkingDir, Shell: t.Shell, User: t.User, Privileged: t.Privileged,
 		Resources: t.Resources, Volumes: t.Volumes, VolumeScope: volumeScope(header, t, x.Pool),
-		ExtraHosts: t.ExtraHosts, Timeout: t.Timeout.Std(), Grace: StopGrace,
+		Devices: t.Devices, ExtraHosts: t.ExtraHosts, Timeout: t.Timeout.Std(), Grace: StopGrace,
 		CleanupTimeout: t.CleanupTimeout.Std(), HoldOnFailure: t.HoldOnFailure.Std(),
 		Environment: environment(header, t, x, key, counter),
 		SecretFiles: secretFiles(header),
@@ -425,10 +426,11 @@ const (
 	specVersionHelpers     = 5
 	specVersionNetworks    = 6
 	specVersionVolumes     = 7
+	specVersionHostAccess  = 8
 
 	// NewestSpecVersion is the newest version of the specification that this build
 	// supports.
-	NewestSpecVersion = specVersionVolumes
+	NewestSpecVersion = specVersionHostAccess
 )
 
 // RequiredSpecVersion returns the version of the specification that a task needs: the
@@ -438,10 +440,14 @@ const (
 // retries them, runs them after a stop only, skips them by a condition, or has a
 // timeout of the cleanup, and 5 if steps have images of their own or check out a
 // repository, if it has extra hosts, or if services have more than a name, an image,
-// variables and a command, 6 if the services have a network of their own, and 7 if
-// it has persistent volumes. A step that always runs does not require 4: without it, an older
+// variables and a command, 6 if the services have a network of their own, 7 if
+// it has persistent volumes, and 8 if it has paths or devices of its host. A step that
+// always runs does not require 4: without it, an older
 // executor runs the step in all other cases.
 func RequiredSpecVersion(d *Definition) int {
+	if HostPaths(d.Volumes) || len(d.Devices) > 0 {
+		return specVersionHostAccess
+	}
 	if PersistentVolumes(d.Volumes) {
 		return specVersionVolumes
 	}
@@ -486,6 +492,8 @@ func CheckSpecVersion(d *Definition, specVersion int) error {
 		subject = "services with a network of their own"
 	case specVersionVolumes:
 		subject = "persistent volumes"
+	case specVersionHostAccess:
+		subject = "paths or devices of the host"
 	}
 	return Errorf(CodeConflict, "the task has %s, which this version of the executor does not support", subject)
 }

@@ -40,6 +40,11 @@ type Pool struct {
 	// AllowedVolumes are the patterns of the persistent volumes that tasks may have; none
 	// means no volumes. In a pool to be stored, nil means those that it has.
 	AllowedVolumes []string
+	// AllowedHostPaths and AllowedDevices are the patterns of the paths and the devices of
+	// their host that tasks may have, if its executor allows such tasks too; none means no
+	// paths and no devices. In a pool to be stored, nil means those that it has.
+	AllowedHostPaths []string
+	AllowedDevices   []string
 	// FleetGroups are those of the fleets that serve the pool, by the name of the fleet; a
 	// fleet that allows all groups has none. A run may use the pool only if all of them
 	// allow its group too. They are filled in when read.
@@ -126,6 +131,8 @@ const (
 	FeatureUsers         Feature = "users"
 	FeatureTmpfs         Feature = "tmpfs"
 	FeatureVolumes       Feature = "volumes" // persistent ones
+	FeatureHostPaths     Feature = "host_paths"
+	FeatureDevices       Feature = "devices"
 	FeatureExtraHosts    Feature = "extra_hosts"
 	FeatureLimits        Feature = "limits" // on CPU and memory
 	FeatureProcessLimits Feature = "process_limits"
@@ -173,6 +180,9 @@ func (t *TaskSpec) Needs(p Pool) map[Path]Feature {
 		if v.Name != "" {
 			needs[Path("volumes").Index(i).Key("name")] = FeatureVolumes
 		}
+		if v.HostPath != "" {
+			needs[Path("volumes").Index(i).Key("host_path")] = FeatureHostPaths
+		}
 	}
 	for i := range t.Services {
 		if t.Services[i].Privileged && p.Privileged {
@@ -190,6 +200,7 @@ func (t *TaskSpec) Needs(p Pool) map[Path]Feature {
 		{"service_network", FeatureOwnNetworks, t.ServiceNetwork == ServiceNetworkOwn && p.Driver != DriverKubernetes},
 		{"user", FeatureUsers, t.User != ""},
 		{"volumes", FeatureTmpfs, slices.ContainsFunc(t.Volumes, func(v Volume) bool { return v.Tmpfs != nil })},
+		{"devices", FeatureDevices, len(t.Devices) > 0},
 		{"extra_hosts", FeatureExtraHosts, len(t.ExtraHosts) > 0},
 		{Path("resources").Key("pids"), FeatureProcessLimits, t.Resources.PIDs > 0},
 	} {
@@ -284,7 +295,7 @@ type Flavor struct {
 // and its image (container pools with an image; shell pools without, or else container
 // pools with a default image), and the required labels must be labels of the pool, or of
 // one of its executors. Of several, ChoosePool takes one that allows its images, pull
-// policy and persistent volumes, and prefers those whose executors have the features that the task needs, then
+// policy, volumes and devices, and prefers those whose executors have the features that the task needs, then
 // those with an executor that offers its resources, then those that have the labels
 // themselves, then the default one, then the first by name. If no pool suits the images
 // or privileges, it returns one that matches all else, so that CheckPool reports the
@@ -300,8 +311,8 @@ func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
 	matching := filter(pools, func(p Pool) bool { return t.Requires.matches(p) })
 	defaults := func(p Pool) bool { return t.Image == "" && p.Container() && p.Images.Default != "" }
 	for _, suits := range []func(Pool) bool{
-		func(p Pool) bool { // only pools that run containers have persistent volumes
-			return PersistentVolumes(t.Volumes) && defaults(p) && (p.Privileged || !t.Privileged) && p.allows(t)
+		func(p Pool) bool { // only pools that run containers have these
+			return (LastingVolumes(t.Volumes) || len(t.Devices) > 0) && defaults(p) && (p.Privileged || !t.Privileged) && p.allows(t)
 		},
 		func(p Pool) bool {
 			return p.Container() == (t.Image != "") && (p.Privileged || !t.Privileged) && p.allows(t)
@@ -324,10 +335,13 @@ func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
 	return Pool{}, false
 }
 
-// allows reports whether the pool allows the images, the pull policy and the persistent
-// volumes of a task.
+// allows reports whether the pool allows the images, the pull policy, the persistent volumes,
+// and the paths and devices of the host of a task.
 func (p *Pool) allows(t *TaskSpec) bool {
-	return p.Images.allow(t) && !slices.ContainsFunc(t.Volumes, func(v Volume) bool { return v.Name != "" && !p.AllowsVolume(v.Name) })
+	refused := slices.ContainsFunc(t.Volumes, func(v Volume) bool {
+		return v.Name != "" && !p.AllowsVolume(v.Name) || v.HostPath != "" && !p.AllowsHostPath(v.HostPath)
+	}) || slices.ContainsFunc(t.Devices, func(device string) bool { return !p.AllowsDevice(device) })
+	return p.Images.allow(t) && !refused
 }
 
 func byPreference(a, b Pool) int {

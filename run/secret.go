@@ -42,6 +42,10 @@ func (s Secret) Reveal() string { return string(s) }
 // author of its steps must not learn them.
 const UntrustedReason = "an untrusted run cannot read secrets of providers"
 
+// UntrustedHostReason is why an untrusted run gets nothing of its hosts: what its steps write
+// there, other runs find.
+const UntrustedHostReason = "an untrusted run cannot have paths or devices of the host, which other runs of the pool use too"
+
 // SecretNames returns the names of all secrets, sorted.
 func (s *Spec) SecretNames() []string {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(s.Secrets)), maps.Keys(s.SecretsFrom))

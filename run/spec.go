@@ -219,6 +219,8 @@ type TaskSpec struct {
 	Privileged     bool              `json:"privileged,omitempty"`
 	Resources      Resources         `json:"resources,omitzero"`
 	Volumes        []Volume          `json:"volumes,omitempty"`
+	// Devices are the paths of devices of the host, which the task has at the same paths.
+	Devices []string `json:"devices,omitempty"`
 	// ExtraHosts are the IP addresses of further hosts that the steps and services find
 	// by name.
 	ExtraHosts   map[string]string `json:"extra_hosts,omitempty"`

@@ -8,14 +8,16 @@ import (
 	"strings"
 )
 
-// Volume is a mount in the task's environment. It has Tmpfs or Name.
+// Volume is a mount in the task's environment. It has Tmpfs, Name or HostPath.
 type Volume struct {
 	Path  string `json:"path"`
 	Tmpfs *Tmpfs `json:"tmpfs,omitempty"`
 	// Name makes it a persistent volume, which stays on the host. Later tasks of the same
 	// scope (see PersistentVolumeScope) find its content if the same executor runs them.
 	Name string `json:"name,omitempty"`
-	// ReadOnly: the task cannot change the persistent volume.
+	// HostPath makes it a file or directory of the host.
+	HostPath string `json:"host_path,omitempty"`
+	// ReadOnly: the task cannot change the persistent volume, or what the host has.
 	ReadOnly bool `json:"read_only,omitempty"`
 }
 
@@ -25,10 +27,10 @@ type Tmpfs struct {
 }
 
 const (
-	// MaxPersistentVolumes is how many persistent volumes a task may mount.
-	MaxPersistentVolumes = 50
-	// MaxVolumePath is how many bytes the path of a volume has at most, in a task with
-	// persistent volumes.
+	// MaxLastingVolumes is how many persistent volumes and paths of the host a task may mount.
+	MaxLastingVolumes = 50
+	// MaxVolumePath is how many bytes the path of a volume has at most, in a task with such
+	// volumes.
 	MaxVolumePath = 512
 	// MaxVolumeDepth is how many elements it has at most: drivers look at each of them.
 	MaxVolumeDepth = 16
@@ -86,7 +88,7 @@ func volumeScope(header *Spec, t *TaskSpec, pool string) string {
 	return PersistentVolumeScope(pool, header.Group)
 }
 
-// CheckVolumePath returns an error if the cleaned path of a volume is too long beside persistent
+// CheckVolumePath returns an error if the cleaned path of a volume is too long beside lasting
 // volumes.
 func CheckVolumePath(dir string) error {
 	if depth := strings.Count(dir, "/"); len(dir) > MaxVolumePath || depth > MaxVolumeDepth {
@@ -95,29 +97,36 @@ func CheckVolumePath(dir string) error {
 	return nil
 }
 
-// CheckVolumePlace returns an error if a persistent volume at a cleaned path would replace or
+// CheckVolumePlace returns an error if a lasting volume at a cleaned path would replace or
 // change what belongs to the container. What drivers and runtimes mount there would be below
 // the volume, where earlier tasks could have left links. gpus is whether the task has GPUs,
 // whose runtime mounts libraries and programs.
 func CheckVolumePlace(dir string, gpus bool) error {
 	for _, of := range []string{"/.drover", "/proc", "/sys", "/dev", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"} {
 		if within(dir, of) {
-			return fmt.Errorf("a persistent volume cannot be at %.100q: %s belongs to the container; mount it elsewhere", dir, of)
+			return fmt.Errorf("a persistent volume or a path of the host cannot be at %.100q: %s belongs to the container; mount it elsewhere", dir, of)
 		}
 	}
 	for _, of := range []string{"/etc", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/run", "/var/run"} {
 		if gpus && within(dir, of) {
-			return fmt.Errorf("a persistent volume cannot be at %.100q: in a task with gpus, %s belongs to the container, and the runtime mounts files there; mount it elsewhere", dir, of)
+			return fmt.Errorf("a persistent volume or a path of the host cannot be at %.100q: in a task with gpus, %s belongs to the container, and the runtime mounts files there; mount it elsewhere", dir, of)
 		}
 	}
 	if gpus && (dir == "/tmp" || within(dir, "/tmp/nvidia-mps")) {
-		return fmt.Errorf("a persistent volume cannot be at %.100q: in a task with gpus, the runtime mounts directories below /tmp; mount it elsewhere", dir)
+		return fmt.Errorf("a persistent volume or a path of the host cannot be at %.100q: in a task with gpus, the runtime mounts directories below /tmp; mount it elsewhere", dir)
 	}
 	if slices.Contains([]string{"/etc", "/usr", "/usr/lib", "/usr/lib64", "/usr/bin", "/bin", "/sbin", "/lib", "/lib64", "/run", "/var", "/var/run"}, dir) {
-		return fmt.Errorf("a persistent volume cannot be at %.100q: it belongs to the container; mount it elsewhere", dir)
+		return fmt.Errorf("a persistent volume or a path of the host cannot be at %.100q: it belongs to the container; mount it elsewhere", dir)
 	}
 	return nil
 }
+
+// Lasting reports whether what the task leaves in the volume outlives it: other tasks may have
+// left links in it.
+func (v Volume) Lasting() bool { return v.Name != "" || v.HostPath != "" }
+
+// LastingVolumes reports whether the task has volumes that outlive it.
+func LastingVolumes(volumes []Volume) bool { return slices.ContainsFunc(volumes, Volume.Lasting) }
 
 func within(dir, of string) bool { return strings.HasPrefix(dir+"/", of+"/") }
 

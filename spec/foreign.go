@@ -89,8 +89,9 @@ func foreignWords(t reflect.Type) map[string]string {
 	case reflect.TypeFor[run.Volume]():
 		return words(map[string]string{
 			"target mountpath destination mount": `use "path"`,
-			"source volume claimname":            `use "name", a persistent volume`,
-			"hostpath type":                      `a volume has "tmpfs" or "name", and no path of the host`,
+			"source volume claimname":            `use "name", a persistent volume, or "host_path", a path of the host`,
+			"type":                               `a volume has "tmpfs", "name" or "host_path"`,
+			"bind host":                          `use "host_path"`,
 			"ro mode":                            `use "read_only"`,
 		})
 	case reflect.TypeFor[run.SaveArtifacts]():

@@ -42,7 +42,7 @@ func TestValidate_words_of_other_systems(t *testing.T) {
 		minimal + "  b:\n    steps: [{run: b}]\n    depends:\n    - task: a\n      ":    {"job: a": `"task"`, "when: a": `"on"`, "status: a": `"on"`},
 		minimal + "    retry:\n      ":                                                  {"max: 2": `"max_attempts"`, "limit: 2": `"max_attempts"`, "when: a": `"on"`, "intervalSec: 3": `"backoff"`},
 		minimal + "    resources:\n      ":                                              {"cpus: 2": `"cpu"`, "mem: 2": `"memory"`, "limits: {}": `"cpu"`},
-		minimal + "    volumes:\n    - path: /a\n      tmpfs: {}\n      ":               {"target: /a": `"path"`, "source: a": `"name"`, "type: bind": `"tmpfs"`, "ro: true": `"read_only"`},
+		minimal + "    volumes:\n    - path: /a\n      tmpfs: {}\n      ":               {"target: /a": `"path"`, "source: a": `"name"`, "type: bind": `"tmpfs"`, "hostPath: /a": `"host_path"`, "bind: /a": `"host_path"`, "ro: true": `"read_only"`},
 		minimal + "  b:\n    steps:\n    - save_artifacts:\n        name: a\n        ":  {"expire_in: 1 week": `"retention"`, "retention-days: 3": `"retention"`, "path: a": `"paths"`},
 		minimal + "  b:\n    steps:\n    - restore_cache:\n        keys: [a]\n        ": {"key: a": `"keys"`, "restore-keys: a": `"keys"`, "path: a": `"to"`},
 		minimal + "  b:\n    steps:\n    - restore_workspace:\n        ":                {"at: a": `"to"`},

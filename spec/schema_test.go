@@ -238,6 +238,11 @@ func schemaRules() []schemaRule {
 			[]string{"extra_hosts: {a: 1.2.3}", "tasks: {a: {steps: [{run: x}], services: [{image: db}], extra_hosts: {db: 1.2.3.4}}}\n"},
 		},
 		{
+			"A device is a path alone, without a target or permissions after a colon.",
+			[]ruleFault{{code: run.FaultBadFormat, path: `\.devices\[\d+\]$`, detail: "alone"}},
+			[]string{"devices: ['/dev/sda:/dev/xvda']", "devices: ['/dev/kvm:rwm']"},
+		},
+		{
 			"With `service_network: own`, no service has the name or the alias `localhost`.",
 			[]ruleFault{{code: run.FaultContradiction, path: `\.service_network$`, detail: "has the name localhost"}},
 			[]string{
@@ -307,17 +312,19 @@ func schemaRules() []schemaRule {
 			[]string{"steps: [{save_workspace: {to: a/../..}}]", "volumes: [{path: /a/.., tmpfs: {}}]"},
 		},
 		{
-			"No persistent volume is inside of another volume or of a working directory that is a volume, nor has one inside, and none is at or below `/.drover`, `/proc`, `/sys` or `/dev`, or in the place of a directory of the system such as `/etc`, nor below it in a task with `gpus`. One that is such a working directory is not `read_only`, and a task has at most 50. Beside one, the path of each volume has at most 512 bytes and 16 elements.",
+			"No persistent volume and no path of the host is inside of another volume or of a working directory that is a volume, nor has one inside, and none is at or below `/.drover`, `/proc`, `/sys` or `/dev`, or in the place of a directory of the system such as `/etc`, nor below it in a task with `gpus`. A persistent volume that is such a working directory is not `read_only`, and no path of the host is one. A task has at most 50 of both together. Beside one, the path of each volume has at most 512 bytes and 16 elements.",
 			[]ruleFault{
-				{code: run.FaultContradiction, path: `\.(volumes\[\d+\]\.path|working_dir)$`, detail: "inside of the (persistent )?volume at"},
+				{code: run.FaultContradiction, path: `\.(volumes\[\d+\]\.path|working_dir)$`, detail: "inside of the (persistent volume|path of the host|volume) at"},
 				{code: run.FaultBadValue, path: `\.volumes\[\d+\]\.path$`, detail: "belongs to the container"},
 				{code: run.FaultContradiction, path: `\.volumes\[\d+\]\.read_only$`, detail: "share this volume"},
-				{code: run.FaultOverLimit, path: `\.volumes$`, detail: "persistent volumes are mounted"},
+				{code: run.FaultContradiction, path: `\.volumes\[\d+\]\.host_path$`, detail: "share the working directory"},
+				{code: run.FaultOverLimit, path: `\.volumes$`, detail: "persistent volumes and paths of the host are mounted"},
 				{code: run.FaultOverLimit, path: `\.(volumes\[\d+\]\.path|working_dir)$`, detail: "elements; the limits are"},
 			},
 			[]string{
 				"volumes: [{path: /a, name: a}, {path: /a/b, tmpfs: {}}]", "volumes: [{path: /dev/a, name: a}]", "volumes: [{path: /etc, name: a}]",
 				"resources: {gpus: 1}\n    volumes: [{path: /usr/local/a, name: a}]", "volumes: [{path: /a, name: a}, {path: " + strings.Repeat("/b", 17) + ", tmpfs: {}}]",
+				"volumes: [{path: /a, host_path: /srv}, {path: /a/b, tmpfs: {}}]", "volumes: [{path: /workspace, host_path: /srv}]\n    services: [{image: x, share_working_dir: true}]",
 				"volumes: [{path: /workspace, name: a, read_only: true}]\n    services: [{image: x, share_working_dir: true}]",
 			},
 		},

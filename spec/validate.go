@@ -130,6 +130,7 @@ func checkHeader(l *faultList, s *run.Spec) {
 		}
 	}
 	checkSecretRefs(l, s)
+	checkUntrustedHosts(l, s)
 	secrets := s.SecretNames()
 	checkSecretFiles(l, s, secrets)
 	checkRegistries(l, s, secrets)

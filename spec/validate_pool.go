@@ -60,6 +60,7 @@ func ValidatePool(p run.Pool) []run.Fault {
 	checkRewrites(l, p)
 	checkPoolRegistries(l, p)
 	checkAllowedVolumes(l, p)
+	checkHostAccess(l, p)
 	checkLabels(l, "labels", p.Labels)
 	checkFlavor(l, p.Flavor)
 	if p.Kubernetes != nil {
@@ -291,6 +292,7 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 		}
 		checkImages(l, path, t, &p)
 		checkPersistentVolumes(l, path, t, &p)
+		checkHostResources(l, path, t, &p)
 		if t.ServiceNetwork == run.ServiceNetworkOwn && p.Driver == run.DriverKubernetes {
 			l.add(path.Key("service_network"), run.FaultPoolMismatch,
 				"pool %s runs tasks in pods, whose containers share one network: give the services different ports, or name a pool on %s", p.Name, run.DriverDocker)
@@ -320,6 +322,7 @@ func CheckPool(name string, t *run.TaskSpec, p run.Pool) []run.Fault {
 		{"user", t.User != ""},
 		{"resources", t.Resources != run.Resources{} && !p.Offers() || t.Resources.PIDs > 0},
 		{"volumes", len(t.Volumes) > 0},
+		{"devices", len(t.Devices) > 0},
 		{"extra_hosts", len(t.ExtraHosts) > 0},
 		{"privileged", t.Privileged && p.Privileged},
 	} {
@@ -403,6 +406,10 @@ func checkFeatures(l *faultList, path run.Path, t *run.TaskSpec, p *run.Pool) {
 			hint = ": its executors set executor.docker.network, or have an earlier version"
 		case feature == run.FeatureVolumes && p.Driver == run.DriverKubernetes:
 			hint = ": " + podVolumesHint
+		case (feature == run.FeatureHostPaths || feature == run.FeatureDevices) && p.Driver == run.DriverDocker:
+			hint = ": its executors do not set executor.docker.host_access, or have an earlier version"
+		case (feature == run.FeatureHostPaths || feature == run.FeatureDevices) && p.Driver == run.DriverKubernetes:
+			hint = ": " + podHostHint(feature == run.FeatureDevices)
 		case feature == run.FeatureCheckouts && p.Container():
 			hint = ": give the step an image with git, or its executors one (executor.checkout_image)"
 		case feature == run.FeatureCheckouts:

@@ -69,6 +69,21 @@ func TestValidatePool(t *testing.T) {
 			[]string{"allowed_volumes over_limit", "allowed_volumes[50] bad_format"},
 		},
 		"volumes in pods": {run.Pool{Name: "a", Driver: "kubernetes", AllowedVolumes: []string{"*"}}, []string{"allowed_volumes contradiction"}},
+		"host paths": {
+			run.Pool{Name: "a", Driver: "docker", AllowedHostPaths: []string{"/srv/*", "/opt/a", "/opt/a", "/srv/a/b", "/etc/*", "/mnt\x00"}},
+			[]string{"allowed_host_paths[4] bad_format", "allowed_host_paths[5] bad_format", "allowed_host_paths[0] contradiction"},
+		},
+		"many host paths": {
+			run.Pool{Name: "a", Driver: "docker", AllowedHostPaths: slices.Repeat([]string{"/srv/*"}, run.MaxPoolHostPaths+1)}, []string{"allowed_host_paths over_limit"},
+		},
+		"devices": {
+			run.Pool{Name: "a", Driver: "docker", AllowedDevices: append(slices.Repeat([]string{"/dev/ttyUSB*"}, run.MaxPoolHostPaths), "/dev/*")},
+			[]string{"allowed_devices over_limit", "allowed_devices[50] bad_format"},
+		},
+		"hosts of pods": {
+			run.Pool{Name: "a", Driver: "kubernetes", AllowedHostPaths: []string{"/srv/a"}, AllowedDevices: []string{"/dev/kvm"}},
+			[]string{"allowed_host_paths contradiction", "allowed_devices contradiction"},
+		},
 		"images": {
 			run.Pool{Name: "a", Driver: "docker", Images: run.PoolImages{
 				Default: `{{ input "i" }}`, Allowed: []string{"alpine", "a b"}, AllowedServices: slices.Repeat([]string{"**"}, run.MaxPoolImages+1), PullPolicies: []run.PullPolicy{"always", "sometimes", "", "always"},
@@ -227,6 +242,43 @@ func TestCheckPool_volumes(t *testing.T) {
 			require.ElementsMatch(t, tt.want, found(faults))
 			for _, text := range tt.texts {
 				require.Contains(t, faults[0].Detail, text)
+			}
+		})
+	}
+}
+
+func TestCheckPool_hosts(t *testing.T) {
+	t.Parallel()
+	task := &run.TaskSpec{Image: "x", Volumes: []run.Volume{{Path: "/a", HostPath: "/srv/a"}, {Path: "/b", HostPath: "/opt/b"}}, Devices: []string{"/dev/kvm", "/dev/sda"}}
+	all := []string{"tasks.a.devices[0] pool_mismatch", "tasks.a.devices[1] pool_mismatch", "tasks.a.volumes[0].host_path pool_mismatch", "tasks.a.volumes[1].host_path pool_mismatch"}
+	lacking := []string{"tasks.a.devices pool_mismatch", all[2], all[3]}
+	allowed := run.Pool{Driver: "docker", AllowedHostPaths: []string{"/srv/*", "/opt/b"}, AllowedDevices: []string{"/dev/*da", "/dev/kvm", "/dev/sda"}}
+	switched := allowed
+	switched.Features = []run.Feature{run.FeatureTmpfs}
+	for name, tt := range map[string]struct {
+		pool  run.Pool
+		want  []string
+		texts []string
+	}{
+		"none":        {run.Pool{Driver: "docker"}, all, []string{"it has no allowed_host_paths", "it has no allowed_devices"}},
+		"some":        {run.Pool{Driver: "docker", AllowedHostPaths: []string{"/srv/*"}, AllowedDevices: []string{"/dev/k*"}}, []string{all[1], all[3]}, []string{"/opt/b", "its allowed_host_paths are /srv/*", "its allowed_devices are /dev/k*"}},
+		"all":         {allowed, nil, nil},
+		"no executor": {switched, lacking, []string{"executor.docker.host_access", "feature devices", "feature host_paths"}},
+		"pods":        {run.Pool{Driver: "kubernetes", Features: []run.Feature{run.FeatureTmpfs}}, lacking, []string{"pod_template", "device plugin"}},
+		"any pods":    {run.Pool{Driver: "kubernetes"}, all, []string{"can mount a path of the nodes", "device plugin"}},
+		"on the host": {run.Pool{Driver: "shell"}, []string{"tasks.a.devices pool_mismatch", "tasks.a.image pool_mismatch", "tasks.a.volumes pool_mismatch"}, []string{"on the host itself"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tt.pool.Name = "p"
+			faults := spec.CheckPool("a", task, tt.pool)
+			require.ElementsMatch(t, tt.want, found(faults))
+			var details strings.Builder
+			for _, f := range faults {
+				details.WriteString(f.Detail + "\n")
+			}
+			for _, text := range tt.texts {
+				require.Contains(t, details.String(), text)
 			}
 		})
 	}

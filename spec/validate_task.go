@@ -153,6 +153,7 @@ func checkContainer(l *faultList, p run.Path, t *run.TaskSpec, secrets []string)
 	}
 	checkResources(l, p.Key("resources"), t.Resources)
 	checkVolumes(l, p, t)
+	checkDevices(l, p.Key("devices"), t.Devices)
 }
 
 func checkImage(l *faultList, p run.Path, image string) {

@@ -121,7 +121,7 @@ func (g registryHandlers) putPool(w http.ResponseWriter, r *http.Request) {
 	}
 	name := r.PathValue("name")
 	images := run.PoolImages{Default: wanted.Image, Allowed: wanted.AllowedImages, AllowedServices: wanted.AllowedServiceImages, PullPolicies: wanted.AllowedPullPolicies, Rewrites: wanted.ImageRewrites, Registries: wanted.Registries}
-	faults := spec.ValidatePool(run.Pool{Name: name, Driver: wanted.Driver, Shared: wanted.Shared, Exec: run.ExecPolicy(wanted.Exec), Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes, MaxRunning: wanted.MaxRunning, Images: images, AllowedVolumes: wanted.AllowedVolumes})
+	faults := spec.ValidatePool(run.Pool{Name: name, Driver: wanted.Driver, Shared: wanted.Shared, Exec: run.ExecPolicy(wanted.Exec), Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes, MaxRunning: wanted.MaxRunning, Images: images, AllowedVolumes: wanted.AllowedVolumes, AllowedHostPaths: wanted.AllowedHostPaths, AllowedDevices: wanted.AllowedDevices})
 	if len(faults) > 0 {
 		problem(w, http.StatusUnprocessableEntity, "invalid", "the pool is not valid",
 			api.Fault{Path: faults[0].Path, Code: string(faults[0].Code), Detail: faults[0].Detail})
@@ -140,12 +140,18 @@ func (g registryHandlers) putPool(w http.ResponseWriter, r *http.Request) {
 	if wanted.AllowedVolumes == nil {
 		wanted.AllowedVolumes = was.AllowedVolumes
 	}
+	if wanted.AllowedHostPaths == nil {
+		wanted.AllowedHostPaths = was.AllowedHostPaths
+	}
+	if wanted.AllowedDevices == nil {
+		wanted.AllowedDevices = was.AllowedDevices
+	}
 	if images.Registries == nil {
 		images.Registries = was.Registries
 	}
 	p := api.Pool{
 		Name: name, Driver: wanted.Driver, OS: wanted.OS, Arch: wanted.Arch, Labels: wanted.Labels, Privileged: wanted.Privileged, Shared: wanted.Shared, Default: wanted.Default, Exec: api.PoolExec(wanted.Exec), MaxRunning: wanted.MaxRunning,
-		Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes, AllowedGroups: wanted.AllowedGroups, AllowedVolumes: wanted.AllowedVolumes,
+		Flavor: wanted.Flavor, Kubernetes: wanted.Kubernetes, AllowedGroups: wanted.AllowedGroups, AllowedVolumes: wanted.AllowedVolumes, AllowedHostPaths: wanted.AllowedHostPaths, AllowedDevices: wanted.AllowedDevices,
 		Image: images.Default, AllowedImages: images.Allowed, AllowedServiceImages: images.AllowedServices, AllowedPullPolicies: images.PullPolicies, ImageRewrites: images.Rewrites, Registries: images.Registries,
 	}
 	g.pools[name] = p

@@ -24,8 +24,8 @@ import (
 // conformanceConfig is the configuration from which a process of the suite
 // creates a driver.
 type conformanceConfig struct {
-	ExecutorID, ShimPath, CheckoutImage string
-	GitStores                           gitstore.Options
+	ExecutorID, ShimPath, CheckoutImage, StateDir string
+	GitStores                                     gitstore.Options
 }
 
 // ownedDriver also closes its client.
@@ -48,6 +48,7 @@ func openConformance(text string) (executor.Driver, error) {
 	d, err := docker.New(docker.Options{
 		Client: cli, ExecutorID: config.ExecutorID, ShimPath: config.ShimPath,
 		CheckoutImage: config.CheckoutImage, GitStores: config.GitStores,
+		HostAccess: true, StateDir: config.StateDir,
 	})
 	return &ownedDriver{Driver: d, client: cli}, err
 }
@@ -61,7 +62,7 @@ func TestDriver_conformance(t *testing.T) {
 		t.Helper()
 		b := newBench(t)
 		config, err := json.Marshal(conformanceConfig{
-			ExecutorID: b.id, ShimPath: testenv.BuildShim(t), CheckoutImage: gitImage,
+			ExecutorID: b.id, ShimPath: testenv.BuildShim(t), CheckoutImage: gitImage, StateDir: t.TempDir(),
 			GitStores: gitstore.Options{MaxBytes: 1 << 20, IndexFile: filepath.Join(t.TempDir(), "git-stores.json")},
 		})
 		require.NoError(t, err)

@@ -41,7 +41,7 @@ type plan struct {
 	resources  container.Resources
 	tmpfs      map[string]string
 	volumes    []string      // paths of anonymous volumes
-	persistent []mount.Mount // persistent volumes
+	lasting    []mount.Mount // persistent volumes and paths of the host
 	// serviceResources are the limits of the services.
 	serviceResources []container.Resources
 	nonce            string
@@ -84,6 +84,9 @@ func (d *Driver) newPlan(definition run.Definition) (*plan, error) {
 			return nil, run.Errorf(run.CodeInvalid, "service %s: %w", s.Name, err)
 		}
 		p.serviceResources = append(p.serviceResources, r)
+	}
+	if err := planHostAccess(&d.options, p); err != nil {
+		return nil, err
 	}
 	return p, p.addVolumes(&d.options)
 }
@@ -158,7 +161,7 @@ func (d *Driver) mainConfig(p *plan) (*container.Config, *container.HostConfig) 
 			VolumeOptions: &mount.VolumeOptions{Labels: d.labels(def, roleMain)},
 		})
 	}
-	host.Mounts = append(host.Mounts, p.persistent...)
+	host.Mounts = append(host.Mounts, p.lasting...)
 	if def.ServiceNetwork != run.ServiceNetworkOwn { // else the daemon's DNS has the names of services
 		for _, s := range def.Services {
 			for _, name := range s.HostNames() {

@@ -55,6 +55,11 @@ type Options struct {
 	// default. Tasks have networks of their own only without it, so "bridge" is the
 	// default without them.
 	Network string
+	// HostAccess lets tasks mount paths of the host and use its devices, as far as their
+	// pool allows them. It needs a daemon on the same host, and StateDir.
+	HostAccess bool
+	// StateDir has the data of the executor, which no task may mount.
+	StateDir string
 	// Prefix begins the names and labels of everything that the driver creates;
 	// "" means DefaultPrefix.
 	Prefix string
@@ -93,6 +98,9 @@ func New(options Options) (*Driver, error) {
 		return nil, run.Errorf(run.CodeInvalid, "the docker driver needs the id of its executor")
 	case options.ShimPath == "":
 		return nil, run.Errorf(run.CodeInvalid, "the docker driver needs the path of drover-shim")
+	}
+	if err := checkHostAccess(&options); err != nil {
+		return nil, err
 	}
 	binary, err := os.ReadFile(options.ShimPath)
 	if err != nil {
@@ -140,6 +148,7 @@ func (d *Driver) Features() executor.Features {
 		Name: "docker", Images: true, Services: true, Helpers: true, User: true, Tmpfs: true, Volumes: true,
 		Resources: true, PIDs: true, Privileged: d.options.AllowPrivileged, Copy: true, Archives: true, Exec: true,
 		SecretFiles: true, ServiceNetworks: (networks{d}).possible() == nil, Checkouts: d.options.CheckoutImage != "", ExtraHosts: true,
+		HostPaths: d.options.HostAccess, Devices: d.options.HostAccess,
 	}
 }
 

@@ -2,6 +2,9 @@ package docker
 
 import "time"
 
+// CheckHostPath returns why tasks may not mount a path of the host.
+func CheckHostPath(o *Options, dataRoot, p string) error { return checkHostPath(o, dataRoot, p) }
+
 // SetSilence makes the driver compare silent streams with the journal sooner.
 func (d *Driver) SetSilence(after time.Duration) { d.silence = after }
 

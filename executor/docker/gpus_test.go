@@ -22,9 +22,10 @@ import (
 
 // createRequests passes requests on, and keeps those that create containers.
 type createRequests struct {
-	next http.RoundTripper
-	mu   sync.Mutex
-	sent []container.CreateRequest
+	next   http.RoundTripper
+	before func(role string) // called for each; nil for nothing
+	mu     sync.Mutex
+	sent   []container.CreateRequest
 }
 
 func (c *createRequests) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -37,6 +38,9 @@ func (c *createRequests) RoundTrip(r *http.Request) (*http.Response, error) {
 		var request container.CreateRequest
 		if err := json.Unmarshal(body, &request); err != nil {
 			return nil, err
+		}
+		if c.before != nil {
+			c.before(request.Labels["drover.role"])
 		}
 		c.mu.Lock()
 		c.sent = append(c.sent, request)

@@ -52,6 +52,9 @@ func (s *starting) startHelper(ctx context.Context, i int, image string) error {
 	if err := s.checkMounts(ctx, id, image); err != nil {
 		return err
 	}
+	if err := s.checkHostPaths(ctx); err != nil { // again: the services may have taken a while
+		return err
+	}
 	if err := d.start(ctx, id); err != nil {
 		return refused(err, "start the container of image %s", image)
 	}
@@ -80,6 +83,11 @@ func (s *starting) helperConfig(i int, image string) (*container.Config, *contai
 		Privileged:  def.Privileged,
 		Resources:   s.plan.resources,
 	}
+	for _, m := range s.plan.lasting { // from another container alone, the daemon creates a path that has vanished
+		if m.Type == mount.TypeBind {
+			host.Mounts = append(host.Mounts, m)
+		}
+	}
 	for _, name := range s.storesOf(image) {
 		host.Mounts = append(host.Mounts, gitStores{s.driver}.mount(name, true))
 	}
@@ -89,21 +97,25 @@ func (s *starting) helperConfig(i int, image string) (*container.Config, *contai
 	return config, host
 }
 
-// limitVolumes leaves out the persistent volumes from a helper container that only checks out,
+// limitVolumes leaves out the lasting volumes from a helper container that only checks out,
 // except for those into which it does: an earlier task can leave programs in its volume, and
 // none may be in the place of git, which has the credentials.
 func (s *starting) limitVolumes(ctx context.Context, host *container.HostConfig, image string) error {
 	dirs := s.checkoutDirs(image)
-	if len(s.plan.persistent) == 0 || len(dirs) == 0 {
+	if len(s.plan.lasting) == 0 || len(dirs) == 0 {
 		return nil
 	}
 	c, err := s.driver.client.ContainerInspect(ctx, s.id)
 	if err != nil {
 		return daemonError(err, "inspect the container of %s", s.key())
 	}
+	unused := func(target string) bool {
+		return s.plan.isLasting(target) && !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(dir+"/", target+"/") })
+	}
 	host.VolumesFrom = nil
+	host.Mounts = slices.DeleteFunc(host.Mounts, func(m mount.Mount) bool { return unused(m.Target) })
 	for _, m := range c.Mounts {
-		if s.plan.isPersistent(m.Destination) && !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(dir+"/", m.Destination+"/") }) {
+		if m.Type == mount.TypeBind || unused(m.Destination) { // host has the paths of the host already
 			continue
 		}
 		host.Mounts = append(host.Mounts, mount.Mount{

@@ -45,7 +45,7 @@ func (d *Driver) hasJournal(ctx context.Context, id string) (bool, error) {
 func (s *starting) checkNoJournal(ctx context.Context) error {
 	exists, err := s.driver.hasJournal(ctx, s.id)
 	switch {
-	case err != nil && len(s.plan.persistent)+len(s.plan.volumes) == 0:
+	case err != nil && len(s.plan.lasting)+len(s.plan.volumes) == 0:
 		return err
 	case err != nil:
 		return refused(err, "look into a container of image %s, in which a file may be in the place of a volume", s.task.Definition.Image)

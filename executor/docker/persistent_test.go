@@ -105,7 +105,7 @@ func (b *bench) runAndRemove(t *testing.T, def run.Definition) string {
 // refused starts a task that the driver must refuse before a step can run, and returns why.
 func (b *bench) refused(t *testing.T, def run.Definition) error {
 	t.Helper()
-	h, err := b.newDriver(t, docker.Options{}).Start(t.Context(), executor.Task{Definition: def, Launch: func() (int64, error) {
+	h, err := b.newDriver(t, docker.Options{HostAccess: true, StateDir: t.TempDir()}).Start(t.Context(), executor.Task{Definition: def, Launch: func() (int64, error) {
 		t.Error("the task was launched")
 		return 1, nil
 	}})

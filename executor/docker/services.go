@@ -120,7 +120,7 @@ func (s *starting) sharedWorkingDir(ctx context.Context) (mount.Mount, error) {
 			// A persistent volume begins empty: the daemon would fill it with what the service's image has.
 			return mount.Mount{
 				Type: mount.TypeVolume, Source: m.Name, Target: target,
-				VolumeOptions: &mount.VolumeOptions{NoCopy: s.plan.isPersistent(target)},
+				VolumeOptions: &mount.VolumeOptions{NoCopy: s.plan.isLasting(target)},
 			}, nil
 		}
 	}

@@ -110,6 +110,7 @@ type starting struct {
 	// ownNetwork is the name of the network that this call has created for the main
 	// container and the services; "" if they share the main container's.
 	ownNetwork string
+	dataRoot   string // of the daemon, once it is needed; see checkHostPaths
 	found      string // image of a container that existed before
 	idle       bool   // no step has run, and none can run until the order is sent
 	started    bool   // the daemon was asked to start the container: only then is a journal of its shim
@@ -235,6 +236,17 @@ func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 // create creates the main container, or finds an existing one.
 func (s *starting) create(ctx context.Context) (begun bool, err error) {
 	d := s.driver
+	if err := s.checkHostPaths(ctx); err != nil {
+		// A task that has begun goes on, even if a path has vanished since.
+		begun, failed := s.find(ctx)
+		switch {
+		case run.CodeOf(failed) == run.CodeNotFound && !s.task.Resume:
+			s.id = ""
+		case failed != nil || s.id != "":
+			return begun, failed
+		}
+		return false, err
+	}
 	config, host := d.mainConfig(s.plan)
 	done, err := d.gpus.assign(ctx, s.plan, config, host)
 	if err != nil {
@@ -414,6 +426,9 @@ func (s *starting) startMain(ctx context.Context) (err error) {
 	d := s.driver
 	for attempt := 1; ; attempt++ {
 		if s.attached, err = d.attach(ctx, s.id, s.nonce, true); err != nil {
+			return err
+		}
+		if err = s.checkHostPaths(ctx); err != nil { // again: much has happened since
 			return err
 		}
 		s.started = true

@@ -77,6 +77,8 @@ func unsupported(b *bench) {
 		"user":         {f.User, func(d *run.Definition) { d.User = "1000" }},
 		"tmpfs":        {f.Tmpfs, func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/scratch", Tmpfs: &run.Tmpfs{}}} }},
 		"volumes":      {f.Volumes, func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/cache", Name: "cache"}} }},
+		"host paths":   {f.HostPaths, func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/mirror", HostPath: "/usr"}} }},
+		"devices":      {f.Devices, func(d *run.Definition) { d.Devices = []string{device} }},
 		"resources":    {f.Resources, func(d *run.Definition) { d.Resources.Memory = "64Mi" }},
 		"secret files": {f.SecretFiles, func(d *run.Definition) { d.SecretFiles = map[string]string{"TOKEN": "x"} }},
 		"pids":         {f.PIDs, func(d *run.Definition) { d.Resources.PIDs = 64 }},

@@ -84,7 +84,7 @@ type NamedUser struct {
 // that the case needs.
 func Run(t *testing.T, open Open, harness func(t *testing.T) Harness) {
 	t.Helper()
-	for _, group := range [][]testCase{lifeCases(), crashCases(), stepCases(), outputCases(), streamCases(), environmentCases(), containerCases(), networkCases(), archiveCases(), secretFileCases(), damageCases(), cleanupCases(), execCases(), helperCases(), checkoutCases(), volumeCases()} {
+	for _, group := range [][]testCase{lifeCases(), crashCases(), stepCases(), outputCases(), streamCases(), environmentCases(), containerCases(), networkCases(), archiveCases(), secretFileCases(), damageCases(), cleanupCases(), execCases(), helperCases(), checkoutCases(), volumeCases(), hostCases()} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()

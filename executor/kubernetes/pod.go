@@ -124,6 +124,10 @@ func (d *Driver) check(def run.Definition) error {
 		return run.Errorf(run.CodeInvalid, "service_network: own is not supported: the containers of a Kubernetes pod share one network")
 	case run.PersistentVolumes(def.Volumes):
 		return run.Errorf(run.CodeInvalid, "persistent volumes are not supported: the pod template of the pool can mount a claim")
+	case run.HostPaths(def.Volumes):
+		return run.Errorf(run.CodeInvalid, "host_path is not supported: the pod template of the pool can mount a path of the nodes")
+	case len(def.Devices) > 0:
+		return run.Errorf(run.CodeInvalid, "devices are not supported: a pod gets those of its node from a device plugin")
 	case slices.ContainsFunc(def.Services, func(s run.ServiceSpec) bool { return s.Resources.PIDs > 0 }):
 		return run.Errorf(run.CodeInvalid, "resources.pids of a service is not supported: Kubernetes has no such limit for a container")
 	case def.Resources.PIDs > 0:

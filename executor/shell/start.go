@@ -113,6 +113,8 @@ func (d *Driver) check(def run.Definition) error {
 		return refuse("limits of resources")
 	case len(def.Volumes) > 0:
 		return refuse("volumes")
+	case len(def.Devices) > 0:
+		return refuse("devices: steps have those of the host")
 	case len(def.ExtraHosts) > 0:
 		return refuse("extra hosts")
 	case len(def.SecretFiles) > 0 && d.secrets.dir == "":

@@ -246,6 +246,9 @@ type Resources struct {
 type Docker struct {
 	Host    string `koanf:"host" yaml:"host"`       // of the daemon; "": the default of the docker command
 	Network string `koanf:"network" yaml:"network"` // of the containers; "": the daemon's default
+	// HostAccess lets tasks mount paths of the host and use its devices, as far as their
+	// pool allows them.
+	HostAccess bool `koanf:"host_access" yaml:"host_access"`
 }
 
 // Kubernetes configures executors with the driver kubernetes.

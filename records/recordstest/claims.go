@@ -182,6 +182,10 @@ func testClaimTooOld(t *testing.T, d *fixture.Database) {
 		"persistent volumes": {7, func(x *run.Spec) {
 			x.Tasks["build"].Volumes = []run.Volume{{Path: "/cache", Name: "cache"}}
 		}},
+		"paths of the host": {8, func(x *run.Spec) {
+			x.Tasks["build"].Volumes = []run.Volume{{Path: "/mirror", HostPath: "/srv/mirror"}}
+		}},
+		"devices": {8, func(x *run.Spec) { x.Tasks["build"].Devices = []string{"/dev/kvm"} }},
 		"steps after a stop": {4, func(x *run.Spec) {
 			x.Tasks["build"].Steps = append(x.Tasks["build"].Steps, run.Step{Run: "true", When: run.WhenOnStop})
 		}},

@@ -43,13 +43,16 @@ func TestExamples(t *testing.T) {
 	image := testenv.BusyboxImage(t, docker)
 	volumes := "/examples/volume-" + strings.ToLower(rand.Text())
 	t.Cleanup(func() { removeVolumes(t, docker, volumes) })
-	local := strings.NewReplacer(exampleImage, image, "/examples/volume", volumes)
+	mirror, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(mirror, "greeting"), []byte("from the host\n"), 0o600))
+	local := strings.NewReplacer(exampleImage, image, "/examples/volume", volumes, "/srv/drover-example", mirror)
 	providers := filepath.Join(t.TempDir(), "providers.yaml")
 	require.NoError(t, os.WriteFile(providers, []byte("providers: {pulls: {type: file, dir: /etc/drover/pulls, pools: true}}\n"), 0o600))
-	dev := harness.StartDev(t, []string{"DROVER_GATEWAY__SECRET_PROVIDERS_FILE=" + providers}, "--executor", "docker", "--executor", "shell")
+	dev := harness.StartDev(t, []string{"DROVER_GATEWAY__SECRET_PROVIDERS_FILE=" + providers, "DROVER_EXECUTOR__DOCKER__HOST_ACCESS=true"}, "--executor", "docker", "--executor", "shell")
 	client := harness.NewClient(t, dev.Server, dev.Token)
 	repository := "file://" + cloneOfThis(t)
-	out, code := client.Command("pools", "set", "docker", "--allowed-volumes", "build-*")
+	out, code := client.Command("pools", "set", "docker", "--allowed-volumes", "build-*", "--allowed-host-paths", mirror)
 	require.Zero(t, code, out)
 	out, code = client.Command("changegroups", "set", "example-production", "--max-running", "1")
 	require.Zero(t, code, out)
@@ -62,6 +65,7 @@ func TestExamples(t *testing.T) {
 			"service-network.yaml": {"blue and green answered"},
 			"deployments.yaml":     {"deployed", "deployed"},
 			"volume.yaml":          {"runs on this host so far: 1", "runs on this host so far: 2"},
+			"host-path.yaml":       {"from the host"},
 			"checkout.yaml":        {"HEAD is now at", "updated the object store"},
 		} {
 			names = append(names, name)

@@ -149,9 +149,14 @@ func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journa
 		if _, err := daemon.Ping(ctx); err != nil {
 			p.Logger.WarnContext(ctx, "failed to reach the docker daemon", "error", err)
 		}
+		stateDir, err := filepath.Abs(cfg.StateDir)
+		if err != nil {
+			return nil, fmt.Errorf("find the executor's state: %w", err)
+		}
 		return docker.New(docker.Options{
 			Client: daemon, ExecutorID: id, ShimPath: shim, AllowPrivileged: cfg.Privileged,
-			GPUs: cfg.Resources.GPUs, CheckoutImage: cfg.CheckoutImage, GitStores: stores, Network: cfg.Docker.Network, Logger: p.Logger,
+			GPUs: cfg.Resources.GPUs, CheckoutImage: cfg.CheckoutImage, GitStores: stores, Network: cfg.Docker.Network,
+			HostAccess: cfg.Docker.HostAccess, StateDir: stateDir, Logger: p.Logger,
 		})
 	}
 	return nil, fmt.Errorf("unknown driver %q; the drivers are shell, docker and kubernetes", cfg.Driver)

@@ -120,10 +120,11 @@ func (e *Env) writeFile(path, content string) error {
 
 // ShareWorkingDir creates the working directory of the task, and lets all users write
 // to it: the steps in helper containers may have other users. It leaves a directory that the
-// user of this process may not change, and a persistent volume, for which see OpenVolumes.
+// user of this process may not change, a persistent volume, for which see OpenVolumes, and a
+// path of the host.
 func (e *Env) ShareWorkingDir() error {
 	dir, err := e.WorkingDir(run.StepDef{})
-	if err != nil || slices.ContainsFunc(e.Order.Definition.Volumes, func(v run.Volume) bool { return v.Name != "" && path.Clean(v.Path) == path.Clean(dir) }) {
+	if err != nil || slices.ContainsFunc(e.Order.Definition.Volumes, func(v run.Volume) bool { return v.Lasting() && path.Clean(v.Path) == path.Clean(dir) }) {
 		return err
 	}
 	if err := share(dir); err != nil {

@@ -84,3 +84,17 @@ func TestWorkingDir(t *testing.T) {
 	_, err = (&stepenv.Env{Order: o}).WorkingDir(run.StepDef{WorkingDir: base + "/file/below"})
 	require.Error(t, err)
 }
+
+// TestEnv_paths_of_the_host leaves the permissions of a path of the host.
+func TestEnv_paths_of_the_host(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "host")
+	const permissions = os.FileMode(0o755)
+	require.NoError(t, os.Mkdir(dir, permissions))
+	env := &stepenv.Env{Order: run.ShimSpec{Definition: run.Definition{WorkingDir: dir + "/", Volumes: []run.Volume{{Path: dir, HostPath: "/srv"}}}}}
+	require.NoError(t, env.OpenVolumes())
+	require.NoError(t, env.ShareWorkingDir())
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, permissions, info.Mode().Perm())
+}

@@ -596,19 +596,23 @@ func testPoolImages(t *testing.T, d *fixture.Database) {
 	want.Default = ""
 	require.Equal(t, want, put(run.Pool{Driver: "docker"}), "it restricts nothing, and is replaced like other settings")
 
-	volumes, _, err := s.PutPool(t.Context(), run.Pool{Name: "linux", Driver: "docker", AllowedVolumes: []string{"cache", "build-*"}})
+	volumes, _, err := s.PutPool(t.Context(), run.Pool{Name: "linux", Driver: "docker", AllowedVolumes: []string{"cache", "build-*"}, AllowedHostPaths: []string{"/srv/*"}, AllowedDevices: []string{"/dev/kvm"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"cache", "build-*"}, volumes.AllowedVolumes)
+	require.Equal(t, []string{"/srv/*"}, volumes.AllowedHostPaths)
+	require.Equal(t, []string{"/dev/kvm"}, volumes.AllowedDevices)
 	allowed := func(p run.Pool) []string {
 		require.Equal(t, want, put(p))
 		got, err := s.GetPool(t.Context(), "linux")
 		require.NoError(t, err)
-		return got.AllowedVolumes
+		return slices.Concat(got.AllowedVolumes, got.AllowedHostPaths, got.AllowedDevices)
 	}
-	require.Equal(t, volumes.AllowedVolumes, allowed(run.Pool{Driver: "docker"}), "an earlier client does not know them")
-	require.Empty(t, allowed(run.Pool{Driver: "docker", AllowedVolumes: []string{}}))
+	require.Equal(t, []string{"cache", "build-*", "/srv/*", "/dev/kvm"}, allowed(run.Pool{Driver: "docker"}), "an earlier client does not know them")
+	require.Equal(t, []string{"/srv/*", "/dev/kvm"}, allowed(run.Pool{Driver: "docker", AllowedVolumes: []string{}}), "each is kept on its own")
+	require.Equal(t, []string{"/dev/kvm"}, allowed(run.Pool{Driver: "docker", AllowedHostPaths: []string{}}))
+	require.Empty(t, allowed(run.Pool{Driver: "docker", AllowedDevices: []string{}}))
 	require.Empty(t, allowed(run.Pool{Driver: "docker"}), "they were removed")
-	require.NotEmpty(t, allowed(run.Pool{Driver: "docker", AllowedVolumes: []string{"cache"}}))
+	require.Len(t, allowed(run.Pool{Driver: "docker", AllowedVolumes: []string{"cache"}, AllowedHostPaths: []string{"/srv/a"}, AllowedDevices: []string{"/dev/kvm"}}), 3)
 	require.Empty(t, allowed(run.Pool{Driver: "kubernetes"}), "only pools on docker have them")
 	require.Empty(t, allowed(run.Pool{Driver: "docker"}))
 

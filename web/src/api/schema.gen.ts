@@ -2845,7 +2845,7 @@ export interface components {
         };
         /**
          * @description What an executor can do for tasks, besides running scripts: `images`, `step_images`, `services`, `service_networks`,
-         *     `checkouts` (of steps without an image), `users`, `tmpfs`, `volumes` (persistent ones), `extra_hosts`, `limits` (on CPU and memory), `process_limits`, `privileged`, `secret_files`, `archives`,
+         *     `checkouts` (of steps without an image), `users`, `tmpfs`, `volumes` (persistent ones), `host_paths`, `devices`, `extra_hosts`, `limits` (on CPU and memory), `process_limits`, `privileged`, `secret_files`, `archives`,
          *     `exec` (sessions). Later versions may have more.
          */
         Feature: string;
@@ -2930,6 +2930,10 @@ export interface components {
             allowed_pull_policies?: components["schemas"]["PullPolicy"][];
             /** @description Patterns of the persistent volumes that tasks may have; absent for none. */
             allowed_volumes?: string[];
+            /** @description Patterns of the paths of hosts that tasks may mount; absent for none. */
+            allowed_host_paths?: string[];
+            /** @description Patterns of the devices of hosts that tasks may have; absent for none. */
+            allowed_devices?: string[];
             /** @description What replaces prefixes of full image names when images are pulled; absent for none. */
             image_rewrites?: {
                 [key: string]: string;
@@ -3326,6 +3330,17 @@ export interface components {
              */
             allowed_volumes?: string[];
             /**
+             * @description Absolute paths of hosts that tasks may mount, such as `/srv/mirrors/*`, where `*` stands for one element. Absent keeps
+             *     those of an existing pool, and `[]` removes them. For the driver `docker`, on executors with `executor.docker.host_access`.
+             */
+            allowed_host_paths?: string[];
+            /**
+             * @description Devices of hosts that tasks may have, such as `/dev/kvm` and `/dev/ttyUSB*`, where `*` stands for the rest of the name.
+             *     Absent keeps those of an existing pool, and `[]` removes them. For the driver `docker`, on executors with
+             *     `executor.docker.host_access`.
+             */
+            allowed_devices?: string[];
+            /**
              * @description Prefixes of full image names, such as `docker.io` or `docker.io/team`, and what replaces them when images are pulled, such as
              *     `mirror.example.com/hub`. The longest prefix wins. `allowed_images` and the other lists hold for the name that the task uses.
              *     Absent keeps those of an existing pool, and `{}` removes them. Not for the driver `shell`.
@@ -3482,7 +3497,7 @@ export interface components {
             /**
              * @description The version of task definitions that the executor supports: 1 scripts, 2 steps that transfer archives, 3 secrets as
              *     files, 4 steps that are retried, run after a stop, or are skipped by a condition, 5 helper containers, extra hosts and
-             *     more of services, 6 services with a network of their own, 7 persistent volumes. A task that needs a higher version is refused with 409, and requeued.
+             *     more of services, 6 services with a network of their own, 7 persistent volumes, 8 paths and devices of the host. A task that needs a higher version is refused with 409, and requeued.
              *     The default is 1.
              */
             spec_version?: number;
@@ -3598,6 +3613,8 @@ export interface components {
             privileged?: boolean;
             resources?: components["schemas"]["Resources"];
             volumes?: components["schemas"]["Volume"][];
+            /** @description Devices of the host. */
+            devices?: string[];
             /** @description IP addresses by the names of hosts. */
             extra_hosts?: {
                 [key: string]: string;
@@ -3779,6 +3796,8 @@ export interface components {
             privileged?: boolean;
             resources?: components["schemas"]["Resources"];
             volumes?: components["schemas"]["Volume"][];
+            /** @description Devices of the host. */
+            devices?: string[];
             /** @description IP addresses by the names of hosts. */
             extra_hosts?: {
                 [key: string]: string;
@@ -4242,7 +4261,12 @@ export interface components {
              * @example go-build
              */
             name?: string;
-            /** @description Whether the task cannot change the persistent volume. */
+            /**
+             * @description A file or directory of the host
+             * @example /srv/mirror
+             */
+            host_path?: string;
+            /** @description Whether the task cannot change the persistent volume or the path of the host. */
             read_only?: boolean;
         };
     };

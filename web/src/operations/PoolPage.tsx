@@ -71,6 +71,8 @@ function Shown({ pool: p }: { pool: Schemas['Pool'] }) {
           'Allowed images of services': p.allowed_service_images?.join(', '),
           'Allowed pull policies': p.allowed_pull_policies?.join(', '),
           'Allowed persistent volumes': p.allowed_volumes?.join(', '),
+          'Allowed host paths': p.allowed_host_paths?.join(', '),
+          'Allowed devices': p.allowed_devices?.join(', '),
           'Image rewrites': Object.entries(p.image_rewrites ?? {}).map(([from, to]) => `${from} → ${to}`).join(', '),
           'Credentials for registries': Object.keys(p.registries ?? {}).join(', '),
           Shared: p.shared && 'by runs that do not trust each other',

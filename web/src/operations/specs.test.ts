@@ -9,6 +9,7 @@ const pool: Schemas['Pool'] = {
   name: 'linux', driver: 'docker', os: 'linux', arch: '', labels: { zone: 'a', empty: '' }, privileged: false, shared: true, default: false,
   exec: 'forbidden', flavor: { name: 'large', memory: '8Gi' }, kubernetes: { service_account: 'builds' }, online: 1, draining: 0, offline: 0,
   slots: 4, slots_used: 0, queued: 0, running: 0, max_running: 3, image: 'alpine', allowed_volumes: ['build-*'],
+  allowed_host_paths: ['/srv/*'], allowed_devices: ['/dev/kvm'],
   image_rewrites: { 'docker.io': 'mirror.example.com/hub' },
   registries: { 'mirror.example.com': { username: 'puller', password_from: { provider: 'pulls', name: 'mirror' } } },
 }
@@ -17,7 +18,7 @@ test('a pool that the form did not change is put as it is', () => {
   expect(poolSpecOf(pool, draftOf(pool))).toEqual({
     driver: 'docker', os: 'linux', arch: undefined, labels: { zone: 'a', empty: '' }, max_running: 3, privileged: false, shared: true, default: false,
     exec: 'forbidden', flavor: { name: 'large', memory: '8Gi' }, kubernetes: { service_account: 'builds' }, image: 'alpine',
-  }) // the gateway keeps volumes, rewrites and registries, also those that changed meanwhile
+  }) // the gateway keeps volumes, paths and devices of hosts, rewrites and registries, also those that changed meanwhile
 })
 
 test('a pool without a size of slots gets none', () => {

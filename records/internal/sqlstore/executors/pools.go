@@ -13,16 +13,17 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-const poolColumns = `name, driver, os, arch, labels, privileged, shared, is_default, flavor, kubernetes, exec_policy, max_running, allowed_groups, images, volumes`
+const poolColumns = `name, driver, os, arch, labels, privileged, shared, is_default, flavor, kubernetes, exec_policy, max_running, allowed_groups, images, volumes, host_paths, devices`
 
 func scanPool(row sqldb.Scanner) (run.Pool, error) {
 	var p run.Pool
-	var labels, flavor, kubernetes, groups, images, volumes string
-	if err := row.Scan(&p.Name, &p.Driver, &p.OS, &p.Arch, &labels, &p.Privileged, &p.Shared, &p.Default, &flavor, &kubernetes, &p.Exec, &p.MaxRunning, &groups, &images, &volumes); err != nil {
+	var labels, flavor, kubernetes, groups, images, volumes, paths, devices string
+	if err := row.Scan(&p.Name, &p.Driver, &p.OS, &p.Arch, &labels, &p.Privileged, &p.Shared, &p.Default, &flavor, &kubernetes, &p.Exec, &p.MaxRunning, &groups, &images, &volumes, &paths, &devices); err != nil {
 		return p, err
 	}
 	err := errors.Join(sqldb.Unmarshal(labels, &p.Labels), sqldb.Unmarshal(flavor, &p.Flavor), sqldb.Unmarshal(kubernetes, &p.Kubernetes),
-		sqldb.Unmarshal(groups, &p.AllowedGroups), sqldb.Unmarshal(images, &p.Images), sqldb.Unmarshal(volumes, &p.AllowedVolumes))
+		sqldb.Unmarshal(groups, &p.AllowedGroups), sqldb.Unmarshal(images, &p.Images), sqldb.Unmarshal(volumes, &p.AllowedVolumes),
+		sqldb.Unmarshal(paths, &p.AllowedHostPaths), sqldb.Unmarshal(devices, &p.AllowedDevices))
 	p.Flavor.Weight = 0 // of an earlier version, which accepted it
 	return p, err
 }
@@ -268,15 +269,17 @@ func (s *Store) PutPool(ctx context.Context, p run.Pool) (out run.Pool, created 
 		if err != nil {
 			return err
 		}
-		volumes, err := allowedVolumes(p, prev)
+		allowed, err := allowedOnHosts(p, prev)
 		if err != nil {
 			return err
 		}
-		if _, err := t.Exec(ctx, `INSERT INTO pools (`+poolColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		if _, err := t.Exec(ctx, `INSERT INTO pools (`+poolColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET driver = excluded.driver, os = excluded.os, arch = excluded.arch, labels = excluded.labels,
 			privileged = excluded.privileged, shared = excluded.shared, is_default = excluded.is_default, flavor = excluded.flavor, kubernetes = excluded.kubernetes,
-			exec_policy = excluded.exec_policy, max_running = excluded.max_running, allowed_groups = excluded.allowed_groups, images = excluded.images, volumes = excluded.volumes`,
-			p.Name, p.Driver, p.OS, p.Arch, texts[0], p.Privileged, p.Shared, p.Default, texts[1], texts[2], p.Exec, p.MaxRunning, groups, images, volumes); err != nil {
+			exec_policy = excluded.exec_policy, max_running = excluded.max_running, allowed_groups = excluded.allowed_groups, images = excluded.images, volumes = excluded.volumes,
+			host_paths = excluded.host_paths, devices = excluded.devices`,
+			p.Name, p.Driver, p.OS, p.Arch, texts[0], p.Privileged, p.Shared, p.Default, texts[1], texts[2], p.Exec, p.MaxRunning, groups, images,
+			allowed.volumes, allowed.hostPaths, allowed.devices); err != nil {
 			return err
 		}
 		out, err = s.pool(ctx, t, p.Name)
@@ -321,17 +324,31 @@ func restrictions(p, prev run.Pool) (groups, images string, err error) {
 	return groups, images, err
 }
 
-// allowedVolumes returns the persistent volumes that a pool allows, as JSON. A client of an
-// earlier version does not know them, and must not remove them. Only pools on docker have
-// such volumes.
-func allowedVolumes(p, prev run.Pool) (string, error) {
-	switch {
-	case p.Driver != run.DriverDocker:
-		p.AllowedVolumes = nil
-	case p.AllowedVolumes == nil:
-		p.AllowedVolumes = prev.AllowedVolumes
+// allowedHere is what tasks of a pool may have of their hosts, as JSON.
+type allowedHere struct{ volumes, hostPaths, devices string }
+
+// allowedOnHosts returns the persistent volumes, and the paths and devices of hosts, that a pool
+// allows. A client of an earlier version does not know them, and must not remove them. Only
+// pools on docker have them.
+func allowedOnHosts(p, prev run.Pool) (a allowedHere, err error) {
+	for _, list := range []struct {
+		wanted, before []string
+		text           *string
+	}{
+		{p.AllowedVolumes, prev.AllowedVolumes, &a.volumes}, {p.AllowedHostPaths, prev.AllowedHostPaths, &a.hostPaths},
+		{p.AllowedDevices, prev.AllowedDevices, &a.devices},
+	} {
+		switch {
+		case p.Driver != run.DriverDocker:
+			list.wanted = nil
+		case list.wanted == nil:
+			list.wanted = list.before
+		}
+		if *list.text, err = sqldb.Marshal(list.wanted); err != nil {
+			return a, err
+		}
 	}
-	return sqldb.Marshal(p.AllowedVolumes)
+	return a, nil
 }
 
 // checkExecutorsFit refuses a pool that contradicts an executor that serves it.
