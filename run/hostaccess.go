@@ -178,3 +178,24 @@ func (p *Pool) AllowsDevice(device string) bool {
 func HostPaths(volumes []Volume) bool {
 	return slices.ContainsFunc(volumes, func(v Volume) bool { return v.HostPath != "" })
 }
+
+// CheckoutDir returns the directory into which a step checks out, which is not absolute if
+// the working directory of the task is not known.
+func CheckoutDir(taskDir, stepDir, checkoutPath string) string {
+	if !path.IsAbs(stepDir) {
+		stepDir = path.Join(taskDir, stepDir)
+	}
+	return path.Join(stepDir, checkoutPath)
+}
+
+// HostPathOf returns where a path of the host is mounted at or below a directory, or above it; "" if
+// none is.
+func HostPathOf(volumes []Volume, dir string) string {
+	for _, v := range volumes {
+		target := path.Clean(v.Path)
+		if v.HostPath != "" && path.IsAbs(dir) && (strings.HasPrefix(dir+"/", target+"/") || strings.HasPrefix(target+"/", strings.TrimSuffix(dir, "/")+"/")) {
+			return target
+		}
+	}
+	return ""
+}

@@ -284,6 +284,11 @@ func schemaRules() []schemaRule {
 			},
 		},
 		{
+			"No checkout is at, inside of, or around a path of the host that is mounted.",
+			[]ruleFault{{code: run.FaultContradiction, path: `\.checkout$`, detail: "path of the host"}},
+			[]string{"working_dir: /src/a\n    volumes: [{path: /src, host_path: /srv/src}]\n    steps: [{checkout: {repository: 'https://git.example.com/a/b.git'}}]"},
+		},
+		{
 			"The key of a cache is a template that can be read.",
 			[]ruleFault{{code: run.FaultBadFormat, path: `\.(save_cache\.key|restore_cache\.keys\[\d+\])$`}},
 			[]string{"steps: [{save_cache: {key: '{{ sha1 }}'}}]"},

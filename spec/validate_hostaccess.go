@@ -112,3 +112,17 @@ func podHostHint(devices bool) string {
 	}
 	return "the pod_template of the pool can mount a path of the nodes, or name a pool on " + run.DriverDocker
 }
+
+// checkCheckoutPlaces refuses checkouts that would remove what is at a path of the host.
+func checkCheckoutPlaces(l *faultList, task run.Path, t *run.TaskSpec) {
+	for i, step := range items(l, t.Steps) {
+		if step.Checkout == nil {
+			continue
+		}
+		dir := run.CheckoutDir(t.WorkingDir, step.WorkingDir, step.Checkout.Path)
+		if target := run.HostPathOf(t.Volumes, dir); target != "" {
+			l.add(task.Key("steps").Index(i).Key("checkout"), run.FaultContradiction,
+				"it would remove what is at the path of the host that is mounted at %s: check out elsewhere, and copy", quote(target))
+		}
+	}
+}

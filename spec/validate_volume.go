@@ -46,6 +46,7 @@ func checkVolumes(l *faultList, task run.Path, t *run.TaskSpec) {
 		checkText(l, at.Key("path"), v.Path)
 		checkVolumeKind(l, at, v)
 	}
+	checkCheckoutPlaces(l, task, t)
 	if lasting > run.MaxLastingVolumes {
 		l.add(p, run.FaultOverLimit, "%d persistent volumes and paths of the host are mounted; the limit is %d", lasting, run.MaxLastingVolumes)
 	}

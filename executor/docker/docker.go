@@ -77,6 +77,7 @@ type Driver struct {
 	volume  volumeState
 	stores  *gitstore.Stores
 	gpus    *gpus
+	data    daemonData
 
 	silence      time.Duration // silenceMin, except in tests
 	setupTimeout time.Duration // likewise

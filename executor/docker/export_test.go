@@ -1,9 +1,24 @@
 package docker
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/docker/docker/client"
+	"github.com/moby/sys/mountinfo"
+)
 
 // CheckHostPath returns why tasks may not mount a path of the host.
 func CheckHostPath(o *Options, dataRoot, p string) error { return checkHostPath(o, dataRoot, p) }
+
+// Overlap reports whether two paths lead to the same files.
+func Overlap(mounts []*mountinfo.Info, a, b string) (bool, error) { return overlap(mounts, a, b) }
+
+// DataRoot returns the directory of the daemon's data.
+func DataRoot(ctx context.Context, c *client.Client) (string, error) {
+	var d daemonData
+	return d.of(ctx, c)
+}
 
 // SetSilence makes the driver compare silent streams with the journal sooner.
 func (d *Driver) SetSilence(after time.Duration) { d.silence = after }

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +10,11 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
+	"github.com/moby/sys/mountinfo"
 
 	"github.com/drover-run/drover/run"
 )
@@ -74,19 +77,38 @@ func (s *starting) checkHostPaths(ctx context.Context) error {
 	if !run.HostPaths(s.task.Definition.Volumes) {
 		return nil
 	}
-	if s.dataRoot == "" {
-		info, err := s.driver.client.Info(ctx)
-		if err != nil {
-			return daemonError(err, "ask the docker daemon for its data root")
-		}
-		s.dataRoot = info.DockerRootDir
+	if err := s.checkCheckoutDirs(); err != nil {
+		return err
+	}
+	dataRoot, err := s.driver.data.of(ctx, s.driver.client)
+	if err != nil {
+		return err
 	}
 	for _, v := range s.task.Definition.Volumes {
 		if v.HostPath == "" {
 			continue
 		}
-		if err := checkHostPath(&s.driver.options, s.dataRoot, v.HostPath); err != nil {
-			return run.Errorf(run.CodeInvalid, "host path %s: %w", v.HostPath, err)
+		if err := checkHostPath(&s.driver.options, dataRoot, v.HostPath); err != nil {
+			code := run.CodeInvalid
+			if run.CodeOf(err) == run.CodeUnavailable {
+				code = run.CodeUnavailable
+			}
+			return run.Errorf(code, "host path %s: %w", v.HostPath, err)
+		}
+	}
+	return nil
+}
+
+// checkCheckoutDirs refuses checkouts that would remove what is at a path of the host.
+func (s *starting) checkCheckoutDirs() error {
+	def := &s.task.Definition
+	for _, step := range def.Steps {
+		if step.Checkout == nil {
+			continue
+		}
+		dir := run.CheckoutDir(cmp.Or(def.WorkingDir, s.image.workingDir), step.WorkingDir, step.Checkout.Path)
+		if target := run.HostPathOf(def.Volumes, dir); target != "" {
+			return run.Errorf(run.CodeInvalid, "the checkout into %s would remove what is at a path of the host, which is mounted at %s: check out elsewhere, and copy", dir, target)
 		}
 	}
 	return nil
@@ -101,16 +123,25 @@ func checkHostPath(o *Options, dataRoot, p string) error {
 		return errors.New("it does not exist on the host, as far as the executor sees")
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("the user of the executor may not search the directories above it: %w", err)
-	case err != nil:
+	case errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENAMETOOLONG):
 		return err
+	case err != nil: // such as of a file server that is away
+		return run.Errorf(run.CodeUnavailable, "look at it: %w", err)
 	case resolved != p: // the pool has allowed p, and not where a link leads
 		return errors.New("it leads through a symbolic link to " + resolved + ": let the pool allow that path, and name it in the run file")
 	}
 	if err := checkOwners(p); err != nil {
 		return err
 	}
+	mounts, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		return run.Errorf(run.CodeUnavailable, "read which file systems are mounted: %w", err)
+	}
 	for what, dir := range map[string]string{"executor": o.StateDir, "docker daemon": dataRoot} {
-		if dir = resolve(dir); within(p, dir) || within(dir, p) {
+		dir = resolve(dir)
+		if has, err := overlap(mounts, p, dir); err != nil {
+			return run.Errorf(run.CodeUnavailable, "find the file system: %w", err)
+		} else if has {
 			return fmt.Errorf("it has to do with the data of the %s (%s), which no task may have", what, dir)
 		}
 	}
@@ -138,7 +169,7 @@ func checkOwners(p string) error {
 		case !trusted(above):
 			return fmt.Errorf("its directory %s belongs to a user of the host, who could replace what is in it: let root own the directories above the path", dir)
 		case above.Mode().Perm()&others != 0 && (above.Mode()&fs.ModeSticky == 0 || !trusted(info)):
-			return fmt.Errorf("other users of the host may write to its directory %s, and could replace what is in it: let only root write to the directories above the path", dir)
+			return fmt.Errorf("other users of the host may write to its directory %s, and could replace what is in it: let only root or the user of the executor write to the directories above the path (chmod go-w)", dir)
 		case dir == "/":
 			return nil
 		}

@@ -244,7 +244,6 @@ func TestDriver_host_paths_of_checkouts(t *testing.T) {
 		want   []string
 	}{
 		"into the working directory": {func(*run.Definition) {}, nil},
-		"into a path of the host":    {func(d *run.Definition) { d.Steps[1].WorkingDir = "/src" }, []string{"/src"}},
 		"beside a script": {func(d *run.Definition) {
 			d.Steps = append(d.Steps, run.StepDef{Script: "true", Image: git, When: run.WhenOnSuccess})
 		}, []string{"/src", "/usr/local/bin", "/cache"}},
@@ -322,5 +321,23 @@ func TestDriver_host_path_vanishes_before_a_container(t *testing.T) {
 			require.NoDirExists(t, dir)
 			b.requireNothingLeft(t)
 		})
+	}
+}
+
+// TestDriver_checkouts_into_host_paths refuses checkouts that would remove what is on the host.
+func TestDriver_checkouts_into_host_paths(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.driver = b.newDriver(t, docker.Options{HostAccess: true, StateDir: t.TempDir()})
+	dir := realDir(t)
+	for _, tt := range []struct{ task, step, checkout string }{{"/w", "/src", ""}, {"/w", "/src/a", ""}, {"/w", "/", "src"}, {"/w", "/", "."}} {
+		d := b.definition(t, "true")
+		d.WorkingDir = tt.task
+		d.Volumes = []run.Volume{{Path: "/src", HostPath: dir}}
+		d.Steps = append(d.Steps, run.StepDef{
+			WorkingDir: tt.step, Image: d.Image, When: run.WhenOnSuccess,
+			Checkout: &run.Checkout{Repository: "https://git.example.com/a/b.git", Path: tt.checkout},
+		})
+		require.ErrorContains(t, b.refused(t, d), "would remove what is at a path of the host, which is mounted at /src", tt)
 	}
 }

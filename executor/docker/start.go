@@ -110,7 +110,6 @@ type starting struct {
 	// ownNetwork is the name of the network that this call has created for the main
 	// container and the services; "" if they share the main container's.
 	ownNetwork string
-	dataRoot   string // of the daemon, once it is needed; see checkHostPaths
 	found      string // image of a container that existed before
 	idle       bool   // no step has run, and none can run until the order is sent
 	started    bool   // the daemon was asked to start the container: only then is a journal of its shim
