@@ -41,7 +41,7 @@ func (d *daemonData) of(ctx context.Context, c client.SystemAPIClient) (string, 
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return "", daemonError(err, "ask the docker daemon for its data root")
-	case err != nil: // whatever its reason is, it is none of the task
+	case err != nil: // no reason of it lies in the task
 		return "", run.Errorf(run.CodeUnavailable, "ask the docker daemon for its data root: %w", err)
 	case !path.IsAbs(info.DockerRootDir):
 		return "", run.Errorf(run.CodeInvalid, "the docker daemon does not say where its data are, which no task may have: paths of the host are not possible with it")
@@ -55,8 +55,8 @@ func (d *daemonData) of(ctx context.Context, c client.SystemAPIClient) (string, 
 	return d.root, nil
 }
 
-// place is where a file is, whatever the path by which it is reached: a file system may be
-// mounted at several paths, wholly or in part.
+// place is where a file is, the same for all paths that lead to it: a file system may be mounted
+// at several paths, wholly or in part.
 type place struct{ device, path string }
 
 // placeOf returns the place of a path without links.

@@ -36,7 +36,7 @@ func hostDir(b *bench) string {
 	b.Helper()
 	dir, err := filepath.EvalSymlinks(b.TempDir())
 	require.NoError(b, err)
-	require.NoError(b, os.Chmod(dir, 0o755)) // whatever the umask is
+	require.NoError(b, os.Chmod(dir, 0o755)) // the umask may be narrower
 	return dir
 }
 
