@@ -335,7 +335,8 @@ func allowedOnHosts(p, prev run.Pool) (a allowedHere, err error) {
 		wanted, before []string
 		text           *string
 	}{
-		{p.AllowedVolumes, prev.AllowedVolumes, &a.volumes}, {p.AllowedHostPaths, prev.AllowedHostPaths, &a.hostPaths},
+		{p.AllowedVolumes, prev.AllowedVolumes, &a.volumes},
+		{p.AllowedHostPaths, prev.AllowedHostPaths, &a.hostPaths},
 		{p.AllowedDevices, prev.AllowedDevices, &a.devices},
 	} {
 		switch {
