@@ -114,6 +114,13 @@ func (s *starting) checkCheckoutDirs() error {
 	return nil
 }
 
+// loops reports whether symbolic links of a path lead around in a circle, of which EvalSymlinks
+// gives no error that can be told from others.
+func loops(p string) bool {
+	_, err := os.Stat(p)
+	return errors.Is(err, syscall.ELOOP)
+}
+
 // checkHostPath returns an error if a task may not mount a path. dataRoot is the directory of
 // the daemon's data.
 func checkHostPath(o *Options, dataRoot, p string) error {
@@ -123,7 +130,7 @@ func checkHostPath(o *Options, dataRoot, p string) error {
 		return errors.New("it does not exist on the host, as far as the executor sees")
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("the user of the executor may not search the directories above it: %w", err)
-	case errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENAMETOOLONG):
+	case errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENAMETOOLONG) || loops(p):
 		return err
 	case err != nil: // such as of a file server that is away
 		return run.Errorf(run.CodeUnavailable, "look at it: %w", err)

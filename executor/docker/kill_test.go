@@ -143,7 +143,7 @@ func (c *crashConn) CloseWrite() error { return c.Conn.(types.CloseWriter).Close
 func TestDriver_Start_survives_kills(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	const requests = 11 // of a start that fills the shared volume
+	const requests = 12 // of a start that fills the shared volume
 	for request := 1; request <= requests+1; request++ {
 		for _, answered := range []bool{false, true} {
 			t.Run(fmt.Sprintf("request_%d_answered_%t", request, answered), func(t *testing.T) {
