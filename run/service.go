@@ -238,8 +238,10 @@ type ListQuery struct {
 	Groups        []string // the path itself, or any path below it
 	ChangeGroups  []string
 	Annotations   []Annotation
-	Names         []string // whole names
-	CreatedBy     []string // actors, as Run.CreatedBy has them; "" is one that is not recorded
+	Inputs        []InputValue `json:",omitempty"` // whole values, as they were given or by default; of one input they are alternatives
+	Warnings      bool         `json:",omitempty"` // only finished runs with the result success that have warnings: see Run.Warnings
+	Names         []string     // whole names
+	CreatedBy     []string     // actors, as Run.CreatedBy has them; "" is one that is not recorded
 	CreatedAfter  time.Time
 	CreatedBefore time.Time
 	Limit         int    // 1 to 100; 0 means 25
@@ -251,6 +253,9 @@ type ListQuery struct {
 
 // Annotation is one key and value.
 type Annotation struct{ Key, Value string }
+
+// InputValue is an input of a run, and its value as text.
+type InputValue struct{ Name, Value string }
 
 // Page is one page of runs. A cursor is "" if there are no more runs in its
 // direction. A page between others may have fewer runs than the limit, or none:

@@ -742,6 +742,7 @@ const (
 	MaxAnnotationBytes = 1 << 10   // of an annotation's value
 	MaxInputs          = 100       // of one run
 	MaxInputBytes      = 16 << 10  // of an input's value
+	MaxInputFilter     = 1 << 10   // of an input's value by which lists find runs, in bytes
 	MaxInputOptions    = 100       // of one input
 	MaxPatternBytes    = 200       // of an input's pattern
 	MaxArchivePaths    = 1000      // of one archive step

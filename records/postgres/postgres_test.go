@@ -268,3 +268,13 @@ func TestStore_statement_timeout(t *testing.T) {
 	require.Equal(t, run.CodeCanceled, run.CodeOf(err), "%v", err)
 	require.NotContains(t, err.Error(), "secret")
 }
+
+// TestStore_finds_runs_of_earlier_versions by their warnings and inputs.
+func TestStore_finds_runs_of_earlier_versions(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.RequirePostgres(t)
+	recordstest.RunFound(t, func() records.Store { return open(t, dsn) }, func(ctx context.Context, statement string, args ...any) error {
+		_, err := raw(t, dsn).ExecContext(ctx, statement, args...)
+		return err
+	})
+}

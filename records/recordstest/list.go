@@ -26,6 +26,8 @@ func listTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"summaries_have_counts":           testListSummaries,
 		"many_groups":                     testListManyGroups,
 		"several_conditions":              testListSeveralConditions,
+		"inputs":                          testListInputs,
+		"warnings":                        testListWarnings,
 	}
 }
 
@@ -99,6 +101,9 @@ func listed(t *testing.T, s records.Store, random *rand.Rand) []run.Run {
 			spec.SetupErrors = []string{"broken"}
 		}
 		spec.Name = pick(random, []string{"build", "deploy"})
+		spec.Inputs = map[string]run.Input{"target": {}, "count": {Type: run.InputNumber}}
+		spec.InputValues = map[string]string{"target": pick(random, []string{"prod", "test", ""}), "count": pick(random, []string{"1", "2"})}
+		spec.Tasks["build"].AllowFailure = random.IntN(2) == 0
 		n := fixture.NewRun(t, spec)
 		n.Actor = pick(random, []string{"", "ann", "schedule:nightly"})
 		n.Time = time.Date(2024, 1, 1, 0, random.IntN(30), 0, random.IntN(2_000_000), time.UTC)
@@ -116,7 +121,11 @@ func listed(t *testing.T, s records.Store, random *rand.Rand) []run.Run {
 				fixture.Apply(t, s, r.ID, records.Changes{Result: run.ResultFailed})
 			default:
 				result := pick(random, []run.Result{run.ResultSuccess, run.ResultFailed, run.ResultStopped})
-				fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, run.StatusSuccess)}, Result: result, Finish: true})
+				status := run.StatusSuccess
+				if spec.Tasks["build"].AllowFailure || result == run.ResultFailed {
+					status = pick(random, []run.Status{run.StatusSuccess, run.StatusFailed})
+				}
+				fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Ended(0, 1, 1, status)}, Result: result, Finish: true})
 			}
 		}
 		r, err = s.GetSummary(t.Context(), r.ID)
@@ -151,6 +160,10 @@ func randomQuery(random *rand.Rand, all []run.Run) run.ListQuery {
 	for range random.IntN(3) {
 		q.Annotations = append(q.Annotations, run.Annotation{Key: pick(random, []string{"a", "b"}), Value: pick(random, []string{"1", "2", "3"})})
 	}
+	for range max(0, random.IntN(4)-1) {
+		q.Inputs = append(q.Inputs, run.InputValue{Name: pick(random, []string{"target", "count"}), Value: pick(random, []string{"prod", "test", "", "1"})})
+	}
+	q.Warnings = random.IntN(4) == 0
 	q.ChangeGroups = some(random, []string{"g", "h", "none"}, 2)
 	q.Names = some(random, []string{"build", "deploy", "buil", ""}, 3)
 	q.CreatedBy = some(random, []string{"", "ann", "schedule:nightly", "an"}, 3)
@@ -169,7 +182,7 @@ func matches(q run.ListQuery, r run.Run) bool {
 		path = strings.TrimRight(path, "/")
 		return r.Group == path || strings.HasPrefix(r.Group, path+"/")
 	}
-	values := make(map[string][]string)
+	values, inputs := make(map[string][]string), make(map[string][]string)
 	for _, a := range q.Annotations {
 		values[a.Key] = append(values[a.Key], a.Value)
 	}
@@ -178,7 +191,17 @@ func matches(q run.ListQuery, r run.Run) bool {
 			return false
 		}
 	}
-	return (len(q.Phases) == 0 || slices.Contains(q.Phases, r.Phase)) &&
+	for _, in := range q.Inputs {
+		inputs[in.Name] = append(inputs[in.Name], in.Value)
+	}
+	for name, alternatives := range inputs {
+		if !slices.Contains(alternatives, fmt.Sprint(r.InputValues[name])) {
+			return false
+		}
+	}
+	withWarnings := r.Phase == run.PhaseFinished && r.Result == run.ResultSuccess && r.TaskCounts[run.StatusFailed] > 0
+	return (!q.Warnings || withWarnings) &&
+		(len(q.Phases) == 0 || slices.Contains(q.Phases, r.Phase)) &&
 		(len(q.Results) == 0 || slices.Contains(q.Results, r.Result)) &&
 		(len(q.ChangeGroups) == 0 || slices.ContainsFunc(q.ChangeGroups, func(g string) bool { return slices.Contains(r.ChangeGroups, g) })) &&
 		(len(q.Groups) == 0 || slices.ContainsFunc(q.Groups, inGroup)) &&

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,7 +10,9 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
+	"github.com/drover-run/drover/records/recordstest"
 	"github.com/drover-run/drover/records/sqlite"
 	"github.com/drover-run/drover/run"
 )
@@ -70,4 +73,19 @@ func TestStore_unknown_grants(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []run.RoleGrant{known}, all[0].Grants)
 	require.Equal(t, 1, all[0].Unknown)
+}
+
+// TestStore_finds_runs_of_earlier_versions by their warnings and inputs.
+func TestStore_finds_runs_of_earlier_versions(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "drover.db")
+	recordstest.RunFound(t, func() records.Store {
+		s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		return s
+	}, func(ctx context.Context, statement string, args ...any) error {
+		_, err := raw(t, path).ExecContext(ctx, statement, args...)
+		return err
+	})
 }

@@ -69,6 +69,16 @@ func moveState(ctx context.Context, t *sqldb.Tx, prev, r *Run) error {
 	return err
 }
 
+// insertWarnings writes the row by which lists find a run that succeeded with warnings, when
+// it ends so. All of its failed tasks were allowed to fail.
+func insertWarnings(ctx context.Context, t *sqldb.Tx, prev, r *Run) error {
+	if prev.Phase.Final() || r.Phase != run.PhaseFinished || r.Result != run.ResultSuccess || r.Counts[run.StatusFailed] == 0 {
+		return nil
+	}
+	_, err := t.Exec(ctx, `INSERT INTO run_warnings (run_id) VALUES (?)`, r.ID)
+	return err
+}
+
 // DeleteState deletes these rows.
 func DeleteState(ctx context.Context, t *sqldb.Tx, r *Run) error {
 	where, args := stateRows(r)

@@ -107,6 +107,9 @@ func SaveRun(ctx context.Context, t *sqldb.Tx, prev, r *Run) error {
 	if err := moveState(ctx, t, prev, r); err != nil {
 		return err
 	}
+	if err := insertWarnings(ctx, t, prev, r); err != nil {
+		return err
+	}
 	approved := ""
 	if len(r.Approved) > 0 {
 		if approved, err = sqldb.Marshal(r.Approved); err != nil {

@@ -28,6 +28,10 @@ type source struct {
 	index string // a table with the column run_id; "" is runs itself
 	sqldb.Condition
 	filter sqldb.Condition // filter of these candidates only
+	// loose says that rows may be left of runs that do not exist: a process of a version
+	// without the index leaves those of a run that it deletes. A page that counted such a
+	// row as a run would seem to be the last.
+	loose bool
 }
 
 // indexedCondition is a condition of a query that may yield candidates, or filter them.
@@ -39,6 +43,17 @@ type indexedCondition struct {
 
 // accessPaths returns the conditions of a query that have an index, and the others.
 func accessPaths(q run.ListQuery) (kinds []indexedCondition, others []sqldb.Condition) {
+	if q.Warnings {
+		if !contains(q.Phases, run.PhaseFinished) || !contains(q.Results, run.ResultSuccess) {
+			return []indexedCondition{{}}, nil
+		}
+		kinds = append(kinds, withWarnings())
+		// All of them are finished and have succeeded: only the groups need an index of their own.
+		q.Phases, q.Results = nil, nil
+		if len(q.Groups) > 0 {
+			q.Phases, q.Results = []run.Phase{run.PhaseFinished}, []run.Result{run.ResultSuccess}
+		}
+	}
 	if groups, some := byState(q); some {
 		kinds = append(kinds, groups)
 	}
@@ -54,21 +69,15 @@ func accessPaths(q run.ListQuery) (kinds []indexedCondition, others []sqldb.Cond
 		k.filter = sqldb.Condition{Where: `(` + of.Where + ` OR ` + ofTasks.Where + `)`, Args: slices.Concat(of.Args, ofTasks.Args), ByID: true}
 		kinds = append(kinds, k)
 	}
-	values := make(map[string][]string)
+	annotations, inputs := make(namedValues), make(namedValues)
 	for _, a := range q.Annotations {
-		if !slices.Contains(values[a.Key], a.Value) {
-			values[a.Key] = append(values[a.Key], a.Value)
-		}
+		annotations.add(a.Key, a.Value)
 	}
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		var k indexedCondition
-		for _, value := range values[key] {
-			k.sources = append(k.sources, source{index: `run_annotations`, Condition: sqldb.Condition{Where: `run_annotations.name = ? AND run_annotations.value = ?`, Args: []any{key, value}}})
-		}
-		of := sqldb.OneOf(`f.value`, values[key])
-		k.filter = rowExists(`run_annotations`, sqldb.AllOf(sqldb.Condition{Where: `f.name = ?`, Args: []any{key}}, of))
-		kinds = append(kinds, k)
+	for _, in := range q.Inputs {
+		inputs.add(in.Name, in.Value)
 	}
+	kinds = append(kinds, annotations.conditions(`run_annotations`, false)...)
+	kinds = append(kinds, inputs.conditions(`run_inputs`, true)...)
 	if len(q.Names) > 0 {
 		kinds = append(kinds, byColumn(``, `r.name`, q.Names, sqldb.OneOf(`r.name`, q.Names)))
 	}
@@ -80,6 +89,46 @@ func accessPaths(q run.ListQuery) (kinds []indexedCondition, others []sqldb.Cond
 		kinds = []indexedCondition{{sources: []source{{Condition: sqldb.Condition{Where: `1 = 1`}}}}}
 	}
 	return kinds, createdIn(q)
+}
+
+// contains reports whether a list of alternatives, of which none means all, has a value.
+func contains[T comparable](alternatives []T, value T) bool {
+	return len(alternatives) == 0 || slices.Contains(alternatives, value)
+}
+
+// withWarnings is the condition that a run succeeded with warnings.
+func withWarnings() indexedCondition {
+	return indexedCondition{
+		sources: []source{{index: `run_warnings`, Condition: sqldb.Condition{Where: `1 = 1`}, loose: true}},
+		filter:  rowExists(`run_warnings`, sqldb.Condition{Where: `1 = 1`}),
+	}
+}
+
+// namedValues are the values that a query gives for each name. Those of one name are
+// alternatives.
+type namedValues map[string][]string
+
+func (v namedValues) add(name, value string) {
+	if !slices.Contains(v[name], value) {
+		v[name] = append(v[name], value)
+	}
+}
+
+// conditions returns a condition for each name. The index of the table has the columns
+// name, value and run_id.
+func (v namedValues) conditions(table string, loose bool) []indexedCondition {
+	var kinds []indexedCondition
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		var k indexedCondition
+		for _, value := range v[name] {
+			is := sqldb.Condition{Where: table + `.name = ? AND ` + table + `.value = ?`, Args: []any{name, value}}
+			k.sources = append(k.sources, source{index: table, Condition: is, loose: loose})
+		}
+		of := sqldb.OneOf(`f.value`, v[name])
+		k.filter = rowExists(table, sqldb.AllOf(sqldb.Condition{Where: `f.name = ?`, Args: []any{name}}, of))
+		kinds = append(kinds, k)
+	}
+	return kinds
 }
 
 // byColumn returns the condition that a column of a run has one of some values. The index
@@ -213,7 +262,7 @@ const maxCandidates = 2_000
 func (w *accessPath) last(ctx context.Context, q sqldb.Querier, at cursor) (id run.ID, err error) {
 	bare := accessPath{q: w.q, sources: slices.Clone(w.sources), overlap: w.overlap}
 	for i := range bare.sources {
-		bare.sources[i].filter = sqldb.Condition{}
+		bare.sources[i].filter, bare.sources[i].loose = sqldb.Condition{}, false
 	}
 	direction := ``
 	if at.descending(w.q) {
@@ -378,7 +427,7 @@ func (s *source) candidates(filters, bounds []sqldb.Condition) sqldb.Condition {
 			ofRun = append(ofRun, f)
 		}
 	}
-	if len(ofRun) == 0 {
+	if len(ofRun) == 0 && !s.loose {
 		return out
 	}
 	out.Where += ` AND (SELECT r.id FROM runs r WHERE r.id = ` + id

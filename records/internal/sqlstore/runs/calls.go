@@ -151,12 +151,10 @@ func (s *Store) Annotate(ctx context.Context, id run.ID, task string, annotation
 		if err != nil {
 			return err
 		}
-		for name, value := range details.Annotations {
-			if _, err := t.Exec(ctx, `DELETE FROM run_annotations WHERE name = ? AND value = ? AND run_id = ?`, name, value, id); err != nil {
-				return err
-			}
+		if err := deleteNamed(ctx, t, `run_annotations`, id, details.Annotations); err != nil {
+			return err
 		}
-		if err := insertAnnotations(ctx, t, id, annotations); err != nil {
+		if err := insertNamed(ctx, t, `run_annotations`, id, annotations); err != nil {
 			return err
 		}
 		_, err = t.Exec(ctx, `UPDATE run_details SET annotations = ? WHERE run_id = ?`, text, id)

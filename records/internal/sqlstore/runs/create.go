@@ -285,7 +285,7 @@ func insertRun(ctx context.Context, t *sqldb.Tx, row *rows.Run, n *newRun) error
 			return err
 		}
 	}
-	if err := insertLookups(ctx, t, row, n.Spec.Annotations); err != nil {
+	if err := insertLookups(ctx, t, row, n.Spec); err != nil {
 		return err
 	}
 	if err := insertTasks(ctx, t, row.ID, n); err != nil {
@@ -302,17 +302,39 @@ func insertRun(ctx context.Context, t *sqldb.Tx, row *rows.Run, n *newRun) error
 }
 
 // insertLookups writes the index rows by which lists find the run.
-func insertLookups(ctx context.Context, t *sqldb.Tx, row *rows.Run, annotations map[string]string) error {
+func insertLookups(ctx context.Context, t *sqldb.Tx, row *rows.Run, spec *run.Spec) error {
 	if err := rows.InsertState(ctx, t, row); err != nil {
 		return err
 	}
-	return insertAnnotations(ctx, t, row.ID, annotations)
+	if err := insertNamed(ctx, t, `run_annotations`, row.ID, spec.Annotations); err != nil {
+		return err
+	}
+	return insertNamed(ctx, t, `run_inputs`, row.ID, foundInputs(spec))
 }
 
-func insertAnnotations(ctx context.Context, t *sqldb.Tx, id run.ID, annotations map[string]string) error {
-	keys := slices.Sorted(maps.Keys(annotations))
-	return sqldb.Bulk(ctx, t, `INSERT INTO run_annotations (name, value, run_id) VALUES `, `(?, ?, ?)`, ``, len(keys),
-		func(i int, args []any) []any { return append(args, keys[i], annotations[keys[i]], id) })
+// foundInputs returns the values of inputs by which lists find a run: an index cannot have
+// the longest ones.
+func foundInputs(spec *run.Spec) map[string]string {
+	found := maps.Clone(spec.InputValues)
+	maps.DeleteFunc(found, func(_, value string) bool { return len(value) > run.MaxInputFilter })
+	return found
+}
+
+// insertNamed writes a run's rows of a table of names and values.
+func insertNamed(ctx context.Context, t *sqldb.Tx, table string, id run.ID, values map[string]string) error {
+	names := slices.Sorted(maps.Keys(values))
+	return sqldb.Bulk(ctx, t, `INSERT INTO `+table+` (name, value, run_id) VALUES `, `(?, ?, ?)`, ``, len(names),
+		func(i int, args []any) []any { return append(args, names[i], values[names[i]], id) })
+}
+
+// deleteNamed deletes these rows.
+func deleteNamed(ctx context.Context, t *sqldb.Tx, table string, id run.ID, values map[string]string) error {
+	for name, value := range values {
+		if _, err := t.Exec(ctx, `DELETE FROM `+table+` WHERE name = ? AND value = ? AND run_id = ?`, name, value, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func insertTasks(ctx context.Context, t *sqldb.Tx, id run.ID, n *newRun) error {

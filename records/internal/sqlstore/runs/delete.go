@@ -53,7 +53,7 @@ func (s *Store) DeleteRun(ctx context.Context, id run.ID) error {
 			return err
 		}
 		for _, table := range []string{
-			"run_changegroups", "run_task_groups", "task_slots", "run_secrets", "run_details", "plan_pages", "task_specs", "task_outputs", "approvals", "approval_waits",
+			"run_changegroups", "run_task_groups", "run_warnings", "task_slots", "run_secrets", "run_details", "plan_pages", "task_specs", "task_outputs", "approvals", "approval_waits",
 			"run_actions", "claims", "log_batches", "expired_logs", "tasks", "outbox",
 		} {
 			if _, err := t.Exec(ctx, `DELETE FROM `+table+` WHERE run_id = ?`, id); err != nil {
@@ -73,20 +73,18 @@ func deleteLookups(ctx context.Context, t *sqldb.Tx, r *rows.Run) error {
 	if err := rows.DeleteState(ctx, t, r); err != nil {
 		return err
 	}
-	var text string
-	if err := t.QueryRow(ctx, `SELECT annotations FROM run_details WHERE run_id = ?`, r.ID).Scan(&text); err != nil {
+	var texts rows.DetailScan
+	if err := t.QueryRow(ctx, `SELECT `+rows.DetailColumns+` FROM run_details d WHERE d.run_id = ?`, r.ID).Scan(texts.Dest()...); err != nil {
 		return err
 	}
-	var annotations map[string]string
-	if err := sqldb.Unmarshal(text, &annotations); err != nil {
+	details, err := texts.Parse()
+	if err != nil {
 		return err
 	}
-	for name, value := range annotations {
-		if _, err := t.Exec(ctx, `DELETE FROM run_annotations WHERE name = ? AND value = ? AND run_id = ?`, name, value, r.ID); err != nil {
-			return err
-		}
+	if err := deleteNamed(ctx, t, `run_annotations`, r.ID, details.Annotations); err != nil {
+		return err
 	}
-	return nil
+	return deleteNamed(ctx, t, `run_inputs`, r.ID, details.Header.InputValues)
 }
 
 // DeleteRuns implements records.Store.

@@ -65,7 +65,7 @@ const maxValues = 100
 func checkSize(q run.ListQuery) error {
 	var faults []run.Fault
 	for path, n := range map[string]int{
-		"group": len(q.Groups), "changegroup": len(q.ChangeGroups), "annotation": len(q.Annotations), "name": len(q.Names), "created_by": len(q.CreatedBy),
+		"group": len(q.Groups), "changegroup": len(q.ChangeGroups), "annotation": len(q.Annotations), "input": len(q.Inputs), "name": len(q.Names), "created_by": len(q.CreatedBy),
 	} {
 		if n > maxValues {
 			faults = append(faults, run.Fault{Path: path, Code: run.CodeInvalid, Detail: "a list takes at most 100 values of one kind"})
