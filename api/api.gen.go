@@ -3781,6 +3781,13 @@ type ListRunsParams struct {
 	// Annotation An annotation `key=value`.
 	Annotation []string `form:"annotation,omitempty" json:"annotation,omitempty,omitzero"`
 
+	// Input An input `name=value`, with the whole value as it was given, or by default: `1.0` is not `1`. Values of one input are
+	// alternatives. Runs are found by values of at most 1,024 bytes.
+	Input []string `form:"input,omitempty" json:"input,omitempty,omitzero"`
+
+	// Warnings Only finished runs that succeeded with warnings: the result is `success`, and tasks failed that may fail.
+	Warnings *bool `form:"warnings,omitempty" json:"warnings,omitempty"`
+
 	// Name The whole name of a run.
 	Name []string `form:"name,omitempty" json:"name,omitempty,omitzero"`
 
@@ -11342,6 +11349,30 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 		if params.Annotation != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "annotation", params.Annotation, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Input != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "input", params.Input, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Warnings != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "warnings", *params.Warnings, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

@@ -48,9 +48,10 @@ func runsCommand(env session.Env) *cobra.Command {
 // runFilter is the flags that select runs.
 type runFilter struct {
 	phases, results, groups, annotations []string
+	inputs                               []string
 	changeGroups, tokenFor               []string
 	names, createdBy                     []string
-	mine                                 bool
+	mine, warnings                       bool
 	after, before                        string
 	limit                                int
 	cursor                               string
@@ -67,6 +68,7 @@ func listRunsCommand(f *runsFlags) *cobra.Command {
 		Example: `  drover runs list --phase running --phase queued
   drover runs list --group /project/42 --result failed --created-after 24h
   drover runs list --annotation commit=4f2a -o json
+  drover runs list --input target=production --warnings
   drover ps --mine --phase running`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -79,6 +81,8 @@ func listRunsCommand(f *runsFlags) *cobra.Command {
 	flags.StringArrayVar(&filter.changeGroups, "changegroup", nil, "only runs of this change group (repeatable)")
 	addTokenFor(c, f, &filter.tokenFor)
 	flags.StringArrayVar(&filter.annotations, "annotation", nil, "only runs with this annotation KEY=VALUE (repeatable)")
+	flags.StringArrayVarP(&filter.inputs, "input", "i", nil, "only runs whose input has this value NAME=VALUE, as it was given or by default (repeatable)")
+	flags.BoolVar(&filter.warnings, "warnings", false, "only runs that succeeded with warnings: tasks failed that may fail")
 	flags.StringArrayVar(&filter.names, "name", nil, "only runs with this name, which is compared as a whole (repeatable)")
 	flags.StringArrayVar(&filter.createdBy, "created-by", nil, "only runs that this token, user or schedule:NAME created (repeatable)")
 	flags.BoolVar(&filter.mine, "mine", false, "only runs that you created")
@@ -151,10 +155,15 @@ func (filter runFilter) params(env session.Env) (*api.ListRunsParams, error) {
 	}
 	p := &api.ListRunsParams{
 		Phase: convertAll[api.Phase](filter.phases), Result: convertAll[api.Result](filter.results), Group: filter.groups, Changegroup: filter.changeGroups,
-		TokenFor: filter.tokenFor, Annotation: filter.annotations, Name: filter.names, CreatedBy: filter.createdBy, Limit: &filter.limit, Cursor: filter.cursor, Order: api.OrderDesc,
+		TokenFor: filter.tokenFor, Annotation: filter.annotations, Input: filter.inputs, Name: filter.names, CreatedBy: filter.createdBy,
+		Limit: &filter.limit, Cursor: filter.cursor, Order: api.OrderDesc,
 	}
-	if filter.mine { // not sent otherwise: earlier gateways do not know it
+	// These are not sent otherwise: earlier gateways do not know them.
+	if filter.mine {
 		p.Mine = &filter.mine
+	}
+	if filter.warnings {
+		p.Warnings = &filter.warnings
 	}
 	if filter.ascending {
 		p.Order = api.OrderAsc

@@ -79,7 +79,7 @@ func nameless() []string {
 		[]string{
 			"createRun name", "createRun tasks", "validateSpec name", "validateSpec tasks", "restartRun tasks", "restartRun from", "putFleet name", "putWebhook from",
 			"backfillSchedule from", "streamEvents from", "listAuditRecords from", "exportAuditRecords from", "getArtifact name", "getArtifact path",
-			"listArtifactEntries name", "beginSession token", "listRuns name", "listRuns created_by", "listRuns mine",
+			"listArtifactEntries name", "beginSession token", "listRuns name", "listRuns created_by", "listRuns mine", "listRuns input", "listRuns warnings",
 		})
 }
 

@@ -268,6 +268,7 @@ func listQuery(params api.ListRunsParams) (run.ListQuery, error) {
 		Phases: convert[run.Phase](params.Phase), Results: convert[run.Result](params.Result),
 		Groups: params.Group, Cursor: params.Cursor, Ascending: params.Order == api.OrderAsc,
 		ChangeGroups: params.Changegroup, TokenFor: params.TokenFor, Names: params.Name, CreatedBy: params.CreatedBy,
+		Warnings: params.Warnings != nil && *params.Warnings,
 	}
 	if err := checkNames("changegroup", params.Changegroup); err != nil {
 		return q, err
@@ -296,10 +297,29 @@ func listQuery(params api.ListRunsParams) (run.ListQuery, error) {
 		}
 		q.Annotations = append(q.Annotations, run.Annotation{Key: key, Value: value})
 	}
-	if len(faults) > 0 {
+	var bad []run.Fault
+	q.Inputs, bad = inputValues(params.Input)
+	if faults = append(faults, bad...); len(faults) > 0 {
 		return q, run.InvalidError(faults[0].Detail, faults)
 	}
 	return q, nil
+}
+
+func inputValues(params []string) (values []run.InputValue, faults []run.Fault) {
+	add := func(format string, args ...any) {
+		faults = append(faults, run.Fault{Path: "input", Code: run.CodeInvalid, Detail: fmt.Sprintf(format, args...)})
+	}
+	for _, in := range params {
+		name, value, found := strings.Cut(in, "=")
+		switch {
+		case !found || name == "":
+			add("input must be name=value, not %q", in)
+		case len(value) > run.MaxInputFilter:
+			add("the value of input %s has %d bytes; runs are found by values of at most %d", name, len(value), run.MaxInputFilter)
+		}
+		values = append(values, run.InputValue{Name: name, Value: value})
+	}
+	return values, faults
 }
 
 func checkGroup(parameter, group string) []run.Fault {

@@ -207,6 +207,10 @@ func TestServer_ListRuns(t *testing.T) {
 		"?annotation=a=b=c&annotation=d=": {
 			Annotations: []run.Annotation{{Key: "a", Value: "b=c"}, {Key: "d"}},
 		},
+		"?input=a=b=c&input=d=&input=a=x&warnings=true": {
+			Inputs: []run.InputValue{{Name: "a", Value: "b=c"}, {Name: "d"}, {Name: "a", Value: "x"}}, Warnings: true,
+		},
+		"?warnings=false": {},
 		"?created_after=2026-02-01T00:00:00Z&created_after=2026-01-01T00:00:00Z": {CreatedAfter: early},
 		"?created_before=2026-02-01T01:00:00%2B01:00":                            {CreatedBefore: late},
 		"?limit=100&order=asc&cursor=abc":                                        {Limit: 100, Ascending: true, Cursor: "abc"},

@@ -1476,6 +1476,20 @@ func (w *ServerInterfaceWrapper) ListRuns(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter annotation: %s", err))
 	}
 
+	// ------------- Optional query parameter "input" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "input", ctx.QueryParams(), &params.Input, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter input: %s", err))
+	}
+
+	// ------------- Optional query parameter "warnings" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "warnings", ctx.QueryParams(), &params.Warnings, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter warnings: %s", err))
+	}
+
 	// ------------- Optional query parameter "name" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "name", ctx.QueryParams(), &params.Name, runtime.BindQueryParameterOptions{Type: "array", Format: ""})

@@ -96,6 +96,12 @@ func (g *Gateway) list(w http.ResponseWriter, r *http.Request) {
 		if names := q["changegroup"]; len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(known.Changegroups, name) }) {
 			continue
 		}
+		if q.Get("warnings") == "true" && (len(known.Warnings) == 0 || known.Result != api.ResultSuccess) {
+			continue
+		}
+		if values := q["input"]; len(values) > 0 && !slices.ContainsFunc(values, func(value string) bool { return hasInput(known, value) }) {
+			continue
+		}
 		seen++
 		if seen <= skip {
 			continue
@@ -112,6 +118,13 @@ func (g *Gateway) list(w http.ResponseWriter, r *http.Request) {
 		page.Runs = append(page.Runs, short)
 	}
 	answer(w, http.StatusOK, page)
+}
+
+// hasInput reports whether an input of a run has a value, in the form NAME=VALUE.
+func hasInput(r *api.Run, value string) bool {
+	name, text, _ := strings.Cut(value, "=")
+	known, has := r.InputValues[name]
+	return has && fmt.Sprint(known) == text
 }
 
 func (g *Gateway) get(w http.ResponseWriter, r *http.Request) {
