@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 
 import { browserSuite, settled } from './browser'
-import { path } from './names'
+import { on, path } from './names'
 import { fresh, specs } from './specs'
 
 browserSuite('a list', ({ api, open }) => {
@@ -48,6 +48,41 @@ browserSuite('a list', ({ api, open }) => {
       expect(faults).toEqual([])
     })
   }
+
+  it('of runs finds those with warnings, and those with a value of an input', async () => {
+    const group = `/web/${fresh('found')}`
+    const task = (script: string) => ({ lint: { allow_failure: true, steps: [{ run: script }] } })
+    const inputs = { target: { default: 'test' } }
+    const warned = await api.submit({ name: 'warned', group, inputs, tasks: task('exit 1') })
+    const passed = await api.submit({ name: 'passed', group, inputs, input_values: { target: 'a=b & c' }, tasks: task('true') })
+    for (const { id } of [warned, passed]) await api.await(id)
+    const { page, faults } = await open()
+    const filters = page.getByRole('search', { name: 'Filters of the runs' })
+    const shows = async (listed: string, hidden: string) => {
+      await on.row(page, listed).waitFor()
+      await on.row(page, hidden).waitFor({ state: 'detached' })
+    }
+    await page.goto(`${path.runs}?group=${group}`)
+    await on.row(page, 'passed').waitFor()
+    await on.row(page, 'warned').waitFor()
+    await filters.getByRole('button', { name: 'With warnings' }).click()
+    await shows('warned', 'passed')
+    await page.waitForURL((url) => url.searchParams.get('warnings') === 'true')
+    await filters.getByRole('button', { name: 'With warnings', pressed: true }).click()
+    await on.row(page, 'passed').waitFor()
+    await page.waitForURL((url) => !url.searchParams.has('warnings'))
+
+    await filters.getByRole('button', { name: 'More filters' }).click()
+    await filters.getByRole('searchbox', { name: 'Input' }).fill('target=a=b & c')
+    await page.keyboard.press('Enter')
+    await shows('passed', 'warned')
+    await page.reload() // the address has the filter
+    await shows('passed', 'warned')
+    await filters.getByRole('searchbox', { name: 'Input' }).fill('target=test')
+    await page.keyboard.press('Enter')
+    await shows('warned', 'passed')
+    expect(faults).toEqual([])
+  })
 
   it('says on a page behind its last entry that there are no more', async () => {
     const { page, faults } = await open()

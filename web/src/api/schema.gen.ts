@@ -4446,6 +4446,13 @@ export interface operations {
                 token_for?: components["parameters"]["TokenFor"];
                 /** @description An annotation `key=value`. */
                 annotation?: string[];
+                /**
+                 * @description An input `name=value`, with the whole value as it was given, or by default: `1.0` is not `1`. Values of one input are
+                 *     alternatives. Runs are found by values of at most 1,024 bytes.
+                 */
+                input?: string[];
+                /** @description Only finished runs that succeeded with warnings: the result is `success`, and tasks failed that may fail. */
+                warnings?: boolean;
                 /** @description The whole name of a run. */
                 name?: string[];
                 /** @description Who created a run, as its `created_by` says. */

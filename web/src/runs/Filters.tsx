@@ -11,12 +11,13 @@ interface Props {
 
 /** Filters are those that the API has. */
 export function Filters({ filters, onChange, search }: Props) {
-  const [more, setMore] = useState(filters.changegroup !== undefined || filters.annotation !== undefined || filters.name !== undefined || filters.created_by !== undefined || filters.created_after !== undefined || filters.created_before !== undefined)
+  const [more, setMore] = useState(filters.changegroup !== undefined || filters.annotation !== undefined || filters.input !== undefined || filters.name !== undefined || filters.created_by !== undefined || filters.created_after !== undefined || filters.created_before !== undefined)
   return (
     <form className="filters runs-filters" onSubmit={(e) => e.preventDefault()} role="search" aria-label="Filters of the runs">
       <Words inputRef={search} label="Group" placeholder="group, such as /acme" value={filters.group} onChange={(group) => onChange({ group })} />
       <Chips label="Phase" options={phases} value={filters.phase} onChange={(phase) => onChange({ phase })} />
-      <Chips label="Result" options={results} value={filters.result} onChange={(result) => onChange({ result })} />
+      <Chips label="Result" options={results} value={filters.result} onChange={(result) => onChange({ result, warnings: undefined })} />
+      <button type="button" aria-pressed={filters.warnings ?? false} title="Succeeded, although tasks failed that may fail" onClick={() => onChange({ warnings: filters.warnings ? undefined : true, result: undefined })}>With warnings</button>
       <button type="button" aria-pressed={filters.mine ?? false} onClick={() => onChange({ mine: filters.mine ? undefined : true, created_by: undefined })}>Mine</button>
       {more && (
         <>
@@ -24,6 +25,7 @@ export function Filters({ filters, onChange, search }: Props) {
           <Words label="Creator" placeholder="creator, such as schedule:nightly" value={filters.created_by} onChange={(created_by) => onChange({ created_by, mine: undefined })} />
           <Words label="Change group" placeholder="change group" value={filters.changegroup} onChange={(changegroup) => onChange({ changegroup })} />
           <Words label="Annotation" placeholder="annotation key=value" value={filters.annotation} onChange={(annotation) => onChange({ annotation })} />
+          <Words label="Input" placeholder="input name=value" value={filters.input} onChange={(input) => onChange({ input })} />
           <Day label="from" value={filters.created_after} onChange={(created_after) => onChange({ created_after })} />
           <Day label="before" value={filters.created_before} onChange={(created_before) => onChange({ created_before })} />
         </>

@@ -20,3 +20,11 @@ test('runs of the user are not those of another creator', () => {
   expect(queryOf({ mine: true, name: 'build' })).toEqual({ mine: true, name: ['build'] })
   expect(queryOf({ created_by: 'ann' })).toEqual({ created_by: ['ann'] })
 })
+
+test('runs are found by their warnings and by an input', () => {
+  const filters = filtersOf({ warnings: true, input: 'target=prod', result: 'success' })
+  expect(filters).toEqual({ warnings: true, input: 'target=prod', result: ['success'] })
+  expect(queryOf(filters)).toEqual({ warnings: true, input: ['target=prod'], result: ['success'] })
+  expect(isFiltered(filtersOf({ warnings: true }))).toBe(true)
+  expect(isFiltered(filtersOf({ warnings: 'yes', input: ['a'] }))).toBe(false)
+})

@@ -7,10 +7,13 @@ export interface RunFilters {
   group?: string
   changegroup?: string
   annotation?: string
+  input?: string
   name?: string
   created_by?: string
   /** Runs that the user created, instead of those of created_by. */
   mine?: true
+  /** Runs that succeeded with warnings, instead of those of result. */
+  warnings?: true
   created_after?: string
   created_before?: string
   order?: 'asc'
@@ -37,7 +40,7 @@ function time(value: unknown): string | undefined {
 export function filtersOf(search: Readonly<Record<string, unknown>>): RunFilters {
   return {
     phase: known(search.phase, phases), result: known(search.result, results), group: text(search.group), changegroup: text(search.changegroup),
-    annotation: text(search.annotation), name: text(search.name), created_by: search.mine === true ? undefined : text(search.created_by), mine: search.mine === true || undefined,
+    annotation: text(search.annotation), input: text(search.input), warnings: search.warnings === true || undefined, name: text(search.name), created_by: search.mine === true ? undefined : text(search.created_by), mine: search.mine === true || undefined,
     created_after: time(search.created_after), created_before: time(search.created_before), order: search.order === 'asc' ? 'asc' : undefined,
   }
 }
@@ -48,7 +51,7 @@ export function queryOf(filters: RunFilters) {
   const at = (value: string | undefined) => (value ? [new Date(value.length === 10 ? `${value}T00:00:00` : value).toISOString()] : undefined)
   return {
     phase: filters.phase as Phase[] | undefined, result: filters.result as Result[] | undefined, group: list(filters.group), changegroup: list(filters.changegroup),
-    annotation: list(filters.annotation), name: list(filters.name), created_by: list(filters.created_by), mine: filters.mine,
+    annotation: list(filters.annotation), input: list(filters.input), warnings: filters.warnings, name: list(filters.name), created_by: list(filters.created_by), mine: filters.mine,
     created_after: at(filters.created_after), created_before: at(filters.created_before), order: filters.order,
   }
 }
