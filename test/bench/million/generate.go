@@ -39,6 +39,7 @@ type shape struct {
 	env     string
 	name    string
 	creator string
+	warned  bool // its task failed, which may fail
 }
 
 func shapes(n int, now time.Time) func(i int) shape {
@@ -64,6 +65,8 @@ func shapes(n int, now time.Time) func(i int) shape {
 			s.result = run.ResultFailed
 		case mix>>12%100 < 3:
 			s.result = run.ResultStopped
+		case mix>>12%100 < 4:
+			s.warned = true
 		}
 		id := ulid.MustNew(ulid.Timestamp(s.created), rand.Reader)
 		s.id = run.ID(strings.ToLower(id.String()))
@@ -91,6 +94,8 @@ var columns = map[string][]string{
 	"run_details":     {"run_id", "header", "secret_names", "annotations", "created_by"},
 	"run_states":      {"prefix", "state", "run_id"},
 	"run_annotations": {"name", "value", "run_id"},
+	"run_inputs":      {"name", "value", "run_id"},
+	"run_warnings":    {"run_id"},
 	"plan_pages":      {"run_id", "page", "plan"},
 	"task_specs":      {"run_id", "node", "spec", "matrix"},
 	"tasks": {
@@ -132,9 +137,12 @@ func generate(ctx context.Context, to sink, n int, now time.Time) error {
 	return nil
 }
 
+// texts returns the texts of all runs. The header has places for the values of the inputs, in
+// the order of their names.
 func texts() (header, spec string, err error) {
 	h, err := json.Marshal(run.Spec{
 		Name: "build-and-test", Group: "/project/42/branch/1", Environment: map[string]string{"GOFLAGS": "-trimpath", "CI": "1"},
+		Inputs: map[string]run.Input{"commit": {}, "env": {}}, InputValues: map[string]string{"commit": "%s", "env": "%s"},
 	})
 	if err != nil {
 		return "", "", fmt.Errorf("encode a header: %w", err)
@@ -161,6 +169,8 @@ func write(to sink, s shape, i int, header, spec string) error {
 		begun, ended, status, slotState, executor, code, steps = 0, 0, "queued", "holding", "", nil, ""
 	case s.phase == run.PhaseRunning:
 		ended, status, slotState, code = 0, "running", "holding", nil
+	case s.warned:
+		status, code = "failed", 1
 	case s.result != run.ResultSuccess:
 		status, code = string(s.result), 1
 	}
@@ -173,9 +183,15 @@ func write(to sink, s shape, i int, header, spec string) error {
 	var err error
 	put(&err, "runs", string(s.id), s.name, s.group, i, 3, "auto", false, string(s.phase), string(s.result), "", s.created.UnixNano(),
 		started, ended, `{"`+status+`":1}`, true, 5)
+	header = fmt.Sprintf(header, s.commit, s.env)
 	put(&err, "run_details", string(s.id), header, "null", fmt.Sprintf(`{"commit":%q,"env":%q}`, s.commit, s.env), s.creator)
 	put(&err, "run_annotations", "commit", s.commit, string(s.id))
 	put(&err, "run_annotations", "env", s.env, string(s.id))
+	put(&err, "run_inputs", "commit", s.commit, string(s.id))
+	put(&err, "run_inputs", "env", s.env, string(s.id))
+	if s.warned {
+		put(&err, "run_warnings", string(s.id))
+	}
 	put(&err, "plan_pages", string(s.id), 0, `{"priority":3,"group":"/project/42/branch/1","name":"build-and-test","pools":["shell"],"nodes":[{"n":"build","f":0,"w":1}]}`)
 	put(&err, "task_specs", string(s.id), 0, spec, "null")
 	put(&err, "tasks", string(s.id), 0, 0, "build", "build", "", "shell", status, attempt, attempt,

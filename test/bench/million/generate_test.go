@@ -25,33 +25,44 @@ func TestGenerate(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	to, err := openFile(path)
 	require.NoError(t, err)
-	const n = openQueued + openRunning + 20
+	const n = openQueued + openRunning + 2000
 	now := time.Now()
 	require.NoError(t, generate(t.Context(), to, n, now))
 	require.NoError(t, to.close(t.Context()))
-	var page run.Page
-	for q := (run.ListQuery{Results: []run.Result{run.ResultSuccess}, Limit: 1}); len(page.Runs) == 0; q.Cursor = page.Next {
-		page, err = store.ListRuns(t.Context(), q)
-		require.NoError(t, err)
-		require.NotEqual(t, 0, len(page.Runs)+len(page.Next), "there is no such run")
-	}
-	generated := page.Runs[0]
-	created := createLike(t, store, generated)
-
 	db, err := sql.Open("sqlite", "file:"+path)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	for _, table := range tablesOfRuns(t, db) {
-		require.Equal(t, set(t, db, table, created), set(t, db, table, generated.ID), table)
+	for _, status := range []run.Status{run.StatusSuccess, run.StatusFailed} {
+		generated := succeeded(t, store, status)
+		created := createLike(t, store, generated)
+		for _, table := range tablesOfRuns(t, db) {
+			require.Equal(t, set(t, db, table, created), set(t, db, table, generated.ID), table)
+		}
 	}
 }
 
-// createLike creates a run like another and finishes it.
+// succeeded returns a run that succeeded and whose task has a status.
+func succeeded(t *testing.T, s records.Store, status run.Status) run.Run {
+	t.Helper()
+	for q := (run.ListQuery{Results: []run.Result{run.ResultSuccess}, Limit: 1}); ; {
+		page, err := s.ListRuns(t.Context(), q)
+		require.NoError(t, err)
+		if len(page.Runs) > 0 && page.Runs[0].TaskCounts[status] > 0 {
+			return page.Runs[0]
+		}
+		require.NotEmpty(t, page.Next, "there is no such run")
+		q.Cursor = page.Next
+	}
+}
+
+// createLike creates a run like another, which succeeded, and finishes it.
 func createLike(t *testing.T, s records.Store, like run.Run) run.ID {
 	t.Helper()
+	warned := like.TaskCounts[run.StatusFailed] > 0
 	of := &run.Spec{
 		Name: like.Name, Group: like.Group, ChangeGroups: []string{"own"}, Annotations: like.Annotations, Environment: like.Environment,
-		Tasks: map[string]*run.TaskSpec{"build": {Pool: "shell", Steps: []run.Step{{Run: "true"}, {Run: "true"}}}},
+		Inputs: map[string]run.Input{"commit": {}, "env": {}}, InputValues: map[string]string{"commit": "1", "env": "dev"},
+		Tasks: map[string]*run.TaskSpec{"build": {Pool: "shell", AllowFailure: warned, Steps: []run.Step{{Run: "true"}, {Run: "true"}}}},
 	}
 	x, faults := spec.Expand(of, func(_ string, t *run.TaskSpec) (string, error) { return t.Pool, nil })
 	require.Empty(t, faults)
@@ -71,10 +82,13 @@ func createLike(t *testing.T, s records.Store, like run.Run) run.ID {
 	require.NoError(t, s.ApplyFrames(ctx, run.FrameBatch{Key: key, Executor: "host-1", Stored: 100, Frames: []run.Frame{
 		{Version: 1, N: 1, Kind: run.FrameStepStart, Time: time.Now()}, {Version: 1, N: 2, Kind: run.FrameTaskEnd, Time: time.Now()},
 	}}))
-	code := 0
-	step := run.StepResult{Status: run.StatusSuccess, ExitCode: &code, Started: time.Now(), Ended: time.Now()}
-	apply(records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusSuccess, Result: &run.TaskResult{
-		Status: run.StatusSuccess, ExitCode: &code, Started: time.Now(), Ended: time.Now(), Steps: []run.StepResult{step, step},
+	code, status := 0, run.StatusSuccess
+	if warned {
+		code, status = 1, run.StatusFailed
+	}
+	step := run.StepResult{Status: status, ExitCode: &code, Started: time.Now(), Ended: time.Now()}
+	apply(records.Changes{Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: status, Result: &run.TaskResult{
+		Status: status, ExitCode: &code, Started: time.Now(), Ended: time.Now(), Steps: []run.StepResult{step, step},
 	}}}, Result: run.ResultSuccess, Finish: true})
 	return r.ID
 }

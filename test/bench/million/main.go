@@ -172,6 +172,8 @@ func indexes(plan []string) string {
 		switch {
 		case table == "SCAN" && rest == "r", table == "r" && !strings.Contains(rest, "(id=?)"):
 			add("runs(id)")
+		case table == "SCAN" && rest == "run_warnings": // in its order
+			add("run_warnings(run_id)")
 		case table == "r" || table == "d" || strings.Contains(line, "on runs r") && len(out) > 0 || strings.Contains(line, "on run_details d"):
 			// The runs of the page, by their ids.
 		case strings.HasPrefix(line, "SEARCH ") && bounded:

@@ -151,6 +151,7 @@ type listed struct {
 const largest = "/project/0" // has a fifth of all runs
 
 func lists() []listed {
+	input := func(name, value string) []run.InputValue { return []run.InputValue{{Name: name, Value: value}} }
 	annotated := func(key, value string) []run.Annotation { return []run.Annotation{{Key: key, Value: value}} }
 	return []listed{
 		{name: "newest page", q: func(shape) run.ListQuery { return run.ListQuery{} }},
@@ -174,6 +175,21 @@ func lists() []listed {
 		{name: "all runs of a tenant with some 400", q: func(s shape) run.ListQuery { return run.ListQuery{Groups: []string{s.tenant()}} }},
 		{name: "the failed runs of such a tenant", q: func(s shape) run.ListQuery {
 			return run.ListQuery{Groups: []string{s.tenant()}, Results: []run.Result{run.ResultFailed}}
+		}},
+		{name: "the runs of such a tenant with warnings", q: func(s shape) run.ListQuery {
+			return run.ListQuery{Groups: []string{s.tenant()}, Warnings: true}
+		}},
+		{name: "the runs of such a tenant by name", q: func(s shape) run.ListQuery {
+			return run.ListQuery{Groups: []string{s.tenant()}, Names: []string{s.name}}
+		}},
+		{name: "the runs of such a tenant by creator", q: func(s shape) run.ListQuery {
+			return run.ListQuery{Groups: []string{s.tenant()}, CreatedBy: []string{s.creator}}
+		}},
+		{name: "the runs of such a tenant by an annotation of a quarter", q: func(s shape) run.ListQuery {
+			return run.ListQuery{Groups: []string{s.tenant()}, Annotations: annotated("env", "prod")}
+		}},
+		{name: "the runs of such a tenant by an input value of a quarter", q: func(s shape) run.ListQuery {
+			return run.ListQuery{Groups: []string{s.tenant()}, Inputs: input("env", "prod")}
 		}},
 		{name: "all runs of a tenant, 100 before a time", q: func(s shape) run.ListQuery {
 			return run.ListQuery{Groups: []string{s.tenant()}, Limit: 100, CreatedBefore: s.created}
@@ -204,6 +220,23 @@ func lists() []listed {
 		}},
 		{name: "annotation of a quarter, in the group of a fifth", q: func(shape) run.ListQuery {
 			return run.ListQuery{Annotations: annotated("env", "prod"), Groups: []string{largest}}
+		}},
+		{name: "runs with warnings (a hundredth)", q: func(shape) run.ListQuery { return run.ListQuery{Warnings: true} }},
+		{name: "runs with warnings, in a narrow group", q: func(s shape) run.ListQuery {
+			return run.ListQuery{Warnings: true, Groups: []string{s.group}}
+		}},
+		{name: "runs with warnings, in the group of a fifth", q: func(shape) run.ListQuery {
+			return run.ListQuery{Warnings: true, Groups: []string{largest}}
+		}},
+		{name: "input value of five runs", q: func(s shape) run.ListQuery { return run.ListQuery{Inputs: input("commit", s.commit)} }},
+		{name: "input value of a quarter, in a narrow group", q: func(s shape) run.ListQuery {
+			return run.ListQuery{Inputs: input("env", "prod"), Groups: []string{s.group}}
+		}},
+		{name: "input value of a quarter, in the group of a fifth", q: func(shape) run.ListQuery {
+			return run.ListQuery{Inputs: input("env", "prod"), Groups: []string{largest}}
+		}},
+		{name: "input value of a quarter, with warnings", q: func(shape) run.ListQuery {
+			return run.ListQuery{Inputs: input("env", "prod"), Warnings: true}
 		}},
 		{name: "name of a hundredth", q: func(shape) run.ListQuery { return run.ListQuery{Names: []string{"nightly"}} }},
 		{name: "name of nearly all, phase running", q: func(shape) run.ListQuery {
