@@ -2,6 +2,7 @@ package recordstest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ func restartTests() map[string]func(t *testing.T, d *fixture.Database) {
 		"source":           testRestartSource,
 		"source/inputs":    testRestartSourceInputs,
 		"keeps_and_links":  testRestartKeeps,
+		"keeps_shifted":    testRestartShifted,
 		"refused":          testRestartRefused,
 		"delete":           testDelete,
 		"delete/kept_logs": testDeleteKeptLogs,
@@ -81,8 +83,8 @@ func testRestartSourceInputs(t *testing.T, d *fixture.Database) {
 }
 
 // halfFailed creates a run of the tasks "build" and "later", of which build has
-// a log and an output and succeeded, and later failed.
-func halfFailed(t *testing.T, s records.Store) (run.Run, run.Key) {
+// a log and an output and succeeded, and later failed. while is called while build runs.
+func halfFailed(t *testing.T, s records.Store, while ...func(key run.Key)) (run.Run, run.Key) {
 	t.Helper()
 	spec := fixture.OneTask("/a/b")
 	spec.Tasks["later"] = &run.TaskSpec{Pool: "linux", Steps: []run.Step{{Run: "false"}}, Depends: []run.Depend{{Task: "build"}}}
@@ -91,6 +93,9 @@ func halfFailed(t *testing.T, s records.Store) (run.Run, run.Key) {
 	key := run.Key{Run: r.ID, Task: 0, Attempt: 1, Dispatch: 1}
 	fixture.Apply(t, s, r.ID, records.Changes{Tasks: []run.TaskChange{fixture.Queued(0, 1, 1)}})
 	fixture.Claim(t, s, key)
+	for _, call := range while {
+		call(key)
+	}
 	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameOutputs)))
 	require.NoError(t, s.ApplyFrames(t.Context(), fixture.Batch(key, "x", 4, run.FrameTaskEnd)))
 	require.NoError(t, s.Annotate(t.Context(), r.ID, "build", map[string]string{"k": "v"}, nil))
@@ -142,6 +147,95 @@ func testRestartKeeps(t *testing.T, d *fixture.Database) {
 	page, err := s.ListRuns(t.Context(), run.ListQuery{Ascending: true, Limit: 1})
 	require.NoError(t, err)
 	require.Equal(t, []run.ID{first.ID, third.ID}, page.Runs[0].RestartedAs, "in lists too")
+}
+
+// testRestartShifted restarts runs with specifications that have tasks more, and again less, so that
+// kept tasks have other numbers.
+func testRestartShifted(t *testing.T, d *fixture.Database) {
+	s := d.Store(t)
+	old, key := halfFailed(t, s, func(key run.Key) {
+		save(t, s, fixture.Step(key, 0), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o", Size: 7})
+	})
+	restart := func(of run.ID, kept map[int]int, names ...string) run.Run {
+		source, err := s.RestartSource(t.Context(), of)
+		require.NoError(t, err)
+		for _, name := range names { // they have lower numbers than build
+			source.Spec.Tasks[name] = &run.TaskSpec{Pool: "linux", Steps: []run.Step{{Run: "true"}}}
+		}
+		for name := range source.Spec.Tasks {
+			if name != "build" && name != "later" && !slices.Contains(names, name) {
+				delete(source.Spec.Tasks, name)
+			}
+		}
+		n := fixture.NewRun(t, source.Spec)
+		n.Restart = &records.Restart{From: of, Kept: kept}
+		r, err := s.CreateRun(t.Context(), n)
+		require.NoError(t, err)
+		return r
+	}
+	end := func(r run.Run) {
+		fixture.Begin(t, s, r.ID)
+		var changes []run.TaskChange
+		for _, x := range r.Tasks {
+			if x.Status == run.StatusNotStarted {
+				changes = append(changes, run.TaskChange{Task: x.Number, Status: run.StatusSkipped})
+			}
+		}
+		fixture.Apply(t, s, r.ID, records.Changes{Tasks: changes, Result: run.ResultSuccess, Finish: true})
+	}
+	names := func(r run.Run) (names []string) {
+		for _, x := range r.Tasks {
+			names = append(names, x.Name)
+		}
+		return names
+	}
+	check := func(r run.Run, number int) {
+		r = fixture.Get(t, s, r.ID)
+		want := old.Tasks[0]
+		want.Number = number
+		require.Equal(t, want, r.Tasks[number], "status, times, steps, outputs, annotations")
+		require.Equal(t, 1, r.TaskCounts[run.StatusSuccess])
+		own := run.Key{Run: r.ID, Task: number, Attempt: 1, Dispatch: 1}
+		batches, err := s.Batches(t.Context(), r.ID, number, 0, records.BatchRef{})
+		require.NoError(t, err)
+		require.Len(t, batches, 2)
+		for i, first := range []int64{1, 4} {
+			require.Equal(t, []any{own, key, first}, []any{batches[i].Key, batches[i].Source, batches[i].First})
+		}
+		artifacts, err := s.Artifacts(t.Context(), r.ID)
+		require.NoError(t, err)
+		require.Len(t, artifacts, 1)
+		require.Equal(t, []string{"build", "o"}, []string{artifacts[0].Task, artifacts[0].Object})
+	}
+	first := restart(old.ID, map[int]int{2: 0}, "a1", "a2")
+	require.Equal(t, []string{"a1", "a2", "build", "later"}, names(first))
+	check(first, 2)
+	end(first)
+	second := restart(first.ID, map[int]int{1: 2, 0: 0}, "a1")
+	require.Equal(t, []string{"a1", "build", "later"}, names(second))
+	require.Equal(t, run.StatusSkipped, second.Tasks[0].Status, "task 0 stays 0, and task 2 becomes 1")
+	check(second, 1)
+	end(second)
+
+	for _, r := range []run.Run{old, first} {
+		require.NoError(t, s.DeleteRun(t.Context(), r.ID))
+		require.Empty(t, garbage(t, s))
+		require.Empty(t, collectObjects(t, s))
+		check(second, 1)
+	}
+	require.Equal(t, 1, expireLogs(t, s, afterTest(), 10).Runs)
+	require.True(t, expired(t, s, second.ID, "build"))
+	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 4}}, garbage(t, s))
+	third := restart(second.ID, map[int]int{0: 1})
+	require.Equal(t, []string{"build", "later"}, names(third))
+	require.True(t, expired(t, s, third.ID, "build"))
+	require.False(t, expired(t, s, third.ID, "later"))
+	require.NoError(t, s.CancelRun(t.Context(), third.ID, nil))
+	for _, r := range []run.Run{second, third} {
+		require.Empty(t, collectObjects(t, s))
+		require.NoError(t, s.DeleteRun(t.Context(), r.ID))
+	}
+	require.Equal(t, []string{"o"}, collectObjects(t, s))
 }
 
 func testRestartRefused(t *testing.T, d *fixture.Database) {

@@ -183,23 +183,24 @@ func DiscardArchives(ctx context.Context, t *sqldb.Tx, id run.ID) error {
 }
 
 // KeepArchives copies the archives of kept tasks to a new run that restarts an
-// old one.
+// old one. args are the id of the new run, how much greater the numbers of the tasks are in it,
+// the id of the old run, and the numbers of the tasks there, for which tasks has placeholders.
 func KeepArchives(ctx context.Context, t *sqldb.Tx, tasks string, args []any) error {
 	if t.Dialect.ForUpdate != "" { // none may be removed between the two statements
 		if err := sqldb.Each(ctx, t, func(row sqldb.Scanner) error {
 			var step int
 			return row.Scan(&step)
-		}, `SELECT step FROM archives WHERE run_id = ? AND task IN `+tasks+` ORDER BY task, step`+t.Dialect.ForUpdate, args[1:]...); err != nil {
+		}, `SELECT step FROM archives WHERE run_id = ? AND task IN `+tasks+` ORDER BY task, step`+t.Dialect.ForUpdate, args[2:]...); err != nil {
 			return err
 		}
 	}
 	if _, err := t.Exec(ctx, `INSERT INTO archives (run_id, task, attempt, dispatch, step, kind, name, object, size, digest, tests, created_at, expires_at)
-		SELECT ?, task, attempt, dispatch, step, kind, name, object, size, digest, tests, created_at, expires_at
+		SELECT ?, task + ?, attempt, dispatch, step, kind, name, object, size, digest, tests, created_at, expires_at
 		FROM archives WHERE run_id = ? AND task IN `+tasks, args...); err != nil {
 		return err
 	}
 	_, err := t.Exec(ctx, `UPDATE archive_objects SET refs = refs + 1 WHERE object IN
-		(SELECT object FROM archives WHERE run_id = ? AND object <> '' AND task IN `+tasks+`)`, args[1:]...)
+		(SELECT object FROM archives WHERE run_id = ? AND object <> '' AND task IN `+tasks+`)`, args[2:]...)
 	return err
 }
 

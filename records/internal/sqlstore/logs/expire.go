@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/drover-run/drover/records"
@@ -124,10 +126,11 @@ func Expired(ctx context.Context, q sqldb.Querier, id run.ID, task int) (expired
 	return expired, err
 }
 
-// KeepExpired copies to a new run which of its kept tasks have expired logs.
-func KeepExpired(ctx context.Context, t *sqldb.Tx, id, from run.ID, tasks []int) error {
-	for _, task := range tasks {
-		expired, err := Expired(ctx, t, from, task)
+// KeepExpired copies to a new run which of its kept tasks have expired logs. kept has the numbers of
+// these tasks in the old run, by those in the new one.
+func KeepExpired(ctx context.Context, t *sqldb.Tx, id, from run.ID, kept map[int]int) error {
+	for _, task := range slices.Sorted(maps.Keys(kept)) {
+		expired, err := Expired(ctx, t, from, kept[task])
 		if err != nil {
 			return err
 		}

@@ -119,25 +119,37 @@ func restart(ctx context.Context, t *sqldb.Tx, r *rows.Run, how *records.Restart
 	if err := logs.LockSharing(ctx, t); err != nil {
 		return err
 	}
-	if err := logs.KeepExpired(ctx, t, r.ID, how.From, kept); err != nil {
+	if err := logs.KeepExpired(ctx, t, r.ID, how.From, how.Kept); err != nil {
 		return err
 	}
-	return sqldb.InChunks(kept, func(placeholders string, args []any) error {
-		args = append([]any{r.ID, how.From}, args...)
-		if _, err := t.Exec(ctx, `INSERT INTO task_outputs (run_id, task, attempt, dispatch, outputs)
-			SELECT ?, task, attempt, dispatch, outputs FROM task_outputs WHERE run_id = ? AND task IN `+placeholders, args...); err != nil {
+	for _, shift := range slices.Sorted(maps.Keys(kept)) {
+		err := sqldb.InChunks(kept[shift], func(placeholders string, args []any) error {
+			return keepRows(ctx, t, shift, placeholders, append([]any{r.ID, shift, how.From}, args...))
+		})
+		if err != nil {
 			return err
 		}
-		if err := archives.KeepArchives(ctx, t, placeholders, args); err != nil {
-			return err
-		}
-		_, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, packed, bytes, outline,
-			source_run, source_task)
-			SELECT ?, task, attempt, dispatch, first_frame, last_frame, task_end, packed, bytes, outline,
-			CASE WHEN source_run = '' THEN run_id ELSE source_run END, CASE WHEN source_run = '' THEN task ELSE source_task END
-			FROM log_batches WHERE run_id = ? AND task IN `+placeholders, args...)
+	}
+	return nil
+}
+
+// keepRows copies the outputs, archives and logs of tasks, whose numbers in the new run are greater
+// by shift. args are the id of the new run, shift, that of the old run, and the numbers of the
+// tasks there.
+func keepRows(ctx context.Context, t *sqldb.Tx, shift int, placeholders string, args []any) error {
+	if _, err := t.Exec(ctx, `INSERT INTO task_outputs (run_id, task, attempt, dispatch, outputs)
+		SELECT ?, task + ?, attempt, dispatch, outputs FROM task_outputs WHERE run_id = ? AND task IN `+placeholders, args...); err != nil {
 		return err
-	})
+	}
+	if err := archives.KeepArchives(ctx, t, placeholders, args); err != nil {
+		return err
+	}
+	_, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, packed, bytes, outline,
+		source_run, source_task)
+		SELECT ?, task + ?, attempt, dispatch, first_frame, last_frame, task_end, packed, bytes, outline,
+		CASE WHEN source_run = '' THEN run_id ELSE source_run END, CASE WHEN source_run = '' THEN task ELSE source_task END
+		FROM log_batches WHERE run_id = ? AND task IN `+placeholders, args...)
+	return err
 }
 
 // link adds the new run to the restarts of the old one.
@@ -160,25 +172,27 @@ func link(ctx context.Context, t *sqldb.Tx, r, old *rows.Run) error {
 	return rows.SaveRun(ctx, t, old, old.Clone())
 }
 
-// keepTasks copies the end states of tasks, and returns their numbers, which
-// are the same in both runs.
-func keepTasks(ctx context.Context, t *sqldb.Tx, r *rows.Run, how *records.Restart) ([]int, error) {
+// keepTasks copies the end states of tasks. It returns their numbers in the old run, sorted, by
+// how much greater they are in the new one: a changed specification shifts whole ranges of tasks.
+func keepTasks(ctx context.Context, t *sqldb.Tx, r *rows.Run, how *records.Restart) (map[int][]int, error) {
 	tasks, err := rows.QueryTasks(ctx, t, `run_id = ? ORDER BY number`, how.From)
 	if err != nil {
 		return nil, err
 	}
-	numbers := slices.Sorted(maps.Keys(how.Kept))
-	kept := make([]*rows.Task, 0, len(numbers))
-	for _, n := range numbers {
-		if how.Kept[n] != n || n >= len(tasks) || !tasks[n].Status.Final() {
-			return nil, run.Errorf(run.CodeConflict, "task %d of run %s cannot be kept as task %d", how.Kept[n], how.From, n)
+	byShift := make(map[int][]int)
+	kept := make([]*rows.Task, 0, len(how.Kept))
+	for _, n := range slices.Sorted(maps.Keys(how.Kept)) {
+		old := how.Kept[n]
+		if old < 0 || old >= len(tasks) || !tasks[old].Status.Final() {
+			return nil, run.Errorf(run.CodeConflict, "task %d of run %s cannot be kept as task %d", old, how.From, n)
 		}
-		x := &tasks[n]
+		x := tasks[old]
 		// Frames that arrive after this copy would reach the old run only.
-		if err := checkComplete(ctx, t, how.From, x); err != nil {
+		if err := checkComplete(ctx, t, how.From, &x); err != nil {
 			return nil, err
 		}
-		kept = append(kept, x)
+		x.Number = n
+		kept, byShift[n-old] = append(kept, &x), append(byShift[n-old], old)
 		r.Counts.Move(run.StatusNotStarted, x.Status)
 		if x.Annotations == "" {
 			continue
@@ -186,6 +200,9 @@ func keepTasks(ctx context.Context, t *sqldb.Tx, r *rows.Run, how *records.Resta
 		if _, err := t.Exec(ctx, `UPDATE tasks SET annotations = ? WHERE run_id = ? AND number = ?`, x.Annotations, r.ID, n); err != nil {
 			return nil, err
 		}
+	}
+	for _, numbers := range byShift {
+		slices.Sort(numbers)
 	}
 	if err := rows.SaveTasks(ctx, t, r.ID, kept); err != nil {
 		return nil, err
@@ -195,5 +212,5 @@ func keepTasks(ctx context.Context, t *sqldb.Tx, r *rows.Run, how *records.Resta
 		return nil, err
 	}
 	_, err = t.Exec(ctx, `UPDATE runs SET counts = ? WHERE id = ?`, counted, r.ID)
-	return numbers, err
+	return byShift, err
 }
