@@ -585,6 +585,51 @@ func (e RestartFrom) Valid() bool {
 	}
 }
 
+// Defines values for RestartReason.
+const (
+	RestartReasonChanged    RestartReason = "changed"
+	RestartReasonDependency RestartReason = "dependency"
+	RestartReasonFailed     RestartReason = "failed"
+	RestartReasonFinally    RestartReason = "finally"
+	RestartReasonIncomplete RestartReason = "incomplete"
+	RestartReasonNew        RestartReason = "new"
+	RestartReasonNotRun     RestartReason = "not_run"
+	RestartReasonRequested  RestartReason = "requested"
+	RestartReasonSkipped    RestartReason = "skipped"
+	RestartReasonStart      RestartReason = "start"
+	RestartReasonStopped    RestartReason = "stopped"
+)
+
+// Valid indicates whether the value is a known member of the RestartReason enum.
+func (e RestartReason) Valid() bool {
+	switch e {
+	case RestartReasonChanged:
+		return true
+	case RestartReasonDependency:
+		return true
+	case RestartReasonFailed:
+		return true
+	case RestartReasonFinally:
+		return true
+	case RestartReasonIncomplete:
+		return true
+	case RestartReasonNew:
+		return true
+	case RestartReasonNotRun:
+		return true
+	case RestartReasonRequested:
+		return true
+	case RestartReasonSkipped:
+		return true
+	case RestartReasonStart:
+		return true
+	case RestartReasonStopped:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Result.
 const (
 	ResultFailed  Result = "failed"
@@ -2249,8 +2294,9 @@ type Restart struct {
 	// Secrets Write-only.
 	Secrets map[string]string `json:"secrets,omitempty,omitzero"`
 
-	// Spec A run file, YAML or JSON, that replaces the specification; `from` must be `start`. A secret with the value
-	// `[redacted]` keeps the value of the old run, if the same subject gave it there.
+	// Spec A run file, YAML or JSON, that replaces the specification. With `from: failed` or `tasks`, tasks keep their
+	// results if their definition, environment, secrets and dependencies are as in the old run. A secret with the
+	// value `[redacted]` keeps the value of the old run, if the same subject gave it there.
 	Spec string `json:"spec,omitempty,omitzero"`
 
 	// Tasks Names of tasks; the name of an expanded task selects all of its expansion.
@@ -2259,6 +2305,35 @@ type Restart struct {
 
 // RestartFrom defines model for Restart.From.
 type RestartFrom string
+
+// RestartPlan defines model for RestartPlan.
+type RestartPlan struct {
+	Tasks []RestartTask `json:"tasks"`
+}
+
+// RestartReason Why a task of a restart runs, absent if it is kept: all tasks do (`start`), the call names it (`requested`), in the
+// old run it `failed`, was `stopped`, never ran (`not_run`) or was `skipped`, which is decided again, or tasks of its
+// `foreach` did not succeed (`incomplete`), the old run does not have it (`new`), a key that `detail` names is
+// `changed`, it depends on the task in `detail`, which runs or expands to other tasks (`dependency`), or it is a
+// `finally` task.
+type RestartReason string
+
+// RestartTask defines model for RestartTask.
+type RestartTask struct {
+	// Detail The path of the first changed key, or the name of the other task.
+	Detail string `json:"detail,omitempty,omitzero"`
+
+	// Kept It keeps its result, log and outputs.
+	Kept bool   `json:"kept"`
+	Name string `json:"name"`
+
+	// Reason Why a task of a restart runs, absent if it is kept: all tasks do (`start`), the call names it (`requested`), in the
+	// old run it `failed`, was `stopped`, never ran (`not_run`) or was `skipped`, which is decided again, or tasks of its
+	// `foreach` did not succeed (`incomplete`), the old run does not have it (`new`), a key that `detail` names is
+	// `changed`, it depends on the task in `detail`, which runs or expands to other tasks (`dependency`), or it is a
+	// `finally` task.
+	Reason RestartReason `json:"reason,omitempty,omitzero"`
+}
 
 // RestoreCache Unpacks the first cache that is found: for each key the cache with exactly this key, or else the newest whose key
 // begins with it. It is not a failure if there is none.
@@ -4044,6 +4119,9 @@ type CancelRunJSONRequestBody = RunAction
 // RestartRunJSONRequestBody defines body for RestartRun for application/json ContentType.
 type RestartRunJSONRequestBody = Restart
 
+// PlanRestartJSONRequestBody defines body for PlanRestart for application/json ContentType.
+type PlanRestartJSONRequestBody = Restart
+
 // StartRunJSONRequestBody defines body for StartRun for application/json ContentType.
 type StartRunJSONRequestBody = RunAction
 
@@ -5345,6 +5423,8 @@ type ClientInterface interface {
 	// Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
 	// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 	// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
+	// With `spec`, tasks that it changes run too, with all tasks that depend on them; `planRestart` lists them
+	// beforehand.
 	// `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
 	// inputs of the old one, and values that are not given stay the same. A call that changes `environment`,
 	// `input_values` or `secrets` must give all secrets of the old run again, unless the same subject gave them to it:
@@ -5360,6 +5440,8 @@ type ClientInterface interface {
 	// Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
 	// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 	// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
+	// With `spec`, tasks that it changes run too, with all tasks that depend on them; `planRestart` lists them
+	// beforehand.
 	// `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
 	// inputs of the old one, and values that are not given stay the same. A call that changes `environment`,
 	// `input_values` or `secrets` must give all secrets of the old run again, unless the same subject gave them to it:
@@ -5369,6 +5451,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/runs/{id}/restart (the `RestartRun` operationId).
 	RestartRun(ctx context.Context, id RunID, params *RestartRunParams, body RestartRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PlanRestartWithBody Say what becomes of each task in a restart
+	//
+	// The body is that of `restartRun`, whose errors it has, except for those of change groups. It creates nothing, and
+	// ignores `changegroup_token`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/restart/plan (the `PlanRestart` operationId).
+	PlanRestartWithBody(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PlanRestart Say what becomes of each task in a restart
+	//
+	// The body is that of `restartRun`, whose errors it has, except for those of change groups. It creates nothing, and
+	// ignores `changegroup_token`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/restart/plan (the `PlanRestart` operationId).
+	PlanRestart(ctx context.Context, id RunID, body PlanRestartJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetRunSpec Read the specification of a run
 	//
@@ -7524,6 +7626,8 @@ func (c *Client) CancelRun(ctx context.Context, id RunID, body CancelRunJSONRequ
 // Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
 // failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 // selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
+// With `spec`, tasks that it changes run too, with all tasks that depend on them; `planRestart` lists them
+// beforehand.
 // `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
 // inputs of the old one, and values that are not given stay the same. A call that changes `environment`,
 // `input_values` or `secrets` must give all secrets of the old run again, unless the same subject gave them to it:
@@ -7549,6 +7653,8 @@ func (c *Client) RestartRunWithBody(ctx context.Context, id RunID, params *Resta
 // Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
 // failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
 // selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
+// With `spec`, tasks that it changes run too, with all tasks that depend on them; `planRestart` lists them
+// beforehand.
 // `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
 // inputs of the old one, and values that are not given stay the same. A call that changes `environment`,
 // `input_values` or `secrets` must give all secrets of the old run again, unless the same subject gave them to it:
@@ -7559,6 +7665,46 @@ func (c *Client) RestartRunWithBody(ctx context.Context, id RunID, params *Resta
 // Corresponds with POST /api/v1/runs/{id}/restart (the `RestartRun` operationId).
 func (c *Client) RestartRun(ctx context.Context, id RunID, params *RestartRunParams, body RestartRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRestartRunRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PlanRestartWithBody Say what becomes of each task in a restart
+//
+// The body is that of `restartRun`, whose errors it has, except for those of change groups. It creates nothing, and
+// ignores `changegroup_token`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/runs/{id}/restart/plan (the `PlanRestart` operationId).
+func (c *Client) PlanRestartWithBody(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPlanRestartRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PlanRestart Say what becomes of each task in a restart
+//
+// The body is that of `restartRun`, whose errors it has, except for those of change groups. It creates nothing, and
+// ignores `changegroup_token`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/runs/{id}/restart/plan (the `PlanRestart` operationId).
+func (c *Client) PlanRestart(ctx context.Context, id RunID, body PlanRestartJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPlanRestartRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12006,6 +12152,53 @@ func NewRestartRunRequestWithBody(server string, id RunID, params *RestartRunPar
 		req.Header.Set("Idempotency-Key", headerParam0)
 
 	}
+
+	return req, nil
+}
+
+// NewPlanRestartRequest calls the generic PlanRestart builder with application/json body
+func NewPlanRestartRequest(server string, id RunID, body PlanRestartJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPlanRestartRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPlanRestartRequestWithBody constructs an http.Request for the PlanRestart method, with any body, and a specified content type
+func NewPlanRestartRequestWithBody(server string, id RunID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/restart/plan", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,45 +11,18 @@ import (
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/graph"
+	"github.com/drover-run/drover/run/inputs"
 	"github.com/drover-run/drover/spec"
 )
 
 // Restart implements run.Service.
 func (e *Engine) Restart(ctx context.Context, req run.RestartRequest) (run.Run, error) {
-	if err := checkRestart(req); err != nil {
-		return run.Run{}, err
-	}
-	source, err := e.store.RestartSource(ctx, req.Run)
+	r, err := e.planRestart(ctx, req)
 	if err != nil {
-		return run.Run{}, err
-	}
-	old := source.Run
-	switch {
-	case old.Phase != run.PhaseFinished && old.Phase != run.PhaseCancelled:
-		return run.Run{}, run.Errorf(run.CodeWrongPhase, "run %s is %s: only a run that is finished or cancelled can be restarted", old.ID, old.Phase)
-	case req.From == run.RestartFailed && old.Result == run.ResultSuccess && len(old.Warnings()) == 0:
-		return run.Run{}, run.Errorf(run.CodeWrongPhase, "run %s succeeded: there is nothing to restart from; restart it from its start, or name tasks", old.ID)
-	}
-	spec, secretsBy, err := restartSpec(source, req)
-	if err != nil {
-		return run.Run{}, err
-	}
-	mergeMap(&spec.Environment, req.Environment)
-	mergeMap(&spec.Secrets, req.Secrets)
-	for name := range req.Secrets {
-		delete(spec.SecretsFrom, name)
-	}
-	mergeMap(&spec.InputValues, req.InputValues)
-	x, err := e.expand(ctx, spec)
-	if err != nil {
-		return run.Run{}, err
-	}
-	restart := &records.Restart{From: old.ID}
-	if err := keepResults(&x.Expansion, old, req, restart); err != nil {
 		return run.Run{}, err
 	}
 	created, err := e.store.CreateRun(ctx, records.NewRun{
-		Spec: x.spec, Source: x.source, Plan: x.Plan, Tasks: x.Tasks, Actor: req.Subject, SecretsBy: secretsBy, Token: req.Token, Restart: restart,
+		Spec: r.x.spec, Source: r.x.source, Plan: r.x.Plan, Tasks: r.x.Tasks, Actor: req.Subject, SecretsBy: r.secretsBy, Token: req.Token, Restart: &r.restart,
 		IdempotencyKey: idempotencyKey(req.Subject, req.IdempotencyKey, restartDigest(req)),
 	})
 	if err != nil {
@@ -57,10 +31,70 @@ func (e *Engine) Restart(ctx context.Context, req run.RestartRequest) (run.Run, 
 	return e.finishCreate(ctx, created, req.Subject)
 }
 
+// PlanRestart implements run.Service.
+func (e *Engine) PlanRestart(ctx context.Context, req run.RestartRequest) ([]run.RestartTask, error) {
+	r, err := e.planRestart(ctx, req)
+	return r.tasks, err
+}
+
+// plannedRestart is a restart that is valid, before anything of it is stored.
+type plannedRestart struct {
+	x         expansion
+	secretsBy string // who gave the values of its secrets
+	tasks     []run.RestartTask
+	restart   records.Restart
+}
+
+func (e *Engine) planRestart(ctx context.Context, req run.RestartRequest) (plannedRestart, error) {
+	if err := checkRestart(req); err != nil {
+		return plannedRestart{}, err
+	}
+	source, err := e.store.RestartSource(ctx, req.Run)
+	if err != nil {
+		return plannedRestart{}, err
+	}
+	old := source.Run
+	succeeded := req.From == run.RestartFailed && old.Result == run.ResultSuccess && len(old.Warnings()) == 0
+	switch {
+	case old.Phase != run.PhaseFinished && old.Phase != run.PhaseCancelled:
+		return plannedRestart{}, run.Errorf(run.CodeWrongPhase, "run %s is %s: only a run that is finished or cancelled can be restarted", old.ID, old.Phase)
+	case succeeded && req.Spec == nil:
+		return plannedRestart{}, run.Errorf(run.CodeWrongPhase, "run %s succeeded: there is nothing to restart from; restart it from its start, or name tasks", old.ID)
+	}
+	of, secretsBy, err := restartSpec(source, req)
+	if err != nil {
+		return plannedRestart{}, err
+	}
+	mergeMap(&of.Environment, req.Environment)
+	mergeMap(&of.Secrets, req.Secrets)
+	for name := range req.Secrets {
+		delete(of.SecretsFrom, name)
+	}
+	mergeMap(&of.InputValues, req.InputValues)
+	r := plannedRestart{secretsBy: secretsBy, restart: records.Restart{From: old.ID}}
+	if r.x, err = e.expand(ctx, of); err != nil {
+		return plannedRestart{}, err
+	}
+	if r.tasks, err = e.changesOf(ctx, source, req, r.x); err != nil {
+		return plannedRestart{}, err
+	}
+	if err := r.keepResults(old, req); err != nil {
+		return plannedRestart{}, err
+	}
+	if succeeded && !slices.ContainsFunc(r.tasks, runsAnew) {
+		return plannedRestart{}, run.Errorf(run.CodeWrongPhase, "run %s succeeded, and the specification changes none of its tasks: there is nothing to restart; restart it from its start, or name tasks", old.ID)
+	}
+	return r, nil
+}
+
+// runsAnew reports whether a task of a restart has a reason to run that is not that of every
+// restart.
+func runsAnew(t run.RestartTask) bool {
+	return !t.Kept && t.Reason != run.RestartSkipped && t.Reason != run.RestartFinally
+}
+
 func checkRestart(req run.RestartRequest) error {
 	switch {
-	case req.Spec != nil && req.From != run.RestartStart:
-		return fault("from", run.FaultContradiction, `a changed specification runs from its start: from must be "start"`)
 	case len(req.Tasks) > 0 && req.From != "":
 		return fault("from", run.FaultContradiction, "from and tasks exclude each other")
 	case len(req.Tasks) > 0:
@@ -166,9 +200,52 @@ func mergeMap[V any](under *map[string]V, over map[string]V) {
 	*under = all
 }
 
+// changesOf returns the tasks of a restart, with reasons to run for those that its specification
+// changes. A restart without one changes none: the environment, inputs and secrets that it gives
+// are for the tasks that run.
+func (e *Engine) changesOf(ctx context.Context, source records.Source, req run.RestartRequest, x expansion) ([]run.RestartTask, error) {
+	if req.Spec == nil || req.From == run.RestartStart {
+		tasks := make([]run.RestartTask, len(x.Tasks))
+		for i, t := range x.Tasks {
+			tasks[i].Name = t.Name
+		}
+		return tasks, nil
+	}
+	before, err := e.expandAgain(ctx, source.Spec)
+	if err != nil {
+		return nil, run.Errorf(run.CodeConflict, "the tasks of run %s cannot be compared with those of the specification: %w; restart it from its start", source.Run.ID, err)
+	}
+	if source.SecretsBy == "" || source.SecretsBy != req.Subject {
+		before.Spec.Secrets = nil // a comparison would tell the caller whether a guess is right
+	}
+	return spec.Changes(before, spec.Expanded{Spec: x.spec, Expansion: x.Expansion}), nil
+}
+
+// expandAgain expands the specification of an earlier run with the pools that there are now, so
+// that it differs from another one only by what their authors wrote.
+func (e *Engine) expandAgain(ctx context.Context, of *run.Spec) (spec.Expanded, error) {
+	s, _, faults := inputs.Resolve(of, inputs.MissingFault)
+	if len(faults) > 0 {
+		return spec.Expanded{}, faultsError(faults)
+	}
+	pools, err := poolsFor(ctx, e.store, s)
+	if err != nil {
+		return spec.Expanded{}, err
+	}
+	x, faults := spec.Expand(s, func(name string, t *run.TaskSpec) (string, error) {
+		pool, _ := choosePool(name, t, pools) // there may be none any more
+		return pool, nil
+	})
+	if len(faults) > 0 {
+		return spec.Expanded{}, faultsError(faults)
+	}
+	return spec.Expanded{Spec: s, Expansion: x}, nil
+}
+
 // keepResults determines the tasks that keep their results, and adds them to the plan
 // and to the restart for the records.
-func keepResults(x *spec.Expansion, old run.Run, req run.RestartRequest, restart *records.Restart) error {
+func (r *plannedRestart) keepResults(old run.Run, req run.RestartRequest) error {
+	x := &r.x.Expansion
 	before := make(map[string]int, len(old.Tasks))
 	for i, t := range old.Tasks {
 		before[t.Name] = i
@@ -180,19 +257,22 @@ func keepResults(x *spec.Expansion, old run.Run, req run.RestartRequest, restart
 	status := make([]run.Status, len(x.Tasks))
 	for n, t := range x.Tasks {
 		status[n] = run.StatusNotStarted
-		if i, ok := before[t.Name]; ok && !incomplete[t.Name] {
+		switch i, ok := before[t.Name]; {
+		case ok && !incomplete[t.Name]:
 			status[n] = old.Tasks[i].Status
+		case ok:
+			r.tasks[n].Reason = cmp.Or(r.tasks[n].Reason, run.RestartIncomplete)
 		}
 	}
-	kept, err := graph.Kept(x.Plan.Nodes, status, func(task int) string { return x.Tasks[task].Name }, req.From, req.Tasks)
-	if err != nil {
+	var err error
+	if r.tasks, err = graph.Kept(x.Plan.Nodes, status, r.tasks, req.From, req.Tasks); err != nil {
 		return err
 	}
-	x.Plan.Kept = graph.KeptStatuses(status, kept)
-	restart.Kept = make(map[int]int)
-	for n, k := range kept {
-		if k {
-			restart.Kept[n] = old.Tasks[before[x.Tasks[n].Name]].Number
+	x.Plan.Kept = graph.KeptStatuses(status, r.tasks)
+	r.restart.Kept = make(map[int]int)
+	for n, t := range r.tasks {
+		if t.Kept {
+			r.restart.Kept[n] = old.Tasks[before[t.Name]].Number
 		}
 	}
 	return nil

@@ -1,7 +1,9 @@
 package engine_test
 
 import (
+	"cmp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -183,7 +185,7 @@ func TestRestart_changed_specification(t *testing.T) {
 	}
 	for name, req := range map[string]run.RestartRequest{
 		"another subject":  {From: run.RestartStart, Subject: "other"},
-		"from the failure": {From: run.RestartFailed, Subject: "s"},
+		"from the failure, by another": {From: run.RestartFailed, Subject: "other"},
 	} {
 		req.Run, req.Spec = old.ID, changed()
 		_, err := b.Restart(t.Context(), req)
@@ -211,6 +213,111 @@ func TestRestart_changed_specification(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "other", source.Run.CreatedBy)
 	require.Equal(t, "s", source.SecretsBy)
+}
+
+// TestRestart_changed_specification_from_failed keeps what the specification does not change, and
+// says beforehand what that is.
+func TestRestart_changed_specification_from_failed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	failed, succeeded := b.ended(t, run.StatusFailed), b.ended(t, run.StatusSuccess)
+	tests := map[string]struct {
+		of     run.ID
+		change func(s *run.Spec)
+		req    run.RestartRequest
+		want   []run.RestartTask
+		code   run.Code
+	}{
+		"what failed": {
+			of: failed.ID, change: func(s *run.Spec) { s.Tasks["b"].Steps[0].Run = "true" },
+			want: []run.RestartTask{{Name: "a", Kept: true}, {Name: "b", Reason: run.RestartChanged, Detail: "tasks.b.steps[0].run"}},
+		},
+		"nothing, so what failed runs": {
+			of: failed.ID, change: func(*run.Spec) {},
+			want: []run.RestartTask{{Name: "a", Kept: true}, {Name: "b", Reason: run.RestartTaskFailed}},
+		},
+		"another task more, before those that stay": {
+			of: failed.ID, change: func(s *run.Spec) { s.Tasks["0"] = twoSteps() },
+			want: []run.RestartTask{{Name: "0", Reason: run.RestartNew}, {Name: "a", Kept: true}, {Name: "b", Reason: run.RestartTaskFailed}},
+		},
+		"what succeeded": {
+			of: failed.ID, change: func(s *run.Spec) { s.Tasks["a"].Timeout = run.Duration(time.Hour) },
+			want: []run.RestartTask{{Name: "a", Reason: run.RestartChanged, Detail: "tasks.a.timeout"}, {Name: "b", Reason: run.RestartTaskFailed}},
+		},
+		"a task of a run that succeeded": {
+			of: succeeded.ID, change: func(s *run.Spec) { s.Tasks["b"].Timeout = run.Duration(time.Hour) },
+			want: []run.RestartTask{{Name: "a", Kept: true}, {Name: "b", Reason: run.RestartChanged, Detail: "tasks.b.timeout"}},
+		},
+		"nothing of a run that succeeded": {of: succeeded.ID, change: func(*run.Spec) {}, code: run.CodeWrongPhase},
+		"a task less of a run that succeeded": {
+			of: succeeded.ID, change: func(s *run.Spec) { delete(s.Tasks, "b") }, code: run.CodeWrongPhase,
+		},
+		"named tasks, and what is changed": {
+			of: succeeded.ID, change: func(s *run.Spec) { s.Tasks["0"] = twoSteps() }, req: run.RestartRequest{Tasks: []string{"b"}},
+			want: []run.RestartTask{{Name: "0", Reason: run.RestartNew}, {Name: "a", Kept: true}, {Name: "b", Reason: run.RestartRequested}},
+		},
+		"from the start": {
+			of: failed.ID, change: func(s *run.Spec) { s.Tasks["0"] = twoSteps() }, req: run.RestartRequest{From: run.RestartStart},
+			want: []run.RestartTask{{Name: "0", Reason: run.RestartFromStart}, {Name: "a", Reason: run.RestartFromStart}, {Name: "b", Reason: run.RestartFromStart}},
+		},
+		"a variable that the call gives": {
+			of: failed.ID, change: func(*run.Spec) {}, req: run.RestartRequest{From: run.RestartFailed, Environment: map[string]string{"X": "new"}},
+			want: []run.RestartTask{{Name: "a", Reason: run.RestartChanged, Detail: "environment.X"}, {Name: "b", Reason: run.RestartChanged, Detail: "environment.X"}},
+		},
+		"a secret that the call gives": {
+			of: failed.ID, change: func(*run.Spec) {}, req: run.RestartRequest{From: run.RestartFailed, Secrets: map[string]run.Secret{"S": "new"}},
+			want: []run.RestartTask{{Name: "a", Reason: run.RestartChanged, Detail: "secrets.S"}, {Name: "b", Reason: run.RestartChanged, Detail: "secrets.S"}},
+		},
+		"the same secret again": {
+			of: failed.ID, change: func(*run.Spec) {}, req: run.RestartRequest{From: run.RestartFailed, Secrets: map[string]run.Secret{"S": "old"}},
+			want: []run.RestartTask{{Name: "a", Kept: true}, {Name: "b", Reason: run.RestartTaskFailed}},
+		},
+		"the same secret by another subject, who may not learn that it is": {
+			of: failed.ID, change: func(*run.Spec) {}, req: run.RestartRequest{From: run.RestartFailed, Subject: "other", Secrets: map[string]run.Secret{"S": "old"}},
+			want: []run.RestartTask{{Name: "a", Reason: run.RestartChanged, Detail: "secrets.S"}, {Name: "b", Reason: run.RestartChanged, Detail: "secrets.S"}},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			req := tt.req
+			if req.From == "" && req.Tasks == nil {
+				req.From = run.RestartFailed
+			}
+			var err error
+			req.Run, req.Subject = tt.of, cmp.Or(req.Subject, "s")
+			req.Spec, err = b.Spec(t.Context(), tt.of)
+			require.NoError(t, err)
+			tt.change(req.Spec)
+			before, err := b.Get(t.Context(), tt.of)
+			require.NoError(t, err)
+			got, err := b.PlanRestart(t.Context(), req)
+			if tt.code != "" {
+				requireCode(t, tt.code, err)
+				_, err = b.Restart(t.Context(), req)
+				requireCode(t, tt.code, err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got)
+			after, err := b.Get(t.Context(), tt.of)
+			require.NoError(t, err)
+			require.Equal(t, before.RestartedAs, after.RestartedAs, "a plan creates nothing")
+
+			r, err := b.Restart(t.Context(), req)
+			require.NoError(t, err)
+			require.Len(t, r.Tasks, len(tt.want))
+			plan, _, err := b.store.LoadPlan(t.Context(), r.ID, 0)
+			require.NoError(t, err)
+			for i, want := range tt.want {
+				require.Equal(t, want.Name, r.Tasks[i].Name)
+				require.Equal(t, want.Kept, r.Tasks[i].Status.Final(), want.Name)
+				require.Equal(t, want.Kept, len(plan.Kept) > 0 && plan.Kept[i] == run.StatusSuccess.Byte())
+				if want.Kept {
+					require.Equal(t, "of a\n", b.read(t.Context(), t, run.LogQuery{Run: r.ID, Task: want.Name}))
+				}
+			}
+		})
+	}
 }
 
 // The steps of a run are the same in a restart, but its environment and its inputs decide

@@ -103,7 +103,7 @@ func bearer(scope tokens.Scope) map[string]string {
 
 // notMutations are the operations without a record that are no GET.
 var notMutations = map[string]string{
-	"validateSpec": "it only checks", "beginProviderLogin": "it changes nothing", "completeProviderLogin": "this gateway has no provider",
+	"validateSpec": "it only checks", "planRestart": "it only checks", "beginProviderLogin": "it changes nothing", "completeProviderLogin": "this gateway has no provider",
 	"registerExecutor": "executor", "renewExecutor": "executor", "claimTask": "executor", "appendFrames": "executor",
 	"getClaimStates": "executor", "awaitSessions": "executor", "joinSession": "executor",
 	"findArchives": "executor", "beginArchive": "executor", "saveArchive": "executor",

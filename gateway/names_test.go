@@ -77,7 +77,7 @@ func nameless() []string {
 		checkout.* foreach.* inputs.* connector_config.* email.* frames.* kubernetes.* flavor.* policy.* depends.* services.name services.secrets save_artifacts.name
 		steps.name steps.run save_cache.key restore_cache.keys volumes.path volumes.name volumes.host_path volumes.read_only`),
 		[]string{
-			"createRun name", "createRun tasks", "validateSpec name", "validateSpec tasks", "restartRun tasks", "restartRun from", "putFleet name", "putWebhook from",
+			"createRun name", "createRun tasks", "validateSpec name", "validateSpec tasks", "restartRun tasks", "restartRun from", "planRestart tasks", "planRestart from", "putFleet name", "putWebhook from",
 			"backfillSchedule from", "streamEvents from", "listAuditRecords from", "exportAuditRecords from", "getArtifact name", "getArtifact path",
 			"listArtifactEntries name", "beginSession token", "listRuns name", "listRuns created_by", "listRuns mine", "listRuns input", "listRuns warnings",
 		})
@@ -239,13 +239,13 @@ func (b tenants) put(t *testing.T, op, spec, principal string) answer {
 	case "putSchedule":
 		name := strings.ReplaceAll(strings.TrimPrefix(group, "/"), "/", ".") + ".new"
 		return b.send(t, http.MethodPut, "/api/v1/schedules/"+name, `{"cron": ["@yearly"], "spec": `+spec+`}`, principal)
-	case "restartRun":
+	case "restartRun", "planRestart":
 		id := b.submit(t, group)
 		_, err := b.Cancel(t.Context(), id, nil)
 		require.NoError(t, err)
 		text, err := json.Marshal(spec)
 		require.NoError(t, err)
-		return b.send(t, http.MethodPost, "/api/v1/runs/"+string(id)+"/restart", `{"from": "start", "spec": `+string(text)+`}`, principal)
+		return b.send(t, http.MethodPost, "/api/v1/runs/"+string(id)+map[string]string{"restartRun": "/restart", "planRestart": "/restart/plan"}[op], `{"from": "start", "spec": `+string(text)+`}`, principal)
 	}
 	return b.send(t, http.MethodPost, "/api/v1/runs", spec, principal)
 }
@@ -405,7 +405,7 @@ func checkPool(t *testing.T, b tenants, op operation, parameter string) {
 		var r api.Run
 		got := b.put(t, op.id, specWith(ours, "", `"image": "i", "requires": {"driver": "docker"}, `+steps), "submitter-own")
 		require.Less(t, got.status, 300, got.body)
-		if op.id != "putSchedule" {
+		if op.id != "putSchedule" && op.id != "planRestart" {
 			got.read(t, &r)
 			require.Equal(t, "p", r.Tasks["a"].Pool, "also x has the driver")
 		}
@@ -440,7 +440,7 @@ func checkSubject(t *testing.T, b tenants, op operation, _ string) {
 	b.send(t, http.MethodGet, "/api/v1/session", "", "viewer-own").read(t, &who)
 	got := b.put(t, op.id, specWith(ours, "", `"approval": {"approvers": 1, "from": ["`+who.Subject+`"]}, "steps": [{"run": "true"}]`), "submitter-own")
 	require.Less(t, got.status, 300, got.body)
-	if op.id == "putSchedule" {
+	if op.id == "putSchedule" || op.id == "planRestart" {
 		return
 	}
 	var r api.Run

@@ -17,48 +17,79 @@ import (
 
 // RestartRun implements ServerInterface.
 func (s *Server) RestartRun(c echo.Context, id api.RunID, params api.RestartRunParams) error {
-	var body api.Restart
-	if err := s.decode(c, &body, strict); err != nil {
-		return err
-	}
-	token, err := readToken(c, body.ChangegroupToken, roles.Submit)
+	r, err := s.readRestart(c, id)
 	if err != nil {
 		return err
 	}
 	if err := checkIdempotencyKey(c, params.IdempotencyKey); err != nil {
 		return err
 	}
-	req := run.RestartRequest{
+	r.IdempotencyKey = params.IdempotencyKey
+	return s.writeCreated(c, func(ctx context.Context) (run.Run, error) {
+		created, err := s.runs.Restart(ctx, r.RestartRequest)
+		return created, r.locate(err)
+	})
+}
+
+// PlanRestart implements ServerInterface.
+func (s *Server) PlanRestart(c echo.Context, id api.RunID) error {
+	r, err := s.readRestart(c, id)
+	if err != nil {
+		return err
+	}
+	tasks, err := s.runs.PlanRestart(c.Request().Context(), r.RestartRequest)
+	if err != nil {
+		return r.locate(err)
+	}
+	plan := api.RestartPlan{Tasks: make([]api.RestartTask, len(tasks))}
+	for i, t := range tasks {
+		plan.Tasks[i] = api.RestartTask{Name: t.Name, Kept: t.Kept, Reason: api.RestartReason(t.Reason), Detail: t.Detail}
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, plan)
+}
+
+// readRestart reads a request for a restart, after checking that the caller may submit the run.
+func (s *Server) readRestart(c echo.Context, id api.RunID) (restartRequest, error) {
+	var body api.Restart
+	if err := s.decode(c, &body, strict); err != nil {
+		return restartRequest{}, err
+	}
+	token, err := readToken(c, body.ChangegroupToken, roles.Submit)
+	if err != nil {
+		return restartRequest{}, err
+	}
+	r := restartRequest{text: body.Spec, RestartRequest: run.RestartRequest{
 		Run: run.ID(id), From: run.RestartFrom(body.From), Tasks: body.Tasks, Environment: body.Environment, InputValues: body.InputValues,
-		Subject: subject(c), Token: token, IdempotencyKey: params.IdempotencyKey,
-	}
+		Subject: subject(c), Token: token,
+	}}
 	if len(body.Secrets) > 0 {
-		req.Secrets = make(map[string]run.Secret, len(body.Secrets))
+		r.Secrets = make(map[string]run.Secret, len(body.Secrets))
 		for name, value := range body.Secrets {
-			req.Secrets[name] = run.Secret(value)
+			r.Secrets[name] = run.Secret(value)
 		}
 	}
-	if body.Spec == "" {
-		if err := allowRestart(c, s.runs, req.Run); err != nil {
-			return err
-		}
-		return s.writeCreated(c, func(ctx context.Context) (run.Run, error) { return s.runs.Restart(ctx, req) })
+	if r.text == "" {
+		return r, allowRestart(c, s.runs, r.Run)
 	}
 	// The service validates it, after it has replaced the hidden secrets.
-	if req.Spec, err = spec.Read([]byte(body.Spec), spec.FormatYAML); err != nil {
+	if r.Spec, err = spec.Read([]byte(r.text), spec.FormatYAML); err != nil {
+		return restartRequest{}, err
+	}
+	return r, access.AllowSpec(principal(c), r.Spec)
+}
+
+// restartRequest is a request for a restart.
+type restartRequest struct {
+	run.RestartRequest
+	text string // of Spec; "" if there is none
+}
+
+// locate adds lines to the faults of the specification.
+func (r restartRequest) locate(err error) error {
+	if err == nil || r.text == "" {
 		return err
 	}
-	if err := access.AllowSpec(principal(c), req.Spec); err != nil {
-		return err
-	}
-	text := putBody[run.Spec]{data: []byte(body.Spec), format: spec.FormatYAML}
-	return s.writeCreated(c, func(ctx context.Context) (run.Run, error) {
-		r, err := s.runs.Restart(ctx, req)
-		if err != nil {
-			return run.Run{}, text.locateFaults(err, spec.Locate)
-		}
-		return r, nil
-	})
+	return putBody[run.Spec]{data: []byte(r.text), format: spec.FormatYAML}.locateFaults(err, spec.Locate)
 }
 
 // allowRestart refuses a restart with the specification of the old run if the caller

@@ -191,6 +191,9 @@ type ServerInterface interface {
 	// RestartRun Create a new run from a final one
 	// (POST /api/v1/runs/{id}/restart)
 	RestartRun(ctx echo.Context, id RunID, params RestartRunParams) error
+	// PlanRestart Say what becomes of each task in a restart
+	// (POST /api/v1/runs/{id}/restart/plan)
+	PlanRestart(ctx echo.Context, id RunID) error
 	// GetRunSpec Read the specification of a run
 	// (GET /api/v1/runs/{id}/spec)
 	GetRunSpec(ctx echo.Context, id RunID) error
@@ -1836,6 +1839,22 @@ func (w *ServerInterfaceWrapper) RestartRun(ctx echo.Context) error {
 	return err
 }
 
+// PlanRestart converts echo context to params.
+func (w *ServerInterfaceWrapper) PlanRestart(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PlanRestart(ctx, id)
+	return err
+}
+
 // GetRunSpec converts echo context to params.
 func (w *ServerInterfaceWrapper) GetRunSpec(ctx echo.Context) error {
 	var err error
@@ -2655,6 +2674,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/api/v1/runs/:id", wrapper.DeleteRun, options.OperationMiddlewares["deleteRun"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id", wrapper.GetRun, options.OperationMiddlewares["getRun"]...)
 	router.POST(options.BaseURL+"/api/v1/runs/:id/restart", wrapper.RestartRun, options.OperationMiddlewares["restartRun"]...)
+	router.POST(options.BaseURL+"/api/v1/runs/:id/restart/plan", wrapper.PlanRestart, options.OperationMiddlewares["planRestart"]...)
 	router.POST(options.BaseURL+"/api/v1/runs/:id/start", wrapper.StartRun, options.OperationMiddlewares["startRun"]...)
 	router.POST(options.BaseURL+"/api/v1/runs/:id/cancel", wrapper.CancelRun, options.OperationMiddlewares["cancelRun"]...)
 	router.POST(options.BaseURL+"/api/v1/runs/:id/stop", wrapper.StopRun, options.OperationMiddlewares["stopRun"]...)

@@ -67,7 +67,7 @@ func matrix() map[string]allowance {
 
 		"getRun": {ofRun, viewers}, "getRunSpec": {ofRun, viewers}, "getTaskLogs": {ofRun, viewers}, "getTaskLogIndex": {ofRun, viewers},
 		"searchTaskLog": {ofRun, viewers}, "listArtifacts": {ofRun, viewers}, "getArtifact": {ofRun, viewers}, "listArtifactEntries": {ofRun, viewers},
-		"restartRun": {ofRun, submitters}, "startRun": {ofRun, submitters}, "cancelRun": {ofRun, submitters}, "stopRun": {ofRun, submitters},
+		"restartRun": {ofRun, submitters}, "planRestart": {ofRun, submitters}, "startRun": {ofRun, submitters}, "cancelRun": {ofRun, submitters}, "stopRun": {ofRun, submitters},
 		"putRunAnnotations": {ofRun, submitters}, "putTaskAnnotations": {ofRun, submitters},
 		"approveTask": {ofRun, approvers}, "rejectTask": {ofRun, approvers}, "deleteRun": {ofRun, admins}, "execInTask": {ofRun, admins},
 

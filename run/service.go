@@ -66,6 +66,9 @@ type Service interface {
 	// wrong_phase (the run is not final, or there is nothing to restart),
 	// invalid, and those of Create.
 	Restart(ctx context.Context, req RestartRequest) (Run, error)
+	// PlanRestart says what becomes of each task in a restart, in the order of the new run, and
+	// creates nothing. Errors: those of Restart, without those of change groups and keys.
+	PlanRestart(ctx context.Context, req RestartRequest) ([]RestartTask, error)
 	// Delete removes a final run and its logs permanently. Errors: not_found,
 	// wrong_phase.
 	Delete(ctx context.Context, id ID) error
@@ -123,7 +126,7 @@ const (
 	RestartStart RestartFrom = "start" // all tasks
 	// RestartFailed runs the tasks that failed or were stopped, and all tasks
 	// that depend on them; other tasks that succeeded are kept. It is an error
-	// for a run that succeeded.
+	// for a run that succeeded, unless Spec changes tasks of it.
 	RestartFailed RestartFrom = "failed"
 )
 
@@ -135,9 +138,10 @@ type RestartRequest struct {
 	// Tasks are to run again, with all tasks that depend on them; all others
 	// keep their results. An expansion may be named as a whole.
 	Tasks []string
-	// Spec, if not nil, replaces the specification; From must be RestartStart. A
-	// secret whose value is hidden keeps the value of the old run, if the subject
-	// gave it there.
+	// Spec, if not nil, replaces the specification. Tasks that it changes run, unless all do,
+	// with all tasks that depend on them: see spec.Changes. A secret whose value is hidden keeps
+	// the value of the old run, if the subject gave it there; a subject that did not gives each
+	// value again, which counts as a change.
 	Spec *Spec
 	// Environment and Secrets override those of the old run.
 	Environment map[string]string

@@ -3,7 +3,6 @@ package clitest
 import (
 	"cmp"
 	"encoding/json"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -13,8 +12,6 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/run"
-	"github.com/drover-run/drover/run/inputs"
-	"github.com/drover-run/drover/spec"
 )
 
 // groupState is the state of a Gateway besides its runs, for the commands on change
@@ -41,6 +38,7 @@ func (g *Gateway) serveChangeGroups(mux *http.ServeMux) {
 	mux.HandleFunc("PUT /api/v1/changegroups/{name}", g.putChangeGroup)
 	mux.HandleFunc("GET /api/v1/groups", g.listGroups)
 	mux.HandleFunc("POST /api/v1/runs/{id}/restart", g.restart)
+	mux.HandleFunc("POST /api/v1/runs/{id}/restart/plan", g.planRestart)
 	mux.HandleFunc("DELETE /api/v1/runs/{id}", g.deleteRun)
 	mux.HandleFunc("DELETE /api/v1/runs", g.deleteRuns)
 }
@@ -216,74 +214,6 @@ func (g *Gateway) listGroups(w http.ResponseWriter, r *http.Request) {
 		page.Groups = append(page.Groups, v)
 	}
 	answer(w, http.StatusOK, page)
-}
-
-// restart creates a new run in which all tasks run again, for any selection of
-// tasks.
-func (g *Gateway) restart(w http.ResponseWriter, r *http.Request) {
-	var body api.Restart
-	data, err := io.ReadAll(r.Body)
-	if err != nil || json.Unmarshal(data, &body) != nil {
-		problem(w, http.StatusBadRequest, "unreadable", "the body is not JSON")
-		return
-	}
-	id, key := r.PathValue("id"), r.Header.Get("Idempotency-Key")
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	old := g.find(id)
-	switch {
-	case old == nil:
-		notFound(w, "run", id)
-		return
-	case g.replay(w, key, id+string(data)):
-		return
-	case !run.Phase(old.Phase).Final():
-		problem(w, http.StatusConflict, "wrong_phase", "run "+id+" is "+string(old.Phase)+": only a run that is finished or cancelled can be restarted")
-		return
-	case body.From == api.RestartFromFailed && old.Result == api.ResultSuccess:
-		problem(w, http.StatusConflict, "wrong_phase", "run "+id+" succeeded: there is nothing to restart from; restart it from its start, or name tasks")
-		return
-	case !g.consumeToken(w, body.ChangegroupToken, old.Changegroups):
-		return
-	}
-	s := *g.groups.specs[id]
-	if body.Spec != "" {
-		changed, err := spec.Read([]byte(body.Spec), spec.FormatYAML)
-		if err != nil {
-			refuse(w, err)
-			return
-		}
-		s = *changed
-	}
-	s.Environment, s.Secrets = maps.Clone(s.Environment), maps.Clone(s.Secrets)
-	if s.InputValues = maps.Clone(s.InputValues); s.InputValues == nil {
-		s.InputValues = make(map[string]string)
-	}
-	maps.Copy(s.InputValues, body.InputValues)
-	for name, value := range body.Environment {
-		if s.Environment == nil {
-			s.Environment = make(map[string]string)
-		}
-		s.Environment[name] = value
-	}
-	for name, value := range body.Secrets {
-		if s.Secrets == nil {
-			s.Secrets = make(map[string]run.Secret)
-		}
-		s.Secrets[name] = run.Secret(value)
-	}
-	if faults := inputs.Check(&s, inputs.MissingFault); len(faults) > 0 {
-		refuse(w, run.InvalidError("the specification is not valid", faults))
-		return
-	}
-	shown := g.add(&s)
-	shown.RestartedFrom = id
-	g.find(shown.ID).RestartedFrom = id
-	g.find(id).RestartedAs = append(g.find(id).RestartedAs, shown.ID)
-	if key != "" {
-		g.groups.keys[key] = idempotentCall{id + string(data), shown.ID}
-	}
-	answer(w, http.StatusCreated, shown)
 }
 
 func (g *Gateway) deleteRun(w http.ResponseWriter, r *http.Request) {

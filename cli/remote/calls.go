@@ -28,6 +28,13 @@ func (c *Client) Restart(ctx context.Context, id string, body api.Restart, idemp
 	})
 }
 
+// PlanRestart returns what becomes of each task in a restart.
+func (c *Client) PlanRestart(ctx context.Context, id string, body api.Restart) (Answer[api.RestartPlan], error) {
+	return call[api.RestartPlan](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {
+		return c.api.PlanRestart(ctx, id, body)
+	})
+}
+
 // Delete deletes a final run permanently.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	_, err := call[struct{}](ctx, c.caller, func(ctx context.Context) (*http.Response, error) {

@@ -52,6 +52,7 @@ func rules() map[string]rule {
 		"getRunSpec":          {roles.View, ofRun},
 		"deleteRun":           {roles.Administer, ofRun},
 		"restartRun":          {roles.Submit, ofRun}, // the handler checks a new specification
+		"planRestart":         {roles.Submit, ofRun}, // as for restartRun
 		"startRun":            {roles.Submit, ofRun},
 		"cancelRun":           {roles.Submit, ofRun},
 		"stopRun":             {roles.Submit, ofRun},

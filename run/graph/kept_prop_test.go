@@ -32,7 +32,7 @@ func TestKept_is_closed(t *testing.T) {
 				tasks = append(tasks, name(rapid.IntRange(0, len(status)-1).Draw(t, "task")))
 			}
 		}
-		keep, err := graph.Kept(w.nodes, status, name, from, tasks)
+		keep, err := graph.Kept(w.nodes, status, restartTasks(len(status), name), from, tasks)
 		if err != nil {
 			require.Equal(t, run.CodeWrongPhase, run.CodeOf(err))
 			require.NotContains(t, status, run.StatusFailed)
@@ -66,14 +66,23 @@ func TestKept_is_closed(t *testing.T) {
 		}
 		for i, k := range keep {
 			want := status[i] != run.StatusSkipped && !rerun(i) && !depends(node(i)) && !w.nodes[node(i)].Finally
-			require.Equal(t, want, k, "task %d, %s", i, status[i])
+			require.Equal(t, want, k.Kept, "task %d, %s", i, status[i])
 		}
 		if from == "" {
-			more, err := graph.Kept(w.nodes, status, name, "", append(tasks, name(0)))
+			more, err := graph.Kept(w.nodes, status, restartTasks(len(status), name), "", append(tasks, name(0)))
 			require.NoError(t, err)
 			for i, k := range more {
-				require.False(t, k && !keep[i], "choosing more tasks never keeps more")
+				require.False(t, k.Kept && !keep[i].Kept, "choosing more tasks never keeps more")
 			}
 		}
 	})
+}
+
+// restartTasks returns tasks without a reason to run.
+func restartTasks(n int, name func(int) string) []run.RestartTask {
+	tasks := make([]run.RestartTask, n)
+	for i := range tasks {
+		tasks[i].Name = name(i)
+	}
+	return tasks
 }

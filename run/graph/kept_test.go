@@ -47,9 +47,9 @@ func drawRestarted(t *rapid.T, failFast bool, outcomes ...run.Status) restarted 
 			tasks = append(tasks, s.g.Name(task))
 		}
 	}
-	kept, err := graph.Kept(w.nodes, statuses(s.g), names, from, tasks)
+	kept, err := graph.Kept(w.nodes, statuses(s.g), restartTasks(s.g.Len(), names), from, tasks)
 	if err != nil { // nothing failed
-		kept = make([]bool, s.g.Len())
+		kept = restartTasks(s.g.Len(), names)
 	}
 	r := restarted{graphCase: w, kept: graph.KeptStatuses(statuses(s.g), kept)}
 	if r.kept == nil {

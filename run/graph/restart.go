@@ -1,72 +1,100 @@
 package graph
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/drover-run/drover/run"
 )
 
-// Kept decides which tasks of a restarted run keep their results: tasks that
-// ended with a status that may be kept and that depend, directly or through
-// others, on no task that runs again. Skipped tasks are never kept: whether
-// they are skipped again follows from the others. Nor are finally tasks.
+// Kept decides which tasks of a restarted run keep their results, and why the others run:
+// kept are tasks that ended with a status that may be kept, that have no reason to run, and
+// that depend, directly or through others, on no task that runs again. Skipped tasks are never
+// kept: whether they are skipped again follows from the others. Nor are finally tasks.
 //
-// nodes are of the new run's plan. status has the final status of each task in the
-// old run, by its number in the new run, and StatusNotStarted for a task that the old
-// run did not have. Exactly one of from and tasks is set, as in RestartRequest.
-// Errors: invalid (a task that does not exist), wrong_phase (nothing to run again).
-func Kept(nodes []run.Node, status []run.Status, names func(task int) string, from run.RestartFrom, tasks []string) ([]bool, error) {
-	keep := make([]bool, len(status))
+// nodes are of the new run's plan. tasks has its tasks by number; the reason of those that
+// must run is set. status has the final status of each task in the old run, by its number in
+// the new run, and StatusNotStarted for a task that the old run did not have. Exactly one of
+// from and named is set, as in RestartRequest. Errors: invalid (a task that does not exist),
+// wrong_phase (nothing to run again).
+func Kept(nodes []run.Node, status []run.Status, tasks []run.RestartTask, from run.RestartFrom, named []string) ([]run.RestartTask, error) {
+	out := slices.Clone(tasks)
 	if from == run.RestartStart {
-		return keep, nil
+		for i := range out {
+			out[i].Reason = cmp.Or(out[i].Reason, run.RestartFromStart)
+		}
+		return out, nil
 	}
-	rerun, err := markRequested(status, names, tasks)
+	requested, err := findRequested(tasks, named)
 	if err != nil {
 		return nil, err
 	}
-	for task, s := range status {
-		switch s {
-		case run.StatusSuccess:
-			keep[task] = true
-		case run.StatusFailed, run.StatusStopped:
-			keep[task] = from != run.RestartFailed
-			rerun[task] = rerun[task] || from == run.RestartFailed
-		case run.StatusCancelled, run.StatusNotStarted, run.StatusWaitingApproval, run.StatusWaitingChangeGroup, run.StatusQueued, run.StatusRunning:
-			rerun[task] = true
-		case run.StatusSkipped:
+	runs := false
+	for i := range out {
+		if out[i].Reason == "" {
+			out[i].Reason = reasonOf(status[i], from, requested[i])
 		}
+		runs = runs || out[i].Reason != ""
 	}
-	if from == run.RestartFailed && !slices.Contains(keep, false) {
+	if from == run.RestartFailed && !runs {
 		return nil, run.Errorf(run.CodeWrongPhase, "no task of the run failed or was stopped")
 	}
-	markDependents(nodes, rerun)
-	markFinally(nodes, rerun)
-	for task := range keep {
-		keep[task] = keep[task] && !rerun[task]
+	addDependents(nodes, out)
+	for _, n := range nodes { // finally tasks follow the tasks that run again
+		for i := n.First; n.Finally && i < n.First+n.Width; i++ {
+			out[i].Reason = cmp.Or(out[i].Reason, run.RestartFinally)
+		}
 	}
-	return keep, nil
+	for i := range out {
+		out[i].Kept = out[i].Reason == ""
+	}
+	return out, nil
 }
 
-// markRequested marks the requested tasks: by their own name, or all tasks of an
-// expansion by the name before its suffix.
-func markRequested(status []run.Status, names func(int) string, required []string) ([]bool, error) {
-	marked := make([]bool, len(status))
-	found := make(map[string]bool, len(required))
-	for _, w := range required {
+// reasonOf returns why a task runs again that has this status in the old run, "" if it does
+// not by itself.
+func reasonOf(s run.Status, from run.RestartFrom, requested bool) run.RestartReason {
+	switch s {
+	case run.StatusFailed, run.StatusStopped:
+		switch {
+		case from == run.RestartFailed && s == run.StatusFailed:
+			return run.RestartTaskFailed
+		case from == run.RestartFailed:
+			return run.RestartTaskStopped
+		}
+	case run.StatusCancelled, run.StatusNotStarted, run.StatusWaitingApproval, run.StatusWaitingChangeGroup, run.StatusQueued, run.StatusRunning:
+		return run.RestartNotRun
+	case run.StatusSkipped:
+		if !requested {
+			return run.RestartSkipped
+		}
+	case run.StatusSuccess:
+	}
+	if requested {
+		return run.RestartRequested
+	}
+	return ""
+}
+
+// findRequested reports for each task whether it is requested: by its own name, or with all
+// tasks of an expansion by the name before its suffix.
+func findRequested(tasks []run.RestartTask, named []string) ([]bool, error) {
+	requested := make([]bool, len(tasks))
+	found := make(map[string]bool, len(named))
+	for _, w := range named {
 		found[w] = false
 	}
-	for task := range status {
-		name := names(task)
-		base, _, _ := strings.Cut(name, "[")
-		for _, n := range []string{name, base} {
+	for i, t := range tasks {
+		base, _, _ := strings.Cut(t.Name, "[")
+		for _, n := range []string{t.Name, base} {
 			if _, ok := found[n]; ok {
-				marked[task], found[n] = true, true
+				requested[i], found[n] = true, true
 			}
 		}
 	}
 	var faults []run.Fault
-	for i, w := range required {
+	for i, w := range named {
 		if found[w] {
 			continue
 		}
@@ -79,64 +107,52 @@ func markRequested(status []run.Status, names func(int) string, required []strin
 	if len(faults) > 0 {
 		return nil, run.InvalidError(faults[0].Detail, faults)
 	}
-	return marked, nil
+	return requested, nil
 }
 
-// markDependents marks all tasks of nodes that depend on a node with a marked task,
-// directly or through others. Nodes may be in any order.
-func markDependents(nodes []run.Node, marked []bool) {
-	hit := make([]bool, len(nodes))
-	for i, n := range nodes {
-		hit[i] = slices.Contains(marked[n.First:n.First+n.Width], true)
-	}
+// addDependents gives a reason to all tasks of nodes that depend on a node with a task that
+// runs, directly or through others. Skipped tasks do not count: most are skipped again. Nodes may
+// be in any order.
+func addDependents(nodes []run.Node, tasks []run.RestartTask) {
 	dependents := make([][]int, len(nodes))
+	var open []int
 	for i, n := range nodes {
 		for _, e := range n.Depends {
 			dependents[e.Node] = append(dependents[e.Node], i)
 		}
-	}
-	var open []int
-	for i := range nodes {
-		if hit[i] {
+		if slices.ContainsFunc(tasks[n.First:n.First+n.Width], func(t run.RestartTask) bool { return t.Reason != "" && t.Reason != run.RestartSkipped }) {
 			open = append(open, i)
 		}
 	}
 	reached := make([]bool, len(nodes))
 	for len(open) > 0 {
-		node := open[len(open)-1]
-		open = open[:len(open)-1]
+		node := open[0] // the nearest first: it is the detail of those that depend on several
+		open = open[1:]
 		for _, d := range dependents[node] {
 			if reached[d] {
 				continue
 			}
 			reached[d] = true
 			open = append(open, d)
-			for task := nodes[d].First; task < nodes[d].First+nodes[d].Width; task++ {
-				marked[task] = true
+			for i := nodes[d].First; i < nodes[d].First+nodes[d].Width; i++ {
+				if tasks[i].Reason == "" || tasks[i].Reason == run.RestartSkipped {
+					tasks[i].Reason, tasks[i].Detail = run.RestartDependency, nodes[node].Name
+				}
 			}
-		}
-	}
-}
-
-// markFinally marks all finally tasks: they follow the tasks that run again.
-func markFinally(nodes []run.Node, marked []bool) {
-	for _, n := range nodes {
-		for task := n.First; n.Finally && task < n.First+n.Width; task++ {
-			marked[task] = true
 		}
 	}
 }
 
 // KeptStatuses returns Plan.Kept: a byte a task as in Graph.Statuses, nil if
 // nothing is kept.
-func KeptStatuses(status []run.Status, keep []bool) []byte {
-	if !slices.Contains(keep, true) {
+func KeptStatuses(status []run.Status, tasks []run.RestartTask) []byte {
+	if !slices.ContainsFunc(tasks, func(t run.RestartTask) bool { return t.Kept }) {
 		return nil
 	}
 	out := make([]byte, len(status))
 	for task, s := range status {
 		out[task] = run.StatusNotStarted.Byte()
-		if keep[task] {
+		if tasks[task].Kept {
 			out[task] = s.Byte()
 		}
 	}

@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,7 +92,7 @@ func TestKept(t *testing.T) {
 			if len(tt.status) > len(names) {
 				nodes, names = append(nodes, run.Node{Name: "tidy", First: len(names), Width: 1, Finally: true}), append(names, "tidy")
 			}
-			keep, err := graph.Kept(nodes, tt.status, func(i int) string { return names[i] }, tt.from, tt.tasks)
+			keep, err := graph.Kept(nodes, tt.status, restartTasks(len(names), func(i int) string { return names[i] }), tt.from, tt.tasks)
 			if tt.code != "" {
 				require.Equal(t, tt.code, run.CodeOf(err), "%v", err)
 				return
@@ -99,7 +100,8 @@ func TestKept(t *testing.T) {
 			require.NoError(t, err)
 			var got []string
 			for i, k := range keep {
-				if k {
+				require.Equal(t, k.Kept, k.Reason == "", "a task is kept, or has a reason to run: %v", k)
+				if k.Kept {
 					got = append(got, names[i])
 				}
 			}
@@ -108,12 +110,72 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// TestKept_reasons has a task with a reason of its own, and names why each other task runs.
+func TestKept_reasons(t *testing.T) {
+	t.Parallel()
+	const ok, bad, stop, skip, off = run.StatusSuccess, run.StatusFailed, run.StatusStopped, run.StatusSkipped, run.StatusCancelled
+	changed := run.RestartTask{Reason: run.RestartChanged, Detail: "steps[0].run"}
+	tests := map[string]struct {
+		status []run.Status
+		own    map[string]run.RestartTask
+		from   run.RestartFrom
+		tasks  []string
+		want   map[string]string
+	}{
+		"from failed": {
+			[]run.Status{ok, ok, bad, skip, stop, skip, ok}, nil, run.RestartFailed, nil,
+			map[string]string{"test[N=2]": "failed", "deploy": "dependency test", "lint": "stopped", "report": "dependency deploy", "tidy": "finally"},
+		},
+		"a change": {
+			[]run.Status{ok, ok, ok, ok, ok, skip, ok}, map[string]run.RestartTask{"test[N=1]": changed}, run.RestartFailed, nil,
+			map[string]string{"test[N=1]": "changed steps[0].run", "deploy": "dependency test", "report": "dependency deploy", "tidy": "finally"},
+		},
+		"a change of what failed": {
+			[]run.Status{ok, ok, ok, bad, ok, skip, ok}, map[string]run.RestartTask{"deploy": changed}, run.RestartFailed, nil,
+			map[string]string{"deploy": "changed steps[0].run", "report": "dependency deploy", "tidy": "finally"},
+		},
+		"a new task, and one that never ran": {
+			[]run.Status{ok, ok, ok, ok, run.StatusNotStarted, off, ok}, map[string]run.RestartTask{"lint": {Reason: run.RestartNew}}, run.RestartFailed, nil,
+			map[string]string{"lint": "new", "report": "not_run", "tidy": "finally"},
+		},
+		"named tasks": {
+			[]run.Status{ok, ok, bad, skip, ok, skip, bad}, nil, "", []string{"lint", "report"},
+			map[string]string{"deploy": "skipped", "lint": "requested", "report": "requested", "tidy": "finally"},
+		},
+		"all": {
+			[]run.Status{ok, ok, bad, skip, ok, skip, ok}, map[string]run.RestartTask{"lint": {Reason: run.RestartNew}, "deploy": changed}, run.RestartStart, nil,
+			map[string]string{"build": "start", "test[N=1]": "start", "test[N=2]": "start", "deploy": "changed steps[0].run", "lint": "new", "report": "start", "tidy": "start"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, names := diamond()
+			nodes, names = append(nodes, run.Node{Name: "tidy", First: len(names), Width: 1, Finally: true}), append(names, "tidy")
+			tasks := restartTasks(len(names), func(i int) string { return names[i] })
+			for i := range tasks {
+				tasks[i].Reason, tasks[i].Detail = tt.own[names[i]].Reason, tt.own[names[i]].Detail
+			}
+			got, err := graph.Kept(nodes, tt.status, tasks, tt.from, tt.tasks)
+			require.NoError(t, err)
+			reasons := make(map[string]string)
+			for i, task := range got {
+				require.Equal(t, names[i], task.Name)
+				require.Equal(t, task.Kept, task.Reason == "")
+				if !task.Kept {
+					reasons[task.Name] = strings.TrimSpace(string(task.Reason) + " " + task.Detail)
+				}
+			}
+			require.Equal(t, tt.want, reasons)
+		})
+	}
+}
+
 func TestKeptStatuses(t *testing.T) {
 	t.Parallel()
 	status := []run.Status{run.StatusSuccess, run.StatusFailed, run.StatusSkipped}
-	require.Nil(t, graph.KeptStatuses(status, []bool{false, false, false}))
+	require.Nil(t, graph.KeptStatuses(status, make([]run.RestartTask, 3)))
 	require.Equal(t, []byte{run.StatusNotStarted.Byte(), run.StatusFailed.Byte(), run.StatusNotStarted.Byte()},
-		graph.KeptStatuses(status, []bool{false, true, false}))
+		graph.KeptStatuses(status, []run.RestartTask{{}, {Kept: true}, {}}))
 }
 
 // A restart may name as many tasks as a request can hold.
@@ -124,12 +186,13 @@ func TestKept_cost(t *testing.T) {
 	for i := range nodes {
 		status[i], nodes[i] = run.StatusSuccess, run.Node{Name: "t" + strconv.Itoa(i), First: i, Width: 1}
 	}
+	tasks := restartTasks(len(nodes), func(task int) string { return nodes[task].Name })
 	named := make([]string, 500_000)
 	for i := range named {
 		named[i] = "x" + strconv.Itoa(i)
 	}
 	cputime.Linear(t, len(named)/8, func(n int) {
-		_, err := graph.Kept(nodes, status, func(task int) string { return nodes[task].Name }, "", named[:n])
+		_, err := graph.Kept(nodes, status, tasks, "", named[:n])
 		var refused *run.Error
 		require.ErrorAs(t, err, &refused)
 		require.Len(t, refused.Faults, run.MaxFaults+1)

@@ -29,6 +29,7 @@ type Service struct {
 	SpecFunc           func(context.Context, run.ID) (*run.Spec, error)
 	AnnotateFunc       func(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) (run.Run, error)
 	RestartFunc        func(context.Context, run.RestartRequest) (run.Run, error)
+	PlanRestartFunc    func(context.Context, run.RestartRequest) ([]run.RestartTask, error)
 	DeleteFunc         func(context.Context, run.ID) error
 	DeleteRunsFunc     func(context.Context, run.DeleteQuery) (run.Deleted, error)
 	ChangeGroupsFunc   func(context.Context, run.ChangeGroupQuery) ([]run.ChangeGroup, run.Token, error)
@@ -156,6 +157,14 @@ func (s *Service) Restart(ctx context.Context, req run.RestartRequest) (run.Run,
 		return run.Run{}, unset("Restart")
 	}
 	return s.RestartFunc(ctx, req)
+}
+
+// PlanRestart implements run.Service.
+func (s *Service) PlanRestart(ctx context.Context, req run.RestartRequest) ([]run.RestartTask, error) {
+	if s.PlanRestartFunc == nil {
+		return nil, unset("PlanRestart")
+	}
+	return s.PlanRestartFunc(ctx, req)
 }
 
 // Delete implements run.Service.
