@@ -131,11 +131,7 @@ func explainHints(r api.Run, may rights) []string {
 	case run.PhaseRunning:
 		return taskHints(r, may)
 	case run.PhaseFinished:
-		hints := failedHints(r)
-		if len(hints) > 0 && !may(roles.Submit, r.Group) {
-			hints = hints[:len(hints)-1] // the restart
-		}
-		return hints
+		return failedHints(r, may(roles.Submit, r.Group))
 	}
 	return nil
 }
@@ -144,7 +140,7 @@ func explainHints(r api.Run, may rights) []string {
 const maxFailedHints = 3
 
 // failedHints returns commands for the next steps after a failed run.
-func failedHints(r api.Run) []string {
+func failedHints(r api.Run, maySubmit bool) []string {
 	if run.Phase(r.Phase) != run.PhaseFinished || run.Result(r.Result) != run.ResultFailed {
 		return nil
 	}
@@ -155,7 +151,11 @@ func failedHints(r api.Run) []string {
 			hints = append(hints, "To see the log: drover logs "+r.ID+" "+quoted(name))
 		}
 	}
-	return append(hints, "To run what failed again: drover runs restart "+r.ID+" --from failed")
+	if !maySubmit {
+		return hints
+	}
+	return append(hints, "To run what failed again: drover runs restart "+r.ID+" --from failed",
+		"To correct it first: drover runs restart "+r.ID+" --from failed --edit")
 }
 
 func queuedHints(r api.Run, may rights) []string {

@@ -29,6 +29,7 @@ type restartFlags struct {
 	following bool
 	edit      bool
 	file      string
+	dryRun    bool
 	edited    *editor.File // after the editor
 }
 
@@ -42,22 +43,26 @@ depend on them; --from start runs all tasks, and --task selects tasks to run, wi
 keep their results, logs and outputs. Variables, inputs and secrets override those of the old run.
 If another subject gave the old run its secrets, a restart with changed variables, inputs or secrets needs all secrets again.
 
-With --edit the specification of the old run is opened in the editor that VISUAL or EDITOR names, and the changed one runs from its
-start, linked to the old run; an unchanged or empty file cancels the restart. --file takes the changed specification from a file.
+With --edit the specification of the old run is opened in the editor that VISUAL or EDITOR names; an unchanged or empty file cancels
+the restart. --file takes the changed specification from a file. The changed one runs from its start; with --from failed or --task,
+tasks keep their results if they succeeded and it changes neither them nor what they depend on, nor variables or secrets that
+they have. What is kept, and why other tasks run, is printed before the restart, and alone with --dry-run.
 The editor shows neither the comments nor the order of the tasks of the submitted file.
 Secrets are shown as [redacted], and keep their values if you gave them to the old run; else give them again.`,
 		Example: `  drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1
   drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --from start --env COMMIT=4f2a --follow
-  drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --edit
+  drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --edit --from failed
+  drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --file run.yaml --from failed --dry-run
   drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --task deploy --secret TOKEN=@token.txt`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: f.completeRun(1),
 		RunE: func(c *cobra.Command, args []string) error { return r.restart(c, f, args[0]) },
 	}
 	flags := c.Flags()
-	flags.StringVar(&r.from, "from", "", "start, or failed (the default without --task)")
+	flags.StringVar(&r.from, "from", "", "start (the default with --edit and --file), or failed (the default without --task)")
 	flags.StringArrayVar(&r.tasks, "task", nil, "task to run again, or a task with an expansion (repeatable)")
-	flags.BoolVar(&r.edit, "edit", false, "change the specification in an editor, and run all tasks of it")
-	flags.StringVar(&r.file, "file", "", `run file that replaces the specification, all of whose tasks run ("-" is standard input)`)
+	flags.BoolVar(&r.edit, "edit", false, "change the specification in an editor")
+	flags.StringVar(&r.file, "file", "", `run file that replaces the specification ("-" is standard input)`)
+	flags.BoolVar(&r.dryRun, "dry-run", false, "only print which tasks run and which keep their results")
 	r.variables.addTo(c)
 	flags.StringVar(&r.key, "idempotency-key", "", "creates one run for all restarts with this key in 24 hours")
 	addToken(c, &r.token)
@@ -72,19 +77,16 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	if r.from != "" && len(r.tasks) > 0 {
 		return command.Invalid("--from and --task exclude each other")
 	}
-	changed := r.edit || r.file != ""
-	switch {
-	case r.edit && r.file != "":
+	if r.edit && r.file != "" {
 		return command.Invalid("--edit and --file exclude each other")
-	case changed && (len(r.tasks) > 0 || r.from == string(run.RestartFailed)):
-		return command.Invalid("a changed specification runs from its start: leave out --from and --task")
-	case changed:
-		r.from = string(run.RestartStart)
+	}
+	if r.from == "" && len(r.tasks) == 0 {
+		r.from = string(run.RestartFailed)
+		if r.edit || r.file != "" {
+			r.from = string(run.RestartStart)
+		}
 	}
 	body := api.Restart{From: api.RestartFrom(r.from), Tasks: r.tasks, ChangegroupToken: r.token}
-	if r.from == "" && len(r.tasks) == 0 {
-		body.From = api.RestartFrom(run.RestartFailed)
-	}
 	var err error
 	if body.Environment, err = r.variables.readVariables(f.env); err != nil {
 		return err
@@ -109,11 +111,16 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	case changedSpec != nil:
 		body.Spec, changedSpec.inputs = string(changedSpec.data), body.InputValues
 	}
+	planned, err := r.plan(c.Context(), f, client, id, body)
+	if err != nil || !planned {
+		r.keepEdited(f, id)
+		return r.fault(id, changedSpec, err)
+	}
 	created, err := client.Restart(c.Context(), id, body, r.key)
-	if r.edited != nil && err == nil {
-		r.edited.Remove()
+	if err != nil {
+		r.keepEdited(f, id)
 	} else if r.edited != nil {
-		_, _ = fmt.Fprintf(f.env.Stderr, "The changed file is kept: drover runs restart %s --file %s\n", id, r.edited.Path)
+		r.edited.Remove()
 	}
 	if errors.Is(err, remote.ErrUncertain) && r.key != "" {
 		return run.Errorf(run.CodeUnavailable, "%w; repeat the restart with the same --idempotency-key", err)
@@ -121,11 +128,8 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	if errors.Is(err, remote.ErrUncertain) {
 		return run.Errorf(run.CodeUnavailable, "%w; check whether the run was restarted with drover runs get %s", err, id)
 	}
-	if err != nil && changedSpec != nil {
-		return changedSpec.fault(err)
-	}
 	if err != nil {
-		return flagFaults(id, err)
+		return r.fault(id, changedSpec, err)
 	}
 	remember(f.env, f.conn, created.Value.ID)
 	switch {
@@ -136,6 +140,31 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	}
 	_, err = fmt.Fprintln(f.env.Stdout, created.Value.ID)
 	return err
+}
+
+// fault names in an error what the user wrote: the places in the file, or the flags.
+func (*restartFlags) fault(id string, changed *specFile, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case changed != nil:
+		return changed.fault(err)
+	}
+	return flagFaults(id, err)
+}
+
+// keepEdited says where the file is that the editor changed.
+func (r *restartFlags) keepEdited(f *runsFlags, id string) {
+	if r.edited != nil {
+		flags := ""
+		if r.from != "" && r.from != string(run.RestartStart) {
+			flags = " --from " + r.from
+		}
+		for _, task := range r.tasks {
+			flags += " --task '" + task + "'"
+		}
+		_, _ = fmt.Fprintf(f.env.Stderr, "The changed file is kept: drover runs restart %s --file %s%s\n", id, r.edited.Path, flags)
+	}
 }
 
 // flagFaults names the inputs, the variables and the secrets in the faults of a restart
@@ -173,8 +202,15 @@ func (r *restartFlags) changedSpec(ctx context.Context, f *runsFlags, client *re
 	if err != nil {
 		return nil, err
 	}
-	head := fmt.Sprintf("# The specification of run %s. Save a change to run it from its start, as a restart of that run;\n"+
-		"# without a change, or if the file is empty, nothing happens. Secrets that stay [redacted] keep their values.\n", id)
+	kept := "run it from its start"
+	if r.from != string(run.RestartStart) {
+		kept = "run what it changes, and what failed"
+		if len(r.tasks) > 0 {
+			kept = "run what it changes, and " + strings.Join(r.tasks, ", ")
+		}
+	}
+	head := fmt.Sprintf("# The specification of run %s. Save a change to %s, as a restart of that run;\n"+
+		"# without a change, or if the file is empty, nothing happens. Secrets that stay [redacted] keep their values.\n", id, kept)
 	if r.edited, err = editor.Edit(ctx, f.env, "run.yaml", append([]byte(head), text...)); err != nil {
 		return nil, err
 	}

@@ -159,7 +159,7 @@ func (w *watcher) follow(ctx context.Context, client *remote.Client, r api.Run, 
 // outcome prints the next steps after a failed run, and returns the error that
 // sets the exit code.
 func (w *watcher) outcome(r api.Run) error {
-	for _, hint := range failedHints(r) {
+	for _, hint := range failedHints(r, true) {
 		_, _ = fmt.Fprintln(w.env.Stderr, hint)
 	}
 	return outcome(r)
