@@ -184,7 +184,7 @@ func TestRestart_changed_specification(t *testing.T) {
 		return spec
 	}
 	for name, req := range map[string]run.RestartRequest{
-		"another subject":  {From: run.RestartStart, Subject: "other"},
+		"another subject":              {From: run.RestartStart, Subject: "other"},
 		"from the failure, by another": {From: run.RestartFailed, Subject: "other"},
 	} {
 		req.Run, req.Spec = old.ID, changed()

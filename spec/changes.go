@@ -197,7 +197,14 @@ func firstDifference(under run.Path, pairs []difference) run.Path {
 		if d.key != "" {
 			path = path.Key(d.key)
 		}
-		was, is := generic(d.was), generic(d.is)
+		was, err := generic(d.was)
+		if err != nil {
+			return path // it cannot be compared
+		}
+		is, err := generic(d.is)
+		if err != nil {
+			return path
+		}
 		if p, differs := differsAt(path, orEmpty(was, is), orEmpty(is, was)); differs {
 			return p
 		}
@@ -248,14 +255,13 @@ func orEmpty(v, other any) any {
 	return nil
 }
 
-func generic(v any) any {
+// generic returns a value as its JSON has it.
+func generic(v any) (any, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // parts of a specification are stored as JSON
+		return nil, err
 	}
 	var out any
-	if err := json.Unmarshal(data, &out); err != nil {
-		panic(err)
-	}
-	return out
+	err = json.Unmarshal(data, &out)
+	return out, err
 }

@@ -123,27 +123,38 @@ func TestKept_reasons(t *testing.T) {
 		want   map[string]string
 	}{
 		"from failed": {
-			[]run.Status{ok, ok, bad, skip, stop, skip, ok}, nil, run.RestartFailed, nil,
+			[]run.Status{ok, ok, bad, skip, stop, skip, ok},
+			nil, run.RestartFailed, nil,
 			map[string]string{"test[N=2]": "failed", "deploy": "dependency test", "lint": "stopped", "report": "dependency deploy", "tidy": "finally"},
 		},
 		"a change": {
-			[]run.Status{ok, ok, ok, ok, ok, skip, ok}, map[string]run.RestartTask{"test[N=1]": changed}, run.RestartFailed, nil,
+			[]run.Status{ok, ok, ok, ok, ok, skip, ok},
+			map[string]run.RestartTask{"test[N=1]": changed},
+			run.RestartFailed, nil,
 			map[string]string{"test[N=1]": "changed steps[0].run", "deploy": "dependency test", "report": "dependency deploy", "tidy": "finally"},
 		},
 		"a change of what failed": {
-			[]run.Status{ok, ok, ok, bad, ok, skip, ok}, map[string]run.RestartTask{"deploy": changed}, run.RestartFailed, nil,
+			[]run.Status{ok, ok, ok, bad, ok, skip, ok},
+			map[string]run.RestartTask{"deploy": changed},
+			run.RestartFailed, nil,
 			map[string]string{"deploy": "changed steps[0].run", "report": "dependency deploy", "tidy": "finally"},
 		},
 		"a new task, and one that never ran": {
-			[]run.Status{ok, ok, ok, ok, run.StatusNotStarted, off, ok}, map[string]run.RestartTask{"lint": {Reason: run.RestartNew}}, run.RestartFailed, nil,
+			[]run.Status{ok, ok, ok, ok, run.StatusNotStarted, off, ok},
+			map[string]run.RestartTask{"lint": {Reason: run.RestartNew}},
+			run.RestartFailed, nil,
 			map[string]string{"lint": "new", "report": "not_run", "tidy": "finally"},
 		},
 		"named tasks": {
-			[]run.Status{ok, ok, bad, skip, ok, skip, bad}, nil, "", []string{"lint", "report"},
+			[]run.Status{ok, ok, bad, skip, ok, skip, bad},
+			nil, "",
+			[]string{"lint", "report"},
 			map[string]string{"deploy": "skipped", "lint": "requested", "report": "requested", "tidy": "finally"},
 		},
 		"all": {
-			[]run.Status{ok, ok, bad, skip, ok, skip, ok}, map[string]run.RestartTask{"lint": {Reason: run.RestartNew}, "deploy": changed}, run.RestartStart, nil,
+			[]run.Status{ok, ok, bad, skip, ok, skip, ok},
+			map[string]run.RestartTask{"lint": {Reason: run.RestartNew}, "deploy": changed},
+			run.RestartStart, nil,
 			map[string]string{"build": "start", "test[N=1]": "start", "test[N=2]": "start", "deploy": "changed steps[0].run", "lint": "new", "report": "start", "tidy": "start"},
 		},
 	}

@@ -124,7 +124,7 @@ func restart(ctx context.Context, t *sqldb.Tx, r *rows.Run, how *records.Restart
 	}
 	for _, shift := range slices.Sorted(maps.Keys(kept)) {
 		err := sqldb.InChunks(kept[shift], func(placeholders string, args []any) error {
-			return keepRows(ctx, t, shift, placeholders, append([]any{r.ID, shift, how.From}, args...))
+			return keepRows(ctx, t, placeholders, append([]any{r.ID, shift, how.From}, args...))
 		})
 		if err != nil {
 			return err
@@ -133,10 +133,9 @@ func restart(ctx context.Context, t *sqldb.Tx, r *rows.Run, how *records.Restart
 	return nil
 }
 
-// keepRows copies the outputs, archives and logs of tasks, whose numbers in the new run are greater
-// by shift. args are the id of the new run, shift, that of the old run, and the numbers of the
-// tasks there.
-func keepRows(ctx context.Context, t *sqldb.Tx, shift int, placeholders string, args []any) error {
+// keepRows copies the outputs, archives and logs of tasks. args are the id of the new run, how much
+// greater the numbers of the tasks are in it, the id of the old run, and their numbers there.
+func keepRows(ctx context.Context, t *sqldb.Tx, placeholders string, args []any) error {
 	if _, err := t.Exec(ctx, `INSERT INTO task_outputs (run_id, task, attempt, dispatch, outputs)
 		SELECT ?, task + ?, attempt, dispatch, outputs FROM task_outputs WHERE run_id = ? AND task IN `+placeholders, args...); err != nil {
 		return err
