@@ -5421,8 +5421,8 @@ type ClientInterface interface {
 	// RestartRunWithBody Create a new run from a final one
 	//
 	// Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
-	// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
-	// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
+	// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded, unless `spec`
+	// changes tasks of it. `tasks` selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
 	// With `spec`, tasks that it changes run too, with all tasks that depend on them; `planRestart` lists them
 	// beforehand.
 	// `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
@@ -5438,8 +5438,8 @@ type ClientInterface interface {
 	// RestartRun Create a new run from a final one
 	//
 	// Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
-	// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
-	// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
+	// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded, unless `spec`
+	// changes tasks of it. `tasks` selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
 	// With `spec`, tasks that it changes run too, with all tasks that depend on them; `planRestart` lists them
 	// beforehand.
 	// `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
@@ -7624,8 +7624,8 @@ func (c *Client) CancelRun(ctx context.Context, id RunID, body CancelRunJSONRequ
 // RestartRunWithBody Create a new run from a final one
 //
 // Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
-// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
-// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
+// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded, unless `spec`
+// changes tasks of it. `tasks` selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
 // With `spec`, tasks that it changes run too, with all tasks that depend on them; `planRestart` lists them
 // beforehand.
 // `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
@@ -7651,8 +7651,8 @@ func (c *Client) RestartRunWithBody(ctx context.Context, id RunID, params *Resta
 // RestartRun Create a new run from a final one
 //
 // Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
-// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
-// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
+// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded, unless `spec`
+// changes tasks of it. `tasks` selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
 // With `spec`, tasks that it changes run too, with all tasks that depend on them; `planRestart` lists them
 // beforehand.
 // `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the

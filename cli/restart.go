@@ -161,9 +161,9 @@ func (r *restartFlags) keepEdited(f *runsFlags, id string) {
 			flags = " --from " + r.from
 		}
 		for _, task := range r.tasks {
-			flags += " --task '" + task + "'"
+			flags += " --task " + quoted(task)
 		}
-		_, _ = fmt.Fprintf(f.env.Stderr, "The changed file is kept: drover runs restart %s --file %s%s\n", id, r.edited.Path, flags)
+		_, _ = fmt.Fprintf(f.env.Stderr, "The changed file is kept: drover runs restart %s --file %s%s, with the other flags as before\n", id, r.edited.Path, flags)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -62,7 +64,13 @@ func TestRestart_asks(t *testing.T) {
 			}))
 			defer server.Close()
 			var out, messages strings.Builder
-			env := session.Env{Stdin: strings.NewReader(tt.answer), Stdout: &out, Stderr: &messages, LookupEnv: func(name string) (string, bool) {
+			// The editor gets a file as its standard input, of which it reads nothing.
+			answer := filepath.Join(t.TempDir(), "answer")
+			require.NoError(t, os.WriteFile(answer, []byte(tt.answer), 0o600))
+			stdin, err := os.Open(answer)
+			require.NoError(t, err)
+			defer func() { _ = stdin.Close() }()
+			env := session.Env{Stdin: stdin, Stdout: &out, Stderr: &messages, LookupEnv: func(name string) (string, bool) {
 				value, ok := map[string]string{"DROVER_SERVER": server.URL, "EDITOR": "sed -i -e s/true/false/"}[name]
 				return value, ok
 			}}

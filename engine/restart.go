@@ -11,7 +11,6 @@ import (
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/graph"
-	"github.com/drover-run/drover/run/inputs"
 	"github.com/drover-run/drover/spec"
 )
 
@@ -75,14 +74,15 @@ func (e *Engine) planRestart(ctx context.Context, req run.RestartRequest) (plann
 	if r.x, err = e.expand(ctx, of); err != nil {
 		return plannedRestart{}, err
 	}
-	if r.tasks, err = e.changesOf(ctx, source, req, r.x); err != nil {
+	if r.tasks, err = changesOf(source, req, r.x); err != nil {
 		return plannedRestart{}, err
 	}
 	if err := r.keepResults(old, req); err != nil {
 		return plannedRestart{}, err
 	}
-	if succeeded && !slices.ContainsFunc(r.tasks, runsAnew) {
-		return plannedRestart{}, run.Errorf(run.CodeWrongPhase, "run %s succeeded, and the specification changes none of its tasks: there is nothing to restart; restart it from its start, or name tasks", old.ID)
+	if req.From == run.RestartFailed && req.Spec != nil && !slices.ContainsFunc(r.tasks, runsAnew) {
+		return plannedRestart{}, run.Errorf(run.CodeWrongPhase,
+			"the specification changes none of the tasks that succeeded in run %s, and has none that failed or was stopped: there is nothing to run; restart it from its start, or name tasks", old.ID)
 	}
 	return r, nil
 }
@@ -203,7 +203,7 @@ func mergeMap[V any](under *map[string]V, over map[string]V) {
 // changesOf returns the tasks of a restart, with reasons to run for those that its specification
 // changes. A restart without one changes none: the environment, inputs and secrets that it gives
 // are for the tasks that run.
-func (e *Engine) changesOf(ctx context.Context, source records.Source, req run.RestartRequest, x expansion) ([]run.RestartTask, error) {
+func changesOf(source records.Source, req run.RestartRequest, x expansion) ([]run.RestartTask, error) {
 	if req.Spec == nil || req.From == run.RestartStart {
 		tasks := make([]run.RestartTask, len(x.Tasks))
 		for i, t := range x.Tasks {
@@ -211,35 +211,33 @@ func (e *Engine) changesOf(ctx context.Context, source records.Source, req run.R
 		}
 		return tasks, nil
 	}
-	before, err := e.expandAgain(ctx, source.Spec)
-	if err != nil {
-		return nil, run.Errorf(run.CodeConflict, "the tasks of run %s cannot be compared with those of the specification: %w; restart it from its start", source.Run.ID, err)
+	before := spec.Expanded{Spec: source.Ran}
+	var faults []run.Fault
+	if before.Expansion, faults = spec.Expand(source.Ran, nil); len(faults) > 0 {
+		return nil, run.Errorf(run.CodeConflict, "the tasks of run %s cannot be compared with those of the specification: %w; restart it from its start", source.Run.ID, faultsError(faults))
 	}
+	pools := make(map[string]string, len(source.Run.Tasks))
+	for _, t := range source.Run.Tasks {
+		pools[t.Name] = t.Pool
+	}
+	for i := range before.Tasks {
+		before.Tasks[i].Pool = pools[before.Tasks[i].Name]
+	}
+	before.Spec.Secrets = source.Spec.Secrets
 	if source.SecretsBy == "" || source.SecretsBy != req.Subject {
-		before.Spec.Secrets = nil // a comparison would tell the caller whether a guess is right
+		// A comparison would tell the caller whether a guess is right.
+		before.Spec.Secrets = otherSecrets(before.Spec.Secrets, x.spec.Secrets)
 	}
 	return spec.Changes(before, spec.Expanded{Spec: x.spec, Expansion: x.Expansion}), nil
 }
 
-// expandAgain expands the specification of an earlier run with the pools that there are now, so
-// that it differs from another one only by what their authors wrote.
-func (e *Engine) expandAgain(ctx context.Context, of *run.Spec) (spec.Expanded, error) {
-	s, _, faults := inputs.Resolve(of, inputs.MissingFault)
-	if len(faults) > 0 {
-		return spec.Expanded{}, faultsError(faults)
+// otherSecrets returns secrets of the same names, none of which has the value that is given now.
+func otherSecrets(of, now map[string]run.Secret) map[string]run.Secret {
+	out := make(map[string]run.Secret, len(of))
+	for name := range of {
+		out[name] = now[name] + "?"
 	}
-	pools, err := poolsFor(ctx, e.store, s)
-	if err != nil {
-		return spec.Expanded{}, err
-	}
-	x, faults := spec.Expand(s, func(name string, t *run.TaskSpec) (string, error) {
-		pool, _ := choosePool(name, t, pools) // there may be none any more
-		return pool, nil
-	})
-	if len(faults) > 0 {
-		return spec.Expanded{}, faultsError(faults)
-	}
-	return spec.Expanded{Spec: s, Expansion: x}, nil
+	return out
 }
 
 // keepResults determines the tasks that keep their results, and adds them to the plan

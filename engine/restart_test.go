@@ -276,6 +276,14 @@ func TestRestart_changed_specification_from_failed(t *testing.T) {
 			of: failed.ID, change: func(*run.Spec) {}, req: run.RestartRequest{From: run.RestartFailed, Subject: "other", Secrets: map[string]run.Secret{"S": "old"}},
 			want: []run.RestartTask{{Name: "a", Reason: run.RestartChanged, Detail: "secrets.S"}, {Name: "b", Reason: run.RestartChanged, Detail: "secrets.S"}},
 		},
+		"without the secrets of another subject": {
+			of: failed.ID, change: func(s *run.Spec) { s.Secrets = nil }, req: run.RestartRequest{From: run.RestartFailed, Subject: "other"},
+			want: []run.RestartTask{{Name: "a", Reason: run.RestartChanged, Detail: "secrets.S"}, {Name: "b", Reason: run.RestartChanged, Detail: "secrets.S"}},
+		},
+		"without the secrets": {
+			of: failed.ID, change: func(s *run.Spec) { s.Secrets = nil },
+			want: []run.RestartTask{{Name: "a", Reason: run.RestartChanged, Detail: "secrets.S"}, {Name: "b", Reason: run.RestartChanged, Detail: "secrets.S"}},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

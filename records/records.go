@@ -193,6 +193,9 @@ type IdempotencyKey struct {
 // Source is a run to be restarted.
 type Source struct {
 	Spec *run.Spec // with the values of its secrets
+	// Ran is the specification as the tasks had it: with the references to inputs replaced, and
+	// the images of pools. Its secrets are hidden.
+	Ran *run.Spec
 	// SecretsBy is who gave them; "" if that is not known.
 	SecretsBy string
 	Run       run.Run

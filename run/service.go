@@ -138,8 +138,8 @@ type RestartRequest struct {
 	// Tasks are to run again, with all tasks that depend on them; all others
 	// keep their results. An expansion may be named as a whole.
 	Tasks []string
-	// Spec, if not nil, replaces the specification. Tasks that it changes run, unless all do,
-	// with all tasks that depend on them: see spec.Changes. A secret whose value is hidden keeps
+	// Spec, if not nil, replaces the specification. Besides the tasks that From and Tasks choose,
+	// those that it changes run, and all tasks that depend on them: see spec.Changes. A secret whose value is hidden keeps
 	// the value of the old run, if the subject gave it there; a subject that did not gives each
 	// value again, which counts as a change.
 	Spec *Spec

@@ -21,22 +21,26 @@ type Expanded struct {
 //
 //   - run.RestartNew: there is no such task.
 //   - run.RestartChanged: a key of the task differs, or one that holds for all tasks, such as the
-//     environment or the value of a secret. The detail is the path of the first such key.
+//     environment or the value of a secret, or if it has a condition, one that conditions can
+//     read. The detail is the path of the first such key.
 //   - run.RestartDependency: a task on which it depends expands to other tasks. The detail is
 //     its name.
 //
-// Tasks are compared after the expansion: another value of an axis changes no other task. Keys
-// that steer the run (its name, annotations, priority, change groups and timeouts) change none.
+// Tasks are compared after the expansion: another value of an axis changes no other task, and
+// with the pools that were chosen for them. Keys
+// that steer the run (its name, annotations, priority, change groups and timeouts) change none
+// without a condition.
 func Changes(before, after Expanded) []run.RestartTask {
 	c := &comparison{before: before, after: after, old: make(map[string]run.ExpandedTask, len(before.Tasks))}
-	c.was, c.is = namesByTask(before.Expansion), namesByTask(after.Expansion)
 	for _, t := range before.Tasks {
 		c.old[t.Name] = t
 	}
-	all := c.changedForAll()
-	nodes := make(map[string]run.RestartTask, len(after.Plan.Nodes))
+	c.widths = changedExpansions(before.Expansion, after.Expansion)
+	c.forAll, c.forConditions = c.changedForAll(), c.changedForConditions()
+	c.variables = changedVariables("", before.Spec.Environment, after.Spec.Environment)
+	nodes := make(map[string]nodeChange, len(after.Plan.Nodes))
 	for _, n := range after.Plan.Nodes {
-		nodes[n.Name] = c.node(n.Name, all)
+		nodes[n.Name] = c.node(n.Name)
 	}
 	tasks := make([]run.RestartTask, len(after.Tasks))
 	for i, t := range after.Tasks {
@@ -46,22 +50,41 @@ func Changes(before, after Expanded) []run.RestartTask {
 	return tasks
 }
 
-// comparison is a comparison of two specifications.
+// comparison is a comparison of two specifications. What holds for many tasks is compared once: a
+// specification can have thousands of tasks, and of variables.
 type comparison struct {
 	before, after Expanded
 	old           map[string]run.ExpandedTask // by name
-	was, is       map[string][]string         // the names of the tasks of each task of the specification
+	widths        map[string]bool             // tasks of the specification that expand to other tasks
+	forAll        run.Path                    // of the first key that is changed for all tasks
+	forConditions run.Path                    // of the first key that is changed for all conditions
+	variables     []variable                  // of the run that are changed
 }
 
-func namesByTask(x Expansion) map[string][]string {
-	names := make(map[string][]string, len(x.Plan.Nodes))
-	for _, t := range x.Tasks {
-		names[t.Spec] = append(names[t.Spec], t.Name)
+// changedExpansions returns the tasks of a specification that expand to other tasks than before.
+func changedExpansions(before, after Expansion) map[string]bool {
+	changed := make(map[string]bool)
+	was := make(map[string]bool, len(before.Tasks))
+	for _, t := range before.Tasks {
+		was[t.Name] = true
 	}
-	for _, list := range names {
-		slices.Sort(list)
+	for _, t := range after.Tasks {
+		changed[t.Spec] = changed[t.Spec] || !was[t.Name]
+		delete(was, t.Name)
 	}
-	return names
+	for _, t := range before.Tasks {
+		changed[t.Spec] = changed[t.Spec] || was[t.Name]
+	}
+	return changed
+}
+
+// revealed returns the values of the secrets of a specification, to compare them.
+func revealed(s *run.Spec) map[string]string {
+	values := make(map[string]string, len(s.Secrets))
+	for name, secret := range s.Secrets {
+		values[name] = secret.Reveal()
+	}
+	return values
 }
 
 func changed(path run.Path) run.RestartTask {
@@ -69,40 +92,119 @@ func changed(path run.Path) run.RestartTask {
 }
 
 // changedForAll returns the path of the first key that is changed for all tasks, "" if none is.
-// Variables and values of secrets are compared for each task, which may set them itself.
+// Variables are compared for each task, which may set them itself.
 func (c *comparison) changedForAll() run.Path {
 	was, is := c.before.Spec, c.after.Spec
 	return firstDifference("", []difference{
 		{"group", was.Group, is.Group}, // of caches and pools, and of those who may read the logs
 		{"untrusted", was.Untrusted, is.Untrusted},
+		{"setup_errors", was.SetupErrors, is.SetupErrors}, // a run with some ends at once
 		{"registries", was.Registries, is.Registries},
+		{"secrets", revealed(was), revealed(is)},
 		{"secrets_from", was.SecretsFrom, is.SecretsFrom},
 		{"secret_files", slices.Sorted(slices.Values(was.SecretFiles)), slices.Sorted(slices.Values(is.SecretFiles))},
 	})
 }
 
 // node compares a task of the specification, for all tasks to which it expands.
-func (c *comparison) node(name string, all run.Path) run.RestartTask {
+func (c *comparison) node(name string) nodeChange {
 	was, is := c.before.Spec.Tasks[name], c.after.Spec.Tasks[name]
 	if was == nil {
-		return run.RestartTask{Reason: run.RestartNew}
+		return nodeChange{all: run.RestartTask{Reason: run.RestartNew}}
 	}
-	if all != "" {
-		return changed(all)
+	if c.forAll != "" {
+		return nodeChange{all: changed(c.forAll)}
 	}
 	path := run.Path("tasks").Key(name)
 	if !maps.Equal(masks(was), masks(is)) {
-		return changed(path.Key("depends"))
+		return nodeChange{all: changed(path.Key("depends"))}
 	}
 	for _, d := range is.Depends {
-		if !slices.Equal(c.was[d.Task], c.is[d.Task]) {
-			return run.RestartTask{Reason: run.RestartDependency, Detail: d.Task}
+		if c.widths[d.Task] {
+			return nodeChange{all: run.RestartTask{Reason: run.RestartDependency, Detail: d.Task}}
 		}
 	}
 	if p := firstDifference(path, []difference{{"", keys(was), keys(is)}}); p != "" {
-		return changed(p)
+		return nodeChange{all: changed(p)}
 	}
-	return run.RestartTask{}
+	if c.forConditions != "" && conditional(is) {
+		return nodeChange{all: changed(c.forConditions)}
+	}
+	own := changedVariables(path, was.Environment, is.Environment)
+	axes := len(is.Matrix.Axes) + addedKeys(is.Matrix) // as many variables a task of the expansion can override
+	for _, v := range c.variables {
+		if len(own) > axes {
+			break
+		}
+		_, had := was.Environment[v.name]
+		if _, has := is.Environment[v.name]; !had && !has {
+			own = append(own, v)
+		}
+	}
+	return nodeChange{variables: c.effective(own, was, is)}
+}
+
+// effective leaves out variables that a task sets itself, or no longer sets, to the value that it
+// has from the run otherwise.
+func (c *comparison) effective(variables []variable, was, is *run.TaskSpec) []variable {
+	value := func(s *run.Spec, t *run.TaskSpec, name string) (string, bool) {
+		if v, ok := t.Environment[name]; ok {
+			return v, true
+		}
+		v, ok := s.Environment[name]
+		return v, ok
+	}
+	var out []variable
+	for _, v := range variables {
+		before, had := value(c.before.Spec, was, v.name)
+		if after, has := value(c.after.Spec, is, v.name); had != has || before != after {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// nodeChange is what is changed of all tasks of a node.
+type nodeChange struct {
+	all run.RestartTask
+	// variables are those of the environment that differ, which the axes of a task can override,
+	// or at least more of them than it has axes.
+	variables []variable
+}
+
+// variable is a variable of an environment.
+type variable struct {
+	name string
+	path run.Path
+}
+
+// changedVariables compares the environment at a path.
+func changedVariables(at run.Path, was, is map[string]string) []variable {
+	if at = at.Key("environment"); maps.Equal(was, is) {
+		return nil
+	}
+	var out []variable
+	for _, name := range slices.Sorted(maps.Keys(merged(was, is))) {
+		before, had := was[name]
+		if after, has := is[name]; had != has || before != after {
+			out = append(out, variable{name, at.Key(name)})
+		}
+	}
+	return out
+}
+
+// conditional reports whether a task or one of its steps has a condition.
+func conditional(t *run.TaskSpec) bool {
+	return t.If != "" || slices.ContainsFunc(t.Steps, func(s run.Step) bool { return s.If != "" })
+}
+
+// changedForConditions returns the path of the first changed key that conditions can read, beside
+// variables and tasks: see condition.Values.
+func (c *comparison) changedForConditions() run.Path {
+	was, is := c.before.Spec, c.after.Spec
+	return firstDifference("", []difference{
+		{"name", was.Name, is.Name}, {"inputs", was.Inputs, is.Inputs}, {"input_values", was.InputValues, is.InputValues}, {"annotations", was.Annotations, is.Annotations},
+	})
 }
 
 // masks returns the dependencies of a task, whose order and short forms make no difference.
@@ -121,65 +223,36 @@ func keys(t *run.TaskSpec) run.TaskSpec {
 	return out
 }
 
-// task compares one task of the expansion. ofNode is the result for all tasks of its node.
-func (c *comparison) task(t run.ExpandedTask, ofNode run.RestartTask) run.RestartTask {
-	if ofNode.Reason == run.RestartNew {
-		return ofNode
+// task compares one task of the expansion. of is the result for its node.
+func (c *comparison) task(t run.ExpandedTask, of nodeChange) run.RestartTask {
+	if of.all.Reason == run.RestartNew {
+		return of.all
 	}
 	old, ok := c.old[t.Name]
 	if !ok {
 		return run.RestartTask{Reason: run.RestartNew}
 	}
-	if ofNode.Reason != "" {
-		return ofNode
+	if of.all.Reason != "" {
+		return of.all
 	}
-	path := run.Path("tasks").Key(t.Spec)
+	if old.Pool != t.Pool {
+		return changed(run.Path("tasks").Key(t.Spec).Key("pool"))
+	}
 	if !maps.Equal(old.Axis, t.Axis) { // an item of include adds to a combination, whose name stays
-		return changed(path.Key("matrix"))
+		return changed(run.Path("tasks").Key(t.Spec).Key("matrix"))
 	}
-	was, is := variables(c.before.Spec, old), variables(c.after.Spec, t)
-	for _, name := range slices.Sorted(maps.Keys(merged(was, is))) {
-		before, had := was[name]
-		after, has := is[name]
-		switch {
-		case had == has && before.value == after.value:
-		case has:
-			return changed(after.path)
-		default:
-			return changed(before.path)
+	for _, v := range of.variables {
+		if _, overridden := t.Axis[v.name]; !overridden {
+			return changed(v.path)
 		}
 	}
 	return run.RestartTask{}
 }
 
 func merged[V any](a, b map[string]V) map[string]V {
-	out := maps.Clone(a)
+	out := make(map[string]V, len(a)+len(b))
+	maps.Copy(out, a)
 	maps.Copy(out, b)
-	return out
-}
-
-// variable is a variable of a task's environment, and where the specification sets it.
-type variable struct {
-	value string
-	path  run.Path
-}
-
-// variables returns the environment of a task, in the order of run.Definition.Environment.
-func variables(s *run.Spec, t run.ExpandedTask) map[string]variable {
-	path := run.Path("tasks").Key(t.Spec)
-	out := make(map[string]variable)
-	for name, value := range s.Environment {
-		out[name] = variable{value, run.Path("environment").Key(name)}
-	}
-	for name, value := range s.Tasks[t.Spec].Environment {
-		out[name] = variable{value, path.Key("environment").Key(name)}
-	}
-	for name, value := range t.Axis {
-		out[name] = variable{value, path.Key("matrix").Key(name)}
-	}
-	for name, value := range s.Secrets {
-		out[name] = variable{value.Reveal(), run.Path("secrets").Key(name)}
-	}
 	return out
 }
 

@@ -108,7 +108,11 @@ func TestRun_restarted_ends_as_its_graph_says(t *testing.T) {
 				ended, _ := expect(t, p, outcomes)
 				g, err := graph.New(p.Nodes, false)
 				require.NoError(t, err)
-				kept, err := graph.Kept(p.Nodes, ended, g.Name, "", []string{g.Name(r.IntN(g.Len()))})
+				tasks := make([]run.RestartTask, g.Len())
+				for i := range tasks {
+					tasks[i].Name = g.Name(i)
+				}
+				kept, err := graph.Kept(p.Nodes, ended, tasks, "", []string{g.Name(r.IntN(g.Len()))})
 				require.NoError(t, err)
 				p.Kept = graph.KeptStatuses(ended, kept)
 				for i := range outcomes {

@@ -38,7 +38,7 @@ func Kept(nodes []run.Node, status []run.Status, tasks []run.RestartTask, from r
 		runs = runs || out[i].Reason != ""
 	}
 	if from == run.RestartFailed && !runs {
-		return nil, run.Errorf(run.CodeWrongPhase, "no task of the run failed or was stopped")
+		return nil, run.Errorf(run.CodeWrongPhase, "there is no task to run: none failed or was stopped")
 	}
 	addDependents(nodes, out)
 	for _, n := range nodes { // finally tasks follow the tasks that run again

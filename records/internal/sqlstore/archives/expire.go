@@ -5,11 +5,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/internal/sqlstore/rows"
 	"github.com/drover-run/drover/records/internal/sqlstore/sqldb"
 	"github.com/drover-run/drover/run"
 )
@@ -183,25 +185,25 @@ func DiscardArchives(ctx context.Context, t *sqldb.Tx, id run.ID) error {
 }
 
 // KeepArchives copies the archives of kept tasks to a new run that restarts an
-// old one. args are the id of the new run, how much greater the numbers of the tasks are in it,
-// the id of the old run, and the numbers of the tasks there, for which tasks has placeholders.
-func KeepArchives(ctx context.Context, t *sqldb.Tx, tasks string, args []any) error {
+// old one.
+func KeepArchives(ctx context.Context, t *sqldb.Tx, kept rows.KeptTasks) error {
 	if t.Dialect.ForUpdate != "" { // none may be removed between the two statements
-		if err := sqldb.Each(ctx, t, func(row sqldb.Scanner) error {
-			var step int
-			return row.Scan(&step)
-		}, `SELECT step FROM archives WHERE run_id = ? AND task IN `+tasks+` ORDER BY task, step`+t.Dialect.ForUpdate, args[2:]...); err != nil {
+		if err := sqldb.InChunks(slices.Sorted(maps.Values(kept.Numbers)), func(tasks string, args []any) error {
+			return sqldb.Each(ctx, t, func(row sqldb.Scanner) error {
+				var step int
+				return row.Scan(&step)
+			}, `SELECT step FROM archives WHERE run_id = ? AND task IN `+tasks+` ORDER BY task, step`+t.Dialect.ForUpdate, append([]any{kept.From}, args...)...)
+		}); err != nil {
 			return err
 		}
 	}
-	if _, err := t.Exec(ctx, `INSERT INTO archives (run_id, task, attempt, dispatch, step, kind, name, object, size, digest, tests, created_at, expires_at)
-		SELECT ?, task + ?, attempt, dispatch, step, kind, name, object, size, digest, tests, created_at, expires_at
-		FROM archives WHERE run_id = ? AND task IN `+tasks, args...); err != nil {
+	if err := kept.Copy(ctx, t, `INSERT INTO archives (run_id, task, attempt, dispatch, step, kind, name, object, size, digest, tests, created_at, expires_at)
+		SELECT kept.run_id, kept.task, a.attempt, a.dispatch, a.step, a.kind, a.name, a.object, a.size, a.digest, a.tests, a.created_at, a.expires_at
+		FROM kept JOIN archives a ON a.run_id = kept.from_run AND a.task = kept.from_task`); err != nil {
 		return err
 	}
-	_, err := t.Exec(ctx, `UPDATE archive_objects SET refs = refs + 1 WHERE object IN
-		(SELECT object FROM archives WHERE run_id = ? AND object <> '' AND task IN `+tasks+`)`, args[2:]...)
-	return err
+	return kept.Copy(ctx, t, `UPDATE archive_objects SET refs = refs + 1 WHERE object IN
+		(SELECT a.object FROM kept JOIN archives a ON a.run_id = kept.from_run AND a.task = kept.from_task WHERE a.object <> '')`)
 }
 
 // TakeObjects implements records.Store.

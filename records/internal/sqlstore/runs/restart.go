@@ -25,7 +25,10 @@ func (s *Store) RestartSource(ctx context.Context, id run.ID) (records.Source, e
 	out := records.Source{Run: old}
 	err = s.db.Read(ctx, "read the source of a restart", func(q sqldb.Querier) error {
 		var err error
-		if out.Spec, out.SecretsBy, err = readSpec(ctx, q, id); err != nil {
+		if out.Spec, out.SecretsBy, err = readSpec(ctx, q, id, asWritten); err != nil {
+			return err
+		}
+		if out.Ran, _, err = readSpec(ctx, q, id, asRun); err != nil {
 			return err
 		}
 		out.Spec.Secrets = nil
@@ -45,15 +48,23 @@ func (s *Store) RunSpec(ctx context.Context, id run.ID) (*run.Spec, error) {
 	var spec *run.Spec
 	err := s.db.Read(ctx, "read a specification", func(q sqldb.Querier) error {
 		var err error
-		spec, _, err = readSpec(ctx, q, id)
+		spec, _, err = readSpec(ctx, q, id, asWritten)
 		return err
 	})
 	return spec, err
 }
 
+// specForm is a form of the specification of a run.
+type specForm int
+
+const (
+	asWritten specForm = iota // with its references to inputs
+	asRun                     // as the tasks have it
+)
+
 // readSpec reads the specification of a run, with hidden secrets, and who gave their
 // values.
-func readSpec(ctx context.Context, q sqldb.Querier, id run.ID) (*run.Spec, string, error) {
+func readSpec(ctx context.Context, q sqldb.Querier, id run.ID, form specForm) (*run.Spec, string, error) {
 	spec := new(run.Spec)
 	var header, annotations, names, secretsBy, source string
 	err := q.QueryRow(ctx, `SELECT header, annotations, secret_names, secrets_by, source FROM run_details WHERE run_id = ?`, id).
@@ -63,6 +74,9 @@ func readSpec(ctx context.Context, q sqldb.Querier, id run.ID) (*run.Spec, strin
 	}
 	if err != nil {
 		return nil, "", err
+	}
+	if form == asRun {
+		source = ""
 	}
 	var secrets []string
 	if err := errors.Join(sqldb.Unmarshal(cmp.Or(source, header), spec), sqldb.Unmarshal(annotations, &spec.Annotations), sqldb.Unmarshal(names, &secrets)); err != nil {
@@ -112,8 +126,7 @@ func restart(ctx context.Context, t *sqldb.Tx, r *rows.Run, how *records.Restart
 	if len(how.Kept) == 0 {
 		return nil
 	}
-	kept, err := keepTasks(ctx, t, r, how)
-	if err != nil {
+	if err := keepTasks(ctx, t, r, how); err != nil {
 		return err
 	}
 	if err := logs.LockSharing(ctx, t); err != nil {
@@ -122,33 +135,20 @@ func restart(ctx context.Context, t *sqldb.Tx, r *rows.Run, how *records.Restart
 	if err := logs.KeepExpired(ctx, t, r.ID, how.From, how.Kept); err != nil {
 		return err
 	}
-	for _, shift := range slices.Sorted(maps.Keys(kept)) {
-		err := sqldb.InChunks(kept[shift], func(placeholders string, args []any) error {
-			return keepRows(ctx, t, placeholders, append([]any{r.ID, shift, how.From}, args...))
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// keepRows copies the outputs, archives and logs of tasks. args are the id of the new run, how much
-// greater the numbers of the tasks are in it, the id of the old run, and their numbers there.
-func keepRows(ctx context.Context, t *sqldb.Tx, placeholders string, args []any) error {
-	if _, err := t.Exec(ctx, `INSERT INTO task_outputs (run_id, task, attempt, dispatch, outputs)
-		SELECT ?, task + ?, attempt, dispatch, outputs FROM task_outputs WHERE run_id = ? AND task IN `+placeholders, args...); err != nil {
+	kept := rows.KeptTasks{Run: r.ID, From: how.From, Numbers: how.Kept}
+	if err := kept.Copy(ctx, t, `INSERT INTO task_outputs (run_id, task, attempt, dispatch, outputs)
+		SELECT kept.run_id, kept.task, o.attempt, o.dispatch, o.outputs
+		FROM kept JOIN task_outputs o ON o.run_id = kept.from_run AND o.task = kept.from_task`); err != nil {
 		return err
 	}
-	if err := archives.KeepArchives(ctx, t, placeholders, args); err != nil {
+	if err := archives.KeepArchives(ctx, t, kept); err != nil {
 		return err
 	}
-	_, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, packed, bytes, outline,
+	return kept.Copy(ctx, t, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, packed, bytes, outline,
 		source_run, source_task)
-		SELECT ?, task + ?, attempt, dispatch, first_frame, last_frame, task_end, packed, bytes, outline,
-		CASE WHEN source_run = '' THEN run_id ELSE source_run END, CASE WHEN source_run = '' THEN task ELSE source_task END
-		FROM log_batches WHERE run_id = ? AND task IN `+placeholders, args...)
-	return err
+		SELECT kept.run_id, kept.task, b.attempt, b.dispatch, b.first_frame, b.last_frame, b.task_end, b.packed, b.bytes, b.outline,
+		CASE WHEN b.source_run = '' THEN b.run_id ELSE b.source_run END, CASE WHEN b.source_run = '' THEN b.task ELSE b.source_task END
+		FROM kept JOIN log_batches b ON b.run_id = kept.from_run AND b.task = kept.from_task`)
 }
 
 // link adds the new run to the restarts of the old one.
@@ -171,45 +171,40 @@ func link(ctx context.Context, t *sqldb.Tx, r, old *rows.Run) error {
 	return rows.SaveRun(ctx, t, old, old.Clone())
 }
 
-// keepTasks copies the end states of tasks. It returns their numbers in the old run, sorted, by
-// how much greater they are in the new one: a changed specification shifts whole ranges of tasks.
-func keepTasks(ctx context.Context, t *sqldb.Tx, r *rows.Run, how *records.Restart) (map[int][]int, error) {
+// keepTasks copies the end states of tasks.
+func keepTasks(ctx context.Context, t *sqldb.Tx, r *rows.Run, how *records.Restart) error {
 	tasks, err := rows.QueryTasks(ctx, t, `run_id = ? ORDER BY number`, how.From)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	byShift := make(map[int][]int)
 	kept := make([]*rows.Task, 0, len(how.Kept))
 	for _, n := range slices.Sorted(maps.Keys(how.Kept)) {
 		old := how.Kept[n]
 		if old < 0 || old >= len(tasks) || !tasks[old].Status.Final() {
-			return nil, run.Errorf(run.CodeConflict, "task %d of run %s cannot be kept as task %d", old, how.From, n)
+			return run.Errorf(run.CodeConflict, "task %d of run %s cannot be kept as task %d", old, how.From, n)
 		}
 		x := tasks[old]
 		// Frames that arrive after this copy would reach the old run only.
 		if err := checkComplete(ctx, t, how.From, &x); err != nil {
-			return nil, err
+			return err
 		}
 		x.Number = n
-		kept, byShift[n-old] = append(kept, &x), append(byShift[n-old], old)
+		kept = append(kept, &x)
 		r.Counts.Move(run.StatusNotStarted, x.Status)
 		if x.Annotations == "" {
 			continue
 		}
 		if _, err := t.Exec(ctx, `UPDATE tasks SET annotations = ? WHERE run_id = ? AND number = ?`, x.Annotations, r.ID, n); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	for _, numbers := range byShift {
-		slices.Sort(numbers)
-	}
 	if err := rows.SaveTasks(ctx, t, r.ID, kept); err != nil {
-		return nil, err
+		return err
 	}
 	counted, err := sqldb.Marshal(r.Counts)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_, err = t.Exec(ctx, `UPDATE runs SET counts = ? WHERE id = ?`, counted, r.ID)
-	return byShift, err
+	return err
 }
