@@ -129,6 +129,41 @@ func TestStore_secrets_are_in_one_place(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "drover.db")
 	create(t, path)
+	require.Equal(t, []string{"run_secrets.secrets"}, columnsWith(t, path, "hunter2"))
+}
+
+// TestStore_delete_leaves_nothing deletes a run that ended with a warning.
+func TestStore_delete_leaves_nothing(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "drover.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	require.NoError(t, err)
+	of := &run.Spec{
+		Name: "deleted", Group: "/a/b", Secrets: map[string]run.Secret{"TOKEN": "hunter2hunter2"}, Annotations: map[string]string{"k": "v"},
+		Inputs: map[string]run.Input{"x": {Default: new("a")}}, InputValues: map[string]string{"x": "b"},
+		Tasks: map[string]*run.TaskSpec{"build": {Steps: []run.Step{{Run: "true"}}, AllowFailure: true}},
+	}
+	x, faults := spec.Expand(of, nil)
+	require.Empty(t, faults)
+	r, err := s.CreateRun(t.Context(), records.NewRun{Spec: of, Source: of, Plan: x.Plan, Tasks: x.Tasks, Actor: "ann"})
+	require.NoError(t, err)
+	_, err = s.Begin(t.Context(), r.ID)
+	require.NoError(t, err)
+	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}, Executor: "x", JournalID: "j"})
+	require.NoError(t, err)
+	_, _, err = s.Apply(t.Context(), r.ID, records.Changes{
+		Tasks: []run.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusFailed}}, Result: run.ResultSuccess, Finish: true,
+	})
+	require.NoError(t, err)
+	require.Subset(t, columnsWith(t, path, string(r.ID)), []string{"run_inputs.run_id", "run_warnings.run_id", "tasks.run_id"})
+	require.NoError(t, s.DeleteRun(t.Context(), r.ID))
+	require.Equal(t, []string{"counters.last_id", "events.run_id"}, columnsWith(t, path, string(r.ID)), "its id is that of the last run, and an event says that it was deleted")
+	require.NoError(t, s.Close())
+}
+
+// columnsWith returns the columns that have a text in a value.
+func columnsWith(t *testing.T, path, text string) []string {
+	t.Helper()
 	db := raw(t, path)
 	rows, err := db.QueryContext(t.Context(), `SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table'`)
 	require.NoError(t, err)
@@ -144,12 +179,12 @@ func TestStore_secrets_are_in_one_place(t *testing.T) {
 	for _, c := range columns {
 		var n int
 		require.NoError(t, db.QueryRowContext(t.Context(),
-			fmt.Sprintf(`SELECT count(*) FROM %s WHERE CAST(%s AS TEXT) LIKE '%%hunter2%%'`, c[0], c[1])).Scan(&n))
+			fmt.Sprintf(`SELECT count(*) FROM %s WHERE CAST(%s AS TEXT) LIKE '%%%s%%'`, c[0], c[1], text)).Scan(&n))
 		if n > 0 {
 			found = append(found, c[0]+"."+c[1])
 		}
 	}
-	require.Equal(t, []string{"run_secrets.secrets"}, found)
+	return found
 }
 
 // TestStore_busy holds the write lock on another connection.
