@@ -16,7 +16,7 @@ import (
 
 // Restart implements run.Service.
 func (e *Engine) Restart(ctx context.Context, req run.RestartRequest) (run.Run, error) {
-	r, err := e.planRestart(ctx, req)
+	r, err := planRestart(ctx, e, req)
 	if err != nil {
 		return run.Run{}, err
 	}
@@ -32,7 +32,7 @@ func (e *Engine) Restart(ctx context.Context, req run.RestartRequest) (run.Run, 
 
 // PlanRestart implements run.Service.
 func (e *Engine) PlanRestart(ctx context.Context, req run.RestartRequest) ([]run.RestartTask, error) {
-	r, err := e.planRestart(ctx, req)
+	r, err := planRestart(ctx, e, req)
 	return r.tasks, err
 }
 
@@ -44,7 +44,7 @@ type plannedRestart struct {
 	restart   records.Restart
 }
 
-func (e *Engine) planRestart(ctx context.Context, req run.RestartRequest) (plannedRestart, error) {
+func planRestart(ctx context.Context, e *Engine, req run.RestartRequest) (plannedRestart, error) {
 	if err := checkRestart(req); err != nil {
 		return plannedRestart{}, err
 	}
@@ -80,16 +80,16 @@ func (e *Engine) planRestart(ctx context.Context, req run.RestartRequest) (plann
 	if err := r.keepResults(old, req); err != nil {
 		return plannedRestart{}, err
 	}
-	if req.From == run.RestartFailed && req.Spec != nil && !slices.ContainsFunc(r.tasks, runsAnew) {
+	if req.From == run.RestartFailed && req.Spec != nil && !slices.ContainsFunc(r.tasks, hasToRun) {
 		return plannedRestart{}, run.Errorf(run.CodeWrongPhase,
 			"the specification changes none of the tasks that succeeded in run %s, and has none that failed or was stopped: there is nothing to run; restart it from its start, or name tasks", old.ID)
 	}
 	return r, nil
 }
 
-// runsAnew reports whether a task of a restart has a reason to run that is not that of every
+// hasToRun reports whether a task of a restart has a reason to run that is not that of every
 // restart.
-func runsAnew(t run.RestartTask) bool {
+func hasToRun(t run.RestartTask) bool {
 	return !t.Kept && t.Reason != run.RestartSkipped && t.Reason != run.RestartFinally
 }
 
