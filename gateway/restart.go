@@ -17,7 +17,7 @@ import (
 
 // RestartRun implements ServerInterface.
 func (s *Server) RestartRun(c echo.Context, id api.RunID, params api.RestartRunParams) error {
-	r, err := s.readRestart(c, id)
+	r, err := readRestart(c, s, id)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (s *Server) RestartRun(c echo.Context, id api.RunID, params api.RestartRunP
 
 // PlanRestart implements ServerInterface.
 func (s *Server) PlanRestart(c echo.Context, id api.RunID) error {
-	r, err := s.readRestart(c, id)
+	r, err := readRestart(c, s, id)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *Server) PlanRestart(c echo.Context, id api.RunID) error {
 }
 
 // readRestart reads a request for a restart, after checking that the caller may submit the run.
-func (s *Server) readRestart(c echo.Context, id api.RunID) (restartRequest, error) {
+func readRestart(c echo.Context, s *Server, id api.RunID) (restartRequest, error) {
 	var body api.Restart
 	if err := s.decode(c, &body, strict); err != nil {
 		return restartRequest{}, err

@@ -38,7 +38,7 @@ func (g *Gateway) serveChangeGroups(mux *http.ServeMux) {
 	mux.HandleFunc("PUT /api/v1/changegroups/{name}", g.putChangeGroup)
 	mux.HandleFunc("GET /api/v1/groups", g.listGroups)
 	mux.HandleFunc("POST /api/v1/runs/{id}/restart", g.restart)
-	mux.HandleFunc("POST /api/v1/runs/{id}/restart/plan", g.planRestart)
+	mux.HandleFunc("POST /api/v1/runs/{id}/restart/plan", func(w http.ResponseWriter, r *http.Request) { planRestart(g, w, r) })
 	mux.HandleFunc("DELETE /api/v1/runs/{id}", g.deleteRun)
 	mux.HandleFunc("DELETE /api/v1/runs", g.deleteRuns)
 }

@@ -27,7 +27,7 @@ func (g *Gateway) restart(w http.ResponseWriter, r *http.Request) {
 	if old != nil && g.replay(w, key, id+data) {
 		return
 	}
-	s, ok := g.restartSpec(w, id, body)
+	s, ok := restartSpec(g, w, id, body)
 	if !ok || !g.consumeToken(w, body.ChangegroupToken, old.Changegroups) {
 		return
 	}
@@ -42,7 +42,7 @@ func (g *Gateway) restart(w http.ResponseWriter, r *http.Request) {
 }
 
 // planRestart answers what the gateway does, for which the values of all secrets are equal.
-func (g *Gateway) planRestart(w http.ResponseWriter, r *http.Request) {
+func planRestart(g *Gateway, w http.ResponseWriter, r *http.Request) {
 	body, _, ok := readRestart(w, r)
 	if !ok {
 		return
@@ -50,7 +50,7 @@ func (g *Gateway) planRestart(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s, ok := g.restartSpec(w, id, body)
+	s, ok := restartSpec(g, w, id, body)
 	if !ok {
 		return
 	}
@@ -94,7 +94,7 @@ func readRestart(w http.ResponseWriter, r *http.Request) (body api.Restart, data
 }
 
 // restartSpec returns the specification of a restart, or answers why there is none.
-func (g *Gateway) restartSpec(w http.ResponseWriter, id string, body api.Restart) (*run.Spec, bool) {
+func restartSpec(g *Gateway, w http.ResponseWriter, id string, body api.Restart) (*run.Spec, bool) {
 	old := g.find(id)
 	switch {
 	case old == nil:
