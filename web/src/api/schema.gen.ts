@@ -100,14 +100,40 @@ export interface paths {
         /**
          * Create a new run from a final one
          * @description Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
-         *     failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
-         *     selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
+         *     failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded, unless `spec`
+         *     changes tasks of it. `tasks` selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
+         *     With `spec`, tasks that it changes run too, with all tasks that depend on them; `planRestart` lists them
+         *     beforehand.
          *     `environment` and `secrets` override those of the old run, and so do `input_values`: the new run has the
          *     inputs of the old one, and values that are not given stay the same. A call that changes `environment`,
          *     `input_values` or `secrets` must give all secrets of the old run again, unless the same subject gave them to it:
          *     422 `required`.
          */
         post: operations["restartRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{id}/restart/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a run. */
+                id: components["parameters"]["RunID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say what becomes of each task in a restart
+         * @description The body is that of `restartRun`, whose errors it has, except for those of change groups. It creates nothing, and
+         *     ignores `changegroup_token`.
+         */
+        post: operations["planRestart"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1946,12 +1972,33 @@ export interface components {
                 [key: string]: string;
             };
             /**
-             * @description A run file, YAML or JSON, that replaces the specification; `from` must be `start`. A secret with the value
-             *     `[redacted]` keeps the value of the old run, if the same subject gave it there.
+             * @description A run file, YAML or JSON, that replaces the specification. With `from: failed` or `tasks`, tasks keep their
+             *     results if their definition, environment, secrets and dependencies are as in the old run. A secret with the
+             *     value `[redacted]` keeps the value of the old run, if the same subject gave it there.
              */
             spec?: string;
             changegroup_token?: components["schemas"]["UpdateToken"];
         };
+        RestartPlan: {
+            tasks: components["schemas"]["RestartTask"][];
+        };
+        RestartTask: {
+            name: string;
+            /** @description It keeps its result, log and outputs. */
+            kept: boolean;
+            reason?: components["schemas"]["RestartReason"];
+            /** @description The path of the first changed key, or the name of the other task. */
+            detail?: string;
+        };
+        /**
+         * @description Why a task of a restart runs, absent if it is kept: all tasks do (`start`), the call names it (`requested`), in the
+         *     old run it `failed`, was `stopped`, never ran (`not_run`) or was `skipped`, which is decided again, or tasks of its
+         *     `foreach` did not succeed (`incomplete`), the old run does not have it (`new`), a key that `detail` names is
+         *     `changed`, it depends on the task in `detail`, which runs or expands to other tasks (`dependency`), or it is a
+         *     `finally` task.
+         * @enum {string}
+         */
+        RestartReason: "start" | "requested" | "failed" | "stopped" | "not_run" | "skipped" | "incomplete" | "new" | "changed" | "dependency" | "finally";
         Deleted: {
             /** @description How many were deleted. */
             runs: number;
@@ -4660,6 +4707,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Run"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    planRestart: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a run. */
+                id: components["parameters"]["RunID"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Restart"];
+                "application/yaml": components["schemas"]["Restart"];
+            };
+        };
+        responses: {
+            /** @description The tasks of the new run. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RestartPlan"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,1 +1,0 @@
-import{Vn as e}from"./common-BfDJ1SXC.js";var t=e();function n({values:e}){return(0,t.jsx)(`dl`,{className:`details`,children:Object.entries(e).filter(([,e])=>e!=null&&e!==``&&e!==!1).map(([e,n])=>(0,t.jsxs)(`div`,{children:[(0,t.jsx)(`dt`,{children:e}),(0,t.jsx)(`dd`,{children:n})]},e))})}export{n as t};

@@ -1,1 +1,0 @@
-import{Vn as e}from"./common-BfDJ1SXC.js";var t=e();function n({of:e}){let n=Object.entries(e??{}).sort(([e],[t])=>e.localeCompare(t));return n.length===0?(0,t.jsx)(`span`,{className:`muted`,children:`none`}):(0,t.jsx)(`span`,{className:`labels`,children:n.map(([e,n])=>(0,t.jsxs)(`span`,{children:[e,`=`,n]},e))})}export{n as t};

@@ -1,0 +1,1 @@
+import{Qt as e,Vn as t}from"./common-BDUmZoAa.js";var n=t();function r({id:t}){return(0,n.jsx)(e,{className:`mono`,to:`/runs/$id`,params:{id:t},children:t})}export{r as t};

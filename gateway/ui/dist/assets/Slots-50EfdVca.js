@@ -1,1 +1,0 @@
-import{Vn as e}from"./common-BfDJ1SXC.js";var t=e();function n({used:e,of:n}){let r=n>0?Math.min(100,100*e/n):0;return(0,t.jsxs)(`span`,{className:`slots`,"data-full":n>0&&e>=n||void 0,children:[(0,t.jsxs)(`span`,{children:[e,` of `,n]}),(0,t.jsx)(`span`,{"aria-hidden":`true`,children:(0,t.jsx)(`i`,{ref:e=>{e?.style.setProperty(`width`,`${r}%`)}})})]})}export{n as t};
